@@ -29,22 +29,22 @@ UI, API, JOURNAL = "ui_messages.json", "api_conversation_history.json", "journal
 
 def main(rows: int = ROWS) -> None:
     with TemporaryDirectory(prefix="joey-bench-") as home:
-        folder = Path(home) / "tasks" / "roo"
-        folder.mkdir(parents=True)
+        directory = Path(home) / "tasks" / "roo"
+        directory.mkdir(parents=True)
         ui, api = make_task(rows)
-        (folder / UI).write_text(json.dumps(ui), encoding="utf-8")
-        (folder / API).write_text(json.dumps(api), encoding="utf-8")
-        size = sum(path.stat().st_size for path in folder.iterdir()) / 1e6
-        measure(JsonFileStore(Path(home)), folder, f"{len(ui):,} rows ({size:.0f} MB)")
+        (directory / UI).write_text(json.dumps(ui), encoding="utf-8")
+        (directory / API).write_text(json.dumps(api), encoding="utf-8")
+        size = sum(path.stat().st_size for path in directory.iterdir()) / 1e6
+        measure(JsonFileStore(Path(home)), directory, f"{len(ui):,} rows ({size:.0f} MB)")
 
 
-def measure(store: JsonFileStore, folder: Path, name: str) -> None:
+def measure(store: JsonFileStore, directory: Path, name: str) -> None:
     def parse() -> None:
         for file in (UI, API):
-            json.loads((folder / file).read_bytes())
+            json.loads((directory / file).read_bytes())
 
     def as_roo_left_it() -> None:
-        for path in (folder / JOURNAL, *folder.glob("*.roo.json")):
+        for path in (directory / JOURNAL, *directory.glob("*.roo.json")):
             path.unlink(missing_ok=True)
 
     def show() -> None:

@@ -31,19 +31,19 @@ GOAL = 2.0
 
 def main(files: int = FILES) -> None:
     with TemporaryDirectory(prefix="joey-bench-") as name:
-        folder = Path(name).resolve()
-        for root in (folder / "work", folder / "equal"):
+        directory = Path(name).resolve()
+        for root in (directory / "work", directory / "equal"):
             root.mkdir()
             make_tree(root, files)
-        git(folder / "equal", "init", "-q")
-        git(folder / "equal", "add", "-A")
-        git(folder / "equal", "commit", "-q", "-m", "first")
-        asyncio.run(run(folder, files))
+        git(directory / "equal", "init", "-q")
+        git(directory / "equal", "add", "-A")
+        git(directory / "equal", "commit", "-q", "-m", "first")
+        asyncio.run(run(directory, files))
 
 
-async def run(folder: Path, files: int) -> None:
-    root = folder / "work"
-    checkpoints = CheckpointStores(folder / "home").lease(root)
+async def run(directory: Path, files: int) -> None:
+    root = directory / "work"
+    checkpoints = CheckpointStores(directory / "home").lease(root)
     pulse = Pulse()
     started = time.perf_counter()
     first = await checkpoints.save("bench")
@@ -53,7 +53,7 @@ async def run(folder: Path, files: int) -> None:
     disk = await checkpoints.size()
     rows = [["seconds", "git status", "joey", "ratio", "goal", ""]]
     for count in (0, 1, 100):
-        rows.append(await saves(folder, checkpoints, count))
+        rows.append(await saves(directory, checkpoints, count))
     table(f"Checkpoints of {files:,} files", rows)
     changed = some_files(root, 100)
     await checkpoints.restore(first)
@@ -75,14 +75,14 @@ async def run(folder: Path, files: int) -> None:
     await checkpoints.close()
 
 
-async def saves(folder: Path, checkpoints: TaskCheckpoints, count: int) -> list[str]:
+async def saves(directory: Path, checkpoints: TaskCheckpoints, count: int) -> list[str]:
     """How long it takes after so many files have changed."""
     ours, theirs = [], []
     for _ in range(ROUNDS):
         for root in ("work", "equal"):
-            for path in some_files(folder / root, count):
+            for path in some_files(directory / root, count):
                 touch(path)
-        theirs.append(elapsed(lambda: git(folder / "equal", "status", "--short")))
+        theirs.append(elapsed(lambda: git(directory / "equal", "status", "--short")))
         started = time.perf_counter()
         await checkpoints.save("bench")
         ours.append(time.perf_counter() - started)
@@ -108,12 +108,12 @@ def elapsed(work: Callable[[], None]) -> float:
     return time.perf_counter() - started
 
 
-def git(folder: Path, *arguments: str) -> None:
+def git(directory: Path, *arguments: str) -> None:
     name = {f"GIT_{who}_NAME": "bench" for who in ("AUTHOR", "COMMITTER")}
     mail = {f"GIT_{who}_EMAIL": "bench@localhost" for who in ("AUTHOR", "COMMITTER")}
     env = {"PATH": os.environ["PATH"], "GIT_CONFIG_GLOBAL": os.devnull, **name, **mail}
     subprocess.run(
-        ["git", "-c", "gc.auto=0", *arguments], cwd=folder, env=env, stdout=DEVNULL, check=True
+        ["git", "-c", "gc.auto=0", *arguments], cwd=directory, env=env, stdout=DEVNULL, check=True
     )
 
 

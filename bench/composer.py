@@ -104,9 +104,9 @@ def paths() -> list[str]:
     def name() -> str:
         return f"{chance.choice(WORDS)}{chance.randrange(30)}"
 
-    folders = ["/".join(name() for _ in range(chance.randrange(1, 6))) for _ in range(6_000)]
+    directories = ["/".join(name() for _ in range(chance.randrange(1, 6))) for _ in range(6_000)]
     return sorted(
-        f"{chance.choice(folders)}/{name()}{name()}{number}.py" for number in range(FILES)
+        f"{chance.choice(directories)}/{name()}{name()}{number}.py" for number in range(FILES)
     )
 
 

@@ -19,16 +19,16 @@ TURNS = 20
 
 
 def main() -> None:
-    with running_model() as model, TemporaryDirectory(prefix="joey-bench-") as folder:
-        asyncio.run(run(model.url, Path(folder)))
+    with running_model() as model, TemporaryDirectory(prefix="joey-bench-") as directory:
+        asyncio.run(run(model.url, Path(directory)))
 
 
-async def run(url: str, folder: Path) -> None:
-    make_workspace(folder)
+async def run(url: str, directory: Path) -> None:
+    make_workspace(directory)
     env = environment()
     options = make_options(
-        workspace=folder,
-        home=folder / "home",
+        workspace=directory,
+        home=directory / "home",
         env=env,
         provider="anthropic",
         model="test-model",
@@ -36,7 +36,7 @@ async def run(url: str, folder: Path) -> None:
         yes=True,
         policy=Unattended(),
     )
-    async with open_engine(home=folder / "home", env=env) as engine:
+    async with open_engine(home=directory / "home", env=env) as engine:
         pulse = Pulse()
         started, cpu = time.perf_counter(), time.process_time()
         await asyncio.gather(*(one(engine, options) for _ in range(TASKS)))

@@ -34,8 +34,8 @@ def main() -> None:
 
 
 async def measure(children: int, worktree: bool) -> float:
-    with TemporaryDirectory(prefix="joey-bench-") as folder:
-        root = Path(folder)
+    with TemporaryDirectory(prefix="joey-bench-") as directory:
+        root = Path(directory)
         make_repository(root / "work")
         async with ModelServer(lambda request: choose(request, children, worktree)) as server:
             options = make_options(

@@ -208,8 +208,8 @@ async def serve_joey(lines: asyncio.StreamReader, clients: int) -> dict[str, Any
     from joey.server.websocket import Limits
     from joey.storage.memory_store import MemoryStore
 
-    with TemporaryDirectory(prefix="joey-bench-") as folder:
-        setup = Setup(workspace=Path(folder), home=Path(folder, "home"))
+    with TemporaryDirectory(prefix="joey-bench-") as directory:
+        setup = Setup(workspace=Path(directory), home=Path(directory, "home"))
         engine = open_engine(home=setup.home)
         hub = Hub(engine, MemoryStore(), setup)
         options = ServeOptions(port=0, limits=Limits(connections=clients))

@@ -88,11 +88,11 @@ def drain(sock: socket.socket) -> None:
 async def turn_costs(url: str, turns: int) -> tuple[list[float], int]:
     """CPU seconds of each turn of one long task, all included; and how long it got in bytes."""
     with TemporaryDirectory(prefix="joey-bench-") as name:
-        folder, env = Path(name), environment()
-        make_workspace(folder)
+        directory, env = Path(name), environment()
+        make_workspace(directory)
         options = make_options(
-            workspace=folder,
-            home=folder / "home",
+            workspace=directory,
+            home=directory / "home",
             env=env,
             provider="anthropic",
             model="test-model",
@@ -104,7 +104,7 @@ async def turn_costs(url: str, turns: int) -> tuple[list[float], int]:
         wide = structs.replace(options.profile, context_window=WIDE)
         options = structs.replace(options, profile=wide)
         stamps: list[float] = []
-        async with open_engine(home=folder / "home", env=env) as engine:
+        async with open_engine(home=directory / "home", env=env) as engine:
             task = await engine.start(prompt("read", turns), options=options)
             async for event in task.events():
                 if isinstance(event, RequestStarted):

@@ -38,10 +38,10 @@ CHUNKS, DIMENSION = 20_000, 1_536
 
 
 def main() -> None:
-    with TemporaryDirectory(prefix="joey-bench-") as folder:
-        root = Path(folder) / "repository"
+    with TemporaryDirectory(prefix="joey-bench-") as directory:
+        root = Path(directory) / "repository"
         size = make_repository(root, FILES)
-        asyncio.run(run(root, Path(folder) / "home", size))
+        asyncio.run(run(root, Path(directory) / "home", size))
     vectors()
 
 

@@ -127,11 +127,11 @@ async def run(turns: int, bytes_per_token: float) -> Outcome:
     )
 
 
-def make_files(folder: Path) -> None:
-    folder.mkdir()
+def make_files(directory: Path) -> None:
+    directory.mkdir()
     for number in range(FILES):
         lines = [f"line {line} of file {number}\n" for line in range(50 + 10 * (number % 10))]
-        (folder / f"file{number}.txt").write_text("".join(lines), encoding="utf-8")
+        (directory / f"file{number}.txt").write_text("".join(lines), encoding="utf-8")
 
 
 def resident() -> float:

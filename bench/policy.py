@@ -49,8 +49,8 @@ def main() -> None:
 
 
 async def _measure() -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        home, work = Path(folder) / "home", Path(folder) / "work"
+    with tempfile.TemporaryDirectory() as directory:
+        home, work = Path(directory) / "home", Path(directory) / "work"
         (work / "src").mkdir(parents=True)
         flags = Flags(allow=RULES, deny=("git push", "rm"), no_sandbox=True)
         explainer = Explainer(work, flags, home, {})

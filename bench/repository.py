@@ -47,11 +47,11 @@ def make_repository(root: Path, files: int) -> int:
     for number in range(files):
         area, part = chance.choice(areas)
         is_script = number % 2 == 1
-        folder = root / ("web" if is_script else "src") / area / part
-        folder.mkdir(parents=True, exist_ok=True)
+        directory = root / ("web" if is_script else "src") / area / part
+        directory.mkdir(parents=True, exist_ok=True)
         name = f"{chance.choice(THINGS)}_{number}.{'ts' if is_script else 'py'}"
         text = _script(chance, area) if is_script else _module(chance, area, part)
-        size += (folder / name).write_text(text, encoding="utf-8")
+        size += (directory / name).write_text(text, encoding="utf-8")
     return size
 
 

@@ -67,8 +67,8 @@ class Model:
 
 @contextmanager
 def running_model() -> Iterator[Model]:
-    with TemporaryDirectory(prefix="joey-bench-") as folder:
-        log = Path(folder, "log")
+    with TemporaryDirectory(prefix="joey-bench-") as directory:
+        log = Path(directory, "log")
         log.touch()
         command = [sys.executable, "-m", "bench.model", str(log)]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment())
@@ -105,11 +105,11 @@ def measure_command(model: Model, command: Sequence[str], **variables: str) -> R
     Raises:
         RuntimeError: the program failed; nothing else it did would mean anything.
     """
-    with TemporaryDirectory(prefix="joey-bench-") as folder:
-        workspace = Path(folder, "workspace")
+    with TemporaryDirectory(prefix="joey-bench-") as directory:
+        workspace = Path(directory, "workspace")
         workspace.mkdir()
         make_workspace(workspace)
-        env = environment() | {"HOME": folder, "JOEY_HOME": f"{folder}/home"} | variables
+        env = environment() | {"HOME": directory, "JOEY_HOME": f"{directory}/home"} | variables
         model.take()
         return _watch(model, command, workspace, env)
 

@@ -27,7 +27,7 @@ from joey.ports import Terminal
 
 ROUNDS = 20
 FIRSTS = 10
-FOLDERS = 3000
+DIRECTORY_COUNT = 3000
 PAUSE = 0.3
 """Seconds; the fastest of models takes longer for a turn."""
 LEAD = 0.15
@@ -38,15 +38,15 @@ LEVELS = (Bubblewrap(), Landlock())
 
 
 def main() -> None:
-    with TemporaryDirectory(prefix="joey-bench-") as folder:
-        workspace = Path(folder, "workspace")
+    with TemporaryDirectory(prefix="joey-bench-") as directory:
+        workspace = Path(directory, "workspace")
         workspace.mkdir()
-        asyncio.run(run(folder, workspace))
+        asyncio.run(run(directory, workspace))
 
 
-async def run(folder: str, workspace: Path) -> None:
-    large = Path(folder, "large")
-    for number in range(FOLDERS // 10):
+async def run(directory: str, workspace: Path) -> None:
+    large = Path(directory, "large")
+    for number in range(DIRECTORY_COUNT // 10):
         for inner in range(10):
             (large / f"{number}/{inner}").mkdir(parents=True)
     terminals: dict[str, tuple[Terminal, Path]] = {"plain": (LocalTerminal(), workspace)}
@@ -59,10 +59,10 @@ async def run(folder: str, workspace: Path) -> None:
             continue
         for place in (workspace, large):
             name = f"{level.level}, large workspace" if place is large else str(level.level)
-            terminals[name] = (confined(Path(folder, "home"), place, prober), place)
+            terminals[name] = (confined(Path(directory, "home"), place, prober), place)
         for name, lead in (("first", 0.0), ("first, announced", LEAD)):
             others[f"{level.level}, {name}"] = [
-                await first(Path(folder, "home"), workspace, prober, lead) for _ in range(FIRSTS)
+                await first(Path(directory, "home"), workspace, prober, lead) for _ in range(FIRSTS)
             ]
     times = await measured(terminals)
     for name, (terminal, place) in terminals.items():

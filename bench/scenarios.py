@@ -26,10 +26,10 @@ def prompt(scenario: str, size: int) -> str:
     return f"bench {scenario} {size}"
 
 
-def make_workspace(folder: Path) -> None:
+def make_workspace(directory: Path) -> None:
     for number in range(FILES):
         lines = [f"line {line} of file {number}\n" for line in range(20)]
-        (folder / f"file{number}.txt").write_text("".join(lines), encoding="utf-8")
+        (directory / f"file{number}.txt").write_text("".join(lines), encoding="utf-8")
 
 
 def choose(request: Request) -> Turn:

@@ -115,10 +115,10 @@ def answer() -> Turn:
     return Turn(say((PARAGRAPH * (length // len(PARAGRAPH) + 1))[:length], chunk=4), pace=PACE)
 
 
-def write_long_task(folder: Path, workspace: Path) -> None:
+def write_long_task(directory: Path, workspace: Path) -> None:
     """A task as another program left it."""
     workspace.mkdir()
-    folder.mkdir(parents=True)
+    directory.mkdir(parents=True)
     rows = [
         {"ts": 1_700_000_000_000 + n, "type": "say", "say": "text", "text": f"Row {n} {PARAGRAPH}"}
         for n in range(ROWS - 1)
@@ -126,10 +126,10 @@ def write_long_task(folder: Path, workspace: Path) -> None:
     last = {"ts": 1_700_000_000_000 + ROWS, "type": "say", "say": "text"}
     rows.append({**last, "text": f"Row {ROWS - 1}"})
     messages = [{"role": "user", "content": [{"type": "text", "text": "<task>\nBe long\n</task>"}]}]
-    (folder / "ui_messages.json").write_text(json.dumps(rows), encoding="utf-8")
-    (folder / "api_conversation_history.json").write_text(json.dumps(messages), encoding="utf-8")
+    (directory / "ui_messages.json").write_text(json.dumps(rows), encoding="utf-8")
+    (directory / "api_conversation_history.json").write_text(json.dumps(messages), encoding="utf-8")
     facts = {"id": "long", "workspace": str(workspace), "title": "Be long", "mode": "code"}
-    (folder / "task_metadata.json").write_text(json.dumps(facts), encoding="utf-8")
+    (directory / "task_metadata.json").write_text(json.dumps(facts), encoding="utf-8")
 
 
 def environment(home: Path) -> dict[str, str]:

@@ -61,8 +61,8 @@ def live_and_die(url: str, chance: random.Random, counts: Counter[str]) -> None:
     """One task, from its start through a few deaths to its completion."""
     scenario, size = chance.choice(SCENARIOS)
     with TemporaryDirectory(prefix="joey-soak-") as name:
-        folder = Path(name)
-        workspace, home = folder / "workspace", folder / "home"
+        directory = Path(name)
+        workspace, home = directory / "workspace", directory / "home"
         workspace.mkdir()
         make_workspace(workspace)
         command, before = joey_command(url, scenario, size), b""
@@ -102,22 +102,22 @@ def run(
 
 def check(home: Path, before: bytes) -> bytes:
     """The journal now, which begins with what it was before."""
-    folders = list((home / "tasks").glob("task_*")) if (home / "tasks").exists() else []
-    if not folders:
+    directories = list((home / "tasks").glob("task_*")) if (home / "tasks").exists() else []
+    if not directories:
         return b""
-    (folder,) = folders
-    journal = folder / JOURNAL
+    (directory,) = directories
+    journal = directory / JOURNAL
     if not journal.exists():
         return b""
     now = journal.read_bytes()
     whole = before[: before.rfind(b"\n") + 1]
     assert now.startswith(whole), "the journal lost what it had"
     for file in (UI, API):
-        if (folder / file).exists():
-            json.loads((folder / file).read_bytes())
+        if (directory / file).exists():
+            json.loads((directory / file).read_bytes())
     if b"\n" not in now:
         return b""
-    log, records = JsonFileStore(home).open(folder.name.removeprefix("task_"))
+    log, records = JsonFileStore(home).open(directory.name.removeprefix("task_"))
     try:
         check_pairs(Recorder(log, records).api.rendered())
     finally:

@@ -41,8 +41,8 @@ ROWS = (
 
 
 def main(count: int = COUNT) -> None:
-    with TemporaryDirectory(prefix="joey-bench-") as folder:
-        home = Path(folder)
+    with TemporaryDirectory(prefix="joey-bench-") as directory:
+        home = Path(directory)
         make_tasks(home / "tasks", count)
         run(home, count)
 
@@ -57,10 +57,10 @@ def make_tasks(tasks: Path, count: int) -> None:
 
 def put(tasks: Path, number: int) -> None:
     facts = {"id": f"{number:013x}", "number": number, "space": number % SPACES}
-    folder = tasks / f"task_{facts['id']}"
-    folder.mkdir()
-    (folder / "task_metadata.json").write_text(METADATA.format(ts=OLD * 1000 + number, **facts))
-    (folder / "ui_messages.json").write_text(ROWS.format(number=number))
+    directory = tasks / f"task_{facts['id']}"
+    directory.mkdir()
+    (directory / "task_metadata.json").write_text(METADATA.format(ts=OLD * 1000 + number, **facts))
+    (directory / "ui_messages.json").write_text(ROWS.format(number=number))
 
 
 def run(home: Path, count: int) -> None:

@@ -31,7 +31,7 @@ from joey.workspace.search import LocalSearch
 
 FILES = 20_000
 LARGE = 200_000
-FOLDER = 200
+FILES_PER_DIRECTORY = 200
 ROUNDS = 7
 ADDED = 1.2
 FUNCTIONS = 10
@@ -64,13 +64,17 @@ def main(files: int = FILES) -> None:
 
 def make_tree(root: Path, files: int) -> None:
     for number in range(files):
-        folder = root / f"{number // FOLDER // 50:02}" / f"{number // FOLDER % 50:02}"
-        if number % FOLDER == 0:
-            folder.mkdir(parents=True)
+        directory = (
+            root
+            / f"{number // FILES_PER_DIRECTORY // 50:02}"
+            / f"{number // FILES_PER_DIRECTORY % 50:02}"
+        )
+        if number % FILES_PER_DIRECTORY == 0:
+            directory.mkdir(parents=True)
         text = "".join(
             f"def function_{number}_{at}(x):\n    return x + {at}\n\n\n" for at in range(FUNCTIONS)
         )
-        (folder / f"module_{number}.py").write_text(text, encoding="utf-8")
+        (directory / f"module_{number}.py").write_text(text, encoding="utf-8")
 
 
 def context(root: Path) -> ToolContext:

@@ -28,10 +28,10 @@ def traces(secrets: Iterable[str], said: dict[str, bytes]) -> list[str]:
     return found
 
 
-def files_under(*folders: Path, except_for: Iterable[Path] = ()) -> dict[str, bytes]:
+def files_under(*directories: Path, except_for: Iterable[Path] = ()) -> dict[str, bytes]:
     """Names and contents of all files."""
     left_out = set(except_for)
-    paths = (path for folder in folders for path in folder.rglob("*"))
+    paths = (path for directory in directories for path in directory.rglob("*"))
     return {
         str(path): path.read_bytes()
         for path in paths

@@ -83,12 +83,12 @@ def test_every_block_of_a_document_works(document: Path, model: str, tmp_path: P
                 assert kind == "text", f"{document.name}:{block.line}: what is a {kind!r} block?"
 
 
-def make_project(folder: Path) -> None:
+def make_project(directory: Path) -> None:
     """A repository with a change that is not committed."""
-    notes = folder / "notes.txt"
+    notes = directory / "notes.txt"
     notes.write_text("one\n", encoding="utf-8")
     for command in (["init", "--quiet"], ["add", "notes.txt"]):
-        subprocess.run(["git", *command], cwd=folder, check=True)
+        subprocess.run(["git", *command], cwd=directory, check=True)
     notes.write_text("one\ntwo\n", encoding="utf-8")
 
 

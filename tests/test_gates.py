@@ -225,16 +225,16 @@ def test_a_project_changes_a_setting_only_to_a_stricter_one(project: Project, na
 def test_no_file_of_a_project_names_a_model_a_key_or_an_address(
     project: Project, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = project.root / place
-    folder.mkdir(parents=True, exist_ok=True)
+    directory = project.root / place
+    directory.mkdir(parents=True, exist_ok=True)
     own = {each.encode_name: "http://evil.test" for each in structs.fields(Profile)}
     roo = {"apiProvider": "openai", "openAiBaseUrl": "http://evil.test", "openAiApiKey": "x"}
     settings = own | roo | {"listen": "0.0.0.0", "storage": "/", "currentApiConfigName": "x"}
     for name in ("settings.json", "profiles.json", "config.json", "providers.json"):
-        (folder / name).write_text(json.dumps(settings | PROFILES), encoding="utf-8")
+        (directory / name).write_text(json.dumps(settings | PROFILES), encoding="utf-8")
     lines = (f"{name}=http://evil.test" for name in (*gates.VARIABLES, *KEYS))
     for name in (".env", ".env.local", ".envrc"):
-        (folder / name).write_text("\n".join(lines), encoding="utf-8")
+        (directory / name).write_text("\n".join(lines), encoding="utf-8")
     monkeypatch.chdir(project.root)
     options = make_options(workspace=project.root, env=project.env)
     assert options.profile == Profile(

@@ -39,41 +39,43 @@ child.wait()
 ENVIRONMENT = {"PATH": os.environ["PATH"]}
 
 
-async def hook(folder: Path) -> None:
-    place = Surroundings(folder, ("/bin/sh", "-c"), ENVIRONMENT, end_marked)
+async def hook(directory: Path) -> None:
+    place = Surroundings(directory, ("/bin/sh", "-c"), ENVIRONMENT, end_marked)
     await run_hook(Hook(Moment.BEFORE_TOOL, FAMILY), b"", place)
 
 
-async def command(folder: Path) -> None:
+async def command(directory: Path) -> None:
     terminal = LocalTerminal(ENVIRONMENT)
     try:
-        await (await terminal.start(FAMILY, folder, None)).wait()
+        await (await terminal.start(FAMILY, directory, None)).wait()
     finally:
         await terminal.close()
 
 
-async def server(folder: Path) -> None:
+async def server(directory: Path) -> None:
     entry = Entry(command="/bin/sh", args=("-c", FAMILY))
-    async with stdio_streams(entry, folder, ENVIRONMENT, LastWords()):
+    async with stdio_streams(entry, directory, ENVIRONMENT, LastWords()):
         await asyncio.Event().wait()
 
 
-async def checker(folder: Path) -> None:
-    (folder / "check.sh").write_text(FAMILY)
-    (folder / "file.x").write_text("")
-    files = LocalFiles(folder)
+async def checker(directory: Path) -> None:
+    (directory / "check.sh").write_text(FAMILY)
+    (directory / "file.x").write_text("")
+    files = LocalFiles(directory)
     settings = Settings(diagnostic_checkers={"*.x": "sh check.sh"})
     await LocalProblems(files, settings, ENVIRONMENT).of([files.resolve("file.x")])
 
 
-async def tool(folder: Path) -> None:
-    (folder / "tools").mkdir()
-    (folder / "tools/one.py").write_text(TOOL)
-    await LocalCustomTools(folder, folder, ENVIRONMENT, lambda _: True, lambda _: None).refresh()
+async def tool(directory: Path) -> None:
+    (directory / "tools").mkdir()
+    (directory / "tools/one.py").write_text(TOOL)
+    await LocalCustomTools(
+        directory, directory, ENVIRONMENT, lambda _: True, lambda _: None
+    ).refresh()
 
 
-async def own_shell(folder: Path) -> None:
-    await run_in_shell(FAMILY, folder, {"SHELL": "/bin/sh"}, lambda _: None)
+async def own_shell(directory: Path) -> None:
+    await run_in_shell(FAMILY, directory, {"SHELL": "/bin/sh"}, lambda _: None)
 
 
 @pytest.mark.parametrize("start", [hook, command, server, checker, tool, own_shell])

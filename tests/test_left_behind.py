@@ -23,34 +23,34 @@ LEAVE = "import os, time; os.fork() or (os.setsid(), {tell}); time.sleep(1000)"
 TELL = "open({made!r}, 'w').write(str(os.getpid())), os.rename({made!r}, {pid!r})"
 
 
-def leaving(folder: Path) -> str:
+def leaving(directory: Path) -> str:
     """Code in Python."""
-    tell = TELL.format(made=str(folder / "made"), pid=str(folder / "pid"))
+    tell = TELL.format(made=str(directory / "made"), pid=str(directory / "pid"))
     return LEAVE.format(tell=tell)
 
 
-def program(folder: Path, name: str) -> Path:
-    path = folder / name
-    path.write_text(f"#!/usr/bin/env python3\n{leaving(folder)}\n")
+def program(directory: Path, name: str) -> Path:
+    path = directory / name
+    path.write_text(f"#!/usr/bin/env python3\n{leaving(directory)}\n")
     path.chmod(0o755)
     return path
 
 
-async def searcher(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = program(folder, "rg")
+async def searcher(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = program(directory, "rg")
     monkeypatch.setattr(ripgrep, "ripgrep", lambda: str(path))
-    async with aclosing(ripgrep.records([], folder, b"\n")) as found:
+    async with aclosing(ripgrep.records([], directory, b"\n")) as found:
         async for _ in found:
             raise AssertionError
 
 
-async def clipboard(folder: Path, _: pytest.MonkeyPatch) -> None:
-    program(folder, "xclip")
-    await read_clipboard_image({"DISPLAY": ":0", "PATH": str(folder)})
+async def clipboard(directory: Path, _: pytest.MonkeyPatch) -> None:
+    program(directory, "xclip")
+    await read_clipboard_image({"DISPLAY": ":0", "PATH": str(directory)})
 
 
-async def reader(folder: Path, _: pytest.MonkeyPatch) -> None:
-    await run_apart("timeit", leaving(folder), b"")
+async def reader(directory: Path, _: pytest.MonkeyPatch) -> None:
+    await run_apart("timeit", leaving(directory), b"")
 
 
 @pytest.mark.parametrize("start", [searcher, clipboard, reader])

@@ -56,11 +56,11 @@ def joey(tmp_path: Path) -> Joey:
     return place
 
 
-def spying(folder: Path, record: Path, **programs: str) -> None:
+def spying(directory: Path, record: Path, **programs: str) -> None:
     """Programs that note what they were given, and then are what they are called."""
-    folder.mkdir()
+    directory.mkdir()
     for name, real in programs.items():
-        script = folder / name
+        script = directory / name
         noted = f"cat /proc/$$/environ /proc/$$/cmdline >> '{record}/{name}'"
         script.write_text(f"#!/bin/sh\n{noted}\nexec '{real}' \"$@\"\n")
         script.chmod(0o755)

@@ -24,10 +24,10 @@ from tests.workspace.test_worktrees import git
 TALKS = f"{shlex.quote(sys.executable)} -c \"print('word ' * 40000)\""
 
 
-def open_to_others(folder: Path) -> list[str]:
+def open_to_others(directory: Path) -> list[str]:
     """What others may read, write or enter."""
     found = []
-    for path in (folder, *folder.rglob("*")):
+    for path in (directory, *directory.rglob("*")):
         try:
             mode = path.lstat().st_mode
         except FileNotFoundError:
@@ -35,7 +35,7 @@ def open_to_others(folder: Path) -> list[str]:
         if "worktrees" in path.parts[:-2]:
             continue  # what a closed folder holds of the project is as the project has it
         if mode & (stat.S_IRWXG | stat.S_IRWXO) and not stat.S_ISLNK(mode):
-            found.append(f"{stat.filemode(mode)} {path.relative_to(folder)}")
+            found.append(f"{stat.filemode(mode)} {path.relative_to(directory)}")
     return found
 
 
@@ -123,7 +123,7 @@ async def test_what_commands_of_the_shell_keep_is_closed(tmp_path: Path) -> None
 
 
 @pytest.mark.requirement("secrets:modes")
-def test_every_folder_above_a_file_that_is_written_is_closed(
+def test_every_directory_above_a_file_that_is_written_is_closed(
     tmp_path: Path, unmasked: None
 ) -> None:
     write_document(tmp_path / "a" / "b" / "settings.json", {})
@@ -131,7 +131,7 @@ def test_every_folder_above_a_file_that_is_written_is_closed(
 
 
 @pytest.mark.requirement("secrets:modes")
-async def test_temporary_folders_are_closed_and_cannot_be_guessed(tmp_path: Path) -> None:
+async def test_temporary_directories_are_closed_and_cannot_be_guessed(tmp_path: Path) -> None:
     joey = Joey(home=tmp_path / "joey-home", workspace=tmp_path / "work")
     joey.workspace.mkdir()
     scratch = tmp_path / "tmp"

@@ -152,8 +152,8 @@ class Connected:
         self.complaints = ""
         """What it wrote on stderr, once it is over."""
 
-    async def new(self, folder: Path, servers: Sequence[Any] = ()) -> str:
-        session = await self.agent.new_session(cwd=str(folder), mcp_servers=list(servers))
+    async def new(self, directory: Path, servers: Sequence[Any] = ()) -> str:
+        session = await self.agent.new_session(cwd=str(directory), mcp_servers=list(servers))
         return session.session_id
 
     async def prompt(self, session_id: str, *blocks: Any) -> str:

@@ -9,13 +9,13 @@ from typing import Any
 
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
-_FOLDER = "node_modules/@agentclientprotocol/sdk/schema/v1"
+_SCHEMA_DIRECTORY = "node_modules/@agentclientprotocol/sdk/schema/v1"
 
 
 class Rules:
     def __init__(self, packages: Path) -> None:
         self._schemas = [
-            json.loads((packages / _FOLDER / name).read_text(encoding="utf-8"))
+            json.loads((packages / _SCHEMA_DIRECTORY / name).read_text(encoding="utf-8"))
             for name in ("schema.json", "schema.unstable.json")
         ]
         """What is stable, and what is not yet: forks of sessions."""

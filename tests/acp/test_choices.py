@@ -199,7 +199,7 @@ async def test_compact_sums_the_conversation_up(joey: Joey, rules: Rules | None)
         assert "All that was said so far" in str(server.requests[2].body["messages"])
 
 
-async def test_what_a_folder_brings_and_nobody_trusts_is_told(
+async def test_what_a_directory_brings_and_nobody_trusts_is_reported(
     joey: Joey, rules: Rules | None
 ) -> None:
     (joey.workspace / ".roo").mkdir()

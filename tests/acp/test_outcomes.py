@@ -37,8 +37,8 @@ async def test_a_command_that_has_ended_shows_what_it_printed(
         await here.prompt(session, "go")
         (live,) = here.editor.calls(session).values()
     async with ModelServer([]) as server, connected(joey, server.url, rules) as here:
-        folder = str(joey.workspace)
-        await here.agent.load_session(session_id=session, cwd=folder, mcp_servers=[])
+        directory = str(joey.workspace)
+        await here.agent.load_session(session_id=session, cwd=directory, mcp_servers=[])
         (loaded,) = here.editor.calls(session).values()
     for ended in (live, loaded):
         assert ended["status"] == status

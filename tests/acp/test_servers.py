@@ -49,7 +49,7 @@ async def test_a_server_of_the_editor_is_used_in_its_session_alone(
         assert "mcp--tiny--echo" not in tools(server.requests[2].body)
 
 
-async def test_a_server_of_the_editor_starts_in_the_folder_of_its_session(joey: Joey) -> None:
+async def test_a_server_of_the_editor_starts_in_the_directory_of_its_session(joey: Joey) -> None:
     given = McpServerStdio(name="odd", command="sh", args=["-c", "pwd > started.txt"], env=[])
     async with ModelServer([done()]) as server, connected(joey, server.url, None) as here:
         session = await here.new(joey.workspace, [given])

@@ -129,13 +129,13 @@ ROO_MESSAGES = [
 
 async def test_a_task_of_roo_is_loaded_and_goes_on(joey: Joey, rules: Rules | None) -> None:
     id = "0190a3b2-1111-7000-8000-000000000001"
-    folder = joey.home / "tasks" / f"task_{id}"
-    folder.mkdir(parents=True)
+    directory = joey.home / "tasks" / f"task_{id}"
+    directory.mkdir(parents=True)
     for name, content in (
         ("ui_messages.json", ROO_ROWS),
         ("api_conversation_history.json", ROO_MESSAGES),
     ):
-        (folder / name).write_text(json.dumps(content), encoding="utf-8")
+        (directory / name).write_text(json.dumps(content), encoding="utf-8")
     async with (
         ModelServer([done("More.")]) as server,
         connected(joey, server.url, rules) as here,
@@ -232,7 +232,7 @@ async def test_a_session_that_is_not_there(joey: Joey, rules: Rules | None) -> N
 
 
 @pytest.mark.parametrize("cwd", ["relative", "/does/not/exist", ""])
-async def test_a_folder_that_cannot_be_used(joey: Joey, rules: Rules | None, cwd: str) -> None:
+async def test_a_directory_that_cannot_be_used(joey: Joey, rules: Rules | None, cwd: str) -> None:
     async with connected(joey, "http://127.0.0.1:9", rules) as here:
         with pytest.raises(RequestError, match="cwd") as caught:
             await here.agent.new_session(cwd=cwd, mcp_servers=[])

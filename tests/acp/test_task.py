@@ -184,8 +184,8 @@ async def test_two_sessions_work_side_by_side(
         first, second = await here.new(joey.workspace), await here.new(other)
         stops = tuple(await asyncio.gather(here.prompt(first, "go"), here.prompt(second, "go")))
         assert stops == ("end_turn", "end_turn")
-    for folder in (joey.workspace, other):
-        assert (folder / "here").exists()
+    for directory in (joey.workspace, other):
+        assert (directory / "here").exists()
     assert {each["session"] for each in editor.asked} == {first, second}
 
 

@@ -375,18 +375,18 @@ class Far(Joey, frozen=True):
         return {**super().env, "TMPDIR": str(self.place)}
 
 
-async def test_folders_of_killed_joeys_go_with_the_next_terminal(
+async def test_directories_of_killed_joeys_go_with_the_next_terminal(
     joey: Joey, rules: Rules | None
 ) -> None:
     with TemporaryDirectory(prefix="joey-") as name:  # pytest's own is too long for a socket
         place = Path(name)
         dead, quick, alive = (place / f"joey-terminals-{one}" for one in ("dead", "quick", "alive"))
         with _listening(alive):
-            for folder in (dead, quick):
-                with _listening(folder):
+            for directory in (dead, quick):
+                with _listening(directory):
                     pass
-            for folder in (dead, alive):
-                os.utime(folder, (1, 1))
+            for directory in (dead, alive):
+                os.utime(directory, (1, 1))
             editor = TerminalEditor()
             there = Far(joey.home, joey.workspace, place)
             async with editing(there, rules, editor, running("echo a"), done()) as (here, session):
@@ -396,15 +396,15 @@ async def test_folders_of_killed_joeys_go_with_the_next_terminal(
 
 
 @contextmanager
-def _listening(folder: Path) -> Iterator[None]:
-    folder.mkdir()
+def _listening(directory: Path) -> Iterator[None]:
+    directory.mkdir()
     with socket.socket(socket.AF_UNIX) as server:
-        server.bind(str(folder / "socket"))
+        server.bind(str(directory / "socket"))
         server.listen()
         yield
 
 
-async def test_no_folder_stays_where_there_can_be_no_socket(
+async def test_no_directory_stays_where_there_can_be_no_socket(
     joey: Joey, rules: Rules | None, tmp_path: Path
 ) -> None:
     far = tmp_path / ("long" * 30)

@@ -24,15 +24,15 @@ from tests.tools.shell_context import make_context
 
 class Pages:
     def __init__(self, root: Path) -> None:
-        self.folder = root / "work"
-        self.folder.mkdir()
+        self.directory = root / "work"
+        self.directory.mkdir()
         (root / "secret.html").write_text("<script>console.log('the secret')</script>")
         self.secret = (root / "secret.html").as_uri()
-        self.browser = Chromium(EXECUTABLE or "", gives=page_files(LocalFiles(self.folder)))
+        self.browser = Chromium(EXECUTABLE or "", gives=page_files(LocalFiles(self.directory)))
 
     async def open(self, html: str, name: str = "page.html") -> BrowserLook:
-        (self.folder / name).write_text(html)
-        return await self.browser.do(BrowserStep("launch", url=(self.folder / name).as_uri()))
+        (self.directory / name).write_text(html)
+        return await self.browser.do(BrowserStep("launch", url=(self.directory / name).as_uri()))
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ async def test_a_page_shows_no_file_from_outside(pages: Pages, html: str) -> Non
 
 @needs_chromium
 async def test_a_click_that_leads_to_another_page_shows_it(pages: Pages) -> None:
-    (pages.folder / "next.html").write_text("<script>console.log('arrived')</script>")
+    (pages.directory / "next.html").write_text("<script>console.log('arrived')</script>")
     await pages.open("<a href=next.html style='position:fixed;inset:0'>go</a>")
     look = await pages.browser.do(BrowserStep("click", x=50, y=50))
     assert look.url.endswith("/next.html")

@@ -17,8 +17,8 @@ class Disk:
         self.work = root / "work"
         self.user_home = root / "person"
         self.home = self.user_home / ".roo"
-        for folder in (self.work, self.home):
-            folder.mkdir(parents=True)
+        for directory in (self.work, self.home):
+            directory.mkdir(parents=True)
         self.hidden: set[Path] = set()
 
     def write(self, files: dict[str, str | bytes]) -> None:

@@ -18,7 +18,7 @@ from joey.config.home import joey_home
         ({"HOME": "/home/ann", "JOEY_HOME": "~"}, "/home/ann"),
     ],
 )
-def test_the_home_folder_follows_the_environment(env: dict[str, str], home: str) -> None:
+def test_the_home_directory_follows_the_environment(env: dict[str, str], home: str) -> None:
     assert joey_home(env) == Path(home)
 
 

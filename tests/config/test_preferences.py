@@ -84,8 +84,8 @@ def test_two_processes_that_change_settings_at_once_lose_nothing(tmp_path: Path)
 
 def test_a_file_that_is_a_link_stays_one(tmp_path: Path) -> None:
     kept, home = tmp_path / "dotfiles/settings.json", tmp_path / "home"
-    for folder in (kept.parent, home):
-        folder.mkdir()
+    for directory in (kept.parent, home):
+        directory.mkdir()
     kept.write_text("{}", encoding="utf-8")
     (home / "settings.json").symlink_to(kept)
     Preferences(home).change_settings({"mode": "ask"})

@@ -72,7 +72,7 @@ def test_caches_and_copies_are_no_rules(disk: Disk, name: str) -> None:
 
 
 @pytest.mark.requirement("rules:fallbacks")
-def test_single_files_count_only_where_there_are_no_folders(disk: Disk) -> None:
+def test_single_files_count_only_where_there_are_no_directories(disk: Disk) -> None:
     disk.write({".roorules": "roo", ".clinerules": "cline", ".clinerules-code": "cline code"})
     told = rules_of(disk.load_customizations())
     assert told.rules == (RuleFile(".roorules", "roo"),)
@@ -87,14 +87,14 @@ def test_single_files_count_only_where_there_are_no_folders(disk: Disk) -> None:
     assert labels(told.mode_rules) == [".roo/rules-code/a.md"]
 
 
-def test_a_folder_in_place_of_a_single_file_is_passed_over(disk: Disk) -> None:
+def test_a_directory_in_place_of_a_single_file_is_passed_over(disk: Disk) -> None:
     disk.write({".clinerules/a.md": "not ours"})
     customizations = disk.load_customizations()
     assert (rules_of(customizations), customizations.warnings) == (Instructions(), ())
 
 
 @pytest.mark.requirement("rules:agents")
-def test_agents_files_are_read_here_and_beside_nested_folders(disk: Disk) -> None:
+def test_agents_files_are_read_here_and_beside_nested_directories(disk: Disk) -> None:
     disk.write(
         {
             "AGENTS.md": "main",
@@ -150,7 +150,7 @@ def test_many_files_share_one_room(disk: Disk) -> None:
     assert any("003.md does not fit" in warning for warning in customizations.warnings)
 
 
-def test_a_folder_with_too_many_files_is_told(disk: Disk) -> None:
+def test_a_directory_with_too_many_files_is_reported(disk: Disk) -> None:
     disk.write({f".roo/rules/{number:04}.md": "x" for number in range(230)})
     customizations = disk.load_customizations()
     assert len(rules_of(customizations).rules) == 200
@@ -185,7 +185,7 @@ def test_links_are_followed_five_deep(disk: Disk) -> None:
     assert customizations.warnings == (".roo/rules/six.md is not read: too many links lead to it.",)
 
 
-def test_a_link_back_to_its_own_folder_ends_there(disk: Disk) -> None:
+def test_a_link_back_to_its_own_directory_ends_there(disk: Disk) -> None:
     disk.write({".roo/rules/a.md": "a", ".roo/rules/b/c.md": "c"})
     disk.link(".roo/rules/loop", ".")
     disk.link(".roo/rules/b/up", "../../rules")
@@ -197,26 +197,28 @@ def test_a_link_back_to_its_own_folder_ends_there(disk: Disk) -> None:
 
 
 @pytest.mark.requirement("rules:no-exfiltration")
-@pytest.mark.parametrize("folder", [".roo/rules", ".roo/rules-code"])
-def test_links_of_a_project_do_not_lead_out_of_it(disk: Disk, tmp_path: Path, folder: str) -> None:
+@pytest.mark.parametrize("directory", [".roo/rules", ".roo/rules-code"])
+def test_links_of_a_project_do_not_lead_out_of_it(
+    disk: Disk, tmp_path: Path, directory: str
+) -> None:
     secret = tmp_path / "id_rsa"
     secret.write_text("PRIVATE")
     disk.write({"~/.roo/profiles.json": "PRIVATE", "~/.roo/rules/mine.md": "shared"})
-    disk.link(f"{folder}/key.md", secret)
-    disk.link(f"{folder}/all", tmp_path)
-    disk.link(f"{folder}/profiles.md", disk.home / "profiles.json")
-    disk.link(f"{folder}/ok.md", disk.home / "rules" / "mine.md")
+    disk.link(f"{directory}/key.md", secret)
+    disk.link(f"{directory}/all", tmp_path)
+    disk.link(f"{directory}/profiles.md", disk.home / "profiles.json")
+    disk.link(f"{directory}/ok.md", disk.home / "rules" / "mine.md")
     disk.link("AGENTS.md", secret)
     disk.link(".roo/system-prompt-code", secret)
     customizations = disk.load_customizations()
     told = rules_of(customizations)
     assert "PRIVATE" not in str(told)
-    assert RuleFile(f"{folder}/ok.md", "shared") in (*told.rules, *told.mode_rules)
+    assert RuleFile(f"{directory}/ok.md", "shared") in (*told.rules, *told.mode_rules)
     assert sorted(warning.split()[0] for warning in customizations.warnings) == sorted(
         [
-            f"{folder}/all",
-            f"{folder}/key.md",
-            f"{folder}/profiles.md",
+            f"{directory}/all",
+            f"{directory}/key.md",
+            f"{directory}/profiles.md",
             "AGENTS.md",
             ".roo/system-prompt-code",
         ]
@@ -225,7 +227,7 @@ def test_links_of_a_project_do_not_lead_out_of_it(disk: Disk, tmp_path: Path, fo
 
 
 @pytest.mark.requirement("rules:no-exfiltration")
-def test_a_linked_folder_of_rules_outside_is_not_entered(disk: Disk, tmp_path: Path) -> None:
+def test_a_linked_directory_of_rules_outside_is_not_entered(disk: Disk, tmp_path: Path) -> None:
     (tmp_path / "other" / "rules").mkdir(parents=True)
     (tmp_path / "other" / "rules" / "a.md").write_text("PRIVATE")
     disk.link(".roo", tmp_path / "other")

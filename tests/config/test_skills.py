@@ -86,7 +86,7 @@ def test_a_skill_for_some_modes_is_seen_in_these_alone(disk: Disk) -> None:
 
 
 @pytest.mark.parametrize(
-    ("folder", "text", "complaint"),
+    ("directory", "text", "complaint"),
     [
         ("a", skill("b"), "`name` must be that of its folder, 'a', not 'b'"),
         ("a", "No front matter.", "`name` must be that of its folder, 'a'."),
@@ -99,13 +99,13 @@ def test_a_skill_for_some_modes_is_seen_in_these_alone(disk: Disk) -> None:
     ],
 )
 def test_a_skill_that_cannot_be_used_is_told(
-    disk: Disk, folder: str, text: str, complaint: str
+    disk: Disk, directory: str, text: str, complaint: str
 ) -> None:
-    disk.write({f".roo/skills/{folder}/SKILL.md": text})
+    disk.write({f".roo/skills/{directory}/SKILL.md": text})
     customizations = disk.load_customizations()
     assert customizations.skills(mode_of(customizations)) == ()
     (warning,) = customizations.warnings
-    assert warning.startswith(f".roo/skills/{folder}/SKILL.md is not used: ")
+    assert warning.startswith(f".roo/skills/{directory}/SKILL.md is not used: ")
     assert complaint in warning
 
 

@@ -102,7 +102,7 @@ def test_the_stricter_of_both_counts(name: str) -> None:
         assert (set(found) if isinstance(expected, set) else found) == expected
 
 
-def test_programs_named_in_a_task_folder_are_not_run() -> None:
+def test_programs_named_in_a_task_directory_are_not_run() -> None:
     user = Settings(diagnostic_checkers={"*.py": "mine"})
     given = {"diagnosticCheckers": {"*.py": "theirs"}, "language": "French"}
     settings = reopened_settings(user, given, {})

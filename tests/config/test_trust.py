@@ -48,7 +48,7 @@ def test_any_other_byte_anywhere_is_not_trusted(
 
 
 @pytest.mark.requirement("trust:path")
-def test_trust_belongs_to_the_real_path_of_the_folder(tmp_path: Path) -> None:
+def test_trust_belongs_to_the_real_path_of_the_directory(tmp_path: Path) -> None:
     real, other = tmp_path / "real", tmp_path / "other"
     real.mkdir()
     other.mkdir()
@@ -70,7 +70,7 @@ def test_a_new_grant_takes_the_place_of_the_old_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("trust:revoke")
-def test_trust_can_be_taken_back_without_touching_other_folders(tmp_path: Path) -> None:
+def test_trust_can_be_taken_back_without_touching_other_directories(tmp_path: Path) -> None:
     trust, other = Trust(tmp_path), tmp_path / "other"
     other.mkdir()
     trust.grant(tmp_path, WANTED)
@@ -103,28 +103,30 @@ def test_a_file_that_cannot_be_understood_is_an_error_and_no_trust(
 def test_workspaces_that_are_trusted_at_once_are_all_trusted(
     tmp_path: Path, eager_threads: None
 ) -> None:
-    folders, together = [tmp_path / str(number) for number in range(8)], Barrier(8)
+    directories, together = [tmp_path / str(number) for number in range(8)], Barrier(8)
 
-    def grant(folder: Path) -> None:
+    def grant(directory: Path) -> None:
         together.wait()
-        Trust(tmp_path).grant(folder, WANTED)
+        Trust(tmp_path).grant(directory, WANTED)
 
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(grant, folders))
-    assert {Trust(tmp_path).standing(folder, WANTED) for folder in folders} == {Trusted()}
+        list(pool.map(grant, directories))
+    assert {Trust(tmp_path).standing(directory, WANTED) for directory in directories} == {Trusted()}
 
 
 def test_trust_that_is_taken_back_stays_so_whoever_else_is_trusted_at_once(
     tmp_path: Path, eager_threads: None
 ) -> None:
-    folders, together = [tmp_path / str(number) for number in range(8)], Barrier(8)
-    for folder in folders:
-        Trust(tmp_path).grant(folder, WANTED)
+    directories, together = [tmp_path / str(number) for number in range(8)], Barrier(8)
+    for directory in directories:
+        Trust(tmp_path).grant(directory, WANTED)
 
-    def revoke(folder: Path) -> None:
+    def revoke(directory: Path) -> None:
         together.wait()
-        Trust(tmp_path).revoke(folder)
+        Trust(tmp_path).revoke(directory)
 
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(revoke, folders))
-    assert Trusted() not in {Trust(tmp_path).standing(folder, WANTED) for folder in folders}
+        list(pool.map(revoke, directories))
+    assert Trusted() not in {
+        Trust(tmp_path).standing(directory, WANTED) for directory in directories
+    }

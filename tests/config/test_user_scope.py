@@ -29,11 +29,11 @@ VARIABLES = "ANTHROPIC_BASE_URL=http://elsewhere.example\nANTHROPIC_API_KEY=thei
 @pytest.fixture
 def workspace(tmp_path: Path) -> Path:
     root = tmp_path / "work"
-    for folder in (root, root / ".roo", root / ".joey"):
-        folder.mkdir()
-        (folder / "settings.json").write_text(json.dumps(HOSTILE), encoding="utf-8")
-        (folder / "profiles.json").write_text(json.dumps(PROFILES), encoding="utf-8")
-        (folder / ".env").write_text(VARIABLES, encoding="utf-8")
+    for directory in (root, root / ".roo", root / ".joey"):
+        directory.mkdir()
+        (directory / "settings.json").write_text(json.dumps(HOSTILE), encoding="utf-8")
+        (directory / "profiles.json").write_text(json.dumps(PROFILES), encoding="utf-8")
+        (directory / ".env").write_text(VARIABLES, encoding="utf-8")
     return root
 
 

@@ -24,8 +24,8 @@ def found(text: str) -> list[tuple[Kind, str]]:
     ("text", "mentions"),
     [
         ("look at @/src/app.py please", [(Kind.FILE, "src/app.py")]),
-        ("@/src/", [(Kind.FOLDER, "src")]),
-        ("@/", [(Kind.FOLDER, ".")]),
+        ("@/src/", [(Kind.DIRECTORY, "src")]),
+        ("@/", [(Kind.DIRECTORY, ".")]),
         (r"@/my\ file.txt", [(Kind.FILE, "my file.txt")]),
         ("see @/a.py, @/b.py; and @/c.py!", [(Kind.FILE, p) for p in ("a.py", "b.py", "c.py")]),
         ("what is in @/a.py?", [(Kind.FILE, "a.py")]),

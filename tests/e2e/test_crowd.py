@@ -51,9 +51,9 @@ async def test_a_hundred_tasks_complete_side_by_side_without_mixing_a_row(tmp_pa
     assert endings == [Completed(f"task-{n:03} is done") for n in range(TASKS)]
     assert len(server.requests) == TASKS * TURNS
     for n, task in enumerate(tasks):
-        folder = home / "tasks" / f"task_{task.id}"
+        directory = home / "tasks" / f"task_{task.id}"
         for name in ("ui_messages.json", "api_conversation_history.json"):
-            text = (folder / name).read_text(encoding="utf-8")
+            text = (directory / name).read_text(encoding="utf-8")
             rows = json.loads(text)
             named = {f"task-{other:03}" for other in range(TASKS) if f"task-{other:03}" in text}
             assert named == {f"task-{n:03}"}

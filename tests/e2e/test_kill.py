@@ -66,30 +66,30 @@ async def test_a_killed_run_loses_nothing_and_can_go_on(tmp_path: Path) -> None:
     turn = asyncio.Semaphore(AT_ONCE)
     async with ModelServer(by_conversation(script())) as server, asyncio.TaskGroup() as group:
         for number, moment in enumerate(moments):
-            folder = tmp_path / str(number)
-            folder.mkdir()
-            group.create_task(_kill_once(turn, server.url, folder, moment))
+            directory = tmp_path / str(number)
+            directory.mkdir()
+            group.create_task(_kill_once(turn, server.url, directory, moment))
 
 
-async def _kill_once(turn: asyncio.Semaphore, url: str, folder: Path, moment: float) -> None:
+async def _kill_once(turn: asyncio.Semaphore, url: str, directory: Path, moment: float) -> None:
     async with turn:
-        acknowledged = await _run_and_kill(url, folder, moment)
+        acknowledged = await _run_and_kill(url, directory, moment)
         try:
-            await _check(url, folder, acknowledged)
+            await _check(url, directory, acknowledged)
         except BaseException as error:
             error.add_note(f"killed after {moment:.3f} s; {len(acknowledged)} rows acknowledged")
             raise
 
 
-async def _run_and_kill(url: str, folder: Path, moment: float) -> list[dict[str, Any]]:
+async def _run_and_kill(url: str, directory: Path, moment: float) -> list[dict[str, Any]]:
     """What the program had told us when it died: whole rows of its stream."""
-    (folder / "work").mkdir()
-    heard = folder / "stdout"
+    (directory / "work").mkdir()
+    heard = directory / "stdout"
     with heard.open("wb") as stdout:
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "joey", "-p", "do it", "-y", "--output-format", "stream-json",
-            "--provider", "anthropic", "--base-url", url, "-m", "test", "-w", str(folder / "work"),
-            env={**os.environ, "JOEY_HOME": str(folder / "home")},
+            "--provider", "anthropic", "--base-url", url, "-m", "test", "-w", str(directory / "work"),
+            env={**os.environ, "JOEY_HOME": str(directory / "home")},
             stdin=DEVNULL, stdout=stdout, stderr=DEVNULL,
         )  # fmt: skip
     try:
@@ -102,8 +102,8 @@ async def _run_and_kill(url: str, folder: Path, moment: float) -> list[dict[str,
     return [json.loads(line) for line in out[: out.rfind(b"\n") + 1].splitlines()]
 
 
-async def _check(url: str, folder: Path, acknowledged: list[dict[str, Any]]) -> None:
-    home = folder / "home"
+async def _check(url: str, directory: Path, acknowledged: list[dict[str, Any]]) -> None:
+    home = directory / "home"
     tasks = list((home / "tasks").iterdir()) if (home / "tasks").exists() else []
     if not tasks or not _written(tasks[0] / "journal.jsonl"):
         assert not [row for row in acknowledged if row["type"] != "system"]
@@ -112,7 +112,7 @@ async def _check(url: str, folder: Path, acknowledged: list[dict[str, Any]]) -> 
         if (tasks[0] / name).exists():
             assert isinstance(json.loads((tasks[0] / name).read_bytes()), list)
     options = make_options(
-        workspace=folder / "work", home=home, env={}, provider="anthropic",
+        workspace=directory / "work", home=home, env={}, provider="anthropic",
         base_url=url, model="test", yes=True, policy=Unattended(),
     )  # fmt: skip
     async with open_engine(home=home, env={}) as engine:

@@ -67,8 +67,8 @@ class Place:
             assert await self.run("-m", "joey", *flags, "write one") == 0
             assert await self.run("-m", "joey", *flags, "-c", "write two") == 0
         assert self.files == TWO
-        [folder] = (self.home / "tasks").iterdir()
-        return folder.name.removeprefix("task_")
+        [directory] = (self.home / "tasks").iterdir()
+        return directory.name.removeprefix("task_")
 
     async def die(self, step: str, task_id: str, *flags: str) -> None:
         assert await self.run(MORTAL, step, "tasks", "rewind", task_id, "-y", *flags) == -9

@@ -174,8 +174,8 @@ async def test_the_final_history_has_eight_messages_and_both_files_say_so(
     async with ModelServer(native_turns()) as server:
         task = await start(engine, server, workspace, "anthropic")
         await task.wait()
-    folder = workspace.parent / "home" / "tasks" / f"task_{task.id}"
-    api = json.loads((folder / "api_conversation_history.json").read_bytes())
+    directory = workspace.parent / "home" / "tasks" / f"task_{task.id}"
+    api = json.loads((directory / "api_conversation_history.json").read_bytes())
     assert [message["role"] for message in api] == ["user", "assistant"] * 4
     used = [message["content"][-1] for message in api if message["role"] == "assistant"]
     assert [block["id"] for block in used] == list(IDS)
@@ -183,7 +183,7 @@ async def test_the_final_history_has_eight_messages_and_both_files_say_so(
         "read_file", "execute_command", "write_to_file", "attempt_completion",
     ]  # fmt: skip
     assert used[2]["input"] == {"path": "src/server.js", "file_text": SERVER}
-    ui = json.loads((folder / "ui_messages.json").read_bytes())
+    ui = json.loads((directory / "ui_messages.json").read_bytes())
     assert ui[0] == {"ts": ui[0]["ts"], "type": "say", "say": "text", "text": REQUEST}
     tools = {row["tool"]: row for row in ui if "tool" in row}
     assert tools["read_file"]["say"] == "tool"

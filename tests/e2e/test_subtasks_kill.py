@@ -51,59 +51,63 @@ def parts() -> dict[str, list[Turn]]:
     }
 
 
-def records(folder: Path) -> list[dict[str, Any]]:
+def records(directory: Path) -> list[dict[str, Any]]:
     """Whole lines of a journal."""
-    data = (folder / "journal.jsonl").read_bytes() if (folder / "journal.jsonl").exists() else b""
+    data = (
+        (directory / "journal.jsonl").read_bytes()
+        if (directory / "journal.jsonl").exists()
+        else b""
+    )
     return [json.loads(line) for line in data[: data.rfind(b"\n") + 1].splitlines()]
 
 
-def workspace(folder: Path) -> str:
-    (folder / "work").mkdir(parents=True, exist_ok=True)
-    return str(folder / "work")
+def workspace(directory: Path) -> str:
+    (directory / "work").mkdir(parents=True, exist_ok=True)
+    return str(directory / "work")
 
 
-async def run_until_killed(url: str, folder: Path, last: int, way: str = "") -> int:
+async def run_until_killed(url: str, directory: Path, last: int, way: str = "") -> int:
     process = await asyncio.create_subprocess_exec(
         sys.executable, MORTAL, str(last), *([way] if way else []),
         "-p", "-y", "--provider", "anthropic", "--base-url", url, "-m", "test",
-        "-w", workspace(folder), "do the whole",
-        env={**os.environ, "JOEY_HOME": str(folder / "home")},
+        "-w", workspace(directory), "do the whole",
+        env={**os.environ, "JOEY_HOME": str(directory / "home")},
         stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL,
     )  # fmt: skip
     async with asyncio.timeout(LIMIT):
         return await process.wait()
 
 
-def root_of(folder: Path) -> Path:
+def root_of(directory: Path) -> Path:
     """The folder of the task that nobody handed on."""
-    for task in (folder / "home" / "tasks").iterdir():
+    for task in (directory / "home" / "tasks").iterdir():
         found = records(task)
         if found and "parent_id" not in found[0]["event"]:
             return task
     raise AssertionError("no task was begun")
 
 
-async def check(url: str, folder: Path) -> Path:
+async def check(url: str, directory: Path) -> Path:
     """Resume the whole; the folder of its task."""
-    root = root_of(folder)
+    root = root_of(directory)
     options = make_options(
-        workspace=folder / "work", home=folder / "home", env={}, provider="anthropic",
+        workspace=directory / "work", home=directory / "home", env={}, provider="anthropic",
         base_url=url, model="test", yes=True, policy=Unattended(),
     )  # fmt: skip
-    async with open_engine(home=folder / "home", env={}) as engine, asyncio.timeout(LIMIT):
+    async with open_engine(home=directory / "home", env={}) as engine, asyncio.timeout(LIMIT):
         task = await engine.resume(root.name.removeprefix("task_"), "go on", options=options)
         assert await task.wait() == Completed("whole")
         check_pairs(list(task.messages))
         tasks = {each.id: each for each in engine.history()}
     for each in tasks.values():
-        check_task(folder / "home" / "tasks" / f"task_{each.id}", set(tasks))
+        check_task(directory / "home" / "tasks" / f"task_{each.id}", set(tasks))
         assert each.status == TaskState.COMPLETED
         assert each.parent_id is None or each.id in tasks[each.parent_id].child_ids
     return root
 
 
-def check_task(folder: Path, known: set[str]) -> None:
-    events = [record["event"] for record in records(folder)]
+def check_task(directory: Path, known: set[str]) -> None:
+    events = [record["event"] for record in records(directory)]
     spawned = {e["call_id"]: e["child_id"] for e in events if e["event"] == "taskSpawned"}
     outcomes = [e for e in events if e["event"] == "toolFinished"]
     answered = [e["call_id"] for e in outcomes]
@@ -139,13 +143,14 @@ async def test_a_tree_survives_the_death_of_its_process_at_every_step(tmp_path: 
         first = before.index("taskSpawned")
 
         async def die_and_resume(last: int, torn: bool) -> None:
-            folder = tmp_path / f"{last}{'-torn' if torn else ''}"
+            directory = tmp_path / f"{last}{'-torn' if torn else ''}"
             async with turn:
                 assert (
-                    await run_until_killed(server.url, folder, last, "torn" if torn else "") == -9
+                    await run_until_killed(server.url, directory, last, "torn" if torn else "")
+                    == -9
                 )
                 try:
-                    await check(server.url, folder)
+                    await check(server.url, directory)
                 except BaseException as error:
                     error.add_note(f"killed {'in' if torn else 'after'} record {last}")
                     raise
@@ -176,8 +181,8 @@ def worktree_parts() -> dict[str, list[Turn]]:
     return parts
 
 
-def repository(folder: Path) -> Path:
-    work = Path(workspace(folder))
+def repository(directory: Path) -> Path:
+    work = Path(workspace(directory))
     (work / "a.txt").write_text(BEFORE)
     git(work, "init", "-q")
     git(work, "add", "-A")
@@ -186,11 +191,11 @@ def repository(folder: Path) -> Path:
     return work
 
 
-def check_worktrees(folder: Path, root: Path) -> None:
+def check_worktrees(directory: Path, root: Path) -> None:
     """Each subtask's work is in the files once, or was never done; nothing is left lying about."""
-    work = folder / "work"
+    work = directory / "work"
     expected = BEFORE
-    for task in (folder / "home" / "tasks").iterdir():
+    for task in (directory / "home" / "tasks").iterdir():
         events = [record["event"] for record in records(task)]
         said = next(e["text"] for e in events if e["event"] == "userSaid")
         if task == root or said not in CHANGES:
@@ -207,7 +212,7 @@ def check_worktrees(folder: Path, root: Path) -> None:
     spawned = [e["child_id"] for e in told if e["event"] == "taskSpawned"]
     merged = [(e["child_id"], e["clean"]) for e in told if e["event"] == "worktreeMerged"]
     assert merged == [(name, True) for name in spawned]
-    worktrees = folder / "home" / "worktrees"  # not there when it died before it had any
+    worktrees = directory / "home" / "worktrees"  # not there when it died before it had any
     assert not worktrees.exists() or list(worktrees.iterdir()) == []
     assert git(work, "branch", "--list", "joey/*") == ""
     assert len(git(work, "worktree", "list").splitlines()) == 1
@@ -223,13 +228,13 @@ async def test_subtasks_in_worktrees_survive_the_death_of_their_process(tmp_path
     async with ModelServer(by_part(worktree_parts())) as server:
 
         async def die_and_resume(last: int, way: str) -> bool:
-            folder = tmp_path / f"{way}{last}"
+            directory = tmp_path / f"{way}{last}"
             async with turn:
-                repository(folder)
-                if await run_until_killed(server.url, folder, last, way) == 0:
+                repository(directory)
+                if await run_until_killed(server.url, directory, last, way) == 0:
                     return False
                 try:
-                    check_worktrees(folder, await check(server.url, folder))
+                    check_worktrees(directory, await check(server.url, directory))
                 except BaseException as error:
                     error.add_note(f"killed at {way or 'record'} {last}")
                     raise

@@ -78,7 +78,7 @@ async def test_without_any_model_the_three_ways_to_go_on_are_said(joey: Joey) ->
 
 @pytest.mark.requirement("front:trouble:workspace")
 @pytest.mark.parametrize("kind", ["missing", "file"])
-async def test_a_workspace_that_is_no_folder_is_refused(joey: Joey, kind: str) -> None:
+async def test_a_workspace_that_is_no_directory_is_refused(joey: Joey, kind: str) -> None:
     target = joey.workspace / "there"
     if kind == "file":
         target.write_text("x")

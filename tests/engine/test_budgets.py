@@ -116,8 +116,8 @@ class Witness(Cast):
 def test_nothing_is_sent_once_a_budget_is_used_up(budget: int, turns: list[int], seed: int) -> None:
     """So it is exceeded by no more than what was in flight."""
 
-    async def run(folder: Path) -> None:
-        workshop = Workshop(folder)
+    async def run(directory: Path) -> None:
+        workshop = Workshop(directory)
         parts: dict[str, Sequence[Turn]] = {
             "the whole": [Turn(*(hand(f"part {n}.") for n in range(8))), finish()]
         }
@@ -136,8 +136,8 @@ def test_nothing_is_sent_once_a_budget_is_used_up(budget: int, turns: list[int],
         assert isinstance(ending, Completed) == (len(witness.at_requests) == needed)
         assert isinstance(ending, Completed) or ending.code == "budget"
 
-    with TemporaryDirectory() as folder:
-        asyncio.run(run(Path(folder)))
+    with TemporaryDirectory() as directory:
+        asyncio.run(run(Path(directory)))
 
 
 class Dead:

@@ -331,8 +331,8 @@ async def test_another_model_may_write_the_summaries() -> None:
 
 @pytest.mark.requirement("context:adopted")
 async def test_a_task_of_roo_can_be_condensed(shop: Workshop) -> None:
-    folder = shop.home / "tasks" / "0196e6b5-4fb2-7391-b6a7-2b7a4b4f7c10"
-    folder.mkdir(parents=True)
+    directory = shop.home / "tasks" / "0196e6b5-4fb2-7391-b6a7-2b7a4b4f7c10"
+    directory.mkdir(parents=True)
     read_file = {"type": "tool_use", "id": "t1", "name": "read_file", "input": {"path": "a.txt"}}
     result = {"type": "tool_result", "tool_use_id": "t1", "content": "words\n" * 1000}
     api = [
@@ -346,11 +346,11 @@ async def test_a_task_of_roo_can_be_condensed(shop: Workshop) -> None:
         {"ts": 3, "type": "say", "say": "user_feedback", "text": "be quick"},
         {"ts": 4, "type": "say", "say": "text", "text": "I have read it.", "partial": False},
     ]
-    (folder / "api_conversation_history.json").write_text(json.dumps(api))
-    (folder / "ui_messages.json").write_text(json.dumps(ui))
+    (directory / "api_conversation_history.json").write_text(json.dumps(api))
+    (directory / "ui_messages.json").write_text(json.dumps(ui))
     model(shop, summaries=[Turn(say("It was read."))])
     options = TaskOptions(workspace=shop.root, policy=Unattended())
-    task = await shop.engine.open(folder.name, options=options)
+    task = await shop.engine.open(directory.name, options=options)
     event = await task.condense()
     told = "\n".join(block.text for block in event.content)
     assert "It was read." in told

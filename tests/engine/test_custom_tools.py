@@ -24,10 +24,10 @@ def run(name: str, loud: bool = False) -> str:
 
 
 def give(workshop: Workshop, **files: str) -> None:
-    folder = workshop.root / ".roo/tools"
-    folder.mkdir(parents=True)
+    directory = workshop.root / ".roo/tools"
+    directory.mkdir(parents=True)
     for name, text in files.items():
-        (folder / f"{name}.py").write_text(text)
+        (directory / f"{name}.py").write_text(text)
     tools = LocalCustomTools(
         workshop.home, workshop.root, os.environ, lambda contents: True, end_marked
     )

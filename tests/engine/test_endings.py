@@ -112,8 +112,8 @@ async def test_history_files_that_could_not_be_written_are_written_when_the_task
         full.setattr(task.recorder.log, "snapshot", refuse)
         await settled(task)
     await workshop.engine.release(task)
-    folder = workshop.home / "tasks" / f"task_{task.id}"
-    assert b'"completed"' in (folder / "task_metadata.json").read_bytes()
+    directory = workshop.home / "tasks" / f"task_{task.id}"
+    assert b'"completed"' in (directory / "task_metadata.json").read_bytes()
 
 
 async def test_a_completed_task_that_nobody_goes_on_with_stays_completed(
@@ -133,8 +133,8 @@ async def test_a_completed_task_that_nobody_goes_on_with_stays_completed(
 async def test_an_adopted_task_that_was_completed_is_resumed_as_completed(
     workshop: Workshop,
 ) -> None:
-    folder = workshop.home / "tasks" / "abc"
-    folder.mkdir(parents=True)
+    directory = workshop.home / "tasks" / "abc"
+    directory.mkdir(parents=True)
     rows = [
         {"ts": 1, "type": "say", "say": "text", "text": "hi"},
         {"ts": 2, "type": "say", "say": "completion_result", "text": "ok"},
@@ -142,8 +142,8 @@ async def test_an_adopted_task_that_was_completed_is_resumed_as_completed(
     ]
     result = {"type": "tool_use", "id": "t1", "name": "attempt_completion", "input": {}}
     messages = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": [result]}]
-    (folder / "ui_messages.json").write_text(json.dumps(rows))
-    (folder / "api_conversation_history.json").write_text(json.dumps(messages))
+    (directory / "ui_messages.json").write_text(json.dumps(rows))
+    (directory / "api_conversation_history.json").write_text(json.dumps(messages))
     options = TaskOptions(workspace=workshop.root)
     task = await workshop.engine.resume("abc", options=options)
     assert (await asked(task)).ask is AskKind.RESUME_COMPLETED_TASK

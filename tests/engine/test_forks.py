@@ -129,8 +129,8 @@ async def test_subtasks_stay_with_the_one_that_began_them(past: Past) -> None:
 
 
 async def test_of_a_task_that_somebody_else_wrote(past: Past) -> None:
-    folder = past.home / "tasks" / "1700000000001"
-    folder.mkdir(parents=True)
+    directory = past.home / "tasks" / "1700000000001"
+    directory.mkdir(parents=True)
     rows = [
         {"ts": 1, "type": "say", "say": "text", "text": "mend it"},
         {"ts": 3, "type": "say", "say": "text", "text": "I look."},
@@ -141,14 +141,14 @@ async def test_of_a_task_that_somebody_else_wrote(past: Past) -> None:
         {"role": "assistant", "content": "I look.", "ts": 4},
         {"role": "user", "content": "faster", "ts": 6},
     ]
-    (folder / "ui_messages.json").write_text(json.dumps(rows))
-    (folder / "api_conversation_history.json").write_text(json.dumps(messages))
+    (directory / "ui_messages.json").write_text(json.dumps(rows))
+    (directory / "api_conversation_history.json").write_text(json.dumps(messages))
     fork = await past.engine.fork("1700000000001", 5, keep=False)
     assert shown(fork) == [1, 3]
     assert [message.role for message in fork.messages] == ["user", "assistant"]
     first = durable(fork)[0]
     assert isinstance(first, TaskAdopted) and first.task_id == fork.id
-    assert not (folder / "journal.jsonl").exists()
+    assert not (directory / "journal.jsonl").exists()
     past.script(finish("mended"))
     past.talk_to(fork)
     await fork.send("like this")
@@ -165,11 +165,11 @@ async def test_another_mode_and_model_may_take_it_over(past: Past) -> None:
 
 async def test_its_command_output_can_still_be_read(past: Past) -> None:
     task = await rich_task(past, ToolProtocol.NATIVE)
-    output = task.recorder.log.folder / "command-output"
+    output = task.recorder.log.directory / "command-output"
     (output / "cmd-1.txt").write_text("long")
     (output / "elsewhere.txt").symlink_to("/etc/passwd")
     fork = await past.engine.fork(task.id)
-    copied = fork.recorder.log.folder / "command-output"
+    copied = fork.recorder.log.directory / "command-output"
     assert (copied / "cmd-1.txt").read_text() == "long"
     assert not (copied / "elsewhere.txt").exists()
 
@@ -208,7 +208,7 @@ if step == "before-journal":
 elif step == "before-rename":
     planting.Path = type("P", (type(Path()),), {"rename": die})
 elif step == "after-rename":
-    planting.sync_folder = die
+    planting.sync_directory = die
 store = JsonFileStore(home)
 store.plant("fork", store.read(source), source)
 """

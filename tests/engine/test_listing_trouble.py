@@ -16,7 +16,7 @@ def pipe(path: Path) -> None:
     os.mkfifo(path)
 
 
-def folder(path: Path) -> None:
+def make_directory(path: Path) -> None:
     path.mkdir()
 
 
@@ -24,7 +24,7 @@ def without_end(path: Path) -> None:
     path.symlink_to("/dev/zero")
 
 
-@pytest.mark.parametrize("make", [pipe, folder, without_end])
+@pytest.mark.parametrize("make", [pipe, make_directory, without_end])
 async def test_a_task_starts_where_rooignore_cannot_be_read(
     workshop: Workshop, make: Callable[[Path], None]
 ) -> None:

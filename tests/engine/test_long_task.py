@@ -215,9 +215,9 @@ class LongTask(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.folder = Path(tempfile.mkdtemp(prefix="joey-long-"))
+        self.directory = Path(tempfile.mkdtemp(prefix="joey-long-"))
         self.loop = asyncio.new_event_loop()
-        self.shop = Workshop(self.folder)
+        self.shop = Workshop(self.directory)
         (self.shop.root / "a.txt").write_text("a word\n" * 50)
         self.model = AnyAnswer()
         self.policy = ScriptedUser()
@@ -255,7 +255,7 @@ class LongTask(RuleBasedStateMachine):
         self.do(self.shop.engine.close())
         self.loop.run_until_complete(self.loop.shutdown_default_executor())
         self.loop.close()
-        shutil.rmtree(self.folder)
+        shutil.rmtree(self.directory)
 
     # What may happen
 
@@ -397,7 +397,7 @@ class LongTask(RuleBasedStateMachine):
         """The folder as it is on disk at this moment, in the hands of another engine."""
         old = self.shop.home
         self.homes += 1
-        new = self.folder / f"home{self.homes}"
+        new = self.directory / f"home{self.homes}"
         shutil.copytree(old, new)
         self.do(self.shop.engine.close())
         for lock in new.rglob("*lock*"):
@@ -452,8 +452,8 @@ class LongTask(RuleBasedStateMachine):
         self.check_journal(task)
 
     def check_journal(self, task: Task) -> None:
-        folder = recorder_folder(task)
-        journal = (folder / "journal.jsonl").read_bytes()
+        directory = recorder_directory(task)
+        journal = (directory / "journal.jsonl").read_bytes()
         assert journal.startswith(self.journals.get(task.id, b"")), "a record was lost"
         self.journals[task.id] = journal
         records = list(JsonFileStore(self.shop.home).read(task.id))
@@ -463,11 +463,11 @@ class LongTask(RuleBasedStateMachine):
         assert live_path(records)[-1].seq == records[-1].seq
         self.do(task.save())
         for name in ("ui_messages.json", "api_conversation_history.json"):
-            json.loads((folder / name).read_text())
+            json.loads((directory / name).read_text())
 
 
-def recorder_folder(task: Task) -> Path:
-    return task.recorder.log.folder
+def recorder_directory(task: Task) -> Path:
+    return task.recorder.log.directory
 
 
 def recorder_log(task: Task) -> Any:
@@ -490,10 +490,10 @@ class LongAdoptedTask(LongTask):
     """It was begun by somebody else, and condensed there."""
 
     def start(self) -> Task:
-        folder = self.shop.home / "tasks" / "1700000000001"
-        folder.mkdir(parents=True)
-        (folder / "ui_messages.json").write_text(json.dumps(ADOPTED_ROWS))
-        (folder / "api_conversation_history.json").write_text(json.dumps(ADOPTED_MESSAGES))
+        directory = self.shop.home / "tasks" / "1700000000001"
+        directory.mkdir(parents=True)
+        (directory / "ui_messages.json").write_text(json.dumps(ADOPTED_ROWS))
+        (directory / "api_conversation_history.json").write_text(json.dumps(ADOPTED_MESSAGES))
         engine, name = self.shop.engine, "1700000000001"
         return self.do(engine.resume(name, self.new_words(), options=self.reopening))
 

@@ -54,7 +54,7 @@ CHANGES = st.one_of(
 class KeptTask(LongTask):
     def __init__(self) -> None:
         super().__init__()
-        kept = self.folder / "kept"
+        kept = self.directory / "kept"
         kept.mkdir()
         self.shop = Past(kept)
         (self.shop.root / "a.txt").write_text("a word\n" * 50)

@@ -91,13 +91,13 @@ async def test_a_missing_file_is_told_and_the_message_still_goes_out(workshop: W
 
 
 @pytest.mark.requirement("mentions:folder")
-async def test_a_mentioned_folder_comes_along_with_its_files(workshop: Workshop) -> None:
-    folder = workshop.root / "src"
-    (folder / "deep").mkdir(parents=True)
-    (folder / "deep" / "far.txt").write_text("not shown")
-    (folder / "a.txt").write_text("alpha")
-    (folder / "b.bin").write_bytes(b"\0\1\2")
-    (folder / "secret.txt").write_text("hidden words")
+async def test_a_mentioned_directory_comes_along_with_its_files(workshop: Workshop) -> None:
+    directory = workshop.root / "src"
+    (directory / "deep").mkdir(parents=True)
+    (directory / "deep" / "far.txt").write_text("not shown")
+    (directory / "a.txt").write_text("alpha")
+    (directory / "b.bin").write_bytes(b"\0\1\2")
+    (directory / "secret.txt").write_text("hidden words")
     (workshop.root / ".rooignore").write_text("src/secret.txt\n")
     _, told = await first_blocks(workshop, "look into @/src/")
     assert told.startswith("[read_file for folder 'src']\nFolder listing:\n├── ")
@@ -348,15 +348,17 @@ async def test_skills_and_commands_are_offered_only_where_there_are_some(
     assert offered >= {"skill", "run_slash_command"}
 
 
-async def test_a_link_in_a_mentioned_folder_brings_nothing_from_outside(workshop: Workshop) -> None:
+async def test_a_link_in_a_mentioned_directory_brings_nothing_from_outside(
+    workshop: Workshop,
+) -> None:
     (workshop.root.parent / "secret.txt").write_text("the secret")
     (workshop.root / ".rooignore").write_text("keys.txt\n")
     (workshop.root / "keys.txt").write_text("the key")
-    folder = workshop.root / "src"
-    folder.mkdir()
-    (folder / "a.txt").write_text("alpha")
-    (folder / "out.txt").symlink_to("../../secret.txt")
-    (folder / "keys").symlink_to("../keys.txt")
+    directory = workshop.root / "src"
+    directory.mkdir()
+    (directory / "a.txt").write_text("alpha")
+    (directory / "out.txt").symlink_to("../../secret.txt")
+    (directory / "keys").symlink_to("../keys.txt")
     _, told = await first_blocks(workshop, "look into @/src/")
     assert "1 | alpha" in told
     assert "the secret" not in told

@@ -116,7 +116,7 @@ class _Dead:
     """A journal after the process is gone: nothing reaches it any more."""
 
     def __init__(self, log: object) -> None:
-        self.folder = getattr(log, "folder", None)
+        self.directory = getattr(log, "directory", None)
 
     def append(self, record: object) -> None:
         pass
@@ -172,10 +172,10 @@ async def test_both_history_files_are_on_disk_when_the_task_waits_for_a_user(
     await asked(task)
     await task.approve()
     await settled(task)
-    folder = workshop.home / "tasks" / f"task_{task.id}"
-    ui = json.loads((folder / "ui_messages.json").read_bytes())
-    api = json.loads((folder / "api_conversation_history.json").read_bytes())
-    metadata = json.loads((folder / "task_metadata.json").read_bytes())
+    directory = workshop.home / "tasks" / f"task_{task.id}"
+    ui = json.loads((directory / "ui_messages.json").read_bytes())
+    api = json.loads((directory / "api_conversation_history.json").read_bytes())
+    metadata = json.loads((directory / "task_metadata.json").read_bytes())
     assert [row["ts"] for row in ui] == sorted({row["ts"] for row in ui})
     assert [message["role"] for message in api] == ["user", "assistant"]
     assert metadata["status"] == "completed"

@@ -214,8 +214,8 @@ async def test_the_files_on_disk_and_a_new_process_show_the_earlier_state(past: 
     task = await rich_task(past, ToolProtocol.NATIVE)
     at = row_of(task, "user_feedback", 1)
     await task.rewind(at)
-    folder = past.journal(task).parent
-    on_disk = json.loads((folder / "ui_messages.json").read_text())
+    directory = past.journal(task).parent
+    on_disk = json.loads((directory / "ui_messages.json").read_text())
     assert [row["ts"] for row in on_disk] == shown(task)
     rows, messages = shown(task), said(task)
     await past.engine.release(task)

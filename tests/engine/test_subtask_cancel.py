@@ -48,7 +48,7 @@ class WatchedLog:
     def __init__(self, log: TaskLog, moment: Moment) -> None:
         self._log = log
         self._moment = moment
-        self.folder = log.folder
+        self.directory = log.directory
 
     def append(self, record: Record) -> None:
         self._log.append(record)

@@ -42,12 +42,12 @@ class Wreck:
         self.parent = task.id
         self.children = list(task.recorder.facts.children)
 
-    def folder(self, task_id: str) -> Path:
+    def find_directory(self, task_id: str) -> Path:
         return self.workshop.home / "tasks" / f"task_{task_id}"
 
     def cut(self, task_id: str, after: str, count: int = 1) -> None:
         """Keep the journal up to the `count`-th record of a kind."""
-        path = self.folder(task_id) / "journal.jsonl"
+        path = self.find_directory(task_id) / "journal.jsonl"
         kept = []
         for line in path.read_text(encoding="utf-8").splitlines(keepends=True):
             kept.append(line)
@@ -57,10 +57,10 @@ class Wreck:
         assert not count, f"there are too few {after}"
         path.write_text("".join(kept), encoding="utf-8")
         for name in ("ui_messages.json", "api_conversation_history.json", "task_metadata.json"):
-            (self.folder(task_id) / name).unlink(missing_ok=True)
+            (self.find_directory(task_id) / name).unlink(missing_ok=True)
 
     def remove(self, task_id: str) -> None:
-        shutil.rmtree(self.folder(task_id))
+        shutil.rmtree(self.find_directory(task_id))
 
     async def resume(self) -> tuple[Task, Cast]:
         self.workshop.provider = cast = Cast(PARTS)
@@ -116,15 +116,15 @@ async def test_before_the_first_record_of_a_child_is_whole(wreck: Wreck, left: b
     wreck.cut(wreck.parent, "taskSpawned", 2)
     for child in wreck.children:
         wreck.cut(child, "taskCreated")
-        (wreck.folder(child) / "journal.jsonl").write_bytes(left)
+        (wreck.find_directory(child) / "journal.jsonl").write_bytes(left)
     await wreck.resume()
 
 
-async def test_when_only_the_folder_of_a_child_is_there(wreck: Wreck) -> None:
+async def test_when_only_the_directory_of_a_child_is_there(wreck: Wreck) -> None:
     wreck.cut(wreck.parent, "taskSpawned", 2)
     for child in wreck.children:
         wreck.cut(child, "taskCreated")
-        (wreck.folder(child) / "journal.jsonl").unlink()
+        (wreck.find_directory(child) / "journal.jsonl").unlink()
     await wreck.resume()
 
 
@@ -209,7 +209,7 @@ async def test_a_child_that_somebody_else_has_open_is_not_lost(wreck: Wreck) -> 
 async def test_when_the_journal_of_a_child_was_damaged(wreck: Wreck, line: int) -> None:
     wreck.cut(wreck.parent, "taskPaused")
     for child in wreck.children:
-        journal = wreck.folder(child) / "journal.jsonl"
+        journal = wreck.find_directory(child) / "journal.jsonl"
         lines = journal.read_bytes().splitlines(keepends=True)
         lines[line] = b"\0 what is this?\n"
         journal.write_bytes(b"".join(lines))
@@ -222,7 +222,7 @@ async def test_when_the_journal_of_a_child_was_damaged(wreck: Wreck, line: int) 
     assert "result 1" in one and "result 2" in two
 
 
-async def test_another_task_in_the_folder_of_a_child_is_left_alone(wreck: Wreck) -> None:
+async def test_another_task_in_the_directory_of_a_child_is_left_alone(wreck: Wreck) -> None:
     wreck.cut(wreck.parent, "taskPaused")
     first, second = wreck.children
     wreck.remove(first)

@@ -26,8 +26,8 @@ class Place:
     def __init__(self, root: Path) -> None:
         self.home, self.workspace = root / "home", root / "work"
         self.trusted = True
-        for folder in (self.home / "tools", self.workspace / ".roo/tools"):
-            folder.mkdir(parents=True)
+        for directory in (self.home / "tools", self.workspace / ".roo/tools"):
+            directory.mkdir(parents=True)
 
     def user(self, name: str, text: str) -> None:
         (self.home / "tools" / name).write_text(text)

@@ -61,7 +61,7 @@ def test_what_links_lead_to_has_to_be_trusted(place: Place) -> None:
     assert contents(place) != before
 
 
-def test_a_folder_without_end_is_never_trusted(place: Place) -> None:
+def test_a_directory_without_end_is_never_trusted(place: Place) -> None:
     (place.workspace / ".roo/tools/all").symlink_to("/")
     assert contents(place) != contents(place)
 

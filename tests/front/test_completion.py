@@ -108,10 +108,10 @@ def test_where_nothing_is_known_nothing_is_offered(words: tuple[str, ...]) -> No
 
 
 def task(joey: Joey, task_id: str, title: str, workspace: str | None = None) -> None:
-    folder = joey.home / "tasks" / f"task_{task_id}"
-    folder.mkdir(parents=True)
+    directory = joey.home / "tasks" / f"task_{task_id}"
+    directory.mkdir(parents=True)
     about = {"id": task_id, "title": title, "workspace": workspace or str(joey.workspace)}
-    (folder / "task_metadata.json").write_text(json.dumps(about))
+    (directory / "task_metadata.json").write_text(json.dumps(about))
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def task(joey: Joey, task_id: str, title: str, workspace: str | None = None) -> 
         ("permissions", "report", "--task"),
     ],
 )
-def test_tasks_of_this_folder_are_offered_with_their_titles(
+def test_tasks_of_this_directory_are_offered_with_their_titles(
     joey: Joey, words: tuple[str, ...]
 ) -> None:
     task(joey, "0198a1b2-c3d4-7000-8000-000000000001", "Fix the \x1b[31mtests")
@@ -140,7 +140,7 @@ def test_tasks_of_this_folder_are_offered_with_their_titles(
     assert values(*words, "0198f") == ["0198ffff-0000"]
 
 
-def test_values_of_this_folder_and_of_yours_are_offered(
+def test_values_of_this_directory_and_of_yours_are_offered(
     joey: Joey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     joey.settings(allowedCommands=["npm test", "git status"])
@@ -273,7 +273,7 @@ async def test_zsh_completes(joey: Joey) -> None:
         await screen.until("--mode=architect")
 
 
-async def test_zsh_finds_the_script_in_a_folder_of_its_own(joey: Joey) -> None:
+async def test_zsh_finds_the_script_in_a_directory_of_its_own(joey: Joey) -> None:
     if shutil.which("zsh") is None:
         pytest.skip("zsh is not installed")
     script = await joey.run("completion", "zsh")

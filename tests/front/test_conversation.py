@@ -187,8 +187,8 @@ async def test_ctrl_c_at_a_question_withdraws_it(joey: Joey) -> None:
         screen.press("something else\n")
         await screen.until(ACCEPT)
     assert not (joey.workspace / "new.txt").exists()
-    (folder,) = joey.tasks
-    journal = (folder / "journal.jsonl").read_text(encoding="utf-8")
+    (directory,) = joey.tasks
+    journal = (directory / "journal.jsonl").read_text(encoding="utf-8")
     assert "askWithdrawn" in journal
 
 
@@ -389,10 +389,10 @@ async def test_the_lines_of_a_run_without_a_conversation_fit_the_terminal_too(jo
 
 
 async def test_commands_of_the_project_are_listed_and_carried_out(joey: Joey) -> None:
-    folder = joey.workspace / ".roo/commands"
-    folder.mkdir(parents=True)
+    directory = joey.workspace / ".roo/commands"
+    directory.mkdir(parents=True)
     text = "---\ndescription: Ship it\nmode: ask\n---\nPut it onto the ship.\n"
-    (folder / "deploy.md").write_text(text, encoding="utf-8")
+    (directory / "deploy.md").write_text(text, encoding="utf-8")
     async with ModelServer([done()]) as server, terminal(joey, *reach(server.url)) as screen:
         await screen.until(PROMPT)
         screen.press("/help\n")

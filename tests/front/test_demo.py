@@ -30,11 +30,11 @@ async def test_the_demonstration_does_real_work_in_either_protocol_on_either_wir
     assert (kept / "project/src/server.js").read_text(encoding="utf-8").strip() == SERVER_JS
     package = json.loads((kept / "project/package.json").read_text(encoding="utf-8"))
     assert "express" in package["dependencies"]
-    (folder,) = (kept / "joey-home/tasks").iterdir()
-    ui = json.loads((folder / "ui_messages.json").read_text(encoding="utf-8"))
-    api = json.loads((folder / "api_conversation_history.json").read_text(encoding="utf-8"))
-    assert str(folder / "ui_messages.json") in done.out
-    assert str(folder / "api_conversation_history.json") in done.out
+    (directory,) = (kept / "joey-home/tasks").iterdir()
+    ui = json.loads((directory / "ui_messages.json").read_text(encoding="utf-8"))
+    api = json.loads((directory / "api_conversation_history.json").read_text(encoding="utf-8"))
+    assert str(directory / "ui_messages.json") in done.out
+    assert str(directory / "api_conversation_history.json") in done.out
     assert [message["role"] for message in api] == ["user", "assistant"] * 4
     assert any(row.get("say") == "completion_result" and row["text"] == RESULT for row in ui)
     assert not (joey.home).exists()

@@ -190,13 +190,13 @@ async def test_a_service_that_speaks_no_tls_is_told(joey: Joey) -> None:
 # What is kept -------------------------------------------------------------------------------------
 
 
-def task_folder(joey: Joey, name: str, journal: bytes | None = None) -> Path:
-    folder = joey.home / "tasks" / f"task_{name}"
-    folder.mkdir(parents=True)
-    folder.chmod(0o700)
+def task_directory(joey: Joey, name: str, journal: bytes | None = None) -> Path:
+    directory = joey.home / "tasks" / f"task_{name}"
+    directory.mkdir(parents=True)
+    directory.chmod(0o700)
     if journal is not None:
-        (folder / "journal.jsonl").write_bytes(journal)
-    return folder
+        (directory / "journal.jsonl").write_bytes(journal)
+    return directory
 
 
 async def test_what_others_can_read_is_told_and_set_right(joey: Joey) -> None:
@@ -214,12 +214,12 @@ async def test_what_others_can_read_is_told_and_set_right(joey: Joey) -> None:
 
 
 async def test_a_stale_lock_and_an_unfinished_copy_are_told_and_removed(joey: Joey) -> None:
-    folder = task_folder(joey, "0198a1b2", b"")
-    (folder / "task_metadata.json").write_text('{"id": "0198a1b2"}')
-    (folder / "journal.jsonl").unlink()
+    directory = task_directory(joey, "0198a1b2", b"")
+    (directory / "task_metadata.json").write_text('{"id": "0198a1b2"}')
+    (directory / "journal.jsonl").unlink()
     gone = await asyncio.create_subprocess_exec(sys.executable, "-c", "pass")
     await gone.wait()
-    (folder / "lock").write_text(json.dumps({"pid": gone.pid, "since": 1}))
+    (directory / "lock").write_text(json.dumps({"pid": gone.pid, "since": 1}))
     left = joey.home / "tasks/.fork-abc"
     left.mkdir()
     os.utime(left, (time.time() - 3600,) * 2)
@@ -229,7 +229,7 @@ async def test_a_stale_lock_and_an_unfinished_copy_are_told_and_removed(joey: Jo
     tasks = (await findings(joey, "--offline", "--fix"))["Tasks"]
     assert tasks["status"] == "ok"
     assert not left.exists()
-    assert (folder / "lock").read_text() == ""
+    assert (directory / "lock").read_text() == ""
 
 
 @pytest.mark.requirement("front:doctor")
@@ -238,7 +238,7 @@ async def test_a_stale_lock_and_an_unfinished_copy_are_told_and_removed(joey: Jo
     [(b"", "its journal is empty"), (b"not json\nat all\n", "cannot be read")],
 )
 async def test_a_broken_task_is_named(joey: Joey, journal: bytes, why: str) -> None:
-    task_folder(joey, "0198a1b2", journal)
+    task_directory(joey, "0198a1b2", journal)
     tasks = (await findings(joey, "--offline"))["Tasks"]
     assert tasks["status"] == "warn"
     assert "task_0198a1b2" in tasks["found"]
@@ -258,8 +258,8 @@ async def test_a_damaged_index_is_told_and_made_anew(joey: Joey) -> None:
 async def test_leftovers_that_may_be_wanted_are_told_and_stay(joey: Joey) -> None:
     aside = joey.home / "put-aside/1"
     orphan = joey.home / "worktrees/0198dead"
-    for folder in (aside, orphan):
-        folder.mkdir(parents=True)
+    for directory in (aside, orphan):
+        directory.mkdir(parents=True)
     left = (await findings(joey, "--offline", "--fix"))["Leftovers"]
     assert left["status"] == "warn"
     assert str(orphan) in left["found"]
@@ -276,14 +276,14 @@ async def test_slips_in_settings_and_servers_are_named(joey: Joey) -> None:
     assert "mcp.json" in found["MCP servers"]["found"]
 
 
-async def test_what_the_folder_would_run_is_named(joey: Joey) -> None:
+async def test_what_the_directory_would_run_is_named(joey: Joey) -> None:
     (joey.workspace / ".roo").mkdir()
     servers = {"mcpServers": {"theirs": {"command": "touch", "args": ["x"]}}}
     (joey.workspace / ".roo/mcp.json").write_text(json.dumps(servers))
-    folder = (await findings(joey, "--offline"))["This folder"]
-    assert folder["status"] == "warn"
-    assert "theirs" in folder["found"]
-    assert "joey trust" in folder["advice"]
+    directory = (await findings(joey, "--offline"))["This folder"]
+    assert directory["status"] == "warn"
+    assert "theirs" in directory["found"]
+    assert "joey trust" in directory["advice"]
 
 
 # The machine --------------------------------------------------------------------------------------
@@ -291,13 +291,13 @@ async def test_what_the_folder_would_run_is_named(joey: Joey) -> None:
 
 def programs(tmp_path: Path, *names: str) -> str:
     """A path with these programs alone."""
-    folder = tmp_path / "programs"
-    folder.mkdir()
+    directory = tmp_path / "programs"
+    directory.mkdir()
     for name in names:
         found = shutil.which(name)
         assert found is not None
-        (folder / name).symlink_to(found)
-    return str(folder)
+        (directory / name).symlink_to(found)
+    return str(directory)
 
 
 async def test_missing_programs_are_named_with_how_to_get_them(joey: Joey, tmp_path: Path) -> None:
@@ -324,15 +324,15 @@ async def test_an_old_or_broken_git_is_told(
 
 async def test_a_second_joey_on_the_path_is_told(joey: Joey, tmp_path: Path) -> None:
     path = programs(tmp_path, "bash")
-    folders = [tmp_path / "one", tmp_path / "two"]
-    for folder in folders:
-        folder.mkdir()
-        (folder / "joey").write_text("#!/bin/sh\n")
-        (folder / "joey").chmod(0o755)
-    path = ":".join([*map(str, folders), path])
+    directories = [tmp_path / "one", tmp_path / "two"]
+    for directory in directories:
+        directory.mkdir()
+        (directory / "joey").write_text("#!/bin/sh\n")
+        (directory / "joey").chmod(0o755)
+    path = ":".join([*map(str, directories), path])
     found = (await findings(joey, "--offline", PATH=path))["joey"]
     assert found["status"] == "warn"
-    assert f"Only {folders[0] / 'joey'} is started" in found["advice"]
+    assert f"Only {directories[0] / 'joey'} is started" in found["advice"]
 
 
 async def test_a_terminal_that_cannot_show_text_is_told(joey: Joey) -> None:

@@ -46,7 +46,7 @@ async def told(joey: Joey, prompt: str, *turns: Turn) -> tuple[Finished, str]:
         ("execute_command", {"command": f"cat {HIDDEN}"}),
     ],
 )
-async def test_a_file_below_a_hidden_folder_is_refused_whatever_is_included_above_it(
+async def test_a_file_below_a_hidden_directory_is_refused_whatever_is_included_above_it(
     joey: Joey, tool: str, arguments: dict[str, Any]
 ) -> None:
     _, sent = await told(joey, "look", Turn(call(tool, arguments)))
@@ -55,7 +55,7 @@ async def test_a_file_below_a_hidden_folder_is_refused_whatever_is_included_abov
     assert CANARY in (joey.workspace / HIDDEN).read_text(encoding="utf-8")
 
 
-async def test_a_file_below_a_hidden_folder_is_neither_listed_nor_found(joey: Joey) -> None:
+async def test_a_file_below_a_hidden_directory_is_neither_listed_nor_found(joey: Joey) -> None:
     done, sent = await told(
         joey,
         "look at @/packages/app/",
@@ -71,7 +71,7 @@ async def test_a_file_below_a_hidden_folder_is_neither_listed_nor_found(joey: Jo
     assert "prod.env" not in sent
 
 
-async def test_a_file_below_a_hidden_folder_is_not_brought_by_a_mention(joey: Joey) -> None:
+async def test_a_file_below_a_hidden_directory_is_not_brought_by_a_mention(joey: Joey) -> None:
     _, sent = await told(joey, f"look at @/{HIDDEN}")
     assert "it is hidden by .rooignore" in sent
     assert CANARY not in sent

@@ -135,7 +135,7 @@ async def exported(joey: Joey, *flags: str) -> Any:
 
 
 @pytest.mark.requirement("export:roo", "export:round-trip", "export:force")
-async def test_a_folder_for_roo_is_written_and_imported_again(joey: Joey, theirs: Path) -> None:
+async def test_a_directory_for_roo_is_written_and_imported_again(joey: Joey, theirs: Path) -> None:
     await joey.run("tasks", "import", "--roo", "--only", "april")
     done = await exported(joey, "--format", "roo", "-o", "out")
     assert (done.code, done.out) == (0, "out/april\n")

@@ -22,10 +22,10 @@ COMMAND = ("--", sys.executable, str(TINY))
 
 def trust_project(joey: Joey) -> None:
     """The project names a server."""
-    folder = joey.workspace / ".roo"
-    folder.mkdir(exist_ok=True)
+    directory = joey.workspace / ".roo"
+    directory.mkdir(exist_ok=True)
     servers = {"tiny": {"command": sys.executable, "args": [str(TINY)]}}
-    (folder / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
+    (directory / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
 
 
 @pytest.mark.requirement("front:mcp:add")
@@ -122,7 +122,7 @@ async def test_a_projects_server_runs_once_the_user_has_seen_and_trusted_it(joey
     assert (await joey.run("mcp", "test", "tiny")).code == 1
 
 
-async def test_a_folder_that_brings_nothing_along_needs_no_trust(joey: Joey) -> None:
+async def test_a_directory_that_brings_nothing_along_needs_no_trust(joey: Joey) -> None:
     assert "brings nothing along" in (await joey.run("trust")).out
 
 
@@ -271,7 +271,7 @@ async def test_trying_a_server_whose_entry_is_wrong_says_what_is_wrong_with_it(j
     assert (await joey.run("mcp", "test", "ghost", "-w", str(joey.home.parent))).code == 78
 
 
-async def test_ones_own_server_runs_nothing_of_the_folder_that_is_open(joey: Joey) -> None:
+async def test_ones_own_server_runs_nothing_of_the_directory_that_is_open(joey: Joey) -> None:
     (joey.workspace / "helper.py").write_text("open('ran', 'w').close()\n", encoding="utf-8")
     script = joey.workspace / "server.sh"
     script.write_text("#!/bin/sh\n: > ran\n", encoding="utf-8")
@@ -291,7 +291,7 @@ async def test_ones_own_server_runs_nothing_of_the_folder_that_is_open(joey: Joe
     assert (joey.workspace / "ran").exists()
 
 
-async def test_ones_own_server_is_in_an_empty_folder_that_the_error_names(joey: Joey) -> None:
+async def test_ones_own_server_is_in_an_empty_directory_that_the_error_names(joey: Joey) -> None:
     joey.home.mkdir(exist_ok=True)
     servers = {
         "files": {"command": "sh", "args": ["-c", "ls -A . >&2; pwd >&2; exit 3"]},
@@ -299,22 +299,22 @@ async def test_ones_own_server_is_in_an_empty_folder_that_the_error_names(joey: 
         "placed": {"command": "sh", "args": ["-c", "exit 3"], "cwd": "${workspaceFolder}"},
     }
     (joey.home / "mcp.json").write_text(json.dumps({"mcpServers": servers}), encoding="utf-8")
-    folder = joey.home / "mcp"
-    remedy = f'It starts in {folder}; "cwd": "${{workspaceFolder}}" starts it in the workspace'
+    directory = joey.home / "mcp"
+    remedy = f'It starts in {directory}; "cwd": "${{workspaceFolder}}" starts it in the workspace'
     files = await joey.run("mcp", "test", "files")
-    assert f"it said last: {folder}. {remedy}" in " ".join(files.out.split())
-    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert f"it said last: {directory}. {remedy}" in " ".join(files.out.split())
+    assert stat.S_IMODE(directory.stat().st_mode) == 0o700
     missing = await joey.run("mcp", "test", "missing")
     assert f"not found, or may not be executed. {remedy}" in " ".join(missing.out.split())
     assert "It starts in" not in (await joey.run("mcp", "test", "placed")).out
 
 
-async def test_a_relative_folder_of_ones_own_server_is_in_the_home_folder(joey: Joey) -> None:
+async def test_a_relative_directory_of_ones_own_server_is_in_the_home_directory(joey: Joey) -> None:
     here = joey.home.parent
-    for folder in (here / "tools", joey.workspace / "tools"):
-        folder.mkdir()
-        (folder / "server.sh").write_text("#!/bin/sh\npwd > ran\n", encoding="utf-8")
-        (folder / "server.sh").chmod(0o755)
+    for directory in (here / "tools", joey.workspace / "tools"):
+        directory.mkdir()
+        (directory / "server.sh").write_text("#!/bin/sh\npwd > ran\n", encoding="utf-8")
+        (directory / "server.sh").chmod(0o755)
     joey.home.mkdir(exist_ok=True)
     ran = here / "tools" / "ran"
     for written in ("tools", "~/tools", "${env:HOME}/tools"):
@@ -328,7 +328,7 @@ async def test_a_relative_folder_of_ones_own_server_is_in_the_home_folder(joey: 
     assert not (joey.workspace / "tools" / "ran").exists()
 
 
-async def test_without_its_folder_only_a_server_that_needs_it_fails(joey: Joey) -> None:
+async def test_without_its_directory_only_a_server_that_needs_it_fails(joey: Joey) -> None:
     joey.home.mkdir(exist_ok=True)
     (joey.home / "mcp").write_text("in the way", encoding="utf-8")
     tiny = {"command": sys.executable, "args": [str(TINY)]}

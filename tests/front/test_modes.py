@@ -85,7 +85,7 @@ async def test_one_mode_is_shown_with_what_it_is_told(shop: Joey) -> None:
     assert (as_json["rules"], as_json["skills"]) == ([".roo/rules-docs/a.md"], [])
 
 
-async def test_modes_of_another_folder_are_shown(shop: Joey, tmp_path: Path) -> None:
+async def test_modes_of_another_directory_are_shown(shop: Joey, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     elsewhere = await shop.run("modes", "show", "docs", "-w", str(tmp_path / "other"))
     assert elsewhere.code == 2

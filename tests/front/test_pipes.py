@@ -139,8 +139,8 @@ async def test_a_reader_that_has_stalled_does_not_keep_a_run_from_ending(
         await process.communicate()
         os.close(reading)
     assert process.returncode == code
-    (folder,) = joey.tasks
-    assert json.loads((folder / "api_conversation_history.json").read_text(encoding="utf-8"))
+    (directory,) = joey.tasks
+    assert json.loads((directory / "api_conversation_history.json").read_text(encoding="utf-8"))
 
 
 async def filled(pipe: int) -> None:

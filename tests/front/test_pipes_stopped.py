@@ -55,8 +55,8 @@ async def check_rest(joey: Joey) -> None:
     async with asyncio.timeout(LIMIT):
         while left := [each for each in psutil.process_iter() if works_in(each, joey.workspace)]:
             await asyncio.to_thread(psutil.wait_procs, left, 0.1)
-    for folder in joey.tasks if (joey.home / "tasks").exists() else []:
-        task_id = folder.name.removeprefix("task_")
+    for directory in joey.tasks if (joey.home / "tasks").exists() else []:
+        task_id = directory.name.removeprefix("task_")
         async with ModelServer([DONE] * 5) as server:
             flags = ("-p", "--no-sandbox", *reach(server.url))
             again = await joey.run(*flags, "-r", task_id, "go on")
@@ -64,9 +64,9 @@ async def check_rest(joey: Joey) -> None:
             check_anthropic(server.requests[-1].body)
 
 
-def works_in(process: psutil.Process, folder: Path) -> bool:
+def works_in(process: psutil.Process, directory: Path) -> bool:
     try:
-        return bool(process.cwd() == str(folder) and process.status() != psutil.STATUS_ZOMBIE)
+        return bool(process.cwd() == str(directory) and process.status() != psutil.STATUS_ZOMBIE)
     except psutil.Error:
         return False
 

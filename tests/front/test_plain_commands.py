@@ -195,7 +195,7 @@ async def test_an_earlier_task_is_gone_on_with(joey: Joey) -> None:
     assert len(joey.tasks) == 2
 
 
-async def test_joey_writes_what_a_folder_is_about_in_a_task_of_its_own(joey: Joey) -> None:
+async def test_joey_writes_what_a_directory_is_about_in_a_task_of_its_own(joey: Joey) -> None:
     async with ModelServer([DONE, DONE]) as server:
         async with terminal(joey, *reach(server.url), "go") as screen:
             await screen.until(ACCEPT)

@@ -240,7 +240,7 @@ async def test_calls_in_xml_work_as_well(joey: Joey) -> None:
 
 
 @pytest.mark.requirement("front:continue")
-async def test_a_task_is_continued_in_its_folder_or_by_the_start_of_its_id(joey: Joey) -> None:
+async def test_a_task_is_continued_in_its_directory_or_by_the_start_of_its_id(joey: Joey) -> None:
     async with ModelServer([DONE, DONE, DONE]) as server:
         first = await joey.run("-p", "--output-format", "json", *reach(server.url), "one")
         second = await joey.run("-p", "-c", *reach(server.url), "two")
@@ -344,13 +344,13 @@ async def test_a_name_that_a_file_gets_wrong_is_a_matter_of_configuration(joey: 
     assert "nonsense" in done.err
 
 
-async def test_a_folder_that_is_none_is_wrong_usage(joey: Joey) -> None:
+async def test_a_directory_that_is_none_is_wrong_usage(joey: Joey) -> None:
     done = await joey.run("-p", "--provider", "ollama", "-m", "x", "-w", "nowhere", "do it")
     assert done.code == 2
     assert "nowhere" in done.err
 
 
-async def test_a_folder_that_was_deleted_meanwhile_is_told(joey: Joey) -> None:
+async def test_a_directory_that_was_deleted_meanwhile_is_reported(joey: Joey) -> None:
     (joey.workspace / "gone").mkdir()
     script = 'cd gone && rmdir ../gone && exec "$@"'
     process = await asyncio.create_subprocess_exec(

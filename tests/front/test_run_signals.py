@@ -25,9 +25,9 @@ def running(command: str) -> Turn:
 
 
 def histories(joey: Joey) -> tuple[list[Any], list[Any]]:
-    (folder,) = joey.tasks
-    ui = json.loads((folder / "ui_messages.json").read_text(encoding="utf-8"))
-    api = json.loads((folder / "api_conversation_history.json").read_text(encoding="utf-8"))
+    (directory,) = joey.tasks
+    ui = json.loads((directory / "ui_messages.json").read_text(encoding="utf-8"))
+    api = json.loads((directory / "api_conversation_history.json").read_text(encoding="utf-8"))
     return ui, api
 
 

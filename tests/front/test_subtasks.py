@@ -94,12 +94,12 @@ async def test_deleting_a_subtask_removes_its_worktree_and_its_branch(joey: Joey
     async with ModelServer(by_part(parts)) as server:
         run = await joey.run("-p", "-y", *reach(server.url), "do the whole")
     assert run.out == "Whole.\n"
-    [folder] = (joey.home / "worktrees").iterdir()
-    assert (folder / "b.txt").exists()
-    assert git(joey.workspace, "branch", "--list").split()[-1] == f"joey/{folder.name}"
-    deleted = await joey.run("tasks", "delete", "-y", folder.name)
+    [directory] = (joey.home / "worktrees").iterdir()
+    assert (directory / "b.txt").exists()
+    assert git(joey.workspace, "branch", "--list").split()[-1] == f"joey/{directory.name}"
+    deleted = await joey.run("tasks", "delete", "-y", directory.name)
     assert deleted.code == 0
-    assert not folder.exists()
+    assert not directory.exists()
     assert git(joey.workspace, "branch", "--list") == ""
     assert len(git(joey.workspace, "worktree", "list").splitlines()) == 1
 
@@ -245,7 +245,7 @@ def test_the_question_says_that_a_subtask_gets_a_worktree() -> None:
     assert apart.splitlines()[0].endswith("in a git worktree of its own")
 
 
-async def test_subtasks_in_worktrees_are_listed_in_the_folder_that_they_work_for(
+async def test_subtasks_in_worktrees_are_listed_in_the_directory_that_they_work_for(
     joey: Joey,
 ) -> None:
     git(joey.workspace, "init", "-q")

@@ -28,11 +28,11 @@ async def stranger(*turns: Turn) -> AsyncIterator[ModelServer]:
         yield model
 
 
-def their_folder(folder: Path, address: str, **more: Any) -> Path:
-    FORMS["april"](folder)
-    facts = {"id": folder.name, "provider": "anthropic", "baseUrl": address, "model": "any"}
-    (folder / "task_metadata.json").write_text(json.dumps(facts | more), encoding="utf-8")
-    return folder
+def their_directory(directory: Path, address: str, **more: Any) -> Path:
+    FORMS["april"](directory)
+    facts = {"id": directory.name, "provider": "anthropic", "baseUrl": address, "model": "any"}
+    (directory / "task_metadata.json").write_text(json.dumps(facts | more), encoding="utf-8")
+    return directory
 
 
 def with_key(joey: Joey) -> dict[str, str]:
@@ -52,7 +52,7 @@ async def test_an_imported_task_does_not_choose_where_the_key_goes(
     joey: Joey, theirs: Path
 ) -> None:
     async with stranger() as model:
-        their_folder(theirs, model.url)
+        their_directory(theirs, model.url)
         assert (await joey.run("tasks", "import", str(theirs))).code == 0
         run = await joey.run("-p", "go on", "-r", "t1", env=with_key(joey))
         assert model.requests == []
@@ -61,19 +61,19 @@ async def test_an_imported_task_does_not_choose_where_the_key_goes(
     assert run.code == 78
 
 
-async def test_nor_does_a_task_folder_from_another_machine(joey: Joey, tmp_path: Path) -> None:
+async def test_nor_does_a_task_directory_from_another_machine(joey: Joey, tmp_path: Path) -> None:
     there = Joey(home=tmp_path / "there", workspace=joey.workspace)
     async with stranger() as model:
         begun = await there.run("-p", "go", *reach(model.url), env=with_key(there))
         assert begun.code == 0
-        (folder,) = there.tasks
-        shutil.copytree(folder, joey.home / "tasks" / folder.name)
-        task = folder.name.removeprefix("task_")
+        (directory,) = there.tasks
+        shutil.copytree(directory, joey.home / "tasks" / directory.name)
+        task = directory.name.removeprefix("task_")
         run = await joey.run("-p", "go on", "-r", task, env=with_key(joey))
         fork = await joey.run("-p", "go on", "-r", task, "--fork", env=with_key(joey))
         assert len(model.requests) == 1
     assert (run.code, fork.code) == (78, 78)
-    assert [each.name for each in joey.tasks] == [folder.name]
+    assert [each.name for each in joey.tasks] == [directory.name]
 
 
 async def test_a_profile_of_the_same_name_does_not_send_its_key_there(
@@ -84,7 +84,7 @@ async def test_a_profile_of_the_same_name_does_not_send_its_key_there(
     document = {"active": "work", "profiles": {"work": entry}}
     (joey.home / "profiles.json").write_text(json.dumps(document), encoding="utf-8")
     async with stranger() as model:
-        their_folder(theirs, model.url, profile="work")
+        their_directory(theirs, model.url, profile="work")
         assert (await joey.run("tasks", "import", str(theirs))).code == 0
         run = await joey.run("-p", "go on", "-r", "t1")
         assert model.connections_made == 0
@@ -97,7 +97,7 @@ async def test_the_user_names_the_address_and_the_task_goes_on(
 ) -> None:
     env, flags = with_key(joey), ["-p", "go on", "-r", "t1"]
     async with stranger() as model:
-        their_folder(theirs, model.url)
+        their_directory(theirs, model.url)
         assert (await joey.run("tasks", "import", str(theirs))).code == 0
         match way:
             case "flag":
@@ -130,7 +130,7 @@ async def test_a_task_of_ones_own_goes_on_where_it_began(joey: Joey) -> None:
     assert not secret.exists()
 
 
-async def test_a_password_in_an_address_is_not_in_the_task_folder(joey: Joey) -> None:
+async def test_a_password_in_an_address_is_not_in_the_task_directory(joey: Joey) -> None:
     async with stranger() as model:
         address = model.url.replace("://", "://ann:sesame@")
         begun = await joey.run("-p", "go", *reach(address), env=with_key(joey))
@@ -145,7 +145,7 @@ async def test_at_a_terminal_the_address_is_shown_and_asked_about_once(
     joey: Joey, theirs: Path
 ) -> None:
     async with stranger() as model:
-        their_folder(theirs, model.url)
+        their_directory(theirs, model.url)
         assert (await joey.run("tasks", "import", str(theirs))).code == 0
         env = {"ANTHROPIC_API_KEY": KEY}
         async with terminal(joey, "go on", "-r", "t1", env=env) as screen:
@@ -172,7 +172,7 @@ async def test_an_imported_task_does_not_choose_the_home_directory_as_its_worksp
     (home / ".ssh" / "id_rsa").write_text("a private key", encoding="utf-8")
     reading = Turn(call("read_file", {"path": str(home / ".ssh" / "id_rsa")}))
     async with stranger(reading, DONE) as model:
-        their_folder(theirs, model.url, workspace=str(home / place))
+        their_directory(theirs, model.url, workspace=str(home / place))
         assert (await joey.run("tasks", "import", str(theirs))).code == 0
         flags = ("-r", "t1", *reach(model.url))
         run = await joey.run("-p", "go on", "-y", *flags, env=with_key(joey))

@@ -73,7 +73,7 @@ def test_a_short_id_means_one_task() -> None:
     assert short_id("0123456789abcdef0", ()) == "0123456789abc"
 
 
-async def test_tasks_of_other_folders_are_listed_only_when_asked_for(
+async def test_tasks_of_other_directories_are_listed_only_when_asked_for(
     joey: Joey, tmp_path: Path
 ) -> None:
     task_id = await play(joey, "here")
@@ -170,14 +170,14 @@ async def test_a_run_that_lacked_a_user_is_not_a_completed_task(joey: Joey) -> N
 
 def put(joey: Joey, task_id: str, *texts: str, **facts: object) -> Path:
     """A task as joey leaves it at rest."""
-    folder = joey.home / "tasks" / f"task_{task_id}"
-    folder.mkdir(parents=True)
+    directory = joey.home / "tasks" / f"task_{task_id}"
+    directory.mkdir(parents=True)
     rows = [{"ts": n, "type": "say", "say": "text", "text": text} for n, text in enumerate(texts)]
-    (folder / "ui_messages.json").write_text(json.dumps(rows), encoding="utf-8")
-    (folder / "journal.jsonl").touch()
+    (directory / "ui_messages.json").write_text(json.dumps(rows), encoding="utf-8")
+    (directory / "journal.jsonl").touch()
     known = {"id": task_id, "workspace": str(joey.workspace), "status": "completed", **facts}
-    (folder / "task_metadata.json").write_text(json.dumps(known), encoding="utf-8")
-    return folder
+    (directory / "task_metadata.json").write_text(json.dumps(known), encoding="utf-8")
+    return directory
 
 
 async def listed(joey: Joey, *flags: str) -> list[str]:
@@ -290,8 +290,8 @@ async def test_deleting_a_parent_names_its_subtasks(joey: Joey) -> None:
 @pytest.mark.requirement("cli:tasks:delete")
 async def test_a_task_that_is_open_is_not_deleted_nor_any_below_it(joey: Joey) -> None:
     put(joey, "parent", "x", title="parent")
-    folder = put(joey, "child", "x", title="child", parentId="parent")
-    held = TaskLock.acquire(folder, "child")
+    directory = put(joey, "child", "x", title="child", parentId="parent")
+    held = TaskLock.acquire(directory, "child")
     try:
         refused = await joey.run("tasks", "delete", "parent", "--with-subtasks", "--yes")
     finally:

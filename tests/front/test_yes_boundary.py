@@ -53,8 +53,8 @@ def home(joey: Joey) -> Path:
     return home
 
 
-def names_in(folder: Path) -> set[str]:
-    return {path.name for path in folder.iterdir()}
+def names_in(directory: Path) -> set[str]:
+    return {path.name for path in directory.iterdir()}
 
 
 def patch(*lines: str) -> Turn:
@@ -396,9 +396,9 @@ async def test_what_would_happen_is_explained_with_the_same_boundary(
 # Merging and restoring --------------------------------------------------------------------------
 
 
-def git(folder: Path, *arguments: str) -> None:
+def git(directory: Path, *arguments: str) -> None:
     who = ("-c", "user.name=a", "-c", "user.email=a@example.org")
-    subprocess.run(["git", *who, *arguments], cwd=folder, check=True, capture_output=True)
+    subprocess.run(["git", *who, *arguments], cwd=directory, check=True, capture_output=True)
 
 
 async def test_a_worktree_brings_no_protected_file_along(joey: Joey) -> None:

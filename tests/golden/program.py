@@ -18,8 +18,8 @@ class Program:
         self.home = root / "joey-home"
         self.workspace = root / "work"
         self.server_url = ""
-        for folder in (self.home, self.workspace):
-            folder.mkdir(exist_ok=True)
+        for directory in (self.home, self.workspace):
+            directory.mkdir(exist_ok=True)
         for name, text in FILES.items():
             path = self.workspace / name
             path.parent.mkdir(exist_ok=True)

@@ -17,8 +17,8 @@ from tests.golden import RENEWING
 
 def main() -> int:
     os.environ[RENEWING] = "1"
-    folder = str(Path(__file__).parent)
-    return int(pytest.main([folder, "-p", "no:cacheprovider", *sys.argv[1:]]))
+    directory = str(Path(__file__).parent)
+    return int(pytest.main([directory, "-p", "no:cacheprovider", *sys.argv[1:]]))
 
 
 if __name__ == "__main__":

@@ -58,15 +58,15 @@ def test_a_journal_is_written_as_it_was_read(name: str) -> None:
 
 @pytest.mark.parametrize("name", JOURNALS)
 def test_the_snapshots_of_a_task_are_written_as_they_were(home: Path, name: str) -> None:
-    folder = home / "tasks" / name
-    before = {each: (folder / each).read_bytes() for each in SNAPSHOTS}
+    directory = home / "tasks" / name
+    before = {each: (directory / each).read_bytes() for each in SNAPSHOTS}
     for each in SNAPSHOTS:
-        (folder / each).unlink()
+        (directory / each).unlink()
     task = homes.StoredTask(home, name)
     task.save()
     task.close()
     for each, stored in before.items():
-        assert (folder / each).read_text(encoding="utf-8") == stored.decode()
+        assert (directory / each).read_text(encoding="utf-8") == stored.decode()
 
 
 def test_every_durable_event_is_in_a_journal() -> None:

@@ -269,7 +269,7 @@ async def write_corpus(root: Path) -> None:
     for name, make in CASES.items():
         for protocol in ("native",) if name in ONLY_NATIVE else ("native", "xml"):
             played[f"{name}-{protocol}"] = make(protocol)
-    foreign = sorted(folder.name for folder in FOREIGN.iterdir())
+    foreign = sorted(directory.name for directory in FOREIGN.iterdir())
     adopted = foreign[0]
     async with AsyncExitStack() as stack:
         servers = {

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from joey.content.code_index import Indexes, IndexFolder
+from joey.content.code_index import IndexDirectory, Indexes
 from joey.errors import ToolError
 from joey.ports import CodeAnswer, CodeIndex, Embedder
 from joey.workspace.files import LocalFiles
@@ -22,7 +22,7 @@ class House:
         self.root.mkdir()
         self.home = tmp_path / "home"
         self.files = LocalFiles(self.root)
-        self.folder = IndexFolder(self.home / "index", self.root)
+        self.index_directory = IndexDirectory(self.home / "index", self.root)
 
     def write(self, path: str, text: str) -> Path:
         file = self.root / path

@@ -62,19 +62,19 @@ async def test_a_hit_says_where_it_is_and_what_is_there(house: House) -> None:
     assert hit.text == "def needle():\n    pass"
 
 
-async def test_a_folder_keeps_the_search_to_it(house: House) -> None:
+async def test_a_directory_keeps_the_search_to_it(house: House) -> None:
     for path in ("src/a.py", "src/deep/b.py", "src2/c.py", "[s]rc/d.py"):
         house.write(path, "needle = 1\n")
     async with house.index() as index:
         await answer(index, "needle")
-        for folder, wanted in (
+        for directory, wanted in (
             ("src", {"src/a.py", "src/deep/b.py"}),
             ("src/deep", {"src/deep/b.py"}),
             ("src/a.py", {"src/a.py"}),
             ("[s]rc", {"[s]rc/d.py"}),
             (".", {"src/a.py", "src/deep/b.py", "src2/c.py", "[s]rc/d.py"}),
         ):
-            found = await index.search("needle", house.files.resolve(folder), 10)
+            found = await index.search("needle", house.files.resolve(directory), 10)
             assert {hit.path for hit in found.hits} == wanted
 
 
@@ -124,7 +124,7 @@ async def test_what_is_hidden_after_it_was_indexed_is_not_found_any_more(
 
 
 @pytest.mark.requirement("index:ignored")
-async def test_a_folder_that_became_a_link_to_the_outside_shows_nothing(
+async def test_a_directory_that_became_a_link_to_the_outside_shows_nothing(
     house: House, tmp_path: Path
 ) -> None:
     house.write("src/a.py", "needle = 1\n")
@@ -144,7 +144,7 @@ async def test_files_that_begin_with_a_mark_are_found(house: House, encoding: st
 
 
 @pytest.mark.requirement("index:ignored")
-async def test_a_folder_that_becomes_a_link_while_files_are_read_in_is_not_followed(
+async def test_a_directory_that_becomes_a_link_while_files_are_read_in_is_not_followed(
     house: House, tmp_path: Path
 ) -> None:
     house.write("src/a.py", "harmless = 1\n")
@@ -321,8 +321,8 @@ async def test_an_index_that_is_not_to_be_kept_leaves_nothing(
     assert [*(tmp_path / "tmp").iterdir()] == []
     index = house.open(indexes)
     assert await paths(index, "needle") == ["a.py"]
-    (folder,) = (tmp_path / "tmp").iterdir()
-    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    (directory,) = (tmp_path / "tmp").iterdir()
+    assert stat.S_IMODE(directory.stat().st_mode) == 0o700
     await index.close()
     await unused.close()
     assert [*(tmp_path / "tmp").iterdir()] == []
@@ -334,11 +334,12 @@ async def test_only_the_owner_may_read_the_index(house: House) -> None:
     house.write("a.py", "needle = 1\n")
     async with house.index() as index:
         await answer(index, "needle")
-        folder = house.folder.path
+        directory = house.index_directory.path
         modes = {
-            entry.name: stat.S_IMODE(entry.stat().st_mode) for entry in (folder, *folder.iterdir())
+            entry.name: stat.S_IMODE(entry.stat().st_mode)
+            for entry in (directory, *directory.iterdir())
         }
-    assert modes.pop(folder.name) == 0o700
+    assert modes.pop(directory.name) == 0o700
     assert "code.sqlite" in modes
     assert {*modes.values()} == {0o600}
 
@@ -349,7 +350,7 @@ async def test_a_damaged_index_is_made_anew(house: House, damage: str) -> None:
     house.write("a.py", "needle = 1\n" * 500)
     async with house.index() as index:
         assert {*(await paths(index, "needle"))} == {"a.py"}
-    database = house.folder.database
+    database = house.index_directory.database
     whole = database.read_bytes()
     match damage:
         case "rubbish":
@@ -374,9 +375,9 @@ async def test_while_another_process_fills_it_a_search_tells_its_progress(
 ) -> None:
     monkeypatch.setattr(index_module, "PATIENCE", 0.05)
     house.write("a.py", "needle = 1\n")
-    house.folder.make()
+    house.index_directory.make()
     async with house.index() as index:
-        with house.folder.locked(BUILDING) as ours:
+        with house.index_directory.locked(BUILDING) as ours:
             assert ours
             with pytest.raises(ToolError, match="not ready"):
                 await index.search("needle", None, 10)
@@ -389,7 +390,7 @@ async def test_while_another_process_reads_changes_in_the_rest_is_found(house: H
     async with house.index() as index:
         await answer(index, "needle")
         house.write("b.py", "needle = 2\n")
-        with house.folder.locked(BUILDING):
+        with house.index_directory.locked(BUILDING):
             found = await index.search("needle", None, 10)
         assert [hit.path for hit in found.hits] == ["a.py"]
         assert "Another process" in found.note

@@ -198,10 +198,10 @@ async def test_nothing_that_is_hidden_is_sent_to_the_model(
 
 @pytest.mark.requirement("index:processes")
 async def test_two_processes_do_not_ask_for_the_same_vectors(house: House) -> None:
-    house.folder.make()
+    house.index_directory.make()
     embedder = Concepts()
     async with house.index(embedder) as index:
-        with house.folder.locked(EMBEDDING):
+        with house.index_directory.locked(EMBEDDING):
             for _ in range(3):
                 assert "0 of 3 passages" in (await answer(index, "brush")).note
         assert not any("\n" in text for text in embedder.seen)

@@ -358,8 +358,8 @@ print(json.dumps([spans("python", pathlib.Path(path).read_bytes()) for path in s
 
 
 def test_the_definitions_of_the_standard_library_are_those_that_python_itself_sees() -> None:
-    folders = [Path(str(module.__file__)).parent for module in PACKAGES]
-    files = [Path(argparse.__file__), *chain(*(sorted(each.rglob("*.py")) for each in folders))]
+    directories = [Path(str(module.__file__)).parent for module in PACKAGES]
+    files = [Path(argparse.__file__), *chain(*(sorted(each.rglob("*.py")) for each in directories))]
     # In a process of its own, because a grammar that crashes takes its process along.
     run = subprocess.run(
         [sys.executable, "-c", SPANS, *files], capture_output=True, check=True, timeout=300

@@ -26,18 +26,18 @@ def npm_servers() -> dict[str, list[str]]:
     """
     if shutil.which("npm") is None or shutil.which("node") is None:
         pytest.skip("node and npm are not installed, so the reference servers cannot be run")
-    folder = Path(tempfile.gettempdir(), f"joey-test-servers-{os.getuid()}-{VERSION}")
-    folder.mkdir(mode=0o700, exist_ok=True)
-    with (folder / "lock").open("w") as lock:
+    directory = Path(tempfile.gettempdir(), f"joey-test-servers-{os.getuid()}-{VERSION}")
+    directory.mkdir(mode=0o700, exist_ok=True)
+    with (directory / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (folder / "installed").exists():
-            _install(folder)
-            (folder / "installed").touch()
-    modules = folder / "node_modules" / "@modelcontextprotocol"
+        if not (directory / "installed").exists():
+            _install(directory)
+            (directory / "installed").touch()
+    modules = directory / "node_modules" / "@modelcontextprotocol"
     return {name: ["node", str(modules / name / "dist" / "index.js")] for name in PACKAGES}
 
 
-def _install(folder: Path) -> None:
+def _install(directory: Path) -> None:
     wanted = [f"@modelcontextprotocol/{name}@{VERSION}" for name in PACKAGES]
     command = [
         "npm",
@@ -46,11 +46,13 @@ def _install(folder: Path) -> None:
         "--no-fund",
         "--prefer-offline",
         "--prefix",
-        str(folder),
+        str(directory),
         *wanted,
     ]
     try:
-        subprocess.run(command, cwd=folder, capture_output=True, check=True, timeout=INSTALL_LIMIT)
+        subprocess.run(
+            command, cwd=directory, capture_output=True, check=True, timeout=INSTALL_LIMIT
+        )
     except subprocess.TimeoutExpired:
         pytest.skip("npm took too long to install the reference servers")
     except subprocess.CalledProcessError as error:

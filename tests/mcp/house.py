@@ -30,8 +30,8 @@ class House:
     def __init__(self, root: Path, trusted: bool = True) -> None:
         self.home = root / "home"
         self.workspace = root / "workspace"
-        for folder in (self.home, self.workspace / ".roo"):
-            folder.mkdir(parents=True, exist_ok=True)
+        for directory in (self.home, self.workspace / ".roo"):
+            directory.mkdir(parents=True, exist_ok=True)
         self.trusted = trusted
         self.asked: list[Mapping[str, bytes]] = []
         self.environment = {"PATH": os.environ["PATH"]}

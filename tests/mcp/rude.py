@@ -19,9 +19,9 @@ TOOLS = """echo pid twice half_a_letter latin progress slow pictures many_parts 
 deaf change silent""".split()  # noqa: SIM905
 
 
-def rude(manner: str, folder: Path, **entry: Any) -> dict[str, Any]:
+def rude(manner: str, directory: Path, **entry: Any) -> dict[str, Any]:
     assert manner in MANNERS
-    return {"command": sys.executable, "args": [__file__, manner, str(folder / "log")], **entry}
+    return {"command": sys.executable, "args": [__file__, manner, str(directory / "log")], **entry}
 
 
 def raw(data: bytes) -> None:

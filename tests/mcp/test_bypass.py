@@ -72,7 +72,7 @@ def ground(tmp_path: Path) -> Ground:
     return Ground(tmp_path)
 
 
-def to_folder(script: Path) -> None:
+def to_directory(script: Path) -> None:
     script.unlink()
     script.mkdir()
     (script / "__main__.py").write_text("print('evil')")
@@ -89,7 +89,7 @@ def to_link(script: Path) -> None:
 
 
 @pytest.mark.requirement("trust:scripts")
-@pytest.mark.parametrize("swap", [to_folder, to_pipe, to_link, Path.unlink])
+@pytest.mark.parametrize("swap", [to_directory, to_pipe, to_link, Path.unlink])
 def test_a_trusted_script_that_becomes_something_else_is_a_new_question(
     ground: Ground, swap: Callable[[Path], None]
 ) -> None:
@@ -159,7 +159,7 @@ def test_reaching_the_workspace_by_a_link_leaves_no_script_out(
     assert not ground.is_trusted(link)
 
 
-def test_folders_and_loops_on_a_command_line_are_no_crash(ground: Ground) -> None:
+def test_directories_and_loops_on_a_command_line_are_no_crash(ground: Ground) -> None:
     (ground.workspace / "loop").symlink_to("loop")
     ground.trust(command="npx", args=["files", str(ground.workspace), "loop", "a" * 70_000])
 
@@ -185,7 +185,7 @@ def test_no_variable_of_the_user_is_passed_on_unseen() -> None:
 
 
 @pytest.mark.requirement("trust:shown")
-def test_a_folder_made_of_variables_is_shown_as_it_was_written() -> None:
+def test_a_directory_made_of_variables_is_shown_as_it_was_written() -> None:
     assert "in        ${env:HOME}/x" in detail(command="x", cwd="${env:HOME}/x")
 
 
@@ -270,7 +270,7 @@ async def test_a_relative_directory_in_the_users_path_runs_nothing_of_the_worksp
     assert not (tmp_path / "sprung").exists()
 
 
-def test_a_file_of_settings_that_is_a_folder_is_a_problem_and_no_crash(house: House) -> None:
+def test_a_file_of_settings_that_is_a_directory_is_a_problem_and_no_crash(house: House) -> None:
     for path in (house.workspace / ".roo" / "mcp.json", house.home / "mcp.json"):
         path.mkdir()
     files = ConfigFiles(house.home, house.workspace, {})

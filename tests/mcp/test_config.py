@@ -105,8 +105,8 @@ def test_nothing_that_can_stand_in_a_file_is_a_crash(value: Any) -> None:
 class Place:
     def __init__(self, root: Path) -> None:
         self.home, self.workspace = root / "home", root / "work"
-        for folder in (self.home, self.workspace / ".roo"):
-            folder.mkdir(parents=True)
+        for directory in (self.home, self.workspace / ".roo"):
+            directory.mkdir(parents=True)
         self.files = ConfigFiles(self.home, self.workspace, {})
         self.project = self.workspace / ".roo" / "mcp.json"
 

@@ -213,7 +213,7 @@ def test_a_server_that_ignores_everything_is_gone_when_joey_is_killed(tmp_path: 
 
 
 @pytest.mark.requirement("mcp:shared")
-async def test_tasks_of_one_folder_share_their_servers_until_the_last_is_done(
+async def test_tasks_of_one_directory_share_their_servers_until_the_last_is_done(
     house: House, tmp_path: Path
 ) -> None:
     log = tmp_path / "log"

@@ -60,8 +60,8 @@ class Arena:
         path.chmod(0o755)
 
     def _build(self) -> None:
-        for folder in (self.work, self.root / "outside"):
-            shutil.rmtree(folder, ignore_errors=True)
+        for directory in (self.work, self.root / "outside"):
+            shutil.rmtree(directory, ignore_errors=True)
         outside = self.root / "outside"
         (outside / "deep").mkdir(parents=True)
         (self.root / "secret").write_text(SECRET)
@@ -87,9 +87,9 @@ class Arena:
         """Everything in and around the workspace, by path."""
         seen: dict[str, str] = {}
         for top in (self.work, self.root / "outside"):
-            for folder, folders, names in os.walk(top):
-                for name in (*folders, *names):
-                    path = Path(folder) / name
+            for directory, directories, names in os.walk(top):
+                for name in (*directories, *names):
+                    path = Path(directory) / name
                     seen[path.relative_to(self.root).as_posix()] = _content(path)
         return seen
 

@@ -74,9 +74,9 @@ def _tell(line: str) -> None:
 
 async def main() -> int:
     hostile, harmless = hostile_commands(), harmless_commands()
-    with tempfile.TemporaryDirectory() as folder:
-        outcome = await try_hostile(Path(folder), hostile)
-        asked = await try_harmless(Path(folder), harmless)
+    with tempfile.TemporaryDirectory() as directory:
+        outcome = await try_hostile(Path(directory), hostile)
+        asked = await try_harmless(Path(directory), harmless)
     for line, harm in outcome.harm.items():
         _tell(f"HARM  {line!r}: {harm}")
     for line, reason in asked.items():

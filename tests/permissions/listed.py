@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-_FOLDER = Path(__file__).parent / "lines"
+_LINES_DIRECTORY = Path(__file__).parent / "lines"
 _ESCAPED = "E:"
 _RULES = "@@"
 
 
 def looking_lines() -> Iterator[str]:
-    for line in (_FOLDER / "looking.txt").read_text(encoding="utf-8").splitlines():
+    for line in (_LINES_DIRECTORY / "looking.txt").read_text(encoding="utf-8").splitlines():
         if line.startswith(_ESCAPED):
             bytes_of = line.removeprefix(_ESCAPED).encode().decode("unicode_escape")
             yield bytes_of.encode("latin-1").decode()
@@ -31,6 +31,6 @@ def looking_programs() -> tuple[str, ...]:
 
 
 def asked_lines() -> Iterator[tuple[tuple[str, ...], str]]:
-    for line in (_FOLDER / "asked.txt").read_text(encoding="utf-8").splitlines():
+    for line in (_LINES_DIRECTORY / "asked.txt").read_text(encoding="utf-8").splitlines():
         rules, _, command = line.partition(f" {_RULES} ")
         yield tuple(rules.split(", ")), command

@@ -16,16 +16,16 @@ from joey.ports import Level
 
 
 def explain(
-    folder: Path, *arguments: str, settings: dict[str, Any] | None = None, stdin: str = ""
+    directory: Path, *arguments: str, settings: dict[str, Any] | None = None, stdin: str = ""
 ) -> subprocess.CompletedProcess[str]:
-    home = folder.parent / "joey-home"
+    home = directory.parent / "joey-home"
     if settings is not None:
         home.mkdir(exist_ok=True)
         (home / "settings.json").write_text(json.dumps(settings))
     return subprocess.run(
         [sys.executable, "-m", "joey", "permissions", "explain", *arguments],
-        cwd=folder,
-        env={**os.environ, "JOEY_HOME": str(home), "HOME": str(folder.parent)},
+        cwd=directory,
+        env={**os.environ, "JOEY_HOME": str(home), "HOME": str(directory.parent)},
         input=stdin,
         capture_output=True,
         text=True,
@@ -34,9 +34,9 @@ def explain(
     )
 
 
-def answer(folder: Path, *arguments: str, **given: Any) -> dict[str, Any]:
+def answer(directory: Path, *arguments: str, **given: Any) -> dict[str, Any]:
     """What the rules say, whatever confines commands on this machine."""
-    run = explain(folder, "--json", "--no-sandbox", *arguments, **given)
+    run = explain(directory, "--json", "--no-sandbox", *arguments, **given)
     assert run.returncode == 0, run.stderr
     told: dict[str, Any] = json.loads(run.stdout)
     return told
@@ -44,13 +44,13 @@ def answer(folder: Path, *arguments: str, **given: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def work(tmp_path: Path) -> Path:
-    folder = tmp_path / "work"
-    folder.mkdir()
+    directory = tmp_path / "work"
+    directory.mkdir()
     (tmp_path / "outside.txt").write_text("x")
-    (folder / "plain.txt").write_text("x")
-    (folder / "link").symlink_to("../outside.txt")
-    subprocess.run(["git", "init", "-q"], cwd=folder, check=True)
-    return folder
+    (directory / "plain.txt").write_text("x")
+    (directory / "link").symlink_to("../outside.txt")
+    subprocess.run(["git", "init", "-q"], cwd=directory, check=True)
+    return directory
 
 
 @pytest.mark.requirement("permissions:explain")

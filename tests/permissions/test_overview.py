@@ -26,8 +26,8 @@ class House:
         self.home.mkdir(parents=True)
         (self.workspace / ".roo").mkdir(parents=True)
 
-    def write(self, folder: Path, **settings: Any) -> None:
-        (folder / "settings.json").write_text(json.dumps(settings), encoding="utf-8")
+    def write(self, directory: Path, **settings: Any) -> None:
+        (directory / "settings.json").write_text(json.dumps(settings), encoding="utf-8")
 
     def own(self, **settings: Any) -> None:
         self.write(self.home, **settings)

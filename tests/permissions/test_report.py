@@ -145,7 +145,7 @@ async def test_the_report_changes_nothing(worked: Workshop) -> None:
     assert everything() == before
 
 
-async def test_one_task_or_the_latest_or_those_of_a_folder(
+async def test_one_task_or_the_latest_or_those_of_a_directory(
     worked: Workshop, tmp_path: Path
 ) -> None:
     other = await worked.start(finish(), policy=Unattended())
@@ -156,7 +156,7 @@ async def test_one_task_or_the_latest_or_those_of_a_folder(
     assert told(worked, "-w", str(tmp_path))["tasks"] == []
 
 
-async def test_calls_in_a_folder_that_is_gone_are_counted_as_not_judged(
+async def test_calls_in_a_directory_that_is_gone_are_counted_as_not_judged(
     worked: Workshop, tmp_path: Path
 ) -> None:
     worked.root.rename(tmp_path / "elsewhere")

@@ -189,19 +189,19 @@ def test_a_script_of_awk_that_may_do_more_is_not(script: str) -> None:
     assert not is_harmless_awk(script)
 
 
-def leaves_traces(program: list[str], folder: Path) -> bool:
-    (folder / "data").write_text("a b\nc d\n")
+def leaves_traces(program: list[str], directory: Path) -> bool:
+    (directory / "data").write_text("a b\nc d\n")
     with suppress(subprocess.TimeoutExpired):  # it goes round in circles
         subprocess.run(
             [*program, "data"],
-            cwd=folder,
+            cwd=directory,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             timeout=2,
             check=False,
         )
-    traces = [path for path in folder.iterdir() if path.name != "data"]
+    traces = [path for path in directory.iterdir() if path.name != "data"]
     for each in traces:
         each.unlink()
     return bool(traces)

@@ -27,8 +27,8 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def certificate() -> Iterator[tuple[Path, Path]]:
-    with TemporaryDirectory() as folder:
-        key, cert = Path(folder, "key.pem"), Path(folder, "cert.pem")
+    with TemporaryDirectory() as directory:
+        key, cert = Path(directory, "key.pem"), Path(directory, "cert.pem")
         command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
         command += ["-subj", "/CN=model.test", "-keyout", str(key), "-out", str(cert)]
         command += ["-addext", "subjectAltName=DNS:model.test,DNS:localhost"]

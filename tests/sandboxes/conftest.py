@@ -38,8 +38,8 @@ class Scene:
         self.workspace = root / "workspace"
         self.outside = root / "outside"
         self.home = root / "home"
-        for folder in (self.workspace, self.outside, self.home / ".roo"):
-            folder.mkdir(parents=True)
+        for directory in (self.workspace, self.outside, self.home / ".roo"):
+            directory.mkdir(parents=True)
 
     @property
     def is_full(self) -> bool:

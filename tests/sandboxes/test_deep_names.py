@@ -11,7 +11,7 @@ import pytest
 
 from joey.core.settings import Settings
 from joey.execution.sandbox.protected_files import find_held
-from joey.execution.sandbox.protected_scan import MOST_FOLDERS, Folder, Survey
+from joey.execution.sandbox.protected_scan import MAX_SCANNED_DIRECTORIES, ScannedDirectory, Survey
 from joey.execution.sandbox.restore import Aftermath
 from tests.sandboxes.actor import Deed
 from tests.sandboxes.conftest import Scene, end
@@ -31,8 +31,8 @@ def furnish(workspace: Path) -> None:
     make_repository(workspace / "packages/a")
 
 
-def make_repository(folder: Path, *options: str) -> None:
-    subprocess.run(["git", "init", "-q", *options, str(folder)], check=True)
+def make_repository(directory: Path, *options: str) -> None:
+    subprocess.run(["git", "init", "-q", *options, str(directory)], check=True)
 
 
 @pytest.mark.requirement("sandbox:protected")
@@ -72,7 +72,7 @@ async def test_what_appears_under_a_protected_name_anywhere_is_put_aside(scene: 
 
 
 @pytest.mark.requirement("sandbox:protected")
-async def test_a_folder_can_be_moved_with_what_is_protected_in_it_and_not_be_replaced(
+async def test_a_directory_can_be_moved_with_what_is_protected_in_it_and_not_be_replaced(
     scene: Scene,
 ) -> None:
     furnish(scene.workspace)
@@ -155,9 +155,9 @@ async def test_a_repository_of_a_submodule_with_a_long_name_is_held(scene: Scene
 
 async def test_names_beyond_the_number_that_can_be_held_are_put_back(scene: Scene) -> None:
     for number in range(90):
-        folder = scene.workspace / f"p{number:03}"
-        folder.mkdir()
-        (folder / ".npmrc").write_text("as it was", encoding="utf-8")
+        directory = scene.workspace / f"p{number:03}"
+        directory.mkdir()
+        (directory / ".npmrc").write_text("as it was", encoding="utf-8")
     await scene.run(f"for each in p*; do echo {EVIL} > $each/.npmrc; done")
     assert {path.read_text() for path in scene.workspace.rglob(".npmrc")} == {"as it was"}
 
@@ -172,15 +172,15 @@ async def test_what_was_made_deep_before_joey_was_killed_is_put_aside(scene: Sce
     assert tree(scene.workspace) == {"a": "", "a/b": ""}
 
 
-def look(root: Path) -> dict[str, Folder]:
+def look(root: Path) -> dict[str, ScannedDirectory]:
     return Survey(str(root)).look()
 
 
 def test_a_survey_reads_again_only_what_was_changed(tmp_path: Path) -> None:
     furnish(tmp_path)
     (tmp_path / "node_modules/x/.vscode").mkdir(parents=True)
-    for folder in (tmp_path, *(each for each in tmp_path.rglob("*") if each.is_dir())):
-        until_settled(folder)
+    for directory in (tmp_path, *(each for each in tmp_path.rglob("*") if each.is_dir())):
+        until_settled(directory)
     survey = Survey(str(tmp_path))
     first = survey.look()
     assert [name for name, _, _ in first["packages/a"][3]] == [".git", ".vscode", "AGENTS.md"]
@@ -193,20 +193,20 @@ def test_a_survey_reads_again_only_what_was_changed(tmp_path: Path) -> None:
     assert survey.look()["packages/b"][3] == first["packages/b"][3]
 
 
-def until_settled(folder: Path) -> None:
+def until_settled(directory: Path) -> None:
     """A change within a moment after the look could not be seen later."""
-    while time.time_ns() - folder.stat().st_ctime_ns < 100_000_000:
+    while time.time_ns() - directory.stat().st_ctime_ns < 100_000_000:
         time.sleep(0.01)
 
 
 def test_a_huge_workspace_is_surveyed_from_above_to_a_bound(tmp_path: Path) -> None:
     (tmp_path / "a/AGENTS.md").mkdir(parents=True)
-    for number in range(MOST_FOLDERS // 64 + 1):
+    for number in range(MAX_SCANNED_DIRECTORIES // 64 + 1):
         for inner in range(64):
             (tmp_path / f"z{number}/{inner}").mkdir(parents=True)
     survey = Survey(str(tmp_path))
     found = survey.look()
-    assert len(found) == MOST_FOLDERS
+    assert len(found) == MAX_SCANNED_DIRECTORIES
     assert not survey.is_complete
     assert "a/AGENTS.md" in find_held(tmp_path, found, frozenset()).present
 

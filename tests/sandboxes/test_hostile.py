@@ -129,7 +129,7 @@ for place in sys.argv[1:]:
 
 
 @pytest.mark.requirement("sandbox:network")
-async def test_sockets_of_other_programs_are_not_reached_though_their_folder_is_seen(
+async def test_sockets_of_other_programs_are_not_reached_though_their_directory_is_seen(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (scene.workspace / "connect.py").write_text(CONNECT, encoding="utf-8")

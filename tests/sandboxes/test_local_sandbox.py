@@ -59,9 +59,9 @@ def sandbox(workspace: Path, prober: CanaryProber | Sure, settings: Settings) ->
 
 @pytest.fixture
 def workspace(tmp_path: Path) -> Path:
-    folder = tmp_path / "workspace"
-    folder.mkdir()
-    return folder
+    directory = tmp_path / "workspace"
+    directory.mkdir()
+    return directory
 
 
 NOTHING = CanaryProber(())
@@ -79,8 +79,8 @@ async def test_a_sandbox_that_fails_is_not_a_command_that_fails(
     assert names(workspace) == []
 
 
-def names(folder: Path) -> list[str]:
-    return [path.name for path in folder.iterdir()]
+def names(directory: Path) -> list[str]:
+    return [path.name for path in directory.iterdir()]
 
 
 @pytest.mark.requirement("sandbox:failure")
@@ -216,7 +216,7 @@ class Slow(dict[str, str]):
         return super().get(name, default)
 
 
-async def test_a_command_that_is_given_up_while_it_is_prepared_leaves_no_temporary_folder(
+async def test_a_command_that_is_given_up_while_it_is_prepared_leaves_no_temporary_directory(
     tmp_path: Path, workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
@@ -240,11 +240,11 @@ async def test_a_command_that_is_given_up_while_it_is_prepared_leaves_no_tempora
     assert left_in(tmp_path) == []
 
 
-def left_in(folder: Path) -> list[Path]:
-    return list(folder.glob("joey-commands-*"))
+def left_in(directory: Path) -> list[Path]:
+    return list(directory.glob("joey-commands-*"))
 
 
-def test_first_commands_that_come_together_share_one_temporary_folder(
+def test_first_commands_that_come_together_share_one_temporary_directory(
     workspace: Path, eager_threads: None
 ) -> None:
     for _ in range(20):
@@ -257,8 +257,8 @@ def test_first_commands_that_come_together_share_one_temporary_folder(
             return Path(leash.plan["written"]).parent
 
         with ThreadPoolExecutor(8) as pool:
-            [folder] = set(pool.map(led, range(8)))
-        assert folder.is_dir()
+            [directory] = set(pool.map(led, range(8)))
+        assert directory.is_dir()
         held.tidy_up()
 
 
@@ -270,13 +270,13 @@ def test_what_a_killed_joey_has_left_among_temporary_files_is_removed_in_time(
         tmp_path / f"joey-commands-{name}-x" for name in ("4999999", "4999998", str(os.getpid()))
     )
     canary = tmp_path / "joey-canary-4999999-x"
-    for folder in (gone, canary, fresh, ours):
-        folder.mkdir()
-    for folder in (gone, canary, ours):
-        os.utime(folder, (1, 1))
+    for directory in (gone, canary, fresh, ours):
+        directory.mkdir()
+    for directory in (gone, canary, ours):
+        os.utime(directory, (1, 1))
     held = sandbox(workspace, NOTHING, Settings())
     leash = held.lead(Landlock(), ("/bin/true",), workspace, {}, none_needed)
     leash.close()
     held.tidy_up()
-    assert [folder.exists() for folder in (gone, fresh, ours)] == [False, True, True]
+    assert [directory.exists() for directory in (gone, fresh, ours)] == [False, True, True]
     assert sorted(path.name for path in tmp_path.glob("joey-*")) == sorted((fresh.name, ours.name))

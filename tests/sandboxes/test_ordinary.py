@@ -15,8 +15,8 @@ from tests.sandboxes.conftest import Scene
 from tests.sandboxes.test_hostile import there
 
 
-def make_repository(folder: Path) -> None:
-    subprocess.run(["git", "init", "-q", str(folder)], check=True)
+def make_repository(directory: Path) -> None:
+    subprocess.run(["git", "init", "-q", str(directory)], check=True)
 
 
 @pytest.mark.requirement("sandbox:ordinary")
@@ -88,7 +88,7 @@ async def test_languages_and_builds_work(scene: Scene) -> None:
     assert [answer.exit_code for answer in said] == [0] * len(lines), said
 
 
-async def test_the_temporary_folder_is_the_tasks_own_and_lasts_as_long(scene: Scene) -> None:
+async def test_the_temporary_directory_is_the_tasks_own_and_lasts_as_long(scene: Scene) -> None:
     said = await scene.run('echo mine > "$TMPDIR/x"', 'cat "$TMPDIR/x"; ls "$TMPDIR"')
     assert said[1].output.startswith("mine\n")
     if scene.is_full:

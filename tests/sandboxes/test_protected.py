@@ -137,7 +137,7 @@ async def test_what_a_process_left_behind_makes_later_is_put_aside_with_its_end(
 
 
 @pytest.mark.requirement("sandbox:protected")
-async def test_no_file_is_taken_for_a_folder_while_a_command_runs(scene: Scene) -> None:
+async def test_no_file_is_taken_for_a_directory_while_a_command_runs(scene: Scene) -> None:
     process = await scene.start(
         Deed("ls -A; echo up; sleep 300", until="up", then="leave"), lingers=True
     )

@@ -45,8 +45,8 @@ def is_there(path: Path) -> bool:
     return path.exists()
 
 
-def leftovers(folder: Path) -> list[Path]:
-    return list(folder.glob("joey-*"))
+def leftovers(directory: Path) -> list[Path]:
+    return list(directory.glob("joey-*"))
 
 
 class Sure:
@@ -289,7 +289,7 @@ async def test_a_command_that_is_given_up_before_its_start_never_starts(
     assert not is_there(tmp_path / "ran")
 
 
-async def test_a_folder_for_temporary_files_that_could_not_be_made_is_made_the_next_time(
+async def test_a_directory_for_temporary_files_that_could_not_be_made_is_made_the_next_time(
     tmp_path: Path, confinement: Confinement, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = tmp_path / "gone"

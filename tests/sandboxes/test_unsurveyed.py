@@ -6,18 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from joey.execution.sandbox.protected_scan import MOST_FOLDERS
+from joey.execution.sandbox.protected_scan import MAX_SCANNED_DIRECTORIES
 from tests.sandboxes.conftest import Scene
 from tests.sandboxes.test_protected import EVIL, tree
 
 PER_DIRECTORY = 64
-LAST = f"d{MOST_FOLDERS // PER_DIRECTORY:02}"
+LAST = f"d{MAX_SCANNED_DIRECTORIES // PER_DIRECTORY:02}"
 UNSURVEYED = ("d05/e10/z/pkg", f"{LAST}/e63")
 
 
 def fill(workspace: Path) -> None:
     """More directories than a survey looks at, with protected names in those beyond its limit."""
-    for number in range(MOST_FOLDERS // PER_DIRECTORY + 1):
+    for number in range(MAX_SCANNED_DIRECTORIES // PER_DIRECTORY + 1):
         for inner in range(PER_DIRECTORY):
             (workspace / f"d{number:02}/e{inner:02}").mkdir(parents=True)
     for path in UNSURVEYED:
@@ -92,10 +92,10 @@ async def test_existing_names_in_a_closed_directory_stay(scene: Scene) -> None:
 
 
 async def test_a_protected_directory_with_many_files_stays(scene: Scene) -> None:
-    for folder in ("a/.github", "b/.github"):
-        (scene.workspace / folder).mkdir(parents=True)
+    for directory in ("a/.github", "b/.github"):
+        (scene.workspace / directory).mkdir(parents=True)
         for number in range(1500):
-            (scene.workspace / folder / f"{number}.yml").write_text("mine", encoding="utf-8")
+            (scene.workspace / directory / f"{number}.yml").write_text("mine", encoding="utf-8")
     before = texts(scene.workspace)
     (answer,) = await scene.run("true")
     assert answer.output == ""

@@ -30,8 +30,8 @@ class Served:
             "ANTHROPIC_BASE_URL": model_url,
             "PYTHONWARNINGS": "error",
         }
-        for folder in (self.home, self.workspace):
-            folder.mkdir(exist_ok=True)
+        for directory in (self.home, self.workspace):
+            directory.mkdir(exist_ok=True)
         (self.home / "settings.json").write_text(json.dumps(settings), encoding="utf-8")
 
     async def start(self, *flags: str) -> Process:

@@ -232,8 +232,8 @@ async def start_task(page: Page, text: str) -> None:
 
 def write_long_task(server: Served, rows: int) -> None:
     """A task as another program left it."""
-    folder = server.home / "tasks" / "task_long"
-    folder.mkdir(parents=True)
+    directory = server.home / "tasks" / "task_long"
+    directory.mkdir(parents=True)
     written = [
         {
             "ts": 1_700_000_000_000 + number,
@@ -243,9 +243,9 @@ def write_long_task(server: Served, rows: int) -> None:
         }
         for number in range(rows)
     ]
-    (folder / "ui_messages.json").write_text(json.dumps(written), encoding="utf-8")
+    (directory / "ui_messages.json").write_text(json.dumps(written), encoding="utf-8")
     messages = [{"role": "user", "content": [{"type": "text", "text": "<task>\nBe long\n</task>"}]}]
-    (folder / "api_conversation_history.json").write_text(json.dumps(messages), encoding="utf-8")
+    (directory / "api_conversation_history.json").write_text(json.dumps(messages), encoding="utf-8")
 
 
 async def _drain(stream: asyncio.StreamReader) -> None:

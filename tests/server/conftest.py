@@ -24,6 +24,6 @@ def client(request: pytest.FixtureRequest) -> Client:
 @pytest.fixture(scope="module")
 def screenshots(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where tests of the page leave pictures of its views."""
-    folder = tmp_path_factory.mktemp("pictures")
-    print(f"\npictures of the page: {folder}")  # noqa: T201
-    return folder
+    directory = tmp_path_factory.mktemp("pictures")
+    print(f"\npictures of the page: {directory}")  # noqa: T201
+    return directory

@@ -30,15 +30,15 @@ def installed(source: Path) -> Path:
         pytest.skip("node and npm are not installed")
     lock = (source / "package-lock.json").read_bytes()
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "joey-tests"
-    folder = cache / f"{source.name}-{hashlib.sha256(lock).hexdigest()[:16]}"
-    if not folder.exists():
+    directory = cache / f"{source.name}-{hashlib.sha256(lock).hexdigest()[:16]}"
+    if not directory.exists():
         cache.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(dir=cache) as made:
-            _install(source, Path(made) / "packages", folder)
-    return folder
+            _install(source, Path(made) / "packages", directory)
+    return directory
 
 
-def _install(source: Path, made: Path, folder: Path) -> None:
+def _install(source: Path, made: Path, directory: Path) -> None:
     made.mkdir()
     for name in ("package.json", "package-lock.json"):
         shutil.copy(source / name, made)
@@ -52,7 +52,7 @@ def _install(source: Path, made: Path, folder: Path) -> None:
         pytest.skip("npm cannot reach its registry")
     assert run.returncode == 0, run.stderr
     try:
-        made.rename(folder)
+        made.rename(directory)
     except OSError:
-        if not folder.exists():  # somebody else was faster
+        if not directory.exists():  # somebody else was faster
             raise

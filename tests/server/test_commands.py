@@ -39,13 +39,13 @@ async def test_the_welcome_names_what_can_be_done(tmp_path: Path) -> None:
 
 
 async def test_a_task_that_somebody_else_wrote_is_not_deleted(tmp_path: Path) -> None:
-    folder = tmp_path / "home" / "tasks" / "roos-own"
-    folder.mkdir(parents=True)
-    (folder / "ui_messages.json").write_text('[{"ts": 1, "type": "say", "say": "text"}]')
+    directory = tmp_path / "home" / "tasks" / "roos-own"
+    directory.mkdir(parents=True)
+    (directory / "ui_messages.json").write_text('[{"ts": 1, "type": "say", "say": "text"}]')
     async with house(tmp_path) as here, here.peer() as peer:
         with pytest.raises(CommandFailedError, match=r"EXECUTION_ERROR.*stays as it is"):
             await peer.ask("deleteTask", "roos-own")
-    assert folder.exists()
+    assert directory.exists()
 
 
 async def test_the_first_of_two_answers_counts(tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ async def test_no_is_an_answer_and_words_may_come_with_it(tmp_path: Path) -> Non
             await peer.ask("pressPrimaryButton", task_id)
 
 
-async def test_a_task_may_be_started_in_a_mode_a_folder_and_under_an_id(tmp_path: Path) -> None:
+async def test_a_task_may_be_started_in_a_mode_a_directory_and_under_an_id(tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()
     async with house(tmp_path, done()) as here, here.peer() as peer:

@@ -280,10 +280,12 @@ async def test_a_file_that_is_no_socket_is_not_touched(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", [0o777, 0o757])
-async def test_a_folder_where_anybody_may_swap_files_is_refused(tmp_path: Path, mode: int) -> None:
-    folder = tmp_path / "private"
-    folder.mkdir()
-    folder.chmod(mode)
+async def test_a_directory_where_anybody_may_swap_files_is_refused(
+    tmp_path: Path, mode: int
+) -> None:
+    directory = tmp_path / "private"
+    directory.mkdir()
+    directory.chmod(mode)
     with pytest.raises(ConfigError, match="everybody may write there"):
         async with serving(tmp_path):
             pass

@@ -31,9 +31,9 @@ LIMIT = 60.0
 @pytest.fixture(scope="module")
 def client() -> Path:
     """The folder of the client, with its packages installed; kept from one run to the next."""
-    folder = installed(SOURCE)
-    shutil.copy(SOURCE / "client.js", folder)
-    return folder
+    directory = installed(SOURCE)
+    shutil.copy(SOURCE / "client.js", directory)
+    return directory
 
 
 @asynccontextmanager
@@ -67,11 +67,11 @@ async def serving(root: Path, model: ModelServer) -> AsyncIterator[Path]:
             await server.wait()
 
 
-async def play(folder: Path, package: str, path: Path) -> dict[str, Any]:
+async def play(directory: Path, package: str, path: Path) -> dict[str, Any]:
     """What the client heard."""
     async with asyncio.timeout(LIMIT):
         process = await asyncio.create_subprocess_exec(
-            "node", "client.js", package, str(path), cwd=folder, stdout=PIPE, stderr=PIPE
+            "node", "client.js", package, str(path), cwd=directory, stdout=PIPE, stderr=PIPE
         )
         out, err = await process.communicate()
     assert process.returncode == 0, err.decode()

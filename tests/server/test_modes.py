@@ -11,11 +11,11 @@ import pytest
 from tests.server.house import CommandFailedError, done, house
 
 
-def write_mode(folder: Path, slug: str, **more: Any) -> None:
-    folder.mkdir(exist_ok=True)
+def write_mode(directory: Path, slug: str, **more: Any) -> None:
+    directory.mkdir(exist_ok=True)
     mode = {"slug": slug, "name": slug.title(), "roleDefinition": f"You are a {slug}. Yes."}
     document = {"customModes": [mode | {"groups": ["read"]} | more]}
-    (folder / ".roomodes").write_text(json.dumps(document), encoding="utf-8")
+    (directory / ".roomodes").write_text(json.dumps(document), encoding="utf-8")
 
 
 @pytest.mark.requirement("modes:lookup")
@@ -33,10 +33,10 @@ async def test_modes_of_the_servers_workspace_are_named(tmp_path: Path) -> None:
 
 
 async def test_slash_commands_of_the_servers_workspace_are_named(tmp_path: Path) -> None:
-    folder = tmp_path / "work" / ".roo" / "commands"
-    folder.mkdir(parents=True)
+    directory = tmp_path / "work" / ".roo" / "commands"
+    directory.mkdir(parents=True)
     text = "---\ndescription: Ship it\nargument-hint: <server>\n---\nDo it."
-    (folder / "deploy.md").write_text(text, encoding="utf-8")
+    (directory / "deploy.md").write_text(text, encoding="utf-8")
     async with house(tmp_path) as here, here.peer() as peer:
         deploy, init = (await peer.ask("getCommands"))["commands"]
     assert deploy == {

@@ -86,12 +86,12 @@ async def test_the_mode_of_a_task_is_changed_on_the_way(browser: Browser, tmp_pa
 async def test_slash_commands_are_offered_and_completed_by_keyboard(
     browser: Browser, tmp_path: Path, screenshots: Path
 ) -> None:
-    folder = tmp_path / "work" / ".roo" / "commands"
-    folder.mkdir(parents=True)
-    (folder / "review.md").write_text(
+    directory = tmp_path / "work" / ".roo" / "commands"
+    directory.mkdir(parents=True)
+    (directory / "review.md").write_text(
         "---\ndescription: Look at a change\nargument-hint: <commit>\n---\nReview it well.\n"
     )
-    (folder / "release.md").write_text("Release it.\n")
+    (directory / "release.md").write_text("Release it.\n")
     async with visit(browser, tmp_path, [DONE]) as at:
         page = at.page
         field, menu = page.get_by_label("The new task"), page.get_by_role("listbox")
@@ -116,9 +116,9 @@ async def test_slash_commands_are_offered_and_completed_by_keyboard(
 async def test_slash_commands_are_offered_once_there_is_a_connection(
     browser: Browser, tmp_path: Path
 ) -> None:
-    folder = tmp_path / "work" / ".roo" / "commands"
-    folder.mkdir(parents=True)
-    (folder / "review.md").write_text("Review it well.\n")
+    directory = tmp_path / "work" / ".roo" / "commands"
+    directory.mkdir(parents=True)
+    (directory / "review.md").write_text("Review it well.\n")
     connect = asyncio.Event()
 
     async def hold(route: Any) -> None:

@@ -175,12 +175,12 @@ async def test_rows_of_other_programs_are_shown_and_nothing_in_them_is_believed(
         said("image", {"imageUri": "javascript:window.hurt = 2"}),
         said("tool", {"tool": "newTask", "mode": hurt, "content": hurt, "todos": "none"}),
     ]
-    folder = tmp_path / "joey-home" / "tasks" / "task_other"
-    folder.mkdir(parents=True)
+    directory = tmp_path / "joey-home" / "tasks" / "task_other"
+    directory.mkdir(parents=True)
     numbered = [{"ts": 1_700_000_000_000 + ts, **row} for ts, row in enumerate(rows)]
-    (folder / "ui_messages.json").write_text(json.dumps(numbered), encoding="utf-8")
+    (directory / "ui_messages.json").write_text(json.dumps(numbered), encoding="utf-8")
     spoken = [{"role": "user", "content": [{"type": "text", "text": "<task>\nLook\n</task>"}]}]
-    (folder / "api_conversation_history.json").write_text(json.dumps(spoken), encoding="utf-8")
+    (directory / "api_conversation_history.json").write_text(json.dumps(spoken), encoding="utf-8")
     async with visit(browser, tmp_path, []) as at:
         page = at.page
         await page.locator(".entry").click()

@@ -136,8 +136,8 @@ async def test_of_two_that_begin_on_one_port_at_once_one_serves_and_one_is_refus
         refused.pop().result()
 
 
-def certificate(folder: Path) -> tuple[Path, Path]:
-    cert, key = folder / "cert.pem", folder / "key.pem"
+def certificate(directory: Path) -> tuple[Path, Path]:
+    cert, key = directory / "cert.pem", directory / "key.pem"
     command = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost"
     names = ["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
     files = ["-out", str(cert), "-keyout", str(key)]

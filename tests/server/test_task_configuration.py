@@ -164,7 +164,7 @@ def keys_sent(model: ModelServer) -> list[str | None]:
     ]
 
 
-async def test_a_key_given_with_a_task_is_kept_for_it_and_nowhere_in_its_folder(
+async def test_a_key_given_with_a_task_is_kept_for_it_and_nowhere_in_its_directory(
     tmp_path: Path,
 ) -> None:
     async with elsewhere(tmp_path, done(), done()) as (here, model), here.peer() as peer:
@@ -242,7 +242,7 @@ async def test_resuming_with_a_configuration_applies_it(tmp_path: Path) -> None:
         assert (here.workspace / "a.txt").exists()
 
 
-async def test_settings_in_a_task_folder_from_elsewhere_only_tighten(tmp_path: Path) -> None:
+async def test_settings_in_a_task_directory_from_elsewhere_only_tighten(tmp_path: Path) -> None:
     hook = {"event": "beforeTool", "command": f"touch {tmp_path}/HOOK"}
     theirs = STRICT | {
         "alwaysAllowExecute": True,
@@ -257,8 +257,8 @@ async def test_settings_in_a_task_folder_from_elsewhere_only_tighten(tmp_path: P
         task = await begin(peer)
         await peer.asked("completion_result")
         await let_go_of(peer)
-        folder = here.home / "tasks" / f"task_{task}"
-        journal = folder / "journal.jsonl"
+        directory = here.home / "tasks" / f"task_{task}"
+        journal = directory / "journal.jsonl"
         last = json.loads(journal.read_text().splitlines()[-1])
         planted = TaskConfigured(ts=last["event"]["ts"] + 1, configuration=theirs)
         with journal.open("ab") as file:
@@ -332,17 +332,17 @@ async def test_a_missing_key_is_not_made_up_for_by_other_keys_of_a_profile(tmp_p
 
 
 @pytest.mark.parametrize("configuration", [{}, {"language": "French"}])
-async def test_a_task_folder_does_not_choose_a_workspace_around_joeys_home(
+async def test_a_task_directory_does_not_choose_a_workspace_around_joeys_home(
     tmp_path: Path, configuration: dict[str, str]
 ) -> None:
     async with house(tmp_path, done(), done()) as here, here.peer() as peer:
         task = await begin(peer)
         await peer.asked("completion_result")
         await let_go_of(peer)
-        folder = here.home / "tasks" / f"task_{task}"
+        directory = here.home / "tasks" / f"task_{task}"
         for name in ("journal.jsonl", "task_metadata.json"):
-            text = (folder / name).read_text().replace(f'"{here.workspace}"', f'"{tmp_path}"')
-            (folder / name).write_text(text)
+            text = (directory / name).read_text().replace(f'"{here.workspace}"', f'"{tmp_path}"')
+            (directory / name).write_text(text)
         with pytest.raises(CommandFailedError, match=f"This task works in {tmp_path}"):
             await peer.ask("resumeTask", task, configuration=configuration)
 

@@ -96,16 +96,16 @@ def item(task_id: str, **more: Any) -> dict[str, Any]:
     return {**known, **used, "workspace": "/home/ann/shop", "mode": "code", **more}
 
 
-def write(folder: Path, ui: Any = None, api: Any = None, **others: Any) -> None:
+def write(directory: Path, ui: Any = None, api: Any = None, **others: Any) -> None:
     """Values are written as JSON, bytes as they are."""
-    folder.mkdir(parents=True, exist_ok=True)
+    directory.mkdir(parents=True, exist_ok=True)
     names = {"item": ITEM, "legacy": LEGACY, "metadata": "task_metadata.json"}
     files = {UI: ui, API: api, **{names.get(name, name): value for name, value in others.items()}}
     for name, value in files.items():
         if isinstance(value, bytes):
-            (folder / name).write_bytes(value)
+            (directory / name).write_bytes(value)
         elif value is not None:
-            (folder / name).write_text(json.dumps(value), encoding="utf-8")
+            (directory / name).write_text(json.dumps(value), encoding="utf-8")
 
 
 def cut(value: Any, share: float = 0.7) -> bytes:
@@ -113,45 +113,45 @@ def cut(value: Any, share: float = 0.7) -> bytes:
     return data[: int(len(data) * share)]
 
 
-def _april(folder: Path) -> None:
-    write(folder, rows(), native(), item=item(folder.name), metadata={"files_in_context": []})
+def _april(directory: Path) -> None:
+    write(directory, rows(), native(), item=item(directory.name), metadata={"files_in_context": []})
 
 
-def _condensed(folder: Path) -> None:
+def _condensed(directory: Path) -> None:
     old = [{**each, "condenseParent": "c1"} for each in native()]
     summary = message("user", 8, text("## Summary\nIt is mended."), isSummary=True, condenseId="c1")
-    write(folder, rows(), [*old, summary], item=item(folder.name))
+    write(directory, rows(), [*old, summary], item=item(directory.name))
 
 
-def _condensed_in_january(folder: Path) -> None:
+def _condensed_in_january(directory: Path) -> None:
     first, *others = native()
     old = [{**each, "condenseParent": "c1"} for each in others]
     summary = message("assistant", 5, text("Summary."), isSummary=True, condenseId="c1")
-    write(folder, rows(), [first, *old, summary, message("user", 9, text("Go on"))])
+    write(directory, rows(), [first, *old, summary, message("user", 9, text("Go on"))])
 
 
-def _truncated(folder: Path) -> None:
+def _truncated(directory: Path) -> None:
     first, *others = native()
     hidden = [{**each, "truncationParent": "t1"} for each in others[:2]]
     marker = message("user", 5, text("[…]"), isTruncationMarker=True, truncationId="t1")
-    write(folder, rows(), [first, *hidden, marker, others[2]])
+    write(directory, rows(), [first, *hidden, marker, others[2]])
 
 
-def _cline(folder: Path) -> None:
+def _cline(directory: Path) -> None:
     first, second, *_ = xml()
     middle = [message("user", 4, text("hidden")), message("assistant", 4, text("hidden too"))]
     after = [message("user", 5, text("[read_file for 'a.py'] Result:\nx"))]
     begun = say(0, "task", "Mend the shop")
     ui = [begun, *rows()[1:-1], say(9, "text", "", conversationHistoryDeletedRange=[2, 3])]
-    write(folder, ui, [first, second, *middle, *after])
+    write(directory, ui, [first, second, *middle, *after])
 
 
-def _open_calls(folder: Path) -> None:
+def _open_calls(directory: Path) -> None:
     history = [*native()[:2], message("assistant", 4, call("toolu_09"), call("toolu_08"))]
-    write(folder, rows()[:5], history)
+    write(directory, rows()[:5], history)
 
 
-def _twisted_calls(folder: Path) -> None:
+def _twisted_calls(directory: Path) -> None:
     history = [
         message("user", 0, text("go")),
         message("assistant", 1, call("c1"), call("c1"), call("functions.read_file:0")),
@@ -161,36 +161,38 @@ def _twisted_calls(folder: Path) -> None:
         message("user", 4, text("wait"), result("c7"), call("c8")),
         message("assistant", 5, result("c7"), text("done")),
     ]
-    write(folder, rows(), history, item=item(folder.name, toolProtocol="native"))
+    write(directory, rows(), history, item=item(directory.name, toolProtocol="native"))
 
 
-def _reasoning(folder: Path) -> None:
+def _reasoning(directory: Path) -> None:
     standalone = {"role": "assistant", "type": "reasoning", "encrypted_content": "x", "summary": []}
     thought = {"type": "reasoning", "text": "hm", "summary": []}
     signed = {"type": "thoughtSignature", "thoughtSignature": "s"}
     details = [{"type": "reasoning.text", "text": "hm", "index": 0}]
     answer = message("assistant", 3, thought, call("c1"), signed, reasoning_details=details)
     history = [native()[0], standalone, answer, message("user", 4, result("c1"))]
-    write(folder, rows(), history)
+    write(directory, rows(), history)
 
 
-def _wrong_types(folder: Path) -> None:
+def _wrong_types(directory: Path) -> None:
     odd: list[Any] = [None, 7, "x", [], {}, {"role": "user"}, {"role": "tool", "content": "x"}]
     odd += [{"role": "assistant", "content": [None, 3, {"type": 5}, {"type": "image"}]}]
     ui: list[Any] = [None, *rows(), {"ts": "then", "type": "say", "say": "text", "text": 5}, 3]
-    write(folder, ui, [*odd, *native(), *odd], item=[1], metadata=b"{")
+    write(directory, ui, [*odd, *native(), *odd], item=[1], metadata=b"{")
 
 
-def _half_written(folder: Path) -> None:
-    write(folder, None, native(), **{f".{UI}.bak_1_ab.tmp": rows(), f".{UI}.new_2_ab.tmp": b"[{"})
+def _half_written(directory: Path) -> None:
+    write(
+        directory, None, native(), **{f".{UI}.bak_1_ab.tmp": rows(), f".{UI}.new_2_ab.tmp": b"[{"}
+    )
 
 
-def _nothing_but_leftovers(folder: Path) -> None:
-    write(folder, **{f".{UI}.bak_1_a.tmp": rows(), f".{API}.new_2_b.tmp": native()})
+def _nothing_but_leftovers(directory: Path) -> None:
+    write(directory, **{f".{UI}.bak_1_a.tmp": rows(), f".{API}.new_2_b.tmp": native()})
 
 
-def _starts_with_a_reply(folder: Path) -> None:
-    write(folder, rows(), native()[1:])
+def _starts_with_a_reply(directory: Path) -> None:
+    write(directory, rows(), native()[1:])
 
 
 def _without_times(values: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -201,48 +203,52 @@ def _at_one_time(values: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [value | {"ts": START} for value in values]
 
 
-def _saved_by_an_editor(folder: Path) -> None:
-    write(folder, json.dumps(rows()).encode("utf-16"), json.dumps(native()).encode("utf-8-sig"))
+def _saved_by_an_editor(directory: Path) -> None:
+    write(directory, json.dumps(rows()).encode("utf-16"), json.dumps(native()).encode("utf-8-sig"))
 
 
-def _in_latin_1(folder: Path) -> None:
+def _in_latin_1(directory: Path) -> None:
     words = json.dumps(rows("Räum den shop auf"), ensure_ascii=False)
-    write(folder, words.encode("latin-1"), native())
+    write(directory, words.encode("latin-1"), native())
 
 
-def _all_cut(folder: Path) -> None:
-    known = item(folder.name, toolProtocol="native")
-    write(folder, cut(rows()), cut(native()), item=cut(known), metadata=b'{"files_in_con')
+def _all_cut(directory: Path) -> None:
+    known = item(directory.name, toolProtocol="native")
+    write(directory, cut(rows()), cut(native()), item=cut(known), metadata=b'{"files_in_con')
 
 
 FORMS: dict[str, Callable[[Path], None]] = {
     "april": _april,
-    "january-xml": lambda folder: write(folder, rows(), xml(), metadata={"files_in_context": []}),
+    "january-xml": lambda directory: write(
+        directory, rows(), xml(), metadata={"files_in_context": []}
+    ),
     "condensed": _condensed,
     "condensed-in-january": _condensed_in_january,
     "truncated-context": _truncated,
     "cline": _cline,
-    "old-cline-name": lambda folder: write(folder, None, xml(), legacy=rows()),
-    "old-roo-name": lambda folder: write(folder, rows(), legacy=native()),
+    "old-cline-name": lambda directory: write(directory, None, xml(), legacy=rows()),
+    "old-roo-name": lambda directory: write(directory, rows(), legacy=native()),
     "open-calls": _open_calls,
     "twisted-calls": _twisted_calls,
     "reasoning": _reasoning,
     "wrong-types": _wrong_types,
     "half-written": _half_written,
-    "only-rows": lambda folder: write(folder, rows()),
-    "only-messages": lambda folder: write(folder, None, native()),
-    "cut-rows": lambda folder: write(folder, cut(rows()), native()),
-    "cut-messages": lambda folder: write(folder, rows(), cut(native())),
-    "zeroed-tail": lambda folder: write(folder, cut(rows()) + bytes(4096), cut(native())),
+    "only-rows": lambda directory: write(directory, rows()),
+    "only-messages": lambda directory: write(directory, None, native()),
+    "cut-rows": lambda directory: write(directory, cut(rows()), native()),
+    "cut-messages": lambda directory: write(directory, rows(), cut(native())),
+    "zeroed-tail": lambda directory: write(directory, cut(rows()) + bytes(4096), cut(native())),
     "starts-with-a-reply": _starts_with_a_reply,
-    "no-times": lambda folder: write(folder, _without_times(rows()), _without_times(native())),
-    "rows-without-times": lambda folder: write(folder, _without_times(rows()), native()),
-    "messages-without-times": lambda folder: write(folder, rows(), _without_times(xml())),
-    "one-time": lambda folder: write(folder, _at_one_time(rows()), _at_one_time(native())),
+    "no-times": lambda directory: write(
+        directory, _without_times(rows()), _without_times(native())
+    ),
+    "rows-without-times": lambda directory: write(directory, _without_times(rows()), native()),
+    "messages-without-times": lambda directory: write(directory, rows(), _without_times(xml())),
+    "one-time": lambda directory: write(directory, _at_one_time(rows()), _at_one_time(native())),
     "saved-by-an-editor": _saved_by_an_editor,
     "latin-1": _in_latin_1,
     "all-cut": _all_cut,
-    "old-name-alone": lambda folder: write(folder, legacy=native()),
+    "old-name-alone": lambda directory: write(directory, legacy=native()),
 }
 """Every form that opens where it is."""
 
@@ -252,7 +258,7 @@ ONLY_IMPORTED: dict[str, Callable[[Path], None]] = {"leftovers": _nothing_but_le
 XML_FORMS = ("january-xml", "cline", "old-cline-name", "messages-without-times")
 
 
-def long_task(folder: Path, turns: int, padding: int) -> None:
+def long_task(directory: Path, turns: int, padding: int) -> None:
     """`turns` calls and results with `padding` characters each."""
     ui, api = [rows()[0]], [native()[0]]
     body = "line of code\n" * (padding // 13)
@@ -261,4 +267,4 @@ def long_task(folder: Path, turns: int, padding: int) -> None:
         ui += [spent(turn), say(turn, "text", f"Step {turn}", partial=False)]
         api += [message("assistant", turn, text(f"Step {turn}"), call(name))]
         api += [message("user", turn, result(name, body))]
-    write(folder, ui, api)
+    write(directory, ui, api)

@@ -68,11 +68,11 @@ def shown(event: TaskAdopted) -> list[Message]:
 
 
 def task_with(home: Path, ui: Any = None, api: Any = None) -> str:
-    folder = home / "tasks" / "made"
-    folder.mkdir(parents=True)
+    directory = home / "tasks" / "made"
+    directory.mkdir(parents=True)
     for name, value in ((UI, ui), (API, api)):
         if value is not None:
-            (folder / name).write_text(json.dumps(value), encoding="utf-8")
+            (directory / name).write_text(json.dumps(value), encoding="utf-8")
     return "made"
 
 
@@ -134,7 +134,7 @@ def test_an_xml_task_is_adopted_as_xml_with_facts_from_its_texts(home: Path) -> 
     )
 
 
-def test_a_folder_in_the_seed_layout_is_adopted_too(home: Path) -> None:
+def test_a_directory_in_the_seed_layout_is_adopted_too(home: Path) -> None:
     event = adopted(home, f"task_{SEED}")
     assert event.task_id == SEED
     assert event.rows[0]["text"] == "Add error handling to auth.ts"
@@ -160,42 +160,42 @@ def test_loose_ends_of_the_ui_history_are_taken_off(home: Path) -> None:
 async def test_originals_stay_and_are_kept_as_copies_when_a_snapshot_replaces_them(
     home: Path,
 ) -> None:
-    folder = home / "tasks" / NATIVE
-    originals = {path.name: path.read_bytes() for path in folder.iterdir()}
+    directory = home / "tasks" / NATIVE
+    originals = {path.name: path.read_bytes() for path in directory.iterdir()}
     log, _ = JsonFileStore(home).open(NATIVE)
     await log.snapshot([b"{}"], [], TaskMetadata(id=NATIVE))
-    assert {path.name for path in folder.iterdir()} == {*originals, "lock"}
+    assert {path.name for path in directory.iterdir()} == {*originals, "lock"}
     log.append(said(2))
-    assert {name: (folder / name).read_bytes() for name in originals} == originals
+    assert {name: (directory / name).read_bytes() for name in originals} == originals
     await log.snapshot([b"{}"], [], TaskMetadata(id=NATIVE))
     log.close()
     for name in (UI, API):
-        assert (folder / name.replace(".json", ".roo.json")).read_bytes() == originals[name]
-        assert (folder / name).read_bytes() != originals[name]
+        assert (directory / name.replace(".json", ".roo.json")).read_bytes() == originals[name]
+        assert (directory / name).read_bytes() != originals[name]
 
 
 @pytest.mark.requirement("store:adoption")
-def test_an_adopted_task_goes_on_in_its_own_folder(home: Path) -> None:
+def test_an_adopted_task_goes_on_in_its_own_directory(home: Path) -> None:
     log, _ = JsonFileStore(home).open(NATIVE)
     log.append(said(2))
     log.close()
     log, records = JsonFileStore(home).open(NATIVE)
     log.close()
-    assert log.folder == home / "tasks" / NATIVE
+    assert log.directory == home / "tasks" / NATIVE
     assert isinstance(records[0].event, TaskAdopted)
     assert records[1:] == [said(2)]
 
 
 def test_adopting_again_never_overwrites_an_earlier_copy(home: Path) -> None:
-    folder = home / "tasks" / SEED
-    shutil.move(home / "tasks" / f"task_{SEED}", folder)
+    directory = home / "tasks" / SEED
+    shutil.move(home / "tasks" / f"task_{SEED}", directory)
     go_on(home, SEED)
-    first = (folder / "ui_messages.roo.json").read_bytes()
-    (folder / "journal.jsonl").unlink()
-    (folder / UI).write_text(json.dumps(ROWS), encoding="utf-8")
+    first = (directory / "ui_messages.roo.json").read_bytes()
+    (directory / "journal.jsonl").unlink()
+    (directory / UI).write_text(json.dumps(ROWS), encoding="utf-8")
     go_on(home, SEED)
-    assert (folder / "ui_messages.roo.json").read_bytes() == first
-    assert json.loads((folder / "ui_messages.roo-1.json").read_bytes()) == ROWS
+    assert (directory / "ui_messages.roo.json").read_bytes() == first
+    assert json.loads((directory / "ui_messages.roo-1.json").read_bytes()) == ROWS
 
 
 def test_the_old_name_of_the_api_history_is_read_and_kept(tmp_path: Path) -> None:
@@ -232,16 +232,16 @@ def test_a_leftover_of_an_interrupted_save_is_better_than_rebuilding(
     tmp_path: Path, leftover: str
 ) -> None:
     task = task_with(tmp_path, ROWS)
-    folder = tmp_path / "tasks" / task
-    (folder / leftover).write_text('[{"role":"user","content":"saved"}]', encoding="utf-8")
+    directory = tmp_path / "tasks" / task
+    (directory / leftover).write_text('[{"role":"user","content":"saved"}]', encoding="utf-8")
     assert [message.content for message in adopted(tmp_path, task).messages] == ["saved"]
 
 
 def test_the_newest_readable_leftover_is_taken(tmp_path: Path) -> None:
     task = task_with(tmp_path, ROWS)
-    folder = tmp_path / "tasks" / task
+    directory = tmp_path / "tasks" / task
     for age, content in enumerate(('[{"ro', '[{"role":"user","content":"new"}]', "[1]")):
-        path = folder / f".{API}.bak_{age}_x.tmp"
+        path = directory / f".{API}.bak_{age}_x.tmp"
         path.write_text(content, encoding="utf-8")
         os.utime(path, (1000 - age, 1000 - age))
     assert [message.content for message in adopted(tmp_path, task).messages] == ["new"]
@@ -251,10 +251,10 @@ def test_the_newest_readable_leftover_is_taken(tmp_path: Path) -> None:
 def test_a_lost_ui_history_is_rebuilt_from_the_messages_and_kept(
     home: Path, damaged: bytes | None
 ) -> None:
-    folder = home / "tasks" / XML
-    (folder / UI).unlink()
+    directory = home / "tasks" / XML
+    (directory / UI).unlink()
     if damaged is not None:
-        (folder / UI).write_bytes(damaged)
+        (directory / UI).write_bytes(damaged)
     rows = adopted(home, XML).rows
     assert [(row["say"], row["text"]) for row in rows if row["say"] != "text"] == [
         ("user_feedback", "German, please")
@@ -262,12 +262,12 @@ def test_a_lost_ui_history_is_rebuilt_from_the_messages_and_kept(
     assert rows[0]["text"] == "Add a greeting to app.py"
     go_on(home, XML)
     if damaged is not None:
-        assert (folder / "ui_messages.roo.json").read_bytes() == damaged
+        assert (directory / "ui_messages.roo.json").read_bytes() == damaged
 
 
 def test_rows_rebuilt_from_native_messages_show_calls_and_the_result(home: Path) -> None:
-    folder = home / "tasks" / f"task_{SEED}"
-    (folder / UI).unlink()
+    directory = home / "tasks" / f"task_{SEED}"
+    (directory / UI).unlink()
     rows = adopted(home, SEED).rows
     assert [row["say"] for row in rows] == ["text", "text", "tool", "completion_result"]
     assert (rows[2]["tool"], rows[2]["path"]) == ("read_file", "src/auth.ts")
@@ -278,10 +278,10 @@ def test_two_unusable_files_are_an_error_that_names_them_and_changes_nothing(
     tmp_path: Path,
 ) -> None:
     task = task_with(tmp_path, "no rows", {"no": "messages"})
-    folder = tmp_path / "tasks" / task
+    directory = tmp_path / "tasks" / task
     with pytest.raises(StoreError, match=f"neither {UI} nor {API}"):
         JsonFileStore(tmp_path).open(task)
-    assert {path.name for path in folder.glob("*.json*")} == {UI, API}
+    assert {path.name for path in directory.glob("*.json*")} == {UI, API}
 
 
 async def test_a_journal_that_cannot_be_read_at_all_is_made_up_for_from_the_snapshots(
@@ -289,9 +289,9 @@ async def test_a_journal_that_cannot_be_read_at_all_is_made_up_for_from_the_snap
 ) -> None:
     log, _ = JsonFileStore(home).open(SEED)
     log.close()
-    (log.folder / "journal.jsonl").write_bytes(b"\0" * 100 + b"\n")
+    (log.directory / "journal.jsonl").write_bytes(b"\0" * 100 + b"\n")
     assert adopted(home, SEED).rows[0]["text"] == "Add error handling to auth.ts"
-    assert (log.folder / "journal.unreadable-1").read_bytes() == b"\0" * 100 + b"\n"
+    assert (log.directory / "journal.unreadable-1").read_bytes() == b"\0" * 100 + b"\n"
 
 
 def test_messages_hidden_by_a_summary_or_a_truncation_stay_hidden(tmp_path: Path) -> None:

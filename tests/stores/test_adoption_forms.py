@@ -20,13 +20,13 @@ from tests.stores.roo_folders import FORMS, XML_FORMS
 Seen = dict[str, tuple[bytes, int, int]]
 
 
-def look(folder: Path) -> Seen:
+def look(directory: Path) -> Seen:
     """Every file of a folder: its bytes, its time and its mode."""
     seen: Seen = {}
-    for path in sorted(folder.rglob("*")):
+    for path in sorted(directory.rglob("*")):
         if path.is_file():
             facts = path.stat()
-            name = str(path.relative_to(folder))
+            name = str(path.relative_to(directory))
             seen[name] = (path.read_bytes(), facts.st_mtime_ns, facts.st_mode)
     return seen
 
@@ -58,13 +58,13 @@ def check_shown(event: TaskAdopted) -> None:
 
 @pytest.mark.requirement("adoption:forms", "adoption:unaltered")
 @pytest.mark.parametrize("form", FORMS)
-def test_a_folder_of_any_form_opens_and_stays_as_it_is(tmp_path: Path, form: str) -> None:
-    folder = tmp_path / "tasks" / form
-    FORMS[form](folder)
-    before = look(folder)
+def test_a_directory_of_any_form_opens_and_stays_as_it_is(tmp_path: Path, form: str) -> None:
+    directory = tmp_path / "tasks" / form
+    FORMS[form](directory)
+    before = look(directory)
     event = adopted(tmp_path, form)
     (listed,) = JsonFileStore(tmp_path).list()
-    assert look(folder) == before
+    assert look(directory) == before
     assert listed.id == form
     check_shown(event)
     assert event.protocol is (ToolProtocol.XML if form in XML_FORMS else ToolProtocol.NATIVE)
@@ -114,19 +114,19 @@ def test_a_history_that_begins_with_a_reply_gets_the_task_before_it(tmp_path: Pa
 
 @pytest.mark.requirement("adoption:large")
 def test_a_task_of_fifty_megabytes_opens_whole(tmp_path: Path) -> None:
-    folder = tmp_path / "tasks" / "large"
-    roo_folders.long_task(folder, turns=1_000, padding=50_000)
-    assert (folder / roo_folders.API).stat().st_size > 48_000_000
-    before = (folder / roo_folders.API).stat().st_mtime_ns
+    directory = tmp_path / "tasks" / "large"
+    roo_folders.long_task(directory, turns=1_000, padding=50_000)
+    assert (directory / roo_folders.API).stat().st_size > 48_000_000
+    before = (directory / roo_folders.API).stat().st_mtime_ns
     event = adopted(tmp_path, "large")
     assert (len(event.rows), len(event.messages)) == (1_999, 1_999)
     check_shown(event)
-    assert (folder / roo_folders.API).stat().st_mtime_ns == before
+    assert (directory / roo_folders.API).stat().st_mtime_ns == before
 
 
 def test_a_torn_file_is_salvaged_up_to_any_byte(tmp_path: Path) -> None:
-    folder = tmp_path / "tasks" / "torn"
+    directory = tmp_path / "tasks" / "torn"
     data = json.dumps(roo_folders.native()).encode()
     for size in range(0, len(data), 41):
-        roo_folders.write(folder, roo_folders.rows(), data[:size])
+        roo_folders.write(directory, roo_folders.rows(), data[:size])
         check_shown(adopted(tmp_path, "torn"))

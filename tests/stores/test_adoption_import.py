@@ -86,7 +86,7 @@ def test_storage_is_found_for_every_editor_and_platform(
 
 
 @pytest.mark.requirement("adoption:places")
-def test_storage_of_windows_of_other_folders_and_of_settings_is_found(tmp_path: Path) -> None:
+def test_storage_of_windows_of_other_directories_and_of_settings_is_found(tmp_path: Path) -> None:
     windows = tmp_path / "mnt/c/Users/ann/AppData/Roaming/Code/User/globalStorage" / ROO / "tasks"
     config = tmp_path / "config/Code/User/globalStorage" / ROO / "tasks"
     moved = tmp_path / "my tasks" / "tasks"
@@ -105,7 +105,7 @@ def test_storage_of_windows_of_other_folders_and_of_settings_is_found(tmp_path: 
 
 
 @pytest.mark.requirement("adoption:places")
-def test_a_path_may_be_a_task_its_folder_or_one_above(tmp_path: Path) -> None:
+def test_a_path_may_be_a_task_its_directory_or_one_above(tmp_path: Path) -> None:
     tasks = tmp_path / "old" / "disk" / ZOO / "tasks"
     fill(tasks, "t1", "t2")
     (tasks / "notes").mkdir()
@@ -137,14 +137,14 @@ def test_a_copy_opens_like_the_original_which_stays_as_it_is(tmp_path: Path, for
         shutil.copytree(original, tmp_path / "tasks" / form)
         theirs = JsonFileStore(tmp_path).read(form)
         assert str(store.read(form)) == str(theirs)
-    folder = tmp_path / "home" / "tasks" / f"task_{form}"
-    for path in (folder, *folder.rglob("*")):
+    directory = tmp_path / "home" / "tasks" / f"task_{form}"
+    for path in (directory, *directory.rglob("*")):
         wanted = 0o700 if path.is_dir() else 0o600
         assert stat.S_IMODE(path.stat().st_mode) == wanted
     (listed,) = store.list()
     assert listed.protocol == ("xml" if form in XML_FORMS else "native")
     assert "shop" in listed.title
-    assert [path.name for path in folder.parent.iterdir()] == [folder.name]
+    assert [path.name for path in directory.parent.iterdir()] == [directory.name]
 
 
 async def resumed(tmp_path: Path, task_id: str, *turns: Turn) -> list[dict[str, Any]]:
@@ -203,11 +203,11 @@ async def test_a_task_of_fifty_megabytes_is_summed_up_and_goes_on(tmp_path: Path
     assert "Is it mended?" in json.dumps(body["messages"][-1])
 
 
-def test_a_folder_that_joey_wrote_is_imported_with_its_journal(tmp_path: Path) -> None:
+def test_a_directory_that_joey_wrote_is_imported_with_its_journal(tmp_path: Path) -> None:
     log = JsonFileStore(tmp_path / "elsewhere").create("ours")
     log.append(Record(seq=1, event=UserSaid(ts=START, text="Mend the shop", first=True)))
     log.close()
-    roo_folders.write(log.folder, roo_folders.rows(), roo_folders.native())
+    roo_folders.write(log.directory, roo_folders.rows(), roo_folders.native())
     own = tmp_path / "home" / "tasks"
     (task,) = tasks_of(places_under(tmp_path / "elsewhere"), own)
     import_task(task, own)
@@ -309,7 +309,7 @@ def test_a_copy_can_be_deleted_and_the_original_stays(tmp_path: Path) -> None:
     assert (tmp_path / "theirs" / "april" / roo_folders.UI).exists()
 
 
-def test_a_folder_whose_name_cannot_be_an_id_is_damaged(tmp_path: Path) -> None:
+def test_a_directory_whose_name_cannot_be_an_id_is_damaged(tmp_path: Path) -> None:
     fill(tmp_path / "theirs", "what is this")
     (task,) = tasks_of(places_under(tmp_path / "theirs"), tmp_path / "own")
     assert isinstance(task, ForeignTask)

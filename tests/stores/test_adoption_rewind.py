@@ -18,7 +18,7 @@ from joey.core.messages import Message, ToolResultBlock, blocks_of, plain_text
 from joey.core.models import ToolProtocol
 from joey.core.rewind import History, compare, say_of, ts_of
 from joey.ports import TaskMetadata
-from joey.storage.roo_folder import write_roo_folder
+from joey.storage.roo_folder import write_roo_directory
 from joey.storage.task_store import JsonFileStore
 from tests.service_rules import check_messages
 from tests.stores import roo_folders
@@ -144,7 +144,7 @@ def test_what_is_hidden_goes_with_an_export_and_comes_back_too(
 ) -> None:
     _, records = played(tmp_path, form, protocol, *steps)
     task = TaskMetadata(id="again", protocol=protocol)
-    write_roo_folder(task, records, tmp_path / "tasks", force=True)
+    write_roo_directory(task, records, tmp_path / "tasks", force=True)
     again = JsonFileStore(tmp_path).read("again")
     here, there = History(records), History(again)
     assert said(there.api.so_far()) == said(here.api.so_far())
@@ -230,7 +230,7 @@ def test_no_order_of_blocks_and_no_tags_make_a_history_that_a_service_refuses(
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_folder_of_any_form_goes_back_to_any_row(tmp_path: Path, form: str) -> None:
+def test_a_directory_of_any_form_goes_back_to_any_row(tmp_path: Path, form: str) -> None:
     FORMS[form](tmp_path / "tasks" / form)
     records = JsonFileStore(tmp_path).read(form)
     event = records[0].event

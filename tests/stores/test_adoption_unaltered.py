@@ -18,7 +18,7 @@ from joey.core.rewind import ts_of
 from joey.engine.asks import Unattended
 from joey.engine.engine import Engine, TaskOptions
 from joey.ports.storage import TaskQuery
-from joey.storage.roo_folder import write_roo_folder
+from joey.storage.roo_folder import write_roo_directory
 from joey.storage.task_index import SqliteTaskIndex
 from joey.storage.task_store import JsonFileStore
 from joey.testing.script import Turn, call, say
@@ -59,7 +59,7 @@ async def look_everywhere(home: Path, task_id: str) -> None:
         assert [each.task.id for each in index.find(TaskQuery(), refresh=True).found] == [task_id]
         index.find(TaskQuery(words="shop"))
     assert "shop" in as_markdown(task, read_rows(store, task_id), [])
-    write_roo_folder(task, store.read(task_id), home / "out")
+    write_roo_directory(task, store.read(task_id), home / "out")
     async with at_work(home) as (engine, options):
         opened = await engine.open(task_id, options=options)
         for row in opened.rows:
@@ -73,15 +73,15 @@ async def look_everywhere(home: Path, task_id: str) -> None:
 @pytest.mark.requirement("adoption:unaltered")
 @pytest.mark.parametrize("form", FORMS)
 async def test_nothing_is_altered_by_looking(tmp_path: Path, form: str) -> None:
-    folder = tmp_path / "tasks" / form
-    FORMS[form](folder)
-    folder.chmod(0o755)
-    before = look(folder)
+    directory = tmp_path / "tasks" / form
+    FORMS[form](directory)
+    directory.chmod(0o755)
+    before = look(directory)
     await look_everywhere(tmp_path, form)
-    after = look(folder)
+    after = look(directory)
     after.pop("lock")
     assert after == before
-    assert folder.stat().st_mode & 0o777 == 0o755
+    assert directory.stat().st_mode & 0o777 == 0o755
 
 
 @pytest.mark.requirement("adoption:unaltered", "adoption:resumed")
@@ -89,9 +89,9 @@ async def test_nothing_is_altered_by_looking(tmp_path: Path, form: str) -> None:
 async def test_a_task_goes_on_where_roo_has_left_it_and_its_files_are_kept(
     tmp_path: Path, form: str
 ) -> None:
-    folder = tmp_path / "tasks" / form
-    FORMS[form](folder)
-    before = look(folder)
+    directory = tmp_path / "tasks" / form
+    FORMS[form](directory)
+    before = look(directory)
     turn = XML_DONE if form in XML_FORMS else DONE
     async with ModelServer([turn]) as server, at_work(tmp_path, server.url) as (engine, options):
         task = await engine.resume(form, "Is it mended?", options=options)
@@ -99,7 +99,7 @@ async def test_a_task_goes_on_where_roo_has_left_it_and_its_files_are_kept(
         (request,) = server.requests
     check_anthropic(request.body)
     assert ("tools" in request.body) is (form not in XML_FORMS)
-    after = look(folder)
+    after = look(directory)
     for name in (UI, API):
         if name in before:
             assert after[name.replace(".json", ".roo.json")][0] == before[name][0]

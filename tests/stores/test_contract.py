@@ -42,7 +42,7 @@ def test_records_go_on_where_the_last_process_stopped(store: Store) -> None:
     assert [record.seq for record in store.open(TASK)[1]] == [1, 2]
 
 
-def test_a_task_is_found_with_and_without_the_prefix_of_its_folder(store: Store) -> None:
+def test_a_task_is_found_with_and_without_the_prefix_of_its_directory(store: Store) -> None:
     log = store.create(f"task_{TASK}")
     log.append(created())
     log.close()
@@ -171,9 +171,9 @@ def test_a_task_without_a_snapshot_is_listed_by_its_first_records(store: Store) 
 
 
 @pytest.mark.requirement("store:artifacts")
-def test_each_task_has_a_folder_for_the_output_of_its_commands(store: Store) -> None:
+def test_each_task_has_a_directory_for_the_output_of_its_commands(store: Store) -> None:
     log = store.create(TASK)
-    output = log.folder / "command-output" / "cmd-1.txt"
+    output = log.directory / "command-output" / "cmd-1.txt"
     output.write_text("1 failing", encoding="utf-8")
     log.append(created())
     log.close()

@@ -71,13 +71,13 @@ def test_files_are_whole_whenever_a_process_is_killed_while_it_saves(tmp_path: P
         home = tmp_path / str(round_number)
         with child("snapshot", home) as process:
             told = kill_after(process, 1 + round_number)
-        folder = home / "tasks" / f"task_{TASK}"
+        directory = home / "tasks" / f"task_{TASK}"
         for name in ("ui_messages.json", "api_conversation_history.json"):
-            assert len(json.loads((folder / name).read_bytes())) >= told
-        assert json.loads((folder / "task_metadata.json").read_bytes())["seq"] >= told
+            assert len(json.loads((directory / name).read_bytes())) >= told
+        assert json.loads((directory / "task_metadata.json").read_bytes())["seq"] >= told
         log, records = JsonFileStore(home).open(TASK)
         assert len(records) >= told
-        assert not list(folder.glob(".joey-*"))
+        assert not list(directory.glob(".joey-*"))
         log.close()
 
 
@@ -110,13 +110,13 @@ def test_a_full_disk_leaves_a_valid_journal_and_says_where_to_free_space(tmp_pat
     with child("fill", tmp_path) as process:
         refused, _, error = next_line(process).partition(" ")
         assert process.wait() == 0
-    folder = tmp_path / "tasks" / f"task_{TASK}"
-    assert str(folder) in error
+    directory = tmp_path / "tasks" / f"task_{TASK}"
+    assert str(directory) in error
     assert "Free some space" in error
     log, records = JsonFileStore(tmp_path).open(TASK)
     log.close()
     assert [record.seq for record in records] == list(range(1, int(refused) + 2))
-    assert not list(folder.glob("journal.*-*"))
+    assert not list(directory.glob("journal.*-*"))
 
 
 @pytest.mark.requirement("store:full-disk")
@@ -124,10 +124,10 @@ def test_a_full_disk_leaves_the_files_of_the_snapshot_before(tmp_path: Path) -> 
     with child("fill-snapshot", tmp_path) as process:
         error = next_line(process)
         assert process.wait() == 0
-    folder = tmp_path / "tasks" / f"task_{TASK}"
-    assert str(folder) in error
+    directory = tmp_path / "tasks" / f"task_{TASK}"
+    assert str(directory) in error
     assert "Free some space" in error
-    assert len(json.loads((folder / "ui_messages.json").read_bytes())) == 2
-    assert len(json.loads((folder / "api_conversation_history.json").read_bytes())) == 1
-    assert json.loads((folder / "task_metadata.json").read_bytes())["seq"] == 1
-    assert not list(folder.glob(".joey-*"))
+    assert len(json.loads((directory / "ui_messages.json").read_bytes())) == 2
+    assert len(json.loads((directory / "api_conversation_history.json").read_bytes())) == 1
+    assert json.loads((directory / "task_metadata.json").read_bytes())["seq"] == 1
+    assert not list(directory.glob(".joey-*"))

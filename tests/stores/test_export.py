@@ -30,7 +30,7 @@ from joey.core.messages import TextBlock, TextPart
 from joey.core.rewind import History
 from joey.errors import StoreError
 from joey.ports import TaskMetadata
-from joey.storage.roo_folder import roo_files, write_roo_folder
+from joey.storage.roo_folder import roo_files, write_roo_directory
 from joey.storage.roo_import import import_task, places_under, tasks_of
 from joey.storage.task_store import JsonFileStore
 from tests.stores import roo_folders
@@ -38,8 +38,8 @@ from tests.stores.records import created
 from tests.stores.roo_folders import FORMS, UI
 
 
-def read_back(folder: Path) -> tuple[Any, Any, str]:
-    (record,) = JsonFileStore(folder.parent.parent).read(folder.name)
+def read_back(directory: Path) -> tuple[Any, Any, str]:
+    (record,) = JsonFileStore(directory.parent.parent).read(directory.name)
     return content([record])
 
 
@@ -61,7 +61,7 @@ def test_what_is_exported_comes_back_the_same(tmp_path: Path, form: str) -> None
     (record,) = store.read(form)
     assert isinstance(record.event, TaskAdopted)
     task = msgspec.structs.replace(task, protocol=record.event.protocol.value)
-    write_roo_folder(task, [record], tmp_path / "out")
+    write_roo_directory(task, [record], tmp_path / "out")
     (found,) = tasks_of(places_under(tmp_path / "out"), tmp_path / "b" / "tasks")
     import_task(found, tmp_path / "b" / "tasks")
     assert content(JsonFileStore(tmp_path / "b").read(form)) == content([record])
@@ -97,21 +97,21 @@ def test_any_conversation_survives_export_and_import(
     roo_folders.write(source, ui, api)
     records = JsonFileStore(tmp_path).read("made")
     task = TaskMetadata(id="again", protocol="native")
-    folder = write_roo_folder(task, records, tmp_path / "tasks", force=True)
-    assert read_back(folder) == content(records)
+    directory = write_roo_directory(task, records, tmp_path / "tasks", force=True)
+    assert read_back(directory) == content(records)
 
 
 @pytest.mark.requirement("export:roo")
-def test_the_folder_has_the_files_and_facts_that_roo_lists(tmp_path: Path) -> None:
+def test_the_directory_has_the_files_and_facts_that_roo_lists(tmp_path: Path) -> None:
     FORMS["april"](tmp_path / "tasks" / "april")
     store = JsonFileStore(tmp_path)
     (task,) = store.list()
-    folder = write_roo_folder(task, store.read("april"), tmp_path / "out")
+    directory = write_roo_directory(task, store.read("april"), tmp_path / "out")
     names = {"ui_messages.json", "api_conversation_history.json", "task_metadata.json"}
-    assert {path.name for path in folder.iterdir()} == names | {"history_item.json"}
-    item = json.loads((folder / "history_item.json").read_bytes())
+    assert {path.name for path in directory.iterdir()} == names | {"history_item.json"}
+    item = json.loads((directory / "history_item.json").read_bytes())
     size = item.pop("size")
-    assert size == sum((folder / name).stat().st_size for name in names - {"task_metadata.json"})
+    assert size == sum((directory / name).stat().st_size for name in names - {"task_metadata.json"})
     used = {"tokensIn": 200, "tokensOut": 14, "cacheWrites": 0, "cacheReads": 0, "totalCost": 0.5}
     assert item == {
         "id": "april",
@@ -123,7 +123,7 @@ def test_the_folder_has_the_files_and_facts_that_roo_lists(tmp_path: Path) -> No
         "apiConfigName": "default",
         **used,
     }
-    assert json.loads((folder / "task_metadata.json").read_bytes()) == {"files_in_context": []}
+    assert json.loads((directory / "task_metadata.json").read_bytes()) == {"files_in_context": []}
 
 
 @pytest.mark.requirement("export:force")
@@ -134,9 +134,9 @@ def test_what_is_there_is_replaced_only_with_force(tmp_path: Path) -> None:
     (tmp_path / "out" / "april").mkdir(parents=True)
     (tmp_path / "out" / "april" / UI).write_text("mine")
     with pytest.raises(StoreError, match="--force"):
-        write_roo_folder(task, store.read("april"), tmp_path / "out")
+        write_roo_directory(task, store.read("april"), tmp_path / "out")
     assert (tmp_path / "out" / "april" / UI).read_text() == "mine"
-    write_roo_folder(task, store.read("april"), tmp_path / "out", force=True)
+    write_roo_directory(task, store.read("april"), tmp_path / "out", force=True)
     assert (tmp_path / "out" / "april" / UI).read_text() != "mine"
 
 
@@ -188,15 +188,15 @@ def test_summaries_cuts_and_checkpoints_are_told_in_roos_words(tmp_path: Path) -
     ]
     records = [Record(n, event) for n, event in enumerate(events, 1)]
     task = TaskMetadata(id="out", protocol="native")
-    folder = write_roo_folder(task, records, tmp_path / "tasks")
-    api = json.loads((folder / roo_folders.API).read_bytes())
+    directory = write_roo_directory(task, records, tmp_path / "tasks")
+    api = json.loads((directory / roo_folders.API).read_bytes())
     plain = ("role", "content", "ts")
     told = [{k: v for k, v in message.items() if k not in plain} for message in api]
     assert told[:5] == [{"condenseParent": "c1"}] * 4 + [{"isSummary": True, "condenseId": "c1"}]
     assert told[5:8] == [{"truncationParent": "t1"}] * 3
     assert told[8] == {"isTruncationMarker": True, "truncationId": "t1"}
     assert not any(told[9:])
-    rows = {row.get("say"): row for row in json.loads((folder / UI).read_bytes())}
+    rows = {row.get("say"): row for row in json.loads((directory / UI).read_bytes())}
     assert rows["condense_context"]["contextCondense"]["condenseId"] == "c1"
     assert rows["sliding_window_truncation"]["contextTruncation"]["messagesRemoved"] == 3
     assert rows["checkpoint_saved"]["checkpoint"] == {"to": "abc", "from": "def"}

@@ -52,7 +52,7 @@ async def test_only_the_owner_can_read_whatever_the_umask(tmp_path: Path) -> Non
     log.append(created())
     await log.snapshot(rows(1), rows(1), TaskMetadata(id=TASK))
     log.close()
-    with (log.folder / "journal.jsonl").open("ab") as journal:
+    with (log.directory / "journal.jsonl").open("ab") as journal:
         journal.write(b"torn")
     JsonFileStore(home).open(TASK)[0].close()
     found = modes(tmp_path)
@@ -61,22 +61,22 @@ async def test_only_the_owner_can_read_whatever_the_umask(tmp_path: Path) -> Non
     assert all(mode == 0o700 for name, mode in found.items() if Path(name).name not in files)
 
 
-def test_a_folder_that_others_could_read_is_closed_when_it_is_opened(tmp_path: Path) -> None:
+def test_a_directory_that_others_could_read_is_closed_when_it_is_opened(tmp_path: Path) -> None:
     log = JsonFileStore(tmp_path).create(TASK)
     log.append(created())
     log.close()
-    log.folder.chmod(0o755)
-    (log.folder / "journal.jsonl").chmod(0o644)
+    log.directory.chmod(0o755)
+    (log.directory / "journal.jsonl").chmod(0o644)
     JsonFileStore(tmp_path).open(TASK)[0].close()
-    assert stat.S_IMODE(log.folder.stat().st_mode) == 0o700
-    assert stat.S_IMODE((log.folder / "journal.jsonl").stat().st_mode) == 0o600
+    assert stat.S_IMODE(log.directory.stat().st_mode) == 0o700
+    assert stat.S_IMODE((log.directory / "journal.jsonl").stat().st_mode) == 0o600
 
 
 async def test_snapshots_are_json_arrays_in_the_order_given(tmp_path: Path) -> None:
     log = JsonFileStore(tmp_path).create(TASK)
     await log.snapshot(rows(3), [], TaskMetadata(id=TASK, title="t", seq=9))
     log.close()
-    ui, api, metadata = (json.loads((log.folder / name).read_bytes()) for name in SNAPSHOT)
+    ui, api, metadata = (json.loads((log.directory / name).read_bytes()) for name in SNAPSHOT)
     assert [row["ts"] for row in ui] == [0, 1, 2]
     assert api == []
     assert metadata == {"id": TASK, "title": "t", "seq": 9}
@@ -92,7 +92,7 @@ async def test_a_reader_sees_whole_files_at_every_moment(tmp_path: Path) -> None
     def watch() -> None:
         while not done.is_set():
             for name in SNAPSHOT:
-                seen.append(len(json.loads((log.folder / name).read_bytes())))
+                seen.append(len(json.loads((log.directory / name).read_bytes())))
 
     watching = asyncio.create_task(asyncio.to_thread(watch))
     for count in range(2, 60):
@@ -109,7 +109,7 @@ async def test_of_many_snapshots_at_once_the_last_one_asked_for_stays(tmp_path: 
         *(log.snapshot(rows(n), rows(n), TaskMetadata(id=TASK, seq=n)) for n in range(1, 21))
     )
     log.close()
-    ui, api, metadata = (json.loads((log.folder / name).read_bytes()) for name in SNAPSHOT)
+    ui, api, metadata = (json.loads((log.directory / name).read_bytes()) for name in SNAPSHOT)
     assert (len(ui), len(api), metadata["seq"]) == (20, 20, 20)
 
 
@@ -133,18 +133,18 @@ async def test_lists_that_grow_after_the_call_do_not_change_the_snapshot(
     leave.set()
     await asyncio.gather(*saving)
     log.close()
-    assert len(json.loads((log.folder / SNAPSHOT[0]).read_bytes())) == 2
+    assert len(json.loads((log.directory / SNAPSHOT[0]).read_bytes())) == 2
 
 
-async def test_a_snapshot_that_cannot_be_written_is_an_error_that_names_the_folder(
+async def test_a_snapshot_that_cannot_be_written_is_an_error_that_names_the_directory(
     tmp_path: Path,
 ) -> None:
     log = JsonFileStore(tmp_path).create(TASK)
-    (log.folder / SNAPSHOT[1]).mkdir()
-    with pytest.raises(StoreError, match=str(log.folder)):
+    (log.directory / SNAPSHOT[1]).mkdir()
+    with pytest.raises(StoreError, match=str(log.directory)):
         await log.snapshot(rows(1), rows(1), TaskMetadata(id=TASK))
     log.close()
-    assert not list(log.folder.glob(".joey-*"))
+    assert not list(log.directory.glob(".joey-*"))
 
 
 def test_leftovers_of_a_killed_process_are_removed_and_nothing_else(tmp_path: Path) -> None:
@@ -152,9 +152,9 @@ def test_leftovers_of_a_killed_process_are_removed_and_nothing_else(tmp_path: Pa
     log.append(created())
     log.close()
     for name in (".joey-abc.tmp", ".ui_messages.json.bak_1_x.tmp", "notes.txt"):
-        (log.folder / name).touch()
+        (log.directory / name).touch()
     JsonFileStore(tmp_path).open(TASK)[0].close()
-    names = {path.name for path in log.folder.iterdir()}
+    names = {path.name for path in log.directory.iterdir()}
     assert names == {
         ".ui_messages.json.bak_1_x.tmp",
         "notes.txt",
@@ -170,7 +170,7 @@ def test_a_lock_file_left_by_a_dead_process_blocks_nobody(tmp_path: Path) -> Non
     log.append(created())
     log.close()
     stale = Holder(pid=os.getpid(), since=0, started=1)
-    (log.folder / "lock").write_bytes(msgspec.json.encode(stale))
+    (log.directory / "lock").write_bytes(msgspec.json.encode(stale))
     JsonFileStore(tmp_path).open(TASK)[0].close()
 
 
@@ -182,7 +182,7 @@ def test_a_lock_whose_holder_left_a_process_behind_says_so(tmp_path: Path) -> No
         (b"", "in another process"),
         (b"\xff", "in another process"),
     ):
-        (log.folder / "lock").write_bytes(content)
+        (log.directory / "lock").write_bytes(content)
         with pytest.raises(TaskLockedError, match=words):
             JsonFileStore(tmp_path).open(TASK)
     log.close()
@@ -206,7 +206,7 @@ def test_a_failed_open_leaves_the_task_unlocked(tmp_path: Path) -> None:
     log = JsonFileStore(tmp_path).create(TASK)
     log.append(created())
     log.close()
-    journal = log.folder / "journal.jsonl"
+    journal = log.directory / "journal.jsonl"
     good = journal.read_bytes()
     journal.write_bytes(good + b'{"seq":2,"event":{"event":"new","ts":1}}\n')
     with pytest.raises(StoreError, match="newer joey"):
@@ -244,7 +244,7 @@ def test_a_child_that_a_killed_process_was_just_starting_is_waited_for(tmp_path:
     log.close()
 
 
-def test_secrets_of_tasks_whose_folders_are_gone_are_removed(tmp_path: Path) -> None:
+def test_secrets_of_tasks_whose_directories_are_gone_are_removed(tmp_path: Path) -> None:
     store = JsonFileStore(tmp_path)
     store.keep_secrets("gone", TaskSecrets(api_key="k"))
     store.keep_secrets("new", TaskSecrets(api_key="k"))

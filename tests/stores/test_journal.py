@@ -17,14 +17,14 @@ from joey.storage.journal import Journal, decode_journal, encode_record
 from tests.stores.records import created, opening, said
 
 
-def write_journal(folder: Path, data: bytes) -> Path:
-    path = folder / "journal.jsonl"
+def write_journal(directory: Path, data: bytes) -> Path:
+    path = directory / "journal.jsonl"
     path.write_bytes(data)
     return path
 
 
-def read_back(folder: Path) -> list[Record]:
-    journal, records = Journal.open(folder)
+def read_back(directory: Path) -> list[Record]:
+    journal, records = Journal.open(directory)
     journal.close()
     return records
 
@@ -34,11 +34,11 @@ def test_a_line_torn_at_any_byte_is_cut_and_kept_aside(tmp_path: Path) -> None:
     whole = [encode_record(record) for record in opening()]
     last = encode_record(said(4, "größer"))
     for cut in range(1, len(last)):
-        folder = tmp_path / str(cut)
-        folder.mkdir()
-        path = write_journal(folder, b"".join(whole) + last[:cut])
-        assert read_back(folder) == opening()
-        assert (folder / "journal.torn-1").read_bytes() == last[:cut]
+        directory = tmp_path / str(cut)
+        directory.mkdir()
+        path = write_journal(directory, b"".join(whole) + last[:cut])
+        assert read_back(directory) == opening()
+        assert (directory / "journal.torn-1").read_bytes() == last[:cut]
         assert path.read_bytes() == b"".join(whole)
 
 

@@ -16,15 +16,15 @@ ROO_TASKS = Path(__file__).parent / "roo_tasks"
 
 
 def put(home: Path, name: str, **files: str | bytes) -> Path:
-    folder = home / "tasks" / name
-    folder.mkdir(parents=True)
+    directory = home / "tasks" / name
+    directory.mkdir(parents=True)
     for stem, content in files.items():
         data = content if isinstance(content, bytes) else content.encode()
-        (folder / f"{stem}.json").write_bytes(data)
-    return folder
+        (directory / f"{stem}.json").write_bytes(data)
+    return directory
 
 
-def test_roo_tasks_are_listed_by_the_best_that_their_folders_tell(tmp_path: Path) -> None:
+def test_roo_tasks_are_listed_by_the_best_that_their_directories_tell(tmp_path: Path) -> None:
     shutil.copytree(ROO_TASKS, tmp_path / "tasks")
     tasks = {task.id: task for task in JsonFileStore(tmp_path).list()}
     assert {task_id: task.title for task_id, task in tasks.items()} == {
@@ -75,13 +75,13 @@ def test_damaged_files_do_not_hide_a_task(
     assert (task.id, task.title) == ("t", "")
 
 
-def test_the_name_of_the_folder_is_the_id(tmp_path: Path) -> None:
+def test_the_name_of_the_directory_is_the_id(tmp_path: Path) -> None:
     put(tmp_path, "task_copy", task_metadata=msgspec.json.encode(TaskMetadata(id="original")))
     assert [task.id for task in JsonFileStore(tmp_path).list()] == ["copy"]
 
 
 @pytest.mark.parametrize("name", ["again", "twice"])
-def test_of_two_folders_for_one_task_the_one_that_opens_is_listed(
+def test_of_two_directories_for_one_task_the_one_that_opens_is_listed(
     tmp_path: Path, name: str
 ) -> None:
     rows = [{"ts": 1, "type": "say", "say": "text", "text": "prefixed"}]
@@ -92,7 +92,7 @@ def test_of_two_folders_for_one_task_the_one_that_opens_is_listed(
     assert task.title == "prefixed"
     log, _ = JsonFileStore(tmp_path).open(name)
     log.close()
-    assert log.folder.name == f"task_{name}"
+    assert log.directory.name == f"task_{name}"
 
 
 def test_a_first_row_longer_than_what_is_read_leaves_the_title_empty(tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def test_a_journal_of_a_newer_version_is_still_listed(tmp_path: Path) -> None:
     for record in opening():
         log.append(record)
     log.close()
-    with (log.folder / "journal.jsonl").open("ab") as journal:
+    with (log.directory / "journal.jsonl").open("ab") as journal:
         journal.write(b'{"seq":9,"event":{"event":"new","ts":1}}\n')
     assert [task.id for task in JsonFileStore(tmp_path).list()] == [TASK]
 

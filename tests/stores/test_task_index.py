@@ -30,15 +30,15 @@ ROO_TASKS = Path(__file__).parent / "roo_tasks"
 
 def put(home: Path, name: str, *texts: str, **facts: object) -> Path:
     """A task as some program may have written it: its metadata and what was said."""
-    folder = home / "tasks" / name
-    folder.mkdir(parents=True, exist_ok=True)
+    directory = home / "tasks" / name
+    directory.mkdir(parents=True, exist_ok=True)
     rows = [{"ts": n, "type": "say", "say": "text", "text": text} for n, text in enumerate(texts)]
-    (folder / "ui_messages.json").write_text(json.dumps(rows), encoding="utf-8")
+    (directory / "ui_messages.json").write_text(json.dumps(rows), encoding="utf-8")
     metadata = msgspec.convert({"id": name.removeprefix("task_"), **facts}, TaskMetadata)
-    temporary = folder / "new"
+    temporary = directory / "new"
     temporary.write_bytes(msgspec.json.encode(metadata))
-    temporary.replace(folder / "task_metadata.json")
-    return folder
+    temporary.replace(directory / "task_metadata.json")
+    return directory
 
 
 def fill(home: Path, count: int) -> None:
@@ -86,7 +86,7 @@ def child(*arguments: str) -> Iterator[subprocess.Popen[str]]:
 
 
 @pytest.mark.requirement("tasks:index:true")
-def test_the_index_lists_what_a_look_at_all_folders_lists(tmp_path: Path) -> None:
+def test_the_index_lists_what_a_look_at_all_directories_lists(tmp_path: Path) -> None:
     shutil.copytree(ROO_TASKS, tmp_path / "tasks")
     fill(tmp_path, 3)
     log = JsonFileStore(tmp_path).create(TASK)
@@ -108,7 +108,7 @@ def test_a_home_without_tasks_has_an_empty_list_and_stays_as_it_is(tmp_path: Pat
 
 
 @pytest.mark.requirement("tasks:index:true")
-def test_folders_changed_behind_its_back_are_read_again(tmp_path: Path) -> None:
+def test_directories_changed_behind_its_back_are_read_again(tmp_path: Path) -> None:
     fill(tmp_path, 4)
     assert search(tmp_path, "word1") == ["t1"]
     put(tmp_path, "task_t1", "another text", title="new", updated=99)
@@ -125,7 +125,7 @@ def test_folders_changed_behind_its_back_are_read_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("tasks:index:many")
-def test_among_many_what_is_shown_is_true_to_its_folders(tmp_path: Path, many: None) -> None:
+def test_among_many_what_is_shown_is_true_to_its_directories(tmp_path: Path, many: None) -> None:
     fill(tmp_path, 10)
     find(tmp_path)
     put(tmp_path, "task_t9", title="changed", updated=9)
@@ -150,7 +150,7 @@ async def test_among_many_what_joey_writes_is_known_at_once(tmp_path: Path, many
 
 
 @pytest.mark.requirement("tasks:index:many")
-def test_among_many_every_folder_is_looked_at_when_asked_for(tmp_path: Path, many: None) -> None:
+def test_among_many_every_directory_is_looked_at_when_asked_for(tmp_path: Path, many: None) -> None:
     fill(tmp_path, 10)
     find(tmp_path)
     put(tmp_path, "task_t0", title="risen", updated=100)
@@ -239,7 +239,7 @@ def test_processes_write_and_read_at_once(tmp_path: Path) -> None:
 
 @pytest.mark.requirement("tasks:index:unwritable")
 @pytest.mark.parametrize("obstacle", ["folder", "link"])
-def test_where_it_cannot_be_written_the_folders_are_read(tmp_path: Path, obstacle: str) -> None:
+def test_where_it_cannot_be_written_the_directories_are_read(tmp_path: Path, obstacle: str) -> None:
     fill(tmp_path, 3)
     path = tmp_path / "index.sqlite"
     if obstacle == "folder":
@@ -256,7 +256,7 @@ def test_where_it_cannot_be_written_the_folders_are_read(tmp_path: Path, obstacl
 
 
 @pytest.mark.skipif(os.getuid() == 0, reason="nothing is read-only for root")
-def test_in_a_read_only_home_the_folders_are_read(tmp_path: Path) -> None:
+def test_in_a_read_only_home_the_directories_are_read(tmp_path: Path) -> None:
     fill(tmp_path, 3)
     tmp_path.chmod(0o500)
     try:
@@ -350,8 +350,8 @@ def test_words_are_found_in_any_script(tmp_path: Path) -> None:
 @pytest.mark.requirement("tasks:index:search")
 def test_of_an_endless_conversation_the_beginning_is_searched(tmp_path: Path) -> None:
     filler = ["filler " * 1_000] * 1_500
-    folder = put(tmp_path, "long", "needle", *filler, "haystack")
-    assert (folder / "ui_messages.json").stat().st_size > 8 * 1024 * 1024
+    directory = put(tmp_path, "long", "needle", *filler, "haystack")
+    assert (directory / "ui_messages.json").stat().st_size > 8 * 1024 * 1024
     assert search(tmp_path, "needle filler") == ["long"]
     assert search(tmp_path, "haystack") == []
 
@@ -385,7 +385,7 @@ def test_whatever_is_typed_can_be_searched_for(tmp_path: Path, words: str) -> No
         assert not index.notices
 
 
-def test_tasks_are_narrowed_by_folder_status_and_time(tmp_path: Path) -> None:
+def test_tasks_are_narrowed_by_directory_status_and_time(tmp_path: Path) -> None:
     put(tmp_path, "a", workspace="/home/ann/shop/", status="completed", updated=1)
     put(tmp_path, "b", "text", workspace="/home/ann/shop", status="running", updated=2)
     put(tmp_path, "c", workspace="/home/ann", status="aborted", updated=3)
@@ -426,8 +426,8 @@ def test_a_family_is_known_by_what_parents_and_children_say(tmp_path: Path) -> N
         assert index.family("stranger") == ()
 
 
-def contents(folder: Path) -> list[bytes]:
-    return [path.read_bytes() for path in folder.rglob("*") if path.is_file()]
+def contents(directory: Path) -> list[bytes]:
+    return [path.read_bytes() for path in directory.rglob("*") if path.is_file()]
 
 
 @pytest.mark.requirement("tasks:index:deleted")

@@ -69,11 +69,13 @@ def test_no_program_is_found_by_where_one_stands(path: str) -> None:
 @pytest.mark.parametrize(
     "path", [":/opt/lib", "/opt/lib:", "/opt/lib::", ".:/opt/lib", "lib:/opt/lib"]
 )
-def test_no_library_is_loaded_from_the_folder_that_a_command_is_in(path: str) -> None:
+def test_no_library_is_loaded_from_the_directory_that_a_command_is_in(path: str) -> None:
     assert command_environment({"LD_LIBRARY_PATH": path})["LD_LIBRARY_PATH"] == "/opt/lib"
 
 
 @pytest.mark.parametrize("name", ["PYTHONPATH", "NODE_PATH", "LIBRARY_PATH", "CPATH", "GEM_PATH"])
-def test_an_empty_entry_of_a_search_path_is_not_the_folder_that_a_command_is_in(name: str) -> None:
+def test_an_empty_entry_of_a_search_path_is_not_the_directory_that_a_command_is_in(
+    name: str,
+) -> None:
     assert command_environment({name: ":/opt/x:src::"})[name] == "/opt/x:src"
     assert name not in command_environment({name: ":"})

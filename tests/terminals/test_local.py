@@ -60,16 +60,16 @@ async def test_a_last_line_without_newline_is_kept_everywhere(
     assert artifact.read_bytes() == b"a\nlast"
 
 
-async def test_the_command_runs_in_the_given_folder(
+async def test_the_command_runs_in_the_given_directory(
     terminal: LocalTerminal, tmp_path: Path
 ) -> None:
-    folder = tmp_path / "with space"
-    folder.mkdir()
-    _, output = await finished(terminal, "pwd -P", folder)
-    assert output == f"{folder.resolve()}\n"
+    directory = tmp_path / "with space"
+    directory.mkdir()
+    _, output = await finished(terminal, "pwd -P", directory)
+    assert output == f"{directory.resolve()}\n"
 
 
-async def test_a_missing_folder_is_named(terminal: LocalTerminal, tmp_path: Path) -> None:
+async def test_a_missing_directory_is_named(terminal: LocalTerminal, tmp_path: Path) -> None:
     with pytest.raises(ToolError, match=str(tmp_path / "gone")):
         await terminal.start("true", tmp_path / "gone", None)
 

@@ -14,19 +14,19 @@ LONG_LINE = 100 * 2**20
 MEGABYTE = 2**20
 
 
-def make_special_files(folder: Path) -> tuple[str, ...]:
+def make_special_files(directory: Path) -> tuple[str, ...]:
     """A pipe, a socket, a link to a device, links that lead to themselves; their names."""
-    os.mkfifo(folder / "pipe")
+    os.mkfifo(directory / "pipe")
     with socket.socket(socket.AF_UNIX) as listener:
         where = Path.cwd()
-        os.chdir(folder)  # the path of a socket must be short
+        os.chdir(directory)  # the path of a socket must be short
         try:
             listener.bind("socket")
         finally:
             os.chdir(where)
-    (folder / "loop").symlink_to("loop")
-    (folder / "there").symlink_to("back")
-    (folder / "back").symlink_to("there")
+    (directory / "loop").symlink_to("loop")
+    (directory / "there").symlink_to("back")
+    (directory / "back").symlink_to("there")
     return "pipe", "socket", "loop", "there"
 
 

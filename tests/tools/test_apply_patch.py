@@ -56,10 +56,10 @@ async def problem(ctx: ToolContext, *lines: str) -> str:
     return str(caught.value)
 
 
-def snapshot(folder: Path) -> dict[str, bytes]:
+def snapshot(directory: Path) -> dict[str, bytes]:
     return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
+        str(path.relative_to(directory)): path.read_bytes()
+        for path in sorted(directory.rglob("*"))
         if path.is_file()
     }
 
@@ -180,7 +180,7 @@ async def test_a_file_is_updated(ctx: ToolContext, work: Path) -> None:
 
 
 @pytest.mark.requirement("tool:apply_patch:success:adds")
-async def test_a_file_is_made_with_its_folders(ctx: ToolContext, work: Path) -> None:
+async def test_a_file_is_made_with_its_directories(ctx: ToolContext, work: Path) -> None:
     outcome = await apply(ctx, "*** Add File: deep/er/new.md", "+# Title", "+", "+text")
     assert (work / "deep/er/new.md").read_text() == "# Title\n\ntext\n"
     (result,) = results(outcome.text)

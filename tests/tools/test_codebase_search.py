@@ -86,7 +86,7 @@ async def test_hits_that_do_not_fit_into_the_window_are_left_out(ctx: ToolContex
     assert "do not fit" in cut.text
 
 
-async def test_a_folder_that_does_not_exist_is_an_error(ctx: ToolContext) -> None:
+async def test_a_directory_that_does_not_exist_is_an_error(ctx: ToolContext) -> None:
     with pytest.raises(ToolError, match=r"nowhere does not exist"):
         await search(ctx, query="needle", path="nowhere")
 
@@ -101,7 +101,7 @@ def test_a_note_follows_the_results() -> None:
 @pytest.mark.parametrize(
     ("path", "shown"), [(None, None), ("", None), ("null", None), ("src/", "src"), (".", ".")]
 )
-async def test_the_row_and_the_claim_name_the_folder(
+async def test_the_row_and_the_claim_name_the_directory(
     ctx: ToolContext, path: str | None, shown: str | None
 ) -> None:
     (ctx.files.root / "src").mkdir()
@@ -119,7 +119,7 @@ async def test_the_row_and_the_claim_name_the_folder(
     assert isinstance(claim, Claim)
 
 
-async def test_a_folder_keeps_the_search_to_it(ctx: ToolContext) -> None:
+async def test_a_directory_keeps_the_search_to_it(ctx: ToolContext) -> None:
     for name in ("one", "two"):
         (ctx.files.root / name).mkdir()
         (ctx.files.root / name / "a.py").write_text("needle = 1\n")
@@ -128,7 +128,7 @@ async def test_a_folder_keeps_the_search_to_it(ctx: ToolContext) -> None:
     assert "one/a.py" not in text
 
 
-async def test_hidden_and_foreign_folders_are_refused(ctx: ToolContext) -> None:
+async def test_hidden_and_foreign_directories_are_refused(ctx: ToolContext) -> None:
     (ctx.files.root / ".rooignore").write_text("secret/\n")
     (ctx.files.root / "secret").mkdir()
     with pytest.raises(HiddenError):

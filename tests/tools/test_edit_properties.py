@@ -114,8 +114,8 @@ TOOLS: dict[str, Callable[[File], dict[str, Any]]] = {
 
 def changed(tool: str, arguments: dict[str, Any], before: bytes) -> bytes:
     async def change() -> bytes:
-        with tempfile.TemporaryDirectory() as folder:
-            ctx = make_context(Path(folder), model=ModelInfo(id="claude"))
+        with tempfile.TemporaryDirectory() as directory:
+            ctx = make_context(Path(directory), model=ModelInfo(id="claude"))
             path = ctx.files.root / "a"
             path.write_bytes(before)
             await carry_out(registry.find(tool), ctx, arguments)

@@ -428,10 +428,10 @@ class Stage:
     def check_histories(self, task: Task) -> None:
         """Both are whole, in memory and on disk, and every call has its answer."""
         check_history(task.messages)
-        folder = task.recorder.log.folder
-        saved = json.loads((folder / "api_conversation_history.json").read_bytes())
+        directory = task.recorder.log.directory
+        saved = json.loads((directory / "api_conversation_history.json").read_bytes())
         assert [message["role"] for message in saved] == [m.role for m in task.messages]
-        rows = json.loads((folder / "ui_messages.json").read_bytes())
+        rows = json.loads((directory / "ui_messages.json").read_bytes())
         assert len(rows) == len(task.rows)
         assert not [row for row in rows if row.get("approvalState") == "pending"]
 

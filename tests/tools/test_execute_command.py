@@ -36,7 +36,7 @@ async def run(ctx: ToolContext, **arguments: Any) -> Outcome:
 
 
 @pytest.mark.requirement("tool:execute_command:success")
-async def test_a_success_tells_folder_exit_code_and_output(
+async def test_a_success_reports_directory_exit_code_and_output(
     tmp_path: Path, terminal: LocalTerminal
 ) -> None:
     outcome = await run(make_context(tmp_path, terminal), command="echo hello")
@@ -114,7 +114,7 @@ def test_a_missing_command_is_an_argument_error(arguments: dict[str, Any]) -> No
 
 
 @pytest.mark.parametrize("cwd", ["sub", "./sub", None])
-async def test_the_folder_may_be_relative(
+async def test_the_directory_may_be_relative(
     tmp_path: Path, terminal: LocalTerminal, cwd: str | None
 ) -> None:
     ctx = make_context(tmp_path, terminal)
@@ -123,7 +123,7 @@ async def test_the_folder_may_be_relative(
     assert f"Output:\n{wanted}\n" in (await run(ctx, command="pwd", cwd=cwd)).text
 
 
-async def test_the_folder_may_be_absolute_and_the_claim_says_that_it_is_outside(
+async def test_the_directory_may_be_absolute_and_the_claim_says_that_it_is_outside(
     tmp_path: Path, terminal: LocalTerminal
 ) -> None:
     ctx = make_context(tmp_path, terminal)
@@ -135,7 +135,7 @@ async def test_the_folder_may_be_absolute_and_the_claim_says_that_it_is_outside(
 
 
 @pytest.mark.parametrize("cwd", ["gone", "file"])
-async def test_a_folder_that_is_none_is_named_in_full(tmp_path: Path, cwd: str) -> None:
+async def test_a_directory_that_is_none_is_named_in_full(tmp_path: Path, cwd: str) -> None:
     ctx = make_context(tmp_path)
     (ctx.files.root / "file").write_text("")
     with pytest.raises(ToolError, match=str(ctx.files.root / cwd)):

@@ -129,7 +129,7 @@ async def test_a_word_of_more_steps_than_can_be_gone_is_for_a_user(tmp_path: Pat
 @pytest.mark.parametrize(
     "command", ["cd sub && cat hidden.txt", "cd sub; true; head hidden.txt > x"]
 )
-async def test_a_hidden_file_is_found_from_the_folder_that_the_line_went_to(
+async def test_a_hidden_file_is_found_from_the_directory_that_the_line_went_to(
     tmp_path: Path, command: str
 ) -> None:
     root = workspace(tmp_path)
@@ -229,7 +229,7 @@ async def test_reading_what_is_protected_and_changing_the_rest_needs_nobody(
 @pytest.mark.parametrize(
     "command", ["cd sub && git status", "cd sub/inner && git log", "cd sub; git"]
 )
-async def test_git_does_not_run_unasked_in_a_folder_that_looks_like_a_repository(
+async def test_git_does_not_run_unasked_in_a_directory_that_looks_like_a_repository(
     tmp_path: Path, command: str
 ) -> None:
     root = workspace(tmp_path)

@@ -39,7 +39,7 @@ async def test_a_file_is_listed_with_first_and_last_lines(ctx: ToolContext) -> N
 
 
 @pytest.mark.requirement("tool:list_code_definition_names:success")
-async def test_of_a_folder_the_files_directly_in_it_are_listed(ctx: ToolContext) -> None:
+async def test_of_a_directory_the_files_directly_in_it_are_listed(ctx: ToolContext) -> None:
     root = ctx.files.root
     for name in ("b.py", "a.py", "deep/c.py"):
         (root / name).parent.mkdir(exist_ok=True)
@@ -93,7 +93,7 @@ async def test_hostile_files_spoil_nothing(ctx: ToolContext) -> None:
 
 
 @pytest.mark.requirement("tool:list_code_definition_names:failure:file-by-file")
-async def test_links_in_a_folder_lead_nowhere_else(ctx: ToolContext, tmp_path: Path) -> None:
+async def test_links_in_a_directory_lead_nowhere_else(ctx: ToolContext, tmp_path: Path) -> None:
     (tmp_path / "outside.py").write_text(CODE.replace("total", "secret"))
     (ctx.files.root / "link.py").symlink_to(tmp_path / "outside.py")
     assert "secret" not in await listed(ctx, ".")
@@ -109,7 +109,7 @@ async def test_outside_of_the_workspace_nothing_is_read_before_it_is_allowed(
     assert "total" in (await tool.run(prepared, ctx, None)).text
 
 
-async def test_a_folder_of_many_files_is_cut_with_a_note(ctx: ToolContext) -> None:
+async def test_a_directory_of_many_files_is_cut_with_a_note(ctx: ToolContext) -> None:
     for number in range(MOST_FILES + 1):
         (ctx.files.root / f"{number:03}.md").write_text("# Title\n\nwords\nwords\n")
     text = await listed(ctx, ".")

@@ -36,7 +36,7 @@ async def test_everything_below_is_listed(ctx: ToolContext, recursive: bool | st
 
 
 @pytest.mark.parametrize("arguments", [{}, {"recursive": None}, {"recursive": "false"}])
-async def test_without_recursion_only_the_folder_itself(
+async def test_without_recursion_only_the_directory_itself(
     ctx: ToolContext, arguments: dict[str, Any]
 ) -> None:
     (ctx.files.root / "src").mkdir()
@@ -52,7 +52,7 @@ async def test_a_name_with_control_characters_is_one_line(
     assert await listed(ctx, path=".", recursive=recursive) == r"a\nREADME.md\x1b\u2028"
 
 
-async def test_an_empty_folder_says_so(ctx: ToolContext) -> None:
+async def test_an_empty_directory_says_so(ctx: ToolContext) -> None:
     assert await listed(ctx) == "No files found."
     assert await listed(ctx, recursive=True) == "No files found."
 

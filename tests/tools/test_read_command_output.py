@@ -19,9 +19,9 @@ ID = "cmd-1706119234567.txt"
 
 
 def keep(root: Path, content: bytes) -> None:
-    folder = root / "task" / "command-output"
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / ID).write_bytes(content)
+    directory = root / "task" / "command-output"
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / ID).write_bytes(content)
 
 
 async def read(root: Path, **arguments: Any) -> PreparedReading:

@@ -159,9 +159,9 @@ async def test_the_first_hits_by_name_are_shown_however_many_there_are(
     ctx: ToolContext, files: int
 ) -> None:
     for number in range(files):
-        folder = ctx.files.root / f"{number % 7}"
-        folder.mkdir(exist_ok=True)
-        (folder / f"{number:04}.txt").write_text("needle\n\n\n\n" * 5)
+        directory = ctx.files.root / f"{number % 7}"
+        directory.mkdir(exist_ok=True)
+        (directory / f"{number:04}.txt").write_text("needle\n\n\n\n" * 5)
     text = await search(ctx, "needle")
     assert text.startswith("Showing first 300 of 300+ results.")
     shown = [line for line in text.split("\n") if line.startswith("# ")]
@@ -184,7 +184,7 @@ async def test_a_tree_too_deep_for_any_path_is_listed_as_far_as_it_goes(ctx: Too
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-async def test_a_folder_that_may_not_be_read_does_not_spoil_the_list(ctx: ToolContext) -> None:
+async def test_a_directory_that_may_not_be_read_does_not_spoil_the_list(ctx: ToolContext) -> None:
     (ctx.files.root / "closed").mkdir(mode=0)
     (ctx.files.root / "a.txt").write_text("x\n")
     assert await listed(ctx) == "a.txt\nclosed/"

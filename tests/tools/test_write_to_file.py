@@ -39,7 +39,7 @@ async def write(ctx: ToolContext, path: str, content: str) -> str:
 
 @pytest.mark.requirement("tool:write_to_file:success:problems")
 @pytest.mark.requirement("tool:write_to_file:success")
-async def test_a_file_is_made_with_its_folders(ctx: ToolContext, work: Path) -> None:
+async def test_a_file_is_made_with_its_directories(ctx: ToolContext, work: Path) -> None:
     result = msgspec.json.decode(await write(ctx, "src/deep/s.js", "let x = 1\n"))
     assert (work / "src" / "deep" / "s.js").read_text() == "let x = 1\n"
     assert list(result) == ["path", "operation", "notice"]
@@ -188,7 +188,7 @@ async def test_a_row_can_be_sent_whatever_bytes_the_file_has(ctx: ToolContext, w
 
 @pytest.mark.requirement("tool:write_to_file:failure:hidden")
 @pytest.mark.requirement("tool:write_to_file:failure:folder")
-async def test_hidden_files_and_folders_are_refused(ctx: ToolContext, work: Path) -> None:
+async def test_hidden_files_and_directories_are_refused(ctx: ToolContext, work: Path) -> None:
     (work / ".rooignore").write_text("secret\n")
     (work / "folder").mkdir()
     with pytest.raises(ToolError, match="hidden by"):

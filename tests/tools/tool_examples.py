@@ -219,15 +219,15 @@ def _reading() -> Iterator[Example]:
         ),
         READ,
     )
-    folder = {"path": "docs", "recursive": False}
+    directory = {"path": "docs", "recursive": False}
     yield Example(
         "list_files",
-        folder,
+        directory,
         {"tool": "listFilesTopLevel", "path": "docs", "content": "plan.md"},
         "plan.md",
         (
-            _missing(folder, "path"),
-            _hidden(folder),
+            _missing(directory, "path"),
+            _hidden(directory),
             Failure("no-folder", {"path": "none"}, "none"),
         ),
         READ,

@@ -71,9 +71,9 @@ async def settled(pilot: Pilot[Any]) -> None:
 
 def save_screenshot(app: App[Any], name: str, tmp_path: Path) -> None:
     """The screen as an SVG file, in the folder that JOEY_SNAPSHOTS names."""
-    folder = Path(os.environ.get("JOEY_SNAPSHOTS") or tmp_path)
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{name}.svg").write_text(app.export_screenshot(), encoding="utf-8")
+    directory = Path(os.environ.get("JOEY_SNAPSHOTS") or tmp_path)
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / f"{name}.svg").write_text(app.export_screenshot(), encoding="utf-8")
 
 
 class Past:

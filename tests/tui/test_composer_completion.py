@@ -33,7 +33,7 @@ async def test_the_list_is_walked_with_the_arrows() -> None:
         assert (user.text, user.sent) == ("@/src/app.py ", [])
 
 
-async def test_tab_goes_into_a_folder_and_enter_takes_it() -> None:
+async def test_tab_goes_into_a_directory_and_enter_takes_it() -> None:
     async with writing() as user:
         await user.write("@src")
         await user.press("tab")

@@ -36,7 +36,7 @@ async def test_names_that_begin_so_come_first_and_ignored_ones_never(house: Path
     assert (await offers.find("sn"))[:2] == ["src/snapshot/", "src/snapshot/x.txt"]
 
 
-async def test_folders_hidden_and_generated_files_are_offered(house: Path) -> None:
+async def test_directories_hidden_and_generated_files_are_offered(house: Path) -> None:
     offers = FileOffers(LocalFiles(house))
     everything = await offers.find("")
     assert {"src/", "src/deep/", ".github/flow.yml", "logo.svg", "docs/a b.md"} <= {*everything}
@@ -93,8 +93,10 @@ NAMES = st.lists(st.text("abAB_-", min_size=1, max_size=4), min_size=1, max_size
 
 @given(st.lists(NAMES, unique=True, max_size=30), st.text("abAB_-/", max_size=4))
 def test_all_that_fits_is_found_and_nothing_else(paths: list[str], typed: str) -> None:
-    folders = {f"{parent}/" for path in paths for parent in map(str, Path(path).parents)} - {"./"}
-    known = {*(path for path in paths), *folders}
+    directories = {f"{parent}/" for path in paths for parent in map(str, Path(path).parents)} - {
+        "./"
+    }
+    known = {*(path for path in paths), *directories}
     found = Names(sorted(paths)).find(typed, most=10_000)
     low = typed.lower()
     having = {path for path in known if low in path.lower()}

@@ -19,8 +19,8 @@ from tests.tui.composing import writing
 HERE = Path("/work")
 
 
-def past(*texts: str, file: Path | None = None, folder: Path = HERE) -> PromptHistory:
-    history = PromptHistory(file, folder)
+def past(*texts: str, file: Path | None = None, directory: Path = HERE) -> PromptHistory:
+    history = PromptHistory(file, directory)
     for text in texts:
         history.add(Draft(text))
     return history
@@ -126,10 +126,10 @@ async def test_a_key_that_edits_takes_what_was_found() -> None:
 # The file
 
 
-def test_prompts_are_kept_for_their_folder_alone(tmp_path: Path) -> None:
+def test_prompts_are_kept_for_their_directory_alone(tmp_path: Path) -> None:
     file = tmp_path / "deep" / "prompts.jsonl"
     past("one", "two", file=file)
-    past("elsewhere", file=file, folder=Path("/other"))
+    past("elsewhere", file=file, directory=Path("/other"))
     assert texts(PromptHistory(file, HERE)) == ["one", "two"]
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 

@@ -103,8 +103,8 @@ async def test_a_pipe_with_the_name_of_an_image_is_not_waited_for(tmp_path: Path
         assert user.text == str(tmp_path / "x.png")
 
 
-def install(folder: Path, name: str, script: str) -> None:
-    tool = folder / name
+def install(directory: Path, name: str, script: str) -> None:
+    tool = directory / name
     tool.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
     tool.chmod(0o755)
 

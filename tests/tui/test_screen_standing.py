@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from joey.cli.screen.host import branch_of, permissions_of, shown_folder
+from joey.cli.screen.host import branch_of, format_directory, permissions_of
 from joey.cli.screen.shell import MOST_READ, read_kept_output, run_in_shell
 from joey.core.settings import Settings
 from joey.errors import UserError
@@ -19,8 +19,8 @@ from tests.terminals.processes import open_transports
 ENV = {"SHELL": "/bin/bash"}
 
 
-def git(folder: Path, *arguments: str) -> None:
-    subprocess.run(("git", "-C", str(folder), *arguments), check=True, capture_output=True)
+def git(directory: Path, *arguments: str) -> None:
+    subprocess.run(("git", "-C", str(directory), *arguments), check=True, capture_output=True)
 
 
 @pytest.fixture
@@ -55,9 +55,9 @@ def test_outside_a_repository_there_is_no_branch(tmp_path: Path) -> None:
     assert branch_of(tmp_path) == ""
 
 
-def test_a_folder_at_home_is_shown_short() -> None:
-    assert shown_folder(Path.home() / "work") == "~/work"
-    assert shown_folder(Path("/srv/work")) == "/srv/work"
+def test_a_directory_at_home_is_shown_short() -> None:
+    assert format_directory(Path.home() / "work") == "~/work"
+    assert format_directory(Path("/srv/work")) == "/srv/work"
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_of_a_very_long_output_both_ends_are_read_and_the_file_is_named(tmp_path
     assert len(read) < MOST_READ + 500
 
 
-async def test_a_line_runs_in_the_folder_and_tells_how_it_ended(tmp_path: Path) -> None:
+async def test_a_line_runs_in_the_directory_and_tells_how_it_ended(tmp_path: Path) -> None:
     told: list[str] = []
     assert await run_in_shell("pwd; echo ä", tmp_path, ENV, told.append) == ""
     assert "".join(told) == f"{tmp_path}\nä\n"

@@ -176,8 +176,8 @@ async def _window(
     snapshots = Path(SNAPSHOTS or joey.home.parent / "snapshots")
     variables = {**joey.env, **env}
     # The name of a socket must be short, and tmux leaves it behind.
-    with TemporaryDirectory(prefix="joey-tmux-") as folder:
-        shown = Screen(f"{folder}/socket", snapshots)
+    with TemporaryDirectory(prefix="joey-tmux-") as directory:
+        shown = Screen(f"{directory}/socket", snapshots)
         await shown.tmux(
             *("new-session", "-d", "-s", "joey", "-x", str(columns), "-y", str(rows)),
             *("-c", str(joey.workspace)),

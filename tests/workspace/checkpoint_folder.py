@@ -20,16 +20,18 @@ IDENTITY = {
 }
 
 
-def git(folder: Path, *arguments: str) -> str:
+def git(directory: Path, *arguments: str) -> str:
     env = {"PATH": os.environ["PATH"], "GIT_CONFIG_GLOBAL": "/dev/null", **IDENTITY}
-    done = subprocess.run(["git", *arguments], cwd=folder, env=env, check=True, capture_output=True)
+    done = subprocess.run(
+        ["git", *arguments], cwd=directory, env=env, check=True, capture_output=True
+    )
     return done.stdout.decode()
 
 
-def commit_all(folder: Path) -> None:
-    git(folder, "init", "-q", "-b", "main")
-    git(folder, "add", "-A")
-    git(folder, "commit", "-q", "--allow-empty", "-m", "first")
+def commit_all(directory: Path) -> None:
+    git(directory, "init", "-q", "-b", "main")
+    git(directory, "add", "-A")
+    git(directory, "commit", "-q", "--allow-empty", "-m", "first")
 
 
 def snapshot(root: Path) -> dict[str, Held]:
@@ -71,8 +73,8 @@ async def checkpoints_of(
 
 def shadow_of(home: Path) -> Path:
     """The only folder of checkpoints there is."""
-    (folder,) = (home / "checkpoints").iterdir()
-    return folder
+    (directory,) = (home / "checkpoints").iterdir()
+    return directory
 
 
 def is_there(path: Path) -> bool:
@@ -82,8 +84,8 @@ def is_there(path: Path) -> bool:
 def free(root: Path, name: bytes) -> Path:
     """The place of a file, with what is in the way removed."""
     path = root / os.fsdecode(name)
-    for folder in reversed(path.relative_to(root).parents[:-1]):
-        place = root / folder
+    for directory in reversed(path.relative_to(root).parents[:-1]):
+        place = root / directory
         if place.is_symlink() or not place.is_dir():
             remove(place)
             place.mkdir()

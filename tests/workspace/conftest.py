@@ -9,9 +9,9 @@ import pytest
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    folder = tmp_path.resolve() / "work"
-    folder.mkdir()
-    return folder
+    directory = tmp_path.resolve() / "work"
+    directory.mkdir()
+    return directory
 
 
 @pytest.fixture

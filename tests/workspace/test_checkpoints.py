@@ -182,10 +182,10 @@ async def test_a_large_file_is_neither_kept_nor_touched(
 async def test_repositories_inside_are_kept_like_everything_else(
     root: Path, checkpoints: TaskCheckpoints
 ) -> None:
-    for folder in ("lib", "lib/deep", "sub/module", "empty"):
-        write(root, f"{folder}/file.txt", "before")
-        write(root, f"{folder}/.gitignore", "*.o\n")
-        commit_all(root / folder)
+    for directory in ("lib", "lib/deep", "sub/module", "empty"):
+        write(root, f"{directory}/file.txt", "before")
+        write(root, f"{directory}/.gitignore", "*.o\n")
+        commit_all(root / directory)
     (root / "empty/file.txt").unlink()
     (root / "empty/.gitignore").unlink()
     write(root, "lib/deep/x.o", "object")
@@ -194,9 +194,9 @@ async def test_repositories_inside_are_kept_like_everything_else(
     before, theirs = snapshot(root), metadata(root)
     first = await checkpoints.save("t")
     assert await checkpoints.save("t") == first
-    for folder in ("lib", "lib/deep", "sub/module", "empty"):
-        write(root, f"{folder}/file.txt", "after")
-        write(root, f"{folder}/new.txt", "new")
+    for directory in ("lib", "lib/deep", "sub/module", "empty"):
+        write(root, f"{directory}/file.txt", "after")
+        write(root, f"{directory}/new.txt", "new")
     (root / "lib/deep/.gitignore").unlink()
     second = await checkpoints.save("t")
     assert len(await checkpoints.changes(first, second)) >= 8
@@ -341,7 +341,7 @@ async def test_a_link_in_the_way_that_git_ignores_stops_a_file_and_not_the_other
 
 
 @pytest.mark.requirement("checkpoints:inside")
-async def test_a_folder_that_turns_into_a_link_meanwhile_leads_nowhere(
+async def test_a_directory_that_turns_into_a_link_meanwhile_leads_nowhere(
     root: Path, checkpoints: TaskCheckpoints, tmp_path: Path
 ) -> None:
     outside = tmp_path / "outside"
@@ -391,7 +391,7 @@ async def test_restoring_keeps_what_permissions_a_file_has(
     assert stat.S_IMODE(tool.stat().st_mode) == 0o750
 
 
-async def test_folders_that_restoring_empties_go_and_others_stay(
+async def test_directories_that_restoring_empties_go_and_others_stay(
     root: Path, checkpoints: TaskCheckpoints
 ) -> None:
     write(root, "kept/.gitignore", "*.o\n")
@@ -418,9 +418,9 @@ async def test_pipes_are_left_alone(root: Path, checkpoints: TaskCheckpoints) ->
 @pytest.mark.requirement("checkpoints:refused")
 @pytest.mark.parametrize("name", ["", "Desktop", "Documents", "Downloads"])
 async def test_the_home_of_many_things_is_refused(home: Path, name: str) -> None:
-    folder = Path(os.environ["HOME"]) / name
-    folder.mkdir(exist_ok=True)
-    async with checkpoints_of(folder, home) as checkpoints:
+    directory = Path(os.environ["HOME"]) / name
+    directory.mkdir(exist_ok=True)
+    async with checkpoints_of(directory, home) as checkpoints:
         checkpoints.begin("t")
         with pytest.raises(CheckpointError, match="no project"):
             await checkpoints.save("t")
@@ -446,7 +446,7 @@ async def test_what_is_no_checkpoint_is_refused(
             await question
 
 
-async def test_joeys_own_folder_is_not_kept(root: Path) -> None:
+async def test_joeys_own_directory_is_not_kept(root: Path) -> None:
     home = root / ".joey"
     async with checkpoints_of(root, home) as checkpoints:
         write(home, "tasks/t/journal.jsonl", "before")
@@ -458,7 +458,7 @@ async def test_joeys_own_folder_is_not_kept(root: Path) -> None:
 
 
 @pytest.mark.requirement("checkpoints:private")
-async def test_folders_and_files_are_private(
+async def test_directories_and_files_are_private(
     root: Path, home: Path, checkpoints: TaskCheckpoints
 ) -> None:
     write(root, "a.txt")
@@ -513,10 +513,10 @@ async def test_what_a_task_began_with_is_kept_while_it_thinks(root: Path, home: 
 
 
 def _shadow_git(home: Path, *arguments: str) -> str:
-    folder = home / "checkpoints"
-    if not folder.exists() or not (shadow_of(home) / "repository").exists():
+    directory = home / "checkpoints"
+    if not directory.exists() or not (shadow_of(home) / "repository").exists():
         return ""
-    return git(folder, "--git-dir", str(shadow_of(home) / "repository"), *arguments).strip()
+    return git(directory, "--git-dir", str(shadow_of(home) / "repository"), *arguments).strip()
 
 
 async def test_nothing_is_made_before_it_is_needed(root: Path, home: Path) -> None:

@@ -94,8 +94,8 @@ def _do(root: Path, step: Step) -> None:
         case "rules", bytes(name), bytes(rules):
             free(root, name).write_bytes(rules)
         case "repository", bytes(name):
-            folder = free(root, name + b"/.git").parent
-            git(folder, "init", "-q")
+            directory = free(root, name + b"/.git").parent
+            git(directory, "init", "-q")
         case _:
             raise AssertionError(step)
 
@@ -206,7 +206,9 @@ async def test_a_file_that_grows_too_large_is_left_alone(root: Path, home: Path)
         assert (root / "large").read_bytes() == b"\0\0\0"
 
 
-async def test_packed_folders_are_read_again_by_the_next_process(root: Path, home: Path) -> None:
+async def test_packed_directories_are_read_again_by_the_next_process(
+    root: Path, home: Path
+) -> None:
     (root / "src" / "deep").mkdir(parents=True)
     (root / "src" / "deep" / "a.py").write_text("1\n")
     commit_all(root)
@@ -221,10 +223,10 @@ async def test_packed_folders_are_read_again_by_the_next_process(root: Path, hom
         assert (change.path, change.kind) == ("src/deep/b.py", "added")
 
 
-async def test_a_folder_that_git_ignores_may_be_of_any_size(root: Path, home: Path) -> None:
+async def test_a_directory_that_git_ignores_may_be_of_any_size(root: Path, home: Path) -> None:
     (root / ".gitignore").write_text("built/\n*.log\n")
-    for folder in ("node_modules", "built", "logs", "src"):
-        (root / folder).mkdir()
+    for directory in ("node_modules", "built", "logs", "src"):
+        (root / directory).mkdir()
     for number in range(snapshot_module.MOST_ENTRIES):
         (root / "node_modules" / f"{number}.js").touch()
     (root / "built" / "a.o").touch()

@@ -99,7 +99,7 @@ def test_what_was_just_written_may_have_been_written_again(tmp_path: Path) -> No
     raise AssertionError("what is a moment old counts as settled")
 
 
-def test_a_large_folder_is_left_to_git(tmp_path: Path) -> None:
+def test_a_large_directory_is_left_to_git(tmp_path: Path) -> None:
     for number in range(snapshot.MOST_ENTRIES + 1):
         (tmp_path / str(number)).touch()
     os.sync()

@@ -21,7 +21,7 @@ import psutil
 import pytest
 
 from joey.errors import CheckpointError
-from joey.workspace.checkpoints import shadow_repo as folder_module
+from joey.workspace.checkpoints import shadow_repo as shadow_repo_module
 from tests.workspace.checkpoint_folder import (
     checkpoints_of,
     is_there,
@@ -144,12 +144,12 @@ async def test_files_that_come_and_go_meanwhile_are_no_damage(root: Path, home: 
     done = Event()
 
     def churn() -> None:
-        folder = root / "churn"
+        directory = root / "churn"
         while not done.is_set():
-            folder.mkdir()
+            directory.mkdir()
             for number in range(100):
-                (folder / str(number)).write_text("x")
-            shutil.rmtree(folder)
+                (directory / str(number)).write_text("x")
+            shutil.rmtree(directory)
 
     fill(root, "before")
     async with checkpoints_of(root, home) as checkpoints:
@@ -181,7 +181,7 @@ async def test_two_processes_take_turns(root: Path, home: Path) -> None:
 async def test_whoever_keeps_the_lock_for_too_long_is_not_waited_for(
     root: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(folder_module, "_PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr(shadow_repo_module, "_PATIENCE_SECONDS", 0.1)
     async with checkpoints_of(root, home) as checkpoints:
         await checkpoints.save("t")
         with (shadow_of(home) / "lock").open("r+") as lock:
@@ -210,7 +210,7 @@ def test_a_git_that_outlives_its_process_keeps_the_lock(
             children = process.children()
         process.kill()
         process.wait()
-        assert folder_module.take_lock(shadow_of(home) / "lock") is None
+        assert shadow_repo_module.take_lock(shadow_of(home) / "lock") is None
     finally:
         for one in (process, *children):
             with suppress(psutil.NoSuchProcess):

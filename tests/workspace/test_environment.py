@@ -27,7 +27,7 @@ def workspace(tmp_path: Path) -> Path:
     return root
 
 
-def test_facts_name_the_machine_and_the_folder(
+def test_facts_name_the_machine_and_the_directory(
     workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", "/home/ada")
@@ -98,7 +98,7 @@ async def test_a_limit_of_zero_lists_nothing(workspace: Path) -> None:
     assert (await environment(workspace).workspace_listing(0)).entries == ()
 
 
-async def test_a_home_folder_is_listed_without_what_lies_below(
+async def test_a_home_directory_is_listed_without_what_lies_below(
     workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(workspace))

@@ -21,8 +21,8 @@ def root(tmp_path: Path) -> Path:
     return root
 
 
-def names_in(folder: Path) -> list[str]:
-    return sorted(entry.name for entry in folder.iterdir())
+def names_in(directory: Path) -> list[str]:
+    return sorted(entry.name for entry in directory.iterdir())
 
 
 # Resolving
@@ -107,7 +107,7 @@ async def test_a_name_too_long_for_the_file_system_is_an_error_not_a_crash(root:
         await files.read(files.resolve("x" * 300))
 
 
-def test_a_workspace_must_be_a_folder(tmp_path: Path) -> None:
+def test_a_workspace_must_be_a_directory(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for path in (tmp_path / "nothing", tmp_path / "file"):
         with pytest.raises(WorkspaceError):
@@ -167,11 +167,11 @@ async def test_a_device_is_not_read(root: Path) -> None:
 @pytest.mark.requirement("permissions:paths:outside")
 async def test_a_link_that_appears_after_the_decision_is_not_followed(root: Path) -> None:
     files = LocalFiles(root)
-    file, folder = files.resolve("src/a.py"), files.resolve("deep/b.py")
+    file, directory = files.resolve("src/a.py"), files.resolve("deep/b.py")
     (root / "src" / "a.py").unlink()
     (root / "src" / "a.py").symlink_to(root.parent / "work-secret" / "key")
     (root / "deep").symlink_to(root.parent / "work-secret")
-    for place in (file, folder):
+    for place in (file, directory):
         with pytest.raises(ToolError):
             await files.read(place)
         with pytest.raises(ToolError):
@@ -192,7 +192,7 @@ async def test_stat_tells_what_is_there(root: Path) -> None:
 # Writing
 
 
-async def test_a_new_file_gets_its_folders(root: Path) -> None:
+async def test_a_new_file_gets_its_directories(root: Path) -> None:
     files = LocalFiles(root)
     await files.write(files.resolve("new/deep/file.txt"), b"hello")
     assert (root / "new" / "deep" / "file.txt").read_bytes() == b"hello"
@@ -229,7 +229,7 @@ async def test_what_cannot_be_written_says_why(root: Path, name: str, reason: st
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-async def test_a_file_or_folder_that_is_read_only_is_not_written(root: Path) -> None:
+async def test_a_file_or_directory_that_is_read_only_is_not_written(root: Path) -> None:
     files = LocalFiles(root)
     (root / "src" / "a.py").chmod(0o444)
     with pytest.raises(ToolError, match="read-only"):
@@ -243,14 +243,14 @@ async def test_a_file_or_folder_that_is_read_only_is_not_written(root: Path) -> 
 # Deleting
 
 
-async def test_a_file_is_deleted_and_its_folder_stays(root: Path) -> None:
+async def test_a_file_is_deleted_and_its_directory_stays(root: Path) -> None:
     files = LocalFiles(root)
     await files.remove(files.resolve("src/a.py"))
     assert names_in(root / "src") == []
 
 
 @pytest.mark.requirement("permissions:paths:outside")
-async def test_a_folder_that_became_a_link_leads_to_no_deletion(root: Path) -> None:
+async def test_a_directory_that_became_a_link_leads_to_no_deletion(root: Path) -> None:
     (root / "deep").mkdir()
     (root / "deep" / "key").touch()
     files = LocalFiles(root)

@@ -86,9 +86,9 @@ class Scene:
 
     def __init__(self, root: Path) -> None:
         self.work, self.outside = root / "work", root / "outside"
-        for folder in (self.work / "sub", self.outside, root / "work-too"):
-            folder.mkdir(parents=True)
-            (folder / "secret.py").write_text(TEXT)
+        for directory in (self.work / "sub", self.outside, root / "work-too"):
+            directory.mkdir(parents=True)
+            (directory / "secret.py").write_text(TEXT)
         (self.work / "sub" / "secret.py").unlink()
         (self.work / "a.py").write_text("a = 1\n")
         self.context = make_context(
@@ -106,13 +106,13 @@ def scene(tmp_path: Path) -> Scene:
     return Scene(tmp_path)
 
 
-def state_of(folder: Path) -> dict[str, bytes | None]:
+def state_of(directory: Path) -> dict[str, bytes | None]:
     """Everything below it, without following links."""
     return {
-        str(path.relative_to(folder)): path.read_bytes()
+        str(path.relative_to(directory)): path.read_bytes()
         if path.is_file() and not path.is_symlink()
         else None
-        for path in folder.rglob("*")
+        for path in directory.rglob("*")
     }
 
 
@@ -164,15 +164,15 @@ def ways_out(scene: Scene) -> Iterator[str]:
 @pytest.mark.parametrize("name", [*READERS, *WRITERS])
 async def test_no_way_out_is_taken_unasked(scene: Scene, name: str) -> None:
     make, arguments = (READERS | WRITERS)[name]
-    folders = (scene.outside, scene.work.parent / "work-too")
-    before = [state_of(folder) for folder in folders]
+    directories = (scene.outside, scene.work.parent / "work-too")
+    before = [state_of(directory) for directory in directories]
     for path in ways_out(scene):
         if name == "move":
             (scene.work / "a.py").write_text("a = 1\n")
         result = await attempt(make(), arguments(path), scene.context)
         assert result == "asked" or result.startswith("failed"), path
         assert SECRET not in result, path
-    assert [state_of(folder) for folder in folders] == before
+    assert [state_of(directory) for directory in directories] == before
 
 
 @pytest.mark.parametrize("name", [*READERS, *WRITERS])
@@ -251,8 +251,8 @@ async def test_protected_files_are_changed_by_no_writer_unasked(
     scene.plant(".roo", "store")
     scene.plant("alias", ".roo")
     scene.plant("second", "alias")
-    for folder in ("objects", "refs", "hooks"):
-        (scene.work / "gitstore" / folder).mkdir(parents=True)
+    for directory in ("objects", "refs", "hooks"):
+        (scene.work / "gitstore" / directory).mkdir(parents=True)
     (scene.work / "gitstore" / "HEAD").write_text("ref: refs/heads/main\n")
     before = state_of(scene.work)
     result = await attempt(make(), arguments(path), scene.context)
@@ -270,7 +270,7 @@ async def test_protected_files_are_changed_where_the_user_allows_it(scene: Scene
 
 @pytest.mark.requirement("permissions:paths:approved")
 @pytest.mark.parametrize("path", ["sub/new.py", "sub/deep/new.py"])
-async def test_a_folder_that_was_exchanged_after_the_approval_is_not_written_to(
+async def test_a_directory_that_was_exchanged_after_the_approval_is_not_written_to(
     scene: Scene, path: str
 ) -> None:
     tool = WriteToFile()
@@ -284,7 +284,7 @@ async def test_a_folder_that_was_exchanged_after_the_approval_is_not_written_to(
 
 
 @pytest.mark.requirement("permissions:paths:approved")
-async def test_a_new_folder_may_be_made_by_another_write_meanwhile(scene: Scene) -> None:
+async def test_a_new_directory_may_be_made_by_another_write_meanwhile(scene: Scene) -> None:
     files = scene.context.files
     places = [files.resolve(f"new/deep/{name}") for name in "ab"]
     for place in places:

@@ -51,20 +51,20 @@ class Scene:
     def __init__(self, root: Path) -> None:
         self.work, self.outside = root / "work", root / "outside"
         self.config = self.work / ".roo"
-        for folder in (self.work / "d", self.outside, self.config):
-            folder.mkdir(parents=True)
+        for directory in (self.work / "d", self.outside, self.config):
+            directory.mkdir(parents=True)
         (self.work / "d" / "f.txt").write_text("inside\n")
         (self.work / "f.txt").write_text("inside\n")
-        for folder in (self.outside, self.config):
+        for directory in (self.outside, self.config):
             for name in ("f.txt", "only-there.txt"):
-                (folder / name).write_text(f"{SECRET}\n")
+                (directory / name).write_text(f"{SECRET}\n")
         self.files = LocalFiles(self.work)
         self.search = LocalSearch(self.files)
 
     def check_untouched(self) -> None:
-        for folder in (self.outside, self.config):
-            assert sorted(file.name for file in folder.iterdir()) == ["f.txt", "only-there.txt"]
-            assert {file.read_text() for file in folder.iterdir()} == {f"{SECRET}\n"}
+        for directory in (self.outside, self.config):
+            assert sorted(file.name for file in directory.iterdir()) == ["f.txt", "only-there.txt"]
+            assert {file.read_text() for file in directory.iterdir()} == {f"{SECRET}\n"}
 
 
 @pytest.fixture
@@ -118,7 +118,9 @@ async def read_and_write(scene: Scene, path: str, process: subprocess.Popen[byte
 
 @pytest.mark.requirement("permissions:paths:race")
 @pytest.mark.parametrize("target", ["outside", "work/.roo"])
-async def test_a_folder_that_is_swapped_lets_nothing_in_or_out(scene: Scene, target: str) -> None:
+async def test_a_directory_that_is_swapped_lets_nothing_in_or_out(
+    scene: Scene, target: str
+) -> None:
     with swapping(scene.work / "d", scene.work.parent / target) as process:
         async with asyncio.timeout(SECONDS):
             await read_and_write(scene, "d/f.txt", process)
@@ -145,8 +147,8 @@ async def test_searching_and_listing_show_nothing_of_what_is_swapped_in(
             tried = 0
             while tried < LEAST // 8 or not enough(process):
                 tried += 1
-                for folder in (".", "d"):
-                    place = scene.files.resolve(folder)
+                for directory in (".", "d"):
+                    place = scene.files.resolve(directory)
                     if not place.inside:
                         continue
                     with suppress(ToolError):

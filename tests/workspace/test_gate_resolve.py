@@ -16,14 +16,14 @@ from joey.errors import ToolError
 from joey.workspace.files import LocalFiles
 
 NAMES = ("a", "b", "c")
-FOLDERS = ("work", "work/a", "work/b", "work/b/c", "out", "out/a")
+DIRECTORIES = ("work", "work/a", "work/b", "work/b/c", "out", "out/a")
 
 paths = st.lists(st.sampled_from((*NAMES, "..", ".", "out", "work", "f")), max_size=6).map("/".join)
 targets = st.one_of(
     paths, st.sampled_from((".", "..", "../out", "../out/f", "{}/out/a", "{}/work/b/f", "/", "x"))
 )
 links = st.lists(
-    st.tuples(st.sampled_from(FOLDERS), st.sampled_from(("l", "m", "n")), targets), max_size=5
+    st.tuples(st.sampled_from(DIRECTORIES), st.sampled_from(("l", "m", "n")), targets), max_size=5
 )
 asked = st.lists(
     st.sampled_from((*NAMES, "l", "m", "n", "f", "..", ".", "out", "work")), min_size=1, max_size=7
@@ -31,12 +31,12 @@ asked = st.lists(
 
 
 def build(root: Path, planted: list[tuple[str, str, str]]) -> None:
-    for folder in FOLDERS:
-        (root / folder).mkdir(parents=True)
-        (root / folder / "f").write_text(folder)
-    for folder, name, target in planted:
+    for directory in DIRECTORIES:
+        (root / directory).mkdir(parents=True)
+        (root / directory / "f").write_text(directory)
+    for directory, name, target in planted:
         with suppress(FileExistsError):
-            (root / folder / name).symlink_to(target.format(root) or ".")
+            (root / directory / name).symlink_to(target.format(root) or ".")
 
 
 @pytest.mark.requirement("permissions:paths:outside")
@@ -45,8 +45,8 @@ def build(root: Path, planted: list[tuple[str, str, str]]) -> None:
 def test_a_place_is_where_the_system_finds_the_file(
     planted: list[tuple[str, str, str]], path: str
 ) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        root = Path(folder).resolve()
+    with tempfile.TemporaryDirectory() as directory:
+        root = Path(directory).resolve()
         build(root, planted)
         files = LocalFiles(root / "work")
         place = files.resolve(path)
@@ -69,8 +69,8 @@ def test_a_place_is_where_the_system_finds_the_file(
 def test_writing_to_a_place_inside_changes_nothing_outside(
     planted: list[tuple[str, str, str]], path: str
 ) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        root = Path(folder).resolve()
+    with tempfile.TemporaryDirectory() as directory:
+        root = Path(directory).resolve()
         build(root, planted)
         files = LocalFiles(root / "work")
         place = files.resolve(path)
@@ -82,10 +82,10 @@ def test_writing_to_a_place_inside_changes_nothing_outside(
         assert contents(root / "out") == before
 
 
-def contents(folder: Path) -> dict[str, str]:
+def contents(directory: Path) -> dict[str, str]:
     return {
         name: Path(where, name).read_text()
-        for where, _, names in os.walk(folder)
+        for where, _, names in os.walk(directory)
         for name in names
         if not Path(where, name).is_symlink()
     }

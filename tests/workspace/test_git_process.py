@@ -22,7 +22,7 @@ async def test_who_gives_up_on_a_git_that_says_much_is_free_at_once(
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     for _ in range(5):
         told.unlink(missing_ok=True)
-        run = GitRun(arguments=[], folder=tmp_path, environment={})
+        run = GitRun(arguments=[], cwd=tmp_path, environment={})
         running = asyncio.ensure_future(run_git(run))
         while not told.exists():  # noqa: ASYNC110 (another process)
             await asyncio.sleep(0.001)

@@ -73,9 +73,9 @@ def make(root: Path, tree: Sequence[str]) -> dict[str, bool]:
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A repository's store, whose work tree is another one for each example."""
-    folder = tmp_path_factory.mktemp("store")
-    subprocess.run(["git", "init", "-q", folder], env=GIT, check=True)
-    return folder / ".git"
+    directory = tmp_path_factory.mktemp("store")
+    subprocess.run(["git", "init", "-q", directory], env=GIT, check=True)
+    return directory / ".git"
 
 
 def ignored_by_git(store: Path, root: Path, paths: Sequence[str]) -> set[str]:

@@ -43,7 +43,7 @@ def test_the_rules_are_those_of_gitignore(tmp_path: Path) -> None:
     assert ignored(tmp_path, *hidden, *shown) == hidden
 
 
-def test_a_file_with_the_name_of_an_ignored_folder_is_shown(tmp_path: Path) -> None:
+def test_a_file_with_the_name_of_an_ignored_directory_is_shown(tmp_path: Path) -> None:
     (tmp_path / ".rooignore").write_text("build/\n")
     (tmp_path / "build").write_text("#!/bin/sh\n")
     assert ignored(tmp_path, "build") == []
@@ -83,7 +83,7 @@ def test_rules_that_are_a_link_to_nowhere_hide_everything(tmp_path: Path) -> Non
     assert ignored(tmp_path, "a") == ["a"]
 
 
-def test_rules_that_are_a_folder_hide_everything_and_leave_no_file_open(tmp_path: Path) -> None:
+def test_rules_that_are_a_directory_hide_everything_and_leave_no_file_open(tmp_path: Path) -> None:
     (tmp_path / ".rooignore").mkdir()
     before = Process().num_fds()
     assert ignored(tmp_path, "a") == ["a"]
@@ -147,7 +147,7 @@ def test_where_case_is_folded_an_exception_counts_in_every_spelling_too(tmp_path
         ("*\n!*/\n!*.pem\n", ["keys/sub/a"]),
     ],
 )
-def test_nothing_in_a_hidden_folder_is_excepted_as_in_git(
+def test_nothing_in_a_hidden_directory_is_excepted_as_in_git(
     tmp_path: Path, rules: str, hidden: list[str]
 ) -> None:
     (tmp_path / ".rooignore").write_text(rules)
@@ -287,14 +287,14 @@ def test_protection_sees_through_links_and_reaches_outside(tmp_path: Path) -> No
 
 @pytest.mark.requirement("permissions:paths:protected")
 def test_where_a_protected_name_leads_is_protected_too(tmp_path: Path) -> None:
-    for folder in (
+    for directory in (
         "settings/roo",
         "repository/objects",
         "repository/refs",
         "elsewhere",
         "src/hooks",
     ):
-        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / directory).mkdir(parents=True)
     (tmp_path / "repository" / "HEAD").write_text("ref: refs/heads/main\n")
     (tmp_path / ".git").write_text("gitdir: elsewhere\n")
     (tmp_path / ".roo").symlink_to("settings/roo")

@@ -86,7 +86,7 @@ def test_a_name_that_is_too_long_for_a_disk_counts_as_hidden(tmp_path: Path) -> 
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may look everywhere")
-def test_a_place_that_may_not_be_looked_at_counts_as_a_folder(tmp_path: Path) -> None:
+def test_a_place_that_may_not_be_looked_at_counts_as_a_directory(tmp_path: Path) -> None:
     (tmp_path / ".rooignore").write_text("closed/*/\n")
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o000)
@@ -96,7 +96,7 @@ def test_a_place_that_may_not_be_looked_at_counts_as_a_folder(tmp_path: Path) ->
         closed.chmod(0o700)
 
 
-async def test_reading_a_name_that_is_too_long_is_refused_where_rooignore_hides_folders(
+async def test_reading_a_name_that_is_too_long_is_refused_where_rooignore_hides_directories(
     tmp_path: Path,
 ) -> None:
     tool = ReadFile()

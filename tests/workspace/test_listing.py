@@ -27,7 +27,7 @@ async def listing(root: Path, path: str = ".", recursive: bool = True, limit: in
     return await LocalSearch(files).list(files.resolve(path), recursive, limit)
 
 
-async def test_entries_follow_their_folder(tmp_path: Path) -> None:
+async def test_entries_follow_their_directory(tmp_path: Path) -> None:
     make(tmp_path, "src/b.py", "src/a.py", "src/deep/c.py", "README.md", "src.txt", "empty/")
     assert (await listing(tmp_path)).entries == (
         *("empty/", "README.md", "src/", "src/a.py", "src/b.py"),
@@ -40,7 +40,7 @@ async def test_names_are_ordered_as_people_count(tmp_path: Path) -> None:
     assert (await listing(tmp_path)).entries == ("A", "b", "file1", "File2", "file10")
 
 
-async def test_the_top_level_shows_what_is_in_the_folder_itself(tmp_path: Path) -> None:
+async def test_the_top_level_shows_what_is_in_the_directory_itself(tmp_path: Path) -> None:
     make(tmp_path, "src/a.py", "ignored.log", ".env", ".github/x", "node_modules/y", "empty/")
     make(tmp_path, ".git/config")
     (tmp_path / ".gitignore").write_text("*.log\n")
@@ -59,21 +59,21 @@ async def test_what_git_ignores_is_not_listed_below(tmp_path: Path) -> None:
     )
 
 
-async def test_hidden_folders_are_named_but_not_entered(tmp_path: Path) -> None:
+async def test_hidden_directories_are_named_but_not_entered(tmp_path: Path) -> None:
     make(tmp_path, ".github/workflows/ci.yml", ".env", "src/.cache/x", "src/a.py", ".git/config")
     assert (await listing(tmp_path)).entries == (
         *(".env", ".github/", "src/", "src/.cache/", "src/a.py"),
     )
 
 
-async def test_folders_of_dependencies_are_left_out(tmp_path: Path) -> None:
+async def test_directories_of_dependencies_are_left_out(tmp_path: Path) -> None:
     make(tmp_path, "node_modules/a/b.js", "x/node_modules/c.js", "venv/d", "x/e.js", "dist/f.js")
     make(tmp_path, "target/dependency/g.jar", "target/h.jar")
     assert (await listing(tmp_path)).entries == ("target/", "target/h.jar", "x/", "x/e.js")
 
 
 @pytest.mark.parametrize("path", [".github", "node_modules"])
-async def test_a_folder_that_is_usually_left_out_can_be_listed_by_name(
+async def test_a_directory_that_is_usually_left_out_can_be_listed_by_name(
     tmp_path: Path, path: str
 ) -> None:
     make(tmp_path, f"{path}/sub/a", f"{path}/node_modules/b")
@@ -120,7 +120,9 @@ async def test_too_many_entries_are_cut_from_the_depths(tmp_path: Path) -> None:
     assert not (await listing(tmp_path, limit=55)).truncated
 
 
-async def test_the_first_level_is_there_even_if_a_folder_before_it_is_huge(tmp_path: Path) -> None:
+async def test_the_first_level_is_there_even_if_a_directory_before_it_is_huge(
+    tmp_path: Path,
+) -> None:
     make(tmp_path, "a/", "z/file")
     for number in range(2_010):
         (tmp_path / "a" / str(number)).touch()
@@ -130,7 +132,7 @@ async def test_the_first_level_is_there_even_if_a_folder_before_it_is_huge(tmp_p
 
 
 @pytest.mark.parametrize("name", ["home", "link"])
-async def test_a_home_folder_is_not_walked(
+async def test_a_home_directory_is_not_walked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     make(tmp_path, "home/a/b", "home/c")
@@ -145,7 +147,7 @@ async def test_a_name_that_is_not_utf_8_is_shown_as_far_as_it_can_be(tmp_path: P
     assert (await listing(tmp_path)).entries == ("x\ufffd",)
 
 
-async def test_what_is_no_folder_is_not_listed(tmp_path: Path) -> None:
+async def test_what_is_no_directory_is_not_listed(tmp_path: Path) -> None:
     make(tmp_path, "file")
     with pytest.raises(ToolError, match="use read_file"):
         await listing(tmp_path, "file")

@@ -20,10 +20,10 @@ class Repository:
     """A repository with one commit and one change, whose configuration may name a program that
     leaves a trace."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.trace = folder.parent / f"{folder.name}.trace"
-        folder.mkdir()
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.trace = directory.parent / f"{directory.name}.trace"
+        directory.mkdir()
         self.git("init", "-q", "-b", "main")
         self.write("a.txt", "one\n")
         self.git("add", ".")
@@ -33,23 +33,23 @@ class Repository:
     def git(self, *arguments: str, cwd: str = ".") -> str:
         env = {"PATH": os.environ["PATH"], "GIT_CONFIG_GLOBAL": "/dev/null", **IDENTITY}
         done = subprocess.run(
-            ["git", *arguments], cwd=self.folder / cwd, env=env, check=True, capture_output=True
+            ["git", *arguments], cwd=self.directory / cwd, env=env, check=True, capture_output=True
         )
         return done.stdout.decode().strip()
 
     def write(self, name: str, text: str) -> None:
-        (self.folder / name).write_text(text)
+        (self.directory / name).write_text(text)
 
     @property
     def program(self) -> str:
-        path = self.folder.parent / f"{self.folder.name}.sh"
+        path = self.directory.parent / f"{self.directory.name}.sh"
         path.write_text(f'#!/bin/sh\necho "$0" >> {self.trace}\ncat\n')
         path.chmod(0o755)
         return str(path)
 
     async def ask_everything(self) -> str:
         answers = []
-        repository = GitRepository(self.folder)
+        repository = GitRepository(self.directory)
         head = self.git("rev-parse", "HEAD")
         for question in (repository.changes(), repository.status(5), repository.commit(head)):
             try:
@@ -90,17 +90,17 @@ async def test_no_program_of_the_configuration_runs(repository: Repository, key:
 
 async def test_no_hook_runs_and_the_index_stays_as_it_is(repository: Repository) -> None:
     for name in ("post-index-change", "reference-transaction"):
-        (repository.folder / ".git/hooks" / name).symlink_to(repository.program)
+        (repository.directory / ".git/hooks" / name).symlink_to(repository.program)
     repository.write("a.txt", "one\n")
-    os.utime(repository.folder / "a.txt", (1, 1))
-    before = (repository.folder / ".git/index").read_bytes()
+    os.utime(repository.directory / "a.txt", (1, 1))
+    before = (repository.directory / ".git/index").read_bytes()
     assert "No changes" in await repository.ask_everything()
-    assert (repository.folder / ".git/index").read_bytes() == before
+    assert (repository.directory / ".git/index").read_bytes() == before
     assert not repository.trace.exists()
 
 
 async def test_a_filter_that_is_added_later_does_not_run_either(repository: Repository) -> None:
-    asked = GitRepository(repository.folder)
+    asked = GitRepository(repository.directory)
     await asked.changes()
     repository.git("config", "filter.late.clean", repository.program)
     repository.write(".gitattributes", "* filter=late\n")
@@ -128,7 +128,7 @@ async def test_a_filter_that_git_calls_required_does_not_stop_it(repository: Rep
 async def test_submodules_are_not_entered(repository: Repository, tmp_path: Path) -> None:
     other = Repository(tmp_path / "other")
     allowed = ("-c", "protocol.file.allow=always")
-    repository.git(*allowed, "submodule", "add", "-q", str(other.folder), "sub")
+    repository.git(*allowed, "submodule", "add", "-q", str(other.directory), "sub")
     repository.git("config", "diff.submodule", "diff")
     for key in ("filter.x.clean", "diff.external", "core.fsmonitor"):
         repository.git("config", key, repository.program, cwd="sub")
@@ -152,7 +152,7 @@ async def test_nothing_is_fetched(repository: Repository, url: str) -> None:
     }.items():
         repository.git("config", key, value)
     blob = repository.git("rev-parse", "HEAD:a.txt")
-    (repository.folder / ".git/objects" / blob[:2] / blob[2:]).unlink()
+    (repository.directory / ".git/objects" / blob[:2] / blob[2:]).unlink()
     assert "failed: " in await repository.ask_everything()
     assert not repository.trace.exists()
 
@@ -166,23 +166,23 @@ async def test_another_work_tree_is_not_looked_at(repository: Repository, tmp_pa
     assert "-one\n+two" in told
 
 
-async def test_a_folder_that_looks_like_a_repository_is_none(tmp_path: Path) -> None:
+async def test_a_directory_that_looks_like_a_repository_is_none(tmp_path: Path) -> None:
     inner = Repository(tmp_path / "inner")
-    config = inner.folder / ".git/config"
+    config = inner.directory / ".git/config"
     config.write_text(f"{config.read_text()}[core]\nbare = false\nfsmonitor = {inner.program}\n")
     with pytest.raises(ToolError, match="not a git repository"):
-        await GitRepository(inner.folder / ".git").changes()
+        await GitRepository(inner.directory / ".git").changes()
     assert not inner.trace.exists()
 
 
 async def test_only_the_workspace_is_told_of_when_the_repository_is_larger(
     repository: Repository,
 ) -> None:
-    (repository.folder / "part").mkdir()
+    (repository.directory / "part").mkdir()
     repository.write("part/b.txt", "inside\n")
     repository.write("c.txt", "outside\n")
     repository.git("add", ".")
-    asked = GitRepository(repository.folder / "part")
+    asked = GitRepository(repository.directory / "part")
     changes = await asked.changes()
     assert "A  b.txt" in changes
     assert "+inside" in changes
@@ -205,9 +205,9 @@ async def test_what_rooignore_hides_is_not_in_a_diff(repository: Repository) -> 
 async def test_a_program_of_the_workspace_is_not_taken_for_git(
     repository: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (repository.folder / "git").symlink_to(repository.program)
+    (repository.directory / "git").symlink_to(repository.program)
     monkeypatch.setenv("PATH", f".:{os.environ['PATH']}")
-    assert "+two" in await GitRepository(repository.folder).changes()
+    assert "+two" in await GitRepository(repository.directory).changes()
     assert not repository.trace.exists()
 
 
@@ -217,22 +217,22 @@ async def test_colours_and_the_branch_do_not_get_into_the_changes(repository: Re
     repository.git("config", "status.branch", "true")
     assert "\x1b" not in await repository.ask_everything()
     repository.write("a.txt", "one\n")
-    assert await GitRepository(repository.folder).changes() == "No changes in working directory"
+    assert await GitRepository(repository.directory).changes() == "No changes in working directory"
 
 
 async def test_a_line_without_end_is_cut(repository: Repository) -> None:
     repository.write("a.txt", "x" * 100_000)
-    assert len(await GitRepository(repository.folder).changes()) < 3000
+    assert len(await GitRepository(repository.directory).changes()) < 3000
 
 
 @pytest.mark.parametrize("what", ["HEAD:a.txt", "HEAD^{tree}"])
 async def test_only_commits_are_shown(repository: Repository, what: str) -> None:
     with pytest.raises(ToolError):
-        await GitRepository(repository.folder).commit(repository.git("rev-parse", what))
+        await GitRepository(repository.directory).commit(repository.git("rev-parse", what))
 
 
 async def test_a_moved_file_is_told_with_both_names(repository: Repository) -> None:
     repository.write("a.txt", "one\n")
     repository.git("mv", "a.txt", "new\nname")
-    changes = await GitRepository(repository.folder).changes()
+    changes = await GitRepository(repository.directory).changes()
     assert "R  a.txt -> new\\nname" in changes

@@ -19,10 +19,10 @@ from joey.workspace.git.worktrees import GitWorktrees
 APPLY = "joey.workspace.git.worktrees.apply"
 
 
-def git(folder: Path, *arguments: str) -> str:
+def git(directory: Path, *arguments: str) -> str:
     identity = ("-c", "user.name=me", "-c", "user.email=me@here", "-c", "init.defaultBranch=main")
     run = subprocess.run(
-        ["git", *identity, *arguments], cwd=folder, check=True, capture_output=True, text=True
+        ["git", *identity, *arguments], cwd=directory, check=True, capture_output=True, text=True
     )
     return run.stdout
 
@@ -129,7 +129,7 @@ async def test_changes_come_back_as_changes_of_files_and_the_worktree_goes(place
     assert place.own() == before
 
 
-async def test_files_that_the_subtask_removed_go_with_their_empty_folders(place: Place) -> None:
+async def test_files_that_the_subtask_removed_go_with_their_empty_directories(place: Place) -> None:
     place.write("deep/er/file.txt", "x\n")
     root = await place.worktrees.add("child")
     (root / "deep/er/file.txt").unlink()
@@ -357,7 +357,7 @@ async def test_a_repository_without_a_commit_has_worktrees(tmp_path: Path) -> No
     assert (top / "a.txt").read_text() == "b\n"
 
 
-async def test_without_a_repository_or_with_our_folder_in_it_there_are_none(
+async def test_without_a_repository_or_with_our_directory_in_it_there_are_none(
     tmp_path: Path, place: Place
 ) -> None:
     (tmp_path / "plain").mkdir()
@@ -369,6 +369,6 @@ async def test_without_a_repository_or_with_our_folder_in_it_there_are_none(
 
 def test_a_report_of_many_files_is_short() -> None:
     files = tuple(ChangedFile(f"{n}.txt", 1, 0) for n in range(500))
-    report = merge_report(Merge(files=files, folder="/f", branch="b"))
+    report = merge_report(Merge(files=files, directory="/f", branch="b"))
     assert len(report) < 2000
     assert "450 more" in report

@@ -237,10 +237,10 @@ class Agent:
 
     async def _made(self, id: str, cwd: str, servers: list[Server] | None) -> Session:
         assert self._editor and self._terminals
-        folder = await asyncio.to_thread(self._house.check_folder, Path(_checked(cwd)))
+        directory = await asyncio.to_thread(self._house.resolve_workspace, Path(_checked(cwd)))
         entries = as_entries(servers)
         return Session(
-            id, folder, entries, self._engine, self._house, self._editor, self._terminals
+            id, directory, entries, self._engine, self._house, self._editor, self._terminals
         )
 
     def _keep(self, session: Session) -> None:
@@ -253,8 +253,8 @@ class Agent:
         if not cursor.isdecimal() or len(cursor) > 9:
             raise RequestError(INVALID_PARAMS, "cursor: it is none that was given out here.")
         skip = int(cursor)
-        folder = None if asked.cwd is None else _checked(asked.cwd)
-        page = await asyncio.to_thread(self._house.tasks, folder, skip, LISTED)
+        directory = None if asked.cwd is None else _checked(asked.cwd)
+        page = await asyncio.to_thread(self._house.tasks, directory, skip, LISTED)
         return ListSessionsResponse(
             sessions=[
                 SessionInfo(

@@ -64,27 +64,27 @@ class Page(Struct, frozen=True):
 class House(Protocol):
     """Each may look at files: call it in a thread. All raise UserError."""
 
-    def check_folder(self, folder: Path) -> Path:
+    def resolve_workspace(self, directory: Path) -> Path:
         """The folder as it is really called."""
         ...
 
-    def new_options(self, folder: Path, mode: str | None, model: str | None) -> TaskOptions:
+    def new_options(self, directory: Path, mode: str | None, model: str | None) -> TaskOptions:
         """Of a new task."""
         ...
 
     def other_options(
-        self, folder: Path, model: str, earlier: Route, secrets: TaskSecrets | None
+        self, directory: Path, model: str, earlier: Route, secrets: TaskSecrets | None
     ) -> TaskOptions:
         """Of a task that is to go on with another model."""
         ...
 
-    def modes(self, folder: Path) -> Sequence[Mode]: ...
+    def modes(self, directory: Path) -> Sequence[Mode]: ...
 
-    def commands(self, folder: Path) -> Sequence[Choice]:
+    def commands(self, directory: Path) -> Sequence[Choice]:
         """What may be written with a slash."""
         ...
 
-    def remarks(self, folder: Path) -> Sequence[str]:
+    def remarks(self, directory: Path) -> Sequence[str]:
         """What of the person's files, or of the folder's, is not used: a line each."""
         ...
 
@@ -92,7 +92,7 @@ class House(Protocol):
         """Those that are worth offering."""
         ...
 
-    def tasks(self, folder: str | None, skip: int, most: int) -> Page:
+    def tasks(self, directory: str | None, skip: int, most: int) -> Page:
         """Tasks that are no subtasks, the most recently changed first."""
         ...
 
@@ -108,7 +108,7 @@ class Session:
     def __init__(
         self,
         id: str,
-        folder: Path,
+        directory: Path,
         servers: dict[str, Any],
         engine: Engine,
         house: House,
@@ -116,7 +116,7 @@ class Session:
         terminals: Terminals,
     ) -> None:
         self.id = id
-        self.folder = folder
+        self.directory = directory
         self._servers = servers
         self._engine = engine
         self._house = house
@@ -135,7 +135,7 @@ class Session:
 
     async def begin(self) -> None:
         """A new session; its task begins with the first prompt. Raises UserError."""
-        options = await asyncio.to_thread(self._house.new_options, self.folder, None, None)
+        options = await asyncio.to_thread(self._house.new_options, self.directory, None, None)
         assert options.profile and options.settings
         await self._look_around(options.profile.provider)
         self._mode = usual_mode(options.mode or options.settings.mode, tuple(self._modes)).slug
@@ -144,14 +144,14 @@ class Session:
     async def open(self, *, replay: bool) -> None:
         """A session with a task that there is already. Raises UserError."""
         if self._talk.task is None:
-            await self._open(self._options(TaskOptions(workspace=self.folder)))
+            await self._open(self._options(TaskOptions(workspace=self.directory)))
         if replay:
             await self._talk.replay()
         await self._talk.tell_facts()
 
     async def fork_of(self, task_id: str) -> str:
         """Begin with the history of another task, whose own stays as it is. Raises UserError."""
-        options = self._options(TaskOptions(workspace=self.folder))
+        options = self._options(TaskOptions(workspace=self.directory))
         task = await self._engine.fork(task_id, options=options)
         self.id = self._talk.id = task.id
         await self._adopt(task)
@@ -171,9 +171,9 @@ class Session:
         self._wants_model = False
 
     async def _look_around(self, provider: str) -> None:
-        self._modes = await asyncio.to_thread(self._house.modes, self.folder)
+        self._modes = await asyncio.to_thread(self._house.modes, self.directory)
         self._models = await asyncio.to_thread(self._house.models, provider)
-        self._commands = await asyncio.to_thread(self._house.commands, self.folder)
+        self._commands = await asyncio.to_thread(self._house.commands, self.directory)
 
     def _options(self, options: TaskOptions) -> TaskOptions:
         """With what the editor brings along."""
@@ -190,12 +190,12 @@ class Session:
     async def prompt(self, blocks: Sequence[Block]) -> StopReason:
         """Raises RequestError, UserError."""
         names = {command.name for command in self._commands}
-        text, images = read_prompt(blocks, self.folder, names)
+        text, images = read_prompt(blocks, self.directory, names)
         task = self._talk.task
         if task is None:
-            make = partial(self._house.new_options, self.folder, self._mode, self._model)
+            make = partial(self._house.new_options, self.directory, self._mode, self._model)
             options = self._options(await asyncio.to_thread(make))
-            await self._talk.remark(await asyncio.to_thread(self._house.remarks, self.folder))
+            await self._talk.remark(await asyncio.to_thread(self._house.remarks, self.directory))
             return await self._talk.prompt(text, images, options)
         async with self._reopening:
             if self._wants_model and not self._talk.is_busy:
@@ -212,7 +212,7 @@ class Session:
         """Its bench has the model that it was opened with."""
         earlier = task.runtime.route
         secrets = self._engine.secrets(self.id)
-        make = partial(self._house.other_options, self.folder, self._model, earlier, secrets)
+        make = partial(self._house.other_options, self.directory, self._model, earlier, secrets)
         options = self._options(await asyncio.to_thread(make))
         options = structs.replace(options, granted=task.granted)
         await self._talk.let_go()

@@ -131,7 +131,7 @@ class Terminals:
 
     def __init__(self, editor: Editor) -> None:
         self._editor = editor
-        self._folder: Path | None = None
+        self._directory: Path | None = None
         self._server: asyncio.Server | None = None
         self._views: dict[str, View] = {}
         self._count = 0
@@ -150,14 +150,14 @@ class Terminals:
             RequestError, TimeoutError, ConnectionError, OSError
         """
         async with self._beginning:
-            folder = self._folder or await self._begin()
+            directory = self._directory or await self._begin()
         self._count += 1
         view = View(str(self._count), on_closed)
         self._views[view.number] = view
         words = [view.number, one_line(command, 200)]
         try:
             view.terminal_id = await self._editor.open_terminal(
-                session_id, str(folder / "show"), words, str(cwd)
+                session_id, str(directory / "show"), words, str(cwd)
             )
         except BaseException:
             self._views.pop(view.number, None)
@@ -181,18 +181,18 @@ class Terminals:
     async def close(self) -> None:
         if self._server is not None:
             self._server.close()
-        if self._folder is not None:
-            await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
+        if self._directory is not None:
+            await asyncio.to_thread(shutil.rmtree, self._directory, ignore_errors=True)
 
     async def _begin(self) -> Path:
-        folder = await asyncio.to_thread(_prepare)
+        directory = await asyncio.to_thread(_prepare)
         try:
-            self._server = await asyncio.start_unix_server(self._come, folder / _SOCKET)
+            self._server = await asyncio.start_unix_server(self._come, directory / _SOCKET)
         except OSError:  # such as a name that is too long for a socket
-            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+            await asyncio.to_thread(shutil.rmtree, directory, ignore_errors=True)
             raise
-        self._folder = folder
-        return folder
+        self._directory = directory
+        return directory
 
     async def _come(self, reader: StreamReader, writer: StreamWriter) -> None:
         try:
@@ -209,18 +209,18 @@ class Terminals:
 def _prepare() -> Path:
     """A folder of our own, with what the editor is to start: its name is what people see."""
     _sweep(Path(tempfile.gettempdir()))
-    folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+    directory = Path(tempfile.mkdtemp(prefix=_PREFIX))
     viewer = Path(__file__).with_name("terminal_viewer.py")
-    words = (sys.executable, "-I", "-S", str(viewer), str(folder / _SOCKET))
-    script = folder / "show"
+    words = (sys.executable, "-I", "-S", str(viewer), str(directory / _SOCKET))
+    script = directory / "show"
     script.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$1"\n', encoding="utf-8")
     script.chmod(0o700)
-    return folder
+    return directory
 
 
-def _sweep(folder: Path) -> None:
+def _sweep(directory: Path) -> None:
     """Remove what those have left that were killed: nobody answers there any more."""
-    for each in folder.glob(f"{_PREFIX}*"):
+    for each in directory.glob(f"{_PREFIX}*"):
         try:
             facts = each.lstat()
             if facts.st_uid != os.getuid() or time.time() - facts.st_mtime < _BEGINNING:

@@ -181,8 +181,8 @@ def _named(tool: str) -> str:
     return "Edit" if tool in _EDITS else one_line(tool, 80) or "Tool"
 
 
-def _command(command: str, folder: str | None, arguments: dict[str, Any]) -> Look:
-    where = f" in {code(one_line(folder, 160))}" if folder else ""
+def _command(command: str, directory: str | None, arguments: dict[str, Any]) -> Look:
+    where = f" in {code(one_line(directory, 160))}" if directory else ""
     return Look(
         "execute",
         code(one_line(command, 160)) + where,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from joey.app.engine import worktrees_folder
+from joey.app.engine import resolve_worktrees_directory
 from joey.config.home import joey_home
 from joey.config.profiles import PROFILES, load_profiles
 from joey.config.settings import SETTINGS
@@ -137,11 +137,11 @@ def store_state(home: Path) -> StoreState:
 
 def orphaned_worktrees(home: Path) -> list[Path]:
     """Worktrees of subtasks that are no more; what is in them may still be wanted."""
-    folder = worktrees_folder(home)
-    if not folder.is_dir():
+    directory = resolve_worktrees_directory(home)
+    if not directory.is_dir():
         return []
     known = set(list_ids(home / "tasks"))
-    return [path for path in sorted(folder.iterdir()) if clean_id(path.name) not in known]
+    return [path for path in sorted(directory.iterdir()) if clean_id(path.name) not in known]
 
 
 def index_trouble(home: Path) -> str:
@@ -170,8 +170,8 @@ def drop_index(home: Path) -> str:
 
 def files_aside(home: Path) -> list[Path]:
     """What commands made under protected names, and the sandbox put aside."""
-    folder = home / "put-aside"
-    return sorted(folder.iterdir()) if folder.is_dir() else []
+    directory = home / "put-aside"
+    return sorted(directory.iterdir()) if directory.is_dir() else []
 
 
 def untrusted(workspace: Path) -> tuple[str, ...]:

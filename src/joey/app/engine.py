@@ -42,7 +42,7 @@ def open_engine(
     indexes = CodeIndexes(home, env, kept=not ephemeral)
     checkpoints = CheckpointStores(home, kept=not ephemeral)
 
-    worktrees = None if ephemeral else worktrees_folder(home)
+    worktrees = None if ephemeral else resolve_worktrees_directory(home)
 
     def runtime(options: TaskOptions) -> TaskRuntime:
         return build_runtime(options, registry, servers, indexes, checkpoints, worktrees, home, env)
@@ -67,7 +67,7 @@ def open_task_index(
     return SqliteTaskIndex(home or joey_home(os.environ if env is None else env), progress)
 
 
-def worktrees_folder(home: Path) -> Path:
+def resolve_worktrees_directory(home: Path) -> Path:
     return home.resolve() / WORKTREES
 
 
@@ -75,12 +75,12 @@ async def remove_worktree(
     task_id: str, home: Path | None = None, env: Mapping[str, str] | None = None
 ) -> None:
     """A task is deleted, and with it its worktree and its branch, if it has them."""
-    folder = worktrees_folder(home or joey_home(os.environ if env is None else env))
-    place = folder / task_id
+    directory = resolve_worktrees_directory(home or joey_home(os.environ if env is None else env))
+    place = directory / task_id
     if not place.is_dir():
         return
     try:
         # The worktree itself knows which repository it is of.
-        await GitWorktrees(place, folder).remove(task_id)
+        await GitWorktrees(place, directory).remove(task_id)
     except ToolError:
         shutil.rmtree(place, ignore_errors=True)  # the repository is gone, too

@@ -89,8 +89,8 @@ class Names:
 
     def __init__(self, paths: Sequence[str]) -> None:
         self.listed = paths
-        folders = _folders(paths)
-        self._paths = sorted((*folders, *paths), key=_near_first)
+        directories = _collect_directories(paths)
+        self._paths = sorted((*directories, *paths), key=_near_first)
         self._lows = [path.lower() for path in self._paths]
         self._whole = _Lines(self._lows)
         self._last = _Lines([_last_part(low) for low in self._lows])
@@ -160,14 +160,14 @@ def _last_part(path: str) -> str:
     return path.rstrip("/").rpartition("/")[2]
 
 
-def _folders(paths: Sequence[str]) -> set[str]:
-    folders: set[str] = set()
+def _collect_directories(paths: Sequence[str]) -> set[str]:
+    directories: set[str] = set()
     for path in paths:
-        folder = path[: path.rfind("/") + 1]
-        while folder and folder not in folders:
-            folders.add(folder)
-            folder = folder[: folder.rfind("/", 0, -1) + 1]
-    return folders
+        directory = path[: path.rfind("/") + 1]
+        while directory and directory not in directories:
+            directories.add(directory)
+            directory = directory[: directory.rfind("/", 0, -1) + 1]
+    return directories
 
 
 def open_file_offers(workspace: Path) -> FileOffers:

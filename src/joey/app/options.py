@@ -192,56 +192,57 @@ def added_directories(
     user_home, own, temp = (Path(os.path.realpath(each)) for each in places)
     found: dict[Path, None] = {}
     for name in names:
-        folder = Path(os.path.realpath(Path(name).expanduser()))
-        if problem := _why_not_added(folder, user_home, own, temp):
+        directory = Path(os.path.realpath(Path(name).expanduser()))
+        if problem := _why_not_added(directory, user_home, own, temp):
             raise WorkspaceError(f"--add-dir {name}: {problem}.")
-        found[folder] = None
+        found[directory] = None
     return tuple(found)
 
 
-def _why_not_added(folder: Path, user_home: Path, own: Path, temp: Path) -> str:
-    if not folder.exists():
+def _why_not_added(directory: Path, user_home: Path, own: Path, temp: Path) -> str:
+    if not directory.exists():
         return "there is no such directory"
-    if not folder.is_dir():
+    if not directory.is_dir():
         return "it is not a directory"
-    if folder == user_home:
+    if directory == user_home:
         return "it is your home directory, with your keys and start-up files; add one inside it"
-    if user_home.is_relative_to(folder):
+    if user_home.is_relative_to(directory):
         return "it contains your home directory; add a directory inside that"
-    if folder.is_relative_to(own) or own.is_relative_to(folder):
+    if directory.is_relative_to(own) or own.is_relative_to(directory):
         return "joey keeps its own files there (JOEY_HOME)"
-    if temp.is_relative_to(folder):
+    if temp.is_relative_to(directory):
         return "joey keeps temporary files of its tasks there; add a directory inside it"
     return ""
 
 
-def remembered_workspace(folder: Path, home: Path, env: Mapping[str, str]) -> Path:
+def remembered_workspace(directory: Path, home: Path, env: Mapping[str, str]) -> Path:
     """The workspace that a task folder names, which may come from elsewhere: one that holds keys or
     start-up files of the user's counts only where the user is.
 
     Raises:
         WorkspaceError
     """
-    real = Path(os.path.realpath(folder))
+    real = Path(os.path.realpath(directory))
     user_home, own = (Path(os.path.realpath(each)) for each in (resolve_user_home(env), home))
     is_wide = user_home.is_relative_to(real) or own.is_relative_to(real) or real.is_relative_to(own)
     is_hidden = real.is_relative_to(user_home) and str(real.relative_to(user_home)).startswith(".")
     if (is_wide or is_hidden) and real.exists() and real != Path(os.path.realpath(Path.cwd())):
         raise WorkspaceError(
-            f"This task works in {folder}, as its folder says; keys and start-up files of yours may"
-            f" be there. If that is meant, go there, or name it with -w {folder}."
+            f"This task works in {directory}, as its folder says; keys and start-up files of "
+            "yours may"
+            f" be there. If that is meant, go there, or name it with -w {directory}."
         )
-    return folder
+    return directory
 
 
 def usable(workspace: Path) -> Path:
-    folder = workspace.expanduser().absolute()
+    directory = workspace.expanduser().absolute()
     try:
-        with os.scandir(folder):
-            return folder.resolve(strict=True)
+        with os.scandir(directory):
+            return directory.resolve(strict=True)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        raise WorkspaceError(f"The workspace {folder} cannot be used: {reason}.") from error
+        raise WorkspaceError(f"The workspace {directory} cannot be used: {reason}.") from error
 
 
 _STORED = frozenset(Settings.__struct_encode_fields__) - PRIVATE - {"mode"}

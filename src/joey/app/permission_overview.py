@@ -164,8 +164,8 @@ class PermissionOverview:
         yield Judgement("other MCP tools", "ask", "neither list names them")
 
     def _of_scope(self) -> Iterator[Judgement]:
-        for folder in self._scope.added:
-            about = f"{folder}, as part of the workspace"
+        for directory in self._scope.added:
+            about = f"{directory}, as part of the workspace"
             yield Judgement(about, "allow", "for this run", "--add-dir")
         if self._scope.as_sandboxed:
             claim = Claim(Access.READ, place=_SEEN)

@@ -91,7 +91,7 @@ class Explainer:
     ) -> None:
         env = os.environ if env is None else env
         home = home or joey_home(env)
-        folder = usable(workspace)
+        directory = usable(workspace)
         asked: Settings = with_permissions(
             load_settings(home),
             flags.yes,
@@ -102,15 +102,15 @@ class Explainer:
         )
         if flags.no_sandbox:
             asked = structs.replace(asked, sandbox="off")
-        self.settings = settings_within(LocalFiles(folder), home, env, asked)
+        self.settings = settings_within(LocalFiles(directory), home, env, asked)
         self._registry = Registry(default_tools())
         self._shell = BashGrammar()
         scope = scope_of(flags, home, env)
-        self._context = _context(folder, home, env, self.settings, scope, mode)
+        self._context = _context(directory, home, env, self.settings, scope, mode)
 
-    async def command(self, line: str, folder: str | None = None) -> Explanation:
+    async def command(self, line: str, cwd: str | None = None) -> Explanation:
         """`folder` is the one to run it in, when that is not the workspace."""
-        asked = {"command": line} if folder is None else {"command": line, "cwd": folder}
+        asked = {"command": line} if cwd is None else {"command": line, "cwd": cwd}
         try:
             claims = await self._claims("execute_command", asked)
         except ToolError as error:
@@ -185,16 +185,16 @@ def refused(error: ToolError) -> Explanation:
 
 
 def _context(
-    folder: Path,
+    directory: Path,
     home: Path,
     env: Mapping[str, str],
     settings: Settings,
     scope: FileScope,
     mode: str | None,
 ) -> ToolContext:
-    files = LocalFiles(folder, boundary=boundary_for(folder, home, env, settings, scope))
-    sandbox = sandbox_for(folder, home, env, settings, scope.added)
-    modes = modes_for(folder, home, env, settings)
+    files = LocalFiles(directory, boundary=boundary_for(directory, home, env, settings, scope))
+    sandbox = sandbox_for(directory, home, env, settings, scope.added)
+    modes = modes_for(directory, home, env, settings)
     return ToolContext(
         files=files,
         search=LocalSearch(files),
@@ -305,7 +305,7 @@ class Audit:
         if explainer is None:
             return None
         if each.judged.tool == "execute_command":
-            return await explainer.command(each.judged.about, _folder(each))
+            return await explainer.command(each.judged.about, _extract_cwd(each))
         try:
             claims = self._claims(each, explainer)
         except ToolError as error:
@@ -357,6 +357,6 @@ def _foreign(each: Recorded) -> tuple[Claim, ...]:
     return ()
 
 
-def _folder(each: Recorded) -> str | None:
-    folder = each.call.input.get("cwd")
-    return folder if isinstance(folder, str) else None
+def _extract_cwd(each: Recorded) -> str | None:
+    cwd = each.call.input.get("cwd")
+    return cwd if isinstance(cwd, str) else None

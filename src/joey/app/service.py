@@ -99,8 +99,8 @@ class Setup:
         Raises:
             ConfigError, WorkspaceError
         """
-        folder = self.workspace if workspace is None else usable(workspace)
-        return modes_for(folder, self.home, self._env, self.preferences.settings())
+        directory = self.workspace if workspace is None else usable(workspace)
+        return modes_for(directory, self.home, self._env, self.preferences.settings())
 
     def commands(self) -> tuple[SlashCommand, ...]:
         """Slash commands of the server's workspace.

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from joey.config.home import joey_home
 from joey.errors import StoreError
-from joey.storage.roo_folder import write_roo_folder
+from joey.storage.roo_folder import write_roo_directory
 from joey.storage.roo_import import (
     ForeignTask,
     Sighting,
@@ -26,7 +26,7 @@ __all__ = [
     "ForeignTask",
     "Sighting",
     "disk_is_full",
-    "write_roo_folder",
+    "write_roo_directory",
 ]
 
 

@@ -47,9 +47,9 @@ def _address(url: str) -> str:
     return one_line(str(without_secrets(url)), 200)
 
 
-def _shown(folder: Path) -> str:
+def _shown(directory: Path) -> str:
     home = Path.home()
-    return f"~/{folder.relative_to(home)}" if folder.is_relative_to(home) else str(folder)
+    return f"~/{directory.relative_to(home)}" if directory.is_relative_to(home) else str(directory)
 
 
 WORTH_A_WORD = 1.0
@@ -127,7 +127,7 @@ def _short(count: int) -> str:
     return str(count) if count < 1000 else f"{count / 1000:.1f}k"
 
 
-FOLDER = ".roo"
+PROJECT_DIRECTORY = ".roo"
 MODES = ".roomodes"
 
 
@@ -150,7 +150,7 @@ def note(workspace: Path) -> str:
 
 def _may_bring(workspace: Path) -> bool:
     """Most folders do not, and need not pay for loading what would look."""
-    return (workspace / FOLDER).is_dir() or (workspace / MODES).exists()
+    return (workspace / PROJECT_DIRECTORY).is_dir() or (workspace / MODES).exists()
 
 
 MOST_REMARKS = 5

@@ -285,16 +285,16 @@ _BELOW = "↳ "
 
 
 def task_table(
-    found: Sequence[FoundTask], store: Store, *, with_folder: bool, width: int | None
+    found: Sequence[FoundTask], store: Store, *, with_directory: bool, width: int | None
 ) -> list[str]:
     """A heading and one line for each task, all within a terminal of `width`; None cuts nothing."""
     zone = datetime.now().astimezone().tzname()
-    folder = ["folder"] if with_folder else []
-    rows = [["id", f"changed ({zone})", "status", "model", "cost", *folder, "task"]]
+    directory = ["folder"] if with_directory else []
+    rows = [["id", f"changed ({zone})", "status", "model", "cost", *directory, "task"]]
     for each in found:
         task = each.task
         cost = f"${task.total_cost:.2f}" if task.total_cost else ""
-        texts = [task.model, cost, *([task.workspace] if with_folder else []), _title(task)]
+        texts = [task.model, cost, *([task.workspace] if with_directory else []), _title(task)]
         facts = [each.short_id, _when(task), status_of(task, store)]
         rows.append([*facts, *(one_line(text, LONGEST_CELL) for text in texts)])
     return table(rows, width, firm={0, 1, 2, 4})

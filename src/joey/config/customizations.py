@@ -153,7 +153,7 @@ def scopes_of(places: Places) -> Scopes:
 _fits: type[Customizations] = FileCustomizations
 
 
-FOLDER = "commands"
+COMMANDS_DIRECTORY = "commands"
 _COMMAND_NAME = regex(r"[A-Za-z0-9_.-]+", re.ASCII)
 _ENDING = ".md"
 
@@ -193,8 +193,8 @@ def load_commands(scopes: Scopes, sightings: Sightings) -> tuple[SlashCommand, .
 
 
 def _commands_of(scope: Scope, sightings: Sightings) -> Iterator[SlashCommand]:
-    folder, label = scope.folder / FOLDER, f"{scope.label}/{FOLDER}"
-    for file in sightings.names(folder, label, scope.fence):
+    directory, label = scope.directory / COMMANDS_DIRECTORY, f"{scope.label}/{COMMANDS_DIRECTORY}"
+    for file in sightings.names(directory, label, scope.fence):
         if not file.lower().endswith(_ENDING):
             continue
         shown = f"{label}/{file}"
@@ -204,7 +204,7 @@ def _commands_of(scope: Scope, sightings: Sightings) -> Iterator[SlashCommand]:
                 f"{shown} cannot be called: a command's name has letters, digits, `_`, `.`, `-`."
             )
             continue
-        text = sightings.read(folder / file, shown, scope.fence)
+        text = sightings.read(directory / file, shown, scope.fence)
         if text is None:
             continue
         matter = split_front_matter(text.text)
@@ -223,7 +223,7 @@ def _commands_of(scope: Scope, sightings: Sightings) -> Iterator[SlashCommand]:
 FILE = "SKILL.md"
 LONGEST_NAME = 64
 LONGEST_DESCRIPTION = 1024
-_FOLDER = regex(r"skills(?:-([A-Za-z0-9-]+))?", re.ASCII)
+_SKILLS_DIRECTORY_RE = regex(r"skills(?:-([A-Za-z0-9-]+))?", re.ASCII)
 _SKILL_NAME = regex(r"[a-z0-9]+(?:-[a-z0-9]+)*", re.ASCII)
 
 
@@ -246,8 +246,8 @@ def load_skills(scopes: Scopes, sightings: Sightings) -> tuple[FoundSkill, ...]:
         (scopes.user_agents, 1, 1),
     )
     found = [
-        FoundSkill(skill, (owner, 0 if skill.modes else 1, folder), scope.fence)
-        for scope, owner, folder in places
+        FoundSkill(skill, (owner, 0 if skill.modes else 1, directory), scope.fence)
+        for scope, owner, directory in places
         if scope is not None
         for skill in _skills_of(scope, sightings)
     ]
@@ -281,13 +281,13 @@ def read_skill(found: Sequence[FoundSkill], skill: Skill) -> str:
 
 
 def _skills_of(scope: Scope, sightings: Sightings) -> Iterator[Skill]:
-    for name in sightings.names(scope.folder, scope.label, scope.fence):
-        match = _FOLDER.fullmatch(name)
+    for name in sightings.names(scope.directory, scope.label, scope.fence):
+        match = _SKILLS_DIRECTORY_RE.fullmatch(name)
         if match is None:
             continue
-        folder, label = scope.folder / name, f"{scope.label}/{name}"
-        for own in sightings.names(folder, label, scope.fence):
-            path, shown = folder / own / FILE, f"{label}/{own}/{FILE}"
+        directory, label = scope.directory / name, f"{scope.label}/{name}"
+        for own in sightings.names(directory, label, scope.fence):
+            path, shown = directory / own / FILE, f"{label}/{own}/{FILE}"
             if (text := sightings.read(path, shown, scope.fence)) is None:
                 continue
             matter = split_front_matter(text.text)
@@ -303,10 +303,10 @@ def _skills_of(scope: Scope, sightings: Sightings) -> Iterator[Skill]:
             )
 
 
-def _problem(matter: FrontMatter, folder: str) -> str:
+def _problem(matter: FrontMatter, directory: str) -> str:
     name, description = matter.text("name"), matter.text("description")
-    if name != folder:
-        return f"`name` must be that of its folder, {folder!r}" + (
+    if name != directory:
+        return f"`name` must be that of its folder, {directory!r}" + (
             f", not {name!r}" if name else ""
         )
     if not _SKILL_NAME.fullmatch(name) or len(name) > LONGEST_NAME:

@@ -16,7 +16,7 @@ import msgspec
 
 from joey.core.text import regex
 from joey.errors import ConfigError
-from joey.system.files import make_folder
+from joey.system.files import make_private_directory
 
 T = TypeVar("T")
 _PLACE = regex(r" - at `\$\.?(.*)`$")
@@ -108,7 +108,7 @@ def write_text(path: Path, text: str) -> None:
     data = text.encode()
     path = Path(os.path.realpath(path))  # a link to where the person keeps such files stays one
     try:
-        make_folder(path.parent)
+        make_private_directory(path.parent)
         descriptor, temporary = tempfile.mkstemp(".tmp", ".joey-", path.parent)
         try:
             with os.fdopen(descriptor, "wb") as file:
@@ -118,13 +118,13 @@ def write_text(path: Path, text: str) -> None:
             Path(temporary).replace(path)
         finally:
             Path(temporary).unlink(missing_ok=True)
-        _sync_folder(path.parent)
+        _sync_directory(path.parent)
     except OSError as error:
         raise ConfigError(f"{path} cannot be written: {error.strerror}.") from error
 
 
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+def _sync_directory(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
     finally:

@@ -19,7 +19,7 @@ from joey.ports.extensions import ProjectHooks, Wanted
 from joey.system.files import file_digest
 
 FILE = "hooks.json"
-FOLDER = "hooks"
+HOOKS_DIRECTORY = "hooks"
 MOST_HOOKS = 50
 _MOST_FILES = 200
 _OPERATORS = frozenset("();<>|&")
@@ -33,7 +33,7 @@ def read_project_hooks(scopes: Scopes) -> ProjectHooks:
         return ProjectHooks()
     sightings = Sightings()
     label = f"{scope.label}/{FILE}"
-    found = sightings.read(scope.folder / FILE, label, scope.fence)
+    found = sightings.read(scope.directory / FILE, label, scope.fence)
     if found is None or not found.text.strip():
         return ProjectHooks(warnings=sightings.warnings)
     try:
@@ -85,9 +85,9 @@ def _files(hooks: tuple[Hook, ...], workspace: Path) -> Iterator[tuple[str, byte
     """Names and digests."""
     words = (word for hook in hooks for word in _words(hook.command))
     named = (Path(os.path.normpath(workspace / word)) for word in words if "\0" not in word)
-    beside = _beside(workspace / ROO / FOLDER)
+    beside = _beside(workspace / ROO / HOOKS_DIRECTORY)
     if len(beside) > _MOST_FILES:  # nobody looks through so much: it is never the same again
-        yield f"{ROO}/{FOLDER} (too many files)", os.urandom(16)
+        yield f"{ROO}/{HOOKS_DIRECTORY} (too many files)", os.urandom(16)
         return
     for path in dict.fromkeys((*named, *beside)):
         if path.is_relative_to(workspace) and (digest := _digest(path, workspace)) is not None:
@@ -124,9 +124,9 @@ def _split(line: str) -> list[str]:
         return line.split()
 
 
-def _beside(folder: Path) -> list[Path]:
+def _beside(directory: Path) -> list[Path]:
     found: list[Path] = []
-    for path, _, names in os.walk(folder):
+    for path, _, names in os.walk(directory):
         found += (Path(path, name) for name in names)
         if len(found) > _MOST_FILES:
             break

@@ -61,7 +61,7 @@ def load_modes(scopes: Scopes, sightings: Sightings) -> tuple[Mode, ...]:
     """Custom modes, the project's before the person's; of one slug the first counts."""
     modes = [*_file_modes(sightings, scopes.workspace / PROJECT_FILE, PROJECT_FILE, scopes.fence)]
     for name in USER_FILES:
-        path, label = scopes.user.folder / name, f"{scopes.user.label}/{name}"
+        path, label = scopes.user.directory / name, f"{scopes.user.label}/{name}"
         modes += _file_modes(sightings, path, label, None)
     return tuple(modes)
 

@@ -26,7 +26,7 @@ from joey.config.untrusted_files import (
 from joey.core.modes import Instructions, RuleFile
 
 DEEPEST_LINK = 5
-DEEPEST_FOLDER = 20
+MAX_DIRECTORY_DEPTH = 20
 MOST_FILES = 200
 ROOM = 300_000
 """Characters of rules in one prompt."""
@@ -47,13 +47,15 @@ class Rules:
         self._scopes = scopes
         self._nested = nested
         self._sightings = sightings
-        self._generic = self._folders("rules") or self._single(".roorules", ".clinerules")
+        self._generic = self._load_rule_directories("rules") or self._single(
+            ".roorules", ".clinerules"
+        )
         self._agents = tuple(self._find_agents()) if agents else ()
         self._ignored = "\n\n".join(file.text for file in self._single(".rooignore"))
 
     def of(self, slug: str) -> Instructions:
         """What is told in a mode, within the room there is."""
-        own = self._folders(f"rules-{slug}")
+        own = self._load_rule_directories(f"rules-{slug}")
         room = _Room(self._sightings)
         return Instructions(
             mode_rules=room.take(own or self._single(f".roorules-{slug}", f".clinerules-{slug}")),
@@ -63,21 +65,21 @@ class Rules:
             override=self._override(slug),
         )
 
-    def _folders(self, name: str) -> tuple[RuleFile, ...]:
+    def _load_rule_directories(self, name: str) -> tuple[RuleFile, ...]:
         return tuple(
             file
             for scope in (*self._scopes.roo, *self._nested)
-            for file in _RuleFolder(scope, self._sightings).files(name)
+            for file in _RuleDirectory(scope, self._sightings).files(name)
         )
 
     def _single(self, *names: str) -> tuple[RuleFile, ...]:
         return self._single_in(self._scopes.workspace, "", *names)
 
-    def _single_in(self, folder: Path, label: str, *names: str) -> tuple[RuleFile, ...]:
+    def _single_in(self, directory: Path, label: str, *names: str) -> tuple[RuleFile, ...]:
         """The first of these files that says anything."""
         for name in names:
-            path = folder / name
-            if self._sightings.is_folder(path):
+            path = directory / name
+            if self._sightings.is_directory(path):
                 continue
             shown = f"{label}{name}"
             file = _rule_file(self._sightings.read(path, shown, self._scopes.fence), shown)
@@ -88,18 +90,18 @@ class Rules:
     def _find_agents(self) -> Iterator[RuleFile]:
         yield from self._agents_in(self._scopes.workspace, "")
         for scope in self._nested:
-            yield from self._agents_in(scope.folder.parent, scope.label.removesuffix(ROO))
+            yield from self._agents_in(scope.directory.parent, scope.label.removesuffix(ROO))
 
-    def _agents_in(self, folder: Path, label: str) -> Iterator[RuleFile]:
-        yield from self._single_in(folder, label, "AGENTS.md", "AGENT.md")
-        yield from self._single_in(folder, label, "AGENTS.local.md")
+    def _agents_in(self, directory: Path, label: str) -> Iterator[RuleFile]:
+        yield from self._single_in(directory, label, "AGENTS.md", "AGENT.md")
+        yield from self._single_in(directory, label, "AGENTS.local.md")
 
     def _override(self, slug: str) -> str | None:
         files = self._single(f"{ROO}/system-prompt-{slug}")
         return files[0].text if files else None
 
 
-class _RuleFolder:
+class _RuleDirectory:
     """All files of one rules folder, links included."""
 
     def __init__(self, scope: Scope, sightings: Sightings) -> None:
@@ -109,7 +111,7 @@ class _RuleFolder:
         self._entered: set[str] = set()
 
     def files(self, name: str) -> Iterator[RuleFile]:
-        self._walk(self._scope.folder / name, f"{self._scope.label}/{name}", 0, 0)
+        self._walk(self._scope.directory / name, f"{self._scope.label}/{name}", 0, 0)
         said = 0
         for _, label, path in sorted(self._found):
             file = _rule_file(self._sightings.read(path, label, self._fence), label)
@@ -123,20 +125,20 @@ class _RuleFolder:
     def _fence(self) -> Fence | None:
         return self._scope.fence
 
-    def _walk(self, folder: Path, label: str, links: int, depth: int) -> None:
-        real = os.path.realpath(folder)
+    def _walk(self, directory: Path, label: str, links: int, depth: int) -> None:
+        real = os.path.realpath(directory)
         if real in self._entered:
             return
         self._entered.add(real)
-        for name in self._sightings.names(folder, label, self._fence):
-            self._take(folder / name, f"{label}/{name}", links, depth)
+        for name in self._sightings.names(directory, label, self._fence):
+            self._take(directory / name, f"{label}/{name}", links, depth)
 
     def _take(self, path: Path, label: str, links: int, depth: int) -> None:
         links += sum(1 for _ in links_on_the_way(path))
         if links > DEEPEST_LINK:
             self._sightings.warn(f"{label} is not read: too many links lead to it.")
-        elif self._sightings.is_folder(path):
-            if depth < DEEPEST_FOLDER:
+        elif self._sightings.is_directory(path):
+            if depth < MAX_DIRECTORY_DEPTH:
                 self._walk(path, label, links, depth + 1)
         elif _is_skipped(path.name):
             pass

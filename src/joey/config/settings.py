@@ -136,7 +136,7 @@ def read_tightening(scopes: Scopes, sightings: Sightings) -> Tightening:
         return Tightening()
     label = f"{scope.label}/{FILE}"
     known = len(sightings.warnings)
-    found = sightings.read(scope.folder / FILE, label, scope.fence)
+    found = sightings.read(scope.directory / FILE, label, scope.fence)
     if found is None:
         return Tightening() if len(sightings.warnings) == known else UNCLEAR
     try:

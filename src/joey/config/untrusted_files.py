@@ -89,7 +89,7 @@ class Sightings:
         """Whether everything that was looked at is still as it was."""
         return all(_sign(path) == signature for path, signature in self._seen.items())
 
-    def is_folder(self, path: Path) -> bool:
+    def is_directory(self, path: Path) -> bool:
         facts = self._look(path)
         return facts is not None and stat.S_ISDIR(facts.st_mode)
 
@@ -97,12 +97,12 @@ class Sightings:
         facts = self._look(path)
         return facts is not None and stat.S_ISREG(facts.st_mode)
 
-    def names(self, folder: Path, label: str, fence: Fence | None) -> list[str]:
+    def names(self, directory: Path, label: str, fence: Fence | None) -> list[str]:
         """What is in a folder, sorted; nothing when it is none, or may not be entered."""
-        if not self.is_folder(folder) or not self._passes(folder, label, fence):
+        if not self.is_directory(directory) or not self._passes(directory, label, fence):
             return []
         try:
-            with _opened(folder, fence) as descriptor, os.scandir(descriptor) as entries:
+            with _opened(directory, fence) as descriptor, os.scandir(descriptor) as entries:
                 names = sorted(entry.name for entry in islice(entries, MOST_ENTRIES + 1))
         except OSError as error:
             self.warn(f"{label}/ cannot be read: {_reason(error)}.")
@@ -111,12 +111,12 @@ class Sightings:
             self.warn(f"{label}/ has more than {MOST_ENTRIES} entries; the others are not read.")
         return [name for name in names[:MOST_ENTRIES] if _is_utf8(name)]
 
-    def subfolders(self, folder: Path) -> list[str]:
+    def subfolders(self, directory: Path) -> list[str]:
         """The folders in a folder, sorted, without links."""
-        if not self.is_folder(folder):
+        if not self.is_directory(directory):
             return []
         try:
-            with os.scandir(folder) as entries:
+            with os.scandir(directory) as entries:
                 return sorted(
                     entry.name
                     for entry in islice(entries, MOST_ENTRIES_OF_CODE)
@@ -254,14 +254,14 @@ AGENTS = ".agents"
 _SHARED = ("rules", "commands", "skills")
 """Folders of the person's that links of a project may lead to; keys and tasks lie beside them."""
 _LEFT_OUT = frozenset({"node_modules", "__pycache__", "venv"})
-DEEPEST_FOLDER = 12
-MOST_FOLDERS = 5000
+MAX_DIRECTORY_DEPTH = 12
+MAX_SEARCHED_DIRECTORIES = 5000
 
 
 class Scope(Struct, frozen=True):
     """A `.roo` or `.agents` folder."""
 
-    folder: Path
+    directory: Path
     label: str
     """How people and the prompt name it: `.roo`, `~/.roo`, `packages/web/.roo`."""
     source: Source
@@ -294,14 +294,14 @@ def find_scopes(
     shared = _shared(home) + _shared(user_home / AGENTS)
     fence = Fence((workspace, *shared), hides)
 
-    def user(folder: Path) -> Scope:
-        return Scope(folder, _label(folder, user_home), "global", None)
+    def user(directory: Path) -> Scope:
+        return Scope(directory, _label(directory, user_home), "global", None)
 
     def project(name: str, own: Path) -> Scope | None:
-        folder = workspace / name
-        if os.path.realpath(folder) == os.path.realpath(own):
+        directory = workspace / name
+        if os.path.realpath(directory) == os.path.realpath(own):
             return None
-        return Scope(folder, name, "project", fence)
+        return Scope(directory, name, "project", fence)
 
     return Scopes(
         workspace=workspace,
@@ -319,40 +319,41 @@ def nested_scopes(scopes: Scopes, sightings: Sightings) -> tuple[Scope, ...]:
     pending = [(scopes.workspace, "", 0)]
     looked_at = 0
     while pending:
-        folder, label, depth = pending.pop()
+        directory, label, depth = pending.pop()
         looked_at += 1
-        if looked_at > MOST_FOLDERS:
+        if looked_at > MAX_SEARCHED_DIRECTORIES:
             sightings.warn(
-                f"Not all folders were searched for {ROO}/: there are more than {MOST_FOLDERS}."
+                f"Not all folders were searched for {ROO}/: there are more than "
+                f"{MAX_SEARCHED_DIRECTORIES}."
             )
             break
-        for name in sightings.subfolders(folder):
-            path = folder / name
+        for name in sightings.subfolders(directory):
+            path = directory / name
             shown = f"{label}/{name}" if label else name
             if name == ROO and label:
                 found.append(Scope(path, shown, "project", scopes.fence))
-            elif not name.startswith(".") and name not in _LEFT_OUT and depth < DEEPEST_FOLDER:
+            elif not name.startswith(".") and name not in _LEFT_OUT and depth < MAX_DIRECTORY_DEPTH:
                 pending.append((path, shown, depth + 1))
     return tuple(sorted(found, key=lambda scope: scope.label))
 
 
-def _shared(folder: Path) -> tuple[Path, ...]:
+def _shared(directory: Path) -> tuple[Path, ...]:
     """What of the person's folder a project may lead to, as it is now."""
     try:
-        names = sorted(entry.name for entry in os.scandir(folder) if entry.is_dir())
+        names = sorted(entry.name for entry in os.scandir(directory) if entry.is_dir())
     except OSError:
         return ()
     return tuple(
-        Path(os.path.realpath(folder / name))
+        Path(os.path.realpath(directory / name))
         for name in names
         if name in _SHARED or name.startswith(tuple(f"{shared}-" for shared in _SHARED))
     )
 
 
-def _label(folder: Path, user_home: Path) -> str:
-    if folder.is_relative_to(user_home):
-        return f"~/{folder.relative_to(user_home).as_posix()}"
-    return str(folder)
+def _label(directory: Path, user_home: Path) -> str:
+    if directory.is_relative_to(user_home):
+        return f"~/{directory.relative_to(user_home).as_posix()}"
+    return str(directory)
 
 
 DEEPEST = 50

@@ -34,7 +34,7 @@ from msgspec import Struct
 
 from joey.errors import ProviderError, ToolError, Trouble, UserError
 from joey.ports import CodeAnswer, CodeHit, CodeIndex, Embedder, Files, IndexState, Listing, Place
-from joey.system.files import make_folder, workspace_folder
+from joey.system.files import get_workspace_directory, make_private_directory
 
 if TYPE_CHECKING:
     from joey.content.code_index_worker import IndexWork
@@ -54,7 +54,7 @@ class Indexes:
     def __init__(self, home: Path, *, kept: bool = True) -> None:
         """With `kept`, they are under `home` and there for the next process too."""
         self._parent = home / "index"
-        self._folder = IndexFolder if kept else PassingFolder
+        self._directory_class = IndexDirectory if kept else TemporaryIndexDirectory
         self._turn = asyncio.Semaphore(1)
         self._shared: dict[_Key, _Shared] = {}
 
@@ -66,8 +66,8 @@ class Indexes:
         key = (files.root, embedder.model if embedder is not None else "")
         shared = self._shared.get(key)
         if shared is None:
-            folder = self._folder(self._parent, files.root)
-            index = WorkspaceIndex(folder, files, list_files, embedder, self._turn)
+            directory = self._directory_class(self._parent, files.root)
+            index = WorkspaceIndex(directory, files, list_files, embedder, self._turn)
             shared = self._shared[key] = _Shared(index)
         shared.users += 1
         return TaskIndex(self, key, shared.index)
@@ -102,10 +102,10 @@ class TaskIndex:
     def state(self) -> IndexState:
         return self._index.state
 
-    async def search(self, query: str, folder: Place | None, limit: int) -> CodeAnswer:
+    async def search(self, query: str, directory: Place | None, limit: int) -> CodeAnswer:
         if self._closed:
             raise ToolError("The code index is closed.")
-        return await self._index.search(query, folder, limit)
+        return await self._index.search(query, directory, limit)
 
     async def close(self) -> None:
         if not self._closed:
@@ -136,14 +136,14 @@ class WorkspaceIndex:
 
     def __init__(
         self,
-        folder: IndexFolder,
+        directory: IndexDirectory,
         files: Files,
         list_files: ListFiles,
         embedder: Embedder | None,
         turn: asyncio.Semaphore,
     ) -> None:
         """`turn` is held while files are read in: one workspace at a time is enough."""
-        self._folder = folder
+        self._directory = directory
         self._files = files
         self._list_files = list_files
         self._embedder = embedder
@@ -167,9 +167,9 @@ class WorkspaceIndex:
         if self._job is None or self._job.done():
             self._job = asyncio.create_task(self._catch_up(), name="joey-index")
 
-    async def search(self, query: str, folder: Place | None, limit: int) -> CodeAnswer:
+    async def search(self, query: str, directory: Place | None, limit: int) -> CodeAnswer:
         work = await self._ready()
-        prefix = "" if folder is None or folder.path == self._files.root else folder.shown
+        prefix = "" if directory is None or directory.path == self._files.root else directory.shown
 
         async def find(wanted: Wanted) -> tuple[list[CodeHit], str]:
             wanted = await self._meaning.standing(wanted) if self._meaning else wanted
@@ -204,7 +204,7 @@ class WorkspaceIndex:
         await asyncio.gather(*tasks, return_exceptions=True)
         if self._work is not None:
             await asyncio.to_thread(self._work.close)
-        self._folder.leave()
+        self._directory.leave()
         if self._embedder is not None:
             await self._embedder.close()
 
@@ -250,9 +250,9 @@ class WorkspaceIndex:
         from joey.content.code_index_worker import IndexWork
 
         if self._work is None:
-            self._work = IndexWork(self._folder, self._files, self._list_files)
+            self._work = IndexWork(self._directory, self._files, self._list_files)
             if self._embedder is not None:
-                self._meaning = Meaning(self._embedder, self._folder, self._work)
+                self._meaning = Meaning(self._embedder, self._directory, self._work)
         try:
             await asyncio.to_thread(self._work.open)
         except ToolError as error:
@@ -344,9 +344,9 @@ class Wanted(Struct, frozen=True):
 
 
 class Meaning:
-    def __init__(self, embedder: Embedder, folder: IndexFolder, work: IndexWork) -> None:
+    def __init__(self, embedder: Embedder, directory: IndexDirectory, work: IndexWork) -> None:
         self._embedder = embedder
-        self._folder = folder
+        self._directory = directory
         self._work = work
         self._replaced = False
         """Vectors of another model were thrown away once. Two processes with different models
@@ -379,7 +379,7 @@ class Meaning:
 
     async def complete(self) -> None:
         """Ask for the vectors that are missing, until the service fails or work is stopped."""
-        with self._folder.locked(EMBEDDING) as ours:
+        with self._directory.locked(EMBEDDING) as ours:
             if not ours:
                 return
             try:
@@ -435,7 +435,7 @@ DATABASE = "code.sqlite"
 BUILDING, EMBEDDING = "build.lock", "embed.lock"
 
 
-class IndexFolder:
+class IndexDirectory:
     """Folders are 0700, files 0600. It outlives the process."""
 
     def __init__(self, parent: Path, workspace: Path) -> None:
@@ -444,14 +444,14 @@ class IndexFolder:
 
     @cached_property
     def path(self) -> Path:
-        return workspace_folder(self._parent, self._workspace)
+        return get_workspace_directory(self._parent, self._workspace)
 
     @property
     def database(self) -> Path:
         return self.path / DATABASE
 
     def make(self) -> None:
-        make_folder(self.path)
+        make_private_directory(self.path)
 
     @contextmanager
     def locked(self, name: str) -> Iterator[bool]:
@@ -472,7 +472,7 @@ class IndexFolder:
         """After the last use."""
 
 
-class PassingFolder(IndexFolder):
+class TemporaryIndexDirectory(IndexDirectory):
     """For work that nothing is to be kept of: somewhere else, and only as long as it is used."""
 
     @cached_property

@@ -185,18 +185,18 @@ class IndexStore:
 
     # What is found
 
-    def by_words(self, query: str, folder: str, limit: int) -> list[Match]:
+    def by_words(self, query: str, directory: str, limit: int) -> list[Match]:
         """Passages with words of the query, best first; the best has 1."""
         with _damage_told():
             words = self._telling(query_words(query))
             if not words:
                 return []
             sql = "SELECT rowid, rank FROM passages WHERE passages MATCH ?3 AND rank MATCH ?4"
-            if folder:
+            if directory:
                 sql += f" AND rowid IN (SELECT places.id FROM places {_BELOW})"
             sql += " ORDER BY rank LIMIT ?5"
             rows = self._connection.execute(
-                sql, (folder, _below(folder), " OR ".join(words), _WEIGHTS, limit)
+                sql, (directory, _below(directory), " OR ".join(words), _WEIGHTS, limit)
             ).fetchall()
         # SQLite's ranks are negative, the best the lowest.
         return [Match(place, rank / rows[0][1]) for place, rank in rows if rank < 0]
@@ -228,13 +228,15 @@ class IndexStore:
 
     # Vectors
 
-    def signs(self, folder: str) -> Iterator[tuple[int, bytes]]:
+    def signs(self, directory: str) -> Iterator[tuple[int, bytes]]:
         """Of every passage that has a vector."""
         sql = "SELECT place, bits FROM signs"
-        if folder:
+        if directory:
             sql += f" WHERE place IN (SELECT places.id FROM places {_BELOW})"
         with _damage_told():
-            yield from self._connection.execute(sql, (folder, _below(folder)) if folder else ())
+            yield from self._connection.execute(
+                sql, (directory, _below(directory)) if directory else ()
+            )
 
     def vectors(self, places: Iterable[int]) -> Iterator[tuple[int, bytes]]:
         sql = "SELECT place, vector FROM vectors WHERE place = ?"
@@ -284,9 +286,9 @@ class IndexStore:
                 self._connection.execute(statement)
 
 
-def _below(folder: str) -> str:
+def _below(directory: str) -> str:
     """The pattern of everything in a folder."""
-    escaped = folder.replace("[", "[[]").replace("*", "[*]").replace("?", "[?]")
+    escaped = directory.replace("[", "[[]").replace("*", "[*]").replace("?", "[?]")
     return f"{escaped}/*"
 
 

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from joey.content.code_index import BUILDING, IndexFolder
+from joey.content.code_index import BUILDING, IndexDirectory
 from joey.content.code_index_chunks import Passage, passages
 from joey.content.code_index_store import (
     DamagedError,
@@ -53,9 +53,12 @@ models for embeddings take 8,191."""
 
 class IndexWork:
     def __init__(
-        self, folder: IndexFolder, files: Files, list_files: Callable[[threading.Event], Listing]
+        self,
+        directory: IndexDirectory,
+        files: Files,
+        list_files: Callable[[threading.Event], Listing],
     ) -> None:
-        self._folder = folder
+        self._directory = directory
         self._files = files
         self._list_files = list_files
         self._finding = threading.Lock()
@@ -85,13 +88,13 @@ class IndexWork:
                     "This Python's SQLite has no FTS5, so there is no code index. Use search_files."
                 )
             self._let_go()
-            self._folder.make()
+            self._directory.make()
             if self._damaged:
                 self._throw_away()
             try:
                 self._connect()
             except DamagedError as error:
-                log.warning("the index in %s is made anew: %s", self._folder.path, error)
+                log.warning("the index in %s is made anew: %s", self._directory.path, error)
                 self._throw_away()
                 self._connect()
 
@@ -101,18 +104,18 @@ class IndexWork:
         )
 
     def _connect(self) -> None:
-        self._reader = IndexStore(self._folder.database)
-        self._writer = IndexStore(self._folder.database)
+        self._reader = IndexStore(self._directory.database)
+        self._writer = IndexStore(self._directory.database)
         self._inode = self._inode_on_disk()
         self._damaged = False
         self.complete = bool(self._reader.fact(_COMPLETE))
 
     def _throw_away(self) -> None:
         """Not while another process reads files in: it meets the damage itself."""
-        with self._folder.locked(BUILDING) as ours:
+        with self._directory.locked(BUILDING) as ours:
             if not ours:
                 raise ToolError("The code index is damaged, and in use by another process.")
-            self._folder.clear()
+            self._directory.clear()
 
     def close(self) -> None:
         with self._changing, self._finding:
@@ -139,7 +142,7 @@ class IndexWork:
 
     def may_read(self) -> bool:
         """Whether no other process is reading files in; else `progress` is that one's."""
-        with self._using_writer() as store, self._folder.locked(BUILDING) as ours:
+        with self._using_writer() as store, self._directory.locked(BUILDING) as ours:
             if not ours:
                 self.progress.done = int(store.fact("done") or 0)
                 self.progress.total = int(store.fact("total") or 0)
@@ -148,7 +151,7 @@ class IndexWork:
 
     def catch_up(self) -> bool:
         """All in one: afterwards the index is complete. False as with `take_in`."""
-        with self._using_writer() as store, self._folder.locked(BUILDING) as ours:
+        with self._using_writer() as store, self._directory.locked(BUILDING) as ours:
             if not ours:
                 return False
             if not take_in(store, self._files.root, self.changes(), self.progress, self.stop):
@@ -163,7 +166,7 @@ class IndexWork:
         """A few files are read in quickly, also by another process."""
         latest = time.monotonic() + _LOCK_PATIENCE
         while True:
-            with self._folder.locked(BUILDING) as ours:
+            with self._directory.locked(BUILDING) as ours:
                 if ours or time.monotonic() > latest or self.stop.is_set():
                     yield ours
                     return
@@ -172,19 +175,19 @@ class IndexWork:
     # Finding
 
     def find(
-        self, query: str, folder: str, limit: int, vector: tuple[bytes, bytes] | None = None
+        self, query: str, directory: str, limit: int, vector: tuple[bytes, bytes] | None = None
     ) -> list[CodeHit]:
         """What fits, without anything that may not be shown now, whatever was read in before.
 
-        `folder` is relative to the workspace, or empty; `vector` has the signs and numbers of
+        `directory` is relative to the workspace, or empty; `vector` has the signs and numbers of
         what the query means.
         """
         with self._using_reader() as store:
-            words = store.by_words(query, folder, CANDIDATES)
+            words = store.by_words(query, directory, CANDIDATES)
             alike: dict[int, float] = {}
             if vector is not None:
                 signs, numbers = vector
-                places = most_alike(signs, store.signs(folder))
+                places = most_alike(signs, store.signs(directory))
                 places += [match.place for match in words]
                 alike = cosines(numbers, store.vectors(dict.fromkeys(places)))
             matches = combine(words, alike)[:_SHOWN_AT_MOST]
@@ -257,7 +260,8 @@ class IndexWork:
             ) from error
         except (sqlite3.Error, OSError) as error:
             raise ToolError(
-                f"The code index in {self._folder.path} cannot be used: {error}. Use search_files."
+                f"The code index in {self._directory.path} cannot be used: {error}. Use "
+                "search_files."
             ) from error
 
     def _let_go(self) -> None:
@@ -269,7 +273,7 @@ class IndexWork:
     def _inode_on_disk(self) -> int:
         """Tells when another process has thrown the database away."""
         try:
-            return self._folder.database.stat().st_ino
+            return self._directory.database.stat().st_ino
         except FileNotFoundError:
             return 0
 
@@ -395,11 +399,11 @@ def _read(root: Path, path: str) -> tuple[Stamp, bytes] | None:
 
 def _open(root: Path, path: str) -> int:
     """Down from the root, without following a link that was put there after the listing."""
-    *folders, name = path.split("/")
+    *directories, name = path.split("/")
     current = os.open(root, _WALK)
     try:
-        for folder in folders:
-            below = os.open(folder, _WALK, dir_fd=current)
+        for directory in directories:
+            below = os.open(directory, _WALK, dir_fd=current)
             os.close(current)
             current = below
         return os.open(name, _READ, dir_fd=current)

@@ -114,8 +114,8 @@ class LocalProblems:
             return []
         if len(data) > _MOST_BYTES:
             return []
-        with TemporaryDirectory(prefix="joey-") as folder:
-            copy = Path(folder, place.path.name)
+        with TemporaryDirectory(prefix="joey-") as directory:
+            copy = Path(directory, place.path.name)
             await asyncio.to_thread(copy.write_bytes, data)
             return await self._run(checker, place, str(copy))
 

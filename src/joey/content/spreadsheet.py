@@ -16,10 +16,10 @@ from joey.content.ooxml import Kind, Package, events
 from joey.errors import ToolError
 
 LAST_ROW = 50_000
-_FOLDER = "xl"
-_WORKBOOK = f"{_FOLDER}/workbook.xml"
-_STRINGS = f"{_FOLDER}/sharedStrings.xml"
-_STYLES = f"{_FOLDER}/styles.xml"
+_XL_DIRECTORY = "xl"
+_WORKBOOK = f"{_XL_DIRECTORY}/workbook.xml"
+_STRINGS = f"{_XL_DIRECTORY}/sharedStrings.xml"
+_STYLES = f"{_XL_DIRECTORY}/styles.xml"
 _MOST_COLUMNS = 16_384
 _LONGEST_CELL = 32_767
 """Characters, as in Excel."""
@@ -63,14 +63,14 @@ def _workbook(package: Package) -> tuple[list[_Sheet], bool]:
             from_1904 = attributes.get("date1904") in ("1", "true")
         elif name == "sheet" and attributes.get("state", "visible") == "visible":
             target = targets.get(attributes.get("id", ""), "")
-            sheets.append(_Sheet(attributes.get("name", ""), _inside(_FOLDER, target)))
+            sheets.append(_Sheet(attributes.get("name", ""), _inside(_XL_DIRECTORY, target)))
     return sheets, from_1904
 
 
 def _relations(package: Package, path: str) -> dict[str, str]:
     """Where the ids in a part of the document lead."""
-    folder, _, name = path.rpartition("/")
-    relations = f"{folder}/_rels/{name}.rels"
+    directory, _, name = path.rpartition("/")
+    relations = f"{directory}/_rels/{name}.rels"
     if relations not in package:
         return {}
     return {
@@ -80,8 +80,8 @@ def _relations(package: Package, path: str) -> dict[str, str]:
     }
 
 
-def _inside(folder: str, target: str) -> str:
-    return normpath(target.lstrip("/") if target.startswith("/") else join(folder, target))
+def _inside(directory: str, target: str) -> str:
+    return normpath(target.lstrip("/") if target.startswith("/") else join(directory, target))
 
 
 def _strings(package: Package) -> Iterator[str]:

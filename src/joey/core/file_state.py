@@ -125,7 +125,7 @@ class ChangedFile(Struct, frozen=True):
 class Merge(Struct, frozen=True, kw_only=True):
     files: tuple[ChangedFile, ...]
     """What the subtask changed."""
-    folder: str
+    directory: str
     branch: str
     conflicts: tuple[str, ...] = ()
     """Files that were changed on both sides in ways that do not fit together."""

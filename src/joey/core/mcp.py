@@ -179,7 +179,7 @@ def _list(value: object) -> list[Any]:
 USER_FILES = ("mcp.json", "mcp_settings.json")
 """In the person's folder; the first is ours, the second is Roo's, and the first wins."""
 PROJECT_FILE = Path(".roo", "mcp.json")
-OWN_FOLDER = "mcp"
+SERVER_WORKING_DIRECTORY = "mcp"
 """In the person's folder: where servers of their own start, with nothing in it."""
 
 

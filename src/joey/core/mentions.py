@@ -29,7 +29,7 @@ _PUNCTUATION = ".,;:!?"
 
 class Kind(StrEnum):
     FILE = "file"
-    FOLDER = "folder"
+    DIRECTORY = "folder"
     URL = "url"
     PROBLEMS = "problems"
     GIT_CHANGES = "git-changes"
@@ -63,7 +63,7 @@ def _mentions(text: str) -> Iterator[Mention]:
             path = _without_punctuation(path)
             end = start + 1 + len(path)
             subject = re.sub(r"\\(.)", r"\1", path)[1:]
-            kind = Kind.FOLDER if not subject or subject.endswith("/") else Kind.FILE
+            kind = Kind.DIRECTORY if not subject or subject.endswith("/") else Kind.FILE
             yield Mention(kind, subject.rstrip("/") or ".", start, end)
         elif (url := match["url"]) is not None:
             url = _without_punctuation(url)
@@ -93,7 +93,7 @@ def as_shown(mention: Mention) -> str:
     """What takes the place of a mention in the message, where its content is told below."""
     named: dict[Kind, Callable[[str], str]] = {
         Kind.FILE: lambda path: f"'{path}'",
-        Kind.FOLDER: lambda path: f"'{path}/'" if path != "." else "'./'",
+        Kind.DIRECTORY: lambda path: f"'{path}/'" if path != "." else "'./'",
         Kind.URL: lambda url: f"'{url}'",
         Kind.PROBLEMS: lambda _: "Workspace Problems",
         Kind.GIT_CHANGES: lambda _: "Working directory changes",

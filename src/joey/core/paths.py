@@ -77,10 +77,10 @@ class DirectoryBoundary:
         return Reach(base=root, inside=is_in, readable=is_in, writable=is_in)
 
 
-def path_below(path: Path, folder: Path) -> str | None:
+def path_below(path: Path, directory: Path) -> str | None:
     """A resolved path as seen from a directory; None when it is not in it."""
     # By text, since this is asked often; a path in this form has no `//` and no `.` in it.
-    text, above = str(path), str(folder)
+    text, above = str(path), str(directory)
     if text == above:
         return "."
     above = above if above.endswith("/") else f"{above}/"

@@ -77,12 +77,12 @@ async def _git_status(task: Task) -> str:
 
 async def _files(task: Task) -> WorkspaceFiles:
     runtime = task.runtime
-    folder = str(runtime.workspace)
+    directory = str(runtime.workspace)
     try:
         listing = await runtime.environment.workspace_listing(runtime.settings.max_workspace_files)
     except WorkspaceError as error:
-        return WorkspaceFiles(folder, trouble=str(error))
-    return WorkspaceFiles(folder, listing.entries, listing.truncated)
+        return WorkspaceFiles(directory, trouble=str(error))
+    return WorkspaceFiles(directory, listing.entries, listing.truncated)
 
 
 _LOOKED_AT = 200

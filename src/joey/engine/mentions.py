@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from joey.engine.task import Task
 
 MOST_MENTIONS = 50
-MOST_FILES_OF_A_FOLDER = 30
+MAX_FILES_PER_DIRECTORY = 30
 MOST_LISTED = 200
 
 Wrap = Callable[[str], str]
@@ -129,8 +129,8 @@ class _Bringing:
             match kind:
                 case Kind.FILE:
                     return await self._file(subject)
-                case Kind.FOLDER:
-                    return await self._folder(subject)
+                case Kind.DIRECTORY:
+                    return await self._read_directory(subject)
                 case Kind.URL:
                     return [_tagged("url_content", await self._page(subject), url=subject)]
                 case Kind.PROBLEMS:
@@ -150,7 +150,7 @@ class _Bringing:
         entry = await self._viewer.view(WantedFile(path), self._place(path))
         return _shown(f"[read_file for '{path}']", [entry])
 
-    async def _folder(self, path: str) -> list[UserBlock]:
+    async def _read_directory(self, path: str) -> list[UserBlock]:
         place = self._place(path)
         listing = await self._runtime.search.list(place, False, MOST_LISTED)
         names = listing.entries
@@ -160,7 +160,7 @@ class _Bringing:
         ]
         if listing.truncated:
             tree.append(f"└── … (more than {MOST_LISTED} entries)")
-        files = [name for name in names if not name.endswith("/")][:MOST_FILES_OF_A_FOLDER]
+        files = [name for name in names if not name.endswith("/")][:MAX_FILES_PER_DIRECTORY]
         entries = [await self._file_of(path, name) for name in files]
         head = f"[read_file for folder '{path}']\nFolder listing:\n" + "\n".join(tree)
         readable = [entry for entry in entries if entry.binary is None and entry.error is None]
@@ -168,8 +168,8 @@ class _Bringing:
             return [TextBlock(head)]
         return _shown(f"{head}\n\n--- File Contents ---", readable)
 
-    async def _file_of(self, folder: str, name: str) -> Entry:
-        path = name if folder == "." else f"{folder}/{name}"
+    async def _file_of(self, directory: str, name: str) -> Entry:
+        path = name if directory == "." else f"{directory}/{name}"
         try:
             place = self._place(path)  # a link in the folder may lead anywhere
         except ToolError as error:

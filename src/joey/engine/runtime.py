@@ -245,7 +245,7 @@ def tool_context(task: Task, call_id: str, row_ts: int) -> ToolContext:
         modes=task.runtime.modes,
         mode=task.mode,
         todos=task.recorder.facts.todos,
-        artifacts=task.recorder.log.folder / "command-output",
+        artifacts=task.recorder.log.directory / "command-output",
         call_id=call_id,
         row_ts=row_ts,
         output_ts=output_ts,

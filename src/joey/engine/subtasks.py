@@ -293,7 +293,7 @@ async def bring_back(task: Task, spawned: ChildSpawned, returned: Returned) -> R
     except ToolError as error:
         return _with_report(returned, str(error))
     if returned.error is not None:
-        left = replies.worktree_left(str(worktrees.folder(name)), worktrees.branch(name))
+        left = replies.worktree_left(str(worktrees.get_directory(name)), worktrees.branch(name))
         return structs.replace(returned, error=ToolError(f"{returned.error} {left}"))
     merged = task.recorder.facts.merged.get(name)
     if merged is None:
@@ -310,8 +310,8 @@ async def _merge(task: Task, worktrees: Worktrees, name: str) -> WorktreeMerged:
     try:
         merge = await worktrees.merge(name, lambda path: _refusal(task, path))
     except ToolError as error:
-        folder, branch = str(worktrees.folder(name)), worktrees.branch(name)
-        merge = Merge(files=(), folder=folder, branch=branch, problem=str(error))
+        directory, branch = str(worktrees.get_directory(name)), worktrees.branch(name)
+        merge = Merge(files=(), directory=directory, branch=branch, problem=str(error))
     merged = WorktreeMerged(
         ts=task.now(), child_id=name, report=merge_report(merge), clean=merge.is_clean
     )

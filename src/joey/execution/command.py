@@ -31,7 +31,7 @@ from joey.execution.processes import (
     send_signal,
 )
 from joey.ports import CommandEnd, Leash, RunningCommand
-from joey.system.files import make_folder
+from joey.system.files import make_private_directory
 
 log = logging.getLogger(__name__)
 
@@ -427,6 +427,6 @@ class Artifact:
 
 
 def _create(path: Path) -> BinaryIO:
-    make_folder(path.parent)
+    make_private_directory(path.parent)
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
     return os.fdopen(os.open(path, flags, 0o600), "wb")

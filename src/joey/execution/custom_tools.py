@@ -31,7 +31,7 @@ from joey.ports import CustomToolInfo, CustomTools
 from joey.ports.extensions import Wanted
 from joey.system.subprocess import begun, hear_out
 
-FOLDER = ".roo/tools"
+TOOLS_DIRECTORY = ".roo/tools"
 
 
 _RUNNER = Path(__file__).with_name("custom_tool_runner.py")
@@ -68,9 +68,9 @@ class LocalCustomTools:
         trusts: Trusts,
         end_marked: EndMarked,
     ) -> None:
-        self._folders: tuple[tuple[Source, Path], ...] = (
+        self._directories: tuple[tuple[Source, Path], ...] = (
             ("global", home / "tools"),
-            ("project", workspace / FOLDER),
+            ("project", workspace / TOOLS_DIRECTORY),
         )
         self._workspace = workspace
         self._env = {name: env[name] for name in _KEPT if name in env}
@@ -90,7 +90,9 @@ class LocalCustomTools:
         return self._warnings
 
     async def refresh(self) -> None:
-        files = [(source, file) for source, folder in self._folders for file in _files(folder)]
+        files = [
+            (source, file) for source, directory in self._directories for file in _files(directory)
+        ]
         trusted = await asyncio.to_thread(self._is_trusted)
         seen = (trusted, *((file, _version(file)) for _, file in files))
         if seen == self._seen:
@@ -189,7 +191,8 @@ def _untrusted(count: int) -> str:
     """What they import may be what is not trusted, so that they are judged together."""
     tools = "The tool" if count == 1 else f"The {count} tools"
     return (
-        f"{tools} of {FOLDER} {'is' if count == 1 else 'are'} not used, because the files there"
+        f"{tools} of {TOOLS_DIRECTORY} {'is' if count == 1 else 'are'} not used, because the "
+        "files there"
         " are not those that you have trusted (`joey trust` shows and asks)"
     )
 
@@ -216,9 +219,9 @@ def _understood(answer: bytes) -> _Said:
         raise ToolError("it ended without an answer") from error
 
 
-def _files(folder: Path) -> list[Path]:
+def _files(directory: Path) -> list[Path]:
     try:
-        inside = sorted(folder.iterdir())
+        inside = sorted(directory.iterdir())
     except OSError:
         return []  # no folder, no tools
     known = ({".py"} | _FOREIGN).__contains__
@@ -262,43 +265,45 @@ def check_tool(info: CustomToolInfo) -> None:
 
 _LARGEST_CONTENT = 1024 * 1024
 _MOST_FILES = 500
-_MOST_FOLDERS = 500
+_MAX_DIRECTORIES = 500
 _COMPILED = "__pycache__"
 """Tools are run without it."""
 
 
 def wanted_tools(workspace: Path) -> tuple[Wanted, ...]:
     """One for each file that could run: the tools, and whatever they may import beside them."""
-    folder = workspace / FOLDER
-    found = _importable(folder)
+    directory = workspace / TOOLS_DIRECTORY
+    found = _importable(directory)
     if found is None:  # nobody looks through so much: what is agreed to is never seen again
         return (_wanted("(too many files and folders)", os.urandom(16)),)
-    return tuple(_wanted(str(file.relative_to(folder)), _content(file)) for file in sorted(found))
+    return tuple(
+        _wanted(str(file.relative_to(directory)), _content(file)) for file in sorted(found)
+    )
 
 
 def _wanted(name: str, content: bytes) -> Wanted:
     return Wanted(
         name=f"tool:{name}",
-        title=f"custom tool {FOLDER}/{name}",
+        title=f"custom tool {TOOLS_DIRECTORY}/{name}",
         content=content,
-        details=(f"runs      {FOLDER}/{name}",),
+        details=(f"runs      {TOOLS_DIRECTORY}/{name}",),
     )
 
 
-def _importable(folder: Path) -> list[Path] | None:
+def _importable(directory: Path) -> list[Path] | None:
     """Everything that Python takes for a module, also behind links; None when there is no end."""
     endings = tuple(all_suffixes())
     entered: set[str] = set()
     found: list[Path] = []
-    for path, folders, names in os.walk(folder, followlinks=True):
+    for path, directories, names in os.walk(directory, followlinks=True):
         real = os.path.realpath(path)
         if real in entered:
-            folders.clear()
+            directories.clear()
             continue
         entered.add(real)
-        folders[:] = (name for name in folders if name != _COMPILED)
+        directories[:] = (name for name in directories if name != _COMPILED)
         found += (Path(path, name) for name in names if name.endswith(endings))
-        if len(entered) > _MOST_FOLDERS or len(found) > _MOST_FILES:
+        if len(entered) > _MAX_DIRECTORIES or len(found) > _MOST_FILES:
             return None
     return found
 

@@ -15,10 +15,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from joey.core.mcp import OWN_FOLDER, config_paths
+from joey.core.mcp import SERVER_WORKING_DIRECTORY, config_paths
 from joey.errors import ConfigError
 from joey.mcp.config import GROUP, ServerConfig, Servers, parse_servers, set_aside
-from joey.system.files import Stamp, make_folder, stamp
+from joey.system.files import Stamp, make_private_directory, stamp
 
 LARGEST = 1024 * 1024
 GIVEN = Path("given")
@@ -75,7 +75,7 @@ class ConfigFiles:
         self._given = parse_servers({GROUP: dict(given or {})}, "global", GIVEN, {})
         self._is_new = bool(given)
         self._variables = {**env, "workspaceFolder": str(workspace)}
-        self._aside = home / OWN_FOLDER
+        self._aside = home / SERVER_WORKING_DIRECTORY
         self._user_home = Path(env["HOME"]) if env.get("HOME") else Path.home()
         self.paths = config_paths(home, workspace)
         self.project, *self._user = self.paths
@@ -160,7 +160,7 @@ def replace_json(path: Path, value: dict[str, Any], mode: int = PRIVATE) -> None
     data = json.dumps(value, indent=2, ensure_ascii=False).encode() + b"\n"
     try:
         if mode == PRIVATE:
-            make_folder(path.parent)
+            make_private_directory(path.parent)
         else:
             path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
         descriptor, temporary = tempfile.mkstemp(".tmp", ".joey-", path.parent)

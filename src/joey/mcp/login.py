@@ -18,7 +18,7 @@ from joey.errors import UserError
 from joey.mcp.config_files import replace_json
 from joey.system.files import Stamp, stamp
 
-FOLDER = "mcp-auth"
+CREDENTIALS_DIRECTORY = "mcp-auth"
 
 
 class Credentials:
@@ -27,7 +27,7 @@ class Credentials:
     def __init__(self, home: Path, url: str) -> None:
         self.url = url
         digest = hashlib.sha256(url.encode()).hexdigest()[:24]
-        self.path = home / FOLDER / f"{digest}.json"
+        self.path = home / CREDENTIALS_DIRECTORY / f"{digest}.json"
         self.renewed: Stamp = None
         """Of the file as we have written it ourselves: no news for us."""
 

@@ -20,7 +20,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from joey.mcp.config import Entry
-from joey.system.files import FOLDER_MODE, make_folder
+from joey.system.files import PRIVATE_DIRECTORY_MODE, make_private_directory
 from joey.system.subprocess import begun
 
 _GRACE = 0.5
@@ -39,7 +39,7 @@ async def launch(
     entry: Entry, workspace: Path, environment: Mapping[str, str]
 ) -> asyncio.subprocess.Process:
     """Raises LaunchError."""
-    cwd = folder_of(entry, workspace)
+    cwd = resolve_cwd(entry, workspace)
     env = environment_of(entry, environment)
     if not cwd.is_dir():
         raise LaunchError(f"its working directory {cwd} does not exist")
@@ -65,33 +65,35 @@ async def launch(
         raise LaunchError(f"{entry.command!r} cannot be started: {reason}") from error
 
 
-def make_aside(folder: Path) -> None:
+def make_aside(directory: Path) -> None:
     """Raises LaunchError."""
     try:
-        make_folder(folder.parent)
-        folder.mkdir(mode=FOLDER_MODE, exist_ok=True)
+        make_private_directory(directory.parent)
+        directory.mkdir(mode=PRIVATE_DIRECTORY_MODE, exist_ok=True)
     except OSError as error:
-        raise LaunchError(f"its folder {folder} cannot be made: {error.strerror}") from error
+        raise LaunchError(f"its folder {directory} cannot be made: {error.strerror}") from error
 
 
-def folder_of(entry: Entry, workspace: Path) -> Path:
+def resolve_cwd(entry: Entry, workspace: Path) -> Path:
     """Where it runs."""
     return workspace / entry.cwd if entry.cwd else workspace
 
 
 def environment_of(entry: Entry, environment: Mapping[str, str]) -> dict[str, str]:
     """Ours and its own. Ours must not find programs in whatever folder happens to be open."""
-    folders = environment.get("PATH", "").split(os.pathsep)
-    path = os.pathsep.join(folder for folder in folders if Path(folder).is_absolute())
+    directories = environment.get("PATH", "").split(os.pathsep)
+    path = os.pathsep.join(directory for directory in directories if Path(directory).is_absolute())
     return {**environment, "PATH": path, **entry.env}
 
 
 def find_program(command: str, cwd: Path, env: Mapping[str, str]) -> str | None:
     """The file that would be run."""
-    folders = (str(cwd / folder) for folder in env.get("PATH", "").split(os.pathsep) if folder)
+    directories = (
+        str(cwd / directory) for directory in env.get("PATH", "").split(os.pathsep) if directory
+    )
     if "/" in command:
         return shutil.which(str(cwd / command))
-    return shutil.which(command, path=os.pathsep.join(folders))
+    return shutil.which(command, path=os.pathsep.join(directories))
 
 
 def _dies_with_us() -> tuple[str, ...]:

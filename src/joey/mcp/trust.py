@@ -25,7 +25,7 @@ from joey.core.mcp import McpTool
 from joey.errors import ConfigError
 from joey.mcp.config import ServerConfig, variables_in
 from joey.mcp.config_files import replace_json
-from joey.mcp.process import environment_of, find_program, folder_of
+from joey.mcp.process import environment_of, find_program, resolve_cwd
 from joey.ports.extensions import Wanted
 from joey.system.files import changing, file_digest
 
@@ -66,7 +66,7 @@ def _details(config: ServerConfig, workspace: Path) -> Iterator[str]:
     written = config.written
     if config.transport == "stdio":
         yield f"runs      {shlex.join((written.command or '', *written.args))}"
-        yield f"in        {_shown_folder(written.cwd or '', workspace)}"
+        yield f"in        {_format_cwd(written.cwd or '', workspace)}"
         yield from (f"sets      {name}{_sources(value)}" for name, value in written.env.items())
     else:
         yield f"talks to  {written.url} ({config.transport})"
@@ -77,7 +77,7 @@ def _details(config: ServerConfig, workspace: Path) -> Iterator[str]:
         yield "is switched off"
 
 
-def _shown_folder(written: str, workspace: Path) -> str:
+def _format_cwd(written: str, workspace: Path) -> str:
     return written if variables_in(written) else str(workspace / written)
 
 
@@ -99,7 +99,7 @@ def _files(
     entry = config.entry
     if config.transport != "stdio":
         return
-    cwd = folder_of(entry, workspace)
+    cwd = resolve_cwd(entry, workspace)
     program = find_program(entry.command or "", cwd, environment_of(entry, environment))
     loaded = (value for name, value in entry.env.items() if name in _LOADING)
     words = (program or "", entry.command or "", *entry.args, *loaded)

@@ -73,7 +73,7 @@ class CodeIndex(Protocol):
     @property
     def state(self) -> IndexState: ...
 
-    async def search(self, query: str, folder: Place | None, limit: int) -> CodeAnswer:
+    async def search(self, query: str, directory: Place | None, limit: int) -> CodeAnswer:
         """Best first; what changed since the last search is taken in before, unless it is much.
 
         Raises:

@@ -43,7 +43,7 @@ class TaskMetadata(Struct, frozen=True, rename="camel", omit_defaults=True, kw_o
 class TaskLog(Protocol):
     """The open, locked folder of one task."""
 
-    folder: Path
+    directory: Path
 
     def append(self, record: Record) -> None:
         """Write one line to the journal; it survives the process from here on."""

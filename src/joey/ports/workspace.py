@@ -208,7 +208,7 @@ class Worktrees(Protocol):
     """Git worktrees of the repository that the workspace is in, each named by its task. Every step
     may be done again after it was broken off anywhere."""
 
-    def folder(self, name: str) -> Path:
+    def get_directory(self, name: str) -> Path:
         """Where it is, or would be."""
         ...
 

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from joey.errors import ConfigError
-from joey.system.files import make_folder
+from joey.system.files import make_private_directory
 
 VARIABLE = "JOEY_TOKEN"
 FILE = "server.token"
@@ -79,7 +79,7 @@ def _read(file: Path) -> str:
 
 def _keep(file: Path, token: str) -> None:
     try:
-        make_folder(file.parent)
+        make_private_directory(file.parent)
         descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
             os.fchmod(descriptor, 0o600)

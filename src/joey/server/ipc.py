@@ -44,7 +44,7 @@ from joey.server.ipc_protocol import (
     encode_event,
     roo_events,
 )
-from joey.system.files import make_folder
+from joey.system.files import make_private_directory
 
 log = logging.getLogger(__name__)
 
@@ -247,8 +247,8 @@ def bind(path: Path) -> tuple[socket.socket, int]:
         ConfigError: the socket cannot be made there.
     """
     try:
-        make_folder(path.parent)
-        _check_folder(path.parent)
+        make_private_directory(path.parent)
+        _check_directory(path.parent)
         _clear(path)
         made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     except OSError as error:
@@ -262,10 +262,10 @@ def bind(path: Path) -> tuple[socket.socket, int]:
     return made, path.lstat().st_ino
 
 
-def _check_folder(folder: Path) -> None:
-    mode = folder.stat().st_mode
+def _check_directory(directory: Path) -> None:
+    mode = directory.stat().st_mode
     if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
-        raise _unusable(folder, "everybody may write there, and could put another in its place")
+        raise _unusable(directory, "everybody may write there, and could put another in its place")
 
 
 def _clear(path: Path) -> None:

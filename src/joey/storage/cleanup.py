@@ -50,44 +50,46 @@ def look_over(tasks: Path) -> StoreState:
         return StoreState()
     with os.scandir(tasks) as entries:
         names = sorted((each.name for each in entries if clean_id(each.name)), reverse=True)
-    folders = [tasks / name for name in names[:MOST] if (tasks / name).is_dir()]
+    directories = [tasks / name for name in names[:MOST] if (tasks / name).is_dir()]
     return StoreState(
         tasks=len(names),
-        stale=tuple(folder for folder in folders if _is_stale(folder)),
+        stale=tuple(directory for directory in directories if _is_stale(directory)),
         leftovers=tuple(abandoned_stages(tasks)),
-        broken=tuple((folder.name, why) for folder in folders for why in _troubles(folder)),
-        damaged=tuple(path for each in folders for path in each.glob("journal.unreadable-*")),
+        broken=tuple(
+            (directory.name, why) for directory in directories for why in _troubles(directory)
+        ),
+        damaged=tuple(path for each in directories for path in each.glob("journal.unreadable-*")),
     )
 
 
 def tidy(state: StoreState) -> Iterator[str]:
     """Remove what is nobody's any more; a sentence about each thing."""
-    for folder in state.stale:
+    for directory in state.stale:
         try:
-            TaskLock.acquire(folder, folder.name).release()
+            TaskLock.acquire(directory, directory.name).release()
         except StoreError as error:
-            yield f"the lock of {folder.name} was left: {error}"
+            yield f"the lock of {directory.name} was left: {error}"
         else:
-            yield f"the lock of {folder.name} is released"
+            yield f"the lock of {directory.name} is released"
     for path in state.leftovers:
         shutil.rmtree(path, ignore_errors=True)
         yield f"{path} is {'still there' if path.exists() else 'removed'}"
 
 
-def _is_stale(folder: Path) -> bool:
+def _is_stale(directory: Path) -> bool:
     try:
-        return (folder / LOCK).stat().st_size > 0 and not is_held(folder)
+        return (directory / LOCK).stat().st_size > 0 and not is_held(directory)
     except (OSError, StoreError):
         return False
 
 
-def _troubles(folder: Path) -> Iterator[str]:
+def _troubles(directory: Path) -> Iterator[str]:
     try:
-        if not has_history(folder):
-            if any(folder.iterdir()) and not (folder / METADATA).exists():
+        if not has_history(directory):
+            if any(directory.iterdir()) and not (directory / METADATA).exists():
                 yield "there is no history in it"
             return
-        head = read_regular(folder / JOURNAL, _HEAD)
+        head = read_regular(directory / JOURNAL, _HEAD)
         if head is not None and not head.strip():
             yield "its journal is empty"
         elif head is not None and b"\n" in head and not decode_journal(head)[0]:

@@ -35,7 +35,7 @@ from joey.ports import TaskMetadata
 from joey.ports.storage import Progress
 from joey.storage.index_text import conversation_text, storable
 from joey.storage.task_folder import HISTORY_ITEM, INDEX, JOURNAL, METADATA, UI
-from joey.storage.task_list import describe, id_of_folder
+from joey.storage.task_list import describe, parse_task_id
 from joey.system.files import FILE_MODE
 
 LAYOUT = 1
@@ -232,7 +232,7 @@ class Known(Struct, frozen=True, array_like=True):
     """What the index remembers of a folder, to tell whether it has changed."""
 
     number: int
-    folder: str
+    directory_name: str
     own: bool
     mark: str
     said: str
@@ -244,7 +244,7 @@ KNOWN = "number, folder, own, mark, said"
 class Row(Struct, frozen=True):
     """A task as it goes into the index."""
 
-    folder: str
+    directory_name: str
     metadata: TaskMetadata
     own: bool
     mark: str
@@ -275,7 +275,7 @@ class Upkeep:
 
     def look_again(self, known: Iterable[Known]) -> bool:
         """Whether one of these folders has changed; then the index has what is in it now."""
-        stale = [row.folder for row in known if not self._is_true(row)]
+        stale = [row.directory_name for row in known if not self._is_true(row)]
         if stale:
             self._read(stale)
         return bool(stale)
@@ -298,8 +298,8 @@ class Upkeep:
         so that others who want to write do not wait for long."""
         texts: list[tuple[int, str, str]] = []
         room = _TEXT_AT_ONCE
-        for number, folder, said in rows:
-            text = conversation_text(Path(self._tasks, folder))
+        for number, directory, said in rows:
+            text = conversation_text(Path(self._tasks, directory))
             texts.append((number, said, text))
             room -= len(text)
             if room <= 0:
@@ -327,13 +327,13 @@ class Upkeep:
 
     def _look_at_all(self, now: int) -> None:
         # What is known is read first: what is not in the listing after that is really gone.
-        known = {row.folder: row for row in self._known()}
+        known = {row.directory_name: row for row in self._known()}
         changed, names = self._changed(), self._names()
         gone = known.keys() - names
         stale = (
             name
             for name in sorted(names)
-            if id_of_folder(name) and not (name in known and self._is_true(known[name]))
+            if parse_task_id(name) and not (name in known and self._is_true(known[name]))
         )
         self._read(stale, len(names - known.keys()))
         with transaction(self._connection):
@@ -341,9 +341,9 @@ class Upkeep:
             self._remember(checked=now, listed=changed if now - changed > _SETTLED else 0)
 
     def _look_for_names(self, now: int, changed: int) -> None:
-        known = {folder for (folder,) in self._connection.execute("SELECT folder FROM tasks")}
+        known = {directory for (directory,) in self._connection.execute("SELECT folder FROM tasks")}
         names = self._names()
-        self._read(name for name in names - known if id_of_folder(name))
+        self._read(name for name in names - known if parse_task_id(name))
         with transaction(self._connection):
             forget(self._connection, known - names)
             self._remember(listed=changed if now - changed > _SETTLED else 0)
@@ -374,7 +374,7 @@ class Upkeep:
         return Row(name, described.metadata, described.own, mark, said)
 
     def _is_true(self, row: Known) -> bool:
-        path = f"{self._tasks}/{row.folder}"
+        path = f"{self._tasks}/{row.directory_name}"
         mark = stamp(f"{path}/{METADATA}") if row.own else _mark(path)
         return mark == row.mark and stamp(f"{path}/{UI}") == row.said
 
@@ -413,8 +413,8 @@ def put(connection: sqlite3.Connection, row: Row) -> None:
     task = row.metadata
     place = str(Path(task.workspace)) if task.workspace else ""
     updated = min(task.updated, _LARGEST)
-    values = (row.folder, task.id, place, task.parent_id, task.status, updated)
-    flags = (row.folder == task.id, row.own)
+    values = (row.directory_name, task.id, place, task.parent_id, task.status, updated)
+    flags = (row.directory_name == task.id, row.own)
     connection.execute(
         "INSERT INTO tasks (folder, id, place, parent, status, updated, bare, own, mark, said,"
         " about) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
@@ -425,10 +425,10 @@ def put(connection: sqlite3.Connection, row: Row) -> None:
     )
 
 
-def forget(connection: sqlite3.Connection, folders: Iterable[str]) -> None:
+def forget(connection: sqlite3.Connection, directories: Iterable[str]) -> None:
     """Within a transaction."""
-    for folder in folders:
-        numbers = connection.execute("SELECT number FROM tasks WHERE folder = ?", (folder,))
+    for directory in directories:
+        numbers = connection.execute("SELECT number FROM tasks WHERE folder = ?", (directory,))
         for (number,) in numbers.fetchall():
             connection.execute("DELETE FROM words WHERE rowid = ?", (number,))
             connection.execute("DELETE FROM tasks WHERE number = ?", (number,))

@@ -130,13 +130,13 @@ def _folded(word: str) -> str:
     return "".join(letters).casefold()
 
 
-def conversation_text(folder: Path) -> str:
+def conversation_text(directory: Path) -> str:
     """The beginning of what was said in a task; empty when it cannot be read."""
     try:
-        data = read_regular(folder / UI, _MOST_READ) or b""
+        data = read_regular(directory / UI, _MOST_READ) or b""
         rows = _decode(_whole_rows(data)) if data else ()
     except (OSError, ValueError, RecursionError) as error:
-        _log.info("the conversation in %s cannot be searched: %s", folder, error)
+        _log.info("the conversation in %s cannot be searched: %s", directory, error)
         return ""
     pieces: list[str] = []
     room = LONGEST_TEXT

@@ -31,7 +31,7 @@ from joey.system.files import (
     keep_aside,
     read_regular,
     storage_error,
-    sync_folder,
+    sync_directory,
     write_fully,
 )
 
@@ -111,58 +111,60 @@ class Journal:
         flags = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW
         if fresh:
             flags |= os.O_CREAT | os.O_EXCL
-        self._folder = path.parent
+        self._directory = path.parent
         self._descriptor = os.open(path, flags, FILE_MODE)
         os.fchmod(self._descriptor, FILE_MODE)
         self._size = size
         self._last_seq = records[-1].seq if records else 0
         self._synced = 0
-        self._unsynced_folders = (
-            (self._folder.parent.parent, self._folder.parent, self._folder) if fresh else ()
+        self._unsynced_directories = (
+            (self._directory.parent.parent, self._directory.parent, self._directory)
+            if fresh
+            else ()
         )
         self._syncing: asyncio.Task[None] | None = None
         self._broken: str | None = None
         self._closed = False
 
     @classmethod
-    def create(cls, folder: Path) -> Journal:
+    def create(cls, directory: Path) -> Journal:
         try:
-            return cls(folder / JOURNAL, [], 0, fresh=True)
+            return cls(directory / JOURNAL, [], 0, fresh=True)
         except OSError as error:
-            raise storage_error("could not start a journal", folder, error) from error
+            raise storage_error("could not start a journal", directory, error) from error
 
     @classmethod
-    def open(cls, folder: Path) -> tuple[Journal, list[Record]]:
+    def open(cls, directory: Path) -> tuple[Journal, list[Record]]:
         """Read the journal, moving aside what cannot be read."""
-        path = folder / JOURNAL
+        path = directory / JOURNAL
         try:
             data = read_regular(path)
             if data is None:
                 raise StoreError(f"{path} is not a file. Move it away and try again.")
             records, size = decode_journal(data)
             if size < len(data):
-                _move_tail_aside(folder, data[size:], len(records))
+                _move_tail_aside(directory, data[size:], len(records))
                 os.truncate(path, size)
             return cls(path, records, size, fresh=False), records
         except OSError as error:
-            raise storage_error("could not open the journal", folder, error) from error
+            raise storage_error("could not open the journal", directory, error) from error
 
     @classmethod
-    def of_record(cls, folder: Path, record: Record) -> Journal:
+    def of_record(cls, directory: Path, record: Record) -> Journal:
         """Go on with a journal of which this record is known to be all."""
-        path = folder / JOURNAL
+        path = directory / JOURNAL
         try:
             return cls(path, [record], path.stat().st_size, fresh=False)
         except OSError as error:
-            raise storage_error("could not open the journal", folder, error) from error
+            raise storage_error("could not open the journal", directory, error) from error
 
     @staticmethod
-    def peek(folder: Path) -> list[Record]:
+    def peek(directory: Path) -> list[Record]:
         """What can be read of the journal now, by somebody who does not own it."""
         try:
-            return decode_journal(read_regular(folder / JOURNAL) or b"")[0]
+            return decode_journal(read_regular(directory / JOURNAL) or b"")[0]
         except OSError as error:
-            raise storage_error("could not read the journal", folder, error) from error
+            raise storage_error("could not read the journal", directory, error) from error
 
     def append(self, record: Record) -> None:
         """Write one line.
@@ -178,7 +180,7 @@ class Journal:
             write_fully(self._descriptor, line)
         except OSError as error:
             self._cut_back()
-            raise storage_error("could not write the journal", self._folder, error) from error
+            raise storage_error("could not write the journal", self._directory, error) from error
         self._size += len(line)
         self._last_seq = record.seq
 
@@ -201,13 +203,13 @@ class Journal:
     async def _sync_once(self, copy: int) -> None:
         size = self._size
         try:
-            await asyncio.to_thread(_sync_to_disk, copy, self._unsynced_folders)
+            await asyncio.to_thread(_sync_to_disk, copy, self._unsynced_directories)
         except OSError as error:
             # The system forgets what it failed to write: a later sync would succeed and lie.
-            self._broken = str(storage_error("could not save the journal", self._folder, error))
+            self._broken = str(storage_error("could not save the journal", self._directory, error))
         else:
             self._synced = size
-            self._unsynced_folders = ()
+            self._unsynced_directories = ()
         finally:
             self._syncing = None
 
@@ -216,31 +218,31 @@ class Journal:
         try:
             os.ftruncate(self._descriptor, self._size)
         except OSError as error:
-            self._broken = str(storage_error("could not mend the journal", self._folder, error))
+            self._broken = str(storage_error("could not mend the journal", self._directory, error))
 
     def _check_usable(self) -> None:
         if self._closed:
-            raise TaskStateError(f"the journal in {self._folder} is closed")
+            raise TaskStateError(f"the journal in {self._directory} is closed")
         if self._broken is not None:
             raise StoreError(self._broken)
 
 
-def _sync_to_disk(descriptor: int, folders: tuple[Path, ...]) -> None:
+def _sync_to_disk(descriptor: int, directories: tuple[Path, ...]) -> None:
     try:
         # macOS has no fdatasync.
         getattr(os, "fdatasync", os.fsync)(descriptor)
-        for folder in folders:
-            sync_folder(folder)
+        for directory in directories:
+            sync_directory(directory)
     finally:
         os.close(descriptor)
 
 
-def _move_tail_aside(folder: Path, tail: bytes, good: int) -> None:
+def _move_tail_aside(directory: Path, tail: bytes, good: int) -> None:
     if b"\n" not in tail:
-        path = keep_aside(folder, "journal.torn-", tail)
+        path = keep_aside(directory, "journal.torn-", tail)
         _log.warning("cut an unfinished line off the journal; kept as %s", path)
         return
-    path = keep_aside(folder, "journal.unreadable-", tail)
+    path = keep_aside(directory, "journal.unreadable-", tail)
     _log.warning(
         "the journal cannot be read after record line %s; the rest (%s bytes) is kept as %s",
         good,

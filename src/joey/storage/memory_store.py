@@ -19,7 +19,7 @@ from joey.ports import Store, TaskLog, TaskMetadata
 from joey.storage.journal import decode_journal, encode_record
 from joey.storage.task_folder import COMMAND_OUTPUT, PREFIX, clean_id
 from joey.storage.task_list import metadata_of_records, newest_first
-from joey.system.files import make_folder
+from joey.system.files import make_private_directory
 
 
 class MemoryTask:
@@ -39,8 +39,8 @@ class MemoryTask:
 
 
 class MemoryLog:
-    def __init__(self, folder: Path, task: MemoryTask) -> None:
-        self.folder = folder
+    def __init__(self, directory: Path, task: MemoryTask) -> None:
+        self.directory = directory
         self._task = task
         self._closed = False
         task.held = True
@@ -72,7 +72,7 @@ class MemoryLog:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise TaskStateError(f"the task in {self.folder} is closed")
+            raise TaskStateError(f"the task in {self.directory} is closed")
 
 
 class MemoryStore:
@@ -93,13 +93,13 @@ class MemoryStore:
         if bare in self.tasks:
             raise StoreError(f"task {bare} exists already. Resume it, or choose another id.")
         task = self.tasks[bare] = MemoryTask()
-        return MemoryLog(self._folder(bare), task)
+        return MemoryLog(self._ensure_task_directory(bare), task)
 
     def plant(self, task_id: str, records: Sequence[Record], source_id: str) -> None:
         log = self.create(task_id)
         for record in records:
             log.append(record)
-        source, target = self._folder(source_id), log.folder
+        source, target = self._ensure_task_directory(source_id), log.directory
         shutil.copytree(source / COMMAND_OUTPUT, target / COMMAND_OUTPUT, dirs_exist_ok=True)
         if (secrets := self.secrets(source_id)) is not None:
             self.keep_secrets(task_id, secrets)
@@ -120,7 +120,7 @@ class MemoryStore:
             raise TaskLockedError(f"task {bare} is already open in this process.")
         if not task.journal:
             raise StoreError(f"task {bare} has nothing to resume: nothing was recorded.")
-        return MemoryLog(self._folder(bare), task), task.records
+        return MemoryLog(self._ensure_task_directory(bare), task), task.records
 
     def read(self, task_id: str) -> Sequence[Record]:
         bare = clean_id(task_id)
@@ -160,13 +160,13 @@ class MemoryStore:
         del self.tasks[bare]
         self._secrets.pop(bare, None)
 
-    def _folder(self, task_id: str) -> Path:
+    def _ensure_task_directory(self, task_id: str) -> Path:
         if self._scratch is None:
             self._scratch = Path(tempfile.mkdtemp(prefix="joey-"))
             weakref.finalize(self, shutil.rmtree, self._scratch, ignore_errors=True)
-        folder = self._scratch / task_id
-        make_folder(folder / COMMAND_OUTPUT)
-        return folder
+        directory = self._scratch / task_id
+        make_private_directory(directory / COMMAND_OUTPUT)
+        return directory
 
 
 _log_fits: type[TaskLog] = MemoryLog

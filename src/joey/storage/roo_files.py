@@ -38,14 +38,14 @@ class Array(Struct, frozen=True):
     """False: the file is broken, and these are the elements before the break."""
 
 
-def read_array(folder: Path, name: str) -> Array:
+def read_array(directory: Path, name: str) -> Array:
     """The JSON array of that name; empty when there is nothing to be had.
 
     Roo saves by writing `.<name>.new_…`, moving the old file to `.<name>.bak_…` and the new one
     into its place; when that was cut short, one of the two is the best there is. Without a whole
     file, the elements at the beginning of a broken one are taken.
     """
-    paths = [folder / name, *leftovers(folder, name)]
+    paths = [directory / name, *leftovers(directory, name)]
     for path in paths:
         value = read_value(path)
         if isinstance(value, list) and value:
@@ -59,9 +59,9 @@ def read_array(folder: Path, name: str) -> Array:
     return Array()
 
 
-def leftovers(folder: Path, name: str) -> list[Path]:
+def leftovers(directory: Path, name: str) -> list[Path]:
     """What interrupted saves of a file have left beside it, the newest first."""
-    paths = [*folder.glob(f".{name}.bak_*"), *folder.glob(f".{name}.new_*")]
+    paths = [*directory.glob(f".{name}.bak_*"), *directory.glob(f".{name}.new_*")]
     return sorted(paths, key=os.path.getmtime, reverse=True)
 
 
@@ -163,9 +163,9 @@ def listed_items(tasks: Path) -> dict[str, Item]:
     return items
 
 
-def item_of(folder: Path, listed: dict[str, Item]) -> Item:
+def item_of(directory: Path, listed: dict[str, Item]) -> Item:
     """All that is known of one task."""
-    return listed.get(folder.name, {}) | read_object(folder / HISTORY_ITEM)
+    return listed.get(directory.name, {}) | read_object(directory / HISTORY_ITEM)
 
 
 def family_of(item: Item) -> tuple[str | None, tuple[str, ...]]:

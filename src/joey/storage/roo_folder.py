@@ -44,7 +44,13 @@ from joey.storage.roo_conversion import (
 )
 from joey.storage.roo_files import Row, family_of, read_array, read_object, text_of
 from joey.storage.task_folder import API, HISTORY_ITEM, JOURNAL, LEGACY, METADATA, UI
-from joey.system.files import keep_aside, make_folder, read_regular, replace_files, storage_error
+from joey.system.files import (
+    keep_aside,
+    make_private_directory,
+    read_regular,
+    replace_files,
+    storage_error,
+)
 
 _log = logging.getLogger(__name__)
 _WORKSPACE = regex(r"^# Current Workspace Directory \((.+)\) Files$", re.MULTILINE)
@@ -80,31 +86,31 @@ class Facts(Struct, frozen=True):
     child_ids: tuple[str, ...]
 
 
-def adopt(folder: Path, record: Record) -> Journal:
+def adopt(directory: Path, record: Record) -> Journal:
     """Begin the journal of a folder that has none, or none that can be read; the caller locks.
 
     Raises:
         StoreError: the folder cannot be written.
     """
     for name in (UI, API):
-        _back_up(folder, name)
-    replace_files(folder, {JOURNAL: encode_record(record)})
-    _log.info("adopted the task in %s", folder)
-    return Journal.of_record(folder, record)
+        _back_up(directory, name)
+    replace_files(directory, {JOURNAL: encode_record(record)})
+    _log.info("adopted the task in %s", directory)
+    return Journal.of_record(directory, record)
 
 
-def record_of_histories(folder: Path, task_id: str) -> Record:
+def record_of_histories(directory: Path, task_id: str) -> Record:
     """What the first record of the journal would be; changes nothing.
 
     Raises:
         StoreError: neither history can be used.
     """
-    return adoption_record(folder, task_id, read_histories(folder, task_id))
+    return adoption_record(directory, task_id, read_histories(directory, task_id))
 
 
-def adoption_record(folder: Path, task_id: str, histories: Histories) -> Record:
+def adoption_record(directory: Path, task_id: str, histories: Histories) -> Record:
     rows, messages = histories.rows, histories.messages
-    facts = _find_facts(folder, messages)
+    facts = _find_facts(directory, messages)
     stamps = [row["ts"] for row in rows] + [m.ts for m in messages if isinstance(m.ts, int)]
     event = TaskAdopted(
         ts=max(stamps) + 1,
@@ -120,14 +126,14 @@ def adoption_record(folder: Path, task_id: str, histories: Histories) -> Record:
     return Record(seq=1, event=event)
 
 
-def read_histories(folder: Path, task_id: str) -> Histories:
+def read_histories(directory: Path, task_id: str) -> Histories:
     """Both histories, the one made from the other where only one can be used."""
-    ui, api, lost = read_array(folder, UI), read_array(folder, API), None
+    ui, api, lost = read_array(directory, UI), read_array(directory, API), None
     rows = convert_rows(ui.values)
     messages = convert_messages(api.values, take_deleted_range(rows))
     if not rows or not messages:
         # Claude Dev called its UI history so; Roo looks for an API history under that name.
-        old = read_array(folder, LEGACY).values
+        old = read_array(directory, LEGACY).values
         rows = rows or convert_rows([row for row in old if not _is_message(row)])
         messages = messages or convert_messages([row for row in old if _is_message(row)])
     if not messages and rows:
@@ -138,7 +144,7 @@ def read_histories(folder: Path, task_id: str) -> Histories:
         rows = rows_from_messages(messages)
     if not rows or not messages:
         raise StoreError(
-            f"task {task_id} cannot be opened: neither {UI} nor {API} in {folder} can be used."
+            f"task {task_id} cannot be opened: neither {UI} nor {API} in {directory} can be used."
             " Put back a copy of one of them; nothing was changed."
         )
     if lost is not None:
@@ -153,8 +159,8 @@ def _is_message(row: Any) -> bool:
     return isinstance(row, dict) and "role" in row
 
 
-def _find_facts(folder: Path, messages: list[Message]) -> Facts:
-    known = read_object(folder / METADATA) | read_object(folder / HISTORY_ITEM)
+def _find_facts(directory: Path, messages: list[Message]) -> Facts:
+    known = read_object(directory / METADATA) | read_object(directory / HISTORY_ITEM)
     said = list(texts(messages, "user"))
     parent_id, child_ids = family_of(known)
     return Facts(
@@ -190,23 +196,23 @@ def _search(pattern: re.Pattern[str], said: Iterable[str]) -> str | None:
     return next((match[1] for text in said if (match := pattern.search(text))), None)
 
 
-def _back_up(folder: Path, name: str) -> None:
+def _back_up(directory: Path, name: str) -> None:
     """Keep a copy of an original; one kept earlier is never overwritten."""
     stem = name.removesuffix(".json")
     try:
-        original = read_regular(folder / name)
-        earlier = read_regular(folder / f"{stem}.roo.json")
+        original = read_regular(directory / name)
+        earlier = read_regular(directory / f"{stem}.roo.json")
     except OSError as error:
-        raise storage_error(f"could not back up {name}", folder, error) from error
+        raise storage_error(f"could not back up {name}", directory, error) from error
     if original is None or original == earlier:
         return
     if earlier is None:
-        replace_files(folder, {f"{stem}.roo.json": original})
+        replace_files(directory, {f"{stem}.roo.json": original})
     else:
-        keep_aside(folder, f"{stem}.roo-", original, ".json")
+        keep_aside(directory, f"{stem}.roo-", original, ".json")
 
 
-def write_roo_folder(
+def write_roo_directory(
     task: TaskMetadata,
     records: Sequence[Record],
     parent: Path,
@@ -220,16 +226,16 @@ def write_roo_folder(
     Raises:
         StoreError: there is something of that name, or it cannot be written.
     """
-    folder = parent / task.id
+    directory = parent / task.id
     files = roo_files(task, records, blot)
     try:
-        if folder.exists() and not force and any(folder.iterdir()):
-            raise StoreError(f"{folder} is there already. Use --force to replace its files.")
-        make_folder(folder)
+        if directory.exists() and not force and any(directory.iterdir()):
+            raise StoreError(f"{directory} is there already. Use --force to replace its files.")
+        make_private_directory(directory)
     except OSError as error:
-        raise storage_error(f"could not export task {task.id}", folder, error) from error
-    replace_files(folder, files)
-    return folder
+        raise storage_error(f"could not export task {task.id}", directory, error) from error
+    replace_files(directory, files)
+    return directory
 
 
 def roo_files(

@@ -44,13 +44,13 @@ from joey.storage.task_folder import (
     LEGACY,
     METADATA,
     UI,
+    build_task_directory_path,
     clean_id,
-    find_folder,
+    find_task_directory,
     has_snapshots,
-    new_folder,
 )
 from joey.storage.task_store import TaskSecretFiles
-from joey.system.files import FILE_MODE, is_full, make_folder, storage_error
+from joey.system.files import FILE_MODE, is_full, make_private_directory, storage_error
 
 _STAGE = ".import-"
 _COPIED = (UI, API, LEGACY, METADATA, HISTORY_ITEM, JOURNAL)
@@ -60,7 +60,7 @@ class ForeignTask(Struct, frozen=True):
     """A folder that some program keeps a task in, and what its lists know of the task."""
 
     program: str
-    folder: Path
+    directory: Path
     id: str
     item: Item
 
@@ -69,7 +69,7 @@ class ForeignTask(Struct, frozen=True):
         """Milliseconds; what the program says, else what the files say."""
         if ts := whole_number(self.item.get("ts")):
             return ts
-        return max((_modified(self.folder / name) for name in (UI, API, LEGACY)), default=0)
+        return max((_modified(self.directory / name) for name in (UI, API, LEGACY)), default=0)
 
 
 class Sighting(Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -94,9 +94,9 @@ def tasks_of(places: Iterable[Place], own: Path) -> list[ForeignTask]:
         if place.tasks.resolve() == own.resolve():
             continue
         items = listed_items(place.tasks)
-        for folder in place.folders():
-            task_id = clean_id(folder.name) or folder.name
-            found.append(ForeignTask(place.program, folder, task_id, item_of(folder, items)))
+        for directory in place.list_task_directories():
+            task_id = clean_id(directory.name) or directory.name
+            found.append(ForeignTask(place.program, directory, task_id, item_of(directory, items)))
     return sorted(found, key=lambda task: (task.changed, task.id), reverse=True)
 
 
@@ -104,18 +104,18 @@ def look_at(task: ForeignTask, own: Path) -> Sighting:
     """Whether a task would open; changes nothing."""
     rows, title, state, problem = 0, text_of(task.item, "task"), "ready", ""
     try:
-        histories = read_histories(task.folder, task.id)
+        histories = read_histories(task.directory, task.id)
     except (StoreError, OSError) as error:
         state, problem = "damaged", str(error)
     else:
         rows, title = len(histories.rows), title or text_of(histories.rows[0], "text")
         if problem := histories.problem:
             state = "incomplete"
-    if clean_id(task.folder.name) is None:
-        state, problem = "damaged", f"{task.folder.name!r} cannot be the id of a task"
-    elif find_folder(own, task.id) is not None:
+    if clean_id(task.directory.name) is None:
+        state, problem = "damaged", f"{task.directory.name!r} cannot be the id of a task"
+    elif find_task_directory(own, task.id) is not None:
         state, problem = "imported", ""
-    place = str(task.folder.parent)
+    place = str(task.directory.parent)
     return Sighting(task.program, place, task.id, task.changed, title.strip(), rows, state, problem)
 
 
@@ -125,19 +125,19 @@ def import_task(task: ForeignTask, own: Path) -> Path:
     Raises:
         StoreError: it cannot be opened, or is there already, or the disk is full.
     """
-    if clean_id(task.folder.name) is None:
-        raise StoreError(f"{task.folder.name!r} cannot be the id of a task")
-    if find_folder(own, task.id) is not None:
+    if clean_id(task.directory.name) is None:
+        raise StoreError(f"{task.directory.name!r} cannot be the id of a task")
+    if find_task_directory(own, task.id) is not None:
         raise StoreError(f"task {task.id} is there already")
     try:
-        make_folder(own)
+        make_private_directory(own)
         stage = Path(tempfile.mkdtemp(prefix=_STAGE, dir=own))
     except OSError as error:
         raise storage_error(f"could not import task {task.id}", own, error) from error
     try:
         _fill(stage, task)
         TaskSecretFiles(own.parent).delete(task.id)  # of another task that had this id
-        target = new_folder(own, task.id)
+        target = build_task_directory_path(own, task.id)
         stage.rename(target)
     except OSError as error:
         raise storage_error(f"could not import task {task.id}", own, error) from error
@@ -153,13 +153,13 @@ def disk_is_full(error: StoreError) -> bool:
 
 def _fill(stage: Path, task: ForeignTask) -> None:
     for name in _COPIED:
-        _copy(task.folder / name, stage / name)
+        _copy(task.directory / name, stage / name)
     for name in (UI, API):
-        for path in leftovers(task.folder, name):
+        for path in leftovers(task.directory, name):
             _copy(path, stage / path.name)
     output = stage / COMMAND_OUTPUT
-    make_folder(output)
-    for path in sorted((task.folder / COMMAND_OUTPUT).glob("*.txt")):
+    make_private_directory(output)
+    for path in sorted((task.directory / COMMAND_OUTPUT).glob("*.txt")):
         if not path.is_symlink():
             _copy(path, output / path.name)
     if not has_snapshots(stage):
@@ -168,7 +168,7 @@ def _fill(stage: Path, task: ForeignTask) -> None:
     histories = read_histories(stage, task.id)
     item = _whole_item(stage, task, histories)
     _write_json(stage / HISTORY_ITEM, item)
-    source = {"program": task.program, "from": str(task.folder), "at": int(time.time() * 1000)}
+    source = {"program": task.program, "from": str(task.directory), "at": int(time.time() * 1000)}
     _write_json(stage / IMPORTED, source)
     changed = whole_number(item.get("ts")) or task.changed
     os.utime(stage, (changed / 1000, changed / 1000))
@@ -232,7 +232,7 @@ _EDITORS = ("Code", "Code - Insiders", "VSCodium", "Cursor", "Windsurf", "Code -
 _SERVERS = ("vscode", "vscode-insiders", "vscodium", "cursor", "windsurf")
 _FLATPAKS = {"com.visualstudio.code": "Code", "com.vscodium.codium": "VSCodium"}
 _HISTORIES = (JOURNAL, UI, API, LEGACY, HISTORY_ITEM)
-_MOST_FOLDERS = 20_000
+_MAX_SEARCHED_DIRECTORIES = 20_000
 _DEEPEST = 8
 
 
@@ -250,7 +250,7 @@ class Place(Struct, frozen=True):
     tasks: Path
     only: str | None = None
 
-    def folders(self) -> list[Path]:
+    def list_task_directories(self) -> list[Path]:
         """The folders of tasks in it; what cannot be looked at is left out."""
         names = [self.only] if self.only is not None else _subfolders(self.tasks)
         return [self.tasks / name for name in names if holds_task(self.tasks / name)]
@@ -288,31 +288,31 @@ def places_under(path: Path) -> list[Place]:
     level, seen = [path], 0
     for _ in range(_DEEPEST):
         deeper: list[Path] = []
-        for folder in level:
-            children = [folder / name for name in _subfolders(folder)]
+        for directory in level:
+            children = [directory / name for name in _subfolders(directory)]
             seen += len(children)
             if any(map(holds_task, children)):
-                places.append(Place(_program_of(folder), folder))
+                places.append(Place(_program_of(directory), directory))
             else:
                 deeper += children
-            if seen > _MOST_FOLDERS:
+            if seen > _MAX_SEARCHED_DIRECTORIES:
                 _log.warning("%s has too many folders to look into all of them", path)
                 return places
         level = deeper
     return places
 
 
-def holds_task(folder: Path) -> bool:
+def holds_task(directory: Path) -> bool:
     """Whether there is a history in a folder, or what an interrupted save has left of one."""
     try:
-        names = os.listdir(folder)  # noqa: PTH208 - names are all that is needed
+        names = os.listdir(directory)  # noqa: PTH208 - names are all that is needed
     except OSError:
         return False
     return any(name in _HISTORIES or name.startswith((f".{UI}.", f".{API}.")) for name in names)
 
 
 def _possible_places(home: Path, env: Mapping[str, str], drives: Path) -> Iterator[Place]:
-    for user in _editor_folders(home, env, drives):
+    for user in _iter_editor_user_directories(home, env, drives):
         for storage in (user / "globalStorage", *user.glob("profiles/*/globalStorage")):
             names = {name.lower(): name for name in _subfolders(storage)}
             for program in PROGRAMS:
@@ -326,7 +326,9 @@ def _possible_places(home: Path, env: Mapping[str, str], drives: Path) -> Iterat
     yield Place(CLINE_CLI, Path(cline) / "data" / TASKS)
 
 
-def _editor_folders(home: Path, env: Mapping[str, str], drives: Path) -> Iterator[Path]:
+def _iter_editor_user_directories(
+    home: Path, env: Mapping[str, str], drives: Path
+) -> Iterator[Path]:
     """The `User` folder of every editor that might be there."""
     bases = [Path(env.get("XDG_CONFIG_HOME") or home / ".config")]
     bases += [home / "Library" / "Application Support", home / "AppData" / "Roaming"]
@@ -371,10 +373,10 @@ def _program_of(path: Path) -> str:
     return CLINE_CLI if ".cline" in parts else ""
 
 
-def _subfolders(folder: Path) -> list[str]:
+def _subfolders(directory: Path) -> list[str]:
     """Names of folders that are no links; nothing where it may not be looked at."""
     try:
-        with os.scandir(folder) as entries:
+        with os.scandir(directory) as entries:
             return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
     except OSError:
         return []

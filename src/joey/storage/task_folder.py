@@ -61,25 +61,25 @@ def clean_id(task_id: str) -> str | None:
     return bare if _ID.fullmatch(bare) else None
 
 
-def new_folder(tasks: Path, task_id: str) -> Path:
+def build_task_directory_path(tasks: Path, task_id: str) -> Path:
     return tasks / f"{PREFIX}{task_id}"
 
 
-def find_folder(tasks: Path, task_id: str) -> Path | None:
+def find_task_directory(tasks: Path, task_id: str) -> Path | None:
     """The folder that holds this task's history, in either spelling."""
-    for folder in (new_folder(tasks, task_id), tasks / task_id):
-        if has_history(folder):
-            return folder
+    for directory in (build_task_directory_path(tasks, task_id), tasks / task_id):
+        if has_history(directory):
+            return directory
     return None
 
 
-def has_history(folder: Path) -> bool:
-    return (folder / JOURNAL).is_file() or has_snapshots(folder)
+def has_history(directory: Path) -> bool:
+    return (directory / JOURNAL).is_file() or has_snapshots(directory)
 
 
-def has_snapshots(folder: Path) -> bool:
+def has_snapshots(directory: Path) -> bool:
     """Whether there is something to adopt the task from."""
-    return any((folder / name).is_file() for name in _SNAPSHOTS)
+    return any((directory / name).is_file() for name in _SNAPSHOTS)
 
 
 _LARGEST = 64 * 1024
@@ -109,9 +109,9 @@ def recent_tasks(tasks: Path, start: str, most: int) -> list[RecentTask]:
     return [_described(tasks / ids[each], each) for each in found[:most]]
 
 
-def _described(folder: Path, task_id: str) -> RecentTask:
+def _described(directory: Path, task_id: str) -> RecentTask:
     try:
-        with (folder / METADATA).open("rb") as file:
+        with (directory / METADATA).open("rb") as file:
             about = msgspec.json.decode(file.read(_LARGEST), type=_About)
     except (OSError, msgspec.DecodeError, UnicodeDecodeError):
         return RecentTask(task_id)  # just begun, or of another program
@@ -137,12 +137,14 @@ class TaskLock:
         self._descriptor: int | None = descriptor
 
     @classmethod
-    def acquire(cls, folder: Path, task_id: str) -> TaskLock:
+    def acquire(cls, directory: Path, task_id: str) -> TaskLock:
         """Raises TaskLockedError when another holder lives."""
         try:
-            descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, FILE_MODE)
+            descriptor = os.open(
+                directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, FILE_MODE
+            )
         except OSError as error:
-            raise storage_error(f"could not lock task {task_id}", folder, error) from error
+            raise storage_error(f"could not lock task {task_id}", directory, error) from error
         try:
             os.fchmod(descriptor, FILE_MODE)
             _lock(descriptor)
@@ -152,8 +154,8 @@ class TaskLock:
             raise TaskLockedError(_describe(task_id, holder)) from error
         except OSError as error:
             os.close(descriptor)
-            raise storage_error(f"could not lock task {task_id}", folder, error) from error
-        _sign(descriptor, folder)
+            raise storage_error(f"could not lock task {task_id}", directory, error) from error
+        _sign(descriptor, directory)
         return cls(descriptor)
 
     def release(self) -> None:
@@ -187,18 +189,18 @@ def _has_ended(holder: Holder) -> bool:
     return holder.started is not None and process_start(holder.pid) != holder.started
 
 
-def is_held(folder: Path) -> bool:
+def is_held(directory: Path) -> bool:
     """Whether a living process has the task.
 
     The lock is tried only where somebody has signed and not signed off, so that nobody who comes
     to take a free task finds us there.
     """
     try:
-        descriptor = os.open(folder / LOCK, os.O_RDONLY | os.O_NOFOLLOW)
+        descriptor = os.open(directory / LOCK, os.O_RDONLY | os.O_NOFOLLOW)
     except FileNotFoundError:
         return False
     except OSError as error:
-        raise storage_error("could not look who holds the task", folder, error) from error
+        raise storage_error("could not look who holds the task", directory, error) from error
     try:
         if os.fstat(descriptor).st_size:
             fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -209,7 +211,7 @@ def is_held(folder: Path) -> bool:
     return False
 
 
-def _sign(descriptor: int, folder: Path) -> None:
+def _sign(descriptor: int, directory: Path) -> None:
     """Say who we are; on a full disk the lock holds without it."""
     pid = os.getpid()
     holder = Holder(pid=pid, since=time.time_ns() // 1_000_000, started=process_start(pid))
@@ -217,7 +219,7 @@ def _sign(descriptor: int, folder: Path) -> None:
         os.ftruncate(descriptor, 0)
         write_fully(descriptor, msgspec.json.encode(holder))
     except OSError as error:
-        _log.warning("could not write who holds the lock in %s: %s", folder, error)
+        _log.warning("could not write who holds the lock in %s: %s", directory, error)
 
 
 def process_start(pid: int) -> int | None:

@@ -197,9 +197,9 @@ class SqliteTaskIndex:
         connection.create_function("held", 1, self._is_held)
         return Upkeep(connection, self._tasks, self._progress)
 
-    def _is_held(self, folder: str) -> bool:
+    def _is_held(self, directory: str) -> bool:
         try:
-            return is_held(self._tasks / folder)
+            return is_held(self._tasks / directory)
         except StoreError as error:
             _log.warning("%s", error)
             return False
@@ -213,12 +213,12 @@ class SqliteTaskIndex:
                 self._file.recover(error)
 
 
-def note_task(home: Path, folder: str, metadata: TaskMetadata) -> None:
+def note_task(home: Path, directory: str, metadata: TaskMetadata) -> None:
     """Report what was just written of a task. An index that cannot be written is left alone: it
     finds out by itself, later."""
-    path = f"{home}/tasks/{folder}"
+    path = f"{home}/tasks/{directory}"
     mark, said = stamp(f"{path}/{METADATA}"), stamp(f"{path}/{UI}")
-    row = Row(folder, metadata, own=True, mark=mark, said=said)
+    row = Row(directory, metadata, own=True, mark=mark, said=said)
 
     def write(connection: sqlite3.Connection) -> None:
         with transaction(connection):
@@ -227,14 +227,14 @@ def note_task(home: Path, folder: str, metadata: TaskMetadata) -> None:
     _report(home, write)
 
 
-def forget_task(home: Path, folder: str) -> None:
+def forget_task(home: Path, directory: str) -> None:
     """Remove everything that the index knows of a task from the disk."""
 
     def write(connection: sqlite3.Connection) -> None:
         sql = "SELECT searched FROM tasks WHERE folder = ?"
-        known = connection.execute(sql, (folder,)).fetchone()
+        known = connection.execute(sql, (directory,)).fetchone()
         with transaction(connection):
-            forget(connection, (folder,))
+            forget(connection, (directory,))
         if known is not None and known[0] is not None:
             # Deleted words stay in the full-text table until its parts are merged.
             connection.execute("INSERT INTO words (words) VALUES ('optimize')")

@@ -56,23 +56,23 @@ class Described(Struct, frozen=True):
 
 def list_ids(tasks: Path) -> tuple[str, ...]:
     """Ids by the names of the folders alone."""
-    named = (clean_id(name) for name in _folders(tasks))
+    named = (clean_id(name) for name in _list_directories(tasks))
     return tuple(dict.fromkeys(task_id for task_id in named if task_id is not None))
 
 
 def list_tasks(tasks: Path) -> tuple[TaskMetadata, ...]:
     """Every task in the folder, the most recently changed first; whatever else is there is passed
     over."""
-    folders = _folders(tasks)
+    directories = _list_directories(tasks)
     found: dict[str, TaskMetadata] = {}
     # Where both spellings of a folder exist, the prefixed one is the one that would be opened.
-    for name in sorted(folders, key=lambda name: name.startswith(PREFIX)):
-        if (described := describe(name, folders[name])) is not None:
+    for name in sorted(directories, key=lambda name: name.startswith(PREFIX)):
+        if (described := describe(name, directories[name])) is not None:
             found[described.metadata.id] = described.metadata
     return newest_first(found.values())
 
 
-def _folders(tasks: Path) -> dict[str, str]:
+def _list_directories(tasks: Path) -> dict[str, str]:
     try:
         with os.scandir(tasks) as entries:
             return {entry.name: entry.path for entry in entries}
@@ -134,25 +134,25 @@ def _status_of(rows: Sequence[dict[str, Any]]) -> TaskState:
     return TaskState.COMPLETED if is_finished(rows) else TaskState.ABORTED
 
 
-def id_of_folder(name: str) -> str | None:
+def parse_task_id(name: str) -> str | None:
     """The id of the task in a folder of this name; None when there can be no task in it."""
     return None if name.startswith("_") else clean_id(name)
 
 
 def describe(name: str, path: str) -> Described | None:
     """What the folder tells about its task; None when it holds none."""
-    task_id = id_of_folder(name)
+    task_id = parse_task_id(name)
     if task_id is None:
         return None
-    folder = Path(path)
+    directory = Path(path)
     try:
         data = read_regular(f"{path}/{METADATA}")
         if data is not None and (known := _decode_metadata(data)) is not None:
             own = known if known.id == task_id else structs.replace(known, id=task_id)
             return Described(own, own=True)
-        metadata = _from_contents(folder, task_id) if has_history(folder) else None
+        metadata = _from_contents(directory, task_id) if has_history(directory) else None
     except OSError as error:
-        _log.warning("the task folder %s cannot be read: %s", folder, error)
+        _log.warning("the task folder %s cannot be read: %s", directory, error)
         return None
     return None if metadata is None else Described(metadata, own=False)
 
@@ -165,13 +165,13 @@ def _decode_metadata(data: bytes) -> TaskMetadata | None:
         return None
 
 
-def _from_contents(folder: Path, task_id: str) -> TaskMetadata | None:
-    if item := read_object(folder / HISTORY_ITEM):
+def _from_contents(directory: Path, task_id: str) -> TaskMetadata | None:
+    if item := read_object(directory / HISTORY_ITEM):
         return _from_history_item(task_id, item)
-    if (head := read_regular(folder / JOURNAL, _HEAD)) is not None:
-        return _from_journal(folder, task_id, head)
-    first = _first_row(read_regular(folder / UI, _HEAD) or b"")
-    changed = int(folder.stat().st_mtime * 1000)
+    if (head := read_regular(directory / JOURNAL, _HEAD)) is not None:
+        return _from_journal(directory, task_id, head)
+    first = _first_row(read_regular(directory / UI, _HEAD) or b"")
+    changed = int(directory.stat().st_mtime * 1000)
     return TaskMetadata(
         id=task_id,
         title=text_of(first, "text").strip().encode("utf-8", "replace").decode("utf-8"),
@@ -181,14 +181,14 @@ def _from_contents(folder: Path, task_id: str) -> TaskMetadata | None:
     )
 
 
-def _from_journal(folder: Path, task_id: str, head: bytes) -> TaskMetadata | None:
+def _from_journal(directory: Path, task_id: str, head: bytes) -> TaskMetadata | None:
     try:
         records, _ = decode_journal(head)
     except StoreError as error:
-        _log.warning("%s: %s", folder, error)
+        _log.warning("%s: %s", directory, error)
         records = []
     metadata = metadata_of_records(task_id, records)
-    changed = int((folder / JOURNAL).stat().st_mtime * 1000)
+    changed = int((directory / JOURNAL).stat().st_mtime * 1000)
     return structs.replace(metadata, updated=max(metadata.updated, changed)) if head else None
 
 

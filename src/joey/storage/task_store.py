@@ -1,7 +1,7 @@
 """Task store on disk: a directory of JSON files for each task.
 
-A task that is created with all of its records at once (`plant_folder`) is put together in a
-directory whose name no task can have, and gets its own name when everything in it is safe on
+A task that is created with all of its records at once (`create_task_directory`) is put together in
+a directory whose name no task can have, and gets its own name when everything in it is safe on
 disk: a process that dies before that leaves nothing that looks like a task. Its creator holds a
 lock on the directory, by which the next one recognizes directories that were left behind.
 
@@ -40,32 +40,32 @@ from joey.storage.task_folder import (
     PREFIX,
     UI,
     TaskLock,
+    build_task_directory_path,
     clean_id,
-    find_folder,
+    find_task_directory,
     has_snapshots,
     is_held,
-    new_folder,
 )
 from joey.storage.task_list import list_ids, list_tasks
 from joey.system.files import (
     FILE_MODE,
-    make_folder,
     make_private,
+    make_private_directory,
     read_regular,
     remove_leftovers,
     replace_files,
     storage_error,
-    sync_folder,
+    sync_directory,
 )
 
 
 class JsonFileLog:
     """One task's folder, locked for this process until `close`."""
 
-    def __init__(self, folder: Path, journal: Journal | Record, lock: TaskLock) -> None:
+    def __init__(self, directory: Path, journal: Journal | Record, lock: TaskLock) -> None:
         """`journal` is the first record of one where there is none yet: somebody else's folder
         stays as it is until something is recorded."""
-        self.folder = folder
+        self.directory = directory
         self._journal = journal
         self._lock = lock
         self._writing = threading.Lock()
@@ -78,16 +78,16 @@ class JsonFileLog:
     def append(self, record: Record) -> None:
         if isinstance(self._journal, Record):
             self._check_open()
-            _prepare(self.folder)
+            _prepare(self.directory)
             from joey.storage.roo_folder import adopt  # only tasks of others come to this
 
-            self._journal = adopt(self.folder, self._journal)
+            self._journal = adopt(self.directory, self._journal)
         self._journal.append(record)
 
     def records(self) -> Sequence[Record]:
         if isinstance(self._journal, Record):
             return [self._journal]
-        return Journal.peek(self.folder)
+        return Journal.peek(self.directory)
 
     async def sync(self) -> None:
         if isinstance(self._journal, Journal):
@@ -112,7 +112,7 @@ class JsonFileLog:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise TaskStateError(f"the task in {self.folder} is closed")
+            raise TaskStateError(f"the task in {self.directory} is closed")
 
     def _replace(
         self, number: int, ui: Iterable[bytes], api: Iterable[bytes], metadata: TaskMetadata
@@ -122,9 +122,9 @@ class JsonFileLog:
             if number < self._written:
                 return
             files: dict[str, bytes | Iterable[bytes]] = {UI: _array(ui), API: _array(api)}
-            replace_files(self.folder, files | {METADATA: msgspec.json.encode(metadata)})
+            replace_files(self.directory, files | {METADATA: msgspec.json.encode(metadata)})
             self._written = number
-            _note(self.folder, metadata)
+            _note(self.directory, metadata)
 
 
 class JsonFileStore:
@@ -140,31 +140,31 @@ class JsonFileStore:
             raise StoreError(
                 f"{task_id!r} cannot be the id of a task: use up to 128 letters, digits, - and _"
             )
-        folder = new_folder(self.tasks, bare)
+        directory = build_task_directory_path(self.tasks, bare)
         found = self._find(bare)
-        if found is not None and (found != folder or not _is_blank(folder)):
+        if found is not None and (found != directory or not _is_blank(directory)):
             raise StoreError(f"task {bare} exists already. Resume it, or choose another id.")
         try:
-            make_folder(folder)
+            make_private_directory(directory)
         except OSError as error:
-            raise storage_error(f"could not start task {bare}", folder, error) from error
-        lock = TaskLock.acquire(folder, bare)
+            raise storage_error(f"could not start task {bare}", directory, error) from error
+        lock = TaskLock.acquire(directory, bare)
         try:
-            _prepare(folder)
-            journal = Journal.create(folder) if found is None else Journal.open(folder)[0]
-            return JsonFileLog(folder, journal, lock)
+            _prepare(directory)
+            journal = Journal.create(directory) if found is None else Journal.open(directory)[0]
+            return JsonFileLog(directory, journal, lock)
         except BaseException:
             lock.release()
             raise
 
     def plant(self, task_id: str, records: Sequence[Record], source_id: str) -> None:
-        folder = new_folder(self.tasks, task_id)
-        if clean_id(task_id) != task_id or folder.exists():
+        directory = build_task_directory_path(self.tasks, task_id)
+        if clean_id(task_id) != task_id or directory.exists():
             raise StoreError(f"task {task_id} exists already, or cannot have this id.")
         bare, source = self._existing(source_id)
         if (secrets := self._secrets.load(bare)) is not None:
             self._secrets.save(task_id, secrets)
-        plant_folder(folder, records, source)
+        create_task_directory(directory, records, source)
 
     def secrets(self, task_id: str) -> TaskSecrets | None:
         return self._secrets.load(task_id)
@@ -174,26 +174,26 @@ class JsonFileStore:
             self._secrets.save(task_id, secrets)
 
     def open(self, task_id: str) -> tuple[JsonFileLog, Sequence[Record]]:
-        bare, folder = self._existing(task_id)
-        lock = TaskLock.acquire(folder, bare)
+        bare, directory = self._existing(task_id)
+        lock = TaskLock.acquire(directory, bare)
         try:
-            remove_leftovers(folder)
-            journal, records = _read(folder, bare)
+            remove_leftovers(directory)
+            journal, records = _read(directory, bare)
         except BaseException:
             lock.release()
             raise
-        return JsonFileLog(folder, journal, lock), records
+        return JsonFileLog(directory, journal, lock), records
 
     def read(self, task_id: str) -> Sequence[Record]:
-        bare, folder = self._existing(task_id)
-        return Journal.peek(folder) or [_adopted(folder, bare)]
+        bare, directory = self._existing(task_id)
+        return Journal.peek(directory) or [_adopted(directory, bare)]
 
     def rows(self, task_id: str, limit: int) -> bytes:
-        bare, folder = self._existing(task_id)
+        bare, directory = self._existing(task_id)
         try:
-            data = read_regular(folder / UI, limit + 1) or b""
+            data = read_regular(directory / UI, limit + 1) or b""
         except OSError as error:
-            raise storage_error(f"could not read task {bare}", folder, error) from error
+            raise storage_error(f"could not read task {bare}", directory, error) from error
         return data if len(data) <= limit else b""
 
     def list(self) -> Sequence[TaskMetadata]:
@@ -203,94 +203,94 @@ class JsonFileStore:
         return list_ids(self.tasks)
 
     def is_held(self, task_id: str) -> bool:
-        _, folder = self._existing(task_id)
-        return is_held(folder)
+        _, directory = self._existing(task_id)
+        return is_held(directory)
 
     def delete(self, task_id: str) -> None:
-        bare, folder = self._existing(task_id)
-        ours = (folder / JOURNAL).exists() or (folder / IMPORTED).exists()
-        if folder != new_folder(self.tasks, bare) or not ours:
-            raise StoreError(f"{folder} was not written by joey, and stays as it is.")
-        lock = TaskLock.acquire(folder, bare)
+        bare, directory = self._existing(task_id)
+        ours = (directory / JOURNAL).exists() or (directory / IMPORTED).exists()
+        if directory != build_task_directory_path(self.tasks, bare) or not ours:
+            raise StoreError(f"{directory} was not written by joey, and stays as it is.")
+        lock = TaskLock.acquire(directory, bare)
         try:
             self._secrets.delete(bare)
             # The journal goes first: without it nothing of the folder can be taken for a task.
-            (folder / JOURNAL).unlink(missing_ok=True)
+            (directory / JOURNAL).unlink(missing_ok=True)
             for name in (UI, API, METADATA):
-                (folder / name).unlink(missing_ok=True)
-            shutil.rmtree(folder)
+                (directory / name).unlink(missing_ok=True)
+            shutil.rmtree(directory)
         except OSError as error:
-            raise storage_error(f"could not delete task {bare}", folder, error) from error
+            raise storage_error(f"could not delete task {bare}", directory, error) from error
         finally:
             lock.release()
         if _has_index(self.tasks):
             from joey.storage.task_index import forget_task
 
-            forget_task(self.tasks.parent, folder.name)
+            forget_task(self.tasks.parent, directory.name)
 
     def _existing(self, task_id: str) -> tuple[str, Path]:
         bare = clean_id(task_id)
-        folder = None if bare is None else self._find(bare)
-        if bare is None or folder is None:
+        directory = None if bare is None else self._find(bare)
+        if bare is None or directory is None:
             raise TaskNotFoundError(f"there is no task {task_id!r} in {self.tasks}")
-        return bare, folder
+        return bare, directory
 
     def _find(self, task_id: str) -> Path | None:
         try:
-            return find_folder(self.tasks, task_id)
+            return find_task_directory(self.tasks, task_id)
         except OSError as error:
             raise storage_error(f"could not look for task {task_id}", self.tasks, error) from error
 
 
-def _prepare(folder: Path) -> None:
+def _prepare(directory: Path) -> None:
     """Make a folder into one that tasks can work with."""
     try:
-        make_private(folder)
-        make_folder(folder / COMMAND_OUTPUT)
+        make_private(directory)
+        make_private_directory(directory / COMMAND_OUTPUT)
     except OSError as error:
-        raise storage_error("could not use the folder of a task", folder, error) from error
+        raise storage_error("could not use the folder of a task", directory, error) from error
 
 
-def _read(folder: Path, task_id: str) -> tuple[Journal | Record, list[Record]]:
+def _read(directory: Path, task_id: str) -> tuple[Journal | Record, list[Record]]:
     """The journal and what is in it; where there is none to speak of, what it would begin with."""
-    if (folder / JOURNAL).exists():
-        _prepare(folder)
-        journal, records = Journal.open(folder)
+    if (directory / JOURNAL).exists():
+        _prepare(directory)
+        journal, records = Journal.open(directory)
         if records:
             return journal, records
         journal.close()
-        if not has_snapshots(folder):
+        if not has_snapshots(directory):
             raise TaskNotFoundError(
-                f"task {task_id} has nothing to resume: no record in {folder / JOURNAL} can be"
+                f"task {task_id} has nothing to resume: no record in {directory / JOURNAL} can be"
                 " read. Whatever was in it is kept beside it."
             )
-    record = _adopted(folder, task_id)
+    record = _adopted(directory, task_id)
     return record, [record]
 
 
-def _adopted(folder: Path, task_id: str) -> Record:
+def _adopted(directory: Path, task_id: str) -> Record:
     """The first record of a task that another program began; few are, so it is loaded late."""
     from joey.storage.roo_folder import record_of_histories
 
-    return record_of_histories(folder, task_id)
+    return record_of_histories(directory, task_id)
 
 
-def _note(folder: Path, metadata: TaskMetadata) -> None:
+def _note(directory: Path, metadata: TaskMetadata) -> None:
     """Tell the index of tasks, where there is one."""
-    if _has_index(folder.parent):
+    if _has_index(directory.parent):
         # SQLite takes its time to load, and most runs never come here.
         from joey.storage.task_index import note_task
 
-        note_task(folder.parent.parent, folder.name, metadata)
+        note_task(directory.parent.parent, directory.name, metadata)
 
 
 def _has_index(tasks: Path) -> bool:
     return (tasks.parent / INDEX).is_file()
 
 
-def _is_blank(folder: Path) -> bool:
+def _is_blank(directory: Path) -> bool:
     """Somebody began to make a task there, and died before the first record was whole."""
-    return not has_snapshots(folder) and not Journal.peek(folder)
+    return not has_snapshots(directory) and not Journal.peek(directory)
 
 
 def _fixed(elements: Iterable[bytes]) -> Iterable[bytes]:
@@ -317,24 +317,24 @@ _YOUNG = 60.0
 """Seconds within which a folder may not be locked yet."""
 
 
-def plant_folder(folder: Path, records: Sequence[Record], source: Path) -> None:
+def create_task_directory(directory: Path, records: Sequence[Record], source: Path) -> None:
     """Raises StoreError."""
-    tasks = folder.parent
+    tasks = directory.parent
     try:
-        make_folder(tasks)
+        make_private_directory(tasks)
         for left in abandoned_stages(tasks):
             shutil.rmtree(left, ignore_errors=True)
         stage = Path(tempfile.mkdtemp(prefix=_STAGE, dir=tasks))
     except OSError as error:
-        raise storage_error(f"could not make {folder.name}", tasks, error) from error
+        raise storage_error(f"could not make {directory.name}", tasks, error) from error
     try:
         with _held(stage):
             _copy_output(source / COMMAND_OUTPUT, stage / COMMAND_OUTPUT)
             replace_files(stage, {JOURNAL: b"".join(map(encode_record, records))})
-            stage.rename(folder)
-            sync_folder(tasks)
+            stage.rename(directory)
+            sync_directory(tasks)
     except OSError as error:
-        raise storage_error(f"could not make {folder.name}", tasks, error) from error
+        raise storage_error(f"could not make {directory.name}", tasks, error) from error
     finally:
         shutil.rmtree(stage, ignore_errors=True)
 
@@ -355,9 +355,9 @@ def _is_abandoned(path: Path) -> bool:
 
 
 @contextmanager
-def _held(folder: Path) -> Iterator[None]:
+def _held(directory: Path) -> Iterator[None]:
     """Raises BlockingIOError when another process holds it."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
@@ -366,7 +366,7 @@ def _held(folder: Path) -> Iterator[None]:
 
 
 def _copy_output(source: Path, target: Path) -> None:
-    make_folder(target)
+    make_private_directory(target)
     for path in sorted(source.glob("*.txt")):
         if path.is_file() and not path.is_symlink():
             shutil.copyfile(path, target / path.name)
@@ -384,7 +384,7 @@ class TaskSecretFiles:
     """Those of all tasks under `<home>/tasks`. Raises StoreError."""
 
     def __init__(self, home: Path) -> None:
-        self._folder = home / SECRETS
+        self._directory = home / SECRETS
         self._tasks = home / "tasks"
 
     def load(self, task_id: str) -> TaskSecrets | None:
@@ -393,7 +393,7 @@ class TaskSecretFiles:
             data = read_regular(path)
             return None if data is None else _decoder.decode(data)
         except OSError as error:
-            raise storage_error(f"could not read {path.name}", self._folder, error) from error
+            raise storage_error(f"could not read {path.name}", self._directory, error) from error
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise StoreError(
                 f"{path} is damaged, so that the key of task {task_id} is not known. Delete the"
@@ -410,31 +410,31 @@ class TaskSecretFiles:
     def save(self, task_id: str, secrets: TaskSecrets) -> None:
         path = self._path(task_id)
         try:
-            make_folder(self._folder)
+            make_private_directory(self._directory)
             self._remove_orphans()
         except OSError as error:
-            raise storage_error(f"could not write {path.name}", self._folder, error) from error
-        replace_files(self._folder, {path.name: msgspec.json.encode(secrets)})
+            raise storage_error(f"could not write {path.name}", self._directory, error) from error
+        replace_files(self._directory, {path.name: msgspec.json.encode(secrets)})
 
     def delete(self, task_id: str) -> None:
         path = self._path(task_id)
         try:
             path.unlink(missing_ok=True)
         except OSError as error:
-            raise storage_error(f"could not delete {path.name}", self._folder, error) from error
+            raise storage_error(f"could not delete {path.name}", self._directory, error) from error
 
     def _path(self, task_id: str) -> Path:
-        return self._folder / f"{PREFIX}{clean_id(task_id)}{_SUFFIX}"
+        return self._directory / f"{PREFIX}{clean_id(task_id)}{_SUFFIX}"
 
     def _remove_orphans(self) -> None:
         """Files of tasks whose folders were removed by hand, or never made."""
         for path in self._files():
             age = time.time() - path.stat().st_mtime
-            if age > _NEW_TASK_SECONDS and find_folder(self._tasks, _task_id(path)) is None:
+            if age > _NEW_TASK_SECONDS and find_task_directory(self._tasks, _task_id(path)) is None:
                 path.unlink(missing_ok=True)
 
     def _files(self) -> Iterator[Path]:
-        return self._folder.glob(f"{PREFIX}*{_SUFFIX}")
+        return self._directory.glob(f"{PREFIX}*{_SUFFIX}")
 
 
 def _task_id(path: Path) -> str:

@@ -1,11 +1,11 @@
 """Private files and directories: owner-only, replaced atomically, changed by one writer at a time.
 
 `mkdir` with a mode obeys the umask, and with `parents` it creates the missing parents as open as
-the umask allows; `make_folder` creates each of them 0700. `replace_files` touches no file before
-all new ones are safe on disk, so a reader never sees half of one. `changing` locks the directory
-of a file while a process reads it, changes what it read, and writes it; other threads and other
-processes wait. `file_digest` identifies a file's content: trust in a file ends when its digest
-changes.
+the umask allows; `make_private_directory` creates each of them 0700. `replace_files` touches no
+file before all new ones are safe on disk, so a reader never sees half of one. `changing` locks the
+directory of a file while a process reads it, changes what it read, and writes it; other threads and
+other processes wait. `file_digest` identifies a file's content: trust in a file ends when its
+digest changes.
 """
 
 from __future__ import annotations
@@ -24,18 +24,20 @@ from pathlib import Path
 
 from joey.errors import ConfigError, StoreError
 
-FOLDER_MODE = 0o700
+PRIVATE_DIRECTORY_MODE = 0o700
 
 
-def make_folder(path: Path) -> None:
+def make_private_directory(path: Path) -> None:
     """Make `path` and whatever is missing above it, each 0700 whatever the umask says."""
-    missing = list(itertools.takewhile(lambda folder: not folder.exists(), (path, *path.parents)))
-    for folder in reversed(missing):
-        folder.mkdir(mode=FOLDER_MODE, exist_ok=True)
-        folder.chmod(FOLDER_MODE)
+    missing = list(
+        itertools.takewhile(lambda directory: not directory.exists(), (path, *path.parents))
+    )
+    for directory in reversed(missing):
+        directory.mkdir(mode=PRIVATE_DIRECTORY_MODE, exist_ok=True)
+        directory.chmod(PRIVATE_DIRECTORY_MODE)
 
 
-def workspace_folder(parent: Path, workspace: Path) -> Path:
+def get_workspace_directory(parent: Path, workspace: Path) -> Path:
     """Where something about a workspace is kept; nothing is made."""
     # Imported on need: it is slow to load, and most tasks never come here.
     from hashlib import sha256
@@ -49,29 +51,29 @@ _GATHERED = 256 * 1024
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
-def storage_error(what: str, folder: Path, error: OSError) -> StoreError:
+def storage_error(what: str, directory: Path, error: OSError) -> StoreError:
     """`error` in words for the person, with what to do about it."""
     reason = error.strerror or str(error)
     if is_full(error):
         advice = "Free some space there and try again; what was recorded before is intact."
     else:
         advice = "Check that the folder is there and that you may read and write it."
-    return StoreError(f"{what} in {folder}: {reason}. {advice}")
+    return StoreError(f"{what} in {directory}: {reason}. {advice}")
 
 
 def is_full(error: OSError) -> bool:
     return error.errno in _FULL
 
 
-def make_private(folder: Path) -> None:
+def make_private(directory: Path) -> None:
     """Close a folder that was there before to everybody else."""
-    if stat.S_IMODE(folder.stat().st_mode) != FOLDER_MODE:
-        folder.chmod(FOLDER_MODE)
+    if stat.S_IMODE(directory.stat().st_mode) != PRIVATE_DIRECTORY_MODE:
+        directory.chmod(PRIVATE_DIRECTORY_MODE)
 
 
-def sync_folder(folder: Path) -> None:
-    """Return when the names in `folder` would survive a power cut."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+def sync_directory(directory: Path) -> None:
+    """Return when the names in `directory` would survive a power cut."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
     finally:
@@ -96,8 +98,8 @@ def read_regular(path: Path | str, limit: int = -1) -> bytes | None:
         os.close(descriptor)
 
 
-def replace_files(folder: Path, contents: Mapping[str, bytes | Iterable[bytes]]) -> None:
-    """Replace files of `folder`; none is touched before all the new ones are safe on disk.
+def replace_files(directory: Path, contents: Mapping[str, bytes | Iterable[bytes]]) -> None:
+    """Replace files of `directory`; none is touched before all the new ones are safe on disk.
 
     Content that comes in pieces is never in memory as a whole.
 
@@ -107,31 +109,31 @@ def replace_files(folder: Path, contents: Mapping[str, bytes | Iterable[bytes]])
     temporary: dict[Path, Path] = {}
     try:
         for name, data in contents.items():
-            descriptor, path = tempfile.mkstemp(_SUFFIX, _PREFIX, folder)
-            temporary[Path(path)] = folder / name
+            descriptor, path = tempfile.mkstemp(_SUFFIX, _PREFIX, directory)
+            temporary[Path(path)] = directory / name
             _fill(descriptor, data)
         for new, target in temporary.items():
             new.replace(target)
-        sync_folder(folder)
+        sync_directory(directory)
     except OSError as error:
         names = ", ".join(contents)
-        raise storage_error(f"could not write {names}", folder, error) from error
+        raise storage_error(f"could not write {names}", directory, error) from error
     finally:
         for new in temporary:
             new.unlink(missing_ok=True)
 
 
-def keep_aside(folder: Path, stem: str, data: bytes, suffix: str = "") -> Path:
-    """Keep `data` in `folder` under the first free name `<stem><n><suffix>`."""
-    numbered = (folder / f"{stem}{number}{suffix}" for number in itertools.count(1))
+def keep_aside(directory: Path, stem: str, data: bytes, suffix: str = "") -> Path:
+    """Keep `data` in `directory` under the first free name `<stem><n><suffix>`."""
+    numbered = (directory / f"{stem}{number}{suffix}" for number in itertools.count(1))
     path = next(path for path in numbered if not path.exists())
-    replace_files(folder, {path.name: data})
+    replace_files(directory, {path.name: data})
     return path
 
 
-def remove_leftovers(folder: Path) -> None:
+def remove_leftovers(directory: Path) -> None:
     """Remove temporary files of a process that died before it could."""
-    for path in folder.glob(f"{_PREFIX}*{_SUFFIX}"):
+    for path in directory.glob(f"{_PREFIX}*{_SUFFIX}"):
         path.unlink(missing_ok=True)
 
 
@@ -176,7 +178,7 @@ def changing(path: Path) -> Iterator[None]:
         ConfigError: another one does not come to an end, or the folder cannot be used.
     """
     try:
-        make_folder(path.parent)
+        make_private_directory(path.parent)
         descriptor = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
     except OSError as error:
         raise ConfigError(f"{path} cannot be written: {error.strerror}.") from error

@@ -58,9 +58,9 @@ class Lookups:
         self.files = files
         self._known: dict[str, Place | None] = {}
 
-    def find(self, folder: Path, name: str) -> Place | None:
+    def find(self, directory: Path, name: str) -> Place | None:
         """None when no file has such a name."""
-        path = os.path.join(folder, name)  # noqa: PTH118 (asked often)
+        path = os.path.join(directory, name)  # noqa: PTH118 (asked often)
         if path not in self._known:
             try:
                 self._known[path] = self.files.resolve(path)
@@ -76,21 +76,21 @@ async def hidden_reads(command: str, cwd: Path, lookups: Lookups) -> list[Claim]
     if len(command) > _LONGEST:
         return [Claim(Access.READ)]
     claims: dict[Path, Claim] = {}
-    folders = {cwd: None}
+    directories = {cwd: None}
     count = 0
     for program, *words in possible_commands(command):
         name = program_name(program)
         if name not in _READERS and name not in MOVERS:
             continue
-        count += sum(map(_steps, words)) * len(folders)
+        count += sum(map(_steps, words)) * len(directories)
         if count > _MOST_LOOKUPS:
             return [Claim(Access.READ)]
-        for folder, word in [(folder, word) for folder in folders for word in words]:
-            place = lookups.find(folder, word)
+        for directory, word in [(directory, word) for directory in directories for word in words]:
+            place = lookups.find(directory, word)
             if place is None:
                 continue
             if name in MOVERS:
-                folders[place.path] = None
+                directories[place.path] = None
             elif place.ignored and await _is_readable(place, lookups.files):
                 claims[place.path] = Claim(Access.READ, place=place)
     return list(claims.values())
@@ -119,22 +119,24 @@ class _Reach:
         self._lookups = lookups
         self._files = lookups.files
         # All that the line has been in: `cd` may fail, or happen in a part of a pipeline only.
-        self._folders = {cwd: None}
+        self._directories = {cwd: None}
         self._count = 0
 
     async def follow(self, words: Words, granted: int, command: str) -> None:
         program = program_name(words[0])
         reads = only_reads(words, granted)
         if not reads:
-            self._claim_protected([self._lookups.find(folder, ".") for folder in self._folders])
+            self._claim_protected(
+                [self._lookups.find(directory, ".") for directory in self._directories]
+            )
         for word in path_words(words, max(granted, 1)):
-            for folder, name in self._candidates(word):
-                place = self._lookups.find(folder, name)
+            for directory, name in self._candidates(word):
+                place = self._lookups.find(directory, name)
                 if place is None or len(self.claims) >= _MOST_CLAIMS:
                     continue
                 if granted and place.ignored and await _is_readable(place, self._files):
                     self.claims[Access.READ, place.path] = Claim(Access.READ, place)
-                elif await self._is_outside(folder / name, place):
+                elif await self._is_outside(directory / name, place):
                     access = Access.READ if reads else Access.EXECUTE
                     self.claims[access, place.path] = Claim(access, place, command)
                 elif not reads:
@@ -150,17 +152,17 @@ class _Reach:
     async def _claim_values(self, words: Words, granted: int, command: str) -> None:
         """What passes for the value of an option is text, unless there is such a file outside."""
         for word in value_words(words, max(granted, 1)):
-            for folder, name in self._candidates(word) if len(word) > 1 else ():
-                place = self._lookups.find(folder, name)
-                if place is not None and await self._is_outside(folder / name, place):
+            for directory, name in self._candidates(word) if len(word) > 1 else ():
+                place = self._lookups.find(directory, name)
+                if place is not None and await self._is_outside(directory / name, place):
                     self.claims[Access.EXECUTE, place.path] = Claim(Access.EXECUTE, place, command)
 
     async def _claim_repositories(self) -> None:
         """git does what the settings of the repository say that it finds itself in, and a folder
         of the workspace may be made to look like one."""
         root = self._files.root
-        for folder in self._folders:
-            for inner in (folder, *folder.parents):
+        for directory in self._directories:
+            for inner in (directory, *directory.parents):
                 if inner == root or not inner.is_relative_to(root):
                     break
                 found = (self._lookups.find(inner, name) for name in (".git", "HEAD"))
@@ -172,7 +174,7 @@ class _Reach:
 
     def _enter(self, words: Words) -> None:
         places = [self._lookups.find(*each) for word in words for each in self._candidates(word)]
-        self._folders |= {place.path: None for place in places if place is not None}
+        self._directories |= {place.path: None for place in places if place is not None}
 
     def _claim_protected(self, places: Sequence[Place | None]) -> None:
         for place in places:
@@ -198,11 +200,11 @@ class _Reach:
     def _candidates(self, word: str) -> Iterator[tuple[Path, str]]:
         """What the word may name, seen from each folder; when there is too much, nothing."""
         names = dict.fromkeys(_names(word))
-        self._count += sum(map(_steps, names)) * len(self._folders)
+        self._count += sum(map(_steps, names)) * len(self._directories)
         if self._count > _MOST_LOOKUPS:
             self.claims[Access.READ, None] = Claim(Access.READ)
             return
-        yield from ((folder, name) for folder in tuple(self._folders) for name in names)
+        yield from ((directory, name) for directory in tuple(self._directories) for name in names)
 
     async def _is_outside(self, path: Path, place: Place) -> bool:
         if place.inside or place.path == _NOWHERE:

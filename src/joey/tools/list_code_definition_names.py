@@ -83,7 +83,7 @@ async def _listed(place: Place, ctx: ToolContext) -> str:
     if kind.is_file:
         return await _of_file(place, outlines, ctx)
     if kind.is_dir:
-        return await _of_folder(place, outlines, ctx)
+        return await _list_directory_definitions(place, outlines, ctx)
     problem = f"Cannot list the definitions of {place.shown}: it"
     if not kind.exists:
         raise AbsentError(f"{problem} does not exist.")
@@ -103,7 +103,7 @@ async def _of_file(place: Place, outlines: Outlines, ctx: ToolContext) -> str:
     return within_budget(definition_list(name, found), ctx.model, _IS_CUT)
 
 
-async def _of_folder(place: Place, outlines: Outlines, ctx: ToolContext) -> str:
+async def _list_directory_definitions(place: Place, outlines: Outlines, ctx: ToolContext) -> str:
     listing = await ctx.search.list(place, False, _MOST_ENTRIES)
     files = [
         file
@@ -122,13 +122,13 @@ async def _of_folder(place: Place, outlines: Outlines, ctx: ToolContext) -> str:
     return within_budget("\n\n".join(shown), ctx.model, _IS_CUT)
 
 
-async def _file_in(folder: Place, entry: str, ctx: ToolContext) -> Place | None:
+async def _file_in(directory: Place, entry: str, ctx: ToolContext) -> Place | None:
     """A file of the folder itself: links may lead to where nobody allowed to look."""
     try:
-        file = ctx.files.resolve(str(folder.path / entry))
+        file = ctx.files.resolve(str(directory.path / entry))
     except ToolError:
         return None  # a link to a name that cannot be used
-    if file.path.parent != folder.path or file.ignored:
+    if file.path.parent != directory.path or file.ignored:
         return None
     return file if (await ctx.files.stat(file)).is_file else None
 

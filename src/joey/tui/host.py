@@ -48,7 +48,7 @@ class Standing(Struct, frozen=True, kw_only=True):
 
     mode: str
     model: str
-    folder: str
+    directory: str
     branch: str = ""
     window: int = 0
     """Tokens that the model can take."""

@@ -35,7 +35,7 @@ class ObstacleError(Exception):
 
 
 @asynccontextmanager
-async def unobstructed(folder: Path, opened: frozenset[str]) -> AsyncIterator[None]:
+async def unobstructed(directory: Path, opened: frozenset[str]) -> AsyncIterator[None]:
     """For as long as a program works in a folder that opens files with these names.
 
     Raises:
@@ -50,7 +50,7 @@ async def unobstructed(folder: Path, opened: frozenset[str]) -> AsyncIterator[No
     looks: list[asyncio.Task[None]] = []
 
     async def look() -> None:
-        obstacle = await asyncio.to_thread(find_obstacle, folder, opened, stop)
+        obstacle = await asyncio.to_thread(find_obstacle, directory, opened, stop)
         if obstacle is not None and not stop.is_set():
             found.append(obstacle)
             limit.reschedule(loop.time())
@@ -69,11 +69,11 @@ async def unobstructed(folder: Path, opened: frozenset[str]) -> AsyncIterator[No
         await asyncio.gather(*looks)
 
 
-def find_obstacle(folder: Path, opened: frozenset[str], stop: Event) -> Path | None:
+def find_obstacle(directory: Path, opened: frozenset[str], stop: Event) -> Path | None:
     """In a folder, or right in one above it, where ripgrep looks too. Takes as long as there are
     files, unless `stop` is set."""
-    above = (path / name for path in folder.parents for name in sorted(opened))
-    for path in chain(above, _opened_below(folder, opened, stop)):
+    above = (path / name for path in directory.parents for name in sorted(opened))
+    for path in chain(above, _opened_below(directory, opened, stop)):
         try:
             facts = path.stat()
         except OSError:
@@ -94,9 +94,9 @@ def is_special(mode: int) -> bool:
     return stat.S_ISFIFO(mode) or stat.S_ISCHR(mode) or stat.S_ISBLK(mode)
 
 
-def _opened_below(folder: Path, opened: frozenset[str], stop: Event) -> Iterator[Path]:
+def _opened_below(directory: Path, opened: frozenset[str], stop: Event) -> Iterator[Path]:
     """What is no regular file; the shallow ones first."""
-    pending = deque([(folder, False)])
+    pending = deque([(directory, False)])
     while pending and not stop.is_set():
         here, is_inside = pending.popleft()
         with suppress(OSError), os.scandir(here) as entries:  # what we may not see, they may not

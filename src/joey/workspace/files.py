@@ -35,7 +35,7 @@ from joey.workspace.safe_open import (
     check_regular,
     facts_of,
     footing_of,
-    open_folder,
+    open_directory,
     open_regular,
     real_path,
 )
@@ -268,10 +268,10 @@ def _replace(place: Place, data: bytes, mode: int | None) -> None:
     `mode` is for a file that is not there yet.
     """
     name = place.path.name or "."
-    with open_folder(place.path.parent, create=True, footing=place.footing) as folder:
-        before = _facts(name, folder)
+    with open_directory(place.path.parent, create=True, footing=place.footing) as directory:
+        before = _facts(name, directory)
         temporary = f".joey-{secrets.token_hex(8)}.tmp"
-        descriptor = os.open(temporary, _CREATE, 0o666, dir_fd=folder)
+        descriptor = os.open(temporary, _CREATE, 0o666, dir_fd=directory)
         try:
             with os.fdopen(descriptor, "wb") as file:
                 file.write(data)
@@ -280,29 +280,29 @@ def _replace(place: Place, data: bytes, mode: int | None) -> None:
                     mode = stat.S_IMODE(before.st_mode)
                 if mode is not None:
                     os.fchmod(descriptor, mode)
-            os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+            os.replace(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
         except BaseException:
-            os.unlink(temporary, dir_fd=folder)
+            os.unlink(temporary, dir_fd=directory)
             raise
 
 
 def _remove(place: Place) -> None:
     """Take the name out of its folder; a link that is put there meanwhile is not followed."""
     name = place.path.name or "."
-    with open_folder(place.path.parent, footing=place.footing) as folder:
-        if _facts(name, folder) is None:
+    with open_directory(place.path.parent, footing=place.footing) as directory:
+        if _facts(name, directory) is None:
             raise FileNotFoundError(errno.ENOENT, "there is no such file")
-        os.unlink(name, dir_fd=folder)
+        os.unlink(name, dir_fd=directory)
 
 
-def _facts(name: str, folder: int) -> os.stat_result | None:
+def _facts(name: str, directory: int) -> os.stat_result | None:
     """The file that is about to be replaced or deleted, which must be a regular one."""
     try:
-        facts = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        facts = os.stat(name, dir_fd=directory, follow_symlinks=False)
     except FileNotFoundError:
         return None
     check_regular(facts)
-    if not os.access(name, os.W_OK, dir_fd=folder):
+    if not os.access(name, os.W_OK, dir_fd=directory):
         raise PermissionError(errno.EACCES, "it is read-only")
     return facts
 
@@ -395,8 +395,8 @@ def _is_in_store(path: Path) -> bool:
     )
 
 
-def _is_store(folder: Path) -> bool:
-    return all(os.path.lexists(folder / name) for name in ("HEAD", "objects", "refs"))
+def _is_store(directory: Path) -> bool:
+    return all(os.path.lexists(directory / name) for name in ("HEAD", "objects", "refs"))
 
 
 _fits_boundary: type[Boundary] = DirectoryBoundary

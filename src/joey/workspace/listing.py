@@ -1,6 +1,6 @@
 """File listings made with ripgrep: of one directory, or of the whole workspace.
 
-A recursive listing of a directory (`list_folder`) is ripgrep's list of files, which knows
+A recursive listing of a directory (`list_directory`) is ripgrep's list of files, which knows
 gitignore, plus what ripgrep does not report: empty directories, symlinks, pipes and the like, and
 hidden directories, which are named but not entered. When there is too much, the deepest entries go
 first. Directories are opened without following a symlink, and ripgrep's files are checked again
@@ -38,13 +38,13 @@ from joey.workspace.blocking_files import (
 from joey.workspace.files import LocalFiles, is_too_wide, printable_name
 from joey.workspace.ignore import NAME
 from joey.workspace.ripgrep import RipgrepError, command, died_of, opened_by, records, surroundings
-from joey.workspace.safe_open import open_folder, scan
+from joey.workspace.safe_open import open_directory, scan
 
 log = logging.getLogger(__name__)
 
 _SECONDS = 10
 _MOST_FILES = 2_000
-_MOST_FOLDERS = 1_000
+_MAX_SCANNED_DIRECTORIES = 1_000
 _MOST_SEEN = 20_000
 """Entries of those folders, also ones that are not shown."""
 _SKIPPED = frozenset(
@@ -62,7 +62,7 @@ _GLOBS = (
 _DIGITS = regex(r"([0-9]+)")
 
 
-async def list_folder(files: LocalFiles, place: Place, recursive: bool, limit: int) -> Listing:
+async def list_directory(files: LocalFiles, place: Place, recursive: bool, limit: int) -> Listing:
     """The entries of a folder, at most `limit`, each folder followed by what is in it.
 
     Raises:
@@ -74,13 +74,13 @@ async def list_folder(files: LocalFiles, place: Place, recursive: bool, limit: i
     if not kind.is_dir:
         what = "a file: use read_file" if kind.is_file else "neither a file nor a folder"
         raise ToolError(f"Cannot list {place.shown}. It is {what}.")
-    folder = _Folder(files, place)
+    directory = _DirectoryLister(files, place)
     try:
-        entries, cut = await asyncio.to_thread(folder.top_level)
+        entries, cut = await asyncio.to_thread(directory.top_level)
         if recursive and is_too_wide(place.path):
             cut = True
         elif recursive:
-            entries, cut = await folder.below(entries)
+            entries, cut = await directory.below(entries)
     except OSError as error:
         raise ToolError(f"Cannot list {place.shown}: {error.strerror or error}.") from error
     if len(entries) > limit:
@@ -88,7 +88,7 @@ async def list_folder(files: LocalFiles, place: Place, recursive: bool, limit: i
     return Listing(tuple(map(printable_name, sorted(entries, key=_order))), truncated=cut)
 
 
-class _Folder:
+class _DirectoryLister:
     """One folder that is being listed. Entries are relative to it; folders end with `/`."""
 
     def __init__(self, files: LocalFiles, place: Place) -> None:
@@ -112,11 +112,11 @@ class _Folder:
         listed: set[str] = set()
         cut = await self._find_files(listed)
         found = await asyncio.to_thread(lambda: set(self._confirmed(listed)))
-        folders = {f"{parent}/" for path in found for parent in _parents(path)}
+        directories = {f"{parent}/" for path in found for parent in _parents(path)}
         if cut:
-            return found | folders | top_level, True
-        extra = await asyncio.to_thread(lambda: set(self._unreported(folders)))
-        return found | folders | extra, False
+            return found | directories | top_level, True
+        extra = await asyncio.to_thread(lambda: set(self._unreported(directories)))
+        return found | directories | extra, False
 
     async def _find_files(self, found: set[str]) -> bool:
         """Add what ripgrep lists; True when it was stopped before the end."""
@@ -153,18 +153,18 @@ class _Folder:
 
     def _confirmed(self, paths: set[str]) -> Iterator[str]:
         """Those that really are files of this folder."""
-        for folder, group in groupby(sorted(paths, key=_folder_of), key=_folder_of):
-            with suppress(OSError), open_folder(self._path / folder) as descriptor:
+        for directory, group in groupby(sorted(paths, key=_get_parent), key=_get_parent):
+            with suppress(OSError), open_directory(self._path / directory) as descriptor:
                 yield from (path for path in group if _is_file(path, descriptor))
 
-    def _unreported(self, folders: set[str]) -> Iterator[str]:
+    def _unreported(self, directories: set[str]) -> Iterator[str]:
         """Hidden and empty folders, links and special files beside the files that were found."""
         entries = chain.from_iterable(
-            self._readable_entries(folder)
-            for folder in islice(("", *sorted(folders)), _MOST_FOLDERS)
+            self._readable_entries(directory)
+            for directory in islice(("", *sorted(directories)), _MAX_SCANNED_DIRECTORIES)
         )
         for entry, is_file in islice(entries, _MOST_SEEN):
-            if not is_file and entry not in folders and self._is_shown(entry):
+            if not is_file and entry not in directories and self._is_shown(entry):
                 yield entry
 
     def _is_shown(self, entry: str) -> bool:
@@ -173,17 +173,17 @@ class _Folder:
         hidden = name.rpartition("/")[2].startswith(".")
         return name == entry or hidden or _is_empty(self._path / name)
 
-    def _readable_entries(self, folder: str) -> Iterator[tuple[str, bool]]:
+    def _readable_entries(self, directory: str) -> Iterator[tuple[str, bool]]:
         # A folder that has gone or may not be read is no reason to show none of the others.
         with suppress(OSError):
-            yield from self._entries(folder)
+            yield from self._entries(directory)
 
-    def _entries(self, folder: str) -> Iterator[tuple[str, bool]]:
+    def _entries(self, directory: str) -> Iterator[tuple[str, bool]]:
         """What a folder holds, and whether it is a regular file."""
-        with scan(self._path / folder) as entries:
+        with scan(self._path / directory) as entries:
             for entry in entries:
                 is_dir = entry.is_dir(follow_symlinks=False)
-                name = f"{folder}{entry.name}"
+                name = f"{directory}{entry.name}"
                 skipped = entry.name in _SKIPPED or name.endswith(_SKIPPED_PATHS)
                 hidden = self._hides_link(name) if entry.is_symlink() else False
                 if not (hidden or (is_dir and skipped) or self._hides(name, is_dir=is_dir)):
@@ -206,7 +206,7 @@ class _Folder:
             return False
 
 
-def _folder_of(path: str) -> str:
+def _get_parent(path: str) -> str:
     return path.rpartition("/")[0]
 
 
@@ -215,10 +215,10 @@ def _parents(path: str) -> Iterable[str]:
     return ("/".join(parts[:count]) for count in range(1, len(parts)))
 
 
-def _is_file(path: str, folder: int) -> bool:
+def _is_file(path: str, directory: int) -> bool:
     try:
         name = path.rpartition("/")[2]
-        return stat.S_ISREG(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+        return stat.S_ISREG(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode)
     except OSError:
         return False
 

@@ -21,8 +21,8 @@ from pathlib import Path
 
 from joey.core.paths import Footing
 
-_FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_WALK = _FOLDER | getattr(os, "O_PATH", os.O_RDONLY)
+_DIRECTORY_FLAGS = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_WALK = _DIRECTORY_FLAGS | getattr(os, "O_PATH", os.O_RDONLY)
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NOCTTY
 _KERNEL = ("/proc", "/sys")
 _TRIES = 20
@@ -41,9 +41,9 @@ def real_path(path: Path) -> Path:
     raise OSError(errno.EAGAIN, "its folders are being changed at the moment")
 
 
-def footing_of(folder: Path) -> Footing | None:
+def footing_of(directory: Path) -> Footing | None:
     """The folder, or the one above it that exists; None when that cannot be seen."""
-    parts = folder.parts
+    parts = directory.parts
     for depth in range(len(parts), 0, -1):
         try:
             facts = os.stat(os.path.join(*parts[:depth]))  # noqa: PTH116, PTH118 (asked often)
@@ -56,7 +56,7 @@ def footing_of(folder: Path) -> Footing | None:
 
 
 @contextmanager
-def open_folder(
+def open_directory(
     path: Path, *, create: bool = False, footing: Footing | None = None
 ) -> Iterator[int]:
     """A handle by which files of a folder can be named (`dir_fd`).
@@ -87,9 +87,9 @@ def open_regular(path: Path) -> Iterator[int]:
     Raises:
         OSError: there is none, or it is a file of the kernel's own.
     """
-    with open_folder(path.parent) as folder:
-        check_regular(os.stat(path.name or ".", dir_fd=folder, follow_symlinks=False))
-        descriptor = os.open(path.name or ".", _READ, dir_fd=folder)
+    with open_directory(path.parent) as directory:
+        check_regular(os.stat(path.name or ".", dir_fd=directory, follow_symlinks=False))
+        descriptor = os.open(path.name or ".", _READ, dir_fd=directory)
     try:
         facts = os.fstat(descriptor)
         check_regular(facts)
@@ -103,8 +103,8 @@ def open_regular(path: Path) -> Iterator[int]:
 @contextmanager
 def scan(path: Path) -> Iterator[Iterator[os.DirEntry[str]]]:
     """What is in a folder. Raises OSError."""
-    with open_folder(path.parent) as above:
-        descriptor = os.open(path.name or ".", _FOLDER | os.O_RDONLY, dir_fd=above)
+    with open_directory(path.parent) as above:
+        descriptor = os.open(path.name or ".", _DIRECTORY_FLAGS | os.O_RDONLY, dir_fd=above)
     try:
         with os.scandir(descriptor) as entries:
             yield entries
@@ -114,8 +114,8 @@ def scan(path: Path) -> Iterator[Iterator[os.DirEntry[str]]]:
 
 def facts_of(path: Path) -> os.stat_result:
     """What is at a path, which may be a link itself. Raises OSError."""
-    with open_folder(path.parent) as folder:
-        return os.stat(path.name or ".", dir_fd=folder, follow_symlinks=False)
+    with open_directory(path.parent) as directory:
+        return os.stat(path.name or ".", dir_fd=directory, follow_symlinks=False)
 
 
 def check_regular(facts: os.stat_result) -> None:
@@ -144,15 +144,15 @@ def _kernel_devices() -> frozenset[int]:
     return frozenset(found - {os.stat("/").st_dev})  # noqa: PTH116
 
 
-def _enter(name: str, folder: int, create: bool) -> int:
+def _enter(name: str, directory: int, create: bool) -> int:
     try:
-        return os.open(name, _WALK, dir_fd=folder)
+        return os.open(name, _WALK, dir_fd=directory)
     except FileNotFoundError:
         if not create:
             raise
     with suppress(FileExistsError):
-        os.mkdir(name, dir_fd=folder)
-    return os.open(name, _WALK, dir_fd=folder)
+        os.mkdir(name, dir_fd=directory)
+    return os.open(name, _WALK, dir_fd=directory)
 
 
 def _check_same(descriptor: int, footing: Footing) -> None:

@@ -39,7 +39,7 @@ from joey.errors import AbsentError, ToolError
 from joey.ports import Listing, Place, Search, SearchHit, SearchResult
 from joey.workspace.blocking_files import ObstacleError, unobstructed
 from joey.workspace.files import LocalFiles, printable_name
-from joey.workspace.listing import list_folder
+from joey.workspace.listing import list_directory
 from joey.workspace.ripgrep import OutOfMemoryError, RipgrepError, opened_by, records
 from joey.workspace.safe_open import open_regular
 
@@ -101,7 +101,7 @@ class LocalSearch:
 
     async def list(self, place: Place, recursive: bool, limit: int) -> Listing:
         self._check_rules(place)
-        return await list_folder(self._files, place, recursive, limit)
+        return await list_directory(self._files, place, recursive, limit)
 
     def _check_rules(self, place: Place) -> None:
         """Where all is hidden, "nothing found" would be no answer."""
@@ -205,9 +205,9 @@ def _covers(question: _Question, path: str, relative: str | None) -> bool:
     return relative is not None and question.pattern.covers(relative)
 
 
-def _below(path: str, folder: Path) -> str | None:
+def _below(path: str, directory: Path) -> str | None:
     """What comes after the folder; ripgrep's paths are plain, and making a `Path` of each slow."""
-    start = f"{folder}".rstrip("/") + "/"
+    start = f"{directory}".rstrip("/") + "/"
     return path[len(start) :] if path.startswith(start) else None
 
 
@@ -379,7 +379,7 @@ class _PieceReader:
 _LONGEST = 1_000
 _MOST_ALTERNATIVES = 100
 _INNERMOST_BRACES = regex(r"\{([^{}]*)\}")
-_FOLDERS = regex(r"(?:\*\*/)++")
+_REPEATED_GLOBSTAR_RE = regex(r"(?:\*\*/)++")
 _DOT_NAME = regex(r"(?:^|[/{,])\.[^./]")
 
 _Match = Callable[[str], object]
@@ -419,7 +419,7 @@ def _relative(pattern: str) -> str:
     pattern = pattern.removeprefix("./").lstrip("/")
     if pattern.endswith("/"):
         pattern += "**"
-    return _FOLDERS.sub("**/", pattern if "/" in pattern else f"**/{pattern}")
+    return _REPEATED_GLOBSTAR_RE.sub("**/", pattern if "/" in pattern else f"**/{pattern}")
 
 
 def _alternatives(pattern: str) -> list[str]:

@@ -28,10 +28,10 @@ PIECES = [
 JOINTS = [" ", " ", " ", "; ", " && ", " || ", " | ", "\n", " & ", " |& "]
 
 
-def seen(folder: Path) -> dict[str, bytes]:
+def seen(directory: Path) -> dict[str, bytes]:
     return {
-        str(path.relative_to(folder)): path.read_bytes() if path.is_file() else b""
-        for path in folder.rglob("*")
+        str(path.relative_to(directory)): path.read_bytes() if path.is_file() else b""
+        for path in directory.rglob("*")
     }
 
 

@@ -39,10 +39,10 @@ def test_no_setter_that_passes_makes_bash_run_a_program_of_the_workspace(
     tmp_path: Path, setter: str
 ) -> None:
     line = f"{setter}; git status"
-    for folder in (tmp_path, tmp_path / "0", tmp_path / "1"):
-        folder.mkdir(exist_ok=True)
-        (folder / "git").write_text(f"#!/bin/sh\n: > {tmp_path}/canary\n")
-        (folder / "git").chmod(0o755)
+    for directory in (tmp_path, tmp_path / "0", tmp_path / "1"):
+        directory.mkdir(exist_ok=True)
+        (directory / "git").write_text(f"#!/bin/sh\n: > {tmp_path}/canary\n")
+        (directory / "git").chmod(0o755)
     if isinstance(judge_command(line, [program_of(setter), "git status"], ()), Allow):
         subprocess.run(
             ["/bin/bash", "--noprofile", "--norc", "-c", line],

@@ -83,11 +83,11 @@ def test_any_line_is_cut_where_a_command_might_begin(
 @pytest.fixture(scope="module")
 def recorder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder whose only program, `p`, writes down the words it was called with."""
-    folder = tmp_path_factory.mktemp("programs")
-    program = folder / "p"
+    directory = tmp_path_factory.mktemp("programs")
+    program = directory / "p"
     program.write_text(RECORDER, encoding="utf-8")
     program.chmod(0o755)
-    return folder
+    return directory
 
 
 def recorded(line: str, programs: Path, workspace: Path) -> list[tuple[str, ...]]:

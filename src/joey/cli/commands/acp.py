@@ -91,13 +91,13 @@ class Household:
     def __init__(self, arguments: Namespace) -> None:
         self._arguments = arguments
 
-    def check_folder(self, folder: Path) -> Path:
-        return usable(folder)
+    def resolve_workspace(self, directory: Path) -> Path:
+        return usable(directory)
 
-    def new_options(self, folder: Path, mode: str | None, model: str | None) -> TaskOptions:
+    def new_options(self, directory: Path, mode: str | None, model: str | None) -> TaskOptions:
         asked = self._arguments
         return make_options(
-            workspace=folder,
+            workspace=directory,
             provider=asked.provider,
             model=model or asked.model,
             base_url=asked.base_url,
@@ -106,15 +106,15 @@ class Household:
         )
 
     def other_options(
-        self, folder: Path, model: str, earlier: Route, secrets: TaskSecrets | None
+        self, directory: Path, model: str, earlier: Route, secrets: TaskSecrets | None
     ) -> TaskOptions:
-        return make_options(workspace=folder, model=model, earlier=earlier, secrets=secrets)
+        return make_options(workspace=directory, model=model, earlier=earlier, secrets=secrets)
 
-    def modes(self, folder: Path) -> Sequence[Mode]:
-        return Setup(workspace=folder).modes()
+    def modes(self, directory: Path) -> Sequence[Mode]:
+        return Setup(workspace=directory).modes()
 
-    def commands(self, folder: Path) -> Sequence[Choice]:
-        customizations = open_customizations(folder)
+    def commands(self, directory: Path) -> Sequence[Choice]:
+        customizations = open_customizations(directory)
         skills = (skill for mode in customizations.modes for skill in customizations.skills(mode))
         named = {skill.name: Choice(skill.name, skill.description) for skill in skills}
         for command in customizations.commands():
@@ -122,8 +122,12 @@ class Household:
             named[command.name] = known
         return [named[name] for name in sorted(named)]
 
-    def remarks(self, folder: Path) -> Sequence[str]:
-        lines = (note(folder), *open_customizations(folder).warnings, *problems_of_servers(folder))
+    def remarks(self, directory: Path) -> Sequence[str]:
+        lines = (
+            note(directory),
+            *open_customizations(directory).warnings,
+            *problems_of_servers(directory),
+        )
         return [one_line(line.removeprefix("joey: "), 400) for line in lines if line][:MOST_REMARKS]
 
     def models(self, provider: str) -> Sequence[str]:
@@ -133,11 +137,11 @@ class Household:
         foreign = active.model if active is not None and active.provider != provider else None
         return [model for model in setup.models(provider) if model != foreign]
 
-    def tasks(self, folder: str | None, skip: int, most: int) -> Page:
+    def tasks(self, directory: str | None, skip: int, most: int) -> Page:
         index = open_task_index()
         try:
             limit = max(LOOKED_THROUGH, 4 * (skip + most))
-            found = index.find(TaskQuery(workspace=folder, limit=limit)).found
+            found = index.find(TaskQuery(workspace=directory, limit=limit)).found
         finally:
             index.close()
         own = [each.task for each in found if each.task.parent_id is None]

@@ -91,7 +91,7 @@ def _print(completion: Completion, kept: str) -> None:
 class Files(StrEnum):
     NONE = "none"
     FILES = "files"
-    FOLDERS = "folders"
+    DIRECTORIES = "folders"
 
 
 class Place(Struct, frozen=True):
@@ -193,7 +193,7 @@ ON_DISK: dict[str, Files] = {
     "FILE": Files.FILES,
     "FILE|JSON": Files.FILES,
     "PATH": Files.FILES,
-    "DIR": Files.FOLDERS,
+    "DIR": Files.DIRECTORIES,
 }
 FREE = frozenset(
     """

@@ -26,7 +26,7 @@ from joey.cli.launch import workspace_of
 from joey.cli.output import table, write_out
 from joey.errors import ConfigError, UserError
 from joey.presentation.text import columns, one_line, sanitise, wrap
-from joey.system.files import make_folder
+from joey.system.files import make_private_directory
 
 WIDE = 120
 """Columns from which on the meanings stand beside the values; else they stand below."""
@@ -222,9 +222,9 @@ def _write_json(value: object) -> None:
 def edit_settings(settings: PersonalSettings) -> ExitCode:
     """Raises ConfigError, UsageError."""
     before = settings.text()
-    make_folder(settings.path.parent)
-    with tempfile.TemporaryDirectory(prefix=".joey-edit-", dir=settings.path.parent) as folder:
-        copy = Path(folder, settings.path.name)
+    make_private_directory(settings.path.parent)
+    with tempfile.TemporaryDirectory(prefix=".joey-edit-", dir=settings.path.parent) as directory:
+        copy = Path(directory, settings.path.name)
         copy.write_text(before, encoding="utf-8")
         while True:
             after = _edited(copy)

@@ -94,9 +94,9 @@ async def _run(arguments: Namespace, place: Place) -> ExitCode:
             except asyncio.CancelledError:
                 await task.cancel()
             code = interruption.code or exit_code_of(await task.wait())
-            folder = task.recorder.log.folder
+            directory = task.recorder.log.directory
     renderer.note(f"\n{describe_cost(task.usage)} (by the list price; nothing was spent)")
-    _say_where(renderer, place, task, folder)
+    _say_where(renderer, place, task, directory)
     return code
 
 
@@ -116,11 +116,11 @@ async def _start(
     return await engine.start(PROMPT, options=options)
 
 
-def _say_where(renderer: Renderer, place: Place, task: Task, folder: Path) -> None:
+def _say_where(renderer: Renderer, place: Place, task: Task, directory: Path) -> None:
     renderer.note(
         f"The workspace:         {place.workspace}\n"
-        f"What you saw:          {folder / 'ui_messages.json'}\n"
-        f"What the model saw:    {folder / 'api_conversation_history.json'}\n"
+        f"What you saw:          {directory / 'ui_messages.json'}\n"
+        f"What the model saw:    {directory / 'api_conversation_history.json'}\n"
         f"To look at it again:   JOEY_HOME={shlex.quote(str(place.home))}"
         f" {this_program()} tasks show {short_id(task.id, ())}"
     )

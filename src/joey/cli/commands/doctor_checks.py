@@ -95,8 +95,10 @@ def probe_python() -> Finding:
 
 def probe_installs() -> Finding:
     """Another joey that comes first on the path is a riddle to whoever has just upgraded."""
-    folders = [Path(each) for each in os.environ.get("PATH", os.defpath).split(os.pathsep) if each]
-    programs = [each / "joey" for each in folders if os.access(each / "joey", os.X_OK)]
+    directories = [
+        Path(each) for each in os.environ.get("PATH", os.defpath).split(os.pathsep) if each
+    ]
+    programs = [each / "joey" for each in directories if os.access(each / "joey", os.X_OK)]
     found = list(dict.fromkeys(path for path in programs if path.is_file()))
     places = {os.path.realpath(path): path for path in reversed(found)}
     own = f"joey {__version__} in {_HERE}"
@@ -218,14 +220,14 @@ _MOST = 5
 def probe_home() -> Finding:
     """The folder for tasks and settings must exist, or be possible, and be writable."""
     home = _home()
-    for folder in (home, home / "tasks"):
-        nearest = _nearest(folder)
+    for directory in (home, home / "tasks"):
+        nearest = _nearest(directory)
         try:
             with tempfile.TemporaryFile(dir=nearest):
                 pass
         except OSError as error:
             advice = f"Make {nearest} a folder that is writable, or set JOEY_HOME to another."
-            return Finding("Home", Status.FAIL, f"{folder}: {error.strerror}", advice)
+            return Finding("Home", Status.FAIL, f"{directory}: {error.strerror}", advice)
     state = "" if home.exists() else " (made when the first task begins)"
     return Finding("Home", Status.OK, f"{home}{state}")
 
@@ -260,7 +262,7 @@ def probe_tasks() -> Finding:
     state = doctor.store_state(_home())
     troubles = [f"{name}: {why}" for name, why in state.broken]
     troubles += [f"{path} could not be read and was moved aside" for path in state.damaged]
-    untidy = [f"{folder.name} was left by a process that is gone" for folder in state.stale]
+    untidy = [f"{directory.name} was left by a process that is gone" for directory in state.stale]
     untidy += [f"{path.name} is a copy that was never finished" for path in state.leftovers]
     count = f"{state.tasks:,} tasks"
     if troubles:

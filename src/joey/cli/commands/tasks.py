@@ -79,7 +79,7 @@ def _list(store: Store, index: TaskIndex, arguments: Namespace) -> None:
         return
     if page.found:
         width = columns(sys.stdout)
-        _write_lines(task_table(page.found, store, with_folder=arguments.all, width=width))
+        _write_lines(task_table(page.found, store, with_directory=arguments.all, width=width))
     _tell_the_rest(page, arguments)
 
 
@@ -96,7 +96,7 @@ def _search(store: Store, index: TaskIndex, arguments: Namespace) -> None:
         if width is None:
             _write_lines(found_fields(page.found, store))
         else:
-            _write_lines(found_lines(page.found, store, with_folder=arguments.all, width=width))
+            _write_lines(found_lines(page.found, store, with_directory=arguments.all, width=width))
     _tell_the_rest(page, arguments)
 
 
@@ -209,10 +209,10 @@ _LONGEST_FIELD = 400
 
 
 def found_lines(
-    found: Sequence[FoundTask], store: Store, *, with_folder: bool, width: int
+    found: Sequence[FoundTask], store: Store, *, with_directory: bool, width: int
 ) -> list[str]:
     """The table of tasks, each with its snippet below."""
-    heading, *lines = task_table(found, store, with_folder=with_folder, width=width)
+    heading, *lines = task_table(found, store, with_directory=with_directory, width=width)
     shown = [heading]
     for each, line in zip(found, lines, strict=True):
         shown.append(line)
@@ -266,7 +266,7 @@ def export_task(store: Store, index: TaskIndex, arguments: Namespace) -> None:
     """
     task = find_task(index.starting(arguments.id), arguments.id)
     if arguments.format == "roo":
-        _export_folder(store, task, arguments)
+        _export_directory(store, task, arguments)
         return
     data = _document(store, index, task, arguments.format)
     if arguments.output is None:
@@ -308,16 +308,16 @@ def _document(store: Store, index: TaskIndex, task: TaskMetadata, form: str) -> 
     return blot(text).encode("utf-8", "replace")
 
 
-def _export_folder(store: Store, task: TaskMetadata, arguments: Namespace) -> None:
-    from joey.app.task_exchange import write_roo_folder
+def _export_directory(store: Store, task: TaskMetadata, arguments: Namespace) -> None:
+    from joey.app.task_exchange import write_roo_directory
 
     if arguments.output is None:
         raise UsageError("--format roo writes a folder; say with -o DIR where to put it")
     records = store.read(task.id)
-    folder = write_roo_folder(
+    directory = write_roo_directory(
         task, records, Path(arguments.output), force=arguments.force, blot=learn_all().blot
     )
-    write_out(f"{folder}\n".encode())
+    write_out(f"{directory}\n".encode())
 
 
 _YES = frozenset({"y", "yes"})

@@ -194,7 +194,7 @@ class ScreenHost:
         return Standing(
             mode=mode,
             model=name,
-            folder=shown_folder(self.workspace),
+            directory=format_directory(self.workspace),
             branch=branch_of(self.workspace),
             window=window,
             permissions=permissions_of(settings, edits_granted=edits_granted),
@@ -230,7 +230,7 @@ class ScreenHost:
 
     def kept_output(self, task_id: str, row_ts: int) -> str | None:
         task = self._engine.find(task_id)
-        return None if task is None else read_kept_output(task.recorder.log.folder, row_ts)
+        return None if task is None else read_kept_output(task.recorder.log.directory, row_ts)
 
     def leave_command_running(self, session: Session) -> bool:
         return self._task(session).runtime.terminal.leave_running()
@@ -370,14 +370,14 @@ _fits: type[Host] = ScreenHost
 LONGEST_HEAD = 1000
 
 
-def shown_folder(folder: Path) -> str:
+def format_directory(directory: Path) -> str:
     home = Path.home()
-    return f"~/{folder.relative_to(home)}" if folder.is_relative_to(home) else str(folder)
+    return f"~/{directory.relative_to(home)}" if directory.is_relative_to(home) else str(directory)
 
 
-def branch_of(folder: Path) -> str:
+def branch_of(directory: Path) -> str:
     """The branch that is checked out, read from git's own files; nothing outside a repository."""
-    for place in (folder, *folder.parents):
+    for place in (directory, *directory.parents):
         if (head := _head(place / ".git")) is not None:
             reference = head.removeprefix("ref: ").removeprefix("refs/heads/")
             return reference if head.startswith("ref: ") else reference[:8]

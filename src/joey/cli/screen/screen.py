@@ -22,7 +22,7 @@ from joey.cli.signals import Interruption, interruptible
 from joey.engine.engine import Engine
 from joey.engine.task import Task
 from joey.presentation.text import columns, wrap
-from joey.system.files import make_folder
+from joey.system.files import make_private_directory
 from joey.tui.app import JoeyApp
 from joey.tui.startup import Beginning
 from joey.tui.terminal_window import keep_terminal
@@ -42,7 +42,7 @@ def run_screen(arguments: Namespace) -> ExitCode:
 
 def _log_to_file(path: Path) -> None:
     """Standard error is where the screen is drawn."""
-    make_folder(path.parent)
+    make_private_directory(path.parent)
     opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     for handler in logging.getLogger().handlers:
         if isinstance(handler, logging.StreamHandler):

@@ -24,7 +24,7 @@ GRACE = 1.0
 
 
 async def run_in_shell(
-    command: str, folder: Path, env: Mapping[str, str], tell: Callable[[str], None]
+    command: str, directory: Path, env: Mapping[str, str], tell: Callable[[str], None]
 ) -> str:
     """How it ended, when not well; being cancelled ends it.
 
@@ -36,7 +36,7 @@ async def run_in_shell(
         process = await begun(
             asyncio.create_subprocess_exec(
                 *(shell, "-c", command),
-                cwd=folder,
+                cwd=directory,
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.STDOUT,
@@ -87,9 +87,9 @@ MOST_READ = 1024 * 1024
 """Bytes; of more the beginning and the end."""
 
 
-def read_kept_output(task_folder: Path, row_ts: int) -> str | None:
+def read_kept_output(task_directory: Path, row_ts: int) -> str | None:
     """None when nothing is kept: a short output stands whole in its row."""
-    path = task_folder / "command-output" / f"cmd-{row_ts}.txt"
+    path = task_directory / "command-output" / f"cmd-{row_ts}.txt"
     if path.is_symlink() or not path.is_file():
         return None
     try:

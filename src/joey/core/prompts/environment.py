@@ -41,7 +41,7 @@ class TerminalNote(Struct, frozen=True):
 
 
 class WorkspaceFiles(Struct, frozen=True):
-    folder: str
+    directory: str
     entries: Sequence[str] = ()
     truncated: bool = False
     trouble: str = ""
@@ -150,7 +150,7 @@ def _mode(mode: Mode, model_id: str, protocol: ToolProtocol) -> str:
 
 def _files(files: WorkspaceFiles, limit: int) -> str:
     return "\n".join(
-        [f"# Current Workspace Directory ({_line(files.folder)}) Files", *_listing(files, limit)]
+        [f"# Current Workspace Directory ({_line(files.directory)}) Files", *_listing(files, limit)]
     )
 
 

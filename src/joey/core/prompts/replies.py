@@ -296,8 +296,8 @@ def subtask_stopped(child_id: str) -> str:
     )
 
 
-def worktree_left(folder: str, branch: str) -> str:
-    return f"What it changed is in its worktree, {folder}, on the branch {branch}."
+def worktree_left(directory: str, branch: str) -> str:
+    return f"What it changed is in its worktree, {directory}, on the branch {branch}."
 
 
 def subtask_not_started(message: str) -> str:
@@ -402,7 +402,7 @@ def merge_report(merge: Merge) -> str:
 
 def merge_warning(merge: Merge) -> str:
     """One line for people: where the changes are, and why they are not in the workspace."""
-    where = f"Changes of a subtask are left on the branch {merge.branch}, in {merge.folder}:"
+    where = f"Changes of a subtask are left on the branch {merge.branch}, in {merge.directory}:"
     if not merge.conflicts:
         return f"{where} {merge.problem}."
     names = list(merge.conflicts[:_MOST_WARNED])
@@ -432,7 +432,7 @@ def _lines(merge: Merge) -> Iterator[str]:
     )
     yield (
         "The changes are committed on the branch"
-        f" {merge.branch}, checked out in {merge.folder}; look at them there, or with"
+        f" {merge.branch}, checked out in {merge.directory}; look at them there, or with"
         f" `git show {merge.branch}:PATH`, and bring over what is needed."
     )
 

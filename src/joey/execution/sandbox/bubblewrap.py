@@ -177,7 +177,7 @@ def _masks(layout: Layout, held: Held) -> list[str]:
     """Sockets of other programs: to see one is to be able to speak with it, be it read-only."""
     return [
         word
-        for path in listening(held.folders, layout.workspace)
+        for path in listening(held.scanned_directories, layout.workspace)
         if layout.view_of(path) in (View.READ, View.WRITE)
         for word in ("--ro-bind", "/dev/null", str(path))
     ]
@@ -210,7 +210,7 @@ _TABLE = Path("/proc/net/unix")
 _PATH_COLUMN = 7
 
 
-def listening(folders: Iterable[str], workspace: Path) -> list[Path]:
+def listening(directories: Iterable[str], workspace: Path) -> list[Path]:
     """Those of our own network; a socket of another command lives in that command's."""
     try:
         lines = _TABLE.read_text(encoding="utf-8", errors="surrogateescape").splitlines()[1:]
@@ -223,7 +223,7 @@ def listening(folders: Iterable[str], workspace: Path) -> list[Path]:
     near = [name for name in sorted(names) if not name.startswith(("/", ".."))]
     if near:
         # Named from a folder that we do not know; it may be any of the workspace.
-        found += (workspace / folder / name for folder in folders for name in near)
+        found += (workspace / directory / name for directory in directories for name in near)
     return [path for path in dict.fromkeys(_real(path) for path in found) if _is_socket(path)]
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from joey.execution.sandbox.protected_files import Held, find_held
-from joey.execution.sandbox.protected_scan import Folder
+from joey.execution.sandbox.protected_scan import ScannedDirectory
 from joey.execution.sandbox.sandbox import Session
 
 _HIDDEN = ("/home", "/root", "/run", "/var/run", "/mnt", "/media")
@@ -58,7 +58,7 @@ _TOOL_VARIABLES = """
     FNM_DIR SDKMAN_DIR JAVA_HOME JDK_HOME GOROOT RUSTUP_HOME PNPM_HOME BUN_INSTALL DENO_INSTALL
     MAVEN_HOME M2_HOME GRADLE_HOME DOTNET_ROOT ANDROID_HOME ANDROID_SDK_ROOT
 """.split()  # noqa: SIM905
-_PROGRAM_FOLDERS = ("bin", "sbin", "shims")
+_PROGRAM_DIRECTORY_NAMES = ("bin", "sbin", "shims")
 FRESH_SECONDS = 60.0
 """Homes and systems seldom change; how they are seen need not be worked out for each use."""
 
@@ -125,7 +125,7 @@ def find_views(session: Session) -> dict[Path, View]:
     return _ordered(views)
 
 
-def held_in(session: Session, layout: Layout, folders: dict[str, Folder]) -> Held:
+def held_in(session: Session, layout: Layout, directories: dict[str, ScannedDirectory]) -> Held:
     """Protected names as they are now, but for those that are hidden, or that the person has
     opened."""
     workspace = layout.workspace
@@ -133,7 +133,9 @@ def held_in(session: Session, layout: Layout, folders: dict[str, Folder]) -> Hel
     left_out |= {path for path, view in layout.views.items() if view is View.HIDDEN}
     left_out.add(_real(session.joey_home))
     inside = (path for path in left_out if workspace in path.parents)
-    return find_held(workspace, folders, frozenset(str(p.relative_to(workspace)) for p in inside))
+    return find_held(
+        workspace, directories, frozenset(str(p.relative_to(workspace)) for p in inside)
+    )
 
 
 def _ordered(views: dict[Path, View]) -> dict[Path, View]:
@@ -151,12 +153,12 @@ def _tools(session: Session, home: Path | None, secrets: tuple[Path, ...]) -> It
     if home is not None:
         yield from _existing(*(str(home / each) for each in _TOOLS))
     named = [session.env[name] for name in _TOOL_VARIABLES if session.env.get(name)]
-    for folder in session.env.get("PATH", "").split(":"):
-        if not folder.startswith("/"):
+    for directory in session.env.get("PATH", "").split(":"):
+        if not directory.startswith("/"):
             continue
-        named.append(folder)
-        if Path(folder).name in _PROGRAM_FOLDERS:
-            named.append(str(Path(folder).parent))
+        named.append(directory)
+        if Path(directory).name in _PROGRAM_DIRECTORY_NAMES:
+            named.append(str(Path(directory).parent))
     for place in _existing(*named):
         around = place == Path("/") or (home is not None and home.is_relative_to(place))
         reveals = any(secret.is_relative_to(place) for secret in secrets)

@@ -103,19 +103,19 @@ def restrict_files(files: int, tcp: int, scopes: int, rules: list[tuple[str, int
     _check(ruleset, "make rules")
     for path, rights in rules:
         try:
-            folder = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+            directory = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
         except FileNotFoundError:
             continue  # It went away meanwhile.
         except PermissionError:
             continue  # Not to be seen by us either.
-        if stat.S_ISLNK(os.fstat(folder).st_mode):
-            os.close(folder)
+        if stat.S_ISLNK(os.fstat(directory).st_mode):
+            os.close(directory)
             continue  # It has become a link meanwhile.
-        rule = _Beneath(rights & files, folder)
+        rule = _Beneath(rights & files, directory)
         done = _libc.syscall(
             _ADD_RULE, ruleset, _PATH_BENEATH, ctypes.byref(rule), ctypes.c_uint32(0)
         )
-        os.close(folder)
+        os.close(directory)
         _check(done, f"allow {path}")
     _check(_libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0), "give up new privileges")
     _check(_libc.syscall(_RESTRICT_SELF, ruleset, ctypes.c_uint32(0)), "restrict itself")

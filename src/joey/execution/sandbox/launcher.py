@@ -27,7 +27,7 @@ _OTHERS = 16
 """Numbers from here on are free for what only bubblewrap needs."""
 _DEFAULTS = (1, 2, 3, 13, 15, 25)
 """Signals that we ignore, or Python does: what is ignored would stay so in the command."""
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+_OPEN_DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _PLACE = os.O_PATH | os.O_NOFOLLOW
 
 
@@ -122,20 +122,20 @@ def _far(descriptor: int) -> int:
 
 def _open_within(root: str, path: str) -> int | None:
     """Without following a link; None when it went away, or has become one."""
-    folder = os.open(root, _FOLDER)
+    directory = os.open(root, _OPEN_DIRECTORY_FLAGS)
     try:
         for name in path.split("/"):
-            inner = os.open(name, _PLACE, dir_fd=folder)
-            os.close(folder)
-            folder = inner
+            inner = os.open(name, _PLACE, dir_fd=directory)
+            os.close(directory)
+            directory = inner
     except OSError:
-        os.close(folder)
+        os.close(directory)
         return None
-    if stat.S_ISLNK(os.fstat(folder).st_mode):
-        os.close(folder)
+    if stat.S_ISLNK(os.fstat(directory).st_mode):
+        os.close(directory)
         return None
-    found = _far(folder)
-    os.close(folder)
+    found = _far(directory)
+    os.close(directory)
     return found
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from joey.execution.sandbox.protected_scan import Folder, is_placeholder
+from joey.execution.sandbox.protected_scan import ScannedDirectory, is_placeholder
 
 _OCCUPIED = (".git", ".roo", ".vscode")
 """A prompt, another joey or an open editor acts on what is in them within a moment."""
@@ -42,7 +42,7 @@ class Held(Struct, frozen=True):
     undone: tuple[str, ...]
     """What cannot be held: links, what is too much, names that cannot be occupied without harm. It
     is put back as it is now."""
-    folders: dict[str, Folder]
+    scanned_directories: dict[str, ScannedDirectory]
     """All folders, and what is protected in them: whatever else appears is put aside."""
     left_out: tuple[str, ...]
 
@@ -98,13 +98,15 @@ class _Finder:
                 self.undone.append(inner)
 
 
-def find_held(workspace: Path, folders: dict[str, Folder], left_out: frozenset[str]) -> Held:
+def find_held(
+    workspace: Path, directories: dict[str, ScannedDirectory], left_out: frozenset[str]
+) -> Held:
     """What is held in a workspace, but for the paths that are `left_out`."""
     finder = _Finder(workspace, left_out)
-    for folder, (_, _, _, names) in folders.items():
+    for directory, (_, _, _, names) in directories.items():
         for name, _, _ in names:
-            path = f"{folder}/{name}" if folder else name
-            if folder or not _is_occupied(workspace / name):
+            path = f"{directory}/{name}" if directory else name
+            if directory or not _is_occupied(workspace / name):
                 finder.add(path)
     finder.absent += (each for each in _OCCUPIED if _is_free(workspace / each))
     return Held(
@@ -112,7 +114,7 @@ def find_held(workspace: Path, folders: dict[str, Folder], left_out: frozenset[s
         pinned=tuple(finder.pinned),
         absent=tuple(each for each in finder.absent if each not in left_out),
         undone=tuple(each for each in dict.fromkeys(finder.undone) if each not in left_out),
-        folders=folders,
+        scanned_directories=directories,
         left_out=tuple(left_out),
     )
 
@@ -165,17 +167,17 @@ def _follow(workspace: Path, path: str) -> tuple[list[str], str | None]:
     return links, "/".join(done) or None
 
 
-def _deciding(folder: Path) -> Iterator[str]:
+def _deciding(directory: Path) -> Iterator[str]:
     """What of a repository decides which programs run, be it there or not."""
     yield from ("config", "hooks", *_LATE)
-    for module in _modules(folder / "modules", "modules"):
+    for module in _modules(directory / "modules", "modules"):
         yield from (f"{module}/{each}" for each in ("config", "hooks", *_LATE))
 
 
-def _modules(folder: Path, path: str) -> list[str]:
+def _modules(directory: Path, path: str) -> list[str]:
     """Repositories of submodules; their names may have `/` in them, and they may have their own."""
     found: list[str] = []
-    pending = [(folder, path)]
+    pending = [(directory, path)]
     for place, name in pending:  # grows while it is walked
         try:
             with os.scandir(place) as entries:

@@ -32,14 +32,14 @@ HEAVY = frozenset(
 )
 """Not entered; those of them that are protected by name are what a build needs to work at all."""
 _LEFT_TO_COMMANDS = HEAVY | {"pyvenv.cfg"}
-MOST_FOLDERS = 4096
+MAX_SCANNED_DIRECTORIES = 4096
 MOST_NAMES = 2048
 _UNSETTLED = 50_000_000
 """Nanoseconds in which a folder may be changed again without being told from before."""
 
 Name = tuple[str, int, int]
 """A protected name, its inode, and when that was changed last."""
-Folder = tuple[int, int, tuple[str, ...], tuple[Name, ...]]
+ScannedDirectory = tuple[int, int, tuple[str, ...], tuple[Name, ...]]
 """When it was changed last (0: look again in any case), its inode, the paths of the folders in it,
 and its protected names."""
 
@@ -53,37 +53,37 @@ class Survey:
 
     def __init__(self, root: str) -> None:
         self._root = root
-        self._known: dict[str, Folder] = {}
+        self._known: dict[str, ScannedDirectory] = {}
 
-    def look(self) -> dict[str, Folder]:
+    def look(self) -> dict[str, ScannedDirectory]:
         """Folders by their paths below the root, those above before those below."""
-        root, known, found = f"{self._root}/", self._known.get, dict[str, Folder]()
+        root, known, found = f"{self._root}/", self._known.get, dict[str, ScannedDirectory]()
         look, pending = os.lstat, [""]
         for path in pending:  # grows while it is walked, so that what is deep comes last
             try:
                 seen = look(root + path)
-                folder = known(path)
-                if not folder or folder[0] != seen.st_ctime_ns or folder[1] != seen.st_ino:
+                directory = known(path)
+                if not directory or directory[0] != seen.st_ctime_ns or directory[1] != seen.st_ino:
                     if not stat.S_ISDIR(seen.st_mode):
                         continue
-                    folder = _read(root + path, path, seen)
-                elif folder[3]:
-                    folder = (*folder[:3], _again(root + path, folder[3]))
+                    directory = _read(root + path, path, seen)
+                elif directory[3]:
+                    directory = (*directory[:3], _again(root + path, directory[3]))
             except OSError:
                 continue  # It went away, or is closed to us.
-            found[path] = folder
-            if folder[2]:
-                pending += folder[2][: max(0, MOST_FOLDERS - len(pending))]
+            found[path] = directory
+            if directory[2]:
+                pending += directory[2][: max(0, MAX_SCANNED_DIRECTORIES - len(pending))]
         self._known = found
         return found
 
     @property
     def is_complete(self) -> bool:
-        return len(self._known) < MOST_FOLDERS
+        return len(self._known) < MAX_SCANNED_DIRECTORIES
 
 
-def _read(place: str, path: str, seen: os.stat_result) -> Folder:
-    folders: list[str] = []
+def _read(place: str, path: str, seen: os.stat_result) -> ScannedDirectory:
+    directories: list[str] = []
     names: list[Name] = []
     prefix = f"{path}/" if path else ""
     with os.scandir(place) as entries:
@@ -92,10 +92,10 @@ def _read(place: str, path: str, seen: os.stat_result) -> Folder:
                 if len(names) < MOST_NAMES:
                     names += _named(place, entry.name)
             elif entry.name not in HEAVY and entry.is_dir(follow_symlinks=False):
-                folders.append(prefix + entry.name)
+                directories.append(prefix + entry.name)
     is_settled = time.time_ns() - seen.st_ctime_ns > _UNSETTLED
     changed = seen.st_ctime_ns if is_settled else 0
-    return changed, seen.st_ino, tuple(sorted(folders)), tuple(sorted(names))
+    return changed, seen.st_ino, tuple(sorted(directories)), tuple(sorted(names))
 
 
 def _again(place: str, names: tuple[Name, ...]) -> tuple[Name, ...]:
@@ -114,7 +114,7 @@ def _named(place: str, name: str) -> list[Name]:
 _DATE = (1, 1)
 """Modified in the first second of 1970: nobody's own."""
 _TRIES = 10
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+_OPEN_DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 
 
 class Placeholders:
@@ -127,7 +127,7 @@ class Placeholders:
         for _ in range(_TRIES):
             try:
                 _make(f"{self._root}/{path}")
-                descriptor = os.open(f"{self._root}/{path}", _FOLDER)
+                descriptor = os.open(f"{self._root}/{path}", _OPEN_DIRECTORY_FLAGS)
             except OSError:
                 return False
             fcntl.flock(descriptor, fcntl.LOCK_SH)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from joey.execution.sandbox.protected_scan import Folder, Name
+    from joey.execution.sandbox.protected_scan import Name, ScannedDirectory
 
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ _LARGEST = 1024**2
 _MOST_BYTES = 8 * 1024**2
 _MOST_ENTRIES = 2000
 _DEEPEST = 40
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+_OPEN_DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _OWN = 0o700
 
 
@@ -90,15 +90,15 @@ class Guard:
     def _is_left(self, name: str) -> bool:
         return bool(self._is_spared(name) or self._within(name, self._overlaps_home))
 
-    def _overlaps_home(self, folder: int, name: str) -> bool:
+    def _overlaps_home(self, directory: int, name: str) -> bool:
         """Whether a path is, holds or lies in joey's home, also through another mount of it."""
         self._make_aside()
-        home = os.open(os.path.dirname(os.path.dirname(self._aside)), _FOLDER)
+        home = os.open(os.path.dirname(os.path.dirname(self._aside)), _OPEN_DIRECTORY_FLAGS)
         try:
             upwards = _upwards(home)
         finally:
             os.close(home)
-        return _identity(folder, name) in upwards or upwards[0] in _upwards(folder)
+        return _identity(directory, name) in upwards or upwards[0] in _upwards(directory)
 
     def _is_spared(self, name: str) -> bool:
         try:
@@ -134,42 +134,42 @@ class Guard:
     def _within(self, path: str, work: Any) -> Any:
         """Call `work` with the folder that a path lies in, and its last name."""
         try:
-            folder = os.open(self._root, _FOLDER)
+            directory = os.open(self._root, _OPEN_DIRECTORY_FLAGS)
         except OSError:
             return None
         *above, name = path.split("/")
         try:
             for each in above:
-                inner = _open_folder(folder, each)
-                os.close(folder)
-                folder = inner
-            return work(folder, name)
+                inner = _open_directory(directory, each)
+                os.close(directory)
+                directory = inner
+            return work(directory, name)
         except (FileNotFoundError, NotADirectoryError):
             return None
         finally:
-            os.close(folder)
+            os.close(directory)
 
-    def _keep(self, folder: int, name: str, depth: int = 0) -> Kept | None:
+    def _keep(self, directory: int, name: str, depth: int = 0) -> Kept | None:
         try:
-            found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            found = os.stat(name, dir_fd=directory, follow_symlinks=False)
         except FileNotFoundError:
             return None
         kept: Kept = {"seen": _seen(found), "mode": found.st_mode & 0o7777}
         kept["times"] = (found.st_atime_ns, found.st_mtime_ns)
         if stat.S_ISLNK(found.st_mode):
-            kept["link"] = os.readlink(name, dir_fd=folder)
+            kept["link"] = os.readlink(name, dir_fd=directory)
         elif stat.S_ISREG(found.st_mode) and found.st_size <= min(_LARGEST, self._bytes):
             self._bytes -= found.st_size
-            kept["data"] = _read(folder, name)
+            kept["data"] = _read(directory, name)
         elif stat.S_ISDIR(found.st_mode) and depth < _DEEPEST:
-            kept["entries"], kept["is_cut"] = self._keep_folder(folder, name, depth)
+            kept["entries"], kept["is_cut"] = self._save_directory(directory, name, depth)
         return kept
 
-    def _keep_folder(
-        self, folder: int, name: str, depth: int
+    def _save_directory(
+        self, directory: int, name: str, depth: int
     ) -> tuple[dict[str, Kept | None], bool]:
         """Its entries, and whether there are more than could be kept."""
-        inner = os.open(name, _FOLDER, dir_fd=folder)
+        inner = os.open(name, _OPEN_DIRECTORY_FLAGS, dir_fd=directory)
         try:
             found = os.listdir(inner)
             names = found[: self._entries]
@@ -191,36 +191,36 @@ class Guard:
         return where
 
     def _make_aside(self) -> None:
-        for folder in (os.path.dirname(self._aside), self._aside):  # those above get no mode
-            os.makedirs(folder, mode=0o700, exist_ok=True)
+        for directory in (os.path.dirname(self._aside), self._aside):  # those above get no mode
+            os.makedirs(directory, mode=0o700, exist_ok=True)
 
-    def _carry(self, folder: int, name: str, place: str) -> str:
-        _open_up(folder, name)
+    def _carry(self, directory: int, name: str, place: str) -> str:
+        _open_up(directory, name)
         try:
-            os.rename(name, place, src_dir_fd=folder)
+            os.rename(name, place, src_dir_fd=directory)
             return place
         except OSError as error:
             if error.errno == errno.EINVAL:
                 raise  # It would be moved into itself.
-            if self._carry_far(folder, name, place):
+            if self._carry_far(directory, name, place):
                 return place
         # Under a name that means nothing it does no harm either, and nothing of it is lost.
         beside = f"{name}.put-aside-{time.time_ns()}"
-        os.rename(name, beside, src_dir_fd=folder, dst_dir_fd=folder)
+        os.rename(name, beside, src_dir_fd=directory, dst_dir_fd=directory)
         return beside
 
-    def _carry_far(self, folder: int, name: str, place: str) -> bool:
+    def _carry_far(self, directory: int, name: str, place: str) -> bool:
         """To another disk; False when not all of it could be."""
         self._bytes, self._entries = _MOST_BYTES, _MOST_ENTRIES
-        above = os.open(os.path.dirname(place), _FOLDER)
+        above = os.open(os.path.dirname(place), _OPEN_DIRECTORY_FLAGS)
         try:
-            kept = self._keep(folder, name)
+            kept = self._keep(directory, name)
             if kept is not None:
                 if not _restore(above, os.path.basename(place), kept) or not self._entries:
                     return False
-                if not _unchanged(kept, _look(folder, name)):
+                if not _unchanged(kept, _look(directory, name)):
                     return False  # It was changed while it was copied.
-                _remove(folder, name)
+                _remove(directory, name)
             return True
         except OSError:
             return False
@@ -228,46 +228,46 @@ class Guard:
             os.close(above)
 
 
-def _remove(folder: int, name: str) -> None:
+def _remove(directory: int, name: str) -> None:
     from shutil import rmtree  # takes its time, and is seldom needed
 
-    if stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
-        rmtree(name, dir_fd=folder)
+    if stat.S_ISDIR(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode):
+        rmtree(name, dir_fd=directory)
     else:
-        os.unlink(name, dir_fd=folder)
+        os.unlink(name, dir_fd=directory)
 
 
-def _identity(folder: int, name: str) -> tuple[int, int]:
-    found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+def _identity(directory: int, name: str) -> tuple[int, int]:
+    found = os.stat(name, dir_fd=directory, follow_symlinks=False)
     return found.st_dev, found.st_ino
 
 
-def _upwards(folder: int) -> list[tuple[int, int]]:
+def _upwards(directory: int) -> list[tuple[int, int]]:
     """The identities of an open folder and of all above it."""
     found: list[tuple[int, int]] = []
     path = "."
-    while (identity := _identity(folder, path)) not in found:  # the root is its own parent
+    while (identity := _identity(directory, path)) not in found:  # the root is its own parent
         found.append(identity)
         path += "/.."
     return found
 
 
-def _open_folder(folder: int, name: str) -> int:
+def _open_directory(directory: int, name: str) -> int:
     """Also one that a command has closed to its owner."""
     try:
-        return os.open(name, _FOLDER, dir_fd=folder)
+        return os.open(name, _OPEN_DIRECTORY_FLAGS, dir_fd=directory)
     except PermissionError:
-        _open_up(folder, name)
-        return os.open(name, _FOLDER, dir_fd=folder)
+        _open_up(directory, name)
+        return os.open(name, _OPEN_DIRECTORY_FLAGS, dir_fd=directory)
 
 
-def _open_up(folder: int, name: str) -> None:
+def _open_up(directory: int, name: str) -> None:
     """Let the owner change names in a folder, and move what is there: for that a folder has to be
     writable itself."""
-    mode = os.fstat(folder).st_mode
+    mode = os.fstat(directory).st_mode
     if mode & _OWN != _OWN:
-        os.fchmod(folder, mode & 0o7777 | _OWN)
-    place = os.open(name, os.O_PATH | os.O_NOFOLLOW, dir_fd=folder)
+        os.fchmod(directory, mode & 0o7777 | _OWN)
+    place = os.open(name, os.O_PATH | os.O_NOFOLLOW, dir_fd=directory)
     try:
         mode = os.fstat(place).st_mode
         if stat.S_ISDIR(mode) and mode & _OWN != _OWN:
@@ -276,15 +276,15 @@ def _open_up(folder: int, name: str) -> None:
         os.close(place)
 
 
-def _look(folder: int, name: str, depth: int = 0) -> Kept | None:
+def _look(directory: int, name: str, depth: int = 0) -> Kept | None:
     """What is there now, without its contents."""
     try:
-        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        found = os.stat(name, dir_fd=directory, follow_symlinks=False)
     except FileNotFoundError:
         return None
     now: Kept = {"seen": _seen(found)}
     if stat.S_ISDIR(found.st_mode) and depth < _DEEPEST:
-        inner = _open_folder(folder, name)
+        inner = _open_directory(directory, name)
         try:
             names = os.listdir(inner)[:_MOST_ENTRIES]
             now["entries"] = {each: _look(inner, each, depth + 1) for each in names}
@@ -310,8 +310,8 @@ def _seen(found: os.stat_result) -> tuple[int, ...]:
     return (found.st_ino, found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
-def _read(folder: int, name: str) -> bytes:
-    descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
+def _read(directory: int, name: str) -> bytes:
+    descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=directory)
     with open(descriptor, "rb") as file:
         return file.read(_LARGEST)
 
@@ -322,18 +322,18 @@ class _Restore:
     def __init__(self, kept: Kept) -> None:
         self._kept = kept
 
-    def __call__(self, folder: int, name: str) -> bool:
-        return _restore(folder, name, self._kept)
+    def __call__(self, directory: int, name: str) -> bool:
+        return _restore(directory, name, self._kept)
 
 
-def _restore(folder: int, name: str, kept: Kept) -> bool:
+def _restore(directory: int, name: str, kept: Kept) -> bool:
     complete = not kept.get("is_cut")
     if "link" in kept:
-        os.symlink(kept["link"], name, dir_fd=folder)
+        os.symlink(kept["link"], name, dir_fd=directory)
         return True
     if "entries" in kept:
-        os.mkdir(name, dir_fd=folder)
-        inner = os.open(name, _FOLDER, dir_fd=folder)
+        os.mkdir(name, dir_fd=directory)
+        inner = os.open(name, _OPEN_DIRECTORY_FLAGS, dir_fd=directory)
         try:
             for each, below in kept["entries"].items():
                 complete = (below is None or _restore(inner, each, below)) and complete
@@ -345,7 +345,7 @@ def _restore(folder: int, name: str, kept: Kept) -> bool:
     if "data" not in kept:
         return False
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-    with open(os.open(name, flags, 0o600, dir_fd=folder), "wb") as file:
+    with open(os.open(name, flags, 0o600, dir_fd=directory), "wb") as file:
         file.write(kept["data"])
         file.flush()
         os.fchmod(file.fileno(), kept["mode"])
@@ -359,7 +359,7 @@ _REALTIME_COARSE = 5
 
 class Aftermath:
     def __init__(
-        self, root: str, known: dict[str, Folder], guarded: set[str], left_out: set[str]
+        self, root: str, known: dict[str, ScannedDirectory], guarded: set[str], left_out: set[str]
     ) -> None:
         """`guarded` are paths that are put back with all that is in them, `left_out` those that the
         person has opened."""
@@ -368,11 +368,11 @@ class Aftermath:
         self._guarded = guarded
         self._left_out = guarded | left_out
         self._identities = {
-            (inode, changed) for folder in known.values() for _, inode, changed in folder[3]
+            (inode, changed) for directory in known.values() for _, inode, changed in directory[3]
         }
-        self._inodes = {folder[1] for folder in known.values()}
+        self._inodes = {directory[1] for directory in known.values()}
         self._is_complete = "" in known and all(
-            path in known for folder in known.values() for path in folder[2]
+            path in known for directory in known.values() for path in directory[2]
         )
         self._started = time.clock_gettime_ns(_REALTIME_COARSE)
 
@@ -383,21 +383,23 @@ class Aftermath:
         for path in pending:  # grows while it is walked
             try:
                 seen = look(root + path)
-                folder = known(path)
-                if folder is not None and folder[1] == seen.st_ino:
-                    if folder[0] == seen.st_ctime_ns:
-                        if folder[2]:
-                            pending += filter(self._known.__contains__, folder[2])
+                directory = known(path)
+                if directory is not None and directory[1] == seen.st_ino:
+                    if directory[0] == seen.st_ctime_ns:
+                        if directory[2]:
+                            pending += filter(self._known.__contains__, directory[2])
                         continue
                 elif not stat.S_ISDIR(seen.st_mode) or not self._is_judged(root + path, seen):
                     continue
                 else:
-                    folder = None  # it is new, or another stands in its place
+                    directory = None  # it is new, or another stands in its place
                 prefix = f"{path}/" if path else ""
-                folders, names = self._read(root + path, prefix, folder[3] if folder else ())
+                directories, names = self._read(
+                    root + path, prefix, directory[3] if directory else ()
+                )
             except OSError:
                 continue  # It went away.
-            pending += folders
+            pending += directories
             found += names
         return found
 
@@ -418,7 +420,7 @@ class Aftermath:
         from joey.execution.sandbox.protected_scan import HEAVY, MOST_NAMES, is_held
 
         before = {name: inode for name, inode, _ in known}
-        folders: list[str] = []
+        directories: list[str] = []
         names: list[str] = []
         with _opened_up(place) as entries:
             for entry in entries:
@@ -428,9 +430,9 @@ class Aftermath:
                     if path not in self._left_out and not is_old:
                         names.append(path)
                 elif entry.name not in HEAVY and entry.is_dir(follow_symlinks=False):
-                    folders.append(prefix + entry.name)
-        folders = [each for each in folders if each not in self._guarded]
-        return folders, names if len(known) < MOST_NAMES else []
+                    directories.append(prefix + entry.name)
+        directories = [each for each in directories if each not in self._guarded]
+        return directories, names if len(known) < MOST_NAMES else []
 
     def _is_known(self, entry: os.DirEntry[str]) -> bool:
         found = entry.stat(follow_symlinks=False)
@@ -442,12 +444,12 @@ def _opened_up(place: str) -> Any:
     try:
         return os.scandir(place)
     except PermissionError:
-        folder = os.open(place, os.O_PATH | os.O_NOFOLLOW | os.O_DIRECTORY)
+        directory = os.open(place, os.O_PATH | os.O_NOFOLLOW | os.O_DIRECTORY)
         try:
-            mode = os.fstat(folder).st_mode
-            os.chmod(f"/proc/self/fd/{folder}", mode & 0o7777 | 0o700)
+            mode = os.fstat(directory).st_mode
+            os.chmod(f"/proc/self/fd/{directory}", mode & 0o7777 | 0o700)
         finally:
-            os.close(folder)
+            os.close(directory)
         return os.scandir(place)
 
 

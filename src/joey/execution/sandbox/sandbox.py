@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from joey.execution.sandbox.forkserver_client import Standby
     from joey.execution.sandbox.network_proxy import HostProxy
     from joey.execution.sandbox.protected_files import Held
-    from joey.execution.sandbox.protected_scan import Folder, Survey
+    from joey.execution.sandbox.protected_scan import ScannedDirectory, Survey
     from joey.execution.sandbox.supervisor_client import ControlGroup, KeeperLeash, KeeperProcess
 
 
@@ -184,11 +184,11 @@ class LocalSandbox:
                 " or ask the user to name the folder in sandboxReadable or sandboxWritable."
             )
         network = "hosts" if proxy is not None else str(self._settings.sandbox_network)
-        held = held_in(self._session, layout, self._folders(layout.workspace))
+        held = held_in(self._session, layout, self._scan_and_warn(layout.workspace))
         plan = confinement.plan(layout, held, _encoded(shell), where, network)
         plan |= {
             "workspace": str(layout.workspace),
-            "folders": held.folders,
+            "folders": held.scanned_directories,
             "left_out": list(held.left_out),
             "written": str(layout.temp / _WRITTEN),
             "aside": str(self._session.joey_home / "put-aside" / str(time.time_ns())),
@@ -267,7 +267,7 @@ class LocalSandbox:
         self._surveyed(Path(os.path.realpath(self._session.workspace)))
         self._layout()
 
-    def _surveyed(self, workspace: Path) -> dict[str, Folder]:
+    def _surveyed(self, workspace: Path) -> dict[str, ScannedDirectory]:
         from joey.execution.sandbox.protected_scan import Survey
 
         with self._looking:
@@ -275,8 +275,8 @@ class LocalSandbox:
                 self._survey = Survey(str(workspace))
             return self._survey.look()
 
-    def _folders(self, workspace: Path) -> dict[str, Folder]:
-        from joey.execution.sandbox.protected_scan import MOST_FOLDERS
+    def _scan_and_warn(self, workspace: Path) -> dict[str, ScannedDirectory]:
+        from joey.execution.sandbox.protected_scan import MAX_SCANNED_DIRECTORIES
 
         found = self._surveyed(workspace)
         assert self._survey is not None
@@ -285,7 +285,7 @@ class LocalSandbox:
             log.warning(
                 "the workspace has more than %d folders: protected names in those that lie"
                 " deepest are not held against commands",
-                MOST_FOLDERS,
+                MAX_SCANNED_DIRECTORIES,
             )
         return found
 
@@ -301,8 +301,8 @@ class LocalSandbox:
     def _place(self) -> Path:
         """Where the folder will be that belongs to the task."""
         if self._temp is None:
-            folder = os.path.realpath(tempfile.gettempdir())
-            self._temp = Path(folder, f"{_PREFIX}{os.getpid()}-{token_hex(8)}")
+            directory = os.path.realpath(tempfile.gettempdir())
+            self._temp = Path(directory, f"{_PREFIX}{os.getpid()}-{token_hex(8)}")
         return self._temp
 
     def _make_temp(self, place: Path) -> None:
@@ -319,9 +319,9 @@ class LocalSandbox:
                 self._has_temp = True
 
 
-def _sweep(folder: Path) -> None:
+def _sweep(directory: Path) -> None:
     """Remove what processes that were killed long ago have left."""
-    left = (folder.glob(f"{prefix}[0-9]*-*") for prefix in (_PREFIX, CANARY_PREFIX))
+    left = (directory.glob(f"{prefix}[0-9]*-*") for prefix in (_PREFIX, CANARY_PREFIX))
     for each in chain.from_iterable(left):
         try:
             found = each.lstat()

@@ -302,16 +302,16 @@ _numbers = count(1)
 class ControlGroup:
     """Of one task; what is started in it stays in it."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
 
     def admit(self, pid: int) -> None:
         """From now on the process counts, and all that it starts. Takes some milliseconds."""
-        (self._folder / "cgroup.procs").write_text(str(pid), encoding="ascii")
+        (self._directory / "cgroup.procs").write_text(str(pid), encoding="ascii")
 
     def close(self) -> None:
         try:
-            self._folder.rmdir()
+            self._directory.rmdir()
         except OSError:
             return  # Something is just ending; whoever makes the next group removes this one.
 
@@ -321,18 +321,18 @@ def make_group(most: int) -> ControlGroup | None:
     if os.geteuid() != 0:
         return None
     for parent in _parents():
-        folder = parent / f"{_PREFIX}{os.getpid()}-{next(_numbers)}"
+        directory = parent / f"{_PREFIX}{os.getpid()}-{next(_numbers)}"
         try:
-            folder.mkdir()
+            directory.mkdir()
         except OSError:
             continue
         try:
-            (folder / "pids.max").write_text(str(most), encoding="ascii")
+            (directory / "pids.max").write_text(str(most), encoding="ascii")
         except OSError:
-            folder.rmdir()
+            directory.rmdir()
             continue
         _sweep(parent)
-        return ControlGroup(folder)
+        return ControlGroup(directory)
     return None
 
 

@@ -58,7 +58,7 @@ class Choice(Struct, frozen=True):
     """What takes the place of all that was typed, sign included."""
     goes_on: bool = False
     """More has to be typed right behind it."""
-    is_folder: bool = False
+    is_directory: bool = False
 
 
 def wanted(row: int, before: str) -> Wanted | None:
@@ -104,7 +104,7 @@ def _path_choice(path: str) -> Choice:
     written = _ESCAPED.sub(r"\\\g<0>", path)
     if written.endswith(tuple(_PUNCTUATION)):
         written = f"{written[:-1]}\\{written[-1]}"
-    return Choice(path, "", f"@/{written}", is_folder=path.endswith("/"))
+    return Choice(path, "", f"@/{written}", is_directory=path.endswith("/"))
 
 
 _ROWS = 8
@@ -275,9 +275,9 @@ class Completer:
             case "escape":
                 self.close()
             case "tab":
-                self._take(into_folder=True)
+                self._take(into_directory=True)
             case "enter" if not self._is_complete():
-                self._take(into_folder=False)
+                self._take(into_directory=False)
             case _:
                 return False
         return True
@@ -289,11 +289,11 @@ class Completer:
             return False
         return chosen.written[1:] == sought.typed
 
-    def _take(self, *, into_folder: bool) -> None:
+    def _take(self, *, into_directory: bool) -> None:
         chosen, sought = self._choices.chosen, self._wanted
         if chosen is None or sought is None:
             return
-        goes_on = chosen.goes_on or (chosen.is_folder and into_folder)
+        goes_on = chosen.goes_on or (chosen.is_directory and into_directory)
         row, column = self._entry.cursor_location
         written = chosen.written if goes_on else f"{chosen.written} "
         self._entry.replace(written, (row, sought.start), (row, column))

@@ -45,8 +45,8 @@ async def edited(app: App[Any], text: str, env: Mapping[str, str] = os.environ) 
 
 
 def _edited(command: str, text: str, env: Mapping[str, str]) -> str | EditorError:
-    with TemporaryDirectory(prefix="joey-") as folder:
-        file = Path(folder, _NAME)
+    with TemporaryDirectory(prefix="joey-") as directory:
+        file = Path(directory, _NAME)
         try:
             file.write_text(text, encoding="utf-8")
             code = subprocess.call([*shlex.split(command), str(file)], env=dict(env))

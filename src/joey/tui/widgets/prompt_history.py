@@ -18,11 +18,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from joey.core.redaction import blotted, blotted_line
 from joey.presentation.text import one_line, sanitise
-from joey.system.files import make_folder
+from joey.system.files import make_private_directory
 from joey.tui.widgets.completion import Choice, Choices
 from joey.tui.widgets.draft import Draft, visible
 
@@ -39,7 +39,7 @@ _FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | o
 class Entry(Struct, frozen=True, omit_defaults=True):
     at: int
     """Milliseconds."""
-    folder: str
+    directory: str = field(name="folder")
     text: str
     pasted: dict[int, str] = {}
     shell: bool = False
@@ -53,10 +53,10 @@ class PromptHistory:
     """
 
     def __init__(
-        self, file: Path | None, folder: Path, blot: Callable[[str], str] = blotted
+        self, file: Path | None, directory: Path, blot: Callable[[str], str] = blotted
     ) -> None:
         self._file = file
-        self._folder = str(folder)
+        self._directory = str(directory)
         self._blot = blot
         self._drafts: list[Draft] = []
         self._unwritten: list[Entry] = []
@@ -74,7 +74,7 @@ class PromptHistory:
             facts = self._file.stat()
             seen = facts.st_ino, facts.st_size
             if seen != self._seen:
-                entries = [*_read(self._file, self._folder), *self._unwritten]
+                entries = [*_read(self._file, self._directory), *self._unwritten]
                 self._drafts = [_draft(one) for one in sorted(entries, key=_time)[-_MOST:]]
                 self._seen = seen
         except FileNotFoundError:
@@ -91,7 +91,7 @@ class PromptHistory:
         known.append(draft)
         del known[:-_MOST]
         self._latest = max(time.time_ns() // 1_000_000, self._latest + 1)
-        entry = Entry(self._latest, self._folder, draft.text, draft.pasted, draft.shell)
+        entry = Entry(self._latest, self._directory, draft.text, draft.pasted, draft.shell)
         if self._file is None or not self._try_to_keep(entry):
             self._unwritten.append(entry)
 
@@ -104,7 +104,7 @@ class PromptHistory:
             return False
         try:
             assert self._file is not None
-            make_folder(self._file.parent)
+            make_private_directory(self._file.parent)
             with _locked(self._file) as descriptor:
                 nobody_else_wrote = _state(descriptor) == self._seen
                 _append(descriptor, line)
@@ -216,7 +216,7 @@ def _draft(entry: Entry) -> Draft:
     return Draft(sanitise(entry.text), pasted, {}, entry.shell)
 
 
-def _read(path: Path, folder: str) -> Iterator[Entry]:
+def _read(path: Path, directory: str) -> Iterator[Entry]:
     """Lines that are no entries are passed over: another version, or half written."""
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
         _check_is_file(file.fileno())
@@ -228,7 +228,7 @@ def _read(path: Path, folder: str) -> Iterator[Entry]:
             entry = _decoder.decode(line)
         except msgspec.DecodeError:
             continue
-        if entry.folder == folder:
+        if entry.directory == directory:
             yield entry
 
 

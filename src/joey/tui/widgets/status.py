@@ -154,8 +154,8 @@ class StatusLine(Widget):
             yield Part(f"{count} in the background", "cyan", 8, short=f"{count} behind")
         model = one_line(standing.model, 40)
         yield Part(model, "", 6, short=model.rpartition("/")[2][:18])
-        folder = one_line(standing.folder, 60)
-        yield Part(folder, "dim", 0, short=folder.rpartition("/")[2][:20])
+        directory = one_line(standing.directory, 60)
+        yield Part(directory, "dim", 0, short=directory.rpartition("/")[2][:20])
         if standing.branch:
             yield Part(f"⎇ {one_line(standing.branch, 30)}", "dim", 1)
         if standing.window and self._usage.context_tokens:

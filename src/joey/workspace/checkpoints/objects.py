@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from joey.workspace.checkpoints.shadow_repo import Shadow
 
-_FOLDER = b"40000"
+_TREE_MODE = b"40000"
 _ID_BYTES = 20
 _MOST = 500
 """Trees that are remembered."""
@@ -30,14 +30,14 @@ class Entry(NamedTuple):
     id: str
 
 
-Folder = dict[bytes, Entry]
+TreeEntries = dict[bytes, Entry]
 
 
 class Trees:
     """Remembers those that were read or written; what an id stands for never changes."""
 
     def __init__(self) -> None:
-        self._known: dict[str, Folder] = {}
+        self._known: dict[str, TreeEntries] = {}
 
     async def load(self, git: Shadow, tree: str, paths: Iterable[bytes]) -> None:
         """Have all folders on the way to some files. Raises CheckpointError."""
@@ -51,16 +51,16 @@ class Trees:
                 if data is None:
                     data = await git.run("cat-file", "tree", name)
                 self._known[name] = dict(_parsed(data))
-            for folder, inside in _sorted_out(dict.fromkeys(below))[1].items():
-                entry = self._known[name].get(folder)
-                if entry is not None and entry.mode == _FOLDER:
+            for directory, inside in _sorted_out(dict.fromkeys(below))[1].items():
+                entry = self._known[name].get(directory)
+                if entry is not None and entry.mode == _TREE_MODE:
                     pending.append((entry.id, list(inside)))
 
     def holds(self, tree: str, path: bytes) -> bool:
         """Whether there is such a file. What is on the way has been loaded."""
-        folder, slash, rest = path.partition(b"/")
-        entry = self._known[tree].get(folder)
-        if entry is None or (entry.mode == _FOLDER) is not bool(slash):
+        directory, slash, rest = path.partition(b"/")
+        entry = self._known[tree].get(directory)
+        if entry is None or (entry.mode == _TREE_MODE) is not bool(slash):
             return False
         return not slash or self.holds(entry.id, rest)
 
@@ -70,26 +70,26 @@ class Trees:
         return self._written(repository, self._changed(repository, self._known[tree], changes))
 
     def _changed(
-        self, repository: Path, folder: Folder, changes: Mapping[bytes, Entry | None]
-    ) -> Folder:
+        self, repository: Path, directory: TreeEntries, changes: Mapping[bytes, Entry | None]
+    ) -> TreeEntries:
         here, below = _sorted_out(changes)
         kept = {
             name: entry
-            for name, entry in folder.items()
-            if name not in here or entry.mode == _FOLDER
+            for name, entry in directory.items()
+            if name not in here or entry.mode == _TREE_MODE
         }
         for name, inside in below.items():
             entry = kept.pop(name, None)
-            before = self._known[entry.id] if entry and entry.mode == _FOLDER else {}
+            before = self._known[entry.id] if entry and entry.mode == _TREE_MODE else {}
             if after := self._changed(repository, before, inside):
-                kept[name] = Entry(_FOLDER, self._written(repository, after))
-            elif entry and entry.mode != _FOLDER:
+                kept[name] = Entry(_TREE_MODE, self._written(repository, after))
+            elif entry and entry.mode != _TREE_MODE:
                 kept[name] = entry
         return kept | {name: entry for name, entry in here.items() if entry is not None}
 
-    def _written(self, repository: Path, folder: Folder) -> str:
-        tree = write_object(repository, b"tree", _text(folder))
-        self._known[tree] = folder
+    def _written(self, repository: Path, directory: TreeEntries) -> str:
+        tree = write_object(repository, b"tree", _text(directory))
+        self._known[tree] = directory
         return tree
 
 
@@ -117,18 +117,18 @@ def _parsed(data: bytes) -> Iterator[tuple[bytes, Entry]]:
         yield name, Entry(mode, data[named + 1 : at].hex())
 
 
-def _text(folder: Folder) -> bytes:
+def _text(directory: TreeEntries) -> bytes:
     def place(item: tuple[bytes, Entry]) -> bytes:
         name, entry = item
-        return name + b"/" if entry.mode == _FOLDER else name
+        return name + b"/" if entry.mode == _TREE_MODE else name
 
     return b"".join(
         b"%s %s\0%s" % (entry.mode, name, bytes.fromhex(entry.id))
-        for name, entry in sorted(folder.items(), key=place)
+        for name, entry in sorted(directory.items(), key=place)
     )
 
 
-_MODE, _FOLDER_MODE = 0o400, 0o700
+_MODE, _DIRECTORY_PERMISSIONS = 0o400, 0o700
 _LITTLE = 1
 """How hard to compress: this is about speed."""
 
@@ -141,7 +141,7 @@ def write_object(repository: Path, kind: bytes, data: bytes) -> str:
     path = _place(repository, digest.hexdigest())
     if path.exists():
         return digest.hexdigest()
-    path.parent.mkdir(mode=_FOLDER_MODE, exist_ok=True)
+    path.parent.mkdir(mode=_DIRECTORY_PERMISSIONS, exist_ok=True)
     # Under a name that git removes when it finds it left behind.
     new = path.with_name(f"tmp_obj_{token_hex(8)}")
     descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, _MODE)

@@ -46,12 +46,14 @@ class CheckpointStores:
         """What the tasks of a workspace share, made when the first of them needs it."""
         if shared.store is None:
             from joey.workspace.checkpoints.refs import Limits
-            from joey.workspace.checkpoints.shadow_repo import ShadowFolder
+            from joey.workspace.checkpoints.shadow_repo import ShadowDirectory
             from joey.workspace.checkpoints.store import WorkspaceCheckpoints
 
             home = Path(os.path.realpath(self._home))
-            folder = ShadowFolder(self._parent(home), shared.root)
-            shared.store = WorkspaceCheckpoints(shared.root, home, folder, Limits(*shared.limits))
+            directory = ShadowDirectory(self._parent(home), shared.root)
+            shared.store = WorkspaceCheckpoints(
+                shared.root, home, directory, Limits(*shared.limits)
+            )
         return shared.store
 
     async def leave(self, shared: _Shared) -> None:

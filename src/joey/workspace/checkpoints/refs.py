@@ -31,7 +31,7 @@ from joey.workspace.checkpoints.shadow_repo import (
     LOCK,
     GitRefusal,
     Shadow,
-    ShadowFolder,
+    ShadowDirectory,
     take_lock,
     write_private,
 )
@@ -66,13 +66,13 @@ def keep(git: Shadow, task_id: str, sight: Sight) -> str:
     lines = [
         f"tree {sight.tree}",
         *(f"{who} {_WRITER} {now // _NANOSECONDS} +0000" for who in ("author", "committer")),
-        *("", f"Files of {_task_folder(task_id)}", ""),
+        *("", f"Files of {_encode_task_id(task_id)}", ""),
         *(quote_from_bytes(path) for path in sorted(sight.left_out)),
     ]
     made = write_object(git.path, b"commit", "\n".join([*lines, ""]).encode())
     ref = git.path / refs_of(task_id) / f"{now:020}"
-    for folder in (ref.parent.parent, ref.parent):
-        folder.mkdir(mode=0o700, exist_ok=True)
+    for directory in (ref.parent.parent, ref.parent):
+        directory.mkdir(mode=0o700, exist_ok=True)
     # As git does it: there either is a ref, or what the next one who has the lock removes.
     new = ref.with_name(f"{ref.name}.lock")
     write_private(new, f"{made}\n".encode())
@@ -120,10 +120,10 @@ async def drop(git: Shadow, gone: list[Ref]) -> None:
 
 def refs_of(task_id: str) -> str:
     """The folder of a task's refs, in the repository."""
-    return f"{_REFS}{_task_folder(task_id)}/"
+    return f"{_REFS}{_encode_task_id(task_id)}/"
 
 
-def _task_folder(task_id: str) -> str:
+def _encode_task_id(task_id: str) -> str:
     """A name that git takes: its own, if it is an ordinary one."""
     if _PLAIN.fullmatch(task_id) and not task_id.startswith("-"):
         return task_id
@@ -157,26 +157,26 @@ class Limits(Struct, frozen=True):
 class Collection:
     def __init__(
         self,
-        folder: ShadowFolder,
+        directory: ShadowDirectory,
         root: Path,
         opened: Callable[[], AbstractAsyncContextManager[Shadow]],
         limits: Limits,
     ) -> None:
         """`opened` gives the shadow, with the lock."""
-        self._folder = folder
+        self._directory = directory
         self._root = root
         self._opened = opened
         self._limits = limits
 
     def is_due(self) -> bool:
         """Whether enough has come since the last time. Blocks for a look at the folder."""
-        size = self._folder.size()
+        size = self._directory.size()
         try:
             facts, last = self._stamp.stat(), int(self._stamp.read_text(encoding="ascii"))
         except (FileNotFoundError, ValueError):
             self._sign(size)
             return False
-        objects = self._folder.repository / "objects"
+        objects = self._directory.repository / "objects"
         return (
             time.time() - facts.st_mtime > _DAY
             or size - last > max(_GROWN_BY, self._limits.bytes // 8)
@@ -187,26 +187,26 @@ class Collection:
     async def run(self) -> None:
         """Raises CheckpointError."""
         # Not in a thread: who is cancelled meanwhile would never let go of it.
-        lock = take_lock(self._folder.path / _COLLECTING)
+        lock = take_lock(self._directory.path / _COLLECTING)
         if lock is None:
             return  # another process is at it
         try:
             await self._pack()
             await self._drop()
             await asyncio.to_thread(self._remove_forsaken)
-            await asyncio.to_thread(lambda: self._sign(self._folder.size()))
+            await asyncio.to_thread(lambda: self._sign(self._directory.size()))
         finally:
             os.close(lock)
 
     @property
     def _stamp(self) -> Path:
-        return self._folder.path / _STAMP
+        return self._directory.path / _STAMP
 
     def _sign(self, size: int) -> None:
         write_private(self._stamp, b"%d\n" % size)
 
     async def _pack(self) -> None:
-        git = Shadow(self._folder, self._root, gentle=True)
+        git = Shadow(self._directory, self._root, gentle=True)
         await git.run("repack", "-a", "-d", "-k", "-q", seconds=_SECONDS)
 
     async def _drop(self) -> None:
@@ -218,7 +218,9 @@ class Collection:
             kept = kept[len(old) :]
             await drop(git, old)
             await _prune(git)
-            while await asyncio.to_thread(self._folder.size) > self._limits.bytes and len(kept) > 1:
+            while (
+                await asyncio.to_thread(self._directory.size) > self._limits.bytes and len(kept) > 1
+            ):
                 gone = kept[: max(1, (len(kept) - 1) // _PART)]
                 kept = await self._drop_some(git, gone, kept)
 
@@ -231,17 +233,21 @@ class Collection:
     def _remove_forsaken(self) -> None:
         """Folders of workspaces in which nothing was saved for so long that all of it is old."""
         since = time.time() - self._limits.days * _DAY
-        for folder in self._folder.parent.iterdir():
-            lock = folder / LOCK
-            if folder == self._folder.path or not lock.exists() or lock.stat().st_mtime > since:
+        for directory in self._directory.parent.iterdir():
+            lock = directory / LOCK
+            if (
+                directory == self._directory.path
+                or not lock.exists()
+                or lock.stat().st_mtime > since
+            ):
                 continue
             descriptor = take_lock(lock)
             if descriptor is None:
                 continue
             try:
-                shutil.rmtree(folder)
+                shutil.rmtree(directory)
             except OSError as error:
-                log.warning("%s cannot be removed: %s", folder, error)
+                log.warning("%s cannot be removed: %s", directory, error)
             finally:
                 os.close(descriptor)
 
@@ -252,8 +258,8 @@ async def _prune(git: Shadow) -> None:
     await git.run("prune", "--expire=now", seconds=_SECONDS)
 
 
-def _count_files(folder: Path) -> int:
+def _count_files(directory: Path) -> int:
     try:
-        return len(os.listdir(folder))  # noqa: PTH208 (only how many)
+        return len(os.listdir(directory))  # noqa: PTH208 (only how many)
     except FileNotFoundError:
         return 0

@@ -20,7 +20,7 @@ from joey.workspace.checkpoints.scan import LARGEST_FILE
 from joey.workspace.checkpoints.shadow_repo import write_private
 
 _LINK, _PROGRAM = "120000", "100755"
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_OPEN_DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _EXECUTABLE = 0o111
 
@@ -36,8 +36,8 @@ class Restoration:
         self._emptied: set[bytes] = set()
 
     def begin(self, paths: Sequence[bytes]) -> None:
-        folders = sorted({path.rpartition(b"/")[0] for path in paths})
-        lines = [self._temporary, *map(quote_from_bytes, folders), ""]
+        directories = sorted({path.rpartition(b"/")[0] for path in paths})
+        lines = [self._temporary, *map(quote_from_bytes, directories), ""]
         write_private(self._note, "\n".join(lines).encode("ascii"))
 
     def end(self) -> None:
@@ -50,11 +50,11 @@ class Restoration:
         """Whether it was there to be removed. Raises OSError."""
         *above, name = _parts(path)
         try:
-            with self._folder(above) as folder:
-                facts = os.lstat(name, dir_fd=folder)
+            with self._open_directory(above) as directory:
+                facts = os.lstat(name, dir_fd=directory)
                 if not _is_kept(facts):
                     return False
-                os.unlink(name, dir_fd=folder)
+                os.unlink(name, dir_fd=directory)
         except (FileNotFoundError, NotADirectoryError):
             return False
         self._emptied.add(path.rpartition(b"/")[0])
@@ -64,44 +64,44 @@ class Restoration:
         """Whether it was written; not when a file is in the way that is not ours. Raises
         OSError."""
         *above, name = _parts(path)
-        with self._folder(above, make=True) as folder:
-            earlier = _facts(name, folder)
+        with self._open_directory(above, make=True) as directory:
+            earlier = _facts(name, directory)
             if earlier is not None and stat.S_ISDIR(earlier.st_mode):
-                _remove_hollow(name, folder)
+                _remove_hollow(name, directory)
                 earlier = None
             if earlier is not None and not _is_kept(earlier):
                 return False
             try:
-                self._fill(folder, mode, data, earlier)
-                os.rename(self._temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+                self._fill(directory, mode, data, earlier)
+                os.rename(self._temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
             except BaseException:
                 with suppress(FileNotFoundError):
-                    os.unlink(self._temporary, dir_fd=folder)
+                    os.unlink(self._temporary, dir_fd=directory)
                 raise
         return True
 
-    def _fill(self, folder: int, mode: str, data: bytes, earlier: os.stat_result | None) -> None:
+    def _fill(self, directory: int, mode: str, data: bytes, earlier: os.stat_result | None) -> None:
         if mode == _LINK:
-            os.symlink(data, self._temporary, dir_fd=folder)
+            os.symlink(data, self._temporary, dir_fd=directory)
             return
         is_program = mode == _PROGRAM
         is_replaced = earlier is not None and stat.S_ISREG(earlier.st_mode)
         fresh = 0o600 if is_replaced else 0o777 if is_program else 0o666
-        descriptor = os.open(self._temporary, _NEW, fresh, dir_fd=folder)
+        descriptor = os.open(self._temporary, _NEW, fresh, dir_fd=directory)
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
             if earlier is not None and is_replaced:
                 os.fchmod(descriptor, _permissions(earlier, is_program=is_program))
 
     @contextmanager
-    def _folder(self, parts: Sequence[bytes], *, make: bool = False) -> Iterator[int]:
+    def _open_directory(self, parts: Sequence[bytes], *, make: bool = False) -> Iterator[int]:
         current = os.open(self._root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             for name in parts:
                 if make:
                     with suppress(FileExistsError):
                         os.mkdir(name, dir_fd=current)
-                below = os.open(name, _FOLDER, dir_fd=current)
+                below = os.open(name, _OPEN_DIRECTORY_FLAGS, dir_fd=current)
                 os.close(current)
                 current = below
             yield current
@@ -113,8 +113,8 @@ class Restoration:
         while path:
             *above, name = _parts(path)
             try:
-                with self._folder(above) as folder:
-                    os.rmdir(name, dir_fd=folder)
+                with self._open_directory(above) as directory:
+                    os.rmdir(name, dir_fd=directory)
             except OSError:
                 return  # something is in it, or it has gone already
             path = path.rpartition(b"/")[0]
@@ -123,13 +123,15 @@ class Restoration:
 def clean_up(root: Path, note: Path) -> None:
     """Remove what a restoration has left behind that was killed."""
     try:
-        temporary, *folders = note.read_text(encoding="ascii").split("\n")[:-1] or [""]
+        temporary, *directories = note.read_text(encoding="ascii").split("\n")[:-1] or [""]
     except FileNotFoundError:
         return
     remains = Restoration(root, note)
-    for folder in folders if temporary else ():
+    for directory in directories if temporary else ():
         with suppress(OSError):  # the folder may have gone, or the file was never there
-            remains.remove(b"/".join(filter(None, (unquote_to_bytes(folder), temporary.encode()))))
+            remains.remove(
+                b"/".join(filter(None, (unquote_to_bytes(directory), temporary.encode())))
+            )
     note.unlink(missing_ok=True)
 
 
@@ -140,9 +142,9 @@ def _parts(path: bytes) -> list[bytes]:
     return parts
 
 
-def _facts(name: bytes, folder: int) -> os.stat_result | None:
+def _facts(name: bytes, directory: int) -> os.stat_result | None:
     try:
-        return os.lstat(name, dir_fd=folder)
+        return os.lstat(name, dir_fd=directory)
     except FileNotFoundError:
         return None
 
@@ -152,9 +154,9 @@ def _remove_hollow(name: bytes, parent: int) -> None:
     for _, _, files, _ in os.fwalk(name, dir_fd=parent):
         if files:
             raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY))
-    for _, folders, _, folder in os.fwalk(name, topdown=False, dir_fd=parent):
-        for below in folders:
-            os.rmdir(below, dir_fd=folder)
+    for _, directories, _, directory in os.fwalk(name, topdown=False, dir_fd=parent):
+        for below in directories:
+            os.rmdir(below, dir_fd=directory)
     os.rmdir(name, dir_fd=parent)
 
 

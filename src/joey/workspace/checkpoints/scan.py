@@ -79,7 +79,7 @@ class Looker:
         """`most` bytes are read at once; more is no project, but data."""
         self._root = root
         self._most = most
-        self._rules = ("--exclude-standard", *own_folder(root, home))
+        self._rules = ("--exclude-standard", *build_joey_home_exclude(root, home))
         self._tree: tuple[tuple[int, ...], str] | None = None
         self._knows_forced = False
 
@@ -105,13 +105,13 @@ class Looker:
         listed = await git.run(*command, given=asked, fine=(0, 1))
         return {path.removeprefix(b"./") for path in listed.split(b"\0")[:-1]}
 
-    async def ignored_folders(self, git: Shadow) -> frozenset[bytes]:
+    async def list_ignored_directories(self, git: Shadow) -> frozenset[bytes]:
         """Those of which nothing is kept, whatever comes into them. Raises CheckpointError."""
         command = ("ls-files", "--others", "--ignored", "--directory", "-z")
         listed = (await git.run(*command, *self._rules)).split(b"\0")
         # Also folders in which there just happen to be ignored files only.
-        folders = {path.removesuffix(b"/") for path in listed if path.endswith(b"/")}
-        return frozenset(await self.ignored_of(git, folders) if folders else ())
+        directories = {path.removesuffix(b"/") for path in listed if path.endswith(b"/")}
+        return frozenset(await self.ignored_of(git, directories) if directories else ())
 
     async def known_and_ignored(self, git: Shadow) -> set[bytes]:
         """Raises CheckpointError."""
@@ -141,7 +141,7 @@ class Looker:
         if plan.drop:
             await git.run(*_UPDATE, "--force-remove", "--stdin", given=_joined(plan.drop))
             place = os.fsencode(self._root) + b"/"
-            if any(_is_folder(place + path) for path in plan.drop):
+            if any(_is_directory(place + path) for path in plan.drop):
                 # While it was known as a file, git said nothing of a repository there.
                 raise _UnsettledError("what was a file is a folder by now")
         left_out = plan.left_out | await _keep(git, plan.keep)
@@ -165,7 +165,7 @@ class Looker:
         try:
             while batch := nested[:_NESTED_AT_ONCE]:
                 index.unlink(missing_ok=True)
-                entries = (b"100644 %s\t%s.joey" % (_EMPTY_BLOB, folder) for folder in batch)
+                entries = (b"100644 %s\t%s.joey" % (_EMPTY_BLOB, directory) for directory in batch)
                 await git.run(*_UPDATE, "--index-info", given=_joined(entries), index=index)
                 listed = await self._others(git, *batch, index=index)
                 found += (path for path in listed if not path.endswith(b"/"))
@@ -303,7 +303,7 @@ def sort_out(root: Path, changed: Iterable[tuple[bytes, bytes]], others: Iterabl
     return Plan(keep, drop, frozenset(left_out), size)
 
 
-def _is_folder(path: bytes) -> bool:
+def _is_directory(path: bytes) -> bool:
     try:
         return stat.S_ISDIR(os.lstat(path).st_mode)
     except OSError:
@@ -340,7 +340,7 @@ _FILLED_BY_PROGRAMS = """
 _NO_PROJECTS = ("Desktop", "Documents", "Downloads")
 
 
-def check_folder(root: Path, home: Path) -> None:
+def check_workspace(root: Path, home: Path) -> None:
     """Raises CheckpointError: the files of this folder are not kept, and why."""
     if is_too_wide(root) or root in _homes_of_many():
         raise CheckpointError(
@@ -361,7 +361,7 @@ def _homes_of_many() -> set[Path]:
     return {Path(os.path.realpath(user_home / name)) for name in _NO_PROJECTS}
 
 
-def own_folder(root: Path, home: Path) -> tuple[str, ...]:
+def build_joey_home_exclude(root: Path, home: Path) -> tuple[str, ...]:
     """Arguments of `ls-files` by which joey's folder is never looked into."""
     if root not in home.parents:
         return ()
@@ -378,11 +378,13 @@ def _rules_above(root: Path) -> list[bytes]:
     top = repository_top(root)
     if top is None or top == root:
         return []
-    folders = [folder for folder in reversed(root.parents) if top in (folder, *folder.parents)]
+    directories = [
+        directory for directory in reversed(root.parents) if top in (directory, *directory.parents)
+    ]
     found: list[bytes] = []
-    for folder in folders:
-        lines = _read_rules(folder / ".gitignore")
-        below = root.relative_to(folder)
+    for directory in directories:
+        lines = _read_rules(directory / ".gitignore")
+        below = root.relative_to(directory)
         if _ignores(lines, below):
             # The whole workspace is ignored: somebody keeps only a few files of a home in git.
             return []

@@ -22,7 +22,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from joey.errors import CheckpointError
-from joey.system.files import make_folder, workspace_folder
+from joey.system.files import get_workspace_directory, make_private_directory
 from joey.workspace.git.process import HARMLESS, GitAnswer, GitRun, GitTrouble, options, run_git
 
 _MOST_BYTES = 128 * 1024 * 1024
@@ -73,10 +73,15 @@ class Shadow:
     """While one has the lock; `hold` is None for work that needs none."""
 
     def __init__(
-        self, folder: ShadowFolder, root: Path, hold: Hold | None = None, *, gentle: bool = False
+        self,
+        directory: ShadowDirectory,
+        root: Path,
+        hold: Hold | None = None,
+        *,
+        gentle: bool = False,
     ) -> None:
         self.root = root
-        self.path = folder.repository
+        self.path = directory.repository
         self._hold = hold
         self._gentle = gentle
 
@@ -97,8 +102,8 @@ class Shadow:
             return
         new = self.path.with_name("new")
         shutil.rmtree(new, ignore_errors=True)
-        for folder in (".", "objects", "refs", "info"):
-            new.joinpath(folder).mkdir(mode=0o700)
+        for directory in (".", "objects", "refs", "info"):
+            new.joinpath(directory).mkdir(mode=0o700)
         for name, text in _FILES.items():
             write_private(new / name, text.encode())
         new.rename(self.path)
@@ -127,7 +132,7 @@ class Shadow:
         """
         run = GitRun(
             arguments=(*options({**_SETTINGS, **(settings or {})}), *arguments),
-            folder=self.root,
+            cwd=self.root,
             environment=self._environment(index or self.index),
             given=given,
             most=_MOST_BYTES,
@@ -188,7 +193,7 @@ class Hold(Struct, frozen=True):
     """Whether the last one who had it was killed at work."""
 
 
-class ShadowFolder:
+class ShadowDirectory:
     """Folders are 0700, files 0600."""
 
     def __init__(self, parent: Path, workspace: Path) -> None:
@@ -197,7 +202,7 @@ class ShadowFolder:
 
     @cached_property
     def path(self) -> Path:
-        return workspace_folder(self._parent, self._workspace)
+        return get_workspace_directory(self._parent, self._workspace)
 
     @property
     def parent(self) -> Path:
@@ -213,7 +218,7 @@ class ShadowFolder:
         return self.path / _RESTORING
 
     def make(self) -> None:
-        make_folder(self._parent)
+        make_private_directory(self._parent)
         self._parent.chmod(0o700)
         self.path.mkdir(mode=0o700, exist_ok=True)
         name = self.path / _NAME
@@ -314,9 +319,9 @@ def _leftovers(repository: Path) -> Iterator[Path]:
     yield from repository.glob("objects/pack/.tmp-*")
 
 
-def _facts(folder: Path) -> Iterator[os.stat_result]:
+def _facts(directory: Path) -> Iterator[os.stat_result]:
     """Of everything below; what goes meanwhile does not count."""
-    pending = [str(folder)]
+    pending = [str(directory)]
     while pending:
         try:
             with os.scandir(pending.pop()) as entries:

@@ -92,7 +92,7 @@ class Renewal:
             self._ignored.clear()
             sight = await self._looker.look(git)
             if is_large or self._closed:
-                seen = await self._close_folders(git, seen, is_large=is_large)
+                seen = await self._update_ignored_directories(git, seen, is_large=is_large)
             self._rely_on(git, sight, seen, _INDEX)
         self._latest = (sight, seen)
         return sight
@@ -126,9 +126,9 @@ class Renewal:
     @property
     def _passed_over(self) -> frozenset[bytes]:
         place = os.fsencode(self._root) + b"/"
-        return frozenset({self._home, *(place + folder for folder in self._closed)})
+        return frozenset({self._home, *(place + directory for directory in self._closed)})
 
-    async def _close_folders(
+    async def _update_ignored_directories(
         self, git: Shadow, seen: Glance | None, *, is_large: bool
     ) -> Glance | None:
         """After git has looked. What was seen with other folders closed is worth nothing."""
@@ -136,7 +136,7 @@ class Renewal:
         self._is_large = self._is_large or (is_large and bool(before))
         if not self._is_large:
             try:
-                self._closed = await self._looker.ignored_folders(git)
+                self._closed = await self._looker.list_ignored_directories(git)
             except GitRefusal as refusal:
                 log.info("all folders of %s are looked into: %s", self._root, refusal)
             self._is_large = is_large and not self._closed

@@ -32,8 +32,8 @@ from joey.workspace.checkpoints.refs import (
     refs_of,
 )
 from joey.workspace.checkpoints.restore import Restoration, clean_up
-from joey.workspace.checkpoints.scan import Sight, check_folder
-from joey.workspace.checkpoints.shadow_repo import GitRefusal, Shadow, ShadowFolder
+from joey.workspace.checkpoints.scan import Sight, check_workspace
+from joey.workspace.checkpoints.shadow_repo import GitRefusal, Shadow, ShadowDirectory
 from joey.workspace.checkpoints.snapshot import Renewal
 
 log = logging.getLogger(__name__)
@@ -56,13 +56,13 @@ class _Kept(Struct, frozen=True):
 class WorkspaceCheckpoints:
     """Belongs to one event loop."""
 
-    def __init__(self, root: Path, home: Path, folder: ShadowFolder, limits: Limits) -> None:
+    def __init__(self, root: Path, home: Path, directory: ShadowDirectory, limits: Limits) -> None:
         """`root` and `home` are resolved."""
         self._root = root
         self._home = home
-        self._folder = folder
+        self._directory = directory
         self._looker = Renewal(root, home, limits.bytes)
-        self._collection = Collection(folder, root, self._opened, limits)
+        self._collection = Collection(directory, root, self._opened, limits)
         self._turn = asyncio.Lock()
         self._first: asyncio.Task[None] | None = None
         self._collecting: asyncio.Task[None] | None = None
@@ -87,7 +87,7 @@ class WorkspaceCheckpoints:
             log.info("no first checkpoint of %s: %s", self._root, error)
 
     async def save(self, task_id: str) -> str:
-        check_folder(self._root, self._home)
+        check_workspace(self._root, self._home)
         await self._begun()
         async with self._opened() as git:
             last = await self._last(git, task_id)
@@ -100,17 +100,17 @@ class WorkspaceCheckpoints:
         return last.id
 
     async def changes(self, since: str, until: str | None = None) -> Sequence[FileChange]:
-        check_folder(self._root, self._home)
+        check_workspace(self._root, self._home)
         async with self._opened() as git:
             return [one.change for one in await self._compare(git, since, until)]
 
     async def diff(self, since: str, until: str | None = None) -> Sequence[FileDiff]:
-        check_folder(self._root, self._home)
+        check_workspace(self._root, self._home)
         async with self._opened() as git:
             return await texts(git, await self._compare(git, since, until))
 
     async def restore(self, to: str, before: str | None = None) -> Sequence[FileChange]:
-        check_folder(self._root, self._home)
+        check_workspace(self._root, self._home)
         async with self._opened() as git:
             wanted, now = (await moment(git, to)).sight, await self._look(git)
             found = await differences(git, now, wanted)
@@ -129,7 +129,7 @@ class WorkspaceCheckpoints:
             return await self._bring_back(git, gone, back, sizes)
 
     async def left(self, paths: Sequence[str]) -> Sequence[LeftFile]:
-        check_folder(self._root, self._home)
+        check_workspace(self._root, self._home)
         inside = {path: place for path in paths if (place := self._inside(path)) is not None}
         async with self._opened() as git:
             too_large = (await self._look(git)).left_out
@@ -154,25 +154,25 @@ class WorkspaceCheckpoints:
         return os.fsencode(place.relative_to(self._root))
 
     async def forget(self, task_id: str) -> None:
-        if not self._folder.repository.exists():
+        if not self._directory.repository.exists():
             return
         async with self._opened() as git:
             await drop(git, await refs(git, task_id))
             if not await refs(git):
-                await asyncio.to_thread(self._folder.clear)
+                await asyncio.to_thread(self._directory.clear)
                 self._looker.forget()
                 return
         self._collect_soon(at_once=True)
 
     async def size(self) -> int:
         """Bytes on disk that the checkpoints of this workspace take."""
-        return await asyncio.to_thread(self._folder.size)
+        return await asyncio.to_thread(self._directory.size)
 
     async def collect(self) -> None:
         """Drop checkpoints that are too old or too many, and what only they held."""
         if self._collecting is not None:
             await asyncio.shield(self._collecting)
-        if self._folder.repository.exists():
+        if self._directory.repository.exists():
             await self._collection.run()
 
     async def close(self) -> None:
@@ -185,7 +185,7 @@ class WorkspaceCheckpoints:
 
     async def _begin(self) -> None:
         try:
-            check_folder(self._root, self._home)
+            check_workspace(self._root, self._home)
             async with self._opened(gentle=True) as git:
                 await self._look(git)
         except CheckpointError as error:
@@ -201,16 +201,16 @@ class WorkspaceCheckpoints:
     @asynccontextmanager
     async def _opened(self, *, gentle: bool = False) -> AsyncIterator[Shadow]:
         try:
-            async with self._turn, self._folder.locked() as hold:
+            async with self._turn, self._directory.locked() as hold:
                 if hold.was_broken_off:
-                    await asyncio.to_thread(self._folder.remove_locks)
-                    await asyncio.to_thread(clean_up, self._root, self._folder.restoring)
-                git = Shadow(self._folder, self._root, hold, gentle=gentle)
+                    await asyncio.to_thread(self._directory.remove_locks)
+                    await asyncio.to_thread(clean_up, self._root, self._directory.restoring)
+                git = Shadow(self._directory, self._root, hold, gentle=gentle)
                 git.make()
                 yield git
         except OSError as error:
             raise CheckpointError(
-                f"the checkpoints in {self._folder.path} cannot be used: {error}."
+                f"the checkpoints in {self._directory.path} cannot be used: {error}."
             ) from error
 
     async def _look(self, git: Shadow) -> Sight:
@@ -222,11 +222,11 @@ class WorkspaceCheckpoints:
             log.warning("the index of the checkpoints of %s is made anew: %s", self._root, refusal)
         self._looker.forget()
         git.index.unlink(missing_ok=True)
-        self._folder.remove_locks()
+        self._directory.remove_locks()
         try:
             return await self._looker.look(git)
         except GitRefusal as refusal:
-            aside = self._folder.put_aside()
+            aside = self._directory.put_aside()
             log.warning("checkpoints of %s are now in %s: %s", self._root, aside, refusal)
         self._looker.forget()
         git.make()
@@ -253,7 +253,7 @@ class WorkspaceCheckpoints:
         back: Sequence[Difference],
         sizes: dict[str, int],
     ) -> list[FileChange]:
-        work = Restoration(self._root, self._folder.restoring)
+        work = Restoration(self._root, self._directory.restoring)
         done: list[FileChange] = []
         failed: list[str] = []
 

@@ -50,7 +50,7 @@ class GitRun(Struct, frozen=True, kw_only=True):
     """How git is to be run."""
 
     arguments: Sequence[str]
-    folder: Path
+    cwd: Path
     environment: Mapping[str, str]
     """Beside what every run has; nothing is inherited."""
     given: bytes | None = None
@@ -76,7 +76,7 @@ async def run_git(run: GitRun) -> GitAnswer:
     """Raises GitTrouble: there is no git, it cannot be run, takes too long, or would for ever."""
     process = await _start(run)
     assert process.stdout is not None and process.stderr is not None
-    top = Path(run.environment.get("GIT_WORK_TREE", run.folder))
+    top = Path(run.environment.get("GIT_WORK_TREE", run.cwd))
     try:
         async with asyncio.timeout(run.seconds), unobstructed(top, OPENED_BY_GIT):
             (out, is_cut), (said, _), _ = await asyncio.gather(
@@ -98,7 +98,7 @@ async def _start(run: GitRun) -> Process:
     try:
         starting = asyncio.create_subprocess_exec(
             *(_program(), *run.arguments),
-            cwd=run.folder,
+            cwd=run.cwd,
             env={
                 **run.environment,
                 "PATH": _path(),
@@ -131,9 +131,9 @@ def options(settings: Mapping[str, str]) -> list[str]:
     return [part for key, value in settings.items() for part in ("-c", f"{key}={value}")]
 
 
-def repository_top(folder: Path) -> Path | None:
+def repository_top(directory: Path) -> Path | None:
     """The nearest folder with `.git` in it, from here upwards."""
-    upwards = (folder, *folder.parents)
+    upwards = (directory, *directory.parents)
     return next((path for path in upwards if os.path.lexists(path / ".git")), None)
 
 
@@ -146,8 +146,8 @@ def _program() -> str:
 
 def _path() -> str:
     """Where programs are looked for: never in folders that the workspace decides about."""
-    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
-    return os.pathsep.join(folder for folder in folders if Path(folder).is_absolute())
+    directories = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    return os.pathsep.join(directory for directory in directories if Path(directory).is_absolute())
 
 
 async def _feed(process: Process, given: bytes | None) -> None:
@@ -238,7 +238,7 @@ class Git:
         """Whatever git says, and with whatever code. Raises ToolError."""
         run = GitRun(
             arguments=("--no-optional-locks", *self._options, *arguments),
-            folder=self._root,
+            cwd=self._root,
             environment={**self._environment(), **(environment or {})},
             given=given,
             most=most,

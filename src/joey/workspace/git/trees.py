@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from joey.errors import ToolError
 from joey.workspace.git.process import Git, reason_of
-from joey.workspace.safe_open import open_folder
+from joey.workspace.safe_open import open_directory
 
 _NEEDED = (2, 38)
 """The first git that merges without touching files."""
@@ -108,8 +108,8 @@ class Trees:
         own = self.places.index
         import tempfile  # on need: it is slow to load
 
-        with tempfile.TemporaryDirectory(prefix="joey-") as folder:
-            copy = Path(folder, "index")
+        with tempfile.TemporaryDirectory(prefix="joey-") as directory:
+            copy = Path(directory, "index")
             if own.exists():
                 shutil.copy2(own, copy)
             yield copy
@@ -154,7 +154,7 @@ class Trees:
         conflicts = tuple(dict.fromkeys(filter(None, names)))
         return Merged(tree.decode().strip(), conflicts if answer.code == _CONFLICT else ())
 
-    async def lay_out(self, tree: str, changes: Iterable[Change], folder: Path) -> None:
+    async def lay_out(self, tree: str, changes: Iterable[Change], directory: Path) -> None:
         """The new files of a tree, below a folder, as they are written on this system."""
         wanted = b"".join(change.path + b"\0" for change in changes if not change.is_gone)
         if not wanted:
@@ -170,7 +170,7 @@ class Trees:
                 "-f",
                 "-z",
                 "--stdin",
-                f"--prefix={folder}/",
+                f"--prefix={directory}/",
             )
             await self._run(*laid, index=index, given=wanted)
 
@@ -252,15 +252,15 @@ def apply(top: Path, changes: Sequence[Change], made: Path, looks: Looks) -> Non
         _refuse_links(top, place)
         # A link that is put there from here on is an error, and not a way out.
         try:
-            with open_folder(place.parent, create=not change.is_gone) as folder:
-                before = _facts(place.name, folder)
-                is_folder = before is not None and stat.S_ISDIR(before.st_mode)
-                if not is_folder and _summary(before) != looks[change.path]:
+            with open_directory(place.parent, create=not change.is_gone) as directory:
+                before = _facts(place.name, directory)
+                is_directory = before is not None and stat.S_ISDIR(before.st_mode)
+                if not is_directory and _summary(before) != looks[change.path]:
                     raise ChangedMeanwhileError(relative)
                 if not change.is_gone:
-                    _put(place.name, folder, before, made / relative, change)
+                    _put(place.name, directory, before, made / relative, change)
                 elif before is not None:
-                    _remove(place.name, folder)
+                    _remove(place.name, directory)
         except FileNotFoundError as error:
             if not change.is_gone or looks[change.path] is not None:
                 raise ChangedMeanwhileError(relative) from error
@@ -275,9 +275,9 @@ def _look(place: Path) -> tuple[int, ...] | None:
         return None
 
 
-def _facts(name: str, folder: int) -> os.stat_result | None:
+def _facts(name: str, directory: int) -> os.stat_result | None:
     try:
-        return os.stat(name, dir_fd=folder, follow_symlinks=False)
+        return os.stat(name, dir_fd=directory, follow_symlinks=False)
     except FileNotFoundError:
         return None
 
@@ -289,47 +289,49 @@ def _summary(facts: os.stat_result | None) -> tuple[int, ...] | None:
 
 
 def _refuse_links(top: Path, place: Path) -> None:
-    for folder in place.parents:
-        if folder == top:
+    for directory in place.parents:
+        if directory == top:
             return
-        if folder.is_symlink():
-            raise OSError(f"{folder} is a link")
+        if directory.is_symlink():
+            raise OSError(f"{directory} is a link")
 
 
-def _prune(top: Path, folder: Path) -> None:
+def _prune(top: Path, directory: Path) -> None:
     """Remove a directory and those above it, as long as they are empty."""
     with suppress(OSError):  # others are still in it
-        while folder != top:
-            with open_folder(folder.parent) as above:
-                os.rmdir(folder.name, dir_fd=above)
-            folder = folder.parent
+        while directory != top:
+            with open_directory(directory.parent) as above:
+                os.rmdir(directory.name, dir_fd=above)
+            directory = directory.parent
 
 
-def _remove(name: str, folder: int) -> None:
-    os.unlink(name, dir_fd=folder)
+def _remove(name: str, directory: int) -> None:
+    os.unlink(name, dir_fd=directory)
 
 
-def _put(name: str, folder: int, before: os.stat_result | None, made: Path, change: Change) -> None:
+def _put(
+    name: str, directory: int, before: os.stat_result | None, made: Path, change: Change
+) -> None:
     if before is not None and stat.S_ISDIR(before.st_mode):
-        os.rmdir(name, dir_fd=folder)  # its files are gone by now, or it is not ours to remove
+        os.rmdir(name, dir_fd=directory)  # its files are gone by now, or it is not ours to remove
     temporary = f".joey-{secrets.token_hex(8)}.tmp"
     try:
         if change.after == _LINK:
-            os.symlink(made.readlink(), temporary, dir_fd=folder)
+            os.symlink(made.readlink(), temporary, dir_fd=directory)
         else:
-            _write(temporary, folder, before, made, is_program=change.after == _PROGRAM)
-        os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+            _write(temporary, directory, before, made, is_program=change.after == _PROGRAM)
+        os.replace(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
     except BaseException:
         with suppress(FileNotFoundError):
-            os.unlink(temporary, dir_fd=folder)
+            os.unlink(temporary, dir_fd=directory)
         raise
 
 
 def _write(
-    temporary: str, folder: int, before: os.stat_result | None, made: Path, *, is_program: bool
+    temporary: str, directory: int, before: os.stat_result | None, made: Path, *, is_program: bool
 ) -> None:
     usual = 0o777 if is_program else 0o666
-    descriptor = os.open(temporary, _NEW, usual, dir_fd=folder)
+    descriptor = os.open(temporary, _NEW, usual, dir_fd=directory)
     with os.fdopen(descriptor, "wb") as file:
         if before is not None and stat.S_ISREG(before.st_mode):
             mode = stat.S_IMODE(before.st_mode) & 0o777

@@ -24,7 +24,7 @@ from msgspec import Struct
 from joey.core.file_state import ChangedFile, Merge
 from joey.errors import ToolError
 from joey.ports import Worktrees
-from joey.system.files import make_folder
+from joey.system.files import make_private_directory
 from joey.workspace.files import printable_name
 from joey.workspace.git.process import repository_top
 from joey.workspace.git.trees import Change, ChangedMeanwhileError, Trees, apply, look
@@ -38,25 +38,25 @@ _LARGEST_COPIED = 4 * 1024 * 1024
 
 
 class GitWorktrees:
-    def __init__(self, root: Path, folder: Path) -> None:
+    def __init__(self, root: Path, directory: Path) -> None:
         """`root` is the workspace; worktrees are made in `folder`."""
         self._root = root
-        self._folder = folder
+        self._worktrees_directory = directory
 
     @classmethod
-    def of(cls, root: Path, folder: Path) -> GitWorktrees | None:
+    def of(cls, root: Path, directory: Path) -> GitWorktrees | None:
         """None where there is no repository, or one that would have its worktrees in itself."""
         top = repository_top(root)
-        return None if top is None or folder.is_relative_to(top) else cls(root, folder)
+        return None if top is None or directory.is_relative_to(top) else cls(root, directory)
 
-    def folder(self, name: str) -> Path:
-        return self._folder / name
+    def get_directory(self, name: str) -> Path:
+        return self._worktrees_directory / name
 
     def branch(self, name: str) -> str:
         return f"joey/{name}"
 
     def _is_there(self, name: str) -> bool:
-        return os.path.lexists(self.folder(name))
+        return os.path.lexists(self.get_directory(name))
 
     async def add(self, name: str) -> Path:
         ours = await Trees.of(self._root)
@@ -65,39 +65,39 @@ class GitWorktrees:
             if self._is_there(name) or self._own(ours, name).exists():
                 await self.remove(name)
             await self._make(ours, name)
-        return self.folder(name) / ours.places.prefix
+        return self.get_directory(name) / ours.places.prefix
 
     async def _make(self, ours: Trees, name: str) -> None:
         await ours.check_version()
-        folder = self.folder(name)
+        directory = self.get_directory(name)
         tree, head = await ours.look(), await ours.find("HEAD")
         base = head
         if head is None or await ours.find("HEAD^{tree}") != tree:
             parents = [] if head is None else [head]
             base = await ours.commit(tree, parents, f"The workspace when task {name} began")
         assert base is not None
-        make_folder(self._folder)
-        self._folder.chmod(0o700)
-        await ours.say("worktree", "add", "-q", "-B", self.branch(name), str(folder), base)
-        folder.chmod(0o700)
+        make_private_directory(self._worktrees_directory)
+        self._worktrees_directory.chmod(0o700)
+        await ours.say("worktree", "add", "-q", "-B", self.branch(name), str(directory), base)
+        directory.chmod(0o700)
         await self._copy_rules(ours, name)
         theirs = await self._inside(ours, name)
         if theirs is None:
-            raise ToolError(f"git made no worktree in {folder}")
+            raise ToolError(f"git made no worktree in {directory}")
         await theirs.say("update-ref", _BASE, base)
 
     async def _copy_rules(self, ours: Trees, name: str) -> None:
         wanted = ("ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--")
         listed = (await ours.say(*wanted, *_OURS)).split("\0")
-        to = self.folder(name) / ours.places.prefix
+        to = self.get_directory(name) / ours.places.prefix
         await asyncio.to_thread(_copy_files, self._root, to, [each for each in listed if each])
 
     async def _inside(self, ours: Trees, name: str) -> Trees | None:
         """git in the worktree: the folder that belongs to it, whatever its `.git` says."""
-        folder, own = self.folder(name), self._own(ours, name)
-        if not own.is_dir() or not folder.is_dir():
+        directory, own = self.get_directory(name), self._own(ours, name)
+        if not own.is_dir() or not directory.is_dir():
             return None
-        return await Trees.of(folder, {"GIT_DIR": str(own), "GIT_WORK_TREE": str(folder)})
+        return await Trees.of(directory, {"GIT_DIR": str(own), "GIT_WORK_TREE": str(directory)})
 
     def _own(self, ours: Trees, name: str) -> Path:
         """What the repository knows of a worktree."""
@@ -108,7 +108,7 @@ class GitWorktrees:
         theirs = await self._inside(ours, name)
         base = None if theirs is None else await theirs.find(_BASE)
         if theirs is None or base is None:
-            raise ToolError(f"the worktree {self.folder(name)} is gone")
+            raise ToolError(f"the worktree {self.get_directory(name)} is gone")
         # Nobody works there now: what a git left that died with the machine is in the way.
         for lock in self._own(ours, name).rglob("*.lock"):
             lock.unlink(missing_ok=True)
@@ -118,7 +118,7 @@ class GitWorktrees:
         hindrance = await _Bringing(self._root, ours, theirs, refusal).over(base, done)
         return Merge(
             files=tuple(ChangedFile(_shown(path, prefix), *lines) for path, *lines in counted),
-            folder=str(self.folder(name)),
+            directory=str(self.get_directory(name)),
             branch=await self._current(theirs, name),
             conflicts=tuple(_shown(path, prefix) for path in hindrance.conflicts),
             problem=hindrance.problem,
@@ -139,15 +139,15 @@ class GitWorktrees:
         return self.branch(name) if at == "HEAD" else at
 
     async def remove(self, name: str) -> None:
-        folder = self.folder(name)
+        directory = self.get_directory(name)
         common = (await Trees.of(self._root)).places.common
         # Not from the workspace: it may be the very worktree that goes.
         ours = await Trees.of(common, {"GIT_DIR": str(common)})
         if self._is_there(name):
             try:
-                await ours.say("worktree", "remove", "--force", "--force", str(folder))
+                await ours.say("worktree", "remove", "--force", "--force", str(directory))
             except ToolError:  # it was never whole, or is no longer
-                await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+                await asyncio.to_thread(shutil.rmtree, directory, ignore_errors=True)
         # Not `worktree prune`: it would forget those of the user that are not there just now.
         own = self._own(ours, name)
         await asyncio.to_thread(shutil.rmtree, own, ignore_errors=True)
@@ -239,8 +239,8 @@ class _Bringing:
             if change.is_repository:
                 return f"{shown} is a repository of its own"
             place = self._top / os.fsdecode(change.path)
-            is_folder = place.is_dir() and not place.is_symlink()
-            if change.is_new and os.path.lexists(place) and not is_folder:
+            is_directory = place.is_dir() and not place.is_symlink()
+            if change.is_new and os.path.lexists(place) and not is_directory:
                 return f"{shown} is there already, ignored by git"
             if self._refusal is not None and (why := self._refusal(str(place))):
                 return why
