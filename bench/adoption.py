@@ -97,19 +97,19 @@ def make_task(rows: int) -> tuple[list[Any], list[Any]]:
     request = json.dumps({"apiProtocol": "anthropic", "tokensIn": 1000, "cost": 0.01})
     for turn in range(rows // 4):
         ts = 1_767_600_000_000 + turn * 1000
-        words, path = f"I read file {turn}. " * 5, f"src/{turn}.py"
+        text, path = f"I read file {turn}. " * 5, f"src/{turn}.py"
         shown = json.dumps({"tool": "readFile", "path": path, "content": "x" * 100})
         ui += [
             {"ts": ts, "type": "say", "say": "api_req_started", "text": request},
-            {"ts": ts + 1, "type": "say", "say": "reasoning", "text": words, "partial": False},
-            {"ts": ts + 2, "type": "say", "say": "text", "text": words, "partial": False},
+            {"ts": ts + 1, "type": "say", "say": "reasoning", "text": text, "partial": False},
+            {"ts": ts + 2, "type": "say", "say": "text", "text": text, "partial": False},
             {"ts": ts + 3, "type": "ask", "ask": "tool", "text": shown, "partial": False},
         ]
-        thought = {"type": "thinking", "thinking": words, "signature": "s" * 40}
+        thought = {"type": "thinking", "thinking": text, "signature": "s" * 40}
         name = f"toolu_{turn}"
         call = {"type": "tool_use", "id": name, "name": "read_file", "input": {"path": path}}
         result = {"type": "tool_result", "tool_use_id": name, "content": "line of code\n" * 20}
-        said = {"type": "text", "text": words}
+        said = {"type": "text", "text": text}
         api += [
             {"role": "assistant", "ts": ts + 2, "content": [thought, said, call]},
             {"role": "user", "ts": ts + 3, "content": [result]},

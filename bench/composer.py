@@ -31,7 +31,7 @@ FILES = 100_000
 FIND_MS = 10.0
 SPELL_MS = 100.0
 """In a thread, in portions: nobody who types waits for it."""
-WORDS = ("app", "core", "test", "page", "model", "view", "store", "query", "parse", "widget")
+NAME_PARTS = ("app", "core", "test", "page", "model", "view", "store", "query", "parse", "widget")
 
 
 class Nothing:
@@ -102,7 +102,7 @@ def paths() -> list[str]:
     chance = random.Random(1)
 
     def name() -> str:
-        return f"{chance.choice(WORDS)}{chance.randrange(30)}"
+        return f"{chance.choice(NAME_PARTS)}{chance.randrange(30)}"
 
     directories = ["/".join(name() for _ in range(chance.randrange(1, 6))) for _ in range(6_000)]
     return sorted(

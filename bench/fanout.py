@@ -24,7 +24,7 @@ from bench.runs import environment
 from bench.tables import table
 
 CLIENTS = 1000
-WORDS = 160
+CHUNK_COUNT = 160
 PAUSE = 0.0625
 TOKEN = "a-token-for-the-benchmark"
 WHO = ("websockets", "joey")
@@ -35,7 +35,7 @@ def main(clients: int = CLIENTS) -> None:
     for who in WHO:
         report = asyncio.run(measure(who, clients))
         rows.append([who, *report])
-    table(f"{clients} clients watching one task that says {WORDS} words", rows)
+    table(f"{clients} clients watching one task that says {CHUNK_COUNT} words", rows)
 
 
 async def measure(who: str, clients: int) -> list[str]:
@@ -132,16 +132,16 @@ class Watcher(asyncio.Protocol):
         if (moment := text.rpartition(b" ")[2]).isdigit():
             self.delays.append(time.monotonic() - int(moment) / 1e9)
         # Two words that come too close to each other are told together.
-        if text.count(b" ") == WORDS and not self.finished.done():
+        if text.count(b" ") == CHUNK_COUNT and not self.finished.done():
             self.finished.set_result(None)
 
 
 # The servers ----------------------------------------------------------------------------------
 
 
-async def words() -> AsyncIterator[str]:
+async def iter_timestamps() -> AsyncIterator[str]:
     due = time.monotonic()
-    for _ in range(WORDS):
+    for _ in range(CHUNK_COUNT):
         due += PAUSE
         await asyncio.sleep(max(0.0, due - time.monotonic()))
         yield f" {time.monotonic_ns()}"
@@ -190,7 +190,7 @@ async def serve_websockets(lines: asyncio.StreamReader, clients: int) -> dict[st
         print(server.sockets[0].getsockname()[1], flush=True)
         await lines.readline()
         meter, text = Meter(), ""
-        async for word in words():
+        async for word in iter_timestamps():
             text += word
             row = Row(ts=1, type="say", say="text", text=text, partial=True)
             payload = MessagePayload(action="updated", message=row)
@@ -232,7 +232,7 @@ async def play(hub: Any) -> None:
         api_protocol = "anthropic"
 
         async def stream(self, request: Any) -> AsyncIterator[TextChunk]:
-            async for word in words():
+            async for word in iter_timestamps():
                 yield TextChunk(word)
             await asyncio.get_running_loop().create_future()
 

@@ -16,8 +16,8 @@ Message = dict[str, Any]
 
 
 def main() -> None:
-    host, port, words = sys.argv[1:]
-    messages: list[Message] = [{"role": "user", "content": words}]
+    host, port, prompt = sys.argv[1:]
+    messages: list[Message] = [{"role": "user", "content": prompt}]
     with socket.create_connection((host, int(port))) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         stream = connection.makefile("rb")

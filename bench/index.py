@@ -22,7 +22,7 @@ from bench.crowd import Pulse
 from bench.repository import QUERIES, make_repository
 from bench.tables import table, verdict
 from joey.content.code_index import Indexes
-from joey.content.code_index_chunks import query_words
+from joey.content.code_index_chunks import extract_query_terms
 from joey.content.code_index_store import cosines, most_alike, pack
 from joey.errors import ToolError
 from joey.ports import CodeIndex
@@ -110,9 +110,9 @@ async def measured(
 
 
 def plain_grep(root: Path, query: str) -> None:
-    words = [f"--regexp={word}" for word in query_words(query)]
+    patterns = [f"--regexp={word}" for word in extract_query_terms(query)]
     subprocess.run(
-        [ripgrep(), "--no-config", "--ignore-case", "--line-number", *words, "--", str(root)],
+        [ripgrep(), "--no-config", "--ignore-case", "--line-number", *patterns, "--", str(root)],
         stdout=subprocess.DEVNULL,
         check=True,
     )

@@ -60,7 +60,7 @@ def turn(scenario: str, size: int, done: int) -> Turn:
             pace = PACE if scenario == "paced" else None
             return Turn(call("write_to_file", arguments, chunk=CHUNK), pace=pace)
         case "text" if done == 0:
-            words = say("fifteen letters \n" * size, chunk=len("fifteen letters \n"))
-            return Turn(words, call("attempt_completion", {"result": "Said."}))
+            text = say("fifteen letters \n" * size, chunk=len("fifteen letters \n"))
+            return Turn(text, call("attempt_completion", {"result": "Said."}))
         case _:
             return Turn(call("attempt_completion", {"result": "Done."}), coalesce=True)

@@ -182,8 +182,8 @@ class Screen:
     def press(self, keys: str) -> None:
         os.write(self._fd, keys.encode())
 
-    async def until(self, words: str, since: int = 0) -> None:
-        wanted = words.encode()
+    async def until(self, text: str, since: int = 0) -> None:
+        wanted = text.encode()
         async with asyncio.timeout(PATIENCE):
             while self._written.find(wanted, max(0, since)) < 0:
                 self._more.clear()

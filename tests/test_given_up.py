@@ -23,7 +23,7 @@ from joey.execution.hooks import Surroundings, run_hook
 from joey.execution.processes import end_marked
 from joey.execution.terminal import LocalTerminal
 from joey.mcp.config import Entry
-from joey.mcp.process import LastWords
+from joey.mcp.process import StderrTail
 from joey.mcp.transports import stdio_streams
 from joey.workspace.files import LocalFiles
 
@@ -54,7 +54,7 @@ async def command(directory: Path) -> None:
 
 async def server(directory: Path) -> None:
     entry = Entry(command="/bin/sh", args=("-c", FAMILY))
-    async with stdio_streams(entry, directory, ENVIRONMENT, LastWords()):
+    async with stdio_streams(entry, directory, ENVIRONMENT, StderrTail()):
         await asyncio.Event().wait()
 
 

@@ -15,7 +15,7 @@ from joey.core.hooks import Hook, Moment
 from joey.execution.hooks import Surroundings, run_hook
 from joey.execution.processes import end_marked
 from joey.mcp.config import Entry
-from joey.mcp.process import LastWords
+from joey.mcp.process import StderrTail
 from joey.mcp.transports import stdio_streams
 from joey.tools.regex_client import ask_script
 
@@ -75,7 +75,7 @@ async def test_a_server_that_is_cancelled_while_it_is_asked_to_leave(
 
     async def use() -> None:
         environment = {"PATH": os.environ["PATH"]}
-        async with stdio_streams(entry, tmp_path, environment, LastWords()):
+        async with stdio_streams(entry, tmp_path, environment, StderrTail()):
             here.set()
             await asyncio.Event().wait()
 

@@ -163,10 +163,10 @@ def done() -> Turn:
 
 # The parts -------------------------------------------------------------------------------------
 
-WORDS = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=6, max_size=40)
+SECRETS = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=6, max_size=40)
 
 
-@given(secret=WORDS, before=st.text(max_size=30), after=st.text(max_size=30))
+@given(secret=SECRETS, before=st.text(max_size=30), after=st.text(max_size=30))
 def test_no_spelling_of_a_known_value_is_left(secret: str, before: str, after: str) -> None:
     known = KnownSecrets()
     known.learn(f"Bearer {secret}")
@@ -203,7 +203,7 @@ def test_what_looks_like_a_secret_is_blotted_out(secret: str) -> None:
         "password: str",
     ],
 )
-def test_ordinary_words_stay_in_what_was_said(text: str) -> None:
+def test_ordinary_text_stays_in_what_was_said(text: str) -> None:
     assert blotted(text) == text
 
 
@@ -257,7 +257,7 @@ async def test_what_nobody_set_a_log_up_for_is_blotted_too(joey: Joey) -> None:
     assert traces((KEY,), {"stderr": err}) == []
 
 
-def test_a_configuration_keeps_its_words_and_an_export_does_not() -> None:
+def test_a_configuration_keeps_its_text_and_an_export_does_not() -> None:
     document = {"apiKey": "x", "rules": "use ghp_" + "x7" * 18, "headers": {"X-Key": "y"}}
     assert without_secrets(document) == {"rules": document["rules"], "headers": ["X-Key"]}
     assert without_secrets(document, blotted) == {"rules": f"use {HIDDEN}", "headers": ["X-Key"]}

@@ -41,9 +41,9 @@ HERE = Path("/work")
 
 
 def reply(ts: int, *calls: str) -> ReplyReceived:
-    words = Placed(ts=ts + 1, part=TextPart("Words.\x1b[2J"))
+    text = Placed(ts=ts + 1, part=TextPart("Words.\x1b[2J"))
     parts = [Placed(ts=ts + 2, part=CallPart(ToolCall(id=id, name="edit"))) for id in calls]
-    return ReplyReceived(ts=ts, parts=(words, *parts))
+    return ReplyReceived(ts=ts, parts=(text, *parts))
 
 
 DIFF = "@@ -1,1 +1,1 @@\n-x\n+y\n"
@@ -82,9 +82,9 @@ def test_wherever_a_journal_ends_every_call_has_ended(end: int) -> None:
 def test_an_error_is_told_once() -> None:
     narrator = Narrator(HERE)
     told = [as_json(update) for event in EVENTS for update in narrator.tell(event)]
-    words = json.dumps([each for each in told if each["sessionUpdate"] == "agent_message_chunk"])
-    assert "it failed" not in words, "the call tells that"
-    assert words.count("something else") == 1
+    message = json.dumps([each for each in told if each["sessionUpdate"] == "agent_message_chunk"])
+    assert "it failed" not in message, "the call tells that"
+    assert message.count("something else") == 1
     statuses = {id: call["status"] for id, call in calls_of(told).items()}
     assert statuses == {"a": "completed", "b": "failed", "c": "failed"}
 

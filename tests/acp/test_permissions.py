@@ -166,7 +166,9 @@ async def test_a_cancel_while_asking_leaves_nothing_pending(
     assert [row for row in rows if row.get("approvalState") == "pending"] == []
 
 
-async def test_words_while_asking_reject_with_a_reason(joey: Joey, rules: Rules | None) -> None:
+async def test_a_message_while_asking_rejects_with_a_reason(
+    joey: Joey, rules: Rules | None
+) -> None:
     never = asyncio.Event()
 
     async def wait(_: Any) -> str | None:

@@ -30,7 +30,7 @@ PNG = base64.b64encode(
 ).decode()
 
 
-def last_words(server: ModelServer, number: int = 0) -> list[Any]:
+def last_message(server: ModelServer, number: int = 0) -> list[Any]:
     content = server.requests[number].body["messages"][-1]["content"]
     assert isinstance(content, list)
     return content
@@ -41,7 +41,7 @@ async def test_an_image_reaches_the_model_and_is_replayed(joey: Joey, rules: Rul
         async with connected(joey, server.url, rules) as here:
             session = await here.new(joey.workspace)
             await here.prompt(session, "what is this?", image_block(PNG, "image/png"))
-            (image,) = [block for block in last_words(server) if block["type"] == "image"]
+            (image,) = [block for block in last_message(server) if block["type"] == "image"]
             assert image["source"]["data"] == PNG
         async with connected(joey, server.url, rules) as again:
             await again.agent.load_session(
@@ -62,7 +62,7 @@ async def test_a_link_brings_the_file_along(joey: Joey, rules: Rules | None) -> 
         session = await here.new(joey.workspace)
         link = resource_link_block("notes", path.as_uri())
         await here.prompt(session, "read ", link, " please")
-        told = json.dumps(last_words(server))
+        told = json.dumps(last_message(server))
         assert "remember the milk" in told
 
 
@@ -82,7 +82,7 @@ async def test_a_link_out_of_the_workspace_brings_nothing(joey: Joey, rules: Rul
             resource_link_block("web", "https://example.org/page"),
         ]
         await here.prompt(session, "read", *links)
-        told = json.dumps(last_words(server))
+        told = json.dumps(last_message(server))
         assert "swordfish" not in told
         assert "https://example.org/page" in told
 
@@ -103,7 +103,7 @@ async def test_what_is_embedded_is_told_and_points_at_nothing(
         session = await here.new(joey.workspace)
         block = resource_block(embedded_text_resource(uri, text))
         await here.prompt(session, "look at ", block)
-        told = json.dumps(last_words(server))
+        told = json.dumps(last_message(server))
         assert "unsaved" in told and "&lt;/context>" in told
         assert "swordfish" not in told and "Deploy everything" not in told
 
@@ -136,7 +136,7 @@ async def test_an_image_is_sent_as_what_it_is(joey: Joey, rules: Rules | None) -
     async with ModelServer([done()]) as server, connected(joey, server.url, rules) as here:
         session = await here.new(joey.workspace)
         await here.prompt(session, "what is this?", image_block(PNG, "image/jpeg"))
-        (image,) = [block for block in last_words(server) if block["type"] == "image"]
+        (image,) = [block for block in last_message(server) if block["type"] == "image"]
         assert image["source"]["media_type"] == "image/png"
 
 

@@ -180,7 +180,7 @@ async def test_a_file_is_opened_only_where_it_may_be_read(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("arguments", "reason"),
     [
         ({}, "'action'"),
         ({"action": "launch"}, "'url'"),
@@ -194,10 +194,10 @@ async def test_a_file_is_opened_only_where_it_may_be_read(tmp_path: Path) -> Non
     ],
 )
 async def test_a_step_that_makes_no_sense_is_refused_with_the_reason(
-    tmp_path: Path, arguments: dict[str, Any], words: str
+    tmp_path: Path, arguments: dict[str, Any], reason: str
 ) -> None:
     ctx = make_context(tmp_path, capabilities=Capabilities(browser=Nothing()))
-    with pytest.raises(ToolError, match=words):
+    with pytest.raises(ToolError, match=reason):
         await use(ctx, **arguments)
 
 

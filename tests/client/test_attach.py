@@ -104,7 +104,7 @@ async def test_a_user_follows_a_task_answers_it_and_sends_a_message(tmp_path: Pa
             assert await screen.ended() == 0
         assert (tmp_path / "work" / "note").read_text() == "hi\n"
         said = str(stage.model.requests[-1].body)
-        assert all(words in said for words in ("blue", "and hurry", "once more"))
+        assert all(message in said for message in ("blue", "and hurry", "once more"))
         assert session.running
 
 
@@ -170,8 +170,8 @@ async def test_without_a_terminal_it_shows_the_task_to_its_end(tmp_path: Path) -
                 await session.approve()
         shown = await watching
         assert shown.code == 0
-        for words in ("Word by word.", "write_to_file note", "written"):
-            assert shown.out.count(words) == 1
+        for text in ("Word by word.", "write_to_file note", "written"):
+            assert shown.out.count(text) == 1
         again = await stage.run(session.id)
         assert again.code == 0
         assert "approved" in again.out
@@ -226,7 +226,7 @@ async def test_what_cannot_be_attached_to_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("engine:loop:plain-answer")
-async def test_a_plain_answer_is_shown_once_and_answered_with_the_next_words(
+async def test_a_plain_answer_is_shown_once_and_answered_with_the_next_message(
     tmp_path: Path,
 ) -> None:
     gate = asyncio.Event()

@@ -122,7 +122,7 @@ async def test_only_the_first_answer_counts(tmp_path: Path, flavour: str) -> Non
         assert not (tmp_path / "work" / "note").exists()
 
 
-async def test_words_answer_a_question(tmp_path: Path, flavour: str) -> None:
+async def test_a_message_answers_a_question(tmp_path: Path, flavour: str) -> None:
     turns = Turn(done("half")), Turn(done("whole"))
     async with sessions(tmp_path, flavour, *turns) as (start, model):
         session = await start("go")
@@ -134,7 +134,7 @@ async def test_words_answer_a_question(tmp_path: Path, flavour: str) -> None:
         assert "AAAA" in str(model.requests[1].body)
 
 
-async def test_words_are_seen_while_they_come(tmp_path: Path, flavour: str) -> None:
+async def test_a_reply_is_seen_while_it_comes(tmp_path: Path, flavour: str) -> None:
     heard, seen = asyncio.Event(), asyncio.Event()
     turn = Turn(pause(heard), say("Once upon"), pause(seen), say("a time.", chunk=2), done())
     async with sessions(tmp_path, flavour, turn) as (start, _):
@@ -154,7 +154,7 @@ async def test_words_are_seen_while_they_come(tmp_path: Path, flavour: str) -> N
         assert "".join(grown.values()) == "Once upon\na time."
 
 
-async def test_a_cancelled_task_asks_nothing_and_goes_on_with_words(
+async def test_a_cancelled_task_asks_nothing_and_goes_on_with_a_message(
     tmp_path: Path, flavour: str
 ) -> None:
     turns = Turn(write("note", "hi\n")), Turn(done("after all"))

@@ -117,8 +117,8 @@ def test_a_local_provider_needs_no_key_but_a_model() -> None:
 def test_nothing_found_says_the_three_ways_to_go_on() -> None:
     with pytest.raises(ConfigError) as caught:
         choose()
-    for words in ("ANTHROPIC_API_KEY", "OPENROUTER_API_KEY", "Ollama", "joey demo", "joey doctor"):
-        assert words in str(caught.value)
+    for text in ("ANTHROPIC_API_KEY", "OPENROUTER_API_KEY", "Ollama", "joey demo", "joey doctor"):
+        assert text in str(caught.value)
 
 
 def test_a_missing_key_is_named_by_its_variable() -> None:

@@ -238,7 +238,7 @@ def test_whatever_is_in_the_file_there_are_modes(
     assert isinstance(load_modes(scopes, Sightings()), tuple)
 
 
-def test_settings_change_the_words_of_built_in_modes(disk: Disk) -> None:
+def test_settings_change_the_text_of_built_in_modes(disk: Disk) -> None:
     prompts = {"ask": ModePrompt(role_definition="You know it all.")}
     assert (
         mode_of(disk.load_customizations(custom_mode_prompts=prompts), "ask").role

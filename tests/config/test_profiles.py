@@ -168,7 +168,7 @@ def test_of_several_none_is_used_when_the_active_one_does_not_exist(tmp_path: Pa
 
 @pytest.mark.requirement("config:damaged")
 @pytest.mark.parametrize(
-    ("value", "words"),
+    ("value", "message"),
     [
         ({"profiles": []}, "`profiles` must be an object"),
         ({"profiles": {"p": SECRET}}, r"`profiles.p` must be an object"),
@@ -179,10 +179,10 @@ def test_of_several_none_is_used_when_the_active_one_does_not_exist(tmp_path: Pa
     ],
 )
 def test_a_wrong_file_is_an_error_that_names_the_place_but_no_secret(
-    tmp_path: Path, value: Any, words: str
+    tmp_path: Path, value: Any, message: str
 ) -> None:
     path = write(tmp_path, value)
-    with pytest.raises(ConfigError, match=words) as caught:
+    with pytest.raises(ConfigError, match=message) as caught:
         load_profiles(tmp_path)
     assert str(path) in str(caught.value)
     assert SECRET not in str(caught.value)

@@ -39,7 +39,7 @@ def test_a_byte_order_mark_is_no_error(tmp_path: Path) -> None:
 
 @pytest.mark.requirement("config:damaged")
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "message"),
     [
         ('{\n  "mode": "code",\n  "maxRetries": 3,,\n}', r"line 3, column 19: not valid JSON"),
         ('{"mode": "code"', r"line 1, column 16: not valid JSON"),
@@ -54,10 +54,10 @@ def test_a_byte_order_mark_is_no_error(tmp_path: Path) -> None:
     ],
 )
 def test_a_wrong_file_is_an_error_that_names_file_place_and_remedy(
-    tmp_path: Path, text: str, words: str
+    tmp_path: Path, text: str, message: str
 ) -> None:
     path = write(tmp_path, text)
-    with pytest.raises(ConfigError, match=words) as caught:
+    with pytest.raises(ConfigError, match=message) as caught:
         load_settings(tmp_path)
     assert str(path) in str(caught.value)
 

@@ -29,11 +29,11 @@ def test_a_default_can_be_written_and_read_back(kind: type[Struct], key: Describ
 
 @given(st.sampled_from(EVERY), st.lists(st.text(), max_size=3))
 def test_any_arguments_are_a_value_or_an_error_for_a_user(
-    each: tuple[type[Struct], DescribedKey], words: list[str]
+    each: tuple[type[Struct], DescribedKey], arguments: list[str]
 ) -> None:
     kind, key = each
     try:
-        read_value(kind, key, words)
+        read_value(kind, key, arguments)
     except ConfigError as error:
         assert f"`{key.name}`" in str(error)
 
@@ -71,7 +71,7 @@ def test_no_number_but_a_marked_one_may_be_negative(kind: type[Struct], key: Des
 
 
 @pytest.mark.parametrize(
-    ("words", "value"),
+    ("arguments", "value"),
     [
         (["all"], "all"),
         (["pypi.example"], ["pypi.example"]),
@@ -79,20 +79,22 @@ def test_no_number_but_a_marked_one_may_be_negative(kind: type[Struct], key: Des
         (['["a.example"]'], ["a.example"]),
     ],
 )
-def test_words_become_the_list_where_there_may_be_one(words: list[str], value: object) -> None:
-    assert read_value(Settings, setting_keys()["sandboxNetwork"], words) == value
+def test_arguments_become_the_list_where_there_may_be_one(
+    arguments: list[str], value: object
+) -> None:
+    assert read_value(Settings, setting_keys()["sandboxNetwork"], arguments) == value
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("arguments", "told"),
     [
         (["al"], "Did you mean all\\? A list is written as words: sandboxNetwork ONE TWO"),
         (["https://a.example/x", "b.example"], "without scheme and path"),
     ],
 )
-def test_what_is_neither_a_choice_nor_a_list_is_told(words: list[str], told: str) -> None:
+def test_what_is_neither_a_choice_nor_a_list_is_told(arguments: list[str], told: str) -> None:
     with pytest.raises(ConfigError, match=told):
-        read_value(Settings, setting_keys()["sandboxNetwork"], words)
+        read_value(Settings, setting_keys()["sandboxNetwork"], arguments)
 
 
 COMMANDS = ["allowedCommands", "deniedCommands", "commandTimeoutAllowlist"]
@@ -100,11 +102,11 @@ COMMANDS = ["allowedCommands", "deniedCommands", "commandTimeoutAllowlist"]
 
 @pytest.mark.parametrize("name", COMMANDS)
 @given(st.lists(st.text(st.characters(codec="ascii", categories=["L", "Zs"]), min_size=1)))
-def test_nothing_wider_than_typed_is_stored_as_a_rule(name: str, words: list[str]) -> None:
+def test_nothing_wider_than_typed_is_stored_as_a_rule(name: str, arguments: list[str]) -> None:
     """Several words are several commands only where each of them shows that it was quoted."""
     key = setting_keys()[name]
-    if len(words) < 2 or all(" " in word.strip() for word in words):
-        assert read_value(Settings, key, words) == words
+    if len(arguments) < 2 or all(" " in word.strip() for word in arguments):
+        assert read_value(Settings, key, arguments) == arguments
         return
     with pytest.raises(ConfigError, match=f"`{name}` holds commands"):
-        read_value(Settings, key, words)
+        read_value(Settings, key, arguments)

@@ -84,10 +84,10 @@ def test_a_mention_is_shown_by_its_name() -> None:
     assert as_shown(Mention(Kind.COMMIT, "a1b2c3d", 0, 1)) == "Git commit 'a1b2c3d' (see below)"
 
 
-@pytest.mark.parametrize("words", ["@/" + "." * 1_000_000, "@http://" + "!" * 1_000_000])
-def test_no_message_takes_long_to_look_through(words: str) -> None:
+@pytest.mark.parametrize("message", ["@/" + "." * 1_000_000, "@http://" + "!" * 1_000_000])
+def test_no_message_takes_long_to_look_through(message: str) -> None:
     run_bounded(
         "import sys; from joey.core.mentions import find_mentions\n"
         "assert len(find_mentions(sys.stdin.read())) == 1",
-        given=words,
+        given=message,
     )

@@ -27,7 +27,7 @@ def test_custom_modes_come_last_and_of_one_slug_the_first_counts() -> None:
 
 
 @pytest.mark.requirement("modes:prompts")
-def test_words_of_built_in_modes_can_be_replaced_one_by_one() -> None:
+def test_texts_of_built_in_modes_can_be_replaced_one_by_one() -> None:
     prompts = {
         "ask": ModePrompt(role_definition="You know it all.", custom_instructions=""),
         "code": None,

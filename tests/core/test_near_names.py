@@ -33,7 +33,7 @@ def test_a_slip_leads_to_the_name(word: str, names: tuple[str, ...], meant: str)
 
 
 @pytest.mark.parametrize("word", ["x", "--x", "per", "refactor", "", "fix the tests", "write"])
-def test_other_words_lead_nowhere(word: str) -> None:
+def test_other_names_lead_nowhere(word: str) -> None:
     assert nearest(word, (*COMMANDS, "-w", *SETTINGS)) is None
 
 

@@ -8,7 +8,7 @@ NAMES = [command.name for command in LISTED]
 
 
 @pytest.mark.parametrize(
-    ("text", "name", "words"),
+    ("text", "name", "argument"),
     [
         ("/help", "help", ""),
         (" /new ", "new", ""),
@@ -16,16 +16,16 @@ NAMES = [command.name for command in LISTED]
         ("/model a/b:c", "model", "a/b:c"),
     ],
 )
-def test_a_command_is_known_with_the_words_behind_it(text: str, name: str, words: str) -> None:
+def test_a_command_is_known_with_the_text_after_it(text: str, name: str, argument: str) -> None:
     parsed = parse(text)
     assert parsed is not None
-    assert (parsed[0].name, parsed[1]) == (name, words)
+    assert (parsed[0].name, parsed[1]) == (name, argument)
 
 
 @pytest.mark.parametrize(
     "text", ["help", "/nonsense", "/etc/hosts is odd", "/help me with this", "//", "/", ""]
 )
-def test_other_words_are_no_commands(text: str) -> None:
+def test_other_text_is_no_command(text: str) -> None:
     assert parse(text) is None
 
 

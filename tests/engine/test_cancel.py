@@ -180,7 +180,7 @@ async def test_twice_at_once(workshop: Workshop) -> None:
     await check_resumes(workshop, task)
 
 
-async def test_words_said_just_before_it_is_stopped_wait_and_do_not_set_it_to_work(
+async def test_a_message_sent_just_before_it_is_stopped_waits_and_does_not_set_it_to_work(
     workshop: Workshop,
 ) -> None:
     provider = workshop.script(Turn(say("hm"), pause(600)), finish())

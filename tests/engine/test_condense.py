@@ -263,7 +263,7 @@ async def test_a_wish_that_comes_with_the_last_reply_is_granted_at_rest(shop: Wo
     assert await settled(task) == Completed("all done")
 
 
-async def test_words_that_come_while_a_summary_is_written_are_heard_after_it(
+async def test_messages_that_come_while_a_summary_is_written_are_sent_after_it(
     shop: Workshop,
 ) -> None:
     gate = asyncio.Event()

@@ -196,7 +196,7 @@ async def test_a_service_with_a_smaller_window_is_believed(shop: Workshop, summa
 
 
 @pytest.mark.requirement("context:overflow")
-async def test_words_that_were_refused_are_told_again_after_the_summary(shop: Workshop) -> None:
+async def test_a_message_that_was_refused_is_sent_again_after_the_summary(shop: Workshop) -> None:
     narrow = model(shop, reads=6, window=16_000, stated=200_000, states_usage=False)
     task = await work(shop)
     narrow.left = [finish()]
@@ -226,7 +226,7 @@ async def test_a_giant_result_is_cut_to_fit(shop: Workshop, settings: Settings) 
 
 
 @pytest.mark.requirement("context:too-much")
-async def test_words_larger_than_the_window_end_the_run_and_are_not_in_the_way(
+async def test_a_message_larger_than_the_window_ends_the_run_and_is_not_in_the_way(
     shop: Workshop,
 ) -> None:
     narrow = model(shop, reads=1)
@@ -244,7 +244,7 @@ async def test_words_larger_than_the_window_end_the_run_and_are_not_in_the_way(
 
 
 @pytest.mark.requirement("context:too-much")
-async def test_short_words_that_wait_beside_them_are_told_later(shop: Workshop) -> None:
+async def test_short_messages_that_wait_with_it_are_sent_later(shop: Workshop) -> None:
     narrow = model(shop, reads=1)
     task = await work(shop)
     task.publish(MessageQueued(ts=task.now(), id="q", text="paint it red"))
@@ -270,15 +270,15 @@ async def test_a_task_that_begins_with_too_much_says_so(shop: Workshop) -> None:
 
 
 @pytest.mark.requirement("context:never-above-window")
-async def test_a_mentioned_file_is_cut_where_words_are_not(shop: Workshop) -> None:
+async def test_a_mentioned_file_is_cut_where_the_message_is_not(shop: Workshop) -> None:
     (shop.root / "giant.txt").write_text("a line of the giant file\n" * 100_000)
     narrow = model(shop, window=16_000)
     narrow.left = [finish()]
-    words = "Look at this. " * 200
-    await work(shop, text=f"{words} @/giant.txt")
+    message = "Look at this. " * 200
+    await work(shop, text=f"{message} @/giant.txt")
     (request,) = narrow.asked
     assert not narrow.refused
-    assert words in text_of(request.messages[0])
+    assert message in text_of(request.messages[0])
     assert "left out to fit" in text_of(request.messages[0])
 
 

@@ -83,7 +83,7 @@ async def test_half_a_surrogate_pair_from_the_model_does_not_end_the_task(
     check_history(task.messages)
 
 
-async def test_words_with_bytes_that_are_no_text_are_taken_as_far_as_they_are_text(
+async def test_a_message_with_bytes_that_are_no_text_is_taken_as_far_as_it_is_text(
     workshop: Workshop,
 ) -> None:
     task = await workshop.start(finish(), text="caf\udce9", policy=Unattended())

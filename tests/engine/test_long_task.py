@@ -227,7 +227,7 @@ class LongTask(RuleBasedStateMachine):
         self.undoable: list[Look] = []
         self.journals: dict[str, bytes] = {}
         self.homes = 0
-        self.words = 0
+        self.message_count = 0
         self.owed: list[str] = []
         """Words that were acknowledged, and that the model has yet to hear."""
 
@@ -271,13 +271,13 @@ class LongTask(RuleBasedStateMachine):
         """The model works for some turns, side by side where it can."""
         self.model.planned = [Turn(*before, *calls) for calls in replies]
         self.policy.yes = yes
-        self.do(self.task.send(self.new_words(), images))
+        self.do(self.task.send(self.next_message(), images))
         self.rest(yes=yes)
 
     @rule(data=st.data())
     def say_anew(self, data: st.DataObject) -> None:
         ts = data.draw(st.sampled_from(self.stamps))
-        self.do(self.task.edit(ts, self.new_words()))
+        self.do(self.task.edit(ts, self.next_message()))
         self.rest()
 
     @rule()
@@ -315,14 +315,14 @@ class LongTask(RuleBasedStateMachine):
         """The model is in the middle of an answer, and words wait to be told to it."""
         forever = Forever()
         self.model.planned = [[TextChunk("I begin to "), Gate(forever)]]
-        self.do(self.task.send(self.new_words()))
+        self.do(self.task.send(self.next_message()))
         self.do(forever.reached.wait())
         self.check_told()
-        self.do(self.task.send(self.new_words()))
+        self.do(self.task.send(self.next_message()))
 
-    def new_words(self) -> str:
-        self.words += 1
-        self.owed.append(f"more words {self.words}.")
+    def next_message(self) -> str:
+        self.message_count += 1
+        self.owed.append(f"more words {self.message_count}.")
         return self.owed[-1]
 
     @rule()
@@ -416,9 +416,9 @@ class LongTask(RuleBasedStateMachine):
         """Nothing that was acknowledged is lost."""
         waiting = [message.text for message in self.task.recorder.facts.queue.values()]
         heard = "".join(str(request.messages) for request in self.model.requests[-12:])
-        assert all(words in heard for words in self.owed if words not in waiting)
+        assert all(text in heard for text in self.owed if text not in waiting)
         # What is too long for the window is refused, and the person is told.
-        self.owed = [words for words in waiting if len(words) < NARROW]
+        self.owed = [text for text in waiting if len(text) < NARROW]
 
     def rest(self, *, yes: bool = True) -> None:
         """Answer until the task rests: `yes` or `no` to calls, yes to results."""
@@ -495,7 +495,7 @@ class LongAdoptedTask(LongTask):
         (directory / "ui_messages.json").write_text(json.dumps(ADOPTED_ROWS))
         (directory / "api_conversation_history.json").write_text(json.dumps(ADOPTED_MESSAGES))
         engine, name = self.shop.engine, "1700000000001"
-        return self.do(engine.resume(name, self.new_words(), options=self.reopening))
+        return self.do(engine.resume(name, self.next_message(), options=self.reopening))
 
 
 @pytest.mark.requirement("history:survives-everything")

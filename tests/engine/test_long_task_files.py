@@ -41,10 +41,10 @@ def _command(line: str) -> Call:
 
 
 NAMES = st.sampled_from(["b.txt", "c.txt", "d/e.txt"])
-WORDS = st.sampled_from(["one", "two", "three"])
+TEXTS = st.sampled_from(["one", "two", "three"])
 CHANGES = st.one_of(
-    st.builds(write, NAMES, WORDS),
-    st.builds(put, NAMES, WORDS),
+    st.builds(write, NAMES, TEXTS),
+    st.builds(put, NAMES, TEXTS),
     st.builds(remove, NAMES),
     st.just(call("new_task", {"mode": "code", "message": "a part of it"})),
     st.just(call("read_file", {"path": "a.txt"})),
@@ -84,7 +84,7 @@ class KeptTask(LongTask):
     @rule(replies=st.lists(st.lists(CHANGES, min_size=1, max_size=3), min_size=1, max_size=2))
     def change_files(self, replies: list[list[Call]]) -> None:
         self.model.planned = [Turn(*calls) for calls in replies]
-        self.do(self.task.send(self.new_words()))
+        self.do(self.task.send(self.next_message()))
         self.rest()
 
     @rule(path=NAMES, gone=st.booleans())

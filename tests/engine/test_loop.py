@@ -208,7 +208,7 @@ async def test_several_calls_run_in_order_and_reads_side_by_side_keep_theirs(
 
 
 @pytest.mark.requirement("engine:calls:rejection")
-async def test_a_rejection_skips_the_rest_and_its_words_reach_the_model(
+async def test_a_rejection_skips_the_rest_and_its_message_reaches_the_model(
     workshop: Workshop,
 ) -> None:
     task = await workshop.start(
@@ -232,7 +232,7 @@ async def test_a_rejection_skips_the_rest_and_its_words_reach_the_model(
 
 
 @pytest.mark.requirement("engine:calls:feedback-with-yes")
-async def test_words_with_a_yes_go_in_front_of_the_result(workshop: Workshop) -> None:
+async def test_a_message_with_a_yes_goes_in_front_of_the_result(workshop: Workshop) -> None:
     task = await workshop.start(
         Turn(call("write_to_file", {"path": "one.txt", "content": "1"})),
         finish(),

@@ -375,8 +375,8 @@ async def test_what_a_page_says_does_not_end_before_its_tag(workshop: Workshop) 
 
 
 class OnePage:
-    def __init__(self, words: str) -> None:
-        self._words = words
+    def __init__(self, text: str) -> None:
+        self._text = text
 
     async def text(self, url: str) -> str:
-        return self._words
+        return self._text

@@ -152,7 +152,7 @@ async def test_a_model_that_only_talks_and_is_held_back_is_stopped(workshop: Wor
     assert ending.code == "mistakes"
 
 
-async def test_words_that_came_in_while_it_answered_are_heard(workshop: Workshop) -> None:
+async def test_messages_that_came_in_while_it_answered_are_sent(workshop: Workshop) -> None:
     gate = asyncio.Event()
     turn = Turn(say("It is"), pause(gate), say(" the linker."))
     task = await workshop.start(turn, finish(), settings=ASKS)

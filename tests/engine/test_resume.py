@@ -83,7 +83,9 @@ async def test_an_xml_task_resumes_as_xml(workshop: Workshop) -> None:
 
 
 @pytest.mark.requirement("engine:resume:after-kill")
-async def test_words_acknowledged_just_before_a_crash_reach_the_model(workshop: Workshop) -> None:
+async def test_messages_acknowledged_just_before_a_crash_reach_the_model(
+    workshop: Workshop,
+) -> None:
     task = await workshop.start(
         Turn(call("write_to_file", {"path": "a", "content": "1"})), settings=Settings()
     )

@@ -47,7 +47,7 @@ async def test_passing_trouble_is_waited_out(workshop: Workshop, trouble: Turn) 
     check_history(task.messages)
 
 
-async def test_a_lost_stream_keeps_its_words_on_screen_but_not_in_the_conversation(
+async def test_a_lost_stream_keeps_its_text_on_screen_but_not_in_the_conversation(
     workshop: Workshop,
 ) -> None:
     task = await workshop.start(

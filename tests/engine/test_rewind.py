@@ -149,7 +149,7 @@ async def test_an_open_question_is_taken_back(past: Past) -> None:
     assert not await task.approve()
 
 
-async def test_words_sent_meanwhile_wait_until_it_is_done(past: Past) -> None:
+async def test_messages_sent_meanwhile_wait_until_it_is_done(past: Past) -> None:
     task = await rich_task(past, ToolProtocol.NATIVE)
     past.script(finish("ok"))
     past.talk_to(task)

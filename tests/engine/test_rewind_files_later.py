@@ -221,7 +221,7 @@ async def test_closing_waits_until_the_files_are_back(past: Past) -> None:
     assert isinstance(durable(again)[-1], FilesRestored)
 
 
-async def test_words_sent_while_a_rewind_is_refused_are_heard(past: Past) -> None:
+async def test_messages_sent_while_a_rewind_is_refused_are_handled(past: Past) -> None:
     task = await written(past)
     (past.root / "a").write_text("by hand\n")
     provider = past.script(finish("ok"))

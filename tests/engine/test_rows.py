@@ -36,7 +36,7 @@ async def test_rows_stand_in_the_order_of_their_ts(workshop: Workshop, turn: Tur
     assert stamps(task) == sorted(stamps(task))
 
 
-async def test_output_of_a_command_stands_behind_the_words_that_came_with_its_approval(
+async def test_output_of_a_command_comes_after_the_message_that_came_with_its_approval(
     workshop: Workshop,
 ) -> None:
     task = await workshop.start(Turn(ECHO), finish(), settings=Settings())

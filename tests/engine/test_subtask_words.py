@@ -29,7 +29,7 @@ def cast_of(workshop: Workshop) -> Cast:
     return workshop.provider
 
 
-async def test_words_to_a_subtask_that_is_done_set_it_to_work_while_its_sibling_works(
+async def test_a_message_to_a_subtask_that_is_done_restarts_it_while_its_sibling_works(
     workshop: Workshop,
 ) -> None:
     gate = asyncio.Event()
@@ -53,7 +53,7 @@ async def test_words_to_a_subtask_that_is_done_set_it_to_work_while_its_sibling_
 
 
 @pytest.mark.requirement("subtasks:limits")
-async def test_a_subtask_that_words_set_to_work_again_draws_from_the_same_allowance(
+async def test_a_subtask_that_a_message_restarts_draws_from_the_same_limits(
     workshop: Workshop,
 ) -> None:
     parts = {
@@ -72,7 +72,7 @@ async def test_a_subtask_that_words_set_to_work_again_draws_from_the_same_allowa
 
 
 @pytest.mark.requirement("subtasks:words")
-async def test_words_that_answer_the_question_whether_to_resume_reach_the_subtask(
+async def test_a_message_that_answers_the_question_whether_to_resume_reaches_the_subtask(
     workshop: Workshop,
 ) -> None:
     parts = {"the whole": [Turn(hand("a part")), finish("whole")], "a part": [Turn(pause(600))]}
@@ -89,7 +89,7 @@ async def test_words_that_answer_the_question_whether_to_resume_reach_the_subtas
         assert cast_of(workshop).heard(part).count("do it in German") == 1
 
 
-async def test_words_of_each_run_are_told_to_the_subtask_once(workshop: Workshop) -> None:
+async def test_messages_of_each_run_are_sent_to_the_subtask_once(workshop: Workshop) -> None:
     parts = {"the whole": [Turn(hand("a part")), finish("whole")], "a part": [Turn(pause(600))]}
     task = await play(workshop, parts)
     await heard(await child_of(task), RequestStarted)
@@ -107,7 +107,7 @@ async def test_words_of_each_run_are_told_to_the_subtask_once(workshop: Workshop
     assert cast_of(workshop).heard("a part").count("in German") == 2
 
 
-async def test_words_that_came_with_the_yes_are_told_when_the_subtask_fails_too(
+async def test_a_message_that_came_with_the_yes_is_sent_when_the_subtask_fails_too(
     workshop: Workshop,
 ) -> None:
     parts = {"the whole": [Turn(hand("a part")), finish()], "a part": [Turn(pause(600))]}
@@ -122,7 +122,7 @@ async def test_words_that_came_with_the_yes_are_told_when_the_subtask_fails_too(
     assert "but only once" in result and "was stopped by the user" in result
 
 
-async def test_words_to_a_paused_parent_wait_for_its_own_next_turn(workshop: Workshop) -> None:
+async def test_messages_to_a_paused_parent_wait_for_its_own_next_turn(workshop: Workshop) -> None:
     gate = asyncio.Event()
     parts = {
         "the whole": [Turn(hand("a part")), finish()],
@@ -138,7 +138,7 @@ async def test_words_to_a_paused_parent_wait_for_its_own_next_turn(workshop: Wor
 
 
 @pytest.mark.requirement("subtasks:crash")
-async def test_words_that_wait_for_a_subtask_keep_it_from_returning(workshop: Workshop) -> None:
+async def test_messages_that_wait_for_a_subtask_keep_it_from_returning(workshop: Workshop) -> None:
     parts = {
         "the whole": [Turn(hand("a part")), finish("whole")],
         "a part": [finish("first"), finish("second")],

@@ -353,7 +353,7 @@ async def test_closing_the_engine_leaves_a_tree_that_can_be_resumed(workshop: Wo
 
 
 @pytest.mark.requirement("subtasks:words")
-async def test_words_after_a_stop_reach_the_subtask_and_the_parent(workshop: Workshop) -> None:
+async def test_messages_after_a_stop_reach_the_subtask_and_the_parent(workshop: Workshop) -> None:
     parts = {
         "the whole": [Turn(hand("a part")), finish("whole")],
         "a part": [Turn(pause(600))],
@@ -467,7 +467,7 @@ async def test_a_task_that_waits_for_its_subtask_is_listed_as_delegated(
     assert known[task.id].child_ids == (child.id,)
 
 
-async def test_words_that_came_with_the_yes_are_told_with_the_result(workshop: Workshop) -> None:
+async def test_a_message_that_came_with_the_yes_is_sent_with_the_result(workshop: Workshop) -> None:
     parts = {"the whole": [Turn(hand("a part")), finish()], "a part": [finish("ok")]}
     task = await play(workshop, parts, settings=Settings())
     await asked(task)
@@ -538,7 +538,7 @@ async def test_of_many_subtasks_fifty_work_at_once_and_nothing_of_them_is_kept(
     assert [child() for child in children if child() is not None] == []
 
 
-async def test_what_looks_like_a_mention_in_the_words_of_a_model_is_left_as_it_is(
+async def test_what_looks_like_a_mention_in_the_text_of_a_model_is_left_as_it_is(
     workshop: Workshop,
 ) -> None:
     (workshop.root / "notes.txt").write_text("the notes")

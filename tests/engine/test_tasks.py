@@ -137,7 +137,7 @@ class Lingering:
         await self.may_leave.wait()
 
 
-async def test_words_that_come_while_a_task_is_being_closed_are_kept_for_its_next_run(
+async def test_messages_that_come_while_a_task_is_being_closed_are_kept_for_its_next_run(
     workshop: Workshop,
 ) -> None:
     servers = Lingering()
@@ -157,7 +157,7 @@ async def test_words_that_come_while_a_task_is_being_closed_are_kept_for_its_nex
         assert [said.text for said in again.recorder.facts.queue.values()] == ["once more"]
 
 
-async def test_words_are_safe_however_soon_after_them_the_task_is_closed(
+async def test_messages_are_safe_however_soon_after_them_the_task_is_closed(
     workshop: Workshop,
 ) -> None:
     for steps in range(40):

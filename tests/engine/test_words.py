@@ -41,7 +41,7 @@ def count_images(provider: object) -> int:
     )
 
 
-async def test_words_that_come_with_a_yes_to_the_request_limit_reach_the_model(
+async def test_a_message_that_comes_with_a_yes_to_the_request_limit_reaches_the_model(
     workshop: Workshop,
 ) -> None:
     task = await workshop.start(
@@ -55,7 +55,7 @@ async def test_words_that_come_with_a_yes_to_the_request_limit_reach_the_model(
     assert "but hurry up" in said_to_model(workshop.provider)
 
 
-async def test_words_that_come_with_a_yes_to_try_again_reach_the_model(
+async def test_a_message_that_comes_with_a_yes_to_try_again_reaches_the_model(
     workshop: Workshop,
 ) -> None:
     task = await workshop.start(
@@ -111,7 +111,7 @@ async def test_a_image_that_answers_the_repetition_limit_reaches_the_model(
     assert count_images(workshop.provider) == 1
 
 
-async def test_words_sent_while_a_finished_task_is_being_saved_set_it_to_work_again(
+async def test_a_message_sent_while_a_finished_task_is_being_saved_restarts_it(
     workshop: Workshop,
 ) -> None:
     task = await workshop.start(finish("one"), finish("two"))
@@ -124,7 +124,7 @@ async def test_words_sent_while_a_finished_task_is_being_saved_set_it_to_work_ag
     assert "the other half" in said_to_model(workshop.provider)
 
 
-async def test_words_that_come_with_a_yes_survive_a_cancel_when_another_call_ended_meanwhile(
+async def test_a_message_that_comes_with_a_yes_survives_a_cancel_when_another_call_ended_meanwhile(
     workshop: Workshop,
 ) -> None:
     (workshop.root / "a.txt").write_text("A")
@@ -145,7 +145,7 @@ async def test_words_that_come_with_a_yes_survive_a_cancel_when_another_call_end
     assert "use tabs" in said_to_model(workshop.provider)
 
 
-async def test_words_queued_before_a_result_is_accepted_by_a_policy_reach_the_model(
+async def test_messages_queued_before_a_result_is_accepted_by_a_policy_reach_the_model(
     workshop: Workshop,
 ) -> None:
     gate = asyncio.Event()
@@ -158,7 +158,7 @@ async def test_words_queued_before_a_result_is_accepted_by_a_policy_reach_the_mo
     assert "one more thing" in said_to_model(provider)
 
 
-async def test_words_sent_while_a_task_is_being_cancelled_set_it_to_work_again(
+async def test_a_message_sent_while_a_task_is_being_cancelled_restarts_it(
     workshop: Workshop,
 ) -> None:
     task = await workshop.start(Turn(say("hm"), pause(600)), finish())
@@ -167,7 +167,7 @@ async def test_words_sent_while_a_task_is_being_cancelled_set_it_to_work_again(
     assert (await asked(task)).ask is AskKind.COMPLETION_RESULT
 
 
-async def test_words_that_come_with_a_yes_reach_the_model_when_the_call_fails(
+async def test_a_message_that_comes_with_a_yes_reaches_the_model_when_the_call_fails(
     workshop: Workshop,
 ) -> None:
     task = await workshop.start(

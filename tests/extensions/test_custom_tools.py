@@ -104,7 +104,7 @@ async def test_a_file_of_a_project_that_is_not_trusted_is_never_run(place: Place
 
 @pytest.mark.requirement("tool:custom:schema:no-tool")
 @pytest.mark.parametrize(
-    ("name", "text", "words"),
+    ("name", "text", "reason"),
     [
         ("broken.py", "def run(:", "SyntaxError"),
         ("empty.py", "", "no function `run`"),
@@ -117,19 +117,19 @@ async def test_a_file_of_a_project_that_is_not_trusted_is_never_run(place: Place
     ],
 )
 async def test_a_file_that_is_no_tool_is_reported_and_the_others_work(
-    place: Place, name: str, text: str, words: str
+    place: Place, name: str, text: str, reason: str
 ) -> None:
     place.project("good.py", '"""Good."""\ndef run(): return "ok"')
     place.project(name, text)
     tools = await place.tools()
     assert [tool.name for tool in tools.tools] == ["good"]
     (warning,) = tools.warnings
-    assert words in warning
+    assert reason in warning
     assert name in warning
 
 
 @pytest.mark.parametrize(
-    ("body", "words"),
+    ("body", "reason"),
     [
         ('raise ValueError("no such city")', "ValueError: no such city"),
         ("import sys; sys.exit(1)", "SystemExit"),
@@ -138,10 +138,10 @@ async def test_a_file_that_is_no_tool_is_reported_and_the_others_work(
         ("return object()", "TypeError"),
     ],
 )
-async def test_a_tool_that_fails_tells_the_model_why(place: Place, body: str, words: str) -> None:
+async def test_a_tool_that_fails_tells_the_model_why(place: Place, body: str, reason: str) -> None:
     place.project("bad.py", f'"""Bad."""\ndef run():\n    {body}\n')
     tools = await place.tools()
-    with pytest.raises(ToolError, match=words):
+    with pytest.raises(ToolError, match=reason):
         await tools.run("bad", {}, "code")
 
 

@@ -107,7 +107,7 @@ async def test_a_result_without_end_is_cut(place: Place) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "words"),
+    ("line", "reason"),
     [
         ('PARAMETERS = {"type": "object", "properties": None}', "not that of an object"),
         ('PARAMETERS = {"type": "array"}', "not that of an object"),
@@ -119,12 +119,12 @@ async def test_a_result_without_end_is_cut(place: Place) -> None:
     ],
 )
 async def test_a_description_that_no_provider_would_take_is_refused(
-    place: Place, line: str, words: str
+    place: Place, line: str, reason: str
 ) -> None:
     place.project("odd.py", f'"""Odd."""\n{line}\ndef run(): return ""')
     tools = await place.tools()
     assert tools.tools == ()
-    assert words in tools.warnings[0]
+    assert reason in tools.warnings[0]
 
 
 @pytest.mark.parametrize("name", ["read_file", "write_file", "search_and_replace"])

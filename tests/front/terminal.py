@@ -46,14 +46,14 @@ class Screen:
     def press(self, keys: str) -> None:
         os.write(self._fd, keys.encode())
 
-    async def until(self, words: str) -> str:
+    async def until(self, text: str) -> str:
         """What was drawn since the last call, up to these words; waits until they are there."""
         async with asyncio.timeout(LIMIT):
-            while (found := self.text.find(words, self._read_to)) < 0:
+            while (found := self.text.find(text, self._read_to)) < 0:
                 if not await self._read_more():
-                    raise AssertionError(f"{words!r} never came; drawn:\n{self.text}")
-        seen = self.text[self._read_to : found + len(words)]
-        self._read_to = found + len(words)
+                    raise AssertionError(f"{text!r} never came; drawn:\n{self.text}")
+        seen = self.text[self._read_to : found + len(text)]
+        self._read_to = found + len(text)
         return seen
 
     def close(self) -> None:

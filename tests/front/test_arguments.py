@@ -30,7 +30,7 @@ PROMPTS = [
 
 
 @pytest.mark.parametrize(("argv", "prompt"), PROMPTS)
-def test_words_that_are_no_command_are_the_prompt(argv: list[str], prompt: list[str]) -> None:
+def test_arguments_that_are_no_command_are_the_prompt(argv: list[str], prompt: list[str]) -> None:
     arguments = parse(argv)
     assert arguments.command == "run"
     assert arguments.prompt == prompt
@@ -55,11 +55,11 @@ SLIPS = [
 ]
 
 
-@pytest.mark.parametrize(("words", "meant"), SLIPS)
-def test_a_misspelt_command_is_not_sent_to_a_model(words: str, meant: str) -> None:
-    told = f"did you mean `{meant}`? (as a prompt: joey -- {words})"
+@pytest.mark.parametrize(("line", "meant"), SLIPS)
+def test_a_misspelt_command_is_not_sent_to_a_model(line: str, meant: str) -> None:
+    told = f"did you mean `{meant}`? (as a prompt: joey -- {line})"
     with pytest.raises(UsageError, match=re.escape(told)):
-        parse(words.split())
+        parse(line.split())
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ import pytest
 
 from joey.cli.command_line import run_parser
 from joey.cli.commands.arguments import COMMAND_PARSERS
-from joey.cli.commands.completion import DYNAMIC, FREE, ON_DISK, Files, complete, words_of
+from joey.cli.commands.completion import DYNAMIC, FREE, ON_DISK, Files, complete, split_command_line
 from tests.front.binary import LIMIT, Joey
 from tests.front.small_web import OLLAMA, small_web
 from tests.front.terminal import Screen
@@ -40,37 +40,37 @@ def parsers() -> Iterator[tuple[tuple[str, ...], argparse.ArgumentParser]]:
 
 
 EVERY = pytest.mark.parametrize(
-    ("words", "parser"), [pytest.param(*each, id=" ".join(each[0])) for each in parsers()]
+    ("arguments", "parser"), [pytest.param(*each, id=" ".join(each[0])) for each in parsers()]
 )
 
 
-def values(*words: str) -> list[str]:
-    return [each.value for each in complete(words).candidates]
+def values(*arguments: str) -> list[str]:
+    return [each.value for each in complete(arguments).candidates]
 
 
 @pytest.mark.requirement("front:completion")
 @EVERY
 def test_every_flag_of_every_command_is_offered(
-    words: tuple[str, ...], parser: argparse.ArgumentParser
+    arguments: tuple[str, ...], parser: argparse.ArgumentParser
 ) -> None:
     shown = [each for each in parser._actions if each.help != argparse.SUPPRESS]
     flags = {flag for each in shown for flag in each.option_strings if flag.startswith("--")}
-    assert set(values(*words, "--")) == flags
-    about = {each.value: each.about for each in complete((*words, "--")).candidates}
+    assert set(values(*arguments, "--")) == flags
+    about = {each.value: each.about for each in complete((*arguments, "--")).candidates}
     assert all(about.values())
 
 
 @EVERY
 def test_every_value_has_choices_or_a_metavar_that_is_known(
-    words: tuple[str, ...], parser: argparse.ArgumentParser
+    arguments: tuple[str, ...], parser: argparse.ArgumentParser
 ) -> None:
     for action in parser._actions:
         if action.nargs == 0 or action.choices is not None:
             continue
-        assert action.metavar in {*DYNAMIC, *ON_DISK, *FREE}, f"{words}: {action.dest}"
+        assert action.metavar in {*DYNAMIC, *ON_DISK, *FREE}, f"{arguments}: {action.dest}"
         if action.option_strings:
             flag = action.option_strings[-1]
-            assert complete((*words, flag, "")).files is ON_DISK.get(
+            assert complete((*arguments, flag, "")).files is ON_DISK.get(
                 str(action.metavar), Files.NONE
             )
 
@@ -93,7 +93,7 @@ def test_a_flag_is_offered_once_unless_it_may_be_repeated() -> None:
 
 
 @pytest.mark.parametrize(
-    "words",
+    "arguments",
     [
         ("fix", "the", "te"),
         ("-p", "--", "--mo"),
@@ -103,8 +103,8 @@ def test_a_flag_is_offered_once_unless_it_may_be_repeated() -> None:
         ("config", "set", "sandbox", "off", ""),
     ],
 )
-def test_where_nothing_is_known_nothing_is_offered(words: tuple[str, ...]) -> None:
-    assert values(*words) == []
+def test_where_nothing_is_known_nothing_is_offered(arguments: tuple[str, ...]) -> None:
+    assert values(*arguments) == []
 
 
 def task(joey: Joey, task_id: str, title: str, workspace: str | None = None) -> None:
@@ -115,7 +115,7 @@ def task(joey: Joey, task_id: str, title: str, workspace: str | None = None) -> 
 
 
 @pytest.mark.parametrize(
-    "words",
+    "arguments",
     [
         ("-r",),
         ("--resume",),
@@ -129,15 +129,15 @@ def task(joey: Joey, task_id: str, title: str, workspace: str | None = None) -> 
     ],
 )
 def test_tasks_of_this_directory_are_offered_with_their_titles(
-    joey: Joey, words: tuple[str, ...]
+    joey: Joey, arguments: tuple[str, ...]
 ) -> None:
     task(joey, "0198a1b2-c3d4-7000-8000-000000000001", "Fix the \x1b[31mtests")
     task(joey, "0198ffff-0000-7000-8000-000000000002", "Elsewhere", "/somewhere")
-    found = complete((*words, "")).candidates
+    found = complete((*arguments, "")).candidates
     assert [(each.value, each.about) for each in found] == [
         ("0198a1b2-c3d4", "Fix the \x1b[31mtests")
     ]
-    assert values(*words, "0198f") == ["0198ffff-0000"]
+    assert values(*arguments, "0198f") == ["0198ffff-0000"]
 
 
 def test_values_of_this_directory_and_of_yours_are_offered(
@@ -179,7 +179,7 @@ async def test_models_of_a_local_server_are_those_that_it_has(joey: Joey) -> Non
 
 
 @pytest.mark.parametrize(
-    ("line", "words"),
+    ("line", "arguments"),
     [
         ("joey ", ["joey", ""]),
         ("joey ta", ["joey", "ta"]),
@@ -190,8 +190,8 @@ async def test_models_of_a_local_server_are_those_that_it_has(joey: Joey) -> Non
         ("joey # x", ["joey", "#", "x"]),
     ],
 )
-def test_an_unfinished_line_is_split_as_the_shell_would(line: str, words: list[str]) -> None:
-    assert words_of(line) == words
+def test_an_unfinished_line_is_split_as_the_shell_would(line: str, arguments: list[str]) -> None:
+    assert split_command_line(line) == arguments
 
 
 async def test_bash_gets_the_piece_that_it_would_replace(joey: Joey) -> None:

@@ -49,7 +49,7 @@ async def test_every_key_of_settings_and_profiles_is_described() -> None:
 
 @pytest.mark.requirement("config:command")
 @pytest.mark.parametrize(
-    ("words", "value"),
+    ("arguments", "value"),
     [
         (("alwaysAllowWrite", "true"), True),
         (("always-allow-write", "yes"), True),
@@ -70,18 +70,18 @@ async def test_every_key_of_settings_and_profiles_is_described() -> None:
     ],
 )
 async def test_a_value_is_taken_for_what_its_setting_is(
-    joey: Joey, words: tuple[str, ...], value: object
+    joey: Joey, arguments: tuple[str, ...], value: object
 ) -> None:
-    done = await joey.run("config", "set", *words)
+    done = await joey.run("config", "set", *arguments)
     assert done.code == 0, done.err
     document = json.loads((joey.home / "settings.json").read_text())
     assert list(document.values()) == [value]
-    got = await joey.run("config", "get", words[0], "--json")
+    got = await joey.run("config", "get", arguments[0], "--json")
     assert got.json == value
 
 
 @pytest.mark.parametrize(
-    ("words", "complaint"),
+    ("arguments", "complaint"),
     [
         (("sandbx", "off"), "there is no setting `sandbx`. Did you mean `sandbox`?"),
         (("sandbox", "of"), '`sandbox` can be auto, off or required, not "of". Did you mean off?'),
@@ -104,9 +104,9 @@ async def test_a_value_is_taken_for_what_its_setting_is(
     ],
 )
 async def test_what_does_not_fit_is_refused_and_nothing_is_written(
-    joey: Joey, words: tuple[str, ...], complaint: str
+    joey: Joey, arguments: tuple[str, ...], complaint: str
 ) -> None:
-    done = await joey.run("config", "set", *words)
+    done = await joey.run("config", "set", *arguments)
     assert done.code == 2
     assert complaint in done.err
     assert not (joey.home / "settings.json").exists()
@@ -140,8 +140,8 @@ async def test_slips_in_the_file_are_named_and_can_be_removed(joey: Joey) -> Non
 
 async def test_a_setting_is_described_with_what_it_may_be(joey: Joey) -> None:
     done = await joey.run("config", "describe", "sandbox")
-    for words in ("Confine commands", "auto or off or required", "default:  auto", "config set"):
-        assert words in done.out
+    for text in ("Confine commands", "auto or off or required", "default:  auto", "config set"):
+        assert text in done.out
 
 
 async def test_who_sets_what_a_project_makes_stricter_is_told(joey: Joey) -> None:

@@ -59,7 +59,7 @@ async def test_a_whole_task_from_prompt_to_acceptance(joey: Joey) -> None:
 
 
 @pytest.mark.requirement("front:approvals", "engine:calls:message-is-no")
-async def test_words_instead_of_yes_are_told_to_the_model_and_nothing_happens(joey: Joey) -> None:
+async def test_a_message_instead_of_yes_goes_to_the_model_and_nothing_happens(joey: Joey) -> None:
     async with ModelServer([writing("new.txt", "x"), done()]) as server:
         async with terminal(joey, *reach(server.url), "do it") as screen:
             await screen.until(ASK)
@@ -149,7 +149,7 @@ async def test_feedback_on_a_result_goes_on_and_a_finished_task_can_be_continued
             last = rf" ›\n\d+ tokens · to go on: joey -r {task_id}\n"
             assert re.fullmatch(last, "\n".join(screen.lines[-3:]))
         told = json.dumps(server.requests[-1].body["messages"])
-    assert all(words in told for words in ("count", "go on", "and more"))
+    assert all(text in told for text in ("count", "go on", "and more"))
     assert len(joey.tasks) == 1
 
 
@@ -193,7 +193,7 @@ async def test_ctrl_c_at_a_question_withdraws_it(joey: Joey) -> None:
 
 
 @pytest.mark.requirement("engine:asks:queued-words")
-async def test_words_typed_during_the_work_reach_the_model_at_its_next_step(joey: Joey) -> None:
+async def test_a_message_typed_during_work_reaches_the_model_at_its_next_step(joey: Joey) -> None:
     gate = asyncio.Event()
     (joey.workspace / "a.txt").write_text("hello", encoding="utf-8")
     look = Turn(say("I look"), pause(gate), call("read_file", {"path": "a.txt"}))
@@ -230,7 +230,7 @@ async def test_leaving_during_the_work_leaves_a_task_that_can_be_resumed(joey: J
     assert len(joey.tasks) == 1
 
 
-async def test_words_that_wait_since_one_left_are_announced(joey: Joey) -> None:
+async def test_messages_still_queued_from_an_earlier_run_are_announced(joey: Joey) -> None:
     turn = Turn(say("I begin"), pause(asyncio.Event()))
     async with ModelServer([turn, done(), done()]) as server:
         async with terminal(joey, *reach(server.url), "do it") as screen:
@@ -315,7 +315,7 @@ async def test_nothing_that_the_model_says_moves_the_cursor(joey: Joey) -> None:
         assert "\u202e" not in screen.raw
 
 
-WORDS = (
+REPLY_TEXT = (
     "Here is **what I found** in `src/joey/cli`: the lines were broken by the terminal, which"
     " cuts words in two.\n\n## Next\n\n- look at everything that stands near it, and at what stands"
     " near that\n- mend `it`\n\n```sh\nmake test\n```\n"
@@ -330,10 +330,10 @@ QUESTION = {
 
 
 @pytest.mark.parametrize("columns", [60, 100, 200])
-async def test_lines_end_between_words_whatever_the_width(joey: Joey, columns: int) -> None:
+async def test_lines_are_wrapped_at_spaces_whatever_the_width(joey: Joey, columns: int) -> None:
     joey.settings(requestDelaySeconds=0.01)
     turns = [
-        Turn(think("Let me see what this is about. " * 9, signature="s"), say(WORDS, chunk=3)),
+        Turn(think("Let me see what this is about. " * 9, signature="s"), say(REPLY_TEXT, chunk=3)),
         Turn(say("Sorry."), call("read_file", {"path": "no/such/file/anywhere/at/all.txt"})),
         writing("new.txt", "words that are many " * 15 + "\n"),
         Turn(fail(529, "too many people want something " * 4)),
@@ -404,7 +404,7 @@ async def test_commands_of_the_project_are_listed_and_carried_out(joey: Joey) ->
         assert "onto the ship" in json.dumps(server.requests[-1].body["messages"])
 
 
-async def test_words_at_the_question_whether_to_try_again_reach_the_model(joey: Joey) -> None:
+async def test_a_message_at_the_question_whether_to_try_again_reaches_the_model(joey: Joey) -> None:
     turns = [Turn(fail(400, "no")), done()]
     async with ModelServer(turns) as server, terminal(joey, *reach(server.url), "go") as screen:
         await screen.until("Try again? ")

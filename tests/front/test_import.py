@@ -113,7 +113,7 @@ async def test_only_the_tasks_that_are_asked_for_are_imported(joey: Joey, theirs
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("arguments", "message"),
     [
         ((), "--roo"),
         (("nowhere",), "no task in"),
@@ -122,11 +122,11 @@ async def test_only_the_tasks_that_are_asked_for_are_imported(joey: Joey, theirs
     ],
 )
 async def test_what_cannot_be_meant_is_a_clear_error(
-    joey: Joey, theirs: Path, arguments: tuple[str, ...], words: str
+    joey: Joey, theirs: Path, arguments: tuple[str, ...], message: str
 ) -> None:
     done = await joey.run("tasks", "import", *arguments)
     assert done.code in (1, 2)
-    assert words in done.err
+    assert message in done.err
     assert "Traceback" not in done.err
 
 
@@ -156,8 +156,8 @@ async def test_a_directory_for_roo_is_written_and_imported_again(joey: Joey, the
 
 @pytest.mark.requirement("export:markdown", "export:force", "export:secrets")
 async def test_a_document_has_no_secrets_and_replaces_nothing(joey: Joey) -> None:
-    words = "clone https://ann:hunter2@example.org/shop"
-    roo_folders.write(joey.home / "tasks" / "april", roo_folders.rows(words), roo_folders.native())
+    text = "clone https://ann:hunter2@example.org/shop"
+    roo_folders.write(joey.home / "tasks" / "april", roo_folders.rows(text), roo_folders.native())
     document = await exported(joey)
     assert "clone https://example.org/shop" in document.out
     assert "## Result\n\nMended." in document.out

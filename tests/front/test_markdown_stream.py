@@ -73,13 +73,13 @@ def test_however_the_text_is_cut_it_is_drawn_the_same(places: list[int]) -> None
 
 
 @given(st.lists(st.integers(0, len(TEXT)), max_size=60), st.integers(20, 60))
-def test_on_a_terminal_lines_end_between_words_however_the_text_is_cut(
+def test_on_a_terminal_lines_are_wrapped_at_spaces_however_the_text_is_cut(
     places: list[int], columns: int
 ) -> None:
     lines = render_lines(drawn(cut(TEXT, places), columns), columns)
     assert lines == render_lines(drawn([TEXT], columns), columns)
-    words = " ".join(DRAWN.replace("─" * 20, "").split())
-    assert " ".join(" ".join(lines).replace("─", "").split()) == words
+    expected = " ".join(DRAWN.replace("─" * 20, "").split())
+    assert " ".join(" ".join(lines).replace("─", "").split()) == expected
 
 
 def test_lines_that_follow_stand_under_the_text_of_an_item() -> None:
@@ -88,7 +88,7 @@ def test_lines_that_follow_stand_under_the_text_of_an_item() -> None:
 
 
 @pytest.mark.parametrize("word", ["x" * 70, "漢字" * 30])
-def test_what_has_no_words_to_break_between_is_drawn_whole(word: str) -> None:
+def test_text_without_spaces_to_break_at_is_drawn_whole(word: str) -> None:
     lines = render_lines(drawn([f"It is {word} they say."], 30), 30)
     assert "".join("".join(lines).split()) == f"Itis{word}theysay."
 

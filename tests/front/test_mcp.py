@@ -64,7 +64,7 @@ async def test_servers_are_added_listed_and_removed(joey: Joey) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("arguments", "message"),
     [
         (("add", "x"), "name a program behind --"),
         (("add", "x", "--url", "http://h", "--", "y"), "name a program behind --"),
@@ -76,11 +76,11 @@ async def test_servers_are_added_listed_and_removed(joey: Joey) -> None:
     ],
 )
 async def test_a_command_line_that_cannot_be_meant_says_what_is_wrong(
-    joey: Joey, arguments: tuple[str, ...], words: str
+    joey: Joey, arguments: tuple[str, ...], message: str
 ) -> None:
     done = await joey.run("mcp", *arguments)
     assert done.code in (2, 78)
-    assert words in " ".join(done.err.split())
+    assert message in " ".join(done.err.split())
 
 
 @pytest.mark.requirement("front:mcp:test")

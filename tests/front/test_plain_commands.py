@@ -24,12 +24,12 @@ def write(path: str) -> Turn:
     return Turn(call("write_to_file", {"path": path, "content": "x\n"}))
 
 
-async def test_words_that_waited_at_ctrl_c_come_back_and_enter_sends_them(joey: Joey) -> None:
+async def test_messages_queued_at_ctrl_c_come_back_and_enter_sends_them(joey: Joey) -> None:
     async with ModelServer([Turn(say("I begin"), pause(asyncio.Event())), DONE]) as server:
         async with terminal(joey, *reach(server.url), "do it") as screen:
             await screen.until("I begin")
-            for words in ("and be quick", "and be kind"):
-                screen.press(f"{words}\n")
+            for message in ("and be quick", "and be kind"):
+                screen.press(f"{message}\n")
                 await screen.until("before its next step")
             screen.press(CTRL_C)
             await screen.until("interrupted")
@@ -43,7 +43,7 @@ async def test_words_that_waited_at_ctrl_c_come_back_and_enter_sends_them(joey: 
     assert said.count("and be quick\\nand be kind") == 1
 
 
-async def test_other_words_take_the_place_of_those_that_waited(joey: Joey) -> None:
+async def test_another_message_replaces_those_that_were_queued(joey: Joey) -> None:
     async with ModelServer([Turn(say("I begin"), pause(asyncio.Event())), DONE]) as server:
         async with terminal(joey, *reach(server.url), "do it") as screen:
             await screen.until("I begin")
@@ -63,7 +63,7 @@ async def test_other_words_take_the_place_of_those_that_waited(joey: Joey) -> No
     assert len(server.requests) == 2
 
 
-async def test_words_that_waited_for_a_subtask_come_back_too(joey: Joey) -> None:
+async def test_messages_queued_for_a_subtask_come_back_too(joey: Joey) -> None:
     joey.settings(alwaysAllowSubtasks=True)
     delegating = Turn(call("new_task", {"mode": "ask", "message": "look around"}))
     looking = Turn(say("I look around"), pause(asyncio.Event()))
@@ -208,7 +208,7 @@ async def test_joey_writes_what_a_directory_is_about_in_a_task_of_its_own(joey: 
     assert len(joey.tasks) == 2
 
 
-async def test_a_slip_is_guessed_at_and_is_never_words(joey: Joey) -> None:
+async def test_a_misspelt_command_gets_a_suggestion_and_is_never_a_message(joey: Joey) -> None:
     gate = asyncio.Event()
     async with ModelServer([Turn(say("I think"), pause(gate), *write("a").steps), DONE]) as server:
         async with terminal(joey, *reach(server.url)) as screen:

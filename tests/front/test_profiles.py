@@ -69,16 +69,16 @@ async def test_a_pipe_that_nobody_fills_is_not_waited_for(joey: Joey) -> None:
     assert "it has no key yet" in told
 
 
-@pytest.mark.parametrize("words", [(*ADD, "--no-key"), (*ADD[:3], "--provider", "ollama")])
+@pytest.mark.parametrize("arguments", [(*ADD, "--no-key"), (*ADD[:3], "--provider", "ollama")])
 async def test_what_is_piped_stays_unread_where_no_key_is_wanted(
-    joey: Joey, words: tuple[str, ...]
+    joey: Joey, arguments: tuple[str, ...]
 ) -> None:
-    added = await joey.run(*words, stdin=f"{KEY}\n".encode())
+    added = await joey.run(*arguments, stdin=f"{KEY}\n".encode())
     assert added.code == 0, added.err
     assert KEY not in json.dumps(document(joey))
 
 
-async def test_words_in_the_pipe_that_cannot_be_a_key_make_no_profile(joey: Joey) -> None:
+async def test_text_in_the_pipe_that_cannot_be_a_key_makes_no_profile(joey: Joey) -> None:
     refused = await joey.run(*ADD, stdin=b"no key at all\n")
     assert refused.code == 2
     assert "--no-key" in refused.err
@@ -118,14 +118,14 @@ async def test_a_key_on_the_command_line_is_refused(joey: Joey) -> None:
 
 
 async def test_profiles_are_made_changed_used_and_removed(joey: Joey) -> None:
-    for words in (
+    for arguments in (
         ("add", "one", "--provider", "ollama", "-m", "a"),
         ("add", "two", "--provider", "ollama", "-m", "b", "--use"),
         ("set", "one", "temperature", "0.5"),
         ("set", "one", "contextWindow", "65536"),
         ("unset", "one", "temperature"),
     ):
-        done = await joey.run("profiles", *words)
+        done = await joey.run("profiles", *arguments)
         assert done.code == 0, done.err
     one = {"provider": "ollama", "model": "a", "contextWindow": 65536}
     assert document(joey) == {
@@ -164,8 +164,8 @@ async def test_adding_a_profile_does_not_change_which_one_is_used(joey: Joey) ->
 
 async def test_a_key_is_kept_where_the_active_profile_does_not_exist(joey: Joey) -> None:
     damage(joey)
-    words = ("profiles", "add", "work", "--provider", "anthropic", "--key")
-    added = await joey.run(*words, stdin=KEY.encode())
+    arguments = ("profiles", "add", "work", "--provider", "anthropic", "--key")
+    added = await joey.run(*arguments, stdin=KEY.encode())
     assert added.code == 0, added.err
     assert document(joey) == {
         "active": "work",
@@ -216,7 +216,7 @@ async def test_what_cannot_be_added_is_told_before_a_key_is_asked_for(joey: Joey
 
 
 @pytest.mark.parametrize(
-    ("words", "complaint"),
+    ("arguments", "complaint"),
     [
         (("show", "nobody"), "there is no profile 'nobody'. Known ones: one."),
         (("use", "nobody"), "there is no profile 'nobody'"),
@@ -231,11 +231,11 @@ async def test_what_cannot_be_added_is_told_before_a_key_is_asked_for(joey: Joey
     ],
 )
 async def test_what_cannot_be_done_is_named(
-    joey: Joey, words: tuple[str, ...], complaint: str
+    joey: Joey, arguments: tuple[str, ...], complaint: str
 ) -> None:
     await joey.run("profiles", "add", "one", "--provider", "ollama", "-m", "a")
     before = document(joey)
-    done = await joey.run("profiles", *words)
+    done = await joey.run("profiles", *arguments)
     assert done.code == 2
     assert complaint in done.err
     assert document(joey) == before

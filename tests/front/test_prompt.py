@@ -33,7 +33,7 @@ def nothing() -> Iterator[TextIO]:
         yield opened
 
 
-def test_words_are_joined() -> None:
+def test_arguments_are_joined() -> None:
     with nothing() as stdin:
         assert gather_prompt(["fix", "the test"], None, stdin) == "fix the test"
 

@@ -49,7 +49,7 @@ def reply(ts: int, text: str) -> ReplyReceived:
     return ReplyReceived(ts=ts + 1, parts=(Placed(ts, TextPart(text)),))
 
 
-def test_words_are_drawn_as_they_come_and_only_once() -> None:
+def test_text_is_drawn_as_it_comes_and_only_once() -> None:
     shown = drawn(
         RowOpened(ts=1, say="text"),
         RowGrew(ts=1, delta="Hel"),
@@ -59,7 +59,7 @@ def test_words_are_drawn_as_they_come_and_only_once() -> None:
     assert shown == "\nHello.\n"
 
 
-def test_words_whose_growth_was_missed_are_drawn_whole() -> None:
+def test_text_whose_deltas_were_missed_is_drawn_whole() -> None:
     assert drawn(reply(1, "Hello.")) == "\nHello.\n"
 
 

@@ -60,7 +60,7 @@ async def test_messages_are_listed_with_numbers_from_the_end(joey: Joey) -> None
     assert [row["kind"] for row in await rows(joey, task_id)].count("you") == 2
 
 
-async def test_by_default_the_latest_words_are_taken_back(joey: Joey) -> None:
+async def test_by_default_the_latest_message_is_taken_back(joey: Joey) -> None:
     task_id = await play(joey)
     gone = await joey.run("tasks", "rewind", task_id, "-y")
     assert gone.code == 0, gone.err
@@ -139,10 +139,10 @@ async def test_messages_are_counted_and_named_as_they_are_listed(joey: Joey) -> 
     two = await joey.run("tasks", "rewind", task_id, "--preview", "2")
     assert f"message {listed[-2]['ts']} (" in two.out
     assert "  1 message goes\n" in two.out
-    words = [row["text"] for row in listed].index("now two")
+    index = [row["text"] for row in listed].index("now two")
     gone = await joey.run("tasks", "rewind", task_id, "-y")
-    count = len(listed) - words
-    assert f"the last message is message {listed[words - 1]['ts']} (First.)" in gone.out
+    count = len(listed) - index
+    assert f"the last message is message {listed[index - 1]['ts']} (First.)" in gone.out
     assert f"  {count} messages go\n" in gone.out
     assert (
         f"  {count} messages come back\n"
@@ -151,7 +151,7 @@ async def test_messages_are_counted_and_named_as_they_are_listed(joey: Joey) -> 
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("arguments", "message"),
     [
         (("rewind", "ID"), "agree with --yes"),
         (("rewind", "ID", "999", "-y"), "there is no message '999'"),
@@ -162,7 +162,7 @@ async def test_messages_are_counted_and_named_as_they_are_listed(joey: Joey) -> 
     ],
 )
 async def test_what_cannot_be_done_is_said_in_a_line(
-    joey: Joey, arguments: tuple[str, ...], words: str
+    joey: Joey, arguments: tuple[str, ...], message: str
 ) -> None:
     async with ModelServer([done()]) as server:
         run = await joey.run("-p", "--output-format", "json", *reach(server.url), "do it")
@@ -170,7 +170,7 @@ async def test_what_cannot_be_done_is_said_in_a_line(
     given = [run.json["taskId"] if word == "ID" else word for word in arguments]
     refused = await joey.run("tasks", *given)
     assert refused.code == 2
-    assert words in refused.err.replace("\n", " ")
+    assert message in refused.err.replace("\n", " ")
 
 
 async def test_the_only_message_of_a_user_is_gone_back_to_by_default(joey: Joey) -> None:

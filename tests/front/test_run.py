@@ -86,8 +86,8 @@ async def test_stream_json_tells_pieces_then_the_whole_and_the_result_last(joey:
     lines = done.lines
     assert (lines[0]["type"], lines[0]["subtype"]) == ("system", "init")
     assert lines[1] == {"type": "user", "id": lines[1]["id"], "content": "do it", "done": True}
-    words = [line for line in lines if line["type"] == "assistant" and "subtype" not in line]
-    of_first = [line for line in words if line["id"] == words[0]["id"]]
+    text_lines = [line for line in lines if line["type"] == "assistant" and "subtype" not in line]
+    of_first = [line for line in text_lines if line["id"] == text_lines[0]["id"]]
     assert "".join(line["content"] for line in of_first[:-1]) == "I look at it."
     assert of_first[-1] == {**of_first[-1], "content": "I look at it.", "done": True}
     used = [line for line in lines if line["type"] == "tool_use" and line.get("done")]
@@ -268,8 +268,8 @@ async def test_only_what_is_new_is_told_of_a_task_that_goes_on(joey: Joey) -> No
         await joey.run("-p", *reach(server.url), "one")
         flags = ("-p", "-c", "--output-format", "stream-json")
         again = await joey.run(*flags, *reach(server.url), "two")
-    words = [line["content"] for line in again.lines if line["type"] == "user"]
-    assert words == ["two"]
+    messages = [line["content"] for line in again.lines if line["type"] == "user"]
+    assert messages == ["two"]
     assert again.lines[-1]["success"] is True
 
 

@@ -40,7 +40,7 @@ async def test_at_a_question_they_act_or_wait_and_the_question_stays(joey: Joey)
     assert (joey.workspace / "new.txt").exists()
 
 
-async def test_while_joey_works_they_act_or_wait_and_are_no_words(joey: Joey) -> None:
+async def test_while_joey_works_they_act_or_wait_and_are_no_messages(joey: Joey) -> None:
     gate = asyncio.Event()
     turn = Turn(say("I think"), pause(gate), WRITE)
     async with ModelServer([turn, DONE]) as server:

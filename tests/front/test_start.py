@@ -90,14 +90,14 @@ def test_help_names_every_command_and_every_exit_code(joey: Joey) -> None:
         assert word in text
 
 
-@pytest.mark.parametrize("words", HELPS, ids=" ".join)
+@pytest.mark.parametrize("arguments", HELPS, ids=" ".join)
 async def test_every_help_fits_eighty_columns_and_explains_every_argument(
-    joey: Joey, words: tuple[str, ...]
+    joey: Joey, arguments: tuple[str, ...]
 ) -> None:
-    done = await joey.run(*words, "--help", env={**joey.env, "COLUMNS": "80"})
+    done = await joey.run(*arguments, "--help", env={**joey.env, "COLUMNS": "80"})
     assert done.code == 0
     assert [line for line in done.out.splitlines() if len(line) > 80] == []
-    assert (await joey.run("help", *words, env={**joey.env, "COLUMNS": "80"})).out == done.out
+    assert (await joey.run("help", *arguments, env={**joey.env, "COLUMNS": "80"})).out == done.out
 
 
 async def test_a_cry_for_help_is_a_prompt(joey: Joey) -> None:
@@ -108,7 +108,7 @@ async def test_a_cry_for_help_is_a_prompt(joey: Joey) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "meant"),
+    ("line", "meant"),
     [
         ("tasks lsit", "did you mean list?"),
         ("tasks list --staus x", "did you mean --status?"),
@@ -120,8 +120,8 @@ async def test_a_cry_for_help_is_a_prompt(joey: Joey) -> None:
         ("completion powershell", "it can be bash, zsh, fish"),
     ],
 )
-async def test_what_was_probably_meant_is_named(joey: Joey, words: str, meant: str) -> None:
-    done = await joey.run(*words.split())
+async def test_what_was_probably_meant_is_named(joey: Joey, line: str, meant: str) -> None:
+    done = await joey.run(*line.split())
     assert done.code == 2
     assert meant in done.err
 

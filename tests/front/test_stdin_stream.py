@@ -47,8 +47,8 @@ def is_gone(pid: int) -> bool:
     return False
 
 
-def is_user(words: str) -> Any:
-    return lambda line: line["type"] == "user" and line["content"] == words
+def is_user(text: str) -> Any:
+    return lambda line: line["type"] == "user" and line["content"] == text
 
 
 def codes(steered: Steered, request_id: str) -> list[tuple[str, str]]:
@@ -151,14 +151,14 @@ async def test_create_with_session_id_resume_loads_correct_session(
                 assert steered.told("control")[-1]["taskId"] == task_id
 
 
-async def complete_and_say(steered: Steered, words: str, **more: Any) -> Line:
+async def complete_and_say(steered: Steered, text: str, **more: Any) -> Line:
     """A first result, then these words; what came of them."""
     await steered.send("start", "s", prompt="do it")
     first = await steered.result("s")
     assert (first["success"], first["content"], first["done"]) == (True, "First.", True)
     done = await steered.control("done", "s")
     assert (done["code"], done["success"]) == ("task_completed", True)
-    await steered.send("message", "m", prompt=words, **more)
+    await steered.send("message", "m", prompt=text, **more)
     await steered.control("ack", "m")
     assert (await steered.control("done", "m"))["code"] == "responded"
     return await steered.result("m")
@@ -228,8 +228,8 @@ async def test_message_images_queue_metadata(tmp_path: Path, seed: int) -> None:
     ):
         await steered.send("start", "s", prompt="do it")
         await steered.until(lambda line: line.get("content") == "I begin")
-        words = "look  at\nthis " + "x" * 300
-        await steered.send("message", "m", prompt=words, images=[IMAGE])
+        text = "look  at\nthis " + "x" * 300
+        await steered.send("message", "m", prompt=text, images=[IMAGE])
         told = await steered.until(lambda line: line["type"] == "queue")
         assert (told["subtype"], told["queueDepth"]) == ("enqueued", 1)
         (item,) = told["queue"]

@@ -265,7 +265,7 @@ async def test_a_task_of_an_earlier_run_goes_on_with_a_message(joey: Joey) -> No
     assert len(joey.tasks) == 1
 
 
-async def test_words_that_wait_do_not_answer_a_question_and_are_not_held_up_by_it(
+async def test_queued_messages_do_not_answer_a_question_and_are_not_blocked_by_it(
     joey: Joey,
 ) -> None:
     gate = asyncio.Event()

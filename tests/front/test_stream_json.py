@@ -249,7 +249,7 @@ def test_each_event_has_its_lines(event: Event, lines: list[Line]) -> None:
     assert StreamJson().feed(event) == lines
 
 
-def test_words_are_told_piece_by_piece_and_then_whole() -> None:
+def test_text_is_sent_piece_by_piece_and_then_whole() -> None:
     stream = StreamJson()
     lines = [
         line
@@ -390,7 +390,7 @@ def test_the_last_line_says_how_it_went_and_what_it_cost() -> None:
     }
 
 
-def test_without_a_result_the_latest_words_stand_in_for_it() -> None:
+def test_without_a_result_the_latest_text_is_sent_instead() -> None:
     line = result_line(RunResult(exit_code=53, code="turns", reason="Enough."), "I was about to")
     assert (line["success"], line["content"], line["reason"]) == (
         False,

@@ -114,7 +114,7 @@ async def test_a_call_that_is_refused_has_an_error_and_no_output(
     assert result["error"]
 
 
-async def test_a_hidden_file_is_an_error_and_no_words_of_the_model(joey: Joey) -> None:
+async def test_a_hidden_file_is_an_error_and_no_text_of_the_model(joey: Joey) -> None:
     turns = [turn("native", CALLS["hidden"]), turn("native", DONE)]
     done = await lines_of(joey, "native", turns)
     (error,) = [line for line in done.lines if line["type"] == "error"]

@@ -6,10 +6,13 @@ from hypothesis import strategies as st
 from joey.cli.output import clip, table
 from joey.presentation.text import cells
 
-WORDS = st.text("ab 字📝", max_size=40)
+CELL_TEXTS = st.text("ab 字📝", max_size=40)
 
 
-@given(st.lists(st.tuples(WORDS, WORDS, WORDS), min_size=1, max_size=5), st.integers(20, 120))
+@given(
+    st.lists(st.tuples(CELL_TEXTS, CELL_TEXTS, CELL_TEXTS), min_size=1, max_size=5),
+    st.integers(20, 120),
+)
 def test_no_line_is_wider_than_the_terminal(rows: list[tuple[str, ...]], width: int) -> None:
     assert all(cells(line) <= width for line in table(rows, width, firm={0}))
 

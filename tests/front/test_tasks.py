@@ -93,8 +93,8 @@ async def test_a_task_is_shown_by_the_start_of_its_id(joey: Joey) -> None:
     task_id = await play(joey, "look at it")
     shown = await joey.run("tasks", "show", task_id[:13])
     assert shown.code == 0
-    for words in ("# look at it", task_id, "## Assistant\n\nI look.", "read_file", "All done."):
-        assert words in shown.out
+    for text in ("# look at it", task_id, "## Assistant\n\nI look.", "read_file", "All done."):
+        assert text in shown.out
     whole = await joey.run("tasks", "show", f"task_{task_id}", "--json")
     assert whole.json["id"] == task_id
     assert whole.json["messages"][0]["text"] == "look at it"
@@ -115,7 +115,7 @@ async def test_a_task_is_exported_as_a_document_or_as_json(joey: Joey) -> None:
     assert "none/out.md" in unwritable.err
 
 
-async def test_a_todo_list_is_listed_with_its_boxes_and_found_by_its_words(joey: Joey) -> None:
+async def test_a_todo_list_is_listed_with_its_boxes_and_found_by_its_text(joey: Joey) -> None:
     plan = Turn(say("I plan."), call("update_todo_list", {"todos": "[x] look\n[ ] paint it"}))
     edit = Turn(say("I write."), call("write_to_file", {"path": "a.txt", "content": "one\n"}))
     async with ModelServer([plan, edit, DONE]) as server:
@@ -209,7 +209,7 @@ async def test_lists_are_narrowed_by_status_and_time(joey: Joey) -> None:
 
 
 @pytest.mark.requirement("cli:tasks:search")
-async def test_a_search_tells_pipes_and_programs_where_the_words_are(joey: Joey) -> None:
+async def test_a_search_tells_pipes_and_programs_where_the_matches_are(joey: Joey) -> None:
     put(joey, "first", "Repair the\tlogin test", title="Login", updated=1_000)
     put(joey, "second", "write a \x1b[31mpoem", title="Poem", updated=2_000)
     put(joey, "third", "the login again", workspace="/nowhere", updated=3_000)
@@ -230,7 +230,7 @@ async def test_a_search_tells_pipes_and_programs_where_the_words_are(joey: Joey)
 
 
 @pytest.mark.requirement("cli:tasks:search", "cli:tasks:progress")
-async def test_on_a_terminal_found_words_are_bright_and_progress_is_seen(joey: Joey) -> None:
+async def test_on_a_terminal_matches_are_bright_and_progress_is_seen(joey: Joey) -> None:
     for number in range(250):
         put(joey, f"t{number}", "nothing much", updated=number)
     put(joey, "needle", "look at the login test", title="Needle", parentId="t1")
@@ -312,8 +312,8 @@ async def test_a_damaged_index_is_told_in_a_line(joey: Joey) -> None:
     assert (await joey.run("tasks", "list", "--json")).err == ""
 
 
-def _holds(path: Path, words: bytes) -> bool:
-    return words in path.read_bytes()
+def _holds(path: Path, text: bytes) -> bool:
+    return text in path.read_bytes()
 
 
 async def test_a_table_of_tasks_fits_the_terminal_and_is_whole_in_a_pipe(joey: Joey) -> None:

@@ -38,14 +38,14 @@ PRINTING = {
 
 async def test_files_and_printed_json_are_the_same(tmp_path: Path) -> None:
     program = in_corpus(tmp_path)
-    for words in CHANGES:
-        done = await program.run(*words)
-        assert done.code == 0, (words, done.err)
+    for arguments in CHANGES:
+        done = await program.run(*arguments)
+        assert done.code == 0, (arguments, done.err)
     written = {
         path.name: json.loads(path.read_text(encoding="utf-8"))
         for path in sorted(program.home.glob("*.json"))
     }
     check_json("commands/files.json", masked(written, program.paths))
-    for name, words in PRINTING.items():
-        done = await program.run(*words)
+    for name, arguments in PRINTING.items():
+        done = await program.run(*arguments)
         check_json(f"commands/{name}.json", {"exit code": done.code, "keys": shape(done.json)})

@@ -298,8 +298,8 @@ def make_repository(program: Program) -> None:
     repository = program.workspace / REPOSITORY
     shutil.copytree(program.workspace, repository)
     name = ("-c", "user.name=Ann", "-c", "user.email=ann@shop.test")
-    for words in (["init", "-q"], ["add", "-A"], [*name, "commit", "-q", "-m", "first"]):
-        subprocess.run(["git", *words], cwd=repository, check=True)
+    for arguments in (["init", "-q"], ["add", "-A"], [*name, "commit", "-q", "-m", "first"]):
+        subprocess.run(["git", *arguments], cwd=repository, check=True)
 
 
 def copy_foreign(program: Program) -> Path:

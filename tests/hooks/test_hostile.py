@@ -93,7 +93,7 @@ async def test_control_characters_of_a_hook_reach_neither_the_model_nor_the_scre
     assert not any(0x7F <= ord(char) < 0xA0 for char in told)
 
 
-async def test_long_words_of_a_hook_are_cut(workshop: HookWorkshop) -> None:
+async def test_a_long_message_of_a_hook_is_cut(workshop: HookWorkshop) -> None:
     (workshop.root / "a.txt").write_text("x")
     many = "seq 100000 >&2; exit 2"
     workshop.give(hook("beforeTool", many, tools=["read_file"]))

@@ -62,7 +62,7 @@ async def test_a_hook_cannot_change_what_was_approved(workshop: HookWorkshop) ->
     assert not (workshop.root / "b.txt").exists()
 
 
-async def test_a_hook_after_a_call_adds_its_words_to_the_result(workshop: HookWorkshop) -> None:
+async def test_a_hook_after_a_call_adds_its_message_to_the_result(workshop: HookWorkshop) -> None:
     (workshop.root / "a.txt").write_text("hello\n")
     workshop.give(hook("afterTool", "cat > seen.json; echo 'mind the style' >&2; exit 2"))
     task = await workshop.start(READ, finish(), policy=Unattended())

@@ -31,7 +31,7 @@ def house(tmp_path: Path) -> House:
     "query",
     ["where are expired sessions removed", "expireSession", "session expiry", "EXPIRED SESSION"],
 )
-async def test_code_is_found_by_words_names_and_parts_of_names(house: House, query: str) -> None:
+async def test_code_is_found_by_text_names_and_parts_of_names(house: House, query: str) -> None:
     house.write("src/a.py", "def remove_expired_sessions(store):\n    store.sweep()\n")
     house.write("src/b.ts", "export function expireSession(id) { return drop(id); }\n")
     house.write("src/c.py", "def paint(canvas):\n    canvas.fill()\n")
@@ -155,7 +155,7 @@ async def test_a_directory_that_becomes_a_link_while_files_are_read_in_is_not_fo
     store = IndexStore(tmp_path / "database")
     changes = Changes(("src/a.py",), (), 1, False)
     assert take_in(store, house.root, changes, Progress(), threading.Event())
-    assert store.by_words("needle", "", 9) == []
+    assert store.search_text("needle", "", 9) == []
     store.close()
 
 

@@ -75,7 +75,7 @@ async def test_a_task_searches_the_index(tmp_path: Path, protocol: ToolProtocol)
 
 
 @pytest.mark.requirement("index:meaning-fallback")
-async def test_an_embedding_profile_that_does_not_exist_is_told_and_the_words_are_searched(
+async def test_an_embedding_profile_that_does_not_exist_is_reported_and_the_text_is_searched(
     tmp_path: Path,
 ) -> None:
     work, home = tmp_path / "work", tmp_path / "home"

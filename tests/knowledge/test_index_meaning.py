@@ -43,7 +43,7 @@ class Concepts:
         return [self._vector(text.lower()) for text in texts]
 
     def _vector(self, text: str) -> list[float]:
-        known = [0.1 + sum(text.count(word) for word in words) for words in CONCEPTS]
+        known = [0.1 + sum(text.count(word) for word in concept) for concept in CONCEPTS]
         return known + [0.01] * (self._dimension - len(known))
 
     async def close(self) -> None:
@@ -70,12 +70,12 @@ async def test_code_is_found_by_what_it_means(house: House) -> None:
     embedder = Concepts()
     assert (await informed(house, embedder, "authenticate login"))[0] == "a.py"
     assert embedder.closed
-    async with house.index() as by_words:
-        assert await paths(by_words, "authenticate login") == []
+    async with house.index() as text_index:
+        assert await paths(text_index, "authenticate login") == []
 
 
 @pytest.mark.requirement("index:meaning")
-async def test_while_vectors_are_made_the_words_are_searched_and_the_answer_says_so(
+async def test_while_vectors_are_made_the_text_is_searched_and_the_answer_says_so(
     house: House,
 ) -> None:
     embedder = Concepts()
@@ -116,7 +116,7 @@ async def test_another_model_makes_all_vectors_anew(house: House, other: Concept
         ConfigError("There is no profile 'x'."),
     ],
 )
-async def test_when_the_model_does_not_answer_the_words_do_and_it_is_said(
+async def test_when_the_model_does_not_answer_the_text_is_searched_and_it_is_said(
     house: House, trouble: Exception
 ) -> None:
     embedder = Concepts()

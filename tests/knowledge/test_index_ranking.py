@@ -58,12 +58,12 @@ def test_the_list_is_as_long_as_wanted_and_what_hardly_fits_is_left_out() -> Non
 
 
 @pytest.mark.requirement("index:meaning")
-def test_meaning_and_words_count_together() -> None:
-    words = [Match(1, 1.0), Match(2, 0.6), Match(3, 0.5)]
-    matches = combine(words, {1: 0.1, 2: 0.8, 4: 0.8})
+def test_meaning_and_text_count_together() -> None:
+    text_matches = [Match(1, 1.0), Match(2, 0.6), Match(3, 0.5)]
+    matches = combine(text_matches, {1: 0.1, 2: 0.8, 4: 0.8})
     assert [match.place for match in matches] == [2, 4, 3, 1]
     assert all(0 <= match.score <= 1 for match in matches)
 
 
-def test_without_meanings_the_words_decide() -> None:
+def test_without_meanings_the_text_decides() -> None:
     assert combine([Match(1, 1.0), Match(2, 0.4)], {}) == [Match(1, 1.0), Match(2, 0.4)]

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from joey.content.code_index_chunks import (
     LONGEST,
     LONGEST_LINE,
+    MAX_QUERY_TERMS,
     MOST_CHARACTERS,
-    MOST_WORDS,
+    extract_query_terms,
     parts_of,
     passages,
-    query_words,
 )
 
 LINES = st.lists(
@@ -108,7 +108,7 @@ def test_compound_names_are_taken_apart(text: str, parts: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "words"),
+    ("query", "terms"),
     [
         ("where is the token refreshed?", ("token", "refreshed")),
         ("readConfigFile", ("readconfigfile", "read", "config")),
@@ -119,11 +119,14 @@ def test_compound_names_are_taken_apart(text: str, parts: str) -> None:
         ("?!", ()),
     ],
 )
-def test_words_that_say_nothing_are_left_out_unless_there_are_no_others(
-    query: str, words: tuple[str, ...]
+def test_terms_that_say_nothing_are_left_out_unless_there_are_no_others(
+    query: str, terms: tuple[str, ...]
 ) -> None:
-    assert query_words(query) == words
+    assert extract_query_terms(query) == terms
 
 
 def test_a_long_query_is_cut() -> None:
-    assert len(query_words(" ".join(f"word{number}" for number in range(10_000)))) == MOST_WORDS
+    assert (
+        len(extract_query_terms(" ".join(f"word{number}" for number in range(10_000))))
+        == MAX_QUERY_TERMS
+    )

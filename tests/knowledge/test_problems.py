@@ -25,7 +25,7 @@ async def problems_of(root: Path, name: str, text: str, **settings: Any) -> list
 
 @pytest.mark.requirement("problems:by-language")
 @pytest.mark.parametrize(
-    ("name", "text", "line", "words"),
+    ("name", "text", "line", "message"),
     [
         ("a.py", "x = 1\ndef f(:\n", 2, "invalid syntax"),
         ("a.json", '{"a": 1,\n}', 2, "property name"),
@@ -35,13 +35,13 @@ async def problems_of(root: Path, name: str, text: str, **settings: Any) -> list
     ],
 )
 async def test_a_file_that_does_not_parse_has_a_problem_on_its_line(
-    tmp_path: Path, name: str, text: str, line: int, words: str
+    tmp_path: Path, name: str, text: str, line: int, message: str
 ) -> None:
     if name.endswith(".js") and shutil.which("node") is None:
         pytest.skip("node is not installed")
     first, *_ = await problems_of(tmp_path, name, text)
     assert (first.path, first.line) == (name, line)
-    assert words in first.message
+    assert message in first.message
 
 
 @pytest.mark.parametrize(

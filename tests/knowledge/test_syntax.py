@@ -11,7 +11,7 @@ from joey.content.syntax import mistakes
 
 
 @pytest.mark.parametrize(
-    ("suffix", "data", "words"),
+    ("suffix", "data", "message"),
     [
         (".py", b"x = [1, 2]\n" * 10_000 + b"(", "never closed"),
         (".py", b"a" + b".b" * 100_000, "recursion"),
@@ -21,10 +21,10 @@ from joey.content.syntax import mistakes
     ],
 )
 async def test_what_is_wrong_is_said_whatever_the_size(
-    suffix: str, data: bytes, words: str
+    suffix: str, data: bytes, message: str
 ) -> None:
     (problem,) = await mistakes("a/file", suffix, data, 20)
-    assert words in problem.message
+    assert message in problem.message
     assert problem.path == "a/file"
 
 

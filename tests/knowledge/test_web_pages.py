@@ -72,7 +72,7 @@ def site(server: http.server.ThreadingHTTPServer) -> str:
 
 
 @pytest.mark.parametrize(
-    ("path", "words"),
+    ("path", "reason"),
     [
         ("/to/ftp://127.0.0.1/x", "no page of the web"),
         ("/to/file:///etc/passwd", "302"),
@@ -80,8 +80,10 @@ def site(server: http.server.ThreadingHTTPServer) -> str:
         ("/missing", r"404 not \[31m here$"),
     ],
 )
-async def test_what_is_no_page_is_refused_with_the_reason(site: str, path: str, words: str) -> None:
-    with pytest.raises(ToolError, match=words):
+async def test_what_is_no_page_is_refused_with_the_reason(
+    site: str, path: str, reason: str
+) -> None:
+    with pytest.raises(ToolError, match=reason):
         await WebPages().text(site + path)
 
 
@@ -101,9 +103,9 @@ async def test_an_address_may_have_letters_of_any_language(site: str) -> None:
 
 
 async def test_of_a_page_without_end_the_beginning_is_taken(site: str) -> None:
-    words = await WebPages().text(f"{site}/endless")
-    assert words.endswith("left out...]")
-    assert len(words) < 210_000
+    text = await WebPages().text(f"{site}/endless")
+    assert text.endswith("left out...]")
+    assert len(text) < 210_000
 
 
 async def test_a_cancelled_fetch_leaves_nothing_behind(

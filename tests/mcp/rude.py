@@ -38,13 +38,13 @@ def note(line: str) -> None:
         file.write(line + "\n")
 
 
-def text(words: str) -> dict[str, Any]:
-    return {"content": [{"type": "text", "text": words}]}
+def text(content: str) -> dict[str, Any]:
+    return {"content": [{"type": "text", "text": content}]}
 
 
-def in_text(id: int, words: bytes) -> bytes:
+def in_text(id: int, content: bytes) -> bytes:
     start = b'{"jsonrpc": "2.0", "id": %d, "result": {"content": [{"type": "text", "text": "'
-    return start % id + words + b'"}]}}'
+    return start % id + content + b'"}]}}'
 
 
 def call(id: int, name: str, params: dict[str, Any]) -> None:
@@ -63,9 +63,9 @@ def call(id: int, name: str, params: dict[str, Any]) -> None:
             raw(in_text(id, b"caf\xe9"))
         case "progress":
             token = params["_meta"]["progressToken"]
-            words = {"progressToken": token, "progress": 1, "message": "m" * 1_000_000}
+            progress = {"progressToken": token, "progress": 1, "message": "m" * 1_000_000}
             for _ in range(20):
-                say(method="notifications/progress", params=words)
+                say(method="notifications/progress", params=progress)
             say(id=id, result=text("done"))
         case "slow":
             note("slow")
@@ -131,11 +131,12 @@ def tools(manner: str, lists: int) -> list[dict[str, Any]]:
     names = list(TOOLS)
     if manner in ("inventive", "verbose"):
         names += [f"new_{lists}_{number}" for number in range(900)]
-    words = f"Number {lists}." if manner == "redescribing" else "A tool."
+    description = f"Number {lists}." if manner == "redescribing" else "A tool."
     size = 9_000 if manner == "verbose" else 0
     schema = {"type": "object", "properties": {}}
     return [
-        {"name": name, "description": words + "y" * size, "inputSchema": schema} for name in names
+        {"name": name, "description": description + "y" * size, "inputSchema": schema}
+        for name in names
     ]
 
 

@@ -20,7 +20,7 @@ from joey.core.settings import Settings
 from joey.errors import ToolError
 from joey.mcp.config import parse_server
 from joey.mcp.config_files import ConfigFiles
-from joey.mcp.process import LastWords
+from joey.mcp.process import StderrTail
 from joey.mcp.servers import Shelf
 from joey.mcp.transports import stdio_streams
 from joey.mcp.trust import wanted_of
@@ -310,7 +310,7 @@ def test_a_header_that_cannot_be_sent_is_not_quoted() -> None:
         headers({}, **{"Auth\n": "x"})
 
 
-async def test_the_last_words_of_a_server_do_not_tell_the_secrets_it_was_given(
+async def test_the_stderr_tail_of_a_server_does_not_show_the_secrets_it_was_given(
     house: House,
 ) -> None:
     program = "import os, sys; sys.exit('cannot log in with ' + os.environ['API_KEY'])"
@@ -395,9 +395,9 @@ async def test_cancelling_twice_leaves_no_process_behind(house: House, tmp_path:
     open_now = asyncio.Event()
 
     async def use() -> None:
-        words = LastWords()
+        stderr_tail = StderrTail()
         async with stdio_streams(
-            config.entry, house.workspace, {"PATH": os.environ["PATH"]}, words
+            config.entry, house.workspace, {"PATH": os.environ["PATH"]}, stderr_tail
         ) as (_, write):
             await until(noted.read_text)
             await write.send(request("tools/call", {"name": "x" * 3_000_000}))

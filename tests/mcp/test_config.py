@@ -54,16 +54,16 @@ def test_an_entry_in_roos_schema_is_taken(entry: dict[str, Any], transport: str)
 
 
 @pytest.mark.requirement("mcp:config:schema")
-@pytest.mark.parametrize(("entry", "words"), BAD)
+@pytest.mark.parametrize(("entry", "reason"), BAD)
 def test_a_bad_entry_is_left_out_with_its_reason_and_the_others_stay(
-    entry: Any, words: str
+    entry: Any, reason: str
 ) -> None:
     document = {"mcpServers": {"bad": entry, "good": {"command": "x"}}}
     servers = parse_servers(document, "global", Path("mcp.json"), {})
     assert list(servers.configs) == ["good"]
     (problem,) = servers.problems
     assert problem.startswith("mcp.json: the server 'bad' is left out: ")
-    assert words in problem
+    assert reason in problem
 
 
 @pytest.mark.requirement("mcp:config:variables")

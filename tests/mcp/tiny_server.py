@@ -42,8 +42,8 @@ def note(line: str) -> None:
             file.write(line + "\n")
 
 
-def text(words: str, **more: Any) -> dict[str, Any]:
-    return {"content": [{"type": "text", "text": words}], **more}
+def text(content: str, **more: Any) -> dict[str, Any]:
+    return {"content": [{"type": "text", "text": content}], **more}
 
 
 def call(id: Any, name: str, arguments: dict[str, Any]) -> None:
@@ -52,10 +52,10 @@ def call(id: Any, name: str, arguments: dict[str, Any]) -> None:
             say(id=id, result=text(arguments["text"]))
         case "big":
             # The id comes last, as some libraries have it.
-            words = "x" * (int(arguments.get("megabytes", 1)) * 1_000_000)
+            filler = "x" * (int(arguments.get("megabytes", 1)) * 1_000_000)
             out = sys.stdout
             out.write('{"result": {"content": [{"type": "text", "text": "')
-            out.write(words)
+            out.write(filler)
             out.write('"}]}, "jsonrpc": "2.0", "id": ' + json.dumps(id) + "}\n")
             out.flush()
         case "never":

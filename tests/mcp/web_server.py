@@ -169,8 +169,8 @@ def _greeting(message: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _text(words: str) -> dict[str, Any]:
-    return {"content": [{"type": "text", "text": words}]}
+def _text(content: str) -> dict[str, Any]:
+    return {"content": [{"type": "text", "text": content}]}
 
 
 async def _huge(message: dict[str, Any], before: bytes) -> AsyncIterator[bytes]:

@@ -13,7 +13,7 @@ from joey.core.permissions.program_tables import READING
 _FORMS = ("{0} {1} ../outside/secret other", "{0} {1} link other", "{0} {1} x link")
 
 
-def hidden_words() -> Iterator[str]:
+def iter_option_value_lines() -> Iterator[str]:
     for form, name in product(_FORMS, sorted(LOOKING)):
         yield from (form.format(f"git {name}", each) for each in _options(git_sheet(name)))
     for form, (name, sheet) in product(_FORMS, READING.items()):

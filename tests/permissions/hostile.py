@@ -10,7 +10,7 @@ from itertools import product
 from typing import NamedTuple
 
 from tests.permissions.evaluating import ANYTHING, DENIED, HELPED, TRANSPORTS, evaluating_lines
-from tests.permissions.hidden_words import hidden_words, readers
+from tests.permissions.hidden_words import iter_option_value_lines, readers
 from tests.permissions.listed import looking_lines, looking_programs
 
 LOOKING = (
@@ -74,7 +74,7 @@ REDIRECTED = (
     ),
     *("{b} 2>&1 > canary", "{b} {{fd}}> canary", "exec > canary; {b}", "{b} | tee canary"),
 )
-WORDS = (
+PROGRAM_NAME_TEMPLATES = (
     *(
         "{n}x",
         "{n}-x",
@@ -96,7 +96,9 @@ def composed() -> Iterator[Hostile]:
         yield Hostile("K1", RUNNING, form.format(b=base, p=payload))
     for base, form in product(BASES, REDIRECTED):
         yield Hostile("K1", RUNNING, form.format(b=base))
-    for name, form in product(("git", "ls", "cat", "find", "npm", "pytest", "make"), WORDS):
+    for name, form in product(
+        ("git", "ls", "cat", "find", "npm", "pytest", "make"), PROGRAM_NAME_TEMPLATES
+    ):
         yield Hostile("K1", RUNNING, form.format(n=name, N=name.upper()))
 
 
@@ -628,7 +630,7 @@ def protected() -> Iterator[Hostile]:
 def hostile_commands() -> list[Hostile]:
     """All of them, once each, in a fixed order."""
     listed = (Hostile("K1", LISTED, line) for line in looking_lines())
-    hidden = (Hostile("K2", READERS_ALONE, line) for line in hidden_words())
+    hidden = (Hostile("K2", READERS_ALONE, line) for line in iter_option_value_lines())
     evaluating = (Hostile("K1", ANYTHING, line, DENIED) for line in evaluating_lines())
     helped = (Hostile("K1", TRANSPORTS, line) for line in HELPED)
     everything = (*composed(), *optioned(), *escaping(), *protected(), *listed, *hidden)

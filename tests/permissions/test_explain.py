@@ -91,7 +91,7 @@ def test_the_users_settings_count(work: Path) -> None:
     assert answer(work, "--", "pwd", settings=settings)["decision"] == "ask"
 
 
-def test_the_commands_of_a_line_are_told_as_words(work: Path) -> None:
+def test_the_commands_of_a_line_are_given_as_words(work: Path) -> None:
     assert answer(work, "--", "ls 'a b' && pwd")["commands"] == [["ls", "a b"], ["pwd"]]
     assert answer(work, "--", "ls > x")["commands"] == []
 

@@ -217,7 +217,7 @@ def test_what_the_service_would_refuse_as_empty_is_left_out() -> None:
     assert sent[1]["content"] == [{"type": "text", "text": "Well?", **MARK}]
 
 
-def test_a_model_without_eyes_gets_words_for_images() -> None:
+def test_a_model_without_image_support_gets_text_for_images() -> None:
     model = ModelInfo(id="blind", images=False)
     message = Message("user", (ToolResultBlock("t", [IMAGE_BLOCK]), IMAGE_BLOCK))
     sent = b"".join(AnthropicRequests(SONNET, model, legacy=True).body(native([message])))

@@ -95,7 +95,7 @@ async def test_two_blocks_of_text_do_not_run_together() -> None:
     assert texts == ["One.\nTwo.", "Three."]
 
 
-async def test_the_reason_to_stop_is_told_in_the_words_of_the_service() -> None:
+async def test_the_reason_to_stop_is_given_in_the_terms_of_the_service() -> None:
     chunks = await chunks_of("anthropic", Turn(say("…"), stop("max_tokens")))
     assert chunks[-1] == StopChunk("max_tokens", "msg_000001")
 
@@ -146,7 +146,7 @@ async def test_a_call_whose_input_comes_whole_at_its_start_is_taken() -> None:
         (fail(500, "Internal"), Trouble.OVERLOAD, 500),
     ],
 )
-async def test_an_error_in_the_stream_comes_after_the_words_before_it(
+async def test_an_error_in_the_stream_comes_after_the_text_before_it(
     failure: object, trouble: Trouble, status: int
 ) -> None:
     chunks, error = await heard("anthropic", Turn(say("Half a"), failure))  # type: ignore[arg-type]

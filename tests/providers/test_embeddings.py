@@ -142,13 +142,13 @@ async def test_nobody_there_is_told_at_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("profile", "words"),
+    ("profile", "expected"),
     [
         (structs.replace(PROFILE, provider="anthropic"), "anthropic makes none"),
         (structs.replace(PROFILE, model=""), "names no model"),
         (structs.replace(PROFILE, base_url="ftp://x"), "base URL"),
     ],
 )
-def test_a_profile_that_cannot_make_vectors_is_refused(profile: Profile, words: str) -> None:
-    with pytest.raises(ConfigError, match=words):
+def test_a_profile_that_cannot_make_vectors_is_refused(profile: Profile, expected: str) -> None:
+    with pytest.raises(ConfigError, match=expected):
         Embeddings(profile, HttpClient(environ={}))

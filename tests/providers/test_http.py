@@ -289,5 +289,5 @@ async def test_a_proxy_that_opens_no_tunnel_is_named(refusal: bytes, text: str) 
         (ssl.SSLCertVerificationError(1, "self-signed certificate"), "SSL_CERT_FILE"),
     ],
 )
-def test_every_failure_to_connect_has_words_of_its_own(error: OSError, text: str) -> None:
+def test_every_failure_to_connect_has_a_message_of_its_own(error: OSError, text: str) -> None:
     assert text in describe_failure(error, parse_url("https://model.test"), 10)

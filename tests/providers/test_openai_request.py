@@ -50,8 +50,8 @@ def body(
     return parsed
 
 
-def text(words: str) -> dict[str, str]:
-    return {"type": "text", "text": words}
+def text(content: str) -> dict[str, str]:
+    return {"type": "text", "text": content}
 
 
 @pytest.mark.requirement("providers:openai:request")
@@ -173,7 +173,7 @@ def test_a_request_without_a_system_prompt_has_no_system_message() -> None:
     assert [message["role"] for message in sent] == ["user"]
 
 
-def test_a_model_without_eyes_gets_words_for_images() -> None:
+def test_a_model_without_image_support_gets_text_for_images() -> None:
     model = ModelInfo(id="blind", images=False)
     sent = body(QWEN, xml([Message("user", (TextBlock("See:"), IMAGE_BLOCK))]), model)["messages"][
         1
@@ -181,7 +181,7 @@ def test_a_model_without_eyes_gets_words_for_images() -> None:
     assert [part["type"] for part in sent["content"]] == ["text", "text"]
 
 
-def test_an_assistant_that_only_calls_has_empty_words_and_one_that_only_thought_is_left_out() -> (
+def test_an_assistant_that_only_calls_has_empty_text_and_one_that_only_thought_is_left_out() -> (
     None
 ):
     messages = [

@@ -271,7 +271,7 @@ def test_text_may_come_in_parts() -> None:
         ({"prompt_tokens_details": None, "cost": None}, Usage(input=10, output=2)),
     ],
 )
-def test_usage_is_read_in_the_words_of_each_service(
+def test_usage_is_read_in_the_terms_of_each_service(
     stated: dict[str, object], expected: Usage
 ) -> None:
     usage = {"prompt_tokens": 10, "completion_tokens": 2, "total_tokens": 12, **stated}
@@ -293,7 +293,7 @@ def test_usage_is_read_in_the_words_of_each_service(
         ({"error": "just words"}, Trouble.OVERLOAD, 500),
     ],
 )
-async def test_an_error_in_a_chunk_comes_after_the_words_before_it(
+async def test_an_error_in_a_chunk_comes_after_the_text_before_it(
     body: object, trouble: Trouble, status: int
 ) -> None:
     turn = Turn(say("Half a"), raw(b"data: " + msgspec.json.encode(body) + b"\n\n"))

@@ -30,9 +30,9 @@ class Sleeper:
 
     def is_alive(self) -> bool:
         for process in psutil.process_iter(["cmdline", "status"]):
-            words = process.info["cmdline"] or ()
+            arguments = process.info["cmdline"] or ()
             if process.info["status"] != psutil.STATUS_ZOMBIE and any(
-                self.seconds in word for word in words
+                self.seconds in word for word in arguments
             ):
                 return True
         return False

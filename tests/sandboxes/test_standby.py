@@ -31,10 +31,14 @@ from tests.terminals.processes import Listener
 def starters() -> list[int]:
     """Processes of ours that start keepers."""
     found = psutil.Process().children()
-    return [one.pid for one in found if any("sandbox.forkserver" in word for word in _words(one))]
+    return [
+        one.pid
+        for one in found
+        if any("sandbox.forkserver" in word for word in _read_command_line(one))
+    ]
 
 
-def _words(process: psutil.Process) -> list[str]:
+def _read_command_line(process: psutil.Process) -> list[str]:
     try:
         return list(process.cmdline())
     except psutil.Error:

@@ -22,7 +22,7 @@ SETTINGS = sorted(
         *("apiProvider", "apiModelId", "apiKey", "openAiHeaders", "currentApiConfigName"),
     }
 )
-WORDS = (
+TEXTS = (
     "", "x", "code", "default", "yesButtonClicked", "../../etc", "task_", "a\0b", "ä€😀", "\ud800",
     "anthropic", "data:image/png;base64,AAAA", "null", "%00", "$(id)", "{}", "\n", "x" * 300,
 )  # fmt: skip
@@ -55,7 +55,7 @@ class Fuzzer:
         if pick() < 0.9:
             frame["arguments"] = self._arguments(name)
         if pick() < 0.5:
-            frame["taskId"] = self._chance.choice((*self._task_ids, *WORDS))
+            frame["taskId"] = self._chance.choice((*self._task_ids, *TEXTS))
         if pick() < 0.2:
             frame[self._chance.choice(sorted(frame))] = self._value(3)
         if pick() < 0.05:
@@ -78,7 +78,7 @@ class Fuzzer:
             return {setting: self._value(2) for setting in chosen}
         if name in ("since", "until", "limit", "offset", "askTs", "pid"):
             return self._chance.choice(NUMBERS)
-        return self._chance.choice((*WORDS, *self._task_ids))
+        return self._chance.choice((*TEXTS, *self._task_ids))
 
     def _mutilated(self) -> str:
         """A frame with some characters lost, doubled, swapped or foreign."""
@@ -116,11 +116,11 @@ class Fuzzer:
             case 1:
                 return self._chance.choice(NUMBERS)
             case 2 | 3:
-                return self._chance.choice((*WORDS, *self._task_ids))
+                return self._chance.choice((*TEXTS, *self._task_ids))
             case 4:
                 return [self._value(depth - 1) for _ in range(self._chance.randrange(4))]
             case _:
-                keys = self._chance.choices((*ARGUMENTS, *WORDS), k=self._chance.randrange(4))
+                keys = self._chance.choices((*ARGUMENTS, *TEXTS), k=self._chance.randrange(4))
                 return {key: self._value(depth - 1) for key in keys}
 
 

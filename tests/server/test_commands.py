@@ -64,7 +64,7 @@ async def test_the_first_of_two_answers_counts(tmp_path: Path) -> None:
         assert (here.workspace / "a.txt").exists()
 
 
-async def test_no_is_an_answer_and_words_may_come_with_it(tmp_path: Path) -> None:
+async def test_no_is_an_answer_and_a_message_may_come_with_it(tmp_path: Path) -> None:
     write = Turn(call("write_to_file", {"path": "a.txt", "content": "one\n"}))
     async with house(tmp_path, write, done()) as here, here.peer() as peer:
         task_id = (await peer.ask("startNewTask", text="write it"))["taskId"]

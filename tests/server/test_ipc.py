@@ -22,9 +22,9 @@ from tests.client.serving import ALLOW_ALL, a_place, done, write
 from tests.server.ipc_peer import PATIENCE, Peer, connected, new_task, serving
 
 
-async def _said(peer: Peer, words: str) -> None:
+async def _said(peer: Peer, text: str) -> None:
     """Return when the model has begun with these words."""
-    while words not in json.dumps(await peer.event("message")):
+    while text not in json.dumps(await peer.event("message")):
         pass
 
 
@@ -59,7 +59,7 @@ async def test_a_task_is_told_from_its_creation_to_its_result(tmp_path: Path) ->
 
 
 @pytest.mark.requirement("ipc:commands")
-async def test_words_answer_an_approval_with_no(tmp_path: Path) -> None:
+async def test_a_message_answers_an_approval_with_no(tmp_path: Path) -> None:
     turns = Turn(write("note", "hi\n")), Turn(done("as you wish"))
     async with serving(tmp_path, *turns) as (hub, path), connected(path) as peer:
         peer.send("StartNewTask", new_task("write", autoApprovalEnabled=False))
@@ -73,7 +73,7 @@ async def test_words_answer_an_approval_with_no(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("ipc:commands")
-async def test_a_cancelled_task_is_resumed_by_its_id_and_words(tmp_path: Path) -> None:
+async def test_a_cancelled_task_is_resumed_by_its_id_and_a_message(tmp_path: Path) -> None:
     never = asyncio.Event()
     turns = Turn(say("Wait."), pause(never)), Turn(done("after all"))
     async with serving(tmp_path, *turns) as (_, path), connected(path) as peer:

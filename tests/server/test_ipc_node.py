@@ -105,8 +105,8 @@ async def test_a_client_of_roos_goes_through_a_task_with_answers_a_cancel_and_a_
     assert usage["totalTokensOut"] == 15
     assert tools["write_to_file"] == {"attempts": 1, "failures": 0}
     assert about == {"isSubtask": False}
-    for words in ("blue", "now run it", "do not run anything", "go on"):
-        assert words in said
+    for text in ("blue", "now run it", "do not run anything", "go on"):
+        assert text in said
     assert heard["texts"][0] == "Write the note ❤"
     assert [name for name in heard["names"] if name in ("taskCompleted", "taskAborted")] == [
         "taskCompleted",

@@ -18,11 +18,11 @@ from joey.server.ipc_protocol import (
     GetCommands,
     GetModels,
     GetModes,
+    MessageData,
     NewTask,
     ResumeTask,
     SendMessage,
     StartNewTask,
-    Words,
     decode_command,
     encode_ack,
     encode_event,
@@ -89,8 +89,8 @@ def test_a_frame_has_a_largest_size() -> None:
         ({"commandName": "CloseTask", "data": "t1"}, CloseTask("t1")),
         ({"commandName": "CloseTask"}, CloseTask()),
         ({"commandName": "ResumeTask", "data": "t1"}, ResumeTask("t1")),
-        ({"commandName": "SendMessage", "data": {"text": "hi"}}, SendMessage(Words("hi"))),
-        ({"commandName": "SendMessage", "data": {}}, SendMessage(Words())),
+        ({"commandName": "SendMessage", "data": {"text": "hi"}}, SendMessage(MessageData("hi"))),
+        ({"commandName": "SendMessage", "data": {}}, SendMessage(MessageData())),
         ({"commandName": "GetCommands"}, GetCommands()),
         ({"commandName": "GetModes"}, GetModes()),
         ({"commandName": "GetModels"}, GetModels()),
@@ -134,7 +134,7 @@ def test_an_ack_names_the_client_and_the_process() -> None:
     )
 
 
-def test_a_form_feed_in_the_words_does_not_end_the_frame() -> None:
+def test_a_form_feed_in_the_text_does_not_end_the_frame() -> None:
     frame = encode_event("message", ({"text": "page\x0cbreak"},))
     assert frame.count(b"\x0c") == 1
     assert json.loads(frame[:-1])["data"]["data"]["payload"] == [{"text": "page\x0cbreak"}]

@@ -148,7 +148,7 @@ async def test_a_task_at_rest_still_knows_the_room_that_its_model_has(tmp_path: 
 
 
 @pytest.mark.requirement("websocket:search")
-async def test_words_of_the_conversation_are_found_in_open_tasks_and_closed_ones(
+async def test_text_of_the_conversation_is_found_in_open_tasks_and_closed_ones(
     tmp_path: Path,
 ) -> None:
     write = call("write_to_file", {"path": "poem.txt", "content": "Ein Schmetterling"})

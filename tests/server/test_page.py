@@ -98,7 +98,7 @@ async def test_a_task_streams_and_waits_for_approval_and_acceptance(
         await expect(page.get_by_text("A command will do.")).to_be_visible()
 
 
-async def test_a_rejection_takes_the_words_along(browser: Browser, tmp_path: Path) -> None:
+async def test_a_rejection_takes_the_message_along(browser: Browser, tmp_path: Path) -> None:
     write = call("write_to_file", {"path": "a.txt", "content": "one\ntwo\n"})
     async with visit(browser, tmp_path, [Turn(write), DONE], "Write a file") as at:
         page = at.page

@@ -46,7 +46,7 @@ async def scroll_up(page: Page) -> None:
 
 
 @pytest.mark.parametrize("size", [DESKTOP, PHONE])
-async def test_words_bring_the_end_into_view_with_the_command_they_lead_to(
+async def test_a_message_brings_the_end_into_view_with_the_command_it_leads_to(
     browser: Browser, tmp_path: Path, size: tuple[int, int]
 ) -> None:
     async with visit(browser, tmp_path, [LONG, TOUCH, DONE], "Tell me a lot", size) as at:
@@ -62,7 +62,7 @@ async def test_words_bring_the_end_into_view_with_the_command_they_lead_to(
         await look_at(page, tmp_path / "asked.png")
 
 
-async def test_words_that_wait_bring_the_end_into_view_too(
+async def test_a_queued_message_brings_the_end_into_view_too(
     browser: Browser, tmp_path: Path
 ) -> None:
     turns = [Turn(say(LINES), pause(asyncio.Event())), DONE]

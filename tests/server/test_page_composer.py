@@ -37,7 +37,7 @@ async def browser() -> AsyncIterator[Browser]:
         yield launched
 
 
-async def test_words_while_it_works_are_queued_and_can_be_taken_back(
+async def test_messages_while_it_works_are_queued_and_can_be_taken_back(
     browser: Browser, tmp_path: Path
 ) -> None:
     gate = asyncio.Event()
@@ -45,10 +45,10 @@ async def test_words_while_it_works_are_queued_and_can_be_taken_back(
     async with visit(browser, tmp_path, turns, "Work") as at:
         page = at.page
         await expect(page.locator(".row", has_text="Working")).to_be_visible()
-        for words in ("Forget this", "Mind the tests"):
-            await page.get_by_label("Message to joey").fill(words)
+        for message in ("Forget this", "Mind the tests"):
+            await page.get_by_label("Message to joey").fill(message)
             await page.get_by_label("Message to joey").press("Enter")
-            await expect(page.locator(".queue li", has_text=words)).to_be_visible()
+            await expect(page.locator(".queue li", has_text=message)).to_be_visible()
         await page.reload()
         await expect(page.locator(".queue li")).to_have_count(2)
         await page.get_by_label("Remove the queued message: Forget this").click()
@@ -154,13 +154,13 @@ async def test_tasks_are_found_and_stepped_through_by_keyboard(
 ) -> None:
     async with visit(browser, tmp_path, [DONE, DONE]) as at:
         page = at.page
-        for words in ("Feed the cat", "Walk the dog"):
+        for text in ("Feed the cat", "Walk the dog"):
             await page.keyboard.press("n")
             await expect(page.get_by_label("The new task")).to_be_focused()
-            await page.keyboard.type(words)
+            await page.keyboard.type(text)
             await expect(page.get_by_role("button", name="Start")).to_be_enabled()
             await page.keyboard.press("Enter")
-            await expect(page.locator(".person", has_text=words)).to_be_visible()
+            await expect(page.locator(".person", has_text=text)).to_be_visible()
             await status(page).to_contain_text("Result ready")
             await page.keyboard.press("Escape")
         await page.keyboard.press("Alt+ArrowDown")

@@ -57,8 +57,8 @@ async def written(at: Visit) -> None:
     await finish(page, "It is red.")
 
 
-async def open_dialog(page: Page, words: str) -> None:
-    user_row = page.locator(".person").filter(has_text=words)
+async def open_dialog(page: Page, text: str) -> None:
+    user_row = page.locator(".person").filter(has_text=text)
     await user_row.hover()
     await user_row.get_by_role("button", name="Go back to this message").click()
 

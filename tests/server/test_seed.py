@@ -47,8 +47,8 @@ async def test_a_new_task_is_answered_then_started_then_told(
 async def test_a_streamed_reply_grows_and_says_when_it_is_whole(
     client: Client, tmp_path: Path
 ) -> None:
-    words = "The Fibonacci function works by adding the two numbers before. " * 8
-    turns = (done("first"), Turn(say(words, chunk=8), *done("second").steps, pace=200))
+    reply = "The Fibonacci function works by adding the two numbers before. " * 8
+    turns = (done("first"), Turn(say(reply, chunk=8), *done("second").steps, pace=200))
     async with house(tmp_path, *turns) as here, client.talk(here) as peer:
         task_id = (await peer.ask("startNewTask", text="go"))["taskId"]
         await peer.asked("completion_result")
@@ -66,13 +66,13 @@ async def test_a_streamed_reply_grows_and_says_when_it_is_whole(
         assert all(p["action"] == "updated" and p["message"]["partial"] for p in between)
         assert between, "nothing was shown while it grew"
         assert (last["action"], last["message"]["partial"]) == ("updated", False)
-        assert last["message"]["text"] == words
+        assert last["message"]["text"] == reply
         texts = [p["message"]["text"] for p in streamed]
         assert all(later.startswith(earlier) for earlier, later in pairwise(texts))
         assert len({p["message"]["ts"] for p in streamed}) == 1
 
 
-async def test_an_unknown_task_is_told_in_the_words_of_the_document(
+async def test_an_unknown_task_is_reported_as_the_document_says(
     client: Client, tmp_path: Path
 ) -> None:
     async with house(tmp_path) as here, client.talk(here) as peer:
@@ -143,7 +143,7 @@ async def test_commands_without_a_task_act_on_the_current_one(
         assert messages[0]["text"] == "first"
 
 
-async def test_words_sent_while_the_model_speaks_wait_and_are_heard(
+async def test_a_message_sent_while_the_model_streams_waits_and_is_delivered(
     client: Client, tmp_path: Path
 ) -> None:
     turns = (Turn(say("Working. " * 20, chunk=4), pace=100), done("with your words"))

@@ -225,7 +225,7 @@ async def test_of_several_subtasks_the_one_that_asks_is_the_current_task(tmp_pat
 
 
 @pytest.mark.requirement("subtasks:seen", "websocket:current-task")
-async def test_words_to_the_parent_leave_the_subtask_the_current_task(tmp_path: Path) -> None:
+async def test_a_message_to_the_parent_leaves_the_subtask_the_current_task(tmp_path: Path) -> None:
     parts = {"the whole": [hand("a part"), done("whole")], "a part": [done("part")]}
     async with stage(tmp_path, parts) as here, here.peer() as peer:
         task_id = (await peer.ask("startNewTask", text="the whole"))["taskId"]

@@ -30,7 +30,7 @@ def build(home: Path) -> None:
         tell(f"{done} of {total}")
         sys.stdin.readline()
 
-    SqliteTaskIndex(home, wait).find(TaskQuery(words="word"))
+    SqliteTaskIndex(home, wait).find(TaskQuery(text="word"))
     tell("built")
 
 

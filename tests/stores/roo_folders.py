@@ -22,24 +22,24 @@ ENVIRONMENT = (
 )
 
 
-def text(words: str) -> dict[str, Any]:
-    return {"type": "text", "text": words}
+def text(content: str) -> dict[str, Any]:
+    return {"type": "text", "text": content}
 
 
 def call(call_id: str, name: str = "read_file", **arguments: Any) -> dict[str, Any]:
     return {"type": "tool_use", "id": call_id, "name": name, "input": arguments or {"path": "a"}}
 
 
-def result(call_id: str, words: str = "1 | x") -> dict[str, Any]:
-    return {"type": "tool_result", "tool_use_id": call_id, "content": words}
+def result(call_id: str, content: str = "1 | x") -> dict[str, Any]:
+    return {"type": "tool_result", "tool_use_id": call_id, "content": content}
 
 
-def say(place: int, kind: str, words: str, **more: Any) -> dict[str, Any]:
-    return {"ts": START + place * 1000, "type": "say", "say": kind, "text": words, **more}
+def say(place: int, kind: str, content: str, **more: Any) -> dict[str, Any]:
+    return {"ts": START + place * 1000, "type": "say", "say": kind, "text": content, **more}
 
 
-def ask(place: int, kind: str, words: str, **more: Any) -> dict[str, Any]:
-    return {"ts": START + place * 1000, "type": "ask", "ask": kind, "text": words, **more}
+def ask(place: int, kind: str, content: str, **more: Any) -> dict[str, Any]:
+    return {"ts": START + place * 1000, "type": "ask", "ask": kind, "text": content, **more}
 
 
 def spent(place: int, cost: float | None = 0.25) -> dict[str, Any]:
@@ -208,8 +208,8 @@ def _saved_by_an_editor(directory: Path) -> None:
 
 
 def _in_latin_1(directory: Path) -> None:
-    words = json.dumps(rows("Räum den shop auf"), ensure_ascii=False)
-    write(directory, words.encode("latin-1"), native())
+    encoded = json.dumps(rows("Räum den shop auf"), ensure_ascii=False)
+    write(directory, encoded.encode("latin-1"), native())
 
 
 def _all_cut(directory: Path) -> None:

@@ -21,7 +21,7 @@ class Turn(Struct, frozen=True):
     """A request and its reply."""
 
     calls: int = 1
-    words: bool = True
+    has_text: bool = True
     thinks: bool = False
     feedback: bool = False
     """The person has said something before the request."""
@@ -43,7 +43,7 @@ class Truncate(Struct, frozen=True):
 TURNS = st.builds(
     Turn,
     calls=st.integers(0, 3),
-    words=st.booleans(),
+    has_text=st.booleans(),
     thinks=st.booleans(),
     feedback=st.booleans(),
     same_ids=st.booleans(),
@@ -87,9 +87,9 @@ class RooSession:
         if number == 1:
             content = [_text("<task>\nTask: mend the shop\n</task>"), IMAGE]
         elif turn.feedback or not content:
-            words = f"Words {number}"
-            self._say("user_feedback", words)
-            content = [*content, _text(f"<user_message>\n{words}\n</user_message>")]
+            message = f"Words {number}"
+            self._say("user_feedback", message)
+            content = [*content, _text(f"<user_message>\n{message}\n</user_message>")]
         self._say("api_req_started", '{"tokensIn":10,"tokensOut":1,"cost":0.5}')
         environment = _text("<environment_details>\n# Current Mode\n</environment_details>")
         self._message("user", [*content, environment])
@@ -99,7 +99,7 @@ class RooSession:
         if turn.thinks:
             self._say("reasoning", f"Thought {number}")
             yield {"type": "thinking", "thinking": f"Thought {number}", "signature": "c2ln"}
-        if turn.words or not turn.calls:
+        if turn.has_text or not turn.calls:
             self._say("text", f"Reply {number}")
             yield _text(f"Reply {number}")
         for place in range(turn.calls):
@@ -180,19 +180,19 @@ class RooSession:
         told |= {"summary": f"Summary {name}"} | ({"condenseId": name} if step.named else {})
         self._row("say", "condense_context", None, contextCondense=told)
 
-    def _say(self, kind: str, words: str) -> None:
-        self._row("say", kind, words)
+    def _say(self, kind: str, text: str) -> None:
+        self._row("say", kind, text)
 
-    def _row(self, of: str, kind: str, words: str | None, **more: Any) -> None:
+    def _row(self, of: str, kind: str, text: str | None, **more: Any) -> None:
         row = {"ts": next(self._clock), "type": of, of: kind, **more}
-        self.ui.append(row if words is None else {**row, "text": words})
+        self.ui.append(row if text is None else {**row, "text": text})
 
     def _message(self, role: str, content: list[Json], **more: Any) -> None:
         self.api.append({"role": role, "content": content, "ts": next(self._clock), **more})
 
 
-def _text(words: str) -> Json:
-    return {"type": "text", "text": words}
+def _text(content: str) -> Json:
+    return {"type": "text", "text": content}
 
 
 def _blocks(message: Json) -> list[Json]:

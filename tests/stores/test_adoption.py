@@ -89,16 +89,16 @@ def assistant(*content: dict[str, Any], **more: Any) -> dict[str, Any]:
     return {"role": "assistant", "content": list(content), **more}
 
 
-def text(words: str) -> dict[str, Any]:
-    return {"type": "text", "text": words}
+def text(content: str) -> dict[str, Any]:
+    return {"type": "text", "text": content}
 
 
 def call(name: str, call_id: str) -> dict[str, Any]:
     return {"type": "tool_use", "id": call_id, "name": name, "input": {}}
 
 
-def result(call_id: str, words: str) -> dict[str, Any]:
-    return {"type": "tool_result", "tool_use_id": call_id, "content": words}
+def result(call_id: str, content: str) -> dict[str, Any]:
+    return {"type": "tool_result", "tool_use_id": call_id, "content": content}
 
 
 ROWS = [

@@ -25,7 +25,7 @@ from tests.stores import roo_folders
 from tests.stores.roo_folders import FORMS, message, say, text
 from tests.stores.roo_sessions import STEPS, Condense, Form, RooSession, Truncate, Turn
 
-WORDS = re.compile(r"\b(?:Task|Words|Reply|Found|Summary|Marker|Thought):? [\w ]+")
+PHRASES_RE = re.compile(r"\b(?:Task|Words|Reply|Found|Summary|Marker|Thought):? [\w ]+")
 
 
 def records_of(home: Path, ui: Any, api: Any, protocol: ToolProtocol) -> Sequence[Record]:
@@ -153,8 +153,8 @@ def test_what_is_hidden_goes_with_an_export_and_comes_back_too(
         mine, theirs = History(gone_back(records, row)), History(gone_back(again, row))
         check_valid(theirs)
         # A result whose call was hidden when it was exported is text since then.
-        words = [sorted(WORDS.findall(said(each.api.messages))) for each in (mine, theirs)]
-        assert words[0] == words[1]
+        phrases = [sorted(PHRASES_RE.findall(said(each.api.messages))) for each in (mine, theirs)]
+        assert phrases[0] == phrases[1]
 
 
 def test_without_times_replies_go_with_their_requests(tmp_path: Path) -> None:

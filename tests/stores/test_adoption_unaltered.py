@@ -57,7 +57,7 @@ async def look_everywhere(home: Path, task_id: str) -> None:
     (task,) = store.list()
     with closing(SqliteTaskIndex(home)) as index:
         assert [each.task.id for each in index.find(TaskQuery(), refresh=True).found] == [task_id]
-        index.find(TaskQuery(words="shop"))
+        index.find(TaskQuery(text="shop"))
     assert "shop" in as_markdown(task, read_rows(store, task_id), [])
     write_roo_directory(task, store.read(task_id), home / "out")
     async with at_work(home) as (engine, options):

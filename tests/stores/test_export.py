@@ -67,15 +67,15 @@ def test_what_is_exported_comes_back_the_same(tmp_path: Path, form: str) -> None
     assert content(JsonFileStore(tmp_path / "b").read(form)) == content([record])
 
 
-WORDS = st.text(string.ascii_letters + "äß€🙂 \n<>&\"'{}[]", min_size=1, max_size=20).filter(
+TEXTS = st.text(string.ascii_letters + "äß€🙂 \n<>&\"'{}[]", min_size=1, max_size=20).filter(
     str.strip
 )
 REPLY = st.lists(
     st.one_of(
-        st.builds(roo_folders.text, WORDS),
-        st.builds(lambda words: {"type": "reasoning", "text": words}, WORDS),
-        st.builds(lambda a, b: {"type": "thinking", "thinking": a, "signature": b}, WORDS, WORDS),
-        st.builds(lambda a: roo_folders.call("x", path=a, lines=[1, {"n": None}]), WORDS),
+        st.builds(roo_folders.text, TEXTS),
+        st.builds(lambda text: {"type": "reasoning", "text": text}, TEXTS),
+        st.builds(lambda a, b: {"type": "thinking", "thinking": a, "signature": b}, TEXTS, TEXTS),
+        st.builds(lambda a: roo_folders.call("x", path=a, lines=[1, {"n": None}]), TEXTS),
     ),
     min_size=1,
     max_size=4,
@@ -84,15 +84,15 @@ REPLY = st.lists(
 
 @pytest.mark.requirement("export:round-trip")
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(turns=st.lists(st.tuples(WORDS, REPLY), min_size=1, max_size=4))
+@given(turns=st.lists(st.tuples(TEXTS, REPLY), min_size=1, max_size=4))
 def test_any_conversation_survives_export_and_import(
     tmp_path: Path, turns: list[tuple[str, list[dict[str, Any]]]]
 ) -> None:
     api, ui = [], []
-    for place, (words, reply) in enumerate(turns):
-        api += [roo_folders.message("user", 2 * place, roo_folders.text(words))]
+    for place, (text, reply) in enumerate(turns):
+        api += [roo_folders.message("user", 2 * place, roo_folders.text(text))]
         api += [roo_folders.message("assistant", 2 * place + 1, *reply)]
-        ui += [roo_folders.say(place, "user_feedback" if place else "text", words)]
+        ui += [roo_folders.say(place, "user_feedback" if place else "text", text)]
     source = tmp_path / "tasks" / "made"
     roo_folders.write(source, ui, api)
     records = JsonFileStore(tmp_path).read("made")
@@ -160,7 +160,7 @@ def test_secrets_are_left_out_and_altered_thinking_is_no_longer_signed(tmp_path:
 
 
 @pytest.mark.requirement("export:roo", "export:round-trip")
-def test_summaries_cuts_and_checkpoints_are_told_in_roos_words(tmp_path: Path) -> None:
+def test_summaries_cuts_and_checkpoints_are_exported_as_roo_writes_them(tmp_path: Path) -> None:
     asked = [
         RequestStarted(ts=10 * n, api_protocol="anthropic", content=(TextBlock(f"Words {n}"),))
         for n in range(1, 8)

@@ -177,13 +177,13 @@ def test_a_lock_file_left_by_a_dead_process_blocks_nobody(tmp_path: Path) -> Non
 def test_a_lock_whose_holder_left_a_process_behind_says_so(tmp_path: Path) -> None:
     log = JsonFileStore(tmp_path).create(TASK)
     log.append(created())
-    for content, words in (
+    for content, message in (
         (msgspec.json.encode(Holder(pid=2**22 + 1, since=0, started=1)), "left behind by process"),
         (b"", "in another process"),
         (b"\xff", "in another process"),
     ):
         (log.directory / "lock").write_bytes(content)
-        with pytest.raises(TaskLockedError, match=words):
+        with pytest.raises(TaskLockedError, match=message):
             JsonFileStore(tmp_path).open(TASK)
     log.close()
 

@@ -56,8 +56,8 @@ def ids(page: TaskPage) -> list[str]:
     return [each.task.id for each in page.found]
 
 
-def search(home: Path, words: str) -> list[str]:
-    return ids(find(home, words=words))
+def search(home: Path, query: str) -> list[str]:
+    return ids(find(home, text=query))
 
 
 def assert_true(home: Path) -> None:
@@ -162,7 +162,7 @@ def test_among_many_every_directory_is_looked_at_when_asked_for(tmp_path: Path, 
 @pytest.mark.parametrize("damage", ["noise", "empty", "torn", "foreign", "newer", "no table"])
 def test_a_damaged_index_is_made_anew_and_that_is_told_once(tmp_path: Path, damage: str) -> None:
     fill(tmp_path, 300)
-    find(tmp_path, words="word")
+    find(tmp_path, text="word")
     path = tmp_path / "index.sqlite"
     data = path.read_bytes()
     match damage:
@@ -184,7 +184,7 @@ def test_a_damaged_index_is_made_anew_and_that_is_told_once(tmp_path: Path, dama
                 connection.execute("DROP TABLE facts")
     index = SqliteTaskIndex(tmp_path)
     with closing(index):
-        assert index.find(TaskQuery(words="word")).total == 300
+        assert index.find(TaskQuery(text="word")).total == 300
         assert len(index.notices) == (0 if damage == "empty" else 1)
         assert all("made anew" in notice and "\n" not in notice for notice in index.notices)
     assert_true(tmp_path)
@@ -215,10 +215,10 @@ def test_a_kill_while_it_is_built_leaves_an_index_that_goes_on(tmp_path: Path) -
                 process.stdin.flush()
             process.kill()
     assert_true(tmp_path)
-    assert find(tmp_path, words="word").total == 1_200
+    assert find(tmp_path, text="word").total == 1_200
     index = SqliteTaskIndex(tmp_path)
     with closing(index):
-        index.find(TaskQuery(words="word"))
+        index.find(TaskQuery(text="word"))
         assert not index.notices
 
 
@@ -231,10 +231,10 @@ def test_processes_write_and_read_at_once(tmp_path: Path) -> None:
         for writer in (anna, ben) * 10:
             assert writer.stdout is not None
             written = writer.stdout.readline().strip()
-            assert written in ids(find(tmp_path, words="word2", limit=1_000))
+            assert written in ids(find(tmp_path, text="word2", limit=1_000))
         assert [writer.wait(60) for writer in (anna, ben)] == [0, 0]
     assert_true(tmp_path)
-    assert [find(tmp_path, words=name).total for name in names] == [20, 20]
+    assert [find(tmp_path, text=name).total for name in names] == [20, 20]
 
 
 @pytest.mark.requirement("tasks:index:unwritable")
@@ -248,7 +248,7 @@ def test_where_it_cannot_be_written_the_directories_are_read(tmp_path: Path, obs
         path.symlink_to(tmp_path / "elsewhere")
     index = SqliteTaskIndex(tmp_path)
     with closing(index):
-        assert ids(index.find(TaskQuery(words="word1"))) == ["t1"]
+        assert ids(index.find(TaskQuery(text="word1"))) == ["t1"]
         assert [task.id for task in index.starting("t2")] == ["t2"]
         (notice,) = index.notices
     assert "cannot be used" in notice
@@ -293,7 +293,7 @@ def test_only_the_owner_can_read_the_index(tmp_path: Path) -> None:
     try:
         index = SqliteTaskIndex(tmp_path)
         with closing(index):
-            index.find(TaskQuery(words="word"))
+            index.find(TaskQuery(text="word"))
             files = list(tmp_path.glob("index.sqlite*"))
             assert len(files) == 3
             assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
@@ -302,7 +302,7 @@ def test_only_the_owner_can_read_the_index(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("tasks:index:search")
-def test_words_phrases_and_beginnings_are_found_in_titles_and_conversations(
+def test_terms_phrases_and_beginnings_are_found_in_titles_and_conversations(
     tmp_path: Path,
 ) -> None:
     put(tmp_path, "a", "Please repair the login test", title="Login", updated=2)
@@ -315,16 +315,16 @@ def test_words_phrases_and_beginnings_are_found_in_titles_and_conversations(
     assert search(tmp_path, '"the log"*') == ["a", "b"]
     assert search(tmp_path, "login repair missing") == []
     assert search(tmp_path, "two") == ["b"]
-    (found,) = find(tmp_path, words="repair").found
+    (found,) = find(tmp_path, text="repair").found
     assert found.snippet == "Please \x02repair\x03 the login test"
-    (found,) = find(tmp_path, words="login repair", limit=1).found
+    (found,) = find(tmp_path, text="login repair", limit=1).found
     assert found.snippet == "Please \x02repair\x03 the \x02login\x03 test"
 
 
-def test_a_snippet_shows_the_place_with_most_of_the_words(tmp_path: Path) -> None:
+def test_a_snippet_shows_the_place_with_most_of_the_terms(tmp_path: Path) -> None:
     far = "nothing to see " * 40
     put(tmp_path, "a", f"apple {far} pear {far} some apple and a pear {far}")
-    (found,) = find(tmp_path, words="apple pear").found
+    (found,) = find(tmp_path, text="apple pear").found
     assert "some \x02apple\x03 and a \x02pear\x03" in found.snippet
     assert found.snippet.startswith("…")
     assert found.snippet.endswith("…")
@@ -332,7 +332,7 @@ def test_a_snippet_shows_the_place_with_most_of_the_words(tmp_path: Path) -> Non
 
 
 @pytest.mark.requirement("tasks:index:search")
-def test_words_are_found_in_any_script(tmp_path: Path) -> None:
+def test_terms_are_found_in_any_script(tmp_path: Path) -> None:
     put(tmp_path, "fr", "Où est le café\u0301 crème ?")
     put(tmp_path, "zh", "请修复数据库连接的错误 in app.py")
     put(tmp_path, "ru", "Исправь ошибку 🐛 в коде", title="Ошибка")
@@ -340,7 +340,7 @@ def test_words_are_found_in_any_script(tmp_path: Path) -> None:
     assert search(tmp_path, "数据库") == search(tmp_path, "错误 app") == ["zh"]
     assert search(tmp_path, "据数") == []
     assert search(tmp_path, "ошибк*") == ["ru"]
-    (found,) = find(tmp_path, words="数据库").found
+    (found,) = find(tmp_path, text="数据库").found
     assert "\u200b" not in found.snippet
     half = b'[{"ts":1,"type":"say","say":"text","text":"broken \\ud83d pair"}]'
     (tmp_path / "tasks" / "ru" / "ui_messages.json").write_bytes(half)
@@ -364,24 +364,24 @@ HOSTILE += ["{title said}:word1", "word1 + word", "*", "(", "word1)", "a\0b", "'
 def test_nothing_that_is_searched_for_is_taken_for_syntax(tmp_path: Path) -> None:
     fill(tmp_path, 3)
     put(tmp_path, "near", "NEAR NOT AND OR said title")
-    assert [search(tmp_path, words) for words in HOSTILE[:2]] == [[], ["t1"]]
+    assert [search(tmp_path, text) for text in HOSTILE[:2]] == [[], ["t1"]]
     assert search(tmp_path, "NEAR NOT") == ["near"]
     assert search(tmp_path, "word1 NOT word") == search(tmp_path, "word1 OR word2") == []
     index = SqliteTaskIndex(tmp_path)
     with closing(index):
-        for words in HOSTILE:
-            index.find(TaskQuery(words=words))
+        for text in HOSTILE:
+            index.find(TaskQuery(text=text))
         assert not index.notices
 
 
 @pytest.mark.requirement("tasks:index:syntax")
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(words=st.text(max_size=30) | st.text("\"*-():^+{} NEARORT'\\\0x数", max_size=30))
-def test_whatever_is_typed_can_be_searched_for(tmp_path: Path, words: str) -> None:
+@given(text=st.text(max_size=30) | st.text("\"*-():^+{} NEARORT'\\\0x数", max_size=30))
+def test_whatever_is_typed_can_be_searched_for(tmp_path: Path, text: str) -> None:
     put(tmp_path, "task_t", "x", title="x")
     index = SqliteTaskIndex(tmp_path)
     with closing(index):
-        index.find(TaskQuery(words=words))
+        index.find(TaskQuery(text=text))
         assert not index.notices
 
 

@@ -32,12 +32,12 @@ async def asking(url: str, wire: str = "anthropic") -> AsyncIterator[Provider]:
     await http.close()
 
 
-def conversation(*words: str) -> ModelRequest:
+def conversation(*texts: str) -> ModelRequest:
     """Words of the user and of the model in turn, the user first."""
     roles = ("user", "assistant")
     messages = [
         Message("user" if roles[number % 2] == "user" else "assistant", (TextBlock(text),))
-        for number, text in enumerate(words)
+        for number, text in enumerate(texts)
     ]
     return ModelRequest("Be brief.", messages)
 
@@ -108,11 +108,11 @@ async def test_many_conversations_are_served_at_a_time() -> None:
     turns: list[Turn] = [Turn(say(f"answer {number}", chunk=3)) for number in range(3)]
 
     async def converse(provider: Provider, name: str) -> list[str]:
-        words = [name]
+        texts = [name]
         for _ in turns:
-            words.append(await text_of(provider, conversation(*words)))
-            words.append("go on")
-        return words[1::2]
+            texts.append(await text_of(provider, conversation(*texts)))
+            texts.append("go on")
+        return texts[1::2]
 
     async with (
         asyncio.timeout(30),

@@ -205,9 +205,9 @@ async def test_a_file_is_moved_and_changed(ctx: ToolContext, work: Path) -> None
     moved, made = prepared.row["batchDiffs"]
     assert moved["content"] == "a.py will be moved to src/new.py."
     assert made["diffStats"] == {"added": 1, "removed": 1}
-    result, words = results((await tool.run(prepared, ctx, None)).text)
+    result, summary = results((await tool.run(prepared, ctx, None)).text)
     assert (result["path"], result["operation"]) == ("src/new.py", "created")
-    assert words == "Successfully moved a.py to src/new.py"
+    assert summary == "Successfully moved a.py to src/new.py"
     assert snapshot(work) == {
         "b.txt": b"one\ntwo\n",
         "src/new.py": CODE.replace("1", "11").encode(),
@@ -601,11 +601,11 @@ async def test_if_a_later_file_cannot_be_written_the_result_says_what_is_done(
         "*** Delete File: b.txt",
     )
     assert outcome.is_error
-    done, words = results(outcome.text)
+    done, summary = results(outcome.text)
     assert (done["path"], done["operation"]) == ("a.py", "modified")
-    assert "carried out in part" in words
-    assert "Cannot write folder/new" in words
-    assert "not changed either: c, b.txt." in words
+    assert "carried out in part" in summary
+    assert "Cannot write folder/new" in summary
+    assert "not changed either: c, b.txt." in summary
     assert (work / "a.py").read_text() == CODE.replace("1", "11")
     assert (work / "b.txt").exists()
     assert not (work / "c").exists()

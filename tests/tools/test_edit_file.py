@@ -149,7 +149,7 @@ async def test_white_space_may_differ(
     assert ("with other white space" in outcome.text) is (old not in before)
 
 
-async def test_words_on_one_line_are_preferred_to_words_on_several(
+async def test_a_match_on_one_line_is_preferred_to_one_on_several(
     ctx: ToolContext, work: Path
 ) -> None:
     (work / "a.py").write_text("a\nb\nc\na   b\n")

@@ -25,7 +25,7 @@ from tests.tools.shell_context import make_context
 
 registry = Registry(default_tools())
 
-WORDS = st.sampled_from(
+LINE_TEXTS = st.sampled_from(
     ["alpha", "beta(x)", "  gamma = 1", "\tif y:", "$1 \\1 $&", "é ü", "a  b", "x"]
 )
 ENDS = ("\n", "\r\n")
@@ -64,13 +64,13 @@ def _joined(lines: tuple[str, ...], ends: tuple[str, ...]) -> str:
 def files(draw: st.DrawFn, ends: st.SearchStrategy[str]) -> File:
     """Unique lines, so that every tool means the same place; not the last line of the file."""
     count = draw(st.integers(2, 8))
-    lines = tuple(f"{draw(WORDS)} {number}" for number in range(count))
+    lines = tuple(f"{draw(LINE_TEXTS)} {number}" for number in range(count))
     line_ends = [draw(ends) for _ in range(count)]
     if draw(st.booleans()):
         line_ends[-1] = ""
     start = draw(st.integers(0, count - 2))
     stop = draw(st.integers(start + 1, count - 1))
-    new = tuple(f"new {word}" for word in draw(st.lists(WORDS, min_size=1, max_size=4)))
+    new = tuple(f"new {word}" for word in draw(st.lists(LINE_TEXTS, min_size=1, max_size=4)))
     return File(lines, tuple(line_ends), start, stop, new)
 
 
@@ -206,7 +206,7 @@ def test_a_text_inside_of_lines_is_replaced_and_nothing_else(
     file=files(st.just("\n")),
     crlf=st.booleans(),
     encoding=ENCODINGS,
-    content=st.lists(WORDS, min_size=2, max_size=6).map(lambda lines: "\n".join(lines) + "\n"),
+    content=st.lists(LINE_TEXTS, min_size=2, max_size=6).map(lambda lines: "\n".join(lines) + "\n"),
 )
 def test_a_file_that_is_written_anew_keeps_its_manner(
     file: File, crlf: bool, encoding: tuple[str, bytes], content: str

@@ -84,7 +84,7 @@ TOOLS: dict[str, AnyTool] = {
 }
 REGISTRY = Registry(TOOLS.values())
 XML_TOOLS = REGISTRY.xml_tools()
-SHELL_WORDS = {"cd"}
+SHELL_TERMS = {"cd"}
 
 
 def shown(example: Example, *facets: str) -> pytest.MarkDecorator:
@@ -205,7 +205,7 @@ def test_a_description_speaks_of_nothing_that_does_not_exist(example: Example) -
     prose = re.sub(r"(?ms)^```.*?^```$", "", tool.description)
     quoted = re.findall(r"`([a-z][a-z_]*)`", prose)
     named = re.findall(r"(?<![\w:/])[a-z]+(?:_[a-z]+)+\b", prose)
-    assert sorted({*quoted, *named} - known - SHELL_WORDS) == []
+    assert sorted({*quoted, *named} - known - SHELL_TERMS) == []
 
 
 def values(schema: dict[str, Any]) -> Iterator[str]:

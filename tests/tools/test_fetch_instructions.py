@@ -12,14 +12,16 @@ from tests.tools.test_xml_calls import only_call
 
 @pytest.mark.requirement("tool:fetch_instructions:success")
 @pytest.mark.parametrize(
-    ("task", "words"), [("create_mode", "customModes"), ("create_mcp_server", "mcpServers")]
+    ("task", "expected"), [("create_mode", "customModes"), ("create_mcp_server", "mcpServers")]
 )
-async def test_the_instructions_come_as_the_result(tmp_path: Path, task: str, words: str) -> None:
+async def test_the_instructions_come_as_the_result(
+    tmp_path: Path, task: str, expected: str
+) -> None:
     call = only_call(f"<fetch_instructions><task>{task}</task></fetch_instructions>")
     tool, ctx = FetchInstructions(), make_context(tmp_path)
     prepared = await tool.prepare(tool.parse(call.input), ctx)
     assert prepared.row == {"tool": "fetchInstructions", "content": task}
-    assert words in (await tool.run(prepared, ctx, None)).text
+    assert expected in (await tool.run(prepared, ctx, None)).text
 
 
 @pytest.mark.requirement("tool:fetch_instructions:failure:unknown")

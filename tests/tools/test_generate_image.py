@@ -102,7 +102,7 @@ async def test_a_image_can_be_made_from_another_one(
 
 @pytest.mark.requirement("tool:generate_image:failure:refused")
 @pytest.mark.parametrize(
-    ("answer", "words"),
+    ("answer", "expected"),
     [
         ((200, {"choices": [{"message": {"content": "I can't draw that"}}]}), "can't draw that"),
         ((200, {"choices": []}), "has none"),
@@ -114,11 +114,11 @@ async def test_a_image_can_be_made_from_another_one(
     ],
 )
 async def test_a_service_that_gives_no_image_is_reported_with_its_reason(
-    tmp_path: Path, painter: tuple[type[Painter], str], answer: tuple[int, Any], words: str
+    tmp_path: Path, painter: tuple[type[Painter], str], answer: tuple[int, Any], expected: str
 ) -> None:
     server, url = painter
     server.answer = answer
-    with pytest.raises(ToolError, match=words):
+    with pytest.raises(ToolError, match=expected):
         await make(tmp_path, url, prompt="a kangaroo", path="roo.png")
     assert not (tmp_path / "work/roo.png").exists()
 

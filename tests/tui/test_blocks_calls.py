@@ -73,7 +73,7 @@ def test_changes_of_every_form_are_drawn(text: str, lines: list[str]) -> None:
     assert changed(text) == lines
 
 
-def test_words_that_differ_stand_out() -> None:
+def test_the_parts_of_a_line_that_differ_stand_out() -> None:
     (piece,) = in_pieces(read_change("@@ -1 +1 @@\n-a = old(1)\n+a = new(1)").lines)
     removed, added = piece.lines(40)
     assert [span for span in removed if span[1] == "removed-word"] == [("old", "removed-word")]
@@ -225,6 +225,6 @@ def test_rows_about_bookkeeping_are_not_shown(say: str) -> None:
     assert block_of(as_row({"ts": 1, "type": "say", "say": say, "text": "x"})) is None
 
 
-def test_a_row_of_an_odd_shape_still_shows_its_words() -> None:
+def test_a_row_of_an_odd_shape_still_shows_its_text() -> None:
     row = as_row({"ts": 1.5, "type": "say", "say": "text", "text": "words", "images": "none"})
     assert (row.ts, row.text) == (1, "words")

@@ -53,7 +53,7 @@ async def test_the_text_grows_to_a_third_of_the_screen_and_then_scrolls() -> Non
         assert user.entry.size.height == 1
 
 
-async def test_long_lines_are_wrapped_between_words() -> None:
+async def test_long_lines_are_wrapped_at_spaces() -> None:
     async with writing(size=(30, 20)) as user:
         await user.write("the quick brown fox jumps over the lazy dog")
         assert user.entry.size.height == 2
@@ -191,7 +191,7 @@ async def test_a_draft_stays_while_something_else_is_in_its_place() -> None:
         assert user.text == "half a thought"
 
 
-async def test_words_are_put_in_from_outside() -> None:
+async def test_text_is_put_in_from_outside() -> None:
     async with writing() as user:
         user.composer.put("do it\nagain")
         await user.press("!", "enter")

@@ -15,7 +15,7 @@ from joey.tui.widgets.completion import mention_choices
 from tests.tui.composing import COMMANDS, writing
 
 
-async def test_files_and_words_are_offered_behind_an_at_sign() -> None:
+async def test_files_and_keywords_are_offered_after_an_at_sign() -> None:
     async with writing() as user:
         await user.write("see @")
         assert user.offered[:2] == ["@problems", "@terminal"]

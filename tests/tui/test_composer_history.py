@@ -93,7 +93,7 @@ async def test_what_was_sent_is_recalled_with_its_pastes_and_its_mark() -> None:
 # Searching
 
 
-async def test_ctrl_r_finds_a_prompt_by_its_words() -> None:
+async def test_ctrl_r_finds_a_prompt_by_its_text() -> None:
     async with writing(past("fix the parser", "write docs", "fix the tests")) as user:
         await user.write("draft")
         await user.press("ctrl+r", *"FIX")

@@ -94,7 +94,7 @@ async def test_a_paste_of_a_megabyte_stays_folded() -> None:
         assert user.sent == [text]
 
 
-async def test_words_that_look_like_a_mark_are_words() -> None:
+async def test_typed_text_that_looks_like_a_mark_is_text() -> None:
     async with writing() as user:
         await user.paste(LONG)
         await user.write(" [pasted text #1, 120 lines]")

@@ -61,9 +61,9 @@ async def test_several_files_that_are_dropped_at_once(tmp_path: Path) -> None:
         assert [base64.b64decode(uri[22:])[-7:] for uri in user.images[0]] == [b"b c.PNG"]
 
 
-@pytest.mark.parametrize("words", ["see {}", "{} is wrong", "{}.txt", "shot.png", "/none/x.png"])
-async def test_a_name_among_words_stays_a_word(shot: Path, words: str) -> None:
-    pasted = words.format(shot)
+@pytest.mark.parametrize("template", ["see {}", "{} is wrong", "{}.txt", "shot.png", "/none/x.png"])
+async def test_a_name_within_other_text_stays_text(shot: Path, template: str) -> None:
+    pasted = template.format(shot)
     async with writing() as user:
         await user.paste(pasted)
         assert user.text == pasted

@@ -96,7 +96,7 @@ async def test_lines_in_sight_stay_while_more_comes_below_and_heights_above_are_
         assert screen_lines(conversation)[-1] == "more"
 
 
-async def test_words_are_on_the_screen_as_they_come() -> None:
+async def test_text_is_on_the_screen_as_it_comes() -> None:
     app = Theatre()
     async with app.run_test(size=(60, 10)) as pilot:
         session = past(0)
@@ -137,7 +137,7 @@ async def test_the_end_stays_in_sight_through_a_resize() -> None:
 
 
 @pytest.mark.parametrize("small", [(1, 1), (2, 2), (20, 5), (5, 50), (300, 3)])
-async def test_the_end_stays_in_sight_when_the_size_changes_while_words_come(
+async def test_the_end_stays_in_sight_when_the_size_changes_while_text_comes(
     small: tuple[int, int],
 ) -> None:
     app = Theatre()
@@ -190,7 +190,7 @@ async def test_details_are_unfolded_and_folded_again() -> None:
         assert screen_lines(app.conversation) == folded
 
 
-async def test_joeys_own_words_errors_and_cards_are_shown() -> None:
+async def test_joeys_own_notes_errors_and_cards_are_shown() -> None:
     app = Theatre()
     async with app.run_test(size=(40, 12)) as pilot:
         app.conversation.begin(past(0))

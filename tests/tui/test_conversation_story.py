@@ -37,7 +37,7 @@ from tests.engine.workshop import PATIENCE, Workshop, finish
 from tests.tui.drawing import PALETTE, Past
 
 ASKING = Settings(always_allow_read_only=True)
-WORDS = "## Plan\n\nI **look** at it:\n\n1. read\n2. change\n\n```python\nx = 1\n```\n"
+REPLY_TEXT = "## Plan\n\nI **look** at it:\n\n1. read\n2. change\n\n```python\nx = 1\n```\n"
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ async def test_rows_and_events_are_drawn_the_same(workshop: Workshop, whole: boo
     todos = "[x] read it\n[-] change it\n[ ] test it"
     question = {"question": "Which one?", "follow_up": [{"text": "the first"}, {"text": "both"}]}
     task = await workshop.start(
-        Turn(think("First I read.\nThen I change.", chunk=3), say(WORDS, chunk=3)),
+        Turn(think("First I read.\nThen I change.", chunk=3), say(REPLY_TEXT, chunk=3)),
         Turn(
             say("I read."), call("read_file", {"path": "a.py"}), call("list_files", {"path": "."})
         ),

@@ -138,20 +138,20 @@ def test_every_kind_of_question_can_be_answered_or_typed_over(kind: AskKind) -> 
 @pytest.mark.requirement("front:screen:type-ahead")
 @settings(max_examples=15)
 @given(st.text("1234yna ,.x", min_size=1, max_size=12))
-async def test_keys_that_come_with_the_question_are_words(words: str) -> None:
+async def test_keys_that_come_with_the_question_are_text(typed: str) -> None:
     app = Small()
     with pytest.MonkeyPatch.context() as patch:
         guard(patch, seen=JUST_NOW)
         async with app.run_test() as pilot:
             app.front.show(asked(COMMAND), "")
             await pilot.pause()
-            for char in words:
+            for char in typed:
                 app.post_message(events.Key(_key(char), char))
             async with asyncio.timeout(20):
-                while not app.answers and len(app.composer.draft.text) < len(words):
+                while not app.answers and len(app.composer.draft.text) < len(typed):
                     await pilot.pause()
             assert app.answers == []
-            assert app.composer.draft.text == words
+            assert app.composer.draft.text == typed
 
 
 async def test_a_question_that_was_seen_is_answered_by_a_key(
@@ -209,7 +209,7 @@ async def test_no_has_the_same_number_whether_always_is_offered_or_not(
             assert app.answers == [Answer(Response.NO)]
 
 
-async def test_words_over_a_result_are_sent_whole_whatever_they_begin_with(
+async def test_a_message_over_a_result_is_sent_whole_whatever_it_begins_with(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     guard(monkeypatch)
@@ -224,8 +224,8 @@ async def test_words_over_a_result_are_sent_whole_whatever_they_begin_with(
 
 @pytest.mark.parametrize("size", [(80, 24), (40, 20), (20, 10)])
 async def test_a_long_answer_can_be_read_whole(size: tuple[int, int]) -> None:
-    words = [f"word{number}" for number in range(40)]
-    suggested = [{"answer": " ".join(words[:20])}, {"answer": " ".join(words[20:])}]
+    expected = [f"word{number}" for number in range(40)]
+    suggested = [{"answer": " ".join(expected[:20])}, {"answer": " ".join(expected[20:])}]
     text = json.dumps({"question": "Which?", "suggest": suggested})
     app = Small()
     async with app.run_test(size=size) as pilot:
@@ -237,7 +237,7 @@ async def test_a_long_answer_can_be_read_whole(size: tuple[int, int]) -> None:
         seen += answers.render().plain.split()
         assert max(map(len, answers.render().plain.splitlines())) <= size[0]
         if size[1] > 10:
-            assert {*words} <= {*seen}
+            assert {*expected} <= {*seen}
 
 
 async def test_a_draft_keeps_the_keys_when_a_question_appears(
@@ -264,7 +264,7 @@ async def test_a_draft_keeps_the_keys_when_a_question_appears(
         ("escape", Answer(Response.NO)),
     ],
 )
-async def test_keys_answer_again_once_the_words_were_sent(
+async def test_keys_answer_again_once_the_message_was_sent(
     monkeypatch: pytest.MonkeyPatch, key: str, expected: Answer
 ) -> None:
     guard(monkeypatch, written=JUST_NOW)
@@ -284,7 +284,7 @@ async def test_keys_answer_again_once_the_words_were_sent(
         assert app.composer.is_empty
 
 
-async def test_tab_leads_to_words_whatever_they_begin_with(
+async def test_tab_leads_to_a_message_whatever_it_begins_with(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     guard(monkeypatch)

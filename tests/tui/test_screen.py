@@ -61,7 +61,7 @@ async def test_a_prompt_of_the_command_line_begins_at_once(joey: Joey) -> None:
         await shown.until("› say it", "All done.", "accept the result")
 
 
-async def test_words_that_are_sent_while_joey_works_wait_and_can_be_taken_back(joey: Joey) -> None:
+async def test_messages_sent_while_joey_works_are_queued_and_can_be_taken_back(joey: Joey) -> None:
     gate = asyncio.Event()
     look = Turn(say("I look"), pause(gate), call("list_files", {"path": "."}))
     async with ModelServer([look, done()]) as server:
@@ -80,7 +80,7 @@ async def test_words_that_are_sent_while_joey_works_wait_and_can_be_taken_back(j
         assert len(server.requests) == 1
 
 
-async def test_words_that_wait_when_joey_stops_are_sent_with_enter(joey: Joey) -> None:
+async def test_messages_queued_when_joey_stops_are_sent_with_enter(joey: Joey) -> None:
     turns = [Turn(say("I begin"), pause(asyncio.Event())), done("Heard you.")]
     async with ModelServer(turns) as server, screen(joey, *reach(server.url), "begin") as shown:
         await shown.until("I begin")
@@ -100,7 +100,7 @@ async def test_words_that_wait_when_joey_stops_are_sent_with_enter(joey: Joey) -
         assert messages.index("mind the tests") < messages.index("and the docs")
 
 
-async def test_waiting_words_reach_the_model_with_its_next_step(joey: Joey) -> None:
+async def test_queued_messages_reach_the_model_with_its_next_step(joey: Joey) -> None:
     gate = asyncio.Event()
     look = Turn(say("I look"), pause(gate), call("list_files", {"path": "."}))
     async with ModelServer([look, done()]) as server:
@@ -115,7 +115,7 @@ async def test_waiting_words_reach_the_model_with_its_next_step(joey: Joey) -> N
 
 
 @pytest.mark.requirement("front:screen:cancel")
-async def test_escape_stops_the_turn_and_the_next_words_go_on_with_it(joey: Joey) -> None:
+async def test_escape_stops_the_turn_and_the_next_message_goes_on_with_it(joey: Joey) -> None:
     turns = [Turn(say("I begin"), pause(asyncio.Event())), done("So it is.")]
     async with ModelServer(turns) as server, screen(joey, *reach(server.url), "begin") as shown:
         await shown.until("I begin", "Esc stops")
@@ -247,7 +247,7 @@ async def test_a_line_for_the_users_own_shell_is_stopped_with_escape(joey: Joey)
         await shown.until_gone("Esc stops")
 
 
-async def test_end_goes_to_the_end_unless_it_moves_in_words(joey: Joey) -> None:
+async def test_end_goes_to_the_end_unless_it_moves_in_text(joey: Joey) -> None:
     long = "\n\n".join(f"line {number}" for number in range(60))
     turns = [Turn(say(long), call("attempt_completion", {"result": "The end."}))]
     async with ModelServer(turns) as server, screen(joey, *reach(server.url), "go") as shown:

@@ -22,8 +22,8 @@ pytestmark = needs_tmux
 
 @pytest.mark.requirement("front:screen:sizes")
 async def test_the_screen_follows_the_size_of_its_window(joey: Joey) -> None:
-    words = " ".join(f"word{number}" for number in range(60))
-    turns = [Turn(say(words), *writing("new.txt", "hello\n").steps), done()]
+    text = " ".join(f"word{number}" for number in range(60))
+    turns = [Turn(say(text), *writing("new.txt", "hello\n").steps), done()]
     async with (
         ModelServer(turns) as server,
         screen(joey, *reach(server.url), "do it", size=(200, 50)) as shown,

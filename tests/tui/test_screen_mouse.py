@@ -105,7 +105,7 @@ async def test_an_approval_is_answered_by_key_after_a_gesture(joey: Joey, gestur
 
 
 @any_gesture
-async def test_a_question_is_answered_in_words_after_a_gesture(
+async def test_a_question_is_answered_with_text_after_a_gesture(
     joey: Joey, gesture: Gesture
 ) -> None:
     turns = [asking("Which colour?", "red", "blue"), asking("Which size?", "small", "large")]

@@ -16,7 +16,7 @@ pytestmark = needs_tmux
 
 
 @pytest.mark.requirement("front:screen:rewind")
-async def test_a_rewind_shows_what_changes_and_brings_words_and_files_back(joey: Joey) -> None:
+async def test_a_rewind_shows_what_changes_and_brings_message_and_files_back(joey: Joey) -> None:
     turns = [done("First."), writing("new.txt", "hello\n"), done("Second."), done("Third.")]
     async with ModelServer(turns) as server, screen(joey, *reach(server.url), "begin") as shown:
         await shown.until("First.", "accept the result")
@@ -44,7 +44,7 @@ async def test_a_rewind_shows_what_changes_and_brings_words_and_files_back(joey:
 
 
 @pytest.mark.requirement("front:screen:rewind")
-async def test_a_rewind_to_the_first_words_brings_them_and_the_files_back(joey: Joey) -> None:
+async def test_a_rewind_to_the_first_message_brings_it_and_the_files_back(joey: Joey) -> None:
     turns = [writing("new.txt", "hello\n"), done("First."), done("Second.")]
     async with ModelServer(turns) as server:
         async with screen(joey, *reach(server.url), "write it down") as shown:

@@ -24,7 +24,7 @@ def asking() -> Turn:
 
 
 @pytest.mark.requirement("front:approvals")
-async def test_words_instead_of_yes_are_told_to_the_model_and_nothing_happens(joey: Joey) -> None:
+async def test_a_message_instead_of_yes_goes_to_the_model_and_nothing_happens(joey: Joey) -> None:
     async with ModelServer([writing("new.txt", "x"), done()]) as server:
         async with screen(joey, *reach(server.url), "do it") as shown:
             await shown.until("Create new.txt?", "4 no, and say what to do instead")
@@ -138,7 +138,7 @@ async def test_what_is_being_typed_never_answers_a_question_that_appears(joey: J
         assert "1 y yes, and also y" in json.dumps(server.requests[-1].body["messages"])
 
 
-async def test_tab_leads_from_a_question_to_words_and_escape_back(joey: Joey) -> None:
+async def test_tab_leads_from_a_question_to_the_message_and_escape_back(joey: Joey) -> None:
     turns = [writing("new.txt", "x"), done()]
     async with ModelServer(turns) as server, screen(joey, *reach(server.url), "do it") as shown:
         await shown.until("Create new.txt?")
@@ -241,7 +241,7 @@ async def test_a_question_is_seen_also_by_who_has_looked_back(joey: Joey) -> Non
         await shown.until("Create late.txt?", "+ the late one")
 
 
-async def test_words_that_waited_go_out_when_the_step_is_stopped(joey: Joey) -> None:
+async def test_queued_messages_go_out_when_the_step_is_stopped(joey: Joey) -> None:
     turns = [running("echo begun; sleep 600"), done("Heard you.")]
     async with ModelServer(turns) as server, screen(joey, *reach(server.url), "go") as shown:
         await shown.until("sleep 600")

@@ -70,7 +70,7 @@ def test_a_directory_at_home_is_shown_short() -> None:
         (Settings(always_allow_execute=True, allowed_commands=("*",)), "allows everything"),
     ],
 )
-def test_permissions_are_said_in_few_words(settings: Settings, said: str) -> None:
+def test_permissions_are_summarized_briefly(settings: Settings, said: str) -> None:
     assert permissions_of(settings) == said
 
 

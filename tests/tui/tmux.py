@@ -82,31 +82,31 @@ class Screen:
     async def shown(self) -> str:
         return await self.tmux("capture-pane", "-t", "joey", "-p")
 
-    async def until(self, *words: str) -> str:
+    async def until(self, *texts: str) -> str:
         """What stands on the screen once all these words do."""
         shown = ""
         try:
             async with asyncio.timeout(LIMIT):
                 while True:
                     shown = await self.shown()
-                    if all(word in shown for word in words):
+                    if all(word in shown for word in texts):
                         return shown
                     await asyncio.sleep(0.05)
         except TimeoutError:
-            missing = [word for word in words if word not in shown]
+            missing = [word for word in texts if word not in shown]
             raise AssertionError(f"{missing} never came; there stands:\n{shown}") from None
 
-    async def until_gone(self, words: str) -> str:
-        shown = words
+    async def until_gone(self, text: str) -> str:
+        shown = text
         try:
             async with asyncio.timeout(LIMIT):
                 while True:
                     shown = await self.shown()
-                    if words not in shown:
+                    if text not in shown:
                         return shown
                     await asyncio.sleep(0.05)
         except TimeoutError:
-            raise AssertionError(f"{words!r} never went; there stands:\n{shown}") from None
+            raise AssertionError(f"{text!r} never went; there stands:\n{shown}") from None
 
     async def copied(self) -> str:
         """The text that joey has put on the clipboard (OSC 52), which tmux keeps as a buffer."""

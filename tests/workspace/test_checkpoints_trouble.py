@@ -175,7 +175,7 @@ async def test_two_processes_take_turns(root: Path, home: Path) -> None:
     ]
     said = [(await worker.communicate())[0].split() for worker in workers]
     assert [worker.returncode for worker in workers] == [0, 0, 0]
-    assert len({words[1] for words in said}) == 1
+    assert len({fields[1] for fields in said}) == 1
 
 
 async def test_whoever_keeps_the_lock_for_too_long_is_not_waited_for(

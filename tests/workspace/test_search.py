@@ -154,7 +154,7 @@ async def test_an_expression_that_looks_like_an_option_is_an_expression(
 
 @pytest.mark.requirement("tool:search_files:failure:bad-regex")
 @pytest.mark.parametrize(("regex", "pattern"), [("(", None), ("a\nb", None), ("a", "[")])
-async def test_what_ripgrep_refuses_is_told_in_its_words(
+async def test_what_ripgrep_refuses_is_reported_as_it_says_it(
     tmp_path: Path, regex: str, pattern: str | None
 ) -> None:
     with pytest.raises(ToolError, match=r"(?s)ripgrep refused.*(unclosed|not allowed)"):

@@ -61,7 +61,7 @@ from pydantic import BaseModel, ValidationError
 
 from joey import __version__
 from joey.acp.editor import Editor, as_json
-from joey.acp.errors import AUTH_REQUIRED, in_words
+from joey.acp.errors import AUTH_REQUIRED, to_request_error
 from joey.acp.jsonrpc import Frames
 from joey.acp.session import INVALID_PARAMS, House, Server, Session, as_entries
 from joey.acp.terminals import Terminals
@@ -131,10 +131,10 @@ class Agent:
                 return await self._notice(name, params)
             return as_json(await self._answer(name, params or {}))
         except ValidationError as error:
-            raise in_words(error) from error
+            raise to_request_error(error) from error
         except UserError as error:
             missing = await asyncio.to_thread(self._house.missing)
-            raise in_words(error, needs_key=missing is not None) from error
+            raise to_request_error(error, needs_key=missing is not None) from error
         except (RequestError, ConnectionError):
             raise
         except Exception as error:
@@ -173,7 +173,7 @@ class Agent:
         try:
             wanted = CancelNotification.model_validate(params or {})
         except ValidationError as error:
-            log.warning("%s was passed over: %s", name, in_words(error))
+            log.warning("%s was passed over: %s", name, to_request_error(error))
             return
         if session := self._sessions.get(wanted.session_id):
             await session.cancel()

@@ -16,7 +16,9 @@ NOT_FOUND = -32002
 MOST_TOLD = 10
 
 
-def in_words(error: ValidationError | UserError, *, needs_key: bool = False) -> RequestError:
+def to_request_error(
+    error: ValidationError | UserError, *, needs_key: bool = False
+) -> RequestError:
     """`needs_key`: none is found, so that the person has to set joey up first."""
     match error:
         case ValidationError():

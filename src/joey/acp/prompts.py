@@ -50,25 +50,25 @@ def read_prompt(
     Raises:
         RequestError: it says nothing, or something that cannot be taken in.
     """
-    words: list[str] = []
+    message_parts: list[str] = []
     context: list[str] = []
     images: list[str] = []
     for place, block in enumerate(blocks):
         match block:
             case TextContentBlock(text=text):
-                words.append(text)
+                message_parts.append(text)
             case ImageContentBlock():
                 images.append(_data_uri(block.data, place))
             case ResourceContentBlock(uri=uri, name=name):
-                words.append(_link(uri, name, workspace))
+                message_parts.append(_link(uri, name, workspace))
             case EmbeddedResourceContentBlock(resource=BlobResourceContents() as blob):
                 _take_blob(blob, place, context, images)
             case EmbeddedResourceContentBlock(resource=TextResourceContents() as resource):
-                words.append(_link(resource.uri, "", workspace, content_follows=True))
+                message_parts.append(_link(resource.uri, "", workspace, content_follows=True))
                 context.append(_embedded(resource.uri, resource.text, commands))
             case _:
                 raise _refused(place, "sound is not understood; send text instead")
-    text = "\n\n".join(filter(None, ("".join(words).strip(), *context)))
+    text = "\n\n".join(filter(None, ("".join(message_parts).strip(), *context)))
     if not text and not images:
         raise RequestError(-32602, "prompt: there is nothing to send.")
     if len(text) > LONGEST:

@@ -154,10 +154,10 @@ class Terminals:
         self._count += 1
         view = View(str(self._count), on_closed)
         self._views[view.number] = view
-        words = [view.number, one_line(command, 200)]
+        arguments = [view.number, one_line(command, 200)]
         try:
             view.terminal_id = await self._editor.open_terminal(
-                session_id, str(directory / "show"), words, str(cwd)
+                session_id, str(directory / "show"), arguments, str(cwd)
             )
         except BaseException:
             self._views.pop(view.number, None)
@@ -211,9 +211,9 @@ def _prepare() -> Path:
     _sweep(Path(tempfile.gettempdir()))
     directory = Path(tempfile.mkdtemp(prefix=_PREFIX))
     viewer = Path(__file__).with_name("terminal_viewer.py")
-    words = (sys.executable, "-I", "-S", str(viewer), str(directory / _SOCKET))
+    argv = (sys.executable, "-I", "-S", str(viewer), str(directory / _SOCKET))
     script = directory / "show"
-    script.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$1"\n', encoding="utf-8")
+    script.write_text(f'#!/bin/sh\nexec {shlex.join(argv)} "$1"\n', encoding="utf-8")
     script.chmod(0o700)
     return directory
 

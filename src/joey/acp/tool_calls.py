@@ -114,7 +114,7 @@ def closer_look(
     row = row_of(event.text)
     if str(row.get("type")).endswith(("_mcp_tool", "_mcp_resource")):
         return _server_call(row, arguments, kind_of(tool))
-    changes = with_exact_end(changes_of(event.path, event.diff, row), _words(arguments))
+    changes = with_exact_end(changes_of(event.path, event.diff, row), _get_string_values(arguments))
     edits = tuple(
         FileEditToolCallContent(
             type="diff", path=str(workspace / one.path), old_text=one.old, new_text=one.new
@@ -242,7 +242,7 @@ def _batch(row: dict[str, Any]) -> list[dict[str, Any]]:
     return [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
 
 
-def _words(arguments: dict[str, Any]) -> list[str]:
+def _get_string_values(arguments: dict[str, Any]) -> list[str]:
     return [value for value in arguments.values() if isinstance(value, str)]
 
 
@@ -269,9 +269,9 @@ def changes_of(path: str | None, diff: str | None, row: dict[str, Any]) -> list[
     return [change for name, text in files for change in _changes(name, text)]
 
 
-def with_exact_end(changes: Iterable[Change], words: Iterable[str]) -> list[Change]:
-    """Whether a new file ends with a line break is in the model's own `words`, not in a diff."""
-    exact = {word.replace("\r\n", "\n") for word in words}
+def with_exact_end(changes: Iterable[Change], contents: Iterable[str]) -> list[Change]:
+    """Whether a new file ends with a line break is in the model's own `contents`, not in a diff."""
+    exact = {word.replace("\r\n", "\n") for word in contents}
     return [
         Change(one.path, None, one.new[:-1], one.line)
         if one.old is None and one.new not in exact and one.new[:-1] in exact

@@ -113,7 +113,7 @@ class Narrator:
         """The updates that an event is worth; `live`, the person knows what they said."""
         held, self._held = self._held, None
         if held is not None and not isinstance(event, ToolFailed):
-            yield from self._words(held.ts, f"*{sanitise(mishap(held.text))}*")
+            yield from self._encode_message(held.ts, f"*{sanitise(mishap(held.text))}*")
         match event:
             case RowOpened() | RowGrew() | CommandGrew() | Countdown():
                 yield from self._tell_passing(event)
@@ -172,7 +172,7 @@ class Narrator:
                 yield from self.close()
                 if not self._is_subtask:
                     told = f"**{outcome(code).capitalize()}.** {sanitise(message)}"
-                    yield from self._words(event.ts, told)
+                    yield from self._encode_message(event.ts, told)
             case TaskAborted() | TaskFinished():
                 yield from self.close()
 
@@ -224,9 +224,9 @@ class Narrator:
         if say == "reasoning" or self._is_subtask:
             yield self._thought(ts, sanitise(delta))
         elif say == "text":
-            yield from self._words(ts, sanitise(delta))
+            yield from self._encode_message(ts, sanitise(delta))
 
-    def _words(self, ts: int, text: str) -> Iterator[Update]:
+    def _encode_message(self, ts: int, text: str) -> Iterator[Update]:
         """Words of the agent; those of another row begin a paragraph."""
         if not text:
             return
@@ -253,7 +253,7 @@ class Narrator:
             case "text" | "reasoning":
                 yield from self._rest(event.ts, event.say, event.text)
             case "completion_result" if not self._is_subtask and event.ts not in self._streamed:
-                yield from self._words(event.ts, sanitise(event.text))
+                yield from self._encode_message(event.ts, sanitise(event.text))
             case "command_output":
                 for call in self._running():
                     call.output = event.text
@@ -302,7 +302,7 @@ class Narrator:
 
     def _question(self, ask: AskOpened) -> Iterator[Update]:
         text = f"{question_of(ask)}\n\n{hint_of(ask)}" if ask.ask is not AskKind.FOLLOWUP else ""
-        yield from self._words(ask.ts, text or question_of(ask))
+        yield from self._encode_message(ask.ts, text or question_of(ask))
 
     def _show(
         self, event: ToolAnnounced | AskOpened, call_id: str, status: str
@@ -434,11 +434,11 @@ def _updates(
             image_uris = tuple(map(str, images)) if isinstance(images, list) else ()
             yield from user_chunks(ts, text, image_uris)
         case "text" | "completion_result" | "subtask_result" if text.strip():
-            yield _words(ts, text)
+            yield _build_message_update(ts, text)
         case "followup":
             asked = follow_up(text)
             suggested = "".join(f"\n- {one.answer}" for one in asked.suggest)
-            yield _words(ts, f"{asked.question}\n{suggested}".rstrip())
+            yield _build_message_update(ts, f"{asked.question}\n{suggested}".rstrip())
         case "reasoning" if text.strip():
             block = TextContentBlock(type="text", text=sanitise(text))
             yield AgentThoughtChunk(
@@ -452,7 +452,7 @@ def _updates(
                 yield _call(ts, _TOOLS.get(tool, tool), text, workspace)
 
 
-def _words(ts: int, text: str) -> Update:
+def _build_message_update(ts: int, text: str) -> Update:
     block = TextContentBlock(type="text", text=f"{sanitise(text)}\n\n")
     return AgentMessageChunk(
         session_update="agent_message_chunk", content=block, message_id=str(ts)

@@ -136,7 +136,7 @@ class ProfileShelf:
             raise ConfigError(f"The profile '{name}' exists already.")
         find_kind(provider)
 
-    def set(self, name: str, key: str, words: Sequence[str]) -> Any:
+    def set(self, name: str, key: str, values: Sequence[str]) -> Any:
         """Raises ConfigError; a key of a service is set by `set_key` alone."""
         described = self.key(key)
         if described.name == KEY:
@@ -144,7 +144,7 @@ class ProfileShelf:
                 "A key is not taken from the command line, which others can read: leave the value"
                 " out, and it is asked for or read from stdin."
             )
-        value = read_value(Profile, described, words)
+        value = read_value(Profile, described, values)
         if described.name == "provider":
             value = find_kind(str(value)).name
         self._preferences.save_profile(name, {described.name: value}, activate=False, exists=True)

@@ -95,14 +95,14 @@ class PersonalSettings:
         """Raises ConfigError, which suggests the one that was probably meant."""
         return setting_keys()[find_key(name, setting_keys())]
 
-    def set(self, name: str, words: Sequence[str]) -> Any:
+    def set(self, name: str, values: Sequence[str]) -> Any:
         """Give a setting the value that these words stand for.
 
         Raises:
             ConfigError: nothing was changed.
         """
         key = self.key(name)
-        value = read_value(Settings, key, words)
+        value = read_value(Settings, key, values)
         if value is None:
             self.unset(name)
             return None

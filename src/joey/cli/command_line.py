@@ -110,11 +110,11 @@ def _settle_formats(arguments: argparse.Namespace) -> None:
 
 
 def _check(arguments: argparse.Namespace) -> None:
-    words = arguments.prompt
-    if len(words) == 1 and words[0] in COMMANDS:
+    prompt = arguments.prompt
+    if len(prompt) == 1 and prompt[0] in COMMANDS:
         raise UsageError(
-            f"{words[0]!r} is a command, and commands come first: joey {words[0]} …"
-            f" (as a prompt: joey -- {words[0]})"
+            f"{prompt[0]!r} is a command, and commands come first: joey {prompt[0]} …"
+            f" (as a prompt: joey -- {prompt[0]})"
         )
     if arguments.input_format == "stream-json":
         _check_stream(arguments)
@@ -318,14 +318,14 @@ _ACTIONS = ("list", "show", "export")
 _ID = regex(r"[0-9a-f-]{4,}")
 
 
-def meant_command(words: Sequence[str]) -> str | None:
+def meant_command(argv: Sequence[str]) -> str | None:
     """The command that these arguments probably stand for; None for a prompt."""
-    if not 1 <= len(words) <= 3 or any(" " in word or word.startswith("-") for word in words):
+    if not 1 <= len(argv) <= 3 or any(" " in word or word.startswith("-") for word in argv):
         return None
-    name = nearest(words[0], _MEANT)
+    name = nearest(argv[0], _MEANT)
     if name is None:
         return None
-    match words[1:]:
+    match argv[1:]:
         case []:
             return _MEANT[name]
         case [action] if name == "tasks" and (near := nearest(action, _ACTIONS)):
@@ -337,11 +337,11 @@ def meant_command(words: Sequence[str]) -> str | None:
     return None
 
 
-def is_about_a_command(words: Sequence[str]) -> bool:
+def is_about_a_command(argv: Sequence[str]) -> bool:
     """`help` and one word behind it, which nobody would pay a model for."""
     return (
-        len(words) == 2
-        and words[0] == "help"
-        and not words[1].startswith("-")
-        and len(words[1].split()) == 1
+        len(argv) == 2
+        and argv[0] == "help"
+        and not argv[1].startswith("-")
+        and len(argv[1].split()) == 1
     )

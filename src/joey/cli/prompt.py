@@ -19,18 +19,18 @@ FIRST_BYTE = 3.0
 """Seconds that a pipe may stay silent when there is a prompt already."""
 
 
-def gather_prompt(words: Sequence[str], file: str | None, stdin: TextIO) -> str:
+def gather_prompt(arguments: Sequence[str], file: str | None, stdin: TextIO) -> str:
     """The prompt of the arguments or of `file`, followed by what was piped in; "" if there is none.
 
     Raises:
         UsageError
     """
-    if words and file is not None:
+    if arguments and file is not None:
         raise UsageError("give the prompt as an argument or with --prompt-file, not both")
-    wants_stdin = list(words) == ["-"] or file == "-"
+    wants_stdin = list(arguments) == ["-"] or file == "-"
     if wants_stdin and stdin.isatty():
         raise UsageError("'-' reads the prompt from a pipe, but standard input is a terminal")
-    given = "" if wants_stdin else _given(words, file)
+    given = "" if wants_stdin else _given(arguments, file)
     piped = _piped(stdin, patient=not given.strip())
     prompt = f"{given}\n\n{piped}" if given and piped else given or piped
     if len(prompt) > MAX_PROMPT // 4 and len(prompt.encode()) > MAX_PROMPT:
@@ -38,9 +38,9 @@ def gather_prompt(words: Sequence[str], file: str | None, stdin: TextIO) -> str:
     return prompt
 
 
-def _given(words: Sequence[str], file: str | None) -> str:
+def _given(arguments: Sequence[str], file: str | None) -> str:
     if file is None:
-        return _decode(os.fsencode(" ".join(words)))
+        return _decode(os.fsencode(" ".join(arguments)))
     try:
         with Path(file).open("rb") as opened:
             data = opened.read(MAX_PROMPT + 1)

@@ -202,7 +202,7 @@ def listed_rows(rows: Sequence[Mapping[str, Any]]) -> list[Listed]:
     """Those that a person knows, the first one first."""
     told = [(row, place == 0) for place, row in enumerate(rows) if is_told(row)]
     return [
-        Listed(len(told) - place, int(row["ts"]), _kind(row, first), _words(row))
+        Listed(len(told) - place, int(row["ts"]), _kind(row, first), _extract_row_text(row))
         for place, (row, first) in enumerate(told)
     ]
 
@@ -253,7 +253,7 @@ def _kind(row: Mapping[str, Any], first: bool) -> str:
     return _KINDS.get(name, name)
 
 
-def _words(row: Mapping[str, Any]) -> str:
+def _extract_row_text(row: Mapping[str, Any]) -> str:
     if row.get("path"):
         return str(row["path"])
     text = str(row.get("text") or "")
@@ -414,7 +414,7 @@ def last_told(changes: RewindPreview, rows: Rows) -> int | None:
     return max((ts for ts in told if ts <= end), default=end)
 
 
-def words_of(rows: Rows, ts: int | None) -> str:
+def summarize_row(rows: Rows, ts: int | None) -> str:
     """What a row says, in short."""
     row = next((row for row in rows if row["ts"] == ts), {})
     return one_line(str(row.get("path") or row.get("text") or ""), 60)

@@ -83,8 +83,8 @@ def _details(hook: Hook) -> Iterator[str]:
 
 def _files(hooks: tuple[Hook, ...], workspace: Path) -> Iterator[tuple[str, bytes]]:
     """Names and digests."""
-    words = (word for hook in hooks for word in _words(hook.command))
-    named = (Path(os.path.normpath(workspace / word)) for word in words if "\0" not in word)
+    candidates = (word for hook in hooks for word in _iter_path_candidates(hook.command))
+    named = (Path(os.path.normpath(workspace / word)) for word in candidates if "\0" not in word)
     beside = _beside(workspace / ROO / HOOKS_DIRECTORY)
     if len(beside) > _MOST_FILES:  # nobody looks through so much: it is never the same again
         yield f"{ROO}/{HOOKS_DIRECTORY} (too many files)", os.urandom(16)
@@ -94,7 +94,7 @@ def _files(hooks: tuple[Hook, ...], workspace: Path) -> Iterator[tuple[str, byte
             yield str(path.relative_to(workspace)), digest
 
 
-def _words(command: str) -> Iterator[str]:
+def _iter_path_candidates(command: str) -> Iterator[str]:
     """What may be a path, also within a line for another shell and behind `=`."""
     pieces = [command, *_read(command)]
     pieces += [inner for piece in pieces[1:] if " " in piece for inner in _read(piece)]

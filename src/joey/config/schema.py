@@ -143,12 +143,12 @@ def _choices(kind: Any) -> list[str]:
 def _other_kinds(kind: Type, has_choices: bool) -> list[str]:
     """What it may be beside the choices, or at all where there are none."""
     if not has_choices:
-        return [_in_words(kind)]
+        return [_describe_type(kind)]
     beside = kind.types if isinstance(kind, UnionType) else ()
-    return [_in_words(each) for each in beside if isinstance(each, VarTupleType | DictType)]
+    return [_describe_type(each) for each in beside if isinstance(each, VarTupleType | DictType)]
 
 
-def _in_words(kind: Type) -> str:
+def _describe_type(kind: Type) -> str:
     match kind:
         case IntType(ge=least, le=most):
             return f"whole number{_range(least, most)}"
@@ -165,7 +165,9 @@ def _in_words(kind: Type) -> str:
         case DictType(value_type=IntType()):
             return "object of whole numbers"
         case UnionType(types=types):
-            return " or ".join(_in_words(each) for each in types if not isinstance(each, NoneType))
+            return " or ".join(
+                _describe_type(each) for each in types if not isinstance(each, NoneType)
+            )
         case DictType() | StructType() | CustomType():
             return "object"
         case _:
@@ -200,41 +202,46 @@ _NO = frozenset({"false", "no", "off", "0"})
 _OF_COMMANDS = frozenset({"allowedCommands", "deniedCommands", "commandTimeoutAllowlist"})
 
 
-def read_value(struct: type[Struct], key: DescribedKey, words: Sequence[str]) -> Any:
+def read_value(struct: type[Struct], key: DescribedKey, arguments: Sequence[str]) -> Any:
     """The value that these words stand for.
 
     Raises:
         ConfigError: it cannot be one of this key; the text says what can.
     """
-    if key.name in _OF_COMMANDS and len(words) > 1:
-        _check_quoted(key, words)
-    if key.is_list and not (len(words) == 1 and words[0].lstrip().startswith("[")):
-        return checked(struct, key, [_from_json(word) if "{" in word else word for word in words])
-    if key.may_be_list and _are_items(key, words):
-        return checked(struct, key, list(words))
-    if len(words) != 1:
+    if key.name in _OF_COMMANDS and len(arguments) > 1:
+        _check_quoted(key, arguments)
+    if key.is_list and not (len(arguments) == 1 and arguments[0].lstrip().startswith("[")):
+        return checked(
+            struct, key, [_from_json(word) if "{" in word else word for word in arguments]
+        )
+    if key.may_be_list and _are_items(key, arguments):
+        return checked(struct, key, list(arguments))
+    if len(arguments) != 1:
         raise ConfigError(f"`{key.name}` takes one value ({key.kind}); quote it if it has spaces.")
-    return checked(struct, key, _plain_value(struct, key, words[0]))
+    return checked(struct, key, _plain_value(struct, key, arguments[0]))
 
 
-def _check_quoted(key: DescribedKey, words: Sequence[str]) -> None:
+def _check_quoted(key: DescribedKey, arguments: Sequence[str]) -> None:
     """Raises ConfigError: without quotes, the words of one command would be rules of their own,
     and the first of them, which names a program alone, allows much more."""
-    if all(" " in word.strip() for word in words):
+    if all(" " in word.strip() for word in arguments):
         return
-    one, several = shlex.quote(" ".join(words)), " ".join(f"--add {shlex.quote(w)}" for w in words)
-    count = len(words)
+    one, several = (
+        shlex.quote(" ".join(arguments)),
+        " ".join(f"--add {shlex.quote(w)}" for w in arguments),
+    )
+    count = len(arguments)
     raise ConfigError(
         f"`{key.name}` holds commands, and these words may be one or {count} of them."
         f" One: {one}; {count}: {several}."
     )
 
 
-def _are_items(key: DescribedKey, words: Sequence[str]) -> bool:
+def _are_items(key: DescribedKey, arguments: Sequence[str]) -> bool:
     """Whether words stand for a list where one of them could be a choice, or a slip of one."""
-    if len(words) != 1:
+    if len(arguments) != 1:
         return True
-    word = words[0].strip()
+    word = arguments[0].strip()
     return word[:1] not in ("", "[", "{", '"') and nearest(word, key.choices) is None
 
 

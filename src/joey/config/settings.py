@@ -247,8 +247,8 @@ def with_configuration(settings: Settings, given: Mapping[str, Any]) -> Settings
 
 def _denial(command: str) -> re.Pattern[str]:
     """Finds a denied command in a rule, wherever it is there."""
-    words = r"\s+".join(map(re.escape, command.split()))
-    return re.compile(rf"(?<![\w-]){words}(?![\w-])", re.IGNORECASE)
+    pattern = r"\s+".join(map(re.escape, command.split()))
+    return re.compile(rf"(?<![\w-]){pattern}(?![\w-])", re.IGNORECASE)
 
 
 def reopened_settings(

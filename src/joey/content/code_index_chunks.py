@@ -19,7 +19,7 @@ OVERLAP = 5
 """Lines that two passages share where no good place to cut was found."""
 MOST_CHARACTERS = 6_000
 LONGEST_LINE = 500
-MOST_WORDS = 16
+MAX_QUERY_TERMS = 16
 """Words of a query; what comes after them says little."""
 
 _MODIFIERS = (
@@ -84,11 +84,11 @@ def parts_of(text: str) -> str:
     return " ".join(dict.fromkeys(part for name in compounds for part in _PART.findall(name)))
 
 
-def query_words(query: str) -> tuple[str, ...]:
+def extract_query_terms(query: str) -> tuple[str, ...]:
     """The words of a query that say something, in lower case; compound names also by part."""
-    words = [word.lower() for word in _WORD.findall(f"{query} {parts_of(query)}")]
-    telling = [word for word in words if word not in _SAYS_NOTHING and len(word) > 1]
-    return tuple(dict.fromkeys(telling or words))[:MOST_WORDS]
+    terms = [word.lower() for word in _WORD.findall(f"{query} {parts_of(query)}")]
+    telling = [word for word in terms if word not in _SAYS_NOTHING and len(word) > 1]
+    return tuple(dict.fromkeys(telling or terms))[:MAX_QUERY_TERMS]
 
 
 def _shortened(line: str) -> str:

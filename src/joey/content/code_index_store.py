@@ -26,7 +26,7 @@ from pathlib import Path
 
 from msgspec import Struct, structs
 
-from joey.content.code_index_chunks import Passage, parts_of, query_words
+from joey.content.code_index_chunks import Passage, extract_query_terms, parts_of
 from joey.ports.content import CodeHit
 
 LAYOUT = 1
@@ -166,11 +166,11 @@ class IndexStore:
             " VALUES (?, ?, ?, ?, ?, ?)"
         )
         file = run(sql, (path, *stamp, digest)).lastrowid
-        path_words = f"{path} {parts_of(path)}"
+        path_text = f"{path} {parts_of(path)}"
         for passage in passages:
             lines = (file, passage.start, passage.end)
             place = run("INSERT INTO places (file, first, last) VALUES (?, ?, ?)", lines).lastrowid
-            row = (place, path_words, passage.names, passage.text, passage.parts)
+            row = (place, path_text, passage.names, passage.text, passage.parts)
             run("INSERT INTO passages (rowid, path, names, text, parts) VALUES (?,?,?,?,?)", row)
 
     def drop(self, path: str) -> None:
@@ -185,18 +185,18 @@ class IndexStore:
 
     # What is found
 
-    def by_words(self, query: str, directory: str, limit: int) -> list[Match]:
+    def search_text(self, query: str, directory: str, limit: int) -> list[Match]:
         """Passages with words of the query, best first; the best has 1."""
         with _damage_told():
-            words = self._telling(query_words(query))
-            if not words:
+            terms = self._telling(extract_query_terms(query))
+            if not terms:
                 return []
             sql = "SELECT rowid, rank FROM passages WHERE passages MATCH ?3 AND rank MATCH ?4"
             if directory:
                 sql += f" AND rowid IN (SELECT places.id FROM places {_BELOW})"
             sql += " ORDER BY rank LIMIT ?5"
             rows = self._connection.execute(
-                sql, (directory, _below(directory), " OR ".join(words), _WEIGHTS, limit)
+                sql, (directory, _below(directory), " OR ".join(terms), _WEIGHTS, limit)
             ).fetchall()
         # SQLite's ranks are negative, the best the lowest.
         return [Match(place, rank / rows[0][1]) for place, rank in rows if rank < 0]
@@ -212,10 +212,10 @@ class IndexStore:
                 for path, first, last, text in self._connection.execute(sql, (match.place,)):
                     yield Found(path, first, last, text, match.score)
 
-    def _telling(self, words: Sequence[str]) -> list[str]:
+    def _telling(self, terms: Sequence[str]) -> list[str]:
         """The words as FTS5 wants them, the rarest first, as many as may be weighed."""
         count = "SELECT count(*) FROM passages WHERE passages MATCH ?"
-        quoted = [f'"{word}"' for word in words]
+        quoted = [f'"{word}"' for word in terms]
         seen = {word: self._connection.execute(count, (word,)).fetchone()[0] for word in quoted}
         kept: list[str] = []
         total = 0
@@ -316,14 +316,14 @@ _EMPTY_BETWEEN = 3
 """So few lines between two passages are empty ones: no passage is that short."""
 
 
-def combine(words: Sequence[Match], cosines: Mapping[int, float]) -> list[Match]:
+def combine(text_matches: Sequence[Match], cosines: Mapping[int, float]) -> list[Match]:
     """Passages by words and by meaning, best first. One whose meaning is not known yet counts
     by its words alone."""
-    by_words = {match.place: match.score for match in words}
+    text_scores = {match.place: match.score for match in text_matches}
     best = max(cosines.values(), default=0.0) or 1.0
     matches = []
-    for place in {**by_words, **cosines}:
-        score = by_words.get(place, 0.0)
+    for place in {**text_scores, **cosines}:
+        score = text_scores.get(place, 0.0)
         if place in cosines:
             score = (1 - MEANING) * score + MEANING * cosines[place] / best
         matches.append(Match(place, score))

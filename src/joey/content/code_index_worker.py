@@ -183,14 +183,14 @@ class IndexWork:
         what the query means.
         """
         with self._using_reader() as store:
-            words = store.by_words(query, directory, CANDIDATES)
+            text_matches = store.search_text(query, directory, CANDIDATES)
             alike: dict[int, float] = {}
             if vector is not None:
                 signs, numbers = vector
                 places = most_alike(signs, store.signs(directory))
-                places += [match.place for match in words]
+                places += [match.place for match in text_matches]
                 alike = cosines(numbers, store.vectors(dict.fromkeys(places)))
-            matches = combine(words, alike)[:_SHOWN_AT_MOST]
+            matches = combine(text_matches, alike)[:_SHOWN_AT_MOST]
             shows = cache(self._shows)
             found = (passage for passage in store.found(matches) if shows(passage.path))
             return mix(found, limit)

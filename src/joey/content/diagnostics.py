@@ -185,8 +185,8 @@ def _normal(report: str, source: str) -> str:
     if source == "node":
         # node: "file:line" stands alone, the words come later
         lines = report.splitlines()
-        words = next((line for line in lines if "Error: " in line), "")
-        return f"{lines[0]}: {words}" if lines and words else ""
+        message = next((line for line in lines if "Error: " in line), "")
+        return f"{lines[0]}: {message}" if lines and message else ""
     if source == "bash":
         return report.replace(": line ", ":")
     if source == "php":
@@ -195,9 +195,9 @@ def _normal(report: str, source: str) -> str:
 
 
 def _php_line(line: str) -> str:
-    words, separator, rest = line.rpartition(" in ")
+    message, separator, rest = line.rpartition(" in ")
     path, _, number = rest.rpartition(" on line ")
-    return f"{path}:{number}: {words}" if separator and number.isdigit() else ""
+    return f"{path}:{number}: {message}" if separator and number.isdigit() else ""
 
 
 def _version(path: Path) -> tuple[int, int] | None:

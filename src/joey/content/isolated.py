@@ -122,12 +122,12 @@ class WebPages:
             raise ToolError(f"only http and https pages can be fetched, not {scheme}")
         env = {name: value for name, value in os.environ.items() if name.lower() in _PASSED_ON}
         asked = msgspec.json.encode(Asked(url, env))
-        words = (
+        text = (
             await run_apart("joey.content.web_page_worker", "text", asked, _PAGE_SECONDS)
         ).decode()
-        if len(words) > _MOST_CHARACTERS:
-            words = f"{words[:_MOST_CHARACTERS]}\n[...the rest of the page is left out...]"
-        return words
+        if len(text) > _MOST_CHARACTERS:
+            text = f"{text[:_MOST_CHARACTERS]}\n[...the rest of the page is left out...]"
+        return text
 
 
 _pages_fit: type[Pages] = WebPages

@@ -72,9 +72,9 @@ def _toml(path: str, data: bytes) -> list[Problem]:
     try:
         tomllib.loads(data.decode())
     except (ValueError, RecursionError) as error:
-        words = str(error)
-        line = words.rpartition("(at line ")[2].partition(",")[0]
-        return [Problem(path, int(line) if line.isdigit() else 1, "toml", words)]
+        message = str(error)
+        line = message.rpartition("(at line ")[2].partition(",")[0]
+        return [Problem(path, int(line) if line.isdigit() else 1, "toml", message)]
     return []
 
 

@@ -137,8 +137,8 @@ def page_text(data: bytes) -> bytes:
     except (OSError, ValueError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", error)
         raise ToolError(f"the page cannot be fetched: {_one_line(reason)}") from error
-    words = body.decode(_known(charset), errors="replace")
-    return (markdown_of(words) if "html" in kind else words).encode(errors="replace")
+    text = body.decode(_known(charset), errors="replace")
+    return (markdown_of(text) if "html" in kind else text).encode(errors="replace")
 
 
 def _fetch(url: str) -> tuple[str, str, bytes]:
@@ -208,8 +208,8 @@ def _known(charset: str) -> str:
     return "utf-8" if codec.name in _NO_CHARACTER_SETS else codec.name
 
 
-def _one_line(words: Any) -> str:
-    seen = "".join(char if char.isprintable() else " " for char in str(words))
+def _one_line(value: Any) -> str:
+    seen = "".join(char if char.isprintable() else " " for char in str(value))
     return " ".join(seen.split())[:_LONGEST_REASON]
 
 

@@ -107,14 +107,16 @@ def report(hook: Hook, end: HookEnd) -> HookReport:
     by = f"hook `{hook.shown}`"
     if end.exit_code == 0:
         return HookReport(messages=_message(end.stdout))
-    words = clean(end.stderr)
+    error_text = clean(end.stderr)
     if end.exit_code == BLOCKED:
-        return HookReport(blocks=words or "(no reason was given)", by=by)
+        return HookReport(blocks=error_text or "(no reason was given)", by=by)
     how = end.trouble or f"it ended with exit code {end.exit_code}"
     warning = f"The {hook.event} {by} failed: {how}."
     if hook.on_failure == "continue":
         return HookReport(warnings=(warning,))
-    return HookReport(blocks="\n".join(filter(None, (warning, words))), by=by, warnings=(warning,))
+    return HookReport(
+        blocks="\n".join(filter(None, (warning, error_text))), by=by, warnings=(warning,)
+    )
 
 
 def joined(reports: Iterable[HookReport]) -> HookReport:

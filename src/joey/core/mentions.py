@@ -83,8 +83,8 @@ def replace_spans(text: str, spans: list[tuple[int, int, str]]) -> str:
     """The text with other words in some places; spans do not overlap."""
     parts: list[str] = []
     position = 0
-    for start, end, words in sorted(spans):
-        parts += (text[position:start], words)
+    for start, end, replacement in sorted(spans):
+        parts += (text[position:start], replacement)
         position = end
     return "".join([*parts, text[position:]])
 
@@ -103,9 +103,9 @@ def as_shown(mention: Mention) -> str:
     return f"{named[mention.kind](mention.subject)} (see below)"
 
 
-def _without_punctuation(words: str) -> str:
+def _without_punctuation(text: str) -> str:
     """Without the marks that end a sentence; an escaped one belongs to the name."""
-    end = len(words)
-    while end and words[end - 1] in _PUNCTUATION and words[max(0, end - 2)] != "\\":
+    end = len(text)
+    while end and text[end - 1] in _PUNCTUATION and text[max(0, end - 2)] != "\\":
         end -= 1
-    return words[:end]
+    return text[:end]

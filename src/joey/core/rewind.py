@@ -140,7 +140,7 @@ def user_row(rows: Sequence[Row | dict[str, Any]], row_ts: int) -> int | None:
     return next(said, ts_of(until[0]))
 
 
-def before_last_words(rows: Sequence[Row | dict[str, Any]]) -> int | None:
+def find_row_before_last_message(rows: Sequence[Row | dict[str, Any]]) -> int | None:
     """The last row that stays when the person's latest words are taken back; the first of a task
     always stay. None when there are no rows."""
     if not rows:

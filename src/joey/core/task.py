@@ -118,7 +118,7 @@ class Answer(Struct, frozen=True, omit_defaults=True):
         return self.response is Response.YES
 
     @property
-    def has_words(self) -> bool:
+    def has_content(self) -> bool:
         return bool(self.text or self.images)
 
 

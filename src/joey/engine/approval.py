@@ -33,7 +33,7 @@ from joey.core.permissions.policy import (
 from joey.core.prompts import replies
 from joey.core.settings import Settings
 from joey.core.task import Answer, AskKind, Response, first_suggestion
-from joey.engine.asks import Lapse, show_words
+from joey.engine.asks import Lapse, publish_feedback
 from joey.engine.environment import is_busy
 from joey.engine.hooks import check_refused
 from joey.engine.limits import Mistakes, Verdict
@@ -69,7 +69,7 @@ async def make_ready(task: Task, placed: PlacedCall, mistakes: Mistakes) -> Read
             answer = await _ask_approval(task, placed, tool, prepared, reason, offered)
     check_refused(answer)
     await heed_always(task, offered, answer, placed.row_ts)
-    show_words(task, answer)
+    publish_feedback(task, answer)
     if prepared.ask is AskKind.FOLLOWUP or answer.approves:
         return Ready(tool, prepared, context, answer)
     return Rejected(answer, missing_reach(prepared.claims, task.settings, read))
@@ -100,7 +100,7 @@ async def _stop_repeating(task: Task, placed: PlacedCall, tool: AnyTool, verdict
     if verdict is Verdict.STOP and task.asks.is_unattended:
         raise RepeatedError(limit, ())
     answer = await task.ask(AskKind.MISTAKE_LIMIT_REACHED, limit, call_id=placed.call.id)
-    show_words(task, answer)
+    publish_feedback(task, answer)
     if answer.response is Response.NO:
         raise Stop("mistakes", f"The model kept calling {tool.name} in the same way.")
     advice = f"\n{replies.user_message(answer.text)}" if answer.text else ""

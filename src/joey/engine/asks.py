@@ -129,12 +129,12 @@ class Unattended:
                 return Answer(Response.NO)
 
 
-def show_words(task: Task, answer: Answer) -> None:
-    if answer.has_words:
+def publish_feedback(task: Task, answer: Answer) -> None:
+    if answer.has_content:
         task.publish(UserSaid(ts=task.now(), text=answer.text, images=answer.images))
 
 
-def told_words(answer: Answer) -> tuple[UserBlock, ...]:
+def build_feedback_blocks(answer: Answer) -> tuple[UserBlock, ...]:
     """The words as the model reads them; nothing when there were none."""
     text = (TextBlock(replies.user_message(answer.text)),) if answer.text else ()
     return (*text, *(image_block(uri) for uri in answer.images))

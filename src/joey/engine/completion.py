@@ -16,7 +16,7 @@ from joey.core.messages import TextBlock, TextPart, ToolCall
 from joey.core.permissions.policy import Access, Allow, Ask, Claim, Deny, decide
 from joey.core.prompts import replies
 from joey.core.task import Answer, AskKind
-from joey.engine.asks import show_words
+from joey.engine.asks import publish_feedback
 from joey.engine.hooks import on_completion
 from joey.engine.limits import Mistakes
 from joey.engine.mentions import tell
@@ -61,7 +61,7 @@ async def present(
     if task.is_awaited:
         return await _hand_over(task, call_id)
     answer = await task.ask(AskKind.COMPLETION_RESULT, call_id=call_id)
-    show_words(task, answer)
+    publish_feedback(task, answer)
     return answer
 
 
@@ -78,7 +78,7 @@ async def _hand_over(task: Task, call_id: str | None) -> Answer | None:
             answer = await task.ask(
                 AskKind.TOOL, FINISH, ts=ts, call_id=call_id, tool=COMPLETION, reason=reason
             )
-    show_words(task, answer)
+    publish_feedback(task, answer)
     return answer
 
 
@@ -117,8 +117,8 @@ async def _present(
     mistakes.forgive()
     mistakes.plain_replies.clear()
     if response is not None and not response.approves:
-        words = response.text or ("" if response.images else NOT_ACCEPTED)
-        return Continue(await tell(task, words, response.images))
+        feedback = response.text or ("" if response.images else NOT_ACCEPTED)
+        return Continue(await tell(task, feedback, response.images))
     if task.recorder.facts.queue:
         return Continue()
     return Completed(answer, answered=True)

@@ -221,9 +221,9 @@ class _Writing:
         problem = runtime.others.take_problem_of_summaries() if runtime.others is not None else None
         if problem is not None:
             task.publish(Said(ts=task.now(), say="error", text=problem))
-        words = max(100, min(2_000, most.summary // 12))
+        summary_length = max(100, min(2_000, most.summary // 12))
         self._instruction = prompts.instruction(
-            settings.custom_condensing_prompt, instructions, words
+            settings.custom_condensing_prompt, instructions, summary_length
         )
         self.usage: Usage | None = None
 

@@ -34,7 +34,7 @@ from joey.core.history.state import TaskFacts
 from joey.core.messages import UserBlock
 from joey.core.settings import Limits, Settings
 from joey.core.task import AskKind
-from joey.engine.asks import show_words, told_words
+from joey.engine.asks import build_feedback_blocks, publish_feedback
 from joey.engine.outcomes import Failed, Stop
 from joey.errors import UNREACHABLE, ProviderError, Trouble
 
@@ -125,11 +125,11 @@ class Allowance:
         self._check_counts()
         self.require()
         async with self._asking:
-            words = await self._check_settings(task)
+            blocks = await self._check_settings(task)
         self._check_counts()
         self.require()
         self._turns += 1
-        return words
+        return blocks
 
     def require(self) -> None:
         """Nothing more is sent when what was sent has used it up.
@@ -175,13 +175,13 @@ class Allowance:
     async def _ask(self, task: Task, count: int | str, kind: str) -> tuple[UserBlock, ...]:
         text = msgspec.json.encode({"count": count, "type": kind}).decode()
         answer = await task.ask(AskKind.LIMIT_REACHED, text)
-        show_words(task, answer)
+        publish_feedback(task, answer)
         if not answer.approves:
             code = "budget" if kind == "cost" else "turns"
             self._refusal = Failed(code, f"The limit of {count} {kind} is reached.")
             raise Stop(self._refusal.code, self._refusal.message)
         self._asked_at = self._spent
-        return told_words(answer)
+        return build_feedback_blocks(answer)
 
     @property
     def _spent(self) -> Spent:

@@ -26,7 +26,7 @@ from joey.core.messages import CallPart, TextBlock, UserBlock, image_block
 from joey.core.models import ModelRequest
 from joey.core.prompts import replies
 from joey.core.task import AskKind, Response
-from joey.engine.asks import show_words
+from joey.engine.asks import publish_feedback
 from joey.engine.completion import close_completion, judge_plain_reply
 from joey.engine.environment import describe_surroundings
 from joey.engine.limits import GOES_ROUND, TOO_MANY_MISTAKES, Allowance, Mistakes, check_spending
@@ -80,21 +80,21 @@ async def _converse(task: Task, opening: Opening, allowance: Allowance) -> Compl
 
 async def heed(task: Task, mistakes: Mistakes, allowance: Allowance) -> tuple[UserBlock, ...]:
     """Stop for a person where that is due; their advice becomes part of the next message."""
-    words = await allowance.check(task)
+    blocks = await allowance.check(task)
     goes_round = mistakes.rounds.too_many
     if not goes_round and not mistakes.too_many:
-        return (*words, *_warning(task, mistakes))
+        return (*blocks, *_warning(task, mistakes))
     question = GOES_ROUND if goes_round else TOO_MANY_MISTAKES
     answer = await task.ask(AskKind.MISTAKE_LIMIT_REACHED, question)
     mistakes.forgive()
     mistakes.rounds.forgive()
-    show_words(task, answer)
+    publish_feedback(task, answer)
     if answer.response is Response.NO:
         did = "doing the same after each summary" if goes_round else "making mistakes"
         raise Stop("mistakes", f"The model kept {did} and nobody told it how to go on.")
     if answer.text:
-        words += (TextBlock(replies.guidance(task.recorder.facts.protocol, answer.text)),)
-    return (*words, *(image_block(uri) for uri in answer.images))
+        blocks += (TextBlock(replies.guidance(task.recorder.facts.protocol, answer.text)),)
+    return (*blocks, *(image_block(uri) for uri in answer.images))
 
 
 def _warning(task: Task, mistakes: Mistakes) -> tuple[UserBlock, ...]:
@@ -115,7 +115,7 @@ async def compose(task: Task, content: tuple[UserBlock, ...]) -> tuple[ModelRequ
     """
     runtime, facts = task.runtime, task.recorder.facts
     first = not task.recorder.api.messages
-    queued = tuple(facts.queue.values())[: task.words_at_once]
+    queued = tuple(facts.queue.values())[: task.max_queued_per_request]
     for message in queued:
         content += await tell(task, message.text, message.images)
     await runtime.settle(task.mode)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from joey.core.context.condense import is_brought, words_in
+from joey.core.context.condense import extract_user_blocks, is_brought
 from joey.core.context.window import LONGEST, SHORTEST, blocks_tokens, plan_truncation, threshold_of
 from joey.core.events import (
     CallGrew,
@@ -38,7 +38,7 @@ from joey.core.messages import CallPart, ReasoningPart, Reply, TextBlock, TextPa
 from joey.core.models import ModelRequest, ToolProtocol
 from joey.core.parsing.assembler import Assembler, PartEnded, PartEvent, PartGrew, PartStarted
 from joey.core.task import AskKind
-from joey.engine.asks import show_words, told_words
+from joey.engine.asks import build_feedback_blocks, publish_feedback
 from joey.engine.condense import Room, condense
 from joey.engine.environment import describe_surroundings
 from joey.engine.limits import Budget, check_spending, count_down
@@ -65,31 +65,31 @@ async def take_turn_with_patience(
         except ProviderError as error:
             if error.trouble is Trouble.EMPTY and budget.attempts > 0:
                 task.publish(Said(ts=task.now(), say="error", text="MODEL_NO_ASSISTANT_MESSAGES"))
-            words: tuple[UserBlock, ...] = ()
+            blocks: tuple[UserBlock, ...] = ()
             wait = budget.wait_after(error)
             if error.trouble is Trouble.OVERFLOW and recoveries < MOST_RECOVERIES:
                 recoveries += 1
-                words = await recover(task)
+                blocks = await recover(task)
             elif wait is None:
-                words = await _ask_to_try_again(task, error)
+                blocks = await _ask_to_try_again(task, error)
                 budget, recoveries = Budget(task.runtime.settings), 0
             else:
                 await count_down(task, error, wait, budget)
         check_spending(task)
         request_ts = task.now()
         protocol = task.provider.api_protocol
-        task.publish(RequestStarted(ts=request_ts, api_protocol=protocol, content=words))
+        task.publish(RequestStarted(ts=request_ts, api_protocol=protocol, content=blocks))
         request = structs.replace(request, messages=tuple(task.recorder.api.messages))
 
 
 async def _ask_to_try_again(task: Task, error: ProviderError) -> tuple[UserBlock, ...]:
     """Words that came with a yes."""
     answer = await task.ask(AskKind.API_REQ_FAILED, str(error))
-    show_words(task, answer)
+    publish_feedback(task, answer)
     if not answer.approves:
         raise Stop(f"provider:{error.trouble}", str(error)) from error
     task.publish(Said(ts=task.now(), say="api_req_retried"))
-    return told_words(answer)
+    return build_feedback_blocks(answer)
 
 
 class LiveReply:
@@ -269,11 +269,11 @@ async def recover(task: Task) -> tuple[UserBlock, ...]:
     room.gauge.overflowed(before, room.window.size)
     content: tuple[UserBlock, ...] = ()
     last = room.visible[-1]
-    words = () if last.is_summary else words_in(last)
+    user_blocks = () if last.is_summary else extract_user_blocks(last)
     try:
-        await condense(task, told_again=words)
+        await condense(task, told_again=user_blocks)
         surroundings = await describe_surroundings(task, with_files=False)
-        content = _within_half(Room(task), (*words, TextBlock(surroundings)))
+        content = _within_half(Room(task), (*user_blocks, TextBlock(surroundings)))
     except CondenseError:
         pass  # a row says why; the oldest turns go instead
     _hide_oldest(task, Room(task), content)

@@ -106,8 +106,8 @@ async def edit(task: Task, row_ts: int, text: str, images: tuple[str, ...]) -> R
     async with task.at_rest():
         first = Target(to=task.recorder.path[0].seq, row_ts=0)
         preview = await _go_back(task, first, force=False)
-        words = UserSaid(ts=task.now(), text=well_formed(text), images=images, first=True)
-        task.publish(words)
+        message = UserSaid(ts=task.now(), text=well_formed(text), images=images, first=True)
+        task.publish(message)
         await task.recorder.commit()
     if not task.running:
         task.start(Opening.NEW)

@@ -17,7 +17,7 @@ from joey.core.messages import TextBlock, UserBlock, image_block
 from joey.core.modes import find_mode, usual_mode
 from joey.core.prompts import replies
 from joey.core.task import AskKind, Response
-from joey.engine.asks import show_words, told_words
+from joey.engine.asks import build_feedback_blocks, publish_feedback
 from joey.engine.completion import close_completion
 from joey.engine.hooks import read_hooks
 from joey.engine.mentions import tell
@@ -49,26 +49,26 @@ async def first_content(task: Task, opening: Opening) -> tuple[UserBlock, ...]:
     facts = task.recorder.facts
     delegated = {child.call_id for child in task.recorder.delegated}
     unheard = [said.answer for said in facts.unheard if said.about not in delegated]
-    words = [block for answer in unheard for block in told_words(answer)]
+    blocks = [block for answer in unheard for block in build_feedback_blocks(answer)]
     queued = {(message.text, message.images) for message in facts.queue.values()}
     for said in facts.untold:
         if (said.text, said.images) not in queued:
-            words += await tell(task, said.text, said.images)
+            blocks += await tell(task, said.text, said.images)
     if opening is Opening.RESUME:
-        words += await _ask_to_resume(task)
+        blocks += await _ask_to_resume(task)
     if not task.recorder.api.messages and facts.prompt is not None:
-        words = [*await _first_words(task, facts.prompt), *words]
+        blocks = [*await _build_prompt_blocks(task, facts.prompt), *blocks]
     elif opening.resumed:
         lost = [call for call in task.recorder.api.open_calls if call.id not in delegated]
-        if not words and not facts.queue and (lost or not delegated):
+        if not blocks and not facts.queue and (lost or not delegated):
             cut = bool(lost) and not facts.accepted
-            words = [TextBlock(replies.resumption(_minutes_since(task), cut))]
+            blocks = [TextBlock(replies.resumption(_minutes_since(task), cut))]
         if facts.accepted:
             close_completion(task)
-    return tuple(words)
+    return tuple(blocks)
 
 
-async def _first_words(task: Task, prompt: UserSaid) -> tuple[UserBlock, ...]:
+async def _build_prompt_blocks(task: Task, prompt: UserSaid) -> tuple[UserBlock, ...]:
     wrap = partial(replies.task_message, task.recorder.facts.protocol)
     if task.recorder.facts.parent_id is not None:
         # Words of a model: what looks like a mention in them is not what a person pointed at.
@@ -79,10 +79,10 @@ async def _first_words(task: Task, prompt: UserSaid) -> tuple[UserBlock, ...]:
 async def _ask_to_resume(task: Task) -> tuple[UserBlock, ...]:
     completed = task.recorder.facts.accepted
     answer = await task.ask(AskKind.RESUME_COMPLETED_TASK if completed else AskKind.RESUME_TASK)
-    show_words(task, answer)
+    publish_feedback(task, answer)
     if answer.response is Response.NO:
         raise Stop("declined", "The task was not resumed.")
-    return await tell(task, answer.text, answer.images) if answer.has_words else ()
+    return await tell(task, answer.text, answer.images) if answer.has_content else ()
 
 
 def _minutes_since(task: Task) -> int:

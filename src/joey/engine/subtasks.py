@@ -234,11 +234,11 @@ def _set_to_work(task: Task, child: Task) -> None:
             child.publish(TaskFinished(ts=child.now()))
         return
     if facts.requests:
-        _pass_on_words(task, child)
+        _forward_messages(task, child)
     child.start(Opening.CONTINUE if facts.requests else Opening.NEW, task.allowance)
 
 
-def _pass_on_words(task: Task, child: Task) -> None:
+def _forward_messages(task: Task, child: Task) -> None:
     """Somebody who stops a task and then says something may well mean the work in hand."""
     since, facts = child.recorder.facts.updated, task.recorder.facts
     queued = [(said.ts, said.text, said.images) for said in facts.queue.values()]

@@ -184,7 +184,7 @@ class Task(TaskView):
         """A parent waits for the result of the latest run."""
         self.gauge = Gauge()
         """How full the model's window is."""
-        self.words_at_once: int | None = None
+        self.max_queued_per_request: int | None = None
         """How many waiting messages one request takes along; None: all."""
         self.wishes = Wishes()
         self.told: set[str] = set()

@@ -342,7 +342,7 @@ def finish(
     """`answer` is what the person said when the call was put to them; what follows is of a
     subtask."""
     if answer is not None and answer.approves:
-        outcome = _with_words(outcome, answer, task.recorder.facts.protocol)
+        outcome = _prepend_feedback(outcome, answer, task.recorder.facts.protocol)
     task.publish(
         ToolFinished(
             ts=task.now(),
@@ -407,7 +407,7 @@ def skip(task: Task, placed: PlacedCall, reason: str) -> None:
     finish(task, placed, Outcome(reason, is_error=True))
 
 
-def _with_words(outcome: Outcome, answer: Answer, protocol: ToolProtocol) -> Outcome:
+def _prepend_feedback(outcome: Outcome, answer: Answer, protocol: ToolProtocol) -> Outcome:
     """Words that came with a yes go in front of the result, pictures before its own."""
     text = outcome.text
     if answer.text:

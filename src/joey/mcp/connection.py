@@ -22,7 +22,7 @@ from joey.core.mcp import McpAnswer, McpServer, McpStatus, McpTool
 from joey.errors import ToolError
 from joey.mcp.config import ServerConfig, without
 from joey.mcp.login import Credentials
-from joey.mcp.process import Circumstances, LastWords, closed, in_words
+from joey.mcp.process import Circumstances, StderrTail, closed, describe_error
 from joey.mcp.trust import Pins, wanted_of
 from joey.system.files import Stamp, stamp
 
@@ -184,7 +184,7 @@ class Connection:
             raise ToolError(f"The MCP server {name!r} was stopped during the call.") from None
         except Exception as error:
             if not closed(error) or self._is_alive:
-                problem = without(in_words(error, Circumstances()), self.config.secrets)
+                problem = without(describe_error(error, Circumstances()), self.config.secrets)
                 raise ToolError(f"The MCP server {name!r} failed: {problem}.") from error
         await asyncio.wait({self._begin(self._down.wait())}, timeout=_SETTLE)
         raise ToolError(f"The MCP server {name!r} died during the call. It {self._why_not()}")
@@ -251,7 +251,7 @@ class Connection:
         """Connect and stay connected; why that came to an end."""
         module = await load("session")
         oauth = await load("oauth") if self.config.transport != "stdio" else None
-        about = Circumstances(words=LastWords())
+        about = Circumstances(stderr_tail=StderrTail())
         self._over, self._stale = None, False
         self._signal.clear()
         self._down.clear()
@@ -259,7 +259,7 @@ class Connection:
             workspace=self._world.workspace,
             environment=self._world.environment,
             auth=oauth.known_login(self._credentials) if oauth else None,
-            words=about.words,
+            stderr_tail=about.stderr_tail,
             remarks=module.Remarks(on_forgotten=self._forgotten),
             on_end=self._ended,
             on_change=self._changed,
@@ -283,12 +283,12 @@ class Connection:
                     watcher.cancel()
                     self._dialogue = None
         except TimeoutError:
-            return f"it did not answer within {START_LIMIT:.0f} s{about.last_words}"
+            return f"it did not answer within {START_LIMIT:.0f} s{about.exit_details}"
         except Exception as error:
             about.status = links.remarks.status
             if self._over is None or about.status or not closed(error):
-                return in_words(error, about, self.config.name)
-        return f"{self._over or 'it was stopped'}{about.last_words}"
+                return describe_error(error, about, self.config.name)
+        return f"{self._over or 'it was stopped'}{about.exit_details}"
 
     async def _attend(self, dialogue: Dialogue) -> None:
         while self._over is None and not self._again:

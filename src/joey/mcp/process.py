@@ -28,7 +28,7 @@ _GRACE = 0.5
 _TERMINATION = 1.0
 _POLL = 0.01
 _SETPRIV = (Path("/usr/bin/setpriv"), Path("/bin/setpriv"))
-_LAST_WORDS = 4096
+_MAX_STDERR_BYTES = 4096
 
 
 class LaunchError(Exception):
@@ -138,7 +138,7 @@ async def _gone(process: asyncio.subprocess.Process, seconds: float) -> bool:
     return process.returncode is not None
 
 
-class LastWords:
+class StderrTail:
     """The end of what a server wrote to its standard error, and how it ended."""
 
     def __init__(self) -> None:
@@ -148,7 +148,7 @@ class LastWords:
 
     async def collect(self, stream: asyncio.StreamReader) -> None:
         while data := await stream.read(65536):
-            self._kept = (self._kept + data)[-_LAST_WORDS:]
+            self._kept = (self._kept + data)[-_MAX_STDERR_BYTES:]
 
     @property
     def text(self) -> str:
@@ -165,16 +165,16 @@ _ENDED = "Connection closed"
 class Circumstances(Struct):
     """What is known beside the error itself."""
 
-    words: LastWords = field(default_factory=LastWords)
+    stderr_tail: StderrTail = field(default_factory=StderrTail)
     status: int = 0
     """Of the latest response that refused a request."""
 
     @property
-    def last_words(self) -> str:
+    def exit_details(self) -> str:
         """What the program said at its end, after a dash."""
-        code = self.words.code
+        code = self.stderr_tail.code
         ended = "" if code is None else f" ({_exit(code)})"
-        lines = self.words.text.splitlines()[-_LINES:]
+        lines = self.stderr_tail.text.splitlines()[-_LINES:]
         said = "\n".join(lines)[-_LONGEST:]
         return f"{ended}; it said last: {said}" if said else ended
 
@@ -183,7 +183,7 @@ def _exit(code: int) -> str:
     return f"ended by signal {-code}" if code < 0 else f"exit code {code}"
 
 
-def in_words(error: BaseException, about: Circumstances, name: str = "") -> str:
+def describe_error(error: BaseException, about: Circumstances, name: str = "") -> str:
     """A clause without a full stop."""
     error = first_cause(error)
     login = f"joey mcp login {name}"
@@ -195,13 +195,13 @@ def in_words(error: BaseException, about: Circumstances, name: str = "") -> str:
         case "ConnectError":
             return "nobody listens at its address"
         case "MCPError" if str(error) == _ENDED and about.status == 0:
-            return f"the connection was closed{about.last_words}"
+            return f"the connection was closed{about.exit_details}"
     if about.status in (401, 403):
         return f"it wants a login (HTTP {about.status}): {login}"
     if about.status:
         return f"it answered with HTTP {about.status}"
     text = str(error).strip()[:_LONGEST] or type(error).__name__
-    return f"{text.removesuffix('.')}{about.last_words}"
+    return f"{text.removesuffix('.')}{about.exit_details}"
 
 
 def first_cause(error: BaseException) -> BaseException:

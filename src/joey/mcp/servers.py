@@ -18,7 +18,7 @@ from joey.mcp.config_files import PRIVATE, ConfigFiles, read_servers, replace_js
 from joey.mcp.hub import Hub
 from joey.mcp.leases import Surroundings
 from joey.mcp.login import Credentials, listening
-from joey.mcp.process import Circumstances, LastWords, first_cause, in_words
+from joey.mcp.process import Circumstances, StderrTail, describe_error, first_cause
 from joey.mcp.trust import wanted_of
 from joey.ports.extensions import Wanted
 from joey.system.files import changing
@@ -149,7 +149,7 @@ class Shelf:
                 workspace=self._workspace,
                 environment={},
                 auth=auth,
-                words=LastWords(),
+                stderr_tail=StderrTail(),
                 remarks=dialogue.Remarks(),
                 on_end=lambda reason: None,
                 on_change=lambda: None,
@@ -167,7 +167,9 @@ class Shelf:
                 if isinstance(cause := first_cause(error), UserError):
                     raise cause from error
                 about = Circumstances(status=links.remarks.status)
-                raise UserError(f"The login failed: {in_words(error, about, name)}.") from error
+                raise UserError(
+                    f"The login failed: {describe_error(error, about, name)}."
+                ) from error
 
     def forget_login(self, name: str) -> bool:
         """Whether there was one."""

@@ -38,7 +38,7 @@ from joey import __version__
 from joey.core.mcp import McpAnswer, McpResource, McpTool
 from joey.mcp.config import ServerConfig
 from joey.mcp.message_limits import Gate, Streams
-from joey.mcp.process import LastWords, make_aside
+from joey.mcp.process import StderrTail, make_aside
 from joey.mcp.transports import Remarks, http_streams, stdio_streams
 
 MOST_PAGES = 100
@@ -61,7 +61,7 @@ class Links(Struct, frozen=True):
     workspace: Path
     environment: Mapping[str, str]
     auth: Auth | None
-    words: LastWords
+    stderr_tail: StderrTail
     remarks: Remarks
     on_end: Callable[[str], None]
     on_change: Callable[[], None]
@@ -94,7 +94,7 @@ def _streams(config: ServerConfig, links: Links) -> AbstractAsyncContextManager[
     if config.aside is not None:
         make_aside(config.aside)
     if config.transport == "stdio":
-        return stdio_streams(config.entry, links.workspace, links.environment, links.words)
+        return stdio_streams(config.entry, links.workspace, links.environment, links.stderr_tail)
     return http_streams(config, links.auth, links.remarks)
 
 

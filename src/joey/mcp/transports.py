@@ -29,7 +29,7 @@ from msgspec import Struct
 
 from joey.mcp.config import Entry, ServerConfig
 from joey.mcp.message_limits import LARGEST, Lines, Streams, message_of
-from joey.mcp.process import LastWords, end, launch
+from joey.mcp.process import StderrTail, end, launch
 
 _CHUNK = 64 * 1024
 _FLUSH = 0.5
@@ -37,7 +37,7 @@ _FLUSH = 0.5
 
 @asynccontextmanager
 async def stdio_streams(
-    entry: Entry, workspace: Path, environment: Mapping[str, str], words: LastWords
+    entry: Entry, workspace: Path, environment: Mapping[str, str], stderr_tail: StderrTail
 ) -> AsyncIterator[Streams]:
     """A running server; it and whatever it started are gone when this is left.
 
@@ -53,7 +53,7 @@ async def stdio_streams(
     jobs = [
         asyncio.create_task(_read(process.stdout, incoming)),
         asyncio.create_task(_write(process.stdin, outgoing, incoming)),
-        asyncio.create_task(words.collect(process.stderr)),
+        asyncio.create_task(stderr_tail.collect(process.stderr)),
     ]
     try:
         yield read, write
@@ -66,17 +66,17 @@ async def stdio_streams(
         finally:
             # Also for those who are impatient and cancel once more.
             try:
-                await _part_from(process, jobs, words)
+                await _part_from(process, jobs, stderr_tail)
             finally:
                 for stream in (incoming, read, write, outgoing):
                     stream.close()
 
 
 async def _part_from(
-    process: asyncio.subprocess.Process, jobs: list[asyncio.Task[None]], words: LastWords
+    process: asyncio.subprocess.Process, jobs: list[asyncio.Task[None]], stderr_tail: StderrTail
 ) -> None:
     try:
-        words.code = await end(process)
+        stderr_tail.code = await end(process)
     finally:
         for job in jobs:
             job.cancel()

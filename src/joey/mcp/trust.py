@@ -102,8 +102,8 @@ def _files(
     cwd = resolve_cwd(entry, workspace)
     program = find_program(entry.command or "", cwd, environment_of(entry, environment))
     loaded = (value for name, value in entry.env.items() if name in _LOADING)
-    words = (program or "", entry.command or "", *entry.args, *loaded)
-    for part in dict.fromkeys(part for word in words for part in _parts(word)):
+    candidates = (program or "", entry.command or "", *entry.args, *loaded)
+    for part in dict.fromkeys(part for word in candidates for part in _parts(word)):
         named = Path(os.path.normpath(cwd / part))
         real = Path(os.path.realpath(cwd / part))
         if named.is_relative_to(workspace):

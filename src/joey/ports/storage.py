@@ -159,7 +159,7 @@ Progress = Callable[[int, int], None]
 class TaskQuery(Struct, frozen=True, kw_only=True):
     """Which tasks are wanted; what is None does not matter."""
 
-    words: str | None = None
+    text: str | None = None
     """All of them occur: words, "phrases in quotes", beginn* of words."""
     workspace: str | None = None
     status: str | None = None
@@ -195,7 +195,7 @@ class TaskIndex(Protocol):
     def find(self, query: TaskQuery, *, refresh: bool = False) -> TaskPage:
         """One page. With `refresh` every folder is looked at, however recently that was done.
 
-        Of `words` without a letter or a digit nothing is found.
+        Of `text` without a letter or a digit nothing is found.
         """
         ...
 

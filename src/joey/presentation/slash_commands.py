@@ -16,7 +16,7 @@ class SlashCommand(Struct, frozen=True):
     about: str
     at_rest: bool = False
     """It changes what a task at work stands on."""
-    takes_words: bool = False
+    takes_argument: bool = False
     in_lines: str = ""
     """What may stand behind it line by line, where there is no list to choose from."""
 
@@ -32,17 +32,19 @@ COMMANDS: tuple[SlashCommand, ...] = (
     SlashCommand("undo", "take the rewind back", at_rest=True, in_lines="[force]"),
     SlashCommand("fork", "go on in a copy of this task", at_rest=True),
     SlashCommand(
-        "compact", "sum the conversation up, to make room", takes_words=True, in_lines="[words]"
+        "compact", "sum the conversation up, to make room", takes_argument=True, in_lines="[words]"
     ),
-    SlashCommand("condense", "the same as /compact", takes_words=True),
-    SlashCommand("mode", "choose the mode", takes_words=True, in_lines="[MODE]"),
-    SlashCommand("model", "choose the model", at_rest=True, takes_words=True, in_lines="[MODEL]"),
+    SlashCommand("condense", "the same as /compact", takes_argument=True),
+    SlashCommand("mode", "choose the mode", takes_argument=True, in_lines="[MODE]"),
+    SlashCommand(
+        "model", "choose the model", at_rest=True, takes_argument=True, in_lines="[MODEL]"
+    ),
     SlashCommand("cost", "what this task has used so far"),
     SlashCommand("init", "let joey write AGENTS.md for this folder", at_rest=True),
     SlashCommand("export", "write this task to a Markdown file"),
     SlashCommand("mcp", "MCP servers"),
     SlashCommand(
-        "permissions", "what joey may do without asking", takes_words=True, in_lines="[ask]"
+        "permissions", "what joey may do without asking", takes_argument=True, in_lines="[ask]"
     ),
     SlashCommand("skills", "skills, and commands of your own"),
     SlashCommand("doctor", "what is found, what is missing"),
@@ -53,42 +55,42 @@ BY_NAME = {command.name: command for command in COMMANDS}
 UNLISTED = frozenset({"condense", "quit"})
 LISTED = tuple(command for command in COMMANDS if command.name not in UNLISTED)
 
-_FEW_WORDS = 2
+_MAX_ARGUMENTS = 2
 """Behind the name of a command; more of them are a sentence."""
 INIT_PROMPT = Path(__file__).with_name("init_prompt.md")
 
 
 def named(text: str) -> tuple[SlashCommand, str] | None:
     """The command that a line begins with, and the words behind it; None when there is none."""
-    name, _, words = text.strip().partition(" ")
+    name, _, arguments = text.strip().partition(" ")
     command = BY_NAME.get(name.removeprefix("/")) if name.startswith("/") else None
-    return None if command is None else (command, words.strip())
+    return None if command is None else (command, arguments.strip())
 
 
 def parse(text: str) -> tuple[SlashCommand, str] | None:
     """The command that a line is, with the words that it takes; None when it is none of ours."""
     match named(text):
-        case (command, words) if command.takes_words or not words:
-            return command, words
+        case (command, arguments) if command.takes_argument or not arguments:
+            return command, arguments
     return None
 
 
 def guess_at(text: str, names: Iterable[str], *, may_be_path: bool = False) -> str | None:
     """What to say of a line that begins with a name which nobody knows, or that stands alone; None
     when it is fine, or may be a path (`/tmp`, too, if `may_be_path`) or a sentence."""
-    name, *words = text.strip().split(" ")
+    name, *arguments = text.strip().split(" ")
     known = list(names)
     if not name.startswith("/") or any(char in text.strip()[1:] for char in "/\n"):
         return None
-    if len(words) > _FEW_WORDS:
+    if len(arguments) > _MAX_ARGUMENTS:
         return None
     ours = BY_NAME.get(name[1:])
-    if ours is not None and words and not ours.takes_words:
+    if ours is not None and arguments and not ours.takes_argument:
         return f"{name} stands alone, without words behind it"
     if name[1:] in known:
         return None
     near = nearest(name[1:], known)
-    if near is None and (words or may_be_path):
+    if near is None and (arguments or may_be_path):
         return None
     meant = f"did you mean /{near}?" if near else "see /help"
     return f"there is no command {one_line(name, 80)}; {meant}"

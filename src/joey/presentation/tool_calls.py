@@ -30,8 +30,8 @@ def card(tool: str, text: str, path: str | None, diff: str | None, *, asked: boo
     limit = ASKED_LINES if asked else SHOWN_LINES
     if change := change_of(tool, text, diff):
         shown.append("\n").append_text(coloured_diff(change, limit))
-    elif words := told_subtask(text):
-        shown.append("\n").append_text(_quoted(words, limit))
+    elif message := told_subtask(text):
+        shown.append("\n").append_text(_quoted(message, limit))
     return shown
 
 
@@ -116,9 +116,9 @@ def coloured_diff(diff: str, limit: int) -> Text:
     return shown
 
 
-def _quoted(words: str, limit: int) -> Text:
+def _quoted(text: str, limit: int) -> Text:
     """What a subtask is told."""
-    lines = split_lines(sanitise(words))
+    lines = split_lines(sanitise(text))
     shown = "\n".join(f"  {line}" for line in lines[:limit])
     more = f"\n  … {len(lines) - limit} more lines" if len(lines) > limit else ""
     return Text(shown + more)

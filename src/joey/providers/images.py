@@ -77,8 +77,8 @@ def _answered(answer: Any) -> str:
             raise ToolError(f"No picture was made: {message}")
         case {"choices": [{"message": {"images": [{"image_url": {"url": str(url)}}, *_]}}, *_]}:
             return url
-        case {"choices": [{"message": {"content": str(words)}}, *_]} if words.strip():
-            raise ToolError(f"No picture was made; the model said: {words.strip()[:500]}")
+        case {"choices": [{"message": {"content": str(text)}}, *_]} if text.strip():
+            raise ToolError(f"No picture was made; the model said: {text.strip()[:500]}")
     raise ToolError("No picture was made: the service's answer has none.")
 
 

@@ -95,7 +95,7 @@ class OpenAiRequests:
         self._id = profile.model or model.id
         self._is_developer = _DEVELOPER_MODELS.fullmatch(self._id) is not None
         marks = _MARKED_MESSAGES if model.prompt_cache else 0
-        self._transcript = Transcript(self._convert, marks, _has_words)
+        self._transcript = Transcript(self._convert, marks, _has_user_content)
         self._system: tuple[str | None, bytes] = (None, b"")
         self._tools: tuple[tuple[ToolSpec, ...], bytes] = ((), b"")
 
@@ -188,7 +188,7 @@ def convert_message(message: Message, model: ModelInfo) -> list[dict[str, Any]]:
     return results
 
 
-def _has_words(message: Message) -> bool:
+def _has_user_content(message: Message) -> bool:
     """Whether it becomes a user's message on the wire, not only results of calls."""
     if message.role == "assistant":
         return False

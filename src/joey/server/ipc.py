@@ -180,9 +180,9 @@ class IpcClients:
                 self._tell_focus()
             case ResumeTask(data=task_id):
                 await run("resumeTask", task_id=task_id)
-            case SendMessage(data=words):
-                if words.text.strip() or words.images:
-                    said = {"message": words.text, "images": list(words.images)}
+            case SendMessage(data=message):
+                if message.text.strip() or message.images:
+                    said = {"message": message.text, "images": list(message.images)}
                     await run("sendMessage", said)
             case DeleteQueuedMessage(data=message_id):
                 await run("editQueue", {"id": message_id, "remove": True})

@@ -67,7 +67,7 @@ class NewTask(Struct, frozen=True, rename="camel"):
     new_tab: bool = False
 
 
-class Words(Struct, frozen=True):
+class MessageData(Struct, frozen=True):
     text: str = ""
     images: tuple[str, ...] = ()
 
@@ -90,7 +90,7 @@ class ResumeTask(_Command, frozen=True, tag="ResumeTask"):
 
 
 class SendMessage(_Command, frozen=True, tag="SendMessage"):
-    data: Words
+    data: MessageData
 
 
 class GetCommands(_Command, frozen=True, tag="GetCommands"):

@@ -280,7 +280,7 @@ class Upkeep:
             self._read(stale)
         return bool(stale)
 
-    def fill_words(self, where: str, values: Sequence[object]) -> None:
+    def index_conversations(self, where: str, values: Sequence[object]) -> None:
         """Read the conversations of tasks whose words are not yet in the index."""
         sql = f"SELECT number, folder, said FROM tasks WHERE searched IS NOT said AND {where}"
         missing = self._connection.execute(sql, values).fetchall()
@@ -289,7 +289,7 @@ class Upkeep:
             texts = self._texts(missing[done : done + _BATCH])
             with transaction(self._connection):
                 for number, said, text in texts:
-                    self._put_words(number, said, text)
+                    self._store_conversation(number, said, text)
             done += len(texts)
             self._tell(done, len(missing))
 
@@ -306,7 +306,7 @@ class Upkeep:
                 break
         return texts
 
-    def _put_words(self, number: int, said: str, text: str) -> None:
+    def _store_conversation(self, number: int, said: str, text: str) -> None:
         sql = "SELECT about FROM tasks WHERE number = ?"
         about = self._connection.execute(sql, (number,)).fetchone()
         if about is None:

@@ -31,7 +31,7 @@ _MOST_READ = 8 * 1024 * 1024
 _MOST_TERMS = 32
 _LONGEST_TERM = 200
 _BOOKKEEPING = frozenset({"api_req_started", "api_req_finished", "checkpoint_saved"})
-_NO_WORDS = "id"
+_UNSEARCHED_KEY = "id"
 """Within what a tool says: of an item, which nobody looks for."""
 _MARK = "\u200b"
 _DENSE = "[\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003134f]"
@@ -58,15 +58,15 @@ class _Row(Struct, frozen=True):
 _rows = msgspec.json.Decoder(list[_Row])
 
 
-def match_expression(words: str) -> str | None:
+def match_expression(query: str) -> str | None:
     """What SQLite is to match, in its own syntax: all of the words; None when there is none."""
-    return " ".join(f'"{text}"{"*" if begins else ""}' for text, begins in _terms(words)) or None
+    return " ".join(f'"{text}"{"*" if begins else ""}' for text, begins in _terms(query)) or None
 
 
-def _terms(words: str) -> list[tuple[str, bool]]:
+def _terms(query: str) -> list[tuple[str, bool]]:
     """Each word and phrase, and whether it may be only the beginning of one."""
     terms: list[tuple[str, bool]] = []
-    for phrase, star, word in _TERM.findall(words):
+    for phrase, star, word in _TERM.findall(query):
         bare = (phrase or word.rstrip("*"))[:_LONGEST_TERM].replace("\0", " ")
         if any(char.isalnum() for char in bare):
             terms.append((taken_apart(bare), bool(star) or word.endswith("*")))
@@ -77,12 +77,12 @@ def taken_apart(text: str) -> str:
     return text if text.isascii() else _SEAM.sub(_MARK, text.replace(_MARK, ""))
 
 
-def snippet_of(text: str, words: str) -> str:
+def snippet_of(text: str, query: str) -> str:
     """The part of a text that shows the most of the words; empty when none is in it.
 
     SQLite's own snippets take minutes where a word is said a hundred thousand times.
     """
-    hits = list(islice(_hits(text, words), _MOST_HITS))
+    hits = list(islice(_hits(text, query), _MOST_HITS))
     if not hits:
         return ""
 
@@ -109,10 +109,10 @@ class _Hit(Struct, frozen=True):
     word: str
 
 
-def _hits(text: str, words: str) -> Iterator[_Hit]:
+def _hits(text: str, query: str) -> Iterator[_Hit]:
     exact: set[str] = set()
     beginnings: tuple[str, ...] = ()
-    for term, begins in _terms(words):
+    for term, begins in _terms(query):
         *whole, last = [_folded(word) for word in _WORD.findall(term)] or [""]
         exact |= {*whole, last}
         beginnings += (last,) if begins and last else ()
@@ -194,7 +194,7 @@ def _strings(value: Any) -> Iterator[str]:
         case str():
             yield value
         case dict():
-            for part in (value[name] for name in value if name != _NO_WORDS):
+            for part in (value[name] for name in value if name != _UNSEARCHED_KEY):
                 yield from _strings(part)
         case list():
             for part in value:

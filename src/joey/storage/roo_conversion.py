@@ -345,8 +345,8 @@ def _rows_of(message: Message, first: bool) -> Iterator[Row]:
         yield _hiding_row(message)
         return
     if message.role == "user":
-        for words in _words(message):
-            yield {"type": "say", "say": "text" if first else "user_feedback", "text": words}
+        for user_text in _extract_user_texts(message):
+            yield {"type": "say", "say": "text" if first else "user_feedback", "text": user_text}
             first = False
         return
     for block in blocks_of(message):
@@ -371,7 +371,7 @@ def _hiding_row(message: Message) -> Row:
     return {"type": "say", "say": "condense_context", "contextCondense": condensed | _NO_TOKENS}
 
 
-def _words(message: Message) -> Iterator[str]:
+def _extract_user_texts(message: Message) -> Iterator[str]:
     """What the person wrote, without the tags around it and without what the engine added.
 
     Where the engine put results into the text (XML tasks), only tagged words are the person's.

@@ -79,8 +79,8 @@ class SqliteTaskIndex:
         self._file.close()
 
     def find(self, query: TaskQuery, *, refresh: bool = False) -> TaskPage:
-        expression = None if query.words is None else match_expression(query.words)
-        if query.words is not None and expression is None:
+        expression = None if query.text is None else match_expression(query.text)
+        if query.text is not None and expression is None:
             return TaskPage((), 0)
         return self._try(lambda connection: self._find(connection, query, expression, refresh))
 
@@ -114,7 +114,7 @@ class SqliteTaskIndex:
         rows: list[tuple[int, str, bool, str, str, bytes]] = []
         for _ in range(_ROUNDS):
             if match is not None:
-                upkeep.fill_words(where, values)
+                upkeep.index_conversations(where, values)
             rows = connection.execute(page, (*bound, query.limit)).fetchall()
             if not upkeep.look_again(Known(*row[:5]) for row in rows):
                 break
@@ -123,7 +123,7 @@ class SqliteTaskIndex:
         found: list[FoundTask] = []
         for row in rows:
             task = _about.decode(row[5])
-            snippet = _snippet(connection, row[0], query.words)
+            snippet = _snippet(connection, row[0], query.text)
             found.append(FoundTask(task, _short_id(connection, task.id), snippet))
         return TaskPage(tuple(found), total)
 
@@ -271,12 +271,12 @@ def _conditions(query: TaskQuery, places: Sequence[str]) -> tuple[str, tuple[obj
     return " AND ".join(condition for condition, _ in wanted), values
 
 
-def _snippet(connection: sqlite3.Connection, number: int, words: str | None) -> str:
-    if words is None:
+def _snippet(connection: sqlite3.Connection, number: int, query: str | None) -> str:
+    if query is None:
         return ""
     sql = "SELECT said FROM words WHERE rowid = ?"
     row = connection.execute(sql, (number,)).fetchone()
-    return "" if row is None else snippet_of(row[0], words)
+    return "" if row is None else snippet_of(row[0], query)
 
 
 def _short_id(connection: sqlite3.Connection, task_id: str) -> str:

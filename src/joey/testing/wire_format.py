@@ -87,7 +87,7 @@ def _framed(events: list[Frame], *, coalesce: bool) -> list[Frame]:
     return result
 
 
-def _starts_before_words(turn: Turn, position: int) -> bool:
+def _is_before_output(turn: Turn, position: int) -> bool:
     return all(isinstance(step, Control) for step in turn.steps[:position])
 
 
@@ -124,7 +124,7 @@ def _anthropic(turn: Turn) -> Iterator[Frame]:
                 index += 1
             case Raw():
                 yield step.content
-            case Fail() if not _starts_before_words(turn, position):
+            case Fail() if not _is_before_output(turn, position):
                 yield _event("error", _error(step, ANTHROPIC))
                 yield Disconnect(clean=True)
                 return
@@ -215,7 +215,7 @@ def _openai(turn: Turn) -> Iterator[Frame]:
                 index += 1
             case Raw():
                 yield step.content
-            case Fail() if not _starts_before_words(turn, position):
+            case Fail() if not _is_before_output(turn, position):
                 yield b"data: %b\n\n" % _encode(_error(step, OPENAI))
                 yield Disconnect(clean=True)
                 return

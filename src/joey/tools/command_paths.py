@@ -18,14 +18,14 @@ from pathlib import Path
 
 from msgspec import structs
 
-from joey.core.permissions.commands import granted_words
+from joey.core.permissions.commands import count_granted_words
 from joey.core.permissions.policy import ANYTHING
 from joey.core.permissions.programs import (
     MOVERS,
+    list_option_value_words,
+    list_path_words,
     only_reads,
-    path_words,
     program_name,
-    value_words,
 )
 from joey.core.permissions.shell import Words, possible_commands, word_set
 from joey.core.text import regex
@@ -106,7 +106,7 @@ async def reached_outside(
     if ANYTHING in allowed:
         return []
     reach = _Reach(cwd.path, lookups)
-    for words, granted in granted_words(command, allowed):
+    for words, granted in count_granted_words(command, allowed):
         await reach.follow(words, granted, command)
     return list(reach.claims.values())
 
@@ -129,7 +129,7 @@ class _Reach:
             self._claim_protected(
                 [self._lookups.find(directory, ".") for directory in self._directories]
             )
-        for word in path_words(words, max(granted, 1)):
+        for word in list_path_words(words, max(granted, 1)):
             for directory, name in self._candidates(word):
                 place = self._lookups.find(directory, name)
                 if place is None or len(self.claims) >= _MOST_CLAIMS:
@@ -151,7 +151,7 @@ class _Reach:
 
     async def _claim_values(self, words: Words, granted: int, command: str) -> None:
         """What passes for the value of an option is text, unless there is such a file outside."""
-        for word in value_words(words, max(granted, 1)):
+        for word in list_option_value_words(words, max(granted, 1)):
             for directory, name in self._candidates(word) if len(word) > 1 else ():
                 place = self._lookups.find(directory, name)
                 if place is not None and await self._is_outside(directory / name, place):

@@ -138,10 +138,10 @@ async def _confinement(ctx: ToolContext) -> Confinement:
 
 def time_limit(command: str, settings: Settings) -> float | None:
     """Seconds after which the command is killed; the user's allow-list goes by whole words."""
-    words = command.split()
+    command_parts = command.split()
     for exempt in settings.command_timeout_allowlist:
         prefix = exempt.split()
-        if prefix and words[: len(prefix)] == prefix:
+        if prefix and command_parts[: len(prefix)] == prefix:
             return None
     return settings.command_execution_timeout if settings.command_execution_timeout > 0 else None
 

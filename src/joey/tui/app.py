@@ -38,7 +38,7 @@ from joey.tui.widgets.conversation import Conversation
 from joey.tui.widgets.dialog_area import Front
 from joey.tui.widgets.prompt_history import PromptHistory
 from joey.tui.widgets.question_panel import QuestionPanel
-from joey.tui.widgets.status import RUNNING, StatusLine, TodoList, WaitingWords, doing_of
+from joey.tui.widgets.status import RUNNING, QueuedMessageList, StatusLine, TodoList, doing_of
 
 LOOK_AGAIN = 1.0
 """Seconds: nobody tells when a command in the background has ended."""
@@ -59,7 +59,7 @@ class JoeyApp(App[int]):
         self.composer = Composer(host, past, id="composer")
         self.front = Front(self.composer)
         self.todos = TodoList()
-        self.waiting = WaitingWords()
+        self.waiting = QueuedMessageList()
         self.status = StatusLine()
         self.dialogue = Dialogue(host, self)
         self.shell = OwnShell(host, self.conversation, self.status)
@@ -180,8 +180,8 @@ class JoeyApp(App[int]):
         self._background.resume() if standing.background else self._background.pause()
         self.todos.tell(() if session is None else self.host.todos(session))
         queued = [each for one in self.dialogue.listeners for each in self.host.queue(one)]
-        words = [*queued, *(Waiting("", text) for text in self.dialogue.held)]
-        self.waiting.tell(words, is_read=self.dialogue.is_working)
+        messages = [*queued, *(Waiting("", text) for text in self.dialogue.held)]
+        self.waiting.tell(messages, is_read=self.dialogue.is_working)
 
     # What is written
 

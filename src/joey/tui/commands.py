@@ -45,20 +45,20 @@ class Errands:
     def __init__(self, app: JoeyApp) -> None:
         self._app = app
 
-    async def run(self, command: SlashCommand, words: str) -> None:
+    async def run(self, command: SlashCommand, argument: str) -> None:
         """Raises UserError."""
         if command.at_rest and not await self._come_to_rest():
             self._note(f"/{command.name} works when joey waits for your words; Esc stops it")
             return
-        with_words: dict[str, Callable[[str], Coroutine[Any, Any, None]]] = {
+        with_argument: dict[str, Callable[[str], Coroutine[Any, Any, None]]] = {
             "compact": self._compact,
             "condense": self._compact,
             "mode": self._mode,
             "model": self._model,
             "permissions": self._permissions,
         }
-        if command.name in with_words:
-            await with_words[command.name](words)
+        if command.name in with_argument:
+            await with_argument[command.name](argument)
             return
         alone: dict[str, Callable[[], Coroutine[Any, Any, None]]] = {
             "help": self._help,
@@ -130,17 +130,17 @@ class Errands:
         if not await self._come_to_rest():
             return
         session = app.dialogue.session
-        entries = [] if session is None else earlier_words(session.rows)
+        entries = [] if session is None else list_rewind_targets(session.rows)
         if session is None or not entries:
             self._note("nothing was said yet")
             return
         chosen = await app.pick("Go back to", entries, "Enter looks at what would change")
         if chosen is None:
             return
-        ts, words = int(chosen.key), words_at(session.rows, int(chosen.key))
-        await self._rewind_to(session, ts, words, is_first=chosen is entries[-1])
+        ts, text = int(chosen.key), find_user_message(session.rows, int(chosen.key))
+        await self._rewind_to(session, ts, text, is_first=chosen is entries[-1])
 
-    async def _rewind_to(self, session: Session, ts: int, words: str, *, is_first: bool) -> None:
+    async def _rewind_to(self, session: Session, ts: int, text: str, *, is_first: bool) -> None:
         """The first words stay until others are sent in their place: a task is never empty."""
         app = self._app
         plain = await session.preview_rewind(ts, keep=is_first)
@@ -159,7 +159,7 @@ class Errands:
         app.dialogue.replaced = ts if is_first else None
         app.conversation.rewound()
         app.tell_standing()
-        app.composer.put(words)
+        app.composer.put(text)
         sent = "; what you send takes the place of your first words" if is_first else ""
         self._note(f"rewound{sent}; /undo takes it back")
 
@@ -220,21 +220,21 @@ class Errands:
         at = next((n for n, mode in enumerate(modes) if mode.is_current), -1)
         await self._choose_mode(modes[(at + 1) % len(modes)])
 
-    async def _mode(self, words: str) -> None:
+    async def _mode(self, slug: str) -> None:
         app = self._app
         modes = app.host.modes(app.dialogue.session)
-        if chosen := named_mode(modes, words) if words else await app.pick("Mode", modes):
+        if chosen := named_mode(modes, slug) if slug else await app.pick("Mode", modes):
             await self._choose_mode(chosen)
 
     async def _choose_mode(self, mode: Entry) -> None:
         await self._app.host.choose_mode(self._app.dialogue.session, mode.key)
         self._app.tell_standing()
 
-    async def _model(self, words: str) -> None:
+    async def _model(self, argument: str) -> None:
         app = self._app
         before = app.dialogue.session
-        key = words
-        if not words:
+        key = argument
+        if not argument:
             models = await app.host.models(before)
             hint = "or write the name of another one · Enter takes"
             chosen = await app.pick("Model", models, hint, takes_any=True)
@@ -264,12 +264,12 @@ class Errands:
     async def _servers(self) -> None:
         self._app.conversation.card(await self._app.host.servers(self._app.dialogue.session))
 
-    async def _permissions(self, words: str) -> None:
+    async def _permissions(self, argument: str) -> None:
         app, session = self._app, self._app.dialogue.session
-        if not words:
+        if not argument:
             app.conversation.card(await app.host.permissions(session))
             return
-        self._note(withdraw_edits(app.host, session, words))
+        self._note(withdraw_edits(app.host, session, argument))
         app.tell_standing()
 
     async def _skills(self) -> None:
@@ -291,13 +291,13 @@ MOST_NAMED = 4
 """Files of others that are named before they are given up."""
 
 
-def earlier_words(rows: Rows) -> list[Entry]:
+def list_rewind_targets(rows: Rows) -> list[Entry]:
     """What the person has said, the latest first; the task itself is the last."""
     said = reversed(list(_said(rows)))
     return [Entry(str(ts), one_line(in_short(text), 300), _time(ts)) for ts, text in said]
 
 
-def words_at(rows: Rows, wanted: int) -> str:
+def find_user_message(rows: Rows, wanted: int) -> str:
     return next((text for ts, text in _said(rows) if ts == wanted), "")
 
 
@@ -389,9 +389,9 @@ class OwnShell:
         self._running.cancel()
         return True
 
-    def with_ran(self, words: str) -> str:
+    def with_ran(self, message: str) -> str:
         """The words, with what was run before them."""
-        return with_ran(words, self._ran)
+        return with_ran(message, self._ran)
 
     def forget(self) -> None:
         """It was told, and is not told again."""

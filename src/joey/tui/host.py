@@ -220,23 +220,23 @@ ASK_AGAIN = "ask"
 """Behind /permissions: what was accepted for this task is over."""
 
 
-def named_mode(modes: Sequence[Entry], words: str) -> Entry:
+def named_mode(modes: Sequence[Entry], slug: str) -> Entry:
     """Raises UserError: there is no such mode."""
-    named = next((mode for mode in modes if mode.key == words), None)
+    named = next((mode for mode in modes if mode.key == slug), None)
     if named is None:
-        near = nearest(words, (mode.key for mode in modes))
+        near = nearest(slug, (mode.key for mode in modes))
         meant = f"did you mean {near}?" if near else "/mode lists them"
-        raise UserError(f"there is no mode {one_line(words, 80)!r}; {meant}")
+        raise UserError(f"there is no mode {one_line(slug, 80)!r}; {meant}")
     return named
 
 
-def withdraw_edits(host: Host, session: Session | None, words: str) -> str:
+def withdraw_edits(host: Host, session: Session | None, argument: str) -> str:
     """Ask about edits again; what to say about it.
 
     Raises:
         UserError: the words mean something else.
     """
-    if words != ASK_AGAIN:
+    if argument != ASK_AGAIN:
         raise UserError(f"/permissions takes nothing, or `{ASK_AGAIN}`: edits are asked again")
     withdrawn = session is not None and host.withdraw_edits(session)
     return "edits are asked about again" if withdrawn else "no edits were accepted in this task"

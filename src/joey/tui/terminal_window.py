@@ -41,13 +41,13 @@ class Manners:
         shown = one_line(title, LONGEST)
         self._write(f"\x1b]0;{f'joey: {shown}' if shown else 'joey'}\x07")
 
-    def call(self, words: str) -> None:
+    def call(self, text: str) -> None:
         """A person is needed, or may want to know."""
         wish = self._app.host.notifications
         if self._app.app_focus or wish == "off":
             return
         if wish == "auto":
-            self._write(f"\x1b]9;{one_line(words, LONGEST)}\x07")
+            self._write(f"\x1b]9;{one_line(text, LONGEST)}\x07")
         self._write(BELL)
 
     def _write(self, sequence: str) -> None:

@@ -8,9 +8,9 @@ from joey.core.context.condense import (
     Allotment,
     Kept,
     commands_in,
+    extract_user_blocks,
     is_brought,
     summary_content,
-    words_in,
 )
 from joey.core.messages import Message, TextBlock, ToolResultBlock
 from joey.core.task import Todo
@@ -30,7 +30,7 @@ def test_the_users_messages_stand_as_they_were_said_in_their_order() -> None:
 
 
 @pytest.mark.requirement("context:kept")
-def test_of_many_words_the_newest_are_kept() -> None:
+def test_of_many_messages_the_newest_are_kept() -> None:
     said = [f"word {number} " + "x" * 300 for number in range(20)]
     text = told(Kept(task="t", said=said), Allotment.of(12_000))
     assert "word 19" in text
@@ -81,14 +81,14 @@ def test_commands_and_brought_content_are_known_by_how_they_begin() -> None:
     assert not is_brought(TextBlock("a word about <command>"))
 
 
-def test_the_words_of_a_message_are_not_its_results_or_surroundings() -> None:
-    words = TextBlock("go on")
+def test_the_text_of_a_message_is_not_its_results_or_environment() -> None:
+    block = TextBlock("go on")
     message = Message(
         role="user",
         content=(
             ToolResultBlock(tool_use_id="a", content="r"),
-            words,
+            block,
             TextBlock("<environment_details>\nnow\n</environment_details>"),
         ),
     )
-    assert words_in(message) == (words,)
+    assert extract_user_blocks(message) == (block,)

@@ -52,10 +52,10 @@ def test_what_was_said_does_not_end_the_conversation() -> None:
     assert text.lower().count("<conversation>") == text.lower().count("</conversation>") == 1
 
 
-def test_long_results_are_cut_before_words_are() -> None:
-    words = "w" * 3_000
-    text = transcript([Message(role="user", content=words), *turn(1, "r" * 50_000)], 10_000)
-    assert words in text
+def test_long_results_are_cut_before_messages_are() -> None:
+    message = "w" * 3_000
+    text = transcript([Message(role="user", content=message), *turn(1, "r" * 50_000)], 10_000)
+    assert message in text
     assert len(text) < 11_000
 
 

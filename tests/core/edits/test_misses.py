@@ -69,7 +69,7 @@ def source(count: int) -> list[str]:
 
 
 @pytest.mark.parametrize("place", [0, 5_000, 9_980])
-def test_a_place_without_a_line_in_common_is_found_by_its_words(place: int) -> None:
+def test_a_place_without_a_line_in_common_is_found_by_its_text(place: int) -> None:
     lines = source(10_000)
     wanted = [line.replace("compute(", "calculate( ") for line in lines[place : place + 15]]
     document = Document("\n".join(lines))

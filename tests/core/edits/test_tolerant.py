@@ -32,7 +32,7 @@ def on_lines(flat: str, wanted: str) -> list[bool]:
         ("", "a", [], []),
     ],
 )
-def test_words_are_found_whatever_is_between_them(
+def test_terms_are_found_whatever_is_between_them(
     flat: str, wanted: str, places: list[str], spaced: list[bool]
 ) -> None:
     assert found(flat, wanted) == places
@@ -59,15 +59,15 @@ def test_no_more_white_space_is_taken_than_was_asked_for(
 
 @settings(max_examples=200)
 @given(
-    words=st.lists(st.text("ab(", min_size=1, max_size=3), min_size=1, max_size=6),
+    terms=st.lists(st.text("ab(", min_size=1, max_size=3), min_size=1, max_size=6),
     gaps=st.lists(st.text(" \t\n", min_size=1, max_size=3), min_size=7, max_size=7),
     others=st.lists(st.text(" \t\n", min_size=1, max_size=3), min_size=7, max_size=7),
 )
-def test_every_place_says_the_same_words(
-    words: list[str], gaps: list[str], others: list[str]
+def test_every_place_has_the_same_terms(
+    terms: list[str], gaps: list[str], others: list[str]
 ) -> None:
     def join(spaces: list[str]) -> str:
-        return "".join(word + gap for word, gap in zip(words, spaces, strict=False))
+        return "".join(word + gap for word, gap in zip(terms, spaces, strict=False))
 
     flat, wanted = "{" + join(gaps) + "}", join(others)
     places = found(flat, wanted)
@@ -75,7 +75,7 @@ def test_every_place_says_the_same_words(
     assert all(place.split() == wanted.split() for place in places)
 
 
-def test_many_equal_words_do_not_take_for_ever() -> None:
+def test_many_equal_terms_do_not_take_for_ever() -> None:
     run_bounded(
         "from joey.core.edits.text_replace import WordSearch\n"
         "search = WordSearch('a  ' * 300_000 + 'b')\n"
@@ -84,6 +84,6 @@ def test_many_equal_words_do_not_take_for_ever() -> None:
     )
 
 
-def test_words_that_are_everywhere_are_refused() -> None:
+def test_terms_that_are_everywhere_are_refused() -> None:
     with pytest.raises(ToolError, match="more than 1000000 times"):
         WordSearch("a b " * 1_000_001).find("a  b")

@@ -144,7 +144,7 @@ def test_a_retried_request_adds_nothing() -> None:
     assert history.messages == before
 
 
-def test_words_after_an_unanswered_message_join_it_and_old_surroundings_go() -> None:
+def test_text_after_an_unanswered_message_joins_it_and_old_environment_details_go() -> None:
     history = ApiHistory()
     stale = "<environment_details>\nold\n</environment_details>"
     history.apply(

@@ -300,7 +300,7 @@ def numbered(*events: Durable) -> list[Record]:
 CREATED = TaskCreated(ts=1, task_id="t", workspace="/w", mode="code", protocol=ToolProtocol.NATIVE)
 
 
-def test_words_that_came_with_an_answer_go_with_it() -> None:
+def test_a_message_that_came_with_an_answer_goes_with_it() -> None:
     asked = AskOpened(ts=3, ask=AskKind.COMPLETION_RESULT, call_id="c")
     answer = Answer(Response.MESSAGE, text="not yet")
     path = numbered(

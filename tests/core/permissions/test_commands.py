@@ -443,11 +443,11 @@ def test_no_unquoted_metacharacter_is_ever_approved(before: str, meta: str, afte
 
 @pytest.mark.requirement("permissions:commands:harmless")
 @given(
-    words=st.lists(st.text(alphabet="abc.-_XYZ019éß", min_size=1, max_size=6), max_size=5),
+    arguments=st.lists(st.text(alphabet="abc.-_XYZ019éß", min_size=1, max_size=6), max_size=5),
     joint=st.sampled_from([" && ", " || ", "; ", " | ", "\n"]),
 )
-def test_harmless_chains_of_allowed_commands_are_approved(words: list[str], joint: str) -> None:
-    quoted = " ".join(f"'{word}'" for word in words if ".." not in word)
+def test_harmless_chains_of_allowed_commands_are_approved(arguments: list[str], joint: str) -> None:
+    quoted = " ".join(f"'{word}'" for word in arguments if ".." not in word)
     line = joint.join([f"echo {quoted}", "echo done"])
 
     assert judge_command(line, ("echo",), ("rm",)) == Allow("echo")

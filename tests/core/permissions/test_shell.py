@@ -111,12 +111,12 @@ def recorded(line: str, programs: Path, workspace: Path) -> list[tuple[str, ...]
     max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(fragments=st.lists(st.sampled_from(FRAGMENTS), max_size=10))
-def test_bash_runs_exactly_the_words_of_a_plain_line(
+def test_bash_runs_exactly_the_arguments_of_a_plain_line(
     fragments: list[str], recorder: Path, tmp_path: Path
 ) -> None:
     line = "p " + "".join(fragments)
     commands = plain_commands(line)
-    if commands is None or "||" in line or any(words[0] != "p" for words in commands):
+    if commands is None or "||" in line or any(arguments[0] != "p" for arguments in commands):
         return
 
     assert sorted(recorded(line, recorder, tmp_path)) == sorted(commands)

@@ -32,10 +32,10 @@ from joey.core.permissions.policy import Ask
     ],
 )
 def test_a_user_is_shown_what_the_rules_cannot_judge(line: str, told: str) -> None:
-    words = f"it has {told}, and rules judge plain words only"
-    assert describe_syntax(line) == words
+    reason = f"it has {told}, and rules judge plain words only"
+    assert describe_syntax(line) == reason
     allowed = ("ls", "cat", "echo", "pytest", "npm test", "git")
-    assert judge_command(line, allowed, ()) == Ask(words)
+    assert judge_command(line, allowed, ()) == Ask(reason)
 
 
 @given(st.text(alphabet="a *?[]{}()<>|&;$`'\"\\#~=!/\n\t", max_size=60))

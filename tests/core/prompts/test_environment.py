@@ -176,14 +176,14 @@ def test_the_protocol_of_the_task_is_told() -> None:
 
 
 def test_stale_details_are_dropped_and_everything_else_is_kept() -> None:
-    words = TextBlock("<environment_details> is what I wonder about")
+    message = TextBlock("<environment_details> is what I wonder about")
     result = ToolResultBlock(tool_use_id="t1", content=details())
     image = ImageBlock(ImageSource(media_type="image/png", data="AA=="))
 
     stale = TextBlock(details())
-    blocks: list[Block] = [words, stale, result, TextBlock(f"\n{stale.text}\n"), image]
+    blocks: list[Block] = [message, stale, result, TextBlock(f"\n{stale.text}\n"), image]
 
-    assert strip_environment(blocks) == (words, result, image)
+    assert strip_environment(blocks) == (message, result, image)
 
 
 @given(

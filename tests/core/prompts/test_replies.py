@@ -19,12 +19,12 @@ def test_a_denial_is_an_envelope_or_a_sentence() -> None:
     assert replies.denied(XML) == envelope["message"]
 
 
-def test_words_of_a_denial_reach_the_model() -> None:
+def test_the_message_of_a_denial_reaches_the_model() -> None:
     assert replies.denied(NATIVE, "use tabs") == '{"status":"denied","feedback":"use tabs"}'
     assert replies.denied(XML, "use tabs").endswith("\n<feedback>\nuse tabs\n</feedback>")
 
 
-def test_words_of_an_approval_reach_the_model() -> None:
+def test_the_message_of_an_approval_reaches_the_model() -> None:
     assert (
         replies.approved_with_feedback(NATIVE, "ok but hurry")
         == '{"status":"approved","feedback":"ok but hurry"}'
@@ -109,7 +109,7 @@ def test_the_task_is_tagged_in_xml_and_bare_in_native() -> None:
     assert replies.task_message(NATIVE, "do it") == "do it"
 
 
-def test_later_words_are_tagged_in_both() -> None:
+def test_later_messages_are_tagged_in_both() -> None:
     assert replies.user_message("and that") == "<user_message>\nand that\n</user_message>"
 
 

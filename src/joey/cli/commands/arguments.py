@@ -49,7 +49,7 @@ def _tasks_parser() -> Parser:
     add_filters(listed)
     searched = _action(actions, "search", "tasks of this folder with these words, the latest first")
     searched.add_argument(
-        "words", metavar="WORDS", nargs="+", help='all occur; "a phrase" and begin* are understood'
+        "query", metavar="WORDS", nargs="+", help='all occur; "a phrase" and begin* are understood'
     )
     add_filters(searched)
     shown = _action(actions, "show", "one task: its facts and its conversation")

@@ -277,15 +277,15 @@ class View:
                 self._renderer.note(HELP)
             case "/cancel":
                 self._begin(self._session.cancel())
-            case words if self._asked:
-                self._answer(*next(iter(self._asked.values())), words)
+            case text if self._asked:
+                self._answer(*next(iter(self._asked.values())), text)
             case "":
                 return
-            case words:
-                self._say(words)
+            case text:
+                self._say(text)
 
-    def _answer(self, session: Session, ask: AskOpened, words: str) -> None:
-        answer = answer_of(ask, words)
+    def _answer(self, session: Session, ask: AskOpened, text: str) -> None:
+        answer = answer_of(ask, text)
         if answer is None:
             self._scene.renderer(session).ask(ask)
             return
@@ -300,9 +300,9 @@ class View:
         if not await session.answer(ask.ts, answer):
             self._renderer.note("this question is not open any more")
 
-    def _say(self, words: str) -> None:
-        self._said.append(words)
-        self._begin(self._scene.listener.send(words))
+    def _say(self, text: str) -> None:
+        self._said.append(text)
+        self._begin(self._scene.listener.send(text))
         if self._session.running:
             self._renderer.note("(joey reads this before its next step)")
 

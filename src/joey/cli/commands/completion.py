@@ -44,7 +44,7 @@ def answer(arguments: Sequence[str]) -> ExitCode:
     shell, *words = arguments or ["zsh", ""]
     if shell == "bash":
         line, piece = (*words, "", "")[:2]
-        words = words_of(line)[1:] or [""]
+        words = split_command_line(line)[1:] or [""]
         _print(complete(words), _kept_by_bash(words[-1], piece))
     else:
         if shell == "fish":
@@ -55,7 +55,7 @@ def answer(arguments: Sequence[str]) -> ExitCode:
     return ExitCode.DONE
 
 
-def words_of(line: str) -> list[str]:
+def split_command_line(line: str) -> list[str]:
     """A command line as the shell would split it, as far as it is written."""
     lexer = shlex.shlex(line, posix=True, punctuation_chars=False)
     lexer.whitespace_split = True
@@ -99,7 +99,7 @@ class Place(Struct, frozen=True):
 
     metavar: str
     current: str
-    words: tuple[str, ...]
+    previous_words: tuple[str, ...]
     flags: Mapping[str, str]
     """Values of flags, by their names in the parser."""
     prog: str
@@ -165,8 +165,8 @@ def _setting_values(place: Place) -> Values:
     from joey.app.completion import profile_values, setting_values
 
     if "profiles" in place.prog:
-        return profile_values(place.words[1], os.environ)
-    name, *given = place.words
+        return profile_values(place.previous_words[1], os.environ)
+    name, *given = place.previous_words
     return setting_values(name, len(given), os.environ, place.workspace)
 
 
@@ -174,7 +174,7 @@ def _items(place: Place) -> Values:
     """Of a list: those that are there can be removed."""
     from joey.app.completion import list_items
 
-    return list_items(place.words[0], os.environ) if place.dest == "remove" else []
+    return list_items(place.previous_words[0], os.environ) if place.dest == "remove" else []
 
 
 DYNAMIC: dict[str, Callable[[Place], Values]] = {
@@ -248,7 +248,7 @@ def complete(words: Sequence[str]) -> Completion:
         return Completion() if action is None else _values(walk, action, value, f"{flag}=")
     if not walk.ended and current.startswith("-"):
         return _among(current, walk.flags())
-    return _words(walk, current)
+    return _complete_positional(walk, current)
 
 
 class _Walk:
@@ -263,7 +263,7 @@ class _Walk:
         """The flag whose value comes next."""
         self.ended = False
         """`--` was written: no flags from there on."""
-        self.words: list[str] = []
+        self.positionals: list[str] = []
         self.given: dict[str, str] = {}
         """Values of flags, by their longest names."""
         self.used: set[str] = set()
@@ -299,9 +299,9 @@ class _Walk:
     def _take_word(self, parser: argparse.ArgumentParser, word: str) -> None:
         if (below := _below(parser)) is not None:
             self.parser = below.get(word)
-            self.words = []
+            self.positionals = []
         else:
-            self.words.append(word)
+            self.positionals.append(word)
 
     def flags(self) -> Iterator[Candidate]:
         """Those that may still be written, by their long names first."""
@@ -314,12 +314,12 @@ class _Walk:
                 yield from (Candidate(flag, about) for flag in reversed(action.option_strings))
 
 
-def _words(walk: _Walk, current: str) -> Completion:
+def _complete_positional(walk: _Walk, current: str) -> Completion:
     assert walk.parser is not None
     if (below := _below(walk.parser)) is not None:
         return _among(current, (Candidate(name, _about(each)) for name, each in below.items()))
     places = walk.parser._get_positional_actions()
-    number = len(walk.words)
+    number = len(walk.positionals)
     if number < len(places):
         return _values(walk, places[number], current)
     if places and _is_greedy(places[-1]):
@@ -333,7 +333,7 @@ def _values(walk: _Walk, action: argparse.Action, current: str, before: str = ""
         return _among(current, found, before)
     metavar = action.metavar if isinstance(action.metavar, str) else action.dest.upper()
     prog = walk.parser.prog if walk.parser is not None else ""
-    place = Place(metavar, current, tuple(walk.words), walk.given, prog, action.dest)
+    place = Place(metavar, current, tuple(walk.positionals), walk.given, prog, action.dest)
     offered, files = values_of(place)
     return _among(current, (Candidate(*each) for each in offered), before, files)
 

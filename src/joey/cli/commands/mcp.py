@@ -78,7 +78,7 @@ def _table(servers: Sequence[Listed], width: int | None) -> Iterator[str]:
 
 
 def _add(shelf: Shelf, arguments: Namespace) -> None:
-    if bool(arguments.words) == bool(arguments.url):
+    if bool(arguments.command_line) == bool(arguments.url):
         raise UsageError("name a program behind --, or an address with --url")
     entry: dict[str, Any]
     if arguments.url:
@@ -87,7 +87,7 @@ def _add(shelf: Shelf, arguments: Namespace) -> None:
         if arguments.header:
             entry["headers"] = dict(_pair(header, ":") for header in arguments.header)
     else:
-        command, *args = arguments.words
+        command, *args = arguments.command_line
         entry = {"command": command, "args": args}
         if arguments.env:
             entry["env"] = dict(_pair(pair, "=") for pair in arguments.env)

@@ -61,11 +61,11 @@ async def _answer_one(explainer: Explainer, arguments: Namespace) -> None:
     elif arguments.write is not None:
         explained = await explainer.write(arguments.write)
     else:
-        explained = await explainer.command(" ".join(arguments.words))
+        explained = await explainer.command(" ".join(arguments.command_line))
     if arguments.json:
         write_out(msgspec.json.format(msgspec.json.encode(explained), indent=2) + b"\n")
         return
-    parts = [await explainer.command(quoted(words)) for words in explained.commands]
+    parts = [await explainer.command(quoted(argv)) for argv in explained.commands]
     width = columns(sys.stdout)
     for line in _described(explained, parts if len(parts) > 1 else []):
         print(wrap(line, width))
@@ -78,7 +78,7 @@ async def _lacking(explainer: Explainer, explained: Explanation, arguments: Name
     """The rules with which a command would run unasked."""
     if not explained.commands or explained.decision != "ask":
         return []
-    line = " ".join(arguments.words)
+    line = " ".join(arguments.command_line)
     rules = missing_rules(line, explainer.settings) or []
     flags = flags_of(arguments)
     wider = Explainer(workspace_of(arguments), structs.replace(flags, allow=(*flags.allow, *rules)))

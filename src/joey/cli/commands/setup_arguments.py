@@ -178,8 +178,8 @@ class McpParser(Parser):
         """What stands behind `--` is the server's own command line, whatever it looks like."""
         end = args.index("--") if "--" in args else len(args)
         arguments = super().parse_args(args[:end])
-        arguments.words = list(args[end + 1 :])
-        if arguments.words and arguments.action != "add":
+        arguments.command_line = list(args[end + 1 :])
+        if arguments.command_line and arguments.action != "add":
             self.error(f"joey mcp {arguments.action} takes no command behind --")
         return arguments
 
@@ -305,8 +305,8 @@ class PermissionParser(Parser):
             if end != len(args):
                 self.error("the report is about no command: leave `--` out")
             return arguments
-        arguments.words = [*arguments.words, *args[end + 1 :]]
-        asked = [bool(arguments.words), arguments.stdin]
+        arguments.command_line = [*arguments.command_line, *args[end + 1 :]]
+        asked = [bool(arguments.command_line), arguments.stdin]
         asked += [arguments.read is not None, arguments.write is not None]
         if sum(asked) != 1:
             self.error("ask about one thing: a command behind --, or --read, --write, --stdin")
@@ -357,7 +357,12 @@ def _add_report(parser: argparse.ArgumentParser) -> None:
 
 def _add_subject(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("words", nargs="*", metavar="COMMAND", help="a command line, best quoted and behind --")
+    add(
+        "command_line",
+        nargs="*",
+        metavar="COMMAND",
+        help="a command line, best quoted and behind --",
+    )
     add("--read", metavar="PATH", help="a file that would be read")
     add("--write", metavar="PATH", help="a file that would be written")
     add("--stdin", action="store_true", help="many questions and answers, a JSON object per line")

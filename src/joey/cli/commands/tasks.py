@@ -84,10 +84,10 @@ def _list(store: Store, index: TaskIndex, arguments: Namespace) -> None:
 
 
 def _search(store: Store, index: TaskIndex, arguments: Namespace) -> None:
-    words = " ".join(arguments.words)
-    if not any(char.isalnum() for char in words):
-        raise UsageError(f"there is no word in {words!r} to search for")
-    page = index.find(query_of(arguments, _place(arguments), words), refresh=arguments.refresh)
+    text = " ".join(arguments.query)
+    if not any(char.isalnum() for char in text):
+        raise UsageError(f"there is no word in {text!r} to search for")
+    page = index.find(query_of(arguments, _place(arguments), text), refresh=arguments.refresh)
     if arguments.json:
         _write_json(found_objects(page.found, store))
         return
@@ -149,12 +149,12 @@ _WORTH_A_WORD = 200
 """Tasks; fewer are read before anybody could read about it."""
 
 
-def query_of(arguments: Namespace, workspace: str | None, words: str | None = None) -> TaskQuery:
+def query_of(arguments: Namespace, workspace: str | None, text: str | None = None) -> TaskQuery:
     # Every command reads this file for its flags; only those that look for tasks come here.
     from joey.ports.storage import TaskQuery
 
     return TaskQuery(
-        words=words,
+        text=text,
         workspace=workspace,
         status=arguments.status,
         since=arguments.since,

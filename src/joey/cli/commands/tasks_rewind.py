@@ -16,9 +16,9 @@ from joey.app.options import idle_options
 from joey.cli.exit_codes import ExitCode, UsageError
 from joey.cli.launch import find_task, short_id
 from joey.cli.output import write_out
-from joey.cli.task_views import Rows, all_rows, describe, find_row, last_told, words_of
+from joey.cli.task_views import Rows, all_rows, describe, find_row, last_told, summarize_row
 from joey.core.protected_paths import is_protected
-from joey.core.rewind import RewindPreview, before_last_words
+from joey.core.rewind import RewindPreview, find_row_before_last_message
 from joey.engine.engine import Engine
 from joey.engine.task import Task
 from joey.errors import UserError
@@ -100,7 +100,7 @@ def _target(
         return None, True
     if arguments.message:
         return find_row(rows, arguments.message, task.id), not arguments.before
-    last = before_last_words(rows)
+    last = find_row_before_last_message(rows)
     if last is None:
         raise UsageError("nothing was said in this task yet")
     return last, True
@@ -145,8 +145,8 @@ def _tell(changes: RewindPreview, arguments: Namespace, rows: Rows, *, done: boo
         print("done")
         return
     ts = last_told(changes, rows)
-    words = words_of(rows, ts)
-    last = f"message {ts}" + (f" ({words})" if words else "")
+    text = summarize_row(rows, ts)
+    last = f"message {ts}" + (f" ({text})" if text else "")
     print(f"the last message {'is' if done else 'would be'} {last}")
     _tell_lines(changes, rows)
 

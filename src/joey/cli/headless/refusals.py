@@ -89,7 +89,7 @@ def _flags(ask: AskOpened, settings: Settings) -> list[str] | None:
     reason = ask.reason or ""
     if ask.tool == COMMAND_TOOL:
         rules = missing_rules(ask.text, settings)
-        if rules is None or not any(words in reason for words in _HELPED_BY_RULES):
+        if rules is None or not any(phrase in reason for phrase in _HELPED_BY_RULES):
             return None
         return [f"--allow {shlex.quote(rule)}" for rule in rules]
     outside = (ask.path or "/").startswith("/")
@@ -103,19 +103,19 @@ def missing_rules(line: str, settings: Settings) -> list[str] | None:
     commands = plain_commands(line)
     if commands is None:
         return None
-    rules = [_rule_for(words, settings) for words in dict.fromkeys(commands)]
+    rules = [_rule_for(argv, settings) for argv in dict.fromkeys(commands)]
     found = [rule for rule in dict.fromkeys(rules) if rule]
     if None in rules or not _allowed(line, found, settings):
         return None
     # Where rules allow all of it already, it is commands as such that are switched off.
-    return found or list(dict.fromkeys(shlex.quote(words[0]) for words in commands))
+    return found or list(dict.fromkeys(shlex.quote(argv[0]) for argv in commands))
 
 
-def _rule_for(words: Words, settings: Settings) -> str | None:
+def _rule_for(argv: Words, settings: Settings) -> str | None:
     """A rule that allows a command: the program alone where it only reads, else all the words. ""
     when it has one, None when there is none."""
-    line = shlex.join(words)
-    rules = ["", shlex.quote(words[0]), line] if only_reads(words, 1) else ["", line]
+    line = shlex.join(argv)
+    rules = ["", shlex.quote(argv[0]), line] if only_reads(argv, 1) else ["", line]
     found = (rule for rule in rules if _allowed(line, [rule] if rule else [], settings))
     return next(found, None)
 

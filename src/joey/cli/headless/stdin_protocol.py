@@ -148,10 +148,10 @@ def _fault(said: dict[str, Any]) -> str | None:
 
 def _unusable(command: Command) -> str | None:
     """Why a command of the right shape cannot be carried out."""
-    needs_words = command.command == "start" or command.response is Response.MESSAGE
+    needs_prompt = command.command == "start" or command.response is Response.MESSAGE
     if command.command not in ("start", "message"):
         return None
-    if needs_words and not command.prompt.strip():
+    if needs_prompt and not command.prompt.strip():
         return f'"{command.command}" needs a "prompt"'
     if len(command.prompt.encode("utf-8", "replace")) > MAX_PROMPT:
         return f'"prompt" is longer than {MAX_PROMPT // 1024 // 1024} MB'
@@ -340,7 +340,7 @@ class Voice:
         self._answers[ask_ts] = request_id
 
     def hear(self, task: Task, event: Event) -> Iterator[Line]:
-        yield from map(self._tagged, self._waiting_words(event))
+        yield from map(self._tagged, self._handle_queue_event(event))
         if isinstance(event, AskAnswered):
             self.owner = self._answers.pop(event.ask_ts, self.owner)
         yield from map(self._tagged, self._stream.feed(event))
@@ -354,7 +354,7 @@ class Voice:
     def _tagged(self, line: Line) -> Line:
         return line if self.owner is None else {**line, "requestId": self.owner}
 
-    def _waiting_words(self, event: Event) -> Iterator[Line]:
+    def _handle_queue_event(self, event: Event) -> Iterator[Line]:
         match event:
             case MessageQueued():
                 yield from self.queue.queued(event)

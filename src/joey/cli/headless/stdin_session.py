@@ -347,7 +347,7 @@ class StdinSession:
 
     def _adopt(self, task: Task, voice: Voice, since: int) -> None:
         # Each message is to have a result of its own.
-        task.words_at_once = 1
+        task.max_queued_per_request = 1
         self._task, self._voice, self._asking_child = task, voice, None
         self._listening = asyncio.create_task(self._listen(task, voice, since))
         self._listening.add_done_callback(self._heard_all)

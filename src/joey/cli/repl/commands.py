@@ -19,7 +19,7 @@ from joey.cli.notices import describe_cost
 from joey.cli.repl.renderer import Renderer
 from joey.cli.task_views import MOST, Rows, all_rows, describe, find_row
 from joey.core.events import AskOpened
-from joey.core.rewind import RewindPreview, before_last_words
+from joey.core.rewind import RewindPreview, find_row_before_last_message
 from joey.core.task import APPROVALS
 from joey.engine.engine import Engine
 from joey.engine.task import Task
@@ -65,7 +65,7 @@ class LineErrands:
         """All that may stand behind a slash."""
         return [offer.name for offer in self._host.commands()]
 
-    async def run(self, command: SlashCommand, words: str, task: Task | None) -> Task | None:
+    async def run(self, command: SlashCommand, rest: str, task: Task | None) -> Task | None:
         """The task to go on with.
 
         Raises:
@@ -77,11 +77,11 @@ class LineErrands:
             case "cost":
                 self._note("nothing yet" if task is None else describe_cost(task.total_usage))
             case "mode":
-                await self._mode(words, task)
+                await self._mode(rest, task)
             case "model":
-                return await self._model(words, task)
-            case "permissions" if words:
-                self._note(withdraw_edits(self._host, task, words))
+                return await self._model(rest, task)
+            case "permissions" if rest:
+                self._note(withdraw_edits(self._host, task, rest))
             case "permissions":
                 self._renderer.print(await self._host.permissions(task))
             case "mcp":
@@ -103,22 +103,22 @@ class LineErrands:
         others = {offer.name: offer.about for offer in offers if offer.name not in BY_NAME}
         self._note("\n".join(filter(None, (command_help(), slash_help(others)))))
 
-    async def _mode(self, words: str, task: Task | None) -> None:
+    async def _mode(self, slug: str, task: Task | None) -> None:
         modes = self._host.modes(task)
-        if not words:
+        if not slug:
             self._list(modes, "/mode MODE chooses one")
             return
-        await self._host.choose_mode(task, named_mode(modes, words).key)
+        await self._host.choose_mode(task, named_mode(modes, slug).key)
         if task is None or not task.running:
-            self._note(f"now in {words} mode")
+            self._note(f"now in {slug} mode")
         elif task.pending is not None:  # else it is drawn at once, with all that the task does
-            self._note(f"{words} mode counts from joey's next step on")
+            self._note(f"{slug} mode counts from joey's next step on")
 
-    async def _model(self, words: str, task: Task | None) -> Task | None:
-        if not words:
+    async def _model(self, key: str, task: Task | None) -> Task | None:
+        if not key:
             self._list(await self._host.models(task), "/model MODEL chooses one, listed or not")
             return task
-        after = await self._host.choose_model(task, words)
+        after = await self._host.choose_model(task, key)
         assert after is None or isinstance(after, Task)
         self._note(f"from now on with {self._host.standing(after).model}")
         return after
@@ -160,8 +160,8 @@ changed in them since."""
 def small_command(text: str) -> tuple[SlashCommand, str] | None:
     """The command that a line is, and the words behind it; None when it is words."""
     match named(text):
-        case (command, words) if command.in_lines or command.name in REVISING:
-            return command, words
+        case (command, rest) if command.in_lines or command.name in REVISING:
+            return command, rest
     return parse(text)
 
 
@@ -180,9 +180,9 @@ def too_early(command: SlashCommand, ask: AskOpened | None) -> str | None:
     return f"/{command.name} works when joey waits for your words; {first}"
 
 
-def is_no_answer(words: str, ask: AskOpened) -> bool:
+def is_no_answer(text: str, ask: AskOpened) -> bool:
     """A name with a slash never decides about a call; to a question it may be a path."""
-    is_bare = words.startswith("/") and not any(char in words[1:] for char in " /\n")
+    is_bare = text.startswith("/") and not any(char in text[1:] for char in " /\n")
     return ask.ask in APPROVALS and is_bare
 
 
@@ -213,7 +213,7 @@ async def open_earlier(engine: Engine, arguments: Namespace) -> Task:
     return await engine.open(earlier.id, options=options)
 
 
-async def revise(engine: Engine, task: Task | None, words: list[str], tell: Tell) -> Task:
+async def revise(engine: Engine, task: Task | None, argv: list[str], tell: Tell) -> Task:
     """Carry out one of the commands; the task that the conversation goes on with.
 
     Raises:
@@ -221,11 +221,11 @@ async def revise(engine: Engine, task: Task | None, words: list[str], tell: Tell
     """
     if task is None:
         raise UserError("nothing was said yet")
-    match words:
+    match argv:
         case ["/rewind", *rest]:
             await _rewind(task, rest, tell)
         case ["/undo"] | ["/undo", "force"]:
-            await _undo(task, tell, force="force" in words)
+            await _undo(task, tell, force="force" in argv)
         case ["/fork"]:
             fork = await engine.fork(task.id)
             left = short_id(task.id, engine.ids())
@@ -245,7 +245,7 @@ async def _rewind(task: Task, rest: list[str], tell: Tell) -> None:
     if force and not files:
         raise UsageError("`force` goes with `files`: it gives up what others changed in them")
     rows = _rows(task)
-    target = find_row(rows, named[0], task.id) if named else before_last_words(rows)
+    target = find_row(rows, named[0], task.id) if named else find_row_before_last_message(rows)
     if target is None:
         raise UserError("nothing was said yet")
     said = [row for row in rows if row["ts"] > target and row.get("say") == "user_feedback"]

@@ -72,7 +72,7 @@ class Renderer:
         """The row whose text stands unfinished on the current line."""
         self._passing = False
         """The current line holds a note that the next thing wipes out."""
-        self._words: dict[int, MarkdownStream] = {}
+        self._text_streams: dict[int, MarkdownStream] = {}
         """Rows of text that were shown while they grew."""
         self._read: set[int] = set()
         """Rows of text of the latest reply, which were shown whole."""
@@ -224,9 +224,9 @@ class Renderer:
             self._end_line()
             self._row = event.ts
             self._console.out("")
-        if event.ts not in self._words:
-            self._words[event.ts] = MarkdownStream(self._console)
-        self._words[event.ts].feed(sanitise(event.delta))
+        if event.ts not in self._text_streams:
+            self._text_streams[event.ts] = MarkdownStream(self._console)
+        self._text_streams[event.ts].feed(sanitise(event.delta))
 
     def _grow_reasoning(self, event: RowGrew) -> None:
         """The beginning of a block, dimmed; the rest is folded away."""
@@ -246,7 +246,7 @@ class Renderer:
     def _show_unseen(self, event: ReplyReceived) -> None:
         """Parts whose growth was not heard."""
         for placed in event.parts:
-            if placed.ts in self._words or placed.ts in self._reasoning:
+            if placed.ts in self._text_streams or placed.ts in self._reasoning:
                 continue
             match placed.part:
                 case TextPart(text=text) if text.strip():
@@ -254,8 +254,8 @@ class Renderer:
                 case ReasoningPart(text=text) if text:
                     self.print(Text(one_line(text, 400), "dim italic"))
         self._end_line()
-        self._read.update(self._words)
-        self._words.clear()
+        self._read.update(self._text_streams)
+        self._text_streams.clear()
         self._reasoning.clear()
 
     def _end_line(self) -> None:
@@ -265,8 +265,8 @@ class Renderer:
         if self._row is None:
             return
         row, self._row = self._row, None
-        if row in self._words:
-            self._words[row].pause()
+        if row in self._text_streams:
+            self._text_streams[row].pause()
         else:
             self._reasoning[row].finish()
 

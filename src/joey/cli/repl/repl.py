@@ -133,7 +133,7 @@ class Conversation:
         self._scene: Scene | None = None
         """The screen, while the task works."""
         self._errands = LineErrands(engine, arguments, renderer)
-        self._unread = UnreadWords(engine)
+        self._unread = UnreadMessages(engine)
         self._jobs: set[asyncio.Task[None]] = set()
         """Things that were begun by a key and go on beside the drawing."""
         self._stopping = False
@@ -198,10 +198,10 @@ class Conversation:
             self._renderer.note("what shall be done? (/help for help, Ctrl-D leaves)")
 
     async def _talk(self, keyboard: Keyboard, prompt: str) -> None:
-        words = prompt or await self._next_words(keyboard)
+        message = prompt or await self._read_next_message(keyboard)
         while True:
             try:
-                await self._work_on(keyboard, words)
+                await self._work_on(keyboard, message)
             except UserError as error:
                 if self._task is None and prompt:
                     raise
@@ -209,17 +209,17 @@ class Conversation:
                 self._stopping = False
             if self._leaving:
                 raise Leave
-            words = await self._next_words(keyboard)
+            message = await self._read_next_message(keyboard)
 
-    async def _work_on(self, keyboard: Keyboard, words: str) -> None:
+    async def _work_on(self, keyboard: Keyboard, message: str) -> None:
         """Say these words to the task, or begin one with them, and see it through."""
         if self._task is None:
-            self._task = await launch(self._engine, self._arguments, words, self._images)
+            self._task = await launch(self._engine, self._arguments, message, self._images)
             self._images = ()
             subscription = self._task.subscribe()
         else:
             subscription = self._task.subscribe()
-            await self._task.send(words)
+            await self._task.send(message)
         if self._stopping:  # it was told to before there was anything to stop
             self._stop()
         scene = self._scene = Scene(self._task, self._renderer)
@@ -272,41 +272,41 @@ class Conversation:
                 return
             scene.renderer(task).ask(ask)
 
-    async def _is_done_at_once(self, words: str, ask: AskOpened | None) -> bool:
+    async def _is_done_at_once(self, text: str, ask: AskOpened | None) -> bool:
         """Carry out or refuse a small command while the task works or asks; False for words."""
-        if not words.startswith("/"):
+        if not text.startswith("/"):
             return False
         may_be_path = ask is not None and ask.ask is AskKind.FOLLOWUP
-        if (named := small_command(words)) is not None:
+        if (named := small_command(text)) is not None:
             await self._do_at_once(*named, ask)
-        elif guess := guess_at(words, self._errands.names, may_be_path=may_be_path):
+        elif guess := guess_at(text, self._errands.names, may_be_path=may_be_path):
             self._renderer.note(guess)
-        elif ask is not None and is_no_answer(words, ask):
-            self._renderer.note(f"{words} is no answer to this; say what to do, or see /help")
+        elif ask is not None and is_no_answer(text, ask):
+            self._renderer.note(f"{text} is no answer to this; say what to do, or see /help")
         else:
             return False
         return True
 
-    async def _do_at_once(self, command: SlashCommand, words: str, ask: AskOpened | None) -> None:
+    async def _do_at_once(self, command: SlashCommand, rest: str, ask: AskOpened | None) -> None:
         if (why := too_early(command, ask)) is not None:
             self._renderer.note(why)
         elif command.name in COMPACTING:
-            begin_condensing(self._task, words, self._renderer)
+            begin_condensing(self._task, rest, self._renderer)
         else:
             try:
-                await self._errands.run(command, words, self._task)
+                await self._errands.run(command, rest, self._task)
             except UserError as error:
                 self._renderer.error(str(error))
 
     # At the prompt
 
-    async def _next_words(self, keyboard: Keyboard) -> str:
+    async def _read_next_message(self, keyboard: Keyboard) -> str:
         """What the person says next; small commands are carried out on the way."""
         self._at_prompt, interrupted = keyboard, False
         while True:
             self._renderer.prompt("\n")
             try:
-                words = await keyboard.read_message()
+                message = await keyboard.read_message()
             except Interrupted:
                 self._renderer.leave_prompt()
                 if interrupted:
@@ -318,14 +318,14 @@ class Conversation:
                 self._renderer.leave_prompt()
                 raise Leave from None
             interrupted = False
-            if words.startswith("/"):
-                words = await self._command(words.strip())
-            elif not words.strip():
-                words = self._unread.text
-            if words.strip():
+            if message.startswith("/"):
+                message = await self._command(message.strip())
+            elif not message.strip():
+                message = self._unread.text
+            if message.strip():
                 self._unread.forget()
                 self._at_prompt = None
-                return words
+                return message
 
     async def _command(self, text: str) -> str:
         """Carry out a small command; what is to be said to the model is handed back."""
@@ -341,7 +341,7 @@ class Conversation:
             self._renderer.error(str(error))
             return ""
 
-    async def _carry_out(self, command: SlashCommand, words: str) -> str:
+    async def _carry_out(self, command: SlashCommand, rest: str) -> str:
         """What is to be said to the model, if anything."""
         match command.name:
             case "exit" | "quit":
@@ -352,18 +352,18 @@ class Conversation:
             case "init":
                 await self._let_go()
                 return INIT_PROMPT.read_text(encoding="utf-8").strip()
-            case "resume" | "tasks" if words:
-                await self._resume(words)
+            case "resume" | "tasks" if rest:
+                await self._resume(rest)
             case name if name in COMPACTING:
-                await condense(await self._task_at_hand(), words, self._renderer)
+                await condense(await self._task_at_hand(), rest, self._renderer)
                 self._stopping = False
             case name if name in REVISING:
                 task = await self._task_at_hand()
-                asked = [f"/{name}", *words.split()]
+                asked = [f"/{name}", *rest.split()]
                 self._task = await revise(self._engine, task, asked, self._renderer.note)
             case name:
                 task = await self._task_at_hand() if name in ABOUT_TASK else self._task
-                self._task = await self._errands.run(command, words, task)
+                self._task = await self._errands.run(command, rest, task)
         return ""
 
     async def _task_at_hand(self) -> Task | None:
@@ -431,8 +431,8 @@ def greet(engine: Engine, arguments: Namespace, tell: Callable[[str], None]) -> 
     short = short_id(earlier.id, engine.ids())
     tell(f"going on with task {short}: {one_line(earlier.title, 200)}")
     records = open_store().read(earlier.id)
-    if words := last_words(rows_of(records)):
-        tell(f"it said last: {one_line(words, 400)}")
+    if last_text := find_last_assistant_text(rows_of(records)):
+        tell(f"it said last: {one_line(last_text, 400)}")
     if not arguments.fork and (waiting := _waiting(records)):
         said = "these words of yours were not read yet, and go along with the next"
         tell(f"{said}: {one_line(waiting, 400)}")
@@ -447,16 +447,16 @@ def _waiting(records: Sequence[Record]) -> str:
     return " / ".join(message.text for message in ledger.queue.values())
 
 
-class UnreadWords:
+class UnreadMessages:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._listeners: set[str] = set()
         """Those with whom words may wait, as long as they are open."""
-        self._words: list[str] = []
+        self._texts: list[str] = []
 
     @property
     def text(self) -> str:
-        return "\n".join(self._words)
+        return "\n".join(self._texts)
 
     def may_wait_for(self, listener: Session) -> None:
         self._listeners.add(listener.id)
@@ -465,11 +465,11 @@ class UnreadWords:
         """Whether there are any that nobody has read."""
         for task in map(self._engine.find, sorted(self._listeners)):
             if task is not None:
-                self._words += _unqueue(task)
-        return bool(self._words)
+                self._texts += _unqueue(task)
+        return bool(self._texts)
 
     def forget(self) -> None:
-        self._words.clear()
+        self._texts.clear()
         self._listeners.clear()
 
 
@@ -483,7 +483,7 @@ def _unqueue(task: Task) -> list[str]:
 _SPOKEN = ("completion_result", "text")
 
 
-def last_words(rows: Sequence[dict[str, Any]]) -> str:
+def find_last_assistant_text(rows: Sequence[dict[str, Any]]) -> str:
     """What the assistant said last: its result, or its latest words."""
     for row in reversed(rows[1:]):
         if row.get("say") in _SPOKEN and (text := str(row.get("text") or "").strip()):

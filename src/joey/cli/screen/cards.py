@@ -47,8 +47,8 @@ def doctor() -> Text:
     return text
 
 
-def _indented(words: str) -> str:
-    return sanitise(words).replace("\n", "\n    ")
+def _indented(text: str) -> str:
+    return sanitise(text).replace("\n", "\n    ")
 
 
 def servers(workspace: Path, mcp: Mcp | None) -> Text:

@@ -103,7 +103,7 @@ def is_brought(block: Block) -> bool:
     return isinstance(block, TextBlock) and _BROUGHT.match(block.text) is not None
 
 
-def words_in(message: Message) -> tuple[UserBlock, ...]:
+def extract_user_blocks(message: Message) -> tuple[UserBlock, ...]:
     """What a message says beside results of calls and stale surroundings."""
     said = (block for block in blocks_of(message) if isinstance(block, TextBlock | ImageBlock))
     return strip_environment(said)
@@ -244,12 +244,12 @@ If the conversation begins with an earlier summary, carry over everything in it 
 matters. Prefer facts to story."""
 
 
-def instruction(own: str, wish: str, most_words: int) -> str:
+def instruction(own: str, wish: str, word_limit: int) -> str:
     """`own` stands in place of ours; `wish` is what somebody asked for this once."""
     text = own.strip() or INSTRUCTION
     if wish.strip():
         text += f"\n\nThe user asks you in particular:\n{wish.strip()}"
-    return f"{text}\n\nUse {most_words} words at most."
+    return f"{text}\n\nUse {word_limit} words at most."
 
 
 def summary_part(text: str) -> str:

@@ -90,7 +90,7 @@ class Document:
     def word_index(self) -> Mapping[str, Sequence[int]]:
         """The lines in which each word is."""
         if self._word_index is None:
-            self._word_index = index_of(map(words_of, self.normal))
+            self._word_index = index_of(map(tokenize_line, self.normal))
         return self._word_index
 
     def replace(self, span: Span, lines: list[str]) -> None:
@@ -149,7 +149,7 @@ class Document:
         return Span(start, stop)
 
 
-def words_of(line: str) -> Iterable[str]:
+def tokenize_line(line: str) -> Iterable[str]:
     """Each word of a line once."""
     return dict.fromkeys(_WORD.findall(line))
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from joey.core.edits.document import Document, Span, index_of, normalise, words_of
+from joey.core.edits.document import Document, Span, index_of, normalise, tokenize_line
 from joey.core.text import number_lines
 
 Similarity = Callable[[str, str], float]
@@ -29,7 +29,7 @@ _LONGEST_COMPARED = 20_000
 _COMPARED_LINES = 100_000
 _PAIRS = 100_000
 """Of a line or word in the search with one in the text; those that are rare come first."""
-_LINES_WITH_WORDS = 200
+_MAX_INDEXED_SEARCH_LINES = 200
 """Of the search; so many are enough to recognise a place by its words."""
 
 _Index = Mapping[str, Sequence[int]]
@@ -93,7 +93,9 @@ def _weights(document: Document, lines: list[str]) -> dict[int, float]:
     """How much each window has in common with the search, line for line."""
     common = [
         *_common(index_of((line,) for line in lines), document.line_index),
-        *_common(index_of(map(words_of, lines[:_LINES_WITH_WORDS])), document.word_index),
+        *_common(
+            index_of(map(tokenize_line, lines[:_MAX_INDEXED_SEARCH_LINES])), document.word_index
+        ),
     ]
     weights: defaultdict[int, float] = defaultdict(float)
     pairs = 0

@@ -247,16 +247,16 @@ class WordSearch:
         Raises:
             ToolError: there are too many.
         """
-        words = " ".join(wanted.split())
-        if not words or words not in self._joined:
+        joined_search = " ".join(wanted.split())
+        if not joined_search or joined_search not in self._joined:
             return []
         gaps = re.findall(r"\s+", wanted.strip())
         before = wanted[: len(wanted) - len(wanted.lstrip())]
         after = wanted[len(wanted.rstrip()) :]
         found: list[Match] = []
         free = 0
-        for position in countable(self._positions(words)):
-            core = self._place(position, position + len(words))
+        for position in countable(self._positions(joined_search)):
+            core = self._place(position, position + len(joined_search))
             start = max(free, self._reach(core.start, before[::-1], -1))
             place = Stretch(start, self._reach(core.stop, after, 1))
             edges = (not before or start < core.start) and (not after or place.stop > core.stop)
@@ -264,11 +264,11 @@ class WordSearch:
             free = place.stop
         return found
 
-    def _positions(self, words: str) -> Iterator[int]:
-        position = self._joined.find(words)
+    def _positions(self, joined_search: str) -> Iterator[int]:
+        position = self._joined.find(joined_search)
         while position >= 0:
             yield position
-            position = self._joined.find(words, position + len(words))
+            position = self._joined.find(joined_search, position + len(joined_search))
 
     @cached_property
     def _starts(self) -> list[int]:

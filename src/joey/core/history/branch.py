@@ -150,7 +150,7 @@ def _rows_made(path: Sequence[Record]) -> list[tuple[int, int, bool]]:
     for record in path:
         maker = record.seq
         match record.event:
-            case AskAnswered(answer=answer) if answer.has_words:
+            case AskAnswered(answer=answer) if answer.has_content:
                 answered = record.seq, answer
             case UserSaid() as said if answered is not None and said.shows(answered[1]):
                 # The words of an answer came with it, and go with it.

@@ -62,7 +62,7 @@ def mend(messages: Sequence[Message], protocol: ToolProtocol, beginning: Message
     visible = visible_places(messages)
     seen = _runs(messages, visible)
     fixed = _paired(seen.values()) if protocol is ToolProtocol.NATIVE else _as_texts(seen.values())
-    shown = dict(zip(seen, map(_with_words, fixed), strict=True))
+    shown = dict(zip(seen, map(_ensure_reply_text, fixed), strict=True))
     mended = Mended([], [])
 
     def show(message: Message) -> None:
@@ -110,7 +110,7 @@ def _belong_together(first: Message, second: Message) -> bool:
     )
 
 
-def _with_words(message: Message) -> Message:
+def _ensure_reply_text(message: Message) -> Message:
     """No service takes a reply that is nothing but thoughts, or ends with them."""
     if message.role == "user" or isinstance(message.content, str):
         return message
@@ -293,7 +293,7 @@ def cut_adopted(event: TaskAdopted, row_ts: int) -> TaskAdopted:
     end = _end(messages, rows, gone[0])
     kept = messages[:end]
     if gone[0].get("say") != _REQUEST:
-        kept += _words_of_reply(messages[end:], rows)
+        kept += _trim_reply_to_rows(messages[end:], rows)
     return structs.replace(event, rows=tuple(rows), messages=tuple(kept))
 
 
@@ -320,7 +320,7 @@ def _is_user_message(message: Message) -> bool:
     return message.role == "user" and not message.is_summary and not message.is_truncation_marker
 
 
-def _words_of_reply(going: Sequence[Message], rows: Sequence[_Row]) -> Sequence[Message]:
+def _trim_reply_to_rows(going: Sequence[Message], rows: Sequence[_Row]) -> Sequence[Message]:
     """What stays of the first message that goes: words of it that rows still show."""
     if not going or going[0].role == "user" or going[0].is_summary:
         return ()
@@ -330,9 +330,9 @@ def _words_of_reply(going: Sequence[Message], rows: Sequence[_Row]) -> Sequence[
     for row in reversed(rows[1:]):
         if row.get("say") == _REQUEST:
             break
-        words = str(row.get("text") or "").strip()
-        if row.get("say") == "text" and words and words in text:
-            said.insert(0, words)
+        row_text = str(row.get("text") or "").strip()
+        if row.get("say") == "text" and row_text and row_text in text:
+            said.insert(0, row_text)
     if not said:
         return ()
     return (structs.replace(reply, content=tuple(map(TextBlock, said)), id=UNSET),)

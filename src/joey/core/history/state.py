@@ -298,7 +298,7 @@ class TaskFacts:
             return
         if event.answer.by != "person" and asked.ask in APPROVALS and not event.answer.approves:
             self.refused += (asked.path or asked.text or asked.tool or asked.ask,)
-        if event.answer.has_words:
+        if event.answer.has_content:
             self.unheard += (Unheard(event.ts, asked.call_id, event.answer),)
         if asked.ask is AskKind.COMPLETION_RESULT or asked.tool == COMPLETION:
             self.accepted = event.answer.approves

@@ -49,12 +49,12 @@ class Trimmed:
 
     def grow(self, text: str) -> str:
         """What is certain now: white space counts once something follows it."""
-        words = text.rstrip()
-        if not words:
+        stripped = text.rstrip()
+        if not stripped:
             self._space.append(text)
             return ""
-        certain = "".join(self._space) + words
-        self._space = [text[len(words) :]]
+        certain = "".join(self._space) + stripped
+        self._space = [text[len(stripped) :]]
         if self._begun:
             return certain
         self._begun = True

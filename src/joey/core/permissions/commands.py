@@ -53,7 +53,7 @@ def judge_command(command: str, allowed: Sequence[str], denied: Sequence[str]) -
     return _approval(chain, allowing)
 
 
-def granted_words(command: str, allowed: Sequence[str]) -> tuple[tuple[Words, int], ...]:
+def count_granted_words(command: str, allowed: Sequence[str]) -> tuple[tuple[Words, int], ...]:
     """Each command of a plain line, and how many of its words its rule names; else nothing, also
     for a line that is too long to be judged."""
     if len(command) > LONGEST:
@@ -142,7 +142,7 @@ _NAMES = {
     "escape": "a backslash",
     "quote": "a quote that is not closed",
 }
-_FIRST_WORDS = regex(r"(?:\A|[;|&\n])\s*([^\s;|&]+)")
+_FIRST_WORD_RE = regex(r"(?:\A|[;|&\n])\s*([^\s;|&]+)")
 _BEHIND = regex(r"[<>]+\s+[^\s;]+|[^\s;\"]+")
 _LONGEST = 40
 
@@ -153,7 +153,7 @@ def describe_syntax(line: str) -> str:
 
 
 def _found(line: str) -> str:
-    for first in _FIRST_WORDS.findall(line):
+    for first in _FIRST_WORD_RE.findall(line):
         if first in RESERVED or first == "[":
             return f"a keyword of the shell (`{first}`)"
     for piece in _PIECES.finditer(line):

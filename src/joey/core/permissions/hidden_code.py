@@ -29,7 +29,11 @@ from joey.core.permissions.programs import (
     program_name,
     started_at,
 )
-from joey.core.permissions.script_programs import is_harmless_awk, is_harmless_sed, script_words
+from joey.core.permissions.script_programs import (
+    find_script_indexes,
+    is_harmless_awk,
+    is_harmless_sed,
+)
 from joey.core.permissions.shell import Words, plain_chain, word_set
 from joey.core.permissions.shell_parser import parse_script
 from joey.core.permissions.shell_values import Values, assigned_by, condition_evaluates, evaluates
@@ -277,7 +281,7 @@ def code_doubt(words: Words) -> str | None:
         runs, is_harmless = (
             (_SED_RUNS, is_harmless_sed) if name in _SEDS else (_AWK_RUNS, is_harmless_awk)
         )
-        scripts = [words[at] for at in script_words(words) if at < len(words)]
+        scripts = [words[at] for at in find_script_indexes(words) if at < len(words)]
         hidden = any(runs.search(text) and not is_harmless(text) for text in scripts)
     elif name in _FOREIGN_SHELLS:
         hidden = len(words) > 1 and words[1] not in ("--version", "-version")

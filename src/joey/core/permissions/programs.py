@@ -24,7 +24,7 @@ from joey.core.permissions.program_tables import (
     TOLD,
     UNFAMILIAR,
 )
-from joey.core.permissions.script_programs import awk_concern, script_words, sed_concern
+from joey.core.permissions.script_programs import awk_concern, find_script_indexes, sed_concern
 from joey.core.permissions.shell import Words, without_ending, word_set
 from joey.core.text import regex
 
@@ -102,7 +102,7 @@ def concern(words: Words, granted: int) -> str | None:
         return reason
     if name in SHELL_STATE:
         return f"{name} changes how later commands are understood"
-    for word in path_words(words, granted):
+    for word in list_path_words(words, granted):
         if leaves_workspace(word):
             return f"`{word}` may lie outside the workspace"
     if name not in _LITERAL:
@@ -144,11 +144,11 @@ def _without_reports(words: Words, granted: int) -> Words:
     return tuple(kept)
 
 
-def path_words(words: Words, granted: int) -> tuple[str, ...]:
+def list_path_words(words: Words, granted: int) -> tuple[str, ...]:
     """The words beyond the rule that may name a file; others are patterns, scripts, mere text."""
     name = program_name(words[0])
     if name in _SCRIPTED:
-        scripts = script_words(words)
+        scripts = find_script_indexes(words)
         return tuple(word for at, word in enumerate(words) if at >= granted and at not in scripts)
     if name == "git":
         return git_paths(words, granted)
@@ -159,7 +159,7 @@ def path_words(words: Words, granted: int) -> tuple[str, ...]:
     return tuple(item.word for item in arguments if item.at >= granted and not item.is_text)
 
 
-def value_words(words: Words, granted: int) -> tuple[str, ...]:
+def list_option_value_words(words: Words, granted: int) -> tuple[str, ...]:
     """Words beyond the rule that are taken for mere text because of the option before them.
 
     Should another version of the program not take any there, they would be names of files.

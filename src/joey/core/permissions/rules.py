@@ -39,12 +39,12 @@ def refusing_rules(texts: Sequence[str]) -> Rules:
 
 @lru_cache(maxsize=32)
 def _allowing_rules(texts: tuple[str, ...]) -> Rules:
-    return tuple(Rule(text, words) for text in texts if (words := _allowed_words(text)))
+    return tuple(Rule(text, words) for text in texts if (words := _parse_allow_rule(text)))
 
 
 @lru_cache(maxsize=32)
 def _refusing_rules(texts: tuple[str, ...]) -> Rules:
-    rules = ((text, _denied_words(text)) for text in texts if text.strip())
+    rules = ((text, _parse_deny_rule(text)) for text in texts if text.strip())
     return tuple(Rule(text, words, parts(words)) for text, words in rules)
 
 
@@ -82,15 +82,17 @@ def named(words: Words) -> Words:
     return (program_name(words[0]), *(word.casefold() for word in words[1:]))
 
 
-def _allowed_words(rule: str) -> Words:
+def _parse_allow_rule(rule: str) -> Words:
     """None when the rule is not one plain command: such a rule fits nothing."""
     commands = plain_commands(rule)
     return commands[0] if commands is not None and len(commands) == 1 else ()
 
 
-def _denied_words(rule: str) -> Words:
+def _parse_deny_rule(rule: str) -> Words:
     """However the rule is written; none for `*`, which fits everything."""
-    return named(_allowed_words(rule) or tuple(word for word in rule.split() if word != ANYTHING))
+    return named(
+        _parse_allow_rule(rule) or tuple(word for word in rule.split() if word != ANYTHING)
+    )
 
 
 def _other_names(text: str) -> dict[str, str]:

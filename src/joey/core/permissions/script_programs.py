@@ -79,7 +79,7 @@ def sed_concern(words: Words, granted: int) -> str | None:
     return None
 
 
-def script_words(words: Words) -> frozenset[int]:
+def find_script_indexes(words: Words) -> frozenset[int]:
     """Which words are scripts, and so name no file, whatever they look like."""
     if words[0].endswith("sed"):
         return frozenset(_sed_scripts(words, 0)[0])

@@ -120,7 +120,7 @@ def _counts(substitution: str) -> bool:
     return bool(before) or found["last"] is None
 
 
-Words = tuple[Word, ...]
+ParsedWords = tuple[Word, ...]
 
 _IDENTIFIER = regex("[A-Za-z_][A-Za-z0-9_]*")
 _ASSIGNMENT = regex(r"([A-Za-z_][A-Za-z0-9_]*)\+?=")
@@ -133,7 +133,7 @@ _LITERAL_END = regex(rf"[^\]{EXPANDED}]\Z")
 _NO_NAME = regex(rf"[^\w{EXPANDED}-]")
 
 
-def evaluates(words: Words, values: Values) -> bool:
+def evaluates(words: ParsedWords, values: Values) -> bool:
     """Whether a command, as the shell carries it out, may evaluate what it is given."""
     name, arguments = program_name(words[0].text), words[1:]
     match name:
@@ -167,7 +167,7 @@ def evaluates(words: Words, values: Values) -> bool:
     return name in _DECLARING and _declares(words, values)
 
 
-def condition_evaluates(words: Words, values: Values) -> bool:
+def condition_evaluates(words: ParsedWords, values: Values) -> bool:
     """Whether `[[ … ]]` with these words does arithmetic on unknown values, or reads a variable
     that is named by one."""
     for at, word in enumerate(words):
@@ -179,7 +179,7 @@ def condition_evaluates(words: Words, values: Values) -> bool:
     return False
 
 
-def assigned_by(words: Words) -> Iterator[tuple[str, Word | None]]:
+def assigned_by(words: ParsedWords) -> Iterator[tuple[str, Word | None]]:
     """The variables that a command sets by its arguments, with the values that are written out."""
     name = program_name(words[0].text)
     if name in ("command", "builtin"):
@@ -199,7 +199,7 @@ def assigned_by(words: Words) -> Iterator[tuple[str, Word | None]]:
                 yield word.text, None
 
 
-def _passes_on(arguments: Words, values: Values) -> bool:
+def _passes_on(arguments: ParsedWords, values: Values) -> bool:
     at = 0
     while at < len(arguments) and arguments[at].text.startswith("-"):
         if arguments[at].text in ("-v", "-V"):
@@ -212,11 +212,11 @@ def _is_one_of(word: Word, texts: tuple[str, ...]) -> bool:
     return word.is_literal and word.text in texts
 
 
-def _has(words: Words, texts: tuple[str, ...]) -> bool:
+def _has(words: ParsedWords, texts: tuple[str, ...]) -> bool:
     return any(_is_one_of(word, texts) for word in words)
 
 
-def _has_option(words: Words, letter: str) -> bool:
+def _has_option(words: ParsedWords, letter: str) -> bool:
     """Also where it cannot be told."""
     return any(
         not word.is_literal or (word.text.startswith("-") and letter in word.text) for word in words
@@ -233,7 +233,7 @@ def _has_no_subscript(word: Word) -> bool:
     return word.is_literal and "[" not in word.text
 
 
-def _declares(words: Words, values: Values) -> bool:
+def _declares(words: ParsedWords, values: Values) -> bool:
     """Whether a declaration computes a name, or a value that it evaluates."""
     name = program_name(words[0].text)
     for word in words[1:]:
@@ -249,7 +249,7 @@ def _declares(words: Words, values: Values) -> bool:
     return False
 
 
-def _stores(arguments: Words, values: Values) -> bool:
+def _stores(arguments: ParsedWords, values: Values) -> bool:
     """Whether printf has the option `-v`, or may have."""
     if not arguments:
         return False
@@ -265,7 +265,7 @@ def _stores(arguments: Words, values: Values) -> bool:
     return splits or (len(arguments) > 1 and not is_format)
 
 
-def _tests_variable(arguments: Words, values: Values) -> bool:
+def _tests_variable(arguments: ParsedWords, values: Values) -> bool:
     """Whether `test` may be told by a value to look at a variable (`-v`)."""
     words = tuple(word for word in arguments if word.raw != "]")
     for word in words:

@@ -193,13 +193,13 @@ class Door:
             there[1].write(request.head)
         await _relay((reader, writer), there)
 
-    def _note(self, words: str) -> None:
+    def _note(self, message: str) -> None:
         if len(self._notes) < _MOST_NOTES:
-            self._notes.setdefault(words, False)
+            self._notes.setdefault(message, False)
 
     def take_notes(self) -> list[str]:
         """Those that nobody has taken yet."""
-        found = [words for words, is_told in self._notes.items() if not is_told]
+        found = [message for message, is_told in self._notes.items() if not is_told]
         self._notes |= dict.fromkeys(found, True)
         return found
 

@@ -206,7 +206,7 @@ class Keeper:
         # The first process inside only knows the shell's way of telling a signal.
         return -self._asked if self._asked and code == 128 + self._asked else code
 
-    def _last_words(self) -> int:
+    def _read_final_exit_code(self) -> int:
         """Everything inside has ended; the shell may have done so by itself, unheard so far."""
         os.set_blocking(self._status, False)
         try:
@@ -227,7 +227,7 @@ class Keeper:
             if pid == self._child and self._code is None:
                 ended = os.waitstatus_to_exitcode(status)
                 self._was_alone = True
-                self._shell_ended(self._last_words() if self._is_full else ended)
+                self._shell_ended(self._read_final_exit_code() if self._is_full else ended)
 
     def _shell_ended(self, code: int) -> None:
         self._code = code
@@ -284,13 +284,13 @@ def no_process(error: OSError) -> bytes:
     return f"Fno process could be started: {error.strerror}".encode()
 
 
-def answer(control: int, words: bytes, attached: int | None = None) -> None:
+def answer(control: int, message: bytes, attached: int | None = None) -> None:
     """Say something to joey."""
     joey = _socket.socket(fileno=control)
     rights = (_socket.SOL_SOCKET, _socket.SCM_RIGHTS)
     number = b"" if attached is None else attached.to_bytes(_DESCRIPTOR, sys.byteorder)
     try:
-        joey.sendmsg([words], [(*rights, number)] if number else [])
+        joey.sendmsg([message], [(*rights, number)] if number else [])
     except OSError:
         pass  # joey is gone; the end of the socket says so again.
     finally:

@@ -229,7 +229,7 @@ MOST_BYTES = 256 * 1024 * 1024
 _BOOKKEEPING = frozenset({"api_req_started", "api_req_finished"})
 
 
-class _Words(Struct, frozen=True):
+class _RowText(Struct, frozen=True):
     """What is searched of a row."""
 
     text: str | None = None
@@ -237,7 +237,7 @@ class _Words(Struct, frozen=True):
     path: str | None = None
 
 
-_rows = msgspec.json.Decoder(list[_Words])
+_rows = msgspec.json.Decoder(list[_RowText])
 
 
 class Search:
@@ -248,7 +248,7 @@ class Search:
         open_rows: Mapping[str, Sequence[Row | dict[str, Any]]],
     ) -> None:
         """`open_rows` are the conversations of tasks that are not on disk as they are now."""
-        self._words = frozenset(query.casefold().split())
+        self._terms = frozenset(query.casefold().split())
         self._store = store
         self._open = open_rows
         self._left = MOST_BYTES
@@ -265,7 +265,7 @@ class Search:
 
     def _fits(self, task: TaskMetadata) -> bool:
         title = f"{task.title}\n{task.id}".casefold()
-        missing = {word for word in self._words if word not in title}
+        missing = {word for word in self._terms if word not in title}
         if not missing:
             return True
         for row in self._conversation(task.id):
@@ -277,9 +277,9 @@ class Search:
                 return True
         return False
 
-    def _conversation(self, task_id: str) -> Sequence[_Words]:
+    def _conversation(self, task_id: str) -> Sequence[_RowText]:
         if (rows := self._open.get(task_id)) is not None:
-            return msgspec.convert(rows, list[_Words], from_attributes=True, strict=False)
+            return msgspec.convert(rows, list[_RowText], from_attributes=True, strict=False)
         try:
             data = self._store.rows(task_id, min(LARGEST_TASK, self._left))
             self._left -= len(data)

@@ -33,7 +33,7 @@ from joey.tui.blocks.diff import in_pieces, read_change
 from joey.tui.blocks.styled_text import TAB, Span, Spans, from_text
 from joey.tui.blocks.text import duration
 
-WORDS_SHOWN = 8
+MAX_SUBTASK_MESSAGE_LINES = 8
 """Lines of what a subtask is told."""
 BRIEF = 400
 """Characters of a row that needs one line, or little more."""
@@ -174,8 +174,8 @@ class ToolCall(Call):
             pieces += in_pieces(change.lines[:limit])
             if hidden := len(change.lines) - limit:
                 pieces.append(folded(hidden))
-        elif words := told_subtask(text):
-            pieces += _words(words, whole=whole)
+        elif message := told_subtask(text):
+            pieces += _build_message_parts(message, whole=whole)
         return pieces
 
     def _below(self, *, whole: bool) -> Iterator[Piece]:
@@ -238,9 +238,13 @@ def _counts(added: int, removed: int) -> Iterator[Span]:
         yield f" -{removed}", "removed"
 
 
-def _words(words: str, *, whole: bool) -> list[Piece]:
-    lines = [line.expandtabs(TAB) for line in split_lines(sanitise(words))]
-    limit = len(lines) if whole or len(lines) <= WORDS_SHOWN + 1 else WORDS_SHOWN
+def _build_message_parts(text: str, *, whole: bool) -> list[Piece]:
+    lines = [line.expandtabs(TAB) for line in split_lines(sanitise(text))]
+    limit = (
+        len(lines)
+        if whole or len(lines) <= MAX_SUBTASK_MESSAGE_LINES + 1
+        else MAX_SUBTASK_MESSAGE_LINES
+    )
     shown: list[Piece] = [Line([*_INDENT, (line, "")], 2) for line in lines[:limit]]
     return [*shown, folded(len(lines) - limit)] if limit < len(lines) else shown
 

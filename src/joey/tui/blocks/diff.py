@@ -126,7 +126,7 @@ class ChangePiece:
 
     def lines(self, width: int) -> list[Spans]:
         room = max(NARROWEST, width)
-        marked = _with_words(self._lines)
+        marked = _highlight_changes(self._lines)
         return [
             part
             for line, spans in zip(self._lines, marked, strict=True)
@@ -146,7 +146,7 @@ def in_pieces(lines: Sequence[ChangedLine]) -> list[ChangePiece]:
     ]
 
 
-def _with_words(lines: Sequence[ChangedLine]) -> list[Spans]:
+def _highlight_changes(lines: Sequence[ChangedLine]) -> list[Spans]:
     """Lines that replace others side by side: what differs between them stands out."""
     drawn: list[Spans] = [[(line.text, _STYLES[line.sign])] for line in lines]
     at = 0
@@ -167,11 +167,15 @@ def _compared(old: str, new: str) -> tuple[Spans, Spans]:
         if matcher.ratio() >= _ALIKE:
             steps = matcher.get_opcodes()
             return (
-                [_words(before[a:b], "removed", kind) for kind, a, b, _, _ in steps if b > a],
-                [_words(after[c:d], "added", kind) for kind, _, _, c, d in steps if d > c],
+                [
+                    _style_tokens(before[a:b], "removed", kind)
+                    for kind, a, b, _, _ in steps
+                    if b > a
+                ],
+                [_style_tokens(after[c:d], "added", kind) for kind, _, _, c, d in steps if d > c],
             )
     return [(old, "removed")], [(new, "added")]
 
 
-def _words(words: Sequence[str], style: str, kind: str) -> Span:
-    return "".join(words), style if kind == "equal" else f"{style}-word"
+def _style_tokens(tokens: Sequence[str], style: str, kind: str) -> Span:
+    return "".join(tokens), style if kind == "equal" else f"{style}-word"

@@ -46,10 +46,10 @@ def as_row(row: Row | dict[str, Any]) -> Row:
     except msgspec.ValidationError:
         plain = {key: value for key, value in row.items() if isinstance(value, str)}
         kind = {"type": "ask"} if "ask" in plain else {"type": "say"}
-        words = {key: plain.get(key) for key in ("ask", "say", "text", "tool", "path", "diff")}
+        fields = {key: plain.get(key) for key in ("ask", "say", "text", "tool", "path", "diff")}
         ts = row.get("ts")
         return msgspec.convert(
-            {"ts": int(ts) if isinstance(ts, int | float) else 0, **kind, **words}, Row
+            {"ts": int(ts) if isinstance(ts, int | float) else 0, **kind, **fields}, Row
         )
 
 

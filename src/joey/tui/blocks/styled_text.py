@@ -27,7 +27,7 @@ Spans = Sequence[Span]
 
 TAB = 4
 _WIDE = "\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60"
-_WORDS = re.compile(rf"[{_WIDE}]|[^\s{_WIDE}]+")
+_WORD_RE = re.compile(rf"[{_WIDE}]|[^\s{_WIDE}]+")
 """What is not broken unless it is longer than a line."""
 _CONSOLE = Console(file=io.StringIO())
 
@@ -49,7 +49,7 @@ def wrapped(spans: Spans, width: int, hang: int = 0) -> list[Spans]:
     if _fits(text, width):
         return [spans]
     hang = hang if hang <= width // 2 else 0
-    return _cut(spans, _between_words(text, width, width - hang), hang)
+    return _cut(spans, _break_at_spaces(text, width, width - hang), hang)
 
 
 def chopped(spans: Spans, width: int, hang: int = 0) -> list[Spans]:
@@ -78,11 +78,11 @@ def _fits(text: str, width: int) -> bool:
     return len(text) <= 4 * width and cell_len(text) <= width
 
 
-def _between_words(text: str, first: int, room: int) -> list[tuple[int, int]]:
+def _break_at_spaces(text: str, first: int, room: int) -> list[tuple[int, int]]:
     pieces: list[tuple[int, int]] = []
     start = end = used = 0
     left = first
-    for word in _WORDS.finditer(text):
+    for word in _WORD_RE.finditer(text):
         size = cell_len(word.group())
         gap = cell_len(text[end : word.start()])
         if end > start and used + gap + size > left:
@@ -232,13 +232,13 @@ class Palette:
     def __init__(self, ground: Style, hues: Mapping[str, Style]) -> None:
         """`ground` is how text looks that has no style of its own."""
         self._ground = ground
-        self._words = {**hues, **_LOOKS}
+        self._named_styles = {**hues, **_LOOKS}
         self._styles: dict[str, Style] = {}
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Palette):
             return NotImplemented
-        return (self._ground, self._words) == (other._ground, other._words)
+        return (self._ground, self._named_styles) == (other._ground, other._named_styles)
 
     __hash__ = object.__hash__
 
@@ -247,7 +247,9 @@ class Palette:
             return self._ground + name
         style = self._styles.get(name)
         if style is None:
-            known = [self._words[word] for word in name.split() if word in self._words]
+            known = [
+                self._named_styles[word] for word in name.split() if word in self._named_styles
+            ]
             style = self._styles[name] = Style.combine([self._ground, *known])
         return style
 

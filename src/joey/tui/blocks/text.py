@@ -17,7 +17,7 @@ from joey.tui.blocks.block import Block, Line, OneLine, Piece
 from joey.tui.blocks.markdown import Markdown
 from joey.tui.blocks.styled_text import TAB, Spans, from_text, plain
 
-FOLDED_WORDS = 400
+MAX_FOLDED_THINKING_CHARS = 400
 """Characters of thinking that are looked at for its first words."""
 MARGIN = 2
 RESULT = (Line([("✓ result", "success bold")]),)
@@ -45,8 +45,8 @@ class Said(Block):
 
     def settled(self, *, whole: bool) -> Sequence[Piece]:
         images = " ".join(["[image]"] * self._images)
-        words = in_short(self._text).rstrip()
-        text = f"{words}\n{images}" if words and images else words or images
+        message = in_short(self._text).rstrip()
+        text = f"{message}\n{images}" if message and images else message or images
         lines = sanitise(text).expandtabs(TAB).split("\n")
         return [
             Line([("› " if n == 0 else "  ", "person bold"), (line, "person")], MARGIN)
@@ -184,9 +184,9 @@ class Thinking(Block):
             return [_thought(rest)] if rest else []
         if not self._text.strip():
             return ()
-        words = one_line(self._text[:FOLDED_WORDS], FOLDED_WORDS)
+        summary = one_line(self._text[:MAX_FOLDED_THINKING_CHARS], MAX_FOLDED_THINKING_CHARS)
         return [
-            OneLine([("∴ ", "mark"), (f"{self._how_long()}: ", "muted"), (words, "muted italic")])
+            OneLine([("∴ ", "mark"), (f"{self._how_long()}: ", "muted"), (summary, "muted italic")])
         ]
 
     def size(self) -> tuple[int, int]:
@@ -251,21 +251,21 @@ _COMMAND = re.compile(r"(?:\A|\n\n)\$ ([^\n]*)")
 _BLOCK = re.compile(r"(`{3,})\n(.*)\n\1", re.DOTALL)
 
 
-def with_ran(words: str, ran: Sequence[str]) -> str:
+def with_ran(message: str, ran: Sequence[str]) -> str:
     """The words, with commands and what they printed."""
     if not ran:
-        return words
-    return f"{words}{HEADING}{fenced((chr(10) * 2).join(ran))}"
+        return message
+    return f"{message}{HEADING}{fenced((chr(10) * 2).join(ran))}"
 
 
 def in_short(text: str) -> str:
     """The words as they were written, and the names of the commands below them."""
-    words, _, rest = text.rpartition(HEADING)
+    message, _, rest = text.rpartition(HEADING)
     block = _BLOCK.fullmatch(rest.rstrip())
-    if not words or block is None:
+    if not message or block is None:
         return text
     names = ", ".join(f"`{one_line(name, 60)}`" for name in _COMMAND.findall(block[2]))
-    return f"{words}\n(with the output of {names})" if names else text
+    return f"{message}\n(with the output of {names})" if names else text
 
 
 def fenced(text: str) -> str:

@@ -115,8 +115,8 @@ def parse_dropped_images(pasted: str) -> list[Path]:
     text = pasted.strip()
     if not text or len(text) > _LONGEST or not text.rstrip("'\"").lower().endswith(_ENDINGS):
         return []
-    for words in _ways_to_read(text):
-        paths = [_path(word) for word in words]
+    for candidates in _ways_to_read(text):
+        paths = [_path(word) for word in candidates]
         if len(paths) <= MAX_IMAGES and all(map(_is_image_file, paths)):
             return [path for path in paths if path is not None]
     return []

@@ -28,7 +28,7 @@ _COMMAND = re.compile(r"/([A-Za-z0-9_.-]*)$")
 _MENTION = re.compile(r"(?<!\S)@((?:\\.|[^\s\\])*)$")
 _ESCAPED = re.compile(r"[\s\\]")
 _PUNCTUATION = ".,;:!?"
-WORDS = (
+MENTION_KEYWORDS = (
     Offer("problems", "what the checkers say about the files of the task"),
     Offer("terminal", "the output of the latest command"),
     Offer("git-changes", "what differs from the last commit"),
@@ -86,7 +86,10 @@ def command_choices(typed: str, offers: Sequence[Offer]) -> list[Choice]:
 def mention_choices(typed: str, paths: Sequence[str]) -> list[Choice]:
     """Without the folder in which somebody already is."""
     within = searched_path(typed) if typed.endswith("/") else None
-    return [*_words(typed), *(_path_choice(path) for path in paths if path != within)]
+    return [
+        *_match_mention_keywords(typed),
+        *(_path_choice(path) for path in paths if path != within),
+    ]
 
 
 def searched_path(typed: str) -> str:
@@ -94,8 +97,8 @@ def searched_path(typed: str) -> str:
     return re.sub(r"\\(.)", r"\1", typed).removeprefix("/")
 
 
-def _words(typed: str) -> Iterator[Choice]:
-    for word in WORDS:
+def _match_mention_keywords(typed: str) -> Iterator[Choice]:
+    for word in MENTION_KEYWORDS:
         if word.name.startswith(typed):
             yield Choice(f"@{word.name}", word.about, f"@{word.name}", word.name.endswith("/"))
 

@@ -40,7 +40,7 @@ class Front(Vertical):
         self._composer = composer
         self.panel: QuestionPanel | None = None
         self._picker: Picker | LinePicker | None = None
-        self._wants_words = False
+        self._is_composer_chosen = False
         """The person went from the question to the words: all keys are meant for them."""
         self._written_at = 0.0
 
@@ -78,7 +78,7 @@ class Front(Vertical):
         """Words that are being written are never interrupted."""
         if self._picker is not None:
             return
-        self._wants_words = False
+        self._is_composer_chosen = False
         if self.panel is None or not self._composer.is_empty:
             self._composer.display = True
             self._composer.focus()
@@ -92,10 +92,10 @@ class Front(Vertical):
         """Between the question and the words."""
         if self.panel is not None and not self.is_asking:
             self.screen.set_focus(self.panel)
-            self._wants_words = False
+            self._is_composer_chosen = False
         else:
             self._write()
-            self._wants_words = True
+            self._is_composer_chosen = True
 
     def _write(self) -> None:
         self._composer.display = True
@@ -132,7 +132,7 @@ class Front(Vertical):
     @property
     def _may_ask(self) -> bool:
         was_writing = monotonic() - self._written_at < GUARD
-        return self.is_unwritten and not self._wants_words and not was_writing
+        return self.is_unwritten and not self._is_composer_chosen and not was_writing
 
     def go_on_writing(self) -> None:
         """Keys go to the words, not to the question."""
@@ -205,7 +205,7 @@ class Picker(Widget):
         self._takes_any = takes_any
         self._entries = list(entries)
         self._fitting = self._entries
-        self._words: list[str] = []
+        self._filter_terms: list[str] = []
         self._result: asyncio.Future[Entry | None] = asyncio.get_running_loop().create_future()
 
     def compose(self) -> ComposeResult:
@@ -226,11 +226,11 @@ class Picker(Widget):
 
     def _narrow(self) -> None:
         """By what is written now: a key may be here before the news that the text has changed."""
-        words = self.query_one(Input).value.lower().split()
-        if words == self._words:
+        terms = self.query_one(Input).value.lower().split()
+        if terms == self._filter_terms:
             return
-        self._words = words
-        self._fitting = [entry for entry in self._entries if _fits(entry, words)]
+        self._filter_terms = terms
+        self._fitting = [entry for entry in self._entries if _fits(entry, terms)]
         written = self.query_one(Input).value.strip()
         if self._takes_any and written and written not in {each.key for each in self._fitting}:
             self._fitting.append(Entry(written, f'use "{written}"'))
@@ -268,9 +268,9 @@ def _lines(entries: Sequence[Entry]) -> Iterator[Line]:
         yield Line(one_line(entry.label, 300), one_line(entry.about, 300), entry.is_current)
 
 
-def _fits(entry: Entry, words: Sequence[str]) -> bool:
+def _fits(entry: Entry, terms: Sequence[str]) -> bool:
     text = f"{entry.label} {entry.about}".lower()
-    return all(word in text for word in words)
+    return all(word in text for word in terms)
 
 
 class LinePicker(Widget):
@@ -308,6 +308,6 @@ class LinePicker(Widget):
     def on_unmount(self) -> None:
         self._settle(None)
 
-    def _settle(self, words: str | None) -> None:
+    def _settle(self, text: str | None) -> None:
         if not self._result.done():
-            self._result.set_result(words)
+            self._result.set_result(text)

@@ -96,8 +96,8 @@ class PromptHistory:
             self._unwritten.append(entry)
 
     def _try_to_keep(self, entry: Entry) -> bool:
-        words = "\n".join((entry.text, *entry.pasted.values()))
-        if blotted_line(words, self._blot) != words:
+        text = "\n".join((entry.text, *entry.pasted.values()))
+        if blotted_line(text, self._blot) != text:
             return False
         line = msgspec.json.encode(entry) + b"\n"
         if len(line) > _LARGEST_ENTRY:
@@ -244,13 +244,13 @@ class HistorySearch:
     def __init__(self, past: PromptHistory, choices: Choices) -> None:
         self._past = past
         self._choices = choices
-        self._words = ""
+        self._query = ""
         self._found: list[Draft] = []
         self.is_on = False
 
     def begin(self) -> None:
         self.is_on = True
-        self._words = ""
+        self._query = ""
         self._search()
 
     def leave(self) -> None:
@@ -265,7 +265,7 @@ class HistorySearch:
         return chosen
 
     def type(self, text: str) -> None:
-        self._words += one_line(text)
+        self._query += one_line(text)
         self._search()
 
     def handle(self, key: str, character: str | None) -> bool:
@@ -276,13 +276,13 @@ class HistorySearch:
             case "ctrl+s" | "up" | "ctrl+p":
                 self._choices.move(-1)
             case "backspace" | "ctrl+h":
-                self._words = self._words[:-1]
+                self._query = self._query[:-1]
                 self._search()
             case "ctrl+u":
-                self._words = ""
+                self._query = ""
                 self._search()
             case _ if character is not None and character.isprintable():
-                self._words += character
+                self._query += character
                 self._search()
             case _:
                 return False
@@ -290,17 +290,17 @@ class HistorySearch:
 
     def _search(self) -> None:
         """The latest first, each text once."""
-        words = self._words.lower()
+        query = self._query.lower()
         found: dict[str, Draft] = {}
         for draft in reversed(self._past.drafts()):
-            if words in draft.text.lower():
+            if query in draft.text.lower():
                 found.setdefault(draft.text, draft)
             if len(found) == _MOST_FOUND:
                 break
         self._found = list(found.values())
         shown = [Choice(_shown(draft), "", "") for draft in self._found]
         nothing = "" if shown else " (nothing found)"
-        self._choices.open(shown, f"search in earlier prompts: {self._words}{nothing}")
+        self._choices.open(shown, f"search in earlier prompts: {self._query}{nothing}")
 
 
 def _shown(draft: Draft) -> str:

@@ -140,8 +140,8 @@ class QuestionPanel(Widget, can_focus=True):
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
-        if words := event.value.strip():
-            self.post_message(self.Answered(self, Answer(Response.MESSAGE, text=words)))
+        if text := event.value.strip():
+            self.post_message(self.Answered(self, Answer(Response.MESSAGE, text=text)))
 
     def _escape(self) -> None:
         if self.has_class("speaking"):

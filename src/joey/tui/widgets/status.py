@@ -235,8 +235,8 @@ class TodoList(Widget):
         first = self._first(done)
         for todo in self._todos[first : first + MOST_TODOS]:
             mark, style = _MARKS[todo.status]
-            words = "dim" if todo.status != "in_progress" else "bold"
-            text.append(f"\n{mark} ", style).append(one_line(todo.content, 300), words)
+            text_style = "dim" if todo.status != "in_progress" else "bold"
+            text.append(f"\n{mark} ", style).append(one_line(todo.content, 300), text_style)
         left = len(self._todos) - first - MOST_TODOS
         if left > 0:
             text.append(f"\n  … {left} more", "dim")
@@ -254,35 +254,35 @@ READ = "  (Up takes it back)"
 SENT_BY_HAND = "  (Enter sends, Up takes it back)"
 
 
-class WaitingWords(Widget):
+class QueuedMessageList(Widget):
     DEFAULT_CSS = """
-    WaitingWords { height: auto; padding: 0 1; display: none; }
-    WaitingWords.wanted { display: block; }
+    QueuedMessageList { height: auto; padding: 0 1; display: none; }
+    QueuedMessageList.wanted { display: block; }
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self._words: tuple[Waiting, ...] = ()
+        self._messages: tuple[Waiting, ...] = ()
         self._is_read = True
 
-    def tell(self, words: Sequence[Waiting], *, is_read: bool) -> None:
+    def tell(self, messages: Sequence[Waiting], *, is_read: bool) -> None:
         """`is_read`: joey is at work, and will come to them by itself."""
-        if (tuple(words), is_read) != (self._words, self._is_read):
-            self._words, self._is_read = tuple(words), is_read
-            self.set_class(bool(words), "wanted")
+        if (tuple(messages), is_read) != (self._messages, self._is_read):
+            self._messages, self._is_read = tuple(messages), is_read
+            self.set_class(bool(messages), "wanted")
             self.refresh(layout=True)
 
     @property
     def last(self) -> Waiting | None:
-        return self._words[-1] if self._words else None
+        return self._messages[-1] if self._messages else None
 
     def render(self) -> Text:
         hint = READ if self._is_read else SENT_BY_HAND
-        lines = [Text(f"↳ {one_line(each.text, 300)}") for each in self._words[-MOST_MESSAGES:]]
+        lines = [Text(f"↳ {one_line(each.text, 300)}") for each in self._messages[-MOST_MESSAGES:]]
         if lines:
             lines[-1].truncate(max(SOME, self.size.width - len(hint)), overflow="ellipsis")
             lines[-1].append(hint)
-        if len(self._words) > MOST_MESSAGES:
-            lines.insert(0, Text(f"… {len(self._words) - MOST_MESSAGES} more wait"))
+        if len(self._messages) > MOST_MESSAGES:
+            lines.insert(0, Text(f"… {len(self._messages) - MOST_MESSAGES} more wait"))
         text = Text("\n", "dim", no_wrap=True, overflow="ellipsis")
         return text.join(lines)

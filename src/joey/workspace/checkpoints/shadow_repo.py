@@ -169,7 +169,7 @@ class Shadow:
 def _refusal(command: str, answer: GitAnswer) -> CheckpointError:
     lines = answer.said.strip().splitlines() or [f"it ended with code {answer.code}"]
     for line in lines:
-        if line.startswith(("error:", "fatal:")) and any(words in line for words in _NO_DAMAGE):
+        if line.startswith(("error:", "fatal:")) and any(text in line for text in _NO_DAMAGE):
             return CheckpointError(
                 f"git {command} failed: {line}. Check the room and the permissions there."
             )
