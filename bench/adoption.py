@@ -80,8 +80,8 @@ def measure(store: JsonFileStore, directory: Path, name: str) -> None:
     base = best.pop("json.loads")
     rows = [["seconds", "measured", "json.loads", "ratio", "goal", ""]]
     for work, taken in best.items():
-        told = [work, f"{taken:.2f}", f"{base:.2f}", f"{taken / base:.2f}x", f"{GOAL:.0f}x"]
-        rows.append([*told, verdict(taken / base, GOAL)])
+        cells = [work, f"{taken:.2f}", f"{base:.2f}", f"{taken / base:.2f}x", f"{GOAL:.0f}x"]
+        rows.append([*cells, verdict(taken / base, GOAL)])
     table(f"Opening a task of {name} that Roo wrote", rows)
 
 

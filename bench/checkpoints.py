@@ -89,8 +89,8 @@ async def saves(directory: Path, checkpoints: TaskCheckpoints, count: int) -> li
     base, measured = median(theirs), median(ours)
     ratio = measured / base
     name = f"save, {count} files changed"
-    told = [name, f"{base:.3f}", f"{measured:.3f}", f"{ratio:.2f}x"]
-    return [*told, f"{GOAL:g}x", verdict(ratio, GOAL)]
+    cells = [name, f"{base:.3f}", f"{measured:.3f}", f"{ratio:.2f}x"]
+    return [*cells, f"{GOAL:g}x", verdict(ratio, GOAL)]
 
 
 def some_files(root: Path, count: int) -> list[Path]:

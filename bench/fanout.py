@@ -58,7 +58,7 @@ async def measure(who: str, clients: int) -> list[str]:
         await asyncio.gather(*(watcher.finished for watcher in watchers))
     seconds = time.monotonic() - started
     server.stdin.close()
-    told = json.loads(await server.stdout.readline())
+    report = json.loads(await server.stdout.readline())
     for watcher in watchers:
         watcher.transport.abort()
     await server.wait()
@@ -67,9 +67,9 @@ async def measure(who: str, clients: int) -> list[str]:
         f"{len(delays) / seconds:.0f}",
         *(f"{delays[int(len(delays) * part)] * 1000:.1f}" for part in (0.5, 0.99)),
         f"{delays[-1] * 1000:.1f}",
-        f"{told['cpu']:.1f}",
-        f"{told['lag'] * 1000:.0f}",
-        f"{told['rss']:.0f}",
+        f"{report['cpu']:.1f}",
+        f"{report['lag'] * 1000:.0f}",
+        f"{report['rss']:.0f}",
     ]
 
 

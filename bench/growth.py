@@ -54,8 +54,8 @@ def main() -> None:
 
 def row(name: str, small: float, large: float, goal: float | None) -> list[str]:
     ratio = large / small
-    told = [name, f"{small:.4f}", f"{large:.4f}", f"{ratio:.2f}x"]
-    return [*told, "", ""] if goal is None else [*told, f"{goal}x", verdict(ratio, goal)]
+    cells = [name, f"{small:.4f}", f"{large:.4f}", f"{ratio:.2f}x"]
+    return [*cells, "", ""] if goal is None else [*cells, f"{goal}x", verdict(ratio, goal)]
 
 
 def streamed(model: Model, scenario: str, size: int, empty: float) -> float:

@@ -105,8 +105,8 @@ async def measured(
             times.append((time.perf_counter() - started) * 1000)
     cpu = (sum(os.times()[:4]) - cpu) / len(times) * 1000
     late = quantiles(times, n=20)[-1]
-    told = [name, f"{cpu:.0f}", f"{median(times):.0f}", f"{late:.0f}"]
-    return [*told, "", ""] if goal is None else [*told, f"{goal:.0f}", verdict(late, goal)]
+    cells = [name, f"{cpu:.0f}", f"{median(times):.0f}", f"{late:.0f}"]
+    return [*cells, "", ""] if goal is None else [*cells, f"{goal:.0f}", verdict(late, goal)]
 
 
 def plain_grep(root: Path, query: str) -> None:

@@ -60,10 +60,10 @@ def main() -> None:
     new, long, opening = asyncio.run(measure())
     rows = [["web page", "measured", "goal", ""]]
     for name, cores in (("a new task", new), (f"{ROWS:,} rows", long)):
-        told = [f"{PACE} pieces/s into {name}", f"{cores:.2f} cores", f"{CORES:.2f}"]
-        rows.append([*told, verdict(cores, CORES)])
-    told = [f"open, {ROWS:,} rows", f"{opening:.2f} s", f"{OPEN_SECONDS:.2f}"]
-    rows.append([*told, verdict(opening, OPEN_SECONDS)])
+        cells = [f"{PACE} pieces/s into {name}", f"{cores:.2f} cores", f"{CORES:.2f}"]
+        rows.append([*cells, verdict(cores, CORES)])
+    cells = [f"open, {ROWS:,} rows", f"{opening:.2f} s", f"{OPEN_SECONDS:.2f}"]
+    rows.append([*cells, verdict(opening, OPEN_SECONDS)])
     table("The web page, in Chromium", rows)
 
 

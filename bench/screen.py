@@ -33,7 +33,7 @@ from joey.core.history.ui import Row
 from joey.testing.script import Turn, say
 from joey.testing.server import ModelServer
 from joey.tui.blocks.block import Heights
-from joey.tui.blocks.timeline import Story
+from joey.tui.blocks.timeline import Timeline
 
 PACE = 200
 SECONDS = 10.0
@@ -45,7 +45,7 @@ KEY_PAUSE = 0.1
 CORES = 0.5
 ECHO_MS = 50.0
 OPEN_SECONDS = 2.0
-STORY_MS = {ROWS: 50.0, MANY_ROWS: 1_000.0}
+TIMELINE_GOALS_MS = {ROWS: 50.0, MANY_ROWS: 1_000.0}
 COLUMNS, LINES = 160, 50
 PATIENCE = 60.0
 LETTERS = "αβγδεζηθικλμνξοπρστυφχψω"
@@ -75,16 +75,16 @@ def main() -> None:
     opening, cores, echoes = asyncio.run(measure())
     p95 = quantiles(echoes, n=20)[-1]
     rows = [["terminal screen", "measured", "goal", ""]]
-    told = [f"{PACE} pieces/s into {ROWS:,} rows", f"{cores:.2f} cores", f"{CORES:.2f}"]
-    rows.append([*told, verdict(cores, CORES)])
+    cells = [f"{PACE} pieces/s into {ROWS:,} rows", f"{cores:.2f} cores", f"{CORES:.2f}"]
+    rows.append([*cells, verdict(cores, CORES)])
     rows.append([f"echo of a key, median of {KEYS}", f"{median(echoes):.0f} ms", "", ""])
     rows.append(["echo of a key, p95", f"{p95:.0f} ms", f"{ECHO_MS:.0f}", verdict(p95, ECHO_MS)])
-    told = [f"open, {ROWS:,} rows", f"{opening:.2f} s", f"{OPEN_SECONDS:.2f}"]
-    rows.append([*told, verdict(opening, OPEN_SECONDS)])
-    for count, goal in STORY_MS.items():
-        took = story_time(count)
-        told = [f"blocks of {count:,} rows, CPU", f"{took:.0f} ms", f"{goal:.0f}"]
-        rows.append([*told, verdict(took, goal)])
+    cells = [f"open, {ROWS:,} rows", f"{opening:.2f} s", f"{OPEN_SECONDS:.2f}"]
+    rows.append([*cells, verdict(opening, OPEN_SECONDS)])
+    for count, goal in TIMELINE_GOALS_MS.items():
+        took = measure_timeline_ms(count)
+        cells = [f"blocks of {count:,} rows, CPU", f"{took:.0f} ms", f"{goal:.0f}"]
+        rows.append([*cells, verdict(took, goal)])
     table(f"The screen, in a terminal of {COLUMNS} x {LINES}", rows)
 
 
@@ -225,12 +225,12 @@ class Screen:
         self._more.set()
 
 
-def story_time(count: int) -> float:
+def measure_timeline_ms(count: int) -> float:
     """Milliseconds of work until all rows have a place."""
     rows = [Row(ts=n, type="say", say="text", text=f"{n} {PARAGRAPH}") for n in range(count)]
     session = cast(Session, SimpleNamespace(id="task", rows=rows))
     started = time.process_time()
-    story = Story()
+    story = Timeline()
     story.begin(session)
     Heights(block.estimate(COLUMNS) for block in story.blocks)
     return (time.process_time() - started) * 1000

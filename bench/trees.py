@@ -127,8 +127,8 @@ def row(
         joey.append(seconds(ours))
     base, measured = min(plain), min(joey)
     ratio = measured / base
-    told = [name, f"{base:.3f}", f"{measured:.3f}", f"{ratio:.2f}x"]
-    return [*told, "", ""] if goal is None else [*told, f"{goal}x", verdict(ratio, goal)]
+    cells = [name, f"{base:.3f}", f"{measured:.3f}", f"{ratio:.2f}x"]
+    return [*cells, "", ""] if goal is None else [*cells, f"{goal}x", verdict(ratio, goal)]
 
 
 def ripgrep_alone(arguments: list[str], root: Path) -> None:

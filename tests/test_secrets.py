@@ -70,19 +70,19 @@ async def test_a_service_that_repeats_the_key_is_not_repeated(joey: Joey, way: s
     async with ModelServer([Turn(step)] * 4) as server:
         profiles(joey, server.url)
         form = ("--output-format", "stream-json")
-        told = await joey.run("-p", "hi", "--debug", *form)
+        streamed = await joey.run("-p", "hi", "--debug", *form)
         plain = await joey.run("-p", "hi")
-    assert told.code and plain.code
-    assert traces((KEY, OTHER_KEY), left_behind(joey, told, plain)) == []
+    assert streamed.code and plain.code
+    assert traces((KEY, OTHER_KEY), left_behind(joey, streamed, plain)) == []
 
 
 @pytest.mark.requirement("secrets:canary")
 async def test_a_service_that_fails_in_the_middle_is_not_repeated(joey: Joey) -> None:
     async with ModelServer([Turn(say("well"), fail(500, f"{KEY} broke"))] * 4) as server:
         profiles(joey, server.url)
-        told = await joey.run("-p", "hi", "--debug", "--output-format", "json")
-    assert told.code
-    assert traces((KEY, OTHER_KEY), left_behind(joey, told)) == []
+        finished = await joey.run("-p", "hi", "--debug", "--output-format", "json")
+    assert finished.code
+    assert traces((KEY, OTHER_KEY), left_behind(joey, finished)) == []
 
 
 @pytest.mark.requirement("secrets:canary")
@@ -99,9 +99,9 @@ async def test_a_server_that_sends_the_request_back_is_not_repeated(
 
     async with listening(echo) as port:
         profiles(joey, f"http://127.0.0.1:{port}")
-        told = await joey.run("-p", "hi", "--debug")
-    assert told.code
-    assert traces((KEY, OTHER_KEY), left_behind(joey, told)) == []
+        finished = await joey.run("-p", "hi", "--debug")
+    assert finished.code
+    assert traces((KEY, OTHER_KEY), left_behind(joey, finished)) == []
 
 
 @pytest.mark.requirement("secrets:canary", "export:secrets")

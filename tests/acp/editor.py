@@ -65,7 +65,7 @@ class Editor:
             "options": [(one.option_id, one.kind, one.name) for one in options],
         }
         self.asked.append(call)
-        await self._tell()
+        await self._notify_changed()
         chosen = await self.choose(call)
         if chosen is None:
             return RequestPermissionResponse(outcome=DeniedOutcome(outcome="cancelled"))
@@ -93,9 +93,9 @@ class Editor:
     def observe(self, event: StreamEvent) -> None:
         sender = "agent" if event.direction is StreamDirection.INCOMING else "client"
         self.frames.append((sender, event.message))
-        asyncio.get_running_loop().create_task(self._tell())
+        asyncio.get_running_loop().create_task(self._notify_changed())
 
-    async def _tell(self) -> None:
+    async def _notify_changed(self) -> None:
         async with self._changed:
             self._changed.notify_all()
 
@@ -105,10 +105,10 @@ class Editor:
             return is_so()
 
     def updates(self, session_id: str, *kinds: str) -> list[Json]:
-        told = (frame["params"] for _, frame in self.frames if _is_update(frame))
+        updates = (frame["params"] for _, frame in self.frames if _is_update(frame))
         return [
             each["update"]
-            for each in told
+            for each in updates
             if each["sessionId"] == session_id
             and (not kinds or each["update"]["sessionUpdate"] in kinds)
         ]

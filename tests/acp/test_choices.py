@@ -46,15 +46,15 @@ async def test_a_mode_is_chosen_before_and_between_prompts(joey: Joey, rules: Ru
         assert chosen is not None and chosen.config_options[0].current_value == "ask"
         await here.prompt(session, "three")
         assert "execute_command" not in tools(server.requests[2].body)
-        told = here.editor.updates(session, "current_mode_update")
-        assert [each["currentModeId"] for each in told] == ["ask", "code", "ask"]
+        updates = here.editor.updates(session, "current_mode_update")
+        assert [each["currentModeId"] for each in updates] == ["ask", "code", "ask"]
         options = here.editor.updates(session, "config_option_update")[-1]["configOptions"]
         assert options[0]["currentValue"] == "ask"
         with pytest.raises(RequestError, match="There is no mode 'poet'"):
             await here.agent.set_session_mode(session_id=session, mode_id="poet")
 
 
-async def test_a_mode_that_the_model_switches_to_is_told(joey: Joey, rules: Rules | None) -> None:
+async def test_a_mode_that_the_model_switches_to_is_sent(joey: Joey, rules: Rules | None) -> None:
     switch = Turn(call("switch_mode", {"mode_slug": "debug", "reason": "it is broken"}))
     async with (
         ModelServer([switch, done()]) as server,
@@ -62,8 +62,8 @@ async def test_a_mode_that_the_model_switches_to_is_told(joey: Joey, rules: Rule
     ):
         session = await here.new(joey.workspace)
         await here.prompt(session, "go")
-        (told,) = here.editor.updates(session, "current_mode_update")
-        assert told["currentModeId"] == "debug"
+        (update,) = here.editor.updates(session, "current_mode_update")
+        assert update["currentModeId"] == "debug"
         (call_,) = here.editor.calls(session).values()
         assert (call_["kind"], call_["status"]) == ("switch_mode", "completed")
         options = here.editor.updates(session, "config_option_update")[-1]["configOptions"]
@@ -106,11 +106,11 @@ async def test_slash_commands_are_offered_and_understood(joey: Joey, rules: Rule
         connected(joey, server.url, rules) as here,
     ):
         session = await here.new(joey.workspace)
-        (told,) = await here.editor.until(
+        (update,) = await here.editor.until(
             lambda: here.editor.updates(session, "available_commands_update")
         )
         review = {"name": "review", "description": "Look it through", "input": {"hint": "what"}}
-        assert review in told["availableCommands"]
+        assert review in update["availableCommands"]
         await here.prompt(session, "/review the parser")
         assert "Review it closely." in str(server.requests[0].body["messages"])
 
@@ -156,7 +156,7 @@ async def test_a_wrong_setting_is_no_missing_key(joey: Joey, rules: Rules | None
         assert caught.value.code == -32603
 
 
-async def test_a_key_that_is_refused_is_told_as_such(joey: Joey, rules: Rules | None) -> None:
+async def test_a_key_that_is_refused_is_reported_as_such(joey: Joey, rules: Rules | None) -> None:
     wrong = Turn(fail(401, "invalid x-api-key"))
     async with (
         ModelServer([wrong, done()]) as server,
@@ -187,10 +187,10 @@ async def test_compact_sums_the_conversation_up(joey: Joey, rules: Rules | None)
         connected(joey, server.url, rules) as here,
     ):
         session = await here.new(joey.workspace)
-        (told,) = await here.editor.until(
+        (update,) = await here.editor.until(
             lambda: here.editor.updates(session, "available_commands_update")
         )
-        assert "compact" in [command["name"] for command in told["availableCommands"]]
+        assert "compact" in [command["name"] for command in update["availableCommands"]]
         await here.prompt(session, "one")
         assert await here.prompt(session, "/compact mind the names") == "end_turn"
         assert "mind the names" in str(server.requests[1].body["messages"])

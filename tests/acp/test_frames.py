@@ -104,7 +104,7 @@ BAD_LINES: list[tuple[bytes, int, Any]] = [
 
 
 @pytest.mark.requirement("acp:frames")
-async def test_a_bad_line_gets_an_error_and_the_next_is_heard(joey: Joey) -> None:
+async def test_a_bad_line_gets_an_error_and_the_next_is_handled(joey: Joey) -> None:
     async with raw(joey) as pipe:
         for line, code, id in BAD_LINES:
             await pipe.send(line)
@@ -193,8 +193,10 @@ async def test_a_cancel_at_any_moment_ends_the_turn(
     ):
         session = await here.new(joey.workspace)
         turn = asyncio.ensure_future(here.prompt(session, "go"))
-        told = len(editor.updates(session))
-        await editor.until(lambda: turn.done() or len(editor.updates(session)) >= told + after)
+        sent_count = len(editor.updates(session))
+        await editor.until(
+            lambda: turn.done() or len(editor.updates(session)) >= sent_count + after
+        )
         await here.agent.cancel(session_id=session)
         stop = await turn
         assert stop == "cancelled" or editor.text(session).endswith("Over.")

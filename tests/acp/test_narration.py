@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from joey.acp.editor import as_json
 from joey.acp.jsonrpc import Frames
 from joey.acp.tool_calls import changes_of
-from joey.acp.updates import Narrator
+from joey.acp.updates import UpdateEncoder
 from joey.core.edits.diff import unified_patch
 from joey.core.events import (
     AskAnswered,
@@ -70,22 +70,24 @@ EVENTS: list[Durable] = [
 
 @pytest.mark.parametrize("end", range(len(EVENTS) + 1))
 def test_wherever_a_journal_ends_every_call_has_ended(end: int) -> None:
-    narrator = Narrator(HERE)
-    told = [update for event in EVENTS[:end] for update in narrator.tell(event, live=False)]
-    told += narrator.close()
-    updates = [as_json(update) for update in told]
+    encoder = UpdateEncoder(HERE)
+    sent = [update for event in EVENTS[:end] for update in encoder.encode(event, live=False)]
+    sent += encoder.close()
+    updates = [as_json(update) for update in sent]
     for call in calls_of(updates).values():
         assert call["status"] in ("completed", "failed")
     assert "\x1b" not in json.dumps(updates)
 
 
-def test_an_error_is_told_once() -> None:
-    narrator = Narrator(HERE)
-    told = [as_json(update) for event in EVENTS for update in narrator.tell(event)]
-    message = json.dumps([each for each in told if each["sessionUpdate"] == "agent_message_chunk"])
+def test_an_error_is_sent_once() -> None:
+    encoder = UpdateEncoder(HERE)
+    updates = [as_json(update) for event in EVENTS for update in encoder.encode(event)]
+    message = json.dumps(
+        [each for each in updates if each["sessionUpdate"] == "agent_message_chunk"]
+    )
     assert "it failed" not in message, "the call tells that"
     assert message.count("something else") == 1
-    statuses = {id: call["status"] for id, call in calls_of(told).items()}
+    statuses = {id: call["status"] for id, call in calls_of(updates).items()}
     assert statuses == {"a": "completed", "b": "failed", "c": "failed"}
 
 
@@ -134,10 +136,10 @@ def test_lines_are_the_same_however_they_are_cut(sizes: list[int], ended: bool) 
         reading, writing = os.pipe()
         try:
             frames = Frames(pieces(), writing)
-            heard = []
+            received = []
             while (message := await frames.receive()) is not None:
-                heard.append(message)
-            assert heard == MESSAGES
+                received.append(message)
+            assert received == MESSAGES
         finally:
             os.close(reading)
             os.close(writing)

@@ -54,7 +54,7 @@ async def test_an_edit_that_failed_says_why_in_a_sentence_or_two(
     async with ModelServer(turns) as server, connected(joey, server.url, rules) as here:
         session = await here.new(joey.workspace)
         await here.prompt(session, "go")
-        told = str(server.requests[-1].body)
+        request = str(server.requests[-1].body)
         (ended,) = here.editor.calls(session).values()
     assert ended["status"] == "failed"
     (text,) = texts(ended)
@@ -62,5 +62,5 @@ async def test_an_edit_that_failed_says_why_in_a_sentence_or_two(
     assert "No sufficiently similar match found at line 3: the best is" in text
     assert "Search Content" not in text
     assert len(text.splitlines()) == 3
-    assert "Search Content" in told
-    assert "line 12" in told
+    assert "Search Content" in request
+    assert "line 12" in request

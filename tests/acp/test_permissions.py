@@ -119,8 +119,8 @@ async def test_an_answer_that_is_also_an_error_allows_nothing(joey: Joey) -> Non
         yield json.dumps({"jsonrpc": "2.0", "id": 0, "result": chosen, "error": error}).encode()
 
     with (joey.workspace / "frames").open("wb") as output:
-        heard = await Frames(pieces(), output.fileno()).receive()
-    assert heard is not None and "result" not in heard
+        received = await Frames(pieces(), output.fileno()).receive()
+    assert received is not None and "result" not in received
 
 
 async def test_a_permission_that_is_cancelled_ends_the_turn(
@@ -203,10 +203,10 @@ QUESTION = Turn(
 
 @pytest.mark.requirement("acp:question")
 @pytest.mark.parametrize(
-    ("said", "heard"), [("2", "The blue one"), ("neither", "neither")], ids=["number", "words"]
+    ("said", "answer"), [("2", "The blue one"), ("neither", "neither")], ids=["number", "words"]
 )
 async def test_a_question_ends_the_turn_and_the_next_prompt_answers_it(
-    joey: Joey, rules: Rules | None, said: str, heard: str
+    joey: Joey, rules: Rules | None, said: str, answer: str
 ) -> None:
     async with (
         ModelServer([QUESTION, done()]) as server,
@@ -217,7 +217,7 @@ async def test_a_question_ends_the_turn_and_the_next_prompt_answers_it(
         asked = here.editor.text(session)
         assert "Which one?" in asked and "1. The red one" in asked and "2. The blue one" in asked
         assert await here.prompt(session, said) == "end_turn"
-        assert heard in json.dumps(server.requests[1].body["messages"][-1])
+        assert answer in json.dumps(server.requests[1].body["messages"][-1])
         assert here.editor.asked == []
 
 

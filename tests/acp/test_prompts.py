@@ -62,8 +62,8 @@ async def test_a_link_brings_the_file_along(joey: Joey, rules: Rules | None) -> 
         session = await here.new(joey.workspace)
         link = resource_link_block("notes", path.as_uri())
         await here.prompt(session, "read ", link, " please")
-        told = json.dumps(last_message(server))
-        assert "remember the milk" in told
+        sent = json.dumps(last_message(server))
+        assert "remember the milk" in sent
 
 
 async def test_a_link_out_of_the_workspace_brings_nothing(joey: Joey, rules: Rules | None) -> None:
@@ -82,12 +82,12 @@ async def test_a_link_out_of_the_workspace_brings_nothing(joey: Joey, rules: Rul
             resource_link_block("web", "https://example.org/page"),
         ]
         await here.prompt(session, "read", *links)
-        told = json.dumps(last_message(server))
-        assert "swordfish" not in told
-        assert "https://example.org/page" in told
+        sent = json.dumps(last_message(server))
+        assert "swordfish" not in sent
+        assert "https://example.org/page" in sent
 
 
-async def test_what_is_embedded_is_told_and_points_at_nothing(
+async def test_what_is_embedded_is_sent_and_points_at_nothing(
     joey: Joey, rules: Rules | None
 ) -> None:
     (joey.workspace / "other.txt").write_text("swordfish", encoding="utf-8")
@@ -103,9 +103,9 @@ async def test_what_is_embedded_is_told_and_points_at_nothing(
         session = await here.new(joey.workspace)
         block = resource_block(embedded_text_resource(uri, text))
         await here.prompt(session, "look at ", block)
-        told = json.dumps(last_message(server))
-        assert "unsaved" in told and "&lt;/context>" in told
-        assert "swordfish" not in told and "Deploy everything" not in told
+        sent = json.dumps(last_message(server))
+        assert "unsaved" in sent and "&lt;/context>" in sent
+        assert "swordfish" not in sent and "Deploy everything" not in sent
 
 
 @pytest.mark.parametrize(

@@ -39,9 +39,9 @@ async def test_a_server_of_the_editor_is_used_in_its_session_alone(
         session = await here.new(joey.workspace, [tiny(FROM_EDITOR="${env:HOME} it is")])
         assert await here.prompt(session, "go") == "end_turn"
         assert "mcp--tiny--echo" in tools(server.requests[0].body)
-        told = json.dumps(server.requests[1].body["messages"][-1])
-        assert "${env:HOME} it is" in told, "nothing is filled in"
-        assert "ANTHROPIC_API_KEY" not in told
+        sent = json.dumps(server.requests[1].body["messages"][-1])
+        assert "${env:HOME} it is" in sent, "nothing is filled in"
+        assert "ANTHROPIC_API_KEY" not in sent
         (asked,) = here.editor.asked
         assert asked["call"]["title"] == "tiny: environment"
         plain = await here.new(joey.workspace)

@@ -17,7 +17,7 @@ from tests.acp.rules import Rules
 from tests.acp.test_task import TODOS, done
 from tests.front.binary import LIMIT, Joey, reach
 
-STORY = [
+SCRIPT = [
     Turn(
         think("Hm.", signature="s", chunk=2),
         say("I look around.", chunk=3),
@@ -31,7 +31,7 @@ STORY = [
 ]
 
 
-def story(updates: list[dict[str, Any]]) -> dict[str, Any]:
+def summarize_updates(updates: list[dict[str, Any]]) -> dict[str, Any]:
     """What updates tell, however they were cut into pieces."""
     spoken: list[list[str]] = []
     for update in updates:
@@ -57,12 +57,12 @@ async def test_a_loaded_session_tells_the_same_as_the_live_one(
     joey: Joey, rules: Rules | None
 ) -> None:
     async with (
-        ModelServer(STORY) as server,
+        ModelServer(SCRIPT) as server,
         connected(joey, server.url, rules) as here,
     ):
         session = await here.new(joey.workspace)
         assert await here.prompt(session, "tell me") == "end_turn"
-        live = story(here.editor.updates(session))
+        live = summarize_updates(here.editor.updates(session))
     async with connected(joey, "http://127.0.0.1:9", rules) as again:
         loaded = await again.agent.load_session(
             session_id=session, cwd=str(joey.workspace), mcp_servers=[]
@@ -70,7 +70,7 @@ async def test_a_loaded_session_tells_the_same_as_the_live_one(
         updates = again.editor.updates(session)
         assert again.editor.text(session, "user_message_chunk") == "tell me"
         assert loaded.modes and loaded.modes.current_mode_id == "ask"
-    assert story(updates) == live
+    assert summarize_updates(updates) == live
     assert len(live["calls"]) == 4 and len(live["others"]) == 2
 
 

@@ -76,8 +76,8 @@ async def test_a_whole_task(joey: Joey, rules: Rules | None) -> None:
     assert run["rawOutput"] == {"exitCode": 0}
     assert [each["call"]["kind"] for each in editor.asked] == ["edit", "execute"]
     assert editor.asked[0]["call"]["content"][0] == write["content"][0]
-    usage_told = editor.updates(session, "usage_update")[-1]
-    assert usage_told["used"] == 940
+    usage_update = editor.updates(session, "usage_update")[-1]
+    assert usage_update["used"] == 940
     titles = [each["title"] for each in editor.updates(session, "session_info_update")]
     assert titles == ["change it", "change it"]
 
@@ -101,17 +101,17 @@ async def test_statuses_go_from_pending_over_in_progress_to_the_end(
     ):
         session = await here.new(joey.workspace)
         await here.prompt(session, "go")
-        told: dict[str, list[str]] = {}
+        statuses: dict[str, list[str]] = {}
         for update in here.editor.updates(session, "tool_call", "tool_call_update"):
             if "status" in update:
-                told.setdefault(update["toolCallId"], []).append(update["status"])
-    run, look = told.values()
+                statuses.setdefault(update["toolCallId"], []).append(update["status"])
+    run, look = statuses.values()
     assert run == ["pending", "pending", "in_progress", "failed"]
     assert look == ["pending", "in_progress", "completed"]
 
 
 @pytest.mark.parametrize("ending", ["", "\n"])
-async def test_a_new_file_is_told_to_the_letter(
+async def test_a_new_file_is_sent_to_the_letter(
     joey: Joey, rules: Rules | None, ending: str
 ) -> None:
     text = f"first\n\n  third{ending}"
@@ -128,7 +128,7 @@ async def test_a_new_file_is_told_to_the_letter(
     assert path.read_text(encoding="utf-8") == text
 
 
-async def test_a_change_in_two_places_is_told_as_two_pairs(joey: Joey, rules: Rules | None) -> None:
+async def test_a_change_in_two_places_is_sent_as_two_pairs(joey: Joey, rules: Rules | None) -> None:
     before = [f"line {number}" for number in range(60)]
     after = [*before[:5], "new", *before[6:50], *before[52:]]
     path = joey.workspace / "long.txt"
@@ -286,7 +286,7 @@ async def test_the_published_schema_judges_every_frame(joey: Joey, sdk: Path) ->
 
 
 @pytest.mark.requirement("engine:loop:plain-answer")
-async def test_a_plain_answer_ends_the_turn_and_is_told_once(
+async def test_a_plain_answer_ends_the_turn_and_is_sent_once(
     joey: Joey, rules: Rules | None
 ) -> None:
     turns = [Turn(say("The linker.", chunk=3)), Turn(say("Install lld.", chunk=3)), done()]

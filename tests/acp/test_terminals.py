@@ -61,16 +61,16 @@ class TerminalEditor(Editor):
         if number.isdigit() and (viewer := self.started[int(number) - 1]).returncode is None:
             with suppress(ProcessLookupError):
                 os.kill(viewer.pid, signal.SIGKILL)  # its own way to kill asks how it has ended
-        await self._tell()
+        await self._notify_changed()
         return ReleaseTerminalResponse()
 
     async def _collect(self, id: str, process: Process) -> None:
         assert process.stdout is not None
         while piece := await process.stdout.read(1024):
             self.printed[id] += piece
-            await self._tell()
+            await self._notify_changed()
         await process.wait()
-        await self._tell()
+        await self._notify_changed()
 
 
 def running(command: str) -> Turn:
@@ -110,10 +110,10 @@ async def test_a_command_is_seen_in_a_terminal_of_the_editor(
     (viewer,) = editor.started
     assert (editor.printed["terminal-1"], viewer.returncode) == (b"one\ntwo\n", 3)
     assert editor.lines[0][-1] == script  # what people see it is called
-    (told,) = editor.calls(session).values()
-    assert [part["type"] for part in told["content"]] == ["content", "terminal", "content"]
-    assert told["content"][1]["terminalId"] == "terminal-1"
-    assert told["content"][2]["content"]["text"] == "exit 3"
+    (shown_call,) = editor.calls(session).values()
+    assert [part["type"] for part in shown_call["content"]] == ["content", "terminal", "content"]
+    assert shown_call["content"][1]["terminalId"] == "terminal-1"
+    assert shown_call["content"][2]["content"]["text"] == "exit 3"
     assert not list(Path(editor.lines[0][0]).parent.glob("*"))
 
 
@@ -127,9 +127,9 @@ async def test_it_is_seen_while_it_runs_and_who_closes_the_terminal_ends_it(
         editor.started[0].kill()
         assert await turn == "end_turn"
         await editor.until(lambda: editor.released == ["terminal-1"])
-    (told,) = editor.calls(session).values()
-    assert told["content"][-1]["content"]["text"] == "ended by SIGTERM"
-    assert told["status"] == "failed"
+    (shown_call,) = editor.calls(session).values()
+    assert shown_call["content"][-1]["content"]["text"] == "ended by SIGTERM"
+    assert shown_call["status"] == "failed"
 
 
 async def test_cancelling_the_turn_ends_what_the_terminal_shows(
@@ -252,8 +252,8 @@ async def test_it_ends_as_a_shell_would_when_a_signal_ended_the_command(
     async with editing(joey, rules, editor, *turns) as (here, session):
         assert await here.prompt(session, "go") == "end_turn"
         await editor.until(lambda: editor.started[0].returncode is not None)
-    (told,) = editor.calls(session).values()
-    assert (told["status"], editor.started[0].returncode) == ("failed", 128 + signal.SIGKILL)
+    (shown_call,) = editor.calls(session).values()
+    assert (shown_call["status"], editor.started[0].returncode) == ("failed", 128 + signal.SIGKILL)
 
 
 class Silent(TerminalEditor):
@@ -267,7 +267,7 @@ class Silent(TerminalEditor):
         self, command: str, args: list[str], cwd: str, **rest: Any
     ) -> CreateTerminalResponse:
         self.lines.append([command, *args])
-        await self._tell()
+        await self._notify_changed()
         await self.may_answer.wait()
         return CreateTerminalResponse(terminal_id="late")
 
@@ -328,8 +328,8 @@ async def test_a_viewer_that_came_to_a_refused_terminal_goes_again(
         session = await here.new(joey.workspace)
         assert await here.prompt(session, "go") == "end_turn"
         await editor.until(lambda: editor.started[0].returncode is not None)
-    (told,) = editor.calls(session).values()
-    assert told["content"][1]["content"]["text"] == "```\nseen\n```"
+    (shown_call,) = editor.calls(session).values()
+    assert shown_call["content"][1]["content"]["text"] == "```\nseen\n```"
 
 
 async def test_a_viewer_ends_when_joey_does(joey: Joey, rules: Rules | None) -> None:
@@ -347,7 +347,7 @@ async def test_a_viewer_ends_when_joey_does(joey: Joey, rules: Rules | None) -> 
     assert editor.started[0].returncode == JOEY_IS_GONE
 
 
-async def test_what_was_left_out_last_is_told_too() -> None:
+async def test_what_was_left_out_last_is_reported_too() -> None:
     async def closed() -> None:
         raise AssertionError
 
@@ -448,12 +448,12 @@ def test_the_end_is_understood_wherever_it_is_cut(
 
 def test_a_viewer_without_joey_says_so(tmp_path: Path) -> None:
     viewer = Path(sys.modules[view.__module__].__file__ or "")
-    told = subprocess.run(
+    finished = subprocess.run(
         [sys.executable, "-I", "-S", viewer, tmp_path / "none", "1"],
         env={"PATH": os.defpath},
         capture_output=True,
         check=False,
         timeout=LIMIT,
     )
-    assert told.returncode == 1
-    assert told.stderr.decode().startswith("joey shows nothing here any more: ")
+    assert finished.returncode == 1
+    assert finished.stderr.decode().startswith("joey shows nothing here any more: ")

@@ -15,7 +15,7 @@ from joey.testing.script import Turn, call, say
 from joey.testing.server import ModelServer
 from tests.acp.conftest import JS
 from tests.acp.editor import model_at
-from tests.acp.test_sessions import story
+from tests.acp.test_sessions import summarize_updates
 from tests.acp.test_task import done
 from tests.front.binary import LIMIT, Joey
 
@@ -48,6 +48,6 @@ async def test_a_client_in_typescript_drives_a_whole_task(joey: Joey, sdk: Path)
     assert seen["asked"] == ["Write a.txt", "`touch b.txt`"]
     assert (seen["listed"], seen["mode"], seen["code"]) == ([seen["session"]], "code", 0)
     assert {"code", "ask"} <= set(seen["modes"])
-    assert story(seen["loaded"]) == story(seen["live"])
+    assert summarize_updates(seen["loaded"]) == summarize_updates(seen["live"])
     assert (joey.workspace / "a.txt").read_text(encoding="utf-8") == "one\n"
     assert not (joey.workspace / "b.txt").exists()

@@ -24,7 +24,7 @@ from joey.testing.script import Turn, call
 from joey.tools.base import Access, Offer, Outcome
 from joey.tools.browser_action import BrowserAction
 from joey.tools.registry import Registry, default_tools
-from tests.engine.workshop import Workshop, asked, finish, heard
+from tests.engine.workshop import Workshop, asked, finish, wait_for_event
 from tests.tools.shell_context import make_context
 from tests.tools.test_registry import MODEL, mode
 from tests.tools.test_xml_calls import only_call
@@ -236,7 +236,7 @@ async def test_a_task_opens_a_page_once_the_user_agrees(
     ask = await asked(task)
     assert (ask.ask, ask.text) == (AskKind.BROWSER_ACTION_LAUNCH, site)
     await task.approve()
-    await heard(task, TaskCompleted)
+    await wait_for_event(task, TaskCompleted)
     assert "[warning] hello" in str(task.messages)
 
 

@@ -203,7 +203,7 @@ async def test_open_tasks_are_listed(tmp_path: Path) -> None:
         )
 
 
-async def test_what_cannot_be_attached_to_is_told(tmp_path: Path) -> None:
+async def test_what_cannot_be_attached_to_is_reported(tmp_path: Path) -> None:
     async with serving(tmp_path) as stage:
         nothing = await stage.run()
         assert (nothing.code, nothing.out) == (2, "")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from joey.client.family import Told, family
+from joey.client.family import TaskTreeEvent, family
 from joey.client.session import Session
 from joey.core.events import (
     AskOpened,
@@ -66,22 +66,26 @@ async def stage(
                 yield start
 
 
-async def all_of(session: Session, since: int | None = None) -> list[Told]:
+async def all_of(session: Session, since: int | None = None) -> list[TaskTreeEvent]:
     """Everything, every question answered with yes as it is met."""
-    seen: list[Told] = []
-    async with family(session, session.events(since), whole=not since) as told:
-        async for each in told:
+    seen: list[TaskTreeEvent] = []
+    async with family(session, session.events(since), whole=not since) as tree_events:
+        async for each in tree_events:
             seen.append(each)
             if isinstance(each.event, AskOpened):
                 assert await each.teller.answer(each.event.ts, Answer(Response.YES))
     return seen
 
 
-def kinds(seen: Sequence[Told], session_id: str, *wanted: type[object]) -> list[type[object]]:
+def kinds(
+    seen: Sequence[TaskTreeEvent], session_id: str, *wanted: type[object]
+) -> list[type[object]]:
     return [type(t.event) for t in seen if t.teller.id == session_id and type(t.event) in wanted]
 
 
-async def test_a_tree_is_told_from_the_beginning_to_the_end(tmp_path: Path, flavour: str) -> None:
+async def test_a_tree_is_followed_from_the_beginning_to_the_end(
+    tmp_path: Path, flavour: str
+) -> None:
     parts = {
         "the whole": [hand("part one", "part two"), Turn(done("whole"))],
         "part one": [hand("part three"), Turn(done("one"))],
@@ -134,8 +138,8 @@ async def test_whoever_comes_later_finds_the_subtask_and_its_question(
     }
     async with stage(tmp_path, flavour, parts) as start:
         session = await start("the whole", **ALLOW | {"alwaysAllowWrite": False})
-        async with family(session, session.events(), whole=True) as told:
-            async for each in told:
+        async with family(session, session.events(), whole=True) as tree_events:
+            async for each in tree_events:
                 if isinstance(each.event, AskOpened):
                     break
         seen = await all_of(session, session.seq)
@@ -146,7 +150,7 @@ async def test_whoever_comes_later_finds_the_subtask_and_its_question(
     assert (tmp_path / "work" / "a.txt").read_text() == "a\n"
 
 
-async def test_a_subtask_that_goes_on_is_not_told_from_its_beginning(
+async def test_a_subtask_that_goes_on_is_not_replayed_from_its_beginning(
     tmp_path: Path, flavour: str
 ) -> None:
     parts = {
@@ -155,8 +159,8 @@ async def test_a_subtask_that_goes_on_is_not_told_from_its_beginning(
     }
     async with stage(tmp_path, flavour, parts) as start:
         session = await start("the whole", **ALLOW)
-        async with family(session, session.events(), whole=True) as told:
-            async for each in told:
+        async with family(session, session.events(), whole=True) as tree_events:
+            async for each in tree_events:
                 if isinstance(each.event, TaskStarted) and each.teller is not session:
                     break
         await session.cancel()

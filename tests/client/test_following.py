@@ -43,10 +43,10 @@ from joey.core.history.ui import UiHistory
 from joey.core.messages import TextPart
 from joey.core.settings import Settings
 from joey.core.task import AskKind
-from joey.core.wire.encoder import Narrator, Replay
+from joey.core.wire.encoder import FrameEncoder, Replay
 from joey.core.wire.frames import EventFrame, encode_frame
 from joey.testing.script import Turn, call, say, think
-from tests.core.history.test_path import Story, stories
+from tests.core.history.test_path import JournalBuilder, stories
 from tests.engine.workshop import Workshop, done
 
 ASKING = Settings(always_allow_execute=True, allowed_commands=("*",))
@@ -92,18 +92,18 @@ class Telling:
     """The server's side: all frames of a task, as they travel, from any number on."""
 
     def __init__(self, records: Sequence[Record]) -> None:
-        narrator = Narrator("t")
+        encoder = FrameEncoder("t")
         self.frames: list[EventFrame] = []
         self.seqs: list[int] = []
         for record in records:
-            fresh = narrator.tell(record.seq, record.event)
+            fresh = encoder.encode(record.seq, record.event)
             self.frames += fresh
             self.seqs += [record.seq] * len(fresh)
 
     def after(self, seq: int) -> list[EventFrame]:
         replay = Replay()
-        told = self.frames[bisect.bisect_right(self.seqs, seq) :]
-        return [travelled(replay.retell(frame)) for frame in told]
+        sent_frames = self.frames[bisect.bisect_right(self.seqs, seq) :]
+        return [travelled(replay.retell(frame)) for frame in sent_frames]
 
 
 def travelled(frame: EventFrame) -> EventFrame:
@@ -121,23 +121,23 @@ def bare(frames: Sequence[EventFrame]) -> list[Any]:
 @pytest.mark.requirement("client:cuts")
 @settings(max_examples=150)
 @given(st.lists(st.integers(0, 12), max_size=20))
-def test_under_any_cuts_every_frame_is_told_once_and_in_order(
+def test_under_any_cuts_every_frame_is_delivered_once_and_in_order(
     played: tuple[Sequence[Record], Sequence[Any]], cuts: list[int]
 ) -> None:
     records, rows = played
     server = Telling(records)
     client = Following([], 0)
-    told: list[EventFrame] = []
+    delivered: list[EventFrame] = []
     for length in [*cuts, len(server.frames)]:
         for frame in server.after(client.seq)[:length]:
             if (taken := client.take(frame)) is not None:
-                told.append(taken)
-    assert bare(told) == bare(server.frames)
+                delivered.append(taken)
+    assert bare(delivered) == bare(server.frames)
     assert list(client.rows) == rows
     assert client.seq == records[-1].seq
 
 
-def test_what_is_told_again_from_an_earlier_number_is_passed_over(
+def test_what_is_sent_again_from_an_earlier_number_is_passed_over(
     played: tuple[Sequence[Record], Sequence[Any]],
 ) -> None:
     server = Telling(played[0])
@@ -166,11 +166,11 @@ def test_the_open_question_is_known_at_every_moment(
     played: tuple[Sequence[Record], Sequence[Any]],
 ) -> None:
     client = Following([], 0)
-    narrator = Narrator("t")
+    encoder = FrameEncoder("t")
     for record in played[0]:
-        for frame in narrator.tell(record.seq, record.event):
+        for frame in encoder.encode(record.seq, record.event):
             client.take(travelled(frame))
-        expected = narrator.facts.pending
+        expected = encoder.facts.pending
         assert (client.pending and client.pending.ts) == (expected and expected.ts)
         if client.pending is not None and expected is not None:
             assert client.pending.text == expected.text
@@ -303,12 +303,12 @@ def test_a_question_without_an_answer_is_withdrawn_when_the_task_goes_on() -> No
 @given(stories())
 @pytest.mark.requirement("rewind:clients")
 def test_a_client_has_the_rows_that_are_in_sight_however_often_it_was_rewound(
-    story: Story,
+    story: JournalBuilder,
 ) -> None:
-    narrator, following = Narrator("t"), Following((), 0)
+    encoder, following = FrameEncoder("t"), Following((), 0)
     for number, record in enumerate(story.records):
-        for told in narrator.tell(record.seq, record.event):
-            following.take(msgspec.json.decode(encode_frame(told), type=EventFrame))
+        for frame in encoder.encode(record.seq, record.event):
+            following.take(msgspec.json.decode(encode_frame(frame), type=EventFrame))
         path = live_path(story.records[: number + 1])
         ui = UiHistory()
         for each in path:

@@ -124,11 +124,11 @@ async def test_random_cuts_leave_no_gap_and_no_repeat(tmp_path: Path, seed: int)
             task = await near.start("go", configuration=ALLOW_ALL)
             async with await _patiently(url) as far:
                 session = await far.attach(task.id)
-                heard = asyncio.create_task(lasting(session))
+                receiving = asyncio.create_task(lasting(session))
                 async for event in task.events():
                     if isinstance(event, AskOpened):
                         await task.approve()
-                got = await heard
+                got = await receiving
                 assert list(session.rows) == await task.messages()
                 assert session.pending is None
             truth = await near.command("getEvents", task.id, since=0)
@@ -151,9 +151,9 @@ async def test_a_history_is_read_over_a_line_that_never_lasts_for_all_of_it(tmp_
         way = Cutting(server.port, 1, (least, least))
         async with way.serving() as url, await _patiently(url) as far:
             session = await far.attach(task.id)
-            heard = asyncio.create_task(lasting(session))
+            receiving = asyncio.create_task(lasting(session))
             await task.approve()
-            got = await heard
+            got = await receiving
         assert way.cuts > 1
         truth = await near.command("getEvents", task.id)
         assert bare(got) == bare([_frame(event) for event in truth["events"]])
@@ -330,7 +330,7 @@ async def test_who_gives_up_connecting_leaves_no_connection() -> None:
     assert connecting.cancelled()
 
 
-async def test_a_wrong_token_is_told_at_once(tmp_path: Path) -> None:
+async def test_a_wrong_token_is_reported_at_once(tmp_path: Path) -> None:
     async with a_server(tmp_path) as server:
         with pytest.raises(RemoteError, match="wants another token") as refused:
             await RemoteEngine.connect(server.url, "wrong")
@@ -383,7 +383,7 @@ async def _asks_until(session: RemoteSession, kind: AskKind) -> AsyncIterator[As
 
 
 @pytest.mark.requirement("client:slow-reader")
-async def test_all_who_attach_at_once_hear_how_it_goes_on(tmp_path: Path) -> None:
+async def test_all_who_attach_at_once_see_how_it_goes_on(tmp_path: Path) -> None:
     turns = (
         Turn(call("ask_followup_question", {"question": "Sure?", "follow_up": []})),
         Turn(done()),

@@ -135,15 +135,15 @@ async def test_a_message_answers_a_question(tmp_path: Path, flavour: str) -> Non
 
 
 async def test_a_reply_is_seen_while_it_comes(tmp_path: Path, flavour: str) -> None:
-    heard, seen = asyncio.Event(), asyncio.Event()
-    turn = Turn(pause(heard), say("Once upon"), pause(seen), say("a time.", chunk=2), done())
+    listening, seen = asyncio.Event(), asyncio.Event()
+    turn = Turn(pause(listening), say("Once upon"), pause(seen), say("a time.", chunk=2), done())
     async with sessions(tmp_path, flavour, turn) as (start, _):
         session = await start("tell")
         grown: dict[int, str] = {}
         async for event in session.events():
             match event:
                 case RequestStarted():
-                    heard.set()
+                    listening.set()
                 case RowOpened(say="text", ts=ts):
                     grown[ts] = ""
                 case RowGrew(ts=ts, delta=delta) if ts in grown:
@@ -191,8 +191,8 @@ async def test_events_after_a_number_are_those_of_the_records_after_it(
         await session.answer(ask.ts, Answer(Response.YES))
         whole = [event async for event in session.events()]
         for since in range(1, 9):
-            told = [event async for event in session.events(since)]
-            assert told == whole[len(whole) - len(told) :]
+            received = [event async for event in session.events(since)]
+            assert received == whole[len(whole) - len(received) :]
         assert isinstance(await anext(aiter(session.events(2))), TaskStarted)
 
 

@@ -60,14 +60,14 @@ def test_every_change_counts_after_a_refresh_and_not_before(
     disk: Disk, change: Callable[[Disk], object]
 ) -> None:
     customizations = disk.load_customizations(enable_subfolder_rules=True)
-    before = told(customizations)
+    before = describe_customizations(customizations)
     assert not customizations.refresh()
     change(disk)
-    assert told(customizations) == before
+    assert describe_customizations(customizations) == before
     assert customizations.refresh()
     assert (
-        told(customizations)
-        == told(disk.load_customizations(enable_subfolder_rules=True))
+        describe_customizations(customizations)
+        == describe_customizations(disk.load_customizations(enable_subfolder_rules=True))
         != before
     )
     assert not customizations.refresh()
@@ -94,7 +94,7 @@ def test_without_files_there_is_what_is_built_in(tmp_path: Path) -> None:
     assert (customizations.warnings, customizations.refresh()) == ((), False)
 
 
-def told(customizations: FileCustomizations) -> object:
+def describe_customizations(customizations: FileCustomizations) -> object:
     return (
         customizations.modes,
         [

@@ -140,7 +140,7 @@ def test_the_second_mode_of_a_slug_is_dropped(disk: Disk) -> None:
     )
 
 
-def test_a_group_that_is_not_known_grants_nothing_and_is_told(disk: Disk) -> None:
+def test_a_group_that_is_not_known_grants_nothing_and_is_reported(disk: Disk) -> None:
     write(disk, entry(groups=["read", "magic", "always"]))
     customizations = disk.load_customizations()
     assert mode_of(customizations, "poet").grants == (Grant(Group.READ),)
@@ -194,7 +194,7 @@ def test_cleaning_that_would_spoil_a_file_is_left_out(disk: Disk) -> None:
     ],
     ids=["unfinished", "other-key", "list", "mapping", "deep-flow", "deep-block", "huge"],
 )
-def test_a_file_that_is_none_is_told_and_nothing_else_happens(
+def test_a_file_that_is_none_is_reported_and_nothing_else_happens(
     disk: Disk, text: str, complaint: str
 ) -> None:
     disk.write({".roomodes": text})

@@ -34,20 +34,24 @@ def test_rules_of_the_user_come_before_those_of_the_project_and_of_its_parts(
             "x/y/.roo/rules-ask/a.md": "not in code",
         }
     )
-    told = rules_of(disk.load_customizations(enable_subfolder_rules=True))
-    assert labels(told.mode_rules) == [
+    instructions = rules_of(disk.load_customizations(enable_subfolder_rules=True))
+    assert labels(instructions.mode_rules) == [
         "~/.roo/rules-code/z.md",
         ".roo/rules-code/b.md",
         "x/y/.roo/rules-code/a.md",
     ]
-    assert labels(told.rules) == ["~/.roo/rules/z.md", ".roo/rules/b.md", "x/.roo/rules/a.md"]
-    assert [file.text for file in told.rules] == ["everywhere", "here", "in x"]
+    assert labels(instructions.rules) == [
+        "~/.roo/rules/z.md",
+        ".roo/rules/b.md",
+        "x/.roo/rules/a.md",
+    ]
+    assert [file.text for file in instructions.rules] == ["everywhere", "here", "in x"]
     without = rules_of(disk.load_customizations())
     assert labels(without.rules) == ["~/.roo/rules/z.md", ".roo/rules/b.md"]
 
 
 @pytest.mark.requirement("rules:files")
-def test_files_are_told_in_the_order_of_their_names_wherever_they_lie(disk: Disk) -> None:
+def test_files_are_listed_in_the_order_of_their_names_wherever_they_lie(disk: Disk) -> None:
     disk.write(
         {
             ".roo/rules/Beta.md": " beta \n\n",
@@ -74,17 +78,17 @@ def test_caches_and_copies_are_no_rules(disk: Disk, name: str) -> None:
 @pytest.mark.requirement("rules:fallbacks")
 def test_single_files_count_only_where_there_are_no_directories(disk: Disk) -> None:
     disk.write({".roorules": "roo", ".clinerules": "cline", ".clinerules-code": "cline code"})
-    told = rules_of(disk.load_customizations())
-    assert told.rules == (RuleFile(".roorules", "roo"),)
-    assert told.mode_rules == (RuleFile(".clinerules-code", "cline code"),)
+    instructions = rules_of(disk.load_customizations())
+    assert instructions.rules == (RuleFile(".roorules", "roo"),)
+    assert instructions.mode_rules == (RuleFile(".clinerules-code", "cline code"),)
     disk.write({".roorules-code": "roo code"})
     assert rules_of(disk.load_customizations()).mode_rules == (
         RuleFile(".roorules-code", "roo code"),
     )
     disk.write({"~/.roo/rules/a.md": "everywhere", ".roo/rules-code/a.md": "folder"})
-    told = rules_of(disk.load_customizations())
-    assert labels(told.rules) == ["~/.roo/rules/a.md"]
-    assert labels(told.mode_rules) == [".roo/rules-code/a.md"]
+    instructions = rules_of(disk.load_customizations())
+    assert labels(instructions.rules) == ["~/.roo/rules/a.md"]
+    assert labels(instructions.mode_rules) == [".roo/rules-code/a.md"]
 
 
 def test_a_directory_in_place_of_a_single_file_is_passed_over(disk: Disk) -> None:
@@ -111,7 +115,7 @@ def test_agents_files_are_read_here_and_beside_nested_directories(disk: Disk) ->
     assert rules_of(disk.load_customizations(use_agent_rules=False)).agents == ()
 
 
-def test_what_is_hidden_is_told_by_its_patterns(disk: Disk) -> None:
+def test_what_is_hidden_is_described_by_its_patterns(disk: Disk) -> None:
     disk.write({".rooignore": "secrets/\n*.pem\n"})
     assert rules_of(disk.load_customizations()).ignored == "secrets/\n*.pem"
 
@@ -141,10 +145,10 @@ def test_many_files_share_one_room(disk: Disk) -> None:
     disk.write({f".roo/rules/{number:03}.md": "x" * 90_000 for number in range(9)})
     disk.write({".roo/rules-code/first.md": "mode rules come first"})
     customizations = disk.load_customizations()
-    told = rules_of(customizations)
-    assert told.mode_rules[0].text == "mode rules come first"
-    assert sum(len(file.text) for file in told.rules) < ROOM + 1000
-    assert told.rules[-1].text.endswith(
+    instructions = rules_of(customizations)
+    assert instructions.mode_rules[0].text == "mode rules come first"
+    assert sum(len(file.text) for file in instructions.rules) < ROOM + 1000
+    assert instructions.rules[-1].text.endswith(
         "[Left out here, for want of room. Read it where you need it.]"
     )
     assert any("003.md does not fit" in warning for warning in customizations.warnings)
@@ -211,9 +215,12 @@ def test_links_of_a_project_do_not_lead_out_of_it(
     disk.link("AGENTS.md", secret)
     disk.link(".roo/system-prompt-code", secret)
     customizations = disk.load_customizations()
-    told = rules_of(customizations)
-    assert "PRIVATE" not in str(told)
-    assert RuleFile(f"{directory}/ok.md", "shared") in (*told.rules, *told.mode_rules)
+    instructions = rules_of(customizations)
+    assert "PRIVATE" not in str(instructions)
+    assert RuleFile(f"{directory}/ok.md", "shared") in (
+        *instructions.rules,
+        *instructions.mode_rules,
+    )
     assert sorted(warning.split()[0] for warning in customizations.warnings) == sorted(
         [
             f"{directory}/all",
@@ -252,7 +259,7 @@ def test_links_of_the_user_may_lead_anywhere(disk: Disk, tmp_path: Path) -> None
 
 
 @pytest.mark.requirement("rules:safe-reading")
-def test_pipes_devices_and_dead_links_are_told_and_passed_over(disk: Disk) -> None:
+def test_pipes_devices_and_dead_links_are_reported_and_passed_over(disk: Disk) -> None:
     disk.write({".roo/rules/good.md": "good", ".roo/rules/binary.md": b"\x00\x01"})
     os.mkfifo(disk.work / ".roo" / "rules" / "pipe.md")
     os.mkfifo(disk.work / ".roomodes")
@@ -272,7 +279,7 @@ def test_pipes_devices_and_dead_links_are_told_and_passed_over(disk: Disk) -> No
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_what_may_not_be_read_is_told(disk: Disk) -> None:
+def test_what_may_not_be_read_is_reported(disk: Disk) -> None:
     disk.write({".roo/rules/a.md": "a", ".roo/rules-code/b.md": "b"})
     (disk.work / ".roo" / "rules" / "a.md").chmod(0)
     (disk.work / ".roo" / "rules-code").chmod(0)

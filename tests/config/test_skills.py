@@ -98,7 +98,7 @@ def test_a_skill_for_some_modes_is_seen_in_these_alone(disk: Disk) -> None:
         ("a", "---\nname: [\n---\n", "its front matter is not valid YAML (line 2: "),
     ],
 )
-def test_a_skill_that_cannot_be_used_is_told(
+def test_a_skill_that_cannot_be_used_is_reported(
     disk: Disk, directory: str, text: str, complaint: str
 ) -> None:
     disk.write({f".roo/skills/{directory}/SKILL.md": text})

@@ -43,7 +43,7 @@ def test_the_projects_command_hides_the_users_and_that_hides_ours(disk: Disk) ->
     assert found == {"a": "the project's", "init": "mine"}
 
 
-def test_what_cannot_be_a_command_is_told(disk: Disk) -> None:
+def test_what_cannot_be_a_command_is_reported(disk: Disk) -> None:
     disk.write(
         {
             ".roo/commands/two words.md": "x",

@@ -86,14 +86,16 @@ def test_arguments_become_the_list_where_there_may_be_one(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["al"], "Did you mean all\\? A list is written as words: sandboxNetwork ONE TWO"),
         (["https://a.example/x", "b.example"], "without scheme and path"),
     ],
 )
-def test_what_is_neither_a_choice_nor_a_list_is_told(arguments: list[str], told: str) -> None:
-    with pytest.raises(ConfigError, match=told):
+def test_what_is_neither_a_choice_nor_a_list_is_reported(
+    arguments: list[str], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
         read_value(Settings, setting_keys()["sandboxNetwork"], arguments)
 
 

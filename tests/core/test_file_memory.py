@@ -35,12 +35,12 @@ def test_otherwise_it_is_known_by_its_size_and_time() -> None:
     assert not memory.may_be_same(place(), LATER)
 
 
-def test_being_told_of_a_change_is_not_seeing_it() -> None:
+def test_being_notified_of_a_change_is_not_seeing_it() -> None:
     memory = FileMemory()
     memory.note(place(), NOW, b"old")
     assert memory.needs_look(place(), LATER)
     assert memory.may_be_same(place(), LATER)
-    memory.note_told(place(), LATER)
+    memory.record_reported(place(), LATER)
     assert not memory.needs_look(place(), LATER)
     assert memory.is_stale(place(), LATER, b"new")
 
@@ -49,7 +49,7 @@ def test_a_file_can_be_forgotten() -> None:
     memory = FileMemory()
     memory.note(place(), NOW, b"old")
     memory.forget(place())
-    memory.note_told(place(), NOW)
+    memory.record_reported(place(), NOW)
     assert not memory.is_stale(place(), LATER, b"new")
     assert memory.newest(5) == ()
 

@@ -75,7 +75,7 @@ def test_what_fits_has_no_problems(document: Any, value: Any) -> None:
 
 @pytest.mark.requirement("front:json-schema")
 @pytest.mark.parametrize(
-    ("document", "value", "told"),
+    ("document", "value", "expected"),
     [
         (USER, {}, "$: 'name' is missing."),
         (USER, {"name": ""}, "$.name: shorter than 1 characters."),
@@ -100,13 +100,15 @@ def test_what_fits_has_no_problems(document: Any, value: Any) -> None:
         ),
     ],
 )
-def test_what_does_not_fit_is_told_with_its_place(document: Any, value: Any, told: str) -> None:
-    assert problems(document, value) == [told]
+def test_what_does_not_fit_is_reported_with_its_path(
+    document: Any, value: Any, expected: str
+) -> None:
+    assert problems(document, value) == [expected]
 
 
 @pytest.mark.requirement("front:json-schema:keywords")
 @pytest.mark.parametrize(
-    ("document", "told"),
+    ("document", "expected"),
     [
         ({"properties": {"a": {"if": {}}}}, r"`if` at #/properties/a, which joey does not check"),
         ({"patternProperties": {}}, "`patternProperties` at #"),
@@ -127,8 +129,8 @@ def test_what_does_not_fit_is_told_with_its_place(document: Any, value: Any, tol
         ({"anyOf": [{}] * 3000}, "more than"),
     ],
 )
-def test_what_would_not_be_checked_is_refused_by_name(document: Any, told: str) -> None:
-    with pytest.raises(ConfigError, match=told):
+def test_what_would_not_be_checked_is_refused_by_name(document: Any, expected: str) -> None:
+    with pytest.raises(ConfigError, match=expected):
         read_schema(document)
 
 

@@ -42,13 +42,13 @@ BEGINNING: list[Durable] = [
 ]
 
 
-def told(events: list[Durable]) -> list[EventFrame]:
+def encode_events(events: list[Durable]) -> list[EventFrame]:
     _, frames = narrate("t", [Record(n, event) for n, event in enumerate(events, 1)])
     return frames
 
 
 def test_a_task_is_announced_with_its_title_before_its_first_row() -> None:
-    frames = told(BEGINNING[:3])
+    frames = encode_events(BEGINNING[:3])
     assert [frame.event_name for frame in frames] == [
         "taskCreated",
         "message",
@@ -59,7 +59,7 @@ def test_a_task_is_announced_with_its_title_before_its_first_row() -> None:
 
 
 def test_only_the_last_frame_of_a_record_carries_its_number() -> None:
-    numbers = [(frame.event_name, frame.seq) for frame in told(BEGINNING)]
+    numbers = [(frame.event_name, frame.seq) for frame in encode_events(BEGINNING)]
     assert numbers == [
         ("taskCreated", 1),
         ("message", 2),
@@ -76,19 +76,19 @@ def test_only_the_last_frame_of_a_record_carries_its_number() -> None:
 
 
 def test_a_row_that_grows_is_shown_whole_under_the_number_before() -> None:
-    narrator, _ = narrate("t", [Record(n, event) for n, event in enumerate(BEGINNING[:3], 1)])
-    [opened] = narrator.changed(RowOpened(ts=9, say="text"))
-    narrator.changed(RowGrew(ts=9, delta="Hel"))
-    [grown] = narrator.changed(RowGrew(ts=9, delta="lo"))
-    frame = narrator.row_frame(grown)
+    encoder, _ = narrate("t", [Record(n, event) for n, event in enumerate(BEGINNING[:3], 1)])
+    [opened] = encoder.changed(RowOpened(ts=9, say="text"))
+    encoder.changed(RowGrew(ts=9, delta="Hel"))
+    [grown] = encoder.changed(RowGrew(ts=9, delta="lo"))
+    frame = encoder.row_frame(grown)
     assert opened.action == "created"
     assert frame is not None
     assert (frame.seq, frame.payload.action) == (3, "updated")
     assert (frame.payload.message.text, frame.payload.message.partial) == ("Hello", True)
 
 
-def test_told_again_a_row_is_created_where_it_is_first_met() -> None:
-    frames = told(BEGINNING)
+def test_sent_again_a_row_is_created_where_it_is_first_met() -> None:
+    frames = encode_events(BEGINNING)
     replay = Replay()
     again = [replay.retell(frame) for frame in frames[-3:]]
     assert frames[-3].payload.action == "updated"
@@ -96,7 +96,7 @@ def test_told_again_a_row_is_created_where_it_is_first_met() -> None:
     assert again[1:] == frames[-2:]
 
 
-def test_rows_of_an_adopted_task_are_told_as_they_were_written() -> None:
+def test_rows_of_an_imported_task_are_sent_as_they_were_written() -> None:
     row: dict[str, Any] = {"ts": 1, "type": "say", "say": "text", "text": "hi", "unknown": [1]}
     adopted = TaskAdopted(
         ts=9,
@@ -107,7 +107,7 @@ def test_rows_of_an_adopted_task_are_told_as_they_were_written() -> None:
         rows=(row,),
         messages=(),
     )
-    created, message = told([adopted])
+    created, message = encode_events([adopted])
     assert (created.event_name, created.payload.title) == ("taskCreated", "hi")
     assert msgspec.json.decode(encode_frame(message))["payload"] == {
         "action": "created",

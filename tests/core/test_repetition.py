@@ -16,14 +16,14 @@ def verdicts(
     """Whether each call is stopped. `results`: what each one gets, a letter for each; `busy`: `x`
     while a background command runs."""
     repetition = Repetition(limit)
-    told: list[bool] = []
+    stops: list[bool] = []
     for number, (name, arguments) in enumerate(calls):
         is_busy = busy is not None and busy[number] == "x"
         verdict = repetition.check(str(number), name, arguments, is_busy=is_busy)
-        told.append(verdict is not Verdict.GO)
+        stops.append(verdict is not Verdict.GO)
         result = "same" if results is None else results[number]
         repetition.settle({str(number): result}.get, is_busy=is_busy)
-    return told
+    return stops
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_calls_made_while_a_background_command_runs_are_no_repetitions() -> None
     assert verdicts(2, SAME * 4, busy="--x-") == [False, False, False, True]
 
 
-def test_a_second_stop_with_the_same_result_is_told_apart() -> None:
+def test_a_second_stop_with_the_same_result_is_distinguished() -> None:
     repetition = Repetition(1)
 
     def call(name: str, result: str) -> Verdict:

@@ -35,7 +35,7 @@ def test_every_command_is_offered_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "suggestion"),
     [
         ("/doctr", "there is no command /doctr; did you mean /doctor?"),
         ("/rewnd", "there is no command /rewnd; did you mean /rewind?"),
@@ -51,5 +51,5 @@ def test_every_command_is_offered_once() -> None:
         ("/mdoe is what I typed just now", None),
     ],
 )
-def test_a_slip_is_guessed_at(text: str, told: str | None) -> None:
-    assert guess_at(text, NAMES) == told
+def test_a_slip_is_guessed_at(text: str, suggestion: str | None) -> None:
+    assert guess_at(text, NAMES) == suggestion

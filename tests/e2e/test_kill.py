@@ -84,8 +84,8 @@ async def _kill_once(turn: asyncio.Semaphore, url: str, directory: Path, moment:
 async def _run_and_kill(url: str, directory: Path, moment: float) -> list[dict[str, Any]]:
     """What the program had told us when it died: whole rows of its stream."""
     (directory / "work").mkdir()
-    heard = directory / "stdout"
-    with heard.open("wb") as stdout:
+    stdout_path = directory / "stdout"
+    with stdout_path.open("wb") as stdout:
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "joey", "-p", "do it", "-y", "--output-format", "stream-json",
             "--provider", "anthropic", "--base-url", url, "-m", "test", "-w", str(directory / "work"),
@@ -98,7 +98,7 @@ async def _run_and_kill(url: str, directory: Path, moment: float) -> list[dict[s
     except TimeoutError:
         process.kill()
         await process.wait()
-    out = heard.read_bytes()
+    out = stdout_path.read_bytes()
     return [json.loads(line) for line in out[: out.rfind(b"\n") + 1].splitlines()]
 
 
@@ -117,10 +117,10 @@ async def _check(url: str, directory: Path, acknowledged: list[dict[str, Any]]) 
     )  # fmt: skip
     async with open_engine(home=home, env={}) as engine:
         task = await engine.resume(tasks[0].name.removeprefix("task_"), "go on", options=options)
-        known = {heard.event.ts for heard in task.bus.after(0)}
+        known = {numbered.event.ts for numbered in task.bus.after(0)}
         known |= {row.ts for row in task.rows if not isinstance(row, dict)}
-        told = {row["id"] for row in acknowledged if row.get("done") and "id" in row}
-        lost = [row for row in acknowledged if row.get("id") in told - known]
+        acknowledged_ids = {row["id"] for row in acknowledged if row.get("done") and "id" in row}
+        lost = [row for row in acknowledged if row.get("id") in acknowledged_ids - known]
         assert not lost
         async with asyncio.timeout(30):
             assert isinstance(await task.wait(), Completed)

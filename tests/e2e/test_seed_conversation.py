@@ -219,10 +219,10 @@ async def test_feedback_instead_of_a_yes_goes_on_as_the_seed_says(
     async with ModelServer(turns) as server:
         task = await start(engine, server, workspace, "anthropic", approving=False)
         with task.subscribe(0) as subscription:
-            async for heard in subscription:
-                if not isinstance(heard.event, AskOpened):
+            async for numbered in subscription:
+                if not isinstance(numbered.event, AskOpened):
                     continue
-                if heard.event.ask is not AskKind.COMPLETION_RESULT:
+                if numbered.event.ask is not AskKind.COMPLETION_RESULT:
                     await task.approve()
                 elif len(server.requests) == 4:
                     await task.send("Can you also add a /goodbye endpoint?")

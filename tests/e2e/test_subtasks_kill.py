@@ -208,9 +208,9 @@ def check_worktrees(directory: Path, root: Path) -> None:
             expected = expected.replace(old, new)
     assert (work / "a.txt").read_text() == expected
     assert (work / "mine.txt").read_text() == "not committed\n"
-    told = [record["event"] for record in records(root)]
-    spawned = [e["child_id"] for e in told if e["event"] == "taskSpawned"]
-    merged = [(e["child_id"], e["clean"]) for e in told if e["event"] == "worktreeMerged"]
+    root_events = [record["event"] for record in records(root)]
+    spawned = [e["child_id"] for e in root_events if e["event"] == "taskSpawned"]
+    merged = [(e["child_id"], e["clean"]) for e in root_events if e["event"] == "worktreeMerged"]
     assert merged == [(name, True) for name in spawned]
     worktrees = directory / "home" / "worktrees"  # not there when it died before it had any
     assert not worktrees.exists() or list(worktrees.iterdir()) == []

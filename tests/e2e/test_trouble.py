@@ -114,7 +114,7 @@ def _refusal_code(workspace: Path) -> int:
 
 
 @pytest.mark.requirement("store:full-disk")
-async def test_a_full_disk_is_told_and_what_was_written_stays_whole(joey: Joey) -> None:
+async def test_a_full_disk_is_reported_and_what_was_written_stays_whole(joey: Joey) -> None:
     def little_room() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
 
@@ -189,17 +189,17 @@ async def test_a_command_that_prints_100_mb_leaves_memory_small_and_its_output_o
     flood = "head -c 100000000 /dev/zero | tr '\\0' 'x' | fold -w 99; echo THE END"
     async with ModelServer([Turn(call("execute_command", {"command": flood})), done()]) as server:
         finished = await joey.run("-p", "hi", "-y", *reach(server.url))
-        told = server.requests[1].body["messages"][-1]["content"][0]["content"]
+        tool_result = server.requests[1].body["messages"][-1]["content"][0]["content"]
     assert finished.code == 0
     (artifact,) = next(iter(joey.tasks)).glob("command-output/cmd-*.txt")
     assert artifact.stat().st_size > 100_000_000
-    assert artifact.name in told
-    assert "THE END" in told
-    assert len(told) < 30_000
+    assert artifact.name in tool_result
+    assert "THE END" in tool_result
+    assert len(tool_result) < 30_000
 
 
 @pytest.mark.requirement("tool:execute_command:success:binary-output")
-async def test_a_command_that_prints_binary_is_told_as_text(joey: Joey) -> None:
+async def test_a_command_that_prints_binary_is_shown_as_text(joey: Joey) -> None:
     noise = "head -c 5000 /dev/urandom; printf '\\033[31mred\\033[0m'"
     async with ModelServer([Turn(call("execute_command", {"command": noise})), done()]) as server:
         finished = await joey.run("-p", "hi", "-y", *reach(server.url))
@@ -217,8 +217,8 @@ async def test_a_command_that_ignores_sigterm_is_killed_when_its_time_is_up(joey
         [Turn(call("execute_command", {"command": stubborn})), done()]
     ) as server:
         finished = await joey.run("-p", "hi", "-y", *reach(server.url))
-        told = server.requests[1].body["messages"][-1]["content"][0]["content"]
+        tool_result = server.requests[1].body["messages"][-1]["content"][0]["content"]
     assert finished.code == 0
-    assert "1 s" in told or "1 second" in told
+    assert "1 s" in tool_result or "1 second" in tool_result
     left = [p for p in psutil.process_iter(["cmdline"]) if "987.25" in (p.info["cmdline"] or [])]
     assert left == []

@@ -57,7 +57,7 @@ class Cast:
         assert isinstance(block, TextBlock)
         return next(part for part in self._parts if part in block.text)
 
-    def heard(self, part: str) -> str:
+    def join_last_request(self, part: str) -> str:
         """All that the model was last told in this part."""
         last = [request for name, request in self.requests if name == part][-1]
         return "\n".join(str(message.content) for message in last.messages)

@@ -332,7 +332,7 @@ async def test_time_that_was_worked_counts_and_time_that_nobody_worked_does_not(
     await settled(again)
 
 
-async def test_the_limits_of_a_run_are_told_once_and_its_subtasks_name_the_run(
+async def test_the_limits_of_a_run_are_sent_once_and_its_subtasks_name_the_run(
     workshop: Workshop,
 ) -> None:
     task, _ = await play(workshop, TREE, limits=Limits(max_turns=20))

@@ -8,7 +8,7 @@ import pytest
 
 from joey.core.events import Event, RowGrew, Said
 from joey.engine import bus as bus_module
-from joey.engine.bus import Bus, Heard, Records
+from joey.engine.bus import Bus, NumberedEvent, Records
 
 
 def said(n: int) -> Said:
@@ -16,13 +16,13 @@ def said(n: int) -> Said:
 
 
 def bus_of(count: int) -> Bus:
-    bus = Bus(Records(tuple), lambda heard: None)
+    bus = Bus(Records(tuple), lambda event: None)
     for n in range(1, count + 1):
         bus.publish(said(n))
     return bus
 
 
-async def read(bus: Bus, since: int | None, count: int) -> list[Heard]:
+async def read(bus: Bus, since: int | None, count: int) -> list[NumberedEvent]:
     async with asyncio.timeout(60):
         with bus.subscribe(since) as subscription:
             return [await anext(subscription) for _ in range(count)]
@@ -36,7 +36,7 @@ async def test_a_subscriber_gets_what_it_missed_and_then_what_comes() -> None:
         bus.publish(said(4))
         async with asyncio.timeout(60):
             got = [await anext(subscription) for _ in range(3)]
-    assert [heard.seq for heard in got] == [2, 3, 4]
+    assert [item.seq for item in got] == [2, 3, 4]
 
 
 async def test_passing_events_repeat_the_number_of_the_last_durable_one() -> None:
@@ -61,11 +61,11 @@ async def test_a_slow_reader_loses_passing_events_but_no_durable_one(
             bus.publish(RowGrew(ts=n, delta="x"))
         async with asyncio.timeout(60):
             got = [await anext(subscription) for _ in range(30)]
-    assert [heard.seq for heard in got] == list(range(1, 31))
+    assert [item.seq for item in got] == list(range(1, 31))
 
 
 async def test_what_cannot_be_recorded_is_not_announced() -> None:
-    def full(heard: Heard) -> None:
+    def full(item: NumberedEvent) -> None:
         raise OSError("no space left")
 
     bus = Bus(Records(tuple), full)
@@ -81,5 +81,5 @@ async def test_a_closed_bus_ends_every_subscription_after_it_was_read() -> None:
     bus = bus_of(2)
     bus.close()
     with bus.subscribe(0) as subscription:
-        events: list[Event] = [heard.event async for heard in subscription]
+        events: list[Event] = [item.event async for item in subscription]
     assert events == [said(1), said(2)]

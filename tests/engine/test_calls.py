@@ -14,7 +14,7 @@ from joey.engine.outcomes import Completed
 from joey.testing.script import Turn, call
 from joey.tools.read_file import ReadFile
 from joey.tools.registry import default_tools
-from tests.engine.workshop import Workshop, asked, finish, heard, results, rows, settled
+from tests.engine.workshop import Workshop, asked, finish, results, rows, settled, wait_for_event
 
 
 @pytest.mark.requirement("engine:calls:side-by-side")
@@ -87,7 +87,7 @@ async def test_a_question_answers_itself_with_its_first_suggestion_after_a_while
     task = await workshop.start(
         Turn(call("ask_followup_question", question)), finish(), settings=settings
     )
-    presented = await heard(task, TaskCompleted)
+    presented = await wait_for_event(task, TaskCompleted)
     assert presented.result == "all done"
     assert results(task.messages[2]) == ["<user_message>\nthe red one\n</user_message>"]
 

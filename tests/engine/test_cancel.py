@@ -29,11 +29,11 @@ from tests.engine.workshop import (
     check_history,
     durable,
     finish,
-    heard,
     results,
     rows,
     settled,
     texts,
+    wait_for_event,
 )
 
 
@@ -74,7 +74,7 @@ async def test_before_the_first_step(workshop: Workshop) -> None:
 async def test_before_the_first_chunk(workshop: Workshop) -> None:
     provider = workshop.script(Turn(pause(600), say("never")))
     task = await workshop.start()
-    await heard(task, RequestStarted)
+    await wait_for_event(task, RequestStarted)
     await asyncio.sleep(0)
     await task.cancel()
     await check_stopped(task, provider)
@@ -87,7 +87,7 @@ async def test_before_the_first_chunk(workshop: Workshop) -> None:
 async def test_in_the_middle_of_text(workshop: Workshop) -> None:
     provider = workshop.script(Turn(say("I was say"), pause(600), say("ing")))
     task = await workshop.start()
-    await heard(task, RowGrew)
+    await wait_for_event(task, RowGrew)
     await task.cancel()
     await check_stopped(task, provider)
     assert "I was say" in texts(task.messages[-1])
@@ -106,7 +106,7 @@ async def test_in_the_middle_of_arguments(workshop: Workshop) -> None:
         ]
     )
     task = await workshop.start()
-    await heard(task, CallGrew)
+    await wait_for_event(task, CallGrew)
     await task.cancel()
     await check_stopped(task, provider)
     assert not (workshop.root / "a.txt").exists()
@@ -120,7 +120,7 @@ async def test_in_a_command_whose_processes_go_with_it(workshop: Workshop) -> No
     command = "echo $$; trap '' TERM; sleep 600 & wait"
     provider = workshop.script(Turn(call("execute_command", {"command": command})))
     task = await workshop.start()
-    pid = int((await heard(task, CommandGrew)).output.split()[0])
+    pid = int((await wait_for_event(task, CommandGrew)).output.split()[0])
     await task.cancel()
     await check_stopped(task, provider)
     assert not _alive_in_group(pid)
@@ -148,7 +148,7 @@ async def test_in_a_countdown(workshop: Workshop) -> None:
     workshop.clock.held = asyncio.Event()
     provider = workshop.script(Turn(fail(529, "overloaded")))
     task = await workshop.start()
-    await heard(task, Countdown)
+    await wait_for_event(task, Countdown)
     await task.cancel()
     await check_stopped(task, provider)
     assert rows(task, "api_req_retry_delayed")
@@ -173,7 +173,7 @@ async def test_while_asking(workshop: Workshop) -> None:
 async def test_twice_at_once(workshop: Workshop) -> None:
     provider = workshop.script(Turn(say("hm"), pause(600)))
     task = await workshop.start()
-    await heard(task, RowGrew)
+    await wait_for_event(task, RowGrew)
     await asyncio.gather(task.cancel(), task.cancel())
     await task.cancel()
     await check_stopped(task, provider)
@@ -185,7 +185,7 @@ async def test_a_message_sent_just_before_it_is_stopped_waits_and_does_not_set_i
 ) -> None:
     provider = workshop.script(Turn(say("hm"), pause(600)), finish())
     task = await workshop.start()
-    await heard(task, RowGrew)
+    await wait_for_event(task, RowGrew)
     sending = asyncio.ensure_future(task.send("and be quick"))
     await asyncio.sleep(0)
     assert task.recorder.facts.queue
@@ -197,7 +197,7 @@ async def test_a_message_sent_just_before_it_is_stopped_waits_and_does_not_set_i
 async def test_a_task_of_the_engine_is_stopped_when_the_engine_closes(workshop: Workshop) -> None:
     provider = workshop.script(Turn(say("hm"), pause(600)))
     task = await workshop.start(policy=Unattended())
-    await heard(task, RowGrew)
+    await wait_for_event(task, RowGrew)
     await workshop.engine.close()
     assert task.state is TaskState.ABORTED
     assert provider.open_streams == 0
@@ -210,7 +210,7 @@ async def test_a_cancelled_task_goes_on_with_all_it_knew(workshop: Workshop) -> 
     look = Turn(call("read_file", {"files": [{"path": "a.txt"}]}))
     workshop.script(look, Turn(say("I begin to see"), pause(600)))
     task = await workshop.start(text="look at it")
-    await heard(task, RowGrew)
+    await wait_for_event(task, RowGrew)
     await task.cancel()
     await workshop.engine.close()
 
@@ -232,7 +232,7 @@ async def test_the_output_of_a_command_outlives_cancelling_and_resuming(
     flood = call("execute_command", {"command": "seq 1 5000; echo THE END"})
     workshop.script(Turn(flood), Turn(say("hm"), pause(600)))
     task = await workshop.start()
-    await heard(task, RowGrew)
+    await wait_for_event(task, RowGrew)
     await task.cancel()
     await workshop.engine.release(task)
     (artifact,) = (workshop.home / "tasks" / f"task_{task.id}" / "command-output").iterdir()
@@ -257,7 +257,7 @@ async def test_while_it_connects_no_socket_is_lost(tmp_path: Path) -> None:
         )
         for _ in range(20):
             task = await engine.start("hi", options=options)
-            await heard(task, RequestStarted)
+            await wait_for_event(task, RequestStarted)
             await asyncio.sleep(0)
             await task.cancel()
         async with asyncio.timeout(PATIENCE):

@@ -35,7 +35,7 @@ def then(act: Callable[[], object], turn: Turn) -> Callable[..., Turn]:
 
 
 @pytest.mark.requirement("prompts:environment:recently-modified")
-async def test_a_file_that_somebody_else_changed_is_told_once(workshop: Workshop) -> None:
+async def test_a_file_that_somebody_else_changed_is_reported_once(workshop: Workshop) -> None:
     path = workshop.root / "a.py"
     path.write_text("one\n")
     (workshop.root / "b.py").write_text("never seen\n")
@@ -52,14 +52,14 @@ async def test_a_file_that_somebody_else_changed_is_told_once(workshop: Workshop
         finish(),
     )
     await settled(await workshop.start(policy=Unattended()))
-    told = [HEADING in text for text in surroundings(provider)]
-    assert told == [False, False, True, False]
+    reported = [HEADING in text for text in surroundings(provider)]
+    assert reported == [False, False, True, False]
     assert "\na.py\n" in surroundings(provider)[2]
     assert "b.py" not in surroundings(provider)[2]
 
 
 @pytest.mark.requirement("prompts:environment:recently-modified")
-async def test_what_the_model_changes_itself_is_not_told(workshop: Workshop) -> None:
+async def test_what_the_model_changes_itself_is_not_reported(workshop: Workshop) -> None:
     (workshop.root / "a.py").write_text("one\n")
     edit = {"file_path": "a.py", "old_string": "one", "new_string": "two"}
     provider = workshop.script(
@@ -81,7 +81,7 @@ async def seen(files: LocalFiles, memory: FileMemory, name: str, text: str = "on
     return place
 
 
-async def test_a_file_that_says_the_same_again_is_not_told(tmp_path: Path) -> None:
+async def test_a_file_that_says_the_same_again_is_not_reported(tmp_path: Path) -> None:
     files, memory = LocalFiles(tmp_path), FileMemory()
     await seen(files, memory, "a")
     os.utime(tmp_path / "a", ns=(1, 1))
@@ -93,7 +93,7 @@ async def test_a_file_that_says_the_same_again_is_not_told(tmp_path: Path) -> No
     assert await recently_modified(memory, files) == ["a"]
 
 
-async def test_a_file_that_is_gone_is_told_once(tmp_path: Path) -> None:
+async def test_a_file_that_is_gone_is_reported_once(tmp_path: Path) -> None:
     files, memory = LocalFiles(tmp_path), FileMemory()
     await seen(files, memory, "a")
     (tmp_path / "a").unlink()
@@ -107,5 +107,5 @@ async def test_only_the_files_that_were_seen_last_are_looked_at(tmp_path: Path) 
         await seen(files, memory, f"{number:03}")
     for number in range(230):
         (tmp_path / f"{number:03}").write_text("changed\n")
-    told = await recently_modified(memory, files)
-    assert told == [f"{number:03}" for number in range(229, 29, -1)]
+    modified = await recently_modified(memory, files)
+    assert modified == [f"{number:03}" for number in range(229, 29, -1)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from joey.core.events import CommandGrew
 from joey.engine.asks import Unattended
 from joey.testing.script import Turn, call
-from tests.engine.workshop import Workshop, asked, done, finish, heard, results, settled
+from tests.engine.workshop import Workshop, asked, done, finish, results, settled, wait_for_event
 
 ACCEPTED = "The user accepted this result."
 TODOS = call("update_todo_list", {"todos": "[x] a"})
@@ -28,7 +28,7 @@ async def test_a_result_that_was_never_presented_is_not_called_accepted(
 ) -> None:
     slow = call("execute_command", {"command": "echo go; sleep 600"})
     task = await workshop.start(Turn(slow, done("unseen")), finish())
-    await heard(task, CommandGrew)
+    await wait_for_event(task, CommandGrew)
     await task.cancel()
     await task.send("go on")
     await asked(task)
@@ -40,8 +40,8 @@ async def test_an_accepted_result_beside_other_calls_does_not_read_as_interrupte
 ) -> None:
     task = await workshop.start(Turn(TODOS, done("42")), policy=Unattended())
     await settled(task)
-    told = [text for message in task.messages for text in results(message)]
-    assert not [text for text in told if "interrupted" in text]
+    sent = [text for message in task.messages for text in results(message)]
+    assert not [text for text in sent if "interrupted" in text]
 
 
 async def test_a_call_behind_an_accepted_result_is_not_said_to_have_perhaps_run(

@@ -30,11 +30,11 @@ from tests.engine.workshop import (
     Workshop,
     asked,
     finish,
-    heard,
     kinds,
     rows,
     settled,
     slow_disk,
+    wait_for_event,
 )
 
 
@@ -127,14 +127,14 @@ async def test_a_wish_that_cannot_be_granted_any_more_is_answered_in_the_convers
     gate = asyncio.Event()
     model(shop, Turn(pause(gate), fail(401, "who are you?")), summaries=[])
     task = await shop.start(policy=Unattended())
-    await heard(task, RequestStarted)
+    await wait_for_event(task, RequestStarted)
     wish = task.begin_condensing()
     gate.set()
     async with asyncio.timeout(PATIENCE):
         with pytest.raises(CondenseError, match="nothing to condense"):
             await wish
-    [told] = rows(task, "condense_context_error")
-    assert "nothing to condense" in (told.text or "")
+    [row] = rows(task, "condense_context_error")
+    assert "nothing to condense" in (row.text or "")
 
 
 @pytest.mark.requirement("context:manual")
@@ -172,7 +172,7 @@ async def test_cancelling_a_summary_changes_nothing(shop: Workshop) -> None:
     task = await worked(shop, [Turn(say("half a")).steps[0], pause(never)])
     shown = msgspec.to_builtins(task.recorder.api.so_far())
     condensing = asyncio.ensure_future(task.condense())
-    opened = await heard(task, RowOpened, task.seq)
+    opened = await wait_for_event(task, RowOpened, task.seq)
     assert opened.say == "condense_context"
     assert task.running
     await task.cancel()
@@ -237,7 +237,7 @@ async def test_a_task_at_work_is_condensed_before_its_next_request(shop: Worksho
     )
     task = await shop.start(policy=Unattended())
     while kinds(task).count("RequestStarted") < 2:
-        await heard(task, object, task.seq)
+        await wait_for_event(task, object, task.seq)
     condensing = asyncio.ensure_future(task.condense())
     await asyncio.sleep(0)
     with pytest.raises(CondenseError, match="already"):
@@ -271,15 +271,15 @@ async def test_messages_that_come_while_a_summary_is_written_are_sent_after_it(
     narrow = _narrow(shop)
     narrow.left = [finish("heard")]
     condensing = asyncio.ensure_future(task.condense())
-    await heard(task, RowOpened, task.seq)
+    await wait_for_event(task, RowOpened, task.seq)
     await task.send("One more thing.")
     since = task.seq
     gate.set()
     await condensing
-    await heard(task, TaskFinished, since)
+    await wait_for_event(task, TaskFinished, since)
     assert await settled(task) == Completed("heard")
-    told = text_of(narrow.asked[-1].messages[0])
-    assert told.index("So far.") < told.index("One more thing.")
+    sent = text_of(narrow.asked[-1].messages[0])
+    assert sent.index("So far.") < sent.index("One more thing.")
 
 
 @pytest.mark.requirement("context:rewind")
@@ -303,9 +303,9 @@ async def test_the_users_own_prompt_replaces_ours(shop: Workshop) -> None:
     settings = Settings(custom_condensing_prompt="Write a haiku.", always_allow_read_only=True)
     task = await worked(shop, Turn(say("Leaves fall on the code.")), settings=settings)
     await task.condense()
-    told = text_of(_narrow(shop).summary_requests[0].messages[0])
-    assert "Write a haiku." in told
-    assert INSTRUCTION not in told
+    sent = text_of(_narrow(shop).summary_requests[0].messages[0])
+    assert "Write a haiku." in sent
+    assert INSTRUCTION not in sent
 
 
 async def test_another_model_may_write_the_summaries() -> None:
@@ -352,9 +352,9 @@ async def test_a_task_of_roo_can_be_condensed(shop: Workshop) -> None:
     options = TaskOptions(workspace=shop.root, policy=Unattended())
     task = await shop.engine.open(directory.name, options=options)
     event = await task.condense()
-    told = "\n".join(block.text for block in event.content)
-    assert "It was read." in told
-    assert "be quick" in told
+    summary = "\n".join(block.text for block in event.content)
+    assert "It was read." in summary
+    assert "be quick" in summary
     (shown,) = task.recorder.api.messages
     assert shown.is_summary
 
@@ -375,7 +375,7 @@ async def test_a_summary_covers_the_results_of_the_turn_before(shop: Workshop) -
 
 
 @pytest.mark.requirement("context:manual")
-async def test_a_service_that_counts_less_than_we_do_is_not_told_of_growth(shop: Workshop) -> None:
+async def test_a_service_that_counts_less_than_we_do_is_not_shown_growth(shop: Workshop) -> None:
     shop.provider = NarrowModel(
         [read(0), finish()], bytes_per_token=8.0, summaries=[Turn(say("A file was read. " * 30))]
     )

@@ -79,13 +79,13 @@ async def test_what_must_not_be_lost_stands_beside_the_summary(shop: Workshop) -
     narrow.left.insert(0, Turn(call("update_todo_list", {"todos": todos})))
     task = await work(shop, text="Read all files, and mind the umlaut: ü.")
     (event, *_) = condensed(task)
-    told = "\n".join(block.text for block in event.content)
-    assert "Summary number 1." in told
-    assert "Read all files, and mind the umlaut: ü." in told
-    assert "[-] read on" in told
-    assert "begin" not in told
-    assert "Mode: code" in told
-    assert "- file9.txt" in told
+    summary = "\n".join(block.text for block in event.content)
+    assert "Summary number 1." in summary
+    assert "Read all files, and mind the umlaut: ü." in summary
+    assert "[-] read on" in summary
+    assert "begin" not in summary
+    assert "Mode: code" in summary
+    assert "- file9.txt" in summary
     after = next(r for r in narrow.asked if text_of(r.messages[0]).startswith("# Summary"))
     assert len(after.messages) == 1
     assert texts(after.messages[0])[-1].startswith("<environment_details>")
@@ -204,10 +204,10 @@ async def test_a_message_that_was_refused_is_sent_again_after_the_summary(shop: 
     await task.send("And now: the question of the day.")
     await settled(task)
     assert narrow.refused
-    told = text_of(narrow.asked[-1].messages[0])
-    assert told.count("the question of the day") == 1
-    assert told.index("# Summary") < told.index("the question of the day")
-    assert told.endswith("</environment_details>")
+    sent = text_of(narrow.asked[-1].messages[0])
+    assert sent.count("the question of the day") == 1
+    assert sent.index("# Summary") < sent.index("the question of the day")
+    assert sent.endswith("</environment_details>")
 
 
 @pytest.mark.requirement("context:giant-result")
@@ -255,8 +255,8 @@ async def test_short_messages_that_wait_with_it_are_sent_later(shop: Workshop) -
     narrow.left = [finish()]
     await task.send("hello")
     assert await settled(task) == Completed("all done")
-    told = text_of(narrow.asked[-1].messages[-1])
-    assert "paint it red" in told and "hello" in told
+    sent = text_of(narrow.asked[-1].messages[-1])
+    assert "paint it red" in sent and "hello" in sent
 
 
 @pytest.mark.requirement("context:too-much")
@@ -307,9 +307,9 @@ async def test_a_summary_names_what_the_files_define(shop: Workshop) -> None:
     narrow = model(shop, reads=18)
     narrow.left.insert(3, Turn(call("read_file", {"path": "app.py"})))
     task = await work(shop)
-    told = "\n".join(block.text for block in condensed(task)[0].content)
-    assert "- app.py" in told
-    assert "def answer() -> int:" in told
+    summary = "\n".join(block.text for block in condensed(task)[0].content)
+    assert "- app.py" in summary
+    assert "def answer() -> int:" in summary
 
 
 async def test_another_engine_goes_on_from_the_summary(shop: Workshop) -> None:

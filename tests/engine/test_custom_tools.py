@@ -77,9 +77,9 @@ async def test_a_file_that_is_no_tool_is_shown_to_the_user_once(workshop: Worksh
     await task.send("go on")
     await asked(task)
     said = [r.event.text for r in task.bus.after(0) if isinstance(r.event, Said)]
-    told = [text for text in said if "broken.py" in text]
-    assert len(told) == 1
-    assert "SyntaxError" in told[0]
+    warnings = [text for text in said if "broken.py" in text]
+    assert len(warnings) == 1
+    assert "SyntaxError" in warnings[0]
 
 
 async def test_a_custom_tool_never_takes_the_name_of_one_of_ours(workshop: Workshop) -> None:

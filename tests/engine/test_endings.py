@@ -20,7 +20,7 @@ from joey.engine.task import Task
 from joey.errors import StoreError
 from joey.testing.script import Call, Turn, call
 from joey.testing.scripted import ScriptedTurn
-from tests.engine.workshop import Workshop, asked, finish, heard, settled
+from tests.engine.workshop import Workshop, asked, finish, settled, wait_for_event
 
 ENOUGH = 60
 STUBBORN = Turn(call("execute_command", {"command": "echo go; trap '' TERM; sleep 600 & wait"}))
@@ -76,7 +76,7 @@ async def test_a_full_disk_at_the_end_still_lets_the_task_go(
     workshop: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     task = await workshop.start(SLOW)
-    await heard(task, CommandGrew)
+    await wait_for_event(task, CommandGrew)
     monkeypatch.setattr(task.recorder.log, "append", refuse)
     with suppress(StoreError):
         await workshop.engine.release(task)
@@ -90,9 +90,9 @@ async def test_one_task_that_cannot_be_closed_does_not_keep_the_others_open(
     workshop: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bad = await workshop.start(SLOW)
-    await heard(bad, CommandGrew)
+    await wait_for_event(bad, CommandGrew)
     good = await workshop.start(STUBBORN)
-    await heard(good, CommandGrew)
+    await wait_for_event(good, CommandGrew)
     monkeypatch.setattr(bad.recorder.log, "append", refuse)
     with suppress(StoreError):
         await workshop.engine.close()

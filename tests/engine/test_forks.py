@@ -26,7 +26,7 @@ from joey.storage.memory_store import MemoryStore
 from joey.testing.script import Turn, call, pause, say
 from tests.engine.cast import ALLOWED, Cast, hand
 from tests.engine.rewinding import Past, check_past, past, rich_task, said, shown
-from tests.engine.workshop import asked, durable, finish, heard, settled
+from tests.engine.workshop import asked, durable, finish, settled, wait_for_event
 
 __all__ = ["past"]
 
@@ -89,7 +89,7 @@ async def test_of_a_task_at_work_in_another_process(past: Past) -> None:
         policy=Unattended(),
     )
     while len(task.messages) < 3:
-        await heard(task, object, since=task.seq)
+        await wait_for_event(task, object, since=task.seq)
     elsewhere = past.new_engine()
     past.script(finish("elsewhere"))
     fork = await elsewhere.fork(task.id, text="you do it")

@@ -34,7 +34,7 @@ async def test_a_task_starts_where_rooignore_cannot_be_read(
     task = await workshop.start(policy=Unattended())
     await settled(task)
     assert task.error is None
-    told = texts(provider.requests[0].messages[-1])[-1]
-    assert "(Not available: " in told
-    assert ".rooignore cannot be used, so every file is hidden" in told
-    assert "a.py" not in told
+    sent = texts(provider.requests[0].messages[-1])[-1]
+    assert "(Not available: " in sent
+    assert ".rooignore cannot be used, so every file is hidden" in sent
+    assert "a.py" not in sent

@@ -317,7 +317,7 @@ class LongTask(RuleBasedStateMachine):
         self.model.planned = [[TextChunk("I begin to "), Gate(forever)]]
         self.do(self.task.send(self.next_message()))
         self.do(forever.reached.wait())
-        self.check_told()
+        self.check_delivered()
         self.do(self.task.send(self.next_message()))
 
     def next_message(self) -> str:
@@ -412,11 +412,11 @@ class LongTask(RuleBasedStateMachine):
     def stamps(self) -> list[int]:
         return [ts_of(row) for row in self.task.rows]
 
-    def check_told(self) -> None:
+    def check_delivered(self) -> None:
         """Nothing that was acknowledged is lost."""
         waiting = [message.text for message in self.task.recorder.facts.queue.values()]
-        heard = "".join(str(request.messages) for request in self.model.requests[-12:])
-        assert all(text in heard for text in self.owed if text not in waiting)
+        sent = "".join(str(request.messages) for request in self.model.requests[-12:])
+        assert all(text in sent for text in self.owed if text not in waiting)
         # What is too long for the window is refused, and the person is told.
         self.owed = [text for text in waiting if len(text) < NARROW]
 
@@ -426,7 +426,7 @@ class LongTask(RuleBasedStateMachine):
         self.do(self.task.wait())
         too_much = isinstance(self.task.ending, Failed) and self.task.ending.code == "context"
         assert too_much or not self.task.recorder.facts.queue
-        self.check_told()
+        self.check_delivered()
         self.note()
 
     def note(self) -> None:

@@ -22,11 +22,11 @@ from tests.engine.workshop import (
     done,
     durable,
     finish,
-    heard,
     results,
     rows,
     settled,
     texts,
+    wait_for_event,
 )
 
 
@@ -256,7 +256,7 @@ async def test_a_message_queued_before_an_ask_is_no_approval_and_reaches_the_mod
         finish(),
         settings=Settings(),
     )
-    await heard(task, RowGrew)
+    await wait_for_event(task, RowGrew)
     await task.send("hurry up")
     gate.set()
     ask = await asked(task)

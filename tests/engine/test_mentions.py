@@ -71,23 +71,25 @@ async def test_a_message_sent_later_brings_its_files_too(workshop: Workshop) -> 
 async def test_a_mention_cannot_reach_out_of_the_workspace(workshop: Workshop, path: str) -> None:
     (workshop.root.parent / "secret.txt").write_text("the secret")
     (workshop.root / "link.txt").symlink_to(workshop.root.parent / "secret.txt")
-    _, told = await first_blocks(workshop, f"read @/{path}")
-    assert "outside of the workspace" in told
-    assert "the secret" not in told
+    _, attached = await first_blocks(workshop, f"read @/{path}")
+    assert "outside of the workspace" in attached
+    assert "the secret" not in attached
 
 
 async def test_a_mention_of_a_hidden_file_shows_nothing_of_it(workshop: Workshop) -> None:
     (workshop.root / ".rooignore").write_text("keys.txt\n")
     (workshop.root / "keys.txt").write_text("the key")
-    _, told = await first_blocks(workshop, "read @/keys.txt")
-    assert ".rooignore" in told
-    assert "the key" not in told
+    _, attached = await first_blocks(workshop, "read @/keys.txt")
+    assert ".rooignore" in attached
+    assert "the key" not in attached
 
 
-async def test_a_missing_file_is_told_and_the_message_still_goes_out(workshop: Workshop) -> None:
-    text, told = await first_blocks(workshop, "read @/nothing.txt now")
+async def test_a_missing_file_is_reported_and_the_message_still_goes_out(
+    workshop: Workshop,
+) -> None:
+    text, attached = await first_blocks(workshop, "read @/nothing.txt now")
     assert "'nothing.txt'" in text
-    assert "not found" in told.lower()
+    assert "not found" in attached.lower()
 
 
 @pytest.mark.requirement("mentions:folder")
@@ -99,12 +101,12 @@ async def test_a_mentioned_directory_comes_along_with_its_files(workshop: Worksh
     (directory / "b.bin").write_bytes(b"\0\1\2")
     (directory / "secret.txt").write_text("hidden words")
     (workshop.root / ".rooignore").write_text("src/secret.txt\n")
-    _, told = await first_blocks(workshop, "look into @/src/")
-    assert told.startswith("[read_file for folder 'src']\nFolder listing:\n├── ")
-    assert "deep/" in told
-    assert "1 | alpha" in told
-    assert "not shown" not in told
-    assert "hidden words" not in told
+    _, attached = await first_blocks(workshop, "look into @/src/")
+    assert attached.startswith("[read_file for folder 'src']\nFolder listing:\n├── ")
+    assert "deep/" in attached
+    assert "1 | alpha" in attached
+    assert "not shown" not in attached
+    assert "hidden words" not in attached
 
 
 async def test_a_mentioned_image_is_seen_by_the_model(workshop: Workshop) -> None:
@@ -129,15 +131,15 @@ async def test_the_output_of_the_latest_command_can_be_mentioned(workshop: Works
     await task.send("why @terminal")
     await asked(task)
     assert isinstance(workshop.provider, ScriptedProvider)
-    told = str(workshop.provider.requests[-1].messages[-1].content)
-    assert "<terminal_output>" in told
-    assert "from the shell" in told
+    sent = str(workshop.provider.requests[-1].messages[-1].content)
+    assert "<terminal_output>" in sent
+    assert "from the shell" in sent
 
 
 async def test_what_cannot_be_brought_along_is_said(workshop: Workshop) -> None:
-    _, *told = await first_blocks(workshop, "@problems @git-changes @terminal @a1b2c3d")
-    assert len(told) == 4
-    assert all(each.startswith("[The ") and "is not shown" in each for each in told)
+    _, *attached = await first_blocks(workshop, "@problems @git-changes @terminal @a1b2c3d")
+    assert len(attached) == 4
+    assert all(each.startswith("[The ") and "is not shown" in each for each in attached)
 
 
 def git(root: Path, *arguments: str) -> str:
@@ -197,10 +199,10 @@ async def test_the_git_status_goes_with_each_request_when_it_is_wanted(
     task = await workshop.start(finish(), settings=Settings(max_git_status_files=2))
     await asked(task)
     assert isinstance(workshop.provider, ScriptedProvider)
-    told = str(workshop.provider.requests[0].messages[0].content)
-    assert "# Git Status" in told
-    assert "trunk" in told
-    assert "... 1 more files" in told
+    sent = str(workshop.provider.requests[0].messages[0].content)
+    assert "# Git Status" in sent
+    assert "trunk" in sent
+    assert "... 1 more files" in sent
 
 
 class _Page(http.server.BaseHTTPRequestHandler):
@@ -359,10 +361,10 @@ async def test_a_link_in_a_mentioned_directory_brings_nothing_from_outside(
     (directory / "a.txt").write_text("alpha")
     (directory / "out.txt").symlink_to("../../secret.txt")
     (directory / "keys").symlink_to("../keys.txt")
-    _, told = await first_blocks(workshop, "look into @/src/")
-    assert "1 | alpha" in told
-    assert "the secret" not in told
-    assert "the key" not in told
+    _, attached = await first_blocks(workshop, "look into @/src/")
+    assert "1 | alpha" in attached
+    assert "the secret" not in attached
+    assert "the key" not in attached
 
 
 async def test_what_a_page_says_does_not_end_before_its_tag(workshop: Workshop) -> None:

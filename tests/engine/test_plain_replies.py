@@ -22,11 +22,11 @@ from tests.engine.workshop import (
     check_history,
     durable,
     finish,
-    heard,
     results,
     rows,
     settled,
     texts,
+    wait_for_event,
 )
 
 ANSWER = Turn(say("It is the linker."))
@@ -54,7 +54,7 @@ async def test_the_answer_to_a_plain_answer_is_the_next_message(
     check_history(task.messages)
 
 
-async def test_a_plain_no_to_a_plain_answer_is_told_to_the_model(workshop: Workshop) -> None:
+async def test_a_plain_no_to_a_plain_answer_is_sent_to_the_model(workshop: Workshop) -> None:
     task = await workshop.start(ANSWER, finish(), settings=ASKS)
     await asked(task)
     await task.reject()
@@ -123,7 +123,7 @@ async def test_a_subtask_whose_answer_is_sent_back_goes_on(workshop: Workshop) -
     task = await workshop.start(text="the whole", settings=Settings())
     await asked(task)
     await task.approve()
-    (child_id,) = (await heard(task, TaskPaused)).child_ids
+    (child_id,) = (await wait_for_event(task, TaskPaused)).child_ids
     child = await task.child(child_id)
     assert child is not None
     assert (await asked(child)).tool == "attempt_completion"
@@ -156,7 +156,7 @@ async def test_messages_that_came_in_while_it_answered_are_sent(workshop: Worksh
     gate = asyncio.Event()
     turn = Turn(say("It is"), pause(gate), say(" the linker."))
     task = await workshop.start(turn, finish(), settings=ASKS)
-    await heard(task, RowGrew)
+    await wait_for_event(task, RowGrew)
     await task.send("and quickly")
     gate.set()
     await asked(task)

@@ -119,7 +119,7 @@ async def test_what_was_said_survives_a_request_that_failed_for_good(workshop: W
     assert said.count("<environment_details>") == 1
 
 
-async def test_the_second_empty_reply_is_told(workshop: Workshop) -> None:
+async def test_the_second_empty_reply_is_reported(workshop: Workshop) -> None:
     task = await workshop.start(Turn(), Turn(), finish(), policy=Unattended())
     await settled(task)
     assert [row.text for row in rows(task, "error")] == ["MODEL_NO_ASSISTANT_MESSAGES"]

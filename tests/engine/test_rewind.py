@@ -20,7 +20,7 @@ from joey.errors import TaskStateError, UserError
 from joey.testing.script import Turn, call, pause, say
 from tests.engine.cast import ALLOWED, Cast, hand
 from tests.engine.rewinding import Past, check_past, past, rich_task, said, shown
-from tests.engine.workshop import asked, durable, finish, heard, settled, texts
+from tests.engine.workshop import asked, durable, finish, settled, texts, wait_for_event
 
 __all__ = ["past"]
 
@@ -41,18 +41,18 @@ async def test_every_row_can_be_the_last_one_and_come_back(
     before, messages, spent = shown(task), said(task), task.usage.total_tokens_in
     todos, mode = task.recorder.facts.todos, task.mode
     for ts in before:
-        told = await task.preview_rewind(ts)
-        assert await task.rewind(ts) == told
+        preview = await task.preview_rewind(ts)
+        assert await task.rewind(ts) == preview
         left = shown(task)
         assert [each for each in before if each <= ts] == [each for each in left if each <= ts]
         # Checkpoints go with what they were saved after.
         assert {row.say for row in task.rows[left.index(ts) + 1 :]} <= {"checkpoint_saved"}  # type: ignore[union-attr]
-        assert set(told.rows) == set(before) - set(left)
-        assert told.message_ts == left[-1]
+        assert set(preview.rows) == set(before) - set(left)
+        assert preview.message_ts == left[-1]
         check_past(task)
         assert task.usage.total_tokens_in == spent
         undone = await task.undo_rewind()
-        assert set(undone.returning) == set(told.rows)
+        assert set(undone.returning) == set(preview.rows)
         assert (shown(task), said(task)) == (before, messages)
         assert (task.recorder.facts.todos, task.mode) == (todos, mode)
         check_past(task)
@@ -70,8 +70,8 @@ async def test_a_task_goes_on_from_every_row(past: Past, protocol: ToolProtocol)
         await task.send("and on")
         await asked(task)
         check_past(task)
-        heard_last = texts(task.messages[-2])
-        assert any("and on" in text for text in heard_last)
+        last_texts = texts(task.messages[-2])
+        assert any("and on" in text for text in last_texts)
         await task.cancel()
         await task.undo_rewind()
 
@@ -118,7 +118,7 @@ async def test_a_preview_tells_what_cannot_be_undone(past: Past) -> None:
 async def test_a_task_at_work_is_stopped_and_goes_back(past: Past) -> None:
     slow = Turn(say("a long story"), pause(60))
     task = await past.start(slow, policy=Unattended())
-    await heard(task, RowGrew)
+    await wait_for_event(task, RowGrew)
     first = shown(task)[0]
     await task.rewind(first)
     assert not task.running
@@ -129,7 +129,7 @@ async def test_a_task_at_work_is_stopped_and_goes_back(past: Past) -> None:
 async def test_a_row_that_is_still_growing_can_be_the_last_one(past: Past) -> None:
     slow = Turn(say("a long story"), pause(60))
     task = await past.start(slow, policy=Unattended())
-    growing = (await heard(task, RowGrew)).ts
+    growing = (await wait_for_event(task, RowGrew)).ts
     await task.rewind(growing)
     assert not task.running
     assert shown(task)[-1] == growing
@@ -277,7 +277,7 @@ async def test_the_first_message_can_be_said_anew(past: Past, protocol: ToolProt
     assert task.recorder.facts.title == "do much"
 
 
-async def test_subtasks_are_told_and_taken_up_again(past: Past) -> None:
+async def test_subtasks_are_notified_and_taken_up_again(past: Past) -> None:
     parts = {
         "the whole": [Turn(hand("part 1")), finish("whole"), finish("whole")],
         "part 1": [finish("result 1")],
@@ -305,7 +305,7 @@ async def test_a_task_that_another_waits_for_is_left_alone(past: Past) -> None:
     past.provider = Cast(parts)
     task = await past.start(text="the whole", settings=ALLOWED, policy=Unattended())
     while not task.waits_for:
-        await heard(task, object, since=task.seq)
+        await wait_for_event(task, object, since=task.seq)
     child = past.engine.find(task.waits_for[0])
     assert child is not None
     with pytest.raises(UserError, match="Stop that one first"):
@@ -321,18 +321,18 @@ async def test_a_parent_waits_until_the_past_of_its_subtask_is_settled(past: Pas
     past.provider = Cast(parts)
     task = await past.start(text="the whole", settings=ALLOWED, policy=Unattended())
     while not task.waits_for:
-        await heard(task, object, since=task.seq)
+        await wait_for_event(task, object, since=task.seq)
     [name] = task.waits_for
     child = past.engine.find(name)
     assert child is not None
-    await heard(child, RowGrew)
+    await wait_for_event(child, RowGrew)
     await task.cancel()
     alone = TaskOptions(settings=ALLOWED, policy=Unattended())
     child = await past.engine.open(name, options=alone)
     async with child.at_rest():
         since = task.seq
         await past.engine.resume(task.id)
-        await heard(task, TaskPaused, since)
+        await wait_for_event(task, TaskPaused, since)
     assert await settled(task) == Completed("whole")
 
 
@@ -340,8 +340,8 @@ async def test_everybody_who_listens_hears_of_it(past: Past) -> None:
     task = await rich_task(past, ToolProtocol.NATIVE)
     with task.subscribe() as subscription:
         await task.rewind(shown(task)[0])
-        heard_of = await anext(subscription)
-    assert isinstance(heard_of.event, TaskRewound)
+        received = await anext(subscription)
+    assert isinstance(received.event, TaskRewound)
 
 
 async def test_what_was_seen_of_files_is_forgotten_with_it(past: Past) -> None:

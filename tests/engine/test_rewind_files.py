@@ -18,7 +18,7 @@ from joey.errors import UserError
 from joey.ports import Capabilities
 from joey.testing.script import Turn, call
 from tests.engine.rewinding import Past, check_past, past, rich_task, shown
-from tests.engine.workshop import Workshop, durable, finish, heard, settled
+from tests.engine.workshop import Workshop, durable, finish, settled, wait_for_event
 
 __all__ = ["past"]
 
@@ -120,7 +120,7 @@ async def test_the_work_of_a_command_that_was_stopped_is_its_own(past: Past) -> 
     )
     from joey.core.events import CommandGrew
 
-    await heard(task, CommandGrew)
+    await wait_for_event(task, CommandGrew)
     preview = await task.rewind(tools(task)[0], files=True)
     assert preview.conflicts == ()
     assert files(past) == {"a": "1\n"}
@@ -165,7 +165,7 @@ def cut(journal: Path, count: int) -> None:
     journal.write_text("".join(lines[:-count]))
 
 
-async def test_files_that_cannot_come_back_are_told_and_never_overwrite_later_work(
+async def test_files_that_cannot_come_back_are_reported_and_never_overwrite_later_work(
     past: Past,
 ) -> None:
     task = await written(past)
@@ -179,8 +179,8 @@ async def test_files_that_cannot_come_back_are_told_and_never_overwrite_later_wo
     journal.write_text("\n".join([*lines[:-1], json.dumps(record)]) + "\n")
     past.script(write("new", "5\n"), finish())
     again = await past.engine.resume(task.id, "go on")
-    told = [event for event in durable(again) if isinstance(event, Said) and event.say == "error"]
-    assert "could not be brought back" in told[0].text
+    errors = [event for event in durable(again) if isinstance(event, Said) and event.say == "error"]
+    assert "could not be brought back" in errors[0].text
     assert again.recorder.facts.restoring is None
     await again.cancel()
 

@@ -28,7 +28,7 @@ from tests.engine.cast import ALLOWED, Cast, hand
 from tests.engine.rewinding import Past, check_past, past, shown
 from tests.engine.test_rewind import row_of
 from tests.engine.test_rewind_files import cut, files, tools, write, written
-from tests.engine.workshop import asked, durable, finish, heard, settled
+from tests.engine.workshop import asked, durable, finish, settled, wait_for_event
 
 __all__ = ["past"]
 
@@ -142,11 +142,11 @@ async def test_what_a_user_changed_while_they_were_asked_is_theirs(past: Past) -
     await asked(task)
     await task.approve()
     since = task.seq
-    assert (await heard(task, AskOpened, since)).path == "b"
+    assert (await wait_for_event(task, AskOpened, since)).path == "b"
     (past.root / "own.txt").write_text("more\n")
     since = task.seq
     await task.approve()
-    assert (await heard(task, AskOpened, since)).path is None
+    assert (await wait_for_event(task, AskOpened, since)).path is None
     assert (await task.preview_rewind(shown(task)[0], files=True)).conflicts == ("own.txt",)
     # They are in sight once for each step, not once for each question.
     assert [e.own for e in durable(task) if isinstance(e, CheckpointSaved)] == [
@@ -165,8 +165,8 @@ async def test_what_a_user_changed_after_a_death_is_not_overwritten(past: Past) 
     for _ in range(2):
         again = await past.engine.open(task.id)
         assert files(past) == {"a": "by hand\n", "b": "3\n", "own.txt": "mine\n"}
-        [told] = [e for e in durable(again) if isinstance(e, Said) and e.say == "error"]
-        assert "changed" in told.text and " a." in told.text
+        [error_row] = [e for e in durable(again) if isinstance(e, Said) and e.say == "error"]
+        assert "changed" in error_row.text and " a." in error_row.text
         await past.engine.release(again)
     again = await past.engine.open(task.id)
     at = shown(again)[0]
@@ -182,7 +182,7 @@ async def test_whoever_writes_between_the_look_and_the_restoring_is_noticed(past
     task = await written(past)
 
     going = asyncio.ensure_future(task.rewind(shown(task)[0], files=True))
-    await heard(task, TaskRewound)
+    await wait_for_event(task, TaskRewound)
     (past.root / "b").write_text("by hand\n")
     with pytest.raises(UserError, match=r"could not be brought back.* b\."):
         await going
@@ -196,7 +196,7 @@ async def test_whoever_writes_between_the_look_and_the_restoring_is_noticed(past
 async def test_who_gives_up_waiting_does_not_leave_the_files_behind(past: Past) -> None:
     task = await written(past)
     going = asyncio.ensure_future(task.rewind(tools(task)[0], files=True))
-    await heard(task, TaskRewound)
+    await wait_for_event(task, TaskRewound)
     going.cancel()
     with pytest.raises(asyncio.CancelledError):
         await going
@@ -204,7 +204,7 @@ async def test_who_gives_up_waiting_does_not_leave_the_files_behind(past: Past) 
     past.talk_to(task)
     since = task.seq
     await task.send("go on")
-    await heard(task, TaskStarted, since)
+    await wait_for_event(task, TaskStarted, since)
     await settled(task)
     assert files(past) == {"a": "1\n", "own.txt": "mine\n"}
     check_past(task)
@@ -213,7 +213,7 @@ async def test_who_gives_up_waiting_does_not_leave_the_files_behind(past: Past) 
 async def test_closing_waits_until_the_files_are_back(past: Past) -> None:
     task = await written(past)
     going = asyncio.ensure_future(task.rewind(tools(task)[0], files=True))
-    await heard(task, TaskRewound)
+    await wait_for_event(task, TaskRewound)
     await past.engine.release(task)
     assert files(past) == {"a": "1\n", "own.txt": "mine\n"}
     await going

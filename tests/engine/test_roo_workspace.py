@@ -112,7 +112,7 @@ def without_marks(value: Any) -> Any:
     return value
 
 
-def told(request: Request, here: RooWorkspace) -> str:
+def render_request(request: Request, here: RooWorkspace) -> str:
     """Everything that the model reads, as one text."""
     tools = [tool["name"] for tool in request.body.get("tools", ())]
     messages = without_marks(request.body["messages"])
@@ -155,7 +155,7 @@ async def test_what_a_roo_workspace_tells_the_model(
     async with roo_workspace(tmp_path, turn) as here:
         await here.run(mode=mode, protocol=protocol)
         (request,) = here.server.requests
-        check_expected(f"{mode}_{protocol}.txt", told(request, here))
+        check_expected(f"{mode}_{protocol}.txt", render_request(request, here))
         if protocol is ToolProtocol.NATIVE:
             tools = without_marks(request.body["tools"])
             _check_definitions(tools, renew=mode == "code")
@@ -174,7 +174,7 @@ def _check_definitions(tools: list[dict[str, Any]], *, renew: bool) -> None:
     assert tools == [known[tool["name"]] for tool in tools]
 
 
-async def test_nothing_that_is_hidden_or_skipped_is_told(tmp_path: Path) -> None:
+async def test_nothing_that_is_hidden_or_skipped_is_sent(tmp_path: Path) -> None:
     async with roo_workspace(tmp_path, DONE) as here:
         (here.project / ".roo" / "rules" / "leak").symlink_to("../../secrets")
         await here.run()
@@ -305,7 +305,7 @@ async def test_a_model_named_by_a_flag_stays_with_the_task_in_every_mode(tmp_pat
 
 
 @pytest.mark.requirement("modes:profile-missing")
-async def test_an_unknown_profile_is_told_once_and_the_task_goes_on_with_its_own(
+async def test_an_unknown_profile_is_reported_once_and_the_task_goes_on_with_its_own(
     tmp_path: Path,
 ) -> None:
     look = Turn(call("list_files", {"path": ".", "recursive": False}))

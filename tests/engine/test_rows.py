@@ -13,7 +13,16 @@ from joey.core.task import AskKind
 from joey.engine.asks import Unattended
 from joey.engine.task import Task
 from joey.testing.script import Turn, call, disconnect, say, think
-from tests.engine.workshop import PATIENCE, Workshop, asked, done, durable, finish, heard, settled
+from tests.engine.workshop import (
+    PATIENCE,
+    Workshop,
+    asked,
+    done,
+    durable,
+    finish,
+    settled,
+    wait_for_event,
+)
 
 ECHO = call("execute_command", {"command": "echo hi"})
 TODOS = call("update_todo_list", {"todos": "[ ] a"})
@@ -83,7 +92,7 @@ async def test_a_question_whose_time_is_up_is_no_longer_pending(workshop: Worksh
     question = call("ask_followup_question", {"question": "which?", "follow_up": [{"text": "red"}]})
     settings = Settings(always_allow_followup_questions=True, followup_auto_approve_timeout_ms=1)
     task = await workshop.start(Turn(question), Turn(TODOS), finish(), settings=settings)
-    await heard(task, TaskCompleted)
+    await wait_for_event(task, TaskCompleted)
     ended = {getattr(event, "ask_ts", None) for event in durable(task)}
     first = next(event for event in durable(task) if isinstance(event, AskOpened))
     assert first.ts in ended
@@ -97,7 +106,7 @@ async def test_a_question_whose_time_is_up_is_answered_with_its_first_suggestion
     )
     settings = Settings(always_allow_followup_questions=True, followup_auto_approve_timeout_ms=1)
     task = await workshop.start(Turn(question), finish(), settings=settings)
-    await heard(task, TaskCompleted)
+    await wait_for_event(task, TaskCompleted)
     assert "the red one" in str(task.messages[2].content)
 
 
@@ -113,7 +122,7 @@ async def test_events_of_a_task_at_rest_end_when_the_reader_has_had_them_all(
 async def test_output_of_a_cancelled_command_stays_on_the_screen(workshop: Workshop) -> None:
     slow = call("execute_command", {"command": "echo go; sleep 600"})
     task = await workshop.start(Turn(slow))
-    ts = (await heard(task, CommandGrew)).ts
+    ts = (await wait_for_event(task, CommandGrew)).ts
     await task.cancel()
     row = task.recorder.ui.row(ts)
     assert isinstance(row, Row)

@@ -140,7 +140,7 @@ async def test_before_a_child_has_its_todos(wreck: Wreck) -> None:
     for child in wreck.children:
         wreck.cut(child, "userSaid")
     _, cast = await wreck.resume()
-    assert "look" in cast.heard("part 1")
+    assert "look" in cast.join_last_request("part 1")
 
 
 async def test_while_the_children_work(wreck: Wreck) -> None:

@@ -30,8 +30,8 @@ from tests.engine.workshop import (
     check_history,
     durable,
     finish,
-    heard,
     settled,
+    wait_for_event,
 )
 
 LOOK = Turn(call("list_files", {"path": "."}))
@@ -54,7 +54,7 @@ async def play(
 
 
 async def children_of(task: Task) -> list[Task]:
-    await heard(task, TaskPaused)
+    await wait_for_event(task, TaskPaused)
     found = [event for event in durable(task) if isinstance(event, ChildSpawned)]
     children = [await task.child(spawned.child_id) for spawned in found]
     return [child for child in children if child is not None]
@@ -163,7 +163,7 @@ async def test_one_no_to_a_limit_of_the_settings_is_for_the_whole_tree(workshop:
     assert len(cast.requests) == 1
 
 
-async def test_what_subtasks_used_before_they_were_cut_off_is_told(workshop: Workshop) -> None:
+async def test_what_subtasks_used_before_they_were_cut_off_is_reported(workshop: Workshop) -> None:
     parts = {
         "the whole": [Turn(hand("a part")), finish()],
         "a part": [*looking(2), Turn(pause(600))],
@@ -171,7 +171,7 @@ async def test_what_subtasks_used_before_they_were_cut_off_is_told(workshop: Wor
     task, _ = await play(workshop, parts, model=PRICED, attended=True)
     [child] = await children_of(task)
     while child.recorder.facts.requests < 3:
-        await heard(child, RequestStarted, child.seq)
+        await wait_for_event(child, RequestStarted, child.seq)
     await task.cancel()
     assert task.usage.total_cost == 10.0
     assert task.total_usage.total_cost == 30.0

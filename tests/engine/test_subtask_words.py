@@ -17,7 +17,7 @@ from joey.engine.outcomes import Completed
 from joey.testing.script import Turn, call, pause
 from tests.engine.cast import ALLOWED, Cast, hand
 from tests.engine.test_subtasks import child_of, ended, play, spawned_by
-from tests.engine.workshop import Workshop, asked, done, finish, heard, results, settled
+from tests.engine.workshop import Workshop, asked, done, finish, results, settled, wait_for_event
 
 
 def looking(count: int) -> list[Turn]:
@@ -41,10 +41,10 @@ async def test_a_message_to_a_subtask_that_is_done_restarts_it_while_its_sibling
     task = await play(workshop, parts)
     one, two = await child_of(task, 0), await child_of(task, 1)
     assert await settled(one) == Completed("first")
-    await heard(two, RequestStarted)
+    await wait_for_event(two, RequestStarted)
     since = one.seq
     await one.send("more, please")
-    await heard(one, TaskFinished, since)
+    await wait_for_event(one, TaskFinished, since)
     gate.set()
     await ended(task)
     first, _ = results(task.messages[2])
@@ -65,9 +65,9 @@ async def test_a_subtask_that_a_message_restarts_draws_from_the_same_limits(
     task = await workshop.start(text="the whole", settings=ALLOWED, limits=Limits(max_turns=5))
     one, two = await child_of(task, 0), await child_of(task, 1)
     assert await settled(one) == Completed("first")
-    await heard(two, RequestStarted)
+    await wait_for_event(two, RequestStarted)
     await one.send("more, please")
-    assert (await heard(one, TaskFailed)).code == "turns"
+    assert (await wait_for_event(one, TaskFailed)).code == "turns"
     assert len(cast.requests) == 5
 
 
@@ -77,7 +77,7 @@ async def test_a_message_that_answers_the_question_whether_to_resume_reaches_the
 ) -> None:
     parts = {"the whole": [Turn(hand("a part")), finish("whole")], "a part": [Turn(pause(600))]}
     task = await play(workshop, parts)
-    await heard(await child_of(task), RequestStarted)
+    await wait_for_event(await child_of(task), RequestStarted)
     await task.cancel()
     await workshop.engine.release(task)
     parts["a part"] = [finish("in German")]
@@ -86,25 +86,25 @@ async def test_a_message_that_answers_the_question_whether_to_resume_reaches_the
     await again.send("do it in German")
     await ended(again)
     for part in ("a part", "the whole"):
-        assert cast_of(workshop).heard(part).count("do it in German") == 1
+        assert cast_of(workshop).join_last_request(part).count("do it in German") == 1
 
 
 async def test_messages_of_each_run_are_sent_to_the_subtask_once(workshop: Workshop) -> None:
     parts = {"the whole": [Turn(hand("a part")), finish("whole")], "a part": [Turn(pause(600))]}
     task = await play(workshop, parts)
-    await heard(await child_of(task), RequestStarted)
+    await wait_for_event(await child_of(task), RequestStarted)
     for _ in range(2):
         await task.cancel()
         await workshop.engine.release(task)
         task = await workshop.engine.resume(task.id, options=TaskOptions(settings=ALLOWED))
         await asked(task)
         await task.send("in German")
-        await heard(task, TaskPaused, task.first)
+        await wait_for_event(task, TaskPaused, task.first)
         [child_id] = spawned_by(task)
         child = await task.child(child_id)
         assert child is not None
-        await heard(child, RequestStarted, child.first)
-    assert cast_of(workshop).heard("a part").count("in German") == 2
+        await wait_for_event(child, RequestStarted, child.first)
+    assert cast_of(workshop).join_last_request("a part").count("in German") == 2
 
 
 async def test_a_message_that_came_with_the_yes_is_sent_when_the_subtask_fails_too(
@@ -115,7 +115,7 @@ async def test_a_message_that_came_with_the_yes_is_sent_when_the_subtask_fails_t
     await asked(task)
     await task.approve("but only once")
     child = await child_of(task)
-    await heard(child, RequestStarted)
+    await wait_for_event(child, RequestStarted)
     await child.cancel()
     await ended(task)
     [result] = results(task.messages[2])
@@ -129,12 +129,12 @@ async def test_messages_to_a_paused_parent_wait_for_its_own_next_turn(workshop: 
         "a part": [Turn(pause(gate), done("part"))],
     }
     task = await play(workshop, parts)
-    await heard(await child_of(task), RequestStarted)
+    await wait_for_event(await child_of(task), RequestStarted)
     await task.send("for you alone")
     gate.set()
     await ended(task)
-    assert "for you alone" in cast_of(workshop).heard("the whole")
-    assert "for you alone" not in cast_of(workshop).heard("a part")
+    assert "for you alone" in cast_of(workshop).join_last_request("the whole")
+    assert "for you alone" not in cast_of(workshop).join_last_request("a part")
 
 
 @pytest.mark.requirement("subtasks:crash")
@@ -158,7 +158,7 @@ async def test_messages_that_wait_for_a_subtask_keep_it_from_returning(workshop:
         task.id, options=TaskOptions(settings=ALLOWED, policy=policy)
     )
     assert await settled(again) == Completed("whole")
-    assert "wait" in cast_of(workshop).heard("a part")
+    assert "wait" in cast_of(workshop).join_last_request("a part")
     assert results(again.messages[2])[0].endswith("second")
 
 

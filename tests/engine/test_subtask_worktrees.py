@@ -258,8 +258,8 @@ async def test_cancel_leaves_the_worktree_and_resuming_goes_on_in_it(shop: Repos
     task = await shop.play(parts)
     [child] = await children_of(task)
     while child.recorder.facts.requests < 2:
-        with child.subscribe() as heard:
-            await anext(heard)
+        with child.subscribe() as subscription:
+            await anext(subscription)
     await task.cancel()
     [name] = spawned(task)
     assert (shop.worktrees / name / "b.txt").exists()

@@ -40,12 +40,12 @@ from tests.engine.workshop import (
     done,
     durable,
     finish,
-    heard,
     kinds,
     results,
     rows,
     settled,
     texts,
+    wait_for_event,
 )
 from tests.engine.written_customs import StaticCustomizations
 
@@ -65,7 +65,7 @@ async def play(
 async def child_of(task: Task, number: int = 0) -> Task:
     """A subtask while it is open."""
     while True:
-        await heard(task, TaskPaused)
+        await wait_for_event(task, TaskPaused)
         spawned = [event for event in durable(task) if isinstance(event, ChildSpawned)]
         if len(spawned) > number:
             child = await task.child(spawned[number].child_id)
@@ -157,7 +157,7 @@ async def test_a_subtask_asks_before_it_hands_over_its_result(workshop: Workshop
     assert (ask.ask, json.loads(ask.text)) == (AskKind.TOOL, {"tool": "finishTask"})
     since = child.seq
     await child.reject("that is only half of it")
-    await heard(child, RequestStarted, since)
+    await wait_for_event(child, RequestStarted, since)
     await asked(child)
     assert "that is only half of it" in results(child.messages[2])[0]
     await child.approve()
@@ -201,11 +201,11 @@ async def test_neighbours_work_at_the_same_time_and_each_call_gets_its_own_resul
     }
     task = await play(workshop, parts)
     first, second = await child_of(task, 0), await child_of(task, 1)
-    await heard(first, RequestStarted)
-    await heard(second, RequestStarted)
+    await wait_for_event(first, RequestStarted)
+    await wait_for_event(second, RequestStarted)
     assert task.state is TaskState.DELEGATED
     gates["two"].set()
-    await heard(second, TaskFinished)
+    await wait_for_event(second, TaskFinished)
     assert first.running
     gates["one"].set()
     await ended(task)
@@ -257,7 +257,7 @@ async def test_a_call_after_a_subtask_sees_what_the_subtask_did(workshop: Worksh
     assert "-child" in (row.diff or "")
     cast = workshop.provider
     assert isinstance(cast, Cast)
-    assert "parent" in cast.heard("part two")
+    assert "parent" in cast.join_last_request("part two")
 
 
 @pytest.mark.requirement("tool:new_task:failure:subtask-failed")
@@ -290,7 +290,7 @@ async def test_a_subtask_that_is_stopped_alone_gives_an_error_and_the_parent_goe
     }
     task = await play(workshop, parts)
     child = await child_of(task)
-    await heard(child, RequestStarted)
+    await wait_for_event(child, RequestStarted)
     await child.cancel()
     await ended(task)
     one, two = results(task.messages[2])
@@ -310,8 +310,8 @@ async def test_cancel_stops_the_whole_tree_and_resuming_goes_on_with_the_subtask
     }
     task = await play(workshop, parts)
     first, second = await child_of(task, 0), await child_of(task, 1)
-    await heard(first, RequestStarted)
-    await heard(second, TaskFinished)
+    await wait_for_event(first, RequestStarted)
+    await wait_for_event(second, TaskFinished)
     async with asyncio.timeout(PATIENCE):
         await task.cancel()
     assert await settled(task) == Aborted()
@@ -340,7 +340,7 @@ async def test_closing_the_engine_leaves_a_tree_that_can_be_resumed(workshop: Wo
     }
     task = await play(workshop, parts)
     child = await child_of(task)
-    await heard(child, RequestStarted)
+    await wait_for_event(child, RequestStarted)
     await workshop.engine.close()
     assert (task.state, child.state) == (TaskState.ABORTED, TaskState.ABORTED)
     workshop.provider = Cast({**parts, "a part": [finish("part")]})
@@ -360,15 +360,15 @@ async def test_messages_after_a_stop_reach_the_subtask_and_the_parent(workshop: 
     }
     task = await play(workshop, parts)
     child = await child_of(task)
-    await heard(child, RequestStarted)
+    await wait_for_event(child, RequestStarted)
     await task.cancel()
     parts["a part"] = [finish("in German")]
     await task.send("do it in German")
     await ended(task)
     cast = workshop.provider
     assert isinstance(cast, Cast)
-    assert "do it in German" in cast.heard("a part")
-    assert "do it in German" in cast.heard("the whole")
+    assert "do it in German" in cast.join_last_request("a part")
+    assert "do it in German" in cast.join_last_request("the whole")
 
 
 @pytest.mark.requirement("subtasks:nested")
@@ -397,7 +397,7 @@ async def test_a_tree_that_is_cut_off_goes_on_at_its_lowest_leaf(workshop: Works
     task = await play(workshop, parts, text="part A")
     b = await child_of(task)
     c = await child_of(b)
-    await heard(c, RequestStarted)
+    await wait_for_event(c, RequestStarted)
     await task.cancel()
     assert [each.state for each in (task, b, c)] == [TaskState.ABORTED] * 3
     workshop.provider = cast = Cast({**parts, "part C": [finish("C")]})
@@ -419,7 +419,7 @@ async def test_a_tree_has_a_greatest_depth(workshop: Workshop) -> None:
     assert len(workshop.engine.history()) == 9
     cast = workshop.provider
     assert isinstance(cast, Cast)
-    assert "nested 8 deep" in cast.heard("level 8.")
+    assert "nested 8 deep" in cast.join_last_request("level 8.")
 
 
 @pytest.mark.requirement("subtasks:once")
@@ -457,7 +457,7 @@ async def test_a_task_that_waits_for_its_subtask_is_listed_as_delegated(
     parts = {"the whole": [Turn(hand("a part")), finish()], "a part": [Turn(pause(600))]}
     task = await play(workshop, parts)
     child = await child_of(task)
-    await heard(child, RequestStarted)
+    await wait_for_event(child, RequestStarted)
     async with asyncio.timeout(PATIENCE):
         while True:
             known = {entry.id: entry for entry in workshop.engine.history()}
@@ -553,8 +553,8 @@ async def test_what_looks_like_a_mention_in_the_text_of_a_model_is_left_as_it_is
     await ended(task)
     cast = workshop.provider
     assert isinstance(cast, Cast)
-    told = cast.heard("a part")
-    assert message in told
-    assert "the notes" not in told
-    assert "Read every line." not in told
+    sent = cast.join_last_request("a part")
+    assert message in sent
+    assert "the notes" not in sent
+    assert "Read every line." not in sent
     assert child.mode.slug == "code"

@@ -17,7 +17,15 @@ from joey.engine.engine import TaskOptions
 from joey.ports import Capabilities
 from joey.testing.script import Turn, call, pause, say
 from joey.testing.scripted import ScriptedProvider
-from tests.engine.workshop import PATIENCE, Workshop, asked, finish, heard, results, settled
+from tests.engine.workshop import (
+    PATIENCE,
+    Workshop,
+    asked,
+    finish,
+    results,
+    settled,
+    wait_for_event,
+)
 
 ROO_TASKS = Path(__file__).parents[1] / "stores" / "roo_tasks"
 XML_END = Turn(say("<attempt_completion><result>ok</result></attempt_completion>"))
@@ -33,7 +41,7 @@ async def test_a_mode_switched_in_one_task_leaves_the_others_in_theirs(workshop:
     write = call("write_to_file", {"path": "a.txt", "content": "1"})
     writer = workshop.script(Turn(say("wait"), pause(gate), write), finish())
     writing = await workshop.start(policy=Unattended())
-    await heard(writing, RowGrew)
+    await wait_for_event(writing, RowGrew)
 
     reader = workshop.script(
         Turn(call("switch_mode", {"mode_slug": "ask", "reason": "to look"})), finish()

@@ -17,11 +17,11 @@ from tests.engine.workshop import (
     asked,
     done,
     finish,
-    heard,
     hears,
     rows,
     settled,
     slow_disk,
+    wait_for_event,
 )
 
 IMAGE = "data:image/png;base64,iVBORw0KGgo="
@@ -118,7 +118,7 @@ async def test_a_message_sent_while_a_finished_task_is_being_saved_restarts_it(
     await asked(task)
     with slow_disk(task):
         await task.approve()
-        await heard(task, TaskFinished)
+        await wait_for_event(task, TaskFinished)
         await task.send("and now the other half")
     assert (await asked(task)).ask is AskKind.COMPLETION_RESULT
     assert "the other half" in said_to_model(workshop.provider)
@@ -151,7 +151,7 @@ async def test_messages_queued_before_a_result_is_accepted_by_a_policy_reach_the
     gate = asyncio.Event()
     provider = workshop.script(Turn(say("nearly"), pause(gate), done("one")), finish("two"))
     task = await workshop.start(policy=Unattended())
-    await heard(task, RowGrew)
+    await wait_for_event(task, RowGrew)
     await task.send("one more thing")
     gate.set()
     assert await settled(task) == Completed("two")
@@ -162,7 +162,7 @@ async def test_a_message_sent_while_a_task_is_being_cancelled_restarts_it(
     workshop: Workshop,
 ) -> None:
     task = await workshop.start(Turn(say("hm"), pause(600)), finish())
-    await heard(task, RowGrew)
+    await wait_for_event(task, RowGrew)
     await asyncio.gather(task.cancel(), task.send("go on"))
     assert (await asked(task)).ask is AskKind.COMPLETION_RESULT
 

@@ -131,7 +131,7 @@ async def asked(task: Task) -> AskOpened:
             return task.pending
 
 
-async def heard(task: Task, kind: type[E], since: int = 0) -> E:
+async def wait_for_event(task: Task, kind: type[E], since: int = 0) -> E:
     """The next event of a kind."""
     async with asyncio.timeout(PATIENCE):
         with task.subscribe(since) as subscription:

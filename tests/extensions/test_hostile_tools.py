@@ -135,7 +135,7 @@ def test_a_tool_cannot_take_the_place_of_one_of_ours(name: str) -> None:
     assert not isinstance(box.find(name), CustomTool)
 
 
-async def test_a_workspace_that_is_gone_is_told_of(place: Place) -> None:
+async def test_a_workspace_that_is_gone_is_reported(place: Place) -> None:
     place.user("mine.py", '"""Mine."""\ndef run(): return "ok"')
     tools = await place.tools()
     (place.workspace / ".roo/tools").rmdir()

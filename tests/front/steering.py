@@ -78,16 +78,16 @@ class Steered:
         assert (done["code"], done["success"]) == ("shutdown_requested", True)
         assert await self.ended() == 0
 
-    def told(self, kind: str, subtype: str | None = None) -> list[Line]:
+    def lines_of_type(self, kind: str, subtype: str | None = None) -> list[Line]:
         return [
             line
             for line in self.lines
             if line["type"] == kind and (subtype is None or line.get("subtype") == subtype)
         ]
 
-    async def until_told(self, kind: str, subtype: str) -> list[Line]:
+    async def wait_for_lines(self, kind: str, subtype: str) -> list[Line]:
         """Lines that may stand before or behind the one that was waited for before."""
-        while not (found := self.told(kind, subtype)):
+        while not (found := self.lines_of_type(kind, subtype)):
             assert await self._read(), f"it never came; told: {json.dumps(self.lines, indent=1)}"
         return found
 

@@ -57,20 +57,20 @@ SLIPS = [
 
 @pytest.mark.parametrize(("line", "meant"), SLIPS)
 def test_a_misspelt_command_is_not_sent_to_a_model(line: str, meant: str) -> None:
-    told = f"did you mean `{meant}`? (as a prompt: joey -- {line})"
-    with pytest.raises(UsageError, match=re.escape(told)):
+    message = f"did you mean `{meant}`? (as a prompt: joey -- {line})"
+    with pytest.raises(UsageError, match=re.escape(message)):
         parse(line.split())
 
 
 @pytest.mark.parametrize(
-    ("word", "told"),
+    ("word", "message"),
     [
         ("tsks", "did you mean `joey help tasks`? (as a prompt: joey -- help tsks)"),
         ("nonsense", "there is no command 'nonsense': acp, attach, "),
     ],
 )
-def test_help_about_no_command_is_not_sent_to_a_model(word: str, told: str) -> None:
-    with pytest.raises(UsageError, match=re.escape(told)):
+def test_help_about_no_command_is_not_sent_to_a_model(word: str, message: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(message)):
         parse(["help", word])
 
 

@@ -8,7 +8,7 @@ from joey.testing.script import Turn, call
 from joey.testing.server import ModelServer
 from tests.front.binary import Joey, reach
 
-TOLD = "JOEY_ACTIVE=1 ROO_ACTIVE=true\n"
+EXPECTED_OUTPUT = "JOEY_ACTIVE=1 ROO_ACTIVE=true\n"
 SAY = 'echo "JOEY_ACTIVE=$JOEY_ACTIVE ROO_ACTIVE=$ROO_ACTIVE"'
 
 
@@ -20,8 +20,8 @@ async def test_commands_and_hooks_can_tell(joey: Joey) -> None:
     ]
     async with ModelServer(turns) as server:
         await joey.run("-p", "-y", "--no-sandbox", *reach(server.url), "do it")
-    assert (joey.workspace / "command.txt").read_text() == TOLD
-    assert (joey.workspace / "hook.txt").read_text() == TOLD
+    assert (joey.workspace / "command.txt").read_text() == EXPECTED_OUTPUT
+    assert (joey.workspace / "hook.txt").read_text() == EXPECTED_OUTPUT
 
 
 async def test_an_mcp_server_can_tell(joey: Joey) -> None:
@@ -29,4 +29,4 @@ async def test_an_mcp_server_can_tell(joey: Joey) -> None:
     joey.home.mkdir()
     (joey.home / "mcp.json").write_text(json.dumps({"mcpServers": {"one": server}}))
     await joey.run("mcp", "test", "one")
-    assert (joey.home / "mcp" / "seen.txt").read_text() == TOLD
+    assert (joey.home / "mcp" / "seen.txt").read_text() == EXPECTED_OUTPUT

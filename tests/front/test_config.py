@@ -144,7 +144,7 @@ async def test_a_setting_is_described_with_what_it_may_be(joey: Joey) -> None:
         assert text in done.out
 
 
-async def test_who_sets_what_a_project_makes_stricter_is_told(joey: Joey) -> None:
+async def test_setting_what_a_project_makes_stricter_prints_a_warning(joey: Joey) -> None:
     (joey.workspace / ".roo").mkdir()
     (joey.workspace / ".roo/settings.json").write_text('{"sandbox": "required"}')
     done = await joey.run("config", "set", "sandbox", "off")

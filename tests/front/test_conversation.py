@@ -148,8 +148,8 @@ async def test_feedback_on_a_result_goes_on_and_a_finished_task_can_be_continued
             task_id = joey.tasks[0].name.removeprefix("task_")[:13]
             last = rf" ›\n\d+ tokens · to go on: joey -r {task_id}\n"
             assert re.fullmatch(last, "\n".join(screen.lines[-3:]))
-        told = json.dumps(server.requests[-1].body["messages"])
-    assert all(text in told for text in ("count", "go on", "and more"))
+        sent = json.dumps(server.requests[-1].body["messages"])
+    assert all(text in sent for text in ("count", "go on", "and more"))
     assert len(joey.tasks) == 1
 
 
@@ -172,9 +172,9 @@ async def test_ctrl_c_stops_the_work_and_the_next_line_goes_on(joey: Joey) -> No
             assert await screen.ended() == 130
             assert "^C" not in screen.text
             assert screen.lines[-6:-2] == [" ›", "(Ctrl-C again, or Ctrl-D, to leave)", "", " ›"]
-        told = json.dumps(server.requests[-1].body["messages"])
-    assert "I begin" in told
-    assert "now really" in told
+        sent = json.dumps(server.requests[-1].body["messages"])
+    assert "I begin" in sent
+    assert "now really" in sent
 
 
 async def test_ctrl_c_at_a_question_withdraws_it(joey: Joey) -> None:
@@ -242,8 +242,8 @@ async def test_messages_still_queued_from_an_earlier_run_are_announced(joey: Joe
         async with terminal(joey, "-c", "--fork", *reach(server.url)) as screen:
             assert "and be quick" not in await screen.until(PROMPT)
         async with terminal(joey, "-c", *reach(server.url)) as screen:
-            told = "these words of yours were not read yet, and go along with the next: "
-            assert f"{told}and be quick\n" in await screen.until(PROMPT)
+            announcement = "these words of yours were not read yet, and go along with the next: "
+            assert f"{announcement}and be quick\n" in await screen.until(PROMPT)
             screen.press("go on\n")
             await screen.until(ACCEPT)
         sent = json.dumps(server.requests[-1].body["messages"])
@@ -413,7 +413,7 @@ async def test_a_message_at_the_question_whether_to_try_again_reaches_the_model(
         assert "and be brief" in json.dumps(server.requests[-1].body["messages"])
 
 
-async def test_a_change_of_the_mode_is_told_without_a_screen(joey: Joey) -> None:
+async def test_a_change_of_the_mode_is_shown_without_a_screen(joey: Joey) -> None:
     switching = Turn(call("switch_mode", {"mode_slug": "ask", "reason": "to ask"}))
     async with ModelServer([switching, done()]) as server:
         finished = await joey.run("-p", "-y", *reach(server.url), "go")

@@ -18,8 +18,8 @@ async def test_the_definitions_of_a_large_module_reach_the_model(joey: Joey) -> 
     listing = Turn(call("list_code_definition_names", {"path": "large.py"}))
     async with ModelServer([listing, DONE]) as server:
         done = await joey.run("-p", *reach(server.url), "what is in large.py?")
-        told = json.dumps(server.requests[1].body["messages"])
+        sent = json.dumps(server.requests[1].body["messages"])
     assert (done.code, done.out) == (0, "Listed.\n")
-    assert "damaged" not in told
-    assert "class ArgumentParser(" in told
-    assert "def error(self, message):" in told
+    assert "damaged" not in sent
+    assert "class ArgumentParser(" in sent
+    assert "def error(self, message):" in sent

@@ -72,7 +72,7 @@ async def test_the_sample_in_the_readme_is_what_the_demonstration_prints(
         )
 
 
-async def test_the_way_back_is_told_for_the_joey_that_ran(joey: Joey, tmp_path: Path) -> None:
+async def test_the_command_to_look_again_starts_the_same_joey(joey: Joey, tmp_path: Path) -> None:
     done = await joey.run("demo", "--fast", "--keep", str(tmp_path / "kept"))
     (command,) = re.findall(r"To look at it again: +(.+)", done.out)
     assert f" {sys.executable} -m joey tasks show " in command

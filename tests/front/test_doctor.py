@@ -80,7 +80,7 @@ async def test_a_model_server_of_this_machine_is_found_with_the_flags_to_use_it(
     assert local["advice"] == "To use it: joey --provider ollama -m qwen3-coder:30b"
 
 
-def test_too_little_room_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_little_disk_space_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor_checks, "ENOUGH_DISK", 1 << 62)
     assert probe_disk().status is Status.WARN
     monkeypatch.setattr(doctor_checks, "LITTLE_DISK", 1 << 62)
@@ -127,7 +127,7 @@ async def test_keys_of_profiles_are_named(joey: Joey) -> None:
     assert (await findings(joey, "--offline"))["Keys"]["found"] == "profile work"
 
 
-async def test_nobody_there_is_told_with_what_to_do(joey: Joey) -> None:
+async def test_a_server_that_does_not_answer_is_reported_with_what_to_do(joey: Joey) -> None:
     found = await findings(joey, OPENAI_API_KEY="k" * 20, OPENAI_BASE_URL=NOBODY)
     assert found["Connection"]["status"] == "fail"
     assert "Nothing answers at 127.0.0.1:9 (connection refused)" in found["Connection"]["advice"]
@@ -152,7 +152,7 @@ async def test_what_the_service_answers_is_judged(
 
 
 @pytest.mark.parametrize("variable", ["ANTHROPIC", "OPENAI"])
-async def test_a_wrong_address_is_told_with_what_to_check(joey: Joey, variable: str) -> None:
+async def test_a_wrong_address_is_reported_with_what_to_check(joey: Joey, variable: str) -> None:
     async with small_web(OPENAI) as web:
         env = {f"{variable}_API_KEY": "k" * 20, f"{variable}_BASE_URL": f"{web.url}/wrong"}
         connection = (await findings(joey, **env))["Connection"]
@@ -179,7 +179,7 @@ async def test_a_server_that_says_nothing_is_not_waited_for_long(joey: Joey) -> 
     assert "did not answer within 3 seconds" in found["Connection"]["advice"]
 
 
-async def test_a_service_that_speaks_no_tls_is_told(joey: Joey) -> None:
+async def test_a_service_that_speaks_no_tls_is_reported(joey: Joey) -> None:
     async with small_web(OPENAI) as web:
         url = web.url.replace("http", "https")
         found = await findings(joey, OPENAI_API_KEY="k" * 20, OPENAI_BASE_URL=url)
@@ -199,7 +199,7 @@ def task_directory(joey: Joey, name: str, journal: bytes | None = None) -> Path:
     return directory
 
 
-async def test_what_others_can_read_is_told_and_set_right(joey: Joey) -> None:
+async def test_files_that_other_users_can_read_are_reported_and_fixed(joey: Joey) -> None:
     joey.settings(mode="code")
     joey.home.chmod(0o755)
     (joey.home / "settings.json").chmod(0o644)
@@ -213,7 +213,7 @@ async def test_what_others_can_read_is_told_and_set_right(joey: Joey) -> None:
     assert joey.home.stat().st_mode & 0o777 == 0o700
 
 
-async def test_a_stale_lock_and_an_unfinished_copy_are_told_and_removed(joey: Joey) -> None:
+async def test_a_stale_lock_and_an_unfinished_copy_are_reported_and_removed(joey: Joey) -> None:
     directory = task_directory(joey, "0198a1b2", b"")
     (directory / "task_metadata.json").write_text('{"id": "0198a1b2"}')
     (directory / "journal.jsonl").unlink()
@@ -245,7 +245,7 @@ async def test_a_broken_task_is_named(joey: Joey, journal: bytes, why: str) -> N
     assert why in tasks["found"]
 
 
-async def test_a_damaged_index_is_told_and_made_anew(joey: Joey) -> None:
+async def test_a_damaged_index_is_reported_and_removed(joey: Joey) -> None:
     joey.home.mkdir(mode=0o700)
     (joey.home / "index.sqlite").write_bytes(b"no database" * 100)
     index = (await findings(joey, "--offline"))["Index of tasks"]
@@ -255,7 +255,7 @@ async def test_a_damaged_index_is_told_and_made_anew(joey: Joey) -> None:
     assert not (joey.home / "index.sqlite").exists()
 
 
-async def test_leftovers_that_may_be_wanted_are_told_and_stay(joey: Joey) -> None:
+async def test_leftovers_that_may_be_needed_are_reported_and_stay(joey: Joey) -> None:
     aside = joey.home / "put-aside/1"
     orphan = joey.home / "worktrees/0198dead"
     for directory in (aside, orphan):
@@ -311,7 +311,7 @@ async def test_missing_programs_are_named_with_how_to_get_them(joey: Joey, tmp_p
 @pytest.mark.parametrize(
     ("said", "advice"), [("git version 2.1.4", "Install git 2.17"), ("hello", "Reinstall git")]
 )
-async def test_an_old_or_broken_git_is_told(
+async def test_an_old_or_broken_git_is_reported(
     joey: Joey, tmp_path: Path, said: str, advice: str
 ) -> None:
     path = programs(tmp_path, "bash", "sh")
@@ -322,7 +322,7 @@ async def test_an_old_or_broken_git_is_told(
     assert advice in git["advice"]
 
 
-async def test_a_second_joey_on_the_path_is_told(joey: Joey, tmp_path: Path) -> None:
+async def test_a_second_joey_on_the_path_is_reported(joey: Joey, tmp_path: Path) -> None:
     path = programs(tmp_path, "bash")
     directories = [tmp_path / "one", tmp_path / "two"]
     for directory in directories:
@@ -335,14 +335,14 @@ async def test_a_second_joey_on_the_path_is_told(joey: Joey, tmp_path: Path) -> 
     assert f"Only {directories[0] / 'joey'} is started" in found["advice"]
 
 
-async def test_a_terminal_that_cannot_show_text_is_told(joey: Joey) -> None:
+async def test_a_terminal_that_cannot_show_text_is_reported(joey: Joey) -> None:
     plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     found = (await findings(joey, "--offline", **plain))["Terminal"]
     assert found["status"] == "warn"
     assert "UTF-8" in found["advice"]
 
 
-async def test_a_browser_that_cannot_be_run_is_told(joey: Joey) -> None:
+async def test_a_browser_that_cannot_be_run_is_reported(joey: Joey) -> None:
     browser = (await findings(joey, "--offline", JOEY_CHROMIUM="/no/such/browser"))["Browser"]
     assert browser["status"] == "warn"
     assert "JOEY_CHROMIUM" in browser["advice"]
@@ -357,14 +357,14 @@ async def test_on_a_terminal_progress_is_shown_and_wiped_away(joey: Joey) -> Non
     assert max(map(len, lines)) <= 80
 
 
-async def test_a_proxy_that_is_badly_written_is_told_without_its_password(joey: Joey) -> None:
+async def test_a_proxy_that_is_badly_written_is_reported_without_its_password(joey: Joey) -> None:
     proxy = "http://me:canary/1122@proxy.example:8080"
     found = await findings(joey, OPENAI_API_KEY="k" * 20, HTTPS_PROXY=proxy)
     assert "The proxy (HTTPS_PROXY) is not an http://" in found["Connection"]["advice"]
     assert "canary" not in json.dumps(found)
 
 
-async def test_a_file_in_place_of_the_tasks_is_told(joey: Joey) -> None:
+async def test_a_file_in_place_of_the_tasks_is_reported(joey: Joey) -> None:
     joey.home.mkdir()
     (joey.home / "tasks").write_text("x", encoding="utf-8")
     found = (await findings(joey, "--offline"))["Home"]
@@ -381,9 +381,9 @@ async def test_what_is_not_there_is_no_defect(joey: Joey, gone: str) -> None:
     process = await asyncio.create_subprocess_shell(
         f"{leaving} {doctor}", cwd=joey.workspace, env=joey.env, stdout=asyncio.subprocess.PIPE
     )
-    told = json.loads((await process.communicate())[0])["findings"]
-    assert not [each for each in told if "defect" in each.get("advice", "")]
-    troubled = {each["name"]: each["found"] for each in told if each["status"] != "ok"}
+    reported = json.loads((await process.communicate())[0])["findings"]
+    assert not [each for each in reported if "defect" in each.get("advice", "")]
+    troubled = {each["name"]: each["found"] for each in reported if each["status"] != "ok"}
     if gone == "home":
         assert "Not a directory" in troubled["Home"]
     else:

@@ -39,9 +39,9 @@ async def test_a_script_hears_of_the_server_that_runs_and_of_the_flags_for_it(
     async with small_web(OLLAMA) as web:
         done = await beside(joey, web.url).run("-p", "--output-format", "json", *flags, "do it")
     assert done.code == done.json["exitCode"] == 78
-    told = "ollama runs on this machine and offers qwen3-coder:30b, llama4:8b."
-    assert f"{told} To use it, add: --provider ollama -m qwen3-coder:30b" in done.err
-    assert told in done.json["reason"]
+    message = "ollama runs on this machine and offers qwen3-coder:30b, llama4:8b."
+    assert f"{message} To use it, add: --provider ollama -m qwen3-coder:30b" in done.err
+    assert message in done.json["reason"]
 
 
 @pytest.mark.requirement("config:first-run")

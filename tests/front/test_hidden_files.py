@@ -26,7 +26,7 @@ def joey(joey: Joey) -> Joey:
     return joey
 
 
-async def told(joey: Joey, prompt: str, *turns: Turn) -> tuple[Finished, str]:
+async def run_and_collect_requests(joey: Joey, prompt: str, *turns: Turn) -> tuple[Finished, str]:
     """How the run ended, and all that was sent to the model."""
     async with ModelServer([*turns, DONE]) as server:
         done = await joey.run("-p", "--allow", "cat", *reach(server.url), prompt)
@@ -49,14 +49,14 @@ async def told(joey: Joey, prompt: str, *turns: Turn) -> tuple[Finished, str]:
 async def test_a_file_below_a_hidden_directory_is_refused_whatever_is_included_above_it(
     joey: Joey, tool: str, arguments: dict[str, Any]
 ) -> None:
-    _, sent = await told(joey, "look", Turn(call(tool, arguments)))
+    _, sent = await run_and_collect_requests(joey, "look", Turn(call(tool, arguments)))
     assert f"{arguments.get('path', HIDDEN)} is hidden by .rooignore" in sent
     assert CANARY not in sent
     assert CANARY in (joey.workspace / HIDDEN).read_text(encoding="utf-8")
 
 
 async def test_a_file_below_a_hidden_directory_is_neither_listed_nor_found(joey: Joey) -> None:
-    done, sent = await told(
+    done, sent = await run_and_collect_requests(
         joey,
         "look at @/packages/app/",
         Turn(call("list_files", {"path": ".", "recursive": True})),
@@ -72,6 +72,6 @@ async def test_a_file_below_a_hidden_directory_is_neither_listed_nor_found(joey:
 
 
 async def test_a_file_below_a_hidden_directory_is_not_brought_by_a_mention(joey: Joey) -> None:
-    _, sent = await told(joey, f"look at @/{HIDDEN}")
+    _, sent = await run_and_collect_requests(joey, f"look at @/{HIDDEN}")
     assert "it is hidden by .rooignore" in sent
     assert CANARY not in sent

@@ -51,8 +51,8 @@ async def test_what_would_be_imported_is_listed_and_nothing_changes(
     assert april.split()[-5:] == ["8", "ready", "Mend", "the", "shop"]
     assert "1 damaged" in listed.err
     assert "neither ui_messages.json nor" in listed.err
-    told = await joey.run("tasks", "import", "--roo", "--dry-run", "--json")
-    found = {each["id"]: each for each in told.json}
+    dry_run = await joey.run("tasks", "import", "--roo", "--dry-run", "--json")
+    found = {each["id"]: each for each in dry_run.json}
     assert {name: each["state"] for name, each in found.items()} == {
         "april": "ready",
         "1767600000000": "ready",
@@ -65,7 +65,7 @@ async def test_what_would_be_imported_is_listed_and_nothing_changes(
 
 
 @pytest.mark.requirement("adoption:copied", "adoption:damaged")
-async def test_tasks_are_imported_once_listed_shown_and_the_damaged_one_is_told(
+async def test_tasks_are_imported_once_listed_shown_and_the_damaged_one_is_reported(
     joey: Joey, theirs: Path
 ) -> None:
     before = look(theirs / ".config") | look(theirs / ".vscode-server")

@@ -41,9 +41,9 @@ async def test_a_result_that_does_not_fit_goes_back_to_the_model_until_it_does(j
     assert '"enum":["good","bad"]' in json.dumps(first.body["system"]).replace("\\", "")
     assert first.body["system"] == third.body["system"]
     assert "It is not JSON" in json.dumps(second.body["messages"][-1])
-    told = json.dumps(third.body["messages"][-1])
-    assert "$.verdict: 'fine' is none of ['good', 'bad']." in told
-    assert "$.code: 'x' does not match the pattern" in told
+    sent = json.dumps(third.body["messages"][-1])
+    assert "$.verdict: 'fine' is none of ['good', 'bad']." in sent
+    assert "$.code: 'x' does not match the pattern" in sent
     assert done.err.count("result was not accepted") == 2
 
 
@@ -79,7 +79,7 @@ async def test_a_model_that_never_gives_it_is_given_up(joey: Joey) -> None:
 
 @pytest.mark.requirement("front:json-schema:keywords")
 @pytest.mark.parametrize(
-    ("given", "code", "told"),
+    ("given", "code", "message"),
     [
         ('{"if": {}}', 2, "uses `if` at #"),
         ("{nonsense", 2, "--json-schema is not JSON"),
@@ -88,7 +88,7 @@ async def test_a_model_that_never_gives_it_is_given_up(joey: Joey) -> None:
     ],
 )
 async def test_a_schema_that_cannot_be_used_is_refused_before_anything_is_spent(
-    joey: Joey, given: str, code: int, told: str
+    joey: Joey, given: str, code: int, message: str
 ) -> None:
     (joey.workspace / "broken.json").write_text("{nonsense", encoding="utf-8")
     async with ModelServer([]) as server:
@@ -97,7 +97,7 @@ async def test_a_schema_that_cannot_be_used_is_refused_before_anything_is_spent(
         )
         assert server.requests == []
     assert done.code == done.json["exitCode"] == code
-    assert told in done.err
+    assert message in done.err
 
 
 async def test_subtasks_answer_as_they_like(joey: Joey) -> None:

@@ -97,7 +97,7 @@ async def test_trying_a_server_shows_its_tools_or_what_is_wrong(joey: Joey) -> N
 
 
 @pytest.mark.requirement("front:mcp:problems")
-async def test_what_of_a_file_cannot_be_used_is_told_beside_what_can(joey: Joey) -> None:
+async def test_unusable_entries_of_a_file_are_reported_and_usable_ones_listed(joey: Joey) -> None:
     joey.home.mkdir()
     servers = {"good": {"command": "x"}, "bad": {"url": "http://h"}}
     (joey.home / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
@@ -193,8 +193,8 @@ async def test_programs_read_of_a_servers_call_and_its_end(joey: Joey) -> None:
     async with ModelServer([ECHO, DONE]) as model:
         arguments = ("-p", "-y", "--output-format", "stream-json", *reach(model.url), "do it")
         done = await joey.run(*arguments)
-    told = [line for line in done.lines if line.get("subtype") == "mcp"]
-    use, result = told
+    mcp_lines = [line for line in done.lines if line.get("subtype") == "mcp"]
+    use, result = mcp_lines
     assert json.loads(use["tool_use"]["input"]["raw"])["toolName"] == "echo"
     assert result["tool_result"] == {
         "name": "mcp_server",
@@ -219,7 +219,7 @@ async def test_a_conversation_says_which_servers_are_missing(joey: Joey) -> None
     assert "the MCP server gone is not ready; its tools are missing" in shown
 
 
-async def test_a_file_of_servers_that_cannot_be_read_is_told_when_a_task_begins(
+async def test_a_file_of_servers_that_cannot_be_read_is_reported_when_a_task_begins(
     joey: Joey,
 ) -> None:
     (joey.workspace / ".roo").mkdir()
@@ -229,14 +229,14 @@ async def test_a_file_of_servers_that_cannot_be_read_is_told_when_a_task_begins(
     async with ModelServer([DONE]) as model:
         done = await joey.run("-p", *reach(model.url), "do it")
     assert done.code == 0
-    told = [line for line in done.err.splitlines() if "mcp.json" in line]
-    assert len(told) == 2
-    assert told[0].startswith("joey: ")
-    assert "not valid JSON" in told[0]
-    assert "'bad' is left out" in told[1]
+    warnings = [line for line in done.err.splitlines() if "mcp.json" in line]
+    assert len(warnings) == 2
+    assert warnings[0].startswith("joey: ")
+    assert "not valid JSON" in warnings[0]
+    assert "'bad' is left out" in warnings[1]
 
 
-async def test_tools_of_a_project_that_are_not_trusted_are_told_in_one_line(joey: Joey) -> None:
+async def test_tools_of_a_project_that_are_not_trusted_are_reported_in_one_line(joey: Joey) -> None:
     tools = joey.workspace / ".roo/tools"
     tools.mkdir(parents=True)
     for name in ("one", "two", "three"):
@@ -245,8 +245,8 @@ async def test_tools_of_a_project_that_are_not_trusted_are_told_in_one_line(joey
     (tools / "two.py").write_text('"""Other."""\ndef run(): return "other"\n')
     async with ModelServer([DONE]) as model:
         done = await joey.run("-p", *reach(model.url), "do it")
-    (told,) = (line for line in done.err.splitlines() if "joey trust" in line)
-    assert "3 tools of .roo/tools are not used" in told
+    (warning,) = (line for line in done.err.splitlines() if "joey trust" in line)
+    assert "3 tools of .roo/tools are not used" in warning
 
 
 async def test_of_two_servers_with_one_name_ones_own_is_removed_unless_the_project_is_named(

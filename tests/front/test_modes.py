@@ -67,7 +67,7 @@ async def test_modes_are_listed_for_programs(shop: Joey) -> None:
 
 
 @pytest.mark.requirement("modes:show")
-async def test_one_mode_is_shown_with_what_it_is_told(shop: Joey) -> None:
+async def test_one_mode_is_shown_with_its_instructions(shop: Joey) -> None:
     shown = await shop.run("modes", "show", "docs")
     assert shown.code == 0
     assert shown.out.splitlines() == [

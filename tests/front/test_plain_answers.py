@@ -57,13 +57,13 @@ async def test_in_a_mode_without_edits_and_commands_the_first_plain_reply_is_the
 
 @pytest.mark.requirement("engine:loop:plain-answer")
 @pytest.mark.parametrize("format", ["json", "stream-json"])
-async def test_programs_are_told_that_it_was_answered(joey: Joey, format: str) -> None:
+async def test_output_for_programs_says_that_it_was_answered(joey: Joey, format: str) -> None:
     done, _ = await ask(joey, ANSWER, ANSWER, flags=("--output-format", format))
     result = done.json if format == "json" else done.lines[-1]
     assert (result["code"], result["exitCode"], result["success"]) == ("answered", 0, True)
     assert result["content"] == "The linker is missing."
-    told = done.json["events"] if format == "json" else done.lines
-    assert [line["content"] for line in told if line.get("subtype") == "completion_result"] == [
+    events = done.json["events"] if format == "json" else done.lines
+    assert [line["content"] for line in events if line.get("subtype") == "completion_result"] == [
         "The linker is missing."
     ]
 

@@ -33,8 +33,8 @@ async def test_messages_queued_at_ctrl_c_come_back_and_enter_sends_them(joey: Jo
                 await screen.until("before its next step")
             screen.press(CTRL_C)
             await screen.until("interrupted")
-            told = await screen.until(PROMPT)
-            assert NOT_READ in told and "and be quick" in told and "and be kind" in told
+            drawn = await screen.until(PROMPT)
+            assert NOT_READ in drawn and "and be quick" in drawn and "and be kind" in drawn
             screen.press("/cost\n")
             await screen.until(PROMPT)
             screen.press("\n")
@@ -73,8 +73,8 @@ async def test_messages_queued_for_a_subtask_come_back_too(joey: Joey) -> None:
             screen.press("but not there\n")
             await screen.until("before its next step")
             screen.press(CTRL_C)
-            told = await screen.until(PROMPT)
-            assert NOT_READ in told and "but not there" in told
+            drawn = await screen.until(PROMPT)
+            assert NOT_READ in drawn and "but not there" in drawn
             screen.press("everywhere\n")
             await screen.until(ACCEPT)
         said = json.dumps([request.body["messages"] for request in server.requests])
@@ -138,10 +138,10 @@ async def test_edits_that_were_accepted_are_asked_about_again(joey: Joey) -> Non
 QUESTION = {"question": "Which?", "follow_up": [{"text": "this one", "mode": None}]}
 
 
-async def test_what_the_screen_shows_in_cards_is_told_in_lines(joey: Joey) -> None:
+async def test_what_the_screen_shows_in_cards_is_printed_in_lines(joey: Joey) -> None:
     async with ModelServer([DONE, DONE]) as server, terminal(joey, *reach(server.url)) as screen:
         await screen.until(PROMPT)
-        for typed, told in {
+        for typed, expected in {
             "/mcp": "joey mcp add --help",
             "/skills": "Commands of your own",
             "/permissions": "joey permissions explain",
@@ -152,7 +152,7 @@ async def test_what_the_screen_shows_in_cards_is_told_in_lines(joey: Joey) -> No
             "/model another": "from now on with another",
         }.items():
             screen.press(f"{typed}\n")
-            await screen.until(told)
+            await screen.until(expected)
             await screen.until(PROMPT)
         screen.press("go\n")
         await screen.until(ACCEPT)

@@ -64,9 +64,9 @@ async def test_a_pipe_that_nobody_fills_is_not_waited_for(joey: Joey) -> None:
     async with asyncio.timeout(60):
         adding = await joey.start(*ADD, stdin=asyncio.subprocess.PIPE)
         assert adding.stderr is not None
-        told = (await adding.stderr.read()).decode()
-        assert await adding.wait() == 0, told
-    assert "it has no key yet" in told
+        printed = (await adding.stderr.read()).decode()
+        assert await adding.wait() == 0, printed
+    assert "it has no key yet" in printed
 
 
 @pytest.mark.parametrize("arguments", [(*ADD, "--no-key"), (*ADD[:3], "--provider", "ollama")])
@@ -207,7 +207,7 @@ async def test_the_doctor_settles_which_profile_is_used(joey: Joey) -> None:
     assert document(joey)["active"] == "a"
 
 
-async def test_what_cannot_be_added_is_told_before_a_key_is_asked_for(joey: Joey) -> None:
+async def test_what_cannot_be_added_is_refused_before_a_key_is_asked_for(joey: Joey) -> None:
     damage(joey, "a")
     async with terminal(joey, "profiles", "add", "a", "--provider", "openai") as screen:
         await screen.until("exists already")

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from joey.cli.headless.refusals import helpful_flags, tell_refusals
+from joey.cli.headless.refusals import describe_refusals, helpful_flags
 from joey.core.events import AskOpened
 from joey.core.settings import Settings
 from joey.core.task import AskKind
@@ -51,29 +51,31 @@ def test_a_run_that_asks_for_everything_is_not_helped_by_rules() -> None:
 
 
 def test_what_flags_cannot_allow_is_not_promised() -> None:
-    *calls, advice = tell_refusals([command("make"), command("echo $(x)")], Settings())
+    *calls, advice = describe_refusals([command("make"), command("echo $(x)")], Settings())
     assert calls[1:] == ["  $ make", "  $ echo $(x)"]
     assert advice.startswith("joey: --allow make would have allowed some of it; -y allows")
 
 
-def test_what_lies_beyond_yes_is_told_with_what_would_allow_it() -> None:
+def test_what_lies_beyond_yes_is_named_with_what_would_allow_it() -> None:
     reason = "writing /home/me/.bashrc: alwaysAllowWriteOutsideWorkspace is off"
     ask = AskOpened(ts=1, ask=AskKind.TOOL, tool="write_to_file", protected=True, reason=reason)
-    *_, advice = tell_refusals([ask], Settings(), yes=True)
+    *_, advice = describe_refusals([ask], Settings(), yes=True)
     assert "add --add-dir DIR, or set alwaysAllowWriteOutsideWorkspace" in advice
     assert "set alwaysAllowWriteProtected" in advice
     assert ".roo/settings.json" not in advice
 
 
 def test_a_flag_that_was_given_is_not_advised() -> None:
-    *_, advice = tell_refusals([command("ls", "autoApprovalEnabled is off")], Settings(), yes=True)
+    *_, advice = describe_refusals(
+        [command("ls", "autoApprovalEnabled is off")], Settings(), yes=True
+    )
     assert "-y was given, but autoApprovalEnabled is off here: .roo/settings.json" in advice
     assert "allows everything" not in advice
 
 
-def test_what_lies_outside_the_workspace_is_told_with_what_would_allow_it() -> None:
+def test_what_lies_outside_the_workspace_is_named_with_what_would_allow_it() -> None:
     reason = "reading /other/a: alwaysAllowReadOnlyOutsideWorkspace is off"
     ask = AskOpened(ts=1, ask=AskKind.TOOL, tool="read_file", path="/other/a", reason=reason)
-    told = tell_refusals([ask], Settings())[-1]
-    assert "--add-dir DIR" in told
-    assert "-y allows everything" not in told
+    advice = describe_refusals([ask], Settings())[-1]
+    assert "--add-dir DIR" in advice
+    assert "-y allows everything" not in advice

@@ -216,7 +216,7 @@ def test_an_answer_that_nobody_typed_is_shown_with_who_gave_it() -> None:
     assert drawn(ask, answered).endswith("› y (demo)\n")
 
 
-def test_the_rest_of_what_happens_is_told_in_a_line() -> None:
+def test_the_rest_of_what_happens_is_printed_in_a_line() -> None:
     shown = drawn(
         UserSaid(ts=1, text="do it", first=True),
         TodosChanged(ts=2, todos=parse_todos("[x] read\n[-] write\n[ ] test")),

@@ -89,10 +89,10 @@ async def test_files_come_back_when_asked_for(joey: Joey) -> None:
     assert refused.code == 1
     assert "--force" in refused.err
     assert content(joey) == "by hand\n"
-    told = await joey.run("tasks", "rewind", task_id, "--with-files", "-y", "--json")
-    assert (told.code, told.json["done"]) == (1, False)
-    assert told.json["changes"]["conflicts"] == ["a.txt"]
-    assert "--force" in told.json["error"] and "--force" in told.err
+    as_json = await joey.run("tasks", "rewind", task_id, "--with-files", "-y", "--json")
+    assert (as_json.code, as_json.json["done"]) == (1, False)
+    assert as_json.json["changes"]["conflicts"] == ["a.txt"]
+    assert "--force" in as_json.json["error"] and "--force" in as_json.err
     forced = await joey.run("tasks", "rewind", task_id, "--with-files", "-y", "--force", "--json")
     assert forced.json["done"] is True
     assert forced.json["changes"]["conflicts"] == ["a.txt"]
@@ -112,8 +112,8 @@ async def test_files_that_do_not_come_back_are_named(joey: Joey) -> None:
     async with ModelServer([]) as server, terminal(joey, *reach(server.url), "-c") as screen:
         await screen.until(PROMPT)
         screen.press("/rewind files\n")
-        told = await screen.until("/undo takes it back")
-        assert "1 file is not taken back (ignored by git):\n  own.log\n" in told
+        drawn = await screen.until("/undo takes it back")
+        assert "1 file is not taken back (ignored by git):\n  own.log\n" in drawn
     assert (joey.workspace / "own.log").exists()
 
 
@@ -302,8 +302,8 @@ async def test_in_a_conversation_changes_of_others_are_named_and_given_up_by_for
     ):
         await screen.until(PROMPT)
         screen.press("/rewind files\n")
-        told = await screen.until("`/rewind files force` gives up")
-        assert "somebody else has changed: a.txt" in told
+        drawn = await screen.until("`/rewind files force` gives up")
+        assert "somebody else has changed: a.txt" in drawn
         assert content(joey) == "by hand\n"
         screen.press("/rewind force\n")
         await screen.until("`force` goes with `files`")

@@ -38,7 +38,7 @@ async def test_the_result_alone_is_on_stdout_and_progress_on_stderr(joey: Joey) 
     assert re.fullmatch(rf"joey: done · \d+ tokens · task {task_id[:13]}", last)
 
 
-async def test_an_address_of_the_environment_is_told_and_named_when_it_is_wrong(joey: Joey) -> None:
+async def test_an_address_of_the_environment_is_shown_and_named_when_wrong(joey: Joey) -> None:
     async with ModelServer([Turn(fail(404, "no such model"))]) as server:
         address = {"ANTHROPIC_API_KEY": "k" * 20, "ANTHROPIC_BASE_URL": server.url}
         done = await joey.run("-p", "do it", env={**joey.env, **address})
@@ -111,7 +111,7 @@ FAILURES: list[tuple[str, Step, int]] = [
 
 @pytest.mark.requirement("front:exit-codes")
 @pytest.mark.parametrize(("code", "step", "exit_code"), FAILURES, ids=[f[0] for f in FAILURES])
-async def test_a_provider_that_fails_is_told_by_the_exit_code(
+async def test_a_provider_that_fails_is_reported_by_the_exit_code(
     joey: Joey, code: str, step: Step, exit_code: int
 ) -> None:
     joey.settings(maxRetries=0)
@@ -125,7 +125,7 @@ async def test_a_provider_that_fails_is_told_by_the_exit_code(
     assert code not in done.err
 
 
-async def test_a_provider_that_is_busy_is_tried_again_and_the_wait_is_told(joey: Joey) -> None:
+async def test_a_provider_that_is_busy_is_tried_again_and_the_wait_is_shown(joey: Joey) -> None:
     joey.settings(requestDelaySeconds=0.01)
     async with ModelServer([Turn(fail(529, "busy")), DONE]) as server:
         done = await joey.run("-p", *reach(server.url), "do it")
@@ -162,7 +162,7 @@ async def test_limits_end_the_run_with_codes_of_their_own(joey: Joey) -> None:
     assert money.code == 55
 
 
-async def test_a_model_that_gives_up_is_told_by_the_exit_code(joey: Joey) -> None:
+async def test_a_model_that_gives_up_is_reported_by_the_exit_code(joey: Joey) -> None:
     lost = Turn(say("I do not know."), call("no_such_tool", {}))
     async with ModelServer(lambda request: lost) as server:
         done = await joey.run("-p", "--output-format", "json", *reach(server.url), "do it")
@@ -246,9 +246,9 @@ async def test_a_task_is_continued_in_its_directory_or_by_the_start_of_its_id(jo
         second = await joey.run("-p", "-c", *reach(server.url), "two")
         start = first.json["taskId"][:13]
         third = await joey.run("-p", "-r", start, *reach(server.url), "three")
-        told = await sent(server)
+        messages = await sent(server)
     assert (first.code, second.code, third.code) == (0, 0, 0)
-    assert all(word in told for word in ("one", "two", "three"))
+    assert all(word in messages for word in ("one", "two", "three"))
     assert len(joey.tasks) == 1
     assert "going on with task" in second.err
 
@@ -263,7 +263,7 @@ async def test_a_task_goes_on_with_the_model_it_had_when_no_flag_names_another(j
     assert again.code == 0
 
 
-async def test_only_what_is_new_is_told_of_a_task_that_goes_on(joey: Joey) -> None:
+async def test_only_what_is_new_is_printed_of_a_task_that_goes_on(joey: Joey) -> None:
     async with ModelServer([DONE, DONE]) as server:
         await joey.run("-p", *reach(server.url), "one")
         flags = ("-p", "-c", "--output-format", "stream-json")
@@ -307,7 +307,7 @@ async def test_without_a_model_the_ways_to_go_on_are_named(joey: Joey) -> None:
     assert done.json["success"] is False
 
 
-async def test_a_mistake_in_the_settings_is_told_with_its_place(joey: Joey) -> None:
+async def test_an_error_in_the_settings_is_reported_with_its_key(joey: Joey) -> None:
     joey.settings(maxRetries="many")
     done = await joey.run("-p", "--provider", "ollama", "-m", "x", "do it")
     assert done.code == 78
@@ -413,7 +413,7 @@ async def test_streams_that_are_closed_from_the_start_do_not_matter(
     assert out == (b"" if ">&-" in closed.replace("2>&-", "") else b"All **done**.\n")
 
 
-async def test_a_setting_that_does_not_exist_is_told_once(joey: Joey) -> None:
+async def test_a_setting_that_does_not_exist_is_reported_once(joey: Joey) -> None:
     joey.settings(alwaysAllowWrites=True)
     async with ModelServer([DONE]) as server:
         done = await joey.run("-p", *reach(server.url), "do it")

@@ -77,13 +77,13 @@ async def test_without_a_user_ten_replies_in_a_row_may_fail_and_the_model_is_war
     ]
     async with ModelServer(wrong) as server:
         done = await joey.run(*RUN, "--protocol", protocol, *reach(server.url), "do it")
-        told = [last_message(request) for request in server.requests]
+        sent = [last_message(request) for request in server.requests]
     assert (done.code, done.json["code"]) == (3, "mistakes")
-    assert len(told) == 10
-    warned = [number for number, text in enumerate(told) if "change your approach" in text]
+    assert len(sent) == 10
+    warned = [number for number, text in enumerate(sent) if "change your approach" in text]
     assert warned == [5, 9]
-    assert "execute_command: " in told[5].partition("No call succeeded")[2]
-    assert "No call succeeded in your last 5 replies" in told[5]
+    assert "execute_command: " in sent[5].partition("No call succeeded")[2]
+    assert "No call succeeded in your last 5 replies" in sent[5]
 
 
 @pytest.mark.requirement("engine:loop:mistakes-unattended")
@@ -135,10 +135,10 @@ async def test_a_result_next_to_calls_whose_results_are_unseen_is_not_presented(
     late = reply(protocol, call("attempt_completion", {"result": "They fail."}))
     async with ModelServer([early, late]) as server:
         done = await joey.run(*RUN, "--protocol", protocol, *reach(server.url), "test it")
-        told = last_message(server.requests[1])
+        sent = last_message(server.requests[1])
     assert (joey.workspace / "a.py").read_text(encoding="utf-8") == "assert False\n"
-    assert "Exit code: 2" in told
-    assert "read the results of the other calls in this reply first" in told
+    assert "Exit code: 2" in sent
+    assert "read the results of the other calls in this reply first" in sent
     assert (done.code, done.json["content"]) == (0, "They fail.")
     subtypes = [event.get("subtype") for event in done.json["events"]]
     assert subtypes.count("completion_result") == 1
@@ -190,9 +190,9 @@ async def test_the_first_repetition_is_an_error_for_the_model_and_only_the_next_
 ) -> None:
     same = Turn(call("execute_command", {"command": "echo ran >> count; echo same"}))
     async with ModelServer([*[same] * 4, DONE]) as server:
-        told = await joey.run(*RUN, *reach(server.url), "do it")
+        first_run = await joey.run(*RUN, *reach(server.url), "do it")
         assert "same arguments" in last_message(server.requests[4])
-    assert told.code == 0
+    assert first_run.code == 0
     assert (joey.workspace / "count").read_text(encoding="utf-8") == "ran\n" * 3
     async with ModelServer([same] * 20) as server:
         ended = await joey.run(*RUN, *reach(server.url), "do it")

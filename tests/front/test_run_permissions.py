@@ -25,7 +25,7 @@ def running(command: str) -> Turn:
     return Turn(say("I run."), call("execute_command", {"command": command}))
 
 
-async def test_a_broken_file_of_the_project_is_the_reason_that_is_told(joey: Joey) -> None:
+async def test_a_broken_file_of_the_project_is_the_reason_that_is_shown(joey: Joey) -> None:
     (joey.workspace / ".roo").mkdir()
     (joey.workspace / ".roo/settings.json").write_text("{", encoding="utf-8")
     wish = Turn(call("write_to_file", {"path": "a.txt", "content": "x"}))
@@ -39,7 +39,7 @@ async def test_a_broken_file_of_the_project_is_the_reason_that_is_told(joey: Joe
 
 
 @pytest.mark.requirement("permissions:nobody-there", "front:exit-codes")
-async def test_what_nobody_may_allow_is_refused_named_and_told_by_the_exit_code(
+async def test_what_nobody_may_allow_is_refused_named_and_reported_by_the_exit_code(
     joey: Joey,
 ) -> None:
     turns = [writing("new.txt", "x"), running("touch ran.txt"), DONE]
@@ -58,10 +58,10 @@ async def test_the_flags_that_are_named_are_enough(joey: Joey) -> None:
     turns = [writing("new.txt", "x\n"), running("cat new.txt && false || true"), DONE]
     async with ModelServer(turns) as server:
         refused = await joey.run("-p", *reach(server.url), "do it")
-    (told,) = re.findall(r"joey: (--allow.*?) would have allowed this", refused.err)
-    assert told == "--allow-writes --allow cat --allow false --allow true"
+    (flags,) = re.findall(r"joey: (--allow.*?) would have allowed this", refused.err)
+    assert flags == "--allow-writes --allow cat --allow false --allow true"
     async with ModelServer(turns) as server:
-        done = await joey.run("-p", *told.split(), *reach(server.url), "do it")
+        done = await joey.run("-p", *flags.split(), *reach(server.url), "do it")
     assert done.code == 0
     assert (joey.workspace / "new.txt").read_text(encoding="utf-8") == "x\n"
 
@@ -82,7 +82,7 @@ async def test_edits_can_be_allowed_without_commands(joey: Joey) -> None:
     assert [path.name for path in joey.workspace.iterdir()] == ["new.txt"]
 
 
-async def test_how_commands_end_and_what_was_answered_is_told(joey: Joey) -> None:
+async def test_how_commands_end_and_what_was_answered_is_shown(joey: Joey) -> None:
     ask = {"question": "Which?", "follow_up": [{"text": "this one", "mode": None}]}
     turns = [running("exit 7"), Turn(call("ask_followup_question", ask)), DONE]
     async with ModelServer(turns) as server:

@@ -76,9 +76,9 @@ async def printed_number(process: Process) -> int:
     """The first number that a command of the task prints."""
     assert process.stdout is not None
     while line := await process.stdout.readline():
-        told = json.loads(line)
-        if told["type"] == "tool_result" and "done" not in told:
-            return int(told["tool_result"]["output"])
+        event = json.loads(line)
+        if event["type"] == "tool_result" and "done" not in event:
+            return int(event["tool_result"]["output"])
     raise AssertionError("the command printed nothing")
 
 

@@ -17,15 +17,15 @@ async def test_servers_that_are_waited_for_are_named_and_later_those_that_are_mi
     house = House(tmp_path)
     house.write(deaf=tiny("--deaf"), off=tiny(disabled=True))
     lease = house.hubs.lease(house.workspace)
-    told: list[str] = []
-    watch = ServerWatch(lease, told.append)
+    messages: list[str] = []
+    watch = ServerWatch(lease, messages.append)
     await lease.settle(0)
-    watch.tell_waiting()
-    watch.hear(ASKED)
-    watch.hear(ASKED)
-    watch.tell_waiting()
+    watch.report_waiting()
+    watch.handle(ASKED)
+    watch.handle(ASKED)
+    watch.report_waiting()
     await lease.close()
-    assert told == [
+    assert messages == [
         "waiting for MCP servers: deaf…",
         "the MCP server deaf is not ready; its tools are missing: it is still starting",
     ]
@@ -33,9 +33,9 @@ async def test_servers_that_are_waited_for_are_named_and_later_those_that_are_mi
 
 async def test_servers_that_are_there_are_worth_no_word(tmp_path: Path) -> None:
     lease = await House(tmp_path).open(tiny=tiny())
-    told: list[str] = []
-    watch = ServerWatch(lease, told.append)
-    watch.tell_waiting()
-    watch.hear(ASKED)
+    messages: list[str] = []
+    watch = ServerWatch(lease, messages.append)
+    watch.report_waiting()
+    watch.handle(ASKED)
     await lease.close()
-    assert told == []
+    assert messages == []

@@ -20,7 +20,7 @@ async def test_at_a_question_they_act_or_wait_and_the_question_stays(joey: Joey)
     async with ModelServer([Turn(say("I write."), WRITE), DONE]) as server:
         async with terminal(joey, *reach(server.url), "do it") as screen:
             await screen.until(ASK)
-            for typed, told in {
+            for typed, expected in {
                 "/help": "take the rewind back",
                 "/cost": "tokens",
                 "/rewind 2": "/rewind works when joey waits for your words; answer first",
@@ -28,7 +28,7 @@ async def test_at_a_question_they_act_or_wait_and_the_question_stays(joey: Joey)
                 "/hlep": "there is no command /hlep; did you mean /help?",
             }.items():
                 screen.press(f"{typed}\n")
-                assert told in await screen.until(ASK)
+                assert expected in await screen.until(ASK)
             screen.press("y\n")
             await screen.until(ACCEPT)
             screen.press("/undo\n")

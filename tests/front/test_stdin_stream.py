@@ -54,7 +54,7 @@ def is_user(text: str) -> Any:
 def codes(steered: Steered, request_id: str) -> list[tuple[str, str]]:
     return [
         (line["subtype"], line["code"])
-        for line in steered.told("control")
+        for line in steered.lines_of_type("control")
         if line.get("requestId") == request_id
     ]
 
@@ -74,8 +74,8 @@ async def test_cancel_active_task(tmp_path: Path, seed: int) -> None:
         ended = await steered.control("done", "s")
         assert (ended["code"], ended["success"]) == ("task_aborted", False)
         await steered.shut_down()
-        assert steered.told("error") == []
-        assert steered.told("control", "error") == []
+        assert steered.lines_of_type("error") == []
+        assert steered.lines_of_type("control", "error") == []
         assert is_gone(pid)
 
 
@@ -91,7 +91,7 @@ async def test_cancel_immediately_after_start_ack(tmp_path: Path, seed: int) -> 
         assert (await steered.control("done", "c"))["code"] == "cancel_requested"
         assert (await steered.control("done", "s"))["code"] == "task_aborted"
         await steered.shut_down()
-        assert steered.told("error") == steered.told("control", "error") == []
+        assert steered.lines_of_type("error") == steered.lines_of_type("control", "error") == []
 
 
 @several
@@ -110,7 +110,7 @@ async def test_cancel_message_recovery_race(tmp_path: Path, seed: int) -> None:
         said = next(line for line in steered.lines if is_user("do this instead")(line))
         assert said["requestId"] == "m"
         await steered.shut_down()
-        assert "do this instead" not in json.dumps(steered.told("tool_result"))
+        assert "do this instead" not in json.dumps(steered.lines_of_type("tool_result"))
         last = server.requests[-1].body["messages"][-1]["content"]
         results = [block for block in last if block["type"] == "tool_result"]
         assert "do this instead" not in json.dumps(results)
@@ -125,7 +125,7 @@ async def test_cancel_without_active_task(tmp_path: Path, seed: int) -> None:
         done = await steered.control("done", "c")
         assert (done["code"], done["success"]) == ("no_active_task", True)
         await steered.shut_down()
-        assert steered.told("control", "error") == []
+        assert steered.lines_of_type("control", "error") == []
 
 
 @several
@@ -148,7 +148,7 @@ async def test_create_with_session_id_resume_loads_correct_session(
             async with steering(joey, server.url, "-r", task_id, seed=seed) as steered:
                 assert steered.lines[0]["taskId"] == task_id
                 await steered.shut_down()
-                assert steered.told("control")[-1]["taskId"] == task_id
+                assert steered.lines_of_type("control")[-1]["taskId"] == task_id
 
 
 async def complete_and_say(steered: Steered, text: str, **more: Any) -> Line:
@@ -171,7 +171,7 @@ async def test_followup_after_completion(tmp_path: Path, seed: int) -> None:
         steering(place(tmp_path, seed), server.url, seed=seed) as steered,
     ):
         assert (await complete_and_say(steered, "and now?"))["content"] == "Second."
-        assert [line.get("requestId") for line in steered.told("user")] == ["s", "m"]
+        assert [line.get("requestId") for line in steered.lines_of_type("user")] == ["s", "m"]
         await steered.shut_down()
         assert "and now?" in json.dumps(server.requests[-1].body["messages"])
 
@@ -184,8 +184,12 @@ async def test_followup_completion_ask_response(tmp_path: Path, seed: int) -> No
     ):
         await complete_and_say(steered, "and now?")
         await steered.shut_down()
-        assert [line["requestId"] for line in steered.told("control", "ack")] == ["s", "m", "end"]
-        assert steered.told("queue") == []
+        assert [line["requestId"] for line in steered.lines_of_type("control", "ack")] == [
+            "s",
+            "m",
+            "end",
+        ]
+        assert steered.lines_of_type("queue") == []
         assert len(server.requests) == 2
 
 
@@ -197,7 +201,7 @@ async def test_followup_completion_ask_response_images(tmp_path: Path, seed: int
     ):
         await complete_and_say(steered, "look at this", images=[IMAGE])
         await steered.shut_down()
-        assert steered.told("queue") == []
+        assert steered.lines_of_type("queue") == []
         assert base64.b64encode(PNG).decode() in json.dumps(server.requests[-1].body["messages"])
 
 
@@ -230,9 +234,9 @@ async def test_message_images_queue_metadata(tmp_path: Path, seed: int) -> None:
         await steered.until(lambda line: line.get("content") == "I begin")
         text = "look  at\nthis " + "x" * 300
         await steered.send("message", "m", prompt=text, images=[IMAGE])
-        told = await steered.until(lambda line: line["type"] == "queue")
-        assert (told["subtype"], told["queueDepth"]) == ("enqueued", 1)
-        (item,) = told["queue"]
+        update = await steered.until(lambda line: line["type"] == "queue")
+        assert (update["subtype"], update["queueDepth"]) == ("enqueued", 1)
+        (item,) = update["queue"]
         assert item["imageCount"] == 1
         assert len(item["text"]) == 180
         assert item["text"].startswith("look at this xxx")
@@ -262,13 +266,13 @@ async def test_mixed_command_ordering(tmp_path: Path, seed: int) -> None:
         await steered.send("message", "m", prompt="more")
         await steered.send("ping", "p2")
         await steered.control("done", "p2")
-        order = [(line["requestId"], line["subtype"]) for line in steered.told("control")]
+        order = [(line["requestId"], line["subtype"]) for line in steered.lines_of_type("control")]
         pairs = [(name, kind) for name in ("p1", "m", "p2") for kind in ("ack", "done")]
         assert order == [("s", "ack"), *pairs]
         assert ("done", "queued") in codes(steered, "m")
         assert ("done", "pong") in codes(steered, "p1")
         # Commands that come together are all answered before the task gets a word in.
-        (queued,) = await steered.until_told("queue", "enqueued")
+        (queued,) = await steered.wait_for_lines("queue", "enqueued")
         assert (queued["queueDepth"], queued["requestId"]) == (1, "s")
         await steered.shut_down()
 
@@ -289,17 +293,17 @@ async def test_multi_message_queue_order(tmp_path: Path, seed: int) -> None:
         gate.set()
         assert (await steered.result("a"))["content"] == "Second."
         assert (await steered.result("b"))["content"] == "Third."
-        told = [
+        updates = [
             (line["subtype"], line["queueDepth"], line["requestId"])
-            for line in steered.told("queue")
+            for line in steered.lines_of_type("queue")
         ]
-        assert told == [
+        assert updates == [
             ("enqueued", 1, "s"),
             ("enqueued", 2, "s"),
             ("dequeued", 1, "a"),
             ("drained", 0, "b"),
         ]
-        results = [line["content"] for line in steered.told("result")]
+        results = [line["content"] for line in steered.lines_of_type("result")]
         assert results == ["First.", "Second.", "Third."]
         await steered.shut_down()
 

@@ -260,8 +260,8 @@ async def test_a_task_of_an_earlier_run_goes_on_with_a_message(joey: Joey) -> No
             assert (await steered.control("done", "m"))["code"] == "resumed"
             assert (await steered.result("m"))["content"] == "Two."
             await steered.shut_down()
-            assert steered.told("queue") == []
-            assert [line["content"] for line in steered.told("user")] == ["and now?"]
+            assert steered.lines_of_type("queue") == []
+            assert [line["content"] for line in steered.lines_of_type("user")] == ["and now?"]
     assert len(joey.tasks) == 1
 
 

@@ -35,7 +35,7 @@ def understood(**changes: Any) -> Command | BadLine:
 
 @pytest.mark.requirement("front:input-stream:bad-lines")
 @pytest.mark.parametrize(
-    ("line", "told", "request_id"),
+    ("line", "reason", "request_id"),
     [
         ("{nonsense", "not JSON", None),
         ("[1]", "not a JSON object", None),
@@ -63,14 +63,14 @@ def understood(**changes: Any) -> Command | BadLine:
         ("x" * 10_001, "longer than 10000 bytes", None),
     ],
 )
-def test_a_line_that_is_no_command_says_why(line: str, told: str, request_id: str | None) -> None:
+def test_a_line_that_is_no_command_says_why(line: str, reason: str, request_id: str | None) -> None:
     good = json.dumps(START)
     data = f"{good}\n{line}\n\n{good}".encode(errors="surrogateescape")
     before, bad, after = read(data)
     assert before == after == understood()
     assert isinstance(bad, BadLine)
     assert bad.problem.startswith("line 2 of stdin is no command: ")
-    assert told in bad.problem
+    assert reason in bad.problem
     assert bad.request_id == request_id
 
 

@@ -275,7 +275,7 @@ def test_text_is_sent_piece_by_piece_and_then_whole() -> None:
     assert stream.last_text == "Hello"
 
 
-def test_arguments_are_told_while_they_grow_and_not_after_the_call_is_whole() -> None:
+def test_arguments_are_sent_while_they_grow_and_not_after_the_call_is_whole() -> None:
     stream = StreamJson()
     opened = RowOpened(ts=1, say="tool", tool="write_to_file", call_id="c")
     assert stream.feed(opened) == [

@@ -93,7 +93,7 @@ async def test_every_outcome_has_its_call_before_it(joey: Joey, protocol: str, c
     check_calls(done.lines)
 
 
-async def test_a_call_is_told_with_its_arguments_when_a_rule_refuses_it(joey: Joey) -> None:
+async def test_a_call_is_sent_with_its_arguments_when_a_rule_refuses_it(joey: Joey) -> None:
     turns = [turn("native", CALLS["refused"]), turn("native", DONE)]
     done = await lines_of(joey, "native", turns)
     (use,) = [line for line in done.lines if line["type"] == "tool_use" and line.get("done")]

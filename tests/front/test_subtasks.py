@@ -186,8 +186,8 @@ async def test_ctrl_c_stops_the_whole_tree_and_the_next_line_goes_on_with_it(joe
             screen.press("do it in French\n")
             end = await screen.until(ACCEPT)
             assert "In French." in end
-        heard = [str(request.body) for request in server.requests[-2:]]
-        assert all("do it in French" in each for each in heard)
+        sent = [str(request.body) for request in server.requests[-2:]]
+        assert all("do it in French" in each for each in sent)
     assert len(joey.tasks) == 2
 
 

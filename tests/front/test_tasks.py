@@ -46,7 +46,7 @@ async def test_tasks_are_listed_the_latest_first(joey: Joey) -> None:
     assert cut.err.startswith("and 1 more")
 
 
-async def test_a_task_at_work_is_told_from_one_whose_process_died(joey: Joey) -> None:
+async def test_a_task_at_work_is_distinguished_from_one_whose_process_died(joey: Joey) -> None:
     turn = Turn(say("I begin", chunk=7), pause(asyncio.Event()))
     flags = ("-p", "--output-format", "stream-json")
     async with ModelServer([turn]) as server, asyncio.timeout(LIMIT):
@@ -302,7 +302,7 @@ async def test_a_task_that_is_open_is_not_deleted_nor_any_below_it(joey: Joey) -
     assert len(joey.tasks) == 2
 
 
-async def test_a_damaged_index_is_told_in_a_line(joey: Joey) -> None:
+async def test_a_damaged_index_is_reported_in_a_line(joey: Joey) -> None:
     put(joey, "one", "x")
     (joey.home / "index.sqlite").write_bytes(b"noise" * 1000)
     done = await joey.run("tasks", "list", "--json")

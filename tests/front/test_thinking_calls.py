@@ -167,13 +167,13 @@ async def test_every_row_that_was_opened_for_reasoning_ends_as_reasoning(tmp_pat
         opened = await growing(peer, "I could run it:", "No.")
         gate.set()
         await peer.asked("completion_result")
-        told = {row["ts"]: row for row in peer.rows(task_id)}
-        assert [(told[ts]["say"], told[ts]["partial"]) for ts in opened] == [
+        received = {row["ts"]: row for row in peer.rows(task_id)}
+        assert [(received[ts]["say"], received[ts]["partial"]) for ts in opened] == [
             ("reasoning", False)
         ] * 3
-        assert not [row for row in told.values() if row.get("partial") is True]
+        assert not [row for row in received.values() if row.get("partial") is True]
         stored = (await peer.ask("getMessages", task_id))["messages"]
-        assert [told[row["ts"]] for row in stored] == stored
+        assert [received[row["ts"]] for row in stored] == stored
         assert not (here.workspace / "DANGER").exists()
 
 

@@ -21,7 +21,7 @@ SECRET = "the-words-of-a-private-key"
 
 
 class Ran(Finished, frozen=True):
-    told: str
+    tool_results: str
     """All tool results that the model was sent."""
 
 
@@ -32,8 +32,8 @@ async def run(joey: Joey, turns: list[Turn], *flags: str, env: dict[str, str] | 
         )
         messages = server.requests[-1].body["messages"]
     blocks = (block for message in messages for block in message["content"])
-    told = [json.dumps(each) for each in blocks if each["type"] == "tool_result"]
-    return Ran(done.code, done.out, done.err, "\n".join(told))
+    tool_results = [json.dumps(each) for each in blocks if each["type"] == "tool_result"]
+    return Ran(done.code, done.out, done.err, "\n".join(tool_results))
 
 
 def tool(name: str, **arguments: Any) -> Turn:
@@ -99,8 +99,8 @@ async def test_no_edit_leaves_the_workspace(joey: Joey, home: Path, name: str) -
     assert (home / ".bashrc").read_text(encoding="utf-8") == "mine\n"
     assert names_in(home) - before == {"joey-home"}
     assert ran.code == 3
-    assert "--add-dir" in ran.told
-    assert "alwaysAllowWriteOutsideWorkspace" in ran.told
+    assert "--add-dir" in ran.tool_results
+    assert "alwaysAllowWriteOutsideWorkspace" in ran.tool_results
 
 
 @pytest.mark.parametrize("sandbox", [(), ("--no-sandbox",)])
@@ -127,7 +127,7 @@ async def test_protected_files_need_their_own_setting(joey: Joey) -> None:
     ran = await run(joey, [writing(".roo/rules/x.md")])
     assert not rules.exists()
     assert ran.code == 3
-    assert "alwaysAllowWriteProtected" in ran.told
+    assert "alwaysAllowWriteProtected" in ran.tool_results
     assert "alwaysAllowWriteProtected" in ran.err
     joey.settings(alwaysAllowWriteProtected=True)
     ran = await run(joey, [writing(".roo/rules/x.md")])
@@ -142,7 +142,7 @@ async def test_what_the_user_allowed_everywhere_is_allowed_with_yes_too(
     ran = await run(joey, turns)
     assert ran.code == 0
     assert (home / "new.txt").exists()
-    assert SECRET in ran.told
+    assert SECRET in ran.tool_results
 
 
 async def test_the_temporary_directory_can_be_written_where_it_is_set(
@@ -214,12 +214,12 @@ async def test_nothing_is_read_that_sandboxed_commands_do_not_see(
     (joey.workspace / "key").symlink_to(home / ".ssh/id_rsa")
     (joey.workspace / "folder").symlink_to(home / ".ssh")
     ran = await run(joey, [turn(home)])
-    assert SECRET not in ran.told
-    assert '"id_rsa' not in ran.told.replace("cat ", "")
+    assert SECRET not in ran.tool_results
+    assert '"id_rsa' not in ran.tool_results.replace("cat ", "")
     if "execute_command" not in ran.err and "$ cat" not in ran.err:
         assert ran.code == 3
-        assert "--add-dir" in ran.told
-        assert "alwaysAllowReadOnlyOutsideWorkspace" in ran.told
+        assert "--add-dir" in ran.tool_results
+        assert "alwaysAllowReadOnlyOutsideWorkspace" in ran.tool_results
 
 
 async def test_what_sandboxed_commands_see_can_be_read(joey: Joey) -> None:
@@ -230,7 +230,7 @@ async def test_what_sandboxed_commands_see_can_be_read(joey: Joey) -> None:
     ]
     ran = await run(joey, turns)
     assert ran.code == 0
-    assert ran.told.count("root:x:0:0") == 2
+    assert ran.tool_results.count("root:x:0:0") == 2
 
 
 async def test_searches_pass_over_what_is_hidden_below(joey: Joey, home: Path) -> None:
@@ -243,9 +243,9 @@ async def test_searches_pass_over_what_is_hidden_below(joey: Joey, home: Path) -
         diff(".ssh/id_rsa", "not there", "evil"),
     ]
     ran = await run(joey, turns, "-w", str(home))
-    assert SECRET not in ran.told
-    assert "a private note" in ran.told
-    assert "joey-home" not in ran.told
+    assert SECRET not in ran.tool_results
+    assert "a private note" in ran.tool_results
+    assert "joey-home" not in ran.tool_results
     assert ran.code == 3
 
 
@@ -285,7 +285,7 @@ async def test_an_added_directory_is_open_to_tools_and_commands(joey: Joey, libr
     assert (library / "code.py").read_text(encoding="utf-8") == "new = 2\n"
     assert (library / "more/x.py").exists()
     assert (library / "made").exists()
-    assert "new = 2" in ran.told
+    assert "new = 2" in ran.tool_results
 
 
 async def test_several_directories_can_be_added_and_others_stay_closed(
@@ -415,8 +415,8 @@ async def test_a_worktree_brings_no_protected_file_along(joey: Joey) -> None:
     ]
     ran = await run(joey, turns, "--no-sandbox")
     assert not (joey.workspace / ".roo").exists()
-    assert ".roo/rules/x.md" in ran.told
-    assert "alwaysAllowWriteProtected" in ran.told
+    assert ".roo/rules/x.md" in ran.tool_results
+    assert "alwaysAllowWriteProtected" in ran.tool_results
     joey.settings(alwaysAllowWriteProtected=True)
     assert (await run(joey, turns, "--no-sandbox")).code == 0
     assert (joey.workspace / ".roo/rules/x.md").exists()

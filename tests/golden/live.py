@@ -89,7 +89,7 @@ class Client:
                     return frame
             await self._receive()
 
-    async def told(self, name: str, task_id: str) -> Frame:
+    async def wait_for_event(self, name: str, task_id: str) -> Frame:
         return await self.event(
             lambda frame: frame["eventName"] == name and frame.get("taskId") == task_id
         )

@@ -31,7 +31,7 @@ async def first_request(
     return request
 
 
-def told(body: Any) -> str:
+def format_request(body: Any) -> str:
     """The system prompt, the tools as they are sent, and the first message."""
     system = body["system"]
     prompt = system if isinstance(system, str) else "".join(block["text"] for block in system)
@@ -48,7 +48,7 @@ async def test_the_prompt_and_the_tools_are_the_same(
 ) -> None:
     program = Program(tmp_path)
     request = await first_request(program, mode, protocol)
-    text = told(request.body)
+    text = format_request(request.body)
     check_text(f"prompts/{mode}_{protocol}.txt", Masks(text, program.paths).text(text))
 
 

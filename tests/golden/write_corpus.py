@@ -71,7 +71,7 @@ def work(protocol: str) -> tuple[list[Turn], Play]:
             await client.answer(task_id, "tool")
         await client.answer(task_id, "completion_result", MESSAGE, text="Once more.")
         await client.answer(task_id, "completion_result")
-        await client.told("taskFinished", task_id)
+        await client.wait_for_event("taskFinished", task_id)
 
     return [*conversation(protocol), finish(protocol, 20, "Done once more.")], play
 
@@ -85,7 +85,7 @@ def rewind(protocol: str) -> tuple[list[Turn], Play]:
         await client.answer(task_id, "completion_result", MESSAGE, text="Now two.")
         await client.answer(task_id, "tool")
         await client.answer(task_id, "completion_result")
-        await client.told("taskFinished", task_id)
+        await client.wait_for_event("taskFinished", task_id)
         rows = await client.rows(task_id)
         feedback = next(row["ts"] for row in rows if row.get("say") == "user_feedback")
         await client.ask("rewindTask", task_id, messageTs=feedback, keep=False, files=True)
@@ -93,7 +93,7 @@ def rewind(protocol: str) -> tuple[list[Turn], Play]:
         await client.ask("editMessage", task_id, messageTs=feedback, text="Now three.")
         await client.answer(task_id, "tool")
         await client.answer(task_id, "completion_result")
-        await client.told("taskFinished", task_id)
+        await client.wait_for_event("taskFinished", task_id)
 
     turns = [write(protocol, 1, "one\n"), finish(protocol, 2, "First.")]
     turns += [write(protocol, 3, "two\n"), finish(protocol, 4, "Second.")]
@@ -106,7 +106,7 @@ def condense(protocol: str) -> tuple[list[Turn], Play]:
     async def play(client: Client, task_id: str) -> None:
         await start(client, task_id, "Read it.")
         await client.answer(task_id, "completion_result")
-        await client.told("taskFinished", task_id)
+        await client.wait_for_event("taskFinished", task_id)
         await client.ask("condenseTask", task_id, instructions="Mind the colours.")
         await client.event(
             lambda frame: (
@@ -116,7 +116,7 @@ def condense(protocol: str) -> tuple[list[Turn], Play]:
         )
         await client.ask("sendMessage", task_id, message="And again.")
         await client.answer(task_id, "completion_result")
-        await client.told("taskFinished", task_id)
+        await client.wait_for_event("taskFinished", task_id)
 
     turns = [turn(protocol, 1, ("read_file", {"path": "a.txt"})), finish(protocol, 2)]
     return [*turns, Turn(say("The file says hello.")), finish(protocol, 4, "Same.")], play
@@ -128,10 +128,10 @@ def subtask(protocol: str) -> tuple[list[Turn], Play]:
     async def play(client: Client, task_id: str) -> None:
         await start(client, task_id, "Delegate it.")
         await client.answer(task_id, "tool")
-        spawned = await client.told("taskSpawned", task_id)
+        spawned = await client.wait_for_event("taskSpawned", task_id)
         await client.answer(spawned["payload"]["childTaskId"], "tool")
         await client.answer(task_id, "completion_result")
-        await client.told("taskFinished", task_id)
+        await client.wait_for_event("taskFinished", task_id)
 
     given = {"mode": "ask", "message": "Say what a.txt holds.", "todos": "[ ] read"}
     turns = [turn(protocol, 1, ("new_task", given)), finish(protocol, 2, "It holds hello.")]
@@ -144,10 +144,10 @@ def image(protocol: str) -> tuple[list[Turn], Play]:
     async def play(client: Client, task_id: str) -> None:
         await start(client, task_id, "What is this?", images=[PIXEL])
         await client.answer(task_id, "completion_result")
-        await client.told("taskFinished", task_id)
+        await client.wait_for_event("taskFinished", task_id)
         fork = (await client.ask("forkTask", task_id, text="Are you sure?"))["taskId"]
         await client.answer(fork, "completion_result")
-        await client.told("taskFinished", fork)
+        await client.wait_for_event("taskFinished", fork)
 
     return [finish(protocol, 1, "A pixel."), finish(protocol, 2, "Quite sure.")], play
 
@@ -166,16 +166,18 @@ def trouble(protocol: str) -> tuple[list[Turn], Play]:
         )
         await client.ask("sendMessage", task_id, message="Hurry up.", queue=True)
         await client.ask("sendMessage", task_id, message="Never mind.", queue=True)
-        queue = (await client.told("queuedMessagesUpdated", task_id))["payload"]["queue"]
+        queue = (await client.wait_for_event("queuedMessagesUpdated", task_id))["payload"]["queue"]
         while len(queue) < 2:
-            queue = (await client.told("queuedMessagesUpdated", task_id))["payload"]["queue"]
+            queue = (await client.wait_for_event("queuedMessagesUpdated", task_id))["payload"][
+                "queue"
+            ]
         await client.ask("editQueue", task_id, id=queue[1]["id"], remove=True)
         await client.ask("cancelTask", task_id)
-        await client.told("taskAborted", task_id)
+        await client.wait_for_event("taskAborted", task_id)
         await client.ask("resumeTask", task_id, configuration={"includeCurrentTime": False})
         await client.answer(task_id, "resume_task", MESSAGE, text="Go on.")
         await client.answer(task_id, "completion_result")
-        await client.told("taskFinished", task_id)
+        await client.wait_for_event("taskFinished", task_id)
 
     down = Turn(fail(529, "overloaded"))
     slow = Turn(say("Some words"), pause(60.0))
@@ -187,7 +189,7 @@ def limit(protocol: str) -> tuple[list[Turn], Play]:
 
     async def play(client: Client, task_id: str) -> None:
         await start(client, task_id, "Read on.", limits={"maxTurns": 1})
-        await client.told("taskFailed", task_id)
+        await client.wait_for_event("taskFailed", task_id)
 
     return [turn(protocol, 1, ("read_file", {"path": "a.txt"}))], play
 
@@ -198,7 +200,7 @@ def truncate(protocol: str) -> tuple[list[Turn], Play]:
     async def play(client: Client, task_id: str) -> None:
         await start(client, task_id, "Read much.", configuration={"autoCondenseContext": False})
         await client.answer(task_id, "completion_result")
-        await client.told("taskFinished", task_id)
+        await client.wait_for_event("taskFinished", task_id)
 
     # The tokens that a reply states grow with its number.
     first = turn(protocol, 1, ("read_file", {"path": "long.txt"}))
@@ -213,7 +215,7 @@ def withdrawn(protocol: str) -> tuple[list[Turn], Play]:
         await start(client, task_id, "Write it.")
         await client.asked(task_id, "tool")
         await client.ask("cancelTask", task_id)
-        await client.told("taskAborted", task_id)
+        await client.wait_for_event("taskAborted", task_id)
 
     return [write(protocol, 1, "one\n")], play
 
@@ -224,12 +226,12 @@ def worktree(protocol: str) -> tuple[list[Turn], Play]:
     async def play(client: Client, task_id: str) -> None:
         await start(client, task_id, "Delegate it.", workspace=REPOSITORY)
         await client.answer(task_id, "tool")
-        spawned = await client.told("taskSpawned", task_id)
+        spawned = await client.wait_for_event("taskSpawned", task_id)
         child = spawned["payload"]["childTaskId"]
         await client.answer(child, "tool")
         await client.answer(child, "tool")
         await client.answer(task_id, "completion_result")
-        await client.told("taskFinished", task_id)
+        await client.wait_for_event("taskFinished", task_id)
 
     given = {"mode": "code", "message": "Write it.", "todos": None, "worktree": True}
     turns = [turn(protocol, 1, ("new_task", given)), write(protocol, 2, "one\n")]
@@ -259,7 +261,7 @@ async def resume_foreign(client: Client, task_id: str) -> None:
     """A task of Roo Code is continued, which gives it a journal."""
     await client.ask("sendMessage", task_id, message="Go on.")
     await client.answer(task_id, "completion_result")
-    await client.told("taskFinished", task_id)
+    await client.wait_for_event("taskFinished", task_id)
 
 
 async def write_corpus(root: Path) -> None:

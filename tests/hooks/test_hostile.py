@@ -63,7 +63,7 @@ async def test_a_process_that_leaves_the_group_of_its_hook_is_ended(tmp_path: Pa
     assert not is_alive(tmp_path / "child")
 
 
-async def test_a_hook_need_not_read_what_it_is_told(tmp_path: Path) -> None:
+async def test_a_hook_need_not_read_its_input(tmp_path: Path) -> None:
     assert (await run(tmp_path, "exec <&-; exit 0")).exit_code == 0
 
 
@@ -88,9 +88,9 @@ async def test_control_characters_of_a_hook_reach_neither_the_model_nor_the_scre
     workshop.give(hook("beforeTool", noise, tools=["read_file"]))
     task = await workshop.start(READ, finish(), policy=Unattended())
     await settled(task)
-    told = outcomes(task)[0] + str(failures(task)[0].rule)
-    assert not any(ord(char) < 32 and char != "\n" for char in told)
-    assert not any(0x7F <= ord(char) < 0xA0 for char in told)
+    shown = outcomes(task)[0] + str(failures(task)[0].rule)
+    assert not any(ord(char) < 32 and char != "\n" for char in shown)
+    assert not any(0x7F <= ord(char) < 0xA0 for char in shown)
 
 
 async def test_a_long_message_of_a_hook_is_cut(workshop: HookWorkshop) -> None:
@@ -104,7 +104,7 @@ async def test_a_long_message_of_a_hook_is_cut(workshop: HookWorkshop) -> None:
 
 
 @pytest.mark.requirement("hooks:failure")
-async def test_a_hook_that_fails_is_told_once_and_holds_nothing_up(
+async def test_a_hook_that_fails_is_reported_once_and_holds_nothing_up(
     workshop: HookWorkshop,
 ) -> None:
     (workshop.root / "a.txt").write_text("x")

@@ -14,7 +14,7 @@ from joey.core.task import Answer, AskKind, Response
 from joey.engine.asks import Unattended
 from joey.engine.outcomes import Completed
 from joey.testing.script import Turn, call, say
-from tests.engine.workshop import PATIENCE, asked, durable, finish, heard, settled, texts
+from tests.engine.workshop import PATIENCE, asked, durable, finish, settled, texts, wait_for_event
 from tests.hooks.bench import HookWorkshop, failures, hook, outcomes, said
 
 WRITE = Turn(call("write_to_file", {"path": "a.txt", "content": "one\n"}))
@@ -28,11 +28,11 @@ async def test_a_hook_sees_the_call_and_stops_it_with_its_reason(workshop: HookW
     task = await workshop.start(WRITE, finish(), policy=Unattended())
     await settled(task)
     assert not (workshop.root / "a.txt").exists()
-    told = json.loads((workshop.root / "seen.json").read_text())
-    assert told["event"] == "beforeTool"
-    assert (told["taskId"], told["workspace"]) == (task.id, str(workshop.root))
-    assert (told["mode"], told["decision"]) == ("code", "allowed")
-    assert told["rule"] == "alwaysAllowWrite"
+    hook_input = json.loads((workshop.root / "seen.json").read_text())
+    assert hook_input["event"] == "beforeTool"
+    assert (hook_input["taskId"], hook_input["workspace"]) == (task.id, str(workshop.root))
+    assert (hook_input["mode"], hook_input["decision"]) == ("code", "allowed")
+    assert hook_input["rule"] == "alwaysAllowWrite"
     refused = failures(task)[0]
     assert refused.rule is not None and refused.rule.startswith("hook `cat > seen.json")
     assert "no writes today" in outcomes(task)[0]
@@ -67,13 +67,15 @@ async def test_a_hook_after_a_call_adds_its_message_to_the_result(workshop: Hook
     workshop.give(hook("afterTool", "cat > seen.json; echo 'mind the style' >&2; exit 2"))
     task = await workshop.start(READ, finish(), policy=Unattended())
     await settled(task)
-    told = json.loads((workshop.root / "seen.json").read_text())
-    assert told["isError"] is False and "hello" in told["result"]
+    hook_input = json.loads((workshop.root / "seen.json").read_text())
+    assert hook_input["isError"] is False and "hello" in hook_input["result"]
     first = outcomes(task)[0]
     assert "hello" in first and first.endswith("mind the style")
 
 
-async def test_a_hook_after_a_failed_call_is_told_so_and_heard(workshop: HookWorkshop) -> None:
+async def test_a_hook_after_a_failed_call_knows_it_and_adds_its_message(
+    workshop: HookWorkshop,
+) -> None:
     look = "cat > seen.json; echo 'read it again' >&2; exit 2"
     workshop.give(
         hook("beforeTool", "echo other > a.txt", tools=["write_to_file"]),
@@ -138,9 +140,9 @@ async def test_a_hook_cannot_say_yes_to_a_question(workshop: HookWorkshop) -> No
                     break
     assert task.pending is not None and task.pending.ts == ask.ts
     assert not (workshop.root / "a.txt").exists()
-    told = json.loads((workshop.root / "seen.json").read_text())
-    assert (told["ask"], told["tool"]) == ("tool", "write_to_file")
-    assert "alwaysAllowWrite is off" in told["reason"]
+    hook_input = json.loads((workshop.root / "seen.json").read_text())
+    assert (hook_input["ask"], hook_input["tool"]) == ("tool", "write_to_file")
+    assert "alwaysAllowWrite is off" in hook_input["reason"]
     await task.approve()
     done = await asked(task)
     assert done.ask is AskKind.COMPLETION_RESULT
@@ -153,7 +155,7 @@ async def test_a_hook_cannot_say_yes_to_a_question(workshop: HookWorkshop) -> No
 async def test_a_hook_may_say_no_in_place_of_the_user(workshop: HookWorkshop) -> None:
     workshop.give(hook("onAsk", "echo 'not while I am away' >&2; exit 2", tools=["write_to_file"]))
     task = await workshop.start(WRITE, finish(), settings=Settings())
-    answered = await heard(task, AskAnswered)
+    answered = await wait_for_event(task, AskAnswered)
     assert not answered.answer.approves and answered.by.startswith("hook `echo")
     await asked(task)
     assert not (workshop.root / "a.txt").exists()

@@ -32,8 +32,8 @@ async def work(workshop: HookWorkshop, *turns: Turn) -> list[str]:
 @pytest.mark.requirement("hooks:trust")
 async def test_hooks_of_a_project_run_once_they_are_trusted(workshop: HookWorkshop) -> None:
     workshop.project(hook("beforeTool", "touch ran"))
-    (told,) = await work(workshop)
-    assert told.startswith(UNTRUSTED)
+    (warning,) = await work(workshop)
+    assert warning.startswith(UNTRUSTED)
     assert not (workshop.root / "ran").exists()
     workshop.trust()
     workshop.give()
@@ -108,8 +108,8 @@ async def test_a_file_of_hooks_that_is_a_link_out_of_the_workspace_is_not_read(
     (workshop.root / ".roo/hooks.json").symlink_to(outside)
     assert WorkspaceTrust(workshop.root, workshop.home, workshop.env).wanted == ()
     workshop.give()
-    (told,) = await work(workshop)
-    assert "leads out of the workspace" in told
+    (warning,) = await work(workshop)
+    assert "leads out of the workspace" in warning
     assert not (workshop.root / "ran").exists()
 
 
@@ -127,7 +127,7 @@ async def test_trust_follows_the_bytes_and_not_the_link(workshop: HookWorkshop) 
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "warning"),
     [
         ("{", "is not used"),
         ('[{"event": "beforeTool"}]', "missing required field `command`"),
@@ -138,13 +138,13 @@ async def test_trust_follows_the_bytes_and_not_the_link(workshop: HookWorkshop) 
         ('[{"event": "onAsk", "command": "x", "timeout": 1e9}]', "timeout"),
     ],
 )
-async def test_a_broken_file_is_told_and_runs_nothing(
-    workshop: HookWorkshop, text: str, told: str
+async def test_a_broken_file_is_reported_and_runs_nothing(
+    workshop: HookWorkshop, text: str, warning: str
 ) -> None:
     file = workshop.project()
     file.write_text(text)
     workshop.give()
-    assert told in (await work(workshop))[0]
+    assert warning in (await work(workshop))[0]
 
 
 async def test_a_pipe_in_place_of_the_file_holds_nothing_up(workshop: HookWorkshop) -> None:

@@ -410,7 +410,7 @@ async def test_two_at_once_agree(house: House) -> None:
 
 
 @pytest.mark.requirement("tool:codebase_search:failure:broken")
-async def test_a_home_that_cannot_be_written_is_a_problem_that_is_told(house: House) -> None:
+async def test_a_home_that_cannot_be_written_is_a_problem_that_is_reported(house: House) -> None:
     house.home.write_text("no folder")
     async with house.index() as index:
         with pytest.raises(ToolError, match=r"cannot be used.*search_files"):
@@ -419,7 +419,7 @@ async def test_a_home_that_cannot_be_written_is_a_problem_that_is_told(house: Ho
 
 
 @pytest.mark.requirement("index:progress")
-async def test_an_sqlite_without_full_text_is_a_problem_that_is_told(
+async def test_an_sqlite_without_full_text_is_a_problem_that_is_reported(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("joey.content.code_index_worker.has_full_text", lambda: False)

@@ -59,9 +59,9 @@ async def test_a_task_searches_the_index(tmp_path: Path, protocol: ToolProtocol)
             assert await task.wait() == Completed("ok")
             rows = [row for row in task.rows if isinstance(row, Row)]
         offered = msgspec.json.encode(server.requests[0].body).decode()
-        told = msgspec.json.encode(server.requests[1].body).decode()
+        request = msgspec.json.encode(server.requests[1].body).decode()
     assert "codebase_search" in offered
-    assert "File path: src/auth.py" in told
+    assert "File path: src/auth.py" in request
     (result,) = [row for row in rows if row.say == "codebase_search_result"]
     assert '"filePath":"src/auth.py"' in (result.text or "")
     (asked,) = [row for row in rows if row.tool == "codebase_search"]
@@ -100,10 +100,10 @@ async def test_an_embedding_profile_that_does_not_exist_is_reported_and_the_text
         async with asyncio.timeout(30), open_engine(home=home, env=ENV) as engine:
             task = await engine.start("find it", options=options)
             assert await task.wait() == Completed("ok")
-        told = msgspec.json.encode(server.requests[1].body).decode()
-    assert "File path: auth.py" in told
-    assert "by words only" in told
-    assert "There is no profile 'vectors'" in told
+        request = msgspec.json.encode(server.requests[1].body).decode()
+    assert "File path: auth.py" in request
+    assert "by words only" in request
+    assert "There is no profile 'vectors'" in request
 
 
 @pytest.mark.requirement("index:shared")

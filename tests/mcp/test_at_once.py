@@ -43,7 +43,7 @@ def test_what_tools_looked_like_is_remembered_for_all_servers(
 
 
 @pytest.mark.parametrize("project", [False, True])
-def test_servers_that_are_added_and_removed_at_once_are_all_heard_of(
+def test_servers_that_are_added_and_removed_at_once_are_all_seen(
     tmp_path: Path, eager_threads: None, project: bool
 ) -> None:
     home, workspace = tmp_path / "home", tmp_path / "workspace"

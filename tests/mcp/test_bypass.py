@@ -191,14 +191,14 @@ def test_a_directory_made_of_variables_is_shown_as_it_was_written() -> None:
 
 @pytest.mark.requirement("trust:shown")
 def test_an_entry_cannot_add_lines_of_its_own_to_what_is_shown() -> None:
-    told = detail(
+    details = detail(
         command="evil",
         args=["\n" * 200, "x\r      is switched off"],
         env={"A\n      is switched off": "1"},
         alwaysAllow=["a\nb"],
         cwd="a\n\nb",
     )
-    assert not [line for line in told if len(line.splitlines()) > 1]
+    assert not [line for line in details if len(line.splitlines()) > 1]
 
 
 @pytest.mark.requirement("trust:shown")
@@ -206,9 +206,9 @@ def test_a_server_that_takes_the_place_of_ones_own_says_so(house: House) -> None
     house.write(files={"command": "mine"})
     house.write(project=True, files={"command": "theirs"}, other={"command": "theirs"})
     shelf = Shelf(house.workspace, house.surroundings)
-    told = {item.name: "\n".join(item.details) for item in shelf.wanted()}
-    assert "your own server" in told["mcp:files"]
-    assert "your own server" not in told["mcp:other"]
+    details = {item.name: "\n".join(item.details) for item in shelf.wanted()}
+    assert "your own server" in details["mcp:files"]
+    assert "your own server" not in details["mcp:other"]
 
 
 @pytest.mark.requirement("trust:no-start")
@@ -282,7 +282,7 @@ def test_secrets_on_command_lines_are_not_shown() -> None:
     def shown(**entry: Any) -> str:
         return parse_server("x", entry, "global", {}).shown
 
-    told = shown(
+    text = shown(
         command="docker",
         args=[
             *("run", "-e", "GITHUB_TOKEN=hush1", "--header", "Authorization: Bearer hush2"),
@@ -290,9 +290,9 @@ def test_secrets_on_command_lines_are_not_shown() -> None:
             *("--header=X-Api-Key:hush6", "-H", "x-key: hush7", "--pat", "hush8", "--port", "80"),
         ],
     )
-    assert "hush" not in told
+    assert "hush" not in text
     for word in ("GITHUB_TOKEN", "postgresql", "host/db", "--port 80"):
-        assert word in told
+        assert word in text
     assert "hush" not in shown(type="sse", url="https://u:hush@host/x?key=hush#hush")
 
 

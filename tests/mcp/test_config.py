@@ -196,9 +196,9 @@ def test_what_is_shown_before_trust_is_the_whole_command_its_place_and_names_of_
         "alwaysAllow": ["look"],
     }
     config = parse_server("mine", entry, "project", {"MY_KEY": "hush"})
-    told = "\n".join(wanted_of(config, Path("/work"), {})[0].details)
-    assert "npx -y 'some server' --token abc" in told
-    assert "/work/sub" in told
-    assert "KEY from ${env:MY_KEY}" in told
-    assert "PLAIN" in told and "secret" not in told and "hush" not in told
-    assert "without asking: look" in told
+    details = "\n".join(wanted_of(config, Path("/work"), {})[0].details)
+    assert "npx -y 'some server' --token abc" in details
+    assert "/work/sub" in details
+    assert "KEY from ${env:MY_KEY}" in details
+    assert "PLAIN" in details and "secret" not in details and "hush" not in details
+    assert "without asking: look" in details

@@ -202,7 +202,7 @@ async def test_a_login_that_is_worth_nothing_any_more_asks_for_another(
 
 
 @pytest.mark.requirement("mcp:oauth:refused")
-async def test_a_refused_login_is_told_with_its_reason(house: House, web: Web) -> None:
+async def test_a_refused_login_is_reported_with_its_reason(house: House, web: Web) -> None:
     web.login, web.refuse = True, True
     house.write(web=entry(web))
     visits: list[asyncio.Task[str]] = []

@@ -67,10 +67,10 @@ async def test_a_long_operation_tells_its_progress_and_can_be_cancelled(
     house: House, npm_servers: Commands
 ) -> None:
     lease = await house.open(every=entry(npm_servers["server-everything"]))
-    told: list[str] = []
+    progress: list[str] = []
     short = {"duration": 0.2, "steps": 4}
-    await lease.call("every", "trigger-long-running-operation", short, told.append)
-    assert told == ["1 of 4", "2 of 4", "3 of 4", "4 of 4"]
+    await lease.call("every", "trigger-long-running-operation", short, progress.append)
+    assert progress == ["1 of 4", "2 of 4", "3 of 4", "4 of 4"]
     begun = asyncio.Event()
     endless = {"duration": 1000, "steps": 10_000}
     calling = asyncio.create_task(
@@ -157,10 +157,10 @@ async def test_the_everything_server_behind_an_address(
         assert server(lease, "web").error == ""
         assert (await lease.call("web", "echo", {"message": "hi"})).text == "Echo: hi"
         assert (await lease.call("web", "get-tiny-image", {})).images
-        told: list[str] = []
+        progress: list[str] = []
         short = {"duration": 0.2, "steps": 2}
-        await lease.call("web", "trigger-long-running-operation", short, told.append)
-        assert told == ["1 of 2", "2 of 2"]
+        await lease.call("web", "trigger-long-running-operation", short, progress.append)
+        assert progress == ["1 of 2", "2 of 2"]
     with pytest.raises(ToolError):
         await lease.call("web", "echo", {"message": "anybody?"})
     await until(lambda: server(lease, "web").status == "disconnected")

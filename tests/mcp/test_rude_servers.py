@@ -65,9 +65,9 @@ async def test_what_a_server_says_of_itself_has_an_end(house: House, tmp_path: P
 @pytest.mark.requirement("mcp:call:progress")
 async def test_news_of_a_call_are_short(house: House, tmp_path: Path) -> None:
     lease = await house.open(r=rude("plain", tmp_path))
-    told: list[str] = []
-    await lease.call("r", "progress", {}, told.append)
-    assert told and max(map(len, told)) <= 1100
+    progress: list[str] = []
+    await lease.call("r", "progress", {}, progress.append)
+    assert progress and max(map(len, progress)) <= 1100
     await lease.close()
 
 

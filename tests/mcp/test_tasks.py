@@ -147,8 +147,8 @@ async def test_an_unknown_tool_of_a_server_counts_as_a_mistake_and_is_answered_i
     workshop.script(Turn(wrong), finish())
     task = await workshop.start(policy=Unattended())
     await settled(task)
-    told = json.loads(results(task.messages[2])[0])
-    assert told["type"] == "unknown_tool"
+    answer = json.loads(results(task.messages[2])[0])
+    assert answer["type"] == "unknown_tool"
     assert "has no tool 'x'" in (rows(task, "error")[0].text or "")
 
 

@@ -68,7 +68,7 @@ def sample(commands: Sequence[Hostile], size: int, seed: int) -> list[Hostile]:
     return random.Random(seed).sample(commands, size)
 
 
-def _tell(line: str) -> None:
+def _print_line(line: str) -> None:
     sys.stdout.write(f"{line}\n")
 
 
@@ -78,15 +78,15 @@ async def main() -> int:
         outcome = await try_hostile(Path(directory), hostile)
         asked = await try_harmless(Path(directory), harmless)
     for line, harm in outcome.harm.items():
-        _tell(f"HARM  {line!r}: {harm}")
+        _print_line(f"HARM  {line!r}: {harm}")
     for line, reason in asked.items():
-        _tell(f"asked {line!r}: {reason}")
+        _print_line(f"asked {line!r}: {reason}")
     rate = 1 - len(asked) / len(harmless)
-    _tell(
+    _print_line(
         f"hostile: {outcome.judged} judged, {len(outcome.approved)} ran unasked,"
         f" {len(outcome.harm)} did harm"
     )
-    _tell(f"harmless: {len(harmless)} judged, {rate:.1%} ran unasked")
+    _print_line(f"harmless: {len(harmless)} judged, {rate:.1%} ran unasked")
     return 1 if outcome.harm or rate < 0.95 else 0
 
 

@@ -38,8 +38,8 @@ def answer(directory: Path, *arguments: str, **given: Any) -> dict[str, Any]:
     """What the rules say, whatever confines commands on this machine."""
     run = explain(directory, "--json", "--no-sandbox", *arguments, **given)
     assert run.returncode == 0, run.stderr
-    told: dict[str, Any] = json.loads(run.stdout)
-    return told
+    result: dict[str, Any] = json.loads(run.stdout)
+    return result
 
 
 @pytest.fixture
@@ -76,10 +76,10 @@ def work(tmp_path: Path) -> Path:
 def test_the_decision_is_that_of_the_engine(
     work: Path, arguments: tuple[str, ...], decision: str, rule: str | None
 ) -> None:
-    told = answer(work, *arguments)
+    result = answer(work, *arguments)
 
-    assert (told["decision"], told["rule"]) == (decision, rule)
-    assert told["reason"]
+    assert (result["decision"], result["rule"]) == (decision, rule)
+    assert result["reason"]
 
 
 @pytest.mark.requirement("permissions:explain")
@@ -97,10 +97,10 @@ def test_the_commands_of_a_line_are_given_as_words(work: Path) -> None:
 
 
 def test_what_a_mode_does_not_have_is_refused(work: Path) -> None:
-    told = answer(work, "-y", "--", "ls", settings={"mode": "ask"})
+    result = answer(work, "-y", "--", "ls", settings={"mode": "ask"})
 
-    assert told["decision"] == "deny"
-    assert "ask mode" in told["reason"]
+    assert result["decision"] == "deny"
+    assert "ask mode" in result["reason"]
 
 
 @pytest.mark.requirement("permissions:explain")
@@ -114,8 +114,8 @@ def test_many_questions_are_answered_in_order(work: Path) -> None:
     run = explain(work, "--no-sandbox", "--allow", "ls", "--stdin", stdin="\n".join(questions))
 
     answers = [json.loads(line) for line in run.stdout.splitlines()]
-    assert [told["id"] for told in answers] == [1, "b", None, None, 3, 4, 5, None, None, 6]
-    assert [told.get("decision", "error") for told in answers] == [
+    assert [result["id"] for result in answers] == [1, "b", None, None, 3, 4, 5, None, None, 6]
+    assert [result.get("decision", "error") for result in answers] == [
         *("allow", "ask", "error", "error", "error", "error", "error", "ask", "error", "ask"),
     ]
     assert run.returncode == 0
@@ -139,8 +139,8 @@ def test_nothing_is_run_and_nothing_is_changed(work: Path, tmp_path: Path) -> No
 
 
 def test_a_protected_file_is_said_to_be_protected(work: Path) -> None:
-    told = explain(work, "--write", ".git/config").stdout
-    assert "it is protected: alwaysAllowWriteProtected has to be on, too" in told
+    output = explain(work, "--write", ".git/config").stdout
+    assert "it is protected: alwaysAllowWriteProtected has to be on, too" in output
     assert answer(work, "--write", ".git/config")["protected"] is True
     assert "protected" not in explain(work, "--write", "plain.txt").stdout
 
@@ -159,11 +159,11 @@ def test_the_sandbox_is_part_of_the_answer(work: Path) -> None:
     (run,) = explain(
         work, "--allow", "ls", "--stdin", stdin='{"command": "ls"}'
     ).stdout.splitlines()
-    told = json.loads(run)
+    result = json.loads(run)
 
-    assert told["sandbox"] == level
-    assert told["decision"] == ("ask" if level is Level.NONE else "allow")
-    assert level is not Level.NONE or "no sandbox works here" in told["reason"]
+    assert result["sandbox"] == level
+    assert result["decision"] == ("ask" if level is Level.NONE else "allow")
+    assert level is not Level.NONE or "no sandbox works here" in result["reason"]
     assert answer(work, "--allow", "ls", "--", "ls")["sandbox"] == "off"
     assert "sandbox" not in answer(work, "--read", "plain.txt")
 

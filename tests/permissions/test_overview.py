@@ -63,16 +63,16 @@ def house(tmp_path: Path) -> House:
     return House(tmp_path)
 
 
-def told(judged: Judgement) -> tuple[str, str, str]:
+def summarize(judged: Judgement) -> tuple[str, str, str]:
     return judged.decision, judged.rule, judged.source
 
 
 def test_defaults_are_called_defaults(house: House) -> None:
     found = house.found()
-    assert told(found["reading files here"]) == ("allow", "alwaysAllowReadOnly", "default")
-    assert told(found["changing files here"]) == ("ask", "alwaysAllowWrite is off", "default")
-    assert told(found["commands"]) == ("ask", "alwaysAllowExecute is off", "default")
-    assert told(found["MCP tools"]) == ("ask", "alwaysAllowMcp is off", "default")
+    assert summarize(found["reading files here"]) == ("allow", "alwaysAllowReadOnly", "default")
+    assert summarize(found["changing files here"]) == ("ask", "alwaysAllowWrite is off", "default")
+    assert summarize(found["commands"]) == ("ask", "alwaysAllowExecute is off", "default")
+    assert summarize(found["MCP tools"]) == ("ask", "alwaysAllowMcp is off", "default")
 
 
 def test_only_the_commands_that_a_rule_names_run_unasked(house: House) -> None:
@@ -80,19 +80,19 @@ def test_only_the_commands_that_a_rule_names_run_unasked(house: House) -> None:
     house.project(deniedCommands=["npm publish"])
     found = house.found(Flags(allow=("make",), deny=("rm",)))
     own = ("allow", "allowedCommands", "~/.roo/settings.json")
-    assert told(found["commands `git status`, `npm test`"]) == own
-    assert told(found["commands `make`"]) == ("allow", "allowedCommands", "--allow")
+    assert summarize(found["commands `git status`, `npm test`"]) == own
+    assert summarize(found["commands `make`"]) == ("allow", "allowedCommands", "--allow")
     assert found["other commands"].decision == "ask"
-    assert told(found["commands `rm`"]) == ("deny", "deniedCommands", "--deny")
+    assert summarize(found["commands `rm`"]) == ("deny", "deniedCommands", "--deny")
     project = ("deny", "deniedCommands", ".roo/settings.json of the project")
-    assert told(found["commands `npm publish`"]) == project
+    assert summarize(found["commands `npm publish`"]) == project
 
 
 def test_rules_that_sleep_are_not_shown_as_rules(house: House) -> None:
     house.own(allowedCommands=["git status"], allowedMcpTools=["a/*"])
     found = house.found()
-    assert told(found["commands"]) == ("ask", "alwaysAllowExecute is off", "default")
-    assert told(found["MCP tools"]) == ("ask", "alwaysAllowMcp is off", "default")
+    assert summarize(found["commands"]) == ("ask", "alwaysAllowExecute is off", "default")
+    assert summarize(found["MCP tools"]) == ("ask", "alwaysAllowMcp is off", "default")
     assert not any("`" in about for about in found)
 
 
@@ -100,8 +100,8 @@ def test_what_a_project_switches_off_is_its_doing(house: House) -> None:
     house.own(alwaysAllowWrite=True)
     house.project(alwaysAllowWrite=False)
     asked = ("ask", "alwaysAllowWrite is off", ".roo/settings.json of the project")
-    assert told(house.found()["changing files here"]) == asked
-    assert told(house.found(Flags(yes=True))["changing files here"]) == asked
+    assert summarize(house.found()["changing files here"]) == asked
+    assert summarize(house.found(Flags(yes=True))["changing files here"]) == asked
 
 
 @pytest.mark.parametrize(
@@ -122,14 +122,18 @@ def test_flags_are_named(house: House, flags: Flags, decision: str, source: str)
 def test_leave_to_edit_is_shown_as_what_it_is(house: House) -> None:
     house.own(alwaysAllowWriteProtected=True)
     found = house.found(edits_granted=True)
-    assert told(found["changing files here"]) == ("allow", EDITS_HERE, "")
+    assert summarize(found["changing files here"]) == ("allow", EDITS_HERE, "")
     assert found["changing protected files"].decision == "ask"
     assert found["changing files elsewhere"].decision == "ask"
 
 
 def test_a_rule_that_could_not_be_kept_is_one_of_the_task(house: House) -> None:
     found = house.found(rule=StandingRule("allowedCommands", "npm test"))
-    assert told(found["commands `npm test`"]) == ("allow", "allowedCommands, for this task", "")
+    assert summarize(found["commands `npm test`"]) == (
+        "allow",
+        "allowedCommands, for this task",
+        "",
+    )
 
 
 def test_without_a_sandbox_no_rule_lets_a_command_run(house: House) -> None:
@@ -145,16 +149,16 @@ def test_what_the_mode_keeps_from_the_model_is_refused(house: House) -> None:
     found = house.found(mode="architect")
     assert found["commands"].rule == "the mode architect does not have it"
     assert found["changing files here (Markdown files only)"].decision == "ask"
-    assert told(found["hidden files"]) == ("deny", ".rooignore", "")
+    assert summarize(found["hidden files"]) == ("deny", ".rooignore", "")
 
 
 def test_tools_of_servers_run_unasked_where_a_list_names_them(house: House) -> None:
     house.own(alwaysAllowMcp=True, allowedMcpTools=["weather/*"])
     found = house.found()
     own = "~/.roo/settings.json"
-    assert told(found["MCP tools `weather/*`"]) == ("allow", "allowedMcpTools", own)
+    assert summarize(found["MCP tools `weather/*`"]) == ("allow", "allowedMcpTools", own)
     listed = found["MCP tools on alwaysAllow of their server"]
-    assert told(listed) == ("allow", "alwaysAllowMcp", own)
+    assert summarize(listed) == ("allow", "alwaysAllowMcp", own)
     assert found["other MCP tools"].decision == "ask"
 
 

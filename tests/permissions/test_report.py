@@ -37,7 +37,7 @@ def report(workshop: Workshop, *arguments: str) -> str:
     return done.stdout
 
 
-def told(workshop: Workshop, *arguments: str) -> dict[str, Any]:
+def load_report(workshop: Workshop, *arguments: str) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(report(workshop, "--json", *arguments))
     return found
 
@@ -78,8 +78,8 @@ async def worked(workshop: Workshop) -> Workshop:
 
 
 @pytest.mark.requirement("permissions:report")
-async def test_each_decision_is_told_with_its_rule_or_who_made_it(worked: Workshop) -> None:
-    (task,) = told(worked)["tasks"]
+async def test_each_decision_is_reported_with_its_rule_or_who_made_it(worked: Workshop) -> None:
+    (task,) = load_report(worked)["tasks"]
     found = [
         (call["tool"], call["about"], call["decision"], call["outcome"], call.get("rule"))
         for call in task["calls"]
@@ -111,7 +111,7 @@ async def test_people_read_it_as_a_table(worked: Workshop) -> None:
 
 @pytest.mark.requirement("permissions:report:rules")
 async def test_other_rules_show_what_they_would_decide_otherwise(worked: Workshop) -> None:
-    compared = told(worked, "--no-sandbox", "--allow", "touch", "--deny", "touch e.txt")
+    compared = load_report(worked, "--no-sandbox", "--allow", "touch", "--deny", "touch e.txt")
     changes = [
         (one["call"]["about"], one["call"]["decision"], one["now"]["decision"], one["now"]["rule"])
         for one in compared["differences"]
@@ -126,7 +126,7 @@ async def test_other_rules_show_what_they_would_decide_otherwise(worked: Worksho
 async def test_with_everything_allowed_only_what_is_hidden_stays_refused(
     worked: Workshop,
 ) -> None:
-    compared = told(worked, "--no-sandbox", "-y", "--deny", "git push")
+    compared = load_report(worked, "--no-sandbox", "-y", "--deny", "git push")
     assert compared["changes"] == {"ask-allow": 3}
     text = report(worked, "--no-sandbox", "-y", "--deny", "git push")
     assert text.splitlines()[-1] == ("1 task, 7 calls: 3 would be decided otherwise, 4 as before")
@@ -150,10 +150,10 @@ async def test_one_task_or_the_latest_or_those_of_a_directory(
 ) -> None:
     other = await worked.start(finish(), policy=Unattended())
     await settled(other)
-    assert len(told(worked)["tasks"]) == 2
-    assert [task["id"] for task in told(worked, "--last", "1")["tasks"]] == [other.id]
-    assert [task["id"] for task in told(worked, "--task", other.id)["tasks"]] == [other.id]
-    assert told(worked, "-w", str(tmp_path))["tasks"] == []
+    assert len(load_report(worked)["tasks"]) == 2
+    assert [task["id"] for task in load_report(worked, "--last", "1")["tasks"]] == [other.id]
+    assert [task["id"] for task in load_report(worked, "--task", other.id)["tasks"]] == [other.id]
+    assert load_report(worked, "-w", str(tmp_path))["tasks"] == []
 
 
 async def test_calls_in_a_directory_that_is_gone_are_counted_as_not_judged(
@@ -161,7 +161,7 @@ async def test_calls_in_a_directory_that_is_gone_are_counted_as_not_judged(
 ) -> None:
     worked.root.rename(tmp_path / "elsewhere")
     worked.root = tmp_path
-    assert told(worked, "--no-sandbox", "-y")["notJudged"] == 7
+    assert load_report(worked, "--no-sandbox", "-y")["notJudged"] == 7
 
 
 @pytest.mark.requirement("permissions:report")
@@ -175,7 +175,7 @@ async def test_the_completion_of_a_subtask_ran_and_ids_mean_one_task(workshop: W
     workshop.provider = Cast(parts)
     task = await workshop.start(text="the whole", settings=ALLOWED, policy=Unattended())
     await settled(task)
-    tasks = told(workshop)["tasks"]
+    tasks = load_report(workshop)["tasks"]
     completions = [
         (call["outcome"], call["rule"])
         for each in tasks

@@ -240,7 +240,7 @@ async def test_an_always_where_no_rule_was_offered_is_a_yes(workshop: Workshop, 
     assert (workshop.root / "b.txt").exists() and not book.text
 
 
-async def test_a_rule_that_cannot_be_kept_counts_for_the_task_and_is_told(
+async def test_a_rule_that_cannot_be_saved_counts_for_the_task_and_is_reported(
     workshop: Workshop, book: Book
 ) -> None:
     again = run_command("touch a.txt")

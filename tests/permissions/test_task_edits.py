@@ -29,7 +29,7 @@ from joey.engine.engine import TaskOptions
 from joey.execution.bash_grammar import BashGrammar
 from joey.testing.script import Turn, call
 from tests.engine.cast import Cast, hand
-from tests.engine.workshop import Workshop, asked, durable, finish, heard
+from tests.engine.workshop import Workshop, asked, durable, finish, wait_for_event
 
 HERE = Place(given="a.py", path=Path("/w/a.py"), shown="a.py", inside=True)
 OUTSIDE = Place(given="/etc/x", path=Path("/etc/x"), shown="/etc/x", inside=False)
@@ -235,7 +235,7 @@ async def test_leave_given_to_a_subtask_goes_with_the_subtask(workshop: Workshop
     }
     workshop.provider = Cast(parts)
     task = await workshop.start(text="the whole", settings=Settings(always_allow_subtasks=True))
-    (child_id,) = (await heard(task, TaskPaused)).child_ids
+    (child_id,) = (await wait_for_event(task, TaskPaused)).child_ids
     child = await task.child(child_id)
     assert child is not None
     assert await child.answer((await asked(child)).ts, ALWAYS)

@@ -22,7 +22,7 @@ from tests.engine.workshop import Workshop, asked, durable, finish, rows
 from tests.server.house import done, house
 
 YES = "yesButtonClicked"
-Told = ToolAnnounced | AskOpened
+Announcement = ToolAnnounced | AskOpened
 
 
 def command(line: str) -> Turn:
@@ -31,7 +31,7 @@ def command(line: str) -> Turn:
 
 @pytest.mark.requirement("permissions:sandbox:told")
 @pytest.mark.parametrize("setting", ["auto", "off"])
-async def test_a_client_is_told_the_level_with_each_question(tmp_path: Path, setting: str) -> None:
+async def test_a_client_is_sent_the_level_with_each_question(tmp_path: Path, setting: str) -> None:
     """With the question and in the row, be it answered by a person or by a rule."""
     works = (await asyncio.to_thread(sandbox_report)).level.value
     level = "off" if setting == "off" else works
@@ -41,16 +41,16 @@ async def test_a_client_is_told_the_level_with_each_question(tmp_path: Path, set
         (here.home / "settings.json").write_text(json.dumps(rules))
         task_id = (await peer.ask("startNewTask", text="touch it"))["taskId"]
         ask_ts = await peer.asked("command")
-        told = (await peer.event("taskInteractive"))["payload"]
-        assert told["sandbox"] == level
-        assert told["reason"] == "running `touch a.txt`: no rule allows `touch a.txt`"
+        payload = (await peer.event("taskInteractive"))["payload"]
+        assert payload["sandbox"] == level
+        assert payload["reason"] == "running `touch a.txt`: no rule allows `touch a.txt`"
         await peer.ask("respond", task_id, askTs=ask_ts, response=YES)
         if level == "none":
             await peer.ask("respond", task_id, askTs=await peer.asked("command"), response=YES)
         await peer.asked("completion_result")
         by_text = {row.get("text"): row for row in peer.rows()}
         assert by_text["touch a.txt"]["sandbox"] == level
-        assert by_text["touch a.txt"]["reason"] == told["reason"]
+        assert by_text["touch a.txt"]["reason"] == payload["reason"]
         assert by_text["ls"]["sandbox"] == level
         assert level == "none" or by_text["ls"]["rule"] == "ls"
 
@@ -67,17 +67,19 @@ async def test_the_level_is_in_the_journal_and_reaches_other_front_ends(workshop
     )
     (announced,) = [event for event in durable(task) if isinstance(event, ToolAnnounced)]
     assert (announced.sandbox, announced.rule) == ("off", "ls")
-    heard = [
+    events = [
         event
         for row in (*rows(task, "tool"), *rows(task, "command"))
         for event in EventReader().feed_row(msgspec.to_builtins(row))
     ]
-    assert [(type(event), event.sandbox) for event in heard if isinstance(event, Told)] == [
+    assert [
+        (type(event), event.sandbox) for event in events if isinstance(event, Announcement)
+    ] == [
         (ToolAnnounced, "off"),
         (AskOpened, "off"),
     ]
     stream = StreamJson()
-    lines = [line for event in heard for line in stream.feed(event)]
+    lines = [line for event in events for line in stream.feed(event)]
     uses = [line for line in lines if line["type"] == "tool_use"]
     assert [line["sandbox"] for line in uses] == ["off", "off"]
     assert (uses[0]["rule"], uses[1]["reason"]) == ("ls", question.reason)

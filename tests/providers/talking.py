@@ -36,7 +36,7 @@ async def talking(
         await http.close()
 
 
-async def heard(
+async def stream_until_error(
     wire: str, turn: Turn, silence: float = 20.0
 ) -> tuple[list[Chunk], ProviderError | None]:
     """The chunks that came, and the error that ended them. How many pieces a text comes in is
@@ -52,7 +52,7 @@ async def heard(
 
 
 async def chunks_of(wire: str, turn: Turn) -> list[Chunk]:
-    chunks, error = await heard(wire, turn)
+    chunks, error = await stream_until_error(wire, turn)
     assert error is None, error
     return chunks
 

@@ -37,7 +37,7 @@ from joey.testing.script import (
     think,
     usage,
 )
-from tests.providers.talking import ASK, chunks_of, events, heard, talking
+from tests.providers.talking import ASK, chunks_of, events, stream_until_error, talking
 
 SERVICE = Service("anthropic", "model.test:443", "claude", "default")
 
@@ -149,7 +149,7 @@ async def test_a_call_whose_input_comes_whole_at_its_start_is_taken() -> None:
 async def test_an_error_in_the_stream_comes_after_the_text_before_it(
     failure: object, trouble: Trouble, status: int
 ) -> None:
-    chunks, error = await heard("anthropic", Turn(say("Half a"), failure))  # type: ignore[arg-type]
+    chunks, error = await stream_until_error("anthropic", Turn(say("Half a"), failure))  # type: ignore[arg-type]
     assert TextChunk("Half a") in chunks
     assert error is not None
     assert (error.trouble, error.status) == (trouble, status)
@@ -158,7 +158,9 @@ async def test_an_error_in_the_stream_comes_after_the_text_before_it(
 @pytest.mark.requirement("providers:errors:lost-connection")
 @pytest.mark.parametrize("clean", [False, True])
 async def test_a_stream_that_ends_without_its_end_is_an_error(clean: bool) -> None:
-    chunks, error = await heard("anthropic", Turn(say("Half a"), disconnect(clean=clean)))
+    chunks, error = await stream_until_error(
+        "anthropic", Turn(say("Half a"), disconnect(clean=clean))
+    )
     assert TextChunk("Half a") in chunks
     assert error is not None
     assert error.trouble is Trouble.NETWORK
@@ -170,21 +172,23 @@ async def test_a_stream_that_ends_without_its_end_is_an_error(clean: bool) -> No
 )
 async def test_events_that_are_not_json_are_an_error(data: bytes) -> None:
     turn = Turn(say("Half a"), raw(b"data: " + data + b"\n\n"))
-    chunks, error = await heard("anthropic", turn)
+    chunks, error = await stream_until_error("anthropic", turn)
     assert TextChunk("Half a") in chunks
     assert error is not None
     assert error.trouble is Trouble.MALFORMED
 
 
 async def test_known_events_of_the_wrong_shape_are_an_error() -> None:
-    _, error = await heard("anthropic", events('{"type":"content_block_delta","delta":7}'))
+    _, error = await stream_until_error(
+        "anthropic", events('{"type":"content_block_delta","delta":7}')
+    )
     assert error is not None
     assert error.trouble is Trouble.MALFORMED
     assert "content_block_delta" in str(error)
 
 
 async def test_silence_in_the_middle_is_an_error() -> None:
-    chunks, error = await heard(
+    chunks, error = await stream_until_error(
         "anthropic", Turn(say("Half a"), pause(asyncio.Event())), silence=0.5
     )
     assert TextChunk("Half a") in chunks

@@ -119,7 +119,7 @@ async def test_passing_trouble_is_waited_out(status: int) -> None:
         ((200, {}, b'{"data": []}'), Trouble.MALFORMED, 1),
     ],
 )
-async def test_other_trouble_is_told(answer: Answer, trouble: Trouble, attempts: int) -> None:
+async def test_other_errors_are_reported(answer: Answer, trouble: Trouble, attempts: int) -> None:
     async with serving(lambda body: answer) as (embeddings, desk):
         with pytest.raises(ProviderError) as caught:
             await embeddings.embed(["a"])
@@ -129,7 +129,7 @@ async def test_other_trouble_is_told(answer: Answer, trouble: Trouble, attempts:
 
 
 @pytest.mark.requirement("index:embeddings-retry")
-async def test_nobody_there_is_told_at_once() -> None:
+async def test_nobody_there_is_reported_at_once() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}/v1"

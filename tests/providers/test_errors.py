@@ -17,13 +17,13 @@ from joey.providers.factory import make_provider
 from joey.providers.http import HttpClient
 from joey.testing.script import Fail, Turn, disconnect, fail, say
 from tests.providers.sockets import Reader, Writer, listening, read_request
-from tests.providers.talking import ASK, PROFILES, heard
+from tests.providers.talking import ASK, PROFILES, stream_until_error
 
 SERVICE = Service("anthropic", "model.test:443", "claude-x", "work", "k3y-secret", "MY_KEY")
 
 
 async def failing(wire: str, step: Fail) -> ProviderError:
-    chunks, error = await heard(wire, Turn(step, say("never said")))
+    chunks, error = await stream_until_error(wire, Turn(step, say("never said")))
     assert chunks == []
     assert error is not None
     return error
@@ -65,7 +65,7 @@ async def test_a_wrong_key_says_where_to_put_the_right_one_and_is_not_repeated()
     assert "k3y" not in str(error)
 
 
-async def test_a_missing_key_is_told_apart_from_a_wrong_one() -> None:
+async def test_a_missing_key_is_distinguished_from_a_wrong_one() -> None:
     service = structs.replace(SERVICE, key=None)
     assert "none is set. Set MY_KEY, or" in str(refusal(service, 401, {}, b""))
     local = structs.replace(service, key_variable=None)
@@ -73,17 +73,17 @@ async def test_a_missing_key_is_told_apart_from_a_wrong_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("route", "told"),
+    ("route", "expected"),
     [
         (Route(profile=""), "Check the model (joey models lists them) and OPENAI_BASE_URL, which"),
         (Route(profile="", base_url="http://x/v1"), "and --base-url, which is http://x/v1."),
         (Route(profile="work", base_url="http://x/v1"), "and the base URL of the profile 'work',"),
     ],
 )
-def test_what_is_wrong_is_sought_where_it_was_said(route: Route, told: str) -> None:
+def test_what_is_wrong_is_sought_where_it_was_said(route: Route, expected: str) -> None:
     profile = Profile(provider="openai", model="m", base_url="http://x/v1", api_key="k3y-secret")
     service = service_of(profile, "http://x/v1/chat/completions", route)
-    assert told in str(refusal(service, 404, {}, b""))
+    assert expected in str(refusal(service, 404, {}, b""))
     named = "or apiKey in the profile 'work'" in str(refusal(service, 401, {}, b""))
     assert named is (route.profile == "work")
 
@@ -91,8 +91,8 @@ def test_what_is_wrong_is_sought_where_it_was_said(route: Route, told: str) -> N
 def test_the_address_of_the_service_itself_is_not_to_blame() -> None:
     profile = Profile(provider="openai", model="m", api_key="k3y-secret")
     service = service_of(profile, "https://api.openai.com/v1/chat/completions", Route(profile=""))
-    told = str(refusal(service, 404, {}, b""))
-    assert "Check the model (joey models lists them). (404)" in told
+    message = str(refusal(service, 404, {}, b""))
+    assert "Check the model (joey models lists them). (404)" in message
 
 
 async def test_an_unknown_model_is_named() -> None:
@@ -196,7 +196,7 @@ def test_a_long_explanation_is_cut() -> None:
 
 
 @pytest.mark.parametrize("wire", ["anthropic", "openai"])
-async def test_a_redirection_is_not_followed_but_told(wire: str) -> None:
+async def test_a_redirection_is_not_followed_but_reported(wire: str) -> None:
     error = await failing(wire, fail(308, headers={"location": "https://new.test/v1"}))
     assert (error.trouble, error.status) == (Trouble.NOT_FOUND, 308)
     assert "https://new.test/v1" in str(error)
@@ -206,7 +206,7 @@ async def test_a_redirection_is_not_followed_but_told(wire: str) -> None:
 @pytest.mark.requirement("providers:errors:lost-connection")
 @pytest.mark.parametrize("wire", ["anthropic", "openai"])
 async def test_a_connection_closed_before_the_head_is_an_error(wire: str) -> None:
-    _, error = await heard(wire, Turn(disconnect()))
+    _, error = await stream_until_error(wire, Turn(disconnect()))
     assert error is not None
     assert error.trouble is Trouble.NETWORK
 
@@ -221,7 +221,7 @@ async def test_a_connection_closed_before_the_head_is_an_error(wire: str) -> Non
         ("x-nothing: at all", "", Trouble.NETWORK, "before the answer was complete"),
     ],
 )
-async def test_a_success_that_is_no_stream_is_told_apart(
+async def test_a_success_that_is_no_stream_is_distinguished(
     head: str, body: str, trouble: Trouble, text: str
 ) -> None:
     async def handler(reader: Reader, writer: Writer) -> None:

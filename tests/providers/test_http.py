@@ -134,7 +134,7 @@ async def test_a_refused_connection_names_the_address(http: HttpClient) -> None:
     assert caught.value.trouble is Trouble.NETWORK
 
 
-async def test_a_server_of_another_kind_is_told_apart(http: HttpClient) -> None:
+async def test_a_server_of_another_kind_is_distinguished(http: HttpClient) -> None:
     async def handler(reader: Reader, writer: Writer) -> None:
         writer.write(b"SSH-2.0-OpenSSH_9.2\r\n")
         await reader.read()

@@ -39,7 +39,7 @@ from joey.testing.script import (
 )
 from joey.testing.wire_format import chunked
 from tests.providers.sockets import Reader, Writer, listening, read_request
-from tests.providers.talking import ASK, PROFILES, chunks_of, events, heard, talking
+from tests.providers.talking import ASK, PROFILES, chunks_of, events, stream_until_error, talking
 
 SERVICE = Service("openai", "model.test:443", "gpt", "default")
 
@@ -168,7 +168,7 @@ def test_interleaved_calls_keep_their_numbers() -> None:
 
 
 @pytest.mark.parametrize("index", [0, None])
-def test_calls_that_share_a_number_or_have_none_are_told_apart_by_id(index: int | None) -> None:
+def test_calls_that_share_a_number_or_have_none_are_distinguished_by_id(index: int | None) -> None:
     chunks = read(
         piece(index, "a", "one", '{"x":'),
         piece(index, None, None, "1}"),
@@ -297,20 +297,22 @@ async def test_an_error_in_a_chunk_comes_after_the_text_before_it(
     body: object, trouble: Trouble, status: int
 ) -> None:
     turn = Turn(say("Half a"), raw(b"data: " + msgspec.json.encode(body) + b"\n\n"))
-    chunks, error = await heard("openai", turn)
+    chunks, error = await stream_until_error("openai", turn)
     assert chunks == [TextChunk("Half a")]
     assert error is not None
     assert (error.trouble, error.status) == (trouble, status)
 
 
 async def test_an_error_event_is_an_error() -> None:
-    _, error = await heard("openai", Turn(raw('event: error\ndata: {"error": {"code": 429}}\n\n')))
+    _, error = await stream_until_error(
+        "openai", Turn(raw('event: error\ndata: {"error": {"code": 429}}\n\n'))
+    )
     assert error is not None
     assert error.trouble is Trouble.RATE
 
 
 async def test_a_failure_in_the_middle_of_a_script_is_an_error_in_the_stream() -> None:
-    chunks, error = await heard("openai", Turn(say("Half a"), fail(500, "Broken")))
+    chunks, error = await stream_until_error("openai", Turn(say("Half a"), fail(500, "Broken")))
     assert chunks == [TextChunk("Half a")]
     assert error is not None
     assert error.trouble is Trouble.OVERLOAD
@@ -319,7 +321,7 @@ async def test_a_failure_in_the_middle_of_a_script_is_an_error_in_the_stream() -
 @pytest.mark.requirement("providers:errors:lost-connection")
 @pytest.mark.parametrize("clean", [False, True])
 async def test_a_stream_that_ends_without_its_end_is_an_error(clean: bool) -> None:
-    chunks, error = await heard("openai", Turn(say("Half a"), disconnect(clean=clean)))
+    chunks, error = await stream_until_error("openai", Turn(say("Half a"), disconnect(clean=clean)))
     assert chunks == [TextChunk("Half a")]
     assert error is not None
     assert error.trouble is Trouble.NETWORK
@@ -327,7 +329,7 @@ async def test_a_stream_that_ends_without_its_end_is_an_error(clean: bool) -> No
 
 @pytest.mark.parametrize("data", [b"{nonsense", b'{"id":"\xff"}', b'{"error":' + b"[" * 9999])
 async def test_chunks_that_are_not_json_are_an_error(data: bytes) -> None:
-    _, error = await heard("openai", Turn(raw(b"data: " + data + b"\n\n")))
+    _, error = await stream_until_error("openai", Turn(raw(b"data: " + data + b"\n\n")))
     assert error is not None
     assert error.trouble is Trouble.MALFORMED
 

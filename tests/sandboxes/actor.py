@@ -91,13 +91,13 @@ async def act(wish: Wish) -> None:
     sandbox = LocalSandbox(session, wish.settings, lambda: prober)
     report = await sandbox.probe()
     if report.level is Level.NONE:
-        tell(Answer(impossible=str(report.reasons)))
+        write_answer(Answer(impossible=str(report.reasons)))
         return
     files = LocalFiles(workspace, sandbox.spare)
     terminal = LocalTerminal(env, sandbox=sandbox, kill_grace=wish.grace)
     try:
         for deed in wish.deeds:
-            tell(await do(terminal, deed, files))
+            write_answer(await do(terminal, deed, files))
         if wish.lingers:
             await asyncio.get_running_loop().create_future()
     finally:
@@ -122,7 +122,7 @@ async def do(terminal: Terminal, deed: Deed, files: LocalFiles) -> Answer:
     return Answer(running.preview(100_000), end.exit_code, end.signal, end.left_running)
 
 
-def tell(answer: Answer) -> None:
+def write_answer(answer: Answer) -> None:
     sys.stdout.buffer.write(msgspec.json.encode(answer) + b"\n")
     sys.stdout.buffer.flush()
 

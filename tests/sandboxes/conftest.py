@@ -28,7 +28,7 @@ _TRIAL = "import joey.ports, subprocess, sys; subprocess.run([sys.executable, '-
 LEVELS = ("full", "landlock")
 
 
-class Scene:
+class SandboxHarness:
     """A workspace, a home with secrets, a place outside, and who acts there."""
 
     def __init__(self, root: Path, kind: str, user: str) -> None:
@@ -160,9 +160,9 @@ def user(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(params=LEVELS)
-def scene(request: pytest.FixtureRequest, user: str) -> Iterator[Scene]:
+def harness(request: pytest.FixtureRequest, user: str) -> Iterator[SandboxHarness]:
     # Not in pytest's own folder, which is closed to other users.
     root = Path(tempfile.mkdtemp(prefix="joey-scene-"))
     root.chmod(0o755)
-    yield Scene(root, str(request.param), user)
+    yield SandboxHarness(root, str(request.param), user)
     shutil.rmtree(root)

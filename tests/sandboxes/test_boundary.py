@@ -13,15 +13,15 @@ from joey.app.sandbox import boundary_for
 from joey.core.paths import FileScope, Place
 from joey.core.settings import Settings
 from joey.workspace.files import LocalFiles
-from tests.sandboxes.conftest import Scene
+from tests.sandboxes.conftest import SandboxHarness
 
 
-def gate(scene: Scene, settings: Settings, *added: Path, **env: str) -> LocalFiles:
+def gate(harness: SandboxHarness, settings: Settings, *added: Path, **env: str) -> LocalFiles:
     scope = FileScope(added=added, as_sandboxed=True)
-    env = {"HOME": str(scene.home), "PATH": os.environ["PATH"], **env}
-    joey_home = scene.home / ".roo"
-    boundary = boundary_for(scene.workspace, joey_home, env, settings, scope)
-    return LocalFiles(scene.workspace, boundary=boundary)
+    env = {"HOME": str(harness.home), "PATH": os.environ["PATH"], **env}
+    joey_home = harness.home / ".roo"
+    boundary = boundary_for(harness.workspace, joey_home, env, settings, scope)
+    return LocalFiles(harness.workspace, boundary=boundary)
 
 
 def may_read(place: Place) -> bool:
@@ -39,8 +39,8 @@ def shared() -> Iterator[Path]:
 
 
 @pytest.mark.requirement("permissions:yes-boundary")
-async def test_tools_read_what_commands_can_read(scene: Scene, shared: Path) -> None:
-    home, tools = scene.home, scene.home / ".cargo"
+async def test_tools_read_what_commands_can_read(harness: SandboxHarness, shared: Path) -> None:
+    home, tools = harness.home, harness.home / ".cargo"
     paths = [
         home / ".ssh/id_rsa",
         home / ".bashrc",
@@ -48,46 +48,48 @@ async def test_tools_read_what_commands_can_read(scene: Scene, shared: Path) -> 
         home / ".roo/profiles.json",
         tools / "bin/tool",
         tools / "credentials",
-        scene.outside / "a.txt",
-        scene.workspace / "a.txt",
-        scene.workspace / "deep/er/a.txt",
+        harness.outside / "a.txt",
+        harness.workspace / "a.txt",
+        harness.workspace / "deep/er/a.txt",
     ]
     for path in paths:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("words", encoding="utf-8")
-    (scene.workspace / "link").symlink_to(home / ".ssh/id_rsa")
-    settings = Settings(sandbox_readable=(str(scene.outside),))
-    seen = [*map(str, paths), "/etc/passwd", "/usr/bin/env", str(scene.workspace / "link")]
+    (harness.workspace / "link").symlink_to(home / ".ssh/id_rsa")
+    settings = Settings(sandbox_readable=(str(harness.outside),))
+    seen = [*map(str, paths), "/etc/passwd", "/usr/bin/env", str(harness.workspace / "link")]
     seen.append(str(shared))
-    (answer,) = await scene.run(
+    (answer,) = await harness.run(
         "; ".join(f"head -c 5 {path} >/dev/null 2>&1 && echo {path}" for path in seen) + "; true",
         settings=settings,
     )
-    files = gate(scene, settings)
+    files = gate(harness, settings)
     read = [path for path in seen if may_read(files.resolve(path))]
     assert answer.output.split() == read
     assert str(home / ".ssh/id_rsa") not in read
     assert str(tools / "bin/tool") in read
 
 
-def test_secrets_in_the_workspace_count_as_outside(scene: Scene) -> None:
-    (scene.workspace / ".roo").mkdir()
+def test_secrets_in_the_workspace_count_as_outside(harness: SandboxHarness) -> None:
+    (harness.workspace / ".roo").mkdir()
     boundary = boundary_for(
-        scene.home,
-        scene.home / ".roo",
-        {"HOME": str(scene.home)},
+        harness.home,
+        harness.home / ".roo",
+        {"HOME": str(harness.home)},
         Settings(),
         FileScope(as_sandboxed=True),
     )
-    files = LocalFiles(scene.home, boundary=boundary)
+    files = LocalFiles(harness.home, boundary=boundary)
     assert not files.resolve(".roo/settings.json").inside
     assert not files.resolve(".roo/settings.json").readable
     assert files.resolve("project/.roo/settings.json").inside
 
 
-def test_the_temporary_directory_is_for_writing_and_not_for_joeys_own_files(scene: Scene) -> None:
-    temp = scene.outside
-    files = gate(scene, Settings(), TMPDIR=str(temp))
+def test_the_temporary_directory_is_for_writing_and_not_for_joeys_own_files(
+    harness: SandboxHarness,
+) -> None:
+    temp = harness.outside
+    files = gate(harness, Settings(), TMPDIR=str(temp))
     made = files.resolve(str(temp / "new.txt"))
     assert (made.inside, made.readable, made.writable) == (False, False, True)
     assert not files.resolve(str(temp / "joey-commands-1-abc/written")).writable
@@ -95,31 +97,35 @@ def test_the_temporary_directory_is_for_writing_and_not_for_joeys_own_files(scen
     assert files.resolve(str(temp / ".bashrc")).protected
 
 
-def test_names_are_protected_as_seen_from_an_added_directory(scene: Scene) -> None:
-    added = scene.home / ".config" / "tool"
+def test_names_are_protected_as_seen_from_an_added_directory(harness: SandboxHarness) -> None:
+    added = harness.home / ".config" / "tool"
     added.mkdir(parents=True)
-    files = gate(scene, Settings(), added)
+    files = gate(harness, Settings(), added)
     assert not files.resolve(str(added / "x.toml")).protected
     assert files.resolve(str(added / ".git/hooks/pre-commit")).protected
-    assert files.resolve(str(scene.home / ".config/other")).protected
-    (scene.workspace / ".roo").symlink_to(added)
+    assert files.resolve(str(harness.home / ".config/other")).protected
+    (harness.workspace / ".roo").symlink_to(added)
     assert files.resolve(".roo/x.toml").protected
 
 
-def test_settings_that_allow_reading_everywhere_hide_nothing_from_searches(scene: Scene) -> None:
-    (scene.home / ".ssh").mkdir()
-    key = scene.home / ".ssh/id_rsa"
+def test_settings_that_allow_reading_everywhere_hide_nothing_from_searches(
+    harness: SandboxHarness,
+) -> None:
+    (harness.home / ".ssh").mkdir()
+    key = harness.home / ".ssh/id_rsa"
     root = Place(given="/", path=Path("/"), shown="/", inside=False, readable=True)
-    assert not gate(scene, Settings()).shows(root, key)
+    assert not gate(harness, Settings()).shows(root, key)
     everywhere = Settings(always_allow_read_only_outside_workspace=True)
-    assert gate(scene, everywhere).shows(root, key)
+    assert gate(harness, everywhere).shows(root, key)
 
 
 @pytest.mark.requirement("permissions:add-dir")
-async def test_commands_write_in_added_directories_and_nowhere_else(scene: Scene) -> None:
-    other = scene.root / "other"
+async def test_commands_write_in_added_directories_and_nowhere_else(
+    harness: SandboxHarness,
+) -> None:
+    other = harness.root / "other"
     other.mkdir()
-    command = f"touch {scene.outside}/made; touch {other}/made 2>/dev/null; true"
-    await scene.run(command, added=(scene.outside,))
-    assert (scene.outside / "made").exists()
+    command = f"touch {harness.outside}/made; touch {other}/made 2>/dev/null; true"
+    await harness.run(command, added=(harness.outside,))
+    assert (harness.outside / "made").exists()
     assert not (other / "made").exists()

@@ -12,7 +12,7 @@ import pytest
 from joey.core.settings import Settings
 from joey.execution.sandbox.supervisor_client import can_count
 from tests.sandboxes.actor import Deed
-from tests.sandboxes.conftest import Scene, end
+from tests.sandboxes.conftest import SandboxHarness, end
 
 _numbers = count(os.getpid() * 10_000)
 """No other worker's, which runs these tests at the same time."""
@@ -45,19 +45,21 @@ def detached(sleeper: Sleeper) -> str:
 
 
 @pytest.mark.requirement("sandbox:containment")
-async def test_what_a_command_leaves_behind_ends_with_its_task(scene: Scene) -> None:
+async def test_what_a_command_leaves_behind_ends_with_its_task(harness: SandboxHarness) -> None:
     sleeper = Sleeper()
-    (answer,) = await scene.run(f"{detached(sleeper)}; echo left")
+    (answer,) = await harness.run(f"{detached(sleeper)}; echo left")
     assert answer.output == "left\n"
     assert answer.left_running
     assert not sleeper.is_alive()
 
 
 @pytest.mark.requirement("sandbox:containment")
-async def test_killing_a_command_ends_what_has_detached_itself_from_it(scene: Scene) -> None:
+async def test_killing_a_command_ends_what_has_detached_itself_from_it(
+    harness: SandboxHarness,
+) -> None:
     sleeper, other = Sleeper(), Sleeper()
     line = f"trap '' TERM; {detached(sleeper)}; echo up; {other.command}; echo on; sleep 60"
-    killed, after = await scene.run(Deed(line, until="up", then="kill"), "echo still here")
+    killed, after = await harness.run(Deed(line, until="up", then="kill"), "echo still here")
     assert killed.signal is not None
     assert after.output == "still here\n"
     assert not sleeper.is_alive()
@@ -65,10 +67,10 @@ async def test_killing_a_command_ends_what_has_detached_itself_from_it(scene: Sc
 
 
 @pytest.mark.requirement("sandbox:containment")
-async def test_killing_joey_ends_everything_that_it_has_started(scene: Scene) -> None:
+async def test_killing_joey_ends_everything_that_it_has_started(harness: SandboxHarness) -> None:
     sleeper = Sleeper()
     deed = Deed(f"{detached(sleeper)}; echo up; {sleeper.command}", until="up", then="leave")
-    process = await scene.start(deed, lingers=True)
+    process = await harness.start(deed, lingers=True)
     assert process.stdout is not None
     async with asyncio.timeout(60):
         said = await process.stdout.readline()
@@ -79,16 +81,20 @@ async def test_killing_joey_ends_everything_that_it_has_started(scene: Scene) ->
     assert not sleeper.is_alive()
 
 
-async def test_a_command_in_the_background_goes_on_and_can_be_heard(scene: Scene) -> None:
+async def test_a_command_in_the_background_goes_on_and_its_output_is_seen(
+    harness: SandboxHarness,
+) -> None:
     line = "(sleep 0.6; echo late > late.txt) & echo early"
-    first, second = await scene.run(line, "while [ ! -e late.txt ]; do sleep 0.05; done; echo seen")
+    first, second = await harness.run(
+        line, "while [ ! -e late.txt ]; do sleep 0.05; done; echo seen"
+    )
     assert (first.output, first.left_running) == ("early\n", True)
     assert (second.output, second.left_running) == ("seen\n", False)
 
 
-async def test_a_polite_end_comes_before_the_hard_one(scene: Scene) -> None:
+async def test_a_polite_end_comes_before_the_hard_one(harness: SandboxHarness) -> None:
     line = "trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 0.05; done"
-    (answer,) = await scene.run(Deed(line, until="up", then="kill"), grace=20)
+    (answer,) = await harness.run(Deed(line, until="up", then="kill"), grace=20)
     assert answer.output.endswith("bye\n")
 
 
@@ -108,12 +114,12 @@ print(children)
 
 
 @pytest.mark.requirement("sandbox:limits")
-async def test_the_number_of_processes_is_limited(scene: Scene) -> None:
-    if scene.user == "root" and not can_count():
+async def test_the_number_of_processes_is_limited(harness: SandboxHarness) -> None:
+    if harness.user == "root" and not can_count():
         pytest.skip("root's processes cannot be counted: no control group can be made here")
-    (scene.workspace / "forks.py").write_text(FORKS, encoding="utf-8")
+    (harness.workspace / "forks.py").write_text(FORKS, encoding="utf-8")
     few = Settings(sandbox_max_processes=60)
-    said, bomb = await scene.run(
+    said, bomb = await harness.run(
         Deed("/usr/bin/python3 forks.py", until="refused", then="kill"),
         # Started with one fork: for a second one there may be no room any more.
         Deed("b() { b | b & }; b 2>/dev/null & echo up; while :; do :; done", "up", "kill"),
@@ -124,15 +130,15 @@ async def test_the_number_of_processes_is_limited(scene: Scene) -> None:
 
 
 @pytest.mark.requirement("sandbox:limits")
-async def test_files_memory_and_time_are_limited(scene: Scene) -> None:
+async def test_files_memory_and_time_are_limited(harness: SandboxHarness) -> None:
     limits = Settings(sandbox_max_file_mb=2, sandbox_max_memory_mb=300, sandbox_max_cpu_seconds=1)
-    file, memory, time = await scene.run(
+    file, memory, time = await harness.run(
         "head -c 20000000 /dev/zero > big",
         "/usr/bin/python3 -c 'bytearray(500_000_000)'",
         "while :; do :; done",
         settings=limits,
     )
     assert file.exit_code != 0
-    assert (scene.workspace / "big").stat().st_size <= 2 * 1024**2
+    assert (harness.workspace / "big").stat().st_size <= 2 * 1024**2
     assert "MemoryError" in memory.output
     assert time.exit_code != 0

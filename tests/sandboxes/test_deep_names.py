@@ -14,7 +14,7 @@ from joey.execution.sandbox.protected_files import find_held
 from joey.execution.sandbox.protected_scan import MAX_SCANNED_DIRECTORIES, ScannedDirectory, Survey
 from joey.execution.sandbox.restore import Aftermath
 from tests.sandboxes.actor import Deed
-from tests.sandboxes.conftest import Scene, end
+from tests.sandboxes.conftest import SandboxHarness, end
 from tests.sandboxes.test_protected import EVIL, tree
 
 MANY = (
@@ -37,11 +37,11 @@ def make_repository(directory: Path, *options: str) -> None:
 
 @pytest.mark.requirement("sandbox:protected")
 async def test_what_is_protected_deep_in_the_workspace_is_afterwards_as_it_was(
-    scene: Scene,
+    harness: SandboxHarness,
 ) -> None:
-    furnish(scene.workspace)
-    before = tree(scene.workspace)
-    await scene.run(
+    furnish(harness.workspace)
+    before = tree(harness.workspace)
+    await harness.run(
         f"echo {EVIL} > packages/a/.vscode/settings.json; rm -f packages/a/AGENTS.md",
         f"mv packages/a/.vscode x; mkdir packages/a/.vscode; echo {EVIL} > packages/a/.vscode/a",
         f"echo {EVIL} >> packages/a/.git/config; echo {EVIL} > packages/a/.git/hooks/pre-commit",
@@ -49,14 +49,16 @@ async def test_what_is_protected_deep_in_the_workspace_is_afterwards_as_it_was(
         f"echo {EVIL} > n; mv -f n packages/b/.npmrc; ln packages/b/.npmrc h; echo {EVIL} >> h",
     )
     own = ("x", "h", "n")
-    after = {name: text for name, text in tree(scene.workspace).items() if name[0] not in own}
+    after = {name: text for name, text in tree(harness.workspace).items() if name[0] not in own}
     assert after == before
 
 
 @pytest.mark.requirement("sandbox:protected")
-async def test_what_appears_under_a_protected_name_anywhere_is_put_aside(scene: Scene) -> None:
-    (scene.workspace / "src").mkdir()
-    answers = await scene.run(
+async def test_what_appears_under_a_protected_name_anywhere_is_put_aside(
+    harness: SandboxHarness,
+) -> None:
+    (harness.workspace / "src").mkdir()
+    answers = await harness.run(
         f"mkdir -p new/one/.vscode; echo {EVIL} > new/one/.vscode/tasks.json; touch new/one/fine",
         f"mkdir -p src/.git/hooks; echo {EVIL} > src/.git/config; echo {EVIL} > src/Claude.MD",
         f"mkdir t; echo {EVIL} > t/a; mv t src/.idea; ln -s /etc src/.cursor; mkfifo src/.envrc",
@@ -64,31 +66,33 @@ async def test_what_appears_under_a_protected_name_anywhere_is_put_aside(scene: 
         "mkdir env; echo 'home = /usr/bin' > env/pyvenv.cfg; touch env/kept",
     )
     assert "new/one/.vscode is protected and was removed again" in answers[0].output
-    found = {name for name in tree(scene.workspace) if not name.startswith("env/")}
+    found = {name for name in tree(harness.workspace) if not name.startswith("env/")}
     assert found == {"src", "new", "new/one", "new/one/fine", "s", "env"}
-    assert (scene.workspace / "env/pyvenv.cfg").is_file()
-    aside = {path.name for path in (scene.home / ".roo/put-aside").rglob("*")}
+    assert (harness.workspace / "env/pyvenv.cfg").is_file()
+    aside = {path.name for path in (harness.home / ".roo/put-aside").rglob("*")}
     assert {"new-one-.vscode", "src-.git", "src-.idea", "s-.mcp.json"} <= aside
 
 
 @pytest.mark.requirement("sandbox:protected")
 async def test_a_directory_can_be_moved_with_what_is_protected_in_it_and_not_be_replaced(
-    scene: Scene,
+    harness: SandboxHarness,
 ) -> None:
-    furnish(scene.workspace)
-    await scene.run(
+    furnish(harness.workspace)
+    await harness.run(
         "mv packages/b packages/c",
         f"mv packages/c packages/b && mkdir packages/c && echo {EVIL} > packages/c/.npmrc",
         f"mv packages/a q; mkdir -p packages/a/.vscode; echo {EVIL} > packages/a/.vscode/a",
     )
-    after = tree(scene.workspace)
+    after = tree(harness.workspace)
     assert after["packages/b/.npmrc"] == "packages/b/.npmrc as it was"
     assert EVIL not in "".join(after.values())
 
 
 @pytest.mark.requirement("sandbox:protected")
-async def test_links_of_protected_names_are_held_with_what_they_lead_to(scene: Scene) -> None:
-    workspace = scene.workspace
+async def test_links_of_protected_names_are_held_with_what_they_lead_to(
+    harness: SandboxHarness,
+) -> None:
+    workspace = harness.workspace
     for name in (
         "docs/rules.md",
         "tools/editor/tasks.json",
@@ -106,7 +110,7 @@ async def test_links_of_protected_names_are_held_with_what_they_lead_to(scene: S
     (workspace / ".git/hooks").symlink_to("../githooks")
     (workspace / ".idea").symlink_to("../outside")
     before = {**tree(workspace), **{str(each): str(each.readlink()) for each in links(workspace)}}
-    await scene.run(
+    await harness.run(
         f"rm AGENTS.md; echo {EVIL} > AGENTS.md; ln -sf {EVIL} CLAUDE.md",
         f"echo {EVIL} > docs/rules.md; rm -f docs/latest; echo {EVIL} > docs/latest",
         f"echo {EVIL} > tools/editor/tasks.json; rm .vscode; mkdir .vscode; touch .vscode/a",
@@ -121,55 +125,63 @@ def links(root: Path) -> list[Path]:
     return sorted(path for path in root.rglob("*") if path.is_symlink())
 
 
-async def test_a_user_can_open_a_protected_name_deep_in_the_workspace(scene: Scene) -> None:
+async def test_a_user_can_open_a_protected_name_deep_in_the_workspace(
+    harness: SandboxHarness,
+) -> None:
     opened = Settings(sandbox_writable=("sub/.vscode", "sub/.git"))
-    (scene.workspace / "sub").mkdir()
-    (answer,) = await scene.run(
+    (harness.workspace / "sub").mkdir()
+    (answer,) = await harness.run(
         "cd sub && mkdir .vscode && echo mine > .vscode/a && git init -q && touch AGENTS.md",
         settings=opened,
     )
     assert answer.exit_code == 0, answer.output
-    assert (scene.workspace / "sub/.vscode/a").read_text(encoding="utf-8") == "mine\n"
-    assert (scene.workspace / "sub/.git/config").exists()
-    assert not (scene.workspace / "sub/AGENTS.md").exists()
+    assert (harness.workspace / "sub/.vscode/a").read_text(encoding="utf-8") == "mine\n"
+    assert (harness.workspace / "sub/.git/config").exists()
+    assert not (harness.workspace / "sub/AGENTS.md").exists()
 
 
 @pytest.mark.parametrize("path", ["sub/AGENTS.md", "sub/.github/workflows/a.yml"])
-async def test_what_joey_writes_itself_meanwhile_stays(scene: Scene, path: str) -> None:
-    (scene.workspace / "sub").mkdir()
+async def test_what_joey_writes_itself_meanwhile_stays(harness: SandboxHarness, path: str) -> None:
+    (harness.workspace / "sub").mkdir()
     wait = f"echo up; until [ -e {path} ]; do sleep 0.05; done; sleep 0.2; touch sub/.npmrc"
-    await scene.run(Deed(wait, until="up", writes=path))
-    assert (scene.workspace / path).read_text(encoding="utf-8") == "by joey"
-    assert not (scene.workspace / "sub/.npmrc").exists()
+    await harness.run(Deed(wait, until="up", writes=path))
+    assert (harness.workspace / path).read_text(encoding="utf-8") == "by joey"
+    assert not (harness.workspace / "sub/.npmrc").exists()
 
 
-async def test_a_repository_of_a_submodule_with_a_long_name_is_held(scene: Scene) -> None:
-    make_repository(scene.workspace)
-    inner = scene.workspace / ".git/modules/libs/inner/one"
+async def test_a_repository_of_a_submodule_with_a_long_name_is_held(
+    harness: SandboxHarness,
+) -> None:
+    make_repository(harness.workspace)
+    inner = harness.workspace / ".git/modules/libs/inner/one"
     make_repository(inner, "--bare")
     before = (inner / "config").read_text(encoding="utf-8")
-    await scene.run(f"echo {EVIL} >> .git/modules/libs/inner/one/config; touch fine")
+    await harness.run(f"echo {EVIL} >> .git/modules/libs/inner/one/config; touch fine")
     assert (inner / "config").read_text(encoding="utf-8") == before
-    assert (scene.workspace / "fine").exists()
+    assert (harness.workspace / "fine").exists()
 
 
-async def test_names_beyond_the_number_that_can_be_held_are_put_back(scene: Scene) -> None:
+async def test_names_beyond_the_number_that_can_be_held_are_put_back(
+    harness: SandboxHarness,
+) -> None:
     for number in range(90):
-        directory = scene.workspace / f"p{number:03}"
+        directory = harness.workspace / f"p{number:03}"
         directory.mkdir()
         (directory / ".npmrc").write_text("as it was", encoding="utf-8")
-    await scene.run(f"for each in p*; do echo {EVIL} > $each/.npmrc; done")
-    assert {path.read_text() for path in scene.workspace.rglob(".npmrc")} == {"as it was"}
+    await harness.run(f"for each in p*; do echo {EVIL} > $each/.npmrc; done")
+    assert {path.read_text() for path in harness.workspace.rglob(".npmrc")} == {"as it was"}
 
 
-async def test_what_was_made_deep_before_joey_was_killed_is_put_aside(scene: Scene) -> None:
+async def test_what_was_made_deep_before_joey_was_killed_is_put_aside(
+    harness: SandboxHarness,
+) -> None:
     deed = Deed("mkdir -p a/b/.idea; echo up; sleep 300", until="up", then="leave")
-    process = await scene.start(deed, lingers=True)
+    process = await harness.start(deed, lingers=True)
     assert process.stdout is not None
     await process.stdout.readline()
-    assert (scene.workspace / "a/b/.idea").is_dir()
+    assert (harness.workspace / "a/b/.idea").is_dir()
     assert await end(process) == []
-    assert tree(scene.workspace) == {"a": "", "a/b": ""}
+    assert tree(harness.workspace) == {"a": "", "a/b": ""}
 
 
 def look(root: Path) -> dict[str, ScannedDirectory]:

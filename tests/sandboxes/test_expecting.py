@@ -179,7 +179,7 @@ class Desperate(Believer):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-async def test_a_full_disk_is_told_by_the_command_not_before(shop: Workshop) -> None:
+async def test_a_full_disk_is_reported_by_the_command_not_before(shop: Workshop) -> None:
     troubles: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, trouble: troubles.append(trouble))
     prober = Desperate()

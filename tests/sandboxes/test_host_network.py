@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 from joey.core.settings import Settings
-from tests.sandboxes.conftest import Scene
+from tests.sandboxes.conftest import SandboxHarness
 
 FETCH = """
 import sys, urllib.request, urllib.error
@@ -63,17 +63,17 @@ def site() -> Iterator[tuple[int, list[str]]]:
 
 
 @pytest.mark.requirement("sandbox:hosts")
-async def test_listed_hosts_are_reached_and_no_others(scene: Scene) -> None:
-    (scene.workspace / "fetch.py").write_text(FETCH, encoding="utf-8")
-    (scene.workspace / "straight.py").write_text(STRAIGHT, encoding="utf-8")
+async def test_listed_hosts_are_reached_and_no_others(harness: SandboxHarness) -> None:
+    (harness.workspace / "fetch.py").write_text(FETCH, encoding="utf-8")
+    (harness.workspace / "straight.py").write_text(STRAIGHT, encoding="utf-8")
     with site() as (port, asked), site() as (other, others_asked):
         settings = Settings(sandbox_network=(f"localhost:{port}",))
         fetch = f"/usr/bin/python3 fetch.py http://localhost:{port}/a http://localhost:{other}/b"
         straight = f"/usr/bin/python3 straight.py {port}"
-        fetched, went = await scene.run(
+        fetched, went = await harness.run(
             f"{fetch} http://evil.example/", straight, settings=settings
         )
-    if not scene.is_full:
+    if not harness.is_full:
         assert "sandboxNetwork names hosts" in fetched.error
         assert not asked
         return
@@ -88,29 +88,33 @@ async def test_listed_hosts_are_reached_and_no_others(scene: Scene) -> None:
     assert "sent b" not in went.output
 
 
-async def test_a_server_of_the_commands_own_is_reached_without_the_proxy(scene: Scene) -> None:
-    if not scene.is_full:
+async def test_a_server_of_the_commands_own_is_reached_without_the_proxy(
+    harness: SandboxHarness,
+) -> None:
+    if not harness.is_full:
         pytest.skip("there is no loopback at this level")
-    (scene.workspace / "fetch.py").write_text(FETCH, encoding="utf-8")
-    (scene.workspace / "served").write_text("mine", encoding="utf-8")
+    (harness.workspace / "fetch.py").write_text(FETCH, encoding="utf-8")
+    (harness.workspace / "served").write_text("mine", encoding="utf-8")
     line = (
         "/usr/bin/python3 -m http.server 8123 --bind 127.0.0.1 2>/dev/null & server=$!\n"
         "until (: < /dev/tcp/127.0.0.1/8123) 2>/dev/null; do sleep 0.05; done\n"
         "/usr/bin/python3 fetch.py http://127.0.0.1:8123/served http://localhost:8123/served\n"
         "kill $server"
     )
-    said = await scene.output(line, settings=Settings(sandbox_network=("packages.example",)))
+    said = await harness.output(line, settings=Settings(sandbox_network=("packages.example",)))
     assert said.count("mine") == 2
 
 
-async def test_each_command_has_its_own_way_out_and_background_ones_keep_it(scene: Scene) -> None:
-    if not scene.is_full:
+async def test_each_command_has_its_own_way_out_and_background_ones_keep_it(
+    harness: SandboxHarness,
+) -> None:
+    if not harness.is_full:
         pytest.skip("hosts cannot be told apart at this level")
-    (scene.workspace / "fetch.py").write_text(FETCH, encoding="utf-8")
+    (harness.workspace / "fetch.py").write_text(FETCH, encoding="utf-8")
     with site() as (port, asked):
         url = f"http://localhost:{port}/late"
         late = f"(until [ -e go ]; do sleep 0.05; done; /usr/bin/python3 fetch.py {url} > got) &"
-        await scene.run(
+        await harness.run(
             late,
             f"/usr/bin/python3 fetch.py http://localhost:{port}/early",
             "touch go; until [ -s got ]; do sleep 0.05; done; cat got",

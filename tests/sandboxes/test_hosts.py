@@ -256,7 +256,7 @@ async def test_a_door_is_closed_when_its_command_is_given_up_while_it_opens() ->
     assert listening.fileno() < 0
 
 
-async def test_others_are_refused_with_the_setting_and_told_once() -> None:
+async def test_others_are_refused_with_the_setting_and_reported_once() -> None:
     async with site() as found, opened(HostProxy([Host("a.example")], nowhere)) as (door, port):
         for _ in range(2):
             answer = await ask(port, f"CONNECT localhost:{found.port} HTTP/1.1")
@@ -282,13 +282,13 @@ async def test_a_name_that_leads_to_this_machine_is_refused_unless_its_address_i
         async with opened(HostProxy([name], here)) as (door, port):
             refused = await ask(port, line)
             (note,) = door.take_notes()
-        told = (
+        reason = (
             f"refused rebound.example:{found.port}: it leads to 127.0.0.1, which is not a public"
             f" address (list 127.0.0.1:{found.port} in sandboxNetwork to allow it)"
         )
         assert refused.startswith(b"HTTP/1.1 403")
-        assert told in refused.decode()
-        assert note == f"network: {told}"
+        assert reason in refused.decode()
+        assert note == f"network: {reason}"
         both = [name, Host("127.0.0.1", found.port)]
         async with opened(HostProxy(both, here)) as (_, port):
             assert (await ask(port, line)).endswith(b"hello")
@@ -316,19 +316,19 @@ REASONS: list[tuple[Resolver, str, int, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("resolve", "host", "port", "told"), REASONS)
+@pytest.mark.parametrize(("resolve", "host", "port", "reason"), REASONS)
 async def test_the_reason_is_in_the_answer_and_in_the_note(
-    resolve: Resolver, host: str, port: int, told: str
+    resolve: Resolver, host: str, port: int, reason: str
 ) -> None:
     proxy = HostProxy([Host("a.example"), Host("localhost", 8099)], resolve)
     async with opened(proxy) as (door, here):
         answer = (await ask(here, f"CONNECT {host}:{port} HTTP/1.1")).decode()
-        assert door.take_notes() == [f"network: {told}"]
-    assert f"joey: {told}" in answer
-    assert answer.startswith("HTTP/1.1 403" if "refused" in told else "HTTP/1.1 502")
+        assert door.take_notes() == [f"network: {reason}"]
+    assert f"joey: {reason}" in answer
+    assert answer.startswith("HTTP/1.1 403" if "refused" in reason else "HTTP/1.1 502")
 
 
-async def test_a_host_that_does_not_answer_is_told_as_not_reached(closed_port: int) -> None:
+async def test_a_host_that_does_not_answer_is_reported_as_not_reached(closed_port: int) -> None:
     proxy = HostProxy([Host("localhost", closed_port)], nowhere)
     async with opened(proxy) as (door, port):
         answer = (await ask(port, f"CONNECT localhost:{closed_port} HTTP/1.1")).decode()
@@ -366,7 +366,7 @@ async def test_a_head_without_end_and_a_crowd_are_turned_away() -> None:
     assert answer.startswith(b"HTTP/1.1 503")
 
 
-def test_programs_are_told_of_the_proxy_and_reach_themselves_without() -> None:
+def test_programs_are_given_the_proxy_and_reach_themselves_without() -> None:
     env = make_proxy(("packages.example", "localhost:8080"), {}).environment
     assert env["HTTPS_PROXY"] == env["http_proxy"] == env["npm_config_proxy"]
     assert env["NO_PROXY"] == env["no_proxy"] == "127.0.0.1,::1"

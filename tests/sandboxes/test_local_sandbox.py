@@ -164,9 +164,9 @@ def test_yes_without_a_sandbox_needs_a_second_flag(
     monkeypatch.setattr(sandbox_module, "prober", lambda: NOTHING)
     monkeypatch.setenv("ANTHROPIC_API_KEY", "key")
     assert main(["-p", "-y", "hi"]) == 78
-    told = " ".join(capsys.readouterr().err.split())
-    assert "No sandbox works on this machine" in told
-    assert "--no-sandbox" in told
+    message = " ".join(capsys.readouterr().err.split())
+    assert "No sandbox works on this machine" in message
+    assert "--no-sandbox" in message
 
 
 @pytest.mark.requirement("sandbox:none")
@@ -184,7 +184,7 @@ async def test_the_second_flag_and_the_setting_count(
 
 
 @pytest.mark.parametrize(
-    ("text", "code", "level", "told"),
+    ("text", "code", "level", "is_mentioned"),
     [
         ("touch: /etc/x: Read-only file system", 1, Level.FULL, True),
         ("touch: /etc/x: Read-only file system", 1, Level.NONE, False),
@@ -192,11 +192,11 @@ async def test_the_second_flag_and_the_setting_count(
         ("1 test failed", 1, Level.FULL, False),
     ],
 )
-def test_the_model_is_told_when_the_sandbox_may_be_the_reason(
-    text: str, code: int, level: Level, told: bool
+def test_the_model_is_informed_when_the_sandbox_may_be_the_reason(
+    text: str, code: int, level: Level, is_mentioned: bool
 ) -> None:
     outcome = explained(Outcome(text, exit_code=code), SandboxReport(level), Settings())
-    assert ("ran in a sandbox" in outcome.text) is told
+    assert ("ran in a sandbox" in outcome.text) is is_mentioned
 
 
 async def none_needed(plan: dict[str, Any]) -> KeeperProcess:

@@ -11,7 +11,7 @@ import pytest
 
 from joey.core.settings import Settings
 from tests.sandboxes.actor import Deed
-from tests.sandboxes.conftest import Scene
+from tests.sandboxes.conftest import SandboxHarness
 from tests.sandboxes.test_hostile import there
 
 
@@ -20,10 +20,10 @@ def make_repository(directory: Path) -> None:
 
 
 @pytest.mark.requirement("sandbox:ordinary")
-async def test_git_keeps_working_in_a_repository(scene: Scene) -> None:
-    (scene.home / ".gitconfig").write_text("[user]\n\tname = Person\n\temail = p@example.org\n")
-    make_repository(scene.workspace)
-    said = await scene.run(
+async def test_git_keeps_working_in_a_repository(harness: SandboxHarness) -> None:
+    (harness.home / ".gitconfig").write_text("[user]\n\tname = Person\n\temail = p@example.org\n")
+    make_repository(harness.workspace)
+    said = await harness.run(
         "echo one > a.txt && git add a.txt && git commit -qm first && git log --format=%an%s",
         "echo two >> a.txt && git diff --stat && git commit -qam second && git status --short",
         "git checkout -qb other && git stash -q; git tag t && git gc -q && git branch",
@@ -37,9 +37,9 @@ async def test_git_keeps_working_in_a_repository(scene: Scene) -> None:
 
 
 @pytest.mark.requirement("sandbox:ordinary")
-async def test_files_pipes_heredocs_and_temporary_files_work(scene: Scene) -> None:
+async def test_files_pipes_heredocs_and_temporary_files_work(harness: SandboxHarness) -> None:
     here = "cat > notes.txt <<'END'\n$HOME stays\nEND\ncat notes.txt"
-    said = await scene.run(
+    said = await harness.run(
         "mkdir -p a/b && echo x > a/b/c && mv a d && cp -r d e && rm -r d && find . -type f",
         here,
         "seq 5 | sort -r | head -2 | tr '\\n' ' '; wc -l < <(seq 3)",
@@ -54,9 +54,9 @@ async def test_files_pipes_heredocs_and_temporary_files_work(scene: Scene) -> No
 
 
 @pytest.mark.requirement("sandbox:ordinary")
-async def test_signals_mean_what_they_do_in_any_shell(scene: Scene) -> None:
+async def test_signals_mean_what_they_do_in_any_shell(harness: SandboxHarness) -> None:
     """Also those that Python ignores for itself: who writes to nobody ends, without a word."""
-    pipe, status = await scene.run(
+    pipe, status = await harness.run(
         "yes | head -1; echo ${PIPESTATUS[*]}", "grep SigIgn /proc/self/status"
     )
     assert pipe.output == "y\n141 0\n"
@@ -66,9 +66,9 @@ async def test_signals_mean_what_they_do_in_any_shell(scene: Scene) -> None:
 
 
 @pytest.mark.requirement("sandbox:ordinary")
-async def test_languages_and_builds_work(scene: Scene) -> None:
-    (scene.workspace / "Makefile").write_text("all:\n\t@echo made > out && cat out\n")
-    (scene.workspace / "test_a.py").write_text(
+async def test_languages_and_builds_work(harness: SandboxHarness) -> None:
+    (harness.workspace / "Makefile").write_text("all:\n\t@echo made > out && cat out\n")
+    (harness.workspace / "test_a.py").write_text(
         "import tempfile, unittest, subprocess\n"
         "class A(unittest.TestCase):\n"
         "    def test_a(self):\n"
@@ -76,7 +76,7 @@ async def test_languages_and_builds_work(scene: Scene) -> None:
         "            open(d + '/x', 'w').close()\n"
         "        self.assertEqual(subprocess.check_output(['echo', 'x']), b'x\\n')\n"
     )
-    (scene.workspace / "package.json").write_text('{"scripts": {"test": "node -e 1"}}')
+    (harness.workspace / "package.json").write_text('{"scripts": {"test": "node -e 1"}}')
     lines = [
         "make",
         "/usr/bin/python3 -m unittest -q test_a 2>&1",
@@ -84,41 +84,45 @@ async def test_languages_and_builds_work(scene: Scene) -> None:
     ]
     if shutil.which("npm", path="/usr/bin:/bin"):
         lines += ["/usr/bin/node -e 'console.log(2)'", "/usr/bin/npm test --silent"]
-    said = await scene.run(*lines)
+    said = await harness.run(*lines)
     assert [answer.exit_code for answer in said] == [0] * len(lines), said
 
 
-async def test_the_temporary_directory_is_the_tasks_own_and_lasts_as_long(scene: Scene) -> None:
-    said = await scene.run('echo mine > "$TMPDIR/x"', 'cat "$TMPDIR/x"; ls "$TMPDIR"')
+async def test_the_temporary_directory_is_the_tasks_own_and_lasts_as_long(
+    harness: SandboxHarness,
+) -> None:
+    said = await harness.run('echo mine > "$TMPDIR/x"', 'cat "$TMPDIR/x"; ls "$TMPDIR"')
     assert said[1].output.startswith("mine\n")
-    if scene.is_full:
-        (line,) = await scene.run("echo x > /tmp/y && cat /tmp/y")
+    if harness.is_full:
+        (line,) = await harness.run("echo x > /tmp/y && cat /tmp/y")
         assert line.output == "x\n"
         assert there("/tmp/y") == []
 
 
 @pytest.mark.requirement("sandbox:ordinary")
-async def test_what_runs_is_exactly_what_was_given(scene: Scene) -> None:
+async def test_what_runs_is_exactly_what_was_given(harness: SandboxHarness) -> None:
     line = """printf '%s|' "$0" 'a  b' "$#" $'\\t' ünï; pwd; -x; echo "${BASH_VERSION:+bash}" """
-    (answer,) = await scene.run(line)
-    assert answer.output.startswith(f"/bin/bash|a  b|0|\t|ünï|{scene.workspace}\n")
+    (answer,) = await harness.run(line)
+    assert answer.output.startswith(f"/bin/bash|a  b|0|\t|ünï|{harness.workspace}\n")
     assert answer.output.endswith("bash\n")
 
 
-async def test_signals_and_codes_are_told(scene: Scene) -> None:
+async def test_signals_and_codes_are_reported(harness: SandboxHarness) -> None:
     asked_to_end = Deed("echo up; sleep 60", until="up", then="kill")
-    said = await scene.run("exit 7", "kill -KILL $$", asked_to_end, grace=20)
+    said = await harness.run("exit 7", "kill -KILL $$", asked_to_end, grace=20)
     assert said[0].exit_code == 7
     assert (said[1].exit_code, said[1].signal) in ((137, None), (None, "SIGKILL"))
     assert said[2].signal == "SIGTERM"
 
 
-async def test_other_directories_are_seen_and_written_when_the_user_says_so(scene: Scene) -> None:
-    (scene.outside / "file").write_text("seen", encoding="utf-8")
-    line = f"cat {scene.outside}/file; echo x > {scene.outside}/new"
-    (read,) = await scene.run(line, settings=Settings(sandbox_readable=(str(scene.outside),)))
+async def test_other_directories_are_seen_and_written_when_the_user_says_so(
+    harness: SandboxHarness,
+) -> None:
+    (harness.outside / "file").write_text("seen", encoding="utf-8")
+    line = f"cat {harness.outside}/file; echo x > {harness.outside}/new"
+    (read,) = await harness.run(line, settings=Settings(sandbox_readable=(str(harness.outside),)))
     assert read.output.startswith("seen")
-    assert not (scene.outside / "new").exists()
-    (wrote,) = await scene.run(line, settings=Settings(sandbox_writable=(str(scene.outside),)))
+    assert not (harness.outside / "new").exists()
+    (wrote,) = await harness.run(line, settings=Settings(sandbox_writable=(str(harness.outside),)))
     assert wrote.exit_code == 0
-    assert (scene.outside / "new").exists()
+    assert (harness.outside / "new").exists()

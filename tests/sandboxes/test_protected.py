@@ -13,7 +13,7 @@ import pytest
 from joey.core.settings import Settings
 from joey.execution.sandbox.restore import Guard, Spared
 from tests.sandboxes.actor import Deed
-from tests.sandboxes.conftest import Scene, end
+from tests.sandboxes.conftest import SandboxHarness, end
 
 EVIL = "evil"
 
@@ -28,19 +28,19 @@ def tree(root: Path) -> dict[str, str]:
     return found
 
 
-def furnish(scene: Scene) -> None:
+def furnish(harness: SandboxHarness) -> None:
     for name in (".vscode/settings.json", ".roo/mcp.json", "AGENTS.md", ".github/workflows/a.yml"):
-        file = scene.workspace / name
+        file = harness.workspace / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(f"{name} as it was", encoding="utf-8")
-    subprocess.run(["git", "init", "-q", str(scene.workspace)], check=True)
+    subprocess.run(["git", "init", "-q", str(harness.workspace)], check=True)
 
 
 @pytest.mark.requirement("sandbox:protected")
-async def test_what_is_protected_is_afterwards_as_it_was(scene: Scene) -> None:
-    furnish(scene)
-    before = tree(scene.workspace)
-    await scene.run(
+async def test_what_is_protected_is_afterwards_as_it_was(harness: SandboxHarness) -> None:
+    furnish(harness)
+    before = tree(harness.workspace)
+    await harness.run(
         f"echo {EVIL} > .vscode/settings.json; echo {EVIL} > .vscode/tasks.json",
         f"mv .vscode x && mkdir .vscode && echo {EVIL} > .vscode/settings.json",
         f"rm -rf .roo; mkdir .roo; echo {EVIL} > .roo/mcp.json; rm AGENTS.md",
@@ -50,15 +50,17 @@ async def test_what_is_protected_is_afterwards_as_it_was(scene: Scene) -> None:
         f"mv .git g && mkdir .git && echo {EVIL} > .git/config",
         f"echo ../{EVIL} > .git/commondir; chmod -R 777 .roo; touch .github/workflows/b.yml",
     )
-    after = tree(scene.workspace)
+    after = tree(harness.workspace)
     # What a command has moved to names of its own is its own.
     moved = re.compile(r"(x|new|g|\.git/moved)(/|$)")
     assert {name: text for name, text in after.items() if not moved.match(name)} == before
 
 
 @pytest.mark.requirement("sandbox:protected")
-async def test_protected_names_that_were_absent_are_so_again_afterwards(scene: Scene) -> None:
-    answers = await scene.run(
+async def test_protected_names_that_were_absent_are_so_again_afterwards(
+    harness: SandboxHarness,
+) -> None:
+    answers = await harness.run(
         f"mkdir -p .vscode; echo {EVIL} > .vscode/tasks.json",
         f"echo {EVIL} > AGENTS.md; echo {EVIL} > .roomodes; mkdir .roo; echo {EVIL} > .roo/a",
         f"mkdir -p .git/hooks; echo {EVIL} > .git/hooks/pre-commit; git init",
@@ -67,86 +69,92 @@ async def test_protected_names_that_were_absent_are_so_again_afterwards(scene: S
         "mkdir .claude; chmod 500 .claude; ln -s /etc/passwd .npmrc; chmod 0 .",
         "echo fine > ordinary.txt",
     )
-    assert [path.name for path in scene.workspace.iterdir()] == ["ordinary.txt"]
+    assert [path.name for path in harness.workspace.iterdir()] == ["ordinary.txt"]
     assert all(not answer.error for answer in answers)
 
 
-async def test_a_user_can_open_a_protected_name(scene: Scene) -> None:
+async def test_a_user_can_open_a_protected_name(harness: SandboxHarness) -> None:
     opened = Settings(sandbox_writable=(".vscode", ".git"))
-    (answer,) = await scene.run(
+    (answer,) = await harness.run(
         "mkdir .vscode && echo mine > .vscode/a && git init -q && git config a.b c", settings=opened
     )
     assert answer.exit_code == 0, answer.output
-    assert (scene.workspace / ".vscode/a").read_text(encoding="utf-8") == "mine\n"
-    assert "b = c" in (scene.workspace / ".git/config").read_text(encoding="utf-8")
+    assert (harness.workspace / ".vscode/a").read_text(encoding="utf-8") == "mine\n"
+    assert "b = c" in (harness.workspace / ".git/config").read_text(encoding="utf-8")
 
 
-async def test_what_a_command_made_of_a_protected_file_is_not_lost(scene: Scene) -> None:
-    said = await scene.output("echo precious > AGENTS.md")
+async def test_what_a_command_made_of_a_protected_file_is_not_lost(harness: SandboxHarness) -> None:
+    said = await harness.output("echo precious > AGENTS.md")
     assert "AGENTS.md is protected and was removed again" in said
-    (kept,) = (scene.home / ".roo/put-aside").rglob("AGENTS.md")
+    (kept,) = (harness.home / ".roo/put-aside").rglob("AGENTS.md")
     assert kept.read_text(encoding="utf-8") == "precious\n"
     assert kept.parent.stat().st_mode & 0o777 == 0o700
 
 
-async def test_commands_side_by_side_leave_no_placeholder(scene: Scene) -> None:
-    answers = await scene.run(
+async def test_commands_side_by_side_leave_no_placeholder(harness: SandboxHarness) -> None:
+    answers = await harness.run(
         Deed("echo up; sleep 2; echo x > AGENTS.md", until="up", then="leave"),
         "echo x > AGENTS.md; mkdir -p .vscode; echo x > .vscode/a",
         Deed("echo up; sleep 60", until="up", then="kill"),
         "sleep 3; echo x > AGENTS.md; cat AGENTS.md",
     )
     assert len(answers) == 4
-    assert list(scene.workspace.iterdir()) == []
+    assert list(harness.workspace.iterdir()) == []
 
 
-async def test_what_a_killed_joey_left_in_place_of_names_is_tidied_up(scene: Scene) -> None:
-    if not scene.is_full:
+async def test_what_a_killed_joey_left_in_place_of_names_is_tidied_up(
+    harness: SandboxHarness,
+) -> None:
+    if not harness.is_full:
         pytest.skip("nothing is put in place of names at this level")
-    process = await scene.start(Deed("echo up; sleep 300", until="up", then="leave"), lingers=True)
+    process = await harness.start(
+        Deed("echo up; sleep 300", until="up", then="leave"), lingers=True
+    )
     assert process.stdout is not None
     async with asyncio.timeout(60):
         await process.stdout.readline()
-        assert (scene.workspace / ".vscode").is_dir()
+        assert (harness.workspace / ".vscode").is_dir()
         assert await end(process) == []
-    assert list(scene.workspace.iterdir()) == []
+    assert list(harness.workspace.iterdir()) == []
 
 
-async def test_what_was_made_before_joey_was_killed_is_put_aside(scene: Scene) -> None:
+async def test_what_was_made_before_joey_was_killed_is_put_aside(harness: SandboxHarness) -> None:
     deed = Deed("echo x > AGENTS.md; mkdir .idea; echo up; sleep 300", until="up", then="leave")
-    process = await scene.start(deed, lingers=True)
+    process = await harness.start(deed, lingers=True)
     assert process.stdout is not None
     async with asyncio.timeout(60):
         await process.stdout.readline()
-        assert (scene.workspace / "AGENTS.md").is_file()
+        assert (harness.workspace / "AGENTS.md").is_file()
         assert await end(process) == []
-    assert list(scene.workspace.iterdir()) == []
-    assert len([*(scene.home / ".roo/put-aside").rglob("AGENTS.md")]) == 1
+    assert list(harness.workspace.iterdir()) == []
+    assert len([*(harness.home / ".roo/put-aside").rglob("AGENTS.md")]) == 1
 
 
 async def test_what_a_process_left_behind_makes_later_is_put_aside_with_its_end(
-    scene: Scene,
+    harness: SandboxHarness,
 ) -> None:
-    if not scene.is_full:
+    if not harness.is_full:
         pytest.skip("it stays at this level")
     late = "(until [ -e go ]; do sleep 0.1; done; echo x > AGENTS.md; touch made; sleep 300) &"
-    answers = await scene.run(late, "touch go; until [ -e made ]; do sleep 0.1; done")
+    answers = await harness.run(late, "touch go; until [ -e made ]; do sleep 0.1; done")
     assert answers[0].left_running
-    assert {path.name for path in scene.workspace.iterdir()} == {"go", "made"}
-    assert len([*(scene.home / ".roo/put-aside").rglob("AGENTS.md")]) == 1
+    assert {path.name for path in harness.workspace.iterdir()} == {"go", "made"}
+    assert len([*(harness.home / ".roo/put-aside").rglob("AGENTS.md")]) == 1
 
 
 @pytest.mark.requirement("sandbox:protected")
-async def test_no_file_is_taken_for_a_directory_while_a_command_runs(scene: Scene) -> None:
-    process = await scene.start(
+async def test_no_file_is_taken_for_a_directory_while_a_command_runs(
+    harness: SandboxHarness,
+) -> None:
+    process = await harness.start(
         Deed("ls -A; echo up; sleep 300", until="up", then="leave"), lingers=True
     )
     assert process.stdout is not None
     async with asyncio.timeout(60):
         await process.stdout.readline()
-        seen = {path.name for path in scene.workspace.iterdir()}
+        seen = {path.name for path in harness.workspace.iterdir()}
         assert await end(process) == []
-    assert seen == ({".git", ".roo", ".vscode"} if scene.is_full else set())
+    assert seen == ({".git", ".roo", ".vscode"} if harness.is_full else set())
 
 
 SHARED = Path("/dev/shm")

@@ -113,7 +113,7 @@ async def test_a_task_that_goes_on_has_temporary_files_again(
         await terminal.close()
 
 
-async def test_commands_at_the_same_time_hear_each_of_their_own_end(
+async def test_commands_at_the_same_time_each_see_their_own_end(
     terminal: LocalTerminal, tmp_path: Path
 ) -> None:
     commands = [f"echo {number}; exit {number}" for number in range(8)]
@@ -255,7 +255,7 @@ async def test_a_lot_of_output_arrives_whole(terminal: LocalTerminal, tmp_path: 
     assert running.total_bytes == artifact.stat().st_size == 3_000_000
 
 
-async def test_a_limit_that_leaves_no_room_for_a_keeper_is_told(
+async def test_a_limit_too_low_for_a_supervisor_is_reported(
     tmp_path: Path, confinement: Confinement
 ) -> None:
     if os.geteuid() != 0 or not can_count():
@@ -266,7 +266,7 @@ async def test_a_limit_that_leaves_no_room_for_a_keeper_is_told(
     await terminal.close()
 
 
-async def test_a_limit_that_leaves_no_room_for_the_command_is_told(
+async def test_a_limit_too_low_for_the_command_is_reported(
     tmp_path: Path, confinement: Confinement
 ) -> None:
     if os.geteuid() != 0 or not can_count():

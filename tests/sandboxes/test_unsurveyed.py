@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from joey.execution.sandbox.protected_scan import MAX_SCANNED_DIRECTORIES
-from tests.sandboxes.conftest import Scene
+from tests.sandboxes.conftest import SandboxHarness
 from tests.sandboxes.test_protected import EVIL, tree
 
 PER_DIRECTORY = 64
@@ -32,71 +32,73 @@ def texts(workspace: Path) -> dict[str, str]:
 
 
 @pytest.mark.requirement("sandbox:protected")
-async def test_existing_names_beyond_the_survey_limit_stay(scene: Scene) -> None:
-    fill(scene.workspace)
-    before = texts(scene.workspace)
-    answers = await scene.run("true", f"touch d05/e10/x {LAST}/x")
+async def test_existing_names_beyond_the_survey_limit_stay(harness: SandboxHarness) -> None:
+    fill(harness.workspace)
+    before = texts(harness.workspace)
+    answers = await harness.run("true", f"touch d05/e10/x {LAST}/x")
     assert [answer.output for answer in answers] == ["", ""]
-    assert texts(scene.workspace) == before
-    await scene.run(
+    assert texts(harness.workspace) == before
+    await harness.run(
         "mv d05 moved; mv moved/e10/z/pkg pkg; touch pkg/.github/new; mv pkg/.github/new pkg/",
         f"mkdir made; mv {LAST}/e63 made/e63",
     )
-    assert sorted(texts(scene.workspace)) == sorted(
+    assert sorted(texts(harness.workspace)) == sorted(
         name.replace(UNSURVEYED[0], "pkg").replace(UNSURVEYED[1], "made/e63") for name in before
     )
-    assert not (scene.home / ".roo/put-aside").exists()
+    assert not (harness.home / ".roo/put-aside").exists()
 
 
 @pytest.mark.requirement("sandbox:protected")
-async def test_new_names_within_the_survey_limit_are_put_aside(scene: Scene) -> None:
-    fill(scene.workspace)
-    before = texts(scene.workspace)
-    (answer,) = await scene.run(
+async def test_new_names_within_the_survey_limit_are_put_aside(harness: SandboxHarness) -> None:
+    fill(harness.workspace)
+    before = texts(harness.workspace)
+    (answer,) = await harness.run(
         f"echo {EVIL} > d00/AGENTS.md; mkdir -p d01/n/m; echo {EVIL} > d01/n/m/.npmrc;"
         f"mv d02 moved; echo {EVIL} > moved/e01/.envrc"
     )
-    assert texts(scene.workspace) == before
+    assert texts(harness.workspace) == before
     for name in ("d00/AGENTS.md", "d01/n/m/.npmrc", "moved/e01/.envrc"):
         assert f"{name} is protected and was removed again" in answer.output
 
 
 @pytest.mark.parametrize("where", [UNSURVEYED[0], "d00", ".idea", "new"])
 @pytest.mark.requirement("sandbox:protected")
-async def test_nothing_is_moved_out_of_a_home_in_the_workspace(scene: Scene, where: str) -> None:
-    fill(scene.workspace)
-    scene.home = scene.workspace / where
-    file = scene.home / ".roo/tasks/1/AGENTS.md"
+async def test_nothing_is_moved_out_of_a_home_in_the_workspace(
+    harness: SandboxHarness, where: str
+) -> None:
+    fill(harness.workspace)
+    harness.home = harness.workspace / where
+    file = harness.home / ".roo/tasks/1/AGENTS.md"
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("a task", encoding="utf-8")
-    before = texts(scene.workspace)
-    await scene.run("true", "mkdir d03/x; echo evil > d03/.npmrc; ln -s . d03/AGENTS.md")
-    after = texts(scene.workspace)
+    before = texts(harness.workspace)
+    await harness.run("true", "mkdir d03/x; echo evil > d03/.npmrc; ln -s . d03/AGENTS.md")
+    after = texts(harness.workspace)
     assert {name: after.get(name) for name in before} == before
     assert file.read_text(encoding="utf-8") == "a task"
-    aside = [path.name for path in (scene.home / ".roo/put-aside").glob("*/*")]
+    aside = [path.name for path in (harness.home / ".roo/put-aside").glob("*/*")]
     assert sorted(aside) == ["d03-.npmrc", "d03-AGENTS.md"]
 
 
-async def test_existing_names_in_a_closed_directory_stay(scene: Scene) -> None:
+async def test_existing_names_in_a_closed_directory_stay(harness: SandboxHarness) -> None:
     names = ("shut/AGENTS.md", "listed/.npmrc")
     for name in names:
-        file = scene.workspace / name
+        file = harness.workspace / name
         file.parent.mkdir()
         file.write_text("mine", encoding="utf-8")
-    (scene.workspace / "shut").chmod(0)
-    (scene.workspace / "listed").chmod(0o400)
-    await scene.run("chmod -R u+rwX .; touch x", "chmod 700 shut listed; touch y")
+    (harness.workspace / "shut").chmod(0)
+    (harness.workspace / "listed").chmod(0o400)
+    await harness.run("chmod -R u+rwX .; touch x", "chmod 700 shut listed; touch y")
     for name in names:
-        assert (scene.workspace / name).read_text(encoding="utf-8") == "mine"
+        assert (harness.workspace / name).read_text(encoding="utf-8") == "mine"
 
 
-async def test_a_protected_directory_with_many_files_stays(scene: Scene) -> None:
+async def test_a_protected_directory_with_many_files_stays(harness: SandboxHarness) -> None:
     for directory in ("a/.github", "b/.github"):
-        (scene.workspace / directory).mkdir(parents=True)
+        (harness.workspace / directory).mkdir(parents=True)
         for number in range(1500):
-            (scene.workspace / directory / f"{number}.yml").write_text("mine", encoding="utf-8")
-    before = texts(scene.workspace)
-    (answer,) = await scene.run("true")
+            (harness.workspace / directory / f"{number}.yml").write_text("mine", encoding="utf-8")
+    before = texts(harness.workspace)
+    (answer,) = await harness.run("true")
     assert answer.output == ""
-    assert texts(scene.workspace) == before
+    assert texts(harness.workspace) == before

@@ -118,10 +118,10 @@ class Watched:
     def __init__(self, page: Page) -> None:
         self.page = page
         self.errors: list[str] = []
-        page.on("console", self._hear)
+        page.on("console", self._record_error)
         page.on("pageerror", lambda error: self.errors.append(str(error)))
 
-    def _hear(self, message: ConsoleMessage) -> None:
+    def _record_error(self, message: ConsoleMessage) -> None:
         if message.type in ("error", "warning"):
             self.errors.append(f"{message.text} ({message.location})")
 

@@ -9,7 +9,18 @@ from joey.server.commands import HANDLERS
 from joey.testing.script import Turn, call, fail, pause, say, usage
 from tests.parts import by_part
 from tests.server.house import House, done
-from tests.server.scenes import Deaf, Do, Hear, Say, Scene, asked, command, refused, row, started
+from tests.server.scenes import (
+    Deaf,
+    Do,
+    Exchange,
+    ExpectEvent,
+    Say,
+    asked,
+    command,
+    refused,
+    row,
+    started,
+)
 
 # What happens at the server -------------------------------------------------------------------
 
@@ -39,7 +50,7 @@ DONE = {"result": "success"}
 YES, NO = "yesButtonClicked", "noButtonClicked"
 WRITE = Turn(call("write_to_file", {"path": "a.txt", "content": "one\n"}))
 LONG = Turn(say("It takes long"), pause(60.0))
-PARTIAL = Hear("message", row(text="It takes long", partial=True))
+PARTIAL = ExpectEvent("message", row(text="It takes long", partial=True))
 PARTS = {
     "the whole": [Turn(call("new_task", {"mode": "ask", "message": "a part"})), done()],
     "a part": [done("the part")],
@@ -47,20 +58,22 @@ PARTS = {
 WORK = {"provider": "anthropic", "model": "one", "apiKey": "k"}
 
 SCENES = (
-    Scene(
+    Exchange(
         "a task from its beginning to its end",
         (
             command("isReady", {"ready": True}),
             started("Create a Python function to calculate Fibonacci numbers"),
-            Hear(
+            ExpectEvent(
                 "taskCreated", {"title": "Create a Python function to calculate Fibonacci numbers"}
             ),
-            Hear("taskStarted", {}),
-            Hear("taskActive", {}),
-            Hear("message", {"action": "created", **row(type="say", say="text", partial=True)}),
-            Hear("message", {"action": "updated", **row(text="I'll do it.", partial=False)}),
-            Hear("taskTokenUsageUpdated", {"usage": {"totalTokensIn": 7}, "toolUsage": {}}),
-            Hear("taskCompleted", {"usage": {"totalTokensIn": 7}, "toolUsage": {}}),
+            ExpectEvent("taskStarted", {}),
+            ExpectEvent("taskActive", {}),
+            ExpectEvent(
+                "message", {"action": "created", **row(type="say", say="text", partial=True)}
+            ),
+            ExpectEvent("message", {"action": "updated", **row(text="I'll do it.", partial=False)}),
+            ExpectEvent("taskTokenUsageUpdated", {"usage": {"totalTokensIn": 7}, "toolUsage": {}}),
+            ExpectEvent("taskCompleted", {"usage": {"totalTokensIn": 7}, "toolUsage": {}}),
             asked("taskIdle", "completion_result"),
             command("getCurrentTaskStack", {"taskStack": ["$task"]}),
             command("isTaskInHistory", {"inHistory": True}, task="$task"),
@@ -69,20 +82,20 @@ SCENES = (
             command("getTask", {"task": {"id": "$task", "live": True}}, task="$task"),
             command("getEvents", {"events": ..., "seq": ...}, task="$task"),
             command("pressPrimaryButton", DONE, task="$task"),
-            Hear("taskAskResponded", {"askTs": "$ask", "response": YES}),
-            Hear("taskFinished", {}),
+            ExpectEvent("taskAskResponded", {"askTs": "$ask", "response": YES}),
+            ExpectEvent("taskFinished", {}),
             command("clearCurrentTask", DONE, lastMessage="bye"),
             command("getCurrentTaskStack", {"taskStack": []}),
         ),
         (Turn(say("I'll do it.", chunk=3), *done().steps, usage(input=7, output=3)),),
     ),
-    Scene(
+    Exchange(
         "yes, no, and words",
         (
             started(),
             asked("taskInteractive", "tool"),
             command("pressSecondaryButton", DONE, task="$task"),
-            Hear("taskAskResponded", {"response": NO}),
+            ExpectEvent("taskAskResponded", {"response": NO}),
             asked("taskInteractive", "tool"),
             command(
                 "respond",
@@ -100,47 +113,47 @@ SCENES = (
             ),
             asked("taskIdle", "completion_result"),
             command("sendMessage", DONE, task="$task", message="and now?"),
-            Hear("taskUserMessage", {}),
+            ExpectEvent("taskUserMessage", {}),
             asked("taskIdle", "completion_result"),
         ),
         (WRITE, WRITE, done(), done()),
     ),
-    Scene(
+    Exchange(
         "stopped and resumed",
         (
             started(),
             PARTIAL,
             command("cancelTask", DONE, task="$task"),
-            Hear("taskAborted", {"reason": "user_cancelled"}),
+            ExpectEvent("taskAborted", {"reason": "user_cancelled"}),
             command("resumeTask", DONE, task="$task"),
             asked("taskResumable", "resume_task"),
             command("pressPrimaryButton", DONE, task="$task"),
             PARTIAL,
             command("cancelCurrentTask", DONE),
-            Hear("taskAborted", {"reason": "user_cancelled"}),
+            ExpectEvent("taskAborted", {"reason": "user_cancelled"}),
         ),
         (LONG, LONG),
     ),
-    Scene(
+    Exchange(
         "a message that waits although something is asked",
         (
             started(),
             asked("taskInteractive", "tool"),
             command("sendMessage", DONE, task="$task", message="the tests too", queue=True),
-            Hear("queuedMessagesUpdated", {"queue": [{"text": "the tests too"}]}),
+            ExpectEvent("queuedMessagesUpdated", {"queue": [{"text": "the tests too"}]}),
             command("pressPrimaryButton", DONE, task="$task"),
-            Hear("queuedMessagesUpdated", {"queue": []}),
+            ExpectEvent("queuedMessagesUpdated", {"queue": []}),
             asked("taskIdle", "completion_result"),
         ),
         (WRITE, done()),
     ),
-    Scene(
+    Exchange(
         "words that wait",
         (
             started(),
             PARTIAL,
             command("sendMessage", DONE, task="$task", message="the tests too"),
-            Hear("queuedMessagesUpdated", {"queue": [{"text": "the tests too"}]}),
+            ExpectEvent("queuedMessagesUpdated", {"queue": [{"text": "the tests too"}]}),
             command(
                 "getTask",
                 {"task": {"queue": [{"id": ...}]}},
@@ -148,44 +161,46 @@ SCENES = (
                 keep={"queued": "task.queue.0.id"},
             ),
             command("editQueue", DONE, task="$task", id="$queued", text="all tests"),
-            Hear("queuedMessagesUpdated", {"queue": [{"text": "all tests"}]}),
+            ExpectEvent("queuedMessagesUpdated", {"queue": [{"text": "all tests"}]}),
             command("editQueue", DONE, task="$task", id="$queued", remove=True),
-            Hear("queuedMessagesUpdated", {"queue": []}),
+            ExpectEvent("queuedMessagesUpdated", {"queue": []}),
         ),
         (LONG,),
     ),
-    Scene(
+    Exchange(
         "condensed at rest",
         (
             started(),
             asked("taskIdle", "completion_result"),
             command("pressPrimaryButton", DONE, task="$task"),
-            Hear("taskFinished", {}),
+            ExpectEvent("taskFinished", {}),
             command("condenseTask", DONE, task="$task", instructions="Mind the tests."),
-            Hear("message", row(say="condense_context", partial=True)),
-            Hear("message", row(say="condense_context", contextCondense={"summary": "It went."})),
+            ExpectEvent("message", row(say="condense_context", partial=True)),
+            ExpectEvent(
+                "message", row(say="condense_context", contextCondense={"summary": "It went."})
+            ),
             refused("condenseTask", "EXECUTION_ERROR", "condense", task="$task"),
         ),
         # Asked for a summary, the model says the same again; only its words count.
         (Turn(say("It went."), *done("It was much work. " * 200).steps),),
     ),
-    Scene(
+    Exchange(
         "modes, lists and a tool that fails",
         (
             started(),
-            Hear("todosUpdated", {"todos": [{"content": "look"}]}),
-            Hear("taskToolFailed", {"toolName": "search_files", "error": ...}),
+            ExpectEvent("todosUpdated", {"todos": [{"content": "look"}]}),
+            ExpectEvent("taskToolFailed", {"toolName": "search_files", "error": ...}),
             asked("taskIdle", "completion_result"),
             command("getTodos", {"todos": [{"content": "look"}]}, task="$task"),
             command("switchMode", DONE, task="$task", mode="ask"),
-            Hear("taskModeSwitched", {"modeSlug": "ask"}),
+            ExpectEvent("taskModeSwitched", {"modeSlug": "ask"}),
             command("listTasks", {"tasks": [{"id": "$task"}], "total": 1}),
             command("searchTasks", {"tasks": [{"id": "$task"}]}, query="go"),
             command("subscribe", {"tasks": {"$task": ...}}),
             command("subscribe", {"taskId": "$task"}, task="$task", since=0),
-            Hear("taskCreated"),
+            ExpectEvent("taskCreated"),
             command("deleteTask", DONE, task="$task"),
-            Hear("taskDeleted", {}),
+            ExpectEvent("taskDeleted", {}),
             command("isTaskInHistory", {"inHistory": False}, task="$task"),
         ),
         (
@@ -194,24 +209,24 @@ SCENES = (
             done(),
         ),
     ),
-    Scene(
+    Exchange(
         "a subtask",
         (
             started("the whole"),
-            Hear("taskSpawned", {"childTaskId": ...}, keep={"child": "childTaskId"}),
-            Hear("taskPaused", {"childTaskIds": ["$child"]}),
-            Hear("taskDelegated", {"childTaskId": "$child"}),
-            Hear("taskCreated", {"parentId": "$task"}, "$child"),
-            Hear("taskCompleted", {"isSubtask": True}, "$child"),
-            Hear("taskDelegationCompleted", {"childTaskId": "$child", "summary": ...}),
-            Hear("taskUnpaused", {}),
-            Hear("taskDelegationResumed", {"childTaskId": "$child"}),
+            ExpectEvent("taskSpawned", {"childTaskId": ...}, keep={"child": "childTaskId"}),
+            ExpectEvent("taskPaused", {"childTaskIds": ["$child"]}),
+            ExpectEvent("taskDelegated", {"childTaskId": "$child"}),
+            ExpectEvent("taskCreated", {"parentId": "$task"}, "$child"),
+            ExpectEvent("taskCompleted", {"isSubtask": True}, "$child"),
+            ExpectEvent("taskDelegationCompleted", {"childTaskId": "$child", "summary": ...}),
+            ExpectEvent("taskUnpaused", {}),
+            ExpectEvent("taskDelegationResumed", {"childTaskId": "$child"}),
             asked("taskIdle", "completion_result"),
         ),
         (by_part(PARTS),) * 2,
         {"autoApprovalEnabled": True, "alwaysAllowSubtasks": True},
     ),
-    Scene(
+    Exchange(
         "going back",
         (
             started("make a.txt"),
@@ -233,19 +248,19 @@ SCENES = (
                 preview=True,
             ),
             command("rewindTask", {"done": True}, task="$task", messageTs="$first", files=True),
-            Hear("taskAborted"),
-            Hear("taskRewound", {"messageTs": "$first", "removed": ...}),
+            ExpectEvent("taskAborted"),
+            ExpectEvent("taskRewound", {"messageTs": "$first", "removed": ...}),
             command("getMessages", {"messages": [{"ts": "$first"}]}, task="$task"),
             command("undoRewind", {"done": True}, task="$task"),
-            Hear("taskRewound", {"removed": []}),
-            Hear("message", {"action": "created"}),
+            ExpectEvent("taskRewound", {"removed": []}),
+            ExpectEvent("message", {"action": "created"}),
             command("restoreCheckpoint", {"done": True}, task="$task", checkpoint="$empty"),
             command("editMessage", {"done": True}, task="$task", messageTs="$first", text="no"),
-            Hear("taskRewound", {"messageTs": None}),
-            Hear("message", row(text="no", say="text")),
+            ExpectEvent("taskRewound", {"messageTs": None}),
+            ExpectEvent("message", row(text="no", say="text")),
             asked("taskIdle", "completion_result"),
             command("forkTask", {"taskId": ...}, task="$task", keep={"fork": "taskId"}),
-            Hear("taskCreated", {"title": "no"}, "$fork"),
+            ExpectEvent("taskCreated", {"title": "no"}, "$fork"),
             command("getTask", {"task": {"status": "aborted"}}, task="$fork"),
             refused("rewindTask", "EXECUTION_ERROR", "no message 7", task="$task", messageTs=7),
             refused("rewindTask", "TASK_NOT_FOUND", "'nobody'", task="nobody", messageTs=7),
@@ -258,27 +273,27 @@ SCENES = (
         (WRITE, done(), done()),
         {"autoApprovalEnabled": True, "alwaysAllowWrite": True},
     ),
-    Scene(
+    Exchange(
         "a model that fails",
         (
             started(),
-            Hear("countdown", {"seconds": 1, "attempt": 1}),
+            ExpectEvent("countdown", {"seconds": 1, "attempt": 1}),
             asked("taskIdle", "api_req_failed"),
             command("pressSecondaryButton", DONE, task="$task"),
-            Hear("taskFailed", {"message": ...}),
+            ExpectEvent("taskFailed", {"message": ...}),
         ),
         (Turn(fail(529, "Too busy.")),),
         {"requestDelaySeconds": 0.1, "maxRetries": 1},
     ),
-    Scene(
+    Exchange(
         "settings and profiles",
         (
             command("getConfiguration", {"configuration": {"mode": "code"}}),
             command("setConfiguration", DONE, values={"mode": "ask"}),
-            Hear("modeChanged", {"mode": "ask"}, None),
+            ExpectEvent("modeChanged", {"mode": "ask"}, None),
             command("getActiveProfile", {"activeProfile": None}),
             command("createProfile", {"profileId": "work"}, name="work", profile=WORK),
-            Hear("providerProfileChanged", {"name": "work", "provider": "anthropic"}, None),
+            ExpectEvent("providerProfileChanged", {"name": "work", "provider": "anthropic"}, None),
             command("createProfile", {"profileId": "home"}, name="home"),
             command("setActiveProfile", {"activeProfile": "work"}, name="work"),
             command("getActiveProfile", {"activeProfile": "work"}),
@@ -289,7 +304,7 @@ SCENES = (
             command("upsertProfile", {"profileId": "new"}, name="new", profile=WORK),
         ),
     ),
-    Scene(
+    Exchange(
         "what there is",
         (
             command("getModes", {"modes": ...}),
@@ -298,7 +313,7 @@ SCENES = (
             command("ping", {"pong": ...}),
         ),
     ),
-    Scene(
+    Exchange(
         "a process that was left behind",
         (
             started(),
@@ -314,7 +329,7 @@ SCENES = (
         (Turn(call("execute_command", {"command": "exec sleep 300", "timeout": 1})), done()),
         {"alwaysAllowExecute": True, "allowedCommands": ["*"]},
     ),
-    Scene(
+    Exchange(
         "mistakes of the client",
         (
             refused("fly", "INVALID_COMMAND", "fly"),
@@ -329,7 +344,7 @@ SCENES = (
             command("ping", {"pong": ...}),
         ),
     ),
-    Scene(
+    Exchange(
         "a defect of the server",
         (
             Do(break_a_command),
@@ -337,7 +352,7 @@ SCENES = (
             command("ping", {"pong": ...}),
         ),
     ),
-    Scene(
+    Exchange(
         "a server that stops",
         (
             Do(stop),
@@ -345,8 +360,8 @@ SCENES = (
             command("isReady", {"ready": False}),
         ),
     ),
-    Scene(
+    Exchange(
         "a client that reads too slowly",
-        (Deaf(announce_too_much), Hear("resync", {}, None), command("ping", {"pong": ...})),
+        (Deaf(announce_too_much), ExpectEvent("resync", {}, None), command("ping", {"pong": ...})),
     ),
 )

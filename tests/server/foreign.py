@@ -71,16 +71,16 @@ class NodeSocket:
             self.order({"base64": base64.b64encode(data).decode()})
 
     async def recv(self) -> str:
-        heard = await self.line()
-        assert "frame" in heard, heard
-        return json.dumps(heard["frame"])
+        message = await self.line()
+        assert "frame" in message, message
+        return json.dumps(message["frame"])
 
     async def line(self) -> dict[str, Any]:
         assert self._process.stdout is not None
         line = await self._process.stdout.readline()
         assert line, "the client in node ended"
-        heard: dict[str, Any] = json.loads(line)
-        return heard
+        message: dict[str, Any] = json.loads(line)
+        return message
 
     async def close(self) -> None:
         """Leave as a client should; what is still heard is passed over."""

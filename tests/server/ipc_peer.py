@@ -22,7 +22,7 @@ class Peer:
         self.reader = reader
         self.writer = writer
         self.client_id = ""
-        self.heard: list[tuple[str, list[Any]]] = []
+        self.events: list[tuple[str, list[Any]]] = []
         """Names and tuples of all events so far."""
 
     def send(self, name: str, data: Any = None) -> None:
@@ -47,7 +47,7 @@ class Peer:
         """The payload of the next event with one of these names."""
         while True:
             data = (await self.message())["data"]
-            self.heard.append((data["eventName"], data["payload"]))
+            self.events.append((data["eventName"], data["payload"]))
             if data["eventName"] in names:
                 payload: list[Any] = data["payload"]
                 return payload

@@ -32,7 +32,7 @@ class Say(Struct, frozen=True):
     """Names for fields of the data."""
 
 
-class Hear(Struct, frozen=True):
+class ExpectEvent(Struct, frozen=True):
     """An event that comes now, or came since the last one of its task that was waited for."""
 
     name: str
@@ -53,10 +53,10 @@ class Deaf(Struct, frozen=True):
     what: Callable[[House], Awaitable[None]]
 
 
-Step = Say | Hear | Do | Deaf
+Step = Say | ExpectEvent | Do | Deaf
 
 
-class Scene(Struct, frozen=True):
+class Exchange(Struct, frozen=True):
     name: str
     steps: tuple[Step, ...]
     turns: tuple[Turn | Selector, ...] = ()
@@ -95,8 +95,8 @@ def started(text: str = "go") -> Say:
     return command("startNewTask", {"taskId": ...}, text=text, keep={"task": "taskId"})
 
 
-def asked(event: str, kind: str) -> Hear:
-    return Hear(event, {"ask": kind}, keep={"ask": "askTs"})
+def asked(event: str, kind: str) -> ExpectEvent:
+    return ExpectEvent(event, {"ask": kind}, keep={"ask": "askTs"})
 
 
 def row(**fields: Any) -> dict[str, Any]:
@@ -111,16 +111,16 @@ class Player:
         self._here = here
         self._talk = talk
         self._kept: dict[str, Any] = {}
-        self._heard: dict[str | None, int] = {}
+        self._seen_event_counts: dict[str | None, int] = {}
         """Events of each task that were passed, by how many there were of all."""
 
-    async def play(self, scene: Scene) -> None:
-        for step in scene.steps:
+    async def play(self, exchange: Exchange) -> None:
+        for step in exchange.steps:
             match step:
                 case Say():
                     await self._say(step)
-                case Hear():
-                    await self._hear(step)
+                case ExpectEvent():
+                    await self._expect_event(step)
                 case Do(what):
                     await what(self._here)
                 case Deaf(what):
@@ -145,14 +145,16 @@ class Player:
         assert fits(response["data"], self._filled(step.data)), (step.data, response["data"])
         self._keep(step.keep, response["data"])
 
-    async def _hear(self, step: Hear) -> None:
+    async def _expect_event(self, step: ExpectEvent) -> None:
         payload, task = self._filled(step.payload), self._filled(step.task)
         event = await self._talk.event(
             step.name,
-            since=self._heard.get(task, 0),
+            since=self._seen_event_counts.get(task, 0),
             where=lambda event: event.get("taskId") == task and fits(event["payload"], payload),
         )
-        self._heard[task] = self._talk.events.index(event, self._heard.get(task, 0)) + 1
+        self._seen_event_counts[task] = (
+            self._talk.events.index(event, self._seen_event_counts.get(task, 0)) + 1
+        )
         self._keep(step.keep, event["payload"])
 
     def _keep(self, names: dict[str, str], data: Any) -> None:

@@ -23,14 +23,14 @@ def written(home: Path) -> dict[str, object]:
 
 
 @pytest.mark.requirement("always:client")
-async def test_a_client_is_told_the_rule_and_adds_it(tmp_path: Path) -> None:
+async def test_a_client_is_sent_the_rule_and_adds_it(tmp_path: Path) -> None:
     turns = (command("touch a.txt"), command("touch a.txt"), done())
     async with house(tmp_path, *turns) as here, here.peer() as peer:
         (here.home / "settings.json").write_text('{"sandbox": "off", "other": 1}')
         task_id = (await peer.ask("startNewTask", text="touch it"))["taskId"]
         ask_ts = await peer.asked("command")
-        told = await peer.event("taskInteractive")
-        assert told["payload"]["alwaysRule"] == "touch a.txt"
+        event = await peer.event("taskInteractive")
+        assert event["payload"]["alwaysRule"] == "touch a.txt"
         row = next(row for row in peer.rows() if row["ts"] == ask_ts)
         assert row["alwaysRule"] == "touch a.txt"
         arguments = {"askTs": ask_ts, "response": YES, "always": True}
@@ -69,8 +69,8 @@ async def test_a_client_accepts_the_edits_of_a_task(tmp_path: Path) -> None:
     async with house(tmp_path, write("a.txt"), write("b.txt"), done()) as here, here.peer() as peer:
         task_id = (await peer.ask("startNewTask", text="write it"))["taskId"]
         ask_ts = await peer.asked("tool")
-        told = await peer.event("taskInteractive")
-        assert told["payload"]["alwaysRule"] == "edits in this workspace, for this task"
+        event = await peer.event("taskInteractive")
+        assert event["payload"]["alwaysRule"] == "edits in this workspace, for this task"
         await peer.ask("respond", task_id, askTs=ask_ts, response=YES, always=True)
         await peer.asked("completion_result")
         assert (here.workspace / "b.txt").exists()

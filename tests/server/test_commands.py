@@ -106,8 +106,8 @@ async def test_the_configuration_of_one_task_is_its_own(tmp_path: Path) -> None:
         await peer.ask("startNewTask", text="go", configuration={"alwaysAllowWrite": True})
         await peer.asked("completion_result")
         assert (here.workspace / "a.txt").exists()
-        told = (await peer.ask("getConfiguration"))["configuration"]
-        assert told["alwaysAllowWrite"] is False
+        configuration = (await peer.ask("getConfiguration"))["configuration"]
+        assert configuration["alwaysAllowWrite"] is False
 
 
 async def test_settings_are_kept_and_secrets_do_not_come_back(tmp_path: Path) -> None:
@@ -127,11 +127,15 @@ async def test_settings_are_kept_and_secrets_do_not_come_back(tmp_path: Path) ->
             "name": "default",
             "provider": "openai",
         }
-        told = (await peer.ask("getConfiguration"))["configuration"]
-        assert (told["alwaysAllowWrite"], told["mode"], told["fontSize"]) == (True, "ask", 12)
-        assert told["apiProvider"] == "openai"
+        configuration = (await peer.ask("getConfiguration"))["configuration"]
+        assert (
+            configuration["alwaysAllowWrite"],
+            configuration["mode"],
+            configuration["fontSize"],
+        ) == (True, "ask", 12)
+        assert configuration["apiProvider"] == "openai"
         entry = (await peer.ask("getProfileEntry", name="default"))["profile"]
-        everything = json.dumps([told, entry])
+        everything = json.dumps([configuration, entry])
         for secret in ("sk-very-secret", "also-secret", "word@", "secret-too"):
             assert secret not in everything
         kept = json.loads((here.home / "profiles.json").read_text())
@@ -142,7 +146,7 @@ async def test_settings_are_kept_and_secrets_do_not_come_back(tmp_path: Path) ->
             await peer.ask("setConfiguration", values={"alwaysAllowWrite": "perhaps"})
         with pytest.raises(CommandFailedError, match=r"INVALID_PARAMETER.*mode"):
             await peer.ask("setConfiguration", values={"mode": "no such mode"})
-        assert (await peer.ask("getConfiguration"))["configuration"] == told
+        assert (await peer.ask("getConfiguration"))["configuration"] == configuration
 
 
 @pytest.mark.parametrize(
@@ -154,10 +158,10 @@ async def test_a_misspelt_setting_is_named_and_nothing_is_stored(
 ) -> None:
     async with house(tmp_path) as here, here.peer() as peer:
         values = {"alwaysAllowExecute": True, "apiProvider": "openai", key: True}
-        told = f"INVALID_PARAMETER.*`{key}`.*Did you mean `{meant}`"
-        with pytest.raises(CommandFailedError, match=told):
+        message = f"INVALID_PARAMETER.*`{key}`.*Did you mean `{meant}`"
+        with pytest.raises(CommandFailedError, match=message):
             await peer.ask("setConfiguration", values=values)
-        with pytest.raises(CommandFailedError, match=told):
+        with pytest.raises(CommandFailedError, match=message):
             await peer.ask("startNewTask", text="go", configuration=values)
         document = (await peer.ask("getConfiguration"))["configuration"]
         assert document["alwaysAllowExecute"] is False
@@ -250,7 +254,7 @@ async def test_the_current_task_is_cancelled_and_nothing_when_there_is_none(tmp_
         await peer.event("taskAborted")
 
 
-async def test_a_tool_that_fails_is_told(tmp_path: Path) -> None:
+async def test_a_tool_that_fails_is_reported(tmp_path: Path) -> None:
     broken = Turn(call("search_files", {"path": ".", "regex": "("}))
     async with house(tmp_path, broken, done()) as here, here.peer() as peer:
         await peer.ask("startNewTask", text="find it")

@@ -13,29 +13,32 @@ from joey.server.commands import HANDLERS
 from tests.server.exchanges import SCENES
 from tests.server.foreign import Client
 from tests.server.house import house
-from tests.server.scenes import Hear, Player, Say, Scene
+from tests.server.scenes import Exchange, ExpectEvent, Player, Say
 
 pytestmark = pytest.mark.requirement("websocket:commands")
 
 
-@pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.name)
-async def test_a_scene_is_played_as_written(
-    client: Client, scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("exchange", SCENES, ids=lambda exchange: exchange.name)
+async def test_an_exchange_is_played_as_written(
+    client: Client, exchange: Exchange, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(HANDLERS, "getModes", HANDLERS["getModes"])  # put back what a scene breaks
-    async with house(tmp_path, *scene.turns, **scene.settings) as here, client.talk(here) as talk:
-        await Player(here, talk).play(scene)
+    async with (
+        house(tmp_path, *exchange.turns, **exchange.settings) as here,
+        client.talk(here) as talk,
+    ):
+        await Player(here, talk).play(exchange)
 
 
-def test_every_command_event_and_error_code_is_in_a_scene() -> None:
-    steps = [step for scene in SCENES for step in scene.steps]
+def test_every_command_event_and_error_code_is_in_an_exchange() -> None:
+    steps = [step for exchange in SCENES for step in exchange.steps]
     said = [step for step in steps if isinstance(step, Say)]
-    heard = {step.name for step in steps if isinstance(step, Hear)}
+    expected_events = {step.name for step in steps if isinstance(step, ExpectEvent)}
     obeyed = {
         step.frame["commandName"]
         for step in said
         if step.error is None and isinstance(step.frame, dict)
     }
     assert set(COMMANDS) - obeyed == set()
-    assert set(PAYLOADS) - heard == set()
+    assert set(PAYLOADS) - expected_events == set()
     assert {code.value for code in ErrorCode} - {step.error for step in said} == set()

@@ -81,8 +81,8 @@ async def test_the_server_answers_whatever_comes_and_lives(
             )
         )
         await starter.ask("ping")
-    told = f"{answers.total()} fuzzed frames, each answered as the schema says"
-    sys.stdout.write(f"{told}: {dict(answers.most_common())}\n")
+    summary = f"{answers.total()} fuzzed frames, each answered as the schema says"
+    sys.stdout.write(f"{summary}: {dict(answers.most_common())}\n")
     assert answers.total() == SENT // PEERS * PEERS
     assert answers["success"] > SENT / 20
     assert answers["SERVER_ERROR"] == 0

@@ -38,8 +38,8 @@ async def silence(here: House) -> ClientProtocol:
 async def test_a_peer_that_answers_no_ping_is_dropped_and_the_others_stay(tmp_path: Path) -> None:
     async with house(tmp_path, options=SHORT) as here, here.peer() as living:
         silent = await silence(here)
-        heard = [frame.opcode for frame in silent.events_received() if isinstance(frame, Frame)]
-        assert heard == [Opcode.TEXT, Opcode.PING, Opcode.CLOSE], "welcome, one ping, goodbye"
+        opcodes = [frame.opcode for frame in silent.events_received() if isinstance(frame, Frame)]
+        assert opcodes == [Opcode.TEXT, Opcode.PING, Opcode.CLOSE], "welcome, one ping, goodbye"
         assert silent.close_code == 1011
         assert await living.ask("ping")
         assert len(here.listening.connections) == 1

@@ -14,7 +14,7 @@ import pytest
 
 from joey.core.wire.frames import EventFrame
 from joey.errors import ConfigError
-from joey.server.feed import Tidings
+from joey.server.feed import Broadcast
 from joey.server.ipc import MAX_UNREAD, serve_ipc
 from joey.server.ipc_protocol import LARGEST_FRAME
 from joey.testing.script import Turn, pause, say
@@ -29,7 +29,7 @@ async def _said(peer: Peer, text: str) -> None:
 
 
 def names(peer: Peer, task_id: str) -> list[str]:
-    return [name for name, payload in peer.heard if payload[0] == task_id]
+    return [name for name, payload in peer.events if payload[0] == task_id]
 
 
 @pytest.mark.requirement("ipc:welcome")
@@ -43,7 +43,7 @@ async def test_a_client_is_welcomed_with_its_id_and_the_process(tmp_path: Path) 
 
 
 @pytest.mark.requirement("ipc:events")
-async def test_a_task_is_told_from_its_creation_to_its_result(tmp_path: Path) -> None:
+async def test_a_task_is_reported_from_its_creation_to_its_result(tmp_path: Path) -> None:
     turns = Turn(say("Writing."), write("note", "hi\n")), Turn(done("written"))
     async with serving(tmp_path, *turns) as (_, path), connected(path) as peer:
         peer.send("StartNewTask", new_task("write a note", **ALLOW_ALL))
@@ -53,7 +53,7 @@ async def test_a_task_is_told_from_its_creation_to_its_result(tmp_path: Path) ->
         assert usage["totalTokensIn"] == 20
         assert tools["write_to_file"] == {"attempts": 1, "failures": 0}
         assert about == {"isSubtask": False}
-        texts = [p[0]["message"].get("text") for name, p in peer.heard if name == "message"]
+        texts = [p[0]["message"].get("text") for name, p in peer.events if name == "message"]
         assert texts[0] == "write a note"
         assert "Writing." in texts
 
@@ -98,7 +98,7 @@ async def test_a_task_that_is_opened_again_does_not_tell_its_past_again(tmp_path
         await peer.asked("resume_task")
         peer.send("SendMessage", {"text": "go on"})
         await peer.event("taskCompleted")
-        assert "the beginning" not in str(peer.heard)
+        assert "the beginning" not in str(peer.events)
         assert names(peer, task_id)[0] == "taskStarted"
 
 
@@ -161,7 +161,7 @@ async def test_answers_go_to_the_client_that_asked(tmp_path: Path) -> None:
         )
         other.send("GetCommands")
         await other.event("commandsResponse")
-        assert [name for name, _ in other.heard] == ["commandsResponse"]
+        assert [name for name, _ in other.events] == ["commandsResponse"]
 
 
 @pytest.mark.requirement("ipc:everybody")
@@ -174,7 +174,7 @@ async def test_every_client_hears_every_task(tmp_path: Path) -> None:
         one.send("StartNewTask", new_task("go"))
         completed = await one.event("taskCompleted")
         assert await two.event("taskCompleted") == completed
-        assert one.heard == two.heard
+        assert one.events == two.events
 
 
 @pytest.mark.requirement("ipc:dropped")
@@ -224,7 +224,7 @@ async def test_a_client_that_does_not_read_is_cut_and_others_are_not(tmp_path: P
         connected(path) as peer,
     ):
         for _ in range(count):
-            hub.tell(Tidings(frame))
+            hub.broadcast(Broadcast(frame))
             await peer.event("message")
         async with asyncio.timeout(PATIENCE):
             unread = await _all_that_is_left(deaf)

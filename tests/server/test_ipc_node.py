@@ -75,8 +75,8 @@ async def play(directory: Path, package: str, path: Path) -> dict[str, Any]:
         )
         out, err = await process.communicate()
     assert process.returncode == 0, err.decode()
-    heard: dict[str, Any] = json.loads(out)
-    return heard
+    report: dict[str, Any] = json.loads(out)
+    return report
 
 
 @pytest.mark.requirement("ipc:roos-packages")
@@ -94,21 +94,21 @@ async def test_a_client_of_roos_goes_through_a_task_with_answers_a_cancel_and_a_
         Turn(done("Nothing was run.")),
     ]
     async with ModelServer(turns) as model, serving(tmp_path, model) as path:
-        heard = await play(client, package, path)
+        report = await play(client, package, path)
         said = str(model.requests[-1].body)
     assert (tmp_path / "work" / "note").read_text(encoding="utf-8") == "❤\n"
     assert not (tmp_path / "work" / "forbidden").exists()
-    assert "code" in {mode["slug"] for mode in heard["modes"]}
-    assert heard["names"][3:6] == ["taskCreated", "taskFocused", "taskStarted"]
-    task_id, usage, tools, about = heard["completed"]
-    assert task_id == heard["taskId"]
+    assert "code" in {mode["slug"] for mode in report["modes"]}
+    assert report["names"][3:6] == ["taskCreated", "taskFocused", "taskStarted"]
+    task_id, usage, tools, about = report["completed"]
+    assert task_id == report["taskId"]
     assert usage["totalTokensOut"] == 15
     assert tools["write_to_file"] == {"attempts": 1, "failures": 0}
     assert about == {"isSubtask": False}
     for text in ("blue", "now run it", "do not run anything", "go on"):
         assert text in said
-    assert heard["texts"][0] == "Write the note ❤"
-    assert [name for name in heard["names"] if name in ("taskCompleted", "taskAborted")] == [
+    assert report["texts"][0] == "Write the note ❤"
+    assert [name for name in report["names"] if name in ("taskCompleted", "taskAborted")] == [
         "taskCompleted",
         "taskAborted",
         "taskCompleted",

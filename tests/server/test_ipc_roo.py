@@ -22,7 +22,7 @@ async def test_a_task_of_a_program_never_stops_over_mistakes(tmp_path: Path) -> 
     async with serving(tmp_path, *turns) as (_, path), connected(path) as peer:
         peer.send("StartNewTask", new_task("go"))
         await peer.event("taskCompleted")
-        rows = [payload[0]["message"] for name, payload in peer.heard if name == "message"]
+        rows = [payload[0]["message"] for name, payload in peer.events if name == "message"]
         assert not [row for row in rows if row.get("ask") == "mistake_limit_reached"]
 
 
@@ -34,12 +34,12 @@ async def test_a_program_may_set_a_limit_of_its_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("ipc:focus")
-async def test_whichever_task_is_the_current_one_is_told(tmp_path: Path) -> None:
+async def test_whichever_task_is_the_current_one_is_reported(tmp_path: Path) -> None:
     waiting = Turn(say("Wait."), pause(asyncio.Event()))
     async with serving(tmp_path, waiting, waiting) as (_, path), connected(path) as peer:
         peer.send("StartNewTask", new_task("one"))
         [one] = await peer.event("taskFocused")
-        assert ("taskCreated", [one]) in peer.heard
+        assert ("taskCreated", [one]) in peer.events
         peer.send("StartNewTask", new_task("two"))
         assert await peer.event("taskUnfocused") == [one]
         [two] = await peer.event("taskFocused")

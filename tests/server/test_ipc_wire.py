@@ -142,7 +142,7 @@ def test_a_form_feed_in_the_text_does_not_end_the_frame() -> None:
 
 @pytest.mark.requirement("ipc:events")
 @pytest.mark.parametrize(
-    ("name", "payload", "told"),
+    ("name", "payload", "expected"),
     [
         ("taskStarted", {}, [("taskStarted", ("t",))]),
         ("taskCreated", {"mode": "code"}, [("taskCreated", ("t",))]),
@@ -196,9 +196,9 @@ def test_a_form_feed_in_the_text_does_not_end_the_frame() -> None:
     ],
 )
 def test_events_become_the_tuples_that_roo_declares(
-    name: str, payload: dict[str, Any], told: list[Any]
+    name: str, payload: dict[str, Any], expected: list[Any]
 ) -> None:
-    assert roo_events(name, "t", payload) == told
+    assert roo_events(name, "t", payload) == expected
 
 
 def test_tools_that_roo_does_not_know_are_counted_together() -> None:

@@ -156,8 +156,8 @@ async def test_text_of_the_conversation_is_found_in_open_tasks_and_closed_ones(
     async with house(tmp_path, *turns, alwaysAllowWrite=True) as here, here.peer() as peer:
 
         async def found(query: str, **arguments: object) -> list[str]:
-            told = await peer.ask("searchTasks", query=query, **arguments)
-            return [task["id"] for task in told["tasks"]]
+            answer = await peer.ask("searchTasks", query=query, **arguments)
+            return [task["id"] for task in answer["tasks"]]
 
         task_id = (await peer.ask("startNewTask", text="write a poem"))["taskId"]
         await peer.asked("completion_result")

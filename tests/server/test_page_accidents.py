@@ -66,9 +66,9 @@ class Frozen:
         page.on("websocket", lambda socket: socket.on("framesent", self._sent))
 
     def _sent(self, frame: str | bytes) -> None:
-        told = json.loads(frame)
-        if told.get("commandName") == "respond":
-            self.responses.append(told["arguments"])
+        command = json.loads(frame)
+        if command.get("commandName") == "respond":
+            self.responses.append(command["arguments"])
 
     async def start(self, task: str, button: str) -> None:
         """A task that has come to its first question, which accepts answers."""

@@ -62,14 +62,14 @@ async def test_the_page_accepts_the_edits_of_a_task(browser: Browser, tmp_path: 
 
 @pytest.mark.requirement("permissions:sandbox:told")
 @pytest.mark.parametrize(
-    ("sandbox", "told"),
+    ("sandbox", "text"),
     [
         ("off", "Runs unconfined: the sandbox is switched off."),
         ("auto", r"Runs confined \(\w+\)\.|no sandbox works here"),
     ],
 )
 async def test_the_page_says_what_holds_a_command_that_it_asks_about(
-    browser: Browser, tmp_path: Path, sandbox: str, told: str
+    browser: Browser, tmp_path: Path, sandbox: str, text: str
 ) -> None:
     home = tmp_path / "joey-home"
     home.mkdir()
@@ -77,5 +77,5 @@ async def test_the_page_says_what_holds_a_command_that_it_asks_about(
     async with visit(browser, tmp_path, [TOUCH, DONE]) as at:
         await start_task(at.page, "Touch it")
         card = at.page.locator(".card", has_text="touch a.txt")
-        await expect(card).to_contain_text(re.compile(told))
+        await expect(card).to_contain_text(re.compile(text))
         await look_at(at.page, tmp_path / "held.png")

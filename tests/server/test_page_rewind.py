@@ -114,7 +114,7 @@ async def test_another_task_begins_from_a_message(browser: Browser, tmp_path: Pa
         assert len(list((at.server.home / "tasks").glob("task_*"))) == 2
 
 
-async def test_edits_that_are_asked_about_again_are_told_before(
+async def test_edits_that_are_asked_about_again_are_shown_before(
     browser: Browser, tmp_path: Path
 ) -> None:
     turns = [done("Ready."), WRITE, done("It is there.")]

@@ -37,9 +37,9 @@ async def test_a_plain_answer_is_a_completion_whose_answer_is_the_next_message(
         assert first["text"] == result["text"] == "It is the linker."
         assert (result["type"], result["partial"]) == ("say", False)
         assert ask["type"] == "ask"
-        heard = len(peer.events)
+        seen_count = len(peer.events)
         await peer.ask("sendMessage", task_id, message="then install it")
-        await peer.asked("completion_result", since=heard)
+        await peer.asked("completion_result", since=seen_count)
         await peer.ask("pressPrimaryButton", task_id)
         await peer.event("taskFinished")
         assert peer.names().count("taskCompleted") == 2
@@ -48,14 +48,14 @@ async def test_a_plain_answer_is_a_completion_whose_answer_is_the_next_message(
 
 @pytest.mark.requirement("engine:completion:unseen-results")
 @pytest.mark.parametrize(
-    ("other", "told"),
+    ("other", "reason"),
     [
         (call("execute_command", {"command": "exit 2"}), "results of the other calls"),
         (call("read_file", {"path": "no.txt"}), "in a reply in which a call failed"),
     ],
 )
 async def test_a_completion_next_to_unseen_results_is_no_event_and_its_row_ends(
-    tmp_path: Path, other: Call, told: str
+    tmp_path: Path, other: Call, reason: str
 ) -> None:
     early = Turn(other, call("attempt_completion", {"result": "All tests pass."}, chunk=4))
     async with house(tmp_path, early, done("They fail."), **ALLOW) as here, here.peer() as peer:
@@ -67,4 +67,4 @@ async def test_a_completion_next_to_unseen_results_is_no_event_and_its_row_ends(
         assert [row["text"] for row in of_kind(rows, "completion_result")] == ["They fail.", ""]
         (claim,) = (row for row in rows if row.get("text") == "All tests pass.")
         assert (claim["type"], claim["say"]) == ("say", "text")
-        assert told in claim["result"]
+        assert reason in claim["result"]

@@ -51,7 +51,7 @@ async def test_a_client_that_is_cut_a_hundred_times_ends_with_what_the_journal_h
 ) -> None:
     chance = random.Random(7)
     cuts = 0
-    heard: list[dict[str, Any]] = []
+    received: list[dict[str, Any]] = []
 
     def until_cut_often_enough(request: Request) -> Turn:
         return busy_turn(cuts) if cuts < CUTS else done()
@@ -61,39 +61,39 @@ async def test_a_client_that_is_cut_a_hundred_times_ends_with_what_the_journal_h
         async with here.peer() as starter:
             task_id = (await starter.ask("startNewTask", text="go"))["taskId"]
         while cuts < CUTS:
-            await listen_and_vanish(here, task_id, heard, chance.randrange(5))
+            await listen_and_vanish(here, task_id, received, chance.randrange(5))
             cuts += 1
-        assert not any(event["eventName"] == "taskIdle" for event in heard), "it still streams"
+        assert not any(event["eventName"] == "taskIdle" for event in received), "it still streams"
         async with here.peer() as peer:
-            await catch_up(peer, task_id, heard)
+            await catch_up(peer, task_id, received)
             await peer.asked("completion_result")
-            heard += peer.events
-        assert finished(heard) == rows_on_disk(here.home, task_id)
-        numbers = [event["seq"] for event in heard]
+            received += peer.events
+        assert finished(received) == rows_on_disk(here.home, task_id)
+        numbers = [event["seq"] for event in received]
         assert numbers == sorted(numbers)
         assert numbers[-1] == len(open_store(here.home).read(task_id))
 
 
 async def listen_and_vanish(
-    here: House, task_id: str, heard: list[dict[str, Any]], frames: int
+    here: House, task_id: str, received: list[dict[str, Any]], frames: int
 ) -> None:
     """Subscribe, read so many events, then be gone without a word."""
     async with here.peer() as peer:
-        await catch_up(peer, task_id, heard)
+        await catch_up(peer, task_id, received)
         while len(peer.events) < frames:
             await peer.frame()
-        heard += peer.events
+        received += peer.events
         peer.socket.transport.abort()
 
 
-async def catch_up(peer: Peer, task_id: str, heard: list[dict[str, Any]]) -> None:
+async def catch_up(peer: Peer, task_id: str, received: list[dict[str, Any]]) -> None:
     """Subscribe from the last number; what came before the answer is told again after it."""
-    since = max((event["seq"] for event in heard), default=0)
+    since = max((event["seq"] for event in received), default=0)
     await peer.ask("subscribe", task_id, since=since)
     peer.events.clear()
 
 
-async def test_everything_is_told_from_the_beginning_and_then_live(tmp_path: Path) -> None:
+async def test_everything_is_sent_from_the_beginning_and_then_live(tmp_path: Path) -> None:
     gate = asyncio.Event()
     turns = (
         Turn(say("first"), call("list_files", {"path": "."})),
@@ -105,12 +105,12 @@ async def test_everything_is_told_from_the_beginning_and_then_live(tmp_path: Pat
             "message", where=lambda e: e["payload"]["message"].get("text") == "second"
         )
         async with here.peer() as late:
-            told = await late.ask("subscribe", task_id, since=0)
+            answer = await late.ask("subscribe", task_id, since=0)
             assert late.events == [], "the answer comes before what it announces"
             gate.set()
             await late.asked("completion_result")
             await first.asked("completion_result")
-            assert told["taskId"] == task_id
+            assert answer["taskId"] == task_id
             final = [row for row in first.rows() if not row.get("partial")]
             assert [row for row in late.rows() if not row.get("partial")] == final
             assert late.names()[0] == "taskCreated"
@@ -130,11 +130,11 @@ async def test_whoever_comes_late_is_shown_a_quiet_row_as_it_stands(tmp_path: Pa
         task_id = (await first.ask("startNewTask", text="go"))["taskId"]
         await first.event("message", where=lambda e: _text(e) == "half of it")
         async with here.peer() as late:
-            told = await late.ask("subscribe", task_id, since=0)
+            answer = await late.ask("subscribe", task_id, since=0)
             shown = await late.event("message", where=lambda e: _text(e) == "half of it")
             assert shown["payload"]["action"] == "created"
             assert shown["payload"]["message"]["partial"] is True
-            assert shown["seq"] == told["seq"]
+            assert shown["seq"] == answer["seq"]
             gate.set()
             grown = await late.event("message", where=lambda e: "the rest" in _text(e))
             assert grown["payload"]["action"] == "updated"
@@ -165,9 +165,9 @@ async def test_a_closed_task_is_read_from_disk_and_goes_on_live_when_it_is_opene
         await peer.asked("completion_result")
         await peer.ask("clearCurrentTask")
         async with here.peer() as late:
-            told = await late.ask("subscribe", task_id, since=0)
+            answer = await late.ask("subscribe", task_id, since=0)
             await late.event("taskAborted")
-            assert late.events[-1]["seq"] == told["seq"]
+            assert late.events[-1]["seq"] == answer["seq"]
             before = len(late.events)
             await peer.ask("sendMessage", task_id, message="once more")
             await late.asked("completion_result", since=before)
@@ -180,31 +180,31 @@ async def test_a_client_of_a_server_that_is_killed_ends_with_what_the_journal_ha
     tmp_path: Path,
 ) -> None:
     chance = random.Random(11)
-    heard: list[dict[str, Any]] = []
+    received: list[dict[str, Any]] = []
     turns = [*(busy_turn(part) for part in range(3)), done()]
     async with ModelServer(by_conversation(turns)) as model:
         served = Served(tmp_path, model.url, alwaysAllowWrite=True)
         async with served.running() as program, program.peer() as peer:
             task_id = (await peer.ask("startNewTask", text="go"))["taskId"]
-            await hear_some_and_kill(program, peer, heard, chance)
+            await receive_some_and_kill(program, peer, received, chance)
         for _ in range(KILLS - 1):
             async with served.running() as program, program.peer() as peer:
-                await catch_up(peer, task_id, heard)
+                await catch_up(peer, task_id, received)
                 await peer.ask("sendMessage", task_id, message="go on")
-                await hear_some_and_kill(program, peer, heard, chance)
+                await receive_some_and_kill(program, peer, received, chance)
         async with served.running() as program, program.peer() as peer:
-            await catch_up(peer, task_id, heard)
+            await catch_up(peer, task_id, received)
             await peer.ask("sendMessage", task_id, message="go on")
             await peer.asked("completion_result")
-            heard += peer.events
+            received += peer.events
             await program.kill()
-        assert finished(heard) == rows_on_disk(served.home, task_id)
-        feedback = [row for row in rows_of(heard) if row.get("say") == "user_feedback"]
+        assert finished(received) == rows_on_disk(served.home, task_id)
+        feedback = [row for row in rows_of(received) if row.get("say") == "user_feedback"]
         assert len(feedback) == KILLS
 
 
-async def hear_some_and_kill(
-    program: Program, peer: Peer, heard: list[dict[str, Any]], chance: random.Random
+async def receive_some_and_kill(
+    program: Program, peer: Peer, received: list[dict[str, Any]], chance: random.Random
 ) -> None:
     """Wait until it streams, hear some more, and end the server in the middle of it. A slow
     machine joins what grows into fewer events, so that the task may come to its end before."""
@@ -213,7 +213,7 @@ async def hear_some_and_kill(
     while len(peer.events) < more and "taskIdle" not in peer.names():
         await peer.frame()
     await program.kill()
-    heard += [event for event in peer.events if not _passing(event)]
+    received += [event for event in peer.events if not _passing(event)]
 
 
 def _text(event: dict[str, Any]) -> str:

@@ -15,7 +15,7 @@ from tests.server.house import done, house, rows_of
 pytestmark = pytest.mark.requirement("websocket:commands")
 
 
-async def test_a_new_task_is_answered_then_started_then_told(
+async def test_a_new_task_is_answered_then_started_then_reported(
     client: Client, tmp_path: Path
 ) -> None:
     text = "I'll create a Python function to calculate Fibonacci numbers."
@@ -156,9 +156,9 @@ async def test_a_message_sent_while_the_model_streams_waits_and_is_delivered(
         assert waiting["text"] == "look at the tests too"
         await peer.ask("editQueue", task_id, id=waiting["id"], text="look at all tests")
         await peer.asked("completion_result")
-        heard = json.dumps(here.model.requests[-1].body)
-        assert "look at all tests" in heard
-        assert "look at the tests too" not in heard
+        request = json.dumps(here.model.requests[-1].body)
+        assert "look at all tests" in request
+        assert "look at the tests too" not in request
         last = [e for e in peer.events if e["eventName"] == "queuedMessagesUpdated"][-1]
         assert last["payload"] == {"queue": []}
 
@@ -178,5 +178,5 @@ async def test_cancel_ends_a_streaming_task_and_resume_asks_whether_to_go_on(
         await peer.ask("pressPrimaryButton", task_id)
         await peer.asked("completion_result")
         rows = (await peer.ask("getMessages", task_id))["messages"]
-        told = [row for row in rows_of(peer.events) if not row.get("partial")]
-        assert told == rows
+        finished_rows = [row for row in rows_of(peer.events) if not row.get("partial")]
+        assert finished_rows == rows

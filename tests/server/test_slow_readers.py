@@ -14,8 +14,8 @@ from websockets.frames import Opcode
 from joey.core.wire.commands import Pong
 from joey.core.wire.events import MessagePayload, ModePayload
 from joey.core.wire.frames import EventFrame, success
-from joey.server.feed import MAX_EVENTS, Outbox, Source, Tidings
-from joey.server.hub import ToldTask
+from joey.server.feed import MAX_EVENTS, Broadcast, Outbox, Source
+from joey.server.hub import StoredTask
 from joey.server.serve import ServeOptions
 from joey.server.websocket import Limits
 from tests.server.house import house
@@ -39,7 +39,7 @@ class Pipe:
         header = 2 if packet[1] < 126 else 4 if packet[1] == 126 else 10
         assert packet == Packet(Opcode.TEXT, packet[header:]).serialize(mask=False)
         self.sent.append(json.loads(packet[header:]))
-        if self._last is not None and self.told[-1:] == [self._last]:
+        if self._last is not None and self.sent_texts[-1:] == [self._last]:
             self.can_write, self._last = False, None
 
     def cut(self, code: int, reason: str) -> None:
@@ -47,11 +47,11 @@ class Pipe:
         self.was_cut.set()
 
     @property
-    def told(self) -> list[Any]:
+    def sent_texts(self) -> list[Any]:
         return [frame["payload"]["message"]["text"] for frame in self.sent if "payload" in frame]
 
 
-class Open(ToldTask, frozen=True):
+class Open(StoredTask, frozen=True):
     """A task with two rows that have not ended."""
 
     def growing(self) -> list[EventFrame]:
@@ -71,36 +71,38 @@ async def test_a_growing_row_is_sent_once_it_can_be_and_as_it_looks_then() -> No
     pipe = Pipe()
     box = outbox(pipe)
     pipe.can_write = False
-    box.tell(Tidings(frame("gro", 3), row=1))
-    box.tell(Tidings(frame("durable", 4, ts=2)))
-    box.tell(Tidings(frame("growing", 4), row=1))
+    box.send_event(Broadcast(frame("gro", 3), row=1))
+    box.send_event(Broadcast(frame("durable", 4, ts=2)))
+    box.send_event(Broadcast(frame("growing", 4), row=1))
     pipe.can_write = True
     box.flush()
-    assert pipe.told == ["durable", "growing"], "a look must not overtake what was told before it"
+    assert pipe.sent_texts == ["durable", "growing"], (
+        "a look must not overtake what was told before it"
+    )
 
 
-async def test_whoever_lags_is_told_to_subscribe_again_and_then_misses_nothing() -> None:
+async def test_whoever_lags_is_asked_to_subscribe_again_and_then_misses_nothing() -> None:
     pipe = Pipe()
     count = MAX_EVENTS + 50
     frames = [frame(str(n), n) for n in range(1, count + 1)]
-    source = ToldTask(frames, list(range(1, count + 1)), count)
+    source = StoredTask(frames, list(range(1, count + 1)), count)
     box = outbox(pipe, source)
-    box.tell(Tidings(frames[0]))
+    box.send_event(Broadcast(frames[0]))
     pipe.can_write = False
     for each in frames[1:]:
-        box.tell(Tidings(each))
+        box.send_event(Broadcast(each))
     box.respond(success("1", "ping", Pong(pong=1)))
     pipe.can_write = True
     box.flush()
     assert [f.get("eventName", "response") for f in pipe.sent] == ["message", "resync", "response"]
     assert pipe.sent[1]["payload"] == {"taskId": "t"}
-    box.tell(Tidings(frame("unheard", count + 1)))
+    box.send_event(Broadcast(frame("unheard", count + 1)))
     assert len(pipe.sent) == 3, "nothing of the task until it is subscribed to again"
     box.respond(success("2", "ping", Pong(pong=1)), (source, "t", 1))
     assert pipe.sent[3]["requestId"] == "2"
     texts = [f["payload"]["message"]["text"] for f in pipe.sent[4:]]
     assert texts == [str(n) for n in range(2, count + 1)]
-    box.tell(Tidings(frame("live", count + 1)))
+    box.send_event(Broadcast(frame("live", count + 1)))
     assert pipe.sent[-1]["payload"]["message"]["text"] == "live"
     box.close()
 
@@ -108,7 +110,7 @@ async def test_whoever_lags_is_told_to_subscribe_again_and_then_misses_nothing()
 async def test_a_long_task_is_read_back_no_faster_than_it_is_read() -> None:
     pipe = Pipe()
     frames = [frame(str(n), n, ts=n) for n in range(1, 5001)]
-    source = ToldTask(frames, list(range(1, 5001)), 5000)
+    source = StoredTask(frames, list(range(1, 5001)), 5000)
     box = outbox(pipe, source)
     pipe.can_write = False
     box.respond(success("1", "ping", Pong(pong=1)), (source, "t", 0))
@@ -118,32 +120,32 @@ async def test_a_long_task_is_read_back_no_faster_than_it_is_read() -> None:
     assert len(pipe.sent) == 5001
 
 
-async def test_what_grows_is_told_after_a_task_was_read_back_and_before_it_grows_on() -> None:
+async def test_what_grows_is_sent_after_a_task_was_read_back_and_before_it_grows_on() -> None:
     pipe = Pipe()
     source = Open([frame(str(n), n, ts=n) for n in range(1, 4)], [1, 2, 3], 3)
     box = outbox(pipe, source)
     pipe.can_write = False
     box.respond(success("1", "ping", Pong(pong=1)), (source, "t", 1))
-    box.tell(Tidings(frame("unheard", 3, ts=9), row=9))
+    box.send_event(Broadcast(frame("unheard", 3, ts=9), row=9))
     pipe.can_write = True
     box.flush()
-    assert pipe.told == ["2", "3", "growing", "growing too"]
+    assert pipe.sent_texts == ["2", "3", "growing", "growing too"]
     assert [f["payload"]["action"] for f in pipe.sent[-2:]] == ["created", "created"]
-    box.tell(Tidings(frame("growing on", 3, ts=8), row=8))
-    assert pipe.told[-1] == "growing on"
+    box.send_event(Broadcast(frame("growing on", 3, ts=8), row=8))
+    assert pipe.sent_texts[-1] == "growing on"
 
 
-async def test_what_grows_waits_for_a_slow_reader_and_is_told_as_it_looks_then() -> None:
+async def test_what_grows_waits_for_a_slow_reader_and_is_sent_as_it_looks_then() -> None:
     pipe = Pipe()
     source = Open([], [], 0)
     box = outbox(pipe, source)
     pipe.shut_after("growing")
     box.respond(success("1", "ping", Pong(pong=1)), (source, "t", 0))
-    assert pipe.told == ["growing"]
-    box.tell(Tidings(frame("growing on too", 0, ts=9), row=9))
+    assert pipe.sent_texts == ["growing"]
+    box.send_event(Broadcast(frame("growing on too", 0, ts=9), row=9))
     pipe.can_write = True
     box.flush()
-    assert pipe.told == ["growing", "growing on too"]
+    assert pipe.sent_texts == ["growing", "growing on too"]
 
 
 async def test_whoever_does_not_even_read_that_is_cut() -> None:
@@ -151,7 +153,7 @@ async def test_whoever_does_not_even_read_that_is_cut() -> None:
     box = outbox(pipe, drain_seconds=0.0)
     pipe.can_write = False
     for number in range(MAX_EVENTS + 1):
-        box.tell(Tidings(frame("x", number)))
+        box.send_event(Broadcast(frame("x", number)))
     async with asyncio.timeout(60):
         await pipe.was_cut.wait()
     assert pipe.cut_with == 1013

@@ -32,7 +32,7 @@ async def stage(
         yield here
 
 
-def story(events: Sequence[Frame], task_id: str) -> list[str]:
+def list_event_names(events: Sequence[Frame], task_id: str) -> list[str]:
     """What happened to a task, without its rows."""
     return [
         e["eventName"] for e in events if e["taskId"] == task_id and e["eventName"] != "message"
@@ -55,9 +55,9 @@ async def test_events_fire_around_a_subtask(tmp_path: Path) -> None:
             "taskUnpaused": {},
             "taskDelegationResumed": child,
         }
-        told = [event for event in peer.events if event["eventName"] in around]
-        assert [(e["eventName"], e["payload"]) for e in told] == list(around.items())
-        assert {event["taskId"] for event in told} == {task_id}
+        fired = [event for event in peer.events if event["eventName"] in around]
+        assert [(e["eventName"], e["payload"]) for e in fired] == list(around.items())
+        assert {event["taskId"] for event in fired} == {task_id}
         [row] = [row for row in peer.rows(task_id) if row.get("say") == "subtask_result"]
         assert (row["text"], row["taskId"]) == ("part", child_id)
 
@@ -72,23 +72,23 @@ async def test_a_subtask_that_fails_completes_no_delegation(tmp_path: Path) -> N
         await peer.asked("api_req_failed")
         await peer.ask("pressSecondaryButton", child_id)
         await peer.asked("completion_result")
-        told = story(peer.events, task_id)
-        assert "taskDelegationCompleted" not in told
-        assert told.index("taskUnpaused") + 1 == told.index("taskDelegationResumed")
+        event_names = list_event_names(peer.events, task_id)
+        assert "taskDelegationCompleted" not in event_names
+        assert event_names.index("taskUnpaused") + 1 == event_names.index("taskDelegationResumed")
 
 
 @pytest.mark.requirement("subtasks:seen")
-async def test_a_subtask_is_told_as_a_task_of_its_own(tmp_path: Path) -> None:
+async def test_a_subtask_is_reported_as_a_task_of_its_own(tmp_path: Path) -> None:
     parts = {"the whole": [hand("a part"), done("whole")], "a part": [done("part")]}
     async with stage(tmp_path, parts, **ALLOW) as here, here.peer() as peer:
         task_id = (await peer.ask("startNewTask", text="the whole"))["taskId"]
         await peer.asked("completion_result")
         spawned = await peer.event("taskSpawned")
         child_id = spawned["payload"]["childTaskId"]
-        told = story(peer.events, child_id)
-        assert told[:3] == ["taskCreated", "taskStarted", "taskActive"]
-        assert "taskCompleted" in told
-        assert told[-1] == "taskFinished"
+        event_names = list_event_names(peer.events, child_id)
+        assert event_names[:3] == ["taskCreated", "taskStarted", "taskActive"]
+        assert "taskCompleted" in event_names
+        assert event_names[-1] == "taskFinished"
         [created] = [
             e for e in peer.events if e["eventName"] == "taskCreated" and e["taskId"] == child_id
         ]
@@ -152,15 +152,15 @@ async def test_cancelling_the_parent_cancels_the_tree_and_resuming_goes_on(tmp_p
         await peer.event("taskStarted", where=lambda e: bool(e["taskId"] == child_id))
         await peer.ask("cancelTask", task_id)
         await peer.event("taskAborted", where=lambda e: bool(e["taskId"] == task_id))
-        assert story(peer.events, child_id)[-1] == "taskAborted"
+        assert list_event_names(peer.events, child_id)[-1] == "taskAborted"
         parts["a part"] = [done("part after all")]
         before = len(peer.events)
         await peer.ask("resumeTask", task_id)
         await peer.asked("resume_task", since=before)
         await peer.ask("pressPrimaryButton", task_id)
         await peer.asked("completion_result", since=before)
-        assert "taskSpawned" not in story(peer.events[before:], task_id)
-        assert story(peer.events[before:], child_id)[0] == "taskStarted"
+        assert "taskSpawned" not in list_event_names(peer.events[before:], task_id)
+        assert list_event_names(peer.events[before:], child_id)[0] == "taskStarted"
         assert "part after all" in str(here.model.requests[-1].body)
 
 
@@ -194,7 +194,7 @@ async def test_the_events_reach_roos_own_socket_too(tmp_path: Path) -> None:
         [task_id, child_id] = await peer.event("taskSpawned")
         assert await peer.event("taskPaused") == [task_id]
         assert await peer.event("taskUnpaused") == [task_id]
-        [completed, *_, about] = next(p for name, p in peer.heard if name == "taskCompleted")
+        [completed, *_, about] = next(p for name, p in peer.events if name == "taskCompleted")
         assert (completed, about) == (child_id, {"isSubtask": True})
 
 

@@ -142,16 +142,16 @@ async def test_what_is_no_id_stops_nothing_over_ipc(
     async with serving(tmp_path, *turns) as (hub, path), connected(path) as peer:
         peer.send("StartNewTask", new_task("write", autoApprovalEnabled=False))
         await peer.asked("tool")
-        told = 0
+        sent_count = 0
         for command in ("CancelTask", "CloseTask", "ResumeTask"):
             for no_id in ("", None, 7, "nobody"):
                 message = {"type": "TaskCommand", "origin": "client", "clientId": peer.client_id}
                 message["data"] = {"commandName": command, "data": no_id}  # type: ignore[assignment]
                 peer.write(json.dumps({"type": "message", "data": message}).encode())
-                told += 1
+                sent_count += 1
         peer.send("GetModes")
         await peer.event("modesResponse")
-        assert len([each for each in caplog.records if "is dropped" in each.message]) == told
+        assert len([each for each in caplog.records if "is dropped" in each.message]) == sent_count
         assert hub.current is not None
         assert hub.current.pending is not None
 

@@ -20,7 +20,7 @@ from joey.storage.task_store import JsonFileLog, JsonFileStore
 from tests.stores.records import TASK, created, said
 
 
-def tell(line: str) -> None:
+def write_line(line: str) -> None:
     os.write(1, f"{line}\n".encode())
 
 
@@ -33,7 +33,7 @@ def append_for_ever(home: Path) -> None:
     log.append(created())
     seq = 1
     while True:
-        tell(str(seq))
+        write_line(str(seq))
         seq += 1
         log.append(said(seq, "x" * (seq % 7 * 1000)))
 
@@ -47,15 +47,15 @@ async def snapshot_for_ever(home: Path) -> None:
         log.append(said(count))
         await log.sync()
         await log.snapshot(rows(count), rows(count), TaskMetadata(id=TASK, seq=count))
-        tell(str(count))
+        write_line(str(count))
 
 
 def hold(home: Path) -> None:
     log, records = JsonFileStore(home).open(TASK)
-    tell(f"holding {len(records)}")
+    write_line(f"holding {len(records)}")
     sys.stdin.readline()
     log.close()
-    tell("closed")
+    write_line("closed")
     sys.stdin.readline()
 
 
@@ -76,7 +76,7 @@ def fill_the_disk(home: Path) -> None:
             log.append(said(seq, "x" * 700))
             seq += 1
     except StoreError as error:
-        tell(f"{seq} {error}")
+        write_line(f"{seq} {error}")
     log.append(said(seq, "fits"))
     limit_file_size(resource.RLIM_INFINITY)
     log.append(said(seq + 1, "y" * 20_000))
@@ -93,7 +93,7 @@ async def fill_the_disk_with_a_snapshot(home: Path) -> None:
     try:
         await log.snapshot(rows(2), rows(1_000), TaskMetadata(id=TASK, seq=2))
     except StoreError as error:
-        tell(str(error))
+        write_line(str(error))
 
 
 if __name__ == "__main__":

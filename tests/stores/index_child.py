@@ -19,7 +19,7 @@ from joey.storage.task_store import JsonFileStore
 from tests.stores.records import created
 
 
-def tell(line: str) -> None:
+def write_line(line: str) -> None:
     os.write(1, f"{line}\n".encode())
 
 
@@ -27,11 +27,11 @@ def build(home: Path) -> None:
     """Fill an index, and wait wherever it says how far it is."""
 
     def wait(done: int, total: int) -> None:
-        tell(f"{done} of {total}")
+        write_line(f"{done} of {total}")
         sys.stdin.readline()
 
     SqliteTaskIndex(home, wait).find(TaskQuery(text="word"))
-    tell("built")
+    write_line("built")
 
 
 async def write(home: Path, name: str) -> None:
@@ -46,7 +46,7 @@ async def write(home: Path, name: str) -> None:
             metadata = TaskMetadata(id=task_id, title=f"{name} {turn}", updated=number * 10 + turn)
             await log.snapshot([msgspec.json.encode(row)], [], metadata)
         log.close()
-        tell(task_id)
+        write_line(task_id)
 
 
 if __name__ == "__main__":

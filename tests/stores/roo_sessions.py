@@ -124,7 +124,7 @@ class RooSession:
             message.setdefault("condenseParent", name)
         summary = {"isSummary": True, "condenseId": name}
         self._message("user", [_text(f"Summary {name}")], **summary)
-        self._tell_condensed(name, step)
+        self._add_condense_row(name, step)
 
     def _condense_in_january(self, step: Condense) -> None:
         self._flush()
@@ -142,7 +142,7 @@ class RooSession:
         summary = {"role": "assistant", "content": content, "ts": kept[0]["ts"] - 1}
         summary |= {"isSummary": True, "condenseId": name}
         self.api.insert(self.api.index(kept[0]), summary)
-        self._tell_condensed(name, step)
+        self._add_condense_row(name, step)
 
     def _truncate(self) -> None:
         visible = [m for m in self._visible() if not m.get("isTruncationMarker")]
@@ -156,9 +156,9 @@ class RooSession:
         marker = {"role": "user", "content": f"Marker {name}", "ts": first["ts"] - 1}
         marker |= {"isTruncationMarker": True, "truncationId": name}
         self.api.insert(self.api.index(first), marker)
-        told = {"truncationId": name, "messagesRemoved": count}
-        told |= {"prevContextTokens": 9, "newContextTokens": 5}
-        self._row("say", "sliding_window_truncation", None, contextTruncation=told)
+        truncation = {"truncationId": name, "messagesRemoved": count}
+        truncation |= {"prevContextTokens": 9, "newContextTokens": 5}
+        self._row("say", "sliding_window_truncation", None, contextTruncation=truncation)
 
     def _visible(self) -> list[Json]:
         hiding = {m.get("condenseId") for m in self.api} | {m.get("truncationId") for m in self.api}
@@ -175,10 +175,12 @@ class RooSession:
             self._message("user", self._results)
             self._results = []
 
-    def _tell_condensed(self, name: str, step: Condense) -> None:
-        told: Json = {"cost": 0.25, "prevContextTokens": 9, "newContextTokens": 3}
-        told |= {"summary": f"Summary {name}"} | ({"condenseId": name} if step.named else {})
-        self._row("say", "condense_context", None, contextCondense=told)
+    def _add_condense_row(self, name: str, step: Condense) -> None:
+        condensation: Json = {"cost": 0.25, "prevContextTokens": 9, "newContextTokens": 3}
+        condensation |= {"summary": f"Summary {name}"} | (
+            {"condenseId": name} if step.named else {}
+        )
+        self._row("say", "condense_context", None, contextCondense=condensation)
 
     def _say(self, kind: str, text: str) -> None:
         self._row("say", kind, text)

@@ -78,7 +78,7 @@ def form_of(tmp_path: Path, form: str) -> TaskAdopted:
     return adopted(tmp_path, form)
 
 
-def test_old_names_are_told_apart_by_what_is_in_them(tmp_path: Path) -> None:
+def test_old_names_are_distinguished_by_what_is_in_them(tmp_path: Path) -> None:
     cline, roo = form_of(tmp_path, "old-cline-name"), form_of(tmp_path, "old-roo-name")
     assert [row.get("say") for row in cline.rows[:3]] == ["text", "api_req_started", "reasoning"]
     assert "<read_file>" in said(cline.messages)

@@ -257,7 +257,7 @@ def test_other_lists_of_tasks_are_read_too(tmp_path: Path, where: str) -> None:
 
 
 @pytest.mark.requirement("adoption:damaged")
-def test_a_damaged_task_is_told_and_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_a_damaged_task_is_reported_and_leaves_nothing_behind(tmp_path: Path) -> None:
     own = tmp_path / "home" / "tasks"
     roo_folders.write(tmp_path / "theirs" / "bad", b"{", b"null")
     (task,) = tasks_of(places_under(tmp_path / "theirs"), own)
@@ -288,7 +288,9 @@ def test_a_task_that_is_there_already_is_not_touched(tmp_path: Path) -> None:
         ("cut-rows", f"{roo_folders.UI} is cut off or damaged"),
     ],
 )
-def test_what_is_lost_of_a_task_that_opens_is_told(tmp_path: Path, form: str, problem: str) -> None:
+def test_what_is_lost_of_a_task_that_opens_is_reported(
+    tmp_path: Path, form: str, problem: str
+) -> None:
     FORMS[form](tmp_path / "theirs" / "t1")
     (task,) = tasks_of(places_under(tmp_path / "theirs"), tmp_path / "own")
     seen = look_at(task, tmp_path / "own")

@@ -50,11 +50,11 @@ def gone_back(records: Sequence[Record], row_ts: int, *, keep: bool = True) -> S
 
 
 def said(messages: Iterable[Message]) -> str:
-    told = []
+    texts = []
     for each in messages:
-        told.append(plain_text(blocks_of(each)))
-        told += [str(b.content) for b in blocks_of(each) if isinstance(b, ToolResultBlock)]
-    return "\n".join(told)
+        texts.append(plain_text(blocks_of(each)))
+        texts += [str(b.content) for b in blocks_of(each) if isinstance(b, ToolResultBlock)]
+    return "\n".join(texts)
 
 
 def check_valid(history: History) -> None:
@@ -92,8 +92,8 @@ def check_halves(gone: list[dict[str, Any]], back: History) -> None:
     for row in gone:
         if row.get("say") in ("user_feedback", "text"):
             assert not re.search(rf"\b{row['text']}\b", kept)
-        for told in (row.get("contextCondense"), row.get("contextTruncation")):
-            name = told and (told.get("truncationId") or told["summary"].split()[1])
+        for details in (row.get("contextCondense"), row.get("contextTruncation")):
+            name = details and (details.get("truncationId") or details["summary"].split()[1])
             assert not name or f" {name}" not in kept
     for shown in back.ui.rows:
         assert isinstance(shown, dict)

@@ -133,8 +133,8 @@ async def test_a_condensed_task_goes_back_before_its_summary_and_goes_on(
         await task.wait()
         (request,) = server.requests
     check_anthropic(request.body)
-    told = str(request.body["messages"])
-    assert "Reply 2" in told and "Summary" not in told and "Reply 7" not in told
+    sent = str(request.body["messages"])
+    assert "Reply 2" in sent and "Summary" not in sent and "Reply 7" not in sent
 
 
 @pytest.mark.requirement("adoption:usage", "adoption:family")

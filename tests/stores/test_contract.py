@@ -149,7 +149,7 @@ async def test_a_task_that_recorded_nothing_cannot_be_resumed(store: Store) -> N
 
 
 @pytest.mark.requirement("store:listing")
-async def test_the_list_shows_the_latest_first_and_what_snapshots_told(store: Store) -> None:
+async def test_the_list_shows_the_latest_first_and_what_snapshots_say(store: Store) -> None:
     assert list(store.list()) == []
     for name, updated in (("a", 10), ("b", 30), ("c", 20)):
         log = store.create(name)

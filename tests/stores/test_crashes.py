@@ -43,23 +43,23 @@ def send_line(process: subprocess.Popen[str]) -> None:
 
 def kill_after(process: subprocess.Popen[str], lines: int) -> int:
     """Kill -9 once `lines` things were told to be done; how many had been told in the end."""
-    told = [next_line(process) for _ in range(lines)]
+    printed = [next_line(process) for _ in range(lines)]
     process.kill()
     assert process.stdout is not None
     # The last line may have been cut by the kill; a whole one ends with a newline.
-    told += [line.strip() for line in process.stdout if line.endswith("\n")]
-    return int(told[-1])
+    printed += [line.strip() for line in process.stdout if line.endswith("\n")]
+    return int(printed[-1])
 
 
 @pytest.mark.requirement("store:journal", "engine:resume:after-kill")
-def test_every_record_told_before_a_kill_is_there_and_the_task_goes_on(tmp_path: Path) -> None:
+def test_every_record_reported_before_a_kill_is_there_and_the_task_goes_on(tmp_path: Path) -> None:
     for round_number in range(16):
         home = tmp_path / str(round_number)
         with child("append", home) as process:
-            told = kill_after(process, 1 + round_number * 37)
+            reported = kill_after(process, 1 + round_number * 37)
         log, records = JsonFileStore(home).open(TASK)
         assert [record.seq for record in records] == list(range(1, len(records) + 1))
-        assert len(records) >= told
+        assert len(records) >= reported
         log.append(said(len(records) + 1))
         log.close()
         assert len(JsonFileStore(home).open(TASK)[1]) == len(records) + 1
@@ -70,19 +70,19 @@ def test_files_are_whole_whenever_a_process_is_killed_while_it_saves(tmp_path: P
     for round_number in range(16):
         home = tmp_path / str(round_number)
         with child("snapshot", home) as process:
-            told = kill_after(process, 1 + round_number)
+            reported = kill_after(process, 1 + round_number)
         directory = home / "tasks" / f"task_{TASK}"
         for name in ("ui_messages.json", "api_conversation_history.json"):
-            assert len(json.loads((directory / name).read_bytes())) >= told
-        assert json.loads((directory / "task_metadata.json").read_bytes())["seq"] >= told
+            assert len(json.loads((directory / name).read_bytes())) >= reported
+        assert json.loads((directory / "task_metadata.json").read_bytes())["seq"] >= reported
         log, records = JsonFileStore(home).open(TASK)
-        assert len(records) >= told
+        assert len(records) >= reported
         assert not list(directory.glob(".joey-*"))
         log.close()
 
 
 @pytest.mark.requirement("store:one-holder")
-def test_a_second_process_is_told_who_holds_the_task_until_that_closes_or_dies(
+def test_a_second_process_is_shown_who_holds_the_task_until_that_closes_or_dies(
     tmp_path: Path,
 ) -> None:
     store = JsonFileStore(tmp_path)

@@ -191,11 +191,13 @@ def test_summaries_cuts_and_checkpoints_are_exported_as_roo_writes_them(tmp_path
     directory = write_roo_directory(task, records, tmp_path / "tasks")
     api = json.loads((directory / roo_folders.API).read_bytes())
     plain = ("role", "content", "ts")
-    told = [{k: v for k, v in message.items() if k not in plain} for message in api]
-    assert told[:5] == [{"condenseParent": "c1"}] * 4 + [{"isSummary": True, "condenseId": "c1"}]
-    assert told[5:8] == [{"truncationParent": "t1"}] * 3
-    assert told[8] == {"isTruncationMarker": True, "truncationId": "t1"}
-    assert not any(told[9:])
+    extra_fields = [{k: v for k, v in message.items() if k not in plain} for message in api]
+    assert extra_fields[:5] == [{"condenseParent": "c1"}] * 4 + [
+        {"isSummary": True, "condenseId": "c1"}
+    ]
+    assert extra_fields[5:8] == [{"truncationParent": "t1"}] * 3
+    assert extra_fields[8] == {"isTruncationMarker": True, "truncationId": "t1"}
+    assert not any(extra_fields[9:])
     rows = {row.get("say"): row for row in json.loads((directory / UI).read_bytes())}
     assert rows["condense_context"]["contextCondense"]["condenseId"] == "c1"
     assert rows["sliding_window_truncation"]["contextTruncation"]["messagesRemoved"] == 3

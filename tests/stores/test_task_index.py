@@ -160,7 +160,9 @@ def test_among_many_every_directory_is_looked_at_when_asked_for(tmp_path: Path, 
 
 @pytest.mark.requirement("tasks:index:rebuilt")
 @pytest.mark.parametrize("damage", ["noise", "empty", "torn", "foreign", "newer", "no table"])
-def test_a_damaged_index_is_made_anew_and_that_is_told_once(tmp_path: Path, damage: str) -> None:
+def test_a_damaged_index_is_made_anew_and_that_is_reported_once(
+    tmp_path: Path, damage: str
+) -> None:
     fill(tmp_path, 300)
     find(tmp_path, text="word")
     path = tmp_path / "index.sqlite"

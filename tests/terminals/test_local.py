@@ -184,7 +184,7 @@ async def test_binary_output_is_shown_with_replacements(
     assert output == "\ufffd\ufffd\ufffdok\n"
 
 
-async def test_a_character_split_between_two_writes_is_heard_whole(
+async def test_a_character_split_between_two_writes_is_read_whole(
     terminal: LocalTerminal, tmp_path: Path
 ) -> None:
     listener = Listener()
@@ -255,7 +255,9 @@ async def test_the_command_is_over_although_a_child_holds_its_output(
     assert not is_alive(child)
 
 
-async def test_a_child_left_behind_is_still_heard(terminal: LocalTerminal, tmp_path: Path) -> None:
+async def test_the_output_of_a_child_left_behind_is_still_read(
+    terminal: LocalTerminal, tmp_path: Path
+) -> None:
     gate = tmp_path / "gate"
     os.mkfifo(gate)
     artifact = tmp_path / "cmd-1.txt"

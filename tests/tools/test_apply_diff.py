@@ -117,7 +117,7 @@ async def test_the_row_has_the_diff_and_the_patch(ctx: ToolContext, work: Path) 
 
 @pytest.mark.requirement("tool:apply_diff:success")
 @pytest.mark.requirement("tool:apply_diff:success:in-part")
-async def test_what_fits_is_written_and_the_rest_is_told(ctx: ToolContext, work: Path) -> None:
+async def test_what_fits_is_written_and_the_rest_is_reported(ctx: ToolContext, work: Path) -> None:
     outcome = await apply(ctx, ONE + WRONG)
     assert (work / "a.py").read_text() == CODE.replace("1", "11")
     assert f"1 of 2 blocks could not be applied to {work / 'a.py'}" in outcome.text
@@ -155,15 +155,15 @@ async def test_a_malformed_diff_is_refused(ctx: ToolContext, work: Path) -> None
 
 @pytest.mark.requirement("tool:apply_diff:failure:outside")
 @pytest.mark.parametrize(
-    ("data", "told"),
+    ("data", "expected"),
     [
         (b"password = 'hunter2'\n", "% similar"),
         (b"a\0b\n", "binary file"),
         (None, "File does not exist"),
     ],
 )
-async def test_why_a_file_outside_cannot_be_changed_is_told_only_after_it_is_allowed(
-    ctx: ToolContext, tmp_path: Path, data: bytes | None, told: str
+async def test_why_a_file_outside_cannot_be_changed_is_said_only_after_it_is_allowed(
+    ctx: ToolContext, tmp_path: Path, data: bytes | None, expected: str
 ) -> None:
     if data is not None:
         (tmp_path / "secret").write_bytes(data)
@@ -172,7 +172,7 @@ async def test_why_a_file_outside_cannot_be_changed_is_told_only_after_it_is_all
     assert prepared.claims == (Claim(Access.WRITE, place=ctx.files.resolve("../secret")),)
     assert (prepared.path, prepared.row["diff"]) == (str(tmp_path / "secret"), diff)
     assert prepared.row["isOutsideWorkspace"]
-    with pytest.raises(ToolError, match=told) as caught:
+    with pytest.raises(ToolError, match=expected) as caught:
         await tool.run(prepared, ctx, None)
     assert "hunter2" not in str(caught.value)
 
@@ -251,7 +251,7 @@ async def test_bytes_that_are_not_edited_stay_as_they_are(
     assert (work / "a.py").read_bytes() == after
 
 
-async def test_a_failure_in_a_file_that_is_not_utf_8_can_be_told(
+async def test_a_failure_in_a_file_that_is_not_utf_8_can_be_reported(
     ctx: ToolContext, work: Path
 ) -> None:
     (work / "a.py").write_bytes(b"caf\xe9 one\n")

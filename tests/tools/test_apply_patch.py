@@ -104,7 +104,7 @@ def test_its_schema_has_the_patch_and_nothing_else() -> None:
     assert spec.parameters["additionalProperties"] is False
 
 
-def test_what_the_model_is_told_is_a_patch_that_can_be_read() -> None:
+def test_what_the_model_is_shown_is_a_patch_that_can_be_read() -> None:
     for text in (tool.description, tool.xml_usage or ""):
         begin, end = text.index("*** Begin Patch"), text.rindex("*** End Patch")
         assert tool.parse({"patch": text[begin : end + len("*** End Patch")]})
@@ -242,7 +242,9 @@ async def test_a_file_that_is_moved_to_itself_stays(ctx: ToolContext, work: Path
 
 
 @pytest.mark.requirement("tool:apply_patch:success:several")
-async def test_every_file_of_a_patch_is_told_in_the_result(ctx: ToolContext, work: Path) -> None:
+async def test_every_file_of_a_patch_is_reported_in_the_result(
+    ctx: ToolContext, work: Path
+) -> None:
     outcome = await apply(ctx, *ONE, "*** Delete File: b.txt", "*** Add File: c", "+c")
     first, second, third = results(outcome.text)
     assert (first["path"], first["operation"]) == ("a.py", "modified")
@@ -457,14 +459,16 @@ async def test_a_chunk_that_does_not_fit_shows_what_the_file_says(
     assert snapshot(work) == before
 
 
-async def test_a_miss_in_a_file_that_is_not_utf_8_can_be_told(ctx: ToolContext, work: Path) -> None:
+async def test_a_miss_in_a_file_that_is_not_utf_8_can_be_reported(
+    ctx: ToolContext, work: Path
+) -> None:
     (work / "a.py").write_bytes(b"caf\xe9 one\n")
     assert "caf\ufffd one" in await problem(ctx, "*** Update File: a.py", "-cafe one", "+x")
 
 
 @pytest.mark.requirement("tool:apply_patch:failure:collisions")
 @pytest.mark.parametrize(
-    ("lines", "told"),
+    ("lines", "expected"),
     [
         (("*** Add File: b.txt", "+x"), "b.txt: the file exists already"),
         (("*** Update File: none", "-x"), "none: there is no such file, so it cannot be updated"),
@@ -477,20 +481,20 @@ async def test_a_miss_in_a_file_that_is_not_utf_8_can_be_told(ctx: ToolContext, 
         (("*** Delete File: b.txt", "*** Update File: b.txt", "-one"), "b.txt: there is no such"),
     ],
 )
-async def test_what_cannot_be_done_is_told_and_nothing_is_written(
-    ctx: ToolContext, work: Path, lines: tuple[str, ...], told: str
+async def test_what_cannot_be_done_is_reported_and_nothing_is_written(
+    ctx: ToolContext, work: Path, lines: tuple[str, ...], expected: str
 ) -> None:
     (work / "folder").mkdir()
     (work / "binary").write_bytes(b"a\0b\n")
     before = snapshot(work)
     message = await problem(ctx, "*** Add File: fine", "+x", *lines)
     assert message.startswith("Failed to process patch: nothing was written.\n\n")
-    assert told in message
+    assert expected in message
     assert snapshot(work) == before
 
 
 @pytest.mark.requirement("tool:apply_patch:failure:collisions")
-async def test_all_that_cannot_be_done_is_told_at_once(ctx: ToolContext) -> None:
+async def test_all_that_cannot_be_done_is_reported_at_once(ctx: ToolContext) -> None:
     message = await problem(
         ctx, "*** Delete File: none", "*** Add File: a.py", "+x", "*** Update File: b.txt", "-x"
     )
@@ -521,7 +525,7 @@ async def test_a_hidden_file_stops_the_whole_patch(
 
 @pytest.mark.requirement("tool:apply_patch:failure:outside")
 @pytest.mark.parametrize(
-    ("data", "lines", "told"),
+    ("data", "lines", "expected"),
     [
         (b"password = 'hunter2'\n", ("*** Update File: ../s", "-password = ''"), "does not fit"),
         (b"a\0b\n", ("*** Update File: ../s", "-password = ''"), "binary file"),
@@ -531,8 +535,8 @@ async def test_a_hidden_file_stops_the_whole_patch(
         (b"", ("*** Update File: b.txt", "*** Move to: ../s"), "cannot be moved"),
     ],
 )
-async def test_why_a_file_outside_cannot_be_changed_is_told_only_after_it_is_allowed(
-    ctx: ToolContext, tmp_path: Path, data: bytes | None, lines: tuple[str, ...], told: str
+async def test_why_a_file_outside_cannot_be_changed_is_said_only_after_it_is_allowed(
+    ctx: ToolContext, tmp_path: Path, data: bytes | None, lines: tuple[str, ...], expected: str
 ) -> None:
     if data is not None:
         (tmp_path / "s").write_bytes(data)
@@ -542,7 +546,7 @@ async def test_why_a_file_outside_cannot_be_changed_is_told_only_after_it_is_all
     assert ctx.files.resolve("../s") in places
     assert str(tmp_path / "s") in [item["path"] for item in prepared.row["batchDiffs"]]
     assert prepared.row["isOutsideWorkspace"]
-    with pytest.raises(ToolError, match=told) as caught:
+    with pytest.raises(ToolError, match=expected) as caught:
         await tool.run(prepared, ctx, None)
     assert "hunter2" not in str(caught.value)
     assert snapshot(tmp_path) == before
@@ -566,7 +570,7 @@ async def test_a_later_hunk_tells_nothing_of_what_is_moved_in_from_outside(
     assert "secret = 2" not in str(caught.value)
 
 
-async def test_what_fails_inside_is_told_without_a_word_of_what_is_outside(
+async def test_what_fails_inside_is_reported_without_a_word_of_what_is_outside(
     ctx: ToolContext,
 ) -> None:
     with pytest.raises(ToolError, match=r"nothing was written\.\n\nnone: there is no") as caught:

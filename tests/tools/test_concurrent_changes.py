@@ -133,7 +133,7 @@ async def test_a_file_that_cannot_be_shown_was_not_seen(ctx: ToolContext, work: 
     await write(ctx)
 
 
-async def test_a_change_outside_of_the_workspace_is_told_once_the_call_is_allowed(
+async def test_a_change_outside_of_the_workspace_is_reported_once_the_call_is_allowed(
     ctx: ToolContext, tmp_path: Path
 ) -> None:
     other = tmp_path / "other"

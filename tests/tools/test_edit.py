@@ -123,7 +123,7 @@ def test_what_is_missing_is_named(given: dict[str, Any], parameter: str) -> None
 
 
 @pytest.mark.parametrize(
-    ("operations", "told"),
+    ("operations", "expected"),
     [
         ([{"search": "a", "replace": "b"}, {"search": "a"}], "Operation 2 .* 'replace'"),
         ([{"replace": "a"}], "Operation 1 .* 'search'"),
@@ -131,8 +131,8 @@ def test_what_is_missing_is_named(given: dict[str, Any], parameter: str) -> None
         ("nothing", "'operations'"),
     ],
 )
-def test_an_operation_that_is_not_whole_is_named(operations: object, told: str) -> None:
-    with pytest.raises(ArgumentError, match=told):
+def test_an_operation_that_is_not_whole_is_named(operations: object, expected: str) -> None:
+    with pytest.raises(ArgumentError, match=expected):
         tool.parse({"path": "a", "operations": operations})
 
 
@@ -198,7 +198,7 @@ async def test_in_xml_the_result_is_an_element(tmp_path: Path, ctx: ToolContext)
     assert outcome.text.startswith("<file_write_result>\n<path>a.py</path>\n")
 
 
-async def test_a_file_named_by_its_whole_path_is_told_as_the_workspace_sees_it(
+async def test_a_file_named_by_its_whole_path_is_shown_as_the_workspace_sees_it(
     ctx: ToolContext, work: Path
 ) -> None:
     given = arguments("1", "11") | {"file_path": str(work / "a.py")}
@@ -206,7 +206,7 @@ async def test_a_file_named_by_its_whole_path_is_told_as_the_workspace_sees_it(
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "model", "told"),
+    ("old", "new", "model", "expected"),
     [
         ("2 |     return 1", "2 |     return 11", "claude", "without the line number"),
         ("2 |     return 1\n", "", "claude", "without the line number"),
@@ -214,13 +214,13 @@ async def test_a_file_named_by_its_whole_path_is_told_as_the_workspace_sees_it(
     ],
 )
 async def test_what_models_put_in_by_habit_is_taken_off(
-    tmp_path: Path, old: str, new: str, model: str, told: str
+    tmp_path: Path, old: str, new: str, model: str, expected: str
 ) -> None:
     ctx = make_context(tmp_path, model=ModelInfo(id=model))
     (ctx.files.root / "a.py").write_text(CODE + "<two>\n")
     outcome = await carry_out(tool, ctx, arguments(old, new))
     text = (ctx.files.root / "a.py").read_text()
-    assert told in outcome.text
+    assert expected in outcome.text
     assert "|" not in text
     assert "&" not in text
 
@@ -230,7 +230,7 @@ async def test_what_models_put_in_by_habit_is_taken_off(
 
 @pytest.mark.requirement("tool:edit:failure:no-match")
 @pytest.mark.parametrize(
-    ("old", "told"),
+    ("old", "expected"),
     [
         ("def  two():\n  return 2", "The same words with other white space are at line 5."),
         ("def two():\n    return 3", "The most similar text, lines 5-6, is 94% alike."),
@@ -238,17 +238,17 @@ async def test_what_models_put_in_by_habit_is_taken_off(
     ],
 )
 async def test_a_miss_tells_what_is_there(
-    ctx: ToolContext, work: Path, old: str, told: str
+    ctx: ToolContext, work: Path, old: str, expected: str
 ) -> None:
     message = await problem(tool, ctx, arguments(old, "x"))
     assert message.startswith("No match found for old_string in a.py.")
-    assert told in message
+    assert expected in message
     assert "6 |     return 2" in message or "2 |     return 1" in message
     assert (work / "a.py").read_text() == CODE
 
 
 @pytest.mark.requirement("tool:edit:failure:several-matches")
-async def test_a_text_that_is_there_several_times_is_told_with_its_lines(
+async def test_a_text_that_is_there_several_times_is_reported_with_its_lines(
     ctx: ToolContext, work: Path
 ) -> None:
     message = await problem(tool, ctx, arguments("return", "yield"))
@@ -264,18 +264,18 @@ async def test_only_text_files_that_exist_can_be_changed(ctx: ToolContext, work:
     (work / "folder").mkdir()
     (work / ".rooignore").write_text("secret\n")
     (work / "secret").write_text("1\n")
-    for name, told in (
+    for name, expected in (
         ("missing.py", "File does not exist at path"),
         ("binary", "binary file"),
         ("folder", "is a directory"),
     ):
-        assert told in await problem(tool, ctx, arguments("1", "2") | {"file_path": name})
+        assert expected in await problem(tool, ctx, arguments("1", "2") | {"file_path": name})
     with pytest.raises(HiddenError):
         await carry_out(tool, ctx, arguments("1", "2") | {"file_path": "secret"})
 
 
 @pytest.mark.parametrize(
-    ("data", "told"),
+    ("data", "expected"),
     [
         (b"password = 'hunter2'\n", "alike"),
         (b"password = 'hunter2'\npassword = ''\npassword = ''\n", "2 matches"),
@@ -283,8 +283,8 @@ async def test_only_text_files_that_exist_can_be_changed(ctx: ToolContext, work:
         (None, "File does not exist"),
     ],
 )
-async def test_why_a_file_outside_cannot_be_changed_is_told_only_after_it_is_allowed(
-    ctx: ToolContext, tmp_path: Path, data: bytes | None, told: str
+async def test_why_a_file_outside_cannot_be_changed_is_said_only_after_it_is_allowed(
+    ctx: ToolContext, tmp_path: Path, data: bytes | None, expected: str
 ) -> None:
     if data is not None:
         (tmp_path / "other").write_bytes(data)
@@ -293,7 +293,7 @@ async def test_why_a_file_outside_cannot_be_changed_is_told_only_after_it_is_all
     assert prepared.claims == (Claim(Access.WRITE, place=ctx.files.resolve("../other")),)
     assert prepared.row["isOutsideWorkspace"]
     assert prepared.diff == ""
-    with pytest.raises(ToolError, match=told) as caught:
+    with pytest.raises(ToolError, match=expected) as caught:
         await tool.run(prepared, ctx, None)  # type: ignore[arg-type]
     assert "hunter2" not in str(caught.value)
 
@@ -307,7 +307,9 @@ async def test_a_file_outside_is_changed_once_it_is_allowed(
     assert '"../other"' in outcome.text
 
 
-async def test_a_miss_in_a_file_that_is_not_utf_8_can_be_told(ctx: ToolContext, work: Path) -> None:
+async def test_a_miss_in_a_file_that_is_not_utf_8_can_be_reported(
+    ctx: ToolContext, work: Path
+) -> None:
     (work / "a.py").write_bytes(b"caf\xe9 one\n")
     message = await problem(tool, ctx, arguments("cafe one\ud800", "x"))
     assert "caf\ufffd one" in message
@@ -324,7 +326,7 @@ async def test_operations_are_done_one_after_the_other(ctx: ToolContext, work: P
 
 
 @pytest.mark.requirement("tool:edit:native:older-forms")
-async def test_operations_that_fail_are_told_and_the_others_done(
+async def test_operations_that_fail_are_reported_and_the_others_done(
     ctx: ToolContext, work: Path
 ) -> None:
     outcome = await carry_out(tool, ctx, older(("1", "11"), ("nowhere", "x"), ("return", "x")))
@@ -386,7 +388,7 @@ async def test_a_text_or_an_expression_is_replaced_everywhere(
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "expected"),
     [
         ({"search": "return", "replace": "x", "end_line": 1}, "lines 1-1 of a.py. It is there"),
         ({"search": "retrun 1", "replace": "x"}, "alike"),
@@ -394,10 +396,10 @@ async def test_a_text_or_an_expression_is_replaced_everywhere(
         ({"search": "(", "replace": "x", "use_regex": True}, "not a regular expression"),
     ],
 )
-async def test_an_expression_that_is_nowhere_is_told(
-    ctx: ToolContext, given: dict[str, Any], told: str
+async def test_an_expression_that_is_nowhere_is_reported(
+    ctx: ToolContext, given: dict[str, Any], expected: str
 ) -> None:
-    assert told in await problem(tool, ctx, {"path": "a.py", **given})
+    assert expected in await problem(tool, ctx, {"path": "a.py", **given})
 
 
 @pytest.mark.parametrize("pattern", ["x*", "."])

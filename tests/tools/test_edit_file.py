@@ -170,7 +170,7 @@ async def test_a_miss_tells_what_is_there(ctx: ToolContext, work: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "expected", "found"), [("return", 1, 2), ("return", 3, 2), ("def  one():", 2, 1)]
 )
-async def test_another_number_of_places_is_told_with_their_lines(
+async def test_another_number_of_places_is_reported_with_their_lines(
     ctx: ToolContext, work: Path, old: str, expected: int, found: int
 ) -> None:
     message = await problem(tool, ctx, arguments(old, "x", expected_replacements=expected))
@@ -181,7 +181,7 @@ async def test_another_number_of_places_is_told_with_their_lines(
 
 
 @pytest.mark.requirement("tool:edit_file:failure:no-file")
-async def test_a_text_in_a_file_that_is_missing_is_told(ctx: ToolContext) -> None:
+async def test_a_text_in_a_file_that_is_missing_is_reported(ctx: ToolContext) -> None:
     message = await problem(tool, ctx, arguments("1", "x") | {"file_path": "b.py"})
     assert message.startswith("File not found: ")
     assert "empty old_string" in message

@@ -342,7 +342,7 @@ class RecordingUser:
         return [ask for ask in self.asks if ask.tool == tool]
 
 
-class Told(NamedTuple):
+class CallResult(NamedTuple):
     """The result of a call, as the model has it."""
 
     text: str
@@ -362,18 +362,18 @@ class Stage:
         self._place = 0
         """Which message the call is in."""
 
-    async def play(self, scene: Example | Failure, settings: Settings) -> Task:
-        self._place = 2 * len(scene.first) + 1
-        failure = scene if isinstance(scene, Failure) else None
+    async def play(self, sample: Example | Failure, settings: Settings) -> Task:
+        self._place = 2 * len(sample.first) + 1
+        failure = sample if isinstance(sample, Failure) else None
         furnish(self.shop.root)
         if failure is None or not failure.bare:
             self.shop.capabilities = build_capabilities(self.example.kind, self.shop)
         xml = self.example.xml if failure is None else None
         meanwhile = failure.meanwhile if failure is not None else None
         provider = self.shop.script(
-            *(Turn(self._spoken(first.name, first.input)) for first in scene.first),
-            self._turn(scene.arguments, xml, meanwhile),
-            *(Turn(self._spoken(then.name, then.input)) for then in scene.then),
+            *(Turn(self._spoken(first.name, first.input)) for first in sample.first),
+            self._turn(sample.arguments, xml, meanwhile),
+            *(Turn(self._spoken(then.name, then.input)) for then in sample.then),
             *(finish() for _ in range(3)),
         )
         task = await self.shop.start(settings=settings, policy=self.user, protocol=self.protocol)
@@ -404,7 +404,7 @@ class Stage:
             return say(as_xml(name, arguments))
         return Call(name, arguments)
 
-    def told(self, task: Task) -> Told:
+    def read_result(self, task: Task) -> CallResult:
         """The result that the model has got, which is the only one of its message."""
         message = task.messages[self._place + 1]
         outcomes = [event for event in durable(task) if isinstance(event, ToolFinished)]
@@ -417,13 +417,13 @@ class Stage:
             assert [(block.content, block.is_error) for block in results] == [
                 (outcome.content, outcome.is_error)
             ]
-            return Told(outcome.content, "", outcome.is_error)
+            return CallResult(outcome.content, "", outcome.is_error)
         header = outcome.header or f"[{self.example.called}] Result:"
         assert results == []
         assert re.fullmatch(r"\[.+\] Result:", header, re.DOTALL)
         assert texts.count(header) == 1
         assert texts[texts.index(header) + 1] == outcome.content
-        return Told(outcome.content, header, outcome.is_error)
+        return CallResult(outcome.content, header, outcome.is_error)
 
     def check_histories(self, task: Task) -> None:
         """Both are whole, in memory and on disk, and every call has its answer."""
@@ -490,9 +490,9 @@ async def test_a_call_is_shown_allowed_carried_out_and_answered(
     skip_without_chromium(example)
     stage = Stage(shop, example, protocol)
     task = await stage.play(example, without_its_switch(example))
-    told = stage.told(task)
-    assert expected_result(example, protocol) in told.text
-    assert not told.is_error
+    result = stage.read_result(task)
+    assert expected_result(example, protocol) in result.text
+    assert not result.is_error
     stage.check_histories(task)
     assert (shop.root / "secret.txt").read_bytes() == b"hidden\n"
     for name, data in example.leaves.items():
@@ -524,7 +524,7 @@ def check_question(stage: Stage, task: Task) -> None:
         return
     row, asks = row_of(task, example.called), stage.user.asked_about(example.called)
     check_row(row, example)
-    assert (row.result or "") in stage.told(task).text
+    assert (row.result or "") in stage.read_result(task).text
     if example.switch is None:
         assert asks == []
         assert (row.type, row.say, row.approval_state) == ("say", "tool", "approved")
@@ -545,7 +545,7 @@ async def test_a_call_that_the_rules_allow_is_not_asked_about(
         return
     stage = Stage(shop, example, ToolProtocol.NATIVE)
     task = await stage.play(example, all_allowed(example))
-    assert example.result in stage.told(task).text
+    assert example.result in stage.read_result(task).text
     assert stage.user.asked_about(example.called) == []
     row = row_of(task, example.called)
     check_row(row, example)
@@ -563,10 +563,10 @@ async def test_a_rejected_call_is_not_carried_out(
     stage = Stage(shop, example, protocol)
     stage.user.rejects = example.called
     task = await stage.play(example, without_its_switch(example))
-    told = stage.told(task)
+    result = stage.read_result(task)
     denied = '"status":"denied"' if protocol is ToolProtocol.NATIVE else "did not allow this call"
-    assert denied in told.text
-    assert expected_result(example, protocol) not in told.text
+    assert denied in result.text
+    assert expected_result(example, protocol) not in result.text
     assert row_of(task, example.called).approval_state == "rejected"
     for name in example.leaves:
         before = (shop.root / name).read_bytes() if (shop.root / name).exists() else None
@@ -593,11 +593,11 @@ async def test_a_call_that_fails_says_why_and_changes_nothing(
 ) -> None:
     stage = Stage(shop, example, protocol)
     task = await stage.play(failure, all_allowed(example, **failure.settings))
-    told = stage.told(task)
-    assert failure.says in told.text.replace('\\"', '"')
-    assert told.is_error
+    result = stage.read_result(task)
+    assert failure.says in result.text.replace('\\"', '"')
+    assert result.is_error
     if protocol is ToolProtocol.XML:
-        assert told.header.startswith(f"[{example.called}")
+        assert result.header.startswith(f"[{example.called}")
     changed = {name for name in example.leaves if (shop.root / name).exists()}
     for name in changed - ({"shop.py"} if failure.meanwhile else set()):
         assert (shop.root / name).read_bytes() != example.leaves[name]

@@ -73,7 +73,7 @@ async def test_a_signal_is_named(
     assert status in (await run(make_context(tmp_path, terminal), command=command)).text
 
 
-async def test_a_silent_command_is_told_too(tmp_path: Path, terminal: LocalTerminal) -> None:
+async def test_a_silent_command_is_reported_too(tmp_path: Path, terminal: LocalTerminal) -> None:
     outcome = await run(make_context(tmp_path, terminal), command="true")
     assert outcome.text.endswith("Exit code: 0\nOutput:\n")
     assert outcome.said == ()
@@ -219,7 +219,7 @@ async def test_no_time_means_waiting_to_the_end(
     assert "Exit code: 0" in outcome.text
 
 
-async def test_processes_left_in_the_background_are_told(
+async def test_processes_left_in_the_background_are_reported(
     tmp_path: Path, terminal: LocalTerminal
 ) -> None:
     ctx = make_context(tmp_path, terminal)
@@ -307,7 +307,7 @@ async def test_cancelling_the_call_leaves_no_process(
     assert not any(map(is_alive, pids))
 
 
-async def test_output_is_heard_while_the_command_runs(
+async def test_output_is_streamed_while_the_command_runs(
     tmp_path: Path, terminal: LocalTerminal
 ) -> None:
     gate = tmp_path / "gate"
@@ -322,18 +322,18 @@ async def test_output_is_heard_while_the_command_runs(
     assert listener.text == "first\nsecond\n"
 
 
-async def test_a_flood_is_heard_in_few_bounded_pieces() -> None:
-    heard: list[str] = []
-    live = LiveOutput(heard.append)
+async def test_a_flood_is_streamed_in_few_bounded_pieces() -> None:
+    pieces: list[str] = []
+    live = LiveOutput(pieces.append)
     for number in range(10_000):
         live.feed(f"line {number}\n")
     live.close()
     live.feed("too late")
-    assert len(heard) == 2
-    assert heard[0] == "line 0\n"
-    assert "characters omitted" in heard[1]
-    assert heard[1].endswith("line 9999\n")
-    assert len(heard[1]) < 40_000
+    assert len(pieces) == 2
+    assert pieces[0] == "line 0\n"
+    assert "characters omitted" in pieces[1]
+    assert pieces[1].endswith("line 9999\n")
+    assert len(pieces[1]) < 40_000
 
 
 @pytest.mark.parametrize(

@@ -164,7 +164,7 @@ async def test_the_row_has_the_line_and_the_diff(ctx: ToolContext, work: Path) -
 
 @pytest.mark.requirement("tool:insert_content:failure:past-the-end")
 @pytest.mark.parametrize(
-    ("path", "line", "told"),
+    ("path", "line", "expected"),
     [
         ("a.txt", -1, "-1 is no line"),
         ("a.txt", 4, "a.txt has 2 lines, so nothing can be inserted before line 4"),
@@ -174,11 +174,11 @@ async def test_the_row_has_the_line_and_the_diff(ctx: ToolContext, work: Path) -
     ],
 )
 async def test_what_cannot_be_inserted_says_why(
-    ctx: ToolContext, work: Path, path: str, line: int, told: str
+    ctx: ToolContext, work: Path, path: str, line: int, expected: str
 ) -> None:
     (work / "binary").write_bytes(b"\0")
     (work / "folder").mkdir()
-    with pytest.raises(ToolError, match=told):
+    with pytest.raises(ToolError, match=expected):
         await prepare(ctx, line, path=path)
 
 
@@ -207,15 +207,15 @@ async def test_a_hidden_file_is_refused(ctx: ToolContext, work: Path) -> None:
 
 
 @pytest.mark.requirement("tool:insert_content:failure:outside")
-@pytest.mark.parametrize(("data", "told"), [(b"x\n", "has 1 lines"), (None, "does not exist")])
-async def test_why_nothing_can_be_inserted_outside_is_told_only_after_it_is_allowed(
-    ctx: ToolContext, tmp_path: Path, data: bytes | None, told: str
+@pytest.mark.parametrize(("data", "expected"), [(b"x\n", "has 1 lines"), (None, "does not exist")])
+async def test_why_nothing_can_be_inserted_outside_is_said_only_after_it_is_allowed(
+    ctx: ToolContext, tmp_path: Path, data: bytes | None, expected: str
 ) -> None:
     if data is not None:
         (tmp_path / "out").write_bytes(data)
     prepared = await prepare(ctx, 9, path="../out")
     assert prepared.row["isOutsideWorkspace"]
-    with pytest.raises(ToolError, match=told):
+    with pytest.raises(ToolError, match=expected):
         await tool.run(prepared, ctx, None)
 
 

@@ -109,16 +109,18 @@ async def test_arguments_may_come_as_an_object_or_as_its_json(
 async def test_arguments_that_are_no_object_are_refused(tmp_path: Path, given: Any) -> None:
     with pytest.raises(WordedError) as error:
         await prepare(tmp_path, FORECAST | {"arguments": given})
-    told = json.loads(error.value.reply)
-    assert (told["status"], told["type"]) == ("error", "invalid_argument")
-    assert (told["server"], told["tool"]) == ("weather", "get_forecast")
-    assert told["message"] and told["suggestion"]
+    reply = json.loads(error.value.reply)
+    assert (reply["status"], reply["type"]) == ("error", "invalid_argument")
+    assert (reply["server"], reply["tool"]) == ("weather", "get_forecast")
+    assert reply["message"] and reply["suggestion"]
 
 
 @pytest.mark.requirement("tool:use_mcp_tool:failure:missing")
 @pytest.mark.parametrize("name", ["server_name", "tool_name"])
 @pytest.mark.parametrize("value", [None, "", "  "])
-def test_a_call_without_a_name_is_told_which_is_missing(name: str, value: str | None) -> None:
+def test_a_call_without_a_name_is_answered_with_which_is_missing(
+    name: str, value: str | None
+) -> None:
     with pytest.raises(ArgumentError) as error:
         UseMcpTool().parse(FORECAST | {name: value})
     assert error.value.parameter == name
@@ -129,9 +131,9 @@ def test_a_call_without_a_name_is_told_which_is_missing(name: str, value: str | 
 async def test_a_server_that_is_not_there_is_answered_with_those_that_are(tmp_path: Path) -> None:
     with pytest.raises(WordedError) as error:
         await prepare(tmp_path, FORECAST | {"server_name": "wether"})
-    told = json.loads(error.value.reply)
-    assert told["type"] == "unknown_server"
-    assert told["available_servers"] == ["weather"]
+    reply = json.loads(error.value.reply)
+    assert reply["type"] == "unknown_server"
+    assert reply["available_servers"] == ["weather"]
     with pytest.raises(WordedError) as error:
         await prepare(tmp_path, FORECAST | {"server_name": "no"}, protocol=ToolProtocol.XML)
     assert error.value.reply.endswith("Available servers: weather.")
@@ -145,9 +147,9 @@ async def test_a_tool_that_is_not_there_or_switched_off_is_answered_with_the_oth
 ) -> None:
     with pytest.raises(WordedError) as error:
         await prepare(tmp_path, FORECAST | {"tool_name": name})
-    told = json.loads(error.value.reply)
-    assert told["type"] == "unknown_tool"
-    assert told["available_tools"] == ["get_forecast", "listed"]
+    reply = json.loads(error.value.reply)
+    assert reply["type"] == "unknown_tool"
+    assert reply["available_tools"] == ["get_forecast", "listed"]
     with pytest.raises(WordedError) as error:
         await prepare(tmp_path, FORECAST | {"tool_name": name}, protocol=ToolProtocol.XML)
     assert error.value.reply.endswith("Available tools: get_forecast, listed.")

@@ -60,7 +60,7 @@ async def edit(ctx: ToolContext, name: str, arguments: dict[str, Any]) -> str:
 
 @pytest.mark.requirement("problems:after-an-edit")
 @pytest.mark.parametrize(("name", "arguments"), EDITS, ids=[name for name, _ in EDITS])
-async def test_an_edit_that_breaks_a_file_is_told_so(
+async def test_an_edit_that_breaks_a_file_is_reported(
     tmp_path: Path, name: str, arguments: dict[str, Any]
 ) -> None:
     ctx = context(tmp_path)
@@ -86,7 +86,7 @@ async def test_the_problems_are_a_tag_of_the_xml_result(tmp_path: Path) -> None:
     assert TITLE in result
 
 
-async def test_problems_that_were_there_before_are_not_told_again(tmp_path: Path) -> None:
+async def test_problems_that_were_there_before_are_not_reported_again(tmp_path: Path) -> None:
     ctx = context(tmp_path)
     (tmp_path / "work/a.py").write_text("x = 1\ndef f(:\n")
     text = await edit(

@@ -49,7 +49,7 @@ async def test_a_short_file_is_read_whole(tmp_path: Path) -> None:
     assert [claim.access for claim in prepared.claims] == [Access.NONE]
 
 
-async def test_forty_kilobytes_are_read_unless_told_otherwise(tmp_path: Path) -> None:
+async def test_forty_kilobytes_are_read_by_default(tmp_path: Path) -> None:
     keep(tmp_path, b"x" * 50_000)
     prepared = await read(tmp_path)
     assert "Total size: 48.8KB | Showing bytes 0-40960 | TRUNCATED" in prepared.text

@@ -104,7 +104,9 @@ async def test_a_miss_tells_what_is_there(ctx: ToolContext) -> None:
 
 
 @pytest.mark.requirement("tool:search_replace:failure:several-matches")
-async def test_a_text_that_is_there_several_times_is_told_with_its_lines(ctx: ToolContext) -> None:
+async def test_a_text_that_is_there_several_times_is_reported_with_its_lines(
+    ctx: ToolContext,
+) -> None:
     message = await problem(tool, ctx, arguments("return", "x"))
     assert message.startswith("Found 2 matches for old_string in a.py")
     assert "3-5 lines" in message
@@ -113,6 +115,6 @@ async def test_a_text_that_is_there_several_times_is_told_with_its_lines(ctx: To
 
 
 @pytest.mark.requirement("tool:search_replace:failure:no-file")
-async def test_a_file_that_is_missing_is_told(ctx: ToolContext) -> None:
+async def test_a_file_that_is_missing_is_reported(ctx: ToolContext) -> None:
     message = await problem(tool, ctx, arguments("1", "x") | {"file_path": "b.py"})
     assert message.startswith("File does not exist at path: ")

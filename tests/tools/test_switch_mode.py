@@ -18,7 +18,7 @@ tool = SwitchModeTool()
     ("reason", "because"),
     [("time to plan", " because: time to plan"), ("", ""), (None, "")],
 )
-async def test_a_switch_is_claimed_and_told_by_name(
+async def test_a_switch_is_claimed_and_shown_by_name(
     tmp_path: Path, reason: str | None, because: str
 ) -> None:
     ctx = make_context(tmp_path)

@@ -76,7 +76,7 @@ async def test_problems_that_a_change_brought_are_part_of_the_result(ctx: ToolCo
 
 
 @pytest.mark.parametrize("kind", ["folder", "text", "missing"])
-async def test_what_there_is_outside_of_the_workspace_is_told_only_after_it_is_allowed(
+async def test_what_there_is_outside_of_the_workspace_is_shown_only_after_it_is_allowed(
     ctx: ToolContext, work: Path, kind: str
 ) -> None:
     outside = work.parent / "other"
@@ -269,13 +269,13 @@ async def test_a_file_keeps_its_line_ends_and_its_mark(
         ("a.html", "&lt;p&gt;a &amp;amp; b&lt;/p&gt;\n", "&lt;p&gt;a &amp;amp; b&lt;/p&gt;\n"),
     ],
 )
-async def test_what_models_put_around_content_is_taken_off_and_told(
+async def test_what_models_put_around_content_is_taken_off_and_reported(
     ctx: ToolContext, work: Path, path: str, content: str, written: str
 ) -> None:
-    told = await write(ctx, path, content)
+    result = await write(ctx, path, content)
     assert (work / path).read_text() == written
-    assert ("exactly as stated" in told) is (written == content)
-    assert ("written without the" in told) is (written != content)
+    assert ("exactly as stated" in result) is (written == content)
+    assert ("written without the" in result) is (written != content)
 
 
 @pytest.mark.parametrize(
@@ -312,8 +312,8 @@ async def test_a_binary_file_that_is_replaced_is_shown_as_such(
 ) -> None:
     (work / "a").write_bytes(b"\x89PNG\0\0")
     prepared = await prepare(ctx, "a", "x\n")
-    told = "\\ The old content is not text: 6 bytes are replaced.\n"
-    assert prepared.diff == f"@@ -0,0 +1,1 @@\n+x\n{told}"
+    note = "\\ The old content is not text: 6 bytes are replaced.\n"
+    assert prepared.diff == f"@@ -0,0 +1,1 @@\n+x\n{note}"
 
 
 @pytest.mark.parametrize(

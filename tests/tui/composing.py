@@ -41,7 +41,7 @@ class Desk(App[None]):
     def __init__(self, offers: Offers, past: PromptHistory) -> None:
         super().__init__()
         self.composer = Composer(offers, past)
-        self.heard: list[Message] = []
+        self.received_messages: list[Message] = []
         self.escaped = 0
 
     def compose(self) -> ComposeResult:
@@ -52,16 +52,16 @@ class Desk(App[None]):
         self.composer.focus()
 
     def on_composer_submitted(self, event: Composer.Submitted) -> None:
-        self.heard.append(event)
+        self.received_messages.append(event)
 
     def on_composer_shell_wanted(self, event: Composer.ShellWanted) -> None:
-        self.heard.append(event)
+        self.received_messages.append(event)
 
     def on_composer_emptied(self, event: Composer.Emptied) -> None:
-        self.heard.append(event)
+        self.received_messages.append(event)
 
     def on_composer_keys_wanted(self, event: Composer.KeysWanted) -> None:
-        self.heard.append(event)
+        self.received_messages.append(event)
 
     def on_key(self, event: events.Key) -> None:
         self.escaped += event.key == "escape"
@@ -128,18 +128,26 @@ class Writer:
 
     @property
     def sent(self) -> list[str]:
-        return [one.text for one in self.app.heard if isinstance(one, Composer.Submitted)]
+        return [
+            one.text for one in self.app.received_messages if isinstance(one, Composer.Submitted)
+        ]
 
     @property
     def images(self) -> list[tuple[str, ...]]:
-        return [one.images for one in self.app.heard if isinstance(one, Composer.Submitted)]
+        return [
+            one.images for one in self.app.received_messages if isinstance(one, Composer.Submitted)
+        ]
 
     @property
     def commands(self) -> list[str]:
-        return [one.command for one in self.app.heard if isinstance(one, Composer.ShellWanted)]
+        return [
+            one.command
+            for one in self.app.received_messages
+            if isinstance(one, Composer.ShellWanted)
+        ]
 
-    def has_heard(self, kind: type[Message]) -> bool:
-        return any(isinstance(one, kind) for one in self.app.heard)
+    def has_received(self, kind: type[Message]) -> bool:
+        return any(isinstance(one, kind) for one in self.app.received_messages)
 
 
 @asynccontextmanager

@@ -151,7 +151,7 @@ def test_results_for_the_model_are_shown_when_everything_is() -> None:
     assert block_lines(block, whole=True) == ["● read_file a.py", "  │ 1 | x", "  │ 2 | y"]
 
 
-def test_a_call_is_told_of_while_it_comes() -> None:
+def test_a_call_is_shown_while_it_comes() -> None:
     coming = ComingCall("write_to_file")
     for piece in ('{"path": "src/', 'a.py", "content": "one\\n', "two\\nthree"):
         coming.feed(piece)

@@ -116,15 +116,15 @@ async def test_undoing_more_lines_than_are_shown() -> None:
 async def test_ctrl_d_leaves_only_when_nothing_is_written() -> None:
     async with writing() as user:
         await user.press("a", "ctrl+d")
-        assert not user.has_heard(Composer.Emptied)
+        assert not user.has_received(Composer.Emptied)
         await user.press("backspace", "ctrl+d")
-        assert user.has_heard(Composer.Emptied)
+        assert user.has_received(Composer.Emptied)
 
 
 async def test_a_question_mark_asks_for_the_keys_only_when_nothing_is_written() -> None:
     async with writing() as user:
         await user.press("?")
-        assert user.has_heard(Composer.KeysWanted)
+        assert user.has_received(Composer.KeysWanted)
         assert user.composer.is_empty
         await user.press("a", "?")
         assert user.text == "a?"

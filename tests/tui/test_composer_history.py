@@ -197,7 +197,7 @@ def test_the_file_does_not_grow_for_ever(tmp_path: Path, monkeypatch: pytest.Mon
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
-def test_a_file_that_cannot_be_written_is_told_and_the_session_goes_on(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_written_is_reported_and_the_session_goes_on(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("no folder", encoding="utf-8")
     history = past("one", file=tmp_path / "taken" / "prompts.jsonl")
     assert texts(history) == ["one"]

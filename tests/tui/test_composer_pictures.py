@@ -163,7 +163,7 @@ async def test_a_clipboard_without_an_image_is_reported(
 @pytest.mark.parametrize(
     ("variable", "advice"), [("WAYLAND_DISPLAY", "wl-clipboard"), ("DISPLAY", "xclip")]
 )
-async def test_what_is_missing_to_read_the_clipboard_is_told(
+async def test_what_is_missing_to_read_the_clipboard_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str, advice: str
 ) -> None:
     for name in ("WAYLAND_DISPLAY", "DISPLAY", "WSL_DISTRO_NAME"):

@@ -31,7 +31,7 @@ class Told(Desk):
 
 app = Told(Shelf(), PromptHistory(None, Path("/work")))
 app.run()
-Path(sys.argv[1]).write_text(json.dumps([one.text for one in app.heard if hasattr(one, 'text')]))
+Path(sys.argv[1]).write_text(json.dumps([one.text for one in app.received_messages if hasattr(one, 'text')]))
 """
 ROOT = Path(__file__).parent.parent.parent
 ENTER, CTRL_J = "\r", "\n"
@@ -63,17 +63,17 @@ async def desk(said: Path, **env: str) -> AsyncIterator[Screen]:
         os.close(master)
 
 
-async def said(keys: str, told: Path) -> list[str]:
+async def said(keys: str, messages_file: Path) -> list[str]:
     """What is sent when a terminal brings all this in one piece, as it does on a slow line."""
-    async with desk(told) as screen:
+    async with desk(messages_file) as screen:
         screen.press(f"{keys}{CTRL_D}")
         assert await screen.ended() == 0
-    return read(told)
+    return read(messages_file)
 
 
-def read(told: Path) -> list[str]:
-    heard: list[str] = json.loads(told.read_text(encoding="utf-8"))
-    return heard
+def read(messages_file: Path) -> list[str]:
+    messages: list[str] = json.loads(messages_file.read_text(encoding="utf-8"))
+    return messages
 
 
 async def test_keys_that_come_at_once_are_done_in_their_order(tmp_path: Path) -> None:
@@ -98,20 +98,20 @@ async def test_the_draft_is_edited_in_the_editor_of_the_user(tmp_path: Path) -> 
     editor = tmp_path / "editor"
     editor.write_text('#!/bin/sh\nsed -i "s/wrong/right/" "$2"\n', encoding="utf-8")
     editor.chmod(0o755)
-    told = tmp_path / "said"
-    async with desk(told, VISUAL=f"{editor} -w") as screen:
+    messages_file = tmp_path / "said"
+    async with desk(messages_file, VISUAL=f"{editor} -w") as screen:
         screen.press("this is wrong\x18\x05")
         await screen.until("right")
         screen.press(f"!{ENTER}{CTRL_D}")
         assert await screen.ended() == 0
-    assert read(told) == ["this is right!"]
+    assert read(messages_file) == ["this is right!"]
 
 
-async def test_an_editor_that_cannot_be_started_is_told_and_the_draft_stays(tmp_path: Path) -> None:
-    told = tmp_path / "said"
-    async with desk(told, VISUAL="/no/such/editor") as screen:
+async def test_an_editor_that_cannot_start_is_reported_and_the_draft_stays(tmp_path: Path) -> None:
+    messages_file = tmp_path / "said"
+    async with desk(messages_file, VISUAL="/no/such/editor") as screen:
         screen.press("my draft\x07")
         await screen.until("cannot be used")
         screen.press(f"{ENTER}{CTRL_D}")
         assert await screen.ended() == 0
-    assert read(told) == ["my draft"]
+    assert read(messages_file) == ["my draft"]

@@ -46,7 +46,7 @@ class Counted(Conversation):
 
 def show(conversation: Conversation, session: Session, *events: Event) -> None:
     for event in events:
-        conversation.hear(session, event)
+        conversation.handle_task_event(session, event)
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -70,8 +70,8 @@ async def test_every_line_is_seen_once_from_top_to_end_and_back(size: tuple[int,
         app.conversation.begin(past(120))
         await settled(pilot)
         down = all_lines(app.conversation)
-        told = [line.split()[1] for line in down if line.startswith("Row ")]
-        assert told == [str(number) for number in range(2, 121)]
+        numbers = [line.split()[1] for line in down if line.startswith("Row ")]
+        assert numbers == [str(number) for number in range(2, 121)]
         assert len(down) == app.conversation.virtual_size.height
 
 
@@ -299,7 +299,7 @@ async def test_after_a_rewind_the_rows_that_are_left_are_shown() -> None:
         assert not any(line.startswith("Row 11 ") for line in lines)
 
 
-async def test_what_is_told_before_there_is_a_screen_is_not_lost() -> None:
+async def test_what_is_shown_before_there_is_a_screen_is_not_lost() -> None:
     conversation, session = Conversation(), past(3)
     conversation.begin(session)
     conversation.note("early")

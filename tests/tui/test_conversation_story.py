@@ -31,7 +31,7 @@ from joey.engine.task import Task
 from joey.presentation.text import sanitise
 from joey.testing.script import Turn, call, fail, pause, say, think
 from joey.tui.blocks.block import Look
-from joey.tui.blocks.timeline import Story
+from joey.tui.blocks.timeline import Timeline
 from tests.engine.cast import ALLOWED, Cast, hand
 from tests.engine.workshop import PATIENCE, Workshop, finish
 from tests.tui.drawing import PALETTE, Past
@@ -47,7 +47,7 @@ async def workshop(tmp_path: Path) -> AsyncIterator[Workshop]:
     await shop.engine.close()
 
 
-def render_timeline(story: Story, *, whole: bool = False, width: int = 60) -> list[str]:
+def render_timeline(story: Timeline, *, whole: bool = False, width: int = 60) -> list[str]:
     look = Look(width + 1, PALETTE, whole)
     lines: list[str] = []
     for block in story.blocks:
@@ -55,19 +55,19 @@ def render_timeline(story: Story, *, whole: bool = False, width: int = 60) -> li
     return lines
 
 
-def from_rows(rows: Sequence[Row | dict[str, Any]]) -> Story:
-    story = Story()
+def from_rows(rows: Sequence[Row | dict[str, Any]]) -> Timeline:
+    story = Timeline()
     story.begin(cast(Session, Past(rows)))
     return story
 
 
-async def watched(task: Task, answers: dict[AskKind, Sequence[Answer]]) -> Story:
+async def watched(task: Task, answers: dict[AskKind, Sequence[Answer]]) -> Timeline:
     """What somebody sees who was there from the beginning, and answers as they go."""
-    story, left = Story(), {kind: list(given) for kind, given in answers.items()}
+    story, left = Timeline(), {kind: list(given) for kind, given in answers.items()}
     story.begin(cast(Session, Past(id=task.id)))
-    async with asyncio.timeout(PATIENCE), family(task, task.events(0), whole=True) as told:
-        async for one in told:
-            story.hear(one.teller, one.event)
+    async with asyncio.timeout(PATIENCE), family(task, task.events(0), whole=True) as tree_events:
+        async for one in tree_events:
+            story.handle(one.teller, one.event)
             render_timeline(story)
             if isinstance(one.event, AskOpened):
                 await one.teller.answer(one.event.ts, left[one.event.ask].pop(0))
@@ -131,11 +131,11 @@ async def test_text_and_calls_that_turn_out_to_be_reasoning_are_drawn_as_thinkin
     thought = say(f"I could look:\n{calls}\nNo.", chunk=4)
     reply = Turn(thought, pause(gate), say(f"\n</think>\nI stop.\n{result}"))
     task = await workshop.start(reply, protocol=ToolProtocol.XML)
-    story = Story()
+    story = Timeline()
     story.begin(cast(Session, Past(id=task.id)))
     async with asyncio.timeout(PATIENCE):
         async for event in task.events(0):
-            story.hear(task, event)
+            story.handle(task, event)
             if "No." in render_timeline(story):
                 gate.set()
             if isinstance(event, AskOpened):
@@ -156,11 +156,11 @@ async def test_an_interrupted_task_is_drawn_the_same_when_it_is_opened_again(
 ) -> None:
     gate = asyncio.Event()
     task = await workshop.start(Turn(say("I begin to "), pause(gate), say("work")))
-    story = Story()
+    story = Timeline()
     story.begin(cast(Session, Past(id=task.id)))
     async with asyncio.timeout(PATIENCE):
         async for event in task.events(0):
-            story.hear(task, event)
+            story.handle(task, event)
             if isinstance(event, RowGrew):
                 await task.cancel()
     assert render_timeline(story) == ["› do it", "", "I begin to", "", "interrupted"]
@@ -187,23 +187,23 @@ async def test_subtasks_speak_under_their_name_and_the_task_goes_on(workshop: Wo
     ]
 
 
-def told(*events: Event) -> list[str]:
-    story, session = Story(), cast(Session, Past())
+def render_events(*events: Event) -> list[str]:
+    story, session = Timeline(), cast(Session, Past())
     story.begin(session)
     for event in events:
-        story.hear(session, event)
+        story.handle(session, event)
         render_timeline(story)
     return render_timeline(story)
 
 
 def test_a_countdown_is_one_line_that_goes_when_it_is_over() -> None:
     waiting = [Countdown(ts=5, seconds=n, message="429\nToo fast", attempt=2) for n in (9, 8)]
-    assert told(*waiting) == ["trying again in 8 s (attempt 2): Too fast"]
-    assert told(*waiting, Countdown(ts=5, seconds=0, message="")) == []
+    assert render_events(*waiting) == ["trying again in 8 s (attempt 2): Too fast"]
+    assert render_events(*waiting, Countdown(ts=5, seconds=0, message="")) == []
 
 
-def test_how_long_the_model_thought_is_told() -> None:
-    lines = told(
+def test_how_long_the_model_thought_is_shown() -> None:
+    lines = render_events(
         RowOpened(ts=1_000, say="reasoning"),
         RowGrew(ts=1_000, delta="Hm."),
         RowOpened(ts=13_500, say="text"),
@@ -214,7 +214,7 @@ def test_how_long_the_model_thought_is_told() -> None:
 
 def test_a_call_that_was_never_made_is_not_left_behind() -> None:
     begun = RowOpened(ts=3, say="tool", tool="write_to_file", call_id="c")
-    assert told(UserSaid(ts=1, text="Go", first=True), begun, TaskAborted(ts=9)) == [
+    assert render_events(UserSaid(ts=1, text="Go", first=True), begun, TaskAborted(ts=9)) == [
         *("› Go", "", "interrupted"),
     ]
 
@@ -283,13 +283,13 @@ def test_rows_that_others_wrote_are_drawn_whatever_is_in_them(
         assert sanitise(line) == line
 
 
-def test_a_request_that_failed_for_good_is_told_once() -> None:
-    story, teller = Story(), cast(Session, Past(id="t"))
+def test_a_request_that_failed_for_good_is_shown_once() -> None:
+    story, teller = Timeline(), cast(Session, Past(id="t"))
     story.begin(teller)
-    story.hear(teller, AskOpened(ts=1, ask=AskKind.API_REQ_FAILED, text="no such model"))
-    story.hear(teller, TaskFailed(ts=2, code="provider:not_found", message="no such model"))
+    story.handle(teller, AskOpened(ts=1, ask=AskKind.API_REQ_FAILED, text="no such model"))
+    story.handle(teller, TaskFailed(ts=2, code="provider:not_found", message="no such model"))
     assert "\n".join(render_timeline(story)).count("no such model") == 1
-    story.hear(teller, TaskFailed(ts=3, code="time", message="the time is up"))
+    story.handle(teller, TaskFailed(ts=3, code="time", message="the time is up"))
     assert "the time is up" in "\n".join(render_timeline(story))
 
 

@@ -198,10 +198,10 @@ async def test_a_line_for_the_users_own_shell_is_sent_with_the_next_message(joey
         assert not server.requests
         await shown.send("what was that?")
         await shown.until("All done.")
-        told = json.dumps(server.requests[0].body["messages"])
-        assert "what was that?" in told
-        assert "42" in told
-        assert "exit 3" in told
+        sent = json.dumps(server.requests[0].body["messages"])
+        assert "what was that?" in sent
+        assert "42" in sent
+        assert "exit 3" in sent
         seen = await shown.shown()
         assert "(with the output of `echo two; false;" in seen
         assert "```" not in seen
@@ -218,9 +218,9 @@ async def test_a_long_output_of_a_command_is_shown_whole_by_ctrl_o(joey: Joey) -
             await shown.press("C-o")
             whole = await shown.until("│ line29", "│ line30", "│ line31")
             assert "omitted" not in whole
-        told = json.dumps(server.requests[-1].body["messages"])
-        assert "bytes omitted" in told
-        assert "line30 " not in told
+        sent = json.dumps(server.requests[-1].body["messages"])
+        assert "bytes omitted" in sent
+        assert "line30 " not in sent
         async with screen(joey, "-c", *reach(server.url), size=(130, 100)) as shown:
             await shown.until("│ line60", "what next?")
             await shown.press("C-o")

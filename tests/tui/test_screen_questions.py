@@ -202,9 +202,9 @@ async def test_subtasks_that_ask_at_once_are_answered_one_after_the_other(joey: 
 
     def model(request: Request) -> Turn:
         messages = request.body["messages"]
-        told = json.dumps(messages[0])
-        if "the first part" in told or "the second part" in told:
-            name = "first" if "the first part" in told else "second"
+        first_message = json.dumps(messages[0])
+        if "the first part" in first_message or "the second part" in first_message:
+            name = "first" if "the first part" in first_message else "second"
             return writing(f"{name}.txt", "x\n") if len(messages) == 1 else done(f"{name} is done")
         parts = [call("new_task", {"mode": "code", "message": f"the {n} part"}) for n in PARTS]
         return Turn(say("Both."), *parts) if len(messages) == 1 else done("All done.")

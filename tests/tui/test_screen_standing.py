@@ -89,11 +89,11 @@ def test_of_a_very_long_output_both_ends_are_read_and_the_file_is_named(tmp_path
 
 
 async def test_a_line_runs_in_the_directory_and_tells_how_it_ended(tmp_path: Path) -> None:
-    told: list[str] = []
-    assert await run_in_shell("pwd; echo ä", tmp_path, ENV, told.append) == ""
-    assert "".join(told) == f"{tmp_path}\nä\n"
-    assert await run_in_shell("exit 3", tmp_path, ENV, told.append) == "exit 3"
-    assert await run_in_shell("kill -KILL $$", tmp_path, ENV, told.append) == "ended by SIGKILL"
+    output: list[str] = []
+    assert await run_in_shell("pwd; echo ä", tmp_path, ENV, output.append) == ""
+    assert "".join(output) == f"{tmp_path}\nä\n"
+    assert await run_in_shell("exit 3", tmp_path, ENV, output.append) == "exit 3"
+    assert await run_in_shell("kill -KILL $$", tmp_path, ENV, output.append) == "ended by SIGKILL"
 
 
 async def test_a_line_that_is_stopped_takes_its_children_along(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ async def test_a_narrow_line_keeps_how_to_stop_and_that_everything_is_allowed() 
     app = Bare()
     async with app.run_test(size=(60, 10)) as pilot:
         line = app.query_one(StatusLine)
-        line.tell(STANDING, TokenUsage(context_tokens=20_000, total_cost=0.5))
+        line.set_status(STANDING, TokenUsage(context_tokens=20_000, total_cost=0.5))
         assert line.render().plain == "code · claude-sonnet · allows everything · no sandbox"
         line.work(RUNNING)
         assert line.render().plain[2:] == "running the command 0s, Esc stops · allows everything"

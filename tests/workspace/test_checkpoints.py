@@ -82,8 +82,8 @@ async def test_changes_and_texts_between_checkpoints_and_now(
     assert await checkpoints.changes(first, second) == expected
     assert await checkpoints.changes(first) == expected
     assert await checkpoints.changes(second) == []
-    told = [(one.path, one.before, one.after) for one in await checkpoints.diff(first)]
-    assert told == [
+    diffs = [(one.path, one.before, one.after) for one in await checkpoints.diff(first)]
+    assert diffs == [
         ("changed", "changed before\n", "changed after\n"),
         ("link", None, "same"),
         ("removed", "removed before\n", None),
@@ -100,10 +100,10 @@ async def test_a_diff_shows_no_bytes_and_no_endless_texts(
     write(root, "short", "x")
     for number in range(300):
         write(root, f"z/{number:03}", f"z{number}")
-    told = {one.path: one for one in await checkpoints.diff(first)}
-    assert len(told) == 303
-    assert (told["bytes"].after, told["long"].after, told["short"].after) == (None, None, "x")
-    assert (told["z/000"].after, told["z/299"].after) == ("z0", None)
+    diffs = {one.path: one for one in await checkpoints.diff(first)}
+    assert len(diffs) == 303
+    assert (diffs["bytes"].after, diffs["long"].after, diffs["short"].after) == (None, None, "x")
+    assert (diffs["z/000"].after, diffs["z/299"].after) == ("z0", None)
 
 
 @pytest.mark.requirement("checkpoints:coverage")

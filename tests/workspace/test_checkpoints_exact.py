@@ -92,10 +92,10 @@ async def _there_and_back(
             assert await checkpoints.changes(saved[-1][0]) == []
         for number in chosen:
             checkpoint, was = saved[number % len(saved)]
-            told = await checkpoints.changes(checkpoint)
+            changes = await checkpoints.changes(checkpoint)
             changed = await checkpoints.restore(checkpoint)
             assert snapshot(root) == was
-            assert len(told) == len(changed)
+            assert len(changes) == len(changed)
             assert await checkpoints.restore(checkpoint) == []
 
 

@@ -11,7 +11,7 @@ from tests.workspace.checkpoint_folder import checkpoints_of, git
 pytestmark = pytest.mark.requirement("rewind:files")
 
 
-async def test_what_is_not_kept_is_told_with_the_reason(root: Path, home: Path) -> None:
+async def test_what_is_not_kept_is_reported_with_the_reason(root: Path, home: Path) -> None:
     git(root, "init", "--quiet")
     (root / ".gitignore").write_text("*.log\nbuild/\n!asked.log\n")
     nested = root / "nested"

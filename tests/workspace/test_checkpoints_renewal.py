@@ -113,8 +113,8 @@ async def test_the_index_is_not_read_for_few_changes(root: Path, home: Path) -> 
         (root / "src" / "gone.py").unlink()
         (root / "src" / "new.py").write_text("3\n")
         second = await checkpoints.save("t")
-        told = {one.path: one.kind for one in await checkpoints.changes(first, second)}
-        assert told == {"src/b.py": "changed", "src/gone.py": "removed", "src/new.py": "added"}
+        changes = {one.path: one.kind for one in await checkpoints.changes(first, second)}
+        assert changes == {"src/b.py": "changed", "src/gone.py": "removed", "src/new.py": "added"}
         assert index.stat() == before
         await checkpoints.restore(first)
         assert snapshot(root) == was

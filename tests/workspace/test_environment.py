@@ -126,7 +126,7 @@ async def test_a_workspace_that_is_gone_is_an_error_for_the_user(workspace: Path
         (345, "UTC+5:45"),
     ],
 )
-def test_the_zone_is_told_with_its_offset(
+def test_the_zone_is_shown_with_its_offset(
     minutes: int, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TZ", "Europe/Berlin")

@@ -81,7 +81,7 @@ WRITERS: dict[str, tuple[Callable[[], Tool[Any, Any]], Arguments]] = {
 }
 
 
-class Scene:
+class EscapeHarness:
     """`work` is the workspace; what is beside it is nobody's business."""
 
     def __init__(self, root: Path) -> None:
@@ -102,8 +102,8 @@ class Scene:
 
 
 @pytest.fixture
-def scene(tmp_path: Path) -> Scene:
-    return Scene(tmp_path)
+def harness(tmp_path: Path) -> EscapeHarness:
+    return EscapeHarness(tmp_path)
 
 
 def state_of(directory: Path) -> dict[str, bytes | None]:
@@ -131,19 +131,19 @@ async def attempt(tool: Tool[Any, Any], arguments: dict[str, Any], ctx: ToolCont
     return f"{done}: {outcome.text} {msgspec.json.encode(prepared.row).decode()}"
 
 
-def ways_out(scene: Scene) -> Iterator[str]:
+def ways_out(harness: EscapeHarness) -> Iterator[str]:
     """Paths that lead to a file outside, each in another manner."""
-    secret = scene.outside / "secret.py"
-    scene.plant("link.py", "../outside/secret.py")
-    scene.plant("absolute.py", secret)
-    scene.plant("chain.py", "sub/next")
-    (scene.work / "sub" / "next").symlink_to("../absolute.py")
-    scene.plant("folder", "../outside")
-    scene.plant("inner", "sub")
-    scene.plant("root", "/")
-    scene.plant("magic", "/proc/self/root")
-    scene.plant("here", "/proc/self/cwd")
-    scene.plant("threads", "/proc/thread-self/root")
+    secret = harness.outside / "secret.py"
+    harness.plant("link.py", "../outside/secret.py")
+    harness.plant("absolute.py", secret)
+    harness.plant("chain.py", "sub/next")
+    (harness.work / "sub" / "next").symlink_to("../absolute.py")
+    harness.plant("folder", "../outside")
+    harness.plant("inner", "sub")
+    harness.plant("root", "/")
+    harness.plant("magic", "/proc/self/root")
+    harness.plant("here", "/proc/self/cwd")
+    harness.plant("threads", "/proc/thread-self/root")
     yield from ("link.py", "absolute.py", "chain.py", "folder/secret.py", "./folder//secret.py")
     yield from ("../outside/secret.py", "sub/../../outside/secret.py", "../work-too/secret.py")
     yield from ("inner/../../outside/secret.py", "inner/../folder/secret.py", "folder/./secret.py/")
@@ -156,60 +156,64 @@ def ways_out(scene: Scene) -> Iterator[str]:
     yield f"/proc/{os.getpid()}/root{secret}"
     yield f"/proc/self/task/{os.getpid()}/root{secret}"
     yield f"/proc/self/cwd/{os.path.relpath(secret, Path.cwd())}"
-    yield f"{scene.work}-too/secret.py"
+    yield f"{harness.work}-too/secret.py"
     yield f"/..{secret}"
 
 
 @pytest.mark.requirement("permissions:paths:outside")
 @pytest.mark.parametrize("name", [*READERS, *WRITERS])
-async def test_no_way_out_is_taken_unasked(scene: Scene, name: str) -> None:
+async def test_no_way_out_is_taken_unasked(harness: EscapeHarness, name: str) -> None:
     make, arguments = (READERS | WRITERS)[name]
-    directories = (scene.outside, scene.work.parent / "work-too")
+    directories = (harness.outside, harness.work.parent / "work-too")
     before = [state_of(directory) for directory in directories]
-    for path in ways_out(scene):
+    for path in ways_out(harness):
         if name == "move":
-            (scene.work / "a.py").write_text("a = 1\n")
-        result = await attempt(make(), arguments(path), scene.context)
+            (harness.work / "a.py").write_text("a = 1\n")
+        result = await attempt(make(), arguments(path), harness.context)
         assert result == "asked" or result.startswith("failed"), path
         assert SECRET not in result, path
     assert [state_of(directory) for directory in directories] == before
 
 
 @pytest.mark.parametrize("name", [*READERS, *WRITERS])
-async def test_a_path_inside_is_taken_unasked(scene: Scene, name: str) -> None:
+async def test_a_path_inside_is_taken_unasked(harness: EscapeHarness, name: str) -> None:
     """Or the test above would prove nothing."""
     make, arguments = (READERS | WRITERS)[name]
     path = "new.py" if name in ("add", "move", "paint") else "sub/own.py"
     path = "sub/own.png" if name == "picture" else path
-    (scene.work / "sub" / "own.py").write_text(f"{TEXT}\n")
-    (scene.work / "sub" / "own.png").write_bytes(b"\x89PNG\r\n\x1a\n\0\0")
+    (harness.work / "sub" / "own.py").write_text(f"{TEXT}\n")
+    (harness.work / "sub" / "own.png").write_bytes(b"\x89PNG\r\n\x1a\n\0\0")
     target = "sub" if name == "list_files" else path
-    assert (await attempt(make(), arguments(target), scene.context)).startswith("ran: ")
+    assert (await attempt(make(), arguments(target), harness.context)).startswith("ran: ")
 
 
 @pytest.mark.requirement("permissions:paths:special")
 @pytest.mark.parametrize("name", [*READERS, *WRITERS])
-async def test_special_files_are_refused_and_never_waited_for(scene: Scene, name: str) -> None:
+async def test_special_files_are_refused_and_never_waited_for(
+    harness: EscapeHarness, name: str
+) -> None:
     make, arguments = (READERS | WRITERS)[name]
-    names = make_special_files(scene.work)
-    scene.plant("device", "/dev/zero")
-    scene.plant("terminal", "/dev/tty")
-    before = state_of(scene.work)
+    names = make_special_files(harness.work)
+    harness.plant("device", "/dev/zero")
+    harness.plant("terminal", "/dev/tty")
+    before = state_of(harness.work)
     for path in (*names, "device", "terminal", "pipe/x", "loop/x", "/dev/stdin"):
-        result = await attempt(make(), arguments(path), scene.context)
+        result = await attempt(make(), arguments(path), harness.context)
         # A picture gets an ending, and so another name.
         assert not result.startswith("ran") or (name == "paint" and ".png" in result), path
-    assert {path: data for path, data in state_of(scene.work).items() if path in before} == before
+    assert {path: data for path, data in state_of(harness.work).items() if path in before} == before
 
 
 @pytest.mark.requirement("permissions:paths:special")
 @pytest.mark.parametrize("name", ["read_file", "search_files", "definitions", "picture"])
-async def test_files_of_the_kernel_are_not_read_even_with_leave(scene: Scene, name: str) -> None:
+async def test_files_of_the_kernel_are_not_read_even_with_leave(
+    harness: EscapeHarness, name: str
+) -> None:
     """They show the environment of processes, with the keys in it."""
     make, arguments = READERS[name]
     leave = msgspec.structs.replace(EASY, always_allow_read_only_outside_workspace=True)
-    context = msgspec.structs.replace(scene.context, settings=leave)
-    scene.plant("innocent.py", "/proc/self/environ")
+    context = msgspec.structs.replace(harness.context, settings=leave)
+    harness.plant("innocent.py", "/proc/self/environ")
     os.environ["JOEY_TEST_KEY"] = SECRET
     try:
         for path in ("/proc/self/environ", "innocent.py", f"/proc/{os.getpid()}/environ"):
@@ -221,13 +225,13 @@ async def test_files_of_the_kernel_are_not_read_even_with_leave(scene: Scene, na
 @pytest.mark.parametrize("name", [*READERS, *WRITERS])
 @pytest.mark.parametrize("path", ["a\0b", "x" * 300, "x/" * 3000, "\ud800", "a.py/x", "", "sub/"])
 async def test_names_that_no_file_has_are_an_error_and_no_crash(
-    scene: Scene, name: str, path: str
+    harness: EscapeHarness, name: str, path: str
 ) -> None:
     make, arguments = (READERS | WRITERS)[name]
-    before = state_of(scene.work)
-    await attempt(make(), arguments(path), scene.context)
+    before = state_of(harness.work)
+    await attempt(make(), arguments(path), harness.context)
     if name != "move":
-        assert {path: data for path, data in state_of(scene.work).items() if path in before} == (
+        assert {path: data for path, data in state_of(harness.work).items() if path in before} == (
             before
         )
 
@@ -243,27 +247,27 @@ async def test_names_that_no_file_has_are_an_error_and_no_crash(
     ],
 )
 async def test_protected_files_are_changed_by_no_writer_unasked(
-    scene: Scene, name: str, path: str
+    harness: EscapeHarness, name: str, path: str
 ) -> None:
     make, arguments = WRITERS[name]
-    (scene.work / "store").mkdir()
-    (scene.work / "store" / "mcp.json").write_text(f"{SECRET}\n")
-    scene.plant(".roo", "store")
-    scene.plant("alias", ".roo")
-    scene.plant("second", "alias")
+    (harness.work / "store").mkdir()
+    (harness.work / "store" / "mcp.json").write_text(f"{SECRET}\n")
+    harness.plant(".roo", "store")
+    harness.plant("alias", ".roo")
+    harness.plant("second", "alias")
     for directory in ("objects", "refs", "hooks"):
-        (scene.work / "gitstore" / directory).mkdir(parents=True)
-    (scene.work / "gitstore" / "HEAD").write_text("ref: refs/heads/main\n")
-    before = state_of(scene.work)
-    result = await attempt(make(), arguments(path), scene.context)
+        (harness.work / "gitstore" / directory).mkdir(parents=True)
+    (harness.work / "gitstore" / "HEAD").write_text("ref: refs/heads/main\n")
+    before = state_of(harness.work)
+    result = await attempt(make(), arguments(path), harness.context)
     assert result == "asked" or result.startswith("failed")
-    assert state_of(scene.work) == before
+    assert state_of(harness.work) == before
 
 
 @pytest.mark.requirement("permissions:paths:protected")
-async def test_protected_files_are_changed_where_the_user_allows_it(scene: Scene) -> None:
+async def test_protected_files_are_changed_where_the_user_allows_it(harness: EscapeHarness) -> None:
     leave = msgspec.structs.replace(EASY, always_allow_write_protected=True)
-    context = msgspec.structs.replace(scene.context, settings=leave)
+    context = msgspec.structs.replace(harness.context, settings=leave)
     result = await attempt(WriteToFile(), {"path": ".roo/x", "content": "gone\n"}, context)
     assert result.startswith("ran: ")
 
@@ -271,55 +275,61 @@ async def test_protected_files_are_changed_where_the_user_allows_it(scene: Scene
 @pytest.mark.requirement("permissions:paths:approved")
 @pytest.mark.parametrize("path", ["sub/new.py", "sub/deep/new.py"])
 async def test_a_directory_that_was_exchanged_after_the_approval_is_not_written_to(
-    scene: Scene, path: str
+    harness: EscapeHarness, path: str
 ) -> None:
     tool = WriteToFile()
-    (scene.work / ".git").mkdir()
-    prepared = await tool.prepare(tool.parse({"path": path, "content": "x\n"}), scene.context)
-    (scene.work / "sub").rename(scene.work / "away")
-    (scene.work / ".git").rename(scene.work / "sub")
+    (harness.work / ".git").mkdir()
+    prepared = await tool.prepare(tool.parse({"path": path, "content": "x\n"}), harness.context)
+    (harness.work / "sub").rename(harness.work / "away")
+    (harness.work / ".git").rename(harness.work / "sub")
     with pytest.raises(ToolError, match="replaced by another one"):
-        await tool.run(prepared, scene.context, None)
-    assert state_of(scene.work / "sub") == {}
+        await tool.run(prepared, harness.context, None)
+    assert state_of(harness.work / "sub") == {}
 
 
 @pytest.mark.requirement("permissions:paths:approved")
-async def test_a_new_directory_may_be_made_by_another_write_meanwhile(scene: Scene) -> None:
-    files = scene.context.files
+async def test_a_new_directory_may_be_made_by_another_write_meanwhile(
+    harness: EscapeHarness,
+) -> None:
+    files = harness.context.files
     places = [files.resolve(f"new/deep/{name}") for name in "ab"]
     for place in places:
         await files.write(place, b"x")
-    assert sorted(state_of(scene.work / "new" / "deep")) == ["a", "b"]
+    assert sorted(state_of(harness.work / "new" / "deep")) == ["a", "b"]
 
 
 @pytest.mark.requirement("permissions:paths:outside")
-async def test_writing_leaves_the_other_name_of_a_file_as_it_is(scene: Scene) -> None:
-    (scene.work / "hard.py").hardlink_to(scene.outside / "secret.py")
-    files = scene.context.files
+async def test_writing_leaves_the_other_name_of_a_file_as_it_is(harness: EscapeHarness) -> None:
+    (harness.work / "hard.py").hardlink_to(harness.outside / "secret.py")
+    files = harness.context.files
     await files.write(files.resolve("hard.py"), b"new")
-    assert (scene.outside / "secret.py").read_text() == TEXT
-    assert (scene.work / "hard.py").read_bytes() == b"new"
+    assert (harness.outside / "secret.py").read_text() == TEXT
+    assert (harness.work / "hard.py").read_bytes() == b"new"
 
 
-async def test_an_image_replaces_no_file_that_nobody_was_asked_about(scene: Scene) -> None:
-    (scene.work / "ship.png").write_text("mine")
-    result = await attempt(GenerateImage(), {"prompt": "p", "path": "ship"}, scene.context)
+async def test_an_image_replaces_no_file_that_nobody_was_asked_about(
+    harness: EscapeHarness,
+) -> None:
+    (harness.work / "ship.png").write_text("mine")
+    result = await attempt(GenerateImage(), {"prompt": "p", "path": "ship"}, harness.context)
     assert "The picture is in ship." in result
-    assert (scene.work / "ship.png").read_text() == "mine"
+    assert (harness.work / "ship.png").read_text() == "mine"
 
 
 @pytest.mark.requirement("permissions:paths:approved")
-async def test_a_page_that_became_a_link_after_the_approval_is_not_shown(scene: Scene) -> None:
-    give = page_files(scene.context.files)
-    page = scene.work / "page.html"
+async def test_a_page_that_became_a_link_after_the_approval_is_not_shown(
+    harness: EscapeHarness,
+) -> None:
+    give = page_files(harness.context.files)
+    page = harness.work / "page.html"
     page.write_text("mine")
     assert await give(str(page), True) == b"mine"
-    assert await give(str(scene.outside / "secret.py"), True) == TEXT.encode()
+    assert await give(str(harness.outside / "secret.py"), True) == TEXT.encode()
     page.unlink()
-    page.symlink_to(scene.outside / "secret.py")
+    page.symlink_to(harness.outside / "secret.py")
     for approved in (True, False):
         assert await give(str(page), approved) is None
-    assert await give(str(scene.outside / "secret.py"), False) is None
+    assert await give(str(harness.outside / "secret.py"), False) is None
 
 
 @pytest.mark.parametrize(
@@ -332,8 +342,10 @@ async def test_a_page_that_became_a_link_after_the_approval_is_not_shown(scene: 
         b"x" * 5000 + b"\nneedle" + "é".encode() * 5000,
     ],
 )
-async def test_what_a_search_finds_is_found_in_the_file_again(scene: Scene, data: bytes) -> None:
-    (scene.work / "sub" / "text").write_bytes(data)
-    place = scene.context.files.resolve("sub")
-    result = await scene.context.search.grep(place, "needle", None, 10)
+async def test_what_a_search_finds_is_found_in_the_file_again(
+    harness: EscapeHarness, data: bytes
+) -> None:
+    (harness.work / "sub" / "text").write_bytes(data)
+    place = harness.context.files.resolve("sub")
+    result = await harness.context.search.grep(place, "needle", None, 10)
     assert "needle" in "".join(line[1] for hit in result.hits for line in hit.lines)

@@ -47,7 +47,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-class Scene:
+class RaceHarness:
     def __init__(self, root: Path) -> None:
         self.work, self.outside = root / "work", root / "outside"
         self.config = self.work / ".roo"
@@ -68,8 +68,8 @@ class Scene:
 
 
 @pytest.fixture
-def scene(tmp_path: Path) -> Scene:
-    return Scene(tmp_path)
+def harness(tmp_path: Path) -> RaceHarness:
+    return RaceHarness(tmp_path)
 
 
 @contextmanager
@@ -91,27 +91,27 @@ def enough(process: subprocess.Popen[bytes]) -> bool:
     return bool(process.stdout.read())
 
 
-async def read_and_write(scene: Scene, path: str, process: subprocess.Popen[bytes]) -> None:
+async def read_and_write(harness: RaceHarness, path: str, process: subprocess.Popen[bytes]) -> None:
     """As tools do it, with leave for everything in the workspace that is not protected."""
     tried = read = written = 0
     is_enough = False
     while tried < LEAST or not is_enough:
         tried += 1
         is_enough = is_enough or enough(process)
-        place = scene.files.resolve(path)
+        place = harness.files.resolve(path)
         if not place.inside or place.protected:
             continue
         with suppress(ToolError):
-            assert SECRET.encode() not in await scene.files.read(place)
+            assert SECRET.encode() not in await harness.files.read(place)
             read += 1
         with suppress(ToolError):
-            await scene.files.write(place, b"written\n")
+            await harness.files.write(place, b"written\n")
             written += 1
         with suppress(ToolError):
-            other = scene.files.resolve(f"{path}-beside")
+            other = harness.files.resolve(f"{path}-beside")
             if other.inside and not other.protected:
-                await scene.files.write(other, b"new\n")
-                await scene.files.remove(other)
+                await harness.files.write(other, b"new\n")
+                await harness.files.remove(other)
     assert read
     assert written
 
@@ -119,66 +119,70 @@ async def read_and_write(scene: Scene, path: str, process: subprocess.Popen[byte
 @pytest.mark.requirement("permissions:paths:race")
 @pytest.mark.parametrize("target", ["outside", "work/.roo"])
 async def test_a_directory_that_is_swapped_lets_nothing_in_or_out(
-    scene: Scene, target: str
+    harness: RaceHarness, target: str
 ) -> None:
-    with swapping(scene.work / "d", scene.work.parent / target) as process:
+    with swapping(harness.work / "d", harness.work.parent / target) as process:
         async with asyncio.timeout(SECONDS):
-            await read_and_write(scene, "d/f.txt", process)
-    scene.check_untouched()
+            await read_and_write(harness, "d/f.txt", process)
+    harness.check_untouched()
 
 
 @pytest.mark.requirement("permissions:paths:race")
 @pytest.mark.parametrize("target", ["outside/f.txt", "work/.roo/f.txt"])
-async def test_a_file_that_is_swapped_lets_nothing_in_or_out(scene: Scene, target: str) -> None:
-    with swapping(scene.work / "f.txt", scene.work.parent / target) as process:
+async def test_a_file_that_is_swapped_lets_nothing_in_or_out(
+    harness: RaceHarness, target: str
+) -> None:
+    with swapping(harness.work / "f.txt", harness.work.parent / target) as process:
         async with asyncio.timeout(SECONDS):
-            await read_and_write(scene, "f.txt", process)
-    scene.check_untouched()
+            await read_and_write(harness, "f.txt", process)
+    harness.check_untouched()
 
 
 @pytest.mark.requirement("permissions:paths:race")
 @pytest.mark.parametrize(("path", "target"), [("d", "outside"), ("f.txt", "outside/f.txt")])
 async def test_searching_and_listing_show_nothing_of_what_is_swapped_in(
-    scene: Scene, path: str, target: str
+    harness: RaceHarness, path: str, target: str
 ) -> None:
     shown: set[str] = set()
-    with swapping(scene.work / path, scene.work.parent / target) as process:
+    with swapping(harness.work / path, harness.work.parent / target) as process:
         async with asyncio.timeout(SECONDS):
             tried = 0
             while tried < LEAST // 8 or not enough(process):
                 tried += 1
                 for directory in (".", "d"):
-                    place = scene.files.resolve(directory)
+                    place = harness.files.resolve(directory)
                     if not place.inside:
                         continue
                     with suppress(ToolError):
-                        result = await scene.search.grep(place, "SECRET|inside", None, 100)
+                        result = await harness.search.grep(place, "SECRET|inside", None, 100)
                         shown |= {line[1] for hit in result.hits for line in hit.lines}
                     with suppress(ToolError):
-                        listing = await scene.search.list(place, True, 100)
+                        listing = await harness.search.list(place, True, 100)
                         shown |= {entry.rpartition("/")[2] for entry in listing.entries}
     assert "inside" in shown
     assert not {text for text in shown if SECRET in text or "only-there" in text}
 
 
 @pytest.mark.requirement("permissions:paths:race")
-def test_rules_are_not_read_from_what_is_swapped_in(scene: Scene) -> None:
-    fence = Fence((scene.work,), lambda path: False)
+def test_rules_are_not_read_from_what_is_swapped_in(harness: RaceHarness) -> None:
+    fence = Fence((harness.work,), lambda path: False)
     read = set()
-    with swapping(scene.work / "d", scene.outside) as process:
+    with swapping(harness.work / "d", harness.outside) as process:
         tried = 0
         while tried < LEAST or not enough(process):
             tried += 1
-            text = Sightings().read(scene.work / "d" / "f.txt", "d/f.txt", fence)
+            text = Sightings().read(harness.work / "d" / "f.txt", "d/f.txt", fence)
             read.add(text.text if text is not None else "")
-            names = Sightings().names(scene.work / "d", "d", fence)
+            names = Sightings().names(harness.work / "d", "d", fence)
             assert "only-there.txt" not in names
     assert "inside\n" in read
     assert f"{SECRET}\n" not in read
 
 
 @pytest.mark.requirement("permissions:paths:race")
-def test_a_merge_writes_nothing_into_what_is_swapped_in(scene: Scene, tmp_path: Path) -> None:
+def test_a_merge_writes_nothing_into_what_is_swapped_in(
+    harness: RaceHarness, tmp_path: Path
+) -> None:
     made = tmp_path / "made"
     (made / "d").mkdir(parents=True)
     (made / "d" / "f.txt").write_text("merged\n")
@@ -186,13 +190,13 @@ def test_a_merge_writes_nothing_into_what_is_swapped_in(scene: Scene, tmp_path: 
     changed = Change(b"d/f.txt", "100644", "100644")
     new, gone = Change(b"d/new.txt", "000000", "100644"), Change(b"d/new.txt", "100644", "000000")
     merged = 0
-    with swapping(scene.work / "d", scene.outside) as process:
+    with swapping(harness.work / "d", harness.outside) as process:
         tried = 0
         while tried < LEAST or not enough(process):
             tried += 1
             for changes in ([changed], [new], [gone]):
                 with suppress(OSError, ChangedMeanwhileError):
-                    apply(scene.work, changes, made, look(scene.work, changes))
+                    apply(harness.work, changes, made, look(harness.work, changes))
                     merged += 1
     assert merged
-    scene.check_untouched()
+    harness.check_untouched()

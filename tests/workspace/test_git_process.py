@@ -15,16 +15,16 @@ from tests.terminals.processes import open_transports
 async def test_who_gives_up_on_a_git_that_says_much_is_free_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told = tmp_path / "told"
+    started = tmp_path / "told"
     program = tmp_path / "git"
-    program.write_text(f"#!/bin/sh\n: > {told}\nexec head -c 100000000 /dev/zero\n")
+    program.write_text(f"#!/bin/sh\n: > {started}\nexec head -c 100000000 /dev/zero\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     for _ in range(5):
-        told.unlink(missing_ok=True)
+        started.unlink(missing_ok=True)
         run = GitRun(arguments=[], cwd=tmp_path, environment={})
         running = asyncio.ensure_future(run_git(run))
-        while not told.exists():  # noqa: ASYNC110 (another process)
+        while not started.exists():  # noqa: ASYNC110 (another process)
             await asyncio.sleep(0.001)
         running.cancel()
         time.sleep(0.05)  # noqa: ASYNC251 (more arrives while the loop is busy)

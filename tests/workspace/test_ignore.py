@@ -157,7 +157,7 @@ def test_nothing_in_a_hidden_directory_is_excepted_as_in_git(
         assert "keys/public.pem" not in found
 
 
-async def test_when_rules_cannot_be_used_everybody_is_told_why(tmp_path: Path) -> None:
+async def test_when_rules_cannot_be_used_everybody_is_shown_why(tmp_path: Path) -> None:
     context = make_context(tmp_path)
     (context.files.root / "a.txt").write_text("x")
     (context.files.root / ".rooignore").write_bytes(b"\xff\n")

@@ -64,7 +64,7 @@ def test_stars_take_as_much_as_they_must(rule: str, path: str, hidden: bool) -> 
 
 
 @pytest.mark.parametrize("rules", ["a\0b\n", "a" * 5000, "".join(f"{n}\n" for n in range(5001))])
-def test_rules_beyond_understanding_hide_everything_and_are_told_once(
+def test_rules_beyond_understanding_hide_everything_and_are_reported_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, rules: str
 ) -> None:
     (tmp_path / ".rooignore").write_text(rules)

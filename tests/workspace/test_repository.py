@@ -83,9 +83,9 @@ async def test_no_program_of_the_configuration_runs(repository: Repository, key:
     repository.write("included", "")
     repository.git("config", "-f", "included", key, repository.program)
     repository.git("config", "include.path", "../included")
-    told = await repository.ask_everything()
+    output = await repository.ask_everything()
     assert not repository.trace.exists()
-    assert "-one\n+two" in told
+    assert "-one\n+two" in output
 
 
 async def test_no_hook_runs_and_the_index_stays_as_it_is(repository: Repository) -> None:
@@ -134,9 +134,9 @@ async def test_submodules_are_not_entered(repository: Repository, tmp_path: Path
         repository.git("config", key, repository.program, cwd="sub")
     repository.write("sub/.gitattributes", "* filter=x\n")
     repository.write("sub/a.txt", "three\n")
-    told = await repository.ask_everything()
-    assert "-one\n+two" in told
-    assert "three" not in told
+    output = await repository.ask_everything()
+    assert "-one\n+two" in output
+    assert "three" not in output
     assert not repository.trace.exists()
 
 
@@ -161,9 +161,9 @@ async def test_another_work_tree_is_not_looked_at(repository: Repository, tmp_pa
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside/a.txt").write_text("the secret\n")
     repository.git("config", "core.worktree", str(tmp_path / "outside"))
-    told = await repository.ask_everything()
-    assert "the secret" not in told
-    assert "-one\n+two" in told
+    output = await repository.ask_everything()
+    assert "the secret" not in output
+    assert "-one\n+two" in output
 
 
 async def test_a_directory_that_looks_like_a_repository_is_none(tmp_path: Path) -> None:
@@ -175,7 +175,7 @@ async def test_a_directory_that_looks_like_a_repository_is_none(tmp_path: Path) 
     assert not inner.trace.exists()
 
 
-async def test_only_the_workspace_is_told_of_when_the_repository_is_larger(
+async def test_only_the_workspace_is_reported_when_the_repository_is_larger(
     repository: Repository,
 ) -> None:
     (repository.directory / "part").mkdir()
@@ -197,9 +197,9 @@ async def test_what_rooignore_hides_is_not_in_a_diff(repository: Repository) -> 
     repository.write("keys.txt", "new key\n")
     repository.write("a.txt", "three\n")
     repository.write(".rooignore", "keys.txt\n")
-    told = await repository.ask_everything()
-    assert "+three" in told
-    assert "key" not in told
+    output = await repository.ask_everything()
+    assert "+three" in output
+    assert "key" not in output
 
 
 async def test_a_program_of_the_workspace_is_not_taken_for_git(
@@ -231,7 +231,7 @@ async def test_only_commits_are_shown(repository: Repository, what: str) -> None
         await GitRepository(repository.directory).commit(repository.git("rev-parse", what))
 
 
-async def test_a_moved_file_is_told_with_both_names(repository: Repository) -> None:
+async def test_a_moved_file_is_shown_with_both_names(repository: Repository) -> None:
     repository.write("a.txt", "one\n")
     repository.git("mv", "a.txt", "new\nname")
     changes = await GitRepository(repository.directory).changes()

@@ -246,7 +246,7 @@ class Agent:
     def _keep(self, session: Session) -> None:
         self._sessions[session.id] = session
         # The editor has to know of the session first: this comes after the answer.
-        self._begin(session.tell_commands())
+        self._begin(session.send_commands())
 
     async def _list(self, asked: ListSessionsRequest) -> BaseModel:
         cursor = asked.cursor or "0"

@@ -32,7 +32,7 @@ from joey.acp.permissions import (
     shown_call,
 )
 from joey.acp.terminals import CommandViews, Terminals
-from joey.acp.updates import Narrator
+from joey.acp.updates import UpdateEncoder
 from joey.client.family import family
 from joey.client.local import Engine, Subscription, Task, TaskOptions
 from joey.client.session import Session as Teller
@@ -96,7 +96,7 @@ class Conversation:
         self._engine = engine
         self._editor = editor
         self._turn: Turn | None = None
-        self._narrators: dict[str, Narrator] = {}
+        self._narrators: dict[str, UpdateEncoder] = {}
         self._listening: asyncio.Task[None] | None = None
         self._jobs: dict[tuple[str, int], asyncio.Task[None]] = {}
         """Questions that the editor has been asked, by task and `ts`."""
@@ -159,7 +159,7 @@ class Conversation:
         text = "\n\n".join(f"*{sanitise(line)}*" for line in lines)
         if text:
             block = TextContentBlock(type="text", text=f"{text}\n\n")
-            await self._tell(
+            await self._send_updates(
                 [AgentThoughtChunk(session_update="agent_thought_chunk", content=block)]
             )
 
@@ -180,11 +180,11 @@ class Conversation:
     async def replay(self) -> None:
         """Tell the whole history."""
         assert self.task is not None
-        narrator = Narrator(self.task.runtime.workspace)
+        encoder = UpdateEncoder(self.task.runtime.workspace)
         for record in list(live_path(self.task.bus.after(0))):
-            await self._tell(narrator.tell(record.event, live=False))
+            await self._send_updates(encoder.encode(record.event, live=False))
         if not self.is_busy:
-            await self._tell(narrator.close())
+            await self._send_updates(encoder.close())
 
     async def let_go(self) -> None:
         """Stop the task and leave it to others; a turn ends as cancelled."""
@@ -199,14 +199,14 @@ class Conversation:
         await self._views.close()
         self._end_turn("cancelled")
 
-    async def tell_facts(self) -> None:
+    async def send_session_info(self) -> None:
         """What is known of the session beside its words."""
         if self.task is None:
             return
         facts = self.task.recorder.facts
         title = one_line(facts.prompt.text if facts.prompt is not None else "", 80)
         now = datetime.fromtimestamp(facts.updated / 1000, UTC).isoformat()
-        await self._tell(
+        await self._send_updates(
             [
                 SessionInfoUpdate(
                     session_update="session_info_update", title=title or None, updated_at=now
@@ -223,7 +223,7 @@ class Conversation:
             task = self.task = await self._engine.start(
                 text, images=images, options=options, task_id=self.id
             )
-            await self.tell_facts()
+            await self.send_session_info()
             self._listen(task, 0)
             return
         if self._listening is None or self._listening.done():
@@ -238,14 +238,16 @@ class Conversation:
     # What the task says -----------------------------------------------------------------------
 
     def _listen(self, task: Task, since: int) -> None:
-        self._narrators = {task.id: Narrator(task.runtime.workspace)}
-        self._listening = asyncio.create_task(self._hear(task, since), name=f"acp-{self.id}")
+        self._narrators = {task.id: UpdateEncoder(task.runtime.workspace)}
+        self._listening = asyncio.create_task(
+            self._forward_events(task, since), name=f"acp-{self.id}"
+        )
 
-    async def _hear(self, task: Task, since: int) -> None:
+    async def _forward_events(self, task: Task, since: int) -> None:
         try:
             with task.subscribe(since) as subscription:
-                async with family(task, _events(subscription), whole=not since) as told:
-                    async for each in told:
+                async with family(task, _events(subscription), whole=not since) as tree_events:
+                    async for each in tree_events:
                         await self._pass_on(task, each.teller, each.event)
             self._end_turn(task.error or "cancelled")
         except ConnectionError:
@@ -257,20 +259,20 @@ class Conversation:
             self._withdraw(list(self._jobs))
 
     async def _pass_on(self, task: Task, teller: Teller, event: Event) -> None:
-        narrator = self._narrators.get(teller.id)
-        if narrator is None:
-            narrator = Narrator(task.runtime.workspace, of_subtask=teller.id)
-            self._narrators[teller.id] = narrator
+        encoder = self._narrators.get(teller.id)
+        if encoder is None:
+            encoder = UpdateEncoder(task.runtime.workspace, of_subtask=teller.id)
+            self._narrators[teller.id] = encoder
         stopped = asyncio.Event() if self._turn is None else self._turn.cancelled
-        await self._views.follow(teller, narrator, event, stopped)
-        await self._tell(narrator.tell(event))
+        await self._views.follow(teller, encoder, event, stopped)
+        await self._send_updates(encoder.encode(event))
         match event:
             case AskOpened():
-                self._consider(teller, event, narrator)
+                self._consider(teller, event, encoder)
             case AskAnswered(ask_ts=ts) | AskWithdrawn(ask_ts=ts):
                 self._withdraw([(teller.id, ts)])
             case UsageChanged() if teller is task:
-                await self._tell([self._usage(task.total_usage)])
+                await self._send_updates([self._usage(task.total_usage)])
             case ModeSwitched(mode=mode) if teller is task:
                 await self._on_mode(mode)
             case ReplyReceived(stop_reason=reason) if teller is task and reason in REFUSALS:
@@ -285,7 +287,7 @@ class Conversation:
         if isinstance(event, TaskFinished) and task.recorder.facts.queue:
             return  # words came in meanwhile, and it goes on with them
         if self._turn is not None:
-            await self.tell_facts()
+            await self.send_session_info()
         self._end_turn(stop_of(event))
 
     def _refuse(self, task: Task) -> None:
@@ -299,9 +301,9 @@ class Conversation:
         if turn is not None:
             turn.end(how)
 
-    async def _tell(self, updates: Iterable[Update]) -> None:
+    async def _send_updates(self, updates: Iterable[Update]) -> None:
         for update in updates:
-            await self._editor.tell(self.id, update)
+            await self._editor.send_update(self.id, update)
 
     def _usage(self, usage: TokenUsage) -> Update:
         assert self.task is not None
@@ -313,11 +315,11 @@ class Conversation:
 
     # What it asks -----------------------------------------------------------------------------
 
-    def _consider(self, asking: Teller, ask: AskOpened, narrator: Narrator) -> None:
+    def _consider(self, asking: Teller, ask: AskOpened, encoder: UpdateEncoder) -> None:
         if asking.pending is None or asking.pending.ts != ask.ts:
             return  # it is answered already
         if ask.ask in APPROVALS:
-            self._begin((asking.id, ask.ts), self._request_permission(asking, ask, narrator))
+            self._begin((asking.id, ask.ts), self._request_permission(asking, ask, encoder))
         elif ask.ask in ENDS_TURN:
             self._asked = (asking, ask)
             self._end_turn(ENDS_TURN[AskKind(ask.ask)])
@@ -332,8 +334,10 @@ class Conversation:
             if (job := self._jobs.get(key)) is not None:
                 job.cancel()
 
-    async def _request_permission(self, asking: Teller, ask: AskOpened, narrator: Narrator) -> None:
-        name, look = narrator.look_of(ask)
+    async def _request_permission(
+        self, asking: Teller, ask: AskOpened, encoder: UpdateEncoder
+    ) -> None:
+        name, look = encoder.look_of(ask)
         try:
             response = await self._editor.ask(
                 self.id, shown_call(ask, name, look), options_for(ask)
@@ -354,5 +358,5 @@ class Conversation:
 
 
 async def _events(subscription: Subscription) -> AsyncIterator[Event]:
-    async for heard in subscription:
-        yield heard.event
+    async for numbered in subscription:
+        yield numbered.event

@@ -82,11 +82,11 @@ class Editor:
     def writes_files(self) -> bool:
         return bool(self.can.fs and self.can.fs.write_text_file)
 
-    async def tell(self, session_id: str, update: Update) -> None:
+    async def send_update(self, session_id: str, update: Update) -> None:
         """Raises ConnectionError."""
-        told = SessionNotification(session_id=session_id, update=update)
+        notification = SessionNotification(session_id=session_id, update=update)
         method = CLIENT_METHODS["session_update"]
-        await self._connection.send_notification(method, as_json(told))
+        await self._connection.send_notification(method, as_json(notification))
 
     async def ask(
         self, session_id: str, call: ToolCallUpdate, options: Sequence[PermissionOption]

@@ -13,7 +13,7 @@ from joey.presentation.text import one_line, sanitise
 
 INVALID_PARAMS = -32602
 NOT_FOUND = -32002
-MOST_TOLD = 10
+MAX_REPORTED_PROBLEMS = 10
 
 
 def to_request_error(
@@ -40,7 +40,9 @@ def _of_params(error: ValidationError) -> RequestError:
         for each in error.errors(include_input=False, include_url=False, include_context=False)
     ]
     return RequestError(
-        INVALID_PARAMS, "; ".join(problems[:MOST_TOLD]), {"errors": problems[:MOST_TOLD]}
+        INVALID_PARAMS,
+        "; ".join(problems[:MAX_REPORTED_PROBLEMS]),
+        {"errors": problems[:MAX_REPORTED_PROBLEMS]},
     )
 
 

@@ -121,7 +121,7 @@ class Session:
         self._engine = engine
         self._house = house
         self._editor = editor
-        self._talk = Conversation(id, engine, editor, terminals, self._tell_choices)
+        self._talk = Conversation(id, engine, editor, terminals, self._send_config_options)
         self._modes: Sequence[Mode] = ()
         self._models: Sequence[str] = ()
         self._commands: Sequence[Choice] = ()
@@ -147,7 +147,7 @@ class Session:
             await self._open(self._options(TaskOptions(workspace=self.directory)))
         if replay:
             await self._talk.replay()
-        await self._talk.tell_facts()
+        await self._talk.send_session_info()
 
     async def fork_of(self, task_id: str) -> str:
         """Begin with the history of another task, whose own stays as it is. Raises UserError."""
@@ -235,7 +235,7 @@ class Session:
             raise RequestError(INVALID_PARAMS, f"There is no mode {slug!r}. Known ones: {known}.")
         task = self._talk.task
         if task is None:
-            await self._tell_mode(slug)
+            await self._send_mode(slug)
         elif task.mode.slug != slug:
             task.publish(ModeSwitched(ts=task.now(), mode=slug))
             self._mode = slug
@@ -257,20 +257,20 @@ class Session:
         self._wants_model = self._wants_model or value != self._model
         self._model = value
 
-    async def tell_commands(self) -> None:
-        await self._editor.tell(self.id, commands_update(self._commands))
+    async def send_commands(self) -> None:
+        await self._editor.send_update(self.id, commands_update(self._commands))
 
-    async def _tell_mode(self, slug: str) -> None:
+    async def _send_mode(self, slug: str) -> None:
         update = CurrentModeUpdate(session_update="current_mode_update", current_mode_id=slug)
-        await self._editor.tell(self.id, update)
-        await self._tell_choices(slug)
+        await self._editor.send_update(self.id, update)
+        await self._send_config_options(slug)
 
-    async def _tell_choices(self, mode: str) -> None:
+    async def _send_config_options(self, mode: str) -> None:
         self._mode = mode
         update = ConfigOptionUpdate(
             session_update="config_option_update", config_options=self.options
         )
-        await self._editor.tell(self.id, update)
+        await self._editor.send_update(self.id, update)
 
 
 MODE, MODEL = "mode", "model"

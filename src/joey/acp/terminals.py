@@ -28,7 +28,7 @@ from acp.exceptions import RequestError
 from joey.acp.editor import Editor
 from joey.acp.terminal_viewer import END
 from joey.acp.tool_calls import COMMAND_TOOL
-from joey.acp.updates import Narrator
+from joey.acp.updates import UpdateEncoder
 from joey.client.local import Task
 from joey.client.session import Session as Teller
 from joey.core.events import CommandGrew, Event, TaskAborted, TaskFailed, TaskFinished, ToolFinished
@@ -247,7 +247,7 @@ class CommandViews:
         self._releases: set[asyncio.Task[None]] = set()
 
     async def follow(
-        self, teller: Teller, narrator: Narrator, event: Event, stopped: asyncio.Event
+        self, teller: Teller, encoder: UpdateEncoder, event: Event, stopped: asyncio.Event
     ) -> None:
         """Show what a command prints, before the narrator tells of it. Once it is `stopped`, the
         editor is not waited for."""
@@ -255,7 +255,7 @@ class CommandViews:
             return
         match event:
             case CommandGrew(output=output):
-                view = self._views.get(teller.id) or await self._open(teller, narrator, stopped)
+                view = self._views.get(teller.id) or await self._open(teller, encoder, stopped)
                 if view is not None:
                     view.print(output)
             case ToolFinished(tool=tool) if tool == COMMAND_TOOL:
@@ -263,7 +263,7 @@ class CommandViews:
                 if view is not None and not await view.has_come():
                     log.warning("the editor's terminal shows nothing, so output comes as text")
                     self._is_wanted = False
-                    narrator.show_running_in(None)
+                    encoder.show_running_in(None)
             case TaskAborted() | TaskFailed() | TaskFinished():
                 self._end(teller.id, None)
 
@@ -276,9 +276,9 @@ class CommandViews:
         await asyncio.gather(*self._releases)
 
     async def _open(
-        self, teller: Teller, narrator: Narrator, stopped: asyncio.Event
+        self, teller: Teller, encoder: UpdateEncoder, stopped: asyncio.Event
     ) -> View | None:
-        command = narrator.running_command
+        command = encoder.running_command
         if not self._is_wanted or command is None or not isinstance(teller, Task):
             return None
         if stopped.is_set():
@@ -297,7 +297,7 @@ class CommandViews:
             return None
         view = opening.result()
         if view is not None:
-            narrator.show_running_in(view.terminal_id)
+            encoder.show_running_in(view.terminal_id)
             self._views[teller.id] = view
         return view
 

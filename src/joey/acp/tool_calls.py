@@ -125,7 +125,7 @@ def closer_look(
     return Look(
         _edit_kind(tool, event.diff, changes),
         f"{_named(tool)} {_detail(event.path, row)}".strip(),
-        edits or _told(tool, event, row),
+        edits or _build_fallback_content(tool, event, row),
         tuple(ToolCallLocation(path=str(workspace / path), line=line) for path, line in places),
         None if tool in _EDITS else arguments or None,
     )
@@ -165,8 +165,8 @@ def outcome_contents(
     `terminal` the editor's that has shown it."""
     end = command_end(event) if event.tool == COMMAND_TOOL else ""
     has_run = bool(output or end) or event.exit_code is not None
-    told = mishap(event.content) if event.is_error else event.content
-    shown = output if has_run else told
+    result_text = mishap(event.content) if event.is_error else event.content
+    shown = output if has_run else result_text
     if terminal is not None:
         yield terminal_content(terminal)
     elif shown.strip():
@@ -209,7 +209,7 @@ def _edit_kind(tool: str, diff: str | None, changes: Iterable[Any]) -> ToolKind:
     return kind_of(tool)
 
 
-def _told(
+def _build_fallback_content(
     tool: str, event: ToolAnnounced | AskOpened, row: dict[str, Any]
 ) -> tuple[ContentToolCallContent, ...]:
     """Where there are no lines to compare."""

@@ -88,7 +88,7 @@ class _Call:
         """The editor's, in which the output is shown."""
 
 
-class Narrator:
+class UpdateEncoder:
     """Tells one task; `of_subtask` when it works for another one of the session."""
 
     def __init__(self, workspace: Path, *, of_subtask: str = "") -> None:
@@ -109,18 +109,18 @@ class Narrator:
         self._message = 0
         """The row whose words came last."""
 
-    def tell(self, event: Event, *, live: bool = True) -> Iterator[Update]:
+    def encode(self, event: Event, *, live: bool = True) -> Iterator[Update]:
         """The updates that an event is worth; `live`, the person knows what they said."""
         held, self._held = self._held, None
         if held is not None and not isinstance(event, ToolFailed):
             yield from self._encode_message(held.ts, f"*{sanitise(mishap(held.text))}*")
         match event:
             case RowOpened() | RowGrew() | CommandGrew() | Countdown():
-                yield from self._tell_passing(event)
+                yield from self._encode_transient(event)
             case ReplyReceived():
                 yield from self._reply(event)
             case ToolAnnounced() | AskOpened() | AskAnswered() | ToolFinished():
-                yield from self._tell_call(event)
+                yield from self._encode_call_event(event)
             case Said():
                 yield from self._said(event)
             case UserSaid(ts=ts, text=text, images=images):
@@ -136,7 +136,7 @@ class Narrator:
             case ContextCondensed() | ContextTruncated():
                 yield self._thought(event.ts, f"\n\n{shrinkage(event)}\n\n")
             case _:
-                yield from self._tell_life(event)
+                yield from self._encode_lifecycle(event)
 
     def close(self) -> Iterator[Update]:
         """Nothing more will come of what has no outcome."""
@@ -161,7 +161,7 @@ class Narrator:
 
     # The task --------------------------------------------------------------------------------
 
-    def _tell_life(self, event: Event) -> Iterator[Update]:
+    def _encode_lifecycle(self, event: Event) -> Iterator[Update]:
         match event:
             case TaskCreated(workspace=workspace):
                 self._workspace = Path(workspace)
@@ -171,14 +171,14 @@ class Narrator:
             case TaskFailed(code=code, message=message):
                 yield from self.close()
                 if not self._is_subtask:
-                    told = f"**{outcome(code).capitalize()}.** {sanitise(message)}"
-                    yield from self._encode_message(event.ts, told)
+                    text = f"**{outcome(code).capitalize()}.** {sanitise(message)}"
+                    yield from self._encode_message(event.ts, text)
             case TaskAborted() | TaskFinished():
                 yield from self.close()
 
     # Words -----------------------------------------------------------------------------------
 
-    def _tell_passing(
+    def _encode_transient(
         self, event: RowOpened | RowGrew | CommandGrew | Countdown
     ) -> Iterator[Update]:
         match event:
@@ -187,8 +187,8 @@ class Narrator:
             case RowOpened(tool=str(tool), call_id=str(call_id)):
                 yield from self._announce(call_id, tool)
             case RowGrew(ts=ts, delta=delta) if ts in self._kinds:
-                told = self._streamed.get(ts, 0)
-                self._streamed[ts] = told + len(delta)
+                sent_chars = self._streamed.get(ts, 0)
+                self._streamed[ts] = sent_chars + len(delta)
                 yield from self._grow(ts, self._kinds[ts], delta)
             case CommandGrew(output=output):
                 yield from self._output(output)
@@ -215,10 +215,10 @@ class Narrator:
 
     def _rest(self, ts: int, say: str, text: str) -> Iterator[Update]:
         """What of a row has not been told yet."""
-        told = self._streamed.get(ts, 0)
-        if text[told:] and (told or text.strip()):
+        sent_chars = self._streamed.get(ts, 0)
+        if text[sent_chars:] and (sent_chars or text.strip()):
             self._streamed[ts] = len(text)
-            yield from self._grow(ts, say, text[told:])
+            yield from self._grow(ts, say, text[sent_chars:])
 
     def _grow(self, ts: int, say: str, delta: str) -> Iterator[Update]:
         if say == "reasoning" or self._is_subtask:
@@ -277,7 +277,7 @@ class Narrator:
             status="pending",
         )
 
-    def _tell_call(
+    def _encode_call_event(
         self, event: ToolAnnounced | AskOpened | AskAnswered | ToolFinished
     ) -> Iterator[Update]:
         match event:

@@ -313,5 +313,5 @@ def _request(address: Address, proxy: Address | None, headers: Mapping[str, str]
             fields["Proxy-Authorization"] = proxy.proxy_authorization
     fields |= {"Accept-Encoding": "identity", "Connection": "close"}
     # What cannot stand in a header is left out: the question is only whether somebody answers.
-    told = (f"{k}: {v}" for k, v in fields.items() if v.isascii() and v.isprintable())
-    return "\r\n".join([f"GET {path} HTTP/1.1", *told, "", ""]).encode("ascii")
+    header_lines = (f"{k}: {v}" for k, v in fields.items() if v.isascii() and v.isprintable())
+    return "\r\n".join([f"GET {path} HTTP/1.1", *header_lines, "", ""]).encode("ascii")

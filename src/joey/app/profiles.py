@@ -32,7 +32,7 @@ from joey.errors import ConfigError, NoModelError
 from joey.providers.registry import KINDS, ProviderKind, find_kind
 
 KEY = "apiKey"
-_TOLD = 4
+_SHOWN_KEY_CHARS = 4
 """Letters of a long key that are shown, so that one knows which it is."""
 _LONG = 20
 
@@ -111,7 +111,7 @@ class ProfileShelf:
             if key == "name" or value in (None, {}, ""):
                 continue
             origin = _origin(key, value, mine, kind, self._env)
-            facts.append(ProfileFact(key, told_of(key, value), origin))
+            facts.append(ProfileFact(key, mask_value(key, value), origin))
         if chosen.api_key is None and (key_of(kind, self._env)):
             variable = _key_variable(kind, self._env)
             facts.append(ProfileFact(KEY, masked(key_of(kind, self._env) or ""), variable))
@@ -196,10 +196,10 @@ class ProfileShelf:
 
 def masked(key: str) -> str:
     """So much of a key that its owner knows which it is."""
-    return f"…{key[-_TOLD:]}" if len(key) >= _LONG else "…"
+    return f"…{key[-_SHOWN_KEY_CHARS:]}" if len(key) >= _LONG else "…"
 
 
-def told_of(key: str, value: Any) -> Any:
+def mask_value(key: str, value: Any) -> Any:
     """A value without what is secret in it."""
     if key == KEY:
         return masked(str(value))

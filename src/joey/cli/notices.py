@@ -57,9 +57,9 @@ WORTH_A_WORD = 1.0
 
 
 class ServerWatch:
-    def __init__(self, mcp: Mcp | None, tell: Callable[[str], None]) -> None:
+    def __init__(self, mcp: Mcp | None, print_line: Callable[[str], None]) -> None:
         self._mcp = mcp
-        self._tell = tell
+        self._print = print_line
         self._asked = False
         """The model has been asked: nobody is waited for any more."""
 
@@ -69,26 +69,26 @@ class ServerWatch:
         if self._mcp is None:
             yield
             return
-        timer = asyncio.get_running_loop().call_later(WORTH_A_WORD, self.tell_waiting)
+        timer = asyncio.get_running_loop().call_later(WORTH_A_WORD, self.report_waiting)
         try:
             yield
         finally:
             timer.cancel()
 
-    def hear(self, event: Event) -> None:
+    def handle(self, event: Event) -> None:
         if isinstance(event, RequestStarted) and not self._asked:
             self._asked = True
             for server in self._missing():
                 why = server.error or "it is still starting"
-                self._tell(
+                self._print(
                     f"the MCP server {one_line(server.name)} is not ready; its tools are missing:"
                     f" {one_line(why, 300)}"
                 )
 
-    def tell_waiting(self) -> None:
+    def report_waiting(self) -> None:
         names = [one_line(each.name) for each in self._missing() if each.status == "connecting"]
         if names and not self._asked:
-            self._tell(f"waiting for MCP servers: {', '.join(names)}…")
+            self._print(f"waiting for MCP servers: {', '.join(names)}…")
 
     def _missing(self) -> list[McpServer]:
         """Those that should be there; what is switched off or not trusted is told elsewhere."""

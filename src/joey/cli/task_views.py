@@ -200,14 +200,14 @@ class Listed(Struct, frozen=True):
 
 def listed_rows(rows: Sequence[Mapping[str, Any]]) -> list[Listed]:
     """Those that a person knows, the first one first."""
-    told = [(row, place == 0) for place, row in enumerate(rows) if is_told(row)]
+    visible = [(row, place == 0) for place, row in enumerate(rows) if is_visible_row(row)]
     return [
-        Listed(len(told) - place, int(row["ts"]), _kind(row, first), _extract_row_text(row))
-        for place, (row, first) in enumerate(told)
+        Listed(len(visible) - place, int(row["ts"]), _kind(row, first), _extract_row_text(row))
+        for place, (row, first) in enumerate(visible)
     ]
 
 
-def is_told(row: Mapping[str, Any]) -> bool:
+def is_visible_row(row: Mapping[str, Any]) -> bool:
     """Whether a person knows this row."""
     if row.get("partial") or row.get("say") in _UNTOLD:
         return False
@@ -342,7 +342,7 @@ def status_of(task: TaskMetadata, store: Store) -> str:
     return _STATUS.get(state, str(state))
 
 
-def as_told(task: TaskMetadata, store: Store) -> TaskMetadata:
+def with_current_status(task: TaskMetadata, store: Store) -> TaskMetadata:
     """With the status that people read everywhere, in place of the one on disk."""
     return structs.replace(task, status=status_of(task, store))
 
@@ -371,9 +371,9 @@ def describe(changes: RewindPreview, rows: Rows) -> Iterator[str]:
     Messages are counted as a person knows them. Those that would come back and are not among
     the rows yet are not counted.
     """
-    yield from _counted("message goes", "messages go", _told(changes.rows, rows))
+    yield from _counted("message goes", "messages go", _count_visible(changes.rows, rows))
     if set(changes.returning) <= {row["ts"] for row in rows}:
-        back = _told(changes.returning, rows)
+        back = _count_visible(changes.returning, rows)
         yield from _counted("message comes back", "messages come back", back)
     else:
         yield "  the messages come back"
@@ -404,14 +404,14 @@ def all_rows(before: Rows, after: Rows) -> list[Mapping[str, Any]]:
     return sorted({row["ts"]: row for row in (*before, *after)}.values(), key=itemgetter("ts"))
 
 
-def last_told(changes: RewindPreview, rows: Rows) -> int | None:
+def find_last_visible_ts(changes: RewindPreview, rows: Rows) -> int | None:
     """The last message that stays, as a person knows them."""
     end = changes.message_ts
     if end is None or end not in (row["ts"] for row in rows):
         return end
     gone = set(changes.rows)
-    told = [row["ts"] for row in rows if is_told(row) and row["ts"] not in gone]
-    return max((ts for ts in told if ts <= end), default=end)
+    visible = [row["ts"] for row in rows if is_visible_row(row) and row["ts"] not in gone]
+    return max((ts for ts in visible if ts <= end), default=end)
 
 
 def summarize_row(rows: Rows, ts: int | None) -> str:
@@ -420,9 +420,9 @@ def summarize_row(rows: Rows, ts: int | None) -> str:
     return one_line(str(row.get("path") or row.get("text") or ""), 60)
 
 
-def _told(moments: Sequence[int], rows: Rows) -> int:
+def _count_visible(moments: Sequence[int], rows: Rows) -> int:
     wanted = set(moments)
-    return sum(row["ts"] in wanted and is_told(row) for row in rows)
+    return sum(row["ts"] in wanted and is_visible_row(row) for row in rows)
 
 
 def _counted(one: str, many: str, count: int) -> Iterator[str]:

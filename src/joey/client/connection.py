@@ -1,6 +1,6 @@
 """The connection to a server: its address and token, and a WebSocket that reconnects.
 
-The owner gets event frames through `hear`, is told of a loss through `lost`, and recovers in
+The owner gets event frames through `handle`, is told of a loss through `lost`, and recovers in
 `restored`. A command whose connection is lost before its response fails: only its caller can know
 whether it may be sent twice.
 """
@@ -51,7 +51,7 @@ class RemoteError(UserError):
 
 
 class Owner(Protocol):
-    def hear(self, frame: EventFrame) -> None: ...
+    def handle(self, frame: EventFrame) -> None: ...
 
     def lost(self) -> None:
         """Nothing can be heard until `restored`."""
@@ -228,7 +228,7 @@ class Connection:
             async for text in socket:
                 frame = _decode(text)
                 if isinstance(frame, EventFrame):
-                    self._owner.hear(frame)
+                    self._owner.handle(frame)
                 elif frame.request_id == WELCOME:
                     self.welcome = frame.data
                     self._offline.clear()

@@ -243,23 +243,23 @@ def _reduced(row: RowData, before: RowData) -> Iterator[Event]:
     if row.get("partial"):
         if not before:
             yield RowOpened(ts=ts, say=str(row["say"]))
-    elif told := row.get("contextCondense"):
+    elif info := row.get("contextCondense"):
         yield ContextCondensed(
             ts=ts,
-            condense_id=told["condenseId"],
-            summary=told["summary"],
+            condense_id=info["condenseId"],
+            summary=info["summary"],
             content=(),
-            tokens_before=told["prevContextTokens"],
-            tokens_after=told["newContextTokens"],
-            cost=told["cost"],
+            tokens_before=info["prevContextTokens"],
+            tokens_after=info["newContextTokens"],
+            cost=info["cost"],
         )
-    elif told := row.get("contextTruncation"):
+    elif info := row.get("contextTruncation"):
         yield ContextTruncated(
             ts=ts,
-            truncation_id=told["truncationId"],
-            messages=told["messagesRemoved"],
-            tokens_before=told["prevContextTokens"],
-            tokens_after=told["newContextTokens"],
+            truncation_id=info["truncationId"],
+            messages=info["messagesRemoved"],
+            tokens_before=info["prevContextTokens"],
+            tokens_after=info["newContextTokens"],
         )
 
 
@@ -413,7 +413,7 @@ class Following:
         self.runs = False
         self._rows: dict[int, RowData] = {row["ts"]: row for row in self.first_rows}
         self._open: set[int] = set()
-        self._told: set[bytes] = set()
+        self._seen_contents: set[bytes] = set()
         """What came with this `seq`: perhaps the beginning of the next record already."""
         self._reader = EventReader(self._rows.values())
 
@@ -430,13 +430,13 @@ class Following:
         if frame.seq < self.seq:
             return None
         if frame.seq > self.seq:
-            self._told.clear()
+            self._seen_contents.clear()
             self.seq = frame.seq
         if not is_passing(frame):
             content = _content(frame)
-            if content in self._told:
+            if content in self._seen_contents:
                 return None
-            self._told.add(content)
+            self._seen_contents.add(content)
         self._fold(frame)
         if frame.event_name == "taskRewound":
             self._forget(frame.payload["removed"])

@@ -20,7 +20,7 @@ MOST_WAITING = 1000
 """Events that the reader may leave unread; behind them, each task keeps its own."""
 
 
-class Told(Struct, frozen=True):
+class TaskTreeEvent(Struct, frozen=True):
     teller: Session
     event: Event
 
@@ -28,7 +28,7 @@ class Told(Struct, frozen=True):
 @asynccontextmanager
 async def family(
     session: Session, events: AsyncIterator[Event], *, whole: bool = False
-) -> AsyncIterator[AsyncIterator[Told]]:
+) -> AsyncIterator[AsyncIterator[TaskTreeEvent]]:
     """All that a task and its subtasks tell, as it comes, until the task's own `events` end.
 
     When they are not the `whole` story, subtasks may be at work of which they do not tell.
@@ -36,26 +36,26 @@ async def family(
     listening = _Listening()
     listening.begin(session, events, whole=whole)
     try:
-        yield listening.told()
+        yield listening.iter_events()
     finally:
         await listening.close()
 
 
 class _Listening:
     def __init__(self) -> None:
-        self._heard: asyncio.Queue[Told | None] = asyncio.Queue(MOST_WAITING)
+        self._event_queue: asyncio.Queue[TaskTreeEvent | None] = asyncio.Queue(MOST_WAITING)
         self._root: asyncio.Task[None] | None = None
         self._jobs: set[asyncio.Task[None]] = set()
         self._followed: set[str] = set()
-        self._heard_to: dict[str, int] = {}
+        self._last_seq_by_subtask: dict[str, int] = {}
         """Subtasks that were followed before: how far."""
 
     def begin(self, session: Session, events: AsyncIterator[Event], *, whole: bool) -> None:
         self._root = asyncio.ensure_future(self._listen_to_root(session, events, whole))
 
-    async def told(self) -> AsyncIterator[Told]:
-        while (told := await self._heard.get()) is not None:
-            yield told
+    async def iter_events(self) -> AsyncIterator[TaskTreeEvent]:
+        while (tree_event := await self._event_queue.get()) is not None:
+            yield tree_event
         assert self._root is not None
         await self._root
 
@@ -71,11 +71,11 @@ class _Listening:
         try:
             await self._listen(session, events, whole)
         except Exception:
-            await self._heard.put(None)
+            await self._event_queue.put(None)
             raise
         while self._jobs:  # they are over too, but may have been heard of late
             await asyncio.wait(self._jobs)
-        await self._heard.put(None)
+        await self._event_queue.put(None)
 
     async def _listen(
         self,
@@ -91,7 +91,7 @@ class _Listening:
         async for event in events:
             if isinstance(event, AskOpened) and asked is not None and event.ts == asked.ts:
                 continue
-            await self._heard.put(Told(session, event))
+            await self._event_queue.put(TaskTreeEvent(session, event))
             match event:
                 case ChildSpawned(child_id=child_id):
                     fresh.add(child_id)
@@ -112,12 +112,12 @@ class _Listening:
             child = await parent.child(child_id)
             if child is None:
                 return
-            since = self._heard_to.get(child_id, 0 if is_new else child.first)
+            since = self._last_seq_by_subtask.get(child_id, 0 if is_new else child.first)
             asked = child.pending if since else None
             if asked is not None:
-                await self._heard.put(Told(child, asked))
+                await self._event_queue.put(TaskTreeEvent(child, asked))
             await self._listen(child, child.events(since), whole=not since, asked=asked)
-            self._heard_to[child_id] = child.seq
+            self._last_seq_by_subtask[child_id] = child.seq
         except UserError:
             return  # the connection is lost, or the task was deleted: the parent tells of it
         finally:

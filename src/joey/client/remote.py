@@ -174,25 +174,25 @@ class RemoteEngine:
 
     # What the connection says
 
-    def hear(self, frame: EventFrame) -> None:
+    def handle(self, frame: EventFrame) -> None:
         if frame.event_name == "resync":
             behind = frame.payload.get("taskId") or frame.task_id
             for session in self._sessions.values():
                 if behind in (None, session.id):
                     session.fall_behind()
         elif frame.task_id in self._sessions:
-            self._sessions[frame.task_id].hear(frame)
+            self._sessions[frame.task_id].handle(frame)
 
     def lost(self) -> None:
         self._is_lost = True
-        self._tell("the connection is lost; trying again")
+        self._report_connection_change("the connection is lost; trying again")
         for session in self._sessions.values():
             session.is_following = False
 
     async def restored(self) -> None:
         if self._is_lost:
             self._is_lost = False
-            self._tell("connected again")
+            self._report_connection_change("connected again")
         sessions = list(self._sessions.values())
         ends = await asyncio.gather(
             *(session.follow() for session in sessions), return_exceptions=True
@@ -201,7 +201,7 @@ class RemoteEngine:
             if isinstance(error, RemoteError) and error.code != LOST:
                 session.break_off(error)
 
-    def _tell(self, text: str) -> None:
+    def _report_connection_change(self, text: str) -> None:
         if self._notice is not None:
             self._notice(text)
 
@@ -308,22 +308,22 @@ class RemoteSession:
     async def frames(self, since: int | None = None) -> AsyncIterator[EventFrame]:
         """Frames as the server sends them, until the task comes to rest; by default from its
         beginning. Of passing ones (rows that grow) only the latest is told again."""
-        async for frame, _ in self._told(since):
+        async for frame, _ in self._iter_decoded_frames(since):
             yield frame
 
     async def events(self, since: int | None = None) -> AsyncIterator[Event]:
         """The frames, read back as the events of a task in this process."""
-        async for _, events in self._told(since):
+        async for _, events in self._iter_decoded_frames(since):
             for event in events:
                 yield event
 
     async def watch(self, since: int | None = None) -> AsyncIterator[Event]:
         """As `events`, but without end: a task that rests may be set to work by anybody."""
-        async for _, events in self._told(since, to_rest=False):
+        async for _, events in self._iter_decoded_frames(since, to_rest=False):
             for event in events:
                 yield event
 
-    async def _told(
+    async def _iter_decoded_frames(
         self, since: int | None, *, to_rest: bool = True
     ) -> AsyncIterator[tuple[EventFrame, list[Event]]]:
         rests = to_rest and since is not None and not self.running
@@ -339,7 +339,7 @@ class RemoteSession:
                     continue
                 yield frame, events
                 ended = to_rest and frame.event_name in ENDINGS
-                if ended and not ear.will_hear(_STARTED):
+                if ended and not ear.has_unread(_STARTED):
                     return
 
     async def _older(self, since: int | None) -> tuple[list[EventFrame], int]:
@@ -500,13 +500,13 @@ class RemoteSession:
         if isinstance(error, RemoteError) and error.code != LOST:
             self.break_off(error)
 
-    def hear(self, frame: EventFrame) -> None:
+    def handle(self, frame: EventFrame) -> None:
         if not self.is_following:
             return
-        told = self._state.take(frame)
-        if told is not None:
+        applied = self._state.take(frame)
+        if applied is not None:
             for ear in self._ears:
-                ear.offer(told)
+                ear.offer(applied)
         if frame.event_name == "taskDeleted":
             self.break_off(None)
 
@@ -550,7 +550,7 @@ class _Ear:
         self._finished, self._error = True, error
         self._wake()
 
-    def will_hear(self, name: str) -> bool:
+    def has_unread(self, name: str) -> bool:
         """A frame with this name is among those that were not read yet."""
         return any(frame.event_name == name for frame in self._unread)
 

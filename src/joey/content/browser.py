@@ -172,8 +172,8 @@ class Chromium:
             refusal.add_done_callback(self._refusals.discard)
             return
         self._page = page
-        page.on("console", self._hear)
-        page.on("pageerror", self._hear_error)
+        page.on("console", self._record_console_message)
+        page.on("pageerror", self._record_page_error)
         page.on("close", self._lose_page)
 
     def _lose_page(self, page: Page) -> None:
@@ -182,10 +182,10 @@ class Chromium:
             left = [other for other in self._context.pages if other is not page]
             self._page = left[-1] if left else None
 
-    def _hear(self, message: ConsoleMessage) -> None:
+    def _record_console_message(self, message: ConsoleMessage) -> None:
         self._console.append(f"[{message.type}] {message.text}"[:_LONGEST_LINE])
 
-    def _hear_error(self, error: Error) -> None:
+    def _record_page_error(self, error: Error) -> None:
         self._console.append(f"[Page Error] {error}"[:_LONGEST_LINE])
 
     async def _act(self, page: Page, step: BrowserStep) -> None:

@@ -104,7 +104,7 @@ class IndexStore:
         self._stamps: dict[str, Stamp] = {}
         self._stamps_version = 0
         try:
-            with _damage_told():
+            with _translate_damage():
                 self._connection.execute("PRAGMA journal_mode = WAL")
                 self._connection.execute("PRAGMA synchronous = NORMAL")
                 self._lay_out()
@@ -118,7 +118,7 @@ class IndexStore:
     @contextmanager
     def changes(self) -> Iterator[None]:
         """One transaction: all of what is done inside, or nothing."""
-        with _damage_told():
+        with _translate_damage():
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield
@@ -130,7 +130,7 @@ class IndexStore:
     # What is known about files
 
     def fact(self, name: str) -> str:
-        with _damage_told():
+        with _translate_damage():
             row = self._connection.execute("SELECT value FROM facts WHERE name = ?", (name,))
             return next((value for (value,) in row), "")
 
@@ -140,7 +140,7 @@ class IndexStore:
     def stamps(self) -> Mapping[str, Stamp]:
         """By path: what a file looked like when it was read. Read again when another connection
         has changed something, so ask one that changes nothing itself."""
-        with _damage_told():
+        with _translate_damage():
             (version,) = self._connection.execute("PRAGMA data_version").fetchone()
             if version != self._stamps_version:
                 sql = "SELECT modified, changed, size, inode, path FROM files"
@@ -187,7 +187,7 @@ class IndexStore:
 
     def search_text(self, query: str, directory: str, limit: int) -> list[Match]:
         """Passages with words of the query, best first; the best has 1."""
-        with _damage_told():
+        with _translate_damage():
             terms = self._telling(extract_query_terms(query))
             if not terms:
                 return []
@@ -207,7 +207,7 @@ class IndexStore:
             "SELECT files.path, first, last, text FROM places JOIN files ON files.id = file"
             " JOIN passages ON passages.rowid = places.id WHERE places.id = ?"
         )
-        with _damage_told():
+        with _translate_damage():
             for match in matches:
                 for path, first, last, text in self._connection.execute(sql, (match.place,)):
                     yield Found(path, first, last, text, match.score)
@@ -233,14 +233,14 @@ class IndexStore:
         sql = "SELECT place, bits FROM signs"
         if directory:
             sql += f" WHERE place IN (SELECT places.id FROM places {_BELOW})"
-        with _damage_told():
+        with _translate_damage():
             yield from self._connection.execute(
                 sql, (directory, _below(directory)) if directory else ()
             )
 
     def vectors(self, places: Iterable[int]) -> Iterator[tuple[int, bytes]]:
         sql = "SELECT place, vector FROM vectors WHERE place = ?"
-        with _damage_told():
+        with _translate_damage():
             for place in places:
                 yield from self._connection.execute(sql, (place,))
 
@@ -252,7 +252,7 @@ class IndexStore:
             " WHERE places.id > ? AND places.id NOT IN (SELECT place FROM vectors)"
             " ORDER BY places.id LIMIT ?"
         )
-        with _damage_told():
+        with _translate_damage():
             return self._connection.execute(sql, (after, limit)).fetchall()
 
     def put_vectors(self, vectors: Sequence[tuple[int, tuple[bytes, bytes]]]) -> None:
@@ -270,7 +270,7 @@ class IndexStore:
 
     def counts(self) -> tuple[int, int]:
         """Passages, and vectors of them."""
-        with _damage_told():
+        with _translate_damage():
             sql = "SELECT (SELECT count(*) FROM places), (SELECT count(*) FROM vectors)"
             passages, vectors = self._connection.execute(sql).fetchone()
             return passages, vectors
@@ -293,7 +293,7 @@ def _below(directory: str) -> str:
 
 
 @contextmanager
-def _damage_told() -> Iterator[None]:
+def _translate_damage() -> Iterator[None]:
     try:
         yield
     except sqlite3.DatabaseError as error:

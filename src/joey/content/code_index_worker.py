@@ -80,7 +80,7 @@ class IndexWork:
             raise ToolError(_CLOSED)
         if self._is_open():
             return
-        with self._changing, self._finding, self._told():
+        with self._changing, self._finding, self._translate_errors():
             if self._is_open():
                 return
             if not has_full_text():
@@ -235,12 +235,12 @@ class IndexWork:
 
     @contextmanager
     def _using_reader(self) -> Iterator[IndexStore]:
-        with self._finding, self._told():
+        with self._finding, self._translate_errors():
             yield self._opened(self._reader)
 
     @contextmanager
     def _using_writer(self) -> Iterator[IndexStore]:
-        with self._changing, self._told():
+        with self._changing, self._translate_errors():
             yield self._opened(self._writer)
 
     def _opened(self, store: IndexStore | None) -> IndexStore:
@@ -249,7 +249,7 @@ class IndexWork:
         return store
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         try:
             yield
         except DamagedError as error:

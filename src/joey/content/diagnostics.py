@@ -24,7 +24,7 @@ from joey.core.diagnostics import Problem, parse_report
 from joey.core.settings import Settings
 from joey.errors import ConfigError, ToolError
 from joey.ports import Files, Place, Problems
-from joey.system.subprocess import begun, hear_out
+from joey.system.subprocess import begun, drain
 
 _MOST_BYTES = 1024 * 1024
 _MOST_OUTPUT = 1024 * 1024
@@ -158,7 +158,7 @@ class LocalProblems:
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, 9)
-            await hear_out(process)
+            await drain(process)
 
 
 def _absolute(path: str) -> str:

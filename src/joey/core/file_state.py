@@ -31,7 +31,7 @@ class _Seen(Struct, frozen=True):
     place: Place
     stamp: Stamp
     digest: bytes | None
-    told: Stamp | None = None
+    reported_stamp: Stamp | None = None
     """The version of which the model was told that it is another one."""
 
 
@@ -49,10 +49,10 @@ class FileMemory:
         if len(self._seen) > _MOST:
             del self._seen[next(iter(self._seen))]
 
-    def note_told(self, place: Place, stamp: Stamp) -> None:
+    def record_reported(self, place: Place, stamp: Stamp) -> None:
         """The model knows that there is another version, but not what is in it."""
         if seen := self._seen.get(place.path):
-            self._seen[place.path] = structs.replace(seen, told=stamp)
+            self._seen[place.path] = structs.replace(seen, reported_stamp=stamp)
 
     def forget(self, place: Place) -> None:
         self._seen.pop(place.path, None)
@@ -76,7 +76,7 @@ class FileMemory:
     def needs_look(self, place: Place, stamp: Stamp) -> bool:
         """Whether the file may be another one than the model has seen or was told of."""
         seen = self._seen.get(place.path)
-        return seen is not None and stamp not in (seen.stamp, seen.told)
+        return seen is not None and stamp not in (seen.stamp, seen.reported_stamp)
 
     def may_be_same(self, place: Place, stamp: Stamp) -> bool:
         """Whether only the bytes can tell if the file is another one: somebody wrote it anew."""

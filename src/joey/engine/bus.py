@@ -19,7 +19,7 @@ from joey.core.events import PASSING, Event, Record
 BACKLOG = 10_000
 
 
-class Heard(Struct, frozen=True):
+class NumberedEvent(Struct, frozen=True):
     """An event and its number; a passing one repeats the number of the last durable event."""
 
     seq: int
@@ -27,7 +27,7 @@ class Heard(Struct, frozen=True):
 
 
 class Bus:
-    def __init__(self, records: Records, recorder: Callable[[Heard], None]) -> None:
+    def __init__(self, records: Records, recorder: Callable[[NumberedEvent], None]) -> None:
         self._records = records
         self._recorder = recorder
         self._subscriptions: set[Subscription] = set()
@@ -39,15 +39,15 @@ class Bus:
     def seq(self) -> int:
         return self._records.seq
 
-    def publish(self, event: Event) -> Heard:
+    def publish(self, event: Event) -> NumberedEvent:
         passing = type(event) in PASSING
-        heard = Heard(self.seq if passing else self.seq + 1, event)
-        self._recorder(heard)
+        numbered = NumberedEvent(self.seq if passing else self.seq + 1, event)
+        self._recorder(numbered)
         if not passing:
-            self._records.append(Record(heard.seq, event))  # type: ignore[arg-type]
+            self._records.append(Record(numbered.seq, event))  # type: ignore[arg-type]
         for subscription in self._subscriptions:
-            subscription.offer(heard)
-        return heard
+            subscription.offer(numbered)
+        return numbered
 
     def after(self, seq: int) -> Sequence[Record]:
         """Durable events with a higher number than `seq`."""
@@ -72,21 +72,21 @@ class Bus:
 
 
 class Subscription:
-    """An async iterator over `Heard`; use as a context manager, or call `close`."""
+    """An async iterator over `NumberedEvent`; use as a context manager, or call `close`."""
 
     def __init__(self, bus: Bus, since: int) -> None:
         self._bus = bus
         self._since = since
-        self._backlog: deque[Heard] = deque()
+        self._backlog: deque[NumberedEvent] = deque()
         self._behind = since < bus.seq
         self._finished = False
         self._waiter: asyncio.Future[None] | None = None
 
-    def offer(self, heard: Heard) -> None:
+    def offer(self, numbered: NumberedEvent) -> None:
         if self._behind:
             self._wake()
             return
-        self._backlog.append(heard)
+        self._backlog.append(numbered)
         if len(self._backlog) > BACKLOG:
             self._backlog.clear()
             self._behind = True
@@ -109,14 +109,14 @@ class Subscription:
     def __aiter__(self) -> Subscription:
         return self
 
-    async def __anext__(self) -> Heard:
+    async def __anext__(self) -> NumberedEvent:
         while True:
             if self._behind:
                 self._catch_up()
             if self._backlog:
-                heard = self._backlog.popleft()
-                self._since = max(self._since, heard.seq)
-                return heard
+                numbered = self._backlog.popleft()
+                self._since = max(self._since, numbered.seq)
+                return numbered
             if self._finished:
                 raise StopAsyncIteration
             self._waiter = asyncio.get_running_loop().create_future()
@@ -124,7 +124,7 @@ class Subscription:
 
     def _catch_up(self) -> None:
         missed = self._bus.after(self._since)
-        self._backlog.extend(Heard(record.seq, record.event) for record in missed)
+        self._backlog.extend(NumberedEvent(record.seq, record.event) for record in missed)
         self._behind = False
 
     def _wake(self) -> None:

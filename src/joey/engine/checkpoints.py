@@ -110,17 +110,17 @@ class Keeper:
             async with asyncio.timeout(task.runtime.settings.checkpoint_timeout):
                 saved = await checkpoints.save(task.id)
         except TimeoutError:
-            self._tell("keeping them takes too long in a workspace of this size")
+            self._warn_once("keeping them takes too long in a workspace of this size")
         except CheckpointError as error:
-            self._tell(str(error))
+            self._warn_once(str(error))
         else:
             if saved != last or anyway:
                 task.publish(CheckpointSaved(ts=task.now(), id=saved, before=last, own=own))
 
-    def _tell(self, reason: str) -> None:
+    def _warn_once(self, reason: str) -> None:
         task = self._task
-        if reason not in task.told:
-            task.told.add(reason)
+        if reason not in task.shown_once:
+            task.shown_once.add(reason)
             text = f"The files of this step are not in a checkpoint: {reason.rstrip('.')}."
             task.publish(Said(ts=task.now(), say="error", text=text))
 
@@ -193,8 +193,8 @@ async def finish_restoring(task: Task) -> None:
         await restore_due_files(task)
     except CheckpointError as error:
         text = f"The history was rewound, but the files could not be brought back: {error}"
-        told = (record.event for record in task.recorder.path)
-        if not any(isinstance(event, Said) and event.text == text for event in told):
+        events = (record.event for record in task.recorder.path)
+        if not any(isinstance(event, Said) and event.text == text for event in events):
             task.publish(Said(ts=task.now(), say="error", text=text))
 
 

@@ -19,7 +19,7 @@ from joey.core.task import Answer, AskKind
 from joey.engine.asks import publish_feedback
 from joey.engine.hooks import on_completion
 from joey.engine.limits import Mistakes
-from joey.engine.mentions import tell
+from joey.engine.mentions import expand_mentions
 from joey.engine.outcomes import Completed, Continue
 from joey.errors import ToolError
 
@@ -118,7 +118,7 @@ async def _present(
     mistakes.plain_replies.clear()
     if response is not None and not response.approves:
         feedback = response.text or ("" if response.images else NOT_ACCEPTED)
-        return Continue(await tell(task, feedback, response.images))
+        return Continue(await expand_mentions(task, feedback, response.images))
     if task.recorder.facts.queue:
         return Continue()
     return Completed(answer, answered=True)

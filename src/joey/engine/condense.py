@@ -113,19 +113,20 @@ _SHRINKINGS = 3
 
 
 async def condense(
-    task: Task, instructions: str = "", told_again: Sequence[UserBlock] = ()
+    task: Task, instructions: str = "", following_content: Sequence[UserBlock] = ()
 ) -> ContextCondensed:
-    """Let a summary stand for all that was said. `told_again` follows it, and is not repeated.
+    """Let a summary stand for all that was said. `following_content` follows it, and is not
+    repeated.
 
     Raises:
         CondenseError: nothing has changed.
     """
-    check_enough(task, told_again)
+    check_enough(task, following_content)
     api, room = task.recorder.api, Room(task)
     messages = (*room.visible, *room.open_results)
     before = room.estimate - room.head
     most = Allotment.of(room.characters)
-    kept = _gather(task, told_again)
+    kept = _gather(task, following_content)
     outlined = structs.replace(kept, outlines=await _outlines(task, most.files))
     if _least(outlined, most) < before:
         kept = outlined
@@ -162,13 +163,13 @@ async def condense(
     return event
 
 
-def check_enough(task: Task, told_again: Sequence[UserBlock] = ()) -> None:
+def check_enough(task: Task, following_content: Sequence[UserBlock] = ()) -> None:
     """Raises CondenseError unless a summary could be shorter than what it stands for."""
     room = Room(task)
     messages = (*room.visible, *room.open_results)
     if not any(message.role == "assistant" for message in messages):
         raise CondenseError("There is nothing to condense.")
-    least = _least(_gather(task, told_again), Allotment.of(room.characters))
+    least = _least(_gather(task, following_content), Allotment.of(room.characters))
     if least >= room.estimate - room.head:
         raise CondenseError("There is nothing to condense: a summary would not be shorter.")
 
@@ -178,9 +179,9 @@ def _least(kept: Kept, most: Allotment) -> int:
     return blocks_tokens(summary_content("", kept, most)) + _SHORTEST_SUMMARY
 
 
-def _gather(task: Task, told_again: Sequence[UserBlock]) -> Kept:
+def _gather(task: Task, following_content: Sequence[UserBlock]) -> Kept:
     facts = task.recorder.facts
-    again = plain_text(tuple(told_again))
+    again = plain_text(tuple(following_content))
     return Kept(
         task=facts.prompt.text if facts.prompt is not None else "",
         said=[said.text for said in facts.said if said.text and said.text not in again],

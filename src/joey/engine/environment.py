@@ -95,15 +95,15 @@ async def recently_modified(memory: FileMemory, files: Files) -> list[str]:
     places = memory.newest(_LOOKED_AT)
     if not places:
         return []
-    told: list[str] = []
+    modified: list[str] = []
     for place, kind in zip(places, await files.stat_all(places), strict=True):
         if not kind.is_file:
             memory.forget(place)
-            told.append(f"{place.shown} (deleted)")
+            modified.append(f"{place.shown} (deleted)")
         elif memory.needs_look(place, kind.stamp) and await _differs(memory, files, place, kind):
-            memory.note_told(place, kind.stamp)
-            told.append(place.shown)
-    return told
+            memory.record_reported(place, kind.stamp)
+            modified.append(place.shown)
+    return modified
 
 
 async def _differs(memory: FileMemory, files: Files, place: Place, kind: FileKind) -> bool:

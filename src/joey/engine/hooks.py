@@ -106,7 +106,7 @@ async def while_asking(task: Task, opened: AskOpened) -> AsyncIterator[None]:
     if task.runtime.capabilities.hooks is None:
         yield
         return
-    running = asyncio.create_task(_tell_of_ask(task, opened))
+    running = asyncio.create_task(_run_ask_hooks(task, opened))
     try:
         yield
     finally:
@@ -116,7 +116,7 @@ async def while_asking(task: Task, opened: AskOpened) -> AsyncIterator[None]:
             log.error("hooks failed by a defect", exc_info=error)
 
 
-async def _tell_of_ask(task: Task, opened: AskOpened) -> None:
+async def _run_ask_hooks(task: Task, opened: AskOpened) -> None:
     await asyncio.sleep(0)  # a policy may answer at once
     if not _waits(task, opened):
         return
@@ -172,6 +172,6 @@ def _names(task: Task, tool: str) -> tuple[str, ...]:
 
 def _warn(task: Task, warnings: tuple[str, ...]) -> None:
     for warning in warnings:
-        if warning not in task.told:
-            task.told.add(warning)
+        if warning not in task.shown_once:
+            task.shown_once.add(warning)
             task.publish(Said(ts=task.now(), say="error", text=warning))

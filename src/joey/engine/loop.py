@@ -30,14 +30,14 @@ from joey.engine.asks import publish_feedback
 from joey.engine.completion import close_completion, judge_plain_reply
 from joey.engine.environment import describe_surroundings
 from joey.engine.limits import GOES_ROUND, TOO_MANY_MISTAKES, Allowance, Mistakes, check_spending
-from joey.engine.mentions import tell
+from joey.engine.mentions import expand_mentions
 from joey.engine.outcomes import Completed, Continue, Failed, PlacedCall, Stop
 from joey.engine.request import make_room, take_turn_with_patience
 from joey.engine.run_start import (
     Opening,
     first_content,
     reload_customizations,
-    tell_missing_profile,
+    warn_missing_profile,
 )
 from joey.engine.runtime import prompt_of
 from joey.engine.tool_calls import Dispatch
@@ -117,7 +117,7 @@ async def compose(task: Task, content: tuple[UserBlock, ...]) -> tuple[ModelRequ
     first = not task.recorder.api.messages
     queued = tuple(facts.queue.values())[: task.max_queued_per_request]
     for message in queued:
-        content += await tell(task, message.text, message.images)
+        content += await expand_mentions(task, message.text, message.images)
     await runtime.settle(task.mode)
     surroundings = await describe_surroundings(task, with_files=first)
     check_spending(task)
@@ -125,7 +125,7 @@ async def compose(task: Task, content: tuple[UserBlock, ...]) -> tuple[ModelRequ
     check_spending(task)
     for message in queued:
         task.publish(UserSaid(ts=task.now(), text=message.text, images=message.images))
-    tell_missing_profile(task)
+    warn_missing_profile(task)
     request_ts = task.now()
     task.publish(
         RequestStarted(

@@ -42,7 +42,7 @@ MOST_LISTED = 200
 Wrap = Callable[[str], str]
 
 
-async def tell(
+async def expand_mentions(
     task: Task, text: str, images: Sequence[str] = (), wrap: Wrap = replies.user_message
 ) -> tuple[UserBlock, ...]:
     """A message in blocks. `wrap` puts the tags around the text that say whose words they are."""

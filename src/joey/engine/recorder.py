@@ -12,7 +12,7 @@ from joey.core.history.api import ApiHistory
 from joey.core.history.branch import live_path
 from joey.core.history.state import TaskFacts
 from joey.core.history.ui import UiHistory
-from joey.engine.bus import Heard, Records
+from joey.engine.bus import NumberedEvent, Records
 from joey.errors import StoreError
 from joey.ports import TaskLog, TaskMetadata
 
@@ -35,16 +35,16 @@ class Recorder:
             self.facts.ledger.apply(record.event)
         self._follow(live_path(records))
 
-    def hear(self, heard: Heard) -> None:
-        event = heard.event
+    def handle(self, numbered: NumberedEvent) -> None:
+        event = numbered.event
         if type(event) in PASSING:
             self.ui.apply(event)
             return
         durable: Durable = event  # type: ignore[assignment]
         self.facts.check(durable)
-        record = Record(heard.seq, durable)
+        record = Record(numbered.seq, durable)
         self.log.append(record)
-        self._seq = heard.seq
+        self._seq = numbered.seq
         self.facts.ledger.apply(durable)
         if not isinstance(durable, TaskRewound):
             self._fold(durable)

@@ -271,7 +271,7 @@ async def recover(task: Task) -> tuple[UserBlock, ...]:
     last = room.visible[-1]
     user_blocks = () if last.is_summary else extract_user_blocks(last)
     try:
-        await condense(task, told_again=user_blocks)
+        await condense(task, following_content=user_blocks)
         surroundings = await describe_surroundings(task, with_files=False)
         content = _within_half(Room(task), (*user_blocks, TextBlock(surroundings)))
     except CondenseError:
@@ -292,8 +292,8 @@ def _is_due(task: Task, room: Room, content: Sequence[UserBlock]) -> bool:
         settings.profile_thresholds,
         task.runtime.route.profile,
     )
-    if threshold.problem is not None and threshold.problem not in task.told:
-        task.told.add(threshold.problem)
+    if threshold.problem is not None and threshold.problem not in task.shown_once:
+        task.shown_once.add(threshold.problem)
         task.publish(Said(ts=task.now(), say="error", text=threshold.problem))
     window, use = room.window, room.use(content)
     limit = min(window.allowed, window.size * threshold.percent // 100)

@@ -20,7 +20,7 @@ from joey.core.task import AskKind, Response
 from joey.engine.asks import build_feedback_blocks, publish_feedback
 from joey.engine.completion import close_completion
 from joey.engine.hooks import read_hooks
-from joey.engine.mentions import tell
+from joey.engine.mentions import expand_mentions
 from joey.engine.outcomes import Stop
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ async def first_content(task: Task, opening: Opening) -> tuple[UserBlock, ...]:
     queued = {(message.text, message.images) for message in facts.queue.values()}
     for said in facts.untold:
         if (said.text, said.images) not in queued:
-            blocks += await tell(task, said.text, said.images)
+            blocks += await expand_mentions(task, said.text, said.images)
     if opening is Opening.RESUME:
         blocks += await _ask_to_resume(task)
     if not task.recorder.api.messages and facts.prompt is not None:
@@ -73,7 +73,7 @@ async def _build_prompt_blocks(task: Task, prompt: UserSaid) -> tuple[UserBlock,
     if task.recorder.facts.parent_id is not None:
         # Words of a model: what looks like a mention in them is not what a person pointed at.
         return (TextBlock(wrap(prompt.text)), *(image_block(uri) for uri in prompt.images))
-    return await tell(task, prompt.text, prompt.images, wrap)
+    return await expand_mentions(task, prompt.text, prompt.images, wrap)
 
 
 async def _ask_to_resume(task: Task) -> tuple[UserBlock, ...]:
@@ -82,7 +82,7 @@ async def _ask_to_resume(task: Task) -> tuple[UserBlock, ...]:
     publish_feedback(task, answer)
     if answer.response is Response.NO:
         raise Stop("declined", "The task was not resumed.")
-    return await tell(task, answer.text, answer.images) if answer.has_content else ()
+    return await expand_mentions(task, answer.text, answer.images) if answer.has_content else ()
 
 
 def _minutes_since(task: Task) -> int:
@@ -119,7 +119,7 @@ async def _read_custom_tools(task: Task) -> None:
             task.publish(Said(ts=task.now(), say="error", text=warning))
 
 
-def tell_missing_profile(task: Task) -> None:
+def warn_missing_profile(task: Task) -> None:
     """A mode that cannot have the model that the settings want for it says so once."""
     others = task.runtime.others
     if others is not None and (problem := others.take_problem(task.mode)) is not None:

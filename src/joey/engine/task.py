@@ -146,9 +146,9 @@ class TaskView:
         if since is not None and over and not self.bus.after(since):
             return
         with self.bus.subscribe(0 if since is None else since) as subscription:
-            async for heard in subscription:
-                yield heard.event
-                if isinstance(heard.event, ENDED) and not self._goes_on_after(heard.seq):
+            async for numbered in subscription:
+                yield numbered.event
+                if isinstance(numbered.event, ENDED) and not self._goes_on_after(numbered.seq):
                     return
 
     def _goes_on_after(self, seq: int) -> bool:
@@ -174,7 +174,7 @@ class Task(TaskView):
         self.granted = granted or Granted()
         self.subtasks = subtasks
         self.recorder = Recorder(journal, records)
-        self.bus = Bus(self.recorder.records, self.recorder.hear)
+        self.bus = Bus(self.recorder.records, self.recorder.handle)
         self.asks = Asks(self.publish, self.now, policy)
         self.error: JoeyError | None = None
         """Why the latest run broke down, where the journal could not be told."""
@@ -187,7 +187,7 @@ class Task(TaskView):
         self.max_queued_per_request: int | None = None
         """How many waiting messages one request takes along; None: all."""
         self.wishes = Wishes()
-        self.told: set[str] = set()
+        self.shown_once: set[str] = set()
         """What the person need not be told twice."""
         self._last_ts = max((record.event.ts for record in records), default=0)
         self._runner: asyncio.Task[None] | None = None

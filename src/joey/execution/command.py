@@ -57,16 +57,16 @@ class Intake:
         self.buffer.feed(data)
         if self._artifact is not None:
             self._artifact.write(data)
-        self._tell(self._decoder.decode(data))
+        self._notify_output(self._decoder.decode(data))
 
     def close(self) -> None:
         self.is_open = False
         self.buffer.close()
         if self._artifact is not None:
             self._artifact.close()
-        self._tell(self._decoder.decode(b"", final=True))
+        self._notify_output(self._decoder.decode(b"", final=True))
 
-    def _tell(self, text: str) -> None:
+    def _notify_output(self, text: str) -> None:
         if text and self._on_output is not None:
             self._on_output(text)
 

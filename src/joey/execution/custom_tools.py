@@ -29,7 +29,7 @@ from joey.core.text import regex
 from joey.errors import ToolError
 from joey.ports import CustomToolInfo, CustomTools
 from joey.ports.extensions import Wanted
-from joey.system.subprocess import begun, hear_out
+from joey.system.subprocess import begun, drain
 
 TOOLS_DIRECTORY = ".roo/tools"
 
@@ -184,7 +184,7 @@ class LocalCustomTools:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             self._end_marked(mark)
-            await hear_out(process)
+            await drain(process)
 
 
 def _untrusted(count: int) -> str:

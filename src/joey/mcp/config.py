@@ -87,8 +87,8 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
     def secrets(self) -> tuple[str, ...]:
         """Values that must not appear in what is told of this server."""
         entry, written = self.entry, self.written
-        told = arguments_without_secrets(entry.args)
-        hidden = (word for word, shown in zip(entry.args, told, strict=True) if word != shown)
+        redacted = arguments_without_secrets(entry.args)
+        hidden = (word for word, shown in zip(entry.args, redacted, strict=True) if word != shown)
         given = (
             value
             for name, value in entry.env.items()

@@ -76,7 +76,7 @@ async def open_dialogue(config: ServerConfig, links: Links) -> AsyncIterator[Dia
         LaunchError, MCPError, httpx2.HTTPError, ExceptionGroup of these
     """
 
-    async def hear(message: IncomingMessage) -> None:
+    async def handle_message(message: IncomingMessage) -> None:
         if isinstance(
             message, types.ToolListChangedNotification | types.ResourceListChangedNotification
         ):
@@ -85,7 +85,9 @@ async def open_dialogue(config: ServerConfig, links: Links) -> AsyncIterator[Dia
     async with _streams(config, links) as streams:
         gate = Gate(streams, links.on_end)
         me = types.Implementation(name="joey", version=__version__)
-        session = ClientSession(gate.read, gate.write, message_handler=hear, client_info=me)
+        session = ClientSession(
+            gate.read, gate.write, message_handler=handle_message, client_info=me
+        )
         async with session:
             yield Dialogue(session)
 

@@ -30,7 +30,7 @@ def card(tool: str, text: str, path: str | None, diff: str | None, *, asked: boo
     limit = ASKED_LINES if asked else SHOWN_LINES
     if change := change_of(tool, text, diff):
         shown.append("\n").append_text(coloured_diff(change, limit))
-    elif message := told_subtask(text):
+    elif message := extract_subtask_message(text):
         shown.append("\n").append_text(_quoted(message, limit))
     return shown
 
@@ -83,7 +83,7 @@ def asked_change(text: str, path: str) -> str:
     return f"{'Create' if is_new else 'Change'} {shown}?"
 
 
-def told_subtask(text: str) -> str:
+def extract_subtask_message(text: str) -> str:
     """The words that a subtask begins with."""
     row = row_facts(text)
     return str(row.get("content") or "") if row.get("tool") == "newTask" else ""

@@ -99,8 +99,10 @@ class Embeddings:
             )
             async with response:
                 if response.status != 200:
-                    told = await response.read_all(errors.MAX_BODY)
-                    raise errors.refusal(self._service, response.status, response.headers, told)
+                    error_body = await response.read_all(errors.MAX_BODY)
+                    raise errors.refusal(
+                        self._service, response.status, response.headers, error_body
+                    )
                 answer = await response.read_all(_LARGEST_ANSWER)
         return await asyncio.to_thread(self._vectors, answer, len(texts))
 

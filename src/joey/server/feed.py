@@ -25,14 +25,14 @@ from websockets.frames import Frame, Opcode
 
 from joey.core.events import PASSING, Countdown
 from joey.core.history.ui import Change
-from joey.core.wire.encoder import Narrator, Replay, row_ts
+from joey.core.wire.encoder import FrameEncoder, Replay, row_ts
 from joey.core.wire.events import MessagePayload, ResyncPayload
 from joey.core.wire.frames import EventFrame, Response, encode_frame
-from joey.engine.bus import Heard
+from joey.engine.bus import NumberedEvent
 from joey.engine.task import Task
 
 
-class Tidings:
+class Broadcast:
     def __init__(self, frame: EventFrame, row: int | None = None) -> None:
         self.frame = frame
         self.row = row
@@ -61,17 +61,17 @@ UNHURRIED = 16_384
 
 log = logging.getLogger(__name__)
 
-Tell = Callable[[Tidings], None]
+BroadcastCallback = Callable[[Broadcast], None]
 
 
 class TaskFeed:
-    def __init__(self, task: Task, tell: Tell) -> None:
+    def __init__(self, task: Task, broadcast: BroadcastCallback) -> None:
         self.task = task
         self.frames: list[EventFrame] = []
         """Everything durable that was told, in order."""
         self._seqs: list[int] = []
-        self._narrator = Narrator(task.id)
-        self._tell = tell
+        self._encoder = FrameEncoder(task.id)
+        self._broadcast = broadcast
         self._due: dict[int, float] = {}
         self._growing: dict[int, asyncio.TimerHandle] = {}
         self._subscription = task.subscribe(0)
@@ -80,7 +80,7 @@ class TaskFeed:
     @property
     def seq(self) -> int:
         """The last record that was told."""
-        return self._narrator.seq
+        return self._encoder.seq
 
     def start(self, ended: Callable[[], None]) -> None:
         """Tell from now on; `ended` is called when the task was closed and all is told."""
@@ -99,36 +99,36 @@ class TaskFeed:
 
     def growing(self) -> Sequence[EventFrame]:
         """The rows that still grow, as they look now."""
-        return self._narrator.growing()
+        return self._encoder.growing()
 
     async def _read(self) -> None:
-        async for heard in self._subscription:
+        async for numbered in self._subscription:
             try:
-                self._take(heard)
+                self._take(numbered)
             except Exception:
                 log.exception("task %s: an event could not be told", self.task.id)
         for timer in self._growing.values():
             timer.cancel()
 
-    def _take(self, heard: Heard) -> None:
-        event = heard.event
+    def _take(self, numbered: NumberedEvent) -> None:
+        event = numbered.event
         if type(event) not in PASSING:
-            self._take_durable(heard)
+            self._take_durable(numbered)
             return
-        for change in self._narrator.changed(event):
+        for change in self._encoder.changed(event):
             self._grow(change)
         if isinstance(event, Countdown):
-            self._tell(Tidings(self._narrator.countdown(event)))
+            self._broadcast(Broadcast(self._encoder.countdown(event)))
 
-    def _take_durable(self, heard: Heard) -> None:
-        for frame in self._narrator.tell(heard.seq, heard.event):
+    def _take_durable(self, numbered: NumberedEvent) -> None:
+        for frame in self._encoder.encode(numbered.seq, numbered.event):
             self.frames.append(frame)
             # A frame that is not the last of its record counts as told when its record is.
-            self._seqs.append(heard.seq)
+            self._seqs.append(numbered.seq)
             if isinstance(frame.payload, MessagePayload):
                 self._settle(row_ts(frame.payload))
-            if heard.seq > self.task.bus.opened_at:
-                self._tell(Tidings(frame))
+            if numbered.seq > self.task.bus.opened_at:
+                self._broadcast(Broadcast(frame))
 
     def _grow(self, change: Change) -> None:
         now = asyncio.get_running_loop().time()
@@ -141,13 +141,13 @@ class TaskFeed:
 
     def _show(self, change: Change) -> None:
         self._settle(change.ts)
-        frame = self._narrator.row_frame(change)
+        frame = self._encoder.row_frame(change)
         if frame is None:
             return
-        tidings = Tidings(frame, change.ts)
-        wait = INTERVAL * (1 + len(tidings.data) / UNHURRIED)
+        broadcast = Broadcast(frame, change.ts)
+        wait = INTERVAL * (1 + len(broadcast.data) / UNHURRIED)
         self._due[change.ts] = asyncio.get_running_loop().time() + wait
-        self._tell(tidings)
+        self._broadcast(broadcast)
 
     def _settle(self, ts: int) -> None:
         self._due.pop(ts, None)
@@ -205,17 +205,17 @@ class _Reading:
 
 
 class _Item:
-    __slots__ = ("packet", "reading", "tidings")
+    __slots__ = ("broadcast", "packet", "reading")
 
     def __init__(
         self,
         packet: bytes | None,
-        tidings: Tidings | None = None,
+        broadcast: Broadcast | None = None,
         reading: _Reading | None = None,
     ) -> None:
         self.packet = packet
         """None when another item took its place."""
-        self.tidings = tidings
+        self.broadcast = broadcast
         self.reading = reading
 
 
@@ -247,25 +247,25 @@ class Outbox:
 
     # What is put in ---------------------------------------------------------------------------
 
-    def tell(self, tidings: Tidings) -> None:
+    def send_event(self, broadcast: Broadcast) -> None:
         """An event for everybody."""
-        task_id = tidings.frame.task_id
+        task_id = broadcast.frame.task_id
         if task_id in self._muted or task_id in self._readings:
             return
-        self._put(tidings)
+        self._put(broadcast)
         if self._queue:
             self.flush()
 
-    def _put(self, tidings: Tidings) -> None:
+    def _put(self, broadcast: Broadcast) -> None:
         if not self._queue and self._link.can_write:
-            self._link.write(tidings.packet)
+            self._link.write(broadcast.packet)
             return
-        item = _Item(tidings.packet, tidings)
-        if tidings.row is not None:
-            self._replace(tidings.frame.task_id, tidings.row, item)
+        item = _Item(broadcast.packet, broadcast)
+        if broadcast.row is not None:
+            self._replace(broadcast.frame.task_id, broadcast.row, item)
         self._queue.append(item)
         self._events += 1
-        self._event_bytes += len(tidings.packet)
+        self._event_bytes += len(broadcast.packet)
         if self._events > MAX_EVENTS or self._event_bytes > MAX_BYTES:
             self._drop_events()
 
@@ -340,23 +340,23 @@ class Outbox:
         if live is None or live is reading.source:
             del self._readings[task_id]
             for frame in reading.source.growing():
-                self._put(Tidings(reading.replay.retell(frame), row_ts(frame.payload)))
+                self._put(Broadcast(reading.replay.retell(frame), row_ts(frame.payload)))
             return
         reading.position = live.after(reading.source.seq)
         reading.source = live
 
     def _forget(self, item: _Item) -> None:
         assert item.packet is not None
-        if item.tidings is None:
+        if item.broadcast is None:
             self._response_bytes -= len(item.packet)
             if self._response_bytes <= MAX_BYTES:
                 self._room.set()
             return
         self._events -= 1
         self._event_bytes -= len(item.packet)
-        row = item.tidings.row
+        row = item.broadcast.row
         if row is not None:
-            self._growing.pop((item.tidings.frame.task_id, row), None)
+            self._growing.pop((item.broadcast.frame.task_id, row), None)
 
     def _replace(self, task_id: str | None, row: int, item: _Item) -> None:
         """The row as it looked before need not be sent any more. The new look is put at the end:
@@ -369,11 +369,11 @@ class Outbox:
 
     def _drop_events(self) -> None:
         dropped = {
-            item.tidings.frame.task_id
+            item.broadcast.frame.task_id
             for item in self._queue
-            if item.packet is not None and item.tidings is not None
+            if item.packet is not None and item.broadcast is not None
         }
-        self._queue = deque(item for item in self._queue if item.tidings is None)
+        self._queue = deque(item for item in self._queue if item.broadcast is None)
         self._growing.clear()
         self._events = self._event_bytes = 0
         self._on_resync()

@@ -34,17 +34,17 @@ from joey.errors import JoeyError, TaskNotFoundError
 from joey.ports import Store, TaskMetadata
 from joey.server.commands import HANDLERS
 from joey.server.commands.call import Call, Client, CommandError, invalid, not_found
-from joey.server.feed import Source, TaskFeed, Tidings
+from joey.server.feed import Broadcast, Source, TaskFeed
 
 LINGER_SECONDS = 300.0
 """A task at rest that nobody works with is let go of after this: others may open it then."""
 
 log = logging.getLogger(__name__)
 
-Listener = Callable[[Tidings], None]
+Listener = Callable[[Broadcast], None]
 
 
-class ToldTask(Struct, frozen=True):
+class StoredTask(Struct, frozen=True):
     """A task that is not open here, as its journal tells it."""
 
     frames: Sequence[EventFrame]
@@ -70,7 +70,7 @@ class Hub:
         self._focus: list[str] = []
         """Open tasks, the current one last."""
         self._releases: set[asyncio.Task[None]] = set()
-        engine.on_subtask = self._tell_of
+        engine.on_subtask = self._ensure_feed
 
     # Listening --------------------------------------------------------------------------------
 
@@ -81,14 +81,16 @@ class Hub:
     def unlisten(self, listener: Listener) -> None:
         self._listeners.discard(listener)
 
-    def tell(self, tidings: Tidings) -> None:
+    def broadcast(self, broadcast_event: Broadcast) -> None:
         self.counters.events += 1
         for listener in list(self._listeners):
-            listener(tidings)
+            listener(broadcast_event)
 
     def announce(self, name: str, payload: Struct, task_id: str | None = None) -> None:
         """An event that is not of a task's journal."""
-        self.tell(Tidings(EventFrame(event_name=name, task_id=task_id, payload=payload, seq=0)))
+        self.broadcast(
+            Broadcast(EventFrame(event_name=name, task_id=task_id, payload=payload, seq=0))
+        )
 
     def feed(self, task_id: str) -> TaskFeed | None:
         return self._feeds.get(task_id)
@@ -168,7 +170,7 @@ class Hub:
     async def open(self, task_id: str) -> Task:
         """A task as it was left, not set to work; others may have it again after a while."""
         task = await self.engine.open(task_id)
-        self._tell_of(task)
+        self._ensure_feed(task)
         return task
 
     async def fork(
@@ -182,12 +184,12 @@ class Hub:
 
     def _watch(self, task: Task) -> None:
         self.focus(task.id)
-        self._tell_of(task)
+        self._ensure_feed(task)
 
-    def _tell_of(self, task: Task) -> None:
+    def _ensure_feed(self, task: Task) -> None:
         feed = self._feeds.get(task.id)
         if feed is None or feed.task is not task:
-            feed = self._feeds[task.id] = TaskFeed(task, self.tell)
+            feed = self._feeds[task.id] = TaskFeed(task, self.broadcast)
             feed.start(lambda: self._forget(task))
             self._linger(task)
 
@@ -237,7 +239,7 @@ class Hub:
         """The task that a command is about, when it is open here."""
         return self.engine.find(self.task_id(call))
 
-    async def told(self, task_id: str) -> Source:
+    async def find_replay_source(self, task_id: str) -> Source:
         """The frames of a task, open or not.
 
         Raises:
@@ -245,19 +247,19 @@ class Hub:
         """
         if feed := self._feeds.get(task_id):
             return feed
-        told = await asyncio.to_thread(self._read, task_id)
-        return self._feeds.get(task_id) or told
+        stored = await asyncio.to_thread(self._read, task_id)
+        return self._feeds.get(task_id) or stored
 
-    def _read(self, task_id: str) -> ToldTask:
+    def _read(self, task_id: str) -> StoredTask:
         records = self.store.read(task_id)
         frames: list[EventFrame] = []
         seqs: list[int] = []
-        narrator, _ = narrate(task_id, ())
+        encoder, _ = narrate(task_id, ())
         for record in records:
-            fresh = narrator.tell(record.seq, record.event)
+            fresh = encoder.encode(record.seq, record.event)
             frames += fresh
             seqs += [record.seq] * len(fresh)
-        return ToldTask(frames, seqs, narrator.seq)
+        return StoredTask(frames, seqs, encoder.seq)
 
     async def release(self, task: Task) -> None:
         """Stop a task and let go of it; its last events are told."""

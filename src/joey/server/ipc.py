@@ -24,7 +24,7 @@ from msgspec import UNSET, UnsetType
 from joey.core.models import ModelInfo
 from joey.errors import ConfigError, JoeyError
 from joey.server.commands.call import CommandError
-from joey.server.feed import Tidings
+from joey.server.feed import Broadcast
 from joey.server.hub import Hub
 from joey.server.ipc_protocol import (
     CancelTask,
@@ -68,11 +68,11 @@ async def serve_ipc(hub: Hub, path: Path) -> AsyncIterator[None]:
     listener, made = await asyncio.to_thread(bind, path)
     clients = IpcClients(hub)
     server = await asyncio.start_unix_server(clients.welcome, sock=listener)
-    hub.listen(clients.hear)
+    hub.listen(clients.handle)
     try:
         yield
     finally:
-        hub.unlisten(clients.hear)
+        hub.unlisten(clients.handle)
         server.close()
         await clients.close()
         remove(path, made)
@@ -86,27 +86,27 @@ class IpcClients:
         self._clients: dict[str, asyncio.StreamWriter] = {}
         self._talks: set[asyncio.Task[None]] = set()
 
-    def hear(self, tidings: Tidings) -> None:
+    def handle(self, broadcast: Broadcast) -> None:
         """Tell everybody what Roo's clients know of."""
-        frame = tidings.frame
+        frame = broadcast.frame
         if self._clients and frame.task_id is not None:
             payload = msgspec.to_builtins(frame.payload)
             for name, values in roo_events(frame.event_name, frame.task_id, payload):
-                self._tell(name, *values)
-        self._tell_focus()
+                self._send_event(name, *values)
+        self._send_focus_change()
 
-    def _tell_focus(self) -> None:
+    def _send_focus_change(self) -> None:
         """A task was opened, resumed or closed: another may be the current one now."""
         current = self._hub.current
         before, self._focused = self._focused, current.id if current is not None else None
         if before == self._focused:
             return
         if before is not None:
-            self._tell("taskUnfocused", before)
+            self._send_event("taskUnfocused", before)
         if self._focused is not None:
-            self._tell("taskFocused", self._focused)
+            self._send_event("taskFocused", self._focused)
 
-    def _tell(self, name: str, *payload: Any) -> None:
+    def _send_event(self, name: str, *payload: Any) -> None:
         data = encode_event(name, payload)
         for client_id in list(self._clients):
             self._write(client_id, data)
@@ -177,7 +177,7 @@ class IpcClients:
             case CloseTask(data=task_id):
                 # Roo closes its whole window; a server stays.
                 await run("clearCurrentTask", task_id=_or_current(task_id))
-                self._tell_focus()
+                self._send_focus_change()
             case ResumeTask(data=task_id):
                 await run("resumeTask", task_id=task_id)
             case SendMessage(data=message):
@@ -223,20 +223,20 @@ def _or_current(task_id: str | UnsetType) -> str | None:
 
 def _model(info: ModelInfo) -> dict[str, Any]:
     """A model in Roo's words."""
-    told: dict[str, Any] = {
+    encoded: dict[str, Any] = {
         "contextWindow": info.context_window,
         "maxTokens": info.max_output,
         "supportsImages": info.images,
         "supportsPromptCache": info.prompt_cache,
     }
     if info.prices is not None:
-        told |= {
+        encoded |= {
             "inputPrice": info.prices.input,
             "outputPrice": info.prices.output,
             "cacheWritesPrice": info.prices.cache_writes,
             "cacheReadsPrice": info.prices.cache_reads,
         }
-    return told
+    return encoded
 
 
 def bind(path: Path) -> tuple[socket.socket, int]:

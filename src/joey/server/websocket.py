@@ -119,7 +119,7 @@ class Connection:
         self._hub.counters.accepted += 1
         log.info("connected", extra={"client": self.name})
         welcome = await self._welcome()
-        self._hub.listen(self._outbox.tell)
+        self._hub.listen(self._outbox.send_event)
         self._outbox.respond(success("welcome", "welcome", welcome))
         rate = Rate(self._limits.frames_per_second, self._limits.burst)
         while True:
@@ -136,7 +136,7 @@ class Connection:
         self._socket.cut(code, reason)
 
     def close(self) -> None:
-        self._hub.unlisten(self._outbox.tell)
+        self._hub.unlisten(self._outbox.send_event)
         self._socket.on_writable = None
         self._outbox.close()
         log.info("disconnected", extra={"client": self.name})

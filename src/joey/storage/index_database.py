@@ -291,7 +291,7 @@ class Upkeep:
                 for number, said, text in texts:
                     self._store_conversation(number, said, text)
             done += len(texts)
-            self._tell(done, len(missing))
+            self._report_progress(done, len(missing))
 
     def _texts(self, rows: Sequence[tuple[int, str, str]]) -> list[tuple[int, str, str]]:
         """The conversations of the first of these tasks: as many as one transaction should hold,
@@ -360,7 +360,7 @@ class Upkeep:
                     if row is not None:
                         put(self._connection, row)
             done += len(batch)
-            self._tell(done, max(done, expected))
+            self._report_progress(done, max(done, expected))
 
     def _describe(self, name: str) -> Row | None:
         path = f"{self._tasks}/{name}"
@@ -403,7 +403,7 @@ class Upkeep:
         sql = "INSERT OR REPLACE INTO facts VALUES (?, ?)"
         self._connection.executemany(sql, facts.items())
 
-    def _tell(self, done: int, total: int) -> None:
+    def _report_progress(self, done: int, total: int) -> None:
         if self._progress is not None:
             self._progress(done, total)
 

@@ -364,8 +364,8 @@ def _hiding_row(message: Message) -> Row:
     """The row that a rewind has to take away for what is hidden to come back."""
     if message.is_truncation_marker:
         truncation = {"truncationId": message.truncation_id or "", "messagesRemoved": 0}
-        told: Row = {"contextTruncation": truncation | _NO_TOKENS}
-        return {"type": "say", "say": "sliding_window_truncation"} | told
+        details: Row = {"contextTruncation": truncation | _NO_TOKENS}
+        return {"type": "say", "say": "sliding_window_truncation"} | details
     summary = plain_text(blocks_of(message))
     condensed = {"condenseId": message.condense_id or "", "summary": summary, "cost": 0}
     return {"type": "say", "say": "condense_context", "contextCondense": condensed | _NO_TOKENS}

@@ -266,18 +266,18 @@ def _histories(
         ui.apply(record.event)
         api.apply(record.event)
     rows = convert_rows([without_secrets(msgspec.to_builtins(row), blot) for row in ui.rows])
-    return rows, [_told(msgspec.to_builtins(message), blot) for message in api.rendered()]
+    return rows, [_redact_message(msgspec.to_builtins(message), blot) for message in api.rendered()]
 
 
-def _told(message: dict[str, Any], blot: Callable[[str], str]) -> dict[str, Any]:
+def _redact_message(message: dict[str, Any], blot: Callable[[str], str]) -> dict[str, Any]:
     """A message without secrets. Thinking that had one is no longer what was signed."""
-    told: dict[str, Any] = without_secrets(message, blot)
+    result: dict[str, Any] = without_secrets(message, blot)
     if isinstance(message["content"], str):
-        return told
-    for block, original in zip(told["content"], message["content"], strict=True):
+        return result
+    for block, original in zip(result["content"], message["content"], strict=True):
         if block["type"] == "thinking" and block != original:
             del block["signature"]
-    return told
+    return result
 
 
 def _history_item(task: TaskMetadata, rows: list[dict[str, Any]]) -> dict[str, Any]:

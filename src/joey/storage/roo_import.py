@@ -208,10 +208,10 @@ def _whole_item(stage: Path, task: ForeignTask, histories: Histories) -> dict[st
         "mode": event.mode,
         "toolProtocol": event.protocol.value,
     }
-    told = {name: value for name, value in task.item.items() if value not in (None, "")}
-    if is_finished(event.rows) and told.get("status") != "delegated":
-        told["status"] = "completed"  # Roo itself says so of subtasks alone
-    return {**found, **told, "id": task.id}
+    stated = {name: value for name, value in task.item.items() if value not in (None, "")}
+    if is_finished(event.rows) and stated.get("status") != "delegated":
+        stated["status"] = "completed"  # Roo itself says so of subtasks alone
+    return {**found, **stated, "id": task.id}
 
 
 def _write_json(path: Path, value: Any) -> None:

@@ -2,7 +2,7 @@
 
 `begun` lets a start finish although its caller was cancelled, so that there is a process to end.
 asyncio alone would kill the process and wait until all of its children have ended. `end` kills a
-process that has no children, and `hear_out` drains the pipes of a killed one.
+process that has no children, and `drain` drains the pipes of a killed one.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ async def end(process: asyncio.subprocess.Process) -> None:
         # Not process.kill(): it reaps a child that has just ended, and asyncio then misses it.
         with suppress(ProcessLookupError):
             os.kill(process.pid, signal.SIGKILL)
-    await hear_out(process)
+    await drain(process)
 
 
-async def hear_out(process: asyncio.subprocess.Process) -> None:
+async def drain(process: asyncio.subprocess.Process) -> None:
     """See one end that was killed, which asyncio does not before all that it said is read: where
     nobody takes what came, it stops reading and never reaches the end of the pipe."""
     try:

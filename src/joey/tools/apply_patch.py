@@ -93,8 +93,8 @@ class ApplyPatch(Tool[ApplyPatchParams, PreparedPatch]):
         if not hunks:
             raise ToolError("No file operations found in patch.")
         plan = await plan_patch(hunks, ctx)
-        if told := [failure.reason for failure in plan.failures if failure.inside]:
-            raise _failed(told)
+        if reportable := [failure.reason for failure in plan.failures if failure.inside]:
+            raise _failed(reportable)
         shown = [await _shown(place, plan) for place in plan.places]
         return PreparedPatch(
             claims=tuple(Claim(Access.WRITE, place=place) for place in plan.places),

@@ -254,15 +254,15 @@ class LiveOutput:
         if self._timer is not None:
             self._timer.cancel()
         if self._pending:
-            self._tell()
+            self._flush()
 
     def _pass_on(self) -> None:
         self._timer = None
         if self._pending:
             self._timer = asyncio.get_running_loop().call_later(_INTERVAL, self._pass_on)
-            self._tell()
+            self._flush()
 
-    def _tell(self) -> None:
+    def _flush(self) -> None:
         note = f"\n[...{self._dropped} characters omitted...]\n" if self._dropped else ""
         text, self._pending, self._dropped = note + self._pending, "", 0
         self._sink(text)

@@ -108,7 +108,7 @@ class BrowserAction(Tool[BrowserActionParams, PreparedStep]):
             "currentMousePosition": ",".join(map(str, look.cursor)) if look.cursor else None,
         }
         return Outcome(
-            _told(prepared, look, browser.viewport),
+            _format_result(prepared, look, browser.viewport),
             images=(look.screenshot,) if look.screenshot and ctx.model.images else (),
             said=(("browser_action_result", msgspec.json.encode(seen).decode()),),
         )
@@ -220,7 +220,7 @@ def _row(params: BrowserActionParams, step: BrowserStep) -> dict[str, Any]:
     return row
 
 
-def _told(prepared: PreparedStep, look: BrowserLook, viewport: tuple[int, int]) -> str:
+def _format_result(prepared: PreparedStep, look: BrowserLook, viewport: tuple[int, int]) -> str:
     width, height = viewport
     did = (
         f"Screenshot saved to: {prepared.target.shown}"

@@ -24,8 +24,8 @@ from joey.tools.text_edit import (
     Unchanged,
     explained,
     find_and_replace,
+    format_part_failure,
     refuse_identical,
-    told,
     why_missed,
 )
 
@@ -192,7 +192,7 @@ def _nowhere(flat: FlatText, wanted: Everywhere, place: Place) -> str:
         if elsewhere
         else why_missed(flat, wanted.search, wanted.replace)
     )
-    return f"{message} {told(failure, place)}"
+    return f"{message} {format_part_failure(failure, place)}"
 
 
 def _counted(places: int) -> tuple[str, ...]:

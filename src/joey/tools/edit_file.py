@@ -14,7 +14,14 @@ from joey.errors import ToolError
 from joey.ports import Place, ToolContext
 from joey.tools.base import convert, missing
 from joey.tools.file_edit import Original, computed, editable_text
-from joey.tools.text_edit import Change, Found, Missed, TextEdit, find_and_replace, told
+from joey.tools.text_edit import (
+    Change,
+    Found,
+    Missed,
+    TextEdit,
+    find_and_replace,
+    format_part_failure,
+)
 
 _OTHER_SPACE = (
     "old_string was found with other white space than you wrote; new_string was put there as it is,"
@@ -126,7 +133,7 @@ def _miss(missed: Missed, params: EditFileParams, place: Place) -> ToolError:
             "No match found in file",
             place,
             "old_string is not in the file, not even with other white space."
-            f" {told(missed.failure, place)}",
+            f" {format_part_failure(missed.failure, place)}",
             _READ_AGAIN,
             "Quote fewer lines, and only ones that you are sure of.",
         )
@@ -134,7 +141,7 @@ def _miss(missed: Missed, params: EditFileParams, place: Place) -> ToolError:
         "Occurrence count mismatch in file",
         place,
         f"Expected {params.expected_replacements}, found {missed.count}."
-        f" {told(missed.failure, place)}",
+        f" {format_part_failure(missed.failure, place)}",
         "Quote more of the text around the place that you mean.",
         f"To replace all of them, set expected_replacements to {missed.count}.",
     )

@@ -157,10 +157,10 @@ async def save(ctx: ToolContext, original: Original, data: bytes, like: Place | 
     (kind,) = await ctx.files.stat_all([place])
     if original.is_stale:
         # The model has not seen the rest of it, and shall not overwrite it as if it had.
-        ctx.memory.note_told(place, kind.stamp)
+        ctx.memory.record_reported(place, kind.stamp)
     else:
         ctx.memory.note(place, kind.stamp, data)
-    return await told_problems(ctx, place, before)
+    return await format_new_diagnostics(ctx, place, before)
 
 
 async def remove(ctx: ToolContext, original: Original) -> None:
@@ -272,7 +272,7 @@ async def known_problems(ctx: ToolContext, place: Place) -> Sequence[Problem]:
     return await problems.of([place])
 
 
-async def told_problems(ctx: ToolContext, place: Place, before: Sequence[Problem]) -> str:
+async def format_new_diagnostics(ctx: ToolContext, place: Place, before: Sequence[Problem]) -> str:
     """The new ones as the model reads them; empty when there are none."""
     found = new_errors(before, await known_problems(ctx, place))
     if not found:

@@ -159,11 +159,11 @@ def prepare_call(server: str, tool: str, arguments: Any, ctx: ToolContext) -> Pr
 async def run_call(prepared: PreparedCall, ctx: ToolContext) -> Outcome:
     _check_unchanged(prepared, ctx)
     ctx.say("mcp_server_request_started", "")
-    told: list[str] = []
+    progress_lines: list[str] = []
     live = LiveOutput(ctx.on_output)
 
     def on_progress(text: str) -> None:
-        told[:] = [*told[-_KEPT:], f"{text}\n"]
+        progress_lines[:] = [*progress_lines[-_KEPT:], f"{text}\n"]
         live.feed(f"{text}\n")
 
     try:
@@ -172,8 +172,8 @@ async def run_call(prepared: PreparedCall, ctx: ToolContext) -> Outcome:
         )
     finally:
         live.close()
-        if told:
-            ctx.say("command_output", "".join(told))
+        if progress_lines:
+            ctx.say("command_output", "".join(progress_lines))
     ctx.say("mcp_server_response", answer.text, answer.images)
     return Outcome(answer.text, images=answer.images, is_error=answer.is_error)
 

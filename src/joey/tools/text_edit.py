@@ -219,11 +219,11 @@ def explained(missed: Missed, name: str, place: Place, advice: str) -> str:
     if missed.count == 0:
         return (
             f"No match found for {name} in {place.shown}. Copy the text exactly as it is in the"
-            f" file now. {told(missed.failure, place)}"
+            f" file now. {format_part_failure(missed.failure, place)}"
         ).rstrip()
     return (
         f"Found {missed.count} matches for {name} in {place.shown}, but it must be there just once."
-        f" {advice} {told(missed.failure, place)}"
+        f" {advice} {format_part_failure(missed.failure, place)}"
     )
 
 
@@ -235,7 +235,7 @@ def refuse_identical(old: str, new: str) -> None:
         )
 
 
-def told(failure: PartFailure, place: Place) -> str:
+def format_part_failure(failure: PartFailure, place: Place) -> str:
     """What a failure says. A file outside of the workspace is not quoted."""
     if not (place.inside and failure.evidence):
         return failure.summary

@@ -86,8 +86,8 @@ class JoeyApp(App[int]):
         self.manners.arrive()
         self.app_resume_signal.subscribe(self, lambda _: self.action_redraw())
         self.composer.focus()
-        self._background = self.set_interval(LOOK_AGAIN, self.tell_standing, pause=True)
-        self.tell_standing()
+        self._background = self.set_interval(LOOK_AGAIN, self.refresh_status, pause=True)
+        self.refresh_status()
         self.do(self._beginning.come_about(self))
 
     # Jobs that go on beside the drawing
@@ -131,16 +131,16 @@ class JoeyApp(App[int]):
             self.conversation.note(remark)
         self._servers = self.host.server_watch(session, self.conversation.note)
         self.manners.entitle(self.host.title(session))
-        self.tell_standing()
+        self.refresh_status()
 
-    def heard(self, teller: Session, event: Event) -> None:
-        self.conversation.hear(teller, event)
+    def handle_task_event(self, teller: Session, event: Event) -> None:
+        self.conversation.handle_task_event(teller, event)
         if self._servers is not None and teller is self.dialogue.session:
-            self._servers.hear(event)
+            self._servers.handle(event)
         if (doing := doing_of(event)) is not None and self.dialogue.asked is None:
             self.status.work(doing, is_timed=not isinstance(event, Countdown))
         if type(event) not in PASSING or isinstance(event, UsageChanged):
-            self.tell_standing()
+            self.refresh_status()
 
     def asked(self, asked: Asked | None) -> None:
         session = self.dialogue.session
@@ -164,24 +164,24 @@ class JoeyApp(App[int]):
     def rested(self) -> None:
         was_working = bool(self.status.is_working)
         self.status.work("")
-        self.tell_standing()
+        self.refresh_status()
         session = self.dialogue.session
         if session is not None and (trouble := self.host.trouble(session)):
             self.conversation.error(trouble)
         if was_working:
             self.manners.call("joey has stopped")
 
-    def tell_standing(self) -> None:
+    def refresh_status(self) -> None:
         self.composer.placeholder = placeholder_for(self.dialogue)
         session = self.dialogue.session
         usage = TokenUsage() if session is None else self.host.usage(session)
         standing = self.host.standing(session)
-        self.status.tell(standing, usage)
+        self.status.set_status(standing, usage)
         self._background.resume() if standing.background else self._background.pause()
-        self.todos.tell(() if session is None else self.host.todos(session))
+        self.todos.set_todos(() if session is None else self.host.todos(session))
         queued = [each for one in self.dialogue.listeners for each in self.host.queue(one)]
         messages = [*queued, *(Waiting("", text) for text in self.dialogue.held)]
-        self.waiting.tell(messages, is_read=self.dialogue.is_working)
+        self.waiting.set_messages(messages, is_read=self.dialogue.is_working)
 
     # What is written
 
@@ -217,7 +217,7 @@ class JoeyApp(App[int]):
             self.composer.put_back()
             raise
         self.shell.forget()
-        self.tell_standing()
+        self.refresh_status()
 
     def on_composer_shell_wanted(self, event: Composer.ShellWanted) -> None:
         self.do(self.shell.run(event.command))
@@ -296,7 +296,7 @@ class JoeyApp(App[int]):
         else:
             raise UserError("joey has read it already")
         self.composer.put(last.text)
-        self.tell_standing()
+        self.refresh_status()
 
     def action_next_mode(self) -> None:
         self.do(self.errands.next_mode())

@@ -158,7 +158,7 @@ class Errands:
         await session.rewind(ts, keep=is_first, files=with_files, force=force)
         app.dialogue.replaced = ts if is_first else None
         app.conversation.rewound()
-        app.tell_standing()
+        app.refresh_status()
         app.composer.put(text)
         sent = "; what you send takes the place of your first words" if is_first else ""
         self._note(f"rewound{sent}; /undo takes it back")
@@ -177,7 +177,7 @@ class Errands:
         changes = await session.undo_rewind()
         app.dialogue.replaced = None
         app.conversation.rewound()
-        app.tell_standing()
+        app.refresh_status()
         app.conversation.card(self._preview(app.host.preview_lines(session, changes)))
         self._note("the rewind is undone")
 
@@ -186,17 +186,17 @@ class Errands:
 
     async def _compact(self, wish: str) -> None:
         app, session = self._app, self._session()
-        is_heard = app.dialogue.is_working
+        is_followed = app.dialogue.is_working
         app.status.work("condensing")
         try:
             event = await app.host.condense(session, wish)
-            if not is_heard:
-                app.conversation.hear(session, event)
+            if not is_followed:
+                app.conversation.handle_task_event(session, event)
         except UserError as error:
             self._note(f"not condensed: {error}")
         finally:
             app.status.work("working" if app.dialogue.is_working else "")
-            app.tell_standing()
+            app.refresh_status()
 
     async def _init(self) -> None:
         if self._app.dialogue.session is not None:
@@ -228,7 +228,7 @@ class Errands:
 
     async def _choose_mode(self, mode: Entry) -> None:
         await self._app.host.choose_mode(self._app.dialogue.session, mode.key)
-        self._app.tell_standing()
+        self._app.refresh_status()
 
     async def _model(self, argument: str) -> None:
         app = self._app
@@ -244,7 +244,7 @@ class Errands:
         after = await app.host.choose_model(before, key)
         if after is not None and after is not before:
             app.dialogue.show(after)
-        app.tell_standing()
+        app.refresh_status()
         self._note(f"from now on with {app.host.standing(app.dialogue.session).model}")
 
     # Cards
@@ -270,7 +270,7 @@ class Errands:
             app.conversation.card(await app.host.permissions(session))
             return
         self._note(withdraw_edits(app.host, session, argument))
-        app.tell_standing()
+        app.refresh_status()
 
     async def _skills(self) -> None:
         self._app.conversation.card(await self._app.host.skills())
@@ -363,7 +363,7 @@ class OwnShell:
 
         def tell(text: str) -> None:
             output.append(text)
-            shown.hear(text)
+            shown.feed(text)
             self._conversation.add(shown)
 
         before = self._status.doing
@@ -403,7 +403,7 @@ class Printed(Block):
         self._command = Line([("! ", "warning bold"), (one_line(command), "bold")], 4)
         self._output = Output()
 
-    def hear(self, text: str) -> None:
+    def feed(self, text: str) -> None:
         self._output.feed(text)
         self.grow()
 

@@ -88,7 +88,7 @@ class Provider(Struct, frozen=True):
 class ServerWatch(Protocol):
     """Tells of MCP servers that are waited for, or missing, when a task begins."""
 
-    def hear(self, event: Event) -> None: ...
+    def handle(self, event: Event) -> None: ...
 
 
 class Host(Offers, Protocol):

@@ -154,7 +154,7 @@ class Interruptions:
             app.composer.put(last.text)
             raise
         finally:
-            app.tell_standing()
+            app.refresh_status()
 
     def _clear(self) -> None:
         self._app.composer.clear()

@@ -30,7 +30,7 @@ class Beginning(Struct, frozen=True, kw_only=True):
         if app.host.needs_model() and not await welcome(app):
             app.exit(0)
             return
-        app.tell_standing()
+        app.refresh_status()
         if self.task_id is None:
             app.conversation.card(greeting())
         elif not await self._open(app, self.task_id):

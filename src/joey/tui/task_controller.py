@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from joey.client.family import Told, family
+from joey.client.family import TaskTreeEvent, family
 from joey.client.session import Session
 from joey.core.events import PASSING, AskAnswered, AskOpened, AskWithdrawn, Event
 from joey.core.task import Answer
@@ -42,7 +42,7 @@ class Stage(Protocol):
         """Another task is on the screen: as far as it has come, everything else will be heard."""
         ...
 
-    def heard(self, teller: Session, event: Event) -> None: ...
+    def handle_task_event(self, teller: Session, event: Event) -> None: ...
 
     def asked(self, asked: Asked | None) -> None:
         """The question to show now; None: there is none any more."""
@@ -176,9 +176,9 @@ class Dialogue:
         progress = _Progress(since)
         try:
             while True:
-                async with family(session, progress.counted(session)) as told:
-                    async for each in told:
-                        self._hear(each)
+                async with family(session, progress.counted(session)) as events:
+                    async for each in events:
+                        self._handle_tree_event(each)
                 if session.seq <= progress.seq:
                     break  # nobody has set it to work again meanwhile
         except UserError as error:
@@ -192,19 +192,19 @@ class Dialogue:
                 self._stage.rested()
                 self._release_held()
 
-    def _hear(self, told: Told) -> None:
-        self._front = told.teller
-        match told.event:
+    def _handle_tree_event(self, tree_event: TaskTreeEvent) -> None:
+        self._front = tree_event.teller
+        match tree_event.event:
             case AskOpened() as ask:
-                self._stage.heard(told.teller, ask)
-                asked = Asked(told.teller, ask)
+                self._stage.handle_task_event(tree_event.teller, ask)
+                asked = Asked(tree_event.teller, ask)
                 if asked.is_open:
                     self._asks.append(asked)
                     self._show_question()
                 return
             case AskAnswered(ask_ts=ts) | AskWithdrawn(ask_ts=ts):
-                self._settle(told.teller, ts)
-        self._stage.heard(told.teller, told.event)
+                self._settle(tree_event.teller, ts)
+        self._stage.handle_task_event(tree_event.teller, tree_event.event)
 
     def _settle(self, teller: Session, ts: int) -> None:
         self._asks = [asked for asked in self._asks if asked.key != (teller.id, ts)]

@@ -18,13 +18,13 @@ from joey.core.task import Todo
 AMPLE = Allotment.of(1_000_000)
 
 
-def told(kept: Kept, most: Allotment = AMPLE, summary: str = "In short.") -> str:
+def join_summary(kept: Kept, most: Allotment = AMPLE, summary: str = "In short.") -> str:
     return "\n".join(block.text for block in summary_content(summary, kept, most))
 
 
 @pytest.mark.requirement("context:kept")
 def test_the_users_messages_stand_as_they_were_said_in_their_order() -> None:
-    text = told(Kept(task="mend it", said=["then", "at last"]))
+    text = join_summary(Kept(task="mend it", said=["then", "at last"]))
     assert text.index("In short.") < text.index("mend it") < text.index("then")
     assert text.index("then") < text.index("at last")
 
@@ -32,7 +32,7 @@ def test_the_users_messages_stand_as_they_were_said_in_their_order() -> None:
 @pytest.mark.requirement("context:kept")
 def test_of_many_messages_the_newest_are_kept() -> None:
     said = [f"word {number} " + "x" * 300 for number in range(20)]
-    text = told(Kept(task="t", said=said), Allotment.of(12_000))
+    text = join_summary(Kept(task="t", said=said), Allotment.of(12_000))
     assert "word 19" in text
     assert "word 18" in text
     assert "word 5 " not in text
@@ -42,7 +42,7 @@ def test_of_many_messages_the_newest_are_kept() -> None:
 def test_open_todos_mode_files_and_commands_are_kept() -> None:
     todos = (Todo("1", "dig", "completed"), Todo("2", "sow", "pending"))
     command = '<command name="plan">\nPlan first.\n</command>'
-    text = told(
+    text = join_summary(
         Kept(
             task="t",
             todos=todos,
@@ -67,7 +67,7 @@ def test_open_todos_mode_files_and_commands_are_kept() -> None:
 def test_nothing_outgrows_its_allotment(room: int, size: int, sizes: list[int]) -> None:
     texts = ["x" * each for each in sizes]
     kept = Kept(task="t" * size, said=texts, commands=texts, files=texts, outlines=texts)
-    text = told(kept, Allotment.of(room), "s" * size)
+    text = join_summary(kept, Allotment.of(room), "s" * size)
     assert len(text) < max(0, room) + 4_000
 
 

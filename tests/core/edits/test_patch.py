@@ -218,7 +218,7 @@ def test_a_miss_shows_the_nearest_lines_and_the_first_that_differs() -> None:
 
 
 @pytest.mark.requirement("tool:apply_patch:failure:miss")
-def test_chunks_out_of_order_are_told_where_their_lines_are() -> None:
+def test_chunks_out_of_order_are_reported_with_where_their_lines_are() -> None:
     summary, evidence = miss(CODE, "-    return 2", "@@", "-    return 1")
     assert "Chunk at line 4 of the patch" in summary
     assert "They are at line 2, but the chunks before reach to line 6" in summary
@@ -226,13 +226,13 @@ def test_chunks_out_of_order_are_told_where_their_lines_are() -> None:
     assert evidence == ""
 
 
-def test_lines_before_their_context_are_told_where_they_are() -> None:
+def test_lines_before_their_context_are_reported_with_where_they_are() -> None:
     summary, _ = miss(CODE, "@@ def two():", "-    return 1")
     assert "They are at line 2, but its `@@` says that they are behind line 5" in summary
 
 
 @pytest.mark.requirement("tool:apply_patch:failure:miss")
-def test_a_context_that_is_not_there_is_told_with_the_nearest_line() -> None:
+def test_a_context_that_is_not_there_is_reported_with_the_nearest_line() -> None:
     summary, evidence = miss(CODE, "@@ def too():", "-    return 2")
     assert "there is no line `def too():`" in summary
     assert "5 | def two():" in evidence
@@ -259,7 +259,7 @@ def test_a_text_with_nothing_alike_says_so() -> None:
     assert "Best Match Found" not in evidence
 
 
-def test_every_miss_is_told_up_to_a_point_and_nothing_of_the_file_is_in_a_summary() -> None:
+def test_misses_are_reported_up_to_a_limit_and_nothing_of_the_file_is_in_a_summary() -> None:
     result = outcome("secret = 1\n" * 20, *(["@@", "-secret = 2"] * 9))
     assert isinstance(result, Missed)
     assert len(result.failures) == MOST_MISSES

@@ -167,7 +167,7 @@ def test_a_move_needs_no_chunk() -> None:
 
 @pytest.mark.requirement("tool:apply_patch:failure:bad-format")
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("", "Line 1: a patch must begin with the line `*** Begin Patch`."),
         ("*** Update File: a\n-b\n*** End Patch", "Line 1: a patch must begin"),
@@ -189,8 +189,8 @@ def test_a_move_needs_no_chunk() -> None:
         (patch("*** Update File: a", "-x", "y"), "Line 4: a chunk must begin with `@@`"),
     ],
 )
-def test_what_is_no_patch_is_named_by_its_line(text: str, told: str) -> None:
-    assert problem(text).startswith(told)
+def test_what_is_no_patch_is_named_by_its_line(text: str, expected: str) -> None:
+    assert problem(text).startswith(expected)
 
 
 def test_an_invalid_header_is_answered_with_the_valid_ones() -> None:

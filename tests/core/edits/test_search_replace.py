@@ -94,9 +94,9 @@ def test_a_block_that_is_written_twice_is_applied_once(line: int | None) -> None
     result = outcome("a\nfoo\nb\n", *[block("foo", "foo\nbar", line)] * 2)
     assert isinstance(result, Applied)
     assert result.text == "a\nfoo\nbar\nb\n"
-    told = [failure.summary for failure in result.failures]
+    summaries = [failure.summary for failure in result.failures]
     again = "The same block is in the diff more often than its text was in the file"
-    assert told == ([] if line else [f"{again}, where it was changed once."])
+    assert summaries == ([] if line else [f"{again}, where it was changed once."])
 
 
 def test_a_block_that_is_written_for_each_of_two_places_changes_both() -> None:
@@ -391,7 +391,7 @@ def test_a_failure_shows_the_nearest_text_with_its_lines() -> None:
 
 
 @pytest.mark.requirement("tool:apply_diff:success:in-part")
-def test_what_fits_is_applied_and_what_does_not_is_told() -> None:
+def test_what_fits_is_applied_and_what_does_not_is_reported() -> None:
     result = outcome(CODE, block("nowhere", "x"), block("    return 2", "    return 3"))
     assert isinstance(result, Applied)
     assert (result.applied, result.total, len(result.failures)) == (1, 2, 1)

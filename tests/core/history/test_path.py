@@ -50,11 +50,11 @@ from joey.core.messages import (
 from joey.core.models import ToolProtocol
 from joey.core.rewind import compare, ts_of, user_row
 from joey.core.task import Answer, AskKind, Response, Todo
-from joey.core.wire.encoder import Narrator, Replay
+from joey.core.wire.encoder import FrameEncoder, Replay
 from joey.errors import TaskStateError
 
 
-class Story:
+class JournalBuilder:
     """A journal that is written by choices; the model of it keeps whole lists of records."""
 
     def __init__(self, protocol: ToolProtocol) -> None:
@@ -184,8 +184,8 @@ def state(path: Any) -> Any:
 
 
 @st.composite
-def stories(draw: st.DrawFn) -> Story:
-    story = Story(draw(st.sampled_from(ToolProtocol)))
+def stories(draw: st.DrawFn) -> JournalBuilder:
+    story = JournalBuilder(draw(st.sampled_from(ToolProtocol)))
     numbers, truth = st.integers(0, 3), st.booleans()
     for _ in range(draw(st.integers(1, 12))):
         match draw(st.sampled_from(("turn", "turn", "words", "todos", "mode", "rewind", "undo"))):
@@ -209,7 +209,7 @@ def stories(draw: st.DrawFn) -> Story:
 
 @settings(max_examples=150, deadline=None)
 @given(stories())
-def test_the_path_is_what_copying_lists_would_give(story: Story) -> None:
+def test_the_path_is_what_copying_lists_would_give(story: JournalBuilder) -> None:
     path = Path()
     for number, record in enumerate(story.records):
         again = path.add(record)
@@ -222,7 +222,7 @@ def test_the_path_is_what_copying_lists_would_give(story: Story) -> None:
 @settings(max_examples=100, deadline=None)
 @given(stories(), st.data())
 def test_a_row_is_the_last_one_and_undoing_brings_back_all(
-    story: Story, data: st.DataObject
+    story: JournalBuilder, data: st.DataObject
 ) -> None:
     rows, before = story.rows, state(story.path)
     target, keep = data.draw(st.sampled_from(rows)), data.draw(st.booleans())
@@ -245,7 +245,7 @@ def test_a_row_is_the_last_one_and_undoing_brings_back_all(
     assert after == before
 
 
-def late(story: Story, target: int, rows: list[int]) -> list[int]:
+def late(story: JournalBuilder, target: int, rows: list[int]) -> list[int]:
     """Rows with a higher number that were there before."""
     ui, order = UiHistory(), list[int]()
     for record in story.paths[len(story.records) - 2]:
@@ -269,13 +269,13 @@ def check(messages: list[Message]) -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(stories())
-def test_whoever_follows_the_frames_has_the_rows_of_the_path(story: Story) -> None:
-    narrator, replay = Narrator("t"), Replay()
+def test_whoever_follows_the_frames_has_the_rows_of_the_path(story: JournalBuilder) -> None:
+    encoder, replay = FrameEncoder("t"), Replay()
     rows: dict[int, Any] = {}
     todos: Any = ()
     mode = "code"
     for number, record in enumerate(story.records):
-        for frame in map(replay.retell, narrator.tell(record.seq, record.event)):
+        for frame in map(replay.retell, encoder.encode(record.seq, record.event)):
             match frame.event_name:
                 case "message":
                     ts = ts_of(frame.payload.message)

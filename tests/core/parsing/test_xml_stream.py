@@ -24,7 +24,7 @@ def only_call(text: str) -> ToolCall:
 
 
 @pytest.mark.requirement("parsing:xml:text-and-call")
-def test_text_before_and_after_a_call_is_told_apart_from_it() -> None:
+def test_text_before_and_after_a_call_is_distinguished_from_it() -> None:
     text = (
         "I'll create a file for you.\n\n<write_to_file>\n<path>hello.txt</path>\n"
         "<file_text>Hello World</file_text>\n</write_to_file>\n\nDone."

@@ -171,7 +171,7 @@ def test_of_several_claims_the_strictest_answer_counts() -> None:
     assert isinstance(decide([asked, allowed, refused], settings), Deny)
 
 
-def test_reasons_to_ask_are_told_together_and_once() -> None:
+def test_reasons_to_ask_are_given_together_and_once() -> None:
     claims = [
         Claim(access=WRITE, place=INSIDE),
         Claim(access=WRITE, place=INSIDE),

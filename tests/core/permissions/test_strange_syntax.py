@@ -9,7 +9,7 @@ from joey.core.permissions.policy import Ask
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "expected"),
     [
         ("ls 'a*' src/*.py", "a pattern (`src/*.py`)"),
         ("cat ~/.ssh/id_rsa", "`~` for a home folder (`~/.ssh/id_rsa`)"),
@@ -31,13 +31,13 @@ from joey.core.permissions.policy import Ask
         ("ls \x07", "signs that are none of a word"),
     ],
 )
-def test_a_user_is_shown_what_the_rules_cannot_judge(line: str, told: str) -> None:
-    reason = f"it has {told}, and rules judge plain words only"
+def test_a_user_is_shown_what_the_rules_cannot_judge(line: str, expected: str) -> None:
+    reason = f"it has {expected}, and rules judge plain words only"
     assert describe_syntax(line) == reason
     allowed = ("ls", "cat", "echo", "pytest", "npm test", "git")
     assert judge_command(line, allowed, ()) == Ask(reason)
 
 
 @given(st.text(alphabet="a *?[]{}()<>|&;$`'\"\\#~=!/\n\t", max_size=60))
-def test_something_is_told_of_every_line(line: str) -> None:
+def test_something_is_said_of_every_line(line: str) -> None:
     assert describe_syntax(line).startswith("it has ")

@@ -145,7 +145,7 @@ def test_the_listing_says_when_it_was_cut() -> None:
     assert "src/\n(There are more; use list_files" in cut
 
 
-def test_an_empty_workspace_and_a_listing_switched_off_are_told_apart() -> None:
+def test_an_empty_workspace_and_a_listing_switched_off_are_distinguished() -> None:
     off = Settings(max_workspace_files=0, todo_list_enabled=False)
 
     assert "(No files.)" in details(files=WorkspaceFiles("/w", ()))
@@ -171,7 +171,7 @@ def test_without_todos_there_is_a_hint_unless_the_list_is_off() -> None:
     assert "update_todo_list" not in details(settings=Settings(todo_list_enabled=False))
 
 
-def test_the_protocol_of_the_task_is_told() -> None:
+def test_the_protocol_of_the_task_is_stated() -> None:
     assert "<tool_format>xml</tool_format>" in details(protocol=ToolProtocol.XML)
 
 

@@ -39,7 +39,7 @@ def test_guidance_after_mistakes_reaches_the_model() -> None:
 
 
 @pytest.mark.requirement("prompts:envelopes")
-def test_an_error_is_told_in_an_envelope_or_in_tags() -> None:
+def test_an_error_is_sent_in_an_envelope_or_in_tags() -> None:
     envelope = json.loads(replies.tool_error(NATIVE, "no such file"))
 
     assert list(envelope) == ["status", "message", "error"]
@@ -125,7 +125,7 @@ def test_later_messages_are_tagged_in_both() -> None:
         (3 * 1440, "3 days ago"),
     ],
 )
-def test_a_resumed_task_is_told_how_long_it_slept(minutes: int | None, said: str) -> None:
+def test_a_resumed_task_is_sent_how_long_it_slept(minutes: int | None, said: str) -> None:
     text = replies.resumption(minutes, had_interrupted_call=False)
 
     assert text.startswith("[TASK RESUMPTION] ")

@@ -19,7 +19,7 @@ from rich.text import Text
 
 from joey.cli.exit_codes import ExitCode, UsageError
 from joey.cli.repl.keyboard import Keyboard
-from joey.cli.repl.renderer import Renderer, Scene
+from joey.cli.repl.renderer import Renderer, TaskTreeRenderer
 from joey.cli.signals import interruptible
 from joey.client.event_decoder import EventReader, RowData
 from joey.client.family import family
@@ -95,7 +95,7 @@ def _again(url: str | None, task_id: str) -> str:
 async def _look(view: View) -> ExitCode:
     if not sys.stdin.isatty():
         return await view.show()
-    with Keyboard(sys.stdin.fileno(), view.hear) as keyboard:
+    with Keyboard(sys.stdin.fileno(), view.handle_line) as keyboard:
         return await view.show(keyboard)
 
 
@@ -132,7 +132,7 @@ class View:
     def __init__(self, session: RemoteSession, renderer: Renderer) -> None:
         self._session = session
         self._renderer = renderer
-        self._scene = Scene(session, renderer)
+        self._tree_renderer = TaskTreeRenderer(session, renderer)
         self._keyboard: Keyboard | None = None
         self._asked: dict[tuple[str, int], tuple[Session, AskOpened]] = {}
         """Open questions by task and `ts`; the first is on the screen."""
@@ -171,8 +171,8 @@ class View:
             self._rest()
         elif (ask := session.pending) and any(row["ts"] == ask.ts for row in session.first_rows):
             self._ask(session, ask)
-        async with family(session, session.watch(session.first)) as told:
-            async for each in told:
+        async with family(session, session.watch(session.first)) as events:
+            async for each in events:
                 self._show(each.teller, each.event)
                 if each.teller is session and isinstance(each.event, ENDED):
                     if self._keyboard is None:
@@ -224,12 +224,12 @@ class View:
                 if isinstance(event, AskAnswered) and key not in self._answered:
                     how = _SAID[event.answer.response]
                     note = f"\nanswered elsewhere ({event.by}): {how}"
-                    self._scene.renderer(teller).note(note)
+                    self._tree_renderer.renderer(teller).note(note)
                 self._close(key)
             case UserSaid(text=text) if text in self._said:
                 self._said.remove(text)
             case _:
-                self._scene.show(teller, event)
+                self._tree_renderer.show(teller, event)
 
     def _ask(self, session: Session, ask: AskOpened) -> None:
         """Questions are put one after the other, whoever asks."""
@@ -243,14 +243,14 @@ class View:
     def _put(self, session: Session, ask: AskOpened) -> None:
         if self._keyboard is not None and ask.ask in APPROVALS:
             self._keyboard.discard()
-        self._scene.renderer(session).ask(ask)
+        self._tree_renderer.renderer(session).ask(ask)
         if self._keyboard is None:
             loop = asyncio.get_running_loop()
             self._patience = loop.call_later(UNANSWERED, self._give_up, session, ask)
 
     def _give_up(self, session: Session, ask: AskOpened) -> None:
         self._gave_up = True
-        self._scene.renderer(session).leave_prompt()
+        self._tree_renderer.renderer(session).leave_prompt()
         waits = "its result to be accepted" if ask.ask in _RESULTS else "an answer"
         print(
             f"joey: the task waits for {waits}, which cannot be given without a terminal;"
@@ -269,7 +269,7 @@ class View:
 
     # What is typed
 
-    def hear(self, line: str | None) -> None:
+    def handle_line(self, line: str | None) -> None:
         match line.strip() if line is not None else None:
             case None | "/exit" | "/quit":
                 self._left.set()
@@ -287,7 +287,7 @@ class View:
     def _answer(self, session: Session, ask: AskOpened, text: str) -> None:
         answer = answer_of(ask, text)
         if answer is None:
-            self._scene.renderer(session).ask(ask)
+            self._tree_renderer.renderer(session).ask(ask)
             return
         key = (session.id, ask.ts)
         self._answered.add(key)
@@ -302,7 +302,7 @@ class View:
 
     def _say(self, text: str) -> None:
         self._said.append(text)
-        self._begin(self._scene.listener.send(text))
+        self._begin(self._tree_renderer.listener.send(text))
         if self._session.running:
             self._renderer.note("(joey reads this before its next step)")
 

@@ -281,12 +281,12 @@ def probe_leftovers() -> Finding:
     """What may still be wanted is told, and never removed by itself."""
     home = _home()
     aside, orphans = doctor.files_aside(home), doctor.orphaned_worktrees(home)
-    told = [f"{len(aside)} folders in {home / 'put-aside'}"] if aside else []
-    told += [f"{path}: of a task that is no more" for path in orphans]
-    if not told:
+    leftovers = [f"{len(aside)} folders in {home / 'put-aside'}"] if aside else []
+    leftovers += [f"{path}: of a task that is no more" for path in orphans]
+    if not leftovers:
         return Finding("Leftovers", Status.OK, "none")
     advice = "Look at them, and remove what you do not want (git worktree remove, rm -r)."
-    return Finding("Leftovers", Status.WARN, _listed(told), advice)
+    return Finding("Leftovers", Status.WARN, _listed(leftovers), advice)
 
 
 def probe_index() -> Finding:
@@ -322,8 +322,8 @@ def check_customizations() -> Finding:
         modes, warnings = customizations.modes, customizations.warnings
     except UserError as error:
         return Finding("Modes and rules", Status.WARN, "could not be read", str(error))
-    told = set(PersonalSettings(here()).remarks())
-    if problems := [each for each in warnings if each not in told]:
+    reported = set(PersonalSettings(here()).remarks())
+    if problems := [each for each in warnings if each not in reported]:
         advice = "Correct the file; joey modes list shows what is understood."
         return Finding("Modes and rules", Status.WARN, _listed(problems), advice)
     return Finding("Modes and rules", Status.OK, f"{len(modes)} modes, and all of it is understood")

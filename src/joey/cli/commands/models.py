@@ -24,8 +24,8 @@ def run_models(arguments: Namespace) -> ExitCode:
             raise UsageError(str(error)) from error
         raise
     if arguments.json:
-        told = [_fields(found.provider, model) for model in found.models]
-        write_out(msgspec.json.format(msgspec.json.encode(told), indent=2) + b"\n")
+        objects = [_fields(found.provider, model) for model in found.models]
+        write_out(msgspec.json.format(msgspec.json.encode(objects), indent=2) + b"\n")
     elif found.models:
         lines = _table(found.models, columns(sys.stdout))
         write_out("".join(f"{line}\n" for line in lines).encode("utf-8", "replace"))

@@ -64,9 +64,9 @@ def _show(customizations: Customizations, slug: str, *, as_json: bool) -> None:
     rules = [*instructions.mode_rules, *instructions.agents, *instructions.rules]
     skills = [skill.name for skill in customizations.skills(mode)]
     if as_json:
-        told = {"rules": [file.label for file in rules], "skills": skills}
+        extra = {"rules": [file.label for file in rules], "skills": skills}
         own_prompt = instructions.override is not None
-        _write_json({**_fields(mode), **told, "ownSystemPrompt": own_prompt})
+        _write_json({**_fields(mode), **extra, "ownSystemPrompt": own_prompt})
         return
     _write(_described(mode, rules, skills, has_prompt=instructions.override is not None))
 

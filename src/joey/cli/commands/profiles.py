@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from joey.app.profiles import KEY, ProfileShelf, masked, told_of
+from joey.app.profiles import KEY, ProfileShelf, mask_value, masked
 from joey.cli.exit_codes import ExitCode, UsageError
 from joey.cli.output import table, write_out
 from joey.cli.prompt import is_filled, piped_from
@@ -45,10 +45,12 @@ def _run(shelf: ProfileShelf, arguments: Namespace) -> ExitCode:
             _set(shelf, arguments)
         case "unset":
             done = shelf.unset(arguments.name, arguments.key)
-            _tell(f"{arguments.key} {'is taken out of' if done else 'was not in'} {arguments.name}")
+            _print_message(
+                f"{arguments.key} {'is taken out of' if done else 'was not in'} {arguments.name}"
+            )
         case "use":
             shelf.use(arguments.name)
-            _tell(f"tasks use {arguments.name} from now on")
+            _print_message(f"tasks use {arguments.name} from now on")
         case "remove":
             return _remove(shelf, arguments)
     return ExitCode.DONE
@@ -57,17 +59,17 @@ def _run(shelf: ProfileShelf, arguments: Namespace) -> ExitCode:
 def _list(shelf: ProfileShelf, *, as_json: bool) -> None:
     profiles, active = shelf.profiles(), shelf.active
     if shelf.remark:
-        _tell(shelf.remark)
+        _print_message(shelf.remark)
     if as_json:
-        told = [
+        objects = [
             {"name": name, "active": name == active, "provider": each.provider}
             | {key: value for key, value in _reach(each.model, each.base_url) if value}
             for name, each in profiles.items()
         ]
-        _write_json(told)
+        _write_json(objects)
         return
     if not profiles:
-        _tell("there are no profiles yet; joey profiles add makes one (see its --help)")
+        _print_message("there are no profiles yet; joey profiles add makes one (see its --help)")
         return
     width = columns(sys.stdout)
     rows = [
@@ -112,11 +114,11 @@ def _add(shelf: ProfileShelf, arguments: Namespace) -> None:
         shelf.use(arguments.name)
     used = " and used from now on" if shelf.active == arguments.name else ""
     with_key = f", with the key {masked(key)}" if key else ""
-    _tell(f"the profile {arguments.name} is made{used}{with_key}")
+    _print_message(f"the profile {arguments.name} is made{used}{with_key}")
     if shelf.remark:
-        _tell(shelf.remark)
+        _print_message(shelf.remark)
     if key is None and shelf.needs_key(arguments.provider) and arguments.base_url is None:
-        _tell(f"it has no key yet: joey profiles set {arguments.name} apiKey")
+        _print_message(f"it has no key yet: joey profiles set {arguments.name} apiKey")
 
 
 def _new_key(shelf: ProfileShelf, arguments: Namespace) -> str | None:
@@ -142,12 +144,12 @@ def _set(shelf: ProfileShelf, arguments: Namespace) -> None:
     name, key = arguments.name, shelf.key(arguments.key).name
     if key == KEY and not arguments.value:
         shelf.set_key(name, _read_key(name))
-        _tell(f"the key of {name} is changed")
+        _print_message(f"the key of {name} is changed")
         return
     if not arguments.value:
         raise UsageError(f"give a value: joey profiles set {name} {key} VALUE")
     value = shelf.set(name, key, arguments.value)
-    _tell(f"{key} of {name} is now {_shown(told_of(key, value))}")
+    _print_message(f"{key} of {name} is now {_shown(mask_value(key, value))}")
 
 
 def _remove(shelf: ProfileShelf, arguments: Namespace) -> ExitCode:
@@ -158,10 +160,10 @@ def _remove(shelf: ProfileShelf, arguments: Namespace) -> ExitCode:
             raise UsageError("nobody is there to ask; add -y to remove it")
         answer = input(f"Remove the profile {arguments.name}, with its key? [y/N] ")
         if answer.strip().lower() not in _YES:
-            _tell("nothing was removed")
+            _print_message("nothing was removed")
             return ExitCode.DONE
     shelf.remove(arguments.name)
-    _tell(f"the profile {arguments.name} is removed; {_left(shelf)}")
+    _print_message(f"the profile {arguments.name} is removed; {_left(shelf)}")
     return ExitCode.DONE
 
 
@@ -203,7 +205,7 @@ def _shown(value: Any) -> str:
     return one_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), 200)
 
 
-def _tell(text: str) -> None:
+def _print_message(text: str) -> None:
     print(one_line(text, 1000), file=sys.stderr)
 
 

@@ -27,13 +27,13 @@ from joey.cli.launch import find_task, workspace_of
 from joey.cli.output import write_out
 from joey.cli.task_views import (
     as_markdown,
-    as_told,
     listed_rows,
     read_rows,
     row_table,
     status_of,
     subtask_tree,
     task_table,
+    with_current_status,
 )
 from joey.core.redaction import without_secrets
 from joey.errors import TaskNotFoundError
@@ -75,12 +75,14 @@ def run_tasks(arguments: Namespace) -> ExitCode:
 def _list(store: Store, index: TaskIndex, arguments: Namespace) -> None:
     page = index.find(query_of(arguments, _place(arguments)), refresh=arguments.refresh)
     if arguments.json:
-        _write_json([msgspec.to_builtins(as_told(each.task, store)) for each in page.found])
+        _write_json(
+            [msgspec.to_builtins(with_current_status(each.task, store)) for each in page.found]
+        )
         return
     if page.found:
         width = columns(sys.stdout)
         _write_lines(task_table(page.found, store, with_directory=arguments.all, width=width))
-    _tell_the_rest(page, arguments)
+    _print_remainder(page, arguments)
 
 
 def _search(store: Store, index: TaskIndex, arguments: Namespace) -> None:
@@ -97,14 +99,14 @@ def _search(store: Store, index: TaskIndex, arguments: Namespace) -> None:
             _write_lines(found_fields(page.found, store))
         else:
             _write_lines(found_lines(page.found, store, with_directory=arguments.all, width=width))
-    _tell_the_rest(page, arguments)
+    _print_remainder(page, arguments)
 
 
 def _place(arguments: Namespace) -> str | None:
     return None if arguments.all else str(workspace_of(arguments))
 
 
-def _tell_the_rest(page: TaskPage, arguments: Namespace) -> None:
+def _print_remainder(page: TaskPage, arguments: Namespace) -> None:
     if not page.found:
         narrowed = arguments.action == "search" or arguments.status or arguments.since is not None
         such = "such tasks" if narrowed else "tasks"
@@ -115,7 +117,7 @@ def _tell_the_rest(page: TaskPage, arguments: Namespace) -> None:
 
 
 def _show(store: Store, index: TaskIndex, arguments: Namespace) -> None:
-    task = as_told(find_task(index.starting(arguments.id), arguments.id), store)
+    task = with_current_status(find_task(index.starting(arguments.id), arguments.id), store)
     rows = read_rows(store, task.id)
     if arguments.rows:
         listed = listed_rows(rows)
@@ -168,7 +170,7 @@ def opened_index() -> Iterator[TaskIndex]:
     from joey.app import open_task_index
 
     line = _Line(sys.stderr)
-    index = open_task_index(progress=line.tell if columns(sys.stderr) else None)
+    index = open_task_index(progress=line.update if columns(sys.stderr) else None)
     try:
         yield index
     finally:
@@ -186,7 +188,7 @@ class _Line:
         self._stream = stream
         self._drawn = False
 
-    def tell(self, done: int, total: int) -> None:
+    def update(self, done: int, total: int) -> None:
         if total < _WORTH_A_WORD:
             return
         self._drawn = True
@@ -235,7 +237,10 @@ def found_fields(found: Sequence[FoundTask], store: Store) -> list[str]:
 
 def found_objects(found: Sequence[FoundTask], store: Store) -> list[dict[str, Any]]:
     return [
-        {**msgspec.to_builtins(as_told(each.task, store)), "snippet": plain(each.snippet)}
+        {
+            **msgspec.to_builtins(with_current_status(each.task, store)),
+            "snippet": plain(each.snippet),
+        }
         for each in found
     ]
 
@@ -298,7 +303,7 @@ def _write_file(data: bytes, path: Path, *, force: bool) -> None:
 
 def _document(store: Store, index: TaskIndex, task: TaskMetadata, form: str) -> bytes:
     blot = learn_all().blot
-    facts = without_secrets(msgspec.to_builtins(as_told(task, store)), blot)
+    facts = without_secrets(msgspec.to_builtins(with_current_status(task, store)), blot)
     rows = without_secrets(read_rows(store, task.id), blot)
     if form == "json":
         whole = msgspec.json.encode({**facts, "messages": rows})

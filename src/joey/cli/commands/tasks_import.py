@@ -76,14 +76,14 @@ def _take(exchange: Exchange, task: ForeignTask) -> Sighting:
 
 def _counted(tasks: Sequence[ForeignTask], doing: str) -> Iterator[ForeignTask]:
     """The tasks one by one; on a terminal, how far it has come."""
-    tell: Callable[[str], object] = sys.stderr.write if columns(sys.stderr) else lambda text: None
+    write: Callable[[str], object] = sys.stderr.write if columns(sys.stderr) else lambda text: None
     try:
         for number, task in enumerate(tasks, 1):
-            tell(f"\r{doing} task {number} of {len(tasks)}")
+            write(f"\r{doing} task {number} of {len(tasks)}")
             sys.stderr.flush()
             yield task
     finally:
-        tell("\r\x1b[K")
+        write("\r\x1b[K")
 
 
 def _table(sightings: Sequence[Sighting], width: int | None) -> list[str]:
@@ -101,8 +101,8 @@ def _cells(seen: Sighting) -> tuple[str, ...]:
 
 def _sum_up(sightings: Sequence[Sighting], *, dry_run: bool) -> None:
     counts = Counter(seen.state for seen in sightings)
-    told = (f"{counts[state]} {state}" for state in _STATES if counts[state])
-    said = ", ".join(told) or "no tasks found"
+    counted = (f"{counts[state]} {state}" for state in _STATES if counts[state])
+    said = ", ".join(counted) or "no tasks found"
     hint = "; nothing was changed" if dry_run else ""
     print(f"{said}{hint}", file=sys.stderr)
     troubled = [seen for seen in sightings if seen.problem]

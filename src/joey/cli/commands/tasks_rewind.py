@@ -16,7 +16,14 @@ from joey.app.options import idle_options
 from joey.cli.exit_codes import ExitCode, UsageError
 from joey.cli.launch import find_task, short_id
 from joey.cli.output import write_out
-from joey.cli.task_views import Rows, all_rows, describe, find_row, last_told, summarize_row
+from joey.cli.task_views import (
+    Rows,
+    all_rows,
+    describe,
+    find_last_visible_ts,
+    find_row,
+    summarize_row,
+)
 from joey.core.protected_paths import is_protected
 from joey.core.rewind import RewindPreview, find_row_before_last_message
 from joey.engine.engine import Engine
@@ -60,13 +67,13 @@ async def _rewind(metadata: TaskMetadata, arguments: Namespace) -> ExitCode:
         target, keep = _target(task, rows, arguments)
         changes = await _preview(task, target, keep, arguments)
         if arguments.preview:
-            _tell(changes, arguments, rows, done=False)
+            _print_result(changes, arguments, rows, done=False)
             return ExitCode.DONE
         if problem := _problem(task, changes, arguments):
             if arguments.json:
-                _tell_json(changes, done=False, error=problem)
+                _write_json(changes, done=False, error=problem)
             else:
-                _tell_lines(changes, rows)
+                _print_changes(changes, rows)
             raise UserError(problem)
         if not arguments.yes and not _agreed(changes, arguments, rows):
             print("nothing was changed", file=sys.stderr)
@@ -77,7 +84,7 @@ async def _rewind(metadata: TaskMetadata, arguments: Namespace) -> ExitCode:
             files = arguments.with_files
             await task.rewind(target, keep=keep, files=files, force=arguments.force)
         known = all_rows(rows, [msgspec.to_builtins(row) for row in task.rows])
-        _tell(changes, arguments, known, done=True)
+        _print_result(changes, arguments, known, done=True)
         if not arguments.json:
             short = short_id(task.id, engine.ids())
             print(f"to undo it: joey tasks rewind {short} --undo", file=sys.stderr)
@@ -128,7 +135,7 @@ async def _preview(
 def _agreed(changes: RewindPreview, arguments: Namespace, rows: Rows) -> bool:
     if arguments.json or not sys.stdin.isatty():
         raise UsageError("nobody is there to ask; agree with --yes, or look with --preview")
-    _tell_lines(changes, rows)
+    _print_changes(changes, rows)
     try:
         answer = input("Undo the rewind? [y/N] " if arguments.undo else "Rewind? [y/N] ")
     except EOFError:
@@ -137,26 +144,26 @@ def _agreed(changes: RewindPreview, arguments: Namespace, rows: Rows) -> bool:
     return answer.strip().lower() in _YES
 
 
-def _tell(changes: RewindPreview, arguments: Namespace, rows: Rows, *, done: bool) -> None:
+def _print_result(changes: RewindPreview, arguments: Namespace, rows: Rows, *, done: bool) -> None:
     if arguments.json:
-        _tell_json(changes, done=done)
+        _write_json(changes, done=done)
         return
     if done and not arguments.yes:
         print("done")
         return
-    ts = last_told(changes, rows)
+    ts = find_last_visible_ts(changes, rows)
     text = summarize_row(rows, ts)
     last = f"message {ts}" + (f" ({text})" if text else "")
     print(f"the last message {'is' if done else 'would be'} {last}")
-    _tell_lines(changes, rows)
+    _print_changes(changes, rows)
 
 
-def _tell_json(changes: RewindPreview, **facts: object) -> None:
-    told = facts | {"changes": changes}
-    write_out(msgspec.json.format(msgspec.json.encode(told), indent=2) + b"\n")
+def _write_json(changes: RewindPreview, **facts: object) -> None:
+    document = facts | {"changes": changes}
+    write_out(msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n")
 
 
-def _tell_lines(changes: RewindPreview, rows: Rows) -> None:
+def _print_changes(changes: RewindPreview, rows: Rows) -> None:
     for line in describe(changes, rows):
         print(line)
 

@@ -59,7 +59,11 @@ def untrusted_note(workspace: Path) -> str:
     """A line for those who cannot be asked; empty when all is well."""
     try:
         trust = _of(workspace)
-        missing = [] if trust is None else [item for item in trust.missing if not _told(item)]
+        missing = (
+            []
+            if trust is None
+            else [item for item in trust.missing if not _is_reported_by_task(item)]
+        )
     except ConfigError as error:
         return in_a_sentence(str(error))
     if not missing:
@@ -68,7 +72,7 @@ def untrusted_note(workspace: Path) -> str:
     return f"not used, because you have not trusted this folder (joey trust): {titles}"
 
 
-def _told(item: Wanted) -> bool:
+def _is_reported_by_task(item: Wanted) -> bool:
     """Custom tools, hooks and modes are told of by the task itself."""
     return item.name.startswith(("tool:", "hook:", "mode:"))
 

@@ -88,7 +88,7 @@ class Progress:
         """The wait that was announced last."""
         self._asked: dict[int, AskKind] = {}
 
-    def hear(self, event: Event) -> None:
+    def handle(self, event: Event) -> None:
         match event:
             case RequestStarted() | RowGrew() | CallGrew() | RequestEnded():
                 self._pass(_PASSING[type(event)])
@@ -172,37 +172,37 @@ class FamilyProgress:
     def __init__(self, root_id: str, progress: Progress) -> None:
         self._root_id = root_id
         self._numbers = {root_id: ""}
-        self._voices = {root_id: progress}
+        self._printers = {root_id: progress}
         self._below: Counter[str] = Counter()
 
-    def hear(self, task_id: str, event: Event) -> None:
-        if task_id not in self._voices:
+    def handle(self, task_id: str, event: Event) -> None:
+        if task_id not in self._printers:
             self._admit(task_id, self._root_id)
-        voice = self._voices[task_id]
+        printer = self._printers[task_id]
         if task_id == self._root_id or not isinstance(event, TaskCreated):
-            voice.hear(event)
+            printer.handle(event)
         match event:
             case ChildSpawned(child_id=child_id):
                 said = f"subtask in {event.mode} mode: {one_line(event.message, 2 * WIDTH)}"
                 self._admit(child_id, task_id).brief(said)
             case TaskPaused(child_ids=child_ids):
                 for child_id in child_ids:
-                    if child_id not in self._voices:
+                    if child_id not in self._printers:
                         self._admit(child_id, task_id).line(f"going on with subtask {child_id}")
             case TaskFinished() if task_id != self._root_id:
-                voice.line("done")
+                printer.line("done")
             case TaskAborted() if task_id != self._root_id:
-                voice.line("stopped")
+                printer.line("stopped")
             case TaskFailed(message=message) if task_id != self._root_id:
-                voice.line(f"failed: {one_line(message, 2 * WIDTH)}")
+                printer.line(f"failed: {one_line(message, 2 * WIDTH)}")
 
     def _admit(self, task_id: str, parent_id: str) -> Progress:
         self._below[parent_id] += 1
         above = self._numbers[parent_id]
         number = f"{above}.{self._below[parent_id]}" if above else str(self._below[parent_id])
         self._numbers[task_id] = number
-        voice = self._voices[task_id] = self._voices[parent_id].of_subtask(f"[{number}] ")
-        return voice
+        printer = self._printers[task_id] = self._printers[parent_id].of_subtask(f"[{number}] ")
+        return printer
 
 
 def cut_short(text: str, width: int) -> str:

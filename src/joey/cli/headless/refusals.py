@@ -25,7 +25,7 @@ _OUT_OF_REACH = {
 }
 
 
-def tell_refusals(
+def describe_refusals(
     refused: Sequence[AskOpened], settings: Settings, *, yes: bool = False
 ) -> list[str]:
     """Lines for the person; `yes`: everything was allowed, as far as a flag can."""

@@ -100,26 +100,26 @@ async def _run(
             short = short_id(task.id, engine.ids())
     if run.code == "needs_person":
         # It judges commands anew, and most runs end otherwise.
-        from joey.cli.headless.refusals import tell_refusals
+        from joey.cli.headless.refusals import describe_refusals
 
-        for line in tell_refusals(policy.refused, task.runtime.settings, yes=arguments.yes):
+        for line in describe_refusals(policy.refused, task.runtime.settings, yes=arguments.yes):
             progress.line(line)
-    _tell(run, short, progress, kept=not arguments.ephemeral)
+    _print_summary(run, short, progress, kept=not arguments.ephemeral)
     return ExitCode(run.exit_code)
 
 
 async def _follow(task: Task, since: int, output: Output, progress: Progress) -> None:
-    voices = FamilyProgress(task.id, progress)
+    tree_progress = FamilyProgress(task.id, progress)
     servers = ServerWatch(
         task.runtime.capabilities.mcp, lambda text: progress.line(f"joey: {text}")
     )
     with servers.waiting():
-        async with family(task, task.events(since), whole=not since) as told:
-            async for each in told:
+        async with family(task, task.events(since), whole=not since) as events:
+            async for each in events:
                 if each.teller is task:
-                    output.hear(each.event)
-                    servers.hear(each.event)
-                voices.hear(each.teller.id, each.event)
+                    output.handle(each.event)
+                    servers.handle(each.event)
+                tree_progress.handle(each.teller.id, each.event)
 
 
 def _must_have(interruption: Interruption) -> ExitCode:
@@ -128,7 +128,7 @@ def _must_have(interruption: Interruption) -> ExitCode:
     return interruption.code
 
 
-def _tell(run: RunResult, short: str, progress: Progress, *, kept: bool) -> None:
+def _print_summary(run: RunResult, short: str, progress: Progress, *, kept: bool) -> None:
     """The last lines on standard error: what went wrong, what to do, what it cost."""
     if run.code != "needs_person" and run.exit_code != ExitCode.DONE:
         progress.line(f"joey: {in_a_sentence(run.reason)}")
@@ -176,7 +176,7 @@ def _presented(run: RunResult, result: str, *, structured: bool) -> RunResult:
 class Output(Protocol):
     def begin(self, task_id: str) -> None: ...
 
-    def hear(self, event: Event) -> None: ...
+    def handle(self, event: Event) -> None: ...
 
     def end(self, run: RunResult) -> None:
         """Say the last word."""
@@ -189,7 +189,7 @@ class TextOutput:
     def begin(self, task_id: str) -> None:
         pass
 
-    def hear(self, event: Event) -> None:
+    def handle(self, event: Event) -> None:
         pass
 
     def end(self, run: RunResult) -> None:
@@ -209,7 +209,7 @@ class JsonOutput:
     def begin(self, task_id: str) -> None:
         pass
 
-    def hear(self, event: Event) -> None:
+    def handle(self, event: Event) -> None:
         self._events += (line for line in self._stream.feed(event) if line.get("done"))
 
     def end(self, run: RunResult) -> None:
@@ -230,7 +230,7 @@ class StreamJsonOutput:
         self._begun = True
         self._write([init_line(task_id)])
 
-    def hear(self, event: Event) -> None:
+    def handle(self, event: Event) -> None:
         if lines := self._stream.feed(event):
             self._write(lines)
 

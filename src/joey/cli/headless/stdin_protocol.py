@@ -226,7 +226,7 @@ def _control(subtype: str, code: str, about: About, content: str, *, success: bo
 class _Waiting(Struct, frozen=True):
     message: MessageQueued
     request_id: str | None
-    is_told: bool
+    is_reported: bool
     """Words that set a task at rest to work only pass through the queue."""
 
 
@@ -237,9 +237,9 @@ class QueueLines:
         self._expected: list[tuple[str, bool]] = []
         self._waiting: dict[str, _Waiting] = {}
 
-    def expect(self, request_id: str, *, is_told: bool) -> None:
+    def expect(self, request_id: str, *, is_reported: bool) -> None:
         """The next message that is queued came with this command."""
-        self._expected.append((request_id, is_told))
+        self._expected.append((request_id, is_reported))
 
     def adopt(self, messages: Sequence[MessageQueued]) -> Iterator[Line]:
         """Words that have waited since an earlier run."""
@@ -250,12 +250,12 @@ class QueueLines:
     def queued(self, message: MessageQueued) -> Iterator[Line]:
         known = self._waiting.get(message.id)
         if known is not None:
-            self._waiting[message.id] = _Waiting(message, known.request_id, known.is_told)
+            self._waiting[message.id] = _Waiting(message, known.request_id, known.is_reported)
             yield self._line("updated")
             return
-        request_id, is_told = self._expected.pop(0) if self._expected else (None, True)
-        self._waiting[message.id] = _Waiting(message, request_id, is_told)
-        if is_told:
+        request_id, is_reported = self._expected.pop(0) if self._expected else (None, True)
+        self._waiting[message.id] = _Waiting(message, request_id, is_reported)
+        if is_reported:
             yield self._line("enqueued")
 
     def find(self, text: str, images: tuple[str, ...]) -> str | None:
@@ -272,22 +272,22 @@ class QueueLines:
 
     def dequeued(self, message_id: str) -> Iterator[Line]:
         gone = self._waiting.pop(message_id, None)
-        if gone is not None and gone.is_told:
-            yield self._line("dequeued" if self._told else "drained")
+        if gone is not None and gone.is_reported:
+            yield self._line("dequeued" if self._reported_messages else "drained")
 
     @property
-    def _told(self) -> list[_Waiting]:
-        return [each for each in self._waiting.values() if each.is_told]
+    def _reported_messages(self) -> list[_Waiting]:
+        return [each for each in self._waiting.values() if each.is_reported]
 
     def _line(self, subtype: str) -> Line:
-        told = self._told
-        items = f"{len(told)} item{'' if len(told) == 1 else 's'}"
+        reported = self._reported_messages
+        items = f"{len(reported)} item{'' if len(reported) == 1 else 's'}"
         return {
             "type": "queue",
             "subtype": subtype,
             "content": "queue drained" if subtype == "drained" else f"queue {subtype} ({items})",
-            "queueDepth": len(told),
-            "queue": [_item(each.message) for each in told],
+            "queueDepth": len(reported),
+            "queue": [_item(each.message) for each in reported],
         }
 
 
@@ -322,7 +322,7 @@ class StreamPolicy(Unattended):
         return ask.ask in (AskKind.COMPLETION_RESULT, AskKind.FOLLOWUP)
 
 
-class Voice:
+class JsonEmitter:
     def __init__(self, policy: StreamPolicy, start_id: str | None = None) -> None:
         self.policy = policy
         self.queue = QueueLines()
@@ -339,14 +339,14 @@ class Voice:
         """An answer to this question comes with this command."""
         self._answers[ask_ts] = request_id
 
-    def hear(self, task: Task, event: Event) -> Iterator[Line]:
+    def handle(self, task: Task, event: Event) -> Iterator[Line]:
         yield from map(self._tagged, self._handle_queue_event(event))
         if isinstance(event, AskAnswered):
             self.owner = self._answers.pop(event.ask_ts, self.owner)
         yield from map(self._tagged, self._stream.feed(event))
         yield from self._ending(task, event)
 
-    def hear_child(self, task_id: str, ask: AskOpened) -> Iterator[Line]:
+    def handle_subtask_ask(self, task_id: str, ask: AskOpened) -> Iterator[Line]:
         """A question of a subtask, which the program may answer."""
         for line in StreamJson().feed(ask):
             yield self._tagged({**line, "taskId": task_id})

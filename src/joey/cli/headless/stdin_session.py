@@ -28,8 +28,8 @@ from joey.cli.headless.stdin_protocol import (
     BadLine,
     Command,
     CommandReader,
+    JsonEmitter,
     StreamPolicy,
-    Voice,
     accepted,
     done,
     refused,
@@ -65,14 +65,14 @@ def run_stream(arguments: Namespace) -> ExitCode:
         code = exit_code_of_error(error)
         run = RunResult(exit_code=code, code=code.name.lower(), reason=str(error))
         for line in (*error_lines(run), result_line(run, "")):
-            _tell(line)
+            _write_line(line)
         raise
 
 
 async def _run(arguments: Namespace) -> ExitCode:
     with interruptible(parts=True) as interruption:
         async with open_engine(ephemeral=arguments.ephemeral) as engine:
-            session = StdinSession(engine, arguments, _tell)
+            session = StdinSession(engine, arguments, _write_line)
             try:
                 return await interruption.stoppable(_obey(session))
             except asyncio.CancelledError:
@@ -82,7 +82,7 @@ async def _run(arguments: Namespace) -> ExitCode:
                     raise
             task_id = session.task_id or ""
             await session.stop()
-            _tell(result_line(interrupted(interruption.code, task_id), ""))
+            _write_line(result_line(interrupted(interruption.code, task_id), ""))
             return interruption.code
 
 
@@ -99,7 +99,7 @@ async def _obey(session: StdinSession) -> ExitCode:
     return await session.finish()
 
 
-def _tell(line: Line) -> None:
+def _write_line(line: Line) -> None:
     write_out(msgspec.json.encode(line) + b"\n")
 
 
@@ -111,12 +111,14 @@ _QUESTIONS: dict[str, Any] = {"alwaysAllowFollowupQuestions": True}
 
 
 class StdinSession:
-    def __init__(self, engine: Engine, arguments: Namespace, tell: Callable[[Line], None]) -> None:
+    def __init__(
+        self, engine: Engine, arguments: Namespace, write_line: Callable[[Line], None]
+    ) -> None:
         self._engine = engine
         self._arguments = arguments
-        self._tell = tell
+        self._write_line = write_line
         self._task: Task | None = None
-        self._voice = Voice(self._policy())
+        self._emitter = JsonEmitter(self._policy())
         self._untouched = False
         """The task is from an earlier run, and nothing was said to it yet."""
         self._asking_child: Session | None = None
@@ -143,9 +145,9 @@ class StdinSession:
         self._reading = asyncio.current_task()
         earlier = earlier_task(self._engine, self._arguments)
         if earlier is None:
-            self._tell(init_line("", READY, _capabilities()))
+            self._write_line(init_line("", READY, _capabilities()))
             return
-        options = options_for(self._arguments, earlier, self._voice.policy)
+        options = options_for(self._arguments, earlier, self._emitter.policy)
         # For this run alone: the task keeps what it was given when it was started.
         options = structs.replace(configured(options, dict(_QUESTIONS)), configuration={})
         if self._arguments.fork:
@@ -153,10 +155,10 @@ class StdinSession:
         else:
             task = await self._engine.open(earlier.id, options=options)
         self._untouched = True
-        self._tell(init_line(task.id, READY, _capabilities()))
-        for line in self._voice.queue.adopt(tuple(task.recorder.facts.queue.values())):
-            self._tell(line)
-        self._adopt(introduce(task), self._voice, task.seq)
+        self._write_line(init_line(task.id, READY, _capabilities()))
+        for line in self._emitter.queue.adopt(tuple(task.recorder.facts.queue.values())):
+            self._write_line(line)
+        self._adopt(introduce(task), self._emitter, task.seq)
 
     async def obey(self, command: Command | BadLine) -> bool:
         """Carry it out; False when no more are to be read."""
@@ -194,7 +196,7 @@ class StdinSession:
                 "nothing came through standard input; --input-format stream-json reads commands:"
                 ' {"command":"start","requestId":"1","prompt":"fix the failing test"}'
             )
-        policy = self._voice.policy
+        policy = self._emitter.policy
         policy.is_open = False
         await self._settled()
         if self._task is None:
@@ -208,7 +210,7 @@ class StdinSession:
         while self._task.running:
             await self._task.wait()
         await self._let_go()
-        return ExitCode(self._voice.exit_code)
+        return ExitCode(self._emitter.exit_code)
 
     async def stop(self) -> None:
         """End the task, if one is at work, and tell all that it said."""
@@ -229,7 +231,7 @@ class StdinSession:
         else:
             task_id = command.task_id.lower()
         self._ack(command, task_id)
-        voice = Voice(self._policy(), command.request_id)
+        emitter = JsonEmitter(self._policy(), command.request_id)
         new = {"continue_": False, "resume": None, "fork": False}
         arguments = Namespace(**{**vars(self._arguments), **new})
         try:
@@ -238,17 +240,17 @@ class StdinSession:
                 arguments,
                 command.prompt,
                 command.images,
-                voice.policy,
+                emitter.policy,
                 task_id,
                 _QUESTIONS | (command.configuration or {}),
             )
         except UserError as error:
             self._code = exit_code_of_error(error)
             about = About("start", command.request_id, task_id)
-            self._tell(refused(about, "task_error", str(error)))
+            self._write_line(refused(about, "task_error", str(error)))
             return
         self._untouched = False
-        self._adopt(task, voice, 0)
+        self._adopt(task, emitter, 0)
 
     async def _message(self, command: Command) -> None:
         await self._settled()
@@ -278,12 +280,12 @@ class StdinSession:
         if asked is not None:
             asking, ask = asked
             if asking is task:
-                self._voice.answers(ask.ts, command.request_id)
+                self._emitter.answers(ask.ts, command.request_id)
             answer = Answer(command.response, text=command.prompt, images=command.images)
             await asking.answer(ask.ts, answer)
         else:
             at_rest = task.state in AT_REST
-            self._voice.queue.expect(command.request_id, is_told=not at_rest)
+            self._emitter.queue.expect(command.request_id, is_reported=not at_rest)
             await task.send(command.prompt, command.images)
             code = ("resumed" if self._untouched else "responded") if at_rest else "queued"
         self._untouched = False
@@ -298,7 +300,7 @@ class StdinSession:
         if self._task is None or not self._is_busy or self._stopping is not None:
             self._done(command, "no_active_task")
             return
-        self._voice.owner = command.request_id
+        self._emitter.owner = command.request_id
         self._stopping = asyncio.create_task(self._task.cancel())
         self._done(command, "cancel_requested")
 
@@ -332,46 +334,48 @@ class StdinSession:
     # Replies
 
     def _ack(self, command: Command, task_id: str | None = None) -> None:
-        self._tell(accepted(About(command.command, command.request_id, task_id or self.task_id)))
+        self._write_line(
+            accepted(About(command.command, command.request_id, task_id or self.task_id))
+        )
 
     def _done(self, command: Command, code: str) -> None:
-        self._tell(done(About(command.command, command.request_id, self.task_id), code))
+        self._write_line(done(About(command.command, command.request_id, self.task_id), code))
 
     def _refuse(self, code: str, problem: str, name: str | None, request_id: str | None) -> None:
-        self._tell(refused(About(name, request_id, self.task_id), code, problem))
+        self._write_line(refused(About(name, request_id, self.task_id), code, problem))
 
     # The task
 
     def _policy(self) -> StreamPolicy:
         return StreamPolicy(approves=self._arguments.require_approval)
 
-    def _adopt(self, task: Task, voice: Voice, since: int) -> None:
+    def _adopt(self, task: Task, emitter: JsonEmitter, since: int) -> None:
         # Each message is to have a result of its own.
         task.max_queued_per_request = 1
-        self._task, self._voice, self._asking_child = task, voice, None
-        self._listening = asyncio.create_task(self._listen(task, voice, since))
-        self._listening.add_done_callback(self._heard_all)
+        self._task, self._emitter, self._asking_child = task, emitter, None
+        self._listening = asyncio.create_task(self._listen(task, emitter, since))
+        self._listening.add_done_callback(self._handle_relay_done)
 
-    def _heard_all(self, listening: asyncio.Task[None]) -> None:
+    def _handle_relay_done(self, listening: asyncio.Task[None]) -> None:
         if not listening.cancelled() and (error := listening.exception()) is not None:
             self.broken = error
             if self._reading is not None:
                 self._reading.cancel()
 
-    async def _listen(self, task: Task, voice: Voice, since: int) -> None:
-        voices = FamilyProgress(task.id, Progress())
+    async def _listen(self, task: Task, emitter: JsonEmitter, since: int) -> None:
+        tree_progress = FamilyProgress(task.id, Progress())
         with task.subscribe(since) as subscription:
-            async with family(task, _events(subscription), whole=not since) as told:
-                async for each in told:
-                    voices.hear(each.teller.id, each.event)
+            async with family(task, _events(subscription), whole=not since) as events:
+                async for each in events:
+                    tree_progress.handle(each.teller.id, each.event)
                     if each.teller is task:
                         async with self._speaking:
-                            for line in voice.hear(task, each.event):
-                                self._tell(line)
+                            for line in emitter.handle(task, each.event):
+                                self._write_line(line)
                     if isinstance(each.event, AskOpened):
                         await self._consider(task, each.teller, each.event)
         if task.error is not None:
-            self._tell(refused(About(task_id=task.id), "client_error", str(task.error)))
+            self._write_line(refused(About(task_id=task.id), "client_error", str(task.error)))
             self._code = exit_code_of_error(task.error)
 
     async def _consider(self, task: Task, asking: Session, ask: AskOpened) -> None:
@@ -381,8 +385,8 @@ class StdinSession:
             return
         if asking is not task:
             self._asking_child = asking
-            for line in self._voice.hear_child(asking.id, ask):
-                self._tell(line)
+            for line in self._emitter.handle_subtask_ask(asking.id, ask):
+                self._write_line(line)
         elif not task.recorder.facts.queue:
             return
         elif ask.ask is AskKind.COMPLETION_RESULT:
@@ -402,7 +406,7 @@ class StdinSession:
         if task is None:
             return
         if self._is_presented(task) and task.pending is not None:
-            self._voice.policy.is_open = False
+            self._emitter.policy.is_open = False
             await task.answer(task.pending.ts, Answer(Response.YES))
             while task.running and not task.recorder.facts.queue:
                 await task.wait()
@@ -412,8 +416,8 @@ class StdinSession:
 
 
 async def _events(subscription: Subscription) -> AsyncIterator[Event]:
-    async for heard in subscription:
-        yield heard.event
+    async for numbered in subscription:
+        yield numbered.event
 
 
 def _capabilities() -> list[str]:

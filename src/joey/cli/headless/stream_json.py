@@ -38,7 +38,7 @@ Line = dict[str, Any]
 
 SCHEMA_VERSION = 1
 PROTOCOL = "roo-cli-stream"
-NOT_TOLD = frozenset(
+OMITTED_ROW_KINDS = frozenset(
     {
         "api_req_started",
         "api_req_finished",
@@ -189,7 +189,7 @@ class StreamJson:
                 if event.call_id not in self._names:
                     yield self._untold_use(event)
                 yield self._tool_result(event)
-            case Said(say=say) if say not in NOT_TOLD:
+            case Said(say=say) if say not in OMITTED_ROW_KINDS:
                 yield from self._said(event)
 
     def _open_row(self, event: RowOpened) -> Iterator[Line]:
@@ -271,8 +271,8 @@ class StreamJson:
     def _grow_output(self, ts: int, output: str) -> Line:
         if self._server_call is not None:
             call_id, tool = self._server_call
-            told: Line = {"type": "tool_result", "subtype": "mcp", "id": ts, "callId": call_id}
-            return told | {"tool_result": {**_named(_MCP, tool), "output": output}}
+            line: Line = {"type": "tool_result", "subtype": "mcp", "id": ts, "callId": call_id}
+            return line | {"tool_result": {**_named(_MCP, tool), "output": output}}
         self._output_id = self._output_id or ts
         return {
             "type": "tool_result",
@@ -304,8 +304,8 @@ class StreamJson:
             case "error":
                 yield _whole("error", event.ts, event.text)
             case "rooignore_error":
-                told = f"{event.text} is hidden by .rooignore"
-                yield {**_whole("error", event.ts, told), "subtype": event.say}
+                message = f"{event.text} is hidden by .rooignore"
+                yield {**_whole("error", event.ts, message), "subtype": event.say}
             case "command_output" | "mcp_server_response" | "codebase_search_result":
                 # The tool's result repeats it.
                 return

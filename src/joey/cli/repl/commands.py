@@ -195,7 +195,7 @@ def slash_help(names: dict[str, str]) -> str:
     return "\n".join(("Commands of this folder and yours:", *lines))
 
 
-Tell = Callable[[str], None]
+PrintLine = Callable[[str], None]
 
 
 async def open_earlier(engine: Engine, arguments: Namespace) -> Task:
@@ -213,7 +213,7 @@ async def open_earlier(engine: Engine, arguments: Namespace) -> Task:
     return await engine.open(earlier.id, options=options)
 
 
-async def revise(engine: Engine, task: Task | None, argv: list[str], tell: Tell) -> Task:
+async def revise(engine: Engine, task: Task | None, argv: list[str], print_line: PrintLine) -> Task:
     """Carry out one of the commands; the task that the conversation goes on with.
 
     Raises:
@@ -223,21 +223,21 @@ async def revise(engine: Engine, task: Task | None, argv: list[str], tell: Tell)
         raise UserError("nothing was said yet")
     match argv:
         case ["/rewind", *rest]:
-            await _rewind(task, rest, tell)
+            await _rewind(task, rest, print_line)
         case ["/undo"] | ["/undo", "force"]:
-            await _undo(task, tell, force="force" in argv)
+            await _undo(task, print_line, force="force" in argv)
         case ["/fork"]:
             fork = await engine.fork(task.id)
             left = short_id(task.id, engine.ids())
             await engine.release(task)
-            tell(f"this is a copy now, task {short_id(fork.id, engine.ids())}; {left} stays")
+            print_line(f"this is a copy now, task {short_id(fork.id, engine.ids())}; {left} stays")
             return fork
         case [name, *_]:
             raise UsageError(f"{name} stands alone; see /help")
     return task
 
 
-async def _rewind(task: Task, rest: list[str], tell: Tell) -> None:
+async def _rewind(task: Task, rest: list[str], print_line: PrintLine) -> None:
     files, force = "files" in rest, "force" in rest
     named = [word for word in rest if word not in ("files", "force")]
     if len(named) > 1:
@@ -251,18 +251,18 @@ async def _rewind(task: Task, rest: list[str], tell: Tell) -> None:
     said = [row for row in rows if row["ts"] > target and row.get("say") == "user_feedback"]
     if files and not force:
         _check(await task.preview_rewind(target, files=True), f"/rewind {' '.join(rest)}")
-    _describe(await task.rewind(target, files=files, force=force), rows, tell)
+    _describe(await task.rewind(target, files=files, force=force), rows, print_line)
     if said:
-        tell(f"you had said: {one_line(str(said[0].get('text') or ''), 400)}")
-    tell("rewound; /undo takes it back")
+        print_line(f"you had said: {one_line(str(said[0].get('text') or ''), 400)}")
+    print_line("rewound; /undo takes it back")
 
 
-async def _undo(task: Task, tell: Tell, *, force: bool) -> None:
+async def _undo(task: Task, print_line: PrintLine, *, force: bool) -> None:
     rows = _rows(task)
     if not force:
         _check(await task.preview_undo(), "/undo")
-    _describe(await task.undo_rewind(force=force), all_rows(rows, _rows(task)), tell)
-    tell("the rewind is undone")
+    _describe(await task.undo_rewind(force=force), all_rows(rows, _rows(task)), print_line)
+    print_line("the rewind is undone")
 
 
 def _check(changes: RewindPreview, command: str) -> None:
@@ -281,8 +281,8 @@ def _rows(task: Task) -> list[dict[str, Any]]:
     return [msgspec.to_builtins(row) for row in task.rows]
 
 
-def _describe(changes: RewindPreview, rows: Rows, tell: Tell) -> None:
-    tell("\n".join(line.removeprefix("  ") for line in describe(changes, rows)))
+def _describe(changes: RewindPreview, rows: Rows, print_line: PrintLine) -> None:
+    print_line("\n".join(line.removeprefix("  ") for line in describe(changes, rows)))
 
 
 COMPACTING = frozenset({"compact", "condense"})

@@ -1,8 +1,8 @@
 """Rendering of events in a terminal, line by line, for a task and its subtasks.
 
-`Renderer` draws one task, `Scene` several on one terminal: a heading names the task whenever it
-changes. While one task speaks alone, its text is drawn as it streams; when several speak at a
-time, each is drawn in whole pieces, so that their lines do not mix.
+`Renderer` draws one task, `TaskTreeRenderer` several on one terminal: a heading names the task
+whenever it changes. While one task speaks alone, its text is drawn as it streams; when several
+speak at a time, each is drawn in whole pieces, so that their lines do not mix.
 """
 
 from __future__ import annotations
@@ -351,7 +351,7 @@ UNSEEN = frozenset({"api_req_retried", "subtask_result"})
 """Rows that are not drawn."""
 
 
-class Scene:
+class TaskTreeRenderer:
     def __init__(self, root: Session, renderer: Renderer) -> None:
         self._root = root
         self._renderers = {root.id: renderer}

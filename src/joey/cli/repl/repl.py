@@ -48,7 +48,7 @@ from joey.cli.repl.commands import (
     too_early,
 )
 from joey.cli.repl.keyboard import Interrupted, Keyboard, read_answer
-from joey.cli.repl.renderer import Renderer, Scene
+from joey.cli.repl.renderer import Renderer, TaskTreeRenderer
 from joey.cli.signals import interruptible
 from joey.cli.task_views import rows_of
 from joey.client.family import family
@@ -97,7 +97,7 @@ async def _run(arguments: Namespace, prompt: str, images: tuple[str, ...]) -> Ex
         async with open_engine(ephemeral=arguments.ephemeral) as engine:
             check_model(engine, arguments)
             conversation = Conversation(engine, arguments, renderer, images)
-            with Keyboard(sys.stdin.fileno(), conversation.hear_unasked) as keyboard:
+            with Keyboard(sys.stdin.fileno(), conversation.handle_typeahead) as keyboard:
                 try:
                     await conversation.run(keyboard, prompt)
                 except Leave as leave:
@@ -113,9 +113,9 @@ async def _run(arguments: Namespace, prompt: str, images: tuple[str, ...]) -> Ex
 
 async def _to_rest(subscription: Subscription) -> AsyncIterator[Event]:
     with subscription:
-        async for heard in subscription:
-            yield heard.event
-            if isinstance(heard.event, TaskFinished | TaskAborted | TaskFailed):
+        async for numbered in subscription:
+            yield numbered.event
+            if isinstance(numbered.event, TaskFinished | TaskAborted | TaskFailed):
                 return
 
 
@@ -130,7 +130,7 @@ class Conversation:
         self._task: Task | None = None
         self._earlier: str | None = None
         """The task to go on with, until the first words for it."""
-        self._scene: Scene | None = None
+        self._tree_renderer: TaskTreeRenderer | None = None
         """The screen, while the task works."""
         self._errands = LineErrands(engine, arguments, renderer)
         self._unread = UnreadMessages(engine)
@@ -172,7 +172,7 @@ class Conversation:
             parts.append(f"to go on: joey -r {short_id(task_id, self._engine.ids())}")
         self._renderer.note(" · ".join(parts))
 
-    def hear_unasked(self, line: str | None) -> None:
+    def handle_typeahead(self, line: str | None) -> None:
         """A line that was typed while the task, or a command of the person's, works."""
         if self._at_prompt is not None and line is not None:
             self._at_prompt.put_back(line)
@@ -180,12 +180,12 @@ class Conversation:
             self._leaving = True
             self._stop()
         elif line.strip():
-            self._begin(self._hear(line))
+            self._begin(self._handle_typed_line(line))
 
-    async def _hear(self, line: str) -> None:
+    async def _handle_typed_line(self, line: str) -> None:
         if await self._is_done_at_once(line.strip(), None) or self._task is None:
             return
-        listener = self._task if self._scene is None else self._scene.listener
+        listener = self._task if self._tree_renderer is None else self._tree_renderer.listener
         self._unread.may_wait_for(listener)
         self._renderer.note("(joey reads this before its next step)")
         await listener.send(line)
@@ -222,20 +222,22 @@ class Conversation:
             await self._task.send(message)
         if self._stopping:  # it was told to before there was anything to stop
             self._stop()
-        scene = self._scene = Scene(self._task, self._renderer)
-        servers = ServerWatch(self._task.runtime.capabilities.mcp, scene.renderer(self._task).note)
+        tree_renderer = self._tree_renderer = TaskTreeRenderer(self._task, self._renderer)
+        servers = ServerWatch(
+            self._task.runtime.capabilities.mcp, tree_renderer.renderer(self._task).note
+        )
         try:
             with servers.waiting():
-                async with family(self._task, _to_rest(subscription)) as told:
-                    async for each in told:
+                async with family(self._task, _to_rest(subscription)) as events:
+                    async for each in events:
                         if each.teller is self._task:
-                            servers.hear(each.event)
+                            servers.handle(each.event)
                         if isinstance(each.event, AskOpened):
-                            await self._answer(keyboard, scene, each.teller, each.event)
+                            await self._answer(keyboard, tree_renderer, each.teller, each.event)
                         else:
-                            scene.show(each.teller, each.event)
+                            tree_renderer.show(each.teller, each.event)
         finally:
-            self._scene = None
+            self._tree_renderer = None
         try:
             await self._task.wait()
         finally:
@@ -244,13 +246,13 @@ class Conversation:
                 self._renderer.note(f"{NOT_READ}\n{self._unread.text}")
 
     async def _answer(
-        self, keyboard: Keyboard, scene: Scene, task: Session, ask: AskOpened
+        self, keyboard: Keyboard, tree_renderer: TaskTreeRenderer, task: Session, ask: AskOpened
     ) -> None:
         if task.pending is None or task.pending.ts != ask.ts:
             return  # it was stopped while another question was on the screen
         if ask.ask in APPROVALS:
             keyboard.discard()
-        scene.show(task, ask)
+        tree_renderer.show(task, ask)
         while task.pending is not None and task.pending.ts == ask.ts:
             try:
                 line = await read_answer(keyboard, task, ask)
@@ -270,7 +272,7 @@ class Conversation:
             if answer is not None:
                 await task.answer(ask.ts, answer)
                 return
-            scene.renderer(task).ask(ask)
+            tree_renderer.renderer(task).ask(ask)
 
     async def _is_done_at_once(self, text: str, ask: AskOpened | None) -> bool:
         """Carry out or refuse a small command while the task works or asks; False for words."""
@@ -418,24 +420,24 @@ class Conversation:
             self._renderer.error(str(error))
 
 
-def greet(engine: Engine, arguments: Namespace, tell: Callable[[str], None]) -> str | None:
+def greet(engine: Engine, arguments: Namespace, print_note: Callable[[str], None]) -> str | None:
     """The id of the task that is to go on, if one is.
 
     Raises:
         UserError
     """
     earlier = earlier_task(engine, arguments)
-    tell(introduction(options_for(arguments, earlier, None)))
+    print_note(introduction(options_for(arguments, earlier, None)))
     if earlier is None:
         return None
     short = short_id(earlier.id, engine.ids())
-    tell(f"going on with task {short}: {one_line(earlier.title, 200)}")
+    print_note(f"going on with task {short}: {one_line(earlier.title, 200)}")
     records = open_store().read(earlier.id)
     if last_text := find_last_assistant_text(rows_of(records)):
-        tell(f"it said last: {one_line(last_text, 400)}")
+        print_note(f"it said last: {one_line(last_text, 400)}")
     if not arguments.fork and (waiting := _waiting(records)):
         said = "these words of yours were not read yet, and go along with the next"
-        tell(f"{said}: {one_line(waiting, 400)}")
+        print_note(f"{said}: {one_line(waiting, 400)}")
     return earlier.id
 
 

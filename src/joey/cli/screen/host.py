@@ -172,7 +172,7 @@ class ScreenHost:
 
     def server_watch(self, session: Session, tell: Callable[[str], None]) -> ServerWatch:
         watch = ServerWatch(self._task(session).runtime.capabilities.mcp, tell)
-        asyncio.get_running_loop().call_later(WORTH_A_WORD, watch.tell_waiting)
+        asyncio.get_running_loop().call_later(WORTH_A_WORD, watch.report_waiting)
         return watch
 
     # One task

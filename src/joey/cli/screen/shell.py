@@ -24,7 +24,7 @@ GRACE = 1.0
 
 
 async def run_in_shell(
-    command: str, directory: Path, env: Mapping[str, str], tell: Callable[[str], None]
+    command: str, directory: Path, env: Mapping[str, str], on_output: Callable[[str], None]
 ) -> str:
     """How it ended, when not well; being cancelled ends it.
 
@@ -46,7 +46,7 @@ async def run_in_shell(
     except (OSError, ValueError) as error:
         raise UserError(f"{shell} could not be started: {error}") from error
     try:
-        await _read_process(process, tell)
+        await _read_process(process, on_output)
         code = await process.wait()
     except asyncio.CancelledError:
         await _end(process)
@@ -54,12 +54,14 @@ async def run_in_shell(
     return f"exit {code}" if code > 0 else f"ended by {_name(-code)}" if code else ""
 
 
-async def _read_process(process: asyncio.subprocess.Process, tell: Callable[[str], None]) -> None:
+async def _read_process(
+    process: asyncio.subprocess.Process, on_output: Callable[[str], None]
+) -> None:
     assert process.stdout is not None
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     while data := await process.stdout.read(CHUNK):
-        tell(decoder.decode(data))
-    tell(decoder.decode(b"", final=True))
+        on_output(decoder.decode(data))
+    on_output(decoder.decode(b"", final=True))
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:

@@ -205,7 +205,7 @@ def _answer(message: Message, waiting: dict[str, str]) -> Iterator[Block]:
             case ToolResultBlock() if block.tool_use_id in waiting.keys() - results.keys():
                 results[block.tool_use_id] = block
             case _:
-                rest += _told(block, {})
+                rest += _to_text_blocks(block, {})
     for stored, kept in waiting.items():
         result = results.get(stored) or ToolResultBlock(stored, interrupted())
         yield structs.replace(result, tool_use_id=kept)
@@ -223,16 +223,18 @@ def _as_texts(messages: Iterable[Message]) -> Iterator[Message]:
             yield message
             continue
         if message.role == "assistant":
-            told = tuple(_as_text(block, names) for block in message.content)
+            converted = tuple(_as_text(block, names) for block in message.content)
         else:
-            told = tuple(part for block in message.content for part in _told(block, names))
-        same = len(told) == len(message.content) and all(
-            new is old for new, old in zip(told, message.content, strict=True)
+            converted = tuple(
+                part for block in message.content for part in _to_text_blocks(block, names)
+            )
+        same = len(converted) == len(message.content) and all(
+            new is old for new, old in zip(converted, message.content, strict=True)
         )
-        yield message if same else structs.replace(message, content=told)
+        yield message if same else structs.replace(message, content=converted)
 
 
-def _told(block: Block, names: dict[str, str]) -> Iterator[Block]:
+def _to_text_blocks(block: Block, names: dict[str, str]) -> Iterator[Block]:
     """The block as text, and the images that a result has brought."""
     yield _as_text(block, names)
     if isinstance(block, ToolResultBlock) and not isinstance(block.content, str):

@@ -261,8 +261,8 @@ def _request(row: _Row) -> _Request:
 
 
 def _condensed(row: _Row) -> _Row:
-    told = row.get("contextCondense")
-    return told if isinstance(told, dict) else {}
+    info = row.get("contextCondense")
+    return info if isinstance(info, dict) else {}
 
 
 def _count(value: Any) -> int:

@@ -149,7 +149,7 @@ class TaskFacts:
             case TaskCreated() | TaskAdopted():
                 self._identify(event)
             case UserSaid():
-                self._hear(event)
+                self._add_user_message(event)
             case TodosChanged():
                 self.todos = event.todos
             case ModeSwitched():
@@ -200,7 +200,7 @@ class TaskFacts:
                 self.accepted = bool(rows) and rows[-1].get("ask") == AskKind.COMPLETION_RESULT
                 self.state = TaskState.COMPLETED if self.accepted else TaskState.ABORTED
 
-    def _hear(self, event: UserSaid) -> None:
+    def _add_user_message(self, event: UserSaid) -> None:
         if event.first:
             self.prompt = event
             return

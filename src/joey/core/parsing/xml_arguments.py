@@ -129,7 +129,7 @@ class XmlCall:
         self.value: _Value | None = None
         several = parameters if _SIGN_OF_SEVERAL in parameters else frozenset()
         self._several = several - WRAPPERS
-        self._told = False
+        self._has_json_begun = False
         self._missing = parameters.union(*(COMPANIONS.get(name, ()) for name in parameters))
         self.tags = self._tags_between(*BETWEEN)
 
@@ -145,7 +145,7 @@ class XmlCall:
         return ended if name in self._several else f'{ended}{self._next_name(name)}"'
 
     def grow(self, text: str) -> str:
-        return "" if self.value is None else self._tell(self.value.grow(text))
+        return "" if self.value is None else self._encode_delta(self.value.grow(text))
 
     def pause_value(self) -> None:
         """The open body met its closing tag; a later one may still prove that it goes on."""
@@ -156,7 +156,7 @@ class XmlCall:
         value = self.value
         if value is None:
             return ""
-        rest = self._tell(value.end())
+        rest = self._encode_delta(value.end())
         if value.name not in self._several:
             self.values[value.name] = value.text
             rest += '"'
@@ -170,7 +170,7 @@ class XmlCall:
         ended = self.end_value()
         for name in sorted(self._several & self.values.keys()):
             ended += f"{self._next_name(name)}{_json(self.values[name])}"
-        return f"{ended}}}" if self._told else "{}"
+        return f"{ended}}}" if self._has_json_begun else "{}"
 
     def partial(self) -> dict[str, Any]:
         return {**self.values, self.value.name: self.value.text} if self.value else {**self.values}
@@ -185,11 +185,11 @@ class XmlCall:
                 self.values[name] = [first, text]
 
     def _next_name(self, name: str) -> str:
-        opened = ", " if self._told else "{"
-        self._told = True
+        opened = ", " if self._has_json_begun else "{"
+        self._has_json_begun = True
         return f"{opened}{encode_basestring(name)}: "
 
-    def _tell(self, text: str) -> str:
+    def _encode_delta(self, text: str) -> str:
         assert self.value is not None
         return "" if self.value.name in self._several else encode_basestring(text)[1:-1]
 

@@ -136,13 +136,13 @@ class _Reader:
 
 
 def _recorded(found: _Open) -> Recorded | None:
-    told = found.asked or found.announced
+    shown_event = found.asked or found.announced
     refused = found.failed is not None and found.failed.rule is not None
-    if told is None and not refused:
+    if shown_event is None and not refused:
         return None
-    row = told.text if told is not None else ""
-    tool = (told.tool if told is not None else None) or found.call.name
-    path = told.path if told is not None else _text(found.call.input, "path")
+    row = shown_event.text if shown_event is not None else ""
+    tool = (shown_event.tool if shown_event is not None else None) or found.call.name
+    path = shown_event.path if shown_event is not None else _text(found.call.input, "path")
     answer = found.answered.answer if found.answered is not None else None
     judged = Judged(
         ts=_ts(found),
@@ -151,7 +151,7 @@ def _recorded(found: _Open) -> Recorded | None:
         decision="ask" if found.asked else "allow" if found.announced else "deny",
         outcome=_outcome(found),
         rule=_rule(found),
-        sandbox=None if told is None else told.sandbox,
+        sandbox=None if shown_event is None else shown_event.sandbox,
         reason=found.asked.reason if found.asked else None,
         by=answer.by if answer else None,
         always=found.asked.always if found.asked and answer and answer.always else None,

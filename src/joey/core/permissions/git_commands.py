@@ -240,8 +240,8 @@ def _looking_concern(name: str, rest: Words) -> str | None:
     if name in LOOKING:
         return None
     unsure = f"`git {name}` may change something; a rule that names it allows it"
-    told = _LISTING.get(name)
-    if told is None:
+    actions = _LISTING.get(name)
+    if actions is None:
         return unsure
     operands = [word for word in rest if not word.startswith("-")]
     options = {word.partition("=")[0] for word in rest if word.startswith("-")}
@@ -253,7 +253,7 @@ def _looking_concern(name: str, rest: Words) -> str | None:
         return unsure
     if not operands:
         return unsure if name == "stash" else None
-    listed = operands[0] in told or (name in ("branch", "tag") and options & _LISTS)
+    listed = operands[0] in actions or (name in ("branch", "tag") and options & _LISTS)
     return None if listed else unsure
 
 

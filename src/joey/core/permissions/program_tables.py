@@ -324,7 +324,7 @@ COMMANDED = (
     " xbps-install xcodebuild xmake yay zig"
 )
 """Do what their first word says: run, deploy, delete, install, or act on the machine."""
-TOLD = Sheet(UNFAMILIAR.options, first="")
+SUBCOMMAND_PROGRAM_SPEC = Sheet(UNFAMILIAR.options, first="")
 
 
 _LINKED = r"://|^git[+@]|^file:|^@"

@@ -21,7 +21,7 @@ from joey.core.permissions.program_tables import (
     NOTHING,
     PLAIN,
     READING,
-    TOLD,
+    SUBCOMMAND_PROGRAM_SPEC,
     UNFAMILIAR,
 )
 from joey.core.permissions.script_programs import awk_concern, find_script_indexes, sed_concern
@@ -184,8 +184,8 @@ def only_reads(words: Words, granted: int) -> bool:
     if name in _PLAIN:
         return True
     sheet = _sheet(name)
-    told = sheet is not None and sheet.first is not None and granted > 1
-    if told or any(word.startswith("-") for word in words[1:granted]):
+    is_subcommand_granted = sheet is not None and sheet.first is not None and granted > 1
+    if is_subcommand_granted or any(word.startswith("-") for word in words[1:granted]):
         return False
     return name in _SCRIPTED or _ALIASES.get(name, name) in _READERS
 
@@ -205,7 +205,7 @@ def _sheet(name: str) -> Sheet | None:
     known = READING.get(name) or CHANGING.get(name) or BUILDING.get(name)
     if known is None and names & INTERPRETERS:
         return NOTHING
-    return known or (TOLD if names & word_set(COMMANDED) else UNFAMILIAR)
+    return known or (SUBCOMMAND_PROGRAM_SPEC if names & word_set(COMMANDED) else UNFAMILIAR)
 
 
 def _printf_concern(rest: Words) -> str | None:
@@ -345,9 +345,13 @@ def started_at(name: str, words: Words) -> int | None:
     name = bare_name(name)
     if name in _LAUNCHERS:
         return _first_operand(words, 1)
-    told = 2 if words[1:2] and words[1] in _GROUPS.get(name, ()) else 1
-    if name in _SUBRUNNERS and words[told : told + 1] and words[told] in _SUBRUNNERS[name]:
-        return _first_operand(words, told + 1)
+    subcommand_index = 2 if words[1:2] and words[1] in _GROUPS.get(name, ()) else 1
+    if (
+        name in _SUBRUNNERS
+        and words[subcommand_index : subcommand_index + 1]
+        and words[subcommand_index] in _SUBRUNNERS[name]
+    ):
+        return _first_operand(words, subcommand_index + 1)
     if name not in _SCRIPTS:
         return None
     for at, word in enumerate(words[1:], start=1):

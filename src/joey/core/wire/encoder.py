@@ -76,10 +76,10 @@ INTERACTIVE = APPROVALS | {AskKind.FOLLOWUP}
 RESUMABLE = frozenset({AskKind.RESUME_TASK})
 
 
-Told = tuple[str, Struct]
+NamedPayload = tuple[str, Struct]
 
 
-class Narrator:
+class FrameEncoder:
     def __init__(self, task_id: str) -> None:
         self.task_id = task_id
         self.ui = UiHistory()
@@ -93,7 +93,7 @@ class Narrator:
         """Subtasks whose results are there, while the task still waits for others."""
         self._path = Path()
 
-    def tell(self, seq: int, event: Event) -> list[EventFrame]:
+    def encode(self, seq: int, event: Event) -> list[EventFrame]:
         """The frames of a durable event."""
         if type(event) in PASSING:
             raise ValueError(f"{type(event).__name__} is not durable")
@@ -101,21 +101,21 @@ class Narrator:
         durable: Durable = event  # type: ignore[assignment]
         self.facts.ledger.apply(durable)
         path = self._path.add(Record(seq, durable))
-        told = list(self._go_on(durable) if path is None else self._go_back(path))
-        last = len(told) - 1
+        payloads = list(self._go_on(durable) if path is None else self._go_back(path))
+        last = len(payloads) - 1
         return [
             self._frame(name, payload, seq if number == last else before)
-            for number, (name, payload) in enumerate(told)
+            for number, (name, payload) in enumerate(payloads)
         ]
 
-    def _go_on(self, event: Durable) -> Iterator[Told]:
+    def _go_on(self, event: Durable) -> Iterator[NamedPayload]:
         self.facts.follow(event)
         changes = self.ui.apply(event)
         yield from self._before_rows(event)
         yield from map(self._message, changes)
         yield from self._after_rows(event)
 
-    def _go_back(self, path: Sequence[Record]) -> Iterator[Told]:
+    def _go_back(self, path: Sequence[Record]) -> Iterator[NamedPayload]:
         """What is different now that the history is made of other records."""
         facts = self.facts
         known = {ts_of(row): row for row in self.ui.rows}
@@ -165,11 +165,11 @@ class Narrator:
     def _frame(self, name: str, payload: Struct, seq: int) -> EventFrame:
         return EventFrame(event_name=name, task_id=self.task_id, payload=payload, seq=seq)
 
-    def _message(self, change: Change) -> Told:
+    def _message(self, change: Change) -> NamedPayload:
         payload = MessagePayload(action=change.action, message=self.ui.row(change.ts))
         return "message", payload
 
-    def _before_rows(self, event: Event) -> Iterator[Told]:
+    def _before_rows(self, event: Event) -> Iterator[NamedPayload]:
         match event:
             case TaskCreated():
                 # It is told with its title, which the next record brings.
@@ -182,7 +182,7 @@ class Narrator:
             case UserSaid():
                 yield "taskUserMessage", Empty()
 
-    def _after_rows(self, event: Event) -> Iterator[Told]:
+    def _after_rows(self, event: Event) -> Iterator[NamedPayload]:
         match event:
             case AskOpened():
                 yield _asked(event)
@@ -211,12 +211,12 @@ class Narrator:
             case _:
                 yield from self._life(event)
 
-    def _usage(self) -> Told:
+    def _usage(self) -> NamedPayload:
         tools = dict(self.facts.ledger.tools)
         payload = UsagePayload(usage=totals(self.facts.usage), tool_usage=tools)
         return "taskTokenUsageUpdated", payload
 
-    def _life(self, event: Event) -> Iterator[Told]:
+    def _life(self, event: Event) -> Iterator[NamedPayload]:
         match event:
             case TaskStarted():
                 yield "taskStarted", Empty()
@@ -241,7 +241,7 @@ class Narrator:
 
     def _delegation(
         self, event: ChildSpawned | TaskPaused | TaskUnpaused | ToolFinished | Said
-    ) -> Iterator[Told]:
+    ) -> Iterator[NamedPayload]:
         match event:
             case ChildSpawned(child_id=child_id):
                 self._handed_on[event.call_id] = child_id
@@ -286,7 +286,7 @@ def waiting(facts: TaskFacts) -> tuple[QueuedMessage, ...]:
     )
 
 
-def _asked(event: AskOpened) -> Told:
+def _asked(event: AskOpened) -> NamedPayload:
     name = "taskIdle"
     if event.ask in INTERACTIVE:
         name = "taskInteractive"
@@ -302,11 +302,11 @@ def _asked(event: AskOpened) -> Told:
     return name, payload
 
 
-def narrate(task_id: str, records: Iterable[Record]) -> tuple[Narrator, list[EventFrame]]:
+def narrate(task_id: str, records: Iterable[Record]) -> tuple[FrameEncoder, list[EventFrame]]:
     """A task as its journal tells it."""
-    narrator = Narrator(task_id)
-    frames = [frame for record in records for frame in narrator.tell(record.seq, record.event)]
-    return narrator, frames
+    encoder = FrameEncoder(task_id)
+    frames = [frame for record in records for frame in encoder.encode(record.seq, record.event)]
+    return encoder, frames
 
 
 class Replay:

@@ -110,10 +110,10 @@ class Bubblewrap:
 
     @cache  # noqa: B019 (there is one for the whole process)
     def _knows(self, binary: str, option: str) -> bool:
-        told = subprocess.run(
+        completed = subprocess.run(
             [binary, "--help"], capture_output=True, check=False, timeout=10, env={}
         )
-        return option.encode() in told.stdout + told.stderr
+        return option.encode() in completed.stdout + completed.stderr
 
     def _find(self) -> str | None:
         for each in self._binaries:

@@ -177,15 +177,15 @@ class Door:
             async with asyncio.timeout(_CONNECT_SECONDS):
                 there = await self._proxy.reach(request)
         except Refused as error:
-            told = f"refused {request.shown}: {error}"
-            self._note(f"network: {told}")
+            message = f"refused {request.shown}: {error}"
+            self._note(f"network: {message}")
             only = "Only the user can change the setting sandboxNetwork."
-            writer.write(answer_of(403, f"joey: {told}. {only}"))
+            writer.write(answer_of(403, f"joey: {message}. {only}"))
             return
         except (OSError, TimeoutError) as error:
-            told = _why_unreached(request, error)
-            self._note(f"network: {told}")
-            writer.write(answer_of(502, f"joey: {told}"))
+            message = _why_unreached(request, error)
+            self._note(f"network: {message}")
+            writer.write(answer_of(502, f"joey: {message}"))
             return
         if request.is_tunnel:
             writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
@@ -199,7 +199,7 @@ class Door:
 
     def take_notes(self) -> list[str]:
         """Those that nobody has taken yet."""
-        found = [message for message, is_told in self._notes.items() if not is_told]
+        found = [message for message, is_taken in self._notes.items() if not is_taken]
         self._notes |= dict.fromkeys(found, True)
         return found
 

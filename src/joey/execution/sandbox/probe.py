@@ -133,7 +133,7 @@ def _run(
         )
         with process:
             try:
-                refused = _hear_out(starter.start(plan))
+                refused = _wait_for_failure_reason(starter.start(plan))
             finally:
                 starter.release()
             process.wait(_PATIENCE)
@@ -142,10 +142,10 @@ def _run(
         starter.release()
 
 
-def _hear_out(keeper: KeeperProcess) -> str | None:
+def _wait_for_failure_reason(keeper: KeeperProcess) -> str | None:
     """Why the command could not be confined, once all has ended."""
     try:
-        answer = keeper.hear_out(_PATIENCE)
+        answer = keeper.read_reply_blocking(_PATIENCE)
     except OSError as error:
         return f"it did not start: {error}"
     finally:

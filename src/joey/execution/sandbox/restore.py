@@ -58,7 +58,9 @@ class Guard:
     def put_back(self) -> list[str]:
         """Undo what was changed; sentences about it."""
         self._open_root()
-        told = [self._pin_again(name) for name, was in self._pins.items() if self._moved(name, was)]
+        messages = [
+            self._pin_again(name) for name, was in self._pins.items() if self._moved(name, was)
+        ]
         for name, kept in self._kept.items():
             try:
                 now = self._within(name, _look)
@@ -67,14 +69,14 @@ class Guard:
                 where = self._put_aside(name) if now is not None else None
                 complete = kept is None or bool(self._within(name, _Restore(kept)))
             except OSError as error:
-                told.append(f"{name} is protected but could not be put back: {error.strerror}.")
+                messages.append(f"{name} is protected but could not be put back: {error.strerror}.")
                 continue
             was = "was removed again" if kept is None else "was put back as it was"
             if not complete:
                 was = "was put back in part only, being too large"
             kept_at = f"; what it had become is in {where}" if where else ""
-            told.append(f"{name} is protected and {was}{kept_at}.")
-        return told
+            messages.append(f"{name} is protected and {was}{kept_at}.")
+        return messages
 
     def remove(self, name: str) -> str | None:
         """Put aside what was not there before; a sentence about it."""

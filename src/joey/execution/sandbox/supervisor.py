@@ -60,14 +60,14 @@ class Keeper:
         self._code: int | None = None
         """How the shell has ended; negative: by this signal."""
         self._ended_at = 0.0
-        self._has_told = False
+        self._has_reported_exit = False
         self._was_alone = False
         """The shell has left nothing behind."""
         self._asked: int = 0
         """The signal that was sent by us, if any."""
         self._status = -1
         """Where the first process inside says how the shell has ended."""
-        self._heard = b""
+        self._status_data = b""
 
     def run(self) -> None:
         self._output = os.dup(1)
@@ -83,7 +83,7 @@ class Keeper:
                     self._tidy()  # what was left behind may have made names since
             finally:
                 self._placeholders.drop()
-            self._tell(_LAST)
+            self._report_exit(_LAST)
 
     # The beginning
 
@@ -158,16 +158,16 @@ class Keeper:
                 if ready == self._control:
                     self._obey(poll)
                 elif ready == self._status:
-                    self._hear(poll)
+                    self._handle_status(poll)
                 else:
                     poll.unregister(ready)
             self._reap()
             if self._child and self._patience() == 0:
-                self._tell(b"")
+                self._report_exit(b"")
 
     def _patience(self) -> int | None:
         """Milliseconds until something is to be done."""
-        if self._code is not None and not self._has_told:
+        if self._code is not None and not self._has_reported_exit:
             left = self._ended_at + _LINGER - time.monotonic()
             return max(0, int(left * 1000))
         return None if self._is_full else _POLL
@@ -181,7 +181,7 @@ class Keeper:
         poll.unregister(self._control)
         self._end_all()
 
-    def _hear(self, poll: select.poll) -> None:
+    def _handle_status(self, poll: select.poll) -> None:
         said = os.read(self._status, 16)
         if not said:
             poll.unregister(self._status)
@@ -193,15 +193,15 @@ class Keeper:
         if self._was_alone:
             # Whoever waits need not see how the kernel takes an empty sandbox down.
             self._placeholders.drop()
-            self._tell(_LAST)
+            self._report_exit(_LAST)
 
     def _code_in(self, said: bytes) -> int | None:
         """How the shell has ended, once all of that was said. A command can say it too, and only
         lies about its own end."""
-        self._heard += said
-        if self._code is not None or not self._heard.endswith(b"\n"):
+        self._status_data += said
+        if self._code is not None or not self._status_data.endswith(b"\n"):
             return None
-        said, self._heard = self._heard.strip(), b""
+        said, self._status_data = self._status_data.strip(), b""
         code = int(said) if said.isdigit() else 255
         # The first process inside only knows the shell's way of telling a signal.
         return -self._asked if self._asked and code == 128 + self._asked else code
@@ -238,16 +238,16 @@ class Keeper:
 
     def _tidy(self) -> list[str]:
         """Undo what was done to protected names; sentences about it."""
-        told = self._guard.put_back()
-        told += filter(None, map(self._guard.remove, self._aftermath.appeared()))
-        if len(told) > _MOST_SENTENCES:
-            told[_MOST_SENTENCES:] = [f"{len(told) - _MOST_SENTENCES} more of that kind."]
-        return told
+        messages = self._guard.put_back()
+        messages += filter(None, map(self._guard.remove, self._aftermath.appeared()))
+        if len(messages) > _MOST_SENTENCES:
+            messages[_MOST_SENTENCES:] = [f"{len(messages) - _MOST_SENTENCES} more of that kind."]
+        return messages
 
-    def _tell(self, last: bytes) -> None:
+    def _report_exit(self, last: bytes) -> None:
         """How the shell has ended."""
-        if self._code is not None and not self._has_told:
-            self._has_told = True
+        if self._code is not None and not self._has_reported_exit:
+            self._has_reported_exit = True
             answer(self._control, b"E%d%s" % (self._code, last))
 
     # The end

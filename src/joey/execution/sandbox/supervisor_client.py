@@ -132,27 +132,27 @@ class KeeperProcess(asyncio.SubprocessTransport):
 
     async def answer(self, patience: float) -> Answer:
         """What comes of the command."""
-        await self._heard(patience)
+        await self._wait_for_first_message(patience)
         assert self._answered is not None
         return self._answered.result() if self._answered.done() else (b"Fit took too long", None)
 
     async def is_taken_up(self, patience: float) -> bool:
         """Whether somebody has begun with it; waits for the answer, if that comes soon."""
-        await self._heard(patience)
+        await self._wait_for_first_message(patience)
         return not self.is_untouched and (self._plan is None or _is_read(self._plan))
 
-    async def _heard(self, patience: float) -> None:
+    async def _wait_for_first_message(self, patience: float) -> None:
         loop = asyncio.get_running_loop()
         if self._answered is None:
             self._answered = loop.create_future()
-            loop.add_reader(self._control, self._hear)
+            loop.add_reader(self._control, self._read_control)
         try:
             await asyncio.wait((self._answered,), timeout=patience)
         except asyncio.CancelledError:
             self.let_go()
             raise
 
-    def hear_out(self, patience: float) -> bytes:
+    def read_reply_blocking(self, patience: float) -> bytes:
         """The answer, once all has ended; without an event loop.
 
         Raises:
@@ -172,7 +172,7 @@ class KeeperProcess(asyncio.SubprocessTransport):
         protocol.connection_made(self)
         asyncio.get_running_loop().add_reader(self._output, self._read)
         if self._returncode is not None:
-            asyncio.get_running_loop().call_soon(self._tell_end)
+            asyncio.get_running_loop().call_soon(self._notify_process_exited)
 
     def order(self, word: bytes) -> None:
         """Raises OSError: everything has ended."""
@@ -212,7 +212,7 @@ class KeeperProcess(asyncio.SubprocessTransport):
 
     # What the keeper says
 
-    def _hear(self) -> None:
+    def _read_control(self) -> None:
         while not self.is_slack:
             try:
                 data, attached, *_ = socket.recv_fds(self._control, _LONGEST, 1)
@@ -245,9 +245,9 @@ class KeeperProcess(asyncio.SubprocessTransport):
             return
         self._returncode = code
         if self._protocol is not None:
-            self._tell_end()
+            self._notify_process_exited()
 
-    def _tell_end(self) -> None:
+    def _notify_process_exited(self) -> None:
         assert self._protocol is not None
         self._protocol.process_exited()
         self._one_less()

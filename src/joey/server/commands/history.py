@@ -34,7 +34,7 @@ from joey.core.wire.commands import (
     Todos,
     UsageData,
 )
-from joey.core.wire.encoder import Narrator, Replay, narrate, waiting
+from joey.core.wire.encoder import FrameEncoder, Replay, narrate, waiting
 from joey.core.wire.events import FailedPayload, totals
 from joey.engine.task import Task
 from joey.errors import ConfigError, StoreError, TaskNotFoundError
@@ -74,21 +74,21 @@ async def get_todos(hub: Hub, call: Call) -> Todos:
 
 async def get_events(hub: Hub, call: Call) -> Events:
     asked: GetEvents = call.arguments
-    told = await hub.told(hub.task_id(call))
+    source = await hub.find_replay_source(hub.task_id(call))
     replay = Replay()
-    end = len(told.frames) if asked.until is None else told.after(asked.until)
-    frames = [replay.retell(frame) for frame in told.frames[told.after(asked.since) : end]]
-    return Events(events=frames, seq=told.seq)
+    end = len(source.frames) if asked.until is None else source.after(asked.until)
+    frames = [replay.retell(frame) for frame in source.frames[source.after(asked.since) : end]]
+    return Events(events=frames, seq=source.seq)
 
 
 async def subscribe(hub: Hub, call: Call) -> Subscribed:
     asked: Since = call.arguments
     if call.task_id is None:
         return Subscribed(tasks={feed.task.id: feed.seq for feed in hub.feeds})
-    told = await hub.told(call.task_id)
+    source = await hub.find_replay_source(call.task_id)
     if call.client is not None:
-        call.client.read_back(call.task_id, told, asked.since)
-    return Subscribed(task_id=call.task_id, seq=told.seq)
+        call.client.read_back(call.task_id, source, asked.since)
+    return Subscribed(task_id=call.task_id, seq=source.seq)
 
 
 async def get_task(hub: Hub, call: Call) -> TaskData:
@@ -115,11 +115,11 @@ async def search_tasks(hub: Hub, call: Call) -> FoundTasks:
     return FoundTasks(tasks=[_info(hub, task) for task in found])
 
 
-async def _read(hub: Hub, call: Call) -> Narrator:
+async def _read(hub: Hub, call: Call) -> FrameEncoder:
     task_id = hub.task_id(call)
     records = await asyncio.to_thread(hub.store.read, task_id)
-    narrator, _ = await asyncio.to_thread(narrate, task_id, records)
-    return narrator
+    encoder, _ = await asyncio.to_thread(narrate, task_id, records)
+    return encoder
 
 
 async def _all(hub: Hub) -> list[TaskMetadata]:

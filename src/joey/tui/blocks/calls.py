@@ -23,10 +23,10 @@ from joey.presentation.tool_calls import (
     OUTPUT_TAIL,
     SHOWN_LINES,
     change_of,
+    extract_subtask_message,
     headline,
     is_custom,
     row_facts,
-    told_subtask,
 )
 from joey.tui.blocks.block import CHUNK, Block, Line, OneLine, Piece, Verbatim, in_chunks
 from joey.tui.blocks.diff import in_pieces, read_change
@@ -62,13 +62,13 @@ class Call(Block):
         self._row = row
         self.change()
 
-    def hear(self, output: str) -> None:
+    def append_output(self, output: str) -> None:
         """More output."""
         self._output = self._output or Output()
         self._output.feed(output)
         self.grow()
 
-    def hear_all(self, output: str) -> None:
+    def set_output(self, output: str) -> None:
         """The output, once it is over."""
         self._output = Output(ended(output))
         self.change()
@@ -149,9 +149,9 @@ class Command(Call):
             )
         )
         took = duration(self._seconds) if self._seconds >= _LONG_ENOUGH else ""
-        if told := " · ".join(filter(None, (end, took))):
+        if outcome := " · ".join(filter(None, (end, took))):
             failed = end.startswith(("exit", "ended"))
-            yield Line([("  └ ", "muted"), (told, "error" if failed else "muted")], 4)
+            yield Line([("  └ ", "muted"), (outcome, "error" if failed else "muted")], 4)
 
 
 class ToolCall(Call):
@@ -174,7 +174,7 @@ class ToolCall(Call):
             pieces += in_pieces(change.lines[:limit])
             if hidden := len(change.lines) - limit:
                 pieces.append(folded(hidden))
-        elif message := told_subtask(text):
+        elif message := extract_subtask_message(text):
             pieces += _build_message_parts(message, whole=whole)
         return pieces
 

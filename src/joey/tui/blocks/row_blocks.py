@@ -1,7 +1,7 @@
 """Rows of a task as blocks.
 
-`block_of` builds the block of a row by its kind; `Voice` keeps track of which block shows which
-row of one task, and which are still incomplete.
+`block_of` builds the block of a row by its kind; `TaskBlocks` keeps track of which block shows
+which row of one task, and which are still incomplete.
 """
 
 from __future__ import annotations
@@ -78,14 +78,14 @@ def block_of(row: Row) -> Block | None:
         case "browser_action_result":
             return _page(text)
         case _:
-            return _told(row, text)
+            return _build_status_block(row, text)
 
 
 def call_of(row: Row) -> Call:
     return Command(row) if row.tool == COMMAND_TOOL or row.ask == "command" else ToolCall(row)
 
 
-def _told(row: Row, text: str) -> Block | None:
+def _build_status_block(row: Row, text: str) -> Block | None:
     """What joey says about the work."""
     match kind_of(row):
         case "error" | "diff_error" if text.strip():
@@ -114,15 +114,15 @@ def _cut(text: str) -> str:
 
 
 def _shrunk(row: Row) -> Block | None:
-    if (told := row.context_condense) is not None:
+    if (details := row.context_condense) is not None:
         condensed = ContextCondensed(
             ts=row.ts,
-            condense_id=told.condense_id,
+            condense_id=details.condense_id,
             summary="",
             content=(),
-            tokens_before=told.prev_context_tokens,
-            tokens_after=told.new_context_tokens,
-            cost=told.cost,
+            tokens_before=details.prev_context_tokens,
+            tokens_after=details.new_context_tokens,
+            cost=details.cost,
         )
         return note(shrinkage(condensed))
     if (cut := row.context_truncation) is not None:
@@ -155,7 +155,7 @@ MOST_OPEN = 100
 """Blocks of one reply, and some more."""
 
 
-class Voice:
+class TaskBlocks:
     def __init__(self, name: str) -> None:
         self.name = name
         self.blocks: dict[int, Block] = {}

@@ -135,7 +135,7 @@ class Passing(Block):
     def __init__(self, text: str) -> None:
         self._text = text
 
-    def tell(self, text: str) -> None:
+    def set_text(self, text: str) -> None:
         self._text = text
         self.grow()
 

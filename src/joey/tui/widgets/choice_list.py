@@ -114,7 +114,7 @@ class ChoiceList(Widget):
         """Whether it is a digit that takes one of the lines."""
         return self._row_of(key) is not None
 
-    def hear(self, key: str) -> bool:
+    def process_key(self, key: str) -> bool:
         """Whether the key was one for lists."""
         if key in MOVES:
             self.move(MOVES[key])
@@ -200,8 +200,8 @@ class ChoiceList(Widget):
 def left_out(shown: range, count: int) -> str:
     """Which of the lines are not among those in sight."""
     above, below = shown.start, count - shown.stop
-    told = (f"{above} more above" if above else "", f"{below} more below" if below else "")
-    return f"{' ' * len(MARK)}… {', '.join(filter(None, told))}"
+    parts = (f"{above} more above" if above else "", f"{below} more below" if below else "")
+    return f"{' ' * len(MARK)}… {', '.join(filter(None, parts))}"
 
 
 def _fit(text: str, width: int) -> str:

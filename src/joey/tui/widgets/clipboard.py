@@ -21,7 +21,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from joey.client.images import MAX_IMAGE, MAX_IMAGES, ImageError, encode_image
-from joey.system.subprocess import begun, hear_out
+from joey.system.subprocess import begun, drain
 
 _SECONDS = 5.0
 _POWERSHELL = (
@@ -100,7 +100,7 @@ async def _printed(command: list[str]) -> bytes:
         if process.returncode is None:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-        await hear_out(process)
+        await drain(process)
 
 
 _ENDINGS = (".png", ".jpg", ".jpeg", ".gif", ".webp")

@@ -26,7 +26,7 @@ from joey.core.events import Event, TaskRewound
 from joey.tui.blocks.block import Block, Heights, Look
 from joey.tui.blocks.styled_text import COMPONENTS, STYLESHEET, Palette, palette_of
 from joey.tui.blocks.text import drawn_elsewhere, error, note
-from joey.tui.blocks.timeline import Kept, Story
+from joey.tui.blocks.timeline import Kept, Timeline
 
 if TYPE_CHECKING:
     from joey.client.session import Session
@@ -47,7 +47,7 @@ class Conversation(ScrollView, can_focus=False):
     def __init__(self, kept: Kept | None = None, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._session: Session | None = None
-        self._story = Story(kept)
+        self._timeline = Timeline(kept)
         self._heights = Heights()
         self._look: Look | None = None
         self._palette: Palette | None = None
@@ -67,17 +67,17 @@ class Conversation(ScrollView, can_focus=False):
     def begin(self, session: Session) -> None:
         """A task is opened: its past, at once, and the end of it in sight."""
         self._session = session
-        self._story.begin(session)
+        self._timeline.begin(session)
         self._start_over()
-        if len(self._story.blocks) > LONG:
+        if len(self._timeline.blocks) > LONG:
             self.call_after_refresh(let_rest)
 
-    def hear(self, teller: Session, event: Event) -> None:
+    def handle_task_event(self, teller: Session, event: Event) -> None:
         if isinstance(event, TaskRewound):
             if self._session is not None and teller.id == self._session.id:
                 self.rewound()
             return
-        self._story.hear(teller, event)
+        self._timeline.handle(teller, event)
         self._request_frame()
 
     def note(self, text: str) -> None:
@@ -92,7 +92,7 @@ class Conversation(ScrollView, can_focus=False):
         self.add(drawn_elsewhere(renderable))
 
     def clear(self) -> None:
-        self._story.clear()
+        self._timeline.clear()
         self._start_over()
 
     def rewound(self) -> None:
@@ -163,7 +163,7 @@ class Conversation(ScrollView, can_focus=False):
         first, inner = self._heights.find(y)
         place, top = first, y - inner
         while place < len(self._heights) and top < y + self.size.height:
-            if self._look is not None and self._story.blocks[place].is_measured(self._look):
+            if self._look is not None and self._timeline.blocks[place].is_measured(self._look):
                 return place, y - top
             top += self._heights[place]
             place += 1
@@ -192,7 +192,7 @@ class Conversation(ScrollView, can_focus=False):
         place, inner = self._heights.find(start)
         top, moved = start - inner, False
         while place < len(self._heights) and top < end:
-            block = self._story.blocks[place]
+            block = self._timeline.blocks[place]
             height = block.height(self._look)
             moved = moved or height != self._heights[place]
             self._heights.put(place, height)
@@ -218,7 +218,7 @@ class Conversation(ScrollView, can_focus=False):
 
     def add(self, block: Block) -> None:
         """Also once more: it has grown."""
-        self._story.add(block)
+        self._timeline.add(block)
         self._request_frame()
 
     def _request_frame(self) -> None:
@@ -238,10 +238,10 @@ class Conversation(ScrollView, can_focus=False):
         if look is None:
             return
         held = None if self._follows else self._held(self.scroll_offset.y)
-        blocks, first = self._story.blocks, self._heights.find(self.scroll_offset.y)[0]
+        blocks, first = self._timeline.blocks, self._heights.find(self.scroll_offset.y)[0]
         for block in blocks[len(self._heights) :]:
             self._heights.append(block.estimate(look.width))
-        places = sorted(self._story.take_changes())
+        places = sorted(self._timeline.take_changes())
         for place in places:
             block = blocks[place]
             known = place >= first or block.is_measured(look)
@@ -252,7 +252,7 @@ class Conversation(ScrollView, can_focus=False):
 
     def _refresh_from(self, places: list[int]) -> None:
         """All lines from the first on that looks different; what is below may have moved."""
-        starts = [self._heights.top(place) + self._story.blocks[place].fresh for place in places]
+        starts = [self._heights.top(place) + self._timeline.blocks[place].fresh for place in places]
         start = max(0, min(starts, default=0) - self.scroll_offset.y)
         if starts and start < self.size.height:
             self.refresh(Region(0, start, self.size.width, self.size.height - start))
@@ -272,9 +272,9 @@ class Conversation(ScrollView, can_focus=False):
             palette = self._palette or palette_of(self)
             self._palette = palette
             self._look = Look(self._room, palette, self._whole)
-        self._story.take_changes()
+        self._timeline.take_changes()
         width = self._look.width
-        self._heights = Heights(block.estimate(width) for block in self._story.blocks)
+        self._heights = Heights(block.estimate(width) for block in self._timeline.blocks)
         self._settle(held)
         self.refresh()
 
@@ -343,7 +343,7 @@ class Conversation(ScrollView, can_focus=False):
             return
         place, inner = self._heights.find(start)
         while start < end and place < len(self._heights):
-            block, height = self._story.blocks[place], self._heights[place]
+            block, height = self._timeline.blocks[place], self._heights[place]
             self._remember(block)
             while inner < height and start < end:
                 yield block.strip(inner, self._look)

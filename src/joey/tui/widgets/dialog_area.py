@@ -241,7 +241,7 @@ class Picker(Widget):
             event.stop()
             event.prevent_default()
             self._narrow()
-            self.query_one(ChoiceList).hear(event.key)
+            self.query_one(ChoiceList).process_key(event.key)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()

@@ -115,7 +115,7 @@ class QuestionPanel(Widget, can_focus=True):
         elif (chosen := self._meant_by(event.character)) is not None:
             event.stop()
             self._choose(chosen)
-        elif self.wants(event) and self.query_one(ChoiceList).hear(event.key):
+        elif self.wants(event) and self.query_one(ChoiceList).process_key(event.key):
             event.stop()
 
     def _meant_by(self, character: str | None) -> Choice | None:

@@ -99,7 +99,7 @@ class StatusLine(Widget):
     def on_mount(self) -> None:
         self._timer = self.set_interval(BEAT, self.refresh, pause=True)
 
-    def tell(self, standing: Standing, usage: TokenUsage) -> None:
+    def set_status(self, standing: Standing, usage: TokenUsage) -> None:
         if (standing, usage) != (self._standing, self._usage):
             self._standing, self._usage = standing, usage
             self.refresh()
@@ -213,7 +213,7 @@ class TodoList(Widget):
         self._todos: tuple[Todo, ...] = ()
         self._hidden = False
 
-    def tell(self, todos: Sequence[Todo]) -> None:
+    def set_todos(self, todos: Sequence[Todo]) -> None:
         self._todos = tuple(todos)
         self._show()
 
@@ -265,7 +265,7 @@ class QueuedMessageList(Widget):
         self._messages: tuple[Waiting, ...] = ()
         self._is_read = True
 
-    def tell(self, messages: Sequence[Waiting], *, is_read: bool) -> None:
+    def set_messages(self, messages: Sequence[Waiting], *, is_read: bool) -> None:
         """`is_read`: joey is at work, and will come to them by itself."""
         if (tuple(messages), is_read) != (self._messages, self._is_read):
             self._messages, self._is_read = tuple(messages), is_read

@@ -20,7 +20,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from joey.errors import ToolError
-from joey.system.subprocess import begun, hear_out
+from joey.system.subprocess import begun, drain
 from joey.workspace.blocking_files import OPENED_BY_GIT, ObstacleError, unobstructed
 
 _LOW_PRIORITY = 10
@@ -176,7 +176,7 @@ async def _end(process: Process) -> None:
     """The whole group: git works with processes of its own."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    await hear_out(process)
+    await drain(process)
 
 
 _MOST_BYTES = 2 * 1024 * 1024

@@ -66,8 +66,8 @@ class Trees:
         """Raises ToolError."""
         git = await Git.of(root, environment)
         asked = ("--show-prefix", "--git-common-dir", "--git-path", "index", "--show-cdup")
-        told = await git.ask("rev-parse", "--path-format=absolute", *asked)
-        prefix, common, index, up = (*told.split("\n"), "", "", "", "")[:4]
+        output = await git.ask("rev-parse", "--path-format=absolute", *asked)
+        prefix, common, index, up = (*output.split("\n"), "", "", "", "")[:4]
         return cls(git, Places(prefix, Path(common), Path(index), up or "."))
 
     async def check_version(self) -> None:
