@@ -87,7 +87,7 @@ async def filled(index: CodeIndex) -> None:
         try:
             await index.search("anything", None, 1)
         except ToolError:
-            if index.state.problem:
+            if index.state.error:
                 raise
         else:
             return

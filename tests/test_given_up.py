@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from joey.cli.screen.shell import run_in_shell
-from joey.content.diagnostics import LocalProblems
+from joey.content.diagnostics import LocalDiagnostics
 from joey.core.hooks import Hook, Moment
 from joey.core.settings import Settings
 from joey.execution.custom_tools import LocalCustomTools
@@ -63,7 +63,7 @@ async def checker(directory: Path) -> None:
     (directory / "file.x").write_text("")
     files = LocalFiles(directory)
     settings = Settings(diagnostic_checkers={"*.x": "sh check.sh"})
-    await LocalProblems(files, settings, ENVIRONMENT).of([files.resolve("file.x")])
+    await LocalDiagnostics(files, settings, ENVIRONMENT).of([files.resolve("file.x")])
 
 
 async def tool(directory: Path) -> None:

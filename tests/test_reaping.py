@@ -45,7 +45,7 @@ async def test_a_hook_that_is_stopped(tmp_path: Path, polled: list[object]) -> N
         end_marked=end_marked,
     )
     slow = Hook(Moment.BEFORE_TOOL, "sleep 60", timeout=0.1)
-    assert "was stopped" in (await run_hook(slow, b"", place)).trouble
+    assert "was stopped" in (await run_hook(slow, b"", place)).error
     begun = tmp_path / "begun"
     cancelled = asyncio.create_task(
         run_hook(Hook(Moment.BEFORE_TOOL, "touch begun; sleep 60"), b"", place)

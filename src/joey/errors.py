@@ -16,7 +16,7 @@
     │   │   ├── TaskNotFoundError
     │   │   └── TaskLockedError
     │   ├── CondenseError      a conversation could not be condensed; it is unchanged
-    │   └── ProviderError      the model's service; see `Trouble` for the kinds
+    │   └── ProviderError      the model's service; see `ProviderFailure` for the kinds
     ├── CheckpointError        files could not be saved or restored; reported, never fatal
     └── TaskStateError         the developer: the task's state forbids the operation
 
@@ -133,7 +133,7 @@ class CondenseError(UserError):
     """A conversation could not be summed up. Nothing has changed."""
 
 
-class Trouble(StrEnum):
+class ProviderFailure(StrEnum):
     """What kind of failure a provider reported; decides retry, wording and exit code."""
 
     AUTH = "auth"
@@ -169,13 +169,13 @@ class ProviderError(UserError):
         self,
         message: str,
         *,
-        trouble: Trouble,
+        failure: ProviderFailure,
         status: int | None = None,
         code: str | None = None,
         retry_after: float | None = None,
     ) -> None:
         super().__init__(message)
-        self.trouble = trouble
+        self.failure = failure
         self.status = status
         self.code = code
         self.retry_after = retry_after

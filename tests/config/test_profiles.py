@@ -155,15 +155,15 @@ def test_the_only_profile_is_used_although_another_is_named_as_active(tmp_path: 
     write(tmp_path, {"active": "gone", "profiles": {"work": {}}})
     profiles = load_profiles(tmp_path)
     assert profiles.active == "work"
-    assert "no profile 'gone'" in profiles.remark
-    assert "joey profiles use work" in profiles.remark
+    assert "no profile 'gone'" in profiles.missing_active_warning
+    assert "joey profiles use work" in profiles.missing_active_warning
 
 
 def test_of_several_none_is_used_when_the_active_one_does_not_exist(tmp_path: Path) -> None:
     write(tmp_path, {"active": "default", "profiles": {"a": {}, "b": {}}})
     profiles = load_profiles(tmp_path)
     assert profiles.active not in profiles.profiles
-    assert "joey profiles use NAME: a, b" in profiles.remark
+    assert "joey profiles use NAME: a, b" in profiles.missing_active_warning
 
 
 @pytest.mark.requirement("config:damaged")

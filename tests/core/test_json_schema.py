@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from joey.core.json_schema import expressions_asked, problems_of
+from joey.core.json_schema import expressions_asked, find_schema_problems
 from joey.core.structured_output import read_schema, read_structured
 from joey.errors import ConfigError
 
@@ -17,7 +17,7 @@ def found(pattern: str, text: str) -> bool:
 
 
 def problems(document: Any, value: Any) -> list[str]:
-    return problems_of(read_schema(document), value, found)
+    return find_schema_problems(read_schema(document), value, found)
 
 
 USER = {
@@ -165,7 +165,7 @@ def test_what_will_be_asked_does_not_depend_on_the_answers(value: Any) -> None:
             asked.add((pattern, text))
             return answer
 
-        problems_of(schema, value, note)
+        find_schema_problems(schema, value, note)
         assert asked == known
 
 
@@ -184,7 +184,7 @@ def problems_of_unread(document: Any) -> list[str]:
     """A schema whose parts are shared would be too large to be read."""
     from joey.core.structured_output import Schema
 
-    return problems_of(Schema(document), "x", found)
+    return find_schema_problems(Schema(document), "x", found)
 
 
 @pytest.mark.parametrize("text", ['{"a": 1}', ' \n{"a": 1}\n', '```json\n{"a": 1}\n```\n'])

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from joey.core.diagnostics import Problem, new_errors, parse_report, problems_text
+from joey.core.diagnostics import Diagnostic, format_diagnostics, new_errors, parse_report
 from tests.bounded import run_bounded
 
 
@@ -21,7 +21,9 @@ def test_reports_of_compilers_are_understood(
     line: str, problem: tuple[str, int, str, str, bool]
 ) -> None:
     path, number, message, code, is_error = problem
-    assert parse_report(line, "tool") == (Problem(path, number, "tool", message, code, is_error),)
+    assert parse_report(line, "tool") == (
+        Diagnostic(path, number, "tool", message, code, is_error),
+    )
 
 
 @pytest.mark.parametrize(
@@ -32,8 +34,8 @@ def test_other_lines_are_passed_over(line: str) -> None:
     assert parse_report(line, "tool") == ()
 
 
-def error(line: int, message: str, is_error: bool = True) -> Problem:
-    return Problem("a.py", line, "mypy", message, is_error=is_error)
+def error(line: int, message: str, is_error: bool = True) -> Diagnostic:
+    return Diagnostic("a.py", line, "mypy", message, is_error=is_error)
 
 
 @pytest.mark.requirement("problems:only-new-errors")
@@ -44,14 +46,14 @@ def test_only_errors_that_were_not_there_before_count() -> None:
 
 
 def test_problems_stand_under_their_file() -> None:
-    text = problems_text(
+    text = format_diagnostics(
         [
-            Problem("a.py", 3, "mypy", "wrong", "arg-type"),
-            Problem("b.js", 1, "node", "odd", "", False),
+            Diagnostic("a.py", 3, "mypy", "wrong", "arg-type"),
+            Diagnostic("b.js", 1, "node", "odd", "", False),
         ]
     )
     assert text == ("a.py\n- [mypy Error] 3 | arg-type : wrong\n\nb.js\n- [node Warning] 1 | odd")
-    assert problems_text([]) == ""
+    assert format_diagnostics([]) == ""
 
 
 def test_no_report_takes_long_to_read() -> None:

@@ -4,8 +4,14 @@ import pytest
 
 from joey.core.permissions.policy import Access, Ask, Claim, decide
 from joey.core.settings import Settings
-from joey.errors import Trouble
-from joey.presentation.phrases import OUTCOMES, in_a_sentence, mishap, outcome, trouble
+from joey.errors import ProviderFailure
+from joey.presentation.phrases import (
+    OUTCOMES,
+    describe_error,
+    describe_provider_error,
+    in_a_sentence,
+    outcome,
+)
 from joey.presentation.questions import why_asked
 
 BEHIND_OUR_NAME = [
@@ -54,11 +60,11 @@ def test_a_message_begins_small_unless_with_a_name(text: str, shown: str) -> Non
 
 @pytest.mark.parametrize(("text", "shown"), MISHAPS)
 def test_people_read_errors_without_marks_for_programs(text: str, shown: str) -> None:
-    assert mishap(text) == shown
+    assert describe_error(text) == shown
 
 
 def test_every_way_to_fail_has_a_sentence() -> None:
-    for kind in Trouble:
+    for kind in ProviderFailure:
         assert f"provider:{kind}" in OUTCOMES
         assert kind.value not in outcome(f"provider:{kind}").replace("overload", "")[:8]
     assert outcome("something new") == "failed"
@@ -77,5 +83,5 @@ def test_the_reason_does_not_repeat_the_command() -> None:
 
 
 def test_numbers_for_programs_are_left_out_of_a_wait() -> None:
-    assert trouble("529\nbusy") == "busy"
-    assert trouble("busy") == "busy"
+    assert describe_provider_error("529\nbusy") == "busy"
+    assert describe_provider_error("busy") == "busy"

@@ -23,7 +23,7 @@ from joey.engine.asks import Unattended
 from joey.engine.engine import TaskOptions
 from joey.engine.outcomes import Completed, Ending, Failed
 from joey.engine.task import Task
-from joey.errors import ProviderError, Trouble
+from joey.errors import ProviderError, ProviderFailure
 from joey.testing.script import Turn, call
 from joey.testing.scripted import Item
 from tests.engine.cast import ALLOWED, PRICED, Cast, hand
@@ -352,7 +352,7 @@ async def test_a_request_that_fails_and_costs_is_not_repeated_beyond_the_budget(
     broken: list[Item] = [
         TextChunk("well"),
         UsageChunk(Usage(input=10)),
-        ProviderError("gone", trouble=Trouble.NETWORK),
+        ProviderError("gone", failure=ProviderFailure.NETWORK),
     ]
     scripted = workshop.script(*[broken] * 5)
     scripted._model = PRICED

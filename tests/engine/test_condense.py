@@ -159,7 +159,7 @@ async def test_a_service_that_fails_leaves_everything_as_it_was(shop: Workshop) 
 
 
 @pytest.mark.requirement("context:manual")
-async def test_passing_trouble_is_waited_out(shop: Workshop) -> None:
+async def test_transient_errors_are_waited_out(shop: Workshop) -> None:
     task = await worked(shop, Turn(fail(529, "overloaded")), Turn(say("At last.")))
     event = await task.condense()
     assert event.summary == "At last."
@@ -322,10 +322,10 @@ async def test_another_model_may_write_the_summaries() -> None:
     assert others.for_summaries() is others.for_summaries()
     lost = ModeProviders({SUMMARIES: "gone"}, make)
     assert lost.for_summaries() is None
-    problem = lost.take_problem_of_summaries()
+    problem = lost.take_summary_error()
     assert problem is not None
     assert "condensingProfile" in problem
-    assert lost.take_problem_of_summaries() is None
+    assert lost.take_summary_error() is None
     assert made == ["small", "gone"]
 
 

@@ -10,7 +10,7 @@ from joey.core.task import AskKind
 from joey.engine.asks import Unattended
 from joey.engine.limits import Budget
 from joey.engine.outcomes import Completed, Failed
-from joey.errors import UNREACHABLE, ProviderError, Trouble
+from joey.errors import UNREACHABLE, ProviderError, ProviderFailure
 from joey.testing.script import Turn, call, disconnect, fail, say
 from tests.engine.workshop import (
     Workshop,
@@ -26,7 +26,7 @@ from tests.engine.workshop import (
 
 @pytest.mark.requirement("engine:retry:passing", "engine:retry:nothing-lost")
 @pytest.mark.parametrize(
-    "trouble",
+    "failing_turn",
     [
         pytest.param(Turn(fail(429, "slow down")), id="rate"),
         pytest.param(Turn(fail(500, "oops")), id="500"),
@@ -37,8 +37,8 @@ from tests.engine.workshop import (
         pytest.param(Turn(say("  \n")), id="blank reply"),
     ],
 )
-async def test_passing_trouble_is_waited_out(workshop: Workshop, trouble: Turn) -> None:
-    provider = workshop.script(trouble, finish())
+async def test_transient_errors_are_waited_out(workshop: Workshop, failing_turn: Turn) -> None:
+    provider = workshop.script(failing_turn, finish())
     task = await workshop.start(policy=Unattended())
     assert await settled(task) == Completed("all done")
     assert len(provider.requests) == 2
@@ -91,7 +91,7 @@ async def test_the_budget_ends_and_a_user_is_asked(workshop: Workshop) -> None:
     ("status", "code"),
     [(401, "provider:auth"), (404, "provider:not_found"), (400, "provider:invalid")],
 )
-async def test_trouble_that_waiting_does_not_mend_is_not_retried(
+async def test_errors_that_waiting_does_not_fix_are_not_retried(
     workshop: Workshop, status: int, code: str
 ) -> None:
     provider = workshop.script(Turn(fail(status, "no")))
@@ -127,13 +127,13 @@ async def test_the_second_empty_reply_is_reported(workshop: Workshop) -> None:
 
 @pytest.mark.requirement("engine:retry:nothing-lost")
 @pytest.mark.parametrize(
-    "trouble",
+    "failing_turn",
     [pytest.param(Turn(), id="empty"), pytest.param(Turn(say("I was"), disconnect()), id="broken")],
 )
-async def test_results_are_sent_again_unchanged(workshop: Workshop, trouble: Turn) -> None:
+async def test_results_are_sent_again_unchanged(workshop: Workshop, failing_turn: Turn) -> None:
     (workshop.root / "a.txt").write_text("the content")
     look = Turn(call("read_file", {"files": [{"path": "a.txt"}]}))
-    provider = workshop.script(look, trouble, finish())
+    provider = workshop.script(look, failing_turn, finish())
     await settled(await workshop.start(policy=Unattended()))
     _, before, after = provider.requests
     assert "the content" in results(after.messages[-1])[0]
@@ -142,7 +142,7 @@ async def test_results_are_sent_again_unchanged(workshop: Workshop, trouble: Tur
 
 @pytest.mark.requirement("engine:retry:bounded")
 def test_waits_double_and_both_counts_and_total_time_are_bounded() -> None:
-    error = ProviderError("down", trouble=Trouble.OVERLOAD)
+    error = ProviderError("down", failure=ProviderFailure.OVERLOAD)
     budget = Budget(Settings(request_delay_seconds=5, max_retries=10, max_retry_wait_seconds=40))
     assert [budget.wait_after(error) for _ in range(4)] == [5, 10, 20, None]
     few = Budget(Settings(max_retries=1))
@@ -151,7 +151,7 @@ def test_waits_double_and_both_counts_and_total_time_are_bounded() -> None:
 
 
 def test_an_address_where_nobody_listens_is_not_waited_for_long() -> None:
-    error = ProviderError("refused", trouble=Trouble.NETWORK, code=UNREACHABLE)
+    error = ProviderError("refused", failure=ProviderFailure.NETWORK, code=UNREACHABLE)
     budget = Budget(Settings())
     assert [budget.wait_after(error) for _ in range(3)] == [5, 10, None]
 

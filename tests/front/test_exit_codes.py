@@ -7,9 +7,9 @@ from joey.engine.outcomes import Aborted, Completed, Ending, Failed
 from joey.errors import (
     ConfigError,
     ProviderError,
+    ProviderFailure,
     StoreError,
     TaskNotFoundError,
-    Trouble,
     WorkspaceError,
 )
 
@@ -43,9 +43,9 @@ ERRORS = [
     (ConfigError("no"), 78),
     (StoreError("no"), 1),
     (TaskNotFoundError("no"), 1),
-    (ProviderError("no", trouble=Trouble.AUTH), 78),
-    (ProviderError("no", trouble=Trouble.OVERLOAD), 75),
-    (ProviderError("no", trouble=Trouble.INVALID), 1),
+    (ProviderError("no", failure=ProviderFailure.AUTH), 78),
+    (ProviderError("no", failure=ProviderFailure.OVERLOAD), 75),
+    (ProviderError("no", failure=ProviderFailure.INVALID), 1),
     (KeyboardInterrupt(), 130),
     (RuntimeError("no"), 1),
 ]
@@ -63,7 +63,7 @@ def test_each_error_has_its_exit_code(error: BaseException, code: int) -> None:
     assert exit_code_of_error(error) == code
 
 
-def test_every_trouble_of_a_provider_has_an_exit_code_other_than_success() -> None:
+def test_every_provider_failure_has_an_exit_code_other_than_success() -> None:
     assert all(
-        exit_code_of(Failed(f"provider:{trouble}", "")) in (1, 75, 78) for trouble in Trouble
+        exit_code_of(Failed(f"provider:{error}", "")) in (1, 75, 78) for error in ProviderFailure
     )

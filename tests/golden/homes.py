@@ -41,7 +41,7 @@ from joey.core.wire.frames import Response as ResponseFrame
 from joey.core.wire.schema import wire_schema
 from joey.engine.outcomes import Failed
 from joey.engine.recorder import Recorder
-from joey.errors import Trouble
+from joey.errors import ProviderFailure
 from joey.mcp.config import Entry as McpEntry
 from joey.mcp.servers import Listed
 from joey.ports import TaskMetadata
@@ -129,7 +129,7 @@ ENUMERATIONS: dict[str, Any] = {
     "error of the WebSocket API": ErrorCode,
     "kind of question": AskKind,
     "moment of a hook": Moment,
-    "problem of a provider": Trouble,
+    "problem of a provider": ProviderFailure,
     "protocol of tools": ToolProtocol,
     "response to a question": Response,
     "status of a task": TaskState,
@@ -197,7 +197,7 @@ EXIT_CODES = {
     "SIGTERM": ExitCode.TERMINATED,
 }
 ALL_EXIT_CODES = sorted(int(code) for code in ExitCode)
-PROVIDER_PROBLEMS = sorted(trouble.value for trouble in Trouble)
+PROVIDER_PROBLEMS = sorted(error.value for error in ProviderFailure)
 
 
 def exit_code_of_failure(code: str) -> int:

@@ -152,7 +152,7 @@ def image(protocol: str) -> tuple[list[Turn], Play]:
     return [finish(protocol, 1, "A pixel."), finish(protocol, 2, "Quite sure.")], play
 
 
-def trouble(protocol: str) -> tuple[list[Turn], Play]:
+def failures(protocol: str) -> tuple[list[Turn], Play]:
     """Retries, a failed request, a queued message, a cancelled reply, a resumed task."""
 
     async def play(client: Client, task_id: str) -> None:
@@ -244,7 +244,7 @@ CASES: dict[str, Callable[[str], tuple[list[Turn], Play]]] = {
     "condense": condense,
     "subtask": subtask,
     "image": image,
-    "trouble": trouble,
+    "trouble": failures,
     "limit": limit,
     "truncate": truncate,
     "withdrawn": withdrawn,

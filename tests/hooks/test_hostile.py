@@ -42,14 +42,14 @@ def is_alive(file: Path) -> bool:
 @pytest.mark.requirement("hooks:bounds")
 async def test_a_hook_that_hangs_is_stopped_with_all_its_children(tmp_path: Path) -> None:
     end = await run(tmp_path, "trap '' TERM; sleep 1000 & echo $! > child; wait", seconds=0.5)
-    assert end.trouble == "it took longer than 0.5 seconds and was stopped"
+    assert end.error == "it took longer than 0.5 seconds and was stopped"
     assert not is_alive(tmp_path / "child")
 
 
 @pytest.mark.requirement("hooks:bounds")
 async def test_a_hook_that_floods_is_stopped_and_little_of_it_is_kept(tmp_path: Path) -> None:
     end = await run(tmp_path, "yes")
-    assert end.trouble == "it printed more than 16 MB"
+    assert end.error == "it printed more than 16 MB"
     assert len(end.stdout) <= 64 * 1024
 
 
@@ -68,9 +68,9 @@ async def test_a_hook_need_not_read_its_input(tmp_path: Path) -> None:
 
 
 async def test_a_hook_that_ends_by_a_signal_or_cannot_start_has_failed(tmp_path: Path) -> None:
-    assert (await run(tmp_path, "kill -9 $$")).trouble == "it was killed by SIGKILL"
-    assert "could not be started" in (await run(tmp_path / "gone", "true")).trouble
-    assert "could not be started" in (await run(tmp_path, "a\0b")).trouble
+    assert (await run(tmp_path, "kill -9 $$")).error == "it was killed by SIGKILL"
+    assert "could not be started" in (await run(tmp_path / "gone", "true")).error
+    assert "could not be started" in (await run(tmp_path, "a\0b")).error
 
 
 @pytest.mark.requirement("hooks:environment")

@@ -89,7 +89,7 @@ async def test_a_hook_after_a_failed_call_knows_it_and_adds_its_message(
 
 
 @pytest.mark.requirement("engine:loop:mistakes-per-reply")
-async def test_a_remark_about_a_path_that_does_not_exist_makes_it_no_mistake(
+async def test_a_message_about_a_path_that_does_not_exist_makes_it_no_mistake(
     workshop: HookWorkshop,
 ) -> None:
     workshop.give(hook("afterTool", "echo 'look elsewhere' >&2; exit 2"))

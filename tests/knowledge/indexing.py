@@ -50,7 +50,7 @@ async def answer(index: CodeIndex, query: str, limit: int = 10) -> CodeAnswer:
         try:
             return await index.search(query, None, limit)
         except ToolError:
-            if index.state.ready or index.state.problem:
+            if index.state.ready or index.state.error:
                 raise
 
 

@@ -415,7 +415,7 @@ async def test_a_home_that_cannot_be_written_is_a_problem_that_is_reported(house
     async with house.index() as index:
         with pytest.raises(ToolError, match=r"cannot be used.*search_files"):
             await index.search("needle", None, 10)
-        assert "cannot be used" in index.state.problem
+        assert "cannot be used" in index.state.error
 
 
 @pytest.mark.requirement("index:progress")
@@ -426,4 +426,4 @@ async def test_an_sqlite_without_full_text_is_a_problem_that_is_reported(
     async with house.index() as index:
         with pytest.raises(ToolError, match="no FTS5"):
             await index.search("needle", None, 10)
-        assert "no FTS5" in index.state.problem
+        assert "no FTS5" in index.state.error

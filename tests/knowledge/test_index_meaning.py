@@ -8,7 +8,7 @@ import pytest
 
 from joey.content import code_index
 from joey.content.code_index import EMBEDDING
-from joey.errors import ConfigError, ProviderError, Trouble
+from joey.errors import ConfigError, ProviderError, ProviderFailure
 from tests.knowledge.indexing import House, answer, paths, whole_answer
 
 CONCEPTS = (
@@ -25,7 +25,7 @@ class Concepts:
         self.model = model
         self._dimension = dimension
         self.seen: list[str] = []
-        self.trouble: Exception | None = None
+        self.error: Exception | None = None
         self.refusal: Exception | None = None
         """The trouble with passages alone."""
         self.held = asyncio.Event()
@@ -33,8 +33,8 @@ class Concepts:
         self.closed = False
 
     async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        if self.trouble is not None:
-            raise self.trouble
+        if self.error is not None:
+            raise self.error
         if len(texts) > 1 or "\n" in texts[0]:
             await self.held.wait()
             if self.refusal is not None:
@@ -110,29 +110,29 @@ async def test_another_model_makes_all_vectors_anew(house: House, other: Concept
 
 @pytest.mark.requirement("index:meaning-fallback")
 @pytest.mark.parametrize(
-    "trouble",
+    "error",
     [
-        ProviderError("nobody listens at 127.0.0.1:1", trouble=Trouble.NETWORK),
+        ProviderError("nobody listens at 127.0.0.1:1", failure=ProviderFailure.NETWORK),
         ConfigError("There is no profile 'x'."),
     ],
 )
 async def test_when_the_model_does_not_answer_the_text_is_searched_and_it_is_said(
-    house: House, trouble: Exception
+    house: House, error: Exception
 ) -> None:
     embedder = Concepts()
-    embedder.trouble = trouble
+    embedder.error = error
     async with house.index(embedder) as index:
         found = await answer(index, "brush")
         assert [hit.path for hit in found.hits] == ["b.py"]
-        assert found.note == f"Searched by words only, not by meaning. {trouble}"
-        embedder.trouble = None
+        assert found.note == f"Searched by words only, not by meaning. {error}"
+        embedder.error = None
         assert (await whole_answer(index, "canvas")).hits[0].path == "b.py"
 
 
 @pytest.mark.requirement("index:meaning-fallback")
 async def test_why_meanings_stay_unknown_is_said(house: House) -> None:
     embedder = Concepts()
-    embedder.refusal = ProviderError("too long for this model", trouble=Trouble.INVALID)
+    embedder.refusal = ProviderError("too long for this model", failure=ProviderFailure.INVALID)
     async with house.index(embedder) as index:
         while "too long for this model" not in (found := await answer(index, "brush")).note:
             pass
@@ -169,7 +169,7 @@ async def test_a_model_that_keeps_silent_is_not_waited_for_long(
 
 @pytest.mark.requirement("index:meaning-fallback")
 @pytest.mark.parametrize("vectors", [[], [[]], [[1.0], [2.0]]])
-async def test_an_answer_without_the_vectors_that_were_asked_for_is_trouble(
+async def test_an_answer_without_the_vectors_that_were_asked_for_is_an_error(
     house: House, vectors: list[list[float]]
 ) -> None:
     class Odd(Concepts):

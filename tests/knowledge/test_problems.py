@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from joey.content.diagnostics import LocalProblems
-from joey.core.diagnostics import Problem
+from joey.content.diagnostics import LocalDiagnostics
+from joey.core.diagnostics import Diagnostic
 from joey.core.settings import Settings
 from joey.errors import ConfigError
 from joey.workspace.files import LocalFiles
 
 
-async def problems_of(root: Path, name: str, text: str, **settings: Any) -> list[Problem]:
+async def problems_of(root: Path, name: str, text: str, **settings: Any) -> list[Diagnostic]:
     (root / name).write_text(text)
     files = LocalFiles(root)
-    checker = LocalProblems(files, Settings(**settings), os.environ)
+    checker = LocalDiagnostics(files, Settings(**settings), os.environ)
     return list(await checker.of([files.resolve(name)]))
 
 
@@ -59,7 +59,7 @@ async def test_a_checker_that_the_user_names_is_asked(tmp_path: Path) -> None:
     found = await problems_of(
         tmp_path, "a.txt", "words", diagnostic_checkers={"*.txt": f"{checker} {{file}}"}
     )
-    assert found == [Problem("a.txt", 7, "check.sh", "too many words", "words")]
+    assert found == [Diagnostic("a.txt", 7, "check.sh", "too many words", "words")]
 
 
 async def test_a_checker_that_takes_too_long_is_left_out(tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ async def test_files_that_were_looked_at_are_remembered_for_the_whole(tmp_path: 
     (tmp_path / "a.py").write_text("(")
     (tmp_path / "b.py").write_text("x = 1")
     files = LocalFiles(tmp_path)
-    checker = LocalProblems(files, Settings(), os.environ)
+    checker = LocalDiagnostics(files, Settings(), os.environ)
     await checker.of([files.resolve("a.py"), files.resolve("b.py")])
     (tmp_path / "b.py").write_text("x = = 1")
     assert {problem.path for problem in await checker.all(10)} == {"a.py", "b.py"}
@@ -105,7 +105,7 @@ async def test_a_hidden_or_missing_file_has_no_problems(tmp_path: Path) -> None:
     (tmp_path / ".rooignore").write_text("a.py\n")
     assert await problems_of(tmp_path, "a.py", "(") == []
     files = LocalFiles(tmp_path)
-    checker = LocalProblems(files, Settings(), os.environ)
+    checker = LocalDiagnostics(files, Settings(), os.environ)
     assert list(await checker.of([files.resolve("gone.py")])) == []
 
 
@@ -116,6 +116,6 @@ async def test_a_program_of_the_workspace_is_not_taken_for_a_checker(tmp_path: P
     program.write_text(f"#!/bin/sh\ntouch {trace}\n")
     program.chmod(0o755)
     (tmp_path / "a.sh").write_text("if then\n")
-    problems = LocalProblems(files, Settings(), {"PATH": f".:{os.environ['PATH']}"})
+    problems = LocalDiagnostics(files, Settings(), {"PATH": f".:{os.environ['PATH']}"})
     assert await problems.of([files.resolve("a.sh")])
     assert not trace.exists()

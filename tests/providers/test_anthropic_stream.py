@@ -18,7 +18,7 @@ from joey.core.messages import (
     Usage,
     UsageChunk,
 )
-from joey.errors import ProviderError, Trouble
+from joey.errors import ProviderError, ProviderFailure
 from joey.providers.anthropic import AnthropicStream
 from joey.providers.errors import Service
 from joey.providers.registry import lookup
@@ -138,21 +138,25 @@ async def test_a_call_whose_input_comes_whole_at_its_start_is_taken() -> None:
 
 @pytest.mark.requirement("providers:errors:in-stream")
 @pytest.mark.parametrize(
-    ("failure", "trouble", "status"),
+    ("failure", "expected_failure", "status"),
     [
-        (fail(529, "Overloaded"), Trouble.OVERLOAD, 529),
-        (fail(429, "Slow down"), Trouble.RATE, 429),
-        (fail(400, "prompt is too long: 210000 tokens > 200000 maximum"), Trouble.OVERFLOW, 400),
-        (fail(500, "Internal"), Trouble.OVERLOAD, 500),
+        (fail(529, "Overloaded"), ProviderFailure.OVERLOAD, 529),
+        (fail(429, "Slow down"), ProviderFailure.RATE, 429),
+        (
+            fail(400, "prompt is too long: 210000 tokens > 200000 maximum"),
+            ProviderFailure.OVERFLOW,
+            400,
+        ),
+        (fail(500, "Internal"), ProviderFailure.OVERLOAD, 500),
     ],
 )
 async def test_an_error_in_the_stream_comes_after_the_text_before_it(
-    failure: object, trouble: Trouble, status: int
+    failure: object, expected_failure: ProviderFailure, status: int
 ) -> None:
     chunks, error = await stream_until_error("anthropic", Turn(say("Half a"), failure))  # type: ignore[arg-type]
     assert TextChunk("Half a") in chunks
     assert error is not None
-    assert (error.trouble, error.status) == (trouble, status)
+    assert (error.failure, error.status) == (expected_failure, status)
 
 
 @pytest.mark.requirement("providers:errors:lost-connection")
@@ -163,7 +167,7 @@ async def test_a_stream_that_ends_without_its_end_is_an_error(clean: bool) -> No
     )
     assert TextChunk("Half a") in chunks
     assert error is not None
-    assert error.trouble is Trouble.NETWORK
+    assert error.failure is ProviderFailure.NETWORK
     assert "127.0.0.1" in str(error)
 
 
@@ -175,7 +179,7 @@ async def test_events_that_are_not_json_are_an_error(data: bytes) -> None:
     chunks, error = await stream_until_error("anthropic", turn)
     assert TextChunk("Half a") in chunks
     assert error is not None
-    assert error.trouble is Trouble.MALFORMED
+    assert error.failure is ProviderFailure.MALFORMED
 
 
 async def test_known_events_of_the_wrong_shape_are_an_error() -> None:
@@ -183,7 +187,7 @@ async def test_known_events_of_the_wrong_shape_are_an_error() -> None:
         "anthropic", events('{"type":"content_block_delta","delta":7}')
     )
     assert error is not None
-    assert error.trouble is Trouble.MALFORMED
+    assert error.failure is ProviderFailure.MALFORMED
     assert "content_block_delta" in str(error)
 
 
@@ -193,7 +197,7 @@ async def test_silence_in_the_middle_is_an_error() -> None:
     )
     assert TextChunk("Half a") in chunks
     assert error is not None
-    assert error.trouble is Trouble.NETWORK
+    assert error.failure is ProviderFailure.NETWORK
     assert "sent nothing" in str(error)
 
 
@@ -299,4 +303,4 @@ def test_any_json_at_all_is_either_read_or_a_provider_error(body: object) -> Non
         try:
             list(stream.feed(event))
         except ProviderError as error:
-            assert error.trouble is Trouble.MALFORMED
+            assert error.failure is ProviderFailure.MALFORMED

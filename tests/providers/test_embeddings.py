@@ -11,7 +11,7 @@ import pytest
 from msgspec import structs
 
 from joey.core.settings import Profile
-from joey.errors import ConfigError, ProviderError, Trouble
+from joey.errors import ConfigError, ProviderError, ProviderFailure
 from joey.providers.embeddings import ATTEMPTS, MOST_CHARACTERS, MOST_TEXTS, Embeddings
 from joey.providers.http import HttpClient
 from tests.providers.sockets import Reader, Writer, listening, read_request
@@ -92,7 +92,7 @@ async def test_long_texts_go_in_requests_of_their_own() -> None:
 
 @pytest.mark.requirement("index:embeddings-retry")
 @pytest.mark.parametrize("status", [429, 500, 503])
-async def test_passing_trouble_is_waited_out(status: int) -> None:
+async def test_transient_errors_are_waited_out(status: int) -> None:
     left = 2
 
     def answering(body: dict[str, Any]) -> Answer:
@@ -107,23 +107,25 @@ async def test_passing_trouble_is_waited_out(status: int) -> None:
 
 @pytest.mark.requirement("index:embeddings-retry")
 @pytest.mark.parametrize(
-    ("answer", "trouble", "attempts"),
+    ("answer", "expected_failure", "attempts"),
     [
-        ((503, {}, b"{}"), Trouble.OVERLOAD, ATTEMPTS),
-        ((429, {"retry-after": "3600"}, b"{}"), Trouble.RATE, 1),
-        ((401, {}, b'{"error": {"message": "bad key k3y-secret"}}'), Trouble.AUTH, 1),
-        ((404, {}, b"{}"), Trouble.NOT_FOUND, 1),
-        ((400, {}, b'{"error": {"message": "input is too long"}}'), Trouble.OVERFLOW, 1),
-        ((200, {}, b"not json"), Trouble.MALFORMED, 1),
-        ((200, {}, b'{"data": [{"embedding": ["a"]}]}'), Trouble.MALFORMED, 1),
-        ((200, {}, b'{"data": []}'), Trouble.MALFORMED, 1),
+        ((503, {}, b"{}"), ProviderFailure.OVERLOAD, ATTEMPTS),
+        ((429, {"retry-after": "3600"}, b"{}"), ProviderFailure.RATE, 1),
+        ((401, {}, b'{"error": {"message": "bad key k3y-secret"}}'), ProviderFailure.AUTH, 1),
+        ((404, {}, b"{}"), ProviderFailure.NOT_FOUND, 1),
+        ((400, {}, b'{"error": {"message": "input is too long"}}'), ProviderFailure.OVERFLOW, 1),
+        ((200, {}, b"not json"), ProviderFailure.MALFORMED, 1),
+        ((200, {}, b'{"data": [{"embedding": ["a"]}]}'), ProviderFailure.MALFORMED, 1),
+        ((200, {}, b'{"data": []}'), ProviderFailure.MALFORMED, 1),
     ],
 )
-async def test_other_errors_are_reported(answer: Answer, trouble: Trouble, attempts: int) -> None:
+async def test_other_errors_are_reported(
+    answer: Answer, expected_failure: ProviderFailure, attempts: int
+) -> None:
     async with serving(lambda body: answer) as (embeddings, desk):
         with pytest.raises(ProviderError) as caught:
             await embeddings.embed(["a"])
-    assert caught.value.trouble is trouble
+    assert caught.value.failure is expected_failure
     assert "k3y-secret" not in str(caught.value)
     assert len(desk.bodies) == attempts
 

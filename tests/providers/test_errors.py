@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from joey.core.settings import Profile, Route
-from joey.errors import ProviderError, Trouble
+from joey.errors import ProviderError, ProviderFailure
 from joey.providers.errors import Service, is_overflow, refusal, retry_after, service_of
 from joey.providers.factory import make_provider
 from joey.providers.http import HttpClient
@@ -32,27 +32,27 @@ async def failing(wire: str, step: Fail) -> ProviderError:
 @pytest.mark.requirement("providers:errors:kinds")
 @pytest.mark.parametrize("wire", ["anthropic", "openai"])
 @pytest.mark.parametrize(
-    ("status", "trouble"),
+    ("status", "expected_failure"),
     [
-        (400, Trouble.INVALID),
-        (401, Trouble.AUTH),
-        (402, Trouble.QUOTA),
-        (403, Trouble.AUTH),
-        (404, Trouble.NOT_FOUND),
-        (413, Trouble.INVALID),
-        (422, Trouble.INVALID),
-        (429, Trouble.RATE),
-        (500, Trouble.OVERLOAD),
-        (502, Trouble.OVERLOAD),
-        (503, Trouble.OVERLOAD),
-        (529, Trouble.OVERLOAD),
+        (400, ProviderFailure.INVALID),
+        (401, ProviderFailure.AUTH),
+        (402, ProviderFailure.QUOTA),
+        (403, ProviderFailure.AUTH),
+        (404, ProviderFailure.NOT_FOUND),
+        (413, ProviderFailure.INVALID),
+        (422, ProviderFailure.INVALID),
+        (429, ProviderFailure.RATE),
+        (500, ProviderFailure.OVERLOAD),
+        (502, ProviderFailure.OVERLOAD),
+        (503, ProviderFailure.OVERLOAD),
+        (529, ProviderFailure.OVERLOAD),
     ],
 )
-async def test_every_status_has_its_kind_of_trouble(
-    wire: str, status: int, trouble: Trouble
+async def test_every_status_has_its_kind_of_failure(
+    wire: str, status: int, expected_failure: ProviderFailure
 ) -> None:
     error = await failing(wire, fail(status, "No.", code="some_code", retry_after=7))
-    assert (error.trouble, error.status, error.code) == (trouble, status, "some_code")
+    assert (error.failure, error.status, error.code) == (expected_failure, status, "some_code")
     assert error.retry_after == 7
     assert "No." in str(error)
 
@@ -130,19 +130,19 @@ OTHERS = [
 def test_a_conversation_that_is_too_long_is_recognised(text: str) -> None:
     assert is_overflow(text)
     body = msgspec.json.encode({"error": {"message": text, "type": "invalid_request_error"}})
-    assert refusal(SERVICE, 400, {}, body).trouble is Trouble.OVERFLOW
+    assert refusal(SERVICE, 400, {}, body).failure is ProviderFailure.OVERFLOW
 
 
 @pytest.mark.parametrize("text", OTHERS)
 def test_other_refusals_are_not_taken_for_a_long_conversation(text: str) -> None:
     body = msgspec.json.encode({"error": {"message": text}})
-    assert refusal(SERVICE, 400, {}, body).trouble is Trouble.INVALID
+    assert refusal(SERVICE, 400, {}, body).failure is ProviderFailure.INVALID
 
 
 @pytest.mark.requirement("providers:errors:overflow")
 async def test_the_code_of_openai_for_a_long_conversation_is_enough() -> None:
     error = await failing("openai", fail(400, "Too long.", code="context_length_exceeded"))
-    assert (error.trouble, error.status) == (Trouble.OVERFLOW, 400)
+    assert (error.failure, error.status) == (ProviderFailure.OVERFLOW, 400)
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,9 @@ async def test_the_code_of_openai_for_a_long_conversation_is_enough() -> None:
 async def test_an_empty_account_is_not_a_reason_to_wait(
     status: int, message: str, code: str | None
 ) -> None:
-    assert (await failing("openai", fail(status, message, code=code))).trouble is Trouble.QUOTA
+    assert (
+        await failing("openai", fail(status, message, code=code))
+    ).failure is ProviderFailure.QUOTA
 
 
 def test_the_time_to_wait_is_read_in_all_its_forms() -> None:
@@ -178,7 +180,7 @@ def test_the_time_to_wait_is_read_in_all_its_forms() -> None:
 def test_google_answers_with_a_list() -> None:
     body = b'[{"error": {"code": 429, "message": "Resource exhausted", "status": "EXHAUSTED"}}]'
     error = refusal(SERVICE, 429, {}, body)
-    assert (error.trouble, error.code) == (Trouble.RATE, "EXHAUSTED")
+    assert (error.failure, error.code) == (ProviderFailure.RATE, "EXHAUSTED")
     assert "Resource exhausted" in str(error)
 
 
@@ -187,7 +189,7 @@ async def test_a_web_page_is_not_shown_to_the_user() -> None:
     error = await failing(
         "openai", fail(502, body=page, headers={"content-type": "text/html; charset=utf-8"})
     )
-    assert error.trouble is Trouble.OVERLOAD
+    assert error.failure is ProviderFailure.OVERLOAD
     assert len(str(error)) < 300
 
 
@@ -198,7 +200,7 @@ def test_a_long_explanation_is_cut() -> None:
 @pytest.mark.parametrize("wire", ["anthropic", "openai"])
 async def test_a_redirection_is_not_followed_but_reported(wire: str) -> None:
     error = await failing(wire, fail(308, headers={"location": "https://new.test/v1"}))
-    assert (error.trouble, error.status) == (Trouble.NOT_FOUND, 308)
+    assert (error.failure, error.status) == (ProviderFailure.NOT_FOUND, 308)
     assert "https://new.test/v1" in str(error)
     assert "base URL" in str(error)
 
@@ -208,21 +210,31 @@ async def test_a_redirection_is_not_followed_but_reported(wire: str) -> None:
 async def test_a_connection_closed_before_the_head_is_an_error(wire: str) -> None:
     _, error = await stream_until_error(wire, Turn(disconnect()))
     assert error is not None
-    assert error.trouble is Trouble.NETWORK
+    assert error.failure is ProviderFailure.NETWORK
 
 
 @pytest.mark.parametrize(
-    ("head", "body", "trouble", "text"),
+    ("head", "body", "error", "text"),
     [
-        ("content-type: text/html", "<html></html>", Trouble.MALFORMED, "a web page"),
-        ("content-type: application/json", '{"id": 1}', Trouble.MALFORMED, "a JSON document"),
-        ("content-type: application/json", '{"error":{"code":429}}', Trouble.RATE, "too many"),
-        ("content-encoding: gzip", "", Trouble.MALFORMED, "compressed"),
-        ("x-nothing: at all", "", Trouble.NETWORK, "before the answer was complete"),
+        ("content-type: text/html", "<html></html>", ProviderFailure.MALFORMED, "a web page"),
+        (
+            "content-type: application/json",
+            '{"id": 1}',
+            ProviderFailure.MALFORMED,
+            "a JSON document",
+        ),
+        (
+            "content-type: application/json",
+            '{"error":{"code":429}}',
+            ProviderFailure.RATE,
+            "too many",
+        ),
+        ("content-encoding: gzip", "", ProviderFailure.MALFORMED, "compressed"),
+        ("x-nothing: at all", "", ProviderFailure.NETWORK, "before the answer was complete"),
     ],
 )
 async def test_a_success_that_is_no_stream_is_distinguished(
-    head: str, body: str, trouble: Trouble, text: str
+    head: str, body: str, error: ProviderFailure, text: str
 ) -> None:
     async def handler(reader: Reader, writer: Writer) -> None:
         await read_request(reader)
@@ -237,7 +249,7 @@ async def test_a_success_that_is_no_stream_is_distinguished(
             async for _ in make_provider(profile, http).stream(ASK):
                 pass
         await http.close()
-    assert caught.value.trouble is trouble
+    assert caught.value.failure is error
 
 
 async def test_a_refusal_that_is_cut_off_keeps_its_status() -> None:
@@ -252,7 +264,7 @@ async def test_a_refusal_that_is_cut_off_keeps_its_status() -> None:
             async for _ in make_provider(profile, http).stream(ASK):
                 pass
     error = caught.value
-    assert (error.trouble, error.status, error.retry_after) == (Trouble.RATE, 429, 4)
+    assert (error.failure, error.status, error.retry_after) == (ProviderFailure.RATE, 429, 4)
 
 
 async def test_a_server_that_is_not_running_is_named_with_its_address() -> None:
@@ -265,7 +277,7 @@ async def test_a_server_that_is_not_running_is_named_with_its_address() -> None:
     with pytest.raises(ProviderError, match=f"127.0.0.1:{port}.*refused") as caught:
         async for _ in make_provider(profile, HttpClient(environ={})).stream(ASK):
             pass
-    assert caught.value.trouble is Trouble.NETWORK
+    assert caught.value.failure is ProviderFailure.NETWORK
 
 
 json_values = st.recursive(

@@ -18,7 +18,7 @@ from joey.core.messages import (
     Usage,
     UsageChunk,
 )
-from joey.errors import ProviderError, Trouble
+from joey.errors import ProviderError, ProviderFailure
 from joey.providers.errors import Service
 from joey.providers.factory import make_provider
 from joey.providers.http import HttpClient
@@ -280,27 +280,27 @@ def test_usage_is_read_in_the_terms_of_each_service(
 
 @pytest.mark.requirement("providers:errors:in-stream")
 @pytest.mark.parametrize(
-    ("body", "trouble", "status"),
+    ("body", "expected_failure", "status"),
     [
-        ({"error": {"message": "Overloaded", "code": 503}}, Trouble.OVERLOAD, 503),
-        ({"error": {"message": "Slow down", "code": 429}}, Trouble.RATE, 429),
-        ({"error": {"message": "x", "type": "server_error"}}, Trouble.OVERLOAD, 500),
+        ({"error": {"message": "Overloaded", "code": 503}}, ProviderFailure.OVERLOAD, 503),
+        ({"error": {"message": "Slow down", "code": 429}}, ProviderFailure.RATE, 429),
+        ({"error": {"message": "x", "type": "server_error"}}, ProviderFailure.OVERLOAD, 500),
         (
             {"error": {"message": "too long", "code": "context_length_exceeded"}},
-            Trouble.OVERFLOW,
+            ProviderFailure.OVERFLOW,
             400,
         ),
-        ({"error": "just words"}, Trouble.OVERLOAD, 500),
+        ({"error": "just words"}, ProviderFailure.OVERLOAD, 500),
     ],
 )
 async def test_an_error_in_a_chunk_comes_after_the_text_before_it(
-    body: object, trouble: Trouble, status: int
+    body: object, expected_failure: ProviderFailure, status: int
 ) -> None:
     turn = Turn(say("Half a"), raw(b"data: " + msgspec.json.encode(body) + b"\n\n"))
     chunks, error = await stream_until_error("openai", turn)
     assert chunks == [TextChunk("Half a")]
     assert error is not None
-    assert (error.trouble, error.status) == (trouble, status)
+    assert (error.failure, error.status) == (expected_failure, status)
 
 
 async def test_an_error_event_is_an_error() -> None:
@@ -308,14 +308,14 @@ async def test_an_error_event_is_an_error() -> None:
         "openai", Turn(raw('event: error\ndata: {"error": {"code": 429}}\n\n'))
     )
     assert error is not None
-    assert error.trouble is Trouble.RATE
+    assert error.failure is ProviderFailure.RATE
 
 
 async def test_a_failure_in_the_middle_of_a_script_is_an_error_in_the_stream() -> None:
     chunks, error = await stream_until_error("openai", Turn(say("Half a"), fail(500, "Broken")))
     assert chunks == [TextChunk("Half a")]
     assert error is not None
-    assert error.trouble is Trouble.OVERLOAD
+    assert error.failure is ProviderFailure.OVERLOAD
 
 
 @pytest.mark.requirement("providers:errors:lost-connection")
@@ -324,14 +324,14 @@ async def test_a_stream_that_ends_without_its_end_is_an_error(clean: bool) -> No
     chunks, error = await stream_until_error("openai", Turn(say("Half a"), disconnect(clean=clean)))
     assert chunks == [TextChunk("Half a")]
     assert error is not None
-    assert error.trouble is Trouble.NETWORK
+    assert error.failure is ProviderFailure.NETWORK
 
 
 @pytest.mark.parametrize("data", [b"{nonsense", b'{"id":"\xff"}', b'{"error":' + b"[" * 9999])
 async def test_chunks_that_are_not_json_are_an_error(data: bytes) -> None:
     _, error = await stream_until_error("openai", Turn(raw(b"data: " + data + b"\n\n")))
     assert error is not None
-    assert error.trouble is Trouble.MALFORMED
+    assert error.failure is ProviderFailure.MALFORMED
 
 
 @pytest.mark.requirement("providers:http:cancel")
@@ -409,4 +409,4 @@ def test_any_json_at_all_is_either_read_or_a_provider_error(body: object) -> Non
     try:
         read(body)
     except ProviderError as error:
-        assert error.trouble is Trouble.MALFORMED
+        assert error.failure is ProviderFailure.MALFORMED

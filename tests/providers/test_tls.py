@@ -13,7 +13,7 @@ import pytest
 from joey.core.messages import Message, TextChunk
 from joey.core.models import ModelRequest
 from joey.core.settings import Profile
-from joey.errors import ProviderError, Trouble
+from joey.errors import ProviderError, ProviderFailure
 from joey.providers.factory import make_provider
 from joey.providers.http import HttpClient
 from joey.testing.script import Turn, say
@@ -110,7 +110,7 @@ async def test_a_certificate_that_nobody_vouches_for_is_refused(
         http = HttpClient(environ={})
         with pytest.raises(ProviderError, match="not trusted") as caught:
             await ask(f"https://localhost:{port}", http)
-    assert caught.value.trouble is Trouble.NETWORK
+    assert caught.value.failure is ProviderFailure.NETWORK
     assert "SSL_CERT_FILE" in str(caught.value)
 
 

@@ -180,8 +180,8 @@ class Desperate(Believer):
 
 
 async def test_a_full_disk_is_reported_by_the_command_not_before(shop: Workshop) -> None:
-    troubles: list[dict[str, Any]] = []
-    asyncio.get_running_loop().set_exception_handler(lambda _, trouble: troubles.append(trouble))
+    errors: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, error: errors.append(error))
     prober = Desperate()
     session = Session(workspace=shop.root, joey_home=shop.home, env=os.environ)
     held = LocalSandbox(session, Settings(), lambda: prober)
@@ -194,4 +194,4 @@ async def test_a_full_disk_is_reported_by_the_command_not_before(shop: Workshop)
         await held.probe()
     await held.close()
     assert prober.asked.is_set()
-    assert troubles == []
+    assert errors == []

@@ -19,7 +19,7 @@ from joey.server.hub import Hub
 from joey.server.serve import Listening, ServeOptions, serving
 from joey.testing.script import Turn, call
 from joey.testing.server import ModelServer, Selector, by_conversation
-from tests.server.shapes import problems
+from tests.server.shapes import find_violations
 
 TOKEN = "a-token-for-tests-0123456789"
 PATIENCE = 60.0
@@ -53,7 +53,7 @@ class Talk:
             data = await self._wire.recv()
         assert isinstance(data, str)
         frame: Frame = json.loads(data)
-        assert problems(frame) == [], data[:2000]
+        assert find_violations(frame) == [], data[:2000]
         if frame["type"] == "event":
             self.events.append(frame)
         return frame

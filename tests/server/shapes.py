@@ -22,16 +22,20 @@ KNOWN |= {"minimum", "maximum", "minLength", "maxLength", "prefixItems", "maxIte
 KNOWN |= {"$schema"}
 
 
-def problems(value: Any, schema: dict[str, Any] | None = None, place: str = "$") -> list[str]:
+def find_violations(
+    value: Any, schema: dict[str, Any] | None = None, place: str = "$"
+) -> list[str]:
     """What is wrong with a frame; nothing when it is as the schema says."""
     schema = SCHEMA if schema is None else schema
     assert set(schema) <= KNOWN, f"the checker does not know {set(schema) - KNOWN}"
     if "$ref" in schema:
-        return problems(value, SCHEMA["$defs"][schema["$ref"].removeprefix("#/$defs/")], place)
+        return find_violations(
+            value, SCHEMA["$defs"][schema["$ref"].removeprefix("#/$defs/")], place
+        )
     for several in ("oneOf", "anyOf"):
         if several in schema:
             near = [each for each in schema[several] if _is_named(value, each)]
-            found = [problems(value, each, place) for each in near]
+            found = [find_violations(value, each, place) for each in near]
             if [] not in found:
                 return [f"{place} fits none: {min(found, key=len, default='no shape of its name')}"]
     return [*_simple(value, schema, place), *_inner(value, schema, place)]
@@ -67,10 +71,10 @@ def _inner(value: Any, schema: dict[str, Any], place: str) -> list[str]:
         other = schema.get("additionalProperties")
         for name, inner in value.items():
             if name in properties:
-                found += problems(inner, properties[name], f"{place}.{name}")
+                found += find_violations(inner, properties[name], f"{place}.{name}")
             elif isinstance(other, dict):
-                found += problems(inner, other, f"{place}.{name}")
+                found += find_violations(inner, other, f"{place}.{name}")
     if isinstance(value, list) and isinstance(schema.get("items"), dict):
         for number, inner in enumerate(value):
-            found += problems(inner, schema["items"], f"{place}[{number}]")
+            found += find_violations(inner, schema["items"], f"{place}[{number}]")
     return found

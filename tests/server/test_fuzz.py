@@ -25,7 +25,7 @@ from joey.server.websocket import Limits
 from joey.testing.script import Turn, call
 from tests.server.fuzzing import Fuzzer
 from tests.server.house import TOKEN, House, Peer, done, house
-from tests.server.shapes import problems
+from tests.server.shapes import find_violations
 
 PARSED = 20_000
 SENT = int(os.environ.get("JOEY_FUZZ", "4000"))
@@ -41,7 +41,7 @@ def check_parsed(frame: str | bytes) -> str:
     """Every frame is a command, a token, or an error that can be told."""
     match parse_frame(frame):
         case WireError() as wrong:
-            assert problems(json.loads(encode_frame(wrong.response))) == []
+            assert find_violations(json.loads(encode_frame(wrong.response))) == []
             return wrong.code.value
         case Command() as command:
             assert isinstance(command.arguments, command.kind.arguments)

@@ -268,16 +268,16 @@ def test_in_a_read_only_home_the_directories_are_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("tasks:index:unwritable")
-@pytest.mark.parametrize("trouble", ["noise", "busy"])
+@pytest.mark.parametrize("damage", ["noise", "busy"])
 async def test_a_task_is_saved_whatever_is_wrong_with_the_index(
-    tmp_path: Path, trouble: str
+    tmp_path: Path, damage: str
 ) -> None:
     fill(tmp_path, 3)
     find(tmp_path)
     log = JsonFileStore(tmp_path).create(TASK)
     log.append(created())
     metadata = TaskMetadata(id=TASK, title="saved", updated=100)
-    if trouble == "noise":
+    if damage == "noise":
         (tmp_path / "index.sqlite").write_bytes(b"noise" * 4096)
         await log.snapshot([], [], metadata)
     else:

@@ -16,7 +16,7 @@ from joey.core.messages import (
     UsageChunk,
 )
 from joey.core.models import ModelInfo, ModelRequest
-from joey.errors import ProviderError, Trouble
+from joey.errors import ProviderError, ProviderFailure
 from joey.testing.script import (
     Turn,
     call,
@@ -81,23 +81,25 @@ async def test_calls_without_an_id_get_ids_of_their_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("step", "trouble"),
+    ("step", "expected_failure"),
     [
-        (fail(429, retry_after=3), Trouble.RATE),
-        (fail(401), Trouble.AUTH),
-        (fail(529), Trouble.OVERLOAD),
-        (fail(400, "prompt is too long"), Trouble.OVERFLOW),
-        (disconnect(), Trouble.NETWORK),
-        (ProviderError("x", trouble=Trouble.QUOTA), Trouble.QUOTA),
+        (fail(429, retry_after=3), ProviderFailure.RATE),
+        (fail(401), ProviderFailure.AUTH),
+        (fail(529), ProviderFailure.OVERLOAD),
+        (fail(400, "prompt is too long"), ProviderFailure.OVERFLOW),
+        (disconnect(), ProviderFailure.NETWORK),
+        (ProviderError("x", failure=ProviderFailure.QUOTA), ProviderFailure.QUOTA),
     ],
 )
-async def test_failures_are_raised_where_they_stand(step: object, trouble: Trouble) -> None:
+async def test_failures_are_raised_where_they_stand(
+    step: object, expected_failure: ProviderFailure
+) -> None:
     provider = ScriptedProvider([[say("Half"), step]])  # type: ignore[list-item]
     stream = provider.stream(ASK)
     assert await anext(stream) == TextChunk("Half")
     with pytest.raises(ProviderError) as caught:
         await anext(stream)
-    assert caught.value.trouble is trouble
+    assert caught.value.failure is expected_failure
     assert provider.open_streams == 0
 
 

@@ -14,7 +14,7 @@ import pytest
 from joey.core.messages import CallChunk, Message, TextBlock, TextChunk
 from joey.core.models import ModelRequest
 from joey.core.settings import Profile
-from joey.errors import ProviderError, Trouble
+from joey.errors import ProviderError, ProviderFailure
 from joey.ports import Provider
 from joey.providers.factory import make_provider
 from joey.providers.http import HttpClient
@@ -84,7 +84,7 @@ async def test_a_script_that_has_ended_is_an_error_that_is_not_worth_a_retry(wir
     async with ModelServer([]) as server, asking(server.url, wire) as provider:
         with pytest.raises(ProviderError, match="0 turns, and this is request 1") as caught:
             await text_of(provider, conversation("a"))
-    assert caught.value.trouble is Trouble.INVALID
+    assert caught.value.failure is ProviderFailure.INVALID
 
 
 async def test_a_turn_may_depend_on_the_request() -> None:
@@ -136,7 +136,7 @@ async def test_raw_bytes_go_out_as_they_are() -> None:
     async with ModelServer([turn]) as server, asking(server.url) as provider:
         with pytest.raises(ProviderError) as caught:
             await text_of(provider, conversation("a"))
-    assert caught.value.trouble is Trouble.MALFORMED
+    assert caught.value.failure is ProviderFailure.MALFORMED
 
 
 @pytest.mark.parametrize(
@@ -220,4 +220,4 @@ async def test_a_failure_of_the_script_has_the_form_of_its_wire() -> None:
         for _ in turns:
             with pytest.raises(ProviderError) as caught:
                 await text_of(provider, conversation("a"))
-            assert caught.value.trouble is Trouble.RATE
+            assert caught.value.failure is ProviderFailure.RATE

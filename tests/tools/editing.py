@@ -26,7 +26,7 @@ async def carry_out(tool: AnyTool, ctx: ToolContext, arguments: dict[str, Any]) 
     return await tool.run(await prepare(tool, ctx, arguments), ctx, None)
 
 
-async def problem(tool: AnyTool, ctx: ToolContext, arguments: dict[str, Any]) -> str:
+async def expect_error(tool: AnyTool, ctx: ToolContext, arguments: dict[str, Any]) -> str:
     with pytest.raises(ToolError) as caught:
         await carry_out(tool, ctx, arguments)
     return str(caught.value)

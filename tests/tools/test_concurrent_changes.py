@@ -12,7 +12,7 @@ from joey.core.models import ToolProtocol
 from joey.errors import ToolError
 from joey.ports import ToolContext
 from joey.tools.registry import Registry, default_tools
-from tests.tools.editing import CODE, carry_out, prepare, problem
+from tests.tools.editing import CODE, carry_out, expect_error, prepare
 from tests.tools.shell_context import make_context
 
 registry = Registry(default_tools())
@@ -54,7 +54,7 @@ async def write(ctx: ToolContext, content: str = "mine\n") -> str:
 
 async def refusal(ctx: ToolContext) -> str:
     tool = registry.find("write_to_file")
-    return await problem(tool, ctx, {"path": "a.py", "content": "mine\n"})
+    return await expect_error(tool, ctx, {"path": "a.py", "content": "mine\n"})
 
 
 @pytest.mark.requirement("tool:write_to_file:failure:changed-by-others")

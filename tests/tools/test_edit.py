@@ -12,7 +12,7 @@ from joey.ports import ToolContext
 from joey.tools.base import Access, Claim
 from joey.tools.edit import Edit, Everywhere, OneText, Operation, SeveralTexts
 from joey.tools.regex_client import find_pattern
-from tests.tools.editing import CODE, carry_out, is_offered, prepare, problem
+from tests.tools.editing import CODE, carry_out, expect_error, is_offered, prepare
 from tests.tools.shell_context import make_context
 from tests.tools.test_xml_calls import only_call, parsed
 
@@ -240,7 +240,7 @@ async def test_what_models_put_in_by_habit_is_taken_off(
 async def test_a_miss_tells_what_is_there(
     ctx: ToolContext, work: Path, old: str, expected: str
 ) -> None:
-    message = await problem(tool, ctx, arguments(old, "x"))
+    message = await expect_error(tool, ctx, arguments(old, "x"))
     assert message.startswith("No match found for old_string in a.py.")
     assert expected in message
     assert "6 |     return 2" in message or "2 |     return 1" in message
@@ -251,7 +251,7 @@ async def test_a_miss_tells_what_is_there(
 async def test_a_text_that_is_there_several_times_is_reported_with_its_lines(
     ctx: ToolContext, work: Path
 ) -> None:
-    message = await problem(tool, ctx, arguments("return", "yield"))
+    message = await expect_error(tool, ctx, arguments("return", "yield"))
     assert message.startswith("Found 2 matches for old_string in a.py")
     assert "at lines 2, 6." in message
     assert "replace_all" in message
@@ -269,7 +269,7 @@ async def test_only_text_files_that_exist_can_be_changed(ctx: ToolContext, work:
         ("binary", "binary file"),
         ("folder", "is a directory"),
     ):
-        assert expected in await problem(tool, ctx, arguments("1", "2") | {"file_path": name})
+        assert expected in await expect_error(tool, ctx, arguments("1", "2") | {"file_path": name})
     with pytest.raises(HiddenError):
         await carry_out(tool, ctx, arguments("1", "2") | {"file_path": "secret"})
 
@@ -311,7 +311,7 @@ async def test_a_miss_in_a_file_that_is_not_utf_8_can_be_reported(
     ctx: ToolContext, work: Path
 ) -> None:
     (work / "a.py").write_bytes(b"caf\xe9 one\n")
-    message = await problem(tool, ctx, arguments("cafe one\ud800", "x"))
+    message = await expect_error(tool, ctx, arguments("cafe one\ud800", "x"))
     assert "caf\ufffd one" in message
     assert message.encode()
 
@@ -337,14 +337,14 @@ async def test_operations_that_fail_are_reported_and_the_others_done(
 
 
 async def test_if_all_operations_fail_nothing_is_written(ctx: ToolContext, work: Path) -> None:
-    message = await problem(tool, ctx, older(("nowhere", "x"), ("return", "x")))
+    message = await expect_error(tool, ctx, older(("nowhere", "x"), ("return", "x")))
     assert message.startswith("Operation 1: No match")
     assert "\nOperation 2: Found 2 matches" in message
     assert (work / "a.py").read_text() == CODE
 
 
 async def test_of_many_operations_that_fail_only_the_first_are_explained(ctx: ToolContext) -> None:
-    message = await problem(tool, ctx, older(*[(f"retrun {n}", "x") for n in range(9)]))
+    message = await expect_error(tool, ctx, older(*[(f"retrun {n}", "x") for n in range(9)]))
     assert message.count("What is there:") == 5
     assert "\nOperation 9: No match found for search in a.py." in message
 
@@ -399,7 +399,7 @@ async def test_a_text_or_an_expression_is_replaced_everywhere(
 async def test_an_expression_that_is_nowhere_is_reported(
     ctx: ToolContext, given: dict[str, Any], expected: str
 ) -> None:
-    assert expected in await problem(tool, ctx, {"path": "a.py", **given})
+    assert expected in await expect_error(tool, ctx, {"path": "a.py", **given})
 
 
 @pytest.mark.parametrize("pattern", ["x*", "."])

@@ -10,7 +10,7 @@ from joey.errors import ArgumentError
 from joey.ports import ToolContext
 from joey.tools.base import Access, Claim
 from joey.tools.edit_file import EditFile, EditFileParams
-from tests.tools.editing import CODE, carry_out, is_offered, prepare, problem
+from tests.tools.editing import CODE, carry_out, expect_error, is_offered, prepare
 from tests.tools.shell_context import make_context
 from tests.tools.test_xml_calls import parsed
 
@@ -113,7 +113,7 @@ async def test_a_file_is_made_as_it_is_given(ctx: ToolContext, work: Path) -> No
 
 @pytest.mark.requirement("tool:edit_file:success:creates")
 async def test_a_file_that_exists_is_not_made_anew(ctx: ToolContext, work: Path) -> None:
-    message = await problem(tool, ctx, arguments("", "x"))
+    message = await expect_error(tool, ctx, arguments("", "x"))
     assert message.startswith(f"File already exists: {work / 'a.py'}\n\n<error_details>\n")
     assert "\nRecovery suggestions:\n1. " in message
     assert message.endswith("\n</error_details>")
@@ -159,7 +159,7 @@ async def test_a_match_on_one_line_is_preferred_to_one_on_several(
 
 @pytest.mark.requirement("tool:edit_file:failure:no-match")
 async def test_a_miss_tells_what_is_there(ctx: ToolContext, work: Path) -> None:
-    message = await problem(tool, ctx, arguments("def two():\n    return 3", "x"))
+    message = await expect_error(tool, ctx, arguments("def two():\n    return 3", "x"))
     assert message.startswith(f"No match found in file: {work / 'a.py'}\n\n<error_details>\n")
     assert "lines 5-6, is 94% alike" in message
     assert "6 |     return 2" in message
@@ -173,7 +173,7 @@ async def test_a_miss_tells_what_is_there(ctx: ToolContext, work: Path) -> None:
 async def test_another_number_of_places_is_reported_with_their_lines(
     ctx: ToolContext, work: Path, old: str, expected: int, found: int
 ) -> None:
-    message = await problem(tool, ctx, arguments(old, "x", expected_replacements=expected))
+    message = await expect_error(tool, ctx, arguments(old, "x", expected_replacements=expected))
     assert message.startswith(f"Occurrence count mismatch in file: {work / 'a.py'}\n")
     assert f"Expected {expected}, found {found}." in message
     assert ("at lines 2, 6." in message) is (found == 2)
@@ -182,12 +182,12 @@ async def test_another_number_of_places_is_reported_with_their_lines(
 
 @pytest.mark.requirement("tool:edit_file:failure:no-file")
 async def test_a_text_in_a_file_that_is_missing_is_reported(ctx: ToolContext) -> None:
-    message = await problem(tool, ctx, arguments("1", "x") | {"file_path": "b.py"})
+    message = await expect_error(tool, ctx, arguments("1", "x") | {"file_path": "b.py"})
     assert message.startswith("File not found: ")
     assert "empty old_string" in message
 
 
 @pytest.mark.requirement("tool:edit_file:failure:identical")
 async def test_texts_that_are_identical_are_refused(ctx: ToolContext) -> None:
-    message = await problem(tool, ctx, arguments("return 1\r\n", "return 1\n"))
+    message = await expect_error(tool, ctx, arguments("return 1\r\n", "return 1\n"))
     assert message.startswith("Nothing to change in file: ")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from joey.content.diagnostics import LocalProblems
+from joey.content.diagnostics import LocalDiagnostics
 from joey.core.models import ToolProtocol
 from joey.core.settings import Settings
 from joey.ports import Capabilities, ToolContext
@@ -46,9 +46,9 @@ EDITS: list[tuple[str, dict[str, Any]]] = [
 def context(root: Path, settings: Settings | None = None, **changes: Any) -> ToolContext:
     settings = settings or Settings()
     (root / "work").mkdir(exist_ok=True)
-    problems = LocalProblems(LocalFiles(root / "work"), settings, os.environ)
+    problems = LocalDiagnostics(LocalFiles(root / "work"), settings, os.environ)
     return make_context(
-        root, settings=settings, capabilities=Capabilities(problems=problems), **changes
+        root, settings=settings, capabilities=Capabilities(diagnostics=problems), **changes
     )
 
 

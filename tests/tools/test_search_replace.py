@@ -10,7 +10,7 @@ from joey.errors import ArgumentError
 from joey.ports import ToolContext
 from joey.tools.base import Access, Claim
 from joey.tools.search_replace import SearchReplace, SearchReplaceParams
-from tests.tools.editing import CODE, carry_out, is_offered, prepare, problem
+from tests.tools.editing import CODE, carry_out, expect_error, is_offered, prepare
 from tests.tools.shell_context import make_context
 from tests.tools.test_xml_calls import parsed
 
@@ -97,7 +97,7 @@ async def test_the_one_place_is_replaced_literally(ctx: ToolContext, work: Path)
 
 @pytest.mark.requirement("tool:search_replace:failure:no-match")
 async def test_a_miss_tells_what_is_there(ctx: ToolContext) -> None:
-    message = await problem(tool, ctx, arguments("def two():\n    return 3", "x"))
+    message = await expect_error(tool, ctx, arguments("def two():\n    return 3", "x"))
     assert message.startswith("No match found for old_string in a.py.")
     assert "94% alike" in message
     assert "6 |     return 2" in message
@@ -107,7 +107,7 @@ async def test_a_miss_tells_what_is_there(ctx: ToolContext) -> None:
 async def test_a_text_that_is_there_several_times_is_reported_with_its_lines(
     ctx: ToolContext,
 ) -> None:
-    message = await problem(tool, ctx, arguments("return", "x"))
+    message = await expect_error(tool, ctx, arguments("return", "x"))
     assert message.startswith("Found 2 matches for old_string in a.py")
     assert "3-5 lines" in message
     assert "at lines 2, 6." in message
@@ -116,5 +116,5 @@ async def test_a_text_that_is_there_several_times_is_reported_with_its_lines(
 
 @pytest.mark.requirement("tool:search_replace:failure:no-file")
 async def test_a_file_that_is_missing_is_reported(ctx: ToolContext) -> None:
-    message = await problem(tool, ctx, arguments("1", "x") | {"file_path": "b.py"})
+    message = await expect_error(tool, ctx, arguments("1", "x") | {"file_path": "b.py"})
     assert message.startswith("File does not exist at path: ")

@@ -201,13 +201,13 @@ def test_a_file_that_cannot_be_written_is_reported_and_the_session_goes_on(tmp_p
     (tmp_path / "taken").write_text("no folder", encoding="utf-8")
     history = past("one", file=tmp_path / "taken" / "prompts.jsonl")
     assert texts(history) == ["one"]
-    assert "not kept" in history.trouble
+    assert "not kept" in history.storage_error
 
 
 def test_a_pipe_in_the_place_of_the_file_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "prompts.jsonl")
     history = past("one", file=tmp_path / "prompts.jsonl")
-    assert (texts(history), "not a regular file" in history.trouble) == (["one"], True)
+    assert (texts(history), "not a regular file" in history.storage_error) == (["one"], True)
 
 
 def test_what_somebody_wrote_into_the_file_cannot_command_the_terminal(tmp_path: Path) -> None:
@@ -220,7 +220,7 @@ def test_what_somebody_wrote_into_the_file_cannot_command_the_terminal(tmp_path:
 def test_a_link_in_the_place_of_the_file_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "precious").write_text("mine", encoding="utf-8")
     (tmp_path / "prompts.jsonl").symlink_to(tmp_path / "precious")
-    assert past("one", file=tmp_path / "prompts.jsonl").trouble
+    assert past("one", file=tmp_path / "prompts.jsonl").storage_error
     assert (tmp_path / "precious").read_text(encoding="utf-8") == "mine"
 
 
@@ -233,7 +233,7 @@ prompt_history._LARGEST = int(sys.argv[3])
 history = prompt_history.PromptHistory(Path(sys.argv[1]), Path("/work"))
 for number in range(300):
     history.add(Draft(f"{sys.argv[2]} {number}"))
-assert not history.trouble, history.trouble
+assert not history.storage_error, history.storage_error
 """
 
 

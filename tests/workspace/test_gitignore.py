@@ -112,7 +112,7 @@ def test_what_is_hidden_is_what_git_ignores(
         for root, tree, rules in trees:
             expected = {path for path in kinds[root] if f"{root.name}/{path}" in ignored}
             seen, files = IgnoreRules(root), LocalFiles(root)
-            assert seen.trouble == ""
+            assert seen.error == ""
             hidden = {
                 path for path, is_dir in kinds[root].items() if seen.hides(path, is_dir=is_dir)
             }

@@ -247,7 +247,7 @@ async def test_a_file_that_git_ignores_is_not_overwritten(place: Place) -> None:
     (root / ".gitignore").write_text("")
     (root / "secret.log").write_text("theirs\n")
     merge = await place.worktrees.merge("child")
-    assert "secret.log is there already" in merge.problem
+    assert "secret.log is there already" in merge.error
     assert place.read("secret.log") == "mine\n"
     assert place.read(".gitignore") != ""
 
@@ -275,7 +275,7 @@ async def test_a_part_of_a_repository_gets_that_part_and_changes_nothing_else(
     assert place.read("part/x.txt") == "y\n"
     (root.parent / "a.txt").write_text("outside\n")
     outside = await part.merge("child")
-    assert "outside of the workspace" in outside.problem
+    assert "outside of the workspace" in outside.error
     assert place.read("a.txt").startswith("one")
 
 

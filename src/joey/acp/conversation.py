@@ -154,7 +154,7 @@ class Conversation:
             self._end_turn("end_turn")
         return turn.ended.result()
 
-    async def remark(self, lines: Sequence[str]) -> None:
+    async def send_warnings(self, lines: Sequence[str]) -> None:
         """Tell what is no part of the conversation, and is not told again."""
         text = "\n\n".join(f"*{sanitise(line)}*" for line in lines)
         if text:

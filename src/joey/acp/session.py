@@ -84,7 +84,7 @@ class House(Protocol):
         """What may be written with a slash."""
         ...
 
-    def remarks(self, directory: Path) -> Sequence[str]:
+    def list_warnings(self, directory: Path) -> Sequence[str]:
         """What of the person's files, or of the folder's, is not used: a line each."""
         ...
 
@@ -195,7 +195,9 @@ class Session:
         if task is None:
             make = partial(self._house.new_options, self.directory, self._mode, self._model)
             options = self._options(await asyncio.to_thread(make))
-            await self._talk.remark(await asyncio.to_thread(self._house.remarks, self.directory))
+            await self._talk.send_warnings(
+                await asyncio.to_thread(self._house.list_warnings, self.directory)
+            )
             return await self._talk.prompt(text, images, options)
         async with self._reopening:
             if self._wants_model and not self._talk.is_busy:

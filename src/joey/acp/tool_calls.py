@@ -24,7 +24,7 @@ from acp.schema import (
 from msgspec import Struct
 
 from joey.core.events import AskOpened, ToolAnnounced, ToolFinished
-from joey.presentation.phrases import command_end, mishap
+from joey.presentation.phrases import command_end, describe_error
 from joey.presentation.text import one_line, sanitise
 
 COMMAND_TOOL = "execute_command"
@@ -165,7 +165,7 @@ def outcome_contents(
     `terminal` the editor's that has shown it."""
     end = command_end(event) if event.tool == COMMAND_TOOL else ""
     has_run = bool(output or end) or event.exit_code is not None
-    result_text = mishap(event.content) if event.is_error else event.content
+    result_text = describe_error(event.content) if event.is_error else event.content
     shown = output if has_run else result_text
     if terminal is not None:
         yield terminal_content(terminal)

@@ -65,7 +65,14 @@ from joey.core.events import (
 )
 from joey.core.messages import CallPart, ReasoningPart, TextPart
 from joey.core.task import APPROVALS, AskKind, Todo
-from joey.presentation.phrases import ended_by, mishap, outcome, shrinkage, trouble, waiting
+from joey.presentation.phrases import (
+    describe_error,
+    describe_provider_error,
+    ended_by,
+    outcome,
+    shrinkage,
+    waiting,
+)
 from joey.presentation.questions import follow_up, hint_of, question_of
 from joey.presentation.text import sanitise
 
@@ -113,7 +120,7 @@ class UpdateEncoder:
         """The updates that an event is worth; `live`, the person knows what they said."""
         held, self._held = self._held, None
         if held is not None and not isinstance(event, ToolFailed):
-            yield from self._encode_message(held.ts, f"*{sanitise(mishap(held.text))}*")
+            yield from self._encode_message(held.ts, f"*{sanitise(describe_error(held.text))}*")
         match event:
             case RowOpened() | RowGrew() | CommandGrew() | Countdown():
                 yield from self._encode_transient(event)
@@ -194,7 +201,7 @@ class UpdateEncoder:
                 yield from self._output(output)
             case Countdown(ts=ts, seconds=seconds) if seconds and ts not in self._waits:
                 self._waits.add(ts)
-                text = f"{trouble(event.message)} ({waiting(event)})"
+                text = f"{describe_provider_error(event.message)} ({waiting(event)})"
                 yield self._thought(ts, f"\n\n{sanitise(text)}\n\n")
 
     def _reply(self, event: ReplyReceived) -> Iterator[Update]:
@@ -260,7 +267,9 @@ class UpdateEncoder:
             case "error" if event.text not in _SILENT_MISHAPS:
                 self._held = event
             case "api_req_retry_delayed" if event.ts not in self._waits:
-                yield self._thought(event.ts, f"\n\n{sanitise(trouble(event.text))}\n\n")
+                yield self._thought(
+                    event.ts, f"\n\n{sanitise(describe_provider_error(event.text))}\n\n"
+                )
 
     # Calls -----------------------------------------------------------------------------------
 

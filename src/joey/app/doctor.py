@@ -41,26 +41,26 @@ class KeySighting(Struct, frozen=True):
     where: str
     """The variable, or the profile."""
     provider: str
-    trouble: str = ""
+    error: str = ""
     """Why it cannot be right; never the key itself."""
 
 
 def keys_here(env: Mapping[str, str]) -> list[KeySighting]:
     """Every key that is found, by name. Raises ConfigError."""
     found = [
-        KeySighting(name, kind.name, _trouble(env[name], kind.name))
+        KeySighting(name, kind.name, _find_key_error(env[name], kind.name))
         for kind in KINDS
         for name in kind.key_variables
         if env.get(name)
     ]
     for name, profile in load_profiles(joey_home(env)).profiles.items():
         if profile.api_key:
-            trouble = _trouble(profile.api_key, profile.provider, profile.base_url is not None)
-            found.append(KeySighting(f"profile {name}", profile.provider, trouble))
+            error = _find_key_error(profile.api_key, profile.provider, profile.base_url is not None)
+            found.append(KeySighting(f"profile {name}", profile.provider, error))
     return found
 
 
-def _trouble(key: str, provider: str, elsewhere: bool = False) -> str:
+def _find_key_error(key: str, provider: str, elsewhere: bool = False) -> str:
     text = key.strip()
     if not text:
         return "it is empty"
@@ -144,7 +144,7 @@ def orphaned_worktrees(home: Path) -> list[Path]:
     return [path for path in sorted(directory.iterdir()) if clean_id(path.name) not in known]
 
 
-def index_trouble(home: Path) -> str:
+def check_index(home: Path) -> str:
     """What is wrong with the index of tasks; nothing when it is well, or not made yet."""
     path = home / INDEX
     if not path.exists():

@@ -44,7 +44,7 @@ class Servers:
         return is_trusted(self._home, self._worktrees.get(workspace, workspace), wanted)
 
 
-def problems_of_servers(workspace: Path) -> tuple[str, ...]:
+def list_config_problems(workspace: Path) -> tuple[str, ...]:
     """What of the files that name servers cannot be used; nothing is read where there are none."""
     home, env = joey_home(os.environ), os.environ
     if not any(path.exists() for path in config_paths(home, workspace)):

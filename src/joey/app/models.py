@@ -22,7 +22,7 @@ from joey.config.home import joey_home
 from joey.config.profiles import address_of, choose_profile, load_profiles
 from joey.core.models import ModelInfo
 from joey.core.settings import Profile
-from joey.errors import ConfigError, ProviderError, Trouble, UserError
+from joey.errors import ConfigError, ProviderError, ProviderFailure, UserError
 from joey.providers.anthropic import headers_for, wants_legacy
 from joey.providers.connection import Address, Connection, connect, parse_url, proxy_for
 from joey.providers.http_reader import End, Head, ProtocolError, ResponseReader
@@ -53,7 +53,7 @@ class ListedModel(Struct, frozen=True):
 class ModelList(Struct, frozen=True):
     provider: str
     models: tuple[ListedModel, ...]
-    trouble: str = ""
+    server_error: str = ""
     """Why the server has not been heard."""
 
 
@@ -73,12 +73,12 @@ async def list_models(
     profile = route_of(provider, home or joey_home(env), env)
     known = catalogued(profile)
     offered: list[str] = []
-    trouble = ""
+    server_error = ""
     if not offline:
         try:
             offered = await offered_by(profile, env)
         except UserError as error:
-            trouble = str(error)
+            server_error = str(error)
     sources = dict.fromkeys((*known, *offered), ())
     models = tuple(
         ListedModel(
@@ -89,7 +89,7 @@ async def list_models(
         )
         for name in sources
     )
-    return ModelList(profile.provider, models, trouble)
+    return ModelList(profile.provider, models, server_error)
 
 
 def route_of(provider: str | None, home: Path, env: Mapping[str, str]) -> Profile:
@@ -278,10 +278,10 @@ async def look(
                 connection.abort()
     except TimeoutError as error:
         text = f"{target.shown} did not answer within {seconds:g} seconds."
-        raise ProviderError(text, trouble=Trouble.NETWORK) from error
+        raise ProviderError(text, failure=ProviderFailure.NETWORK) from error
     except (OSError, ProtocolError) as error:
         text = f"{target.shown} does not answer like a web server ({error})."
-        raise ProviderError(text, trouble=Trouble.NETWORK) from error
+        raise ProviderError(text, failure=ProviderFailure.NETWORK) from error
 
 
 async def _answer(connection: Connection) -> Answer:

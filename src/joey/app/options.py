@@ -107,11 +107,11 @@ def make_options(  # noqa: PLR0913 (one argument per flag, all by name)
     )
 
 
-def remarks_on_settings(env: Mapping[str, str] | None = None) -> tuple[str, ...]:
+def collect_settings_warnings(env: Mapping[str, str] | None = None) -> tuple[str, ...]:
     """What of the settings is not used because it is not known, or does not exist."""
     home = joey_home(os.environ if env is None else env)
     try:
-        about_profiles = load_profiles(home).remark
+        about_profiles = load_profiles(home).missing_active_warning
     except ConfigError:
         about_profiles = ""  # whoever chooses a model hears what is wrong with the file
     return (*filter(None, (about_profiles,)), *unknown_settings(home))

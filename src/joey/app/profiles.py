@@ -63,9 +63,9 @@ class ProfileShelf:
         return self._preferences.profiles().active
 
     @property
-    def remark(self) -> str:
+    def active_profile_warning(self) -> str:
         """What is wrong with the choice of the active one, and what to do. Raises ConfigError."""
-        return self._preferences.profiles().remark
+        return self._preferences.profiles().missing_active_warning
 
     def settle(self) -> str | None:
         """Write down which profile is used, where the file names one that does not exist; its

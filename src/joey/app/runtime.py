@@ -24,7 +24,7 @@ from joey.config.profiles import choose_profile, load_profiles, split
 from joey.config.settings import reopened_settings
 from joey.content.browser import Chromium, find_chromium, viewport_size
 from joey.content.code_index import Indexes
-from joey.content.diagnostics import LocalProblems
+from joey.content.diagnostics import LocalDiagnostics
 from joey.content.isolated import LocalDocuments, WebPages
 from joey.content.outlines import LocalOutlines
 from joey.core.redaction import without_user
@@ -100,7 +100,7 @@ def build_runtime(
             worktrees=GitWorktrees.of(files.root, worktrees) if worktrees is not None else None,
             pages=WebPages(),
             shell=BashGrammar(),
-            problems=LocalProblems(files, options.settings, env),
+            diagnostics=LocalDiagnostics(files, options.settings, env),
             custom_tools=LocalCustomTools(
                 home,
                 options.workspace,

@@ -145,7 +145,7 @@ class PersonalSettings:
             write_document(self.path, {k: v for k, v in document.items() if k != exact})
         return True
 
-    def remarks(self) -> tuple[str, ...]:
+    def collect_warnings(self) -> tuple[str, ...]:
         """Keys of the file that nothing reads, and of the project's what is not used."""
         sightings = Sightings()
         self._tightening(sightings)

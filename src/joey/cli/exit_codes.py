@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from joey.errors import ConfigError, ProviderError, Trouble, UserError, WorkspaceError
+from joey.errors import ConfigError, ProviderError, ProviderFailure, UserError, WorkspaceError
 
 if TYPE_CHECKING:
     from joey.engine.outcomes import Ending
@@ -43,15 +43,15 @@ _OF_FAILURE = {
     "tokens": ExitCode.BUDGET,
     "time": ExitCode.BUDGET,
 }
-_OF_TROUBLE: dict[str, ExitCode] = {
-    Trouble.AUTH: ExitCode.CONFIGURATION,
-    Trouble.NOT_FOUND: ExitCode.CONFIGURATION,
-    Trouble.QUOTA: ExitCode.CONFIGURATION,
-    Trouble.RATE: ExitCode.TRY_AGAIN,
-    Trouble.OVERLOAD: ExitCode.TRY_AGAIN,
-    Trouble.NETWORK: ExitCode.TRY_AGAIN,
-    Trouble.MALFORMED: ExitCode.TRY_AGAIN,
-    Trouble.EMPTY: ExitCode.TRY_AGAIN,
+_PROVIDER_FAILURE_EXIT_CODES: dict[str, ExitCode] = {
+    ProviderFailure.AUTH: ExitCode.CONFIGURATION,
+    ProviderFailure.NOT_FOUND: ExitCode.CONFIGURATION,
+    ProviderFailure.QUOTA: ExitCode.CONFIGURATION,
+    ProviderFailure.RATE: ExitCode.TRY_AGAIN,
+    ProviderFailure.OVERLOAD: ExitCode.TRY_AGAIN,
+    ProviderFailure.NETWORK: ExitCode.TRY_AGAIN,
+    ProviderFailure.MALFORMED: ExitCode.TRY_AGAIN,
+    ProviderFailure.EMPTY: ExitCode.TRY_AGAIN,
 }
 
 
@@ -66,7 +66,9 @@ def exit_code_of(ending: Ending, *, refused: bool = False) -> ExitCode:
             return ExitCode.INTERRUPTED
         case Failed(code):
             if code.startswith("provider:"):
-                return _OF_TROUBLE.get(code.removeprefix("provider:"), ExitCode.FAILED)
+                return _PROVIDER_FAILURE_EXIT_CODES.get(
+                    code.removeprefix("provider:"), ExitCode.FAILED
+                )
             return _OF_FAILURE.get(code, ExitCode.FAILED)
 
 
@@ -77,8 +79,8 @@ def exit_code_of_error(error: BaseException) -> ExitCode:
             return ExitCode.USAGE
         case ConfigError():
             return ExitCode.CONFIGURATION
-        case ProviderError(trouble=trouble):
-            return _OF_TROUBLE.get(trouble, ExitCode.FAILED)
+        case ProviderError(failure=failure):
+            return _PROVIDER_FAILURE_EXIT_CODES.get(failure, ExitCode.FAILED)
         case KeyboardInterrupt():
             return ExitCode.INTERRUPTED
         case _:

@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from joey import __version__
-from joey.app.mcp_servers import problems_of_servers
-from joey.app.options import remarks_on_settings
+from joey.app.mcp_servers import list_config_problems
+from joey.app.options import collect_settings_warnings
 from joey.core.events import Event, RequestStarted, TokenUsage
 from joey.core.mcp import McpServer
 from joey.core.redaction import without_secrets
@@ -153,7 +153,7 @@ def _may_bring(workspace: Path) -> bool:
     return (workspace / PROJECT_DIRECTORY).is_dir() or (workspace / MODES).exists()
 
 
-MOST_REMARKS = 5
+MAX_WARNINGS = 5
 
 
 def introduce(task: Task) -> Task:
@@ -162,9 +162,11 @@ def introduce(task: Task) -> Task:
     line = notice(customizations.warnings) if customizations is not None else None
     lines = [] if line is None else [line]
     if task.runtime.capabilities.mcp is not None:
-        problems = problems_of_servers(task.runtime.workspace)
+        problems = list_config_problems(task.runtime.workspace)
         lines += (f"joey: {one_line(problem, 400)}" for problem in problems)
-    lines += (f"joey: {one_line(remark, 400)}" for remark in remarks_on_settings()[:MOST_REMARKS])
+    lines += (
+        f"joey: {one_line(warning, 400)}" for warning in collect_settings_warnings()[:MAX_WARNINGS]
+    )
     for line in lines:
         print(wrap(line, columns(sys.stderr)), file=sys.stderr)
     return task

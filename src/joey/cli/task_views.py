@@ -24,7 +24,7 @@ from joey.core.task import AT_REST, TaskState
 from joey.errors import TaskNotFoundError
 from joey.ports import Store, TaskMetadata
 from joey.ports.storage import FoundTask, TaskIndex
-from joey.presentation.phrases import FATES, STAYING, mishap
+from joey.presentation.phrases import FATES, STAYING, describe_error
 from joey.presentation.questions import follow_up
 from joey.presentation.text import one_line
 
@@ -105,7 +105,7 @@ def _section(row: dict[str, Any], *, first: bool) -> Iterator[str]:
         case "completion_result" if text:
             yield f"## Result\n\n{text}"
         case "error" | "diff_error":
-            yield f"**Error:** {mishap(text)}"
+            yield f"**Error:** {describe_error(text)}"
 
 
 def _tool(row: dict[str, Any], text: str) -> Iterator[str]:

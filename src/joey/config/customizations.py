@@ -291,7 +291,7 @@ def _skills_of(scope: Scope, sightings: Sightings) -> Iterator[Skill]:
             if (text := sightings.read(path, shown, scope.fence)) is None:
                 continue
             matter = split_front_matter(text.text)
-            if problem := matter.problem or _problem(matter, own):
+            if problem := matter.problem or _find_skill_problem(matter, own):
                 sightings.warn(f"{shown} is not used: {problem}.")
                 continue
             yield Skill(
@@ -303,7 +303,7 @@ def _skills_of(scope: Scope, sightings: Sightings) -> Iterator[Skill]:
             )
 
 
-def _problem(matter: FrontMatter, directory: str) -> str:
+def _find_skill_problem(matter: FrontMatter, directory: str) -> str:
     name, description = matter.text("name"), matter.text("description")
     if name != directory:
         return f"`name` must be that of its folder, {directory!r}" + (

@@ -221,7 +221,7 @@ class Profiles(Struct, frozen=True):
     """Whom the file names as the active one although it does not exist."""
 
     @property
-    def remark(self) -> str:
+    def missing_active_warning(self) -> str:
         """What to do about `missing`; empty without."""
         if self.missing is None:
             return ""

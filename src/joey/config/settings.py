@@ -75,7 +75,7 @@ def unknown_settings(home: Path) -> tuple[str, ...]:
     except ConfigError:
         return ()  # whoever needs the settings tells it
     unknown = (key for key in document if key not in _KNOWN and key not in _OF_ROO)
-    return tuple(f"{path}: `{key}` {_remark(key)}" for key in unknown)
+    return tuple(f"{path}: `{key}` {_explain_unknown_key(key)}" for key in unknown)
 
 
 def check_spelling(values: Iterable[str]) -> None:
@@ -89,11 +89,11 @@ def check_spelling(values: Iterable[str]) -> None:
         if key in _KNOWN or key in _OF_ROO or key in PROFILE_KEYS:
             continue
         if nearest(key, _KNOWN) is not None:
-            raise ConfigError(f"`{key}` {_remark(key)}")
+            raise ConfigError(f"`{key}` {_explain_unknown_key(key)}")
         log.info("the setting %r was sent, which nothing reads", key)
 
 
-def _remark(key: str) -> str:
+def _explain_unknown_key(key: str) -> str:
     if key in PROFILE_KEYS:
         return f"is not used: it belongs into a profile of {PROFILES}."
     near = nearest(key, _KNOWN)

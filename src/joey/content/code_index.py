@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 from msgspec import Struct
 
-from joey.errors import ProviderError, ToolError, Trouble, UserError
+from joey.errors import ProviderError, ProviderFailure, ToolError, UserError
 from joey.ports import CodeAnswer, CodeHit, CodeIndex, Embedder, Files, IndexState, Listing, Place
 from joey.system.files import get_workspace_directory, make_private_directory
 
@@ -158,7 +158,7 @@ class WorkspaceIndex:
     @property
     def state(self) -> IndexState:
         if self._work is None:
-            return IndexState(ready=False, problem=self._problem)
+            return IndexState(ready=False, error=self._problem)
         progress = self._work.progress
         return IndexState(self._work.complete, progress.done, progress.total, self._problem)
 
@@ -351,7 +351,7 @@ class Meaning:
         self._replaced = False
         """Vectors of another model were thrown away once. Two processes with different models
         must not go on doing that to each other."""
-        self._trouble = ""
+        self._last_error = ""
         """Why vectors are missing, as far as nobody has had them since."""
 
     async def of_query(self, query: str) -> Wanted:
@@ -373,7 +373,9 @@ class Meaning:
             vectors = 0
         if vectors >= passages:
             return wanted
-        note = f"The meaning of {vectors} of {passages} passages is known so far. {self._trouble}"
+        note = (
+            f"The meaning of {vectors} of {passages} passages is known so far. {self._last_error}"
+        )
         note = note.rstrip()
         return Wanted(wanted.vector if vectors else None, wanted.model, note)
 
@@ -385,11 +387,11 @@ class Meaning:
             try:
                 await self._adopt_model()
                 await self._fill()
-                self._trouble = ""
+                self._last_error = ""
             except UserError as error:
-                if str(error) != self._trouble:
+                if str(error) != self._last_error:
                     log.warning("no vectors for the code index: %s", error)
-                self._trouble = str(error)
+                self._last_error = str(error)
 
     async def _adopt_model(self) -> None:
         """See to it that the vectors on disk are of this model, as it is now."""
@@ -425,7 +427,7 @@ class Meaning:
             raise ProviderError(
                 f"{self._embedder.model} gave no vector, or vectors of different lengths. Check"
                 " that the embedding profile names a model for embeddings.",
-                trouble=Trouble.MALFORMED,
+                failure=ProviderFailure.MALFORMED,
             )
         packed = await asyncio.to_thread(lambda: [pack(vector) for vector in vectors])
         return packed, f"{self._embedder.model} ({lengths.pop()})"

@@ -20,10 +20,10 @@ from tempfile import TemporaryDirectory
 from msgspec import Struct
 
 from joey.content.syntax import can_parse, mistakes
-from joey.core.diagnostics import Problem, parse_report
+from joey.core.diagnostics import Diagnostic, parse_report
 from joey.core.settings import Settings
 from joey.errors import ConfigError, ToolError
-from joey.ports import Files, Place, Problems
+from joey.ports import Diagnostics, Files, Place
 from joey.system.subprocess import begun, drain
 
 _MOST_BYTES = 1024 * 1024
@@ -53,7 +53,7 @@ _PARSERS: tuple[_Checker, ...] = (
 )
 
 
-class LocalProblems:
+class LocalDiagnostics:
     """Answers are remembered by the file's version: asking again costs a look at its date."""
 
     def __init__(self, files: Files, settings: Settings, env: Mapping[str, str]) -> None:
@@ -63,18 +63,18 @@ class LocalProblems:
         path = self._env["PATH"] = _absolute(env.get("PATH", os.defpath))
         there = (each for each in _PARSERS if shutil.which(each.command[0], path=path))
         self._checkers = (*_configured(settings), *there)
-        self._known: dict[Path, tuple[tuple[int, int], tuple[Problem, ...]]] = {}
+        self._known: dict[Path, tuple[tuple[int, int], tuple[Diagnostic, ...]]] = {}
 
-    async def of(self, places: Sequence[Place]) -> Sequence[Problem]:
+    async def of(self, places: Sequence[Place]) -> Sequence[Diagnostic]:
         found = await asyncio.gather(*(self._of(place) for place in places))
         return [problem for problems in found for problem in problems]
 
-    async def all(self, limit: int) -> Sequence[Problem]:
+    async def all(self, limit: int) -> Sequence[Diagnostic]:
         """Of the files that were asked about before: there is no list of all others."""
         places = [self._files.resolve(str(path)) for path in list(self._known)]
         return (await self.of([place for place in places if place.inside]))[:limit]
 
-    async def _of(self, place: Place) -> tuple[Problem, ...]:
+    async def _of(self, place: Place) -> tuple[Diagnostic, ...]:
         version = _version(place.path)
         if version is None or place.ignored:
             return ()
@@ -87,9 +87,9 @@ class LocalProblems:
         self._known[place.path] = (version, problems)
         return problems
 
-    async def _check(self, place: Place) -> tuple[Problem, ...]:
+    async def _check(self, place: Place) -> tuple[Diagnostic, ...]:
         suffix = PurePath(place.shown).suffix.lower()
-        found: list[Problem] = []
+        found: list[Diagnostic] = []
         if can_parse(suffix):
             with suppress(ToolError):  # a file that cannot be read has no lines to complain about
                 data = await self._files.read(place, _MOST_BYTES + 1)
@@ -105,7 +105,7 @@ class LocalProblems:
             found += problems
         return tuple(found)
 
-    async def _ask(self, checker: _Checker, place: Place) -> list[Problem]:
+    async def _ask(self, checker: _Checker, place: Place) -> list[Diagnostic]:
         if not checker.alone:
             return await self._run(checker, place, str(place.path))
         try:
@@ -119,7 +119,7 @@ class LocalProblems:
             await asyncio.to_thread(copy.write_bytes, data)
             return await self._run(checker, place, str(copy))
 
-    async def _run(self, checker: _Checker, place: Place, file: str) -> list[Problem]:
+    async def _run(self, checker: _Checker, place: Place, file: str) -> list[Diagnostic]:
         command = [part.replace("{file}", file) for part in checker.command]
         if command == list(checker.command):
             command.append(file)
@@ -129,7 +129,7 @@ class LocalProblems:
         except TimeoutError:
             return []  # too slow to be of use: the edit does not wait for it
         return [
-            Problem(place.shown, p.line, p.source, p.message, p.code, p.is_error)
+            Diagnostic(place.shown, p.line, p.source, p.message, p.code, p.is_error)
             for p in parse_report(_normal(report, checker.source), checker.source)
             if PurePath(p.path).name == place.path.name
         ]
@@ -208,4 +208,4 @@ def _version(path: Path) -> tuple[int, int] | None:
     return stat.st_mtime_ns, stat.st_size
 
 
-_fits: type[Problems] = LocalProblems
+_fits: type[Diagnostics] = LocalDiagnostics

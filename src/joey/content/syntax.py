@@ -16,7 +16,7 @@ from collections.abc import Callable
 import msgspec
 
 from joey.content.worker import serve
-from joey.core.diagnostics import Problem
+from joey.core.diagnostics import Diagnostic
 from joey.errors import ToolError
 
 _QUICK = {".py": 64 * 1024, ".pyi": 64 * 1024, ".json": 1024 * 1024, ".toml": 4096}
@@ -29,7 +29,7 @@ def can_parse(suffix: str) -> bool:
     return suffix in _PARSERS
 
 
-async def mistakes(path: str, suffix: str, data: bytes, seconds: float) -> list[Problem]:
+async def mistakes(path: str, suffix: str, data: bytes, seconds: float) -> list[Diagnostic]:
     """What is wrong with the text of a file; nothing where that cannot be found out in time."""
     if len(data) <= _QUICK[suffix]:
         return await asyncio.to_thread(_PARSERS[suffix], path, data)
@@ -40,33 +40,33 @@ async def mistakes(path: str, suffix: str, data: bytes, seconds: float) -> list[
         answer = await run_apart("joey.content.syntax", suffix, data, seconds)
     except ToolError:
         return []
-    found = msgspec.json.decode(answer, type=list[Problem])
+    found = msgspec.json.decode(answer, type=list[Diagnostic])
     return [msgspec.structs.replace(problem, path=path) for problem in found]
 
 
-def _python(path: str, data: bytes) -> list[Problem]:
+def _python(path: str, data: bytes) -> list[Diagnostic]:
     try:
         with _quiet, warnings.catch_warnings():
             warnings.simplefilter("ignore")
             compile(data, path, "exec", dont_inherit=True)
     except SyntaxError as error:
-        return [Problem(path, error.lineno or 1, "python", error.msg, type(error).__name__)]
+        return [Diagnostic(path, error.lineno or 1, "python", error.msg, type(error).__name__)]
     except (ValueError, RecursionError, MemoryError) as error:
-        return [Problem(path, 1, "python", str(error) or type(error).__name__)]
+        return [Diagnostic(path, 1, "python", str(error) or type(error).__name__)]
     return []
 
 
-def _json(path: str, data: bytes) -> list[Problem]:
+def _json(path: str, data: bytes) -> list[Diagnostic]:
     try:
         json.loads(data.decode("utf-8-sig"))
     except json.JSONDecodeError as error:
-        return [Problem(path, error.lineno, "json", error.msg)]
+        return [Diagnostic(path, error.lineno, "json", error.msg)]
     except (ValueError, RecursionError) as error:
-        return [Problem(path, 1, "json", str(error))]
+        return [Diagnostic(path, 1, "json", str(error))]
     return []
 
 
-def _toml(path: str, data: bytes) -> list[Problem]:
+def _toml(path: str, data: bytes) -> list[Diagnostic]:
     import tomllib
 
     try:
@@ -74,11 +74,11 @@ def _toml(path: str, data: bytes) -> list[Problem]:
     except (ValueError, RecursionError) as error:
         message = str(error)
         line = message.rpartition("(at line ")[2].partition(",")[0]
-        return [Problem(path, int(line) if line.isdigit() else 1, "toml", message)]
+        return [Diagnostic(path, int(line) if line.isdigit() else 1, "toml", message)]
     return []
 
 
-_PARSERS: dict[str, Callable[[str, bytes], list[Problem]]] = {
+_PARSERS: dict[str, Callable[[str, bytes], list[Diagnostic]]] = {
     ".py": _python,
     ".pyi": _python,
     ".json": _json,

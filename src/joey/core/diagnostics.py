@@ -18,7 +18,7 @@ _CODE_AT_END = regex(r"(?<! ) +\[(?P<code>[\w/-]+)\]$")
 _LONGEST_MESSAGE = 500
 
 
-class Problem(Struct, frozen=True):
+class Diagnostic(Struct, frozen=True):
     path: str
     """Relative to the workspace."""
     line: int
@@ -29,13 +29,13 @@ class Problem(Struct, frozen=True):
     is_error: bool = True
 
 
-def parse_report(report: str, source: str) -> tuple[Problem, ...]:
+def parse_report(report: str, source: str) -> tuple[Diagnostic, ...]:
     """What a checker printed, where it prints as compilers do: `path:line:column: error: words`
     or `path(line,column): error TS2304: words`. Other lines are passed over."""
     return tuple(problem for line in report.splitlines() if (problem := _parse_line(line, source)))
 
 
-def _parse_line(line: str, source: str) -> Problem | None:
+def _parse_line(line: str, source: str) -> Diagnostic | None:
     found = _COLONS.match(line) or _BRACKETS.match(line)
     if found is None:
         return None
@@ -53,13 +53,13 @@ def _parse_line(line: str, source: str) -> Problem | None:
         return None
     if len(rest) > _LONGEST_MESSAGE:
         rest = f"{rest[:_LONGEST_MESSAGE]}..."
-    return Problem(found["path"], int(found["line"]), source, rest, code, is_error)
+    return Diagnostic(found["path"], int(found["line"]), source, rest, code, is_error)
 
 
-def new_errors(before: Iterable[Problem], after: Iterable[Problem]) -> tuple[Problem, ...]:
+def new_errors(before: Iterable[Diagnostic], after: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
     """Errors that were not there before; the line may have moved, the words have not."""
     known = Counter(map(_identity, before))
-    new: list[Problem] = []
+    new: list[Diagnostic] = []
     for problem in after:
         if not problem.is_error:
             continue
@@ -70,13 +70,13 @@ def new_errors(before: Iterable[Problem], after: Iterable[Problem]) -> tuple[Pro
     return tuple(new)
 
 
-def _identity(problem: Problem) -> tuple[str, str, str, str]:
+def _identity(problem: Diagnostic) -> tuple[str, str, str, str]:
     return problem.path, problem.source, problem.code, problem.message
 
 
-def problems_text(problems: Iterable[Problem]) -> str:
+def format_diagnostics(problems: Iterable[Diagnostic]) -> str:
     """Empty when there are none."""
-    by_path: dict[str, list[Problem]] = {}
+    by_path: dict[str, list[Diagnostic]] = {}
     for problem in problems:
         by_path.setdefault(problem.path, []).append(problem)
     return "\n\n".join(
@@ -84,7 +84,7 @@ def problems_text(problems: Iterable[Problem]) -> str:
     )
 
 
-def _line(problem: Problem) -> str:
+def _line(problem: Diagnostic) -> str:
     severity = "Error" if problem.is_error else "Warning"
     code = f"{problem.code} : " if problem.code else ""
     return f"- [{problem.source} {severity}] {problem.line} | {code}{problem.message}"

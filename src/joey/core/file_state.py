@@ -129,11 +129,11 @@ class Merge(Struct, frozen=True, kw_only=True):
     branch: str
     conflicts: tuple[str, ...] = ()
     """Files that were changed on both sides in ways that do not fit together."""
-    problem: str = ""
+    error: str = ""
     """Why it was not brought over, where that is not a conflict."""
     is_partly_done: bool = False
     """Some files were written before it turned out that not all can be."""
 
     @property
     def is_clean(self) -> bool:
-        return not self.conflicts and not self.problem
+        return not self.conflicts and not self.error

@@ -85,7 +85,7 @@ class HookEnd(Struct, frozen=True):
     exit_code: int | None = None
     stdout: str = ""
     stderr: str = ""
-    trouble: str = ""
+    error: str = ""
     """Why there is no exit code: it took too long, could not be started…"""
 
 
@@ -110,7 +110,7 @@ def report(hook: Hook, end: HookEnd) -> HookReport:
     error_text = clean(end.stderr)
     if end.exit_code == BLOCKED:
         return HookReport(blocks=error_text or "(no reason was given)", by=by)
-    how = end.trouble or f"it ended with exit code {end.exit_code}"
+    how = end.error or f"it ended with exit code {end.exit_code}"
     warning = f"The {hook.event} {by} failed: {how}."
     if hook.on_failure == "continue":
         return HookReport(warnings=(warning,))

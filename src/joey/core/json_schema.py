@@ -15,7 +15,7 @@ from typing import Any
 
 from joey.core.structured_output import Schema, resolve
 
-MOST_PROBLEMS = 10
+MAX_PROBLEMS = 10
 DEEPEST = 100
 MOST_STEPS = 200_000
 """Pairs of a schema and a value that are looked at; what needs more is not an answer."""
@@ -29,10 +29,10 @@ class TooMuchError(Exception):
     """Checking would take too long."""
 
 
-def problems_of(schema: Schema, value: Any, matches: Matches) -> list[str]:
+def find_schema_problems(schema: Schema, value: Any, matches: Matches) -> list[str]:
     """Where and how a value does not fit, a sentence each; nothing when it does."""
     try:
-        return _Check(schema, matches).problems(schema.document, value, "$", 0)
+        return _Check(schema, matches).find_problems(schema.document, value, "$", 0)
     except TooMuchError as error:
         return [str(error)]
 
@@ -45,7 +45,7 @@ def expressions_asked(schema: Schema, value: Any) -> frozenset[tuple[str, str]]:
         asked.add((expression, text))
         return True
 
-    problems_of(schema, value, note)
+    find_schema_problems(schema, value, note)
     return frozenset(asked)
 
 
@@ -55,7 +55,7 @@ class _Check:
         self._matches = matches
         self._steps = 0
 
-    def problems(self, schema: Any, value: Any, path: str, depth: int) -> list[str]:
+    def find_problems(self, schema: Any, value: Any, path: str, depth: int) -> list[str]:
         self._steps += 1
         if self._steps > MOST_STEPS:
             raise TooMuchError("It is too large to be checked.")
@@ -68,7 +68,7 @@ class _Check:
         found = [*_plain(schema, value, path)]
         for part in (self._text, self._array, self._object, self._combined):
             found += part(schema, value, path, depth + 1)
-        return found[:MOST_PROBLEMS]
+        return found[:MAX_PROBLEMS]
 
     def _text(self, schema: Any, value: Any, path: str, depth: int) -> Iterator[str]:
         if not isinstance(value, str):
@@ -92,7 +92,7 @@ class _Check:
         first = schema.get("prefixItems", [])
         for number, item in enumerate(value):
             fitting = first[number] if number < len(first) else schema.get("items", True)
-            yield from self.problems(fitting, item, f"{path}[{number}]", depth)
+            yield from self.find_problems(fitting, item, f"{path}[{number}]", depth)
 
     def _object(self, schema: Any, value: Any, path: str, depth: int) -> Iterator[str]:
         if not isinstance(value, dict):
@@ -108,28 +108,28 @@ class _Check:
         others = schema.get("additionalProperties", True)
         for name, member in value.items():
             if name in known:
-                yield from self.problems(known[name], member, f"{path}.{name}", depth)
+                yield from self.find_problems(known[name], member, f"{path}.{name}", depth)
             elif others is False:
                 yield f"{path}: {name!r} is not a property that it may have."
             else:
-                yield from self.problems(others, member, f"{path}.{name}", depth)
+                yield from self.find_problems(others, member, f"{path}.{name}", depth)
 
     def _combined(self, schema: Any, value: Any, path: str, depth: int) -> Iterator[str]:
         if "$ref" in schema:
             target = resolve(self._schema.document, schema["$ref"])
-            yield from self.problems(target, value, path, depth)
+            yield from self.find_problems(target, value, path, depth)
         for part in schema.get("allOf", ()):
-            yield from self.problems(part, value, path, depth)
+            yield from self.find_problems(part, value, path, depth)
         for keyword in ("anyOf", "oneOf"):
             if keyword in schema:
                 yield from self._chosen(keyword, schema[keyword], value, path, depth)
-        if "not" in schema and not self.problems(schema["not"], value, path, depth):
+        if "not" in schema and not self.find_problems(schema["not"], value, path, depth):
             yield f"{path}: {_shown(value)} is what `not` rules out."
 
     def _chosen(
         self, keyword: str, parts: list[Any], value: Any, path: str, depth: int
     ) -> Iterator[str]:
-        tried = [self.problems(part, value, path, depth) for part in parts]
+        tried = [self.find_problems(part, value, path, depth) for part in parts]
         fitting = sum(1 for found in tried if not found)
         if fitting > 1 and keyword == "oneOf":
             yield f"{path}: fits {fitting} of the schemas of `oneOf`, and may fit one only."

@@ -38,7 +38,7 @@ from joey.core.models import ModelRequest
 from joey.core.task import AT_REST
 from joey.engine.limits import Budget, count_down
 from joey.engine.runtime import prompt_of
-from joey.errors import CondenseError, ProviderError, StoreError, ToolError, Trouble
+from joey.errors import CondenseError, ProviderError, ProviderFailure, StoreError, ToolError
 from joey.ports import Provider
 from joey.tools.list_code_definition_names import definition_list, definitions_in
 
@@ -219,7 +219,7 @@ class _Writing:
         self._task = task
         runtime, settings = task.runtime, task.runtime.settings
         self._provider: Provider = runtime.condenser or task.provider
-        problem = runtime.others.take_problem_of_summaries() if runtime.others is not None else None
+        problem = runtime.others.take_summary_error() if runtime.others is not None else None
         if problem is not None:
             task.publish(Said(ts=task.now(), say="error", text=problem))
         summary_length = max(100, min(2_000, most.summary // 12))
@@ -240,11 +240,11 @@ class _Writing:
                 text = await asyncio.to_thread(_fitting, messages, room)
                 return await self._ask(text)
             except ProviderError as error:
-                if error.trouble is Trouble.OVERFLOW and shrinkings < _SHRINKINGS:
+                if error.failure is ProviderFailure.OVERFLOW and shrinkings < _SHRINKINGS:
                     shrinkings += 1
                     room //= 2
                     continue
-                was_empty = error.trouble is Trouble.EMPTY and budget.attempts > 0
+                was_empty = error.failure is ProviderFailure.EMPTY and budget.attempts > 0
                 wait = None if was_empty else budget.wait_after(error)
                 if wait is None:
                     raise CondenseError(f"No summary could be written: {error}") from error
@@ -277,7 +277,7 @@ class _Writing:
             self.usage = _sum(self.usage, usage)
         summary = "".join(pieces).strip()
         if not summary:
-            raise ProviderError("The model's summary was empty.", trouble=Trouble.EMPTY)
+            raise ProviderError("The model's summary was empty.", failure=ProviderFailure.EMPTY)
         return summary
 
     def fail(self, ts: int, reason: str) -> None:

@@ -81,7 +81,7 @@ async def _files(task: Task) -> WorkspaceFiles:
     try:
         listing = await runtime.environment.workspace_listing(runtime.settings.max_workspace_files)
     except WorkspaceError as error:
-        return WorkspaceFiles(directory, trouble=str(error))
+        return WorkspaceFiles(directory, error=str(error))
     return WorkspaceFiles(directory, listing.entries, listing.truncated)
 
 

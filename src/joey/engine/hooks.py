@@ -74,12 +74,12 @@ async def after_tool(
     )
     if report.blocks is None:
         return outcome
-    remark = replies.remark_of_hook(report.blocks)
+    hook_text = replies.render_hook_comment(report.blocks)
     if isinstance(outcome, Outcome):
-        return structs.replace(outcome, text=f"{outcome.text}\n\n{remark}")
+        return structs.replace(outcome, text=f"{outcome.text}\n\n{hook_text}")
     said = outcome.reply if isinstance(outcome, WordedError) else None
     protocol = task.recorder.facts.protocol
-    reply = f"{said or replies.tool_error(protocol, str(outcome))}\n\n{remark}"
+    reply = f"{said or replies.tool_error(protocol, str(outcome))}\n\n{hook_text}"
     return WordedError(str(outcome), reply, is_answer=outcome.is_answer)
 
 

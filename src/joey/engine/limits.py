@@ -36,7 +36,7 @@ from joey.core.settings import Limits, Settings
 from joey.core.task import AskKind
 from joey.engine.asks import build_feedback_blocks, publish_feedback
 from joey.engine.outcomes import Failed, Stop
-from joey.errors import UNREACHABLE, ProviderError, Trouble
+from joey.errors import UNREACHABLE, ProviderError, ProviderFailure
 
 if TYPE_CHECKING:
     from joey.engine.task import Task
@@ -346,8 +346,14 @@ def _digest(value: object) -> bytes:
     return hashlib.blake2b(msgspec.json.encode(value, order="sorted"), digest_size=16).digest()
 
 
-PASSING_TROUBLE = frozenset(
-    {Trouble.RATE, Trouble.OVERLOAD, Trouble.NETWORK, Trouble.MALFORMED, Trouble.EMPTY}
+TRANSIENT_FAILURES = frozenset(
+    {
+        ProviderFailure.RATE,
+        ProviderFailure.OVERLOAD,
+        ProviderFailure.NETWORK,
+        ProviderFailure.MALFORMED,
+        ProviderFailure.EMPTY,
+    }
 )
 LONGEST_WAIT = 600.0
 FEW_RETRIES = 2
@@ -363,7 +369,7 @@ class Budget:
 
     def wait_after(self, error: ProviderError) -> float | None:
         """Seconds to wait before the next attempt; None when it should not be made."""
-        if error.trouble not in PASSING_TROUBLE or self.attempts >= self.most(error):
+        if error.failure not in TRANSIENT_FAILURES or self.attempts >= self.most(error):
             return None
         wait = min(self._settings.request_delay_seconds * 2.0**self.attempts, LONGEST_WAIT)
         if error.retry_after is not None:

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from joey.core.diagnostics import problems_text
+from joey.core.diagnostics import format_diagnostics
 from joey.core.events import ModeSwitched, Said
 from joey.core.history.ui import Row
 from joey.core.mentions import (
@@ -134,7 +134,7 @@ class _Bringing:
                 case Kind.URL:
                     return [_tagged("url_content", await self._page(subject), url=subject)]
                 case Kind.PROBLEMS:
-                    return [_tagged("workspace_diagnostics", await self._problems())]
+                    return [_tagged("workspace_diagnostics", await self._collect_diagnostics())]
                 case Kind.GIT_CHANGES:
                     return [_tagged("git_working_state", await self._repository().changes())]
                 case Kind.COMMIT:
@@ -190,13 +190,13 @@ class _Bringing:
             raise ToolError("pages cannot be fetched here")
         return await pages.text(url)
 
-    async def _problems(self) -> str:
-        problems = self._runtime.capabilities.problems
+    async def _collect_diagnostics(self) -> str:
+        problems = self._runtime.capabilities.diagnostics
         if problems is None:
             raise ToolError("no checker was found for the languages of this workspace")
         limit = self._runtime.settings.max_diagnostic_messages
         most = sys.maxsize if limit < 0 else limit
-        return problems_text(await problems.all(most)) or "No errors or warnings detected."
+        return format_diagnostics(await problems.all(most)) or "No errors or warnings detected."
 
     def _repository(self) -> Repository:
         repository = self._runtime.capabilities.repository

@@ -43,7 +43,7 @@ from joey.engine.condense import Room, condense
 from joey.engine.environment import describe_surroundings
 from joey.engine.limits import Budget, check_spending, count_down
 from joey.engine.outcomes import Stop
-from joey.errors import CondenseError, ProviderError, ToolError, Trouble
+from joey.errors import CondenseError, ProviderError, ProviderFailure, ToolError
 from joey.ports import Provider
 
 if TYPE_CHECKING:
@@ -63,11 +63,11 @@ async def take_turn_with_patience(
         try:
             return await take_turn(task, request, request_ts)
         except ProviderError as error:
-            if error.trouble is Trouble.EMPTY and budget.attempts > 0:
+            if error.failure is ProviderFailure.EMPTY and budget.attempts > 0:
                 task.publish(Said(ts=task.now(), say="error", text="MODEL_NO_ASSISTANT_MESSAGES"))
             blocks: tuple[UserBlock, ...] = ()
             wait = budget.wait_after(error)
-            if error.trouble is Trouble.OVERFLOW and recoveries < MOST_RECOVERIES:
+            if error.failure is ProviderFailure.OVERFLOW and recoveries < MOST_RECOVERIES:
                 recoveries += 1
                 blocks = await recover(task)
             elif wait is None:
@@ -87,7 +87,7 @@ async def _ask_to_try_again(task: Task, error: ProviderError) -> tuple[UserBlock
     answer = await task.ask(AskKind.API_REQ_FAILED, str(error))
     publish_feedback(task, answer)
     if not answer.approves:
-        raise Stop(f"provider:{error.trouble}", str(error)) from error
+        raise Stop(f"provider:{error.failure}", str(error)) from error
     task.publish(Said(ts=task.now(), say="api_req_retried"))
     return build_feedback_blocks(answer)
 
@@ -205,7 +205,7 @@ async def take_turn(task: Task, request: ModelRequest, request_ts: int) -> tuple
                 live.show(assembler.feed(chunk))
         live.show(assembler.close(complete=True))
         if assembler.reply.is_empty:
-            raise ProviderError("The model's reply was empty.", trouble=Trouble.EMPTY)
+            raise ProviderError("The model's reply was empty.", failure=ProviderFailure.EMPTY)
     except asyncio.CancelledError:
         live.show(assembler.close(complete=False))
         live.commit(interrupted=True)

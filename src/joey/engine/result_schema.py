@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 
-from joey.core.json_schema import expressions_asked, problems_of
+from joey.core.json_schema import expressions_asked, find_schema_problems
 from joey.core.prompts import replies
 from joey.core.structured_output import Schema, instructions, read_structured
 from joey.engine.outcomes import Stop
@@ -29,7 +29,7 @@ class ResultCheck:
 
     async def check(self, result: str) -> None:
         """Raises ToolError: the model is told what is wrong; or Stop: it was told often enough."""
-        problems = await self._problems(result)
+        problems = await self._find_problems(result)
         if not problems:
             self._refused = 0
             return
@@ -43,7 +43,7 @@ class ResultCheck:
             )
         raise ToolError(replies.unfit_result(problems))
 
-    async def _problems(self, result: str) -> list[str]:
+    async def _find_problems(self, result: str) -> list[str]:
         try:
             value = (await asyncio.to_thread(read_structured, result)).value
         except ValueError as error:
@@ -53,4 +53,6 @@ class ResultCheck:
             found = await match_patterns(asked)
         except ToolError as error:
             return [str(error)]
-        return await asyncio.to_thread(problems_of, self._schema, value, lambda *pair: found[pair])
+        return await asyncio.to_thread(
+            find_schema_problems, self._schema, value, lambda *pair: found[pair]
+        )

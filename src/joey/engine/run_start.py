@@ -122,5 +122,5 @@ async def _read_custom_tools(task: Task) -> None:
 def warn_missing_profile(task: Task) -> None:
     """A mode that cannot have the model that the settings want for it says so once."""
     others = task.runtime.others
-    if others is not None and (problem := others.take_problem(task.mode)) is not None:
+    if others is not None and (problem := others.take_mode_error(task.mode)) is not None:
         task.publish(Said(ts=task.now(), say="error", text=problem))

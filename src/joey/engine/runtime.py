@@ -186,7 +186,7 @@ class ModeProviders:
         """Names of profiles by the slugs of modes, or by `SUMMARIES`."""
         self._make = make
         self._made: dict[str, Provider | None] = {}
-        self._problems: dict[str, str] = {}
+        self._errors: dict[str, str] = {}
 
     def of(self, mode: Mode) -> Provider | None:
         """The mode's own; None when it has none, or none that can be used."""
@@ -204,9 +204,9 @@ class ModeProviders:
             self._made[profile] = self._try_to_make(profile)
         return self._made[profile]
 
-    def take_problem(self, mode: Mode) -> str | None:
+    def take_mode_error(self, mode: Mode) -> str | None:
         """Why the mode does without its own provider, once."""
-        problem = self._problems.pop(self._profiles.get(mode.slug, ""), None)
+        problem = self._errors.pop(self._profiles.get(mode.slug, ""), None)
         if problem is None:
             return None
         return (
@@ -214,8 +214,8 @@ class ModeProviders:
             " Correct the setting or the profile; it counts when the task is opened again."
         )
 
-    def take_problem_of_summaries(self) -> str | None:
-        problem = self._problems.pop(self._profiles.get(SUMMARIES, ""), None)
+    def take_summary_error(self) -> str | None:
+        problem = self._errors.pop(self._profiles.get(SUMMARIES, ""), None)
         if problem is None:
             return None
         return f"condensingProfile: the model of the task writes the summary. {problem}"
@@ -224,7 +224,7 @@ class ModeProviders:
         try:
             return self._make(profile)
         except UserError as error:
-            self._problems[profile] = str(error)
+            self._errors[profile] = str(error)
             return None
 
     async def close(self) -> None:

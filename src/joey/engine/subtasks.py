@@ -311,7 +311,7 @@ async def _merge(task: Task, worktrees: Worktrees, name: str) -> WorktreeMerged:
         merge = await worktrees.merge(name, lambda path: _refusal(task, path))
     except ToolError as error:
         directory, branch = str(worktrees.get_directory(name)), worktrees.branch(name)
-        merge = Merge(files=(), directory=directory, branch=branch, problem=str(error))
+        merge = Merge(files=(), directory=directory, branch=branch, error=str(error))
     merged = WorktreeMerged(
         ts=task.now(), child_id=name, report=merge_report(merge), clean=merge.is_clean
     )

@@ -72,7 +72,7 @@ class LocalHooks:
         reports: list[HookReport] = []
         for number, hook in enumerate((*own, *projects)):
             if number >= len(own) and not await asyncio.to_thread(self._is_as_trusted):
-                end = HookEnd(trouble=_CHANGED)
+                end = HookEnd(error=_CHANGED)
             else:
                 end = await run_hook(hook, given, self._place)
             reports.append(report(hook, end))
@@ -140,22 +140,22 @@ async def run_hook(hook: Hook, given: bytes, place: Surroundings) -> HookEnd:
         )
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        return HookEnd(trouble=f"it could not be started ({reason})")
-    trouble = ""
+        return HookEnd(error=f"it could not be started ({reason})")
+    failure = ""
     try:
         async with asyncio.timeout(hook.timeout):
             _hand_in(transport, given)
             await listener.over.wait()
             await listener.drain()
     except TimeoutError:
-        trouble = f"it took longer than {hook.timeout:g} seconds and was stopped"
+        failure = f"it took longer than {hook.timeout:g} seconds and was stopped"
     finally:
         _kill_group(transport.get_pid(), listener)
         seeing = asyncio.ensure_future(_see_dead(transport, listener, mark, place))
         await asyncio.shield(seeing)
     if listener.printed > _MOST:
-        trouble = f"it printed more than {_MOST // 1024**2} MB"
-    return listener.end(trouble, transport.get_returncode())
+        failure = f"it printed more than {_MOST // 1024**2} MB"
+    return listener.end(failure, transport.get_returncode())
 
 
 def _hand_in(transport: asyncio.SubprocessTransport, given: bytes) -> None:
@@ -201,13 +201,13 @@ class _Listener(asyncio.SubprocessProtocol):
                 for closed in self._closed.values():
                     await closed.wait()
 
-    def end(self, trouble: str, exit_code: int | None) -> HookEnd:
+    def end(self, failure: str, exit_code: int | None) -> HookEnd:
         stdout, stderr = (bytes(kept).decode("utf-8", "replace") for kept in self._kept.values())
-        if trouble:
-            return HookEnd(stdout=stdout, stderr=stderr, trouble=trouble)
+        if failure:
+            return HookEnd(stdout=stdout, stderr=stderr, error=failure)
         if exit_code is None or exit_code < 0:
             number = "SIGKILL" if exit_code is None else _signal_name(-exit_code)
-            return HookEnd(stdout=stdout, stderr=stderr, trouble=f"it was killed by {number}")
+            return HookEnd(stdout=stdout, stderr=stderr, error=f"it was killed by {number}")
         return HookEnd(exit_code, stdout, stderr)
 
     # What asyncio tells

@@ -260,7 +260,7 @@ class Connection:
             environment=self._world.environment,
             auth=oauth.known_login(self._credentials) if oauth else None,
             stderr_tail=about.stderr_tail,
-            remarks=module.Remarks(on_forgotten=self._forgotten),
+            http_state=module.HttpState(on_forgotten=self._forgotten),
             on_end=self._ended,
             on_change=self._changed,
         )
@@ -285,7 +285,7 @@ class Connection:
         except TimeoutError:
             return f"it did not answer within {START_LIMIT:.0f} s{about.exit_details}"
         except Exception as error:
-            about.status = links.remarks.status
+            about.status = links.http_state.status
             if self._over is None or about.status or not closed(error):
                 return describe_error(error, about, self.config.name)
         return f"{self._over or 'it was stopped'}{about.exit_details}"

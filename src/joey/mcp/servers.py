@@ -150,7 +150,7 @@ class Shelf:
                 environment={},
                 auth=auth,
                 stderr_tail=StderrTail(),
-                remarks=dialogue.Remarks(),
+                http_state=dialogue.HttpState(),
                 on_end=lambda reason: None,
                 on_change=lambda: None,
             )
@@ -166,7 +166,7 @@ class Shelf:
             except Exception as error:
                 if isinstance(cause := first_cause(error), UserError):
                     raise cause from error
-                about = Circumstances(status=links.remarks.status)
+                about = Circumstances(status=links.http_state.status)
                 raise UserError(
                     f"The login failed: {describe_error(error, about, name)}."
                 ) from error

@@ -39,7 +39,7 @@ from joey.core.mcp import McpAnswer, McpResource, McpTool
 from joey.mcp.config import ServerConfig
 from joey.mcp.message_limits import Gate, Streams
 from joey.mcp.process import StderrTail, make_aside
-from joey.mcp.transports import Remarks, http_streams, stdio_streams
+from joey.mcp.transports import HttpState, http_streams, stdio_streams
 
 MOST_PAGES = 100
 MOST_ITEMS = 1000
@@ -62,7 +62,7 @@ class Links(Struct, frozen=True):
     environment: Mapping[str, str]
     auth: Auth | None
     stderr_tail: StderrTail
-    remarks: Remarks
+    http_state: HttpState
     on_end: Callable[[str], None]
     on_change: Callable[[], None]
     """What it offers is no longer what was listed."""
@@ -97,7 +97,7 @@ def _streams(config: ServerConfig, links: Links) -> AbstractAsyncContextManager[
         make_aside(config.aside)
     if config.transport == "stdio":
         return stdio_streams(config.entry, links.workspace, links.environment, links.stderr_tail)
-    return http_streams(config, links.auth, links.remarks)
+    return http_streams(config, links.auth, links.http_state)
 
 
 class Dialogue:

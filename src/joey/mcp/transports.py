@@ -149,7 +149,7 @@ _EVENTS = "text/event-stream"
 _DATA = b"data: "
 
 
-class Remarks(Struct):
+class HttpState(Struct):
     """What the responses of a server said beside its messages."""
 
     status: int = 0
@@ -160,7 +160,7 @@ class Remarks(Struct):
 
 @asynccontextmanager
 async def http_streams(
-    config: ServerConfig, auth: httpx2.Auth | None, remarks: Remarks
+    config: ServerConfig, auth: httpx2.Auth | None, http_state: HttpState
 ) -> AsyncIterator[Streams]:
     entry = config.entry
     url = entry.url or ""
@@ -172,7 +172,7 @@ async def http_streams(
         auth: httpx2.Auth | None = None,
     ) -> httpx2.AsyncClient:
         async def look(response: httpx2.Response) -> None:
-            _look(response, remarks, limit)
+            _look(response, http_state, limit)
 
         return httpx2.AsyncClient(
             headers={**(headers or {}), "Accept-Encoding": "identity"},
@@ -197,11 +197,11 @@ async def http_streams(
         yield streams
 
 
-def _look(response: httpx2.Response, remarks: Remarks, limit: int) -> None:
+def _look(response: httpx2.Response, http_state: HttpState, limit: int) -> None:
     if response.status_code >= 400:
-        remarks.status = response.status_code
+        http_state.status = response.status_code
         if response.status_code == 404 and MCP_SESSION_ID in response.request.headers:
-            remarks.on_forgotten()
+            http_state.on_forgotten()
     if response.headers.get("content-encoding", "identity") != "identity":
         # It was not asked for, and a small body could unfold to any size.
         raise httpx2.DecodingError("the server compresses its answer, which is not taken")

@@ -4,7 +4,7 @@ Each port is small. A static line in its adapter proves that the adapter fits
 (``_fits: type[Files] = LocalFiles``).
 """
 
-from joey.core.diagnostics import Problem
+from joey.core.diagnostics import Diagnostic
 from joey.core.file_state import FileChange, FileDiff, LeftFile
 from joey.core.mcp import McpAnswer, McpResource, McpServer, McpTool
 from joey.core.paths import Place
@@ -16,11 +16,11 @@ from joey.ports.content import (
     CodeHit,
     CodeIndex,
     Definition,
+    Diagnostics,
     Documents,
     IndexState,
     Outlines,
     Pages,
-    Problems,
 )
 from joey.ports.execution import (
     CommandEnd,
@@ -77,6 +77,8 @@ __all__ = [
     "CustomTools",
     "Customizations",
     "Definition",
+    "Diagnostic",
+    "Diagnostics",
     "Documents",
     "Embedder",
     "Environment",
@@ -99,8 +101,6 @@ __all__ = [
     "Outlines",
     "Pages",
     "Place",
-    "Problem",
-    "Problems",
     "ProjectHooks",
     "Provider",
     "Repository",

@@ -10,7 +10,7 @@ from typing import Literal, Protocol
 
 from msgspec import Struct
 
-from joey.core.diagnostics import Problem
+from joey.core.diagnostics import Diagnostic
 from joey.core.paths import Place
 
 
@@ -64,7 +64,7 @@ class IndexState(Struct, frozen=True):
     done: int = 0
     total: int = 0
     """Files of the round that is going on, or of the latest."""
-    problem: str = ""
+    error: str = ""
 
 
 class CodeIndex(Protocol):
@@ -84,12 +84,12 @@ class CodeIndex(Protocol):
     async def close(self) -> None: ...
 
 
-class Problems(Protocol):
-    async def of(self, places: Sequence[Place]) -> Sequence[Problem]:
+class Diagnostics(Protocol):
+    async def of(self, places: Sequence[Place]) -> Sequence[Diagnostic]:
         """What the checkers that are there say about these files now; bounded in time."""
         ...
 
-    async def all(self, limit: int) -> Sequence[Problem]:
+    async def all(self, limit: int) -> Sequence[Diagnostic]:
         """What they say about the workspace."""
         ...
 

@@ -13,7 +13,7 @@ from joey.core.models import ModelInfo, ToolProtocol
 from joey.core.modes import Mode
 from joey.core.settings import Settings
 from joey.core.task import Todo
-from joey.ports.content import Browser, CodeIndex, Documents, Outlines, Pages, Problems
+from joey.ports.content import Browser, CodeIndex, Diagnostics, Documents, Outlines, Pages
 from joey.ports.execution import ShellGrammar, Terminal
 from joey.ports.extensions import Customizations, CustomTools, Hooks, Mcp, Rulebook
 from joey.ports.model import ImageMaker
@@ -29,7 +29,7 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     index: CodeIndex | None = None
     outlines: Outlines | None = None
     documents: Documents | None = None
-    problems: Problems | None = None
+    diagnostics: Diagnostics | None = None
     browser: Browser | None = None
     images: ImageMaker | None = None
     repository: Repository | None = None

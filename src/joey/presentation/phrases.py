@@ -85,7 +85,7 @@ def in_a_sentence(text: str) -> str:
     return text if _NAMES.match(text) else text[:1].lower() + text[1:]
 
 
-def mishap(text: str) -> str:
+def describe_error(text: str) -> str:
     """An error on the way, without the marks that are meant for programs and models."""
     if known := _MISHAPS.get(text.strip()):
         return known
@@ -144,6 +144,6 @@ def waiting(event: Countdown) -> str:
     return f"trying again in {event.seconds} s (attempt {event.attempt}{of})"
 
 
-def trouble(text: str) -> str:
+def describe_provider_error(text: str) -> str:
     """Why a request failed: its sentence, without the number that precedes it for programs."""
     return _STATUS.sub("", text, count=1) if _STATUS.match(text) else text

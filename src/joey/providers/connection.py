@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, cast
 from msgspec import Struct
 
 from joey.core.text import regex
-from joey.errors import UNREACHABLE, ConfigError, ProviderError, Trouble
+from joey.errors import UNREACHABLE, ConfigError, ProviderError, ProviderFailure
 from joey.providers.http_reader import End, Head, ProtocolError, ResponseReader
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ async def connect(
         if isinstance(error, OSError):  # TimeoutError and the errors of TLS among them
             text = describe_failure(error, first, patience)
             code = UNREACHABLE if _is_refused(error) or isinstance(error, socket.gaierror) else None
-            raise ProviderError(text, trouble=Trouble.NETWORK, code=code) from error
+            raise ProviderError(text, failure=ProviderFailure.NETWORK, code=code) from error
         raise
 
 
@@ -211,7 +211,7 @@ async def _tunnel(connection: Connection, target: Address, proxy: Address) -> No
     raise ProviderError(
         f"The proxy {proxy.shown} refused to connect to {target.shown}"
         f" ({head.status} {head.reason}).{advice}",
-        trouble=Trouble.NETWORK,
+        failure=ProviderFailure.NETWORK,
         status=head.status,
     )
 
@@ -231,7 +231,7 @@ async def _tunnel_head(connection: Connection, proxy: Address) -> Head:
     except ProtocolError as error:
         raise ProviderError(
             f"{proxy.shown} does not answer like a proxy ({error}). Check HTTPS_PROXY.",
-            trouble=Trouble.NETWORK,
+            failure=ProviderFailure.NETWORK,
         ) from error
     match events:
         case [Head() as head] | [Head() as head, End()]:

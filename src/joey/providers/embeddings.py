@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from joey.core.settings import Profile
-from joey.errors import UNREACHABLE, ConfigError, ProviderError, Trouble
+from joey.errors import UNREACHABLE, ConfigError, ProviderError, ProviderFailure
 from joey.ports import Embedder
 from joey.providers import errors
 from joey.providers.errors import service_of
@@ -23,7 +23,7 @@ ATTEMPTS = 4
 FIRST_WAIT = 0.5
 LONGEST_WAIT = 20.0
 _LARGEST_ANSWER = 64 * 1024 * 1024
-_PASSING = (Trouble.RATE, Trouble.OVERLOAD, Trouble.NETWORK)
+_PASSING = (ProviderFailure.RATE, ProviderFailure.OVERLOAD, ProviderFailure.NETWORK)
 _CHAT = "/chat/completions"
 
 
@@ -83,7 +83,7 @@ class Embeddings:
                 return await self._request(texts)
             except ProviderError as error:
                 pause = wait if error.retry_after is None else error.retry_after
-                passing = error.trouble in _PASSING and error.code != UNREACHABLE
+                passing = error.failure in _PASSING and error.code != UNREACHABLE
                 if not passing or attempt == ATTEMPTS or pause > LONGEST_WAIT:
                     raise
             await asyncio.sleep(pause)

@@ -18,7 +18,7 @@ from msgspec import Struct
 from joey.core.redaction import blotted, without_secrets
 from joey.core.settings import Profile, Route
 from joey.core.text import regex
-from joey.errors import ProviderError, Trouble
+from joey.errors import ProviderError, ProviderFailure
 from joey.providers.connection import parse_url
 from joey.providers.registry import find_kind
 
@@ -45,15 +45,15 @@ _QUOTA = regex(
 )
 _RETRY_DELAY = regex(r'retryDelay\\*"\s*:\s*\\*"(\d+(?:\.\d+)?)s')
 
-_STATUS: dict[int, Trouble] = {
-    401: Trouble.AUTH,
-    402: Trouble.QUOTA,
-    403: Trouble.AUTH,
-    404: Trouble.NOT_FOUND,
-    408: Trouble.OVERLOAD,
-    409: Trouble.OVERLOAD,
-    425: Trouble.OVERLOAD,
-    429: Trouble.RATE,
+_STATUS: dict[int, ProviderFailure] = {
+    401: ProviderFailure.AUTH,
+    402: ProviderFailure.QUOTA,
+    403: ProviderFailure.AUTH,
+    404: ProviderFailure.NOT_FOUND,
+    408: ProviderFailure.OVERLOAD,
+    409: ProviderFailure.OVERLOAD,
+    425: ProviderFailure.OVERLOAD,
+    429: ProviderFailure.RATE,
 }
 _CODE: dict[str, int] = {
     "authentication_error": 401,
@@ -158,7 +158,7 @@ def malformed(service: Service, what: str) -> ProviderError:
     return ProviderError(
         f"{service.name} ({service.address}) sent {service.without_secrets(what)}. Try again; if"
         " it happens every time, check the base URL and the provider.",
-        trouble=Trouble.MALFORMED,
+        failure=ProviderFailure.MALFORMED,
     )
 
 
@@ -166,7 +166,7 @@ def cut_off(service: Service) -> ProviderError:
     return ProviderError(
         f"{service.name} ({service.address}) ended the stream before the answer was complete."
         " Try again.",
-        trouble=Trouble.NETWORK,
+        failure=ProviderFailure.NETWORK,
     )
 
 
@@ -235,25 +235,25 @@ def _read_error(error: Any) -> _Said:
 
 
 def _build(service: Service, status: int, said: _Said, wait: float | None) -> ProviderError:
-    trouble = _trouble(status, said)
+    failure = _classify_failure(status, said)
     return ProviderError(
-        _wording(service, trouble, status, said),
-        trouble=trouble,
+        _wording(service, failure, status, said),
+        failure=failure,
         status=status,
         code=said.code and service.without_secrets(said.code),
         retry_after=wait,
     )
 
 
-def _trouble(status: int, said: _Said) -> Trouble:
+def _classify_failure(status: int, said: _Said) -> ProviderFailure:
     text = f"{said.code or ''} {said.message}"
     if status not in (401, 403, 404, 429) and is_overflow(text):
-        return Trouble.OVERFLOW
+        return ProviderFailure.OVERFLOW
     if status in (400, 403, 429) and _QUOTA.search(text):
-        return Trouble.QUOTA
+        return ProviderFailure.QUOTA
     if status in _STATUS:
         return _STATUS[status]
-    return Trouble.OVERLOAD if status >= 500 else Trouble.INVALID
+    return ProviderFailure.OVERLOAD if status >= 500 else ProviderFailure.INVALID
 
 
 def is_overflow(text: str) -> bool:
@@ -261,26 +261,26 @@ def is_overflow(text: str) -> bool:
     return _OVERFLOW.search(text) is not None and _NOT_OVERFLOW.search(text) is None
 
 
-def _wording(service: Service, trouble: Trouble, status: int, said: _Said) -> str:
+def _wording(service: Service, failure: ProviderFailure, status: int, said: _Said) -> str:
     who = f"{service.name} ({service.address})"
     says = _shown(service, status, said)
-    match trouble:
-        case Trouble.AUTH if service.key is None:
+    match failure:
+        case ProviderFailure.AUTH if service.key is None:
             return f"{who} wants an API key, and none is set. {_where_to_put_key(service)} {says}"
-        case Trouble.AUTH:
+        case ProviderFailure.AUTH:
             return f"{who} does not accept the API key. {_where_to_put_key(service)} {says}"
-        case Trouble.NOT_FOUND:
+        case ProviderFailure.NOT_FOUND:
             return (
                 f"{who} does not know the model {service.model!r}, or not this address. Check"
                 f" the model (joey models lists them){_and_address(service)}. {says}"
             )
-        case Trouble.OVERFLOW:
+        case ProviderFailure.OVERFLOW:
             return f"The conversation is longer than {service.model} can take. {says}"
-        case Trouble.QUOTA:
+        case ProviderFailure.QUOTA:
             return f"The account at {who} has no credit left for this. {says}"
-        case Trouble.RATE:
+        case ProviderFailure.RATE:
             return f"{who} gets too many requests at the moment. {says}"
-        case Trouble.OVERLOAD:
+        case ProviderFailure.OVERLOAD:
             return f"{who} is in trouble at the moment. {says}"
         case _:
             return f"{who} refused the request. {says}"
@@ -319,6 +319,6 @@ def _redirected(service: Service, status: int, location: str) -> ProviderError:
     return ProviderError(
         f"{service.name} ({service.address}) has moved ({status}).{goal} Set"
         f" {_address_source(service)} to the address where it answers.",
-        trouble=Trouble.NOT_FOUND,
+        failure=ProviderFailure.NOT_FOUND,
         status=status,
     )

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from joey.errors import ConfigError, ProviderError, Trouble
+from joey.errors import ConfigError, ProviderError, ProviderFailure
 from joey.providers.connection import Address, Connection, connect, parse_url, proxy_for
 from joey.providers.http_reader import (
     CutOffError,
@@ -85,7 +85,7 @@ class HttpClient:
             return await Response(self, origin, connection).start(request, silence)
         except _NoAnswerError as error:
             text = f"{target.shown} closed the connection without an answer. Try again."
-            raise ProviderError(text, trouble=Trouble.NETWORK) from error
+            raise ProviderError(text, failure=ProviderFailure.NETWORK) from error
 
     async def close(self) -> None:
         """Close what is idle; requests under way go on."""
@@ -244,14 +244,14 @@ class Response:
         where = self._origin[0].shown
         if isinstance(error, TimeoutError):
             text = f"{where} sent nothing for {self._silence:g} seconds. Try again."
-            return ProviderError(text, trouble=Trouble.NETWORK)
+            return ProviderError(text, failure=ProviderFailure.NETWORK)
         if isinstance(error, ProtocolError) and not isinstance(error, CutOffError):
             text = f"{where} does not answer in HTTP/1.1 ({error}). Check the base URL."
-            return ProviderError(text, trouble=Trouble.MALFORMED)
+            return ProviderError(text, failure=ProviderFailure.MALFORMED)
         if not self._reader.started:
             return _NoAnswerError()
         text = f"The connection to {where} was lost in the middle of the answer. Try again."
-        return ProviderError(text, trouble=Trouble.NETWORK)
+        return ProviderError(text, failure=ProviderFailure.NETWORK)
 
 
 def _encode_head(

@@ -56,7 +56,7 @@ def look_over(tasks: Path) -> StoreState:
         stale=tuple(directory for directory in directories if _is_stale(directory)),
         leftovers=tuple(abandoned_stages(tasks)),
         broken=tuple(
-            (directory.name, why) for directory in directories for why in _troubles(directory)
+            (directory.name, why) for directory in directories for why in _find_problems(directory)
         ),
         damaged=tuple(path for each in directories for path in each.glob("journal.unreadable-*")),
     )
@@ -83,7 +83,7 @@ def _is_stale(directory: Path) -> bool:
         return False
 
 
-def _troubles(directory: Path) -> Iterator[str]:
+def _find_problems(directory: Path) -> Iterator[str]:
     try:
         if not has_history(directory):
             if any(directory.iterdir()) and not (directory / METADATA).exists():

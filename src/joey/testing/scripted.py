@@ -16,7 +16,7 @@ from joey.core.messages import (
     UsageChunk,
 )
 from joey.core.models import ModelInfo, ModelRequest
-from joey.errors import ProviderError, Trouble
+from joey.errors import ProviderError, ProviderFailure
 from joey.ports import Provider
 from joey.testing.script import (
     Call,
@@ -39,15 +39,15 @@ Item = Step | Chunk | Exception
 ScriptedTurn = Turn | Sequence[Item]
 """A turn, or a bare list in which chunks and exceptions stand as they are."""
 
-_TROUBLE = {
-    400: Trouble.INVALID,
-    401: Trouble.AUTH,
-    402: Trouble.QUOTA,
-    403: Trouble.AUTH,
-    404: Trouble.NOT_FOUND,
-    413: Trouble.INVALID,
-    422: Trouble.INVALID,
-    429: Trouble.RATE,
+_FAILURE_BY_STATUS = {
+    400: ProviderFailure.INVALID,
+    401: ProviderFailure.AUTH,
+    402: ProviderFailure.QUOTA,
+    403: ProviderFailure.AUTH,
+    404: ProviderFailure.NOT_FOUND,
+    413: ProviderFailure.INVALID,
+    422: ProviderFailure.INVALID,
+    429: ProviderFailure.RATE,
 }
 
 
@@ -126,7 +126,7 @@ def _items(turn: ScriptedTurn) -> Iterable[Item]:
             case Tokens() | Stop():
                 continue
             case Disconnect():
-                yield ProviderError("The connection was lost.", trouble=Trouble.NETWORK)
+                yield ProviderError("The connection was lost.", failure=ProviderFailure.NETWORK)
             case _:
                 yield step
     yield _usage(turn.tokens)
@@ -155,7 +155,7 @@ def _chunks(item: Step | Chunk) -> Iterable[Chunk]:
         case Fail():
             raise _failure(item)
         case Disconnect():
-            raise ProviderError("The connection was lost.", trouble=Trouble.NETWORK)
+            raise ProviderError("The connection was lost.", failure=ProviderFailure.NETWORK)
         case Raw() | Pause() | Gate():
             raise TypeError(f"{type(item).__name__} is for servers, or for a list of its own")
         case _:
@@ -181,12 +181,12 @@ def _usage(tokens: Tokens) -> UsageChunk:
 
 
 def _failure(step: Fail) -> ProviderError:
-    trouble = _TROUBLE.get(step.status, Trouble.OVERLOAD)
+    failure = _FAILURE_BY_STATUS.get(step.status, ProviderFailure.OVERLOAD)
     if step.code == "context_length_exceeded" or "prompt is too long" in step.message:
-        trouble = Trouble.OVERFLOW
+        failure = ProviderFailure.OVERFLOW
     return ProviderError(
         step.message,
-        trouble=trouble,
+        failure=failure,
         status=step.status,
         code=step.code,
         retry_after=step.retry_after,

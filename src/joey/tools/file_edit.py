@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Struct
 
-from joey.core.diagnostics import Problem, new_errors, problems_text
+from joey.core.diagnostics import Diagnostic, format_diagnostics, new_errors
 from joey.core.edits.diff import Patch, new_file_patch, unified_patch
 from joey.core.edits.encodings import UTF_8, encoding_of
 from joey.core.file_state import Stamp
@@ -151,7 +151,7 @@ async def save(ctx: ToolContext, original: Original, data: bytes, like: Place | 
     Returns the problems that the file has now and had not before, in words for the model.
     """
     place = original.place
-    before = await known_problems(ctx, place) if original.exists else ()
+    before = await get_diagnostics(ctx, place) if original.exists else ()
     await check_unchanged(ctx, original)
     await ctx.files.write(place, data, like)
     (kind,) = await ctx.files.stat_all([place])
@@ -264,22 +264,24 @@ def _escaped(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-async def known_problems(ctx: ToolContext, place: Place) -> Sequence[Problem]:
+async def get_diagnostics(ctx: ToolContext, place: Place) -> Sequence[Diagnostic]:
     """What the checkers say about a file now; nothing where nobody wants to know."""
-    problems = ctx.capabilities.problems
+    problems = ctx.capabilities.diagnostics
     if problems is None or not place.inside or not ctx.settings.include_diagnostic_messages:
         return ()
     return await problems.of([place])
 
 
-async def format_new_diagnostics(ctx: ToolContext, place: Place, before: Sequence[Problem]) -> str:
+async def format_new_diagnostics(
+    ctx: ToolContext, place: Place, before: Sequence[Diagnostic]
+) -> str:
     """The new ones as the model reads them; empty when there are none."""
-    found = new_errors(before, await known_problems(ctx, place))
+    found = new_errors(before, await get_diagnostics(ctx, place))
     if not found:
         return ""
     most = ctx.settings.max_diagnostic_messages
     most = len(found) if most < 0 else most
-    text = problems_text(found[:most])
+    text = format_diagnostics(found[:most])
     more = f"\n... {len(found) - most} more" if len(found) > most else ""
     return f"\n\nNew problems detected after saving the file:\n{text}{more}"
 

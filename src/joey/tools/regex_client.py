@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from joey.core.edits.text_replace import MOST_PLACES, Stretch, countable
 from joey.errors import ToolError
@@ -57,7 +57,7 @@ _SPANS_SCRIPT = Path(__file__).with_name("regex_spans_worker.py")
 
 class _SpansAnswer(Struct, frozen=True):
     spans: tuple[tuple[int, int], ...] = ()
-    problem: str | None = None
+    error: str | None = field(default=None, name="problem")
 
 
 async def find_pattern(
@@ -92,8 +92,8 @@ async def find_pattern(
 
 def _stretches(printed: bytes, shown: str) -> list[Stretch]:
     answer = msgspec.json.decode(printed, type=_SpansAnswer)
-    if answer.problem is not None:
-        raise ToolError(f"`{shown}` is not a regular expression: {answer.problem}.")
+    if answer.error is not None:
+        raise ToolError(f"`{shown}` is not a regular expression: {answer.error}.")
     return countable(Stretch(*span) for span in answer.spans)
 
 

@@ -127,8 +127,8 @@ class JoeyApp(App[int]):
 
     def opened(self, session: Session) -> None:
         self.conversation.begin(session)
-        for remark in self.host.remarks(session):
-            self.conversation.note(remark)
+        for warning in self.host.list_warnings(session):
+            self.conversation.note(warning)
         self._servers = self.host.server_watch(session, self.conversation.note)
         self.manners.entitle(self.host.title(session))
         self.refresh_status()
@@ -166,8 +166,8 @@ class JoeyApp(App[int]):
         self.status.work("")
         self.refresh_status()
         session = self.dialogue.session
-        if session is not None and (trouble := self.host.trouble(session)):
-            self.conversation.error(trouble)
+        if session is not None and (error := self.host.describe_failure(session)):
+            self.conversation.error(error)
         if was_working:
             self.manners.call("joey has stopped")
 

@@ -123,11 +123,11 @@ class Host(Offers, Protocol):
 
     def title(self, session: Session) -> str: ...
 
-    def remarks(self, session: Session) -> Sequence[str]:
+    def list_warnings(self, session: Session) -> Sequence[str]:
         """What of the person's files could not be used."""
         ...
 
-    def trouble(self, session: Session) -> str:
+    def describe_failure(self, session: Session) -> str:
         """Why it cannot go on, where nothing of it could be written down."""
         ...
 

@@ -104,7 +104,7 @@ class LocalFiles:
             writable=reach.writable,
             ignored=ignored,
             protected=self._is_protected(named, real, reach.base),
-            because=self.rules.trouble if ignored else "",
+            because=self.rules.error if ignored else "",
             footing=footing_of(real.parent),
         )
 

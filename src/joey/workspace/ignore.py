@@ -49,7 +49,7 @@ class _Rules(Struct, frozen=True):
     exact: GitIgnore | None = None
     folded: GitIgnore | None = None
     """The same for folded names, where the file system folds them."""
-    trouble: str = ""
+    error: str = ""
     """Why they cannot be used."""
 
 
@@ -63,15 +63,15 @@ class IgnoreRules:
         and each goes by what it has seen itself."""
 
     @property
-    def trouble(self) -> str:
+    def error(self) -> str:
         """Why every file is hidden, in a sentence; empty when rules decide."""
-        trouble = self._current().trouble
-        return f"{NAME} cannot be used, so every file is hidden: {trouble}." if trouble else ""
+        error = self._current().error
+        return f"{NAME} cannot be used, so every file is hidden: {error}." if error else ""
 
     def hides_some(self) -> bool:
         """Whether there is anything to hide by."""
         rules = self._current()
-        return bool(rules.trouble) or rules.exact is not None
+        return bool(rules.error) or rules.exact is not None
 
     def hide_as_in_ripgrep(self) -> bool:
         """Whether ripgrep, given the file, hides nothing that is not hidden anyway."""
@@ -130,15 +130,15 @@ class IgnoreRules:
 
     def _closed(self, error: Exception, known: _Rules) -> _Rules:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        if known.trouble != reason:
+        if known.error != reason:
             log.warning("%s cannot be used, so every file is hidden: %s", self._file, reason)
-        return _Rules(trouble=reason)
+        return _Rules(error=reason)
 
 
 def _hides(rules: _Rules, path: str, is_dir: bool) -> bool:
     if path in ("", "."):
         return False
-    if rules.trouble:
+    if rules.error:
         return True
     if rules.exact is None:
         return False

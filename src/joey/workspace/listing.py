@@ -308,8 +308,8 @@ def _listed(files: LocalFiles, chosen: Sequence[str], most: int, stop: Event) ->
         raise ToolError(
             f"The files of {files.root} cannot be listed: {error} Use search_files."
         ) from error
-    if trouble := files.rules.trouble:
-        raise ToolError(f"The files of {files.root} cannot be listed: {trouble}")
+    if rules_error := files.rules.error:
+        raise ToolError(f"The files of {files.root} cannot be listed: {rules_error}")
     visible = files.rules.visible(paths)
     found = [path for path in visible if path.isprintable() or printable_name(path) == path]
     cut = len(found) > most

@@ -105,8 +105,8 @@ class LocalSearch:
 
     def _check_rules(self, place: Place) -> None:
         """Where all is hidden, "nothing found" would be no answer."""
-        if place.inside and (trouble := self._files.rules.trouble):
-            raise ToolError(f"Cannot look into {place.shown}: {trouble}")
+        if place.inside and (rules_error := self._files.rules.error):
+            raise ToolError(f"Cannot look into {place.shown}: {rules_error}")
 
     async def _answer(self, question: _Question, limit: int) -> SearchResult:
         reader = self._reader(question, question.lines * _SLACK)

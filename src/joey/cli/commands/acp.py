@@ -16,13 +16,13 @@ from joey.acp.jsonrpc import Frames
 from joey.acp.session import Choice, Page
 from joey.app import make_options, open_engine, open_task_index
 from joey.app.customizations import open_customizations
-from joey.app.mcp_servers import problems_of_servers
+from joey.app.mcp_servers import list_config_problems
 from joey.app.model_choice import Asked, choose
 from joey.app.options import usable
 from joey.app.service import Setup
 from joey.cli.exit_codes import ExitCode, UsageError
 from joey.cli.logs import PlainLines
-from joey.cli.notices import MOST_REMARKS, note
+from joey.cli.notices import MAX_WARNINGS, note
 from joey.cli.signals import interruptible
 from joey.cli.stdin_reader import pieces
 from joey.core.modes import Mode
@@ -122,13 +122,13 @@ class Household:
             named[command.name] = known
         return [named[name] for name in sorted(named)]
 
-    def remarks(self, directory: Path) -> Sequence[str]:
+    def list_warnings(self, directory: Path) -> Sequence[str]:
         lines = (
             note(directory),
             *open_customizations(directory).warnings,
-            *problems_of_servers(directory),
+            *list_config_problems(directory),
         )
-        return [one_line(line.removeprefix("joey: "), 400) for line in lines if line][:MOST_REMARKS]
+        return [one_line(line.removeprefix("joey: "), 400) for line in lines if line][:MAX_WARNINGS]
 
     def models(self, provider: str) -> Sequence[str]:
         setup = Setup(workspace=Path("/"))

@@ -71,7 +71,7 @@ def _list(settings: PersonalSettings, arguments: Namespace) -> None:
         _write("\n".join(_table([*rows, *model], columns(sys.stdout))))
     else:
         print("every setting is as it comes", file=sys.stderr)
-    for remark in settings.remarks():
+    for remark in settings.collect_warnings():
         print(wrap(f"joey: {sanitise(remark)}", columns(sys.stderr)), file=sys.stderr)
 
 
@@ -237,7 +237,7 @@ def edit_settings(settings: PersonalSettings) -> ExitCode:
                 _edit_again(error, settings.path)
                 continue
             print(f"{settings.path} is changed", file=sys.stderr)
-            for remark in settings.remarks():
+            for remark in settings.collect_warnings():
                 print(f"joey: {sanitise(remark)}", file=sys.stderr)
             return ExitCode.DONE
 

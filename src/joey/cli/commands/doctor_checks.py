@@ -25,7 +25,7 @@ from joey import __version__
 from joey.app import doctor, joey_home
 from joey.app.customizations import hooks_here, open_customizations
 from joey.app.doctor import find_chromium, keys_here
-from joey.app.mcp_servers import problems_of_servers
+from joey.app.mcp_servers import list_config_problems
 from joey.app.models import (
     NO_SUCH_PAGE,
     PLACES,
@@ -260,14 +260,14 @@ def make_private() -> Iterator[str]:
 
 def probe_tasks() -> Finding:
     state = doctor.store_state(_home())
-    troubles = [f"{name}: {why}" for name, why in state.broken]
-    troubles += [f"{path} could not be read and was moved aside" for path in state.damaged]
+    problems = [f"{name}: {why}" for name, why in state.broken]
+    problems += [f"{path} could not be read and was moved aside" for path in state.damaged]
     untidy = [f"{directory.name} was left by a process that is gone" for directory in state.stale]
     untidy += [f"{path.name} is a copy that was never finished" for path in state.leftovers]
     count = f"{state.tasks:,} tasks"
-    if troubles:
+    if problems:
         advice = "Such tasks cannot go on, or lost a part: joey tasks delete ID, or keep them."
-        return Finding("Tasks", Status.WARN, f"{count}; {_listed(troubles + untidy)}", advice)
+        return Finding("Tasks", Status.WARN, f"{count}; {_listed(problems + untidy)}", advice)
     if untidy:
         return Finding("Tasks", Status.WARN, f"{count}; {_listed(untidy)}", FIX)
     return Finding("Tasks", Status.OK, count)
@@ -290,14 +290,14 @@ def probe_leftovers() -> Finding:
 
 
 def probe_index() -> Finding:
-    trouble = doctor.index_trouble(_home())
-    if not trouble:
+    problem = doctor.check_index(_home())
+    if not problem:
         return Finding("Index of tasks", Status.OK, "well")
-    return Finding("Index of tasks", Status.WARN, f"damaged: {trouble}", f"It is a copy. {FIX}")
+    return Finding("Index of tasks", Status.WARN, f"damaged: {problem}", f"It is a copy. {FIX}")
 
 
 def renew_index() -> Iterator[str]:
-    if doctor.index_trouble(_home()):
+    if doctor.check_index(_home()):
         yield doctor.drop_index(_home())
 
 
@@ -308,7 +308,7 @@ def probe_settings() -> Finding:
     except ConfigError as error:
         advice = "joey config edit opens it; joey config unset KEY removes a key."
         return Finding("Settings", Status.FAIL, str(error), advice)
-    remarks = settings.remarks()
+    remarks = settings.collect_warnings()
     if remarks:
         advice = "joey config unset KEY removes a key that is not used."
         return Finding("Settings", Status.WARN, _listed(list(remarks)), advice)
@@ -322,7 +322,7 @@ def check_customizations() -> Finding:
         modes, warnings = customizations.modes, customizations.warnings
     except UserError as error:
         return Finding("Modes and rules", Status.WARN, "could not be read", str(error))
-    reported = set(PersonalSettings(here()).remarks())
+    reported = set(PersonalSettings(here()).collect_warnings())
     if problems := [each for each in warnings if each not in reported]:
         advice = "Correct the file; joey modes list shows what is understood."
         return Finding("Modes and rules", Status.WARN, _listed(problems), advice)
@@ -330,7 +330,7 @@ def check_customizations() -> Finding:
 
 
 def probe_servers() -> Finding:
-    problems = problems_of_servers(here())
+    problems = list_config_problems(here())
     if problems:
         advice = "Correct the file; joey mcp list shows what is understood of it."
         return Finding("MCP servers", Status.WARN, _listed(list(problems)), advice)
@@ -391,7 +391,7 @@ def probe_keys() -> Finding:
     if not found:
         advice = "Set a key, joey profiles add, or use a model server of this machine."
         return Finding("Keys", Status.WARN, "no key is set, and none in a profile", advice)
-    wrong = [f"{key.where}: {key.trouble}" for key in found if key.trouble]
+    wrong = [f"{key.where}: {key.error}" for key in found if key.error]
     listed = ", ".join(key.where for key in found)
     if wrong:
         advice = f"Set it again, as the provider shows it: {'; '.join(wrong)}."
@@ -402,7 +402,7 @@ def probe_keys() -> Finding:
 def probe_profiles() -> Finding:
     shelf = ProfileShelf()
     try:
-        known, remark = shelf.profiles(), shelf.remark
+        known, remark = shelf.profiles(), shelf.active_profile_warning
     except ConfigError as error:
         return Finding("Profiles", Status.FAIL, "they cannot be read", str(error))
     if remark:

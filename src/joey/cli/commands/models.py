@@ -31,8 +31,8 @@ def run_models(arguments: Namespace) -> ExitCode:
         write_out("".join(f"{line}\n" for line in lines).encode("utf-8", "replace"))
     else:
         print(f"no models of {found.provider} are known here", file=sys.stderr)
-    if found.trouble:
-        note = f"joey: the server was not heard: {one_line(found.trouble, 400)}"
+    if found.server_error:
+        note = f"joey: the server was not heard: {one_line(found.server_error, 400)}"
         print(wrap(note, columns(sys.stderr)), file=sys.stderr)
     return ExitCode.DONE
 

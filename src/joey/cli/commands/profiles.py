@@ -58,8 +58,8 @@ def _run(shelf: ProfileShelf, arguments: Namespace) -> ExitCode:
 
 def _list(shelf: ProfileShelf, *, as_json: bool) -> None:
     profiles, active = shelf.profiles(), shelf.active
-    if shelf.remark:
-        _print_message(shelf.remark)
+    if shelf.active_profile_warning:
+        _print_message(shelf.active_profile_warning)
     if as_json:
         objects = [
             {"name": name, "active": name == active, "provider": each.provider}
@@ -115,8 +115,8 @@ def _add(shelf: ProfileShelf, arguments: Namespace) -> None:
     used = " and used from now on" if shelf.active == arguments.name else ""
     with_key = f", with the key {masked(key)}" if key else ""
     _print_message(f"the profile {arguments.name} is made{used}{with_key}")
-    if shelf.remark:
-        _print_message(shelf.remark)
+    if shelf.active_profile_warning:
+        _print_message(shelf.active_profile_warning)
     if key is None and shelf.needs_key(arguments.provider) and arguments.base_url is None:
         _print_message(f"it has no key yet: joey profiles set {arguments.name} apiKey")
 
@@ -171,7 +171,11 @@ def _left(shelf: ProfileShelf) -> str:
     left = shelf.profiles()
     if not left:
         return "there is none left"
-    return f"{shelf.active} is the active one" if shelf.active in left else shelf.remark
+    return (
+        f"{shelf.active} is the active one"
+        if shelf.active in left
+        else shelf.active_profile_warning
+    )
 
 
 def _read_key(whose: str) -> str:

@@ -21,7 +21,7 @@ from joey.presentation.text import columns, one_line
 
 _HEADS = ("program", "id", "changed", "rows", "state", "title")
 _STATES = ("imported", "ready", "incomplete", "skipped", "damaged")
-_SHOWN_PROBLEMS = 10
+_MAX_LISTED_PROBLEMS = 10
 
 
 def import_tasks(arguments: Namespace) -> ExitCode:
@@ -106,8 +106,8 @@ def _sum_up(sightings: Sequence[Sighting], *, dry_run: bool) -> None:
     hint = "; nothing was changed" if dry_run else ""
     print(f"{said}{hint}", file=sys.stderr)
     troubled = [seen for seen in sightings if seen.problem]
-    for seen in troubled[:_SHOWN_PROBLEMS]:
+    for seen in troubled[:_MAX_LISTED_PROBLEMS]:
         print(f"{one_line(seen.id, 40)}: {one_line(seen.problem, 300)}", file=sys.stderr)
-    if len(troubled) > _SHOWN_PROBLEMS:
-        more = len(troubled) - _SHOWN_PROBLEMS
+    if len(troubled) > _MAX_LISTED_PROBLEMS:
+        more = len(troubled) - _MAX_LISTED_PROBLEMS
         print(f"and {more} more with problems (--json has them all)", file=sys.stderr)

@@ -69,7 +69,7 @@ async def _rewind(metadata: TaskMetadata, arguments: Namespace) -> ExitCode:
         if arguments.preview:
             _print_result(changes, arguments, rows, done=False)
             return ExitCode.DONE
-        if problem := _problem(task, changes, arguments):
+        if problem := _find_problem(task, changes, arguments):
             if arguments.json:
                 _write_json(changes, done=False, error=problem)
             else:
@@ -113,7 +113,7 @@ def _target(
     return last, True
 
 
-def _problem(task: Task, changes: RewindPreview, arguments: Namespace) -> str:
+def _find_problem(task: Task, changes: RewindPreview, arguments: Namespace) -> str:
     """Why nothing is restored. A user who is asked sees the protected files among the others."""
     if changes.conflicts and not arguments.force:
         return _CONFLICT

@@ -35,7 +35,14 @@ from joey.core.events import (
 from joey.core.history.api import COMPLETION
 from joey.core.messages import TextPart
 from joey.core.task import APPROVALS, AskKind
-from joey.presentation.phrases import COMMAND_TOOL, command_end, mishap, shrinkage, trouble, waiting
+from joey.presentation.phrases import (
+    COMMAND_TOOL,
+    command_end,
+    describe_error,
+    describe_provider_error,
+    shrinkage,
+    waiting,
+)
 from joey.presentation.questions import follow_up
 from joey.presentation.text import columns, one_line, wrap
 
@@ -116,14 +123,17 @@ class Progress:
                 self.brief(f"  now in {mode} mode")
             case Countdown(ts=ts) if ts != self._counted:
                 self._counted = ts
-                self.line(f"~ {waiting(event)}: {one_line(trouble(event.message), 2 * WIDTH)}")
+                self.line(
+                    f"~ {waiting(event)}: "
+                    f"{one_line(describe_provider_error(event.message), 2 * WIDTH)}"
+                )
             case TaskCreated():
                 self.line(f"joey: task {event.task_id} · {event.model} · {event.mode}")
 
     def _said(self, event: Said) -> None:
         match event.say:
             case "error":
-                self.brief(f"! {one_line(mishap(event.text), 2 * WIDTH)}")
+                self.brief(f"! {one_line(describe_error(event.text), 2 * WIDTH)}")
             case "hook_message":
                 self.brief(f"  {one_line(event.text, 2 * WIDTH)}")
             case "rooignore_error":

@@ -45,7 +45,14 @@ from joey.core.events import (
 )
 from joey.core.messages import CallPart, ReasoningPart, TextPart
 from joey.core.task import APPROVALS
-from joey.presentation.phrases import COMMAND_TOOL, command_end, mishap, shrinkage, trouble, waiting
+from joey.presentation.phrases import (
+    COMMAND_TOOL,
+    command_end,
+    describe_error,
+    describe_provider_error,
+    shrinkage,
+    waiting,
+)
 from joey.presentation.questions import held_by, hint_of, question_of, why_asked
 from joey.presentation.text import NARROWEST, one_line, sanitise
 from joey.presentation.tool_calls import CommandOutput, card, is_custom, wrapped
@@ -101,7 +108,9 @@ class Renderer:
             case RowOpened(say="condense_context"):
                 self.passing("condensing the conversation…")
             case Countdown(seconds=seconds) if seconds:
-                self.passing(f"{waiting(event)}: {one_line(trouble(event.message))}")
+                self.passing(
+                    f"{waiting(event)}: {one_line(describe_provider_error(event.message))}"
+                )
             case CommandGrew():
                 self._show_output(event.output)
 
@@ -316,7 +325,7 @@ class Renderer:
     def _said(self, event: Said) -> None:
         match event.say:
             case "error":
-                self.error(one_line(mishap(event.text), 400))
+                self.error(one_line(describe_error(event.text), 400))
             case "hook_message":
                 self.note(one_line(event.text, 400))
             case "rooignore_error":
@@ -332,7 +341,7 @@ class Renderer:
             case "condense_context_error":
                 self.note(f"not condensed: {one_line(event.text, 400)}")
             case "api_req_retry_delayed":
-                self.note(one_line(trouble(event.text), 400))
+                self.note(one_line(describe_provider_error(event.text), 400))
 
     def _show_result(self, text: str) -> None:
         self.print(Text("\n✓ result", "bold green"))

@@ -16,14 +16,14 @@ from rich.text import Text
 from joey.app import open_store, open_task_index
 from joey.app.customizations import open_customizations
 from joey.app.file_finder import open_file_offers
-from joey.app.mcp_servers import problems_of_servers
+from joey.app.mcp_servers import list_config_problems
 from joey.app.models import LocalServer, list_models
-from joey.app.options import remarks_on_settings
+from joey.app.options import collect_settings_warnings
 from joey.app.profiles import save_first_profile, save_found_server
 from joey.app.sandbox import check_unattended, sandbox_report
 from joey.app.service import Setup
 from joey.cli.launch import earlier_task, options_for, short_id, workspace_of
-from joey.cli.notices import MOST_REMARKS, WORTH_A_WORD, ServerWatch, describe_cost, in_background
+from joey.cli.notices import MAX_WARNINGS, WORTH_A_WORD, ServerWatch, describe_cost, in_background
 from joey.cli.screen import cards
 from joey.cli.screen.cards import permissions_card
 from joey.cli.screen.shell import read_kept_output, run_in_shell
@@ -158,15 +158,15 @@ class ScreenHost:
     def title(self, session: Session) -> str:
         return self._task(session).recorder.facts.title
 
-    def remarks(self, session: Session) -> Sequence[str]:
+    def list_warnings(self, session: Session) -> Sequence[str]:
         task = self._task(session)
         customizations = task.runtime.capabilities.customizations
         found = [] if customizations is None else list(customizations.warnings)
         if task.runtime.capabilities.mcp is not None:
-            found += problems_of_servers(task.runtime.workspace)
-        return [*found, *remarks_on_settings()][:MOST_REMARKS]
+            found += list_config_problems(task.runtime.workspace)
+        return [*found, *collect_settings_warnings()][:MAX_WARNINGS]
 
-    def trouble(self, session: Session) -> str:
+    def describe_failure(self, session: Session) -> str:
         error = self._task(session).error
         return "" if error is None else str(error)
 

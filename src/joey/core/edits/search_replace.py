@@ -334,7 +334,7 @@ def parse_blocks(diff: str) -> tuple[Block, ...] | Malformed:
     blocks: list[Block] = []
     for number, line in enumerate(lines, 1):
         marker = line.strip()
-        if problem := _problem(marker, number, state, counts_add_up):
+        if problem := _check_marker(marker, number, state, counts_add_up):
             return Malformed(problem)
         match state:
             case _State.OUTSIDE:
@@ -387,7 +387,7 @@ def _counts_add_up(lines: list[str]) -> bool:
     return searches == replaces and stripped.count(_SEPARATOR) >= searches
 
 
-def _problem(marker: str, number: int, state: _State, counts_add_up: bool) -> str | None:
+def _check_marker(marker: str, number: int, state: _State, counts_add_up: bool) -> str | None:
     """What is wrong with finding this line in this state, if anything is."""
     if not marker:
         return None

@@ -214,7 +214,7 @@ class _XmlCalls:
     def close(self, end: ReplyEnd) -> None:
         for event in self._stream.close():
             self._handle(event, end)
-        problems = self._problems_of_doubted()
+        problems = self._list_truncation_problems()
         for (part, call), problem in zip(self._calls.items(), problems, strict=True):
             doubted = problem is not None and call.problem is None
             self._parts.end_call(part, replace(call, problem=problem) if doubted else call)
@@ -241,7 +241,7 @@ class _XmlCalls:
             case XmlCallEnded():
                 assert self._open_part is not None
                 self._places[self._open_part] = self._places[self._open_part][0], event.end
-                problem = self._problem(event, end)
+                problem = self._find_problem(event, end)
                 call = ToolCall(self._id, self._name, event.input, problem)
                 self._calls[self._open_part] = call
                 self._open_part = None
@@ -263,7 +263,7 @@ class _XmlCalls:
         for known in (self._places, self._calls, self._doubts):
             known.clear()
 
-    def _problem(self, event: XmlCallEnded, end: ReplyEnd | None) -> str | None:
+    def _find_problem(self, event: XmlCallEnded, end: ReplyEnd | None) -> str | None:
         if event.thought_in is not None:
             return thought_inside(self._name, event.thought_in)
         if event.unclosed is None:
@@ -271,7 +271,7 @@ class _XmlCalls:
         cut_off = end.cut_off if end is not None else None
         return cut_off or unclosed_tag(self._name, event.unclosed)
 
-    def _problems_of_doubted(self) -> list[str | None]:
+    def _list_truncation_problems(self) -> list[str | None]:
         """What is wrong with each call: the first of the tool may be the one that was cut short,
         and then those between it and the text that is left over are quoted and not meant."""
         names = [call.name for call in self._calls.values()]

@@ -44,7 +44,7 @@ class WorkspaceFiles(Struct, frozen=True):
     directory: str
     entries: Sequence[str] = ()
     truncated: bool = False
-    trouble: str = ""
+    error: str = ""
     """Why there is no listing."""
 
 
@@ -158,8 +158,8 @@ def _listing(files: WorkspaceFiles, limit: int) -> Iterator[str]:
     if limit == 0:
         yield "(Listing is switched off; use list_files to look around.)"
         return
-    if files.trouble:
-        yield f"(Not available: {_line(files.trouble)})"
+    if files.error:
+        yield f"(Not available: {_line(files.error)})"
         return
     if not files.entries:
         yield "(No files.)"

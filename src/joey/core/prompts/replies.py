@@ -148,7 +148,7 @@ def completion_blocked(reason: str) -> str:
     return f"A hook that the user has set up does not accept this result yet:\n{reason}"
 
 
-def remark_of_hook(text: str) -> str:
+def render_hook_comment(text: str) -> str:
     """Goes behind the result of a call."""
     return f"A hook that the user has set up remarks:\n{text}"
 
@@ -404,7 +404,7 @@ def merge_warning(merge: Merge) -> str:
     """One line for people: where the changes are, and why they are not in the workspace."""
     where = f"Changes of a subtask are left on the branch {merge.branch}, in {merge.directory}:"
     if not merge.conflicts:
-        return f"{where} {merge.problem}."
+        return f"{where} {merge.error}."
     names = list(merge.conflicts[:_MOST_WARNED])
     more = len(merge.conflicts) - len(names)
     listed = ", ".join([*names, f"{more} more"] if more > 0 else names)
@@ -423,8 +423,8 @@ def _lines(merge: Merge) -> Iterator[str]:
     if merge.conflicts:
         yield "It does not fit to what is in your workspace now, in:"
         yield from _listed([f"- {path}" for path in merge.conflicts])
-    if merge.problem:
-        yield f"It could not be brought into your workspace: {merge.problem}."
+    if merge.error:
+        yield f"It could not be brought into your workspace: {merge.error}."
     yield (
         "Some of your files may have the changes already."
         if merge.is_partly_done

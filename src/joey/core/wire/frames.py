@@ -163,7 +163,9 @@ def _parse_object(value: dict[str, Any]) -> Command | AuthFrame | WireError:
     try:
         frame = msgspec.convert(value, _FRAMES)
     except msgspec.ValidationError as error:
-        return WireError(ErrorCode.INVALID_PARAMETER, _problem(error), request_id, name)
+        return WireError(
+            ErrorCode.INVALID_PARAMETER, _format_validation_error(error), request_id, name
+        )
     if isinstance(frame, AuthFrame):
         return frame
     kind = COMMANDS.get(name)
@@ -182,7 +184,7 @@ def _check(frame: CommandFrame, kind: CommandKind) -> Command | WireError:
             named.append(msgspec.convert(given, TaskArgument).task_id)
         arguments = msgspec.convert(given, kind.arguments)
     except msgspec.ValidationError as error:
-        return _invalid(frame, _problem(error, "arguments."))
+        return _invalid(frame, _format_validation_error(error, "arguments."))
     ids = {each.removeprefix("task_") for each in named if each is not UNSET}
     if "" in ids:
         return _invalid(frame, "`taskId` is only a prefix: an id must follow `task_`.")
@@ -198,7 +200,7 @@ def _invalid(frame: CommandFrame, message: str) -> WireError:
     return WireError(ErrorCode.INVALID_PARAMETER, message, frame.request_id, frame.command_name)
 
 
-def _problem(error: msgspec.ValidationError, within: str = "") -> str:
+def _format_validation_error(error: msgspec.ValidationError, within: str = "") -> str:
     """msgspec's words with the place first: `arguments.text`: Expected `str`, got `int`."""
     text = str(error)
     place = _PLACE.search(text)

@@ -15,7 +15,12 @@ from msgspec import structs
 
 from joey.core.events import ContextCondensed, ContextTruncated
 from joey.core.history.ui import Approval, Row
-from joey.presentation.phrases import COMMAND_TOOL, mishap, shrinkage, trouble
+from joey.presentation.phrases import (
+    COMMAND_TOOL,
+    describe_error,
+    describe_provider_error,
+    shrinkage,
+)
 from joey.presentation.questions import follow_up
 from joey.presentation.text import one_line
 from joey.presentation.tool_calls import row_facts
@@ -89,7 +94,7 @@ def _build_status_block(row: Row, text: str) -> Block | None:
     """What joey says about the work."""
     match kind_of(row):
         case "error" | "diff_error" if text.strip():
-            return error(_cut(mishap(text)))
+            return error(_cut(describe_error(text)))
         case "rooignore_error" if text:
             return error(f"{one_line(text)} is hidden by .rooignore")
         case "hook_message" if text:
@@ -97,11 +102,11 @@ def _build_status_block(row: Row, text: str) -> Block | None:
         case "condense_context_error" if text:
             return note(f"not condensed: {_cut(text)}")
         case "api_req_retry_delayed" if text:
-            return note(one_line(mishap(trouble(text)), 400))
+            return note(one_line(describe_error(describe_provider_error(text)), 400))
         case "condense_context" | "sliding_window_truncation":
             return _shrunk(row)
         case "api_req_failed" | "mistake_limit_reached" if text:
-            return error(_cut(mishap(text)))
+            return error(_cut(describe_error(text)))
         case "auto_approval_max_req_reached":
             limit = row_facts(text)
             return note(f"the limit of {limit.get('count')} {limit.get('type')} is reached")
@@ -164,7 +169,7 @@ class TaskBlocks:
         """Rows that began to stream and have shown nothing yet: what they are."""
         self.was_interrupted = False
         """The last request was stopped, and that is still to be told."""
-        self.trouble = ""
+        self.reported_error = ""
         """Why a request failed last, as it was told already."""
         self._call: Call | None = None
         self._outputs: dict[int, Call] = {}

@@ -33,7 +33,7 @@ from joey.core.events import (
 )
 from joey.core.history.ui import Row, new_row, streamed
 from joey.core.messages import CallPart, ReasoningPart
-from joey.presentation.phrases import trouble, waiting
+from joey.presentation.phrases import describe_provider_error, waiting
 from joey.presentation.text import one_line
 from joey.tui.blocks.block import MARGIN, Block
 from joey.tui.blocks.calls import Call, ComingCall, Command, ended
@@ -137,7 +137,7 @@ class Timeline:
                     self.add(note("interrupted"))
             case TaskFailed(message=message):
                 self._drop_unfinished(task_blocks)
-                if message != task_blocks.trouble:
+                if message != task_blocks.reported_error:
                     self._append_of(who, error(message))
             case Said(say="subtask_result", task_id=str(child_id)) if (
                 child_id in self._blocks_by_task
@@ -173,7 +173,7 @@ class Timeline:
                 self._report_interruption(who, task_blocks)
                 self._show(who, row, block_of(row))
             case "api_req_failed":
-                task_blocks.trouble = row.text or ""
+                task_blocks.reported_error = row.text or ""
                 self._show(who, row, block_of(row))
             case _:
                 self._show(who, row, block_of(row))
@@ -259,7 +259,9 @@ class Timeline:
         self._drop_unfinished(task_blocks, but=called)
 
     def _count_down(self, who: str, task_blocks: TaskBlocks, event: Countdown) -> None:
-        text = f"{waiting(event)}: {trouble(event.message)}" if event.seconds else ""
+        text = (
+            f"{waiting(event)}: {describe_provider_error(event.message)}" if event.seconds else ""
+        )
         known = task_blocks.blocks.get(event.ts)
         if isinstance(known, Passing):
             known.set_text(text)

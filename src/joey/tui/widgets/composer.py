@@ -157,7 +157,7 @@ class Composer(Widget):
         self._entry.load_text("")
         self.shell = False
         self._completer.close()
-        self.say(self._past.trouble)
+        self.say(self._past.storage_error)
         self.post_message(self.ShellWanted(text) if draft.shell else self.Submitted(text, images))
 
     def watch_placeholder(self, placeholder: str) -> None:

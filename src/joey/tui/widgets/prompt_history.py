@@ -63,7 +63,7 @@ class PromptHistory:
         self._latest = 0
         self._seen: tuple[int, int] | None = None
         """Which file was read, and how much was in it."""
-        self.trouble = ""
+        self.storage_error = ""
         """Why the file cannot be used, in a sentence."""
 
     def drafts(self) -> list[Draft]:
@@ -119,7 +119,7 @@ class PromptHistory:
 
     def _complain(self, error: OSError) -> None:
         reason = error.strerror or str(error)
-        self.trouble = f"prompts are not kept in {self._file}: {reason}"
+        self.storage_error = f"prompts are not kept in {self._file}: {reason}"
 
 
 class Walk:

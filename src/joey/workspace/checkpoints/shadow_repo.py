@@ -23,7 +23,7 @@ from msgspec import Struct
 
 from joey.errors import CheckpointError
 from joey.system.files import get_workspace_directory, make_private_directory
-from joey.workspace.git.process import HARMLESS, GitAnswer, GitRun, GitTrouble, options, run_git
+from joey.workspace.git.process import HARMLESS, GitAnswer, GitError, GitRun, options, run_git
 
 _MOST_BYTES = 128 * 1024 * 1024
 _SECONDS = 120.0
@@ -142,8 +142,8 @@ class Shadow:
         )
         try:
             answer = await run_git(run)
-        except GitTrouble as trouble:
-            raise CheckpointError(f"files are not kept: {trouble}.") from trouble
+        except GitError as error:
+            raise CheckpointError(f"files are not kept: {error}.") from error
         if answer.is_cut:
             raise CheckpointError("the workspace has too many files to keep them.")
         if answer.code not in fine:

@@ -42,7 +42,7 @@ HARMLESS = {
 }
 
 
-class GitTrouble(Exception):
+class GitError(Exception):
     """Why git gave no answer, for people to read."""
 
 
@@ -73,7 +73,7 @@ class GitAnswer(Struct, frozen=True):
 
 
 async def run_git(run: GitRun) -> GitAnswer:
-    """Raises GitTrouble: there is no git, it cannot be run, takes too long, or would for ever."""
+    """Raises GitError: there is no git, it cannot be run, takes too long, or would for ever."""
     process = await _start(run)
     assert process.stdout is not None and process.stderr is not None
     top = Path(run.environment.get("GIT_WORK_TREE", run.cwd))
@@ -86,9 +86,9 @@ async def run_git(run: GitRun) -> GitAnswer:
             )
             code = await process.wait()
     except ObstacleError as error:
-        raise GitTrouble(waits_for(error.path)) from error
+        raise GitError(waits_for(error.path)) from error
     except TimeoutError as error:
-        raise GitTrouble(f"git took longer than {run.seconds:g} seconds") from error
+        raise GitError(f"git took longer than {run.seconds:g} seconds") from error
     finally:
         await _end(process)
     return GitAnswer(code, out, said.decode(errors="replace"), is_cut)
@@ -115,7 +115,7 @@ async def _start(run: GitRun) -> Process:
         )
         process = await begun(starting)
     except OSError as error:
-        raise GitTrouble(f"git cannot be run: {error.strerror or error}") from error
+        raise GitError(f"git cannot be run: {error.strerror or error}") from error
     if run.gentle:
         with suppress(OSError):  # it has ended already
             os.setpriority(os.PRIO_PGRP, process.pid, _LOW_PRIORITY)
@@ -140,7 +140,7 @@ def repository_top(directory: Path) -> Path | None:
 def _program() -> str:
     found = shutil.which("git", path=_path())
     if found is None:
-        raise GitTrouble("git is not installed")
+        raise GitError("git is not installed")
     return found
 
 
@@ -246,8 +246,8 @@ class Git:
         )
         try:
             return await run_git(run)
-        except GitTrouble as trouble:
-            raise ToolError(str(trouble)) from trouble
+        except GitError as error:
+            raise ToolError(str(error)) from error
 
     def _environment(self) -> dict[str, str]:
         wanted = ("HOME", "LANG", "LC_ALL")

@@ -121,7 +121,7 @@ class GitWorktrees:
             directory=str(self.get_directory(name)),
             branch=await self._current(theirs, name),
             conflicts=tuple(_shown(path, prefix) for path in hindrance.conflicts),
-            problem=hindrance.problem,
+            error=hindrance.error,
             is_partly_done=hindrance.is_partly_done,
         )
 
@@ -159,7 +159,7 @@ class _Hindrance(Struct, frozen=True):
     """What is in the way of a merge: nothing, unless it says so."""
 
     conflicts: tuple[bytes, ...] = ()
-    problem: str = ""
+    error: str = ""
     is_partly_done: bool = False
 
 
