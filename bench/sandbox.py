@@ -20,7 +20,7 @@ from bench.tables import table, verdict
 from joey.core.settings import Settings
 from joey.execution.sandbox.bubblewrap import Bubblewrap
 from joey.execution.sandbox.landlock import Landlock
-from joey.execution.sandbox.probe import CanaryProber
+from joey.execution.sandbox.probe import CanaryProbe
 from joey.execution.sandbox.sandbox import LocalSandbox, Session
 from joey.execution.terminal import LocalTerminal
 from joey.ports import Terminal
@@ -53,7 +53,7 @@ async def run(directory: str, workspace: Path) -> None:
     reasons: dict[str, str] = {}
     others: dict[str, list[float]] = {}
     for level in LEVELS:
-        prober = CanaryProber((level,))
+        prober = CanaryProbe((level,))
         reasons |= prober.find().report.reasons
         if level.level in reasons:
             continue
@@ -73,12 +73,12 @@ async def run(directory: str, workspace: Path) -> None:
     show(times, others, reasons)
 
 
-def confined(home: Path, workspace: Path, prober: CanaryProber) -> Terminal:
+def confined(home: Path, workspace: Path, prober: CanaryProbe) -> Terminal:
     session = Session(workspace=workspace, joey_home=home, env=os.environ)
     return LocalTerminal(sandbox=LocalSandbox(session, Settings(), lambda: prober))
 
 
-async def first(home: Path, workspace: Path, prober: CanaryProber, lead: float) -> float:
+async def first(home: Path, workspace: Path, prober: CanaryProbe, lead: float) -> float:
     terminal = confined(home, workspace, prober)
     try:
         if lead:

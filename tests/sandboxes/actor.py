@@ -19,7 +19,7 @@ from joey.core.settings import Settings
 from joey.errors import ToolError
 from joey.execution.sandbox.bubblewrap import Bubblewrap
 from joey.execution.sandbox.landlock import Landlock
-from joey.execution.sandbox.probe import CanaryProber
+from joey.execution.sandbox.probe import CanaryProbe
 from joey.execution.sandbox.sandbox import Confinement, LocalSandbox, Session
 from joey.execution.terminal import LocalTerminal
 from joey.ports import Level, Terminal
@@ -87,7 +87,7 @@ async def act(wish: Wish) -> None:
         writable=wish.settings.sandbox_writable,
         added=tuple(map(Path, wish.added)),
     )
-    prober = CanaryProber((confinement(wish.kind),))
+    prober = CanaryProbe((confinement(wish.kind),))
     sandbox = LocalSandbox(session, wish.settings, lambda: prober)
     report = await sandbox.probe()
     if report.level is Level.NONE:

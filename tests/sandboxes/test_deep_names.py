@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from joey.core.settings import Settings
-from joey.execution.sandbox.protected_files import find_held
+from joey.execution.sandbox.protected_files import find_protected_paths
 from joey.execution.sandbox.protected_scan import MAX_SCANNED_DIRECTORIES, ScannedDirectory, Survey
 from joey.execution.sandbox.restore import Aftermath
 from tests.sandboxes.actor import Deed
@@ -220,7 +220,7 @@ def test_a_huge_workspace_is_surveyed_from_above_to_a_bound(tmp_path: Path) -> N
     found = survey.look()
     assert len(found) == MAX_SCANNED_DIRECTORIES
     assert not survey.is_complete
-    assert "a/AGENTS.md" in find_held(tmp_path, found, frozenset()).present
+    assert "a/AGENTS.md" in find_protected_paths(tmp_path, found, frozenset()).present
 
 
 def test_an_inode_that_is_used_again_is_not_taken_for_the_old_one(tmp_path: Path) -> None:

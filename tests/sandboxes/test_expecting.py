@@ -66,7 +66,7 @@ async def until_starters(number: int) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_a_keeper_waits_before_the_command_is_written_and_goes_when_it_is_not(
+async def test_a_supervisor_waits_before_the_command_is_written_and_goes_when_it_is_not(
     shop: Workshop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
@@ -101,7 +101,7 @@ async def test_nothing_is_tried_where_no_command_comes(
     assert not prober.asked.is_set()
 
 
-async def test_where_nothing_works_no_keeper_is_started(
+async def test_where_nothing_works_no_supervisor_is_started(
     shop: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = starters()
@@ -112,7 +112,7 @@ async def test_where_nothing_works_no_keeper_is_started(
     assert starters() == before
 
 
-async def test_a_task_that_closes_while_it_is_tried_what_works_starts_no_keeper(
+async def test_a_task_that_closes_while_it_is_tried_what_works_starts_no_supervisor(
     shop: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = starters()
@@ -128,7 +128,7 @@ async def test_a_task_that_closes_while_it_is_tried_what_works_starts_no_keeper(
     assert starters() == before
 
 
-async def test_a_task_that_goes_on_after_it_was_cancelled_has_the_next_keeper_waiting_again(
+async def test_a_task_that_goes_on_after_it_was_cancelled_has_the_next_supervisor_waiting_again(
     shop: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = len(starters())

@@ -19,8 +19,8 @@ from joey.core.settings import Settings
 from joey.errors import ConfigError
 from joey.execution.sandbox.network_proxy import (
     BadRequest,
-    Door,
     HostProxy,
+    ProxyEndpoint,
     Resolver,
     Upstream,
     make_proxy,
@@ -191,7 +191,7 @@ async def site() -> AsyncIterator[Site]:
 
 
 @asynccontextmanager
-async def opened(proxy: HostProxy) -> AsyncIterator[tuple[Door, int]]:
+async def opened(proxy: HostProxy) -> AsyncIterator[tuple[ProxyEndpoint, int]]:
     listening = socket.create_server(("127.0.0.1", 0))
     door = await proxy.answer(listening)
     yield door, listening.getsockname()[1]

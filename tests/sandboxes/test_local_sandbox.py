@@ -23,10 +23,10 @@ from joey.errors import ConfigError, ToolError
 from joey.execution.sandbox.bubblewrap import Bubblewrap
 from joey.execution.sandbox.filesystem import Layout
 from joey.execution.sandbox.landlock import Landlock
-from joey.execution.sandbox.probe import CanaryProber, try_canary
-from joey.execution.sandbox.protected_files import Held
+from joey.execution.sandbox.probe import CanaryProbe, probe_backend
+from joey.execution.sandbox.protected_files import ProtectedPaths
 from joey.execution.sandbox.sandbox import Confinement, Found, LocalSandbox, Session
-from joey.execution.sandbox.supervisor_client import KeeperProcess
+from joey.execution.sandbox.supervisor_client import SupervisorTransport
 from joey.execution.terminal import LocalTerminal
 from joey.ports import Level, SandboxReport
 from joey.testing.script import Turn, call
@@ -48,7 +48,7 @@ class Sure:
         return Found(SandboxReport(self._confinement.level), self._confinement)
 
 
-def sandbox(workspace: Path, prober: CanaryProber | Sure, settings: Settings) -> LocalSandbox:
+def sandbox(workspace: Path, prober: CanaryProbe | Sure, settings: Settings) -> LocalSandbox:
     session = Session(
         workspace=workspace,
         joey_home=workspace.parent / "home",
@@ -64,7 +64,7 @@ def workspace(tmp_path: Path) -> Path:
     return directory
 
 
-NOTHING = CanaryProber(())
+NOTHING = CanaryProbe(())
 
 
 @pytest.mark.requirement("sandbox:failure")
@@ -97,7 +97,7 @@ async def test_commands_that_no_system_can_run_are_refused_with_a_reason(workspa
 
 
 async def test_what_is_missing_is_named(workspace: Path) -> None:
-    prober = CanaryProber((Bubblewrap(("/nowhere/bwrap",)), Landlock(2)))
+    prober = CanaryProbe((Bubblewrap(("/nowhere/bwrap",)), Landlock(2)))
     report = await sandbox(workspace, prober, Settings()).probe()
     assert report.level is Level.NONE
     assert "not installed" in report.reasons["full"]
@@ -117,16 +117,21 @@ class Sieve(Landlock):
     """Confines nothing: what the canary is there to notice."""
 
     def plan(
-        self, layout: Layout, held: Held, shell: Sequence[bytes], cwd: Path, network: str
+        self,
+        layout: Layout,
+        protected_paths: ProtectedPaths,
+        shell: Sequence[bytes],
+        cwd: Path,
+        network: str,
     ) -> dict[str, Any]:
-        plan = super().plan(layout, held, shell, cwd, network)
+        plan = super().plan(layout, protected_paths, shell, cwd, network)
         return {**plan, "rules": [("/", plan["files"])], "tcp": 0, "guarded": []}
 
 
 def test_the_canary_notices_a_sandbox_that_holds_nothing() -> None:
     if Landlock().obstacle() is not None:
         pytest.skip(str(Landlock().obstacle()))
-    assert try_canary(Sieve()) == "a command could write outside of its workspace"
+    assert probe_backend(Sieve()) == "a command could write outside of its workspace"
 
 
 async def test_without_a_sandbox_commands_run_plainly_or_not_at_all(workspace: Path) -> None:
@@ -199,7 +204,7 @@ def test_the_model_is_informed_when_the_sandbox_may_be_the_reason(
     assert ("ran in a sandbox" in outcome.text) is is_mentioned
 
 
-async def none_needed(plan: dict[str, Any]) -> KeeperProcess:
+async def none_needed(plan: dict[str, Any]) -> SupervisorTransport:
     raise AssertionError("nothing is started")
 
 
@@ -252,9 +257,9 @@ def test_first_commands_that_come_together_share_one_temporary_directory(
 
         def led(_: int, held: LocalSandbox = held, together: Barrier = together) -> Path:
             together.wait()
-            leash = held.lead(Landlock(), ("/bin/true",), workspace, {}, none_needed)
-            leash.close()
-            return Path(leash.plan["written"]).parent
+            handle = held.lead(Landlock(), ("/bin/true",), workspace, {}, none_needed)
+            handle.close()
+            return Path(handle.plan["written"]).parent
 
         with ThreadPoolExecutor(8) as pool:
             [directory] = set(pool.map(led, range(8)))
@@ -275,8 +280,8 @@ def test_what_a_killed_joey_has_left_among_temporary_files_is_removed_in_time(
     for directory in (gone, canary, ours):
         os.utime(directory, (1, 1))
     held = sandbox(workspace, NOTHING, Settings())
-    leash = held.lead(Landlock(), ("/bin/true",), workspace, {}, none_needed)
-    leash.close()
+    handle = held.lead(Landlock(), ("/bin/true",), workspace, {}, none_needed)
+    handle.close()
     held.tidy_up()
     assert [directory.exists() for directory in (gone, fresh, ours)] == [False, True, True]
     assert sorted(path.name for path in tmp_path.glob("joey-*")) == sorted((fresh.name, ours.name))

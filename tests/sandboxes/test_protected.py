@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from joey.core.settings import Settings
-from joey.execution.sandbox.restore import Guard, Spared
+from joey.execution.sandbox.restore import ProtectedFileRestorer, Spared
 from tests.sandboxes.actor import Deed
 from tests.sandboxes.conftest import SandboxHarness, end
 
@@ -165,7 +165,9 @@ def test_what_cannot_be_carried_to_another_disk_keeps_another_name(tmp_path: Pat
         pytest.skip("there is one disk only")
     with tempfile.TemporaryDirectory(dir=SHARED) as home:
         nothing = Spared(f"{home}/written")
-        guard = Guard(str(tmp_path), ["AGENTS.md", ".idea"], [], f"{home}/put-aside/1", nothing)
+        guard = ProtectedFileRestorer(
+            str(tmp_path), ["AGENTS.md", ".idea"], [], f"{home}/put-aside/1", nothing
+        )
         (tmp_path / "AGENTS.md").write_bytes(b"x" * 2 * 1024**2)
         (tmp_path / ".idea").mkdir()
         (tmp_path / ".idea/a").write_text("small", encoding="utf-8")
@@ -182,7 +184,9 @@ def test_what_is_too_deep_to_be_copied_to_another_disk_is_not_removed(tmp_path: 
     if not SHARED.is_dir() or SHARED.stat().st_dev == tmp_path.stat().st_dev:
         pytest.skip("there is one disk only")
     with tempfile.TemporaryDirectory(dir=SHARED) as home:
-        guard = Guard(str(tmp_path), [".idea"], [], f"{home}/put-aside/1", Spared(f"{home}/none"))
+        guard = ProtectedFileRestorer(
+            str(tmp_path), [".idea"], [], f"{home}/put-aside/1", Spared(f"{home}/none")
+        )
         deep = tmp_path / ".idea" / "/".join("d" * 45)
         deep.mkdir(parents=True)
         (deep / "file").write_text("deep", encoding="utf-8")

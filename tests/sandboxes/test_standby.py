@@ -18,9 +18,9 @@ from joey.errors import ToolError
 from joey.execution.command import LocalCommand
 from joey.execution.sandbox import forkserver_client
 from joey.execution.sandbox.bubblewrap import Bubblewrap
-from joey.execution.sandbox.forkserver_client import Standby, StarterProcess
+from joey.execution.sandbox.forkserver_client import ForkServerClient, ForkServerManager
 from joey.execution.sandbox.landlock import Landlock
-from joey.execution.sandbox.probe import try_canary
+from joey.execution.sandbox.probe import probe_backend
 from joey.execution.sandbox.sandbox import Confinement, Found, LocalSandbox, Session
 from joey.execution.sandbox.supervisor_client import ControlGroup, can_count
 from joey.execution.terminal import LocalTerminal
@@ -75,7 +75,7 @@ def made(tmp_path: Path, confinement: Confinement, settings: Settings) -> LocalT
 @pytest.fixture(params=[Bubblewrap(), Landlock()], ids=lambda each: str(each.level))
 def confinement(request: pytest.FixtureRequest) -> Confinement:
     found: Confinement = request.param
-    if reason := found.obstacle() or try_canary(found):
+    if reason := found.obstacle() or probe_backend(found):
         pytest.skip(reason)
     return found
 
@@ -97,7 +97,7 @@ async def output(terminal: LocalTerminal, cwd: Path, command: str) -> str:
     return f"{running.preview(1000)}{end.exit_code}"
 
 
-async def test_one_starter_serves_all_commands(terminal: LocalTerminal, tmp_path: Path) -> None:
+async def test_one_fork_server_serves_all_commands(terminal: LocalTerminal, tmp_path: Path) -> None:
     before = starters()
     assert await output(terminal, tmp_path, "echo a") == "a\n0"
     (first,) = set(starters()) - set(before)
@@ -121,17 +121,17 @@ async def test_commands_at_the_same_time_each_see_their_own_end(
     assert found == [f"{number}\n{number}" for number in range(8)]
 
 
-async def test_the_next_command_runs_when_the_starter_was_killed(
+async def test_the_next_command_runs_when_the_fork_server_was_killed(
     terminal: LocalTerminal, tmp_path: Path
 ) -> None:
     before = starters()
     listener = Listener()
     running = await terminal.start("echo on; sleep 1000", tmp_path, None, listener)
     await listener.until("on")
-    (starter,) = set(starters()) - set(before)
-    os.kill(starter, signal.SIGKILL)
+    (fork_server,) = set(starters()) - set(before)
+    os.kill(fork_server, signal.SIGKILL)
     async with asyncio.timeout(20):
-        while starter in starters():  # noqa: ASYNC110 (another process)
+        while fork_server in starters():  # noqa: ASYNC110 (another process)
             await asyncio.sleep(0.01)
     assert await output(terminal, tmp_path, "echo again") == "again\n0"
     assert running.end is None
@@ -140,7 +140,7 @@ async def test_the_next_command_runs_when_the_starter_was_killed(
     assert end.signal == "SIGTERM"
 
 
-async def test_commands_get_another_starter_when_it_is_stopped_and_run_once(
+async def test_commands_get_another_fork_server_when_it_is_stopped_and_run_once(
     terminal: LocalTerminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(forkserver_client, "_SOON", 0.3)
@@ -160,7 +160,7 @@ async def test_commands_get_another_starter_when_it_is_stopped_and_run_once(
         await running.kill()
 
 
-async def test_a_command_runs_also_when_the_starter_that_takes_the_place_of_a_dead_one_is_stopped(
+async def test_a_command_runs_also_when_the_fork_server_that_replaces_a_dead_one_is_stopped(
     terminal: LocalTerminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(forkserver_client, "_SOON", 0.3)
@@ -177,18 +177,18 @@ async def test_a_command_runs_also_when_the_starter_that_takes_the_place_of_a_de
 
 @pytest.mark.parametrize("is_read", [False, True])
 async def test_only_what_nobody_has_looked_at_may_be_started_again(is_read: bool) -> None:
-    starter = StarterProcess()
-    keeper = starter.start({})
-    with socket.socket(fileno=os.dup(*starter.fds)) as theirs:
+    fork_server = ForkServerClient()
+    supervisor = fork_server.start({})
+    with socket.socket(fileno=os.dup(*fork_server.fds)) as theirs:
         _, sent, *_ = socket.recv_fds(theirs, 1, 3)
     if is_read:
         os.read(sent[-1], 100)
     for each in sent:
         os.close(each)
-    assert await keeper.is_taken_up(10) is is_read
-    assert keeper.is_untouched is not is_read
-    keeper.let_go()
-    starter.release()
+    assert await supervisor.is_taken_up(10) is is_read
+    assert supervisor.is_untouched is not is_read
+    supervisor.let_go()
+    fork_server.release()
 
 
 class Deadly(ControlGroup):
@@ -206,25 +206,25 @@ class Deadly(ControlGroup):
                 time.sleep(0.001)
 
 
-async def test_commands_that_wait_for_a_starter_that_is_killed_all_get_the_next_one(
+async def test_commands_that_wait_for_a_fork_server_that_is_killed_all_get_the_next_one(
     tmp_path: Path, confinement: Confinement
 ) -> None:
     session = Session(workspace=tmp_path, joey_home=tmp_path / ".roo", env=os.environ)
     sandbox, group = LocalSandbox(session, Settings(), lambda: Sure(confinement)), Deadly()
-    keepers_of = Standby(lambda: group)
+    keepers_of = ForkServerManager(lambda: group)
     shell = ("/bin/sh", "-c", "true")
     plan = sandbox.lead(confinement, shell, tmp_path, os.environ, keepers_of.start).plan
     async with asyncio.timeout(20):
         keepers = await asyncio.gather(*(keepers_of.start(plan) for _ in range(3)))
-        answers = [await keeper.answer(10) for keeper in keepers]
-        for keeper in keepers:
-            keeper.let_go()
+        answers = [await supervisor.answer(10) for supervisor in keepers]
+        for supervisor in keepers:
+            supervisor.let_go()
         await keepers_of.close()
         await sandbox.close()
     assert [answer[:1] for answer, _ in answers] == [b"R"] * 3
 
 
-async def test_a_keeper_that_is_killed_takes_its_command_with_it(
+async def test_a_supervisor_that_is_killed_takes_its_command_with_it(
     terminal: LocalTerminal, tmp_path: Path
 ) -> None:
     listener = Listener()
@@ -283,12 +283,14 @@ async def test_a_command_that_is_given_up_before_its_start_never_starts(
     session = Session(workspace=tmp_path, joey_home=tmp_path / ".roo", env=os.environ)
     sandbox = LocalSandbox(session, Settings(), lambda: Sure(confinement))
     shell = ("/bin/sh", "-c", ": > ran")
-    starter = StarterProcess()
-    leash = sandbox.lead(confinement, shell, tmp_path, os.environ, Standby(lambda: None).start)
-    await starter.spawn()
+    fork_server = ForkServerClient()
+    handle = sandbox.lead(
+        confinement, shell, tmp_path, os.environ, ForkServerManager(lambda: None).start
+    )
+    await fork_server.spawn()
     for _ in range(30):
-        starter.start(leash.plan).let_go()
-    await starter.dismiss()
+        fork_server.start(handle.plan).let_go()
+    await fork_server.dismiss()
     await sandbox.close()
     assert not is_there(tmp_path / "ran")
 
@@ -309,7 +311,7 @@ async def test_a_directory_for_temporary_files_that_could_not_be_made_is_made_th
 
 async def test_at_most_sixteen_wait_however_many_tasks_there_are() -> None:
     before = starters()
-    many = [Standby(lambda: None) for _ in range(20)]
+    many = [ForkServerManager(lambda: None) for _ in range(20)]
     for each in many:
         each.prepare()
     async with asyncio.timeout(60):
@@ -346,17 +348,17 @@ async def test_a_command_that_has_ended_before_it_is_killed_ends_as_it_did(
     command = "echo on; until [ -e go ]; do sleep 0.01; done; exit 7"
     running = await terminal.start(command, tmp_path, None, listener)
     await listener.until("on")
-    keeper = psutil.Process(running.pid)
-    (child,) = keeper.children()
-    keeper.suspend()
+    supervisor = psutil.Process(running.pid)
+    (child,) = supervisor.children()
+    supervisor.suspend()
     await asyncio.to_thread((tmp_path / "go").touch)
     async with asyncio.timeout(20):
         while child.status() != psutil.STATUS_ZOMBIE:  # noqa: ASYNC110 (another process)
             await asyncio.sleep(0.01)
         assert isinstance(running, LocalCommand)
-        assert running.leash is not None
-        running.leash.kill()
-        keeper.resume()
+        assert running.confined_process is not None
+        running.confined_process.kill()
+        supervisor.resume()
         end = await running.wait()
     assert end is not None
     assert end.exit_code == 7

@@ -96,6 +96,6 @@ def _prober() -> Prober:
     # Only who runs a command, or asks what works, needs all this.
     from joey.execution.sandbox.bubblewrap import Bubblewrap
     from joey.execution.sandbox.landlock import Landlock
-    from joey.execution.sandbox.probe import CanaryProber
+    from joey.execution.sandbox.probe import CanaryProbe
 
-    return CanaryProber((Bubblewrap(), Landlock()))
+    return CanaryProbe((Bubblewrap(), Landlock()))

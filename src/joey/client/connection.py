@@ -95,7 +95,7 @@ class Connection:
         self._offline = asyncio.Event()
         self._waiting: dict[str, _Waiting] = {}
         self._number = 0
-        self._keeper: asyncio.Task[None] | None = None
+        self._connection_task: asyncio.Task[None] | None = None
         self._error: RemoteError | None = None
         self.welcome: Mapping[str, Any] = {}
         """What the server said of itself."""
@@ -114,7 +114,7 @@ class Connection:
                 DENIED,
             )
         socket = await self._dial()
-        self._keeper = asyncio.create_task(self._keep(socket), name="joey-connection")
+        self._connection_task = asyncio.create_task(self._keep(socket), name="joey-connection")
         try:
             async with asyncio.timeout(HANDSHAKE):
                 await self._online.wait()
@@ -129,9 +129,9 @@ class Connection:
 
     async def close(self) -> None:
         self._error = self._error or RemoteError("the connection was closed")
-        if self._keeper is not None:
-            self._keeper.cancel()
-            await asyncio.wait([self._keeper])
+        if self._connection_task is not None:
+            self._connection_task.cancel()
+            await asyncio.wait([self._connection_task])
         self._give_up(self._error)
 
     async def request(

@@ -70,7 +70,7 @@ def may_change_files(claims: Iterable[Claim]) -> bool:
     return any(claim.access in CHANGING for claim in claims)
 
 
-class Keeper:
+class CheckpointGuard:
     """The checkpoints of one reply's calls."""
 
     def __init__(self, task: Task) -> None:

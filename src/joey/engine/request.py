@@ -130,9 +130,9 @@ class LiveReply:
         say = "tool" if is_call else started.kind
         self._task.publish(RowOpened(ts=ts, say=say, tool=started.name, call_id=started.call_id))
         if started.name is not None:
-            self._foresee(started.name)
+            self._prewarm_tool(started.name)
 
-    def _foresee(self, name: str) -> None:
+    def _prewarm_tool(self, name: str) -> None:
         """The model is still writing the arguments: what their tool needs can be made ready."""
         runtime, toolbox = self._task.runtime, self._task.runtime.toolbox
         try:
@@ -140,7 +140,7 @@ class LiveReply:
             toolbox.check_allowed(tool, self._task.mode, runtime.settings)
         except ToolError:
             return  # The model is told when the call is whole.
-        tool.foresee(runtime.terminal)
+        tool.prewarm(runtime.terminal)
 
     def commit(self, *, interrupted: bool) -> tuple[Placed, ...]:
         """Write the reply down; nothing acts on it before."""

@@ -34,7 +34,7 @@ from joey.core.models import ToolProtocol
 from joey.core.prompts import replies
 from joey.core.task import Answer
 from joey.engine.approval import make_ready
-from joey.engine.checkpoints import Keeper
+from joey.engine.checkpoints import CheckpointGuard
 from joey.engine.completion import NOT_ACCEPTED, close_completion, present
 from joey.engine.environment import is_busy
 from joey.engine.hooks import after_tool, before_tool
@@ -70,7 +70,7 @@ class Dispatch:
     def __init__(self, task: Task, mistakes: Mistakes) -> None:
         self._task = task
         self._mistakes = mistakes
-        self._keeper = Keeper(task)
+        self._checkpoint_guard = CheckpointGuard(task)
         self._errors: list[str] = []
         """Of the calls that failed."""
         self._succeeded = False
@@ -112,9 +112,11 @@ class Dispatch:
             if ready.tool.parallel or ready.tool.delegates:
                 waiting.append((placed, ready))
                 continue
-            await self._keeper.before(ready.prepared.claims, was_asked=ready.answer is not None)
+            await self._checkpoint_guard.before(
+                ready.prepared.claims, was_asked=ready.answer is not None
+            )
             await self._settle(placed, ready, await self._outcome(placed, ready))
-            await self._keeper.after(ready.prepared.claims)
+            await self._checkpoint_guard.after(ready.prepared.claims)
             if self.accepted is not None:
                 self._close_around_completion(calls)
                 return
@@ -178,7 +180,7 @@ class Dispatch:
         batch = waiting[:]
         waiting.clear()
         if _delegating(batch):
-            await self._keeper.before_subtasks()
+            await self._checkpoint_guard.before_subtasks()
         outcomes = await asyncio.gather(*(self._outcome(*pair) for pair in batch))
         delegated: list[ChildSpawned] = []
         for (placed, ready), outcome in zip(batch, outcomes, strict=True):
@@ -194,7 +196,7 @@ class Dispatch:
         for start in range(0, len(spawned), MOST_AT_ONCE):
             some = spawned[start : start + MOST_AT_ONCE]
             await self._task.subtasks.see_through(self._task, some, self._return)
-        await self._keeper.after_subtasks()
+        await self._checkpoint_guard.after_subtasks()
 
     def _return(self, spawned: ChildSpawned, returned: Returned) -> None:
         """The outcome of a call, once its subtask has returned."""

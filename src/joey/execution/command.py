@@ -30,7 +30,7 @@ from joey.execution.processes import (
     group_exists,
     send_signal,
 )
-from joey.ports import CommandEnd, Leash, RunningCommand
+from joey.ports import CommandEnd, ConfinedProcess, RunningCommand
 from joey.system.files import make_private_directory
 
 log = logging.getLogger(__name__)
@@ -86,7 +86,7 @@ class LocalCommand(asyncio.SubprocessProtocol):
         self.command = command
         self.cwd = cwd
         self.in_background = False
-        self.leash: Leash | None = None
+        self.confined_process: ConfinedProcess | None = None
         """What holds it, when it is confined: its keeper lives as long as anything inside does."""
         self._mark = mark
         self._intake = Intake(artifact, on_output)
@@ -149,10 +149,10 @@ class LocalCommand(asyncio.SubprocessProtocol):
         self._killed = self._killed or self._returncode is None
         self._kills += 1
         try:
-            if self.leash is None:
+            if self.confined_process is None:
                 await end_processes(self._find, self._kill_grace)
             else:
-                await end_leashed(self.leash, self.pid, self._kill_grace)
+                await end_leashed(self.confined_process, self.pid, self._kill_grace)
             with suppress(TimeoutError):
                 async with asyncio.timeout(_REAP):
                     await self._exited.wait()
@@ -188,20 +188,20 @@ class LocalCommand(asyncio.SubprocessProtocol):
 
     def abandon(self) -> None:
         """End at once what could not be started properly."""
-        if self.leash is None:
+        if self.confined_process is None:
             send_signal(find_processes(self._mark, self.pid or None), signal.SIGKILL)
             return
-        self.leash.kill()
+        self.confined_process.kill()
         if self.pid:
             # The keeper ends by itself, and tidies up before.
-            asyncio.get_running_loop().call_later(_REAP, self._end_keeper)
+            asyncio.get_running_loop().call_later(_REAP, self._kill_supervisor)
 
     def release(self) -> None:
         """Let go of what held it; nothing is left inside."""
-        if self.leash is not None:
-            self.leash.close()
+        if self.confined_process is not None:
+            self.confined_process.close()
 
-    def _end_keeper(self) -> None:
+    def _kill_supervisor(self) -> None:
         if self._returncode is None:
             send_signal([-self.pid], signal.SIGKILL)
 
@@ -235,7 +235,11 @@ class LocalCommand(asyncio.SubprocessProtocol):
     @property
     def _is_alone(self) -> bool:
         """The shell has left nothing behind."""
-        return not group_exists(self.pid) if self.leash is None else self.leash.is_slack()
+        return (
+            not group_exists(self.pid)
+            if self.confined_process is None
+            else self.confined_process.is_slack()
+        )
 
     def _find(self) -> list[int]:
         return find_processes(self._mark, self.pid, reaped=self._returncode is not None)
@@ -250,7 +254,7 @@ class LocalCommand(asyncio.SubprocessProtocol):
         loop = asyncio.get_running_loop()
         waited = loop.time() - self._exit_time
         if waited >= self._exit_grace:
-            left = bool(self._find()) if self.leash is None else not self._is_alone
+            left = bool(self._find()) if self.confined_process is None else not self._is_alone
             if left or not self._intake.is_open or waited >= _LINGER * self._exit_grace:
                 self._finish(left_running=left or self._intake.is_open)
                 return
@@ -258,8 +262,8 @@ class LocalCommand(asyncio.SubprocessProtocol):
 
     def _take_notes(self) -> None:
         """What was refused to the command belongs to what it says."""
-        if self.leash is not None and self._intake.is_open:
-            for note in self.leash.notes():
+        if self.confined_process is not None and self._intake.is_open:
+            for note in self.confined_process.notes():
                 self._intake.feed(f"[joey: {note}]\n".encode())
 
     def _finish(self, left_running: bool) -> CommandEnd:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from joey.ports import Leash
+from joey.ports import ConfinedProcess
 
 MARK = "JOEY_COMMAND"
 """Environment variable: the marks of all commands that a process belongs to, `:` between them."""
@@ -99,17 +99,17 @@ async def end_processes(find: Callable[[], list[int]], grace: float) -> None:
     await _until_none(find, _KILL_DEADLINE, insist=True)
 
 
-async def end_leashed(leash: Leash, leader: int, grace: float) -> None:
+async def end_leashed(confined_process: ConfinedProcess, leader: int, grace: float) -> None:
     """The same for a confined command, whose keeper knows all that is inside."""
 
     def find() -> list[int]:
-        return [] if leash.is_slack() else [-leader]
+        return [] if confined_process.is_slack() else [-leader]
 
     try:
-        leash.terminate()
+        confined_process.terminate()
         await _until_none(find, grace)
     finally:
-        leash.kill()
+        confined_process.kill()
     await _until_none(find, _KILL_DEADLINE)
     send_signal(find(), signal.SIGKILL)
 

@@ -20,7 +20,7 @@ from joey.core.text import regex
 from joey.errors import ToolError
 from joey.execution.command import LocalCommand
 from joey.execution.processes import MARK, end_processes, find_processes
-from joey.ports import Leash, RunningCommand, Sandbox, SandboxReport, Terminal
+from joey.ports import ConfinedProcess, RunningCommand, Sandbox, SandboxReport, Terminal
 from joey.system.subprocess import begun
 
 KILL_GRACE = 2.0
@@ -115,9 +115,9 @@ class LocalTerminal:
         env = {**self._env, MARK: f"{self._outer_marks}:{mark}".lstrip(":")}
         shell = (*self._shell, running.command)
         try:
-            running.leash = await self._leash(shell, running.cwd, env)
-            if running.leash is not None:
-                await running.leash.start(running)
+            running.confined_process = await self._confine(shell, running.cwd, env)
+            if running.confined_process is not None:
+                await running.confined_process.start(running)
                 return
             await begun(
                 asyncio.get_running_loop().subprocess_exec(
@@ -139,7 +139,9 @@ class LocalTerminal:
             running.abandon()
             raise
 
-    async def _leash(self, shell: Sequence[str], cwd: Path, env: Mapping[str, str]) -> Leash | None:
+    async def _confine(
+        self, shell: Sequence[str], cwd: Path, env: Mapping[str, str]
+    ) -> ConfinedProcess | None:
         if self._sandbox is None:
             return None
         return await self._sandbox.confine(shell, cwd, env)

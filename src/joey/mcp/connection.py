@@ -79,11 +79,11 @@ class Connection:
         self._jobs: set[asyncio.Task[Any]] = set()
         status: McpStatus = "disabled" if config.entry.disabled else "connecting"
         self.server = McpServer(config.name, config.source, status, command=config.shown)
-        self._keeper: asyncio.Task[None] | None = None
+        self._connection_task: asyncio.Task[None] | None = None
         if config.entry.disabled:
             self.settled.set()
         else:
-            self._keeper = asyncio.create_task(self._keep(), name=f"mcp-{config.name}")
+            self._connection_task = asyncio.create_task(self._keep(), name=f"mcp-{config.name}")
 
     # What the hub asks of it
 
@@ -116,7 +116,7 @@ class Connection:
             self._listing.cancel()
 
     async def close(self) -> None:
-        tasks = {*self._jobs, *([self._keeper] if self._keeper else [])}
+        tasks = {*self._jobs, *([self._connection_task] if self._connection_task else [])}
         for task in tasks:
             task.cancel()
         if tasks:

@@ -24,7 +24,7 @@ from joey.ports.content import (
 )
 from joey.ports.execution import (
     CommandEnd,
-    Leash,
+    ConfinedProcess,
     Level,
     RunningCommand,
     Sandbox,
@@ -73,6 +73,7 @@ __all__ = [
     "CodeHit",
     "CodeIndex",
     "CommandEnd",
+    "ConfinedProcess",
     "CustomToolInfo",
     "CustomTools",
     "Customizations",
@@ -89,7 +90,6 @@ __all__ = [
     "Hooks",
     "ImageMaker",
     "IndexState",
-    "Leash",
     "LeftFile",
     "Level",
     "Listing",

@@ -116,7 +116,7 @@ class SandboxReport(Struct, frozen=True):
     """What this level does not hold here, in sentences for a person."""
 
 
-class Leash(Protocol):
+class ConfinedProcess(Protocol):
     """What a confined command is started with, and held by."""
 
     async def start(self, protocol: SubprocessProtocol) -> None:
@@ -163,7 +163,7 @@ class Sandbox(Protocol):
 
     async def confine(
         self, shell: Sequence[str], cwd: Path, env: Mapping[str, str]
-    ) -> Leash | None:
+    ) -> ConfinedProcess | None:
         """How to start `shell` in `cwd`; None when nothing works here and a person may decide.
 
         Raises:

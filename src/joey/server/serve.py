@@ -75,7 +75,7 @@ async def serving(hub: Hub, token: Token, options: ServeOptions) -> AsyncIterato
     bound = _bind(options)
     host, port = bound.getsockname()[:2]
     connections = Connections(hub, token, options.limits)
-    keeper = doorkeeper(
+    origin_policy = doorkeeper(
         options.host,
         port,
         tls=tls,
@@ -83,7 +83,7 @@ async def serving(hub: Hub, token: Token, options: ServeOptions) -> AsyncIterato
         any_address=options.allow_remote,
     )
     config = uvicorn.Config(
-        make_application(connections, keeper),
+        make_application(connections, origin_policy),
         http=Doorway,
         ws=Socket,
         ws_max_size=MAX_FRAME,

@@ -153,7 +153,7 @@ class Tool(ABC, Generic[P, R]):
             ArgumentError: naming the parameter that is missing or wrong.
         """
 
-    def foresee(self, terminal: Terminal) -> None:
+    def prewarm(self, terminal: Terminal) -> None:
         """A call of it begins to arrive; its arguments, and leave to run it, come later."""
 
     @abstractmethod

@@ -68,7 +68,7 @@ class ExecuteCommand(Tool[ExecuteCommandParams, PreparedCommand]):
             raise missing(self.name, "command")
         return params
 
-    def foresee(self, terminal: Terminal) -> None:
+    def prewarm(self, terminal: Terminal) -> None:
         terminal.expect()
 
     async def prepare(self, params: ExecuteCommandParams, ctx: ToolContext) -> PreparedCommand:

@@ -376,9 +376,9 @@ class _Reader:
 
     def _forget_above(self, depth: int) -> None:
         """Tags that were never closed are text; what they seemed to hold belongs around them."""
-        keeper, forgotten = self._stack[depth], self._stack[depth + 1 :]
+        parent, forgotten = self._stack[depth], self._stack[depth + 1 :]
         del self._stack[depth + 1 :]
         for node in forgotten:
             self._open[node.name] -= 1
             for name, values in node.children.items():
-                keeper.add(name, *values)
+                parent.add(name, *values)

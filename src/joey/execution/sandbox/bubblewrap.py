@@ -17,7 +17,7 @@ from typing import Any
 from joey.execution.sandbox import seccomp
 from joey.execution.sandbox.filesystem import Layout, View
 from joey.execution.sandbox.network_proxy import PORT
-from joey.execution.sandbox.protected_files import Held
+from joey.execution.sandbox.protected_files import ProtectedPaths
 from joey.ports.execution import Level
 
 _BINARIES = (
@@ -80,7 +80,12 @@ class Bubblewrap:
         return (_LATE,)
 
     def plan(
-        self, layout: Layout, held: Held, shell: Sequence[bytes], cwd: Path, network: str
+        self,
+        layout: Layout,
+        protected_paths: ProtectedPaths,
+        shell: Sequence[bytes],
+        cwd: Path,
+        network: str,
     ) -> dict[str, Any]:
         """What the keeper needs to know."""
         binary = self._find()
@@ -91,17 +96,17 @@ class Bubblewrap:
             "level": "full",
             "program": [binary, *_namespaces(layout, shared)],
             "views": [*_mounts(layout, self._knows(binary, "--size"))],
-            "kept": list(held.pinned),
-            "held": list(held.present),
-            "again": [*_hidden_again(layout), *_masks(layout, held), *_seals(layout)],
+            "kept": list(protected_paths.pinned),
+            "held": list(protected_paths.present),
+            "again": [*_hidden_again(layout), *_masks(layout, protected_paths), *_seals(layout)],
             "by_descriptor": bool(_quiet(shell)),
             "rest": ["--chdir", str(cwd), "--", shell[0], *_quiet(shell), "-c", first, "joey"],
             "port": PORT if network == "hosts" else 0,
             "shell": list(shell),
             "seccomp": _refused_calls(local_sockets=not shared),
-            "absent": list(held.absent),
+            "absent": list(protected_paths.absent),
             "empty": list(EMPTY),
-            "guarded": list(held.undone),
+            "guarded": list(protected_paths.undone),
             "pinned": [],
         }
 
@@ -173,11 +178,11 @@ def _seals(layout: Layout) -> list[str]:
     return [word for path in hidden for word in ("--remount-ro", str(path))]
 
 
-def _masks(layout: Layout, held: Held) -> list[str]:
+def _masks(layout: Layout, protected_paths: ProtectedPaths) -> list[str]:
     """Sockets of other programs: to see one is to be able to speak with it, be it read-only."""
     return [
         word
-        for path in listening(held.scanned_directories, layout.workspace)
+        for path in listening(protected_paths.scanned_directories, layout.workspace)
         if layout.view_of(path) in (View.READ, View.WRITE)
         for word in ("--ro-bind", "/dev/null", str(path))
     ]

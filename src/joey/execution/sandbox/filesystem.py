@@ -16,7 +16,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from joey.execution.sandbox.protected_files import Held, find_held
+from joey.execution.sandbox.protected_files import ProtectedPaths, find_protected_paths
 from joey.execution.sandbox.protected_scan import ScannedDirectory
 from joey.execution.sandbox.sandbox import Session
 
@@ -125,7 +125,9 @@ def find_views(session: Session) -> dict[Path, View]:
     return _ordered(views)
 
 
-def held_in(session: Session, layout: Layout, directories: dict[str, ScannedDirectory]) -> Held:
+def find_visible_protected_paths(
+    session: Session, layout: Layout, directories: dict[str, ScannedDirectory]
+) -> ProtectedPaths:
     """Protected names as they are now, but for those that are hidden, or that the person has
     opened."""
     workspace = layout.workspace
@@ -133,7 +135,7 @@ def held_in(session: Session, layout: Layout, directories: dict[str, ScannedDire
     left_out |= {path for path, view in layout.views.items() if view is View.HIDDEN}
     left_out.add(_real(session.joey_home))
     inside = (path for path in left_out if workspace in path.parents)
-    return find_held(
+    return find_protected_paths(
         workspace, directories, frozenset(str(p.relative_to(workspace)) for p in inside)
     )
 

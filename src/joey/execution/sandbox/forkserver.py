@@ -18,7 +18,7 @@ import marshal
 import os
 import select
 
-from joey.execution.sandbox.supervisor import Keeper, answer, no_process
+from joey.execution.sandbox.supervisor import Supervisor, answer, no_process
 
 _IGNORED = (1, 2, 3, 15)
 """Signals to the whole group are meant for the command, which gets its own."""
@@ -31,11 +31,11 @@ def main(orders: int) -> None:
     os.set_inheritable(orders, False)  # it came to us by being inherited; a command is no heir
     for number in _IGNORED:
         _signal.signal(number, _signal.SIG_IGN)
-    Starter(orders).run()
+    ForkServer(orders).run()
     os._exit(0)
 
 
-class Starter:
+class ForkServer:
     def __init__(self, orders: int) -> None:
         self._joey = _socket.socket(fileno=orders)
         self._poll = select.poll()
@@ -71,19 +71,19 @@ class Starter:
 
     def _start(self, control: int, output: int, plan: int) -> None:
         try:
-            keeper = os.fork()
+            supervisor = os.fork()
         except OSError as error:
             answer(control, no_process(error))
         else:
-            if not keeper:
-                self._become_keeper(control, output, plan)
-            ended = os.pidfd_open(keeper)
-            self._keepers[ended] = keeper
+            if not supervisor:
+                self._become_supervisor(control, output, plan)
+            ended = os.pidfd_open(supervisor)
+            self._keepers[ended] = supervisor
             self._poll.register(ended, select.POLLIN)
         for each in (control, output, plan):
             os.close(each)
 
-    def _become_keeper(self, control: int, output: int, plan: int) -> None:
+    def _become_supervisor(self, control: int, output: int, plan: int) -> None:
         try:
             self._joey.close()
             for each in self._keepers:
@@ -94,7 +94,7 @@ class Starter:
             os.close(output)
             with open(plan, "rb") as file:
                 data = file.read()
-            Keeper(marshal.loads(data), control).run()
+            Supervisor(marshal.loads(data), control).run()
         finally:
             os._exit(0)
 
@@ -109,4 +109,4 @@ def _preload() -> None:
     from joey.execution.sandbox import kernel, protected_scan
 
     assert kernel
-    protected_scan.is_held("a name that has to be compared with all patterns")
+    protected_scan.is_protected_name("a name that has to be compared with all patterns")

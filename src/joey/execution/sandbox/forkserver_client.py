@@ -1,7 +1,7 @@
 """joey's end of a task's fork server: starts it, sends it orders, stops it when idle.
 
-`Standby` keeps the fork server alive between commands and replaces one that was killed;
-`StarterProcess` is the process itself.
+`ForkServerManager` keeps the fork server alive between commands and replaces one that was killed;
+`ForkServerClient` is the process itself.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakSet
 
-from joey.execution.sandbox.supervisor_client import ControlGroup, KeeperProcess
+from joey.execution.sandbox.supervisor_client import ControlGroup, SupervisorTransport
 
 _LONG = 300.0
 _SOON = 10.0
@@ -30,18 +30,18 @@ _MOST = 16
 """That wait in one process, whatever the number of tasks."""
 
 
-_waiting: WeakSet[Standby] = WeakSet()
+_waiting: WeakSet[ForkServerManager] = WeakSet()
 
 
-class Standby:
+class ForkServerManager:
     def __init__(self, group: Callable[[], ControlGroup | None]) -> None:
         self._group = group
-        self._making: asyncio.Task[StarterProcess] | None = None
+        self._making: asyncio.Task[ForkServerClient] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._dismissals: set[asyncio.Task[None]] = set()
         self._closed = False
 
-    async def start(self, plan: dict[str, Any]) -> KeeperProcess:
+    async def start(self, plan: dict[str, Any]) -> SupervisorTransport:
         """Have a command kept.
 
         Raises:
@@ -50,9 +50,9 @@ class Standby:
         try:
             for _ in range(_ATTEMPTS):
                 making = self._begun()
-                keeper = await _taken_up(await asyncio.shield(making), plan)
-                if keeper is not None:
-                    return keeper
+                supervisor = await _taken_up(await asyncio.shield(making), plan)
+                if supervisor is not None:
+                    return supervisor
                 if self._making is making:  # else somebody who waited too has begun another
                     self._dismiss()
             return (await asyncio.shield(self._begun())).start(plan)
@@ -89,17 +89,17 @@ class Standby:
             _waiting.add(self)
             self._timer = asyncio.get_running_loop().call_later(_LONG, self._dismiss)
 
-    def _begun(self) -> asyncio.Task[StarterProcess]:
+    def _begun(self) -> asyncio.Task[ForkServerClient]:
         if self._closed:
             raise OSError(errno.ECANCELED, "its task is being closed")
         if self._making is None:
             self._making = asyncio.get_running_loop().create_task(self._make())
         return self._making
 
-    async def _make(self) -> StarterProcess:
-        starter = StarterProcess(self._group())
-        await starter.spawn()
-        return starter
+    async def _make(self) -> ForkServerClient:
+        server = ForkServerClient(self._group())
+        await server.spawn()
+        return server
 
     def _dismiss(self) -> None:
         _waiting.discard(self)
@@ -110,33 +110,33 @@ class Standby:
             task.add_done_callback(self._dismissals.discard)
 
 
-async def _taken_up(starter: StarterProcess, plan: dict[str, Any]) -> KeeperProcess | None:
+async def _taken_up(server: ForkServerClient, plan: dict[str, Any]) -> SupervisorTransport | None:
     """Who keeps the command; None when nobody has begun with it, and nobody will."""
-    if not starter.waits:
+    if not server.waits:
         return None
     try:
-        keeper = starter.start(plan)
+        supervisor = server.start(plan)
     except (BrokenPipeError, ConnectionResetError):
         return None  # It has just been killed.
     try:
-        if not await keeper.is_taken_up(_SOON):
-            await starter.kill()
-            await keeper.is_taken_up(_SOON)
+        if not await supervisor.is_taken_up(_SOON):
+            await server.kill()
+            await supervisor.is_taken_up(_SOON)
     except BaseException:
-        keeper.let_go()
+        supervisor.let_go()
         raise
-    if keeper.is_untouched:
-        keeper.let_go()
+    if supervisor.is_untouched:
+        supervisor.let_go()
         return None
-    return keeper
+    return supervisor
 
 
-async def _dismissed(making: asyncio.Task[StarterProcess]) -> None:
+async def _dismissed(making: asyncio.Task[ForkServerClient]) -> None:
     try:
-        starter = await making
+        server = await making
     except OSError:
         return  # There is none.
-    await starter.dismiss()
+    await server.dismiss()
 
 
 _START = (
@@ -152,7 +152,7 @@ _PACKAGE = Path(__file__).parent.parent.parent
 _PATIENCE = 5.0
 
 
-class StarterProcess:
+class ForkServerClient:
     def __init__(self, group: ControlGroup | None = None) -> None:
         """`group` is where it counts, with all that it starts."""
         self._socket, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET)
@@ -196,7 +196,7 @@ class StarterProcess:
         is_there = self._transport is not None and not self._end.has_come
         return is_there and self._socket.fileno() >= 0
 
-    def start(self, plan: dict[str, Any]) -> KeeperProcess:
+    def start(self, plan: dict[str, Any]) -> SupervisorTransport:
         """Have a command kept.
 
         Raises:
@@ -205,7 +205,7 @@ class StarterProcess:
         ours, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET)
         output, written = os.pipe()
         file = os.memfd_create("plan")
-        keeper = KeeperProcess(ours, output, os.dup(file))
+        supervisor = SupervisorTransport(ours, output, os.dup(file))
         try:
             data = memoryview(marshal.dumps(plan))
             while data:
@@ -213,14 +213,14 @@ class StarterProcess:
             os.lseek(file, 0, os.SEEK_SET)
             socket.send_fds(self._socket, [b"K"], [theirs.fileno(), written, file])
         except BaseException:
-            keeper.let_go()
+            supervisor.let_go()
             raise
         finally:
             theirs.close()
             os.close(written)
             os.close(file)
         self._was_used = True
-        return keeper
+        return supervisor
 
     def let_go(self) -> None:
         """Close what only the child needs."""

@@ -152,7 +152,7 @@ _BACKLOG = 64
 _DESCRIPTOR = 4
 
 
-def open_door(pid: int, port: int) -> int:
+def listen_in_network_namespace(pid: int, port: int) -> int:
     """Listens on the loopback of the network that a process lives in.
 
     Raises:
@@ -176,10 +176,10 @@ def open_door(pid: int, port: int) -> int:
 def _hand_out(taker: _socket.socket, pid: int, port: int) -> None:
     try:
         join_network(pid)
-        door = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
-        door.bind(("127.0.0.1", port))
-        door.listen(_BACKLOG)
-        number = door.fileno().to_bytes(_DESCRIPTOR, sys.byteorder)
+        listener = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
+        listener.bind(("127.0.0.1", port))
+        listener.listen(_BACKLOG)
+        number = listener.fileno().to_bytes(_DESCRIPTOR, sys.byteorder)
         taker.sendmsg([b"D"], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, number)])
     except OSError as error:
         taker.send(str(error).encode()[:500])

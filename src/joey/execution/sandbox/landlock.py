@@ -16,7 +16,7 @@ from typing import Any
 from joey.errors import ToolError
 from joey.execution.sandbox import seccomp
 from joey.execution.sandbox.filesystem import Layout, View
-from joey.execution.sandbox.protected_files import Held
+from joey.execution.sandbox.protected_files import ProtectedPaths
 from joey.ports.execution import Level
 
 OLDEST = 3
@@ -81,7 +81,12 @@ class Landlock:
         return tuple(found)
 
     def plan(
-        self, layout: Layout, held: Held, shell: Sequence[bytes], cwd: Path, network: str
+        self,
+        layout: Layout,
+        protected_paths: ProtectedPaths,
+        shell: Sequence[bytes],
+        cwd: Path,
+        network: str,
     ) -> dict[str, Any]:
         """What the keeper needs to know."""
         if network == "hosts":
@@ -100,8 +105,8 @@ class Landlock:
             "rules": _rules(layout),
             "seccomp": _refused_calls(internet=network == "all", spared=spared),
             "capabilities": _kept_capabilities(layout.workspace),
-            "guarded": [*held.present, *held.absent, *held.undone],
-            "pinned": list(held.pinned),
+            "guarded": [*protected_paths.present, *protected_paths.absent, *protected_paths.undone],
+            "pinned": list(protected_paths.pinned),
             "absent": [],
             "port": 0,
         }

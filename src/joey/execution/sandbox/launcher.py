@@ -36,7 +36,7 @@ class Entrance:
         """What has to be done before: names are occupied, what is protected is opened."""
         self._plan = plan
         self._placeholders = placeholders
-        self._held: list[int] = []
+        self._protected_fds: list[int] = []
         self._is_full = plan["level"] == "full"
         self._mounts = self._occupy() + self._hold() if self._is_full else []
         if not self._is_full:
@@ -83,7 +83,7 @@ class Entrance:
                 if not plan["by_descriptor"]:
                     mounts += [option, place, place]
                 elif (opened := _open_within(root, name)) is not None:
-                    self._held.append(opened)
+                    self._protected_fds.append(opened)
                     mounts += [option, f"/proc/self/fd/{opened}", place]
         return [*mounts, *plan["again"]]
 
@@ -97,10 +97,10 @@ class Entrance:
         os.dup2(status, STATUS)
         if plan["port"]:
             os.dup2(gate, GATE)
-        for descriptor in (*self._held, rules):
+        for descriptor in (*self._protected_fds, rules):
             os.set_inheritable(descriptor, True)
         argv = [*plan["program"], *plan["views"], *self._mounts, "--seccomp", str(rules)]
-        numbers = " ".join(map(str, self._held))
+        numbers = " ".join(map(str, self._protected_fds))
         argv += [*plan["rest"], numbers, *plan["shell"]]
         os.execve(argv[0], argv, plan["env"])
 

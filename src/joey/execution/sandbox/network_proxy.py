@@ -77,19 +77,19 @@ class HostProxy:
         found = dict.fromkeys(names, address)
         return found | {"NO_PROXY": around, "no_proxy": around, "NODE_USE_ENV_PROXY": "1"}
 
-    async def answer(self, listening: socket.socket) -> Door:
+    async def answer(self, listening: socket.socket) -> ProxyEndpoint:
         """Answer at a socket of a command's own."""
-        door = Door(self)
+        endpoint = ProxyEndpoint(self)
         listening.setblocking(False)
-        door.server = await asyncio.start_server(
-            door.meet, sock=listening, limit=_LARGEST_HEAD, start_serving=False
+        endpoint.server = await asyncio.start_server(
+            endpoint.meet, sock=listening, limit=_LARGEST_HEAD, start_serving=False
         )
         try:
-            await door.server.start_serving()
+            await endpoint.server.start_serving()
         except asyncio.CancelledError:
-            door.close()
+            endpoint.close()
             raise
-        return door
+        return endpoint
 
     async def reach(self, request: Request) -> Streams:
         """Raises Refused or OSError."""
@@ -138,7 +138,7 @@ class HostProxy:
         return is_public(address) or any(each.allows(str(address), port) for each in self._hosts)
 
 
-class Door:
+class ProxyEndpoint:
     """Where one command asks to be let through."""
 
     server: asyncio.Server

@@ -22,9 +22,15 @@ from typing import NoReturn
 
 from joey.core.settings import Settings
 from joey.errors import ToolError
-from joey.execution.sandbox.forkserver_client import StarterProcess
-from joey.execution.sandbox.sandbox import CANARY_PREFIX, Confinement, Found, LocalSandbox, Session
-from joey.execution.sandbox.supervisor_client import KeeperProcess, can_count, why_not
+from joey.execution.sandbox.forkserver_client import ForkServerClient
+from joey.execution.sandbox.sandbox import (
+    CANARY_TEMP_PREFIX,
+    Confinement,
+    Found,
+    LocalSandbox,
+    Session,
+)
+from joey.execution.sandbox.supervisor_client import SupervisorTransport, can_count, why_not
 from joey.ports.execution import Level, SandboxReport
 
 log = logging.getLogger(__name__)
@@ -40,7 +46,7 @@ _PATIENCE = 20.0
 _SECRET = "a secret of the canary"
 
 
-class CanaryProber:
+class CanaryProbe:
     """Tries each way of confining once, the best first, and remembers the answer."""
 
     def __init__(self, confinements: Sequence[Confinement]) -> None:
@@ -62,7 +68,7 @@ class CanaryProber:
     def _try(self) -> Found:
         reasons: dict[str, str] = {}
         for each in self._confinements:
-            reason = each.obstacle() or try_canary(each)
+            reason = each.obstacle() or probe_backend(each)
             if reason is None:
                 gaps = each.gaps if can_count() else (*each.gaps, _UNCOUNTED)
                 return Found(SandboxReport(each.level, reasons, gaps), each)
@@ -74,7 +80,7 @@ class CanaryProber:
 _UNCOUNTED = "The number of root's processes is not limited: no control group can be made."
 
 
-def try_canary(confinement: Confinement) -> str | None:
+def probe_backend(confinement: Confinement) -> str | None:
     """Why a way of confining does not work; None when it does."""
     try:
         return _try(confinement)
@@ -84,7 +90,9 @@ def try_canary(confinement: Confinement) -> str | None:
 
 def _try(confinement: Confinement) -> str | None:
     with ExitStack() as stack:
-        root = Path(os.path.realpath(tempfile.mkdtemp(prefix=f"{CANARY_PREFIX}{os.getpid()}-")))
+        root = Path(
+            os.path.realpath(tempfile.mkdtemp(prefix=f"{CANARY_TEMP_PREFIX}{os.getpid()}-"))
+        )
         stack.callback(shutil.rmtree, root, ignore_errors=True)
         for name in ("workspace", "outside", "home/.ssh"):
             (root / name).mkdir(parents=True)
@@ -120,11 +128,11 @@ def _run(
 ) -> str | None:
     shell = ("/bin/bash", "--noprofile", "--norc", "-c", "--", _SCRIPT)
     plan = sandbox.lead(confinement, shell, workspace, env, _none).plan
-    starter = StarterProcess()
+    server = ForkServerClient()
     try:
         process = subprocess.Popen(
-            starter.argv,
-            pass_fds=starter.fds,
+            server.argv,
+            pass_fds=server.fds,
             env={},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -133,23 +141,23 @@ def _run(
         )
         with process:
             try:
-                refused = _wait_for_failure_reason(starter.start(plan))
+                refused = _wait_for_failure_reason(server.start(plan))
             finally:
-                starter.release()
+                server.release()
             process.wait(_PATIENCE)
         return refused
     finally:
-        starter.release()
+        server.release()
 
 
-def _wait_for_failure_reason(keeper: KeeperProcess) -> str | None:
+def _wait_for_failure_reason(supervisor: SupervisorTransport) -> str | None:
     """Why the command could not be confined, once all has ended."""
     try:
-        answer = keeper.read_reply_blocking(_PATIENCE)
+        answer = supervisor.read_reply_blocking(_PATIENCE)
     except OSError as error:
         return f"it did not start: {error}"
     finally:
-        keeper.let_go()
+        supervisor.let_go()
     return None if answer.startswith(b"R") else why_not(answer)
 
 

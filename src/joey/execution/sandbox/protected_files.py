@@ -30,7 +30,7 @@ _MOST = 64
 _HOPS = 16
 
 
-class Held(Struct, frozen=True):
+class ProtectedPaths(Struct, frozen=True):
     """Paths below the workspace, with `/`."""
 
     present: tuple[str, ...]
@@ -98,9 +98,9 @@ class _Finder:
                 self.undone.append(inner)
 
 
-def find_held(
+def find_protected_paths(
     workspace: Path, directories: dict[str, ScannedDirectory], left_out: frozenset[str]
-) -> Held:
+) -> ProtectedPaths:
     """What is held in a workspace, but for the paths that are `left_out`."""
     finder = _Finder(workspace, left_out)
     for directory, (_, _, _, names) in directories.items():
@@ -109,7 +109,7 @@ def find_held(
             if directory or not _is_occupied(workspace / name):
                 finder.add(path)
     finder.absent += (each for each in _OCCUPIED if _is_free(workspace / each))
-    return Held(
+    return ProtectedPaths(
         present=tuple(_outermost(finder.present)),
         pinned=tuple(finder.pinned),
         absent=tuple(each for each in finder.absent if each not in left_out),

@@ -44,7 +44,7 @@ ScannedDirectory = tuple[int, int, tuple[str, ...], tuple[Name, ...]]
 and its protected names."""
 
 
-def is_held(name: str) -> bool:
+def is_protected_name(name: str) -> bool:
     return name not in _LEFT_TO_COMMANDS and is_protected(name)
 
 
@@ -88,7 +88,7 @@ def _read(place: str, path: str, seen: os.stat_result) -> ScannedDirectory:
     prefix = f"{path}/" if path else ""
     with os.scandir(place) as entries:
         for entry in entries:
-            if is_held(entry.name):
+            if is_protected_name(entry.name):
                 if len(names) < MOST_NAMES:
                     names += _named(place, entry.name)
             elif entry.name not in HEAVY and entry.is_dir(follow_symlinks=False):
@@ -120,7 +120,7 @@ _OPEN_DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 class Placeholders:
     def __init__(self, root: str) -> None:
         self._root = root
-        self._held: dict[str, int] = {}
+        self._locked_descriptors: dict[str, int] = {}
 
     def take(self, path: str) -> bool:
         """Occupy a name below the root; False when it is, or stays, somebody else's."""
@@ -135,14 +135,14 @@ class Placeholders:
                 os.close(descriptor)
                 return False
             if self._is_at(path, descriptor):
-                self._held[path] = descriptor
+                self._locked_descriptors[path] = descriptor
                 return True
             os.close(descriptor)  # Another has just removed it.
         return False
 
     def drop(self) -> None:
         """Free the names that nobody else occupies."""
-        for path, descriptor in self._held.items():
+        for path, descriptor in self._locked_descriptors.items():
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 if _is_ours(os.fstat(descriptor)) and self._is_at(path, descriptor):
@@ -151,7 +151,7 @@ class Placeholders:
                 continue  # It is used by another command, or is no longer empty.
             finally:
                 os.close(descriptor)
-        self._held.clear()
+        self._locked_descriptors.clear()
 
     def _is_at(self, path: str, descriptor: int) -> bool:
         try:

@@ -1,9 +1,9 @@
 """The restoring of protected files after a command.
 
-`Guard` remembers protected files as they were and puts them back; `Aftermath` finds protected
-names that are new. What the command made of them is not lost but put aside. Everything is done
-relative to open directories and without following symlinks: processes that the command left behind
-may still be exchanging names meanwhile.
+`ProtectedFileRestorer` remembers protected files as they were and puts them back; `Aftermath` finds
+protected names that are new. What the command made of them is not lost but put aside. Everything is
+done relative to open directories and without following symlinks: processes that the command left
+behind may still be exchanging names meanwhile.
 
 A directory that has not changed since the scan holds no new name. A name that was moved together
 with its directory is not new. A directory that existed but was not scanned before (beyond the
@@ -40,7 +40,7 @@ _OPEN_DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _OWN = 0o700
 
 
-class Guard:
+class ProtectedFileRestorer:
     def __init__(
         self, root: str, names: list[str], pinned: list[str], aside: str, spared: Spared
     ) -> None:
@@ -419,14 +419,14 @@ class Aftermath:
         self, place: str, prefix: str, known: tuple[Name, ...]
     ) -> tuple[list[str], list[str]]:
         # Takes its time, and is seldom needed.
-        from joey.execution.sandbox.protected_scan import HEAVY, MOST_NAMES, is_held
+        from joey.execution.sandbox.protected_scan import HEAVY, MOST_NAMES, is_protected_name
 
         before = {name: inode for name, inode, _ in known}
         directories: list[str] = []
         names: list[str] = []
         with _opened_up(place) as entries:
             for entry in entries:
-                if is_held(entry.name):
+                if is_protected_name(entry.name):
                     path = prefix + entry.name
                     is_old = before.get(entry.name) == entry.inode() or self._is_known(entry)
                     if path not in self._left_out and not is_old:

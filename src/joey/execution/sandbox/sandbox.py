@@ -37,11 +37,15 @@ from joey.ports.execution import Level, Sandbox, SandboxReport
 
 if TYPE_CHECKING:
     from joey.execution.sandbox.filesystem import Layout, View
-    from joey.execution.sandbox.forkserver_client import Standby
+    from joey.execution.sandbox.forkserver_client import ForkServerManager
     from joey.execution.sandbox.network_proxy import HostProxy
-    from joey.execution.sandbox.protected_files import Held
+    from joey.execution.sandbox.protected_files import ProtectedPaths
     from joey.execution.sandbox.protected_scan import ScannedDirectory, Survey
-    from joey.execution.sandbox.supervisor_client import ControlGroup, KeeperLeash, KeeperProcess
+    from joey.execution.sandbox.supervisor_client import (
+        ControlGroup,
+        SupervisorHandle,
+        SupervisorTransport,
+    )
 
 
 log = logging.getLogger(__name__)
@@ -52,7 +56,7 @@ _CACHES = {"npm_config_cache": "npm", "GOCACHE": "go-build", "UV_CACHE_DIR": "uv
 """Caches that tools cannot do without writing: they get one of the task's own."""
 _MEGABYTE = 1024**2
 _PREFIX = "joey-commands-"
-CANARY_PREFIX = "joey-canary-"
+CANARY_TEMP_PREFIX = "joey-canary-"
 _WRITTEN = "written"
 """A list of what joey's own tools have written under protected names; commands do not see it."""
 _LONG_AGO = 24 * 3600
@@ -75,7 +79,12 @@ class Confinement(Protocol):
     def obstacle(self) -> str | None: ...
 
     def plan(
-        self, layout: Layout, held: Held, shell: Sequence[bytes], cwd: Path, network: str
+        self,
+        layout: Layout,
+        protected_paths: ProtectedPaths,
+        shell: Sequence[bytes],
+        cwd: Path,
+        network: str,
     ) -> dict[str, Any]: ...
 
     def environment(self, layout: Layout) -> dict[str, str]: ...
@@ -113,9 +122,9 @@ class LocalSandbox:
         self._looking = threading.Lock()
         self._survey: Survey | None = None
         self._has_warned = False
-        self._standby: Standby | None = None
+        self._fork_server_manager: ForkServerManager | None = None
         self._readying: asyncio.Task[None] | None = None
-        self._leading: set[asyncio.Task[KeeperLeash]] = set()
+        self._leading: set[asyncio.Task[SupervisorHandle]] = set()
 
     def expect(self) -> None:
         if self._readying is None or self._readying.done():
@@ -137,21 +146,23 @@ class LocalSandbox:
 
     async def confine(
         self, shell: Sequence[str], cwd: Path, env: Mapping[str, str]
-    ) -> KeeperLeash | None:
+    ) -> SupervisorHandle | None:
         found = await self._find()
         if found.confinement is None:
             if self._settings.sandbox == "required":
                 raise ToolError(f"Commands may run in a sandbox only. {why_none(found.report)}")
             return None
-        standby, proxy = self._keepers(), self._proxy()
-        standby.begin()
-        led = asyncio.to_thread(self.lead, found.confinement, shell, cwd, env, standby.start, proxy)
+        fork_server, proxy = self._keepers(), self._proxy()
+        fork_server.begin()
+        led = asyncio.to_thread(
+            self.lead, found.confinement, shell, cwd, env, fork_server.start, proxy
+        )
         leading = asyncio.get_running_loop().create_task(led)
         self._leading.add(leading)
         leading.add_done_callback(self._have_led)
         return await asyncio.shield(leading)
 
-    def _have_led(self, leading: asyncio.Task[KeeperLeash]) -> None:
+    def _have_led(self, leading: asyncio.Task[SupervisorHandle]) -> None:
         self._leading.discard(leading)
         if not leading.cancelled():
             leading.exception()  # who was cancelled meanwhile does not ask
@@ -162,13 +173,13 @@ class LocalSandbox:
         shell: Sequence[str],
         cwd: Path,
         env: Mapping[str, str],
-        begin: Callable[[dict[str, Any]], Awaitable[KeeperProcess]],
+        begin: Callable[[dict[str, Any]], Awaitable[SupervisorTransport]],
         proxy: HostProxy | None = None,
-    ) -> KeeperLeash:
+    ) -> SupervisorHandle:
         """How to start `shell` with this confinement, by a keeper that waits."""
         # A task that runs no command does without these.
-        from joey.execution.sandbox.filesystem import View, held_in
-        from joey.execution.sandbox.supervisor_client import KeeperLeash, failed
+        from joey.execution.sandbox.filesystem import View, find_visible_protected_paths
+        from joey.execution.sandbox.supervisor_client import SupervisorHandle, failed
 
         layout = self._layout()
         try:
@@ -184,12 +195,14 @@ class LocalSandbox:
                 " or ask the user to name the folder in sandboxReadable or sandboxWritable."
             )
         network = "hosts" if proxy is not None else str(self._settings.sandbox_network)
-        held = held_in(self._session, layout, self._scan_and_warn(layout.workspace))
-        plan = confinement.plan(layout, held, _encoded(shell), where, network)
+        protected_paths = find_visible_protected_paths(
+            self._session, layout, self._scan_and_warn(layout.workspace)
+        )
+        plan = confinement.plan(layout, protected_paths, _encoded(shell), where, network)
         plan |= {
             "workspace": str(layout.workspace),
-            "folders": held.scanned_directories,
-            "left_out": list(held.left_out),
+            "folders": protected_paths.scanned_directories,
+            "left_out": list(protected_paths.left_out),
             "written": str(layout.temp / _WRITTEN),
             "aside": str(self._session.joey_home / "put-aside" / str(time.time_ns())),
             "processes": max(self._settings.sandbox_max_processes, 0),
@@ -199,7 +212,7 @@ class LocalSandbox:
         given = confinement.environment(layout)
         added = given | {name: given["TMPDIR"] + place for name, place in caches.items()}
         plan["env"] = {**env, **added, **(proxy.environment if proxy is not None else {})}
-        return KeeperLeash(plan, begin, proxy)
+        return SupervisorHandle(plan, begin, proxy)
 
     def spare(self, path: Path) -> None:
         if not self._has_temp or not is_protected(str(path)):
@@ -213,9 +226,12 @@ class LocalSandbox:
         if self._readying is not None:
             self._readying.cancel()
             await asyncio.wait((self._readying,))
-        standby, self._standby = self._standby, None  # a task that goes on needs new ones
-        if standby is not None:
-            await standby.close()
+        fork_server, self._fork_server_manager = (
+            self._fork_server_manager,
+            None,
+        )  # a task that goes on needs new ones
+        if fork_server is not None:
+            await fork_server.close()
         if self._leading:
             await asyncio.wait(self._leading)  # a thread goes on when nobody waits for it any more
         if self._has_temp or self._group is not None:
@@ -243,12 +259,12 @@ class LocalSandbox:
             self._group = make_group(self._settings.sandbox_max_processes)
         return self._group
 
-    def _keepers(self) -> Standby:
-        from joey.execution.sandbox.forkserver_client import Standby
+    def _keepers(self) -> ForkServerManager:
+        from joey.execution.sandbox.forkserver_client import ForkServerManager
 
-        if self._standby is None:
-            self._standby = Standby(self._counted)
-        return self._standby
+        if self._fork_server_manager is None:
+            self._fork_server_manager = ForkServerManager(self._counted)
+        return self._fork_server_manager
 
     def _proxy(self) -> HostProxy | None:
         """Who answers commands that may reach some hosts."""
@@ -321,7 +337,7 @@ class LocalSandbox:
 
 def _sweep(directory: Path) -> None:
     """Remove what processes that were killed long ago have left."""
-    left = (directory.glob(f"{prefix}[0-9]*-*") for prefix in (_PREFIX, CANARY_PREFIX))
+    left = (directory.glob(f"{prefix}[0-9]*-*") for prefix in (_PREFIX, CANARY_TEMP_PREFIX))
     for each in chain.from_iterable(left):
         try:
             found = each.lstat()

@@ -22,7 +22,7 @@ import time
 
 from joey.execution.sandbox.launcher import Entrance
 from joey.execution.sandbox.protected_scan import Placeholders
-from joey.execution.sandbox.restore import Aftermath, Guard, Spared
+from joey.execution.sandbox.restore import Aftermath, ProtectedFileRestorer, Spared
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,14 +40,14 @@ _DESCRIPTOR = 4
 _LAST = b"!"
 
 
-class Keeper:
+class Supervisor:
     def __init__(self, plan: dict[str, Any], control: int) -> None:
         self._plan = plan
         self._control = control
         self._is_full = plan["level"] == "full"
         self._placeholders = Placeholders(plan["workspace"])
         guarded, pinned = plan["guarded"], plan["pinned"]
-        self._guard = Guard(
+        self._restorer = ProtectedFileRestorer(
             plan["workspace"], guarded, pinned, plan["aside"], Spared(plan["written"])
         )
         self._aftermath = Aftermath(
@@ -105,14 +105,14 @@ class Keeper:
             entrance.enter(ends, complains, gate)
         for each in (ends, complains, gate):
             os.close(each)
-        door, reason = None, self._failure(errors)
+        proxy_socket, reason = None, self._failure(errors)
         if not reason:
-            door, reason = self._door()
+            proxy_socket, reason = self._open_proxy_socket()
         if reason:
             answer(self._control, b"F" + reason[:_LONGEST_REASON])
             os.close(opens)
             return False
-        answer(self._control, b"R%d" % os.getpid(), door)
+        answer(self._control, b"R%d" % os.getpid(), proxy_socket)
         os.write(opens, b"\n" if self._is_full and self._plan["port"] else b"")
         os.close(opens)
         return True
@@ -134,14 +134,14 @@ class Keeper:
             return said
         return _read_all(errors) or b"it ended without a word"
 
-    def _door(self) -> tuple[int | None, bytes]:
+    def _open_proxy_socket(self) -> tuple[int | None, bytes]:
         """Where joey hears from inside who is to be reached, and why it cannot."""
         if not self._plan["port"]:
             return None, b""
-        from joey.execution.sandbox.kernel import open_door
+        from joey.execution.sandbox.kernel import listen_in_network_namespace
 
         try:
-            return open_door(descendants(self._child)[0], self._plan["port"]), b""
+            return listen_in_network_namespace(descendants(self._child)[0], self._plan["port"]), b""
         except (OSError, IndexError) as error:
             return None, f"no way to the network could be made: {error}".encode()
 
@@ -238,8 +238,8 @@ class Keeper:
 
     def _tidy(self) -> list[str]:
         """Undo what was done to protected names; sentences about it."""
-        messages = self._guard.put_back()
-        messages += filter(None, map(self._guard.remove, self._aftermath.appeared()))
+        messages = self._restorer.put_back()
+        messages += filter(None, map(self._restorer.remove, self._aftermath.appeared()))
         if len(messages) > _MOST_SENTENCES:
             messages[_MOST_SENTENCES:] = [f"{len(messages) - _MOST_SENTENCES} more of that kind."]
         return messages

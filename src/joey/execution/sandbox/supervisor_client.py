@@ -1,8 +1,8 @@
 """joey's end of a supervisor: starts, signals and watches one confined command.
 
 The supervisor is not a child of joey (see `forkserver`), so it reports itself how the command has
-ended; `KeeperProcess` passes that on as asyncio would for a child process. A supervisor that goes
-without a report was killed.
+ended; `SupervisorTransport` passes that on as asyncio would for a child process. A supervisor that
+goes without a report was killed.
 
 A control group limits the number of a task's processes. The kernel's limit per user does not hold
 for root; a control group counts the processes put into it, whoever owns them. Only root can make
@@ -20,67 +20,67 @@ from pathlib import Path
 from typing import Any
 
 from joey.errors import ToolError
-from joey.execution.sandbox.network_proxy import Door, HostProxy
-from joey.ports.execution import Leash
+from joey.execution.sandbox.network_proxy import HostProxy, ProxyEndpoint
+from joey.ports.execution import ConfinedProcess
 
 _PATIENCE = 30.0
 
 
-class KeeperLeash:
+class SupervisorHandle:
     def __init__(
         self,
         plan: dict[str, Any],
-        begin: Callable[[dict[str, Any]], Awaitable[KeeperProcess]],
+        begin: Callable[[dict[str, Any]], Awaitable[SupervisorTransport]],
         proxy: HostProxy | None = None,
     ) -> None:
         """`begin` has the plan carried out; `proxy` answers where only some hosts are reached."""
         self.plan = plan
         self._begin = begin
         self._proxy = proxy
-        self._keeper: KeeperProcess | None = None
-        self._door: Door | None = None
+        self._transport: SupervisorTransport | None = None
+        self._proxy_endpoint: ProxyEndpoint | None = None
 
     async def start(self, protocol: asyncio.SubprocessProtocol) -> None:
         try:
-            self._keeper = await self._begin(self.plan)
+            self._transport = await self._begin(self.plan)
         except OSError as error:
             raise failed(str(error)) from error
-        answer, attached = await self._keeper.answer(_PATIENCE)
+        answer, attached = await self._transport.answer(_PATIENCE)
         if not answer.startswith(b"R"):
             self.close()
             raise failed(why_not(answer))
-        self._keeper.hand_over(int(answer[1:]), protocol)
+        self._transport.hand_over(int(answer[1:]), protocol)
         if attached is not None:
             assert self._proxy is not None
-            self._door = await self._proxy.answer(attached)
+            self._proxy_endpoint = await self._proxy.answer(attached)
 
     def notes(self) -> list[str]:
-        return [] if self._door is None else self._door.take_notes()
+        return [] if self._proxy_endpoint is None else self._proxy_endpoint.take_notes()
 
     def is_slack(self) -> bool:
-        return self._keeper is None or self._keeper.is_slack
+        return self._transport is None or self._transport.is_slack
 
     def terminate(self) -> None:
-        if self._keeper is None:
+        if self._transport is None:
             return
         try:
-            self._keeper.order(b"T")
+            self._transport.order(b"T")
         except OSError:
             return  # Everything has ended.
 
     def kill(self) -> None:
-        if self._keeper is None:
+        if self._transport is None:
             return
         try:
-            self._keeper.end()
+            self._transport.end()
         except OSError:
             return  # Everything has ended.
 
     def close(self) -> None:
-        if self._door is not None:
-            self._door.close()
-        if self._keeper is not None:
-            self._keeper.let_go()
+        if self._proxy_endpoint is not None:
+            self._proxy_endpoint.close()
+        if self._transport is not None:
+            self._transport.let_go()
 
 
 def why_not(answer: bytes) -> str:
@@ -96,7 +96,7 @@ def failed(reason: str) -> ToolError:
     )
 
 
-_fits: type[Leash] = KeeperLeash
+_fits: type[ConfinedProcess] = SupervisorHandle
 
 
 _LONGEST = 4096
@@ -110,7 +110,7 @@ Answer = tuple[bytes, socket.socket | None]
 network if there is one; `F` and a reason when it could not be confined."""
 
 
-class KeeperProcess(asyncio.SubprocessTransport):
+class SupervisorTransport(asyncio.SubprocessTransport):
     def __init__(self, control: socket.socket, output: int, plan: int) -> None:
         """`plan` is a descriptor of the plan that moves when somebody reads it."""
         super().__init__()
