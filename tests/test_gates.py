@@ -26,7 +26,7 @@ from joey.core.hooks import Moment
 from joey.core.permissions.hosts import narrowed
 from joey.core.settings import Limits, Profile, Settings
 from joey.core.wire.commands import COMMANDS as WIRE_COMMANDS
-from joey.server.auth import doorkeeper
+from joey.server.auth import build_origin_policy
 from joey.server.http import Gate, make_application
 from joey.server.ipc_protocol import Command as IpcCommand
 from joey.tools.registry import default_tools
@@ -34,7 +34,7 @@ from joey.workspace.files import LocalFiles
 from tests import gates, run_gates
 from tests.document_tables import hold
 from tests.gates import Key, Web
-from tests.server.house import TOKEN, house
+from tests.server.house import TOKEN, open_server
 from tests.server.test_security import get
 from tests.tools.tool_examples import EXAMPLES
 
@@ -110,8 +110,10 @@ def test_the_gate_of_a_tool_is_the_switch_that_its_example_needs() -> None:
 
 @pytest.mark.requirement("gates:table")
 async def test_every_route_has_the_gate_that_is_said(tmp_path: Path) -> None:
-    async with house(tmp_path) as here:
-        made = make_application(here.listening.connections, doorkeeper("127.0.0.1", 1, tls=False))
+    async with open_server(tmp_path) as here:
+        made = make_application(
+            here.listening.connections, build_origin_policy("127.0.0.1", 1, tls=False)
+        )
         assert isinstance(made, Gate)
         found = set()
         for route in made._application.routes:  # type: ignore[attr-defined]

@@ -30,7 +30,7 @@ def write(disk: Disk, slug: str, *groups: Any, name: str = ".roomodes") -> None:
 
 def places(disk: Disk) -> Places:
     def trusts(wanted: Any) -> bool:
-        return isinstance(Trust(disk.home).standing(disk.work, wanted), Trusted)
+        return isinstance(Trust(disk.home).check(disk.work, wanted), Trusted)
 
     return Places(disk.work, disk.home, disk.user_home, lambda _: False, trusts)
 

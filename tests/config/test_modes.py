@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from joey.config.customizations import FileCustomizations
-from joey.config.untrusted_files import Sightings, YamlError, find_scopes, read_yaml
+from joey.config.untrusted_files import UntrustedFileReader, YamlError, find_scopes, read_yaml
 from joey.core.modes import BUILT_IN, Grant, Group, Mode, ModePrompt
 from tests.config.customs_on_disk import Disk, mode_of
 
@@ -235,7 +235,7 @@ def test_whatever_is_in_the_file_there_are_modes(
     scopes = find_scopes(
         workspace=root, home=root / "home", user_home=root, hides=lambda path: False
     )
-    assert isinstance(load_modes(scopes, Sightings()), tuple)
+    assert isinstance(load_modes(scopes, UntrustedFileReader()), tuple)
 
 
 def test_settings_change_the_text_of_built_in_modes(disk: Disk) -> None:

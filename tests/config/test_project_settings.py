@@ -15,7 +15,7 @@ from msgspec import structs
 from joey.app.permissions import Explainer, Flags
 from joey.config.customizations import Places, scopes_of
 from joey.config.settings import read_tightening, tightened
-from joey.config.untrusted_files import Sightings
+from joey.config.untrusted_files import UntrustedFileReader
 from joey.core.settings import Settings
 from tests.config.customs_on_disk import Disk
 
@@ -37,9 +37,9 @@ def disk(tmp_path: Path) -> Disk:
 
 def read(disk: Disk, settings: Settings = OPEN) -> tuple[Settings, tuple[str, ...]]:
     places = Places(disk.work, disk.home, disk.user_home, lambda _: False)
-    sightings = Sightings()
-    found = tightened(settings, read_tightening(scopes_of(places), sightings))
-    return found, sightings.warnings
+    reader = UntrustedFileReader()
+    found = tightened(settings, read_tightening(scopes_of(places), reader))
+    return found, reader.warnings
 
 
 @pytest.mark.requirement("project-settings:tighten")
@@ -148,7 +148,7 @@ def test_a_link_out_of_the_workspace_makes_everything_asked(disk: Disk) -> None:
 def test_the_users_own_settings_are_not_those_of_a_project(disk: Disk) -> None:
     places = Places(disk.user_home, disk.home, disk.user_home, lambda _: False)
     disk.write({"~/.roo/settings.json": '{"alwaysAllowWrite": false}'})
-    assert tightened(OPEN, read_tightening(scopes_of(places), Sightings())) == OPEN
+    assert tightened(OPEN, read_tightening(scopes_of(places), UntrustedFileReader())) == OPEN
 
 
 @pytest.mark.requirement("project-settings:tighten")

@@ -20,18 +20,18 @@ WANTED = {"mcp:a": b"one", "mcp:b": b"two"}
 
 @pytest.mark.requirement("trust:default")
 def test_nothing_is_trusted_before_it_is_granted(tmp_path: Path) -> None:
-    assert Trust(tmp_path).standing(tmp_path, WANTED) == Untrusted(new=("mcp:a", "mcp:b"))
-    assert Trust(tmp_path).standing(tmp_path, {}) == Trusted()
+    assert Trust(tmp_path).check(tmp_path, WANTED) == Untrusted(new=("mcp:a", "mcp:b"))
+    assert Trust(tmp_path).check(tmp_path, {}) == Trusted()
 
 
 @pytest.mark.requirement("trust:any-change")
 def test_trust_holds_for_the_same_bytes_and_no_others(tmp_path: Path) -> None:
     trust = Trust(tmp_path)
     trust.grant(tmp_path, WANTED)
-    assert trust.standing(tmp_path, WANTED) == Trusted()
-    assert trust.standing(tmp_path, {"mcp:a": b"one"}) == Trusted()
+    assert trust.check(tmp_path, WANTED) == Trusted()
+    assert trust.check(tmp_path, {"mcp:a": b"one"}) == Trusted()
     other = {"mcp:a": b"one ", "mcp:b": b"two", "mcp:c": b"one"}
-    assert trust.standing(tmp_path, other) == Untrusted(new=("mcp:c",), changed=("mcp:a",))
+    assert trust.check(tmp_path, other) == Untrusted(new=("mcp:c",), changed=("mcp:a",))
 
 
 @given(st.dictionaries(st.text(max_size=6), st.binary(max_size=6), min_size=1), st.data())
@@ -44,7 +44,7 @@ def test_any_other_byte_anywhere_is_not_trusted(
     trust.grant(home, wanted)
     name = data.draw(st.sampled_from(sorted(wanted)))
     content = data.draw(st.binary(max_size=6).filter(lambda found: found != wanted[name]))
-    assert trust.standing(home, {**wanted, name: content}) == Untrusted(changed=(name,))
+    assert trust.check(home, {**wanted, name: content}) == Untrusted(changed=(name,))
 
 
 @pytest.mark.requirement("trust:path")
@@ -55,18 +55,18 @@ def test_trust_belongs_to_the_real_path_of_the_directory(tmp_path: Path) -> None
     (tmp_path / "link").symlink_to(real)
     trust = Trust(tmp_path)
     trust.grant(tmp_path / "link", WANTED)
-    assert trust.standing(real, WANTED) == Trusted()
-    assert isinstance(trust.standing(other, WANTED), Untrusted)
+    assert trust.check(real, WANTED) == Trusted()
+    assert isinstance(trust.check(other, WANTED), Untrusted)
     (tmp_path / "link").unlink()
     (tmp_path / "link").symlink_to(other)
-    assert isinstance(trust.standing(tmp_path / "link", WANTED), Untrusted)
+    assert isinstance(trust.check(tmp_path / "link", WANTED), Untrusted)
 
 
 def test_a_new_grant_takes_the_place_of_the_old_one(tmp_path: Path) -> None:
     trust = Trust(tmp_path)
     trust.grant(tmp_path, WANTED)
     trust.grant(tmp_path, {"mcp:a": b"new"})
-    assert trust.standing(tmp_path, WANTED) == Untrusted(new=("mcp:b",), changed=("mcp:a",))
+    assert trust.check(tmp_path, WANTED) == Untrusted(new=("mcp:b",), changed=("mcp:a",))
 
 
 @pytest.mark.requirement("trust:revoke")
@@ -77,8 +77,8 @@ def test_trust_can_be_taken_back_without_touching_other_directories(tmp_path: Pa
     trust.grant(other, WANTED)
     assert trust.revoke(tmp_path)
     assert not trust.revoke(tmp_path)
-    assert isinstance(trust.standing(tmp_path, WANTED), Untrusted)
-    assert trust.standing(other, WANTED) == Trusted()
+    assert isinstance(trust.check(tmp_path, WANTED), Untrusted)
+    assert trust.check(other, WANTED) == Trusted()
 
 
 @pytest.mark.requirement("trust:private")
@@ -97,7 +97,7 @@ def test_a_file_that_cannot_be_understood_is_an_error_and_no_trust(
 ) -> None:
     (tmp_path / "trust.json").write_text(text)
     with pytest.raises(ConfigError, match=r"trust\.json"):
-        Trust(tmp_path).standing(tmp_path, WANTED)
+        Trust(tmp_path).check(tmp_path, WANTED)
 
 
 def test_workspaces_that_are_trusted_at_once_are_all_trusted(
@@ -111,7 +111,7 @@ def test_workspaces_that_are_trusted_at_once_are_all_trusted(
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(grant, directories))
-    assert {Trust(tmp_path).standing(directory, WANTED) for directory in directories} == {Trusted()}
+    assert {Trust(tmp_path).check(directory, WANTED) for directory in directories} == {Trusted()}
 
 
 def test_trust_that_is_taken_back_stays_so_whoever_else_is_trusted_at_once(
@@ -127,6 +127,4 @@ def test_trust_that_is_taken_back_stays_so_whoever_else_is_trusted_at_once(
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(revoke, directories))
-    assert Trusted() not in {
-        Trust(tmp_path).standing(directory, WANTED) for directory in directories
-    }
+    assert Trusted() not in {Trust(tmp_path).check(directory, WANTED) for directory in directories}

@@ -121,18 +121,18 @@ async def test_there_must_be_something_also_while_the_last_summary_is_being_save
 
 
 @pytest.mark.requirement("context:manual")
-async def test_a_wish_that_cannot_be_granted_any_more_is_answered_in_the_conversation(
+async def test_a_condense_request_that_can_no_longer_be_met_is_answered_in_the_conversation(
     shop: Workshop,
 ) -> None:
     gate = asyncio.Event()
     model(shop, Turn(pause(gate), fail(401, "who are you?")), summaries=[])
     task = await shop.start(policy=Unattended())
     await wait_for_event(task, RequestStarted)
-    wish = task.begin_condensing()
+    request = task.begin_condensing()
     gate.set()
     async with asyncio.timeout(PATIENCE):
         with pytest.raises(CondenseError, match="nothing to condense"):
-            await wish
+            await request
     [row] = rows(task, "condense_context_error")
     assert "nothing to condense" in (row.text or "")
 
@@ -250,7 +250,9 @@ async def test_a_task_at_work_is_condensed_before_its_next_request(shop: Worksho
 
 
 @pytest.mark.requirement("context:manual")
-async def test_a_wish_that_comes_with_the_last_reply_is_granted_at_rest(shop: Workshop) -> None:
+async def test_a_condense_request_that_comes_with_the_last_reply_is_met_at_rest(
+    shop: Workshop,
+) -> None:
     narrow = model(shop, read(0), read(1), finish(), summaries=[Turn(say("So far."))])
     task = await shop.start()
     ask = await asked(task)

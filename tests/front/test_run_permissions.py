@@ -28,8 +28,8 @@ def running(command: str) -> Turn:
 async def test_a_broken_file_of_the_project_is_the_reason_that_is_shown(joey: Joey) -> None:
     (joey.workspace / ".roo").mkdir()
     (joey.workspace / ".roo/settings.json").write_text("{", encoding="utf-8")
-    wish = Turn(call("write_to_file", {"path": "a.txt", "content": "x"}))
-    async with ModelServer([wish, DONE]) as server:
+    turn = Turn(call("write_to_file", {"path": "a.txt", "content": "x"}))
+    async with ModelServer([turn, DONE]) as server:
         done = await joey.run("-p", "-y", "--no-sandbox", *reach(server.url), "write it")
     assert done.code == 3
     assert ".roo/settings.json cannot be understood, so that everything is asked" in done.err

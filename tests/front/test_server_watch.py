@@ -6,7 +6,7 @@ from pathlib import Path
 
 from joey.cli.notices import ServerWatch
 from joey.core.events import RequestStarted
-from tests.mcp.house import House, tiny
+from tests.mcp.house import HubHarness, tiny
 
 ASKED = RequestStarted(ts=1, api_protocol="anthropic", content=())
 
@@ -14,7 +14,7 @@ ASKED = RequestStarted(ts=1, api_protocol="anthropic", content=())
 async def test_servers_that_are_waited_for_are_named_and_later_those_that_are_missing(
     tmp_path: Path,
 ) -> None:
-    house = House(tmp_path)
+    house = HubHarness(tmp_path)
     house.write(deaf=tiny("--deaf"), off=tiny(disabled=True))
     lease = house.hubs.lease(house.workspace)
     messages: list[str] = []
@@ -32,7 +32,7 @@ async def test_servers_that_are_waited_for_are_named_and_later_those_that_are_mi
 
 
 async def test_servers_that_are_there_are_worth_no_word(tmp_path: Path) -> None:
-    lease = await House(tmp_path).open(tiny=tiny())
+    lease = await HubHarness(tmp_path).open(tiny=tiny())
     messages: list[str] = []
     watch = ServerWatch(lease, messages.append)
     watch.report_waiting()

@@ -12,7 +12,7 @@ import pytest
 from joey.testing.script import Turn, call, disconnect, pause, say
 from joey.testing.server import ModelServer
 from tests.front.binary import Joey, reach
-from tests.server.house import Peer, house
+from tests.server.house import Peer, open_server
 
 pytestmark = pytest.mark.requirement("parsing:think:calls")
 
@@ -162,7 +162,7 @@ async def test_every_row_that_was_opened_for_reasoning_ends_as_reasoning(tmp_pat
     reply = Turn(
         say(f"I could run it:\n{DANGER}\nNo."), pause(gate), say(f"</think>\nI stop.\n{DONE}")
     )
-    async with house(tmp_path, reply) as here, here.peer() as peer:
+    async with open_server(tmp_path, reply) as here, here.peer() as peer:
         task_id = (await peer.ask("startNewTask", text="go", configuration=ALLOWED))["taskId"]
         opened = await growing(peer, "I could run it:", "No.")
         gate.set()

@@ -47,7 +47,7 @@ from joey.mcp.servers import Listed
 from joey.ports import TaskMetadata
 from joey.server.ipc_protocol import Command as IpcCommand
 from joey.storage.journal import decode_journal, encode_record
-from joey.storage.roo_import import Sighting
+from joey.storage.roo_import import ImportCandidate
 from joey.storage.task_folder import Holder
 from joey.storage.task_store import JsonFileStore
 from joey.testing.script import Turn, call, fail, pause, redacted, say, think, usage
@@ -119,7 +119,7 @@ COMMAND_OUTPUTS = {
     "description of a setting": DescribedKey,
     "joey mcp list --json, each element": Listed,
     "joey permissions report --json, each call": Judged,
-    "joey tasks import --json, each element": Sighting,
+    "joey tasks import --json, each element": ImportCandidate,
     "usage": TokenUsage,
     "spent": Spent,
 }

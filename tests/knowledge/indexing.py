@@ -16,7 +16,7 @@ from joey.workspace.listing import every_file
 PATIENCE = 30
 
 
-class House:
+class IndexHarness:
     def __init__(self, tmp_path: Path) -> None:
         self.root = tmp_path / "work"
         self.root.mkdir()

@@ -9,7 +9,7 @@ import pytest
 from joey.content import code_index
 from joey.content.code_index import EMBEDDING
 from joey.errors import ConfigError, ProviderError, ProviderFailure
-from tests.knowledge.indexing import House, answer, paths, whole_answer
+from tests.knowledge.indexing import IndexHarness, answer, paths, whole_answer
 
 CONCEPTS = (
     ("login", "authenticate", "credentials", "password"),
@@ -51,36 +51,36 @@ class Concepts:
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> House:
-    house = House(tmp_path)
-    house.write("a.py", "def check_credentials(user):\n    return user.password\n")
-    house.write("b.py", "def draw(brush):\n    return brush.colour\n")
-    house.write("c.py", "def total(invoice):\n    return invoice.charge\n")
-    return house
+def harness(tmp_path: Path) -> IndexHarness:
+    harness = IndexHarness(tmp_path)
+    harness.write("a.py", "def check_credentials(user):\n    return user.password\n")
+    harness.write("b.py", "def draw(brush):\n    return brush.colour\n")
+    harness.write("c.py", "def total(invoice):\n    return invoice.charge\n")
+    return harness
 
 
-async def informed(house: House, embedder: Concepts, query: str) -> list[str]:
+async def informed(harness: IndexHarness, embedder: Concepts, query: str) -> list[str]:
     """What is found once all vectors are there."""
-    async with house.index(embedder) as index:
+    async with harness.index(embedder) as index:
         return [hit.path for hit in (await whole_answer(index, query)).hits]
 
 
 @pytest.mark.requirement("index:meaning")
-async def test_code_is_found_by_what_it_means(house: House) -> None:
+async def test_code_is_found_by_what_it_means(harness: IndexHarness) -> None:
     embedder = Concepts()
-    assert (await informed(house, embedder, "authenticate login"))[0] == "a.py"
+    assert (await informed(harness, embedder, "authenticate login"))[0] == "a.py"
     assert embedder.closed
-    async with house.index() as text_index:
+    async with harness.index() as text_index:
         assert await paths(text_index, "authenticate login") == []
 
 
 @pytest.mark.requirement("index:meaning")
 async def test_while_vectors_are_made_the_text_is_searched_and_the_answer_says_so(
-    house: House,
+    harness: IndexHarness,
 ) -> None:
     embedder = Concepts()
     embedder.held.clear()
-    async with house.index(embedder) as index:
+    async with harness.index(embedder) as index:
         found = await answer(index, "brush")
         assert [hit.path for hit in found.hits] == ["b.py"]
         assert "0 of 3 passages" in found.note
@@ -89,12 +89,12 @@ async def test_while_vectors_are_made_the_text_is_searched_and_the_answer_says_s
 
 
 @pytest.mark.requirement("index:meaning-edits")
-async def test_only_what_changed_is_sent_again(house: House) -> None:
+async def test_only_what_changed_is_sent_again(harness: IndexHarness) -> None:
     embedder = Concepts()
-    await informed(house, embedder, "paint")
+    await informed(harness, embedder, "paint")
     embedder.seen.clear()
-    house.write("c.py", "def wall(paint):\n    return paint\n")
-    assert {*(await informed(house, embedder, "canvas"))} >= {"b.py", "c.py"}
+    harness.write("c.py", "def wall(paint):\n    return paint\n")
+    assert {*(await informed(harness, embedder, "canvas"))} >= {"b.py", "c.py"}
     assert [text for text in embedder.seen if "\n" in text] == [
         "c.py\ndef wall(paint):\n    return paint"
     ]
@@ -102,9 +102,9 @@ async def test_only_what_changed_is_sent_again(house: House) -> None:
 
 @pytest.mark.requirement("index:meaning-edits")
 @pytest.mark.parametrize("other", [Concepts("another"), Concepts(dimension=16)])
-async def test_another_model_makes_all_vectors_anew(house: House, other: Concepts) -> None:
-    await informed(house, Concepts(), "paint")
-    assert (await informed(house, other, "canvas"))[0] == "b.py"
+async def test_another_model_makes_all_vectors_anew(harness: IndexHarness, other: Concepts) -> None:
+    await informed(harness, Concepts(), "paint")
+    assert (await informed(harness, other, "canvas"))[0] == "b.py"
     assert sum("\n" in text for text in other.seen) == 3
 
 
@@ -117,11 +117,11 @@ async def test_another_model_makes_all_vectors_anew(house: House, other: Concept
     ],
 )
 async def test_when_the_model_does_not_answer_the_text_is_searched_and_it_is_said(
-    house: House, error: Exception
+    harness: IndexHarness, error: Exception
 ) -> None:
     embedder = Concepts()
     embedder.error = error
-    async with house.index(embedder) as index:
+    async with harness.index(embedder) as index:
         found = await answer(index, "brush")
         assert [hit.path for hit in found.hits] == ["b.py"]
         assert found.note == f"Searched by words only, not by meaning. {error}"
@@ -130,10 +130,10 @@ async def test_when_the_model_does_not_answer_the_text_is_searched_and_it_is_sai
 
 
 @pytest.mark.requirement("index:meaning-fallback")
-async def test_why_meanings_stay_unknown_is_said(house: House) -> None:
+async def test_why_meanings_stay_unknown_is_said(harness: IndexHarness) -> None:
     embedder = Concepts()
     embedder.refusal = ProviderError("too long for this model", failure=ProviderFailure.INVALID)
-    async with house.index(embedder) as index:
+    async with harness.index(embedder) as index:
         while "too long for this model" not in (found := await answer(index, "brush")).note:
             pass
         assert [hit.path for hit in found.hits] == ["b.py"]
@@ -143,16 +143,16 @@ async def test_why_meanings_stay_unknown_is_said(house: House) -> None:
 
 
 @pytest.mark.requirement("index:meaning")
-async def test_no_text_is_sent_that_has_more_tokens_than_models_take(house: House) -> None:
-    house.write("d.py", ("漢" * 450 + "\n") * 40)
+async def test_no_text_is_sent_that_has_more_tokens_than_models_take(harness: IndexHarness) -> None:
+    harness.write("d.py", ("漢" * 450 + "\n") * 40)
     embedder = Concepts()
-    await informed(house, embedder, "paint")
+    await informed(harness, embedder, "paint")
     assert max(len(text.encode()) for text in embedder.seen) <= 8_000
 
 
 @pytest.mark.requirement("index:meaning-fallback")
 async def test_a_model_that_keeps_silent_is_not_waited_for_long(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    harness: IndexHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(code_index, "QUERY_SECONDS", 0.01)
 
@@ -161,7 +161,7 @@ async def test_a_model_that_keeps_silent_is_not_waited_for_long(
             await asyncio.Event().wait()
             return []
 
-    async with house.index(Silent()) as index:
+    async with harness.index(Silent()) as index:
         found = await answer(index, "brush")
         assert [hit.path for hit in found.hits] == ["b.py"]
         assert "no answer within 0.01 seconds" in found.note
@@ -170,38 +170,38 @@ async def test_a_model_that_keeps_silent_is_not_waited_for_long(
 @pytest.mark.requirement("index:meaning-fallback")
 @pytest.mark.parametrize("vectors", [[], [[]], [[1.0], [2.0]]])
 async def test_an_answer_without_the_vectors_that_were_asked_for_is_an_error(
-    house: House, vectors: list[list[float]]
+    harness: IndexHarness, vectors: list[list[float]]
 ) -> None:
     class Odd(Concepts):
         async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
             return vectors
 
-    async with house.index(Odd()) as index:
+    async with harness.index(Odd()) as index:
         assert "gave no vector" in (await answer(index, "brush")).note
 
 
 @pytest.mark.requirement("index:ignored")
 async def test_nothing_that_is_hidden_is_sent_to_the_model(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    harness: IndexHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("joey.content.code_index_worker._SETTLING", 0)
-    house.write("secret.py", "password = 'hunter2'\n")
-    house.write(".gitignore", "!secret.py\n")
-    async with house.index() as index:
+    harness.write("secret.py", "password = 'hunter2'\n")
+    harness.write(".gitignore", "!secret.py\n")
+    async with harness.index() as index:
         await answer(index, "anything")
-    house.write(".rooignore", "secret.py\n")
+    harness.write(".rooignore", "secret.py\n")
     embedder = Concepts()
-    await informed(house, embedder, "login")
+    await informed(harness, embedder, "login")
     assert len(embedder.seen) > 3
     assert not any("hunter2" in text for text in embedder.seen)
 
 
 @pytest.mark.requirement("index:processes")
-async def test_two_processes_do_not_ask_for_the_same_vectors(house: House) -> None:
-    house.index_directory.make()
+async def test_two_processes_do_not_ask_for_the_same_vectors(harness: IndexHarness) -> None:
+    harness.index_directory.make()
     embedder = Concepts()
-    async with house.index(embedder) as index:
-        with house.index_directory.locked(EMBEDDING):
+    async with harness.index(embedder) as index:
+        with harness.index_directory.locked(EMBEDDING):
             for _ in range(3):
                 assert "0 of 3 passages" in (await answer(index, "brush")).note
         assert not any("\n" in text for text in embedder.seen)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.mcp.house import House
+from tests.mcp.house import HubHarness
 
 PACKAGES = ("server-everything", "server-filesystem")
 VERSION = "2026.8.31"
@@ -61,5 +61,5 @@ def _install(directory: Path) -> None:
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> House:
-    return House(tmp_path)
+def harness(tmp_path: Path) -> HubHarness:
+    return HubHarness(tmp_path)

@@ -24,7 +24,7 @@ def tiny(*flags: str, **entry: Any) -> dict[str, Any]:
     return {"command": sys.executable, "args": [str(TINY), *flags], **entry}
 
 
-class House:
+class HubHarness:
     """A home, a workspace, and the hubs of one engine."""
 
     def __init__(self, root: Path, trusted: bool = True) -> None:

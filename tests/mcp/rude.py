@@ -14,13 +14,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-MANNERS = ("plain", "hang-lists", "inventive", "verbose", "redescribing", "wrong-ids", "asking")
+BEHAVIOURS = ("plain", "hang-lists", "inventive", "verbose", "redescribing", "wrong-ids", "asking")
 TOOLS = """echo pid twice half_a_letter latin progress slow pictures many_parts many_icons
 deaf change silent""".split()  # noqa: SIM905
 
 
 def rude(manner: str, directory: Path, **entry: Any) -> dict[str, Any]:
-    assert manner in MANNERS
+    assert manner in BEHAVIOURS
     return {"command": sys.executable, "args": [__file__, manner, str(directory / "log")], **entry}
 
 

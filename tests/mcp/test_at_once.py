@@ -10,7 +10,7 @@ from threading import Barrier
 
 import pytest
 
-from joey.app.trust import open_shelf
+from joey.app.trust import open_server_admin
 from joey.core.mcp import McpTool
 from joey.mcp.config import parse_server
 from joey.mcp.trust import FILE, Pins
@@ -50,14 +50,14 @@ def test_servers_that_are_added_and_removed_at_once_are_all_seen(
     workspace.mkdir()
 
     def names() -> set[str]:
-        return {listed.name for listed in open_shelf(workspace, home, {}).listed()}
+        return {listed.name for listed in open_server_admin(workspace, home, {}).listed()}
 
     def add(number: int) -> None:
-        open_shelf(workspace, home, {}).add(f"s{number}", {"command": "x"}, project=project)
+        open_server_admin(workspace, home, {}).add(f"s{number}", {"command": "x"}, project=project)
 
     def remove(number: int) -> None:
         if number:
-            open_shelf(workspace, home, {}).remove(f"s{number}", project=project)
+            open_server_admin(workspace, home, {}).remove(f"s{number}", project=project)
 
     at_once(add)
     assert names() == {f"s{number}" for number in range(MANY)}

@@ -21,12 +21,12 @@ from joey.errors import ToolError
 from joey.mcp.config import parse_server
 from joey.mcp.config_files import ConfigFiles
 from joey.mcp.process import StderrTail
-from joey.mcp.servers import Shelf
+from joey.mcp.servers import ServerAdmin
 from joey.mcp.transports import stdio_streams
 from joey.mcp.trust import wanted_of
 from joey.ports import Capabilities
 from joey.tools.mcp_tool import prepare_call, run_call
-from tests.mcp.house import PATIENCE, House, is_alive, server, settled, until
+from tests.mcp.house import PATIENCE, HubHarness, is_alive, server, settled, until
 from tests.mcp.rude import rude
 from tests.tools.shell_context import make_context
 
@@ -59,7 +59,7 @@ class Ground:
 
     def is_trusted(self, workspace: Path | None = None) -> bool:
         workspace = workspace or self.workspace
-        return isinstance(self._trust.standing(workspace, self._contents(workspace)), Trusted)
+        return isinstance(self._trust.check(workspace, self._contents(workspace)), Trusted)
 
     def _contents(self, workspace: Path) -> dict[str, bytes]:
         config = parse_server("theirs", self._entry, "project", self.environment)
@@ -202,27 +202,27 @@ def test_an_entry_cannot_add_lines_of_its_own_to_what_is_shown() -> None:
 
 
 @pytest.mark.requirement("trust:shown")
-def test_a_server_that_takes_the_place_of_ones_own_says_so(house: House) -> None:
-    house.write(files={"command": "mine"})
-    house.write(project=True, files={"command": "theirs"}, other={"command": "theirs"})
-    shelf = Shelf(house.workspace, house.surroundings)
-    details = {item.name: "\n".join(item.details) for item in shelf.wanted()}
+def test_a_server_that_takes_the_place_of_ones_own_says_so(harness: HubHarness) -> None:
+    harness.write(files={"command": "mine"})
+    harness.write(project=True, files={"command": "theirs"}, other={"command": "theirs"})
+    server_admin = ServerAdmin(harness.workspace, harness.surroundings)
+    details = {item.name: "\n".join(item.details) for item in server_admin.wanted()}
     assert "your own server" in details["mcp:files"]
     assert "your own server" not in details["mcp:other"]
 
 
 @pytest.mark.requirement("trust:no-start")
 async def test_a_changed_allow_list_gives_nothing_before_it_is_trusted(
-    house: House, tmp_path: Path
+    harness: HubHarness, tmp_path: Path
 ) -> None:
     """The server is busy not answering, so that stopping it takes a while."""
-    house.write(project=True, theirs=rude("hang-lists", tmp_path))
-    lease = house.hubs.lease(house.workspace)
+    harness.write(project=True, theirs=rude("hang-lists", tmp_path))
+    lease = harness.hubs.lease(harness.workspace)
     await settled(lease)
     await lease.call("theirs", "change", {})
     await until(lambda: "hanging" in (tmp_path / "log").read_text())
-    house.trusted = False
-    house.write(project=True, theirs=rude("hang-lists", tmp_path, alwaysAllow=["*"]))
+    harness.trusted = False
+    harness.write(project=True, theirs=rude("hang-lists", tmp_path, alwaysAllow=["*"]))
     await settled(lease)
     assert not any(tool.always_allowed for tool in server(lease, "theirs").tools)
     with pytest.raises(ToolError):
@@ -232,16 +232,16 @@ async def test_a_changed_allow_list_gives_nothing_before_it_is_trusted(
 
 @pytest.mark.requirement("trust:revoke")
 async def test_trust_that_is_taken_back_stops_a_server_that_is_busy_not_answering(
-    house: House, tmp_path: Path
+    harness: HubHarness, tmp_path: Path
 ) -> None:
-    house.write(project=True, theirs=rude("hang-lists", tmp_path))
-    lease = house.hubs.lease(house.workspace)
+    harness.write(project=True, theirs=rude("hang-lists", tmp_path))
+    lease = harness.hubs.lease(harness.workspace)
     await settled(lease)
     pid = int((await lease.call("theirs", "pid", {})).text)
     await lease.call("theirs", "change", {})
     await until(lambda: "hanging" in (tmp_path / "log").read_text())
-    house.trusted = False
-    (house.home / "trust.json").write_text("{}")
+    harness.trusted = False
+    (harness.home / "trust.json").write_text("{}")
     await settled(lease)
     with pytest.raises(ToolError):
         await lease.call("theirs", "echo", {"text": "x"})
@@ -252,28 +252,30 @@ async def test_trust_that_is_taken_back_stops_a_server_that_is_busy_not_answerin
 
 @pytest.mark.requirement("trust:no-start")
 async def test_a_relative_directory_in_the_users_path_runs_nothing_of_the_workspace(
-    house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    harness: HubHarness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    trap = house.workspace / "bin" / "serve"
+    trap = harness.workspace / "bin" / "serve"
     trap.parent.mkdir()
     trap.write_text(f"#!/bin/sh\necho > {tmp_path}/sprung\n")
     trap.chmod(0o755)
-    monkeypatch.chdir(house.workspace)
+    monkeypatch.chdir(harness.workspace)
     for path in ("bin:/usr/bin", "./bin:/usr/bin"):
-        house.environment["PATH"] = path
-        lease = await house.open(mine={"command": "serve"})
+        harness.environment["PATH"] = path
+        lease = await harness.open(mine={"command": "serve"})
         assert "was not found" in server(lease, "mine").error
         await lease.close()
         # Nor does what the server itself starts.
-        lease = await house.open(mine={"command": "/usr/bin/env", "args": ["serve"]})
+        lease = await harness.open(mine={"command": "/usr/bin/env", "args": ["serve"]})
         await lease.close()
     assert not (tmp_path / "sprung").exists()
 
 
-def test_a_file_of_settings_that_is_a_directory_is_a_problem_and_no_crash(house: House) -> None:
-    for path in (house.workspace / ".roo" / "mcp.json", house.home / "mcp.json"):
+def test_a_file_of_settings_that_is_a_directory_is_a_problem_and_no_crash(
+    harness: HubHarness,
+) -> None:
+    for path in (harness.workspace / ".roo" / "mcp.json", harness.home / "mcp.json"):
         path.mkdir()
-    files = ConfigFiles(house.home, house.workspace, {})
+    files = ConfigFiles(harness.home, harness.workspace, {})
     files.refresh()
     assert len(files.problems) == 2
 
@@ -311,24 +313,24 @@ def test_a_header_that_cannot_be_sent_is_not_quoted() -> None:
 
 
 async def test_the_stderr_tail_of_a_server_does_not_show_the_secrets_it_was_given(
-    house: House,
+    harness: HubHarness,
 ) -> None:
     program = "import os, sys; sys.exit('cannot log in with ' + os.environ['API_KEY'])"
     entry = {"command": sys.executable, "args": ["-c", program], "env": {"API_KEY": "hush-hush"}}
-    lease = await house.open(mine=entry)
+    lease = await harness.open(mine=entry)
     error = server(lease, "mine").error
     assert "cannot log in with …" in error and "hush" not in error
     await lease.close()
 
 
-async def test_pins_do_not_grow_without_end(house: House, tmp_path: Path) -> None:
+async def test_pins_do_not_grow_without_end(harness: HubHarness, tmp_path: Path) -> None:
     """A server that invents new tools all the time has them asked about, once there are many."""
-    lease = await house.open(r=rude("inventive", tmp_path, alwaysAllow=["*"]))
+    lease = await harness.open(r=rude("inventive", tmp_path, alwaysAllow=["*"]))
     for _ in range(4):
         before = {tool.name for tool in server(lease, "r").tools}
         await lease.call("r", "change", {})
         await until(lambda b=before: {t.name for t in server(lease, "r").tools} != b)  # type: ignore[misc]
-    pins = json.loads((house.home / "mcp-pins.json").read_text())
+    pins = json.loads((harness.home / "mcp-pins.json").read_text())
     assert all(len(known) <= 2000 for known in pins.values())
     assert not all(tool.always_allowed for tool in server(lease, "r").tools)
     await lease.close()
@@ -336,9 +338,9 @@ async def test_pins_do_not_grow_without_end(house: House, tmp_path: Path) -> Non
 
 @pytest.mark.requirement("mcp:pins")
 async def test_tools_that_only_the_users_settings_allow_are_pinned_too(
-    house: House, tmp_path: Path
+    harness: HubHarness, tmp_path: Path
 ) -> None:
-    lease = await house.open(r=rude("redescribing", tmp_path))
+    lease = await harness.open(r=rude("redescribing", tmp_path))
     assert not any(tool.changed for tool in server(lease, "r").tools)
     await lease.call("r", "change", {})
     await until(lambda: all(tool.changed for tool in server(lease, "r").tools))
@@ -347,9 +349,9 @@ async def test_tools_that_only_the_users_settings_allow_are_pinned_too(
 
 @pytest.mark.requirement("mcp:pins")
 async def test_a_tool_that_changes_while_a_user_decides_is_not_called(
-    house: House, tmp_path: Path
+    harness: HubHarness, tmp_path: Path
 ) -> None:
-    lease = await house.open(r=rude("redescribing", tmp_path))
+    lease = await harness.open(r=rude("redescribing", tmp_path))
     ctx = make_context(tmp_path, capabilities=Capabilities(mcp=lease))
     prepared = prepare_call("r", "echo", {"text": "x"}, ctx)
     await lease.call("r", "change", {})
@@ -385,7 +387,9 @@ def test_leave_given_by_name_covers_only_what_was_meant(
 
 
 @pytest.mark.requirement("mcp:stdio:no-orphans")
-async def test_cancelling_twice_leaves_no_process_behind(house: House, tmp_path: Path) -> None:
+async def test_cancelling_twice_leaves_no_process_behind(
+    harness: HubHarness, tmp_path: Path
+) -> None:
     """The second time comes while the first still waits for the last words to be written."""
     noted = tmp_path / "noted"
     noted.touch()
@@ -397,7 +401,7 @@ async def test_cancelling_twice_leaves_no_process_behind(house: House, tmp_path:
     async def use() -> None:
         stderr_tail = StderrTail()
         async with stdio_streams(
-            config.entry, house.workspace, {"PATH": os.environ["PATH"]}, stderr_tail
+            config.entry, harness.workspace, {"PATH": os.environ["PATH"]}, stderr_tail
         ) as (_, write):
             await until(noted.read_text)
             await write.send(request("tools/call", {"name": "x" * 3_000_000}))

@@ -14,8 +14,8 @@ import pytest
 from joey.errors import ToolError, UserError
 from joey.mcp.leases import Surroundings
 from joey.mcp.login import listening
-from joey.mcp.servers import Shelf
-from tests.mcp.house import House, names, server, settled, until
+from joey.mcp.servers import ServerAdmin
+from tests.mcp.house import HubHarness, names, server, settled, until
 from tests.mcp.web_server import Web, serving
 
 
@@ -30,8 +30,10 @@ def entry(web: Web, **more: Any) -> dict[str, Any]:
 
 
 @pytest.mark.requirement("mcp:http:connect")
-async def test_a_server_behind_an_address_is_used_with_its_headers(house: House, web: Web) -> None:
-    lease = await house.open(web=entry(web, headers={"X-Key": "${env:NAME}"}))
+async def test_a_server_behind_an_address_is_used_with_its_headers(
+    harness: HubHarness, web: Web
+) -> None:
+    lease = await harness.open(web=entry(web, headers={"X-Key": "${env:NAME}"}))
     assert server(lease, "web").error == ""
     assert names(lease, "web") == ["hello", "json", "sse", "zip"]
     assert (await lease.call("web", "hello", {})).text == "hello"
@@ -42,8 +44,10 @@ async def test_a_server_behind_an_address_is_used_with_its_headers(house: House,
 
 @pytest.mark.requirement("mcp:result:cut")
 @pytest.mark.parametrize("tool", ["json", "sse"])
-async def test_an_answer_of_fifty_megabytes_is_cut(house: House, web: Web, tool: str) -> None:
-    lease = await house.open(web=entry(web))
+async def test_an_answer_of_fifty_megabytes_is_cut(
+    harness: HubHarness, web: Web, tool: str
+) -> None:
+    lease = await harness.open(web=entry(web))
     before = psutil.Process().memory_info().rss
     answer = await lease.call("web", tool, {})
     assert "The answer was cut: it had 50,000,0" in answer.text[-200:]
@@ -54,8 +58,10 @@ async def test_an_answer_of_fifty_megabytes_is_cut(house: House, web: Web, tool:
 
 
 @pytest.mark.requirement("mcp:http:compression")
-async def test_an_answer_that_would_unfold_to_any_size_is_refused(house: House, web: Web) -> None:
-    lease = await house.open(web=entry(web))
+async def test_an_answer_that_would_unfold_to_any_size_is_refused(
+    harness: HubHarness, web: Web
+) -> None:
+    lease = await harness.open(web=entry(web))
     with pytest.raises(ToolError, match=r"died during the call|compresses"):
         await lease.call("web", "zip", {})
     await until(lambda: server(lease, "web").status == "connected")
@@ -63,8 +69,10 @@ async def test_an_answer_that_would_unfold_to_any_size_is_refused(house: House, 
 
 
 @pytest.mark.requirement("mcp:http:session-lost")
-async def test_a_session_that_the_server_forgot_is_begun_again(house: House, web: Web) -> None:
-    lease = await house.open(web=entry(web))
+async def test_a_session_that_the_server_forgot_is_begun_again(
+    harness: HubHarness, web: Web
+) -> None:
+    lease = await harness.open(web=entry(web))
     web.sessions.clear()
     with pytest.raises(ToolError, match="web"):
         await lease.call("web", "hello", {})
@@ -73,32 +81,32 @@ async def test_a_session_that_the_server_forgot_is_begun_again(house: House, web
     await lease.close()
 
 
-async def test_an_address_where_nobody_listens_is_named_as_such(house: House) -> None:
-    lease = await house.open(web={"type": "sse", "url": "http://127.0.0.1:9/sse"})
+async def test_an_address_where_nobody_listens_is_named_as_such(harness: HubHarness) -> None:
+    lease = await harness.open(web={"type": "sse", "url": "http://127.0.0.1:9/sse"})
     assert "nobody listens" in server(lease, "web").error
     await lease.close()
 
 
 @pytest.mark.requirement("mcp:oauth:needed")
 async def test_a_server_that_wants_a_login_says_how_and_nobody_is_registered(
-    house: House, web: Web
+    harness: HubHarness, web: Web
 ) -> None:
     web.login = True
-    lease = await house.open(web=entry(web))
+    lease = await harness.open(web=entry(web))
     assert "joey mcp login web" in server(lease, "web").error
     assert web.registered == {}
     await lease.close()
 
 
-def shelf_of(house: House) -> Shelf:
+def make_server_admin(harness: HubHarness) -> ServerAdmin:
     around = Surroundings(
-        home=house.home,
+        home=harness.home,
         env={},
         environment={},
-        trust_file=house.home / "trust.json",
+        trust_file=harness.home / "trust.json",
         trusts=lambda workspace, wanted: True,
     )
-    return Shelf(house.workspace, around)
+    return ServerAdmin(harness.workspace, around)
 
 
 async def visit(url: str) -> str:
@@ -120,21 +128,23 @@ async def visit(url: str) -> str:
         url = location[0]
 
 
-async def log_in(house: House) -> int:
+async def log_in(harness: HubHarness) -> int:
     visits: list[asyncio.Task[str]] = []
-    shelf = shelf_of(house)
-    tools = await shelf.login("web", lambda url: visits.append(asyncio.create_task(visit(url))))
+    server_admin = make_server_admin(harness)
+    tools = await server_admin.login(
+        "web", lambda url: visits.append(asyncio.create_task(visit(url)))
+    )
     pages = await asyncio.gather(*visits)
     assert "Logged in" in pages[0]
     return tools
 
 
 @pytest.mark.requirement("mcp:oauth:login")
-async def test_a_login_is_kept_privately_and_used_by_tasks(house: House, web: Web) -> None:
+async def test_a_login_is_kept_privately_and_used_by_tasks(harness: HubHarness, web: Web) -> None:
     web.login = True
-    lease = await house.open(web=entry(web))
-    assert await log_in(house) == 4
-    (kept,) = (house.home / "mcp-auth").iterdir()
+    lease = await harness.open(web=entry(web))
+    assert await log_in(harness) == 4
+    (kept,) = (harness.home / "mcp-auth").iterdir()
     assert stat.S_IMODE(kept.stat().st_mode) == 0o600
     assert stat.S_IMODE(kept.parent.stat().st_mode) == 0o700
     await lease.settle(0)
@@ -144,15 +154,17 @@ async def test_a_login_is_kept_privately_and_used_by_tasks(house: House, web: We
 
 
 @pytest.mark.requirement("mcp:oauth:refresh")
-async def test_a_token_that_ran_out_is_renewed_without_a_user(house: House, web: Web) -> None:
+async def test_a_token_that_ran_out_is_renewed_without_a_user(
+    harness: HubHarness, web: Web
+) -> None:
     web.login = True
-    house.write(web=entry(web))
-    await log_in(house)
-    (kept,) = (house.home / "mcp-auth").iterdir()
+    harness.write(web=entry(web))
+    await log_in(harness)
+    (kept,) = (harness.home / "mcp-auth").iterdir()
     document = json.loads(kept.read_text())
     kept.write_text(json.dumps(document | {"expiresAt": 1}))
     web.tokens.clear()
-    lease = house.hubs.lease(house.workspace)
+    lease = harness.hubs.lease(harness.workspace)
     await settled(lease)
     assert server(lease, "web").error == ""
     assert web.refreshed == 1
@@ -162,26 +174,26 @@ async def test_a_token_that_ran_out_is_renewed_without_a_user(house: House, web:
 
 @pytest.mark.requirement("mcp:oauth:refresh")
 async def test_renewing_a_token_disturbs_nobody_but_a_new_login_is_noticed(
-    house: House, web: Web
+    harness: HubHarness, web: Web
 ) -> None:
     web.login = True
-    house.write(web=entry(web))
-    await log_in(house)
-    (kept,) = (house.home / "mcp-auth").iterdir()
+    harness.write(web=entry(web))
+    await log_in(harness)
+    (kept,) = (harness.home / "mcp-auth").iterdir()
     document = json.loads(kept.read_text())
     kept.write_text(json.dumps(document | {"expiresAt": 1}))
-    lease = house.hubs.lease(house.workspace)
+    lease = harness.hubs.lease(harness.workspace)
     await settled(lease)
     assert web.refreshed == 1
     for _ in range(3):
         await settled(lease)
         assert (await lease.call("web", "hello", {})).text == "hello"
     greetings = [method for method, _ in web.requests].count("initialize")
-    await log_in(house)
+    await log_in(harness)
     await settled(lease)
     await until(lambda: [m for m, _ in web.requests].count("initialize") >= greetings + 2)
     await until(lambda: server(lease, "web").status == "connected")
-    assert shelf_of(house).forget_login("web")
+    assert make_server_admin(harness).forget_login("web")
     await settled(lease)
     await until(lambda: "wants a login" in server(lease, "web").error)
     await lease.close()
@@ -189,26 +201,26 @@ async def test_renewing_a_token_disturbs_nobody_but_a_new_login_is_noticed(
 
 @pytest.mark.requirement("mcp:oauth:expired")
 async def test_a_login_that_is_worth_nothing_any_more_asks_for_another(
-    house: House, web: Web
+    harness: HubHarness, web: Web
 ) -> None:
     web.login = True
-    house.write(web=entry(web))
-    await log_in(house)
+    harness.write(web=entry(web))
+    await log_in(harness)
     web.tokens.clear()
-    lease = house.hubs.lease(house.workspace)
+    lease = harness.hubs.lease(harness.workspace)
     await settled(lease)
     assert "log in again: joey mcp login web" in server(lease, "web").error
     await lease.close()
 
 
 @pytest.mark.requirement("mcp:oauth:refused")
-async def test_a_refused_login_is_reported_with_its_reason(house: House, web: Web) -> None:
+async def test_a_refused_login_is_reported_with_its_reason(harness: HubHarness, web: Web) -> None:
     web.login, web.refuse = True, True
-    house.write(web=entry(web))
+    harness.write(web=entry(web))
     visits: list[asyncio.Task[str]] = []
-    shelf = shelf_of(house)
+    server_admin = make_server_admin(harness)
     with pytest.raises(UserError, match="not today"):
-        await shelf.login("web", lambda url: visits.append(asyncio.create_task(visit(url))))
+        await server_admin.login("web", lambda url: visits.append(asyncio.create_task(visit(url))))
     assert "refused" in (await asyncio.gather(*visits))[0]
     assert web.tokens == set()
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from joey.errors import ToolError
-from tests.mcp.house import House, names, server, settled, tiny, until
+from tests.mcp.house import HubHarness, names, server, settled, tiny, until
 
 
 @pytest.mark.requirement("mcp:idle")
@@ -18,10 +18,10 @@ def test_where_no_server_is_named_the_library_is_not_loaded(tmp_path: Path) -> N
     program = """
 import asyncio, sys
 from pathlib import Path
-from tests.mcp.house import House, settled
+from tests.mcp.house import HubHarness, settled
 
 async def main():
-    house = House(Path(sys.argv[1]))
+    house = HubHarness(Path(sys.argv[1]))
     lease = house.hubs.lease(house.workspace)
     await settled(lease)
     house.write(off={"command": "x", "disabled": True})
@@ -42,25 +42,25 @@ asyncio.run(main())
 
 
 @pytest.mark.requirement("mcp:config:live")
-async def test_servers_follow_their_files_while_tasks_are_at_work(house: House) -> None:
-    lease = await house.open(stays=tiny(), goes=tiny())
+async def test_servers_follow_their_files_while_tasks_are_at_work(harness: HubHarness) -> None:
+    lease = await harness.open(stays=tiny(), goes=tiny())
     pid = (await lease.call("stays", "pid", {})).text
-    house.write(stays=tiny(), comes=tiny())
+    harness.write(stays=tiny(), comes=tiny())
     await settled(lease)
     assert [found.name for found in lease.servers] == ["stays", "comes"]
     assert server(lease, "comes").status == "connected"
     assert (await lease.call("stays", "pid", {})).text == pid
-    house.write(stays=tiny("--garbage"), comes=tiny())
+    harness.write(stays=tiny("--garbage"), comes=tiny())
     await settled(lease)
     assert (await lease.call("stays", "pid", {})).text != pid
     await lease.close()
 
 
 @pytest.mark.requirement("mcp:config:live")
-async def test_settings_that_need_no_new_connection_get_none(house: House) -> None:
-    lease = await house.open(tiny=tiny())
+async def test_settings_that_need_no_new_connection_get_none(harness: HubHarness) -> None:
+    lease = await harness.open(tiny=tiny())
     pid = (await lease.call("tiny", "pid", {})).text
-    house.write(tiny=tiny(alwaysAllow=["echo"], disabledTools=["big"], timeout=5))
+    harness.write(tiny=tiny(alwaysAllow=["echo"], disabledTools=["big"], timeout=5))
     await settled(lease)
     flags = {tool.name: (tool.always_allowed, tool.enabled) for tool in server(lease, "tiny").tools}
     assert (flags["echo"], flags["big"], flags["pid"]) == (
@@ -75,10 +75,10 @@ async def test_settings_that_need_no_new_connection_get_none(house: House) -> No
 
 
 @pytest.mark.requirement("mcp:config:watch-paths")
-async def test_a_server_is_started_anew_when_what_it_watches_changes(house: House) -> None:
-    built = house.workspace / "built.js"
+async def test_a_server_is_started_anew_when_what_it_watches_changes(harness: HubHarness) -> None:
+    built = harness.workspace / "built.js"
     built.write_text("1")
-    lease = await house.open(tiny=tiny(watchPaths=["built.js"]))
+    lease = await harness.open(tiny=tiny(watchPaths=["built.js"]))
     pid = (await lease.call("tiny", "pid", {})).text
     built.write_text("22")
     await settled(lease)
@@ -89,15 +89,15 @@ async def test_a_server_is_started_anew_when_what_it_watches_changes(house: Hous
 
 
 async def test_a_server_that_changes_while_it_starts_is_ready_once_it_was_started_anew(
-    house: House, tmp_path: Path
+    harness: HubHarness, tmp_path: Path
 ) -> None:
-    built, begun, go = house.workspace / "built.js", tmp_path / "begun", tmp_path / "go"
+    built, begun, go = harness.workspace / "built.js", tmp_path / "begun", tmp_path / "go"
     built.write_text("1")
     waits = f'echo >> {begun}; until [ -e {go} ]; do sleep 0.01; done; exec "$@"'
     quick = tiny()
     slow = {"command": "/bin/sh", "args": ["-c", waits, "sh", quick["command"], *quick["args"]]}
-    house.write(tiny=slow | {"watchPaths": ["built.js"]})
-    lease = house.hubs.lease(house.workspace)
+    harness.write(tiny=slow | {"watchPaths": ["built.js"]})
+    lease = harness.hubs.lease(harness.workspace)
     await lease.settle(0)
     await until(begun.exists)
     built.write_text("22")
@@ -113,23 +113,23 @@ async def test_a_server_that_changes_while_it_starts_is_ready_once_it_was_starte
 async def test_a_projects_server_does_not_start_before_it_is_trusted(
     tmp_path: Path,
 ) -> None:
-    house = House(tmp_path, trusted=False)
+    harness = HubHarness(tmp_path, trusted=False)
     log = tmp_path / "log"
-    house.write(project=True, theirs=tiny("--log", str(log)))
-    house.write(mine=tiny())
-    lease = house.hubs.lease(house.workspace)
+    harness.write(project=True, theirs=tiny("--log", str(log)))
+    harness.write(mine=tiny())
+    lease = harness.hubs.lease(harness.workspace)
     await settled(lease)
     assert server(lease, "theirs").status == "untrusted"
     assert server(lease, "mine").status == "connected"
     assert not log.exists()
     with pytest.raises(ToolError, match="joey trust"):
         await lease.read("theirs", "a:b")
-    house.trusted = True
-    (house.home / "trust.json").write_text("{}")
+    harness.trusted = True
+    (harness.home / "trust.json").write_text("{}")
     await settled(lease)
     await until(lambda: server(lease, "theirs").status == "connected")
-    house.trusted = False
-    (house.home / "trust.json").write_text('{"workspaces": {}}')
+    harness.trusted = False
+    (harness.home / "trust.json").write_text('{"workspaces": {}}')
     await settled(lease)
     await until(lambda: server(lease, "theirs").status == "untrusted")
     assert server(lease, "theirs").tools == ()
@@ -137,22 +137,24 @@ async def test_a_projects_server_does_not_start_before_it_is_trusted(
 
 
 @pytest.mark.requirement("trust:any-change")
-async def test_any_change_of_a_projects_entry_is_a_new_question(house: House) -> None:
-    house.write(project=True, theirs=tiny())
-    lease = house.hubs.lease(house.workspace)
+async def test_any_change_of_a_projects_entry_is_a_new_question(harness: HubHarness) -> None:
+    harness.write(project=True, theirs=tiny())
+    lease = harness.hubs.lease(harness.workspace)
     await settled(lease)
     assert server(lease, "theirs").status == "connected"
-    house.trusted = False
-    house.write(project=True, theirs=tiny(alwaysAllow=["*"]))
+    harness.trusted = False
+    harness.write(project=True, theirs=tiny(alwaysAllow=["*"]))
     await settled(lease)
     await until(lambda: server(lease, "theirs").status == "untrusted")
-    assert json.loads(house.asked[-1]["mcp:theirs"].splitlines()[0])["alwaysAllow"] == ["*"]
+    assert json.loads(harness.asked[-1]["mcp:theirs"].splitlines()[0])["alwaysAllow"] == ["*"]
     await lease.close()
 
 
 @pytest.mark.requirement("mcp:pins")
-async def test_an_allowed_tool_whose_description_changes_is_asked_about_again(house: House) -> None:
-    lease = await house.open(tiny=tiny(alwaysAllow=["echo"]))
+async def test_an_allowed_tool_whose_description_changes_is_asked_about_again(
+    harness: HubHarness,
+) -> None:
+    lease = await harness.open(tiny=tiny(alwaysAllow=["echo"]))
 
     def echo() -> tuple[bool, bool]:
         found = next(tool for tool in server(lease, "tiny").tools if tool.name == "echo")
@@ -167,24 +169,24 @@ async def test_an_allowed_tool_whose_description_changes_is_asked_about_again(ho
 
 
 @pytest.mark.requirement("mcp:pins")
-async def test_what_a_tool_looked_like_is_remembered_between_runs(house: House) -> None:
-    lease = await house.open(tiny=tiny(alwaysAllow=["*"]))
+async def test_what_a_tool_looked_like_is_remembered_between_runs(harness: HubHarness) -> None:
+    lease = await harness.open(tiny=tiny(alwaysAllow=["*"]))
     await lease.close()
-    pins = house.home / "mcp-pins.json"
+    pins = harness.home / "mcp-pins.json"
     known = json.loads(pins.read_text())
     (key,) = known
     known[key]["echo"] = "something else"
     pins.write_text(json.dumps(known))
-    lease = house.hubs.lease(house.workspace)
+    lease = harness.hubs.lease(harness.workspace)
     await settled(lease)
     changed = [tool.name for tool in server(lease, "tiny").tools if tool.changed]
     assert changed == ["echo"]
     await lease.close()
 
 
-async def test_servers_and_tools_always_come_in_the_same_order(house: House) -> None:
-    house.write(project=True, zebra=tiny())
-    lease = await house.open(beta=tiny(), alpha=tiny())
+async def test_servers_and_tools_always_come_in_the_same_order(harness: HubHarness) -> None:
+    harness.write(project=True, zebra=tiny())
+    lease = await harness.open(beta=tiny(), alpha=tiny())
     assert [found.name for found in lease.servers] == ["zebra", "beta", "alpha"]
     assert names(lease, "beta") == sorted(names(lease, "beta"))
     await lease.close()

@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from joey.errors import ToolError
-from tests.mcp.house import PATIENCE, House, names, server, until
+from tests.mcp.house import PATIENCE, HubHarness, names, server, until
 
 Commands = dict[str, list[str]]
 
@@ -27,9 +27,9 @@ def entry(command: list[str], *more: str) -> dict[str, Any]:
 
 @pytest.mark.requirement("mcp:reference:everything")
 async def test_the_everything_server_shows_all_that_is_understood(
-    house: House, npm_servers: Commands
+    harness: HubHarness, npm_servers: Commands
 ) -> None:
-    lease = await house.open(every=entry(npm_servers["server-everything"]))
+    lease = await harness.open(every=entry(npm_servers["server-everything"]))
     assert "Everything Server" in server(lease, "every").instructions
     assert (await lease.call("every", "echo", {"message": "hi"})).text == "Echo: hi"
     image = await lease.call("every", "get-tiny-image", {})
@@ -49,8 +49,10 @@ async def test_the_everything_server_shows_all_that_is_understood(
 
 
 @pytest.mark.requirement("mcp:reference:everything")
-async def test_its_resources_are_listed_and_read(house: House, npm_servers: Commands) -> None:
-    lease = await house.open(every=entry(npm_servers["server-everything"]))
+async def test_its_resources_are_listed_and_read(
+    harness: HubHarness, npm_servers: Commands
+) -> None:
+    lease = await harness.open(every=entry(npm_servers["server-everything"]))
     resources = server(lease, "every").resources
     direct = next(item for item in resources if not item.is_template)
     assert (await lease.read("every", direct.uri)).text
@@ -64,9 +66,9 @@ async def test_its_resources_are_listed_and_read(house: House, npm_servers: Comm
 
 @pytest.mark.requirement("mcp:call:progress", "mcp:call:cancel")
 async def test_a_long_operation_tells_its_progress_and_can_be_cancelled(
-    house: House, npm_servers: Commands
+    harness: HubHarness, npm_servers: Commands
 ) -> None:
-    lease = await house.open(every=entry(npm_servers["server-everything"]))
+    lease = await harness.open(every=entry(npm_servers["server-everything"]))
     progress: list[str] = []
     short = {"duration": 0.2, "steps": 4}
     await lease.call("every", "trigger-long-running-operation", short, progress.append)
@@ -86,9 +88,11 @@ async def test_a_long_operation_tells_its_progress_and_can_be_cancelled(
 
 
 @pytest.mark.requirement("mcp:call:is-error")
-async def test_a_failed_call_is_marked_and_prefixed(house: House, npm_servers: Commands) -> None:
-    lease = await house.open(
-        files=entry(npm_servers["server-filesystem"], str(house.workspace)),
+async def test_a_failed_call_is_marked_and_prefixed(
+    harness: HubHarness, npm_servers: Commands
+) -> None:
+    lease = await harness.open(
+        files=entry(npm_servers["server-filesystem"], str(harness.workspace)),
         every=entry(npm_servers["server-everything"]),
     )
     answer = await lease.call("files", "read_text_file", {"path": "/etc/passwd"})
@@ -101,12 +105,12 @@ async def test_a_failed_call_is_marked_and_prefixed(house: House, npm_servers: C
 
 @pytest.mark.requirement("mcp:reference:filesystem")
 async def test_the_filesystem_server_works_on_the_workspace(
-    house: House, npm_servers: Commands
+    harness: HubHarness, npm_servers: Commands
 ) -> None:
-    lease = await house.open(
+    lease = await harness.open(
         files=entry(npm_servers["server-filesystem"], "${workspaceFolder}"),
     )
-    file = house.workspace / "made.txt"
+    file = harness.workspace / "made.txt"
     await lease.call("files", "write_file", {"path": str(file), "content": "by a server"})
     assert file.read_text() == "by a server"
     read = await lease.call("files", "read_text_file", {"path": str(file)})
@@ -148,12 +152,12 @@ def free_port() -> int:
     ("argument", "kind", "path"), [("streamableHttp", "streamable-http", "mcp"), ("sse",) * 3]
 )
 async def test_the_everything_server_behind_an_address(
-    house: House, npm_servers: Commands, argument: str, kind: str, path: str
+    harness: HubHarness, npm_servers: Commands, argument: str, kind: str, path: str
 ) -> None:
     port = free_port()
     command = npm_servers["server-everything"]
     async with everything_on_a_port(command, argument, port):
-        lease = await house.open(web={"type": kind, "url": f"http://127.0.0.1:{port}/{path}"})
+        lease = await harness.open(web={"type": kind, "url": f"http://127.0.0.1:{port}/{path}"})
         assert server(lease, "web").error == ""
         assert (await lease.call("web", "echo", {"message": "hi"})).text == "Echo: hi"
         assert (await lease.call("web", "get-tiny-image", {})).images
@@ -172,10 +176,10 @@ async def test_the_everything_server_behind_an_address(
 
 @pytest.mark.requirement("mcp:reconnect")
 async def test_a_reference_server_that_is_killed_comes_back(
-    house: House, npm_servers: Commands
+    harness: HubHarness, npm_servers: Commands
 ) -> None:
     before = set(psutil.Process().children())
-    lease = await house.open(every=entry(npm_servers["server-everything"]))
+    lease = await harness.open(every=entry(npm_servers["server-everything"]))
     (process,) = set(psutil.Process().children()) - before
     process.kill()
     await until(lambda: server(lease, "every").status != "connected")

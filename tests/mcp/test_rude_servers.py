@@ -10,30 +10,32 @@ import pytest
 
 from joey.core.mcp import normalised
 from joey.errors import ToolError
-from tests.mcp.house import PATIENCE, House, is_alive, names, server, settled, until
+from tests.mcp.house import PATIENCE, HubHarness, is_alive, names, server, settled, until
 from tests.mcp.rude import rude
 
 
 @pytest.mark.requirement("mcp:stdio:garbage")
-async def test_letters_that_are_none_are_replaced(house: House, tmp_path: Path) -> None:
+async def test_letters_that_are_none_are_replaced(harness: HubHarness, tmp_path: Path) -> None:
     """Programs cut texts in the middle of a letter, or write in another encoding."""
-    lease = await house.open(r=rude("plain", tmp_path, timeout=5))
+    lease = await harness.open(r=rude("plain", tmp_path, timeout=5))
     assert (await lease.call("r", "half_a_letter", {})).text == "a\N{REPLACEMENT CHARACTER}!"
     assert (await lease.call("r", "latin", {})).text == "caf\N{REPLACEMENT CHARACTER}"
     await lease.close()
 
 
-async def test_an_answer_counts_once_and_only_under_its_id(house: House, tmp_path: Path) -> None:
-    lease = await house.open(r=rude("wrong-ids", tmp_path))
+async def test_an_answer_counts_once_and_only_under_its_id(
+    harness: HubHarness, tmp_path: Path
+) -> None:
+    lease = await harness.open(r=rude("wrong-ids", tmp_path))
     assert (await lease.call("r", "twice", {})).text == "one"
     assert (await lease.call("r", "echo", {"text": "x"})).text == "x"
     await lease.close()
 
 
 async def test_a_server_that_wants_a_model_directories_or_a_user_is_refused(
-    house: House, tmp_path: Path
+    harness: HubHarness, tmp_path: Path
 ) -> None:
-    lease = await house.open(r=rude("asking", tmp_path))
+    lease = await harness.open(r=rude("asking", tmp_path))
     log = tmp_path / "log"
     await until(lambda: log.read_text().count("answered") == 3)
     assert log.read_text().count('"error"') == 3
@@ -44,17 +46,17 @@ async def test_a_server_that_wants_a_model_directories_or_a_user_is_refused(
 @pytest.mark.requirement("mcp:result:cut")
 @pytest.mark.parametrize("tool", ["many_parts", "many_icons"])
 async def test_an_answer_of_a_million_parts_is_refused_before_it_is_looked_at(
-    house: House, tmp_path: Path, tool: str
+    harness: HubHarness, tmp_path: Path, tool: str
 ) -> None:
-    lease = await house.open(r=rude("plain", tmp_path))
+    lease = await harness.open(r=rude("plain", tmp_path))
     with pytest.raises(ToolError, match="parts"):
         await lease.call("r", tool, {})
     assert (await lease.call("r", "echo", {"text": "x"})).text == "x"
     await lease.close()
 
 
-async def test_what_a_server_says_of_itself_has_an_end(house: House, tmp_path: Path) -> None:
-    lease = await house.open(r=rude("verbose", tmp_path))
+async def test_what_a_server_says_of_itself_has_an_end(harness: HubHarness, tmp_path: Path) -> None:
+    lease = await harness.open(r=rude("verbose", tmp_path))
     found = server(lease, "r")
     assert 1 <= len(found.instructions) <= 10_000
     assert sum(len(tool.description) for tool in found.tools) <= 2_000_000
@@ -63,8 +65,8 @@ async def test_what_a_server_says_of_itself_has_an_end(house: House, tmp_path: P
 
 
 @pytest.mark.requirement("mcp:call:progress")
-async def test_news_of_a_call_are_short(house: House, tmp_path: Path) -> None:
-    lease = await house.open(r=rude("plain", tmp_path))
+async def test_news_of_a_call_are_short(harness: HubHarness, tmp_path: Path) -> None:
+    lease = await harness.open(r=rude("plain", tmp_path))
     progress: list[str] = []
     await lease.call("r", "progress", {}, progress.append)
     assert progress and max(map(len, progress)) <= 1100
@@ -73,10 +75,10 @@ async def test_news_of_a_call_are_short(house: House, tmp_path: Path) -> None:
 
 @pytest.mark.requirement("mcp:call:cancel")
 async def test_two_tasks_in_one_tool_do_not_disturb_each_other(
-    house: House, tmp_path: Path
+    harness: HubHarness, tmp_path: Path
 ) -> None:
-    one = await house.open(r=rude("plain", tmp_path))
-    other = house.hubs.lease(house.workspace)
+    one = await harness.open(r=rude("plain", tmp_path))
+    other = harness.hubs.lease(harness.workspace)
     await settled(other)
     async with asyncio.timeout(PATIENCE):
         first = asyncio.create_task(one.call("r", "slow", {"text": "first"}))
@@ -93,9 +95,9 @@ async def test_two_tasks_in_one_tool_do_not_disturb_each_other(
 
 @pytest.mark.requirement("mcp:call:timeout")
 async def test_a_server_that_listens_no_more_ends_no_later_than_promised(
-    house: House, tmp_path: Path
+    harness: HubHarness, tmp_path: Path
 ) -> None:
-    lease = await house.open(r=rude("plain", tmp_path, timeout=2))
+    lease = await harness.open(r=rude("plain", tmp_path, timeout=2))
     pid = int((await lease.call("r", "pid", {})).text)
     await lease.call("r", "deaf", {})
     async with asyncio.timeout(PATIENCE):
@@ -124,10 +126,10 @@ _JPEG = base64.b64encode(b"\xff\xd8\xff" + bytes(20)).decode()
     ],
 )
 async def test_only_what_is_an_image_is_passed_on_as_one(
-    house: House, tmp_path: Path, kind: str, data: str, seen: str | None
+    harness: HubHarness, tmp_path: Path, kind: str, data: str, seen: str | None
 ) -> None:
     """A picture that is none would make every later request of the task fail."""
-    lease = await house.open(r=rude("plain", tmp_path))
+    lease = await harness.open(r=rude("plain", tmp_path))
     image = {"type": "image", "data": data, "mimeType": kind}
     answer = await lease.call("r", "pictures", {"pictures": [image]})
     assert answer.images == (() if seen is None else (seen,))

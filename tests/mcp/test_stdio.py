@@ -14,12 +14,12 @@ import psutil
 import pytest
 
 from joey.errors import ToolError
-from tests.mcp.house import PATIENCE, House, is_alive, names, server, settled, tiny, until
+from tests.mcp.house import PATIENCE, HubHarness, is_alive, names, server, settled, tiny, until
 
 
 @pytest.mark.requirement("mcp:stdio:connect")
-async def test_a_server_is_started_greeted_and_listed(house: House) -> None:
-    lease = await house.open(tiny=tiny())
+async def test_a_server_is_started_greeted_and_listed(harness: HubHarness) -> None:
+    lease = await harness.open(tiny=tiny())
     found = server(lease, "tiny")
     assert (found.status, found.source, found.instructions) == ("connected", "global", "Be gentle.")
     assert names(lease, "tiny")[:3] == ["big", "die", "echo"]
@@ -29,27 +29,27 @@ async def test_a_server_is_started_greeted_and_listed(house: House) -> None:
 
 @pytest.mark.requirement("mcp:stdio:environment")
 async def test_a_server_sees_a_bare_environment_and_what_its_entry_sets(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    harness: HubHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SOME_API_KEY", "secret")
-    lease = await house.open(tiny=tiny(env={"MINE": "${env:NAME} in ${workspaceFolder}"}))
+    lease = await harness.open(tiny=tiny(env={"MINE": "${env:NAME} in ${workspaceFolder}"}))
     seen = json.loads((await lease.call("tiny", "environment", {})).text)
     assert "SOME_API_KEY" not in seen
-    assert seen["MINE"] == f"value in {house.workspace}"
+    assert seen["MINE"] == f"value in {harness.workspace}"
     assert set(seen) <= {"PATH", "MINE", "LC_CTYPE"}
     await lease.close()
 
 
 @pytest.mark.requirement("mcp:stdio:garbage")
-async def test_what_is_no_message_on_its_output_is_passed_over(house: House) -> None:
-    lease = await house.open(tiny=tiny("--garbage"))
+async def test_what_is_no_message_on_its_output_is_passed_over(harness: HubHarness) -> None:
+    lease = await harness.open(tiny=tiny("--garbage"))
     assert (await lease.call("tiny", "echo", {"text": "still here"})).text == "still here"
     await lease.close()
 
 
 @pytest.mark.requirement("mcp:stdio:missing-command")
-async def test_a_command_that_does_not_exist_is_named(house: House) -> None:
-    lease = await house.open(gone={"command": "surely-not-installed"})
+async def test_a_command_that_does_not_exist_is_named(harness: HubHarness) -> None:
+    lease = await harness.open(gone={"command": "surely-not-installed"})
     found = server(lease, "gone")
     assert found.status == "disconnected"
     assert "surely-not-installed" in found.error
@@ -59,9 +59,9 @@ async def test_a_command_that_does_not_exist_is_named(house: House) -> None:
 
 
 @pytest.mark.requirement("mcp:stdio:last-words")
-async def test_a_server_that_ends_at_once_is_quoted(house: House) -> None:
+async def test_a_server_that_ends_at_once_is_quoted(harness: HubHarness) -> None:
     script = "import sys; print('no licence found', file=sys.stderr); sys.exit(3)"
-    lease = await house.open(bad={"command": sys.executable, "args": ["-c", script]})
+    lease = await harness.open(bad={"command": sys.executable, "args": ["-c", script]})
     assert "exit code 3" in server(lease, "bad").error
     assert "no licence found" in server(lease, "bad").error
     await lease.close()
@@ -69,8 +69,10 @@ async def test_a_server_that_ends_at_once_is_quoted(house: House) -> None:
 
 @pytest.mark.requirement("tool:mcp:failure:died")
 @pytest.mark.requirement("mcp:reconnect")
-async def test_a_server_that_dies_in_a_call_says_so_and_is_started_again(house: House) -> None:
-    lease = await house.open(tiny=tiny())
+async def test_a_server_that_dies_in_a_call_says_so_and_is_started_again(
+    harness: HubHarness,
+) -> None:
+    lease = await harness.open(tiny=tiny())
     first = (await lease.call("tiny", "pid", {})).text
     with pytest.raises(ToolError, match=r"died during the call(.|\n)*exit code 7") as error:
         await lease.call("tiny", "die", {})
@@ -83,8 +85,8 @@ async def test_a_server_that_dies_in_a_call_says_so_and_is_started_again(house: 
 
 
 @pytest.mark.requirement("mcp:reconnect")
-async def test_a_server_that_is_killed_is_started_again(house: House) -> None:
-    lease = await house.open(tiny=tiny())
+async def test_a_server_that_is_killed_is_started_again(harness: HubHarness) -> None:
+    lease = await harness.open(tiny=tiny())
     os.kill(int((await lease.call("tiny", "pid", {})).text), signal.SIGKILL)
     await until(lambda: server(lease, "tiny").status != "connected")
     await until(lambda: server(lease, "tiny").status == "connected")
@@ -95,10 +97,10 @@ async def test_a_server_that_is_killed_is_started_again(house: House) -> None:
 @pytest.mark.requirement("tool:mcp:failure:timeout")
 @pytest.mark.requirement("mcp:call:timeout")
 async def test_a_call_that_is_never_answered_ends_in_time_and_tells_the_server(
-    house: House, tmp_path: Path
+    harness: HubHarness, tmp_path: Path
 ) -> None:
     log = tmp_path / "log"
-    lease = await house.open(tiny=tiny("--log", str(log), timeout=2))
+    lease = await harness.open(tiny=tiny("--log", str(log), timeout=2))
     with pytest.raises(ToolError, match="no answer within 2 s"):
         await lease.call("tiny", "never", {})
     await until(lambda: "cancelled" in log.read_text())
@@ -108,10 +110,10 @@ async def test_a_call_that_is_never_answered_ends_in_time_and_tells_the_server(
 
 @pytest.mark.requirement("mcp:call:cancel")
 async def test_cancelling_a_call_is_prompt_and_tells_the_server(
-    house: House, tmp_path: Path
+    harness: HubHarness, tmp_path: Path
 ) -> None:
     log = tmp_path / "log"
-    lease = await house.open(tiny=tiny("--log", str(log)))
+    lease = await harness.open(tiny=tiny("--log", str(log)))
     calling = asyncio.create_task(lease.call("tiny", "never", {}))
     await until(lambda: "never was called" in log.read_text())
     calling.cancel()
@@ -122,8 +124,8 @@ async def test_cancelling_a_call_is_prompt_and_tells_the_server(
 
 
 @pytest.mark.requirement("mcp:call:server-error")
-async def test_an_error_of_the_server_is_not_taken_for_its_death(house: House) -> None:
-    lease = await house.open(tiny=tiny())
+async def test_an_error_of_the_server_is_not_taken_for_its_death(harness: HubHarness) -> None:
+    lease = await harness.open(tiny=tiny())
     with pytest.raises(ToolError, match="it does not want to"):
         await lease.call("tiny", "fail", {})
     assert server(lease, "tiny").status == "connected"
@@ -132,9 +134,9 @@ async def test_an_error_of_the_server_is_not_taken_for_its_death(house: House) -
 
 @pytest.mark.requirement("mcp:result:cut")
 async def test_a_result_of_a_hundred_megabytes_is_cut_and_leaves_little_memory_used(
-    house: House,
+    harness: HubHarness,
 ) -> None:
-    lease = await house.open(tiny=tiny())
+    lease = await harness.open(tiny=tiny())
     before = psutil.Process().memory_info().rss
     answer = await lease.call("tiny", "big", {"megabytes": 100})
     grown = psutil.Process().memory_info().rss - before
@@ -146,23 +148,25 @@ async def test_a_result_of_a_hundred_megabytes_is_cut_and_leaves_little_memory_u
 
 
 @pytest.mark.requirement("mcp:flood")
-async def test_a_flood_of_news_does_not_keep_others_from_working(house: House) -> None:
-    lease = await house.open(tiny=tiny("--flood"), other=tiny())
+async def test_a_flood_of_news_does_not_keep_others_from_working(harness: HubHarness) -> None:
+    lease = await harness.open(tiny=tiny("--flood"), other=tiny())
     assert (await lease.call("other", "echo", {"text": "calm"})).text == "calm"
     assert (await lease.call("tiny", "echo", {"text": "after all that"})).text == "after all that"
     await lease.close()
 
 
 @pytest.mark.requirement("mcp:flood")
-async def test_a_server_that_asks_without_end_and_hears_no_answer_is_let_go(house: House) -> None:
-    lease = await house.open(tiny=tiny("--asks"))
+async def test_a_server_that_asks_without_end_and_hears_no_answer_is_let_go(
+    harness: HubHarness,
+) -> None:
+    lease = await harness.open(tiny=tiny("--asks"))
     await until(lambda: "asks faster than" in server(lease, "tiny").error)
     await lease.close()
 
 
 @pytest.mark.requirement("mcp:list-changed")
-async def test_tools_that_appear_later_are_noticed(house: House) -> None:
-    lease = await house.open(tiny=tiny())
+async def test_tools_that_appear_later_are_noticed(harness: HubHarness) -> None:
+    lease = await harness.open(tiny=tiny())
     before = lease.servers
     assert lease.servers is before
     await lease.call("tiny", "grow", {})
@@ -173,10 +177,10 @@ async def test_tools_that_appear_later_are_noticed(house: House) -> None:
 
 @pytest.mark.requirement("mcp:stdio:no-orphans")
 async def test_a_server_that_ignores_everything_is_gone_with_its_last_task(
-    house: House, tmp_path: Path
+    harness: HubHarness, tmp_path: Path
 ) -> None:
     log = tmp_path / "log"
-    lease = await house.open(tiny=tiny("--stubborn", "--log", str(log)))
+    lease = await harness.open(tiny=tiny("--stubborn", "--log", str(log)))
     pid = int((await lease.call("tiny", "pid", {})).text)
     async with asyncio.timeout(PATIENCE):
         await lease.close()
@@ -187,10 +191,10 @@ async def test_a_server_that_ignores_everything_is_gone_with_its_last_task(
 _HOST = """
 import asyncio, sys
 from pathlib import Path
-from tests.mcp.house import House, tiny
+from tests.mcp.house import HubHarness, tiny
 
 async def main():
-    lease = await House(Path(sys.argv[1])).open(tiny=tiny("--stubborn"))
+    lease = await HubHarness(Path(sys.argv[1])).open(tiny=tiny("--stubborn"))
     print((await lease.call("tiny", "pid", {})).text, flush=True)
     await asyncio.sleep(3600)
 
@@ -214,11 +218,11 @@ def test_a_server_that_ignores_everything_is_gone_when_joey_is_killed(tmp_path: 
 
 @pytest.mark.requirement("mcp:shared")
 async def test_tasks_of_one_directory_share_their_servers_until_the_last_is_done(
-    house: House, tmp_path: Path
+    harness: HubHarness, tmp_path: Path
 ) -> None:
     log = tmp_path / "log"
-    house.write(tiny=tiny("--log", str(log)))
-    leases = [house.hubs.lease(house.workspace) for _ in range(50)]
+    harness.write(tiny=tiny("--log", str(log)))
+    leases = [harness.hubs.lease(harness.workspace) for _ in range(50)]
     await asyncio.gather(*map(settled, leases))
     pids = {(await lease.call("tiny", "pid", {})).text for lease in leases}
     assert len(pids) == 1
@@ -231,8 +235,10 @@ async def test_tasks_of_one_directory_share_their_servers_until_the_last_is_done
 
 
 @pytest.mark.requirement("mcp:modern")
-async def test_a_server_that_knows_only_the_newer_handshake_is_met_in_it(house: House) -> None:
-    lease = await house.open(tiny=tiny("--modern"))
+async def test_a_server_that_knows_only_the_newer_handshake_is_met_in_it(
+    harness: HubHarness,
+) -> None:
+    lease = await harness.open(tiny=tiny("--modern"))
     assert server(lease, "tiny").error == ""
     assert "echo" in names(lease, "tiny")
     await lease.close()
@@ -240,10 +246,10 @@ async def test_a_server_that_knows_only_the_newer_handshake_is_met_in_it(house: 
 
 @pytest.mark.requirement("mcp:settle")
 async def test_waiting_for_a_server_that_never_greets_is_bounded_and_not_repeated(
-    house: House,
+    harness: HubHarness,
 ) -> None:
-    house.write(deaf=tiny("--deaf"), tiny=tiny())
-    lease = house.hubs.lease(house.workspace)
+    harness.write(deaf=tiny("--deaf"), tiny=tiny())
+    lease = harness.hubs.lease(harness.workspace)
     async with asyncio.timeout(PATIENCE):
         await lease.settle(1)
         for _ in range(100):

@@ -17,7 +17,7 @@ from joey.engine.asks import Unattended
 from joey.ports import Capabilities
 from joey.testing.script import Turn, call, say
 from tests.engine.workshop import Workshop, asked, check_history, finish, results, rows, settled
-from tests.mcp.house import House, tiny
+from tests.mcp.house import HubHarness, tiny
 from tests.tools.mcp_servers import WEATHER, StillServers
 
 ECHO = Turn(call("mcp--tiny--echo", {"text": "hello there"}))
@@ -42,9 +42,9 @@ def with_servers(
 async def test_a_model_calls_a_real_servers_tool_and_a_user_allows_it(
     workshop: Workshop, tmp_path: Path
 ) -> None:
-    house = House(tmp_path)
-    house.write(tiny=tiny())
-    workshop.capabilities = Capabilities(mcp=house.hubs.lease(house.workspace))
+    hub_harness = HubHarness(tmp_path)
+    hub_harness.write(tiny=tiny())
+    workshop.capabilities = Capabilities(mcp=hub_harness.hubs.lease(hub_harness.workspace))
     task = await workshop.start(ECHO, finish())
     ask = await asked(task)
     assert ask.ask is AskKind.USE_MCP_SERVER

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from joey.app.permission_overview import Judgement, PermissionOverview, SettingSources
 from joey.app.permissions import Flags
 from joey.core.modes import BUILT_IN, find_mode
-from joey.core.permissions.policy import EDITS_HERE, Confinement, StandingRule, with_rule
+from joey.core.permissions.policy import EDITS_HERE, Confinement, PersistentRule, with_rule
 
 NO_FLAGS = Flags()
 
 
-class House:
+class SettingsDirectories:
     def __init__(self, root: Path) -> None:
         self.home = root / "person" / ".roo"
         self.workspace = root / "work"
@@ -46,7 +46,7 @@ class House:
         mode: str = "code",
         sandbox: Confinement = "full",
         edits_granted: bool = False,
-        rule: StandingRule | None = None,
+        rule: PersistentRule | None = None,
     ) -> dict[str, Judgement]:
         sources = self.sources(flags)
         settings = sources.settings if rule is None else with_rule(sources.settings, rule)
@@ -59,26 +59,28 @@ class House:
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> House:
-    return House(tmp_path)
+def settings_directories(tmp_path: Path) -> SettingsDirectories:
+    return SettingsDirectories(tmp_path)
 
 
 def summarize(judged: Judgement) -> tuple[str, str, str]:
     return judged.decision, judged.rule, judged.source
 
 
-def test_defaults_are_called_defaults(house: House) -> None:
-    found = house.found()
+def test_defaults_are_called_defaults(settings_directories: SettingsDirectories) -> None:
+    found = settings_directories.found()
     assert summarize(found["reading files here"]) == ("allow", "alwaysAllowReadOnly", "default")
     assert summarize(found["changing files here"]) == ("ask", "alwaysAllowWrite is off", "default")
     assert summarize(found["commands"]) == ("ask", "alwaysAllowExecute is off", "default")
     assert summarize(found["MCP tools"]) == ("ask", "alwaysAllowMcp is off", "default")
 
 
-def test_only_the_commands_that_a_rule_names_run_unasked(house: House) -> None:
-    house.own(alwaysAllowExecute=True, allowedCommands=["git status", "npm test"])
-    house.project(deniedCommands=["npm publish"])
-    found = house.found(Flags(allow=("make",), deny=("rm",)))
+def test_only_the_commands_that_a_rule_names_run_unasked(
+    settings_directories: SettingsDirectories,
+) -> None:
+    settings_directories.own(alwaysAllowExecute=True, allowedCommands=["git status", "npm test"])
+    settings_directories.project(deniedCommands=["npm publish"])
+    found = settings_directories.found(Flags(allow=("make",), deny=("rm",)))
     own = ("allow", "allowedCommands", "~/.roo/settings.json")
     assert summarize(found["commands `git status`, `npm test`"]) == own
     assert summarize(found["commands `make`"]) == ("allow", "allowedCommands", "--allow")
@@ -88,20 +90,22 @@ def test_only_the_commands_that_a_rule_names_run_unasked(house: House) -> None:
     assert summarize(found["commands `npm publish`"]) == project
 
 
-def test_rules_that_sleep_are_not_shown_as_rules(house: House) -> None:
-    house.own(allowedCommands=["git status"], allowedMcpTools=["a/*"])
-    found = house.found()
+def test_rules_that_sleep_are_not_shown_as_rules(settings_directories: SettingsDirectories) -> None:
+    settings_directories.own(allowedCommands=["git status"], allowedMcpTools=["a/*"])
+    found = settings_directories.found()
     assert summarize(found["commands"]) == ("ask", "alwaysAllowExecute is off", "default")
     assert summarize(found["MCP tools"]) == ("ask", "alwaysAllowMcp is off", "default")
     assert not any("`" in about for about in found)
 
 
-def test_what_a_project_switches_off_is_its_doing(house: House) -> None:
-    house.own(alwaysAllowWrite=True)
-    house.project(alwaysAllowWrite=False)
+def test_what_a_project_switches_off_is_its_doing(
+    settings_directories: SettingsDirectories,
+) -> None:
+    settings_directories.own(alwaysAllowWrite=True)
+    settings_directories.project(alwaysAllowWrite=False)
     asked = ("ask", "alwaysAllowWrite is off", ".roo/settings.json of the project")
-    assert summarize(house.found()["changing files here"]) == asked
-    assert summarize(house.found(Flags(yes=True))["changing files here"]) == asked
+    assert summarize(settings_directories.found()["changing files here"]) == asked
+    assert summarize(settings_directories.found(Flags(yes=True))["changing files here"]) == asked
 
 
 @pytest.mark.parametrize(
@@ -113,22 +117,26 @@ def test_what_a_project_switches_off_is_its_doing(house: House) -> None:
         (Flags(require_approval=True, yes=True), "ask", "-a"),
     ],
 )
-def test_flags_are_named(house: House, flags: Flags, decision: str, source: str) -> None:
-    judged = house.found(flags)["changing files here"]
+def test_flags_are_named(
+    settings_directories: SettingsDirectories, flags: Flags, decision: str, source: str
+) -> None:
+    judged = settings_directories.found(flags)["changing files here"]
     assert (judged.decision, judged.source) == (decision, source)
 
 
 @pytest.mark.requirement("always:edits")
-def test_leave_to_edit_is_shown_as_what_it_is(house: House) -> None:
-    house.own(alwaysAllowWriteProtected=True)
-    found = house.found(edits_granted=True)
+def test_leave_to_edit_is_shown_as_what_it_is(settings_directories: SettingsDirectories) -> None:
+    settings_directories.own(alwaysAllowWriteProtected=True)
+    found = settings_directories.found(edits_granted=True)
     assert summarize(found["changing files here"]) == ("allow", EDITS_HERE, "")
     assert found["changing protected files"].decision == "ask"
     assert found["changing files elsewhere"].decision == "ask"
 
 
-def test_a_rule_that_could_not_be_kept_is_one_of_the_task(house: House) -> None:
-    found = house.found(rule=StandingRule("allowedCommands", "npm test"))
+def test_a_rule_that_could_not_be_kept_is_one_of_the_task(
+    settings_directories: SettingsDirectories,
+) -> None:
+    found = settings_directories.found(rule=PersistentRule("allowedCommands", "npm test"))
     assert summarize(found["commands `npm test`"]) == (
         "allow",
         "allowedCommands, for this task",
@@ -136,25 +144,31 @@ def test_a_rule_that_could_not_be_kept_is_one_of_the_task(house: House) -> None:
     )
 
 
-def test_without_a_sandbox_no_rule_lets_a_command_run(house: House) -> None:
-    house.own(alwaysAllowExecute=True, allowedCommands=["git"])
-    assert house.found(sandbox="none")["commands"].decision == "ask"
-    assert house.found(sandbox="off")["commands `git`"].decision == "allow"
-    house.project(sandbox="required")
-    assert house.found(sandbox="none")["commands"].decision == "deny"
+def test_without_a_sandbox_no_rule_lets_a_command_run(
+    settings_directories: SettingsDirectories,
+) -> None:
+    settings_directories.own(alwaysAllowExecute=True, allowedCommands=["git"])
+    assert settings_directories.found(sandbox="none")["commands"].decision == "ask"
+    assert settings_directories.found(sandbox="off")["commands `git`"].decision == "allow"
+    settings_directories.project(sandbox="required")
+    assert settings_directories.found(sandbox="none")["commands"].decision == "deny"
 
 
-def test_what_the_mode_keeps_from_the_model_is_refused(house: House) -> None:
-    (house.workspace / ".rooignore").write_text("secret\n", encoding="utf-8")
-    found = house.found(mode="architect")
+def test_what_the_mode_keeps_from_the_model_is_refused(
+    settings_directories: SettingsDirectories,
+) -> None:
+    (settings_directories.workspace / ".rooignore").write_text("secret\n", encoding="utf-8")
+    found = settings_directories.found(mode="architect")
     assert found["commands"].rule == "the mode architect does not have it"
     assert found["changing files here (Markdown files only)"].decision == "ask"
     assert summarize(found["hidden files"]) == ("deny", ".rooignore", "")
 
 
-def test_tools_of_servers_run_unasked_where_a_list_names_them(house: House) -> None:
-    house.own(alwaysAllowMcp=True, allowedMcpTools=["weather/*"])
-    found = house.found()
+def test_tools_of_servers_run_unasked_where_a_list_names_them(
+    settings_directories: SettingsDirectories,
+) -> None:
+    settings_directories.own(alwaysAllowMcp=True, allowedMcpTools=["weather/*"])
+    found = settings_directories.found()
     own = "~/.roo/settings.json"
     assert summarize(found["MCP tools `weather/*`"]) == ("allow", "allowedMcpTools", own)
     listed = found["MCP tools on alwaysAllow of their server"]
@@ -177,7 +191,7 @@ def test_every_answer_names_where_it_comes_from(
     project: dict[str, bool],
     flags: Flags,
 ) -> None:
-    house = House(tmp_path_factory.mktemp("house"))
+    house = SettingsDirectories(tmp_path_factory.mktemp("house"))
     house.own(**own)
     house.project(**project)
     judged = house.found(flags)["changing files here"]

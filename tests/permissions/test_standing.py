@@ -18,9 +18,9 @@ from joey.core.permissions.policy import (
     Access,
     Allow,
     Claim,
-    StandingRule,
+    PersistentRule,
     decide,
-    standing_rule,
+    propose_persistent_rule,
     with_rule,
 )
 from joey.core.settings import Settings
@@ -35,7 +35,7 @@ READ = BashGrammar().chain
 
 
 def offered(*claims: Claim, **settings: Any) -> str | None:
-    rule = standing_rule(claims, Settings(**settings), READ)
+    rule = propose_persistent_rule(claims, Settings(**settings), READ)
     return None if rule is None else rule.text
 
 
@@ -76,9 +76,9 @@ def test_no_rule_is_offered_where_a_denied_command_may_be(command: str) -> None:
 
 
 def test_rules_that_are_added_at_once_are_all_written(tmp_path: Path, eager_threads: None) -> None:
-    rules, together = [StandingRule("allowedCommands", f"make {n}") for n in range(8)], Barrier(8)
+    rules, together = [PersistentRule("allowedCommands", f"make {n}") for n in range(8)], Barrier(8)
 
-    def add(rule: StandingRule) -> None:
+    def add(rule: PersistentRule) -> None:
         together.wait()
         SettingsRulebook(tmp_path).add(rule)
 
@@ -131,7 +131,7 @@ def test_a_rule_that_is_offered_allows_just_this_command(
 ) -> None:
     settings = Settings(denied_commands=tuple(denied))
     claim = runs(" ".join(words))
-    rule = standing_rule((claim,), settings, READ)
+    rule = propose_persistent_rule((claim,), settings, READ)
     if rule is None:
         return
     after = with_rule(settings, rule)
@@ -146,11 +146,11 @@ def test_a_rule_is_added_to_the_settings_and_nothing_else_is_touched(tmp_path: P
     kept = {"somethingNew": {"b": [1]}, "alwaysAllowExecute": True, "allowedCommands": ["git log"]}
     file.write_text(json.dumps(kept))
     book = SettingsRulebook(tmp_path)
-    rule = StandingRule("allowedCommands", "npm test")
+    rule = PersistentRule("allowedCommands", "npm test")
     book.add(rule)
     book.add(rule)
     assert json.loads(file.read_text()) == {**kept, "allowedCommands": ["git log", "npm test"]}
-    SettingsRulebook(tmp_path / "new").add(StandingRule("allowedMcpTools", "a/b"))
+    SettingsRulebook(tmp_path / "new").add(PersistentRule("allowedMcpTools", "a/b"))
     made = json.loads((tmp_path / "new/settings.json").read_text())
     assert made == {"alwaysAllowMcp": True, "allowedMcpTools": ["a/b"]}
 
@@ -164,7 +164,7 @@ def test_settings_that_would_allow_more_with_the_rule_are_left_alone(
 ) -> None:
     (tmp_path / "settings.json").write_text(text)
     book = SettingsRulebook(tmp_path)
-    rule = StandingRule("allowedCommands", "npm test")
+    rule = PersistentRule("allowedCommands", "npm test")
     assert not book.takes(rule)
     with pytest.raises(ConfigError):
         book.add(rule)

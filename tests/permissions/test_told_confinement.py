@@ -19,7 +19,7 @@ from joey.execution.bash_grammar import BashGrammar
 from joey.ports import Capabilities
 from joey.testing.script import Turn, call
 from tests.engine.workshop import Workshop, asked, durable, finish, rows
-from tests.server.house import done, house
+from tests.server.house import done, open_server
 
 YES = "yesButtonClicked"
 Announcement = ToolAnnounced | AskOpened
@@ -36,7 +36,7 @@ async def test_a_client_is_sent_the_level_with_each_question(tmp_path: Path, set
     works = (await asyncio.to_thread(sandbox_report)).level.value
     level = "off" if setting == "off" else works
     turns = (command("touch a.txt"), command("ls"), done())
-    async with house(tmp_path, *turns) as here, here.peer() as peer:
+    async with open_server(tmp_path, *turns) as here, here.peer() as peer:
         rules = {"sandbox": setting, "alwaysAllowExecute": True, "allowedCommands": ["ls"]}
         (here.home / "settings.json").write_text(json.dumps(rules))
         task_id = (await peer.ask("startNewTask", text="touch it"))["taskId"]

@@ -38,7 +38,7 @@ class Deed(Struct, frozen=True):
     """A file that joey's own tools write then."""
 
 
-class Wish(Struct, frozen=True):
+class RunnerRequest(Struct, frozen=True):
     kind: Literal["full", "landlock", "landlock-3"]
     workspace: str
     home: str
@@ -73,32 +73,32 @@ def confinement(kind: str) -> Confinement:
 
 
 def main() -> None:
-    asyncio.run(act(msgspec.json.decode(sys.stdin.buffer.read(), type=Wish)))
+    asyncio.run(act(msgspec.json.decode(sys.stdin.buffer.read(), type=RunnerRequest)))
 
 
-async def act(wish: Wish) -> None:
-    workspace = Path(wish.workspace)
-    env = {**os.environ, "HOME": wish.home}
+async def act(request: RunnerRequest) -> None:
+    workspace = Path(request.workspace)
+    env = {**os.environ, "HOME": request.home}
     session = Session(
         workspace=workspace,
-        joey_home=Path(wish.home, ".roo"),
+        joey_home=Path(request.home, ".roo"),
         env=env,
-        readable=wish.settings.sandbox_readable,
-        writable=wish.settings.sandbox_writable,
-        added=tuple(map(Path, wish.added)),
+        readable=request.settings.sandbox_readable,
+        writable=request.settings.sandbox_writable,
+        added=tuple(map(Path, request.added)),
     )
-    prober = CanaryProbe((confinement(wish.kind),))
-    sandbox = LocalSandbox(session, wish.settings, lambda: prober)
+    prober = CanaryProbe((confinement(request.kind),))
+    sandbox = LocalSandbox(session, request.settings, lambda: prober)
     report = await sandbox.probe()
     if report.level is Level.NONE:
         write_answer(Answer(impossible=str(report.reasons)))
         return
     files = LocalFiles(workspace, sandbox.spare)
-    terminal = LocalTerminal(env, sandbox=sandbox, kill_grace=wish.grace)
+    terminal = LocalTerminal(env, sandbox=sandbox, kill_grace=request.grace)
     try:
-        for deed in wish.deeds:
+        for deed in request.deeds:
             write_answer(await do(terminal, deed, files))
-        if wish.lingers:
+        if request.lingers:
             await asyncio.get_running_loop().create_future()
     finally:
         await terminal.close()

@@ -20,7 +20,7 @@ import pytest
 
 from joey.core.settings import Settings
 from tests.conftest import ROOT
-from tests.sandboxes.actor import Answer, Deed, Wish
+from tests.sandboxes.actor import Answer, Deed, RunnerRequest
 
 NOBODY = 65534
 CANARY = "canary-of-a-secret"
@@ -83,7 +83,7 @@ class SandboxHarness:
     ) -> Process:
         """An actor at work."""
         self.give()
-        wish = Wish(
+        request = RunnerRequest(
             kind=cast(Any, self.kind),
             workspace=str(self.workspace),
             home=str(self.home),
@@ -110,7 +110,7 @@ class SandboxHarness:
             cwd="/",
         )
         assert process.stdin is not None
-        process.stdin.write(msgspec.json.encode(wish))
+        process.stdin.write(msgspec.json.encode(request))
         process.stdin.close()
         return process
 

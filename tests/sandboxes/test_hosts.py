@@ -107,7 +107,7 @@ def test_addresses_of_this_machine_and_of_private_nets_are_not_public(address: s
 
 
 @pytest.mark.parametrize(
-    ("own", "wish", "both"),
+    ("own", "requested", "both"),
     [
         ("off", ("a.example",), "off"),
         ("all", ("a.example",), ("a.example",)),
@@ -119,18 +119,18 @@ def test_addresses_of_this_machine_and_of_private_nets_are_not_public(address: s
     ],
 )
 def test_a_project_can_only_take_away(
-    own: str | tuple[str, ...], wish: str | tuple[str, ...], both: str | tuple[str, ...]
+    own: str | tuple[str, ...], requested: str | tuple[str, ...], both: str | tuple[str, ...]
 ) -> None:
-    assert narrowed(own, wish) == both
+    assert narrowed(own, requested) == both
 
 
 @given(st.lists(NAMES, max_size=3), st.lists(NAMES, max_size=3), NAMES)
 def test_what_two_lists_allow_together_both_allow(
-    own: list[str], wish: list[str], host: str
+    own: list[str], requested: list[str], host: str
 ) -> None:
-    both = narrowed(tuple(own), tuple(wish))
+    both = narrowed(tuple(own), tuple(requested))
     for each in () if isinstance(both, str) else both:
-        for others in (own, wish):
+        for others in (own, requested):
             assert any(read_host(other).covers(read_host(each)) for other in others)
 
 

@@ -8,7 +8,7 @@ from joey.core.wire.events import ModePayload
 from joey.server.commands import HANDLERS
 from joey.testing.script import Turn, call, fail, pause, say, usage
 from tests.parts import by_part
-from tests.server.house import House, done
+from tests.server.house import ServerFixture, done
 from tests.server.scenes import (
     Deaf,
     Do,
@@ -25,11 +25,11 @@ from tests.server.scenes import (
 # What happens at the server -------------------------------------------------------------------
 
 
-async def stop(here: House) -> None:
+async def stop(here: ServerFixture) -> None:
     await here.hub.close()
 
 
-async def break_a_command(here: House) -> None:
+async def break_a_command(here: ServerFixture) -> None:
     """A defect: `getModes` finds no modes. Its handler is put back by the player."""
 
     async def defect(hub: object, call: object) -> Any:
@@ -38,7 +38,7 @@ async def break_a_command(here: House) -> None:
     HANDLERS["getModes"] = defect
 
 
-async def announce_too_much(here: House) -> None:
+async def announce_too_much(here: ServerFixture) -> None:
     payload = ModePayload(mode="x" * 100_000)
     while not here.hub.counters.resyncs:
         here.hub.announce("modeChanged", payload)

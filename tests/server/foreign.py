@@ -13,7 +13,7 @@ from typing import Any
 
 from websockets.asyncio.client import ClientConnection
 
-from tests.server.house import PATIENCE, TOKEN, House, Talk
+from tests.server.house import PATIENCE, TOKEN, ServerFixture, Talk
 
 JS = Path(__file__).parent / "js"
 LINE = 64 * 1024 * 1024
@@ -26,7 +26,7 @@ class Client:
         self._packages = packages
 
     @asynccontextmanager
-    async def talk(self, here: House) -> AsyncIterator[Foreign]:
+    async def talk(self, here: ServerFixture) -> AsyncIterator[Foreign]:
         async with here.socket() if self._packages is None else node(here, self._packages) as wire:
             foreign = Foreign(wire)
             welcome = await foreign.frame()
@@ -91,7 +91,7 @@ class NodeSocket:
 
 
 @asynccontextmanager
-async def node(here: House, packages: Path) -> AsyncIterator[NodeSocket]:
+async def node(here: ServerFixture, packages: Path) -> AsyncIterator[NodeSocket]:
     (packages / "pipe.mjs").write_bytes((JS / "pipe.mjs").read_bytes())
     process = await asyncio.create_subprocess_exec(
         *("node", "pipe.mjs", here.url, TOKEN), cwd=packages, stdin=PIPE, stdout=PIPE, limit=LINE

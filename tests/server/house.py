@@ -125,7 +125,7 @@ def rows_of(events: Sequence[Frame], task_id: str | None = None) -> list[Frame]:
     return [rows[ts] for ts in sorted(rows)]
 
 
-class House:
+class ServerFixture:
     def __init__(self, hub: Hub, listening: Listening, model: ModelServer, root: Path) -> None:
         self.hub = hub
         self.listening = listening
@@ -174,9 +174,9 @@ class House:
 
 
 @asynccontextmanager
-async def house(
+async def open_server(
     root: Path, *turns: Turn | Selector, options: ServeOptions | None = None, **settings: Any
-) -> AsyncIterator[House]:
+) -> AsyncIterator[ServerFixture]:
     """A server whose model plays these turns to every conversation."""
     (root / "work").mkdir(exist_ok=True)
     (root / "home").mkdir(exist_ok=True)
@@ -187,7 +187,7 @@ async def house(
         setup = Setup(workspace=root / "work", home=root / "home", env=env)
         hub = Hub(open_engine(home=setup.home, env=env), open_store(setup.home), setup)
         async with serving(hub, Token(TOKEN), options or ServeOptions(port=0)) as listening:
-            yield House(hub, listening, model, root)
+            yield ServerFixture(hub, listening, model, root)
 
 
 def done(result: str = "all done") -> Turn:

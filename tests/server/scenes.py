@@ -15,7 +15,7 @@ from msgspec import Struct
 from joey.testing.script import Turn
 from joey.testing.server import Selector
 from tests.server.foreign import Foreign
-from tests.server.house import House
+from tests.server.house import ServerFixture
 
 Pattern = Any
 
@@ -44,13 +44,13 @@ class ExpectEvent(Struct, frozen=True):
 class Do(Struct, frozen=True):
     """Something happens at the server."""
 
-    what: Callable[[House], Awaitable[None]]
+    what: Callable[[ServerFixture], Awaitable[None]]
 
 
 class Deaf(Struct, frozen=True):
     """The client does not read while this happens."""
 
-    what: Callable[[House], Awaitable[None]]
+    what: Callable[[ServerFixture], Awaitable[None]]
 
 
 Step = Say | ExpectEvent | Do | Deaf
@@ -107,7 +107,7 @@ def row(**fields: Any) -> dict[str, Any]:
 
 
 class Player:
-    def __init__(self, here: House, talk: Foreign) -> None:
+    def __init__(self, here: ServerFixture, talk: Foreign) -> None:
         self._here = here
         self._talk = talk
         self._kept: dict[str, Any] = {}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from joey.testing.script import Turn, call
-from tests.server.house import CommandFailedError, done, house
+from tests.server.house import CommandFailedError, done, open_server
 
 YES = "yesButtonClicked"
 
@@ -25,7 +25,7 @@ def written(home: Path) -> dict[str, object]:
 @pytest.mark.requirement("always:client")
 async def test_a_client_is_sent_the_rule_and_adds_it(tmp_path: Path) -> None:
     turns = (command("touch a.txt"), command("touch a.txt"), done())
-    async with house(tmp_path, *turns) as here, here.peer() as peer:
+    async with open_server(tmp_path, *turns) as here, here.peer() as peer:
         (here.home / "settings.json").write_text('{"sandbox": "off", "other": 1}')
         task_id = (await peer.ask("startNewTask", text="touch it"))["taskId"]
         ask_ts = await peer.asked("command")
@@ -48,7 +48,7 @@ async def test_a_client_is_sent_the_rule_and_adds_it(tmp_path: Path) -> None:
 @pytest.mark.requirement("always:client")
 async def test_a_client_cannot_add_a_rule_that_was_not_offered(tmp_path: Path) -> None:
     write = Turn(call("write_to_file", {"path": ".roo/a.txt", "content": "one\n"}))
-    async with house(tmp_path, write, done()) as here, here.peer() as peer:
+    async with open_server(tmp_path, write, done()) as here, here.peer() as peer:
         task_id = (await peer.ask("startNewTask", text="write it"))["taskId"]
         ask_ts = await peer.asked("tool")
         assert "alwaysRule" not in (await peer.event("taskInteractive"))["payload"]
@@ -66,7 +66,10 @@ async def test_a_client_accepts_the_edits_of_a_task(tmp_path: Path) -> None:
     def write(path: str) -> Turn:
         return Turn(call("write_to_file", {"path": path, "content": "one\n"}))
 
-    async with house(tmp_path, write("a.txt"), write("b.txt"), done()) as here, here.peer() as peer:
+    async with (
+        open_server(tmp_path, write("a.txt"), write("b.txt"), done()) as here,
+        here.peer() as peer,
+    ):
         task_id = (await peer.ask("startNewTask", text="write it"))["taskId"]
         ask_ts = await peer.asked("tool")
         event = await peer.event("taskInteractive")

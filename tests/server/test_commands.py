@@ -14,7 +14,7 @@ from joey.app.sandbox import sandbox_report
 from joey.core.wire.commands import COMMANDS, ORIGINAL_COMMANDS
 from joey.server.commands import HANDLERS
 from joey.testing.script import Turn, call, pause, say
-from tests.server.house import CommandFailedError, done, house
+from tests.server.house import CommandFailedError, done, open_server
 
 pytestmark = pytest.mark.requirement("websocket:commands")
 SEED = """startNewTask getCurrentTaskStack clearCurrentTask cancelCurrentTask resumeTask
@@ -29,7 +29,7 @@ def test_every_command_has_a_handler_and_the_original_twenty_are_there() -> None
 
 
 async def test_the_welcome_names_what_can_be_done(tmp_path: Path) -> None:
-    async with house(tmp_path) as here, here.socket() as socket:
+    async with open_server(tmp_path) as here, here.socket() as socket:
         welcome = json.loads(await socket.recv())
         assert welcome["data"]["capabilities"] == list(COMMANDS)
         assert welcome["data"]["protocol"] == 1
@@ -42,7 +42,7 @@ async def test_a_task_that_somebody_else_wrote_is_not_deleted(tmp_path: Path) ->
     directory = tmp_path / "home" / "tasks" / "roos-own"
     directory.mkdir(parents=True)
     (directory / "ui_messages.json").write_text('[{"ts": 1, "type": "say", "say": "text"}]')
-    async with house(tmp_path) as here, here.peer() as peer:
+    async with open_server(tmp_path) as here, here.peer() as peer:
         with pytest.raises(CommandFailedError, match=r"EXECUTION_ERROR.*stays as it is"):
             await peer.ask("deleteTask", "roos-own")
     assert directory.exists()
@@ -50,7 +50,7 @@ async def test_a_task_that_somebody_else_wrote_is_not_deleted(tmp_path: Path) ->
 
 async def test_the_first_of_two_answers_counts(tmp_path: Path) -> None:
     write = Turn(call("write_to_file", {"path": "a.txt", "content": "one\n"}))
-    async with house(tmp_path, write, done()) as here, here.peer() as one, here.peer() as two:
+    async with open_server(tmp_path, write, done()) as here, here.peer() as one, here.peer() as two:
         task_id = (await one.ask("startNewTask", text="write it"))["taskId"]
         ask_ts = await one.asked("tool")
         assert await two.asked("tool") == ask_ts
@@ -66,7 +66,7 @@ async def test_the_first_of_two_answers_counts(tmp_path: Path) -> None:
 
 async def test_no_is_an_answer_and_a_message_may_come_with_it(tmp_path: Path) -> None:
     write = Turn(call("write_to_file", {"path": "a.txt", "content": "one\n"}))
-    async with house(tmp_path, write, done()) as here, here.peer() as peer:
+    async with open_server(tmp_path, write, done()) as here, here.peer() as peer:
         task_id = (await peer.ask("startNewTask", text="write it"))["taskId"]
         await peer.asked("tool")
         await peer.ask("pressSecondaryButton", task_id, text="not in this folder")
@@ -81,7 +81,7 @@ async def test_no_is_an_answer_and_a_message_may_come_with_it(tmp_path: Path) ->
 async def test_a_task_may_be_started_in_a_mode_a_directory_and_under_an_id(tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()
-    async with house(tmp_path, done()) as here, here.peer() as peer:
+    async with open_server(tmp_path, done()) as here, here.peer() as peer:
         started = await peer.ask(
             "startNewTask",
             text="look",
@@ -102,7 +102,7 @@ async def test_a_task_may_be_started_in_a_mode_a_directory_and_under_an_id(tmp_p
 
 async def test_the_configuration_of_one_task_is_its_own(tmp_path: Path) -> None:
     write = Turn(call("write_to_file", {"path": "a.txt", "content": "one\n"}))
-    async with house(tmp_path, write, done()) as here, here.peer() as peer:
+    async with open_server(tmp_path, write, done()) as here, here.peer() as peer:
         await peer.ask("startNewTask", text="go", configuration={"alwaysAllowWrite": True})
         await peer.asked("completion_result")
         assert (here.workspace / "a.txt").exists()
@@ -111,7 +111,7 @@ async def test_the_configuration_of_one_task_is_its_own(tmp_path: Path) -> None:
 
 
 async def test_settings_are_kept_and_secrets_do_not_come_back(tmp_path: Path) -> None:
-    async with house(tmp_path, fontSize=12) as here, here.peer() as peer:
+    async with open_server(tmp_path, fontSize=12) as here, here.peer() as peer:
         values = {
             "alwaysAllowWrite": True,
             "mode": "ask",
@@ -156,7 +156,7 @@ async def test_settings_are_kept_and_secrets_do_not_come_back(tmp_path: Path) ->
 async def test_a_misspelt_setting_is_named_and_nothing_is_stored(
     tmp_path: Path, key: str, meant: str
 ) -> None:
-    async with house(tmp_path) as here, here.peer() as peer:
+    async with open_server(tmp_path) as here, here.peer() as peer:
         values = {"alwaysAllowExecute": True, "apiProvider": "openai", key: True}
         message = f"INVALID_PARAMETER.*`{key}`.*Did you mean `{meant}`"
         with pytest.raises(CommandFailedError, match=message):
@@ -171,12 +171,12 @@ async def test_a_misspelt_setting_is_named_and_nothing_is_stored(
 
 async def test_settings_of_roo_code_and_of_later_versions_are_taken(tmp_path: Path) -> None:
     values = {"soundEnabled": True, "writeDelayMs": 1, "xaiApiKey": "k", "somethingNew": [1]}
-    async with house(tmp_path) as here, here.peer() as peer:
+    async with open_server(tmp_path) as here, here.peer() as peer:
         assert await peer.ask("setConfiguration", values=values) == {"result": "success"}
 
 
 async def test_profiles_are_made_changed_chosen_and_deleted(tmp_path: Path) -> None:
-    async with house(tmp_path) as here, here.peer() as peer:
+    async with open_server(tmp_path) as here, here.peer() as peer:
         assert await peer.ask("getActiveProfile") == {"activeProfile": None}
         profile = {"provider": "anthropic", "model": "one", "apiKey": "k1"}
         made = await peer.ask("createProfile", name="work", profile=profile)
@@ -209,7 +209,7 @@ async def test_profiles_are_made_changed_chosen_and_deleted(tmp_path: Path) -> N
 
 
 async def test_modes_models_and_commands_are_named(tmp_path: Path) -> None:
-    async with house(tmp_path) as here, here.peer() as peer:
+    async with open_server(tmp_path) as here, here.peer() as peer:
         modes = (await peer.ask("getModes"))["modes"]
         assert {"code", "ask", "architect"} <= {mode["slug"] for mode in modes}
         models = (await peer.ask("getModels", provider="anthropic"))["models"]
@@ -228,7 +228,7 @@ async def test_processes_left_behind_are_listed_and_killed(tmp_path: Path) -> No
     command = {"command": "echo up; exec sleep 300", "timeout": 1}
     turns = (Turn(call("execute_command", command)), done())
     settings: Any = {"alwaysAllowExecute": True, "allowedCommands": ["*"]}
-    async with house(tmp_path, *turns, **settings) as here, here.peer() as peer:
+    async with open_server(tmp_path, *turns, **settings) as here, here.peer() as peer:
         task_id = (await peer.ask("startNewTask", text="start it"))["taskId"]
         await peer.asked("completion_result")
         [process] = (await peer.ask("getProcesses", task_id))["processes"]
@@ -244,7 +244,7 @@ async def test_processes_left_behind_are_listed_and_killed(tmp_path: Path) -> No
 
 
 async def test_the_current_task_is_cancelled_and_nothing_when_there_is_none(tmp_path: Path) -> None:
-    async with house(tmp_path, Turn(say("a"), pause(60.0))) as here, here.peer() as peer:
+    async with open_server(tmp_path, Turn(say("a"), pause(60.0))) as here, here.peer() as peer:
         assert await peer.ask("cancelCurrentTask") == {"result": "success"}
         assert await peer.ask("clearCurrentTask", lastMessage="bye") == {"result": "success"}
         assert await peer.ask("getCurrentTaskStack") == {"taskStack": []}
@@ -256,7 +256,7 @@ async def test_the_current_task_is_cancelled_and_nothing_when_there_is_none(tmp_
 
 async def test_a_tool_that_fails_is_reported(tmp_path: Path) -> None:
     broken = Turn(call("search_files", {"path": ".", "regex": "("}))
-    async with house(tmp_path, broken, done()) as here, here.peer() as peer:
+    async with open_server(tmp_path, broken, done()) as here, here.peer() as peer:
         await peer.ask("startNewTask", text="find it")
         failed = await peer.event("taskToolFailed")
         assert failed["payload"]["toolName"] == "search_files"
@@ -265,7 +265,7 @@ async def test_a_tool_that_fails_is_reported(tmp_path: Path) -> None:
 
 async def test_an_image_reaches_the_model(tmp_path: Path) -> None:
     image = "data:image/png;base64,iVBORw0KGgo="
-    async with house(tmp_path, done()) as here, here.peer() as peer:
+    async with open_server(tmp_path, done()) as here, here.peer() as peer:
         await peer.ask("startNewTask", images=[image])
         await peer.asked("completion_result")
         assert "iVBORw0KGgo=" in json.dumps(here.model.requests[0].body)
@@ -274,7 +274,7 @@ async def test_an_image_reaches_the_model(tmp_path: Path) -> None:
 
 
 async def test_without_a_key_the_user_is_shown_what_to_do(tmp_path: Path) -> None:
-    async with house(tmp_path) as here, here.peer() as peer:
+    async with open_server(tmp_path) as here, here.peer() as peer:
         await peer.ask("createProfile", name="bare", profile={"provider": "groq", "model": "m"})
         with pytest.raises(CommandFailedError, match=r"EXECUTION_ERROR.*GROQ_API_KEY"):
             await peer.ask("startNewTask", text="go")
@@ -284,7 +284,7 @@ async def test_a_task_at_rest_is_let_go_of_while_the_current_one_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("joey.server.hub.LINGER_SECONDS", 0.05)
-    async with house(tmp_path, done()) as here, here.peer() as peer:
+    async with open_server(tmp_path, done()) as here, here.peer() as peer:
         ids = []
         for _ in range(2):
             before = len(peer.events)

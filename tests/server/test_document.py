@@ -15,7 +15,7 @@ from joey.core.wire.events import PAYLOADS
 from joey.core.wire.frames import ErrorCode
 from joey.core.wire.schema import wire_schema
 from joey.testing.script import Turn, say
-from tests.server.house import TOKEN, done, house
+from tests.server.house import TOKEN, done, open_server
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
 TEXT = (DOCS / "websocket.md").read_text(encoding="utf-8")
@@ -31,7 +31,7 @@ async def run(tmp_path: Path, text: str, name: str, command: list[str]) -> str:
     """What the program of the document prints when it talks to a server."""
     (tmp_path / name).parent.mkdir(exist_ok=True)
     turn = Turn(say("Two files."), *done("There are two files.").steps)
-    async with house(tmp_path, turn) as here:
+    async with open_server(tmp_path, turn) as here:
         text = text.replace(":7800", f":{here.listening.port}")
         (tmp_path / name).write_text(text, encoding="utf-8")
         process = await asyncio.create_subprocess_exec(

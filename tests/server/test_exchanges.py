@@ -12,7 +12,7 @@ from joey.core.wire.frames import ErrorCode
 from joey.server.commands import HANDLERS
 from tests.server.exchanges import SCENES
 from tests.server.foreign import Client
-from tests.server.house import house
+from tests.server.house import open_server
 from tests.server.scenes import Exchange, ExpectEvent, Player, Say
 
 pytestmark = pytest.mark.requirement("websocket:commands")
@@ -24,7 +24,7 @@ async def test_an_exchange_is_played_as_written(
 ) -> None:
     monkeypatch.setitem(HANDLERS, "getModes", HANDLERS["getModes"])  # put back what a scene breaks
     async with (
-        house(tmp_path, *exchange.turns, **exchange.settings) as here,
+        open_server(tmp_path, *exchange.turns, **exchange.settings) as here,
         client.talk(here) as talk,
     ):
         await Player(here, talk).play(exchange)

@@ -24,7 +24,7 @@ from joey.server.serve import ServeOptions
 from joey.server.websocket import Limits
 from joey.testing.script import Turn, call
 from tests.server.fuzzing import Fuzzer
-from tests.server.house import TOKEN, House, Peer, done, house
+from tests.server.house import TOKEN, Peer, ServerFixture, done, open_server
 from tests.server.shapes import find_violations
 
 PARSED = 20_000
@@ -71,7 +71,10 @@ async def test_the_server_answers_whatever_comes_and_lives(
     caplog.set_level(logging.ERROR)
     asking = Turn(call("ask_followup_question", {"question": "Which?", "follow_up": []}))
     answers: Counter[str] = Counter()
-    async with house(tmp_path, asking, done(), options=UNHURRIED) as here, here.peer() as starter:
+    async with (
+        open_server(tmp_path, asking, done(), options=UNHURRIED) as here,
+        here.peer() as starter,
+    ):
         ids = tuple([(await starter.ask("startNewTask", text="go"))["taskId"] for _ in range(3)])
         await starter.asked("followup")
         await asyncio.gather(
@@ -89,7 +92,9 @@ async def test_the_server_answers_whatever_comes_and_lives(
     assert caplog.records == []
 
 
-async def talk_nonsense(here: House, fuzzer: Fuzzer, count: int, answers: Counter[str]) -> None:
+async def talk_nonsense(
+    here: ServerFixture, fuzzer: Fuzzer, count: int, answers: Counter[str]
+) -> None:
     async with here.peer() as peer:
         while count:
             frames = [fuzzer.frame() for _ in range(min(count, AT_ONCE))]
@@ -123,7 +128,7 @@ def _request_id(frame: str | bytes) -> str:
 
 async def test_bytes_that_are_no_frames_cost_only_their_sender(tmp_path: Path) -> None:
     chance = random.Random(5)
-    async with house(tmp_path, options=UNHURRIED) as here, here.peer() as other:
+    async with open_server(tmp_path, options=UNHURRIED) as here, here.peer() as other:
         for _ in range(100):
             reader, writer = await asyncio.open_connection("127.0.0.1", here.listening.port)
             writer.write(

@@ -12,12 +12,12 @@ from websockets.uri import parse_uri
 
 from joey.server.serve import ServeOptions
 from joey.server.websocket import Limits
-from tests.server.house import PATIENCE, TOKEN, House, house
+from tests.server.house import PATIENCE, TOKEN, ServerFixture, open_server
 
 SHORT = ServeOptions(port=0, limits=Limits(heartbeat_seconds=1))
 
 
-async def silence(here: House) -> ClientProtocol:
+async def silence(here: ServerFixture) -> ClientProtocol:
     """Connect and read until the server hangs up; never answer anything."""
     reader, writer = await asyncio.open_connection("127.0.0.1", here.listening.port)
     protocol = ClientProtocol(parse_uri(here.url))
@@ -36,7 +36,7 @@ async def silence(here: House) -> ClientProtocol:
 
 @pytest.mark.requirement("websocket:heartbeat")
 async def test_a_peer_that_answers_no_ping_is_dropped_and_the_others_stay(tmp_path: Path) -> None:
-    async with house(tmp_path, options=SHORT) as here, here.peer() as living:
+    async with open_server(tmp_path, options=SHORT) as here, here.peer() as living:
         silent = await silence(here)
         opcodes = [frame.opcode for frame in silent.events_received() if isinstance(frame, Frame)]
         assert opcodes == [Opcode.TEXT, Opcode.PING, Opcode.CLOSE], "welcome, one ping, goodbye"

@@ -11,14 +11,14 @@ import pytest
 from joey.ports import TaskMetadata
 from joey.storage.task_folder import TaskLock
 from joey.testing.script import Turn, call, fail, pause, say
-from tests.server.house import CommandFailedError, done, house
+from tests.server.house import CommandFailedError, done, open_server
 
 pytestmark = pytest.mark.requirement("websocket:commands")
 
 
 async def test_a_finished_task_can_be_looked_at_in_every_way(tmp_path: Path) -> None:
     todos = call("update_todo_list", {"todos": "[x] look\n[ ] tell"})
-    async with house(tmp_path, Turn(todos), done("ready")) as here, here.peer() as peer:
+    async with open_server(tmp_path, Turn(todos), done("ready")) as here, here.peer() as peer:
         assert (await peer.ask("isReady")) == {"ready": True}
         assert (await peer.ask("ping"))["pong"] > 0
         task_id = (await peer.ask("startNewTask", text="look around"))["taskId"]
@@ -54,7 +54,7 @@ async def test_a_finished_task_can_be_looked_at_in_every_way(tmp_path: Path) -> 
 
 
 async def test_tasks_are_listed_searched_and_deleted(tmp_path: Path) -> None:
-    async with house(tmp_path, done()) as here, here.peer() as peer:
+    async with open_server(tmp_path, done()) as here, here.peer() as peer:
         ids = []
         for title in ("mend the roof", "paint the door", "paint the roof"):
             before = len(peer.events)
@@ -80,7 +80,7 @@ async def test_tasks_are_listed_searched_and_deleted(tmp_path: Path) -> None:
 
 
 async def test_events_may_be_had_piece_by_piece(tmp_path: Path) -> None:
-    async with house(tmp_path, done()) as here, here.peer() as peer:
+    async with open_server(tmp_path, done()) as here, here.peer() as peer:
         task_id = (await peer.ask("startNewTask", text="go"))["taskId"]
         await peer.asked("completion_result")
         whole = await peer.ask("getEvents", task_id)
@@ -97,7 +97,7 @@ async def test_events_may_be_had_piece_by_piece(tmp_path: Path) -> None:
 @pytest.mark.requirement("websocket:task:waiting-words")
 async def test_a_task_tells_what_waits_for_it_while_it_works_and_at_rest(tmp_path: Path) -> None:
     turns = (Turn(say("a"), pause(60.0)), done())
-    async with house(tmp_path, *turns) as here, here.peer() as peer:
+    async with open_server(tmp_path, *turns) as here, here.peer() as peer:
         task_id = (await peer.ask("startNewTask", text="go"))["taskId"]
         await peer.event("message", where=lambda e: e["payload"]["message"].get("partial") is True)
         assert "queue" not in (await peer.ask("getTask", task_id))["task"]
@@ -113,14 +113,14 @@ async def test_a_task_tells_what_waits_for_it_while_it_works_and_at_rest(tmp_pat
 @pytest.mark.requirement("websocket:task:failure")
 async def test_a_task_tells_why_it_failed_until_it_goes_on(tmp_path: Path) -> None:
     refusal = Turn(fail(401, "This key opens nothing."))
-    async with house(tmp_path, refusal) as here, here.peer() as peer:
+    async with open_server(tmp_path, refusal) as here, here.peer() as peer:
         task_id = (await peer.ask("startNewTask", text="go"))["taskId"]
         await peer.asked("api_req_failed")
         await peer.ask("pressSecondaryButton", task_id)
         failed = (await peer.event("taskFailed"))["payload"]
         assert "This key opens nothing." in failed["message"]
         assert (await peer.ask("getTask", task_id))["task"]["failure"] == failed
-    async with house(tmp_path, done()) as here, here.peer() as peer:
+    async with open_server(tmp_path, done()) as here, here.peer() as peer:
         assert (await peer.ask("getTask", task_id))["task"]["failure"] == failed
         await peer.ask("sendMessage", task_id, message="once more")
         await peer.asked("completion_result")
@@ -129,7 +129,7 @@ async def test_a_task_tells_why_it_failed_until_it_goes_on(tmp_path: Path) -> No
 
 async def test_a_task_at_rest_still_knows_the_room_that_its_model_has(tmp_path: Path) -> None:
     profile = {"provider": "anthropic", "model": "own-model", "contextWindow": 43210}
-    async with house(tmp_path, done()) as here, here.peer() as peer:
+    async with open_server(tmp_path, done()) as here, here.peer() as peer:
         rooms = {}
         for name in ("default", "own"):
             if name == "own":
@@ -153,7 +153,7 @@ async def test_text_of_the_conversation_is_found_in_open_tasks_and_closed_ones(
 ) -> None:
     write = call("write_to_file", {"path": "poem.txt", "content": "Ein Schmetterling"})
     turns = (Turn(say("I look for the Größte"), write), done("it flutters"))
-    async with house(tmp_path, *turns, alwaysAllowWrite=True) as here, here.peer() as peer:
+    async with open_server(tmp_path, *turns, alwaysAllowWrite=True) as here, here.peer() as peer:
 
         async def found(query: str, **arguments: object) -> list[str]:
             answer = await peer.ask("searchTasks", query=query, **arguments)
@@ -175,7 +175,7 @@ async def test_text_of_the_conversation_is_found_in_open_tasks_and_closed_ones(
 async def test_a_search_finds_the_newest_first_and_passes_over_what_cannot_be_read(
     tmp_path: Path,
 ) -> None:
-    async with house(tmp_path, done("needle")) as here, here.peer() as peer:
+    async with open_server(tmp_path, done("needle")) as here, here.peer() as peer:
         ids = []
         for _ in range(4):
             before = len(peer.events)
@@ -190,7 +190,7 @@ async def test_a_search_finds_the_newest_first_and_passes_over_what_cannot_be_re
 
 
 async def test_what_a_process_that_is_gone_left_unfinished_is_aborted(tmp_path: Path) -> None:
-    async with house(tmp_path, done()) as here, here.peer() as peer:
+    async with open_server(tmp_path, done()) as here, here.peer() as peer:
         await peer.ask("startNewTask", text="go")
         await peer.asked("completion_result")
         [directory] = (path.parent for path in here.home.rglob("journal.jsonl"))

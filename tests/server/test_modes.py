@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.server.house import CommandFailedError, done, house
+from tests.server.house import CommandFailedError, done, open_server
 
 
 def write_mode(directory: Path, slug: str, **more: Any) -> None:
@@ -21,7 +21,7 @@ def write_mode(directory: Path, slug: str, **more: Any) -> None:
 @pytest.mark.requirement("modes:lookup")
 async def test_modes_of_the_servers_workspace_are_named(tmp_path: Path) -> None:
     write_mode(tmp_path / "work", "poet", description="Rhymes")
-    async with house(tmp_path) as here, here.peer() as peer:
+    async with open_server(tmp_path) as here, here.peer() as peer:
         modes = (await peer.ask("getModes"))["modes"]
         assert modes[-1] == {"slug": "poet", "name": "Poet", "description": "Rhymes"}
         write_mode(tmp_path / "work", "bard")
@@ -37,7 +37,7 @@ async def test_slash_commands_of_the_servers_workspace_are_named(tmp_path: Path)
     directory.mkdir(parents=True)
     text = "---\ndescription: Ship it\nargument-hint: <server>\n---\nDo it."
     (directory / "deploy.md").write_text(text, encoding="utf-8")
-    async with house(tmp_path) as here, here.peer() as peer:
+    async with open_server(tmp_path) as here, here.peer() as peer:
         deploy, init = (await peer.ask("getCommands"))["commands"]
     assert deploy == {
         "name": "deploy",
@@ -52,7 +52,7 @@ async def test_slash_commands_of_the_servers_workspace_are_named(tmp_path: Path)
 async def test_a_task_knows_the_modes_of_its_own_workspace(tmp_path: Path) -> None:
     write_mode(tmp_path / "other", "poet")
     other = str(tmp_path / "other")
-    async with house(tmp_path, done()) as here, here.peer() as peer:
+    async with open_server(tmp_path, done()) as here, here.peer() as peer:
         with pytest.raises(CommandFailedError, match=r"INVALID_PARAMETER.*no mode 'poet'"):
             await peer.ask("startNewTask", text="rhyme", mode="poet")
         with pytest.raises(CommandFailedError, match=r"INVALID_PARAMETER.*workspace"):

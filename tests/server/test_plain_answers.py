@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from joey.testing.script import Call, Turn, call, say
-from tests.server.house import Frame, done, house
+from tests.server.house import Frame, done, open_server
 
 ANSWER = Turn(say("It is the linker.", chunk=4))
 ALLOW: dict[str, Any] = {
@@ -27,7 +27,7 @@ async def test_a_plain_answer_is_a_completion_whose_answer_is_the_next_message(
     tmp_path: Path,
 ) -> None:
     turns = (ANSWER, ANSWER, done("Installed."))
-    async with house(tmp_path, *turns) as here, here.peer() as peer:
+    async with open_server(tmp_path, *turns) as here, here.peer() as peer:
         task_id = (await peer.ask("startNewTask", text="why does it fail?"))["taskId"]
         await peer.asked("completion_result")
         assert "taskCompleted" in peer.names()
@@ -58,7 +58,10 @@ async def test_a_completion_next_to_unseen_results_is_no_event_and_its_row_ends(
     tmp_path: Path, other: Call, reason: str
 ) -> None:
     early = Turn(other, call("attempt_completion", {"result": "All tests pass."}, chunk=4))
-    async with house(tmp_path, early, done("They fail."), **ALLOW) as here, here.peer() as peer:
+    async with (
+        open_server(tmp_path, early, done("They fail."), **ALLOW) as here,
+        here.peer() as peer,
+    ):
         task_id = (await peer.ask("startNewTask", text="test it"))["taskId"]
         await peer.asked("completion_result")
         assert peer.names().count("taskCompleted") == 1

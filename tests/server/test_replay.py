@@ -15,7 +15,7 @@ from joey.core.history.ui import UiHistory
 from joey.testing.script import Turn, call, pause, say
 from joey.testing.server import ModelServer, Request, by_conversation
 from tests.server.binary import Program, Served
-from tests.server.house import House, Peer, done, house, rows_of
+from tests.server.house import Peer, ServerFixture, done, open_server, rows_of
 
 CUTS = 100
 KILLS = 4
@@ -57,7 +57,7 @@ async def test_a_client_that_is_cut_a_hundred_times_ends_with_what_the_journal_h
         return busy_turn(cuts) if cuts < CUTS else done()
 
     turns = [until_cut_often_enough] * CUTS
-    async with house(tmp_path, *turns, alwaysAllowWrite=True) as here:
+    async with open_server(tmp_path, *turns, alwaysAllowWrite=True) as here:
         async with here.peer() as starter:
             task_id = (await starter.ask("startNewTask", text="go"))["taskId"]
         while cuts < CUTS:
@@ -75,7 +75,7 @@ async def test_a_client_that_is_cut_a_hundred_times_ends_with_what_the_journal_h
 
 
 async def listen_and_vanish(
-    here: House, task_id: str, received: list[dict[str, Any]], frames: int
+    here: ServerFixture, task_id: str, received: list[dict[str, Any]], frames: int
 ) -> None:
     """Subscribe, read so many events, then be gone without a word."""
     async with here.peer() as peer:
@@ -99,7 +99,7 @@ async def test_everything_is_sent_from_the_beginning_and_then_live(tmp_path: Pat
         Turn(say("first"), call("list_files", {"path": "."})),
         Turn(say("second"), pause(gate), *done().steps),
     )
-    async with house(tmp_path, *turns) as here, here.peer() as first:
+    async with open_server(tmp_path, *turns) as here, here.peer() as first:
         task_id = (await first.ask("startNewTask", text="go"))["taskId"]
         await first.event(
             "message", where=lambda e: e["payload"]["message"].get("text") == "second"
@@ -126,7 +126,7 @@ async def test_everything_is_sent_from_the_beginning_and_then_live(tmp_path: Pat
 async def test_whoever_comes_late_is_shown_a_quiet_row_as_it_stands(tmp_path: Path) -> None:
     gate = asyncio.Event()
     turns = (Turn(say("half of it"), pause(gate), say("and the rest"), *done().steps),)
-    async with house(tmp_path, *turns) as here, here.peer() as first:
+    async with open_server(tmp_path, *turns) as here, here.peer() as first:
         task_id = (await first.ask("startNewTask", text="go"))["taskId"]
         await first.event("message", where=lambda e: _text(e) == "half of it")
         async with here.peer() as late:
@@ -142,7 +142,7 @@ async def test_whoever_comes_late_is_shown_a_quiet_row_as_it_stands(tmp_path: Pa
 
 
 async def test_a_row_that_is_met_first_is_created_and_then_updated(tmp_path: Path) -> None:
-    async with house(tmp_path, done()) as here, here.peer() as peer:
+    async with open_server(tmp_path, done()) as here, here.peer() as peer:
         task_id = (await peer.ask("startNewTask", text="go"))["taskId"]
         await peer.asked("completion_result")
         since = next(
@@ -160,7 +160,7 @@ async def test_a_row_that_is_met_first_is_created_and_then_updated(tmp_path: Pat
 async def test_a_closed_task_is_read_from_disk_and_goes_on_live_when_it_is_opened(
     tmp_path: Path,
 ) -> None:
-    async with house(tmp_path, done("one"), done("two")) as here, here.peer() as peer:
+    async with open_server(tmp_path, done("one"), done("two")) as here, here.peer() as peer:
         task_id = (await peer.ask("startNewTask", text="go"))["taskId"]
         await peer.asked("completion_result")
         await peer.ask("clearCurrentTask")

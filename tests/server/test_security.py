@@ -15,7 +15,7 @@ from joey.server.commands import HANDLERS
 from joey.server.serve import ServeOptions
 from joey.server.websocket import Limits
 from joey.testing.script import Turn, pause, say
-from tests.server.house import TOKEN, House, Peer, done, house
+from tests.server.house import TOKEN, Peer, ServerFixture, done, open_server
 
 WRONG = "not-the-token-0123456789"
 QUICK = ServeOptions(port=0, limits=Limits(failed_auth_seconds=0))
@@ -23,7 +23,9 @@ IMPATIENT = ServeOptions(port=0, limits=Limits(auth_seconds=0.1, failed_auth_sec
 ROUTES = ("/", "/health", "/metrics", "/schema.json", "/assets/index.js")
 
 
-async def get(here: House, path: str, method: str = "GET", **headers: str) -> tuple[int, str, str]:
+async def get(
+    here: ServerFixture, path: str, method: str = "GET", **headers: str
+) -> tuple[int, str, str]:
     """Status, head and body of a plain request."""
     given = {"host": f"127.0.0.1:{here.listening.port}", "connection": "close", **headers}
     lines = [f"{method} {path} HTTP/1.1", *(f"{k}: {v}" for k, v in given.items()), "", ""]
@@ -37,7 +39,7 @@ async def get(here: House, path: str, method: str = "GET", **headers: str) -> tu
     return int(head.split()[1]), head.lower(), body
 
 
-async def refused(here: House, **options: Any) -> int:
+async def refused(here: ServerFixture, **options: Any) -> int:
     """The status of a request for an upgrade that was not let in."""
     with pytest.raises(InvalidStatus) as caught:
         async with here.socket(**options):
@@ -46,7 +48,7 @@ async def refused(here: House, **options: Any) -> int:
 
 
 async def test_the_token_may_come_in_three_ways(tmp_path: Path) -> None:
-    async with house(tmp_path, options=QUICK) as here:
+    async with open_server(tmp_path, options=QUICK) as here:
         async with here.peer() as peer:
             assert await peer.ask("isReady") == {"ready": True}
         async with here.peer(token=None, subprotocol=f"joey.token.{TOKEN}") as peer:
@@ -61,7 +63,7 @@ async def test_the_token_may_come_in_three_ways(tmp_path: Path) -> None:
 
 
 async def test_a_wrong_token_is_refused_in_each_of_them(tmp_path: Path) -> None:
-    async with house(tmp_path, options=QUICK) as here:
+    async with open_server(tmp_path, options=QUICK) as here:
         assert await refused(here, token=WRONG) == 401
         assert await refused(here, token=None, subprotocol=f"joey.token.{WRONG}") == 401
         for first in (
@@ -82,7 +84,7 @@ async def test_a_wrong_token_is_refused_in_each_of_them(tmp_path: Path) -> None:
 
 
 async def test_whoever_says_nothing_is_not_kept(tmp_path: Path) -> None:
-    async with house(tmp_path, options=IMPATIENT) as here, here.socket(token=None) as socket:
+    async with open_server(tmp_path, options=IMPATIENT) as here, here.socket(token=None) as socket:
         answer = await Peer(socket).frame()
         assert answer["error"]["code"] == "PERMISSION_DENIED"
         await socket.wait_closed()
@@ -96,7 +98,7 @@ async def test_whoever_says_nothing_is_not_kept(tmp_path: Path) -> None:
 async def test_a_page_from_elsewhere_is_refused_even_with_the_token(
     tmp_path: Path, origin: str
 ) -> None:
-    async with house(tmp_path) as here:
+    async with open_server(tmp_path) as here:
         origin = origin.format(port=here.listening.port)
         assert await refused(here, origin=origin) == 403
         for path in ROUTES:
@@ -105,7 +107,7 @@ async def test_a_page_from_elsewhere_is_refused_even_with_the_token(
 
 async def test_our_own_page_and_a_page_that_was_allowed_are_let_in(tmp_path: Path) -> None:
     options = ServeOptions(port=0, allow_origins=("https://joey.example.org",))
-    async with house(tmp_path, options=options) as here:
+    async with open_server(tmp_path, options=options) as here:
         port = here.listening.port
         for origin in (f"http://127.0.0.1:{port}", "https://joey.example.org"):
             async with here.peer(origin=origin) as peer:
@@ -117,7 +119,7 @@ async def test_our_own_page_and_a_page_that_was_allowed_are_let_in(tmp_path: Pat
     "host", ["evil.example:{port}", "127.0.0.1:1", "127.0.0.1", "127.0.0.1.evil.example:{port}", ""]
 )
 async def test_a_name_that_was_bent_to_this_machine_is_refused(tmp_path: Path, host: str) -> None:
-    async with house(tmp_path) as here:
+    async with open_server(tmp_path) as here:
         host = host.format(port=here.listening.port)
         for path in ROUTES:
             assert (await get(here, path, host=host))[0] == 403
@@ -132,7 +134,7 @@ async def test_a_name_that_was_bent_to_this_machine_is_refused(tmp_path: Path, h
 
 
 async def test_two_hosts_or_two_origins_are_not_one_good_one(tmp_path: Path) -> None:
-    async with house(tmp_path) as here:
+    async with open_server(tmp_path) as here:
         port = here.listening.port
         good, evil = f"127.0.0.1:{port}", "evil.example"
         for second in (f"host: {evil}", f"origin: http://{good}\r\norigin: http://{evil}"):
@@ -143,7 +145,7 @@ async def test_two_hosts_or_two_origins_are_not_one_good_one(tmp_path: Path) -> 
 async def test_pages_are_closed_to_scripts_from_elsewhere_and_change_nothing(
     tmp_path: Path,
 ) -> None:
-    async with house(tmp_path) as here:
+    async with open_server(tmp_path) as here:
         status, head, _ = await get(here, "/")
         assert status == 200
         assert "content-security-policy: default-src 'none'; script-src 'self'" in head
@@ -162,7 +164,7 @@ async def test_pages_are_closed_to_scripts_from_elsewhere_and_change_nothing(
 
 
 async def test_health_is_for_all_and_numbers_are_for_those_with_the_token(tmp_path: Path) -> None:
-    async with house(tmp_path, done()) as here, here.peer() as peer:
+    async with open_server(tmp_path, done()) as here, here.peer() as peer:
         await peer.ask("startNewTask", text="go")
         bearer = f"Bearer {TOKEN}"
         _, _, body = await get(here, "/health")
@@ -179,7 +181,7 @@ async def test_health_is_for_all_and_numbers_are_for_those_with_the_token(tmp_pa
 
 async def test_too_many_connections_are_refused_and_the_others_stay(tmp_path: Path) -> None:
     options = ServeOptions(port=0, limits=Limits(connections=2))
-    async with house(tmp_path, options=options) as here, here.peer() as peer:
+    async with open_server(tmp_path, options=options) as here, here.peer() as peer:
         async with here.peer():
             assert await refused(here) == 503
         await peer.ask("ping")
@@ -246,7 +248,7 @@ MISTAKES: list[tuple[str | bytes, str, str]] = [
 
 @pytest.mark.requirement("websocket:commands")
 async def test_whatever_is_wrong_with_a_frame_is_named_and_hurts_nobody(tmp_path: Path) -> None:
-    async with house(tmp_path) as here, here.peer() as peer:
+    async with open_server(tmp_path) as here, here.peer() as peer:
         for frame, code, named in MISTAKES:
             response = await peer.raw(frame)
             assert response["status"] == "error", frame[:200]
@@ -256,7 +258,7 @@ async def test_whatever_is_wrong_with_a_frame_is_named_and_hurts_nobody(tmp_path
 
 
 async def test_a_huge_frame_costs_its_sender_the_connection(tmp_path: Path) -> None:
-    async with house(tmp_path) as here, here.peer() as other, here.peer() as peer:
+    async with open_server(tmp_path) as here, here.peer() as other, here.peer() as peer:
         with pytest.raises(ConnectionClosed):
             await peer.socket.send(command(arguments={"a": "x" * 10_000_000}))
             await peer.frame()
@@ -265,7 +267,7 @@ async def test_a_huge_frame_costs_its_sender_the_connection(tmp_path: Path) -> N
 
 
 async def test_a_flood_is_read_slowly_and_answered_whole(tmp_path: Path) -> None:
-    async with house(tmp_path) as here, here.peer() as flooder, here.peer() as other:
+    async with open_server(tmp_path) as here, here.peer() as flooder, here.peer() as other:
         for number in range(260):
             await flooder.socket.send(command(requestId=str(number)))
         await other.ask("ping")
@@ -277,7 +279,7 @@ async def test_a_server_that_stops_says_so_and_leaves_its_tasks_to_be_resumed(
     tmp_path: Path,
 ) -> None:
     turns = (Turn(say("a"), pause(60.0)), done())
-    async with house(tmp_path, *turns) as here, here.peer() as peer:
+    async with open_server(tmp_path, *turns) as here, here.peer() as peer:
         task_id = (await peer.ask("startNewTask", text="go"))["taskId"]
         await peer.event("message", where=lambda e: e["payload"]["message"].get("partial") is True)
         await here.hub.close()
@@ -289,7 +291,7 @@ async def test_a_server_that_stops_says_so_and_leaves_its_tasks_to_be_resumed(
         with pytest.raises(ConnectionClosed):
             await peer.frame()
         assert peer.socket.close_code == 1001
-    async with house(tmp_path, done(), done()) as again, again.peer() as peer:
+    async with open_server(tmp_path, done(), done()) as again, again.peer() as peer:
         await peer.ask("sendMessage", task_id, message="go on")
         await peer.asked("completion_result")
 
@@ -301,7 +303,7 @@ async def test_a_defect_is_answered_and_logged_and_ends_nothing(
         raise RuntimeError("a secret of the server")
 
     monkeypatch.setitem(HANDLERS, "getModes", defect)
-    async with house(tmp_path) as here, here.peer() as peer:
+    async with open_server(tmp_path) as here, here.peer() as peer:
         answer = await peer.raw(command("getModes"))
         assert answer["error"]["code"] == "SERVER_ERROR"
         assert "secret" not in answer["error"]["message"]
@@ -312,7 +314,7 @@ async def test_a_defect_is_answered_and_logged_and_ends_nothing(
 async def test_a_caller_that_never_asks_for_anything_is_hung_up_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with house(tmp_path) as here, here.peer() as peer:
+    async with open_server(tmp_path) as here, here.peer() as peer:
         monkeypatch.setattr("joey.server.websocket.HANDSHAKE_SECONDS", 0.05)
         for said in (b"", b"GET / HTTP/1.1\r\nHost: x"):
             reader, writer = await asyncio.open_connection("127.0.0.1", here.listening.port)

@@ -18,7 +18,7 @@ from joey.server.feed import MAX_EVENTS, Broadcast, Outbox, Source
 from joey.server.hub import StoredTask
 from joey.server.serve import ServeOptions
 from joey.server.websocket import Limits
-from tests.server.house import house
+from tests.server.house import open_server
 
 
 class Pipe:
@@ -161,7 +161,7 @@ async def test_whoever_does_not_even_read_that_is_cut() -> None:
 
 async def test_a_client_that_never_reads_is_cut_and_disturbs_nobody(tmp_path: Path) -> None:
     options = ServeOptions(port=0, limits=Limits(drain_seconds=0.1))
-    async with house(tmp_path, options=options) as here, here.peer() as reader:
+    async with open_server(tmp_path, options=options) as here, here.peer() as reader:
         deaf = socket.socket()
         deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         deaf.setblocking(False)

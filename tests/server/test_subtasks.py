@@ -14,7 +14,7 @@ from joey.server.ipc import serve_ipc
 from joey.testing.script import Turn, call, fail, pause
 from tests.engine.workshop import slow_disk
 from tests.parts import by_part
-from tests.server.house import CommandFailedError, Frame, House, done, house
+from tests.server.house import CommandFailedError, Frame, ServerFixture, done, open_server
 from tests.server.ipc_peer import connected
 
 ALLOW: dict[str, Any] = {"autoApprovalEnabled": True, "alwaysAllowSubtasks": True}
@@ -27,8 +27,8 @@ def hand(*messages: str) -> Turn:
 @asynccontextmanager
 async def stage(
     root: Path, parts: Mapping[str, Sequence[Turn]], **settings: Any
-) -> AsyncIterator[House]:
-    async with house(root, *[by_part(parts)] * 4, **settings) as here:
+) -> AsyncIterator[ServerFixture]:
+    async with open_server(root, *[by_part(parts)] * 4, **settings) as here:
         yield here
 
 

@@ -18,7 +18,7 @@ from joey.testing.script import Turn, call
 from joey.testing.server import ModelServer
 from tests.canary import files_under, traces
 from tests.server.binary import Served
-from tests.server.house import CommandFailedError, House, Peer, done, house
+from tests.server.house import CommandFailedError, Peer, ServerFixture, done, open_server
 
 WRITE = Turn(call("write_to_file", {"path": "a.txt", "content": "x\n"}))
 SECOND = Turn(call("write_to_file", {"path": "b.txt", "content": "y\n"}))
@@ -36,13 +36,13 @@ async def let_go_of(peer: Peer) -> None:
     await peer.ask("clearCurrentTask")
 
 
-def prompt(here: House) -> str:
+def prompt(here: ServerFixture) -> str:
     return json.dumps(here.model.requests[-1].body["system"])
 
 
 async def test_a_task_that_was_let_go_of_keeps_its_settings(tmp_path: Path) -> None:
     turns = (done(), WRITE, done())
-    async with house(tmp_path, *turns, alwaysAllowWrite=True) as here, here.peer() as peer:
+    async with open_server(tmp_path, *turns, alwaysAllowWrite=True) as here, here.peer() as peer:
         task = await begin(peer, configuration=STRICT)
         await peer.asked("completion_result")
         await let_go_of(peer)
@@ -55,7 +55,7 @@ async def test_a_task_that_was_let_go_of_keeps_its_settings(tmp_path: Path) -> N
 
 async def test_a_fork_has_the_settings_of_its_source(tmp_path: Path) -> None:
     turns = (done(), WRITE, done())
-    async with house(tmp_path, *turns, alwaysAllowWrite=True) as here, here.peer() as peer:
+    async with open_server(tmp_path, *turns, alwaysAllowWrite=True) as here, here.peer() as peer:
         task = await begin(peer, configuration=STRICT)
         await peer.asked("completion_result")
         since = len(peer.events)
@@ -69,7 +69,7 @@ async def test_a_fork_has_the_settings_of_its_source(tmp_path: Path) -> None:
 
 async def test_a_rewind_takes_no_settings_away(tmp_path: Path) -> None:
     turns = (done("one"), WRITE, done())
-    async with house(tmp_path, *turns, alwaysAllowWrite=True) as here, here.peer() as peer:
+    async with open_server(tmp_path, *turns, alwaysAllowWrite=True) as here, here.peer() as peer:
         task = await begin(peer)
         ts = await peer.asked("completion_result")
         await let_go_of(peer)
@@ -108,7 +108,7 @@ async def test_a_task_that_is_opened_again_may_do_no_more_than_the_user_allows(
         "sandbox": "off",
     }
     turns = (WRITE, done(), SECOND, done())
-    async with house(tmp_path, *turns, deniedCommands=["rm"]) as here, here.peer() as peer:
+    async with open_server(tmp_path, *turns, deniedCommands=["rm"]) as here, here.peer() as peer:
         task = await begin(peer, configuration=loose | {"deniedCommands": []})
         await peer.asked("completion_result")
         assert (here.workspace / "a.txt").exists()
@@ -130,7 +130,7 @@ async def test_a_subtask_has_the_settings_of_its_parent_for_good(tmp_path: Path)
     turns = (delegate, done("part"), done("whole"), WRITE)
     async with ModelServer(turns) as model:
         async with (
-            house(tmp_path, alwaysAllowWrite=True, alwaysAllowSubtasks=True) as here,
+            open_server(tmp_path, alwaysAllowWrite=True, alwaysAllowSubtasks=True) as here,
             here.peer() as peer,
         ):
             own = {"apiProvider": "anthropic", "anthropicBaseUrl": model.url, "apiKey": OWN_KEY}
@@ -146,9 +146,11 @@ async def test_a_subtask_has_the_settings_of_its_parent_for_good(tmp_path: Path)
 
 
 @asynccontextmanager
-async def elsewhere(tmp_path: Path, *turns: Turn) -> AsyncIterator[tuple[House, ModelServer]]:
+async def elsewhere(
+    tmp_path: Path, *turns: Turn
+) -> AsyncIterator[tuple[ServerFixture, ModelServer]]:
     """A server with a key of its own, and a model at an address that it has not been told."""
-    async with ModelServer(turns) as model, house(tmp_path, done()) as here:
+    async with ModelServer(turns) as model, open_server(tmp_path, done()) as here:
         yield here, model
 
 
@@ -184,7 +186,7 @@ async def test_a_key_given_with_a_task_is_kept_for_it_and_nowhere_in_its_directo
 
 
 async def test_where_the_key_of_a_task_is_missing_no_other_is_sent(tmp_path: Path) -> None:
-    async with house(tmp_path, done(), done()) as here, here.peer() as peer:
+    async with open_server(tmp_path, done(), done()) as here, here.peer() as peer:
         own = own_model(here.model, apiKey=OWN_KEY)
         task = await begin(peer, configuration=own)
         await peer.asked("completion_result")
@@ -218,7 +220,7 @@ async def test_an_address_that_a_client_names_gets_no_key_but_the_one_given_with
 
 
 async def test_naming_the_address_of_the_user_keeps_the_key_of_the_user(tmp_path: Path) -> None:
-    async with house(tmp_path, done()) as here, here.peer() as peer:
+    async with open_server(tmp_path, done()) as here, here.peer() as peer:
         await begin(peer, configuration=own_model(here.model))
         await peer.asked("completion_result")
         assert keys_sent(here.model) == ["key-of-the-environment"]
@@ -226,7 +228,7 @@ async def test_naming_the_address_of_the_user_keeps_the_key_of_the_user(tmp_path
 
 async def test_resuming_with_a_configuration_applies_it(tmp_path: Path) -> None:
     turns = (done(), WRITE, done())
-    async with house(tmp_path, *turns) as here, here.peer() as peer:
+    async with open_server(tmp_path, *turns) as here, here.peer() as peer:
         task = await begin(peer)
         await peer.asked("completion_result")
         with pytest.raises(CommandFailedError, match=r"EXECUTION_ERROR.*cancel it before"):
@@ -253,7 +255,7 @@ async def test_settings_in_a_task_directory_from_elsewhere_only_tighten(tmp_path
     }
     run = Turn(call("execute_command", {"command": "touch RUN"}))
     turns = (done(), WRITE, run, done())
-    async with house(tmp_path, *turns, alwaysAllowWrite=True) as here, here.peer() as peer:
+    async with open_server(tmp_path, *turns, alwaysAllowWrite=True) as here, here.peer() as peer:
         task = await begin(peer)
         await peer.asked("completion_result")
         await let_go_of(peer)
@@ -321,7 +323,7 @@ async def test_resuming_with_other_keys_of_a_profile_brings_no_key_of_the_user(
 
 
 async def test_a_missing_key_is_not_made_up_for_by_other_keys_of_a_profile(tmp_path: Path) -> None:
-    async with house(tmp_path, done()) as here, here.peer() as peer:
+    async with open_server(tmp_path, done()) as here, here.peer() as peer:
         task = await begin(peer, configuration=own_model(here.model, apiKey=OWN_KEY))
         await peer.asked("completion_result")
         await let_go_of(peer)
@@ -335,7 +337,7 @@ async def test_a_missing_key_is_not_made_up_for_by_other_keys_of_a_profile(tmp_p
 async def test_a_task_directory_does_not_choose_a_workspace_around_joeys_home(
     tmp_path: Path, configuration: dict[str, str]
 ) -> None:
-    async with house(tmp_path, done(), done()) as here, here.peer() as peer:
+    async with open_server(tmp_path, done(), done()) as here, here.peer() as peer:
         task = await begin(peer)
         await peer.asked("completion_result")
         await let_go_of(peer)

@@ -15,7 +15,7 @@ from joey.core.wire.commands import COMMANDS, CommandKind, TaskNeed
 from joey.testing.script import Turn, call
 from tests.client.serving import a_place, write
 from tests.client.serving import done as completing
-from tests.server.house import CommandFailedError, House, Peer, done, house
+from tests.server.house import CommandFailedError, Peer, ServerFixture, done, open_server
 from tests.server.ipc_peer import connected, new_task, serving
 
 pytestmark = pytest.mark.requirement("websocket:task-ids")
@@ -39,10 +39,10 @@ ABOUT_A_TASK = [kind for kind in COMMANDS.values() if kind.task is not TaskNeed.
 
 
 @asynccontextmanager
-async def asking(tmp_path: Path) -> AsyncIterator[tuple[House, Peer]]:
+async def asking(tmp_path: Path) -> AsyncIterator[tuple[ServerFixture, Peer]]:
     """A server whose current task waits for an approval; none of what is sent may touch it."""
     edit = Turn(call("write_to_file", {"path": "a.txt", "content": "one\n"}))
-    async with house(tmp_path, edit, done()) as here, here.peer() as peer:
+    async with open_server(tmp_path, edit, done()) as here, here.peer() as peer:
         task_id = (await peer.ask("startNewTask", text="write it"))["taskId"]
         ask_ts = await peer.asked("tool")
         before = (await peer.ask("getTask", task_id))["task"]
@@ -94,7 +94,7 @@ async def test_an_unknown_task_is_not_found_by_any_command(tmp_path: Path, where
 
 
 async def test_no_command_at_all_takes_an_empty_id_in_its_frame(tmp_path: Path) -> None:
-    async with house(tmp_path) as here, here.peer() as peer:
+    async with open_server(tmp_path) as here, here.peer() as peer:
         for kind in COMMANDS.values():
             for no_id in NO_IDS:
                 error = await error_of(peer, kind, "frame", no_id)
@@ -111,7 +111,7 @@ async def test_a_frame_that_names_two_tasks_is_refused(tmp_path: Path) -> None:
 
 
 async def test_a_new_task_gets_no_id_that_is_none(tmp_path: Path) -> None:
-    async with house(tmp_path, done()) as here, here.peer() as peer:
+    async with open_server(tmp_path, done()) as here, here.peer() as peer:
         for no_id in (*NO_IDS, "a/b"):
             with pytest.raises(CommandFailedError, match=r"taskId|cannot be the id of a task"):
                 await peer.ask("startNewTask", text="go", taskId=no_id)
@@ -120,7 +120,7 @@ async def test_a_new_task_gets_no_id_that_is_none(tmp_path: Path) -> None:
 
 async def test_the_current_task_is_stopped_only_when_no_other_is_named(tmp_path: Path) -> None:
     edit = Turn(call("write_to_file", {"path": "a.txt", "content": "one\n"}))
-    async with house(tmp_path, edit, done()) as here, here.peer() as peer:
+    async with open_server(tmp_path, edit, done()) as here, here.peer() as peer:
         first = (await peer.ask("startNewTask", text="one"))["taskId"]
         await peer.asked("tool")
         since = len(peer.events)

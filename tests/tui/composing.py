@@ -25,7 +25,7 @@ COMMANDS = (Offer("help", "keys and commands"), Offer("new", "begin another task
 PATHS = ("src/", "src/app.py", "src/a b.py", "docs/what?.md")
 
 
-class Shelf:
+class FixedCompletions:
     """Offers that are known beforehand."""
 
     def commands(self) -> Sequence[Offer]:
@@ -156,6 +156,6 @@ async def writing(
     offers: Offers | None = None,
     size: tuple[int, int] = (80, 24),
 ) -> AsyncIterator[Writer]:
-    app = Desk(offers or Shelf(), past or PromptHistory(None, Path("/work")))
+    app = Desk(offers or FixedCompletions(), past or PromptHistory(None, Path("/work")))
     async with app.run_test(size=size) as pilot:
         yield Writer(app, pilot)

@@ -18,7 +18,7 @@ from tests.tui.composing import writing
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> Path:
+def workspace(tmp_path: Path) -> Path:
     for path in (
         *("src/app.py", "src/deep/apparatus.py", "src/other.py", "src/snapshot/x.txt"),
         *("docs/a b.md", ".github/flow.yml", "ignored/app.py", "secret/app.py", "logo.svg"),
@@ -30,34 +30,34 @@ def house(tmp_path: Path) -> Path:
     return tmp_path
 
 
-async def test_names_that_begin_so_come_first_and_ignored_ones_never(house: Path) -> None:
-    offers = FileOffers(LocalFiles(house))
+async def test_names_that_begin_so_come_first_and_ignored_ones_never(workspace: Path) -> None:
+    offers = FileOffers(LocalFiles(workspace))
     assert await offers.find("app") == ["src/app.py", "src/deep/apparatus.py"]
     assert (await offers.find("sn"))[:2] == ["src/snapshot/", "src/snapshot/x.txt"]
 
 
-async def test_directories_hidden_and_generated_files_are_offered(house: Path) -> None:
-    offers = FileOffers(LocalFiles(house))
+async def test_directories_hidden_and_generated_files_are_offered(workspace: Path) -> None:
+    offers = FileOffers(LocalFiles(workspace))
     everything = await offers.find("")
     assert {"src/", "src/deep/", ".github/flow.yml", "logo.svg", "docs/a b.md"} <= {*everything}
     assert everything[:3] == ["docs/", "logo.svg", "src/"]
     assert not [path for path in everything if "ignored/" in path or "secret" in path]
 
 
-async def test_letters_in_their_order_are_enough(house: Path) -> None:
-    offers = FileOffers(LocalFiles(house))
+async def test_letters_in_their_order_are_enough(workspace: Path) -> None:
+    offers = FileOffers(LocalFiles(workspace))
     assert await offers.find("sdeapp") == ["src/deep/apparatus.py"]
     assert await offers.find("DEEP/app") == ["src/deep/apparatus.py"]
     assert await offers.find("zzz") == []
 
 
 async def test_a_new_file_is_found_when_the_list_has_become_old(
-    house: Path, monkeypatch: pytest.MonkeyPatch
+    workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(file_finder, "_STALE", 0.0)
-    offers = FileOffers(LocalFiles(house))
+    offers = FileOffers(LocalFiles(workspace))
     assert await offers.find("fresh") == []
-    (house / "fresh.py").touch()
+    (workspace / "fresh.py").touch()
     async with asyncio.timeout(20):
         while await offers.find("fresh") != ["fresh.py"]:
             pass
@@ -65,16 +65,16 @@ async def test_a_new_file_is_found_when_the_list_has_become_old(
 
 
 async def test_a_home_of_many_projects_is_not_walked(
-    house: Path, monkeypatch: pytest.MonkeyPatch
+    workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("HOME", str(house))
-    assert await FileOffers(LocalFiles(house)).find("app") == []
+    monkeypatch.setenv("HOME", str(workspace))
+    assert await FileOffers(LocalFiles(workspace)).find("app") == []
 
 
-async def test_a_file_of_the_workspace_is_mentioned(house: Path) -> None:
+async def test_a_file_of_the_workspace_is_mentioned(workspace: Path) -> None:
     class House:
         def __init__(self) -> None:
-            self._files = FileOffers(LocalFiles(house))
+            self._files = FileOffers(LocalFiles(workspace))
 
         def commands(self) -> Sequence[Offer]:
             return ()

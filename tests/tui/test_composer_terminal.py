@@ -18,7 +18,7 @@ from tests.front.terminal import CTRL_D, Screen
 PROGRAM = """
 import json, sys
 from pathlib import Path
-from tests.tui.composing import Desk, Shelf
+from tests.tui.composing import Desk, FixedCompletions
 from joey.tui.widgets.prompt_history import PromptHistory
 
 class Told(Desk):
@@ -29,7 +29,7 @@ class Told(Desk):
     def on_composer_emptied(self, event):
         self.exit()
 
-app = Told(Shelf(), PromptHistory(None, Path("/work")))
+app = Told(FixedCompletions(), PromptHistory(None, Path("/work")))
 app.run()
 Path(sys.argv[1]).write_text(json.dumps([one.text for one in app.received_messages if hasattr(one, 'text')]))
 """

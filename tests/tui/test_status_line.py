@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from textual.app import App, ComposeResult
 
 from joey.core.events import TokenUsage
-from joey.tui.host import Standing
+from joey.tui.host import StatusInfo
 from joey.tui.widgets.status import RUNNING, Part, StatusLine, fitted
 
 PARTS = [
@@ -19,7 +19,7 @@ PARTS = [
     Part("42% context", worth=5, short="42%"),
     Part("$0.12", worth=4),
 ]
-STANDING = Standing(
+STATUS_INFO = StatusInfo(
     mode="code",
     model="anthropic/claude-sonnet",
     directory="~/a/long/way/to/project",
@@ -60,7 +60,7 @@ async def test_a_narrow_line_keeps_how_to_stop_and_that_everything_is_allowed() 
     app = Bare()
     async with app.run_test(size=(60, 10)) as pilot:
         line = app.query_one(StatusLine)
-        line.set_status(STANDING, TokenUsage(context_tokens=20_000, total_cost=0.5))
+        line.set_status(STATUS_INFO, TokenUsage(context_tokens=20_000, total_cost=0.5))
         assert line.render().plain == "code · claude-sonnet · allows everything · no sandbox"
         line.work(RUNNING)
         assert line.render().plain[2:] == "running the command 0s, Esc stops · allows everything"

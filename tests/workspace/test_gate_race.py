@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from joey.config.untrusted_files import Fence, Sightings
+from joey.config.untrusted_files import Fence, UntrustedFileReader
 from joey.errors import ToolError
 from joey.workspace.files import LocalFiles
 from joey.workspace.git.trees import Change, ChangedMeanwhileError, apply, look
@@ -171,9 +171,9 @@ def test_rules_are_not_read_from_what_is_swapped_in(harness: RaceHarness) -> Non
         tried = 0
         while tried < LEAST or not enough(process):
             tried += 1
-            text = Sightings().read(harness.work / "d" / "f.txt", "d/f.txt", fence)
+            text = UntrustedFileReader().read(harness.work / "d" / "f.txt", "d/f.txt", fence)
             read.add(text.text if text is not None else "")
-            names = Sightings().names(harness.work / "d", "d", fence)
+            names = UntrustedFileReader().names(harness.work / "d", "d", fence)
             assert "only-there.txt" not in names
     assert "inside\n" in read
     assert f"{SECRET}\n" not in read

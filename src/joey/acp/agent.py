@@ -63,7 +63,7 @@ from joey import __version__
 from joey.acp.editor import Editor, as_json
 from joey.acp.errors import AUTH_REQUIRED, to_request_error
 from joey.acp.jsonrpc import Frames
-from joey.acp.session import INVALID_PARAMS, House, Server, Session, as_entries
+from joey.acp.session import INVALID_PARAMS, AcpServices, Server, Session, as_entries
 from joey.acp.terminals import Terminals
 from joey.client.local import Engine, new_task_id
 from joey.errors import UserError
@@ -84,9 +84,9 @@ class Method(NamedTuple):
 
 
 class Agent:
-    def __init__(self, engine: Engine, house: House, now: Callable[[], int]) -> None:
+    def __init__(self, engine: Engine, services: AcpServices, now: Callable[[], int]) -> None:
         self._engine = engine
-        self._house = house
+        self._services = services
         self._now = now
         self._editor: Editor | None = None
         self._terminals: Terminals | None = None
@@ -133,7 +133,7 @@ class Agent:
         except ValidationError as error:
             raise to_request_error(error) from error
         except UserError as error:
-            missing = await asyncio.to_thread(self._house.missing)
+            missing = await asyncio.to_thread(self._services.missing)
             raise to_request_error(error, needs_key=missing is not None) from error
         except (RequestError, ConnectionError):
             raise
@@ -183,7 +183,7 @@ class Agent:
         if asked.client_capabilities is not None:
             self._editor.can = asked.client_capabilities
         self._is_ready = True
-        missing = await asyncio.to_thread(self._house.missing)
+        missing = await asyncio.to_thread(self._services.missing)
         return InitializeResponse(
             protocol_version=min(asked.protocol_version, PROTOCOL_VERSION) or PROTOCOL_VERSION,
             agent_capabilities=capabilities(),
@@ -193,7 +193,7 @@ class Agent:
 
     async def _authenticate(self, asked: AuthenticateRequest) -> BaseModel:
         """Nothing is sent here: the key is where it is found, or it is not."""
-        if missing := await asyncio.to_thread(self._house.missing):
+        if missing := await asyncio.to_thread(self._services.missing):
             raise RequestError(AUTH_REQUIRED, missing)
         return AuthenticateResponse()
 
@@ -237,10 +237,10 @@ class Agent:
 
     async def _made(self, id: str, cwd: str, servers: list[Server] | None) -> Session:
         assert self._editor and self._terminals
-        directory = await asyncio.to_thread(self._house.resolve_workspace, Path(_checked(cwd)))
+        directory = await asyncio.to_thread(self._services.resolve_workspace, Path(_checked(cwd)))
         entries = as_entries(servers)
         return Session(
-            id, directory, entries, self._engine, self._house, self._editor, self._terminals
+            id, directory, entries, self._engine, self._services, self._editor, self._terminals
         )
 
     def _keep(self, session: Session) -> None:
@@ -254,7 +254,7 @@ class Agent:
             raise RequestError(INVALID_PARAMS, "cursor: it is none that was given out here.")
         skip = int(cursor)
         directory = None if asked.cwd is None else _checked(asked.cwd)
-        page = await asyncio.to_thread(self._house.tasks, directory, skip, LISTED)
+        page = await asyncio.to_thread(self._services.tasks, directory, skip, LISTED)
         return ListSessionsResponse(
             sessions=[
                 SessionInfo(

@@ -138,15 +138,15 @@ class Conversation:
             await self.task.cancel()
         return await asyncio.shield(turn.ended)
 
-    async def condense(self, task: Task, wish: str) -> StopReason:
+    async def condense(self, task: Task, instructions: str) -> StopReason:
         """A turn in which a summary takes the place of the conversation. Raises UserError."""
         turn = self._turn
         if turn is not None:
-            task.begin_condensing(wish)  # before its next request
+            task.begin_condensing(instructions)  # before its next request
             return await asyncio.shield(turn.ended)
         turn = self._turn = Turn()
         try:
-            await task.condense(wish)
+            await task.condense(instructions)
         except CondenseError:
             if not turn.cancelled.is_set():
                 raise

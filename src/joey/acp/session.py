@@ -61,7 +61,7 @@ class Page(Struct, frozen=True):
     more: bool = False
 
 
-class House(Protocol):
+class AcpServices(Protocol):
     """Each may look at files: call it in a thread. All raise UserError."""
 
     def resolve_workspace(self, directory: Path) -> Path:
@@ -111,7 +111,7 @@ class Session:
         directory: Path,
         servers: dict[str, Any],
         engine: Engine,
-        house: House,
+        services: AcpServices,
         editor: Editor,
         terminals: Terminals,
     ) -> None:
@@ -119,7 +119,7 @@ class Session:
         self.directory = directory
         self._servers = servers
         self._engine = engine
-        self._house = house
+        self._services = services
         self._editor = editor
         self._talk = Conversation(id, engine, editor, terminals, self._send_config_options)
         self._modes: Sequence[Mode] = ()
@@ -135,7 +135,7 @@ class Session:
 
     async def begin(self) -> None:
         """A new session; its task begins with the first prompt. Raises UserError."""
-        options = await asyncio.to_thread(self._house.new_options, self.directory, None, None)
+        options = await asyncio.to_thread(self._services.new_options, self.directory, None, None)
         assert options.profile and options.settings
         await self._look_around(options.profile.provider)
         self._mode = usual_mode(options.mode or options.settings.mode, tuple(self._modes)).slug
@@ -171,9 +171,9 @@ class Session:
         self._wants_model = False
 
     async def _look_around(self, provider: str) -> None:
-        self._modes = await asyncio.to_thread(self._house.modes, self.directory)
-        self._models = await asyncio.to_thread(self._house.models, provider)
-        self._commands = await asyncio.to_thread(self._house.commands, self.directory)
+        self._modes = await asyncio.to_thread(self._services.modes, self.directory)
+        self._models = await asyncio.to_thread(self._services.models, provider)
+        self._commands = await asyncio.to_thread(self._services.commands, self.directory)
 
     def _options(self, options: TaskOptions) -> TaskOptions:
         """With what the editor brings along."""
@@ -193,18 +193,18 @@ class Session:
         text, images = read_prompt(blocks, self.directory, names)
         task = self._talk.task
         if task is None:
-            make = partial(self._house.new_options, self.directory, self._mode, self._model)
+            make = partial(self._services.new_options, self.directory, self._mode, self._model)
             options = self._options(await asyncio.to_thread(make))
             await self._talk.send_warnings(
-                await asyncio.to_thread(self._house.list_warnings, self.directory)
+                await asyncio.to_thread(self._services.list_warnings, self.directory)
             )
             return await self._talk.prompt(text, images, options)
         async with self._reopening:
             if self._wants_model and not self._talk.is_busy:
                 await self._reopen(task)
-        wish = compact_wish(text) if COMPACT not in names else None
-        if wish is not None and self._talk.task is not None:
-            return await self._talk.condense(self._talk.task, wish)
+        instructions = parse_compact_command(text) if COMPACT not in names else None
+        if instructions is not None and self._talk.task is not None:
+            return await self._talk.condense(self._talk.task, instructions)
         return await self._talk.prompt(text, images, None)
 
     async def cancel(self) -> None:
@@ -214,7 +214,7 @@ class Session:
         """Its bench has the model that it was opened with."""
         earlier = task.runtime.route
         secrets = self._engine.secrets(self.id)
-        make = partial(self._house.other_options, self.directory, self._model, earlier, secrets)
+        make = partial(self._services.other_options, self.directory, self._model, earlier, secrets)
         options = self._options(await asyncio.to_thread(make))
         options = structs.replace(options, granted=task.granted)
         await self._talk.let_go()
@@ -331,10 +331,10 @@ def commands_update(commands: Sequence[Choice]) -> AvailableCommandsUpdate:
     )
 
 
-def compact_wish(text: str) -> str | None:
+def parse_compact_command(text: str) -> str | None:
     """What the summary that is asked for shall mind; None when none is."""
-    name, _, wish = text.strip().partition(" ")
-    return wish.strip() if name == f"/{COMPACT}" else None
+    name, _, instructions = text.strip().partition(" ")
+    return instructions.strip() if name == f"/{COMPACT}" else None
 
 
 def _command(command: Choice) -> AvailableCommand:

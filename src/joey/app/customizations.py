@@ -21,7 +21,7 @@ from joey.config.home import joey_home, resolve_user_home
 from joey.config.hooks import read_project_hooks
 from joey.config.settings import load_settings, read_tightening, tightened
 from joey.config.trust import Trust, Trusted
-from joey.config.untrusted_files import Scopes, Sightings
+from joey.config.untrusted_files import Scopes, UntrustedFileReader
 from joey.core.hooks import Hook
 from joey.core.modes import Mode, find_mode
 from joey.core.settings import Settings
@@ -67,7 +67,7 @@ def settings_within(
     files: LocalFiles, home: Path, env: Mapping[str, str], settings: Settings
 ) -> Settings:
     """As strict as the project wants them."""
-    return tightened(settings, read_tightening(scopes_for(files, home, env), Sightings()))
+    return tightened(settings, read_tightening(scopes_for(files, home, env), UntrustedFileReader()))
 
 
 def modes_to_trust(files: LocalFiles, home: Path, env: Mapping[str, str]) -> tuple[Wanted, ...]:
@@ -151,6 +151,6 @@ def project_hooks(files: LocalFiles, home: Path, env: Mapping[str, str]) -> Proj
 def is_trusted(home: Path, workspace: Path, wanted: Mapping[str, bytes]) -> bool:
     """Whether the person has agreed to all of this; a file that cannot be read is no trust."""
     try:
-        return isinstance(Trust(home).standing(workspace, wanted), Trusted)
+        return isinstance(Trust(home).check(workspace, wanted), Trusted)
     except ConfigError:
         return False

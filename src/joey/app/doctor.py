@@ -21,7 +21,7 @@ from joey.storage.cleanup import StoreState, look_over, tidy
 from joey.storage.task_folder import INDEX, clean_id
 from joey.storage.task_list import list_ids
 
-__all__ = ["KeySighting", "StoreState", "find_chromium", "tidy"]
+__all__ = ["FoundKey", "StoreState", "find_chromium", "tidy"]
 
 _PRIVATE = (
     PROFILES,
@@ -37,7 +37,7 @@ _BEGINNINGS = {"anthropic": "sk-ant-", "openrouter": "sk-or-", "groq": "gsk_", "
 """How keys of some providers begin."""
 
 
-class KeySighting(Struct, frozen=True):
+class FoundKey(Struct, frozen=True):
     where: str
     """The variable, or the profile."""
     provider: str
@@ -45,10 +45,10 @@ class KeySighting(Struct, frozen=True):
     """Why it cannot be right; never the key itself."""
 
 
-def keys_here(env: Mapping[str, str]) -> list[KeySighting]:
+def keys_here(env: Mapping[str, str]) -> list[FoundKey]:
     """Every key that is found, by name. Raises ConfigError."""
     found = [
-        KeySighting(name, kind.name, _find_key_error(env[name], kind.name))
+        FoundKey(name, kind.name, _find_key_error(env[name], kind.name))
         for kind in KINDS
         for name in kind.key_variables
         if env.get(name)
@@ -56,7 +56,7 @@ def keys_here(env: Mapping[str, str]) -> list[KeySighting]:
     for name, profile in load_profiles(joey_home(env)).profiles.items():
         if profile.api_key:
             error = _find_key_error(profile.api_key, profile.provider, profile.base_url is not None)
-            found.append(KeySighting(f"profile {name}", profile.provider, error))
+            found.append(FoundKey(f"profile {name}", profile.provider, error))
     return found
 
 

@@ -19,7 +19,7 @@ from joey.app.permissions import Flags
 from joey.config.files import read_document
 from joey.config.home import joey_home, resolve_user_home
 from joey.config.settings import SETTINGS, load_settings, read_tightening, tightened
-from joey.config.untrusted_files import Sightings
+from joey.config.untrusted_files import UntrustedFileReader
 from joey.core.modes import Group, Mode
 from joey.core.paths import FileScope, Place
 from joey.core.permissions.policy import (
@@ -228,7 +228,9 @@ class SettingSources:
         )
         if flags.no_sandbox:
             self._flagged = structs.replace(self._flagged, sandbox="off")
-        project = read_tightening(scopes_for(LocalFiles(workspace), home, env), Sightings())
+        project = read_tightening(
+            scopes_for(LocalFiles(workspace), home, env), UntrustedFileReader()
+        )
         self.settings = tightened(self._flagged, project)
         """Those of a task that would begin now."""
 

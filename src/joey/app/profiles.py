@@ -47,7 +47,7 @@ class ProfileFact(Struct, frozen=True):
     """`profiles.json`, `default`, or the variable that it comes from."""
 
 
-class ProfileShelf:
+class ProfileAdmin:
     def __init__(self, home: Path | None = None, env: Mapping[str, str] | None = None) -> None:
         self._env = os.environ if env is None else env
         self._home = home or joey_home(self._env)

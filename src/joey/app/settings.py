@@ -30,7 +30,7 @@ from joey.config.settings import (
     tightened,
     unknown_settings,
 )
-from joey.config.untrusted_files import Sightings
+from joey.config.untrusted_files import UntrustedFileReader
 from joey.core.settings import Settings
 from joey.errors import ConfigError
 from joey.system.files import changing
@@ -120,8 +120,8 @@ class PersonalSettings:
             raise ConfigError(f"`{key.name}` is no list ({key.kind}); set it to a value instead.")
         with changing(self.path):
             document = read_document(self.path) or {}
-            standing = checked(Settings, key, document.get(key.name, []))
-            known: list[Any] = standing if isinstance(standing, list) else []
+            current = checked(Settings, key, document.get(key.name, []))
+            known: list[Any] = current if isinstance(current, list) else []
             missing = [each for each in removed if each not in known]
             if missing:
                 raise ConfigError(f"`{key.name}` does not have {missing[0]!r}: {_listed(known)}")
@@ -147,9 +147,9 @@ class PersonalSettings:
 
     def collect_warnings(self) -> tuple[str, ...]:
         """Keys of the file that nothing reads, and of the project's what is not used."""
-        sightings = Sightings()
-        self._tightening(sightings)
-        return (*unknown_settings(self._home), *sightings.warnings)
+        reader = UntrustedFileReader()
+        self._tightening(reader)
+        return (*unknown_settings(self._home), *reader.warnings)
 
     # The file as a whole
 
@@ -179,12 +179,12 @@ class PersonalSettings:
             write_text(self.path, text)
 
     def _within_project(self, own: Settings) -> Settings:
-        return tightened(own, self._tightening(Sightings()))
+        return tightened(own, self._tightening(UntrustedFileReader()))
 
-    def _tightening(self, sightings: Sightings) -> Tightening:
+    def _tightening(self, reader: UntrustedFileReader) -> Tightening:
         """Raises WorkspaceError."""
         scopes = scopes_for(LocalFiles(self._workspace), self._home, self._env)
-        return read_tightening(scopes, sightings)
+        return read_tightening(scopes, reader)
 
 
 def _built_in(settings: Settings) -> dict[str, Any]:

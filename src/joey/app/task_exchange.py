@@ -11,7 +11,7 @@ from joey.errors import StoreError
 from joey.storage.roo_folder import write_roo_directory
 from joey.storage.roo_import import (
     ForeignTask,
-    Sighting,
+    ImportCandidate,
     disk_is_full,
     import_task,
     known_places,
@@ -24,7 +24,7 @@ from joey.storage.task_store import JsonFileStore
 __all__ = [
     "Exchange",
     "ForeignTask",
-    "Sighting",
+    "ImportCandidate",
     "disk_is_full",
     "write_roo_directory",
 ]
@@ -58,7 +58,7 @@ class Exchange:
         seen = dict.fromkeys(places)
         return tasks_of(seen, self._own)
 
-    def look_at(self, task: ForeignTask) -> Sighting:
+    def look_at(self, task: ForeignTask) -> ImportCandidate:
         return look_at(task, self._own)
 
     def take(self, task: ForeignTask) -> Path:

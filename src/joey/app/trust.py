@@ -14,7 +14,7 @@ from joey.app.mcp_servers import surroundings
 from joey.config.home import joey_home
 from joey.config.trust import Trust, Trusted
 from joey.execution.custom_tools import wanted_tools
-from joey.mcp.servers import Listed, ServerNotFoundError, Shelf
+from joey.mcp.servers import Listed, ServerAdmin, ServerNotFoundError
 from joey.ports.extensions import Wanted
 from joey.workspace.files import LocalFiles
 
@@ -27,7 +27,7 @@ class WorkspaceTrust:
         home = home or joey_home(env)
         self.workspace = workspace.resolve()
         files = LocalFiles(self.workspace)
-        servers = open_shelf(workspace, home, env).wanted()
+        servers = open_server_admin(workspace, home, env).wanted()
         hooks = project_hooks(files, home, env).wanted
         modes = modes_to_trust(files, home, env)
         self.wanted: tuple[Wanted, ...] = (
@@ -42,10 +42,10 @@ class WorkspaceTrust:
     @property
     def missing(self) -> tuple[Wanted, ...]:
         """What is not trusted as it is now. Raises ConfigError."""
-        standing = self._trust.standing(self.workspace, self._contents)
-        if isinstance(standing, Trusted):
+        status = self._trust.check(self.workspace, self._contents)
+        if isinstance(status, Trusted):
             return ()
-        names = {*standing.new, *standing.changed}
+        names = {*status.new, *status.changed}
         return tuple(item for item in self.wanted if item.name in names)
 
     def grant(self) -> None:
@@ -60,12 +60,12 @@ class WorkspaceTrust:
         return {item.name: item.content for item in self.wanted}
 
 
-__all__ = ["Listed", "ServerNotFoundError", "Shelf", "open_shelf"]
+__all__ = ["Listed", "ServerAdmin", "ServerNotFoundError", "open_server_admin"]
 
 
-def open_shelf(
+def open_server_admin(
     workspace: Path, home: Path | None = None, env: Mapping[str, str] | None = None
-) -> Shelf:
+) -> ServerAdmin:
     """The servers of a workspace, to look at and to change."""
     env = os.environ if env is None else env
-    return Shelf(workspace.resolve(), surroundings(home or joey_home(env), env))
+    return ServerAdmin(workspace.resolve(), surroundings(home or joey_home(env), env))

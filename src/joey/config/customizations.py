@@ -29,7 +29,7 @@ from joey.config.untrusted_files import (
     Fence,
     Scope,
     Scopes,
-    Sightings,
+    UntrustedFileReader,
     YamlError,
     find_scopes,
     nested_scopes,
@@ -70,19 +70,19 @@ class _Reading(Struct, frozen=True):
 
 def read_modes(places: Places, settings: Settings) -> tuple[Mode, ...]:
     """The modes alone, for those who need nothing else."""
-    return _usable_modes(places, scopes_of(places), settings, Sightings())
+    return _usable_modes(places, scopes_of(places), settings, UntrustedFileReader())
 
 
 def trusted_parts(places: Places) -> tuple[Wanted, ...]:
     """The project's modes, as far as trust in them matters."""
-    return wanted_modes(load_modes(scopes_of(places), Sightings()))
+    return wanted_modes(load_modes(scopes_of(places), UntrustedFileReader()))
 
 
 class FileCustomizations:
     def __init__(self, places: Places, settings: Settings) -> None:
         self._places = places
         self._settings = settings
-        self._sightings, self._reading = self._read()
+        self._reader, self._reading = self._read()
 
     @property
     def modes(self) -> tuple[Mode, ...]:
@@ -105,39 +105,39 @@ class FileCustomizations:
         return read_skill(self._reading.skills, skill)
 
     def refresh(self) -> bool:
-        if self._sightings.unchanged():
+        if self._reader.unchanged():
             return False
-        self._sightings, reading = self._read()
+        self._reader, reading = self._read()
         if reading == self._reading:
             return False
         self._reading = reading
         return True
 
-    def _read(self) -> tuple[Sightings, _Reading]:
+    def _read(self) -> tuple[UntrustedFileReader, _Reading]:
         places, settings = self._places, self._settings
-        sightings = Sightings()
+        reader = UntrustedFileReader()
         scopes = scopes_of(places)
-        nested = nested_scopes(scopes, sightings) if settings.enable_subfolder_rules else ()
-        modes = _usable_modes(places, scopes, settings, sightings)
-        read_tightening(scopes, sightings)
-        rules = Rules(scopes, nested, sightings, agents=settings.use_agent_rules)
+        nested = nested_scopes(scopes, reader) if settings.enable_subfolder_rules else ()
+        modes = _usable_modes(places, scopes, settings, reader)
+        read_tightening(scopes, reader)
+        rules = Rules(scopes, nested, reader, agents=settings.use_agent_rules)
         reading = _Reading(
             modes=modes,
             instructions={mode.slug: rules.of(mode.slug) for mode in modes},
-            commands=load_commands(scopes, sightings),
-            skills=load_skills(scopes, sightings),
-            warnings=sightings.warnings,
+            commands=load_commands(scopes, reader),
+            skills=load_skills(scopes, reader),
+            warnings=reader.warnings,
         )
-        return sightings, reading
+        return reader, reading
 
 
 def _usable_modes(
-    places: Places, scopes: Scopes, settings: Settings, sightings: Sightings
+    places: Places, scopes: Scopes, settings: Settings, reader: UntrustedFileReader
 ) -> tuple[Mode, ...]:
-    found = load_modes(scopes, sightings)
-    usable = usable_modes(found, settings, places.trusts, sightings)
+    found = load_modes(scopes, reader)
+    usable = usable_modes(found, settings, places.trusts, reader)
     if usable != found:
-        sightings.is_file(places.home / TRUST)  # trust that comes later counts, too
+        reader.is_file(places.home / TRUST)  # trust that comes later counts, too
     return all_modes(usable, settings.custom_mode_prompts)
 
 
@@ -183,33 +183,33 @@ out.""",
 )
 
 
-def load_commands(scopes: Scopes, sightings: Sightings) -> tuple[SlashCommand, ...]:
+def load_commands(scopes: Scopes, reader: UntrustedFileReader) -> tuple[SlashCommand, ...]:
     """One for each name: the project's, else the person's, else ours."""
     found = {INIT.name: INIT}
     for scope in scopes.roo:
-        for command in _commands_of(scope, sightings):
+        for command in _commands_of(scope, reader):
             found[command.name] = command
     return tuple(found[name] for name in sorted(found))
 
 
-def _commands_of(scope: Scope, sightings: Sightings) -> Iterator[SlashCommand]:
+def _commands_of(scope: Scope, reader: UntrustedFileReader) -> Iterator[SlashCommand]:
     directory, label = scope.directory / COMMANDS_DIRECTORY, f"{scope.label}/{COMMANDS_DIRECTORY}"
-    for file in sightings.names(directory, label, scope.fence):
+    for file in reader.names(directory, label, scope.fence):
         if not file.lower().endswith(_ENDING):
             continue
         shown = f"{label}/{file}"
         name = file[: -len(_ENDING)]
         if not _COMMAND_NAME.fullmatch(name):
-            sightings.warn(
+            reader.warn(
                 f"{shown} cannot be called: a command's name has letters, digits, `_`, `.`, `-`."
             )
             continue
-        text = sightings.read(directory / file, shown, scope.fence)
+        text = reader.read(directory / file, shown, scope.fence)
         if text is None:
             continue
         matter = split_front_matter(text.text)
         if matter.problem:
-            sightings.warn(f"{shown}: {matter.problem}.")
+            reader.warn(f"{shown}: {matter.problem}.")
         yield SlashCommand(
             name=name,
             content=matter.body,
@@ -237,7 +237,7 @@ class FoundSkill(Struct, frozen=True):
         return not self.skill.modes or slug in self.skill.modes
 
 
-def load_skills(scopes: Scopes, sightings: Sightings) -> tuple[FoundSkill, ...]:
+def load_skills(scopes: Scopes, reader: UntrustedFileReader) -> tuple[FoundSkill, ...]:
     """All that can be used in some mode, the best first."""
     places = (
         (scopes.project, 0, 0),
@@ -249,7 +249,7 @@ def load_skills(scopes: Scopes, sightings: Sightings) -> tuple[FoundSkill, ...]:
         FoundSkill(skill, (owner, 0 if skill.modes else 1, directory), scope.fence)
         for scope, owner, directory in places
         if scope is not None
-        for skill in _skills_of(scope, sightings)
+        for skill in _skills_of(scope, reader)
     ]
     return tuple(sorted(found, key=lambda each: each.rank))
 
@@ -270,29 +270,29 @@ def read_skill(found: Sequence[FoundSkill], skill: Skill) -> str:
         ToolError
     """
     known = next((each for each in found if each.skill == skill), None)
-    sightings = Sightings()
+    reader = UntrustedFileReader()
     path = Path(skill.location)
-    text = sightings.read(path, skill.location, known.fence) if known is not None else None
+    text = reader.read(path, skill.location, known.fence) if known is not None else None
     if text is None:
-        reason = " ".join(sightings.warnings) or "its file is gone."
+        reason = " ".join(reader.warnings) or "its file is gone."
         raise ToolError(f"The skill '{skill.name}' cannot be used: {reason}")
     note = "\n\n[The file goes on; read the rest where you need it.]" if text.is_cut else ""
     return split_front_matter(text.text).body + note
 
 
-def _skills_of(scope: Scope, sightings: Sightings) -> Iterator[Skill]:
-    for name in sightings.names(scope.directory, scope.label, scope.fence):
+def _skills_of(scope: Scope, reader: UntrustedFileReader) -> Iterator[Skill]:
+    for name in reader.names(scope.directory, scope.label, scope.fence):
         match = _SKILLS_DIRECTORY_RE.fullmatch(name)
         if match is None:
             continue
         directory, label = scope.directory / name, f"{scope.label}/{name}"
-        for own in sightings.names(directory, label, scope.fence):
+        for own in reader.names(directory, label, scope.fence):
             path, shown = directory / own / FILE, f"{label}/{own}/{FILE}"
-            if (text := sightings.read(path, shown, scope.fence)) is None:
+            if (text := reader.read(path, shown, scope.fence)) is None:
                 continue
             matter = split_front_matter(text.text)
             if problem := matter.problem or _find_skill_problem(matter, own):
-                sightings.warn(f"{shown} is not used: {problem}.")
+                reader.warn(f"{shown} is not used: {problem}.")
                 continue
             yield Skill(
                 name=own,

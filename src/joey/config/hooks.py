@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from joey.config.untrusted_files import ROO, Scopes, Sightings
+from joey.config.untrusted_files import ROO, Scopes, UntrustedFileReader
 from joey.core.hooks import Hook
 from joey.ports.extensions import ProjectHooks, Wanted
 from joey.system.files import file_digest
@@ -31,20 +31,20 @@ def read_project_hooks(scopes: Scopes) -> ProjectHooks:
     scope = scopes.project
     if scope is None:
         return ProjectHooks()
-    sightings = Sightings()
+    reader = UntrustedFileReader()
     label = f"{scope.label}/{FILE}"
-    found = sightings.read(scope.directory / FILE, label, scope.fence)
+    found = reader.read(scope.directory / FILE, label, scope.fence)
     if found is None or not found.text.strip():
-        return ProjectHooks(warnings=sightings.warnings)
+        return ProjectHooks(warnings=reader.warnings)
     try:
         if found.is_cut:
             raise ValueError("it is too long")
         hooks = _hooks(found.text)
     except (ValueError, RecursionError) as error:
-        sightings.warn(f"{label} is not used: {error}.")
-        return ProjectHooks(warnings=sightings.warnings)
+        reader.warn(f"{label} is not used: {error}.")
+        return ProjectHooks(warnings=reader.warnings)
     wanted = _wanted(label, found.text, hooks, scopes.workspace) if hooks else ()
-    return ProjectHooks(hooks, wanted, sightings.warnings)
+    return ProjectHooks(hooks, wanted, reader.warnings)
 
 
 def _hooks(text: str) -> tuple[Hook, ...]:

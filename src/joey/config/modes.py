@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from joey.config.untrusted_files import Fence, Scopes, Sightings, YamlError, read_yaml
+from joey.config.untrusted_files import Fence, Scopes, UntrustedFileReader, YamlError, read_yaml
 from joey.core.js_regex import PatternError, path_pattern
 from joey.core.modes import BUILT_IN, Grant, Group, Mode, Source, find_mode, may_do_more
 from joey.core.permissions.policy import ANYTHING
@@ -57,43 +57,41 @@ class BrokenModeError(ValueError):
     """The text names the field and what is wrong with it."""
 
 
-def load_modes(scopes: Scopes, sightings: Sightings) -> tuple[Mode, ...]:
+def load_modes(scopes: Scopes, reader: UntrustedFileReader) -> tuple[Mode, ...]:
     """Custom modes, the project's before the person's; of one slug the first counts."""
-    modes = [*_file_modes(sightings, scopes.workspace / PROJECT_FILE, PROJECT_FILE, scopes.fence)]
+    modes = [*_file_modes(reader, scopes.workspace / PROJECT_FILE, PROJECT_FILE, scopes.fence)]
     for name in USER_FILES:
         path, label = scopes.user.directory / name, f"{scopes.user.label}/{name}"
-        modes += _file_modes(sightings, path, label, None)
+        modes += _file_modes(reader, path, label, None)
     return tuple(modes)
 
 
 def _file_modes(
-    sightings: Sightings, path: Path, label: str, fence: Fence | None
+    reader: UntrustedFileReader, path: Path, label: str, fence: Fence | None
 ) -> Iterator[Mode]:
-    text = sightings.read(path, label, fence, LARGEST_FILE)
+    text = reader.read(path, label, fence, LARGEST_FILE)
     if text is None or not text.text.strip():
         return
     if text.is_cut:
-        sightings.warn(f"{label} is not used: it has more than {LARGEST_FILE:,} bytes.")
+        reader.warn(f"{label} is not used: it has more than {LARGEST_FILE:,} bytes.")
         return
     try:
         entries = _entries(_parse(text.text))
     except ValueError as error:
-        sightings.warn(f"{label} is not used: {error}.")
+        reader.warn(f"{label} is not used: {error}.")
         return
     source: Source = "global" if fence is None else "project"
     seen: set[str] = set()
     if len(entries) > MOST_MODES:
-        sightings.warn(f"{label}: only the first {MOST_MODES} modes are used.")
+        reader.warn(f"{label}: only the first {MOST_MODES} modes are used.")
     for number, entry in enumerate(entries[:MOST_MODES], start=1):
         where = f"{label}: mode {_name_of(entry, number)}"
         try:
-            mode = _mode(
-                entry, source, lambda note, where=where: sightings.warn(f"{where}: {note}.")
-            )
+            mode = _mode(entry, source, lambda note, where=where: reader.warn(f"{where}: {note}."))
             if mode.slug in seen:
                 raise BrokenModeError("`slug` is that of another mode before it")
         except BrokenModeError as error:
-            sightings.warn(f"{where} is not used: {error}.")
+            reader.warn(f"{where} is not used: {error}.")
             continue
         seen.add(mode.slug)
         yield mode
@@ -221,7 +219,7 @@ Trusts = Callable[[Mapping[str, bytes]], bool]
 
 
 def usable_modes(
-    found: tuple[Mode, ...], settings: Settings, trusts: Trusts, sightings: Sightings
+    found: tuple[Mode, ...], settings: Settings, trusts: Trusts, reader: UntrustedFileReader
 ) -> tuple[Mode, ...]:
     """Without those of the project that need trust and have none; each is told."""
     unasked = _asks_nothing(settings)
@@ -231,7 +229,7 @@ def usable_modes(
         if why is None or trusts({_name(mode): _content(mode)}):
             usable.append(mode)
         else:
-            sightings.warn(
+            reader.warn(
                 f"{PROJECT_FILE}: mode '{mode.slug}' is not used: {why}; `joey trust` shows and"
                 " asks."
             )

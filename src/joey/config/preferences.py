@@ -16,7 +16,7 @@ from msgspec import structs
 from joey.config.files import convert_document, read_document, write_document
 from joey.config.profiles import PROFILES, Profiles, load_profiles, read_profile, split
 from joey.config.settings import SETTINGS, check_spelling, load_settings
-from joey.core.permissions.policy import StandingRule, adds_nothing_else, with_rule
+from joey.core.permissions.policy import PersistentRule, adds_nothing_else, with_rule
 from joey.core.settings import Profile, Settings
 from joey.errors import ConfigError
 from joey.ports.extensions import Rulebook
@@ -112,11 +112,11 @@ class Preferences:
                 raise ConfigError(f"The profile '{name}' {wrong}.")
             entry = _merged(known or {}, values)
             read_profile(self._profiles_file, group, name, entry)
-            standing = self.profiles().active
+            active_name = self.profiles().active
             if activate or not document[group]:
                 document[active] = name
-            elif standing in document[group]:
-                document[active] = standing
+            elif active_name in document[group]:
+                document[active] = active_name
             document[group] = {**document[group], name: entry}
             write_document(self._profiles_file, document)
 
@@ -187,16 +187,16 @@ class SettingsRulebook:
         self._file = home / SETTINGS
         self._preferences = Preferences(home)
 
-    def takes(self, rule: StandingRule) -> bool:
+    def takes(self, rule: PersistentRule) -> bool:
         try:
             return adds_nothing_else(rule, self._preferences.settings())
         except ConfigError:
             return False  # nothing is written into a file that is not understood
 
-    def add(self, rule: StandingRule) -> None:
+    def add(self, rule: PersistentRule) -> None:
         self._preferences.revise_settings(lambda: self._values_with(rule))
 
-    def _values_with(self, rule: StandingRule) -> dict[str, Any]:
+    def _values_with(self, rule: PersistentRule) -> dict[str, Any]:
         if not self.takes(rule):
             raise ConfigError(
                 f"{self._file} was changed meanwhile; `{rule.text}` was not added to it."

@@ -18,8 +18,8 @@ from joey.config.untrusted_files import (
     Fence,
     Scope,
     Scopes,
-    Sightings,
     Text,
+    UntrustedFileReader,
     links_on_the_way,
     on_one_line,
 )
@@ -42,11 +42,11 @@ class Rules:
     """The rules of a workspace, as they are on disk."""
 
     def __init__(
-        self, scopes: Scopes, nested: Sequence[Scope], sightings: Sightings, *, agents: bool
+        self, scopes: Scopes, nested: Sequence[Scope], reader: UntrustedFileReader, *, agents: bool
     ) -> None:
         self._scopes = scopes
         self._nested = nested
-        self._sightings = sightings
+        self._reader = reader
         self._generic = self._load_rule_directories("rules") or self._single(
             ".roorules", ".clinerules"
         )
@@ -56,7 +56,7 @@ class Rules:
     def of(self, slug: str) -> Instructions:
         """What is told in a mode, within the room there is."""
         own = self._load_rule_directories(f"rules-{slug}")
-        room = _Room(self._sightings)
+        room = _Room(self._reader)
         return Instructions(
             mode_rules=room.take(own or self._single(f".roorules-{slug}", f".clinerules-{slug}")),
             ignored=self._ignored,
@@ -69,7 +69,7 @@ class Rules:
         return tuple(
             file
             for scope in (*self._scopes.roo, *self._nested)
-            for file in _RuleDirectory(scope, self._sightings).files(name)
+            for file in _RuleDirectory(scope, self._reader).files(name)
         )
 
     def _single(self, *names: str) -> tuple[RuleFile, ...]:
@@ -79,10 +79,10 @@ class Rules:
         """The first of these files that says anything."""
         for name in names:
             path = directory / name
-            if self._sightings.is_directory(path):
+            if self._reader.is_directory(path):
                 continue
             shown = f"{label}{name}"
-            file = _rule_file(self._sightings.read(path, shown, self._scopes.fence), shown)
+            file = _rule_file(self._reader.read(path, shown, self._scopes.fence), shown)
             if file is not None:
                 return (file,)
         return ()
@@ -104,9 +104,9 @@ class Rules:
 class _RuleDirectory:
     """All files of one rules folder, links included."""
 
-    def __init__(self, scope: Scope, sightings: Sightings) -> None:
+    def __init__(self, scope: Scope, reader: UntrustedFileReader) -> None:
         self._scope = scope
-        self._sightings = sightings
+        self._reader = reader
         self._found: list[tuple[str, str, Path]] = []
         self._entered: set[str] = set()
 
@@ -114,7 +114,7 @@ class _RuleDirectory:
         self._walk(self._scope.directory / name, f"{self._scope.label}/{name}", 0, 0)
         said = 0
         for _, label, path in sorted(self._found):
-            file = _rule_file(self._sightings.read(path, label, self._fence), label)
+            file = _rule_file(self._reader.read(path, label, self._fence), label)
             if file is not None:
                 said += len(file.text)
                 yield file
@@ -130,20 +130,20 @@ class _RuleDirectory:
         if real in self._entered:
             return
         self._entered.add(real)
-        for name in self._sightings.names(directory, label, self._fence):
+        for name in self._reader.names(directory, label, self._fence):
             self._take(directory / name, f"{label}/{name}", links, depth)
 
     def _take(self, path: Path, label: str, links: int, depth: int) -> None:
         links += sum(1 for _ in links_on_the_way(path))
         if links > DEEPEST_LINK:
-            self._sightings.warn(f"{label} is not read: too many links lead to it.")
-        elif self._sightings.is_directory(path):
+            self._reader.warn(f"{label} is not read: too many links lead to it.")
+        elif self._reader.is_directory(path):
             if depth < MAX_DIRECTORY_DEPTH:
                 self._walk(path, label, links, depth + 1)
         elif _is_skipped(path.name):
             pass
         elif len(self._found) >= MOST_FILES:
-            self._sightings.warn(f"{label} is not read: there are more than {MOST_FILES} rules.")
+            self._reader.warn(f"{label} is not read: there are more than {MOST_FILES} rules.")
         else:
             self._found.append((path.name.lower(), label, path))
 
@@ -151,9 +151,9 @@ class _RuleDirectory:
 class _Room:
     """What is left of the room for rules while they are put together."""
 
-    def __init__(self, sightings: Sightings) -> None:
+    def __init__(self, reader: UntrustedFileReader) -> None:
         self._left = ROOM
-        self._sightings = sightings
+        self._reader = reader
 
     def take(self, files: Sequence[RuleFile]) -> tuple[RuleFile, ...]:
         return tuple(map(self._fit, files))
@@ -162,7 +162,7 @@ class _Room:
         left, self._left = self._left, max(0, self._left - len(file.text))
         if len(file.text) <= left:
             return file
-        self._sightings.warn(
+        self._reader.warn(
             f"{file.label} does not fit: all rules together may have {ROOM:,} characters."
         )
         note = "[Left out here, for want of room. Read it where you need it.]"

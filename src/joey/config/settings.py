@@ -25,7 +25,7 @@ from msgspec import Struct, structs
 
 from joey.config.files import convert_document, read_document
 from joey.config.profiles import PROFILE_KEYS, PROFILES
-from joey.config.untrusted_files import Scopes, Sightings
+from joey.config.untrusted_files import Scopes, UntrustedFileReader
 from joey.core.permissions.hosts import narrowed, read_host
 from joey.core.settings import Settings
 from joey.core.suggest import nearest
@@ -130,20 +130,20 @@ class Tightening(Struct, frozen=True):
 UNCLEAR = Tightening(off=frozenset({"auto_approval_enabled"}))
 
 
-def read_tightening(scopes: Scopes, sightings: Sightings) -> Tightening:
+def read_tightening(scopes: Scopes, reader: UntrustedFileReader) -> Tightening:
     scope = scopes.project
     if scope is None:
         return Tightening()
     label = f"{scope.label}/{FILE}"
-    known = len(sightings.warnings)
-    found = sightings.read(scope.directory / FILE, label, scope.fence)
+    known = len(reader.warnings)
+    found = reader.read(scope.directory / FILE, label, scope.fence)
     if found is None:
-        return Tightening() if len(sightings.warnings) == known else UNCLEAR
+        return Tightening() if len(reader.warnings) == known else UNCLEAR
     try:
         document = msgspec.json.decode(found.text or "{}", type=dict[str, Any])
-        return _tightening(document, label, sightings)
+        return _tightening(document, label, reader)
     except (msgspec.MsgspecError, RecursionError) as error:
-        sightings.warn(f"{label} cannot be understood, so that everything is asked: {error}.")
+        reader.warn(f"{label} cannot be understood, so that everything is asked: {error}.")
         return UNCLEAR
 
 
@@ -160,7 +160,7 @@ def tightened(settings: Settings, project: Tightening) -> Settings:
     return structs.replace(settings, **changes, **project.strictest)
 
 
-def _tightening(document: Mapping[str, Any], label: str, sightings: Sightings) -> Tightening:
+def _tightening(document: Mapping[str, Any], label: str, reader: UntrustedFileReader) -> Tightening:
     """Raises msgspec.ValidationError."""
     off: set[str] = set()
     added: dict[str, tuple[str, ...]] = {}
@@ -180,7 +180,7 @@ def _tightening(document: Mapping[str, Any], label: str, sightings: Sightings) -
         elif key == _NETWORK and value != "all":
             network = _network(value)
         elif key != "$schema":
-            sightings.warn(f"{label}: `{key[:60]}` is not used: {_why_not(key)}.")
+            reader.warn(f"{label}: `{key[:60]}` is not used: {_why_not(key)}.")
     return Tightening(frozenset(off), added, lowered, strictest, network)
 
 

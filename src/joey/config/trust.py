@@ -40,7 +40,7 @@ class Trust:
     def __init__(self, home: Path) -> None:
         self.path = home / FILE
 
-    def standing(self, workspace: Path, wanted: Mapping[str, bytes]) -> Trusted | Untrusted:
+    def check(self, workspace: Path, wanted: Mapping[str, bytes]) -> Trusted | Untrusted:
         """Whether all of this was agreed to, byte for byte."""
         agreed = self._load().get(_canonical(workspace), {})
         new = tuple(name for name in wanted if name not in agreed)

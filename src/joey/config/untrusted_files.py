@@ -72,7 +72,7 @@ class Text(Struct, frozen=True):
     is_cut: bool = False
 
 
-class Sightings:
+class UntrustedFileReader:
     def __init__(self) -> None:
         self._seen: dict[Path, Signature] = {}
         self._warnings: dict[str, None] = {}
@@ -313,7 +313,7 @@ def find_scopes(
     )
 
 
-def nested_scopes(scopes: Scopes, sightings: Sightings) -> tuple[Scope, ...]:
+def nested_scopes(scopes: Scopes, reader: UntrustedFileReader) -> tuple[Scope, ...]:
     """The `.roo` folders below the workspace, by the alphabet."""
     found: list[Scope] = []
     pending = [(scopes.workspace, "", 0)]
@@ -322,12 +322,12 @@ def nested_scopes(scopes: Scopes, sightings: Sightings) -> tuple[Scope, ...]:
         directory, label, depth = pending.pop()
         looked_at += 1
         if looked_at > MAX_SEARCHED_DIRECTORIES:
-            sightings.warn(
+            reader.warn(
                 f"Not all folders were searched for {ROO}/: there are more than "
                 f"{MAX_SEARCHED_DIRECTORIES}."
             )
             break
-        for name in sightings.subfolders(directory):
+        for name in reader.subfolders(directory):
             path = directory / name
             shown = f"{label}/{name}" if label else name
             if name == ROO and label:

@@ -172,7 +172,7 @@ class WorkspaceIndex:
         prefix = "" if directory is None or directory.path == self._files.root else directory.shown
 
         async def find(wanted: Wanted) -> tuple[list[CodeHit], str]:
-            wanted = await self._meaning.standing(wanted) if self._meaning else wanted
+            wanted = await self._meaning.add_coverage_note(wanted) if self._meaning else wanted
             return await asyncio.to_thread(
                 work.find, query, prefix, limit, wanted.vector
             ), wanted.note
@@ -363,7 +363,7 @@ class Meaning:
             return Wanted(note=f"Searched by words only, not by meaning. {reason}")
         return Wanted(packed, model)
 
-    async def standing(self, wanted: Wanted) -> Wanted:
+    async def add_coverage_note(self, wanted: Wanted) -> Wanted:
         """The same with a note on the passages whose meaning is not known now; without the vector
         when that is all of them."""
         if wanted.vector is None:

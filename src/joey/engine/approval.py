@@ -21,12 +21,12 @@ from joey.core.permissions.policy import (
     Claim,
     Confinement,
     Deny,
+    PersistentRule,
     SecondReading,
-    StandingRule,
     TaskRule,
     decide,
     missing_reach,
-    standing_rule,
+    propose_persistent_rule,
     task_rule,
     with_rule,
 )
@@ -68,7 +68,7 @@ async def make_ready(task: Task, placed: PlacedCall, mistakes: Mistakes) -> Read
             offered = await rule_to_offer(task, prepared.claims, read)
             answer = await _ask_approval(task, placed, tool, prepared, reason, offered)
     check_refused(answer)
-    await heed_always(task, offered, answer, placed.row_ts)
+    await apply_always_answer(task, offered, answer, placed.row_ts)
     publish_feedback(task, answer)
     if prepared.ask is AskKind.FOLLOWUP or answer.approves:
         return Ready(tool, prepared, context, answer)
@@ -128,7 +128,7 @@ async def _ask_approval(
     tool: AnyTool,
     prepared: Prepared,
     reason: str,
-    offered: StandingRule | TaskRule | None,
+    offered: PersistentRule | TaskRule | None,
 ) -> Answer:
     return await task.ask(
         prepared.ask,
@@ -171,12 +171,12 @@ class Granted:
     """Those of a task and its subtasks, which count for all of them at once."""
 
     def __init__(self) -> None:
-        self._rules: list[StandingRule | TaskRule] = []
+        self._rules: list[PersistentRule | TaskRule] = []
         self._edits_by: tuple[str, int] | None = None
         """The task and the question in whose answer edits were accepted."""
 
     @property
-    def rules(self) -> Sequence[StandingRule | TaskRule]:
+    def rules(self) -> Sequence[PersistentRule | TaskRule]:
         return self._rules
 
     @property
@@ -184,7 +184,7 @@ class Granted:
         """Files of the workspace may be changed without a question."""
         return EDITS in self._rules
 
-    def add(self, rule: StandingRule | TaskRule) -> None:
+    def add(self, rule: PersistentRule | TaskRule) -> None:
         if rule not in self._rules:
             self._rules.append(rule)
 
@@ -213,21 +213,21 @@ class Granted:
 
     def over(self, settings: Settings) -> Settings:
         for rule in self._rules:
-            if isinstance(rule, StandingRule):
+            if isinstance(rule, PersistentRule):
                 settings = with_rule(settings, rule)
         return settings
 
 
 async def rule_to_offer(
     task: Task, claims: Sequence[Claim], read: SecondReading | None
-) -> StandingRule | TaskRule | None:
+) -> PersistentRule | TaskRule | None:
     """What the person may add with their answer; None where that would not be just this."""
     if (leave := task_rule(claims, task.settings)) is not None:
         return leave
     rulebook = task.runtime.capabilities.rulebook
     if rulebook is None:
         return None
-    rule = standing_rule(claims, task.settings, read)
+    rule = propose_persistent_rule(claims, task.settings, read)
     if rule is None or (rule.setting == "allowedMcpTools" and _wakes_lists(task)):
         return None
     return rule if await asyncio.to_thread(rulebook.takes, rule) else None
@@ -241,8 +241,8 @@ def _wakes_lists(task: Task) -> bool:
     return any(tool.always_allowed for server in mcp.servers for tool in server.tools)
 
 
-async def heed_always(
-    task: Task, rule: StandingRule | TaskRule | None, answer: Answer, ask_ts: int
+async def apply_always_answer(
+    task: Task, rule: PersistentRule | TaskRule | None, answer: Answer, ask_ts: int
 ) -> None:
     """Go by the rule at once, if that is what the person said, and write it down if it outlives
     the task."""

@@ -322,33 +322,33 @@ def _sum(first: Usage | None, second: Usage | None) -> Usage | None:
     )
 
 
-class _Wish(Struct, frozen=True):
+class _CondenseRequest(Struct, frozen=True):
     instructions: str
     granted: asyncio.Future[ContextCondensed]
 
 
-class Wishes:
+class CondenseRequests:
     """One at a time."""
 
     def __init__(self) -> None:
-        self._wish: _Wish | None = None
+        self._pending: _CondenseRequest | None = None
 
     def add(self, task: Task, instructions: str) -> asyncio.Future[ContextCondensed]:
         """Raises CondenseError: there is nothing to wish for."""
-        if self._wish is not None:
+        if self._pending is not None:
             raise CondenseError("The conversation is about to be condensed already.")
         if not task.running or task.state in AT_REST:  # its last words may still be saved
             _check(task)
         granted: asyncio.Future[ContextCondensed] = asyncio.get_running_loop().create_future()
         granted.add_done_callback(_look)
-        self._wish = _Wish(instructions, granted)
+        self._pending = _CondenseRequest(instructions, granted)
         if not task.running:
             task.work(self._grant_at_rest(task))
         return granted
 
     async def grant(self, task: Task) -> bool:
         """Carry out the wish, if there is one; whether it worked is told to who waits for it."""
-        if (wish := self._wish) is None:
+        if (request := self._pending) is None:
             return False
         try:
             _check(task)
@@ -357,7 +357,7 @@ class Wishes:
             self._settle(error)
             return True
         try:
-            event = await condense(task, wish.instructions)
+            event = await condense(task, request.instructions)
         except CondenseError as error:
             self._settle(error)
         except BaseException as error:
@@ -369,7 +369,7 @@ class Wishes:
 
     def catch_up(self, task: Task, was_stopped: bool) -> None:
         """A run is over: grant what it did not get to, unless somebody stopped it."""
-        if self._wish is None:
+        if self._pending is None:
             return
         if was_stopped:
             self._settle(CondenseError(STOPPED))
@@ -385,13 +385,13 @@ class Wishes:
             await task.save()
 
     def _settle(self, outcome: ContextCondensed | BaseException) -> None:
-        wish, self._wish = self._wish, None
-        if wish is None or wish.granted.done():
+        request, self._pending = self._pending, None
+        if request is None or request.granted.done():
             return
         if isinstance(outcome, ContextCondensed):
-            wish.granted.set_result(outcome)
+            request.granted.set_result(outcome)
         else:
-            wish.granted.set_exception(outcome)
+            request.granted.set_exception(outcome)
 
 
 def _check(task: Task) -> None:

@@ -68,7 +68,7 @@ async def _converse(task: Task, opening: Opening, allowance: Allowance) -> Compl
         await reload_customizations(task)  # the answer may have come days after the question
     await Dispatch(task, mistakes).take_up()
     while True:
-        content += await heed(task, mistakes, allowance)
+        content += await check_limits(task, mistakes, allowance)
         request, request_ts = await compose(task, content)
         reply = await take_turn_with_patience(task, request, request_ts)
         match await act(task, reply, mistakes):
@@ -78,7 +78,9 @@ async def _converse(task: Task, opening: Opening, allowance: Allowance) -> Compl
                 await keep(task)
 
 
-async def heed(task: Task, mistakes: Mistakes, allowance: Allowance) -> tuple[UserBlock, ...]:
+async def check_limits(
+    task: Task, mistakes: Mistakes, allowance: Allowance
+) -> tuple[UserBlock, ...]:
     """Stop for a person where that is due; their advice becomes part of the next message."""
     blocks = await allowance.check(task)
     goes_round = mistakes.rounds.too_many

@@ -241,7 +241,7 @@ async def make_room(task: Task, content: tuple[UserBlock, ...]) -> tuple[UserBlo
     """
     room = Room(task)
     content = _within_half(room, content)
-    if await task.wishes.grant(task):
+    if await task.condense_requests.grant(task):
         room = Room(task)
     if _is_due(task, room, content):
         try:

@@ -143,8 +143,8 @@ def _undoing(task: Task) -> Target:
     rewinds = [(r.seq, r.event) for r in task.recorder.path if isinstance(r.event, TaskRewound)]
     if not rewinds:
         raise UserError(f"Task {task.id} was not rewound, so there is nothing to undo.")
-    standing = [(seq, rewound) for seq, rewound in rewinds if not rewound.undo]
-    seq, rewound = (standing or rewinds)[-1]
+    not_undone = [(seq, rewound) for seq, rewound in rewinds if not rewound.undo]
+    seq, rewound = (not_undone or rewinds)[-1]
     if rewound.files is None:
         return Target(seq - 1, None, undo=True)
     return Target(seq - 1, None, rewound.files_before, seq, undo=True)

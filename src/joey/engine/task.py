@@ -40,7 +40,7 @@ from joey.engine.approval import Granted
 from joey.engine.asks import AnswerPolicy, Asks, Lapse
 from joey.engine.bus import Bus, Subscription
 from joey.engine.checkpoints import begin_checkpoints
-from joey.engine.condense import Wishes
+from joey.engine.condense import CondenseRequests
 from joey.engine.hooks import while_asking
 from joey.engine.limits import Allowance
 from joey.engine.outcomes import Completed, Ending, Failed
@@ -186,7 +186,7 @@ class Task(TaskView):
         """How full the model's window is."""
         self.max_queued_per_request: int | None = None
         """How many waiting messages one request takes along; None: all."""
-        self.wishes = Wishes()
+        self.condense_requests = CondenseRequests()
         self.shown_once: set[str] = set()
         """What the person need not be told twice."""
         self._last_ts = max((record.event.ts for record in records), default=0)
@@ -347,7 +347,7 @@ class Task(TaskView):
         """
         if self._revising.locked():
             raise CondenseError("The task is being rewound.")
-        return self.wishes.add(self, well_formed(instructions))
+        return self.condense_requests.add(self, well_formed(instructions))
 
     async def wait(self) -> Ending:
         """The ending of the current run."""
@@ -467,7 +467,7 @@ class Task(TaskView):
             self._go_on()
         if not self.running:
             stopped = runner.cancelled() or self.state is TaskState.ABORTED
-            self.wishes.catch_up(self, stopped or self.error is not None)
+            self.condense_requests.catch_up(self, stopped or self.error is not None)
 
     def _go_on(self) -> None:
         if self._goes_on and self.error is None and self._closing is None:

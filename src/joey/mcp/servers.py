@@ -45,7 +45,7 @@ class ServerNotFoundError(ConfigError):
     """No file names such a server, or not the file that was meant."""
 
 
-class Shelf:
+class ServerAdmin:
     def __init__(self, workspace: Path, around: Surroundings) -> None:
         self._workspace = workspace
         self._around = around

@@ -19,7 +19,7 @@ from joey.core.modes import Instructions, Mode, Skill, SlashCommand
 from joey.ports.workspace import Files
 
 if TYPE_CHECKING:
-    from joey.core.permissions.policy import StandingRule
+    from joey.core.permissions.policy import PersistentRule
 
 
 class Customizations(Protocol):
@@ -64,11 +64,11 @@ class Customizations(Protocol):
 class Rulebook(Protocol):
     """It reads and writes files: call it in a thread."""
 
-    def takes(self, rule: StandingRule) -> bool:
+    def takes(self, rule: PersistentRule) -> bool:
         """Whether adding the rule would allow what it says and nothing else."""
         ...
 
-    def add(self, rule: StandingRule) -> None:
+    def add(self, rule: PersistentRule) -> None:
         """Raises ConfigError: it could not be written, or would allow more than it says."""
         ...
 

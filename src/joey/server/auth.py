@@ -88,7 +88,7 @@ def _keep(file: Path, token: str) -> None:
         raise ConfigError(f"The token cannot be kept in {file}: {error.strerror}.") from error
 
 
-class Doorkeeper(Struct, frozen=True):
+class OriginPolicy(Struct, frozen=True):
     """Which addresses and pages are expected."""
 
     hosts: frozenset[str]
@@ -120,9 +120,9 @@ class Doorkeeper(Struct, frozen=True):
         return host in self.hosts or (self.any_address and _is_address(host))
 
 
-def doorkeeper(
+def build_origin_policy(
     host: str, port: int, *, tls: bool, origins: Iterable[str] = (), any_address: bool = False
-) -> Doorkeeper:
+) -> OriginPolicy:
     """Raises ConfigError when an origin is not one."""
     usual = 443 if tls else 80
     names = {*LOOPBACK, f"[{host}]" if ":" in host else host}
@@ -131,7 +131,9 @@ def doorkeeper(
         hosts |= {name.lower() for name in names}
     allowed = {_origin(origin) for origin in origins}
     hosts |= {urlsplit(origin).netloc for origin in allowed}
-    return Doorkeeper(frozenset(hosts), frozenset(allowed), "https" if tls else "http", any_address)
+    return OriginPolicy(
+        frozenset(hosts), frozenset(allowed), "https" if tls else "http", any_address
+    )
 
 
 def _origin(text: str) -> str:

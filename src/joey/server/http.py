@@ -24,13 +24,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from joey import __version__
 from joey.core.wire.schema import wire_schema
-from joey.server.auth import Doorkeeper, offered_token
+from joey.server.auth import OriginPolicy, offered_token
 from joey.server.websocket import Connections
 
 log = logging.getLogger(__name__)
 
 
-def make_application(connections: Connections, doorkeeper: Doorkeeper) -> ASGIApp:
+def make_application(connections: Connections, origin_policy: OriginPolicy) -> ASGIApp:
     pages = Pages(connections)
     routes = [
         Route("/", pages.index),
@@ -41,17 +41,17 @@ def make_application(connections: Connections, doorkeeper: Doorkeeper) -> ASGIAp
         WebSocketRoute("/ws", connections.serve),
         WebSocketRoute("/", connections.serve),
     ]
-    return Gate(Starlette(routes=routes), doorkeeper, connections)
+    return Gate(Starlette(routes=routes), origin_policy, connections)
 
 
 class Gate:
     """Lets in what the doorkeeper lets in, and puts the safe headers on everything."""
 
     def __init__(
-        self, application: ASGIApp, doorkeeper: Doorkeeper, connections: Connections
+        self, application: ASGIApp, origin_policy: OriginPolicy, connections: Connections
     ) -> None:
         self._application = application
-        self._doorkeeper = doorkeeper
+        self._origin_policy = origin_policy
         self._counters = connections.hub.counters
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -60,7 +60,7 @@ class Gate:
             return
         if scope["type"] == "http":
             send = _with_headers(send)
-        reason = self._doorkeeper.refuses(scope["headers"])
+        reason = self._origin_policy.refuses(scope["headers"])
         if reason is None:
             await self._application(scope, receive, send)
             return

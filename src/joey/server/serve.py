@@ -24,10 +24,10 @@ from msgspec import Struct
 from joey.core.redaction import blotted, blotted_line
 from joey.core.wire.frames import MAX_FRAME
 from joey.errors import ConfigError
-from joey.server.auth import Token, doorkeeper
+from joey.server.auth import Token, build_origin_policy
 from joey.server.http import make_application
 from joey.server.hub import Hub
-from joey.server.websocket import Connections, Doorway, Limits, Socket
+from joey.server.websocket import Connections, HandshakeProtocol, Limits, Socket
 
 BACKLOG = 1024
 GOODBYE_SECONDS = 3
@@ -75,7 +75,7 @@ async def serving(hub: Hub, token: Token, options: ServeOptions) -> AsyncIterato
     bound = _bind(options)
     host, port = bound.getsockname()[:2]
     connections = Connections(hub, token, options.limits)
-    origin_policy = doorkeeper(
+    origin_policy = build_origin_policy(
         options.host,
         port,
         tls=tls,
@@ -84,7 +84,7 @@ async def serving(hub: Hub, token: Token, options: ServeOptions) -> AsyncIterato
     )
     config = uvicorn.Config(
         make_application(connections, origin_policy),
-        http=Doorway,
+        http=HandshakeProtocol,
         ws=Socket,
         ws_max_size=MAX_FRAME,
         ws_per_message_deflate=False,

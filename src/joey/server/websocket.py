@@ -318,7 +318,7 @@ class Socket(WebSocketsSansIOProtocol):
         self.loop.call_later(CUT_SECONDS, self.transport.abort)
 
 
-class Doorway(H11Protocol):
+class HandshakeProtocol(H11Protocol):
     """HTTP, until it is upgraded: whoever says nothing is not kept."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]

@@ -72,7 +72,7 @@ class ForeignTask(Struct, frozen=True):
         return max((_modified(self.directory / name) for name in (UI, API, LEGACY)), default=0)
 
 
-class Sighting(Struct, frozen=True, rename="camel", omit_defaults=True):
+class ImportCandidate(Struct, frozen=True, rename="camel", omit_defaults=True):
     """What a person is told about a foreign task."""
 
     program: str
@@ -100,7 +100,7 @@ def tasks_of(places: Iterable[Place], own: Path) -> list[ForeignTask]:
     return sorted(found, key=lambda task: (task.changed, task.id), reverse=True)
 
 
-def look_at(task: ForeignTask, own: Path) -> Sighting:
+def look_at(task: ForeignTask, own: Path) -> ImportCandidate:
     """Whether a task would open; changes nothing."""
     rows, title, state, problem = 0, text_of(task.item, "task"), "ready", ""
     try:
@@ -116,7 +116,9 @@ def look_at(task: ForeignTask, own: Path) -> Sighting:
     elif find_task_directory(own, task.id) is not None:
         state, problem = "imported", ""
     place = str(task.directory.parent)
-    return Sighting(task.program, place, task.id, task.changed, title.strip(), rows, state, problem)
+    return ImportCandidate(
+        task.program, place, task.id, task.changed, title.strip(), rows, state, problem
+    )
 
 
 def import_task(task: ForeignTask, own: Path) -> Path:

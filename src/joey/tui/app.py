@@ -26,12 +26,12 @@ from joey.core.task import Answer, AskKind
 from joey.errors import UserError
 from joey.presentation.questions import answer_of
 from joey.presentation.slash_commands import guess_at, parse
-from joey.tui.commands import Errands, OwnShell
+from joey.tui.commands import OwnShell, SlashCommandRunner
 from joey.tui.host import Entry, Host, ServerWatch, Waiting
 from joey.tui.keys import BINDINGS, Interruptions, key_help
 from joey.tui.startup import Beginning
 from joey.tui.task_controller import Asked, Dialogue
-from joey.tui.terminal_window import Manners
+from joey.tui.terminal_window import TerminalWindow
 from joey.tui.widgets.completion import Choices
 from joey.tui.widgets.composer import Composer
 from joey.tui.widgets.conversation import Conversation
@@ -63,8 +63,8 @@ class JoeyApp(App[int]):
         self.status = StatusLine()
         self.dialogue = Dialogue(host, self)
         self.shell = OwnShell(host, self.conversation, self.status)
-        self.manners = Manners(self)
-        self.errands = Errands(self)
+        self.terminal_window = TerminalWindow(self)
+        self.command_runner = SlashCommandRunner(self)
         self._interruptions = Interruptions(self)
         self._servers: ServerWatch | None = None
         self._jobs: set[asyncio.Task[None]] = set()
@@ -83,7 +83,7 @@ class JoeyApp(App[int]):
         yield self.status
 
     def on_mount(self) -> None:
-        self.manners.arrive()
+        self.terminal_window.arrive()
         self.app_resume_signal.subscribe(self, lambda _: self.action_redraw())
         self.composer.focus()
         self._background = self.set_interval(LOOK_AGAIN, self.refresh_status, pause=True)
@@ -111,12 +111,12 @@ class JoeyApp(App[int]):
             self._handle_exception(error)
 
     def exit(self, *arguments: Any, **named: Any) -> None:
-        self.manners.leave()
+        self.terminal_window.leave()
         super().exit(*arguments, **named)
 
     def _fatal_error(self) -> None:
         """A defect is told by who opened the screen, once the terminal is as it was."""
-        self.manners.leave()
+        self.terminal_window.leave()
         self._close_messages_no_wait()
 
     @property
@@ -130,7 +130,7 @@ class JoeyApp(App[int]):
         for warning in self.host.list_warnings(session):
             self.conversation.note(warning)
         self._servers = self.host.server_watch(session, self.conversation.note)
-        self.manners.entitle(self.host.title(session))
+        self.terminal_window.entitle(self.host.title(session))
         self.refresh_status()
 
     def handle_task_event(self, teller: Session, event: Event) -> None:
@@ -159,7 +159,7 @@ class JoeyApp(App[int]):
             return
         self.conversation.scroll_end()  # what is decided about has to be seen
         if self.front.panel is not None:
-            self.manners.call(f"joey waits for you: {self.front.panel.question.title}")
+            self.terminal_window.call(f"joey waits for you: {self.front.panel.question.title}")
 
     def rested(self) -> None:
         was_working = bool(self.status.is_working)
@@ -169,15 +169,15 @@ class JoeyApp(App[int]):
         if session is not None and (error := self.host.describe_failure(session)):
             self.conversation.error(error)
         if was_working:
-            self.manners.call("joey has stopped")
+            self.terminal_window.call("joey has stopped")
 
     def refresh_status(self) -> None:
         self.composer.placeholder = placeholder_for(self.dialogue)
         session = self.dialogue.session
         usage = TokenUsage() if session is None else self.host.usage(session)
-        standing = self.host.standing(session)
-        self.status.set_status(standing, usage)
-        self._background.resume() if standing.background else self._background.pause()
+        status = self.host.get_status(session)
+        self.status.set_status(status, usage)
+        self._background.resume() if status.background else self._background.pause()
         self.todos.set_todos(() if session is None else self.host.todos(session))
         queued = [each for one in self.dialogue.listeners for each in self.host.queue(one)]
         messages = [*queued, *(Waiting("", text) for text in self.dialogue.held)]
@@ -190,7 +190,7 @@ class JoeyApp(App[int]):
 
     async def _submit(self, text: str, images: tuple[str, ...]) -> None:
         if (named := parse(text)) is not None:
-            await self.errands.run(*named)
+            await self.command_runner.run(*named)
         elif (guess := guess_at(text, (one.name for one in self.host.commands()))) is not None:
             self.conversation.note(guess)
             self.composer.put_back()
@@ -299,7 +299,7 @@ class JoeyApp(App[int]):
         self.refresh_status()
 
     def action_next_mode(self) -> None:
-        self.do(self.errands.next_mode())
+        self.do(self.command_runner.next_mode())
 
     def action_details(self) -> None:
         self.conversation.toggle_details()

@@ -1,7 +1,7 @@
 """Commands typed into the composer: `/command` of the app, `!command` of the user's shell.
 
-`Errands.run` is the dispatcher. The functions below it prepare the lists that `/rewind` offers:
-the user's earlier messages, and whether files are restored too.
+`SlashCommandRunner.run` is the dispatcher. The functions below it prepare the lists that `/rewind`
+offers: the user's earlier messages, and whether files are restored too.
 
 The model does not run a shell command and is not asked. Its output is attached to the next message,
 so that "fix that" has a meaning.
@@ -41,7 +41,7 @@ _ENDED = (AskKind.COMPLETION_RESULT, AskKind.RESUME_COMPLETED_TASK, AskKind.RESU
 """Questions behind which a task only waits for what comes next."""
 
 
-class Errands:
+class SlashCommandRunner:
     def __init__(self, app: JoeyApp) -> None:
         self._app = app
 
@@ -98,7 +98,7 @@ class Errands:
             await app.host.release(app.dialogue.session)
         app.dialogue.leave()
         app.conversation.clear()
-        app.manners.entitle("")
+        app.terminal_window.entitle("")
         self._note("a new task; what shall be done?")
 
     async def _resume(self) -> None:
@@ -184,12 +184,12 @@ class Errands:
     def _preview(self, lines: Any) -> Text:
         return Text("\n".join(lines), "dim")
 
-    async def _compact(self, wish: str) -> None:
+    async def _compact(self, instructions: str) -> None:
         app, session = self._app, self._session()
         is_followed = app.dialogue.is_working
         app.status.work("condensing")
         try:
-            event = await app.host.condense(session, wish)
+            event = await app.host.condense(session, instructions)
             if not is_followed:
                 app.conversation.handle_task_event(session, event)
         except UserError as error:
@@ -245,7 +245,7 @@ class Errands:
         if after is not None and after is not before:
             app.dialogue.show(after)
         app.refresh_status()
-        self._note(f"from now on with {app.host.standing(app.dialogue.session).model}")
+        self._note(f"from now on with {app.host.get_status(app.dialogue.session).model}")
 
     # Cards
 

@@ -43,7 +43,7 @@ class Offers(Protocol):
         ...
 
 
-class Standing(Struct, frozen=True, kw_only=True):
+class StatusInfo(Struct, frozen=True, kw_only=True):
     """What the status line tells: of a task, or of the one that the next words begin."""
 
     mode: str
@@ -135,7 +135,7 @@ class Host(Offers, Protocol):
 
     # One task
 
-    def standing(self, session: Session | None) -> Standing: ...
+    def get_status(self, session: Session | None) -> StatusInfo: ...
 
     def usage(self, session: Session) -> TokenUsage:
         """Its own and that of its subtasks."""
@@ -151,7 +151,7 @@ class Host(Offers, Protocol):
 
     async def unqueue(self, session: Session, message_id: str) -> None: ...
 
-    async def condense(self, session: Session, wish: str) -> Event:
+    async def condense(self, session: Session, instructions: str) -> Event:
         """What became of the conversation."""
         ...
 

@@ -107,7 +107,7 @@ class Interruptions:
         elif not app.composer.is_empty or self._must_be_answered:
             self._clear()
         elif self._pressed_twice("escape"):
-            app.do(app.errands.rewind())
+            app.do(app.command_runner.rewind())
 
     def interrupt(self) -> None:
         app = self._app

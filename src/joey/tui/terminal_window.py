@@ -25,7 +25,7 @@ BELL = "\x07"
 LONGEST = 120
 
 
-class Manners:
+class TerminalWindow:
     def __init__(self, app: JoeyApp) -> None:
         self._app = app
 
@@ -43,10 +43,10 @@ class Manners:
 
     def call(self, text: str) -> None:
         """A person is needed, or may want to know."""
-        wish = self._app.host.notifications
-        if self._app.app_focus or wish == "off":
+        mode = self._app.host.notifications
+        if self._app.app_focus or mode == "off":
             return
-        if wish == "auto":
+        if mode == "auto":
             self._write(f"\x1b]9;{one_line(text, LONGEST)}\x07")
         self._write(BELL)
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from joey.core.history.api import Sealed
-from joey.core.history.ui import Row, RowShelf
+from joey.core.history.ui import Row, RowStore
 from joey.core.messages import Message, TextBlock
 
 
@@ -25,27 +25,27 @@ def row(ts: int, text: str = "") -> Row:
     )
 )
 def test_sealing_changes_nothing_that_can_be_seen(steps: list[tuple[str, int, str]]) -> None:
-    shelf, plain = RowShelf(Row), dict[int, Row]()
+    store, plain = RowStore(Row), dict[int, Row]()
     for what, ts, text in steps:
         match what:
             case "put":
-                assert shelf.put(ts, row(ts, text)) == (ts in plain)
+                assert store.put(ts, row(ts, text)) == (ts in plain)
                 plain[ts] = row(ts, text)
             case "seal":
-                shelf.seal(ts)
+                store.seal(ts)
             case _:
-                assert shelf.get(ts) == plain.get(ts)
-        assert list(shelf) == [plain[ts] for ts in sorted(plain)]
+                assert store.get(ts) == plain.get(ts)
+        assert list(store) == [plain[ts] for ts in sorted(plain)]
 
 
 def test_rows_of_somebody_else_keep_their_place() -> None:
-    shelf = RowShelf(Row)
-    shelf.put(1, {"ts": 1, "odd": True})
-    shelf.put(2, row(2))
-    shelf.put(3, {"ts": 3})
-    shelf.seal(10)
-    shelf.put(11, row(11))
-    assert list(shelf) == [{"ts": 1, "odd": True}, row(2), {"ts": 3}, row(11)]
+    store = RowStore(Row)
+    store.put(1, {"ts": 1, "odd": True})
+    store.put(2, row(2))
+    store.put(3, {"ts": 3})
+    store.seal(10)
+    store.put(11, row(11))
+    assert list(store) == [{"ts": 1, "odd": True}, row(2), {"ts": 3}, row(11)]
 
 
 def test_what_is_added_while_it_is_read_is_not_part_of_it() -> None:
@@ -60,10 +60,10 @@ def test_what_is_added_while_it_is_read_is_not_part_of_it() -> None:
 
 
 def test_rows_that_are_sealed_while_they_are_read_are_read_once() -> None:
-    shelf = RowShelf(Row)
+    store = RowStore(Row)
     for ts in (1, 2):
-        shelf.put(ts, row(ts))
-        shelf.seal(ts)
-    reading = iter(shelf)
-    shelf.seal(3)
+        store.put(ts, row(ts))
+        store.seal(ts)
+    reading = iter(store)
+    store.seal(3)
     assert list(reading) == [row(1), row(2)]

@@ -59,7 +59,7 @@ async def _serve(arguments: Namespace, output: int) -> ExitCode:
     frames = Frames(pieces(sys.stdin.fileno()), output)
     with interruptible(parts=True) as interruption:
         async with open_engine() as engine:
-            agent = Agent(engine, Household(arguments), lambda: time.time_ns() // 1_000_000)
+            agent = Agent(engine, LocalAcpServices(arguments), lambda: time.time_ns() // 1_000_000)
             try:
                 await interruption.stoppable(serve(agent, frames))
             except asyncio.CancelledError:
@@ -85,7 +85,7 @@ def _log_plainly() -> None:
         logging.getLogger("asyncio").setLevel(logging.ERROR)
 
 
-class Household:
+class LocalAcpServices:
     """What sessions need, from the person's files, variables and flags."""
 
     def __init__(self, arguments: Namespace) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from joey.app.profiles import ProfileShelf
+from joey.app.profiles import ProfileAdmin
 from joey.app.settings import DescribedKey, Origin, PersonalSettings, SettingState
 from joey.cli.exit_codes import ExitCode, UsageError
 from joey.cli.launch import workspace_of
@@ -77,12 +77,12 @@ def _list(settings: PersonalSettings, arguments: Namespace) -> None:
 
 def _model() -> list[_Row]:
     """What a task would talk to: of a profile, or of the environment."""
-    shelf = ProfileShelf()
+    admin = ProfileAdmin()
     try:
-        facts = shelf.facts()
+        facts = admin.facts()
     except UserError:
         return []  # nothing was chosen yet, or not enough: joey doctor tells
-    about = shelf.key
+    about = admin.key
     return [
         (f"profile.{fact.name}", fact.value, fact.origin, about(fact.name).about)
         for fact in facts

@@ -35,7 +35,7 @@ from joey.app.models import (
     silent_address,
 )
 from joey.app.options import make_options
-from joey.app.profiles import ProfileShelf
+from joey.app.profiles import ProfileAdmin
 from joey.app.sandbox import sandbox_report
 from joey.app.settings import PersonalSettings
 from joey.core.redaction import without_secrets
@@ -400,20 +400,20 @@ def probe_keys() -> Finding:
 
 
 def probe_profiles() -> Finding:
-    shelf = ProfileShelf()
+    admin = ProfileAdmin()
     try:
-        known, remark = shelf.profiles(), shelf.active_profile_warning
+        known, remark = admin.profiles(), admin.active_profile_warning
     except ConfigError as error:
         return Finding("Profiles", Status.FAIL, "they cannot be read", str(error))
     if remark:
-        advice = FIX if shelf.active in known else f"joey profiles use NAME: {', '.join(known)}."
+        advice = FIX if admin.active in known else f"joey profiles use NAME: {', '.join(known)}."
         return Finding("Profiles", Status.WARN, remark, advice)
-    active = f" ({shelf.active} is the active one)" * (shelf.active in known)
+    active = f" ({admin.active} is the active one)" * (admin.active in known)
     return Finding("Profiles", Status.OK, f"{', '.join(known) or 'none'}{active}")
 
 
 def settle_profiles() -> Iterator[str]:
-    if settled := ProfileShelf().settle():
+    if settled := ProfileAdmin().settle():
         yield f"{settled} is the active profile"
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from joey.app.trust import Listed, ServerNotFoundError, Shelf, open_shelf
+from joey.app.trust import Listed, ServerAdmin, ServerNotFoundError, open_server_admin
 from joey.cli.exit_codes import ExitCode, UsageError
 from joey.cli.launch import workspace_of
 from joey.cli.output import table, write_out
@@ -22,39 +22,39 @@ _OWNERS = {"project": "project", "global": "yours"}
 
 def run_mcp(arguments: Namespace) -> ExitCode:
     try:
-        return _run(open_shelf(workspace_of(arguments)), arguments)
+        return _run(open_server_admin(workspace_of(arguments)), arguments)
     except ServerNotFoundError as error:
         raise UsageError(str(error)) from error
 
 
-def _run(shelf: Shelf, arguments: Namespace) -> ExitCode:
+def _run(admin: ServerAdmin, arguments: Namespace) -> ExitCode:
     match arguments.action:
         case "list":
-            _list(shelf, as_json=arguments.json)
+            _list(admin, as_json=arguments.json)
         case "add":
-            _add(shelf, arguments)
+            _add(admin, arguments)
         case "remove":
-            path = shelf.remove(arguments.name, project=arguments.project)
+            path = admin.remove(arguments.name, project=arguments.project)
             print(f"removed {sanitise(arguments.name)} from {path}")
         case "test":
-            return asyncio.run(_test(shelf, arguments.name, as_json=arguments.json))
+            return asyncio.run(_test(admin, arguments.name, as_json=arguments.json))
         case "login":
-            _log_in(shelf, arguments.name)
+            _log_in(admin, arguments.name)
         case "logout":
-            done = shelf.forget_login(arguments.name)
+            done = admin.forget_login(arguments.name)
             print("the login is forgotten" if done else "there was no login")
     return ExitCode.DONE
 
 
-def _list(shelf: Shelf, *, as_json: bool) -> None:
-    servers = shelf.listed()
+def _list(admin: ServerAdmin, *, as_json: bool) -> None:
+    servers = admin.listed()
     if as_json:
         _write(msgspec.json.format(msgspec.json.encode(servers), indent=2).decode())
     elif servers:
         _write("\n".join(_table(servers, columns(sys.stdout))))
     else:
         print("there are no MCP servers; joey mcp add --help says how to add one", file=sys.stderr)
-    for problem in shelf.problems:
+    for problem in admin.problems:
         print(f"joey: {sanitise(problem)}", file=sys.stderr)
 
 
@@ -77,7 +77,7 @@ def _table(servers: Sequence[Listed], width: int | None) -> Iterator[str]:
     yield from table([["name", "from", "kind", "state", "reached by"], *whole], width, firm={0})
 
 
-def _add(shelf: Shelf, arguments: Namespace) -> None:
+def _add(admin: ServerAdmin, arguments: Namespace) -> None:
     if bool(arguments.command_line) == bool(arguments.url):
         raise UsageError("name a program behind --, or an address with --url")
     entry: dict[str, Any]
@@ -95,7 +95,7 @@ def _add(shelf: Shelf, arguments: Namespace) -> None:
             entry["cwd"] = arguments.cwd
     if arguments.timeout is not None:
         entry["timeout"] = arguments.timeout
-    path = shelf.add(arguments.name, entry, project=arguments.project)
+    path = admin.add(arguments.name, entry, project=arguments.project)
     print(f"added {sanitise(arguments.name)} to {path}")
     if arguments.project:
         print("servers of a project run once it is trusted: joey trust")
@@ -108,8 +108,8 @@ def _pair(text: str, between: str) -> tuple[str, str]:
     return name.strip(), value.strip() if between == ":" else value
 
 
-async def _test(shelf: Shelf, name: str, *, as_json: bool) -> ExitCode:
-    server = await shelf.test(name)
+async def _test(admin: ServerAdmin, name: str, *, as_json: bool) -> ExitCode:
+    server = await admin.test(name)
     works = server.status == "connected"
     if as_json:
         _write(msgspec.json.format(msgspec.json.encode(server), indent=2).decode())
@@ -133,14 +133,14 @@ def _findings(server: McpServer) -> Iterator[str]:
         yield from (f"  {one_line(item.uri, 100)}" for item in server.resources[:20])
 
 
-def _log_in(shelf: Shelf, name: str) -> None:
+def _log_in(admin: ServerAdmin, name: str) -> None:
     shown: list[str] = []
 
     def show(url: str) -> None:
         shown.append(url)
         print(f"Open this address in your browser to log in:\n\n  {sanitise(url)}\n", flush=True)
 
-    tools = asyncio.run(shelf.login(name, show))
+    tools = asyncio.run(admin.login(name, show))
     done = "logged in at" if shown else "no login is needed at"
     print(f"{done} {sanitise(name)}; it offers {tools} tools")
 

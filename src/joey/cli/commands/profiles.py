@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from joey.app.profiles import KEY, ProfileShelf, mask_value, masked
+from joey.app.profiles import KEY, ProfileAdmin, mask_value, masked
 from joey.cli.exit_codes import ExitCode, UsageError
 from joey.cli.output import table, write_out
 from joey.cli.prompt import is_filled, piped_from
@@ -24,42 +24,42 @@ _YES = frozenset({"y", "yes"})
 
 
 def run_profiles(arguments: Namespace) -> ExitCode:
-    shelf = ProfileShelf()
+    admin = ProfileAdmin()
     try:
-        return _run(shelf, arguments)
+        return _run(admin, arguments)
     except ConfigError as error:
         if str(error).startswith(("There is no", "`", "A key", "The profile", "This cannot be")):
             raise UsageError(str(error)) from error
         raise
 
 
-def _run(shelf: ProfileShelf, arguments: Namespace) -> ExitCode:
+def _run(admin: ProfileAdmin, arguments: Namespace) -> ExitCode:
     match arguments.action:
         case "list":
-            _list(shelf, as_json=arguments.json)
+            _list(admin, as_json=arguments.json)
         case "show":
-            _show(shelf, arguments.name, as_json=arguments.json)
+            _show(admin, arguments.name, as_json=arguments.json)
         case "add":
-            _add(shelf, arguments)
+            _add(admin, arguments)
         case "set":
-            _set(shelf, arguments)
+            _set(admin, arguments)
         case "unset":
-            done = shelf.unset(arguments.name, arguments.key)
+            done = admin.unset(arguments.name, arguments.key)
             _print_message(
                 f"{arguments.key} {'is taken out of' if done else 'was not in'} {arguments.name}"
             )
         case "use":
-            shelf.use(arguments.name)
+            admin.use(arguments.name)
             _print_message(f"tasks use {arguments.name} from now on")
         case "remove":
-            return _remove(shelf, arguments)
+            return _remove(admin, arguments)
     return ExitCode.DONE
 
 
-def _list(shelf: ProfileShelf, *, as_json: bool) -> None:
-    profiles, active = shelf.profiles(), shelf.active
-    if shelf.active_profile_warning:
-        _print_message(shelf.active_profile_warning)
+def _list(admin: ProfileAdmin, *, as_json: bool) -> None:
+    profiles, active = admin.profiles(), admin.active
+    if admin.active_profile_warning:
+        _print_message(admin.active_profile_warning)
     if as_json:
         objects = [
             {"name": name, "active": name == active, "provider": each.provider}
@@ -91,8 +91,8 @@ def _reach(model: str, base_url: str | None) -> list[tuple[str, str | None]]:
     return [("model", model), ("baseUrl", base_url)]
 
 
-def _show(shelf: ProfileShelf, name: str | None, *, as_json: bool) -> None:
-    facts = shelf.facts(name)
+def _show(admin: ProfileAdmin, name: str | None, *, as_json: bool) -> None:
+    facts = admin.facts(name)
     if as_json:
         _write_json({fact.name: {"value": fact.value, "from": fact.origin} for fact in facts})
         return
@@ -100,10 +100,10 @@ def _show(shelf: ProfileShelf, name: str | None, *, as_json: bool) -> None:
     _write("\n".join(table(rows, columns(sys.stdout), firm={0})))
 
 
-def _add(shelf: ProfileShelf, arguments: Namespace) -> None:
-    shelf.check_new(arguments.name, arguments.provider)
-    key = None if arguments.no_key else _new_key(shelf, arguments)
-    shelf.add(
+def _add(admin: ProfileAdmin, arguments: Namespace) -> None:
+    admin.check_new(arguments.name, arguments.provider)
+    key = None if arguments.no_key else _new_key(admin, arguments)
+    admin.add(
         arguments.name,
         arguments.provider,
         model=arguments.model,
@@ -111,25 +111,25 @@ def _add(shelf: ProfileShelf, arguments: Namespace) -> None:
         apiKey=key,
     )
     if arguments.use:
-        shelf.use(arguments.name)
-    used = " and used from now on" if shelf.active == arguments.name else ""
+        admin.use(arguments.name)
+    used = " and used from now on" if admin.active == arguments.name else ""
     with_key = f", with the key {masked(key)}" if key else ""
     _print_message(f"the profile {arguments.name} is made{used}{with_key}")
-    if shelf.active_profile_warning:
-        _print_message(shelf.active_profile_warning)
-    if key is None and shelf.needs_key(arguments.provider) and arguments.base_url is None:
+    if admin.active_profile_warning:
+        _print_message(admin.active_profile_warning)
+    if key is None and admin.needs_key(arguments.provider) and arguments.base_url is None:
         _print_message(f"it has no key yet: joey profiles set {arguments.name} apiKey")
 
 
-def _new_key(shelf: ProfileShelf, arguments: Namespace) -> str | None:
+def _new_key(admin: ProfileAdmin, arguments: Namespace) -> str | None:
     """Asked for, or piped in, where the provider takes one; an empty pipe stands for none."""
     provider = arguments.provider
     if arguments.key:
         return _read_key(provider)
     if sys.stdin.isatty():
-        wanted = arguments.base_url is None and shelf.needs_key(provider)
+        wanted = arguments.base_url is None and admin.needs_key(provider)
         return _read_key(provider) if wanted else None
-    fd = None if shelf.is_local(provider) else piped_from(sys.stdin)
+    fd = None if admin.is_local(provider) else piped_from(sys.stdin)
     text = sys.stdin.readline(LONGEST_KEY) if fd is not None and is_filled(fd) else ""
     if not text.strip():
         return None
@@ -140,21 +140,21 @@ def _new_key(shelf: ProfileShelf, arguments: Namespace) -> str | None:
         raise UsageError(f"{error} {hint}") from error
 
 
-def _set(shelf: ProfileShelf, arguments: Namespace) -> None:
-    name, key = arguments.name, shelf.key(arguments.key).name
+def _set(admin: ProfileAdmin, arguments: Namespace) -> None:
+    name, key = arguments.name, admin.key(arguments.key).name
     if key == KEY and not arguments.value:
-        shelf.set_key(name, _read_key(name))
+        admin.set_key(name, _read_key(name))
         _print_message(f"the key of {name} is changed")
         return
     if not arguments.value:
         raise UsageError(f"give a value: joey profiles set {name} {key} VALUE")
-    value = shelf.set(name, key, arguments.value)
+    value = admin.set(name, key, arguments.value)
     _print_message(f"{key} of {name} is now {_shown(mask_value(key, value))}")
 
 
-def _remove(shelf: ProfileShelf, arguments: Namespace) -> ExitCode:
-    if arguments.name not in shelf.profiles():
-        shelf.remove(arguments.name)  # says which ones there are
+def _remove(admin: ProfileAdmin, arguments: Namespace) -> ExitCode:
+    if arguments.name not in admin.profiles():
+        admin.remove(arguments.name)  # says which ones there are
     if not arguments.yes:
         if not sys.stdin.isatty():
             raise UsageError("nobody is there to ask; add -y to remove it")
@@ -162,19 +162,19 @@ def _remove(shelf: ProfileShelf, arguments: Namespace) -> ExitCode:
         if answer.strip().lower() not in _YES:
             _print_message("nothing was removed")
             return ExitCode.DONE
-    shelf.remove(arguments.name)
-    _print_message(f"the profile {arguments.name} is removed; {_left(shelf)}")
+    admin.remove(arguments.name)
+    _print_message(f"the profile {arguments.name} is removed; {_left(admin)}")
     return ExitCode.DONE
 
 
-def _left(shelf: ProfileShelf) -> str:
-    left = shelf.profiles()
+def _left(admin: ProfileAdmin) -> str:
+    left = admin.profiles()
     if not left:
         return "there is none left"
     return (
-        f"{shelf.active} is the active one"
-        if shelf.active in left
-        else shelf.active_profile_warning
+        f"{admin.active} is the active one"
+        if admin.active in left
+        else admin.active_profile_warning
     )
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 from msgspec import structs
 
-from joey.app.task_exchange import Exchange, ForeignTask, Sighting, disk_is_full
+from joey.app.task_exchange import Exchange, ForeignTask, ImportCandidate, disk_is_full
 from joey.cli.exit_codes import ExitCode, UsageError
 from joey.cli.output import table, write_out
 from joey.errors import StoreError
@@ -34,17 +34,17 @@ def import_tasks(arguments: Namespace) -> ExitCode:
     logging.getLogger("joey.storage").addHandler(logging.NullHandler())
     wanted = _wanted(found, arguments)
     if arguments.dry_run:
-        sightings = [exchange.look_at(task) for task in _counted(wanted, "looking at")]
+        candidates = [exchange.look_at(task) for task in _counted(wanted, "looking at")]
     else:
-        sightings = [_take(exchange, task) for task in _counted(wanted, "importing")]
+        candidates = [_take(exchange, task) for task in _counted(wanted, "importing")]
     if arguments.json:
-        whole = msgspec.json.encode(sightings)
+        whole = msgspec.json.encode(candidates)
         write_out(msgspec.json.format(whole, indent=2) + b"\n")
-    elif sightings:
-        lines = _table(sightings, columns(sys.stdout))
+    elif candidates:
+        lines = _table(candidates, columns(sys.stdout))
         write_out("".join(f"{line}\n" for line in lines).encode("utf-8", "replace"))
-    _sum_up(sightings, dry_run=arguments.dry_run)
-    damaged = any(each.state == "damaged" for each in sightings)
+    _sum_up(candidates, dry_run=arguments.dry_run)
+    damaged = any(each.state == "damaged" for each in candidates)
     return ExitCode.FAILED if damaged and not arguments.dry_run else ExitCode.DONE
 
 
@@ -61,7 +61,7 @@ def _wanted(found: Sequence[ForeignTask], arguments: Namespace) -> list[ForeignT
     ]
 
 
-def _take(exchange: Exchange, task: ForeignTask) -> Sighting:
+def _take(exchange: Exchange, task: ForeignTask) -> ImportCandidate:
     seen = exchange.look_at(task)
     if seen.state in ("imported", "damaged"):
         return structs.replace(seen, state="skipped" if seen.state == "imported" else "damaged")
@@ -86,26 +86,26 @@ def _counted(tasks: Sequence[ForeignTask], doing: str) -> Iterator[ForeignTask]:
         write("\r\x1b[K")
 
 
-def _table(sightings: Sequence[Sighting], width: int | None) -> list[str]:
+def _table(candidates: Sequence[ImportCandidate], width: int | None) -> list[str]:
     """A line for each task, under the place that it is in."""
-    lines = table([_HEADS, *map(_cells, sightings)], width, firm={1, 2, 3, 4})
-    places = dict.fromkeys(f"{each.program or 'tasks'}: {each.place}" for each in sightings)
+    lines = table([_HEADS, *map(_cells, candidates)], width, firm={1, 2, 3, 4})
+    places = dict.fromkeys(f"{each.program or 'tasks'}: {each.place}" for each in candidates)
     return [*(one_line(place, 400) for place in places), "", *lines]
 
 
-def _cells(seen: Sighting) -> tuple[str, ...]:
+def _cells(seen: ImportCandidate) -> tuple[str, ...]:
     changed = datetime.fromtimestamp(seen.changed / 1000).astimezone().strftime("%Y-%m-%d %H:%M")
     facts = (seen.program or "-", one_line(seen.id, 40), changed, str(seen.rows), seen.state)
     return (*facts, one_line(seen.title, 1000))
 
 
-def _sum_up(sightings: Sequence[Sighting], *, dry_run: bool) -> None:
-    counts = Counter(seen.state for seen in sightings)
+def _sum_up(candidates: Sequence[ImportCandidate], *, dry_run: bool) -> None:
+    counts = Counter(seen.state for seen in candidates)
     counted = (f"{counts[state]} {state}" for state in _STATES if counts[state])
     said = ", ".join(counted) or "no tasks found"
     hint = "; nothing was changed" if dry_run else ""
     print(f"{said}{hint}", file=sys.stderr)
-    troubled = [seen for seen in sightings if seen.problem]
+    troubled = [seen for seen in candidates if seen.problem]
     for seen in troubled[:_MAX_LISTED_PROBLEMS]:
         print(f"{one_line(seen.id, 40)}: {one_line(seen.problem, 300)}", file=sys.stderr)
     if len(troubled) > _MAX_LISTED_PROBLEMS:

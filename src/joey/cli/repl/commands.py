@@ -38,7 +38,7 @@ MOST_LISTED = 40
 """Entries of a list that are told."""
 
 
-class LineErrands:
+class ReplCommands:
     def __init__(self, engine: Engine, arguments: Namespace, renderer: Renderer) -> None:
         self._engine = engine
         self._arguments = arguments
@@ -120,7 +120,7 @@ class LineErrands:
             return task
         after = await self._host.choose_model(task, key)
         assert after is None or isinstance(after, Task)
-        self._note(f"from now on with {self._host.standing(after).model}")
+        self._note(f"from now on with {self._host.get_status(after).model}")
         return after
 
     async def _list_tasks(self) -> None:
@@ -288,24 +288,24 @@ def _describe(changes: RewindPreview, rows: Rows, print_line: PrintLine) -> None
 COMPACTING = frozenset({"compact", "condense"})
 
 
-async def condense(task: Task | None, wish: str, renderer: Renderer) -> None:
+async def condense(task: Task | None, instructions: str, renderer: Renderer) -> None:
     """Sum the conversation up; cancelling the task stops it."""
     if task is None:
         renderer.note("there is nothing to condense yet")
         return
     renderer.passing("condensing the conversation…")
     try:
-        renderer.show(await task.condense(wish))
+        renderer.show(await task.condense(instructions))
     except UserError as error:
         renderer.note(f"not condensed: {one_line(str(error), 400)}")
 
 
-def begin_condensing(task: Task | None, wish: str, renderer: Renderer) -> None:
+def begin_condensing(task: Task | None, instructions: str, renderer: Renderer) -> None:
     """The same for a task at work: how it went is drawn with all else."""
     if task is None:
         return
     try:
-        task.begin_condensing(wish)
+        task.begin_condensing(instructions)
     except UserError as error:
         renderer.note(f"not condensed: {one_line(str(error), 400)}")
     else:

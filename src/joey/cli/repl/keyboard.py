@@ -41,25 +41,25 @@ class Keyboard:
         self._waiter: asyncio.Future[None] | None = None
         self.is_closed = False
         """Ctrl-D on an empty line, or the terminal is gone."""
-        self._manners: list[Any] | None = None
+        self._saved_termios: list[Any] | None = None
         """How the terminal behaved before."""
 
     def __enter__(self) -> Self:
         self._loop.add_reader(self._fd, self._read)
         if os.isatty(self._fd):
-            self._manners = termios.tcgetattr(self._fd)
-            quiet = [*self._manners]
+            self._saved_termios = termios.tcgetattr(self._fd)
+            quiet = [*self._saved_termios]
             quiet[3] &= ~termios.ECHOCTL  # no ^C in the middle of a line
             termios.tcsetattr(self._fd, termios.TCSANOW, quiet)
         return self
 
     def restore(self) -> None:
         """Leave the terminal as it was."""
-        if self._manners is None:
+        if self._saved_termios is None:
             return
-        manners, self._manners = self._manners, None
+        attributes, self._saved_termios = self._saved_termios, None
         with contextlib.suppress(termios.error):  # it may be gone
-            termios.tcsetattr(self._fd, termios.TCSANOW, manners)
+            termios.tcsetattr(self._fd, termios.TCSANOW, attributes)
 
     def __exit__(
         self,

@@ -38,7 +38,7 @@ from joey.cli.repl.commands import (
     COMPACTING,
     LEAVING,
     REVISING,
-    LineErrands,
+    ReplCommands,
     begin_condensing,
     condense,
     is_no_answer,
@@ -132,7 +132,7 @@ class Conversation:
         """The task to go on with, until the first words for it."""
         self._tree_renderer: TaskTreeRenderer | None = None
         """The screen, while the task works."""
-        self._errands = LineErrands(engine, arguments, renderer)
+        self._commands = ReplCommands(engine, arguments, renderer)
         self._unread = UnreadMessages(engine)
         self._jobs: set[asyncio.Task[None]] = set()
         """Things that were begun by a key and go on beside the drawing."""
@@ -155,7 +155,7 @@ class Conversation:
         finally:
             loop.remove_signal_handler(signal.SIGINT)
             await asyncio.gather(*self._jobs, return_exceptions=True)
-            await self._errands.close()
+            await self._commands.close()
 
     async def say_goodbye(self) -> None:
         """The last lines: what ends with joey, what it cost, and how to go on."""
@@ -281,7 +281,7 @@ class Conversation:
         may_be_path = ask is not None and ask.ask is AskKind.FOLLOWUP
         if (named := small_command(text)) is not None:
             await self._do_at_once(*named, ask)
-        elif guess := guess_at(text, self._errands.names, may_be_path=may_be_path):
+        elif guess := guess_at(text, self._commands.names, may_be_path=may_be_path):
             self._renderer.note(guess)
         elif ask is not None and is_no_answer(text, ask):
             self._renderer.note(f"{text} is no answer to this; say what to do, or see /help")
@@ -296,7 +296,7 @@ class Conversation:
             begin_condensing(self._task, rest, self._renderer)
         else:
             try:
-                await self._errands.run(command, rest, self._task)
+                await self._commands.run(command, rest, self._task)
             except UserError as error:
                 self._renderer.error(str(error))
 
@@ -333,7 +333,7 @@ class Conversation:
         """Carry out a small command; what is to be said to the model is handed back."""
         named = small_command(text)
         if named is None:
-            if (guess := guess_at(text, self._errands.names)) is None:
+            if (guess := guess_at(text, self._commands.names)) is None:
                 return text
             self._renderer.note(guess)
             return ""
@@ -365,7 +365,7 @@ class Conversation:
                 self._task = await revise(self._engine, task, asked, self._renderer.note)
             case name:
                 task = await self._task_at_hand() if name in ABOUT_TASK else self._task
-                self._task = await self._errands.run(command, rest, task)
+                self._task = await self._commands.run(command, rest, task)
         return ""
 
     async def _task_at_hand(self) -> Task | None:
@@ -384,7 +384,7 @@ class Conversation:
     async def _resume(self, start: str) -> None:
         find_task(self._engine.history(), start)  # nothing is left for one that is not there
         await self._let_go()
-        await self._errands.close()
+        await self._commands.close()
         self._arguments.resume, self._arguments.fork = start, False
         self._arguments.mode = None  # it was meant for the first task
         self._greet("")

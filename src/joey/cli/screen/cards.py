@@ -14,7 +14,7 @@ from joey.app.customizations import open_customizations
 from joey.app.models import find_local_servers, known_providers
 from joey.app.permission_overview import Judgement, PermissionOverview, SettingSources
 from joey.app.permissions import scope_of
-from joey.app.trust import open_shelf
+from joey.app.trust import open_server_admin
 from joey.cli.commands.doctor import PROBES, look
 from joey.cli.commands.doctor_checks import Status
 from joey.cli.commands.permissions import flags_of
@@ -53,9 +53,9 @@ def _indented(text: str) -> str:
 
 def servers(workspace: Path, mcp: Mcp | None) -> Text:
     text = Text("MCP servers", "bold")
-    shelf = open_shelf(workspace)
+    admin = open_server_admin(workspace)
     live = {} if mcp is None else {server.name: server for server in mcp.servers}
-    listed = shelf.listed()
+    listed = admin.listed()
     for server in listed:
         running = live.get(server.name)
         state = running.status if running is not None else server.state
@@ -66,7 +66,7 @@ def servers(workspace: Path, mcp: Mcp | None) -> Text:
             text.append(f"\n    {one_line(running.error, 300)}", "red")
     if not listed:
         text.append("\n  none; joey mcp add --help says how to add one", "dim")
-    for problem in shelf.problems:
+    for problem in admin.problems:
         text.append(f"\n  {sanitise(problem)}", "yellow")
     return text
 

@@ -38,7 +38,7 @@ from joey.engine.task import Task
 from joey.errors import ConfigError, UserError
 from joey.ports import Level, TaskMetadata
 from joey.ports.storage import TaskQuery
-from joey.tui.host import Entry, Host, Offer, Provider, Standing, Waiting, own_offers
+from joey.tui.host import Entry, Host, Offer, Provider, StatusInfo, Waiting, own_offers
 
 KEPT = 3.0
 """Seconds for which the names of commands are not read again."""
@@ -177,7 +177,7 @@ class ScreenHost:
 
     # One task
 
-    def standing(self, session: Session | None) -> Standing:
+    def get_status(self, session: Session | None) -> StatusInfo:
         settings = self._settings(session)
         edits_granted = session is not None and self._task(session).granted.edits
         if session is not None:
@@ -191,7 +191,7 @@ class ScreenHost:
             mode = (options and options.mode) or settings.mode
             name = options.profile.model if options and options.profile else "no model yet"
             window = 0
-        return Standing(
+        return StatusInfo(
             mode=mode,
             model=name,
             directory=format_directory(self.workspace),
@@ -222,8 +222,8 @@ class ScreenHost:
         task.publish(MessageUnqueued(ts=task.now(), id=message_id))
         await task.recorder.commit()
 
-    async def condense(self, session: Session, wish: str) -> Event:
-        return await self._task(session).condense(wish)
+    async def condense(self, session: Session, instructions: str) -> Event:
+        return await self._task(session).condense(instructions)
 
     def withdraw_edits(self, session: Session) -> bool:
         return self._task(session).granted.withdraw_edits()
@@ -247,7 +247,7 @@ class ScreenHost:
             modes, current = task.runtime.modes, task.mode.slug
         else:
             modes = open_customizations(self.workspace).modes
-            current = self.standing(None).mode
+            current = self.get_status(None).mode
         return [
             Entry(mode.slug, mode.slug, mode.description or mode.purpose, mode.slug == current)
             for mode in modes
@@ -268,7 +268,7 @@ class ScreenHost:
         route = None if session is None else self._task(session).runtime.route
         profile = None if (options := self._for_new()) is None else options.profile
         provider = (route and route.provider) or (profile.provider if profile else None)
-        current = self.standing(session).model
+        current = self.get_status(session).model
         elsewhere = self._arguments.base_url or (route and route.base_url)
         known = await list_models(provider, offline=bool(elsewhere))
         listed = dict.fromkeys((current, *(model.id for model in known.models)))

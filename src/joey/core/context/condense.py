@@ -84,7 +84,9 @@ def summary_content(summary: str, kept: Kept, most: Allotment) -> tuple[TextBloc
         task_part(cut_text(kept.task, most.task)),
         said_part(list(_newest(kept.said, most.said))),
         commands_part(list(_first(kept.commands, most.commands))),
-        standing_part(kept.mode, [todo for todo in kept.todos if todo.status != "completed"]),
+        render_status_section(
+            kept.mode, [todo for todo in kept.todos if todo.status != "completed"]
+        ),
         files_part(_listed(kept.files, most.files), list(_first(kept.outlines, most.files))),
     ]
     return tuple(TextBlock(part) for part in parts if part)
@@ -244,11 +246,11 @@ If the conversation begins with an earlier summary, carry over everything in it 
 matters. Prefer facts to story."""
 
 
-def instruction(own: str, wish: str, word_limit: int) -> str:
-    """`own` stands in place of ours; `wish` is what somebody asked for this once."""
+def instruction(own: str, request: str, word_limit: int) -> str:
+    """`own` stands in place of ours; `request` is what somebody asked for this once."""
     text = own.strip() or INSTRUCTION
-    if wish.strip():
-        text += f"\n\nThe user asks you in particular:\n{wish.strip()}"
+    if request.strip():
+        text += f"\n\nThe user asks you in particular:\n{request.strip()}"
     return f"{text}\n\nUse {word_limit} words at most."
 
 
@@ -277,7 +279,7 @@ def commands_part(texts: Sequence[str]) -> str:
     return "# Commands that came with the first message\n\n" + "\n\n".join(texts)
 
 
-def standing_part(mode: str, todos: Sequence[Todo]) -> str:
+def render_status_section(mode: str, todos: Sequence[Todo]) -> str:
     marks = {"in_progress": "[-]", "pending": "[ ]", "completed": "[x]"}
     parts = [f"# Where things stand\n\nMode: {mode}"] if mode else []
     if todos:

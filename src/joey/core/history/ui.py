@@ -91,7 +91,7 @@ class OpenRow:
 
 class UiHistory:
     def __init__(self) -> None:
-        self._rows = RowShelf(Row)
+        self._rows = RowStore(Row)
         self._open: dict[int, OpenRow] = {}
 
     @property
@@ -416,7 +416,7 @@ def as_json(value: object) -> str:
 R = TypeVar("R")
 
 
-class RowShelf(Generic[R]):
+class RowStore(Generic[R]):
     """Rows of one type, and plain objects that were taken over from somebody else's history.
 
     What has been sealed is brought back as soon as one of its rows is asked for by name: that

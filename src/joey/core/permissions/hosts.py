@@ -89,16 +89,18 @@ def read_host(entry: str) -> Host:
     return Host(plain, port, is_wild)
 
 
-def narrowed(own: str | tuple[str, ...], wish: str | tuple[str, ...]) -> str | tuple[str, ...]:
+def narrowed(
+    own: str | tuple[str, ...], restriction: str | tuple[str, ...]
+) -> str | tuple[str, ...]:
     """What both allow; either may also be `off` or `all`."""
-    if own == "off" or wish == "off":
+    if own == "off" or restriction == "off":
         return "off"
     if isinstance(own, str):
-        return wish or "off"
-    if isinstance(wish, str):
+        return restriction or "off"
+    if isinstance(restriction, str):
         return own
     mine = [(entry, read_host(entry)) for entry in own]
-    theirs = [(entry, read_host(entry)) for entry in wish]
+    theirs = [(entry, read_host(entry)) for entry in restriction]
     kept = [entry for entry, host in mine if any(each.covers(host) for _, each in theirs)]
     kept += [entry for entry, host in theirs if any(each.covers(host) for _, each in mine)]
     return tuple(dict.fromkeys(kept)) or "off"

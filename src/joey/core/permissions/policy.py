@@ -298,7 +298,7 @@ def _hidden(place: Place) -> Deny:
     return Deny(".rooignore", place.because or f"{place.shown} is hidden by .rooignore")
 
 
-class StandingRule(Struct, frozen=True):
+class PersistentRule(Struct, frozen=True):
     setting: Literal["allowedCommands", "allowedMcpTools"]
     text: str
 
@@ -321,9 +321,9 @@ def task_rule(claims: Sequence[Claim], settings: Settings) -> TaskRule | None:
     return EDITS if isinstance(decide(claims, settings, edits_granted=True), Allow) else None
 
 
-def standing_rule(
+def propose_persistent_rule(
     claims: Sequence[Claim], settings: Settings, read: SecondReading | None
-) -> StandingRule | None:
+) -> PersistentRule | None:
     """The rule to offer with a question about these claims; None when there is none."""
     rule = _rule_for(claims, settings.denied_commands)
     if rule is None or not adds_nothing_else(rule, settings):
@@ -332,7 +332,7 @@ def standing_rule(
     return rule if spared else None
 
 
-def adds_nothing_else(rule: StandingRule, settings: Settings) -> bool:
+def adds_nothing_else(rule: PersistentRule, settings: Settings) -> bool:
     """A rule needs its switch on, which must not wake up others that slept."""
     if not settings.auto_approval_enabled:
         return False
@@ -341,7 +341,7 @@ def adds_nothing_else(rule: StandingRule, settings: Settings) -> bool:
     return settings.always_allow_mcp or not settings.allowed_mcp_tools
 
 
-def with_rule(settings: Settings, rule: StandingRule) -> Settings:
+def with_rule(settings: Settings, rule: PersistentRule) -> Settings:
     if rule.setting == "allowedCommands":
         rules = tuple(dict.fromkeys((*settings.allowed_commands, rule.text)))
         return structs.replace(settings, always_allow_execute=True, allowed_commands=rules)
@@ -349,11 +349,11 @@ def with_rule(settings: Settings, rule: StandingRule) -> Settings:
     return structs.replace(settings, always_allow_mcp=True, allowed_mcp_tools=tools)
 
 
-def _rule_for(claims: Sequence[Claim], denied: Sequence[str]) -> StandingRule | None:
+def _rule_for(claims: Sequence[Claim], denied: Sequence[str]) -> PersistentRule | None:
     match claims:
         case [Claim(access=Access.MCP, listed=False, changed=False, subject=subject)]:
             # A server may give its tools any name, also one that would stand for others.
-            return None if ANYTHING in subject else StandingRule("allowedMcpTools", subject)
+            return None if ANYTHING in subject else PersistentRule("allowedMcpTools", subject)
     commands = {claim.command for claim in claims if claim.access is Access.EXECUTE}
     if len(commands) != 1 or (command := commands.pop()) is None:
         return None
@@ -363,7 +363,7 @@ def _rule_for(claims: Sequence[Claim], denied: Sequence[str]) -> StandingRule | 
     if not isinstance(judge_command(command, (ANYTHING,), denied), Allow):
         return None  # a longer rule must not get around one that refuses
     text = narrowest_rule(command)
-    return None if text is None else StandingRule("allowedCommands", text)
+    return None if text is None else PersistentRule("allowedCommands", text)
 
 
 MOST_COMMANDS = 256

@@ -28,7 +28,7 @@ from joey.core.events import (
 from joey.core.task import Todo
 from joey.presentation.phrases import COMMAND_TOOL, waiting
 from joey.presentation.text import one_line
-from joey.tui.host import Standing, Waiting
+from joey.tui.host import StatusInfo, Waiting
 
 RUNNING = "running the command"
 
@@ -88,7 +88,7 @@ class StatusLine(Widget):
 
     def __init__(self) -> None:
         super().__init__()
-        self._standing: Standing | None = None
+        self._status_info: StatusInfo | None = None
         self._usage = TokenUsage()
         self._hint = ""
         self._doing = ""
@@ -99,9 +99,9 @@ class StatusLine(Widget):
     def on_mount(self) -> None:
         self._timer = self.set_interval(BEAT, self.refresh, pause=True)
 
-    def set_status(self, standing: Standing, usage: TokenUsage) -> None:
-        if (standing, usage) != (self._standing, self._usage):
-            self._standing, self._usage = standing, usage
+    def set_status(self, status: StatusInfo, usage: TokenUsage) -> None:
+        if (status, usage) != (self._status_info, self._usage):
+            self._status_info, self._usage = status, usage
             self.refresh()
 
     def hint(self, text: str) -> None:
@@ -145,31 +145,31 @@ class StatusLine(Widget):
         return fitted(parts, width)
 
     def _parts(self) -> Iterator[Part]:
-        standing = self._standing
-        if standing is None:
+        status = self._status_info
+        if status is None:
             return
-        yield Part(one_line(standing.mode, 24), "bold", 7)
-        if standing.background:
-            count = standing.background
+        yield Part(one_line(status.mode, 24), "bold", 7)
+        if status.background:
+            count = status.background
             yield Part(f"{count} in the background", "cyan", 8, short=f"{count} behind")
-        model = one_line(standing.model, 40)
+        model = one_line(status.model, 40)
         yield Part(model, "", 6, short=model.rpartition("/")[2][:18])
-        directory = one_line(standing.directory, 60)
+        directory = one_line(status.directory, 60)
         yield Part(directory, "dim", 0, short=directory.rpartition("/")[2][:20])
-        if standing.branch:
-            yield Part(f"⎇ {one_line(standing.branch, 30)}", "dim", 1)
-        if standing.window and self._usage.context_tokens:
-            share = round(100 * self._usage.context_tokens / standing.window)
+        if status.branch:
+            yield Part(f"⎇ {one_line(status.branch, 30)}", "dim", 1)
+        if status.window and self._usage.context_tokens:
+            share = round(100 * self._usage.context_tokens / status.window)
             style, worth = ("yellow", 6) if share >= FULL else ("dim", 3)
             yield Part(f"{share}% context", style, worth, short=f"{share}%")
         if self._usage.total_cost:
             yield Part(f"${self._usage.total_cost:.2f}", "dim", 2)
-        if standing.permissions:
-            is_open = standing.permissions == "allows everything"
+        if status.permissions:
+            is_open = status.permissions == "allows everything"
             style, worth = ("yellow", 9) if is_open else ("dim", 5)
-            yield Part(standing.permissions, style, worth)
-        if standing.sandbox:
-            yield Part(standing.sandbox, "dim", 4)
+            yield Part(status.permissions, style, worth)
+        if status.sandbox:
+            yield Part(status.sandbox, "dim", 4)
 
 
 def fitted(parts: list[Part], width: int) -> Text:
