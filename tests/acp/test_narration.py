@@ -23,15 +23,15 @@ from joey.core.events import (
     AskAnswered,
     AskOpened,
     Durable,
-    Placed,
     ReplyReceived,
-    Said,
+    RowAdded,
+    RowPart,
     TaskFinished,
     TodosChanged,
-    ToolAnnounced,
     ToolFailed,
     ToolFinished,
-    UserSaid,
+    ToolStarted,
+    UserMessage,
 )
 from joey.core.messages import CallPart, TextPart, ToolCall
 from joey.core.task import Answer, AskKind, Response, Todo
@@ -41,16 +41,16 @@ HERE = Path("/work")
 
 
 def reply(ts: int, *calls: str) -> ReplyReceived:
-    text = Placed(ts=ts + 1, part=TextPart("Words.\x1b[2J"))
-    parts = [Placed(ts=ts + 2, part=CallPart(ToolCall(id=id, name="edit"))) for id in calls]
+    text = RowPart(ts=ts + 1, part=TextPart("Words.\x1b[2J"))
+    parts = [RowPart(ts=ts + 2, part=CallPart(ToolCall(id=id, name="edit"))) for id in calls]
     return ReplyReceived(ts=ts, parts=(text, *parts))
 
 
 DIFF = "@@ -1,1 +1,1 @@\n-x\n+y\n"
 EVENTS: list[Durable] = [
-    UserSaid(ts=1, text="go", first=True),
+    UserMessage(ts=1, text="go", is_first=True),
     reply(10, "a", "b"),
-    ToolAnnounced(
+    ToolStarted(
         ts=20, call_id="a", tool="edit", text="{}", path="a.py", diff="@@ -1 +1 @@\n-x\n+y\n"
     ),
     ToolFinished(ts=21, call_id="a", tool="edit", content="done"),
@@ -59,11 +59,11 @@ EVENTS: list[Durable] = [
     ToolFinished(ts=24, call_id="b", tool="edit", content="denied"),
     TodosChanged(ts=25, todos=(Todo("1", "look", "pending"),)),
     reply(30, "c"),
-    Said(ts=40, say="error", text="edit: it failed"),
+    RowAdded(ts=40, say="error", text="edit: it failed"),
     ToolFailed(ts=41, tool="edit", error="it failed", call_id="c"),
     ToolFinished(ts=42, call_id="c", tool="edit", content="it failed", is_error=True),
-    Said(ts=50, say="error", text="something else"),
-    Said(ts=51, say="completion_result", text="Over."),
+    RowAdded(ts=50, say="error", text="something else"),
+    RowAdded(ts=51, say="completion_result", text="Over."),
     TaskFinished(ts=60),
 ]
 

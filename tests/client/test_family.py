@@ -14,7 +14,7 @@ from joey.client.family import TaskTreeEvent, family
 from joey.client.session import Session
 from joey.core.events import (
     AskOpened,
-    Said,
+    RowAdded,
     TaskAborted,
     TaskCreated,
     TaskFinished,
@@ -104,7 +104,7 @@ async def test_a_tree_is_followed_from_the_beginning_to_the_end(
     results = [
         t.event.text
         for t in seen
-        if isinstance(t.event, Said) and t.event.say == "completion_result"
+        if isinstance(t.event, RowAdded) and t.event.say == "completion_result"
     ]
     assert sorted(results) == ["one", "three", "two", "whole"]
 

@@ -19,24 +19,24 @@ from joey.core.events import (
     AskAnswered,
     AskOpened,
     AskWithdrawn,
-    CommandGrew,
+    CommandOutputDelta,
     Event,
     MessageQueued,
     MessageUnqueued,
     Record,
     ReplyReceived,
     RequestEnded,
-    RowGrew,
+    RowAdded,
+    RowDelta,
     RowOpened,
-    Said,
     TaskAborted,
     TaskCompleted,
     TaskCreated,
     TaskFinished,
     TodosChanged,
-    ToolAnnounced,
     ToolFinished,
-    UserSaid,
+    ToolStarted,
+    UserMessage,
 )
 from joey.core.history.branch import live_path
 from joey.core.history.ui import UiHistory
@@ -185,13 +185,13 @@ def essence(event: Event) -> object:
     match event:
         case AskOpened():
             return (event.ts, event.ask, event.text, event.tool, event.path, event.diff)
-        case ToolAnnounced():
+        case ToolStarted():
             return (event.ts, event.tool, event.text, event.path, event.diff)
         case ToolFinished():
             return (event.row_ts, event.content)
         case RequestEnded():
             return (event.request_ts, event.usage and event.usage.input, event.cost or 0.0)
-        case UserSaid() | Said():
+        case UserMessage() | RowAdded():
             return (event.ts, event.text)
         case TaskCompleted():
             return (event.result, event.usage, event.tool_usage)
@@ -208,14 +208,14 @@ def test_events_are_read_back_from_frames(
     alike = (
         AskOpened,
         RequestEnded,
-        Said,
+        RowAdded,
         TaskCompleted,
         TaskCreated,
         TaskFinished,
         TodosChanged,
-        ToolAnnounced,
+        ToolStarted,
         ToolFinished,
-        UserSaid,
+        UserMessage,
     )
     read = events_of(Telling(played[0]).frames)
 
@@ -253,8 +253,14 @@ def test_a_growing_row_is_read_as_what_was_added() -> None:
         row(say="text", text="Hello!", partial=False),
     ]
     read = events_of(frames)
-    assert [type(event) for event in read] == [RowOpened, RowGrew, RowGrew, RowGrew, ReplyReceived]
-    assert [event.delta for event in read if isinstance(event, RowGrew)] == ["Hel", "lo", "!"]
+    assert [type(event) for event in read] == [
+        RowOpened,
+        RowDelta,
+        RowDelta,
+        RowDelta,
+        ReplyReceived,
+    ]
+    assert [event.delta for event in read if isinstance(event, RowDelta)] == ["Hel", "lo", "!"]
 
 
 def test_growing_output_is_read_as_what_was_added() -> None:
@@ -264,8 +270,8 @@ def test_growing_output_is_read_as_what_was_added() -> None:
         row(say="command_output", text="a\nb\nc\n", partial=False),
     ]
     read = events_of(frames)
-    assert [e.output for e in read if isinstance(e, CommandGrew)] == ["a\n", "b\n", "c\n"]
-    assert [e.text for e in read if isinstance(e, Said)] == ["a\nb\nc\n"]
+    assert [e.output for e in read if isinstance(e, CommandOutputDelta)] == ["a\n", "b\n", "c\n"]
+    assert [e.text for e in read if isinstance(e, RowAdded)] == ["a\nb\nc\n"]
 
 
 def test_a_queue_is_read_as_what_came_and_went() -> None:

@@ -15,7 +15,7 @@ from websockets.asyncio.server import ServerConnection, serve
 
 from joey.client.event_decoder import is_passing
 from joey.client.remote import RemoteEngine, RemoteError, RemoteSession
-from joey.core.events import AskOpened, RowGrew, RowOpened, TaskFinished
+from joey.core.events import AskOpened, RowDelta, RowOpened, TaskFinished
 from joey.core.task import AskKind
 from joey.core.wire.frames import EventFrame
 from joey.testing.script import Turn, call, pause, say, usage
@@ -195,11 +195,13 @@ async def test_a_quiet_row_is_shown_to_whoever_attaches_reads_again_or_comes_bac
             await _shown(session, "half of it")
             await _shown(session, "half of it")
             watching = session.watch(session.first)
-            assert [type(await anext(watching)) for _ in range(2)] == [RowOpened, RowGrew]
+            assert [type(await anext(watching)) for _ in range(2)] == [RowOpened, RowDelta]
             way.cut()
             await _shown(session, "half of it")
             gate.set()
-            assert isinstance(await anext(watching), RowGrew), "the words before are not told twice"
+            assert isinstance(await anext(watching), RowDelta), (
+                "the words before are not told twice"
+            )
 
 
 async def _shown(session: RemoteSession, text: str) -> None:

@@ -19,18 +19,18 @@ from joey.core.events import (
     AskWithdrawn,
     Event,
     RequestStarted,
-    RowGrew,
+    RowAdded,
+    RowDelta,
     RowOpened,
-    Said,
     TaskAborted,
     TaskCompleted,
     TaskCreated,
     TaskFinished,
     TaskRewound,
     TaskStarted,
-    ToolAnnounced,
     ToolFinished,
-    UserSaid,
+    ToolStarted,
+    UserMessage,
 )
 from joey.core.task import Answer, AskKind, Response
 from joey.errors import JoeyError
@@ -94,11 +94,11 @@ async def test_events_come_from_the_beginning_until_the_task_rests(
             if isinstance(event, AskOpened):
                 assert session.pending == event
                 assert await session.answer(event.ts, Answer(Response.YES))
-        story = (TaskCreated, UserSaid, TaskStarted, RequestStarted, ToolAnnounced, ToolFinished)
-        story += (Said, TaskCompleted, AskOpened, AskAnswered, TaskFinished)  # type: ignore[assignment]
+        story = (TaskCreated, UserMessage, TaskStarted, RequestStarted, ToolStarted, ToolFinished)
+        story += (RowAdded, TaskCompleted, AskOpened, AskAnswered, TaskFinished)  # type: ignore[assignment]
         assert [type(event) for event in seen if isinstance(event, story)] == [
-            *(TaskCreated, UserSaid, TaskStarted, RequestStarted, ToolAnnounced, ToolFinished),
-            *(RequestStarted, Said, TaskCompleted, AskOpened, AskAnswered, TaskFinished),
+            *(TaskCreated, UserMessage, TaskStarted, RequestStarted, ToolStarted, ToolFinished),
+            *(RequestStarted, RowAdded, TaskCompleted, AskOpened, AskAnswered, TaskFinished),
         ]
         [completed] = [event for event in seen if isinstance(event, TaskCompleted)]
         assert completed.result == "written"
@@ -146,7 +146,7 @@ async def test_a_reply_is_seen_while_it_comes(tmp_path: Path, flavour: str) -> N
                     listening.set()
                 case RowOpened(say="text", ts=ts):
                     grown[ts] = ""
-                case RowGrew(ts=ts, delta=delta) if ts in grown:
+                case RowDelta(ts=ts, delta=delta) if ts in grown:
                     grown[ts] += delta
                     seen.set()  # the model goes on only when its first words have been seen
                 case AskOpened():

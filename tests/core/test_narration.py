@@ -10,15 +10,15 @@ from joey.core.events import (
     AskAnswered,
     AskOpened,
     Durable,
-    Placed,
     Record,
     ReplyReceived,
-    RowGrew,
+    RowDelta,
     RowOpened,
-    TaskAdopted,
+    RowPart,
     TaskCreated,
+    TaskImported,
     TaskStarted,
-    UserSaid,
+    UserMessage,
 )
 from joey.core.messages import ReasoningPart, TextPart
 from joey.core.models import ToolProtocol
@@ -31,11 +31,11 @@ CREATED = TaskCreated(
 )
 BEGINNING: list[Durable] = [
     CREATED,
-    UserSaid(ts=2, text=" mend it ", first=True),
+    UserMessage(ts=2, text=" mend it ", is_first=True),
     TaskStarted(ts=3),
     ReplyReceived(
         ts=4,
-        parts=(Placed(5, ReasoningPart("hm")), Placed(6, TextPart("Let me see."))),
+        parts=(RowPart(5, ReasoningPart("hm")), RowPart(6, TextPart("Let me see."))),
     ),
     AskOpened(ts=7, ask=AskKind.TOOL, tool="write_to_file", path="a"),
     AskAnswered(ts=8, ask_ts=7, answer=Answer(Response.YES)),
@@ -78,8 +78,8 @@ def test_only_the_last_frame_of_a_record_carries_its_number() -> None:
 def test_a_row_that_grows_is_shown_whole_under_the_number_before() -> None:
     encoder, _ = narrate("t", [Record(n, event) for n, event in enumerate(BEGINNING[:3], 1)])
     [opened] = encoder.changed(RowOpened(ts=9, say="text"))
-    encoder.changed(RowGrew(ts=9, delta="Hel"))
-    [grown] = encoder.changed(RowGrew(ts=9, delta="lo"))
+    encoder.changed(RowDelta(ts=9, delta="Hel"))
+    [grown] = encoder.changed(RowDelta(ts=9, delta="lo"))
     frame = encoder.row_frame(grown)
     assert opened.action == "created"
     assert frame is not None
@@ -98,7 +98,7 @@ def test_sent_again_a_row_is_created_where_it_is_first_met() -> None:
 
 def test_rows_of_an_imported_task_are_sent_as_they_were_written() -> None:
     row: dict[str, Any] = {"ts": 1, "type": "say", "say": "text", "text": "hi", "unknown": [1]}
-    adopted = TaskAdopted(
+    adopted = TaskImported(
         ts=9,
         task_id="t",
         workspace="/w",

@@ -88,7 +88,7 @@ def check(task: Task, texts: str) -> None:
     assert task.recorder.facts.restoring is None
     rewound = [r.event for r in task.bus.after(0) if isinstance(r.event, TaskRewound)]
     restored = [r.event for r in task.bus.after(0) if isinstance(r.event, FilesRestored)]
-    assert [event.files for event in rewound] == [event.checkpoint for event in restored]
+    assert [event.files_checkpoint for event in rewound] == [event.checkpoint for event in restored]
 
 
 async def reopen(place: Place, task_id: str, texts: str) -> None:

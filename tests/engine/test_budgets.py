@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from joey.core.events import ContextCondensed, Spent, TaskFailed, TaskStarted, ToolFinished
+from joey.core.events import ContextCondensed, Spending, TaskFailed, TaskStarted, ToolFinished
 from joey.core.history.ledger import Ledger
 from joey.core.messages import Chunk, TextChunk, Usage, UsageChunk
 from joey.core.models import ModelInfo, ModelRequest, Prices
@@ -342,7 +342,7 @@ async def test_the_limits_of_a_run_are_sent_once_and_its_subtasks_name_the_run(
     assert own.limits == Limits(max_turns=20)
     for child in children:
         started = [event for event in durable(child) if isinstance(event, TaskStarted)]
-        assert {(event.run, event.limits) for event in started} == {(own.run, None)}
+        assert {(event.run_id, event.limits) for event in started} == {(own.run_id, None)}
 
 
 async def test_a_request_that_fails_and_costs_is_not_repeated_beyond_the_budget(
@@ -376,4 +376,4 @@ def test_a_summary_counts_like_a_request() -> None:
         cost=0.5,
     )
     ledger.apply(condensed)
-    assert ledger.spent == Spent(tokens=35, cost=0.5)
+    assert ledger.spent == Spending(tokens=35, cost=0.5)

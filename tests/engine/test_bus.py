@@ -6,13 +6,13 @@ import asyncio
 
 import pytest
 
-from joey.core.events import Event, RowGrew, Said
+from joey.core.events import Event, RowAdded, RowDelta
 from joey.engine import bus as bus_module
 from joey.engine.bus import Bus, NumberedEvent, Records
 
 
-def said(n: int) -> Said:
-    return Said(ts=n, say="text", text=str(n))
+def said(n: int) -> RowAdded:
+    return RowAdded(ts=n, say="text", text=str(n))
 
 
 def bus_of(count: int) -> Bus:
@@ -32,7 +32,7 @@ async def read(bus: Bus, since: int | None, count: int) -> list[NumberedEvent]:
 async def test_a_subscriber_gets_what_it_missed_and_then_what_comes() -> None:
     bus = bus_of(3)
     with bus.subscribe(1) as subscription:
-        bus.publish(RowGrew(ts=9, delta="x"))
+        bus.publish(RowDelta(ts=9, delta="x"))
         bus.publish(said(4))
         async with asyncio.timeout(60):
             got = [await anext(subscription) for _ in range(3)]
@@ -42,7 +42,7 @@ async def test_a_subscriber_gets_what_it_missed_and_then_what_comes() -> None:
 async def test_passing_events_repeat_the_number_of_the_last_durable_one() -> None:
     bus = bus_of(2)
     with bus.subscribe() as subscription:
-        bus.publish(RowGrew(ts=9, delta="x"))
+        bus.publish(RowDelta(ts=9, delta="x"))
         bus.publish(said(3))
         async with asyncio.timeout(60):
             got = [(await anext(subscription)).seq for _ in range(2)]
@@ -58,7 +58,7 @@ async def test_a_slow_reader_loses_passing_events_but_no_durable_one(
     with bus.subscribe() as subscription:
         for n in range(1, 31):
             bus.publish(said(n))
-            bus.publish(RowGrew(ts=n, delta="x"))
+            bus.publish(RowDelta(ts=n, delta="x"))
         async with asyncio.timeout(60):
             got = [await anext(subscription) for _ in range(30)]
     assert [item.seq for item in got] == list(range(1, 31))

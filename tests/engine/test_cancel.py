@@ -11,7 +11,14 @@ import psutil
 import pytest
 
 from joey.app import make_options, open_engine
-from joey.core.events import CallGrew, CommandGrew, Countdown, RequestStarted, RowGrew, TaskAborted
+from joey.core.events import (
+    ArgumentsDelta,
+    CommandOutputDelta,
+    RequestStarted,
+    RetryCountdown,
+    RowDelta,
+    TaskAborted,
+)
 from joey.core.messages import CallChunk, ToolUseBlock
 from joey.core.prompts.replies import interrupted
 from joey.core.settings import Settings
@@ -87,7 +94,7 @@ async def test_before_the_first_chunk(workshop: Workshop) -> None:
 async def test_in_the_middle_of_text(workshop: Workshop) -> None:
     provider = workshop.script(Turn(say("I was say"), pause(600), say("ing")))
     task = await workshop.start()
-    await wait_for_event(task, RowGrew)
+    await wait_for_event(task, RowDelta)
     await task.cancel()
     await check_stopped(task, provider)
     assert "I was say" in texts(task.messages[-1])
@@ -106,7 +113,7 @@ async def test_in_the_middle_of_arguments(workshop: Workshop) -> None:
         ]
     )
     task = await workshop.start()
-    await wait_for_event(task, CallGrew)
+    await wait_for_event(task, ArgumentsDelta)
     await task.cancel()
     await check_stopped(task, provider)
     assert not (workshop.root / "a.txt").exists()
@@ -120,7 +127,7 @@ async def test_in_a_command_whose_processes_go_with_it(workshop: Workshop) -> No
     command = "echo $$; trap '' TERM; sleep 600 & wait"
     provider = workshop.script(Turn(call("execute_command", {"command": command})))
     task = await workshop.start()
-    pid = int((await wait_for_event(task, CommandGrew)).output.split()[0])
+    pid = int((await wait_for_event(task, CommandOutputDelta)).output.split()[0])
     await task.cancel()
     await check_stopped(task, provider)
     assert not _alive_in_group(pid)
@@ -148,7 +155,7 @@ async def test_in_a_countdown(workshop: Workshop) -> None:
     workshop.clock.held = asyncio.Event()
     provider = workshop.script(Turn(fail(529, "overloaded")))
     task = await workshop.start()
-    await wait_for_event(task, Countdown)
+    await wait_for_event(task, RetryCountdown)
     await task.cancel()
     await check_stopped(task, provider)
     assert rows(task, "api_req_retry_delayed")
@@ -173,7 +180,7 @@ async def test_while_asking(workshop: Workshop) -> None:
 async def test_twice_at_once(workshop: Workshop) -> None:
     provider = workshop.script(Turn(say("hm"), pause(600)))
     task = await workshop.start()
-    await wait_for_event(task, RowGrew)
+    await wait_for_event(task, RowDelta)
     await asyncio.gather(task.cancel(), task.cancel())
     await task.cancel()
     await check_stopped(task, provider)
@@ -185,7 +192,7 @@ async def test_a_message_sent_just_before_it_is_stopped_waits_and_does_not_set_i
 ) -> None:
     provider = workshop.script(Turn(say("hm"), pause(600)), finish())
     task = await workshop.start()
-    await wait_for_event(task, RowGrew)
+    await wait_for_event(task, RowDelta)
     sending = asyncio.ensure_future(task.send("and be quick"))
     await asyncio.sleep(0)
     assert task.recorder.facts.queue
@@ -197,7 +204,7 @@ async def test_a_message_sent_just_before_it_is_stopped_waits_and_does_not_set_i
 async def test_a_task_of_the_engine_is_stopped_when_the_engine_closes(workshop: Workshop) -> None:
     provider = workshop.script(Turn(say("hm"), pause(600)))
     task = await workshop.start(policy=Unattended())
-    await wait_for_event(task, RowGrew)
+    await wait_for_event(task, RowDelta)
     await workshop.engine.close()
     assert task.state is TaskState.ABORTED
     assert provider.open_streams == 0
@@ -210,7 +217,7 @@ async def test_a_cancelled_task_goes_on_with_all_it_knew(workshop: Workshop) -> 
     look = Turn(call("read_file", {"files": [{"path": "a.txt"}]}))
     workshop.script(look, Turn(say("I begin to see"), pause(600)))
     task = await workshop.start(text="look at it")
-    await wait_for_event(task, RowGrew)
+    await wait_for_event(task, RowDelta)
     await task.cancel()
     await workshop.engine.close()
 
@@ -232,7 +239,7 @@ async def test_the_output_of_a_command_outlives_cancelling_and_resuming(
     flood = call("execute_command", {"command": "seq 1 5000; echo THE END"})
     workshop.script(Turn(flood), Turn(say("hm"), pause(600)))
     task = await workshop.start()
-    await wait_for_event(task, RowGrew)
+    await wait_for_event(task, RowDelta)
     await task.cancel()
     await workshop.engine.release(task)
     (artifact,) = (workshop.home / "tasks" / f"task_{task.id}" / "command-output").iterdir()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from joey.core.events import CommandGrew
+from joey.core.events import CommandOutputDelta
 from joey.engine.asks import Unattended
 from joey.testing.script import Turn, call
 from tests.engine.workshop import Workshop, asked, done, finish, results, settled, wait_for_event
@@ -28,7 +28,7 @@ async def test_a_result_that_was_never_presented_is_not_called_accepted(
 ) -> None:
     slow = call("execute_command", {"command": "echo go; sleep 600"})
     task = await workshop.start(Turn(slow, done("unseen")), finish())
-    await wait_for_event(task, CommandGrew)
+    await wait_for_event(task, CommandOutputDelta)
     await task.cancel()
     await task.send("go on")
     await asked(task)

@@ -174,7 +174,7 @@ async def test_truncation_after_a_summary_counts_what_the_model_sees(shop: Works
     assert len(condensed(task)) == 1
     events = truncated(task)
     assert events
-    assert all(event.messages > 0 for event in events)
+    assert all(event.hidden_message_count > 0 for event in events)
     assert "Summary number 1." in text_of(narrow.asked[-1].messages[0])
 
 
@@ -221,7 +221,7 @@ async def test_a_giant_result_is_cut_to_fit(shop: Workshop, settings: Settings) 
     narrow.left = [giant, read(1), finish()]
     task = await work(shop, settings=settings)
     assert not narrow.refused
-    cuts = [event.longest for event in truncated(task)]
+    cuts = [event.max_text_chars for event in truncated(task)]
     assert cuts[0] is not None if settings is OFF else condensed(task)
 
 

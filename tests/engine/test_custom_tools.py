@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from joey.core.events import Said
+from joey.core.events import RowAdded
 from joey.core.models import ToolProtocol
 from joey.core.settings import Settings
 from joey.execution.custom_tools import LocalCustomTools
@@ -76,7 +76,7 @@ async def test_a_file_that_is_no_tool_is_shown_to_the_user_once(workshop: Worksh
     await task.wait()
     await task.send("go on")
     await asked(task)
-    said = [r.event.text for r in task.bus.after(0) if isinstance(r.event, Said)]
+    said = [r.event.text for r in task.bus.after(0) if isinstance(r.event, RowAdded)]
     warnings = [text for text in said if "broken.py" in text]
     assert len(warnings) == 1
     assert "SyntaxError" in warnings[0]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from joey.core.events import AskOpened, CommandGrew
+from joey.core.events import AskOpened, CommandOutputDelta
 from joey.core.models import ModelRequest
 from joey.core.settings import Settings
 from joey.core.task import Answer, AskKind, TaskState
@@ -76,7 +76,7 @@ async def test_a_full_disk_at_the_end_still_lets_the_task_go(
     workshop: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     task = await workshop.start(SLOW)
-    await wait_for_event(task, CommandGrew)
+    await wait_for_event(task, CommandOutputDelta)
     monkeypatch.setattr(task.recorder.log, "append", refuse)
     with suppress(StoreError):
         await workshop.engine.release(task)
@@ -90,9 +90,9 @@ async def test_one_task_that_cannot_be_closed_does_not_keep_the_others_open(
     workshop: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bad = await workshop.start(SLOW)
-    await wait_for_event(bad, CommandGrew)
+    await wait_for_event(bad, CommandOutputDelta)
     good = await workshop.start(STUBBORN)
-    await wait_for_event(good, CommandGrew)
+    await wait_for_event(good, CommandOutputDelta)
     monkeypatch.setattr(bad.recorder.log, "append", refuse)
     with suppress(StoreError):
         await workshop.engine.close()

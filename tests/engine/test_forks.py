@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from joey.core.events import TaskAdopted, TaskCreated, TaskForked
+from joey.core.events import TaskCreated, TaskForked, TaskImported
 from joey.core.history.ui import Row
 from joey.core.models import ToolProtocol
 from joey.core.task import TaskState
@@ -147,7 +147,7 @@ async def test_of_a_task_that_somebody_else_wrote(past: Past) -> None:
     assert shown(fork) == [1, 3]
     assert [message.role for message in fork.messages] == ["user", "assistant"]
     first = durable(fork)[0]
-    assert isinstance(first, TaskAdopted) and first.task_id == fork.id
+    assert isinstance(first, TaskImported) and first.task_id == fork.id
     assert not (directory / "journal.jsonl").exists()
     past.script(finish("mended"))
     past.talk_to(fork)

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from joey.core.events import RowGrew, TaskCompleted, TaskFinished, ToolFailed
+from joey.core.events import RowDelta, TaskCompleted, TaskFinished, ToolFailed
 from joey.core.messages import ToolUseBlock
 from joey.core.models import ToolProtocol
 from joey.core.settings import Limits, Settings
@@ -256,7 +256,7 @@ async def test_a_message_queued_before_an_ask_is_no_approval_and_reaches_the_mod
         finish(),
         settings=Settings(),
     )
-    await wait_for_event(task, RowGrew)
+    await wait_for_event(task, RowDelta)
     await task.send("hurry up")
     gate.set()
     ask = await asked(task)

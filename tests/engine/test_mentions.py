@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from joey.content.isolated import WebPages
-from joey.core.events import Said
+from joey.core.events import RowAdded
 from joey.core.messages import ImageBlock, TextBlock
 from joey.core.modes import Skill, SlashCommand
 from joey.core.settings import Settings
@@ -283,7 +283,7 @@ async def test_a_command_of_the_project_does_not_lead_into_a_mode_that_may_do_mo
     task = await workshop.start(finish(), text="/deploy it", settings=Settings(mode="ask"))
     await asked(task)
     assert task.mode.slug == "ask"
-    said = [event.text for event in durable(task) if isinstance(event, Said)]
+    said = [event.text for event in durable(task) if isinstance(event, RowAdded)]
     assert any("/deploy of the project wants code mode" in text for text in said)
     free = Settings(mode="ask", auto_approval_enabled=True, always_allow_mode_switch=True)
     for text, settings in (("/mine", Settings(mode="ask")), ("/deploy", free)):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from joey.core.events import RowGrew, TaskCompleted, TaskPaused
+from joey.core.events import RowDelta, TaskCompleted, TaskPaused
 from joey.core.models import ToolProtocol
 from joey.core.settings import Settings
 from joey.core.task import AskKind, TaskState
@@ -156,7 +156,7 @@ async def test_messages_that_came_in_while_it_answered_are_sent(workshop: Worksh
     gate = asyncio.Event()
     turn = Turn(say("It is"), pause(gate), say(" the linker."))
     task = await workshop.start(turn, finish(), settings=ASKS)
-    await wait_for_event(task, RowGrew)
+    await wait_for_event(task, RowDelta)
     await task.send("and quickly")
     gate.set()
     await asked(task)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from joey.core.events import Record, Said
+from joey.core.events import Record, RowAdded
 from joey.engine.bus import KEPT, Records
 
 
 def record(seq: int) -> Record:
-    return Record(seq, Said(ts=seq, say="text"))
+    return Record(seq, RowAdded(ts=seq, say="text"))
 
 
 @given(count=st.integers(0, 3 * KEPT), opened=st.integers(0, 3 * KEPT), since=st.integers(0, 9000))

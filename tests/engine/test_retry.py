@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from joey.core.events import Countdown, RequestEnded
+from joey.core.events import RequestEnded, RetryCountdown
 from joey.core.settings import Settings
 from joey.core.task import AskKind
 from joey.engine.asks import Unattended
@@ -68,7 +68,7 @@ async def test_the_service_says_how_long_to_wait_and_each_second_is_announced(
     task = await workshop.start(policy=Unattended())
     ticks: list[int] = []
     async for event in task.events():
-        if isinstance(event, Countdown):
+        if isinstance(event, RetryCountdown):
             ticks.append(event.seconds)
     assert ticks == [3, 2, 1]
     assert workshop.clock.slept == [1.0, 1.0, 1.0]
@@ -159,5 +159,5 @@ def test_an_address_where_nobody_listens_is_not_waited_for_long() -> None:
 async def test_a_countdown_says_how_many_attempts_there_will_be(workshop: Workshop) -> None:
     workshop.script(Turn(fail(529, "overloaded")), finish())
     task = await workshop.start(policy=Unattended())
-    ticks = [event async for event in task.events() if isinstance(event, Countdown)]
-    assert {(tick.attempt, tick.attempts) for tick in ticks} == {(1, 6)}
+    ticks = [event async for event in task.events() if isinstance(event, RetryCountdown)]
+    assert {(tick.attempt, tick.max_attempts) for tick in ticks} == {(1, 6)}

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from joey.core.events import MessageQueued, RowGrew, TaskPaused, TaskRewound
+from joey.core.events import MessageQueued, RowDelta, TaskPaused, TaskRewound
 from joey.core.history.ui import Row
 from joey.core.models import ToolProtocol
 from joey.core.settings import Settings
@@ -118,7 +118,7 @@ async def test_a_preview_tells_what_cannot_be_undone(past: Past) -> None:
 async def test_a_task_at_work_is_stopped_and_goes_back(past: Past) -> None:
     slow = Turn(say("a long story"), pause(60))
     task = await past.start(slow, policy=Unattended())
-    await wait_for_event(task, RowGrew)
+    await wait_for_event(task, RowDelta)
     first = shown(task)[0]
     await task.rewind(first)
     assert not task.running
@@ -129,7 +129,7 @@ async def test_a_task_at_work_is_stopped_and_goes_back(past: Past) -> None:
 async def test_a_row_that_is_still_growing_can_be_the_last_one(past: Past) -> None:
     slow = Turn(say("a long story"), pause(60))
     task = await past.start(slow, policy=Unattended())
-    growing = (await wait_for_event(task, RowGrew)).ts
+    growing = (await wait_for_event(task, RowDelta)).ts
     await task.rewind(growing)
     assert not task.running
     assert shown(task)[-1] == growing
@@ -325,7 +325,7 @@ async def test_a_parent_waits_until_the_past_of_its_subtask_is_settled(past: Pas
     [name] = task.waits_for
     child = past.engine.find(name)
     assert child is not None
-    await wait_for_event(child, RowGrew)
+    await wait_for_event(child, RowDelta)
     await task.cancel()
     alone = TaskOptions(settings=ALLOWED, policy=Unattended())
     child = await past.engine.open(name, options=alone)

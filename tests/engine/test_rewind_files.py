@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from joey.core.events import CheckpointSaved, FilesRestored, Said, TaskRewound
+from joey.core.events import CheckpointSaved, FilesRestored, RowAdded, TaskRewound
 from joey.core.file_state import FileChange
 from joey.core.history.ui import Row
 from joey.core.models import ToolProtocol
@@ -118,9 +118,9 @@ async def test_the_work_of_a_command_that_was_stopped_is_its_own(past: Past) -> 
     task = await past.start(
         write("a", "1\n"), Turn(call("execute_command", {"command": command})), policy=Unattended()
     )
-    from joey.core.events import CommandGrew
+    from joey.core.events import CommandOutputDelta
 
-    await wait_for_event(task, CommandGrew)
+    await wait_for_event(task, CommandOutputDelta)
     preview = await task.rewind(tools(task)[0], files=True)
     assert preview.conflicts == ()
     assert files(past) == {"a": "1\n"}
@@ -139,9 +139,9 @@ async def test_both_steps_are_in_the_journal(past: Past) -> None:
     await task.rewind(shown(task)[0], files=True)
     *_, rewound, restored = durable(task)
     assert isinstance(rewound, TaskRewound) and isinstance(restored, FilesRestored)
-    assert restored.checkpoint == rewound.files
+    assert restored.checkpoint == rewound.files_checkpoint
     assert restored.paths == ("a", "b")
-    assert rewound.files_before is not None
+    assert rewound.files_checkpoint_before is not None
     assert task.recorder.facts.restoring is None
 
 
@@ -179,7 +179,9 @@ async def test_files_that_cannot_come_back_are_reported_and_never_overwrite_late
     journal.write_text("\n".join([*lines[:-1], json.dumps(record)]) + "\n")
     past.script(write("new", "5\n"), finish())
     again = await past.engine.resume(task.id, "go on")
-    errors = [event for event in durable(again) if isinstance(event, Said) and event.say == "error"]
+    errors = [
+        event for event in durable(again) if isinstance(event, RowAdded) and event.say == "error"
+    ]
     assert "could not be brought back" in errors[0].text
     assert again.recorder.facts.restoring is None
     await again.cancel()

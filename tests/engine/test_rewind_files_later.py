@@ -10,7 +10,7 @@ from joey.core.events import (
     AskOpened,
     CheckpointSaved,
     FilesRestored,
-    Said,
+    RowAdded,
     TaskRewound,
     TaskStarted,
     ToolFinished,
@@ -149,7 +149,7 @@ async def test_what_a_user_changed_while_they_were_asked_is_theirs(past: Past) -
     assert (await wait_for_event(task, AskOpened, since)).path is None
     assert (await task.preview_rewind(shown(task)[0], files=True)).conflicts == ("own.txt",)
     # They are in sight once for each step, not once for each question.
-    assert [e.own for e in durable(task) if isinstance(e, CheckpointSaved)] == [
+    assert [e.is_own_change for e in durable(task) if isinstance(e, CheckpointSaved)] == [
         *(False, True),
         *(False, True),
     ]
@@ -165,7 +165,7 @@ async def test_what_a_user_changed_after_a_death_is_not_overwritten(past: Past) 
     for _ in range(2):
         again = await past.engine.open(task.id)
         assert files(past) == {"a": "by hand\n", "b": "3\n", "own.txt": "mine\n"}
-        [error_row] = [e for e in durable(again) if isinstance(e, Said) and e.say == "error"]
+        [error_row] = [e for e in durable(again) if isinstance(e, RowAdded) and e.say == "error"]
         assert "changed" in error_row.text and " a." in error_row.text
         await past.engine.release(again)
     again = await past.engine.open(task.id)

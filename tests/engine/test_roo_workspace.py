@@ -22,7 +22,7 @@ import pytest
 
 from joey.app import make_options, open_engine
 from joey.app.trust import WorkspaceTrust
-from joey.core.events import ModeSwitched, Said
+from joey.core.events import ModeSwitched, RowAdded
 from joey.core.history.ui import Row
 from joey.core.models import ToolProtocol
 from joey.core.settings import Limits
@@ -245,7 +245,7 @@ async def test_a_task_whose_mode_is_gone_goes_on_in_the_usual_one_and_says_so(
         await task.send("go on")
         async with asyncio.timeout(PATIENCE):
             await task.wait()
-        said = [event.text for event in durable(task) if isinstance(event, Said)]
+        said = [event.text for event in durable(task) if isinstance(event, RowAdded)]
         switched = [event.mode for event in durable(task) if isinstance(event, ModeSwitched)]
         assert "You are Roo, a highly skilled" in system_of(here.server.requests[1])
     assert (task.mode.slug, switched) == ("code", ["code"])

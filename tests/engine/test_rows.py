@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from joey.core.events import AskOpened, CommandGrew, RowOpened, TaskCompleted
+from joey.core.events import AskOpened, CommandOutputDelta, RowOpened, TaskCompleted
 from joey.core.history.ui import Row, UiHistory
 from joey.core.settings import Settings
 from joey.core.task import AskKind
@@ -122,7 +122,7 @@ async def test_events_of_a_task_at_rest_end_when_the_reader_has_had_them_all(
 async def test_output_of_a_cancelled_command_stays_on_the_screen(workshop: Workshop) -> None:
     slow = call("execute_command", {"command": "echo go; sleep 600"})
     task = await workshop.start(Turn(slow))
-    ts = (await wait_for_event(task, CommandGrew)).ts
+    ts = (await wait_for_event(task, CommandOutputDelta)).ts
     await task.cancel()
     row = task.recorder.ui.row(ts)
     assert isinstance(row, Row)

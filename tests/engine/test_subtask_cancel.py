@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from joey.core.events import (
-    ChildSpawned,
     Record,
+    SubtaskSpawned,
     TaskPaused,
     TaskUnpaused,
     ToolFinished,
@@ -151,7 +151,7 @@ def check_task(records: Sequence[Record]) -> None:
     events = [record.event for record in records]
     outcomes = [event.call_id for event in events if isinstance(event, ToolFinished)]
     assert len(outcomes) == len(set(outcomes))
-    spawned = [event.call_id for event in events if isinstance(event, ChildSpawned)]
+    spawned = [event.call_id for event in events if isinstance(event, SubtaskSpawned)]
     assert len(spawned) == len(set(spawned))
     around = [type(event) for event in events if isinstance(event, TaskPaused | TaskUnpaused)]
     assert around == [TaskPaused, TaskUnpaused] * (len(around) // 2)

@@ -11,8 +11,8 @@ from msgspec import structs
 
 from joey.core.events import (
     AskOpened,
-    ChildSpawned,
     RequestStarted,
+    SubtaskSpawned,
     TaskFailed,
     TaskPaused,
     ToolFinished,
@@ -55,7 +55,7 @@ async def play(
 
 async def children_of(task: Task) -> list[Task]:
     await wait_for_event(task, TaskPaused)
-    found = [event for event in durable(task) if isinstance(event, ChildSpawned)]
+    found = [event for event in durable(task) if isinstance(event, SubtaskSpawned)]
     children = [await task.child(spawned.child_id) for spawned in found]
     return [child for child in children if child is not None]
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from joey.core.events import ChildSpawned, TaskCreated, WorktreeMerged
+from joey.core.events import SubtaskSpawned, TaskCreated, WorktreeMerged
 from joey.core.models import ToolProtocol
 from joey.core.task import AskKind
 from joey.engine.asks import Unattended
@@ -92,7 +92,7 @@ def write(name: str, text: str) -> Turn:
 
 
 def spawned(task: Task) -> list[str]:
-    return [event.child_id for event in durable(task) if isinstance(event, ChildSpawned)]
+    return [event.child_id for event in durable(task) if isinstance(event, SubtaskSpawned)]
 
 
 @pytest.mark.requirement("worktrees:subtasks")
@@ -295,7 +295,7 @@ async def test_what_is_recorded_as_merged_is_not_merged_again(shop: Repository) 
     assert await settled(again) == Completed("whole")
     assert shop.read("a.txt") == "one\ntwo\nthree\nfour\nfive\n"
     reports = [event for event in durable(again) if isinstance(event, WorktreeMerged)]
-    assert [event.clean for event in reports] == [True, True]
+    assert [event.is_clean for event in reports] == [True, True]
     one, two = results(again.messages[2])
     assert reports[0].report in one and reports[1].report in two
     assert shop.branches() == []

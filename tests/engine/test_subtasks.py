@@ -11,15 +11,15 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from joey.core.events import (
-    ChildSpawned,
     RequestStarted,
-    Said,
+    RowAdded,
+    SubtaskSpawned,
     TaskCreated,
     TaskFinished,
     TaskPaused,
     TaskUnpaused,
-    ToolAnnounced,
     ToolFinished,
+    ToolStarted,
 )
 from joey.core.models import ToolProtocol
 from joey.core.modes import SlashCommand
@@ -66,7 +66,7 @@ async def child_of(task: Task, number: int = 0) -> Task:
     """A subtask while it is open."""
     while True:
         await wait_for_event(task, TaskPaused)
-        spawned = [event for event in durable(task) if isinstance(event, ChildSpawned)]
+        spawned = [event for event in durable(task) if isinstance(event, SubtaskSpawned)]
         if len(spawned) > number:
             child = await task.child(spawned[number].child_id)
             assert child is not None
@@ -102,11 +102,11 @@ async def test_the_result_of_a_subtask_is_the_result_of_the_call(workshop: Works
         f"Subtask {child.id} completed.\n\nResult:\nthe part is done"
     ]
     assert [row.text for row in rows(task, "subtask_result")] == ["the part is done"]
-    interesting = (ChildSpawned, TaskPaused, TaskUnpaused, Said, ToolFinished)
+    interesting = (SubtaskSpawned, TaskPaused, TaskUnpaused, RowAdded, ToolFinished)
     assert [type(event) for event in durable(task) if isinstance(event, interesting)][:5] == [
-        ChildSpawned,
+        SubtaskSpawned,
         TaskPaused,
-        Said,
+        RowAdded,
         ToolFinished,
         TaskUnpaused,
     ]
@@ -171,7 +171,7 @@ async def test_the_rules_let_a_subtask_finish_without_a_question(workshop: Works
     task = await play(workshop, parts)
     child = await child_of(task)
     await ended(task)
-    [announced] = [event for event in durable(child) if isinstance(event, ToolAnnounced)]
+    [announced] = [event for event in durable(child) if isinstance(event, ToolStarted)]
     assert json.loads(announced.text) == {"tool": "finishTask"}
     assert announced.rule == "alwaysAllowSubtasks"
     assert kinds(child)[-1] == "TaskFinished"

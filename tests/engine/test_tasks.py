@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from joey.core.events import AskOpened, MessageQueued, RowGrew
+from joey.core.events import AskOpened, MessageQueued, RowDelta
 from joey.core.mcp import McpAnswer, McpServer
 from joey.core.models import ModelInfo, ToolProtocol
 from joey.core.task import AskKind, TaskState
@@ -41,7 +41,7 @@ async def test_a_mode_switched_in_one_task_leaves_the_others_in_theirs(workshop:
     write = call("write_to_file", {"path": "a.txt", "content": "1"})
     writer = workshop.script(Turn(say("wait"), pause(gate), write), finish())
     writing = await workshop.start(policy=Unattended())
-    await wait_for_event(writing, RowGrew)
+    await wait_for_event(writing, RowDelta)
 
     reader = workshop.script(
         Turn(call("switch_mode", {"mode_slug": "ask", "reason": "to look"})), finish()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from joey.core.events import CommandGrew, RowGrew, TaskFinished
+from joey.core.events import CommandOutputDelta, RowDelta, TaskFinished
 from joey.core.messages import ImageBlock
 from joey.core.settings import Settings
 from joey.core.task import Answer, AskKind, Response
@@ -137,7 +137,7 @@ async def test_a_message_that_comes_with_a_yes_survives_a_cancel_when_another_ca
         settings=Settings(),
     )
     await asked(task)
-    async with hears(task, CommandGrew):
+    async with hears(task, CommandOutputDelta):
         await task.approve("and then use tabs")
     await task.cancel()
     await task.send("go on")
@@ -151,7 +151,7 @@ async def test_messages_queued_before_a_result_is_accepted_by_a_policy_reach_the
     gate = asyncio.Event()
     provider = workshop.script(Turn(say("nearly"), pause(gate), done("one")), finish("two"))
     task = await workshop.start(policy=Unattended())
-    await wait_for_event(task, RowGrew)
+    await wait_for_event(task, RowDelta)
     await task.send("one more thing")
     gate.set()
     assert await settled(task) == Completed("two")
@@ -162,7 +162,7 @@ async def test_a_message_sent_while_a_task_is_being_cancelled_restarts_it(
     workshop: Workshop,
 ) -> None:
     task = await workshop.start(Turn(say("hm"), pause(600)), finish())
-    await wait_for_event(task, RowGrew)
+    await wait_for_event(task, RowDelta)
     await asyncio.gather(task.cancel(), task.send("go on"))
     assert (await asked(task)).ask is AskKind.COMPLETION_RESULT
 

@@ -28,7 +28,7 @@ DONE = Turn(call("attempt_completion", {"result": "Done."}))
 @pytest.mark.requirement("always:task")
 @pytest.mark.parametrize("word", ["a", " ALWAYS "])
 def test_always_is_understood_where_a_rule_is_shown(word: str) -> None:
-    ask = AskOpened(ts=1, ask=AskKind.COMMAND, text="npm test", always="npm test")
+    ask = AskOpened(ts=1, ask=AskKind.COMMAND, text="npm test", always_rule="npm test")
     assert "[a]lways" in hint_of(ask)
     assert answer_of(ask, word) == Answer(Response.YES, always=True)
     plain = AskOpened(ts=1, ask=AskKind.COMMAND, text="npm test")

@@ -16,7 +16,7 @@ def command(line: str, reason: str = "alwaysAllowExecute is off") -> AskOpened:
 def edit(path: str, protected: bool = False) -> AskOpened:
     reason = f"writing {path}: alwaysAllowWrite is off"
     return AskOpened(
-        ts=1, ask=AskKind.TOOL, tool="apply_diff", path=path, protected=protected, reason=reason
+        ts=1, ask=AskKind.TOOL, tool="apply_diff", path=path, is_protected=protected, reason=reason
     )
 
 
@@ -58,7 +58,7 @@ def test_what_flags_cannot_allow_is_not_promised() -> None:
 
 def test_what_lies_beyond_yes_is_named_with_what_would_allow_it() -> None:
     reason = "writing /home/me/.bashrc: alwaysAllowWriteOutsideWorkspace is off"
-    ask = AskOpened(ts=1, ask=AskKind.TOOL, tool="write_to_file", protected=True, reason=reason)
+    ask = AskOpened(ts=1, ask=AskKind.TOOL, tool="write_to_file", is_protected=True, reason=reason)
     *_, advice = describe_refusals([ask], Settings(), yes=True)
     assert "add --add-dir DIR, or set alwaysAllowWriteOutsideWorkspace" in advice
     assert "set alwaysAllowWriteProtected" in advice

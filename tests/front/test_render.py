@@ -10,21 +10,21 @@ from joey.cli.repl.renderer import Renderer
 from joey.core.events import (
     AskAnswered,
     AskOpened,
-    CommandGrew,
-    Countdown,
+    CommandOutputDelta,
     Event,
-    Placed,
     ReplyReceived,
     RequestStarted,
-    RowGrew,
+    RetryCountdown,
+    RowAdded,
+    RowDelta,
     RowOpened,
-    Said,
+    RowPart,
     TaskAborted,
     TaskFailed,
     TodosChanged,
-    ToolAnnounced,
     ToolFinished,
-    UserSaid,
+    ToolStarted,
+    UserMessage,
 )
 from joey.core.messages import ReasoningPart, TextPart
 from joey.core.permissions.policy import Confinement
@@ -46,14 +46,14 @@ def drawn(*events: Event, terminal: bool = False, echo: bool = False) -> str:
 
 
 def reply(ts: int, text: str) -> ReplyReceived:
-    return ReplyReceived(ts=ts + 1, parts=(Placed(ts, TextPart(text)),))
+    return ReplyReceived(ts=ts + 1, parts=(RowPart(ts, TextPart(text)),))
 
 
 def test_text_is_drawn_as_it_comes_and_only_once() -> None:
     shown = drawn(
         RowOpened(ts=1, say="text"),
-        RowGrew(ts=1, delta="Hel"),
-        RowGrew(ts=1, delta="lo."),
+        RowDelta(ts=1, delta="Hel"),
+        RowDelta(ts=1, delta="lo."),
         reply(1, "Hello."),
     )
     assert shown == "\nHello.\n"
@@ -67,8 +67,8 @@ def test_long_reasoning_is_folded() -> None:
     lines = "".join(f"thought {n}\n" for n in range(50))
     shown = drawn(
         RowOpened(ts=1, say="reasoning"),
-        *(RowGrew(ts=1, delta=piece) for piece in lines.splitlines(keepends=True)),
-        ReplyReceived(ts=2, parts=(Placed(1, ReasoningPart(text=lines)),)),
+        *(RowDelta(ts=1, delta=piece) for piece in lines.splitlines(keepends=True)),
+        ReplyReceived(ts=2, parts=(RowPart(1, ReasoningPart(text=lines)),)),
     )
     assert "thought 0" in shown
     assert "thought 20" not in shown
@@ -77,16 +77,16 @@ def test_long_reasoning_is_folded() -> None:
 def test_nothing_that_a_model_says_commands_the_terminal() -> None:
     evil = "\x1b]0;owned\x07\x1b[2J\x9b31m\r\u202e"
     shown = drawn(
-        RowGrew(ts=1, delta=evil),
-        Said(ts=2, say="error", text=evil),
-        Said(ts=3, say="completion_result", text=evil),
-        ToolAnnounced(ts=4, call_id="c", tool="execute_command", text=evil),
+        RowDelta(ts=1, delta=evil),
+        RowAdded(ts=2, say="error", text=evil),
+        RowAdded(ts=3, say="completion_result", text=evil),
+        ToolStarted(ts=4, call_id="c", tool="execute_command", text=evil),
         AskOpened(ts=5, ask=AskKind.TOOL, tool="write_to_file", path=evil, diff=evil, text="{}"),
         AskOpened(ts=6, ask=AskKind.FOLLOWUP, text=evil),
-        AskOpened(ts=6, ask=AskKind.COMMAND, text=evil, always=evil),
-        CommandGrew(ts=7, output=f"{evil}\n"),
+        AskOpened(ts=6, ask=AskKind.COMMAND, text=evil, always_rule=evil),
+        CommandOutputDelta(ts=7, output=f"{evil}\n"),
         TaskFailed(ts=8, code="x", message=evil),
-        UserSaid(ts=9, text=evil),
+        UserMessage(ts=9, text=evil),
         echo=True,
     )
     assert not {"\x1b", "\x9b", "\x07", "\r", "\u202e"} & set(shown)
@@ -115,7 +115,7 @@ def test_why_and_what_is_special_is_said_with_the_question() -> None:
         tool="write_to_file",
         path=".rooignore",
         text="{}",
-        protected=True,
+        is_protected=True,
         reason="writing .rooignore: alwaysAllowWrite is off",
     )
     shown = drawn(ask)
@@ -171,8 +171,8 @@ def test_the_output_of_a_command_is_drawn_once() -> None:
     finished = ToolFinished(
         ts=9, call_id="c", tool="execute_command", content="x. Exit code: 0\nOutput:\nhello"
     )
-    said = Said(ts=8, say="command_output", text="hello\n")
-    assert drawn(CommandGrew(ts=7, output="hello\n"), said, finished) == "  │ hello\n"
+    said = RowAdded(ts=8, say="command_output", text="hello\n")
+    assert drawn(CommandOutputDelta(ts=7, output="hello\n"), said, finished) == "  │ hello\n"
     assert drawn(said, finished) == "  │ hello\n"
 
 
@@ -198,14 +198,17 @@ def test_a_call_that_was_refused_says_so_without_what_the_model_reads() -> None:
 
 
 def test_a_passing_note_leaves_no_trace_where_there_is_no_terminal() -> None:
-    events = (RequestStarted(ts=1, api_protocol="x"), Countdown(ts=2, seconds=5, message="busy"))
+    events = (
+        RequestStarted(ts=1, api_protocol="x"),
+        RetryCountdown(ts=2, seconds=5, message="busy"),
+    )
     assert drawn(*events) == ""
     assert drawn(*events, terminal=True).endswith("in 5 s (attempt 1): busy\x1b[0m")
 
 
 def test_a_passing_note_is_gone_before_anything_else_is_drawn() -> None:
-    wait = Countdown(ts=2, seconds=5, message="529\nbusy " * 30, attempt=2, attempts=6)
-    raw = drawn(wait, Said(ts=2, say="api_req_retry_delayed", text="529\nbusy"), terminal=True)
+    wait = RetryCountdown(ts=2, seconds=5, message="529\nbusy " * 30, attempt=2, max_attempts=6)
+    raw = drawn(wait, RowAdded(ts=2, say="api_req_retry_delayed", text="529\nbusy"), terminal=True)
     assert "(attempt 2 of 6): busy" in raw
     assert render_lines(raw, 80) == ["busy", ""]
 
@@ -218,9 +221,9 @@ def test_an_answer_that_nobody_typed_is_shown_with_who_gave_it() -> None:
 
 def test_the_rest_of_what_happens_is_printed_in_a_line() -> None:
     shown = drawn(
-        UserSaid(ts=1, text="do it", first=True),
+        UserMessage(ts=1, text="do it", is_first=True),
         TodosChanged(ts=2, todos=parse_todos("[x] read\n[-] write\n[ ] test")),
-        Said(ts=3, say="completion_result", text="# Done\n\nAll of it."),
+        RowAdded(ts=3, say="completion_result", text="# Done\n\nAll of it."),
         TaskAborted(ts=4),
         echo=True,
     )
@@ -234,7 +237,7 @@ def test_a_custom_tool_is_shown_with_its_arguments_and_its_result() -> None:
     row = '{"tool":"customTool","name":"greet","path":".roo/tools/greet.py","arguments":'
     row += r'"{\"name\":\"Ann\"}"}'
     shown = drawn(
-        ToolAnnounced(ts=1, call_id="c", tool="greet", text=row),
+        ToolStarted(ts=1, call_id="c", tool="greet", text=row),
         ToolFinished(ts=2, call_id="c", tool="greet", content="hello Ann\nbye"),
     )
     assert shown == '● greet {"name":"Ann"}\n  │ hello Ann\n  │ bye\n'

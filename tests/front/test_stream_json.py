@@ -4,24 +4,24 @@ import pytest
 
 from joey.cli.headless.stream_json import Line, RunResult, StreamJson, init_line, result_line
 from joey.core.events import (
+    ArgumentsDelta,
     AskAnswered,
     AskOpened,
-    CallGrew,
-    CommandGrew,
-    Countdown,
+    CommandOutputDelta,
     Event,
-    Placed,
     ReplyReceived,
     RequestStarted,
-    RowGrew,
+    RetryCountdown,
+    RowAdded,
+    RowDelta,
     RowOpened,
-    Said,
+    RowPart,
     TaskFinished,
     TokenUsage,
-    ToolAnnounced,
     ToolFinished,
+    ToolStarted,
     UsageChanged,
-    UserSaid,
+    UserMessage,
 )
 from joey.core.messages import CallPart, ReasoningPart, TextPart, ToolCall
 from joey.core.task import Answer, AskKind, Response
@@ -35,17 +35,17 @@ EARLIER |= {"tool_use": {"name": "readFile", "tool": "read_file"}}
 TABLE: list[tuple[str, Event, list[Line]]] = [
     (
         "the prompt",
-        UserSaid(ts=1, text="do it", first=True),
+        UserMessage(ts=1, text="do it", is_first=True),
         [{"type": "user", "id": 1, "content": "do it", "done": True}],
     ),
     (
         "feedback",
-        UserSaid(ts=2, text="more"),
+        UserMessage(ts=2, text="more"),
         [{"type": "user", "id": 2, "content": "more", "done": True}],
     ),
     (
         "a tool that the rules allow",
-        ToolAnnounced(
+        ToolStarted(
             ts=3,
             call_id="c",
             tool="read_file",
@@ -88,7 +88,7 @@ TABLE: list[tuple[str, Event, list[Line]]] = [
     ),
     (
         "a tool whose row is not JSON",
-        ToolAnnounced(ts=4, call_id="c", tool="other", text="words"),
+        ToolStarted(ts=4, call_id="c", tool="other", text="words"),
         [
             {
                 "type": "tool_use",
@@ -107,7 +107,7 @@ TABLE: list[tuple[str, Event, list[Line]]] = [
     ),
     (
         "a command that the rules allow",
-        ToolAnnounced(ts=5, call_id="c", tool="execute_command", text="ls -l"),
+        ToolStarted(ts=5, call_id="c", tool="execute_command", text="ls -l"),
         [
             {
                 "type": "tool_use",
@@ -189,7 +189,7 @@ TABLE: list[tuple[str, Event, list[Line]]] = [
     ("the question whether a result is right", AskOpened(ts=8, ask=AskKind.COMPLETION_RESULT), []),
     (
         "a result",
-        Said(ts=9, say="completion_result", text="all done"),
+        RowAdded(ts=9, say="completion_result", text="all done"),
         [
             {
                 "type": "assistant",
@@ -202,7 +202,7 @@ TABLE: list[tuple[str, Event, list[Line]]] = [
     ),
     (
         "an error",
-        Said(ts=10, say="error", text="no such file"),
+        RowAdded(ts=10, say="error", text="no such file"),
         [{"type": "error", "id": 10, "content": "no such file", "done": True}],
     ),
     (
@@ -236,8 +236,8 @@ TABLE: list[tuple[str, Event, list[Line]]] = [
         ],
     ),
     ("a request", RequestStarted(ts=13, api_protocol="anthropic"), []),
-    ("a wait", Countdown(ts=14, seconds=3, message="overloaded"), []),
-    ("the end of a wait", Said(ts=14, say="api_req_retry_delayed", text="overloaded"), []),
+    ("a wait", RetryCountdown(ts=14, seconds=3, message="overloaded"), []),
+    ("the end of a wait", RowAdded(ts=14, say="api_req_retry_delayed", text="overloaded"), []),
     ("an answer", AskAnswered(ts=15, ask_ts=4, answer=Answer(Response.YES)), []),
     ("usage", UsageChanged(ts=16, usage=TokenUsage()), []),
     ("the end", TaskFinished(ts=17), []),
@@ -255,12 +255,12 @@ def test_text_is_sent_piece_by_piece_and_then_whole() -> None:
         line
         for event in (
             RowOpened(ts=1, say="reasoning"),
-            RowGrew(ts=1, delta="hm"),
+            RowDelta(ts=1, delta="hm"),
             RowOpened(ts=2, say="text"),
-            RowGrew(ts=2, delta="Hel"),
-            RowGrew(ts=2, delta="lo"),
+            RowDelta(ts=2, delta="Hel"),
+            RowDelta(ts=2, delta="lo"),
             ReplyReceived(
-                ts=3, parts=(Placed(1, ReasoningPart(text="hm")), Placed(2, TextPart("Hello")))
+                ts=3, parts=(RowPart(1, ReasoningPart(text="hm")), RowPart(2, TextPart("Hello")))
             ),
         )
         for line in stream.feed(event)
@@ -287,11 +287,11 @@ def test_arguments_are_sent_while_they_grow_and_not_after_the_call_is_whole() ->
             "tool_use": {"tool": "write_to_file"},
         }
     ]
-    assert stream.feed(CallGrew(ts=1, delta='{"pa')) == [
+    assert stream.feed(ArgumentsDelta(ts=1, delta='{"pa')) == [
         {"type": "tool_use", "id": 1, "callId": "c", "content": '{"pa'}
     ]
-    stream.feed(ToolAnnounced(ts=1, call_id="c", tool="write_to_file", text="{}"))
-    assert stream.feed(CallGrew(ts=1, delta="late")) == []
+    stream.feed(ToolStarted(ts=1, call_id="c", tool="write_to_file", text="{}"))
+    assert stream.feed(ArgumentsDelta(ts=1, delta="late")) == []
 
 
 ROWS = [("read_file", "readFile"), ("write_to_file", "newFileCreated")]
@@ -303,9 +303,9 @@ def test_all_lines_of_a_call_agree_and_the_last_has_its_arguments(tool: str, tag
     made = ToolCall(id="c", name=tool, input={"path": "a", "more": 1})
     events = (
         RowOpened(ts=1, say="tool", tool=tool, call_id="c"),
-        CallGrew(ts=1, delta='{"path"'),
-        ReplyReceived(ts=2, parts=(Placed(1, CallPart(made)),)),
-        ToolAnnounced(ts=1, call_id="c", tool=tool, text=f'{{"tool":"{tag}","path":"a"}}'),
+        ArgumentsDelta(ts=1, delta='{"path"'),
+        ReplyReceived(ts=2, parts=(RowPart(1, CallPart(made)),)),
+        ToolStarted(ts=1, call_id="c", tool=tool, text=f'{{"tool":"{tag}","path":"a"}}'),
         ToolFinished(ts=3, call_id="c", tool=tool, content="x"),
     )
     lines = [line for event in events for line in stream.feed(event)]
@@ -323,8 +323,8 @@ def test_all_lines_of_a_call_agree_and_the_last_has_its_arguments(tool: str, tag
 
 def test_the_output_of_a_command_names_its_call() -> None:
     stream = StreamJson()
-    stream.feed(ToolAnnounced(ts=1, call_id="c7", tool="execute_command", text="ls"))
-    (line,) = stream.feed(CommandGrew(ts=2, output="a"))
+    stream.feed(ToolStarted(ts=1, call_id="c7", tool="execute_command", text="ls"))
+    (line,) = stream.feed(CommandOutputDelta(ts=2, output="a"))
     assert line["callId"] == "c7"
 
 
@@ -332,11 +332,11 @@ def test_the_output_of_a_command_names_its_call() -> None:
 def test_calls_that_speak_to_the_user_are_sent_only_as_text(tool: str) -> None:
     stream = StreamJson()
     assert stream.feed(RowOpened(ts=1, say="tool", tool=tool, call_id="c")) == []
-    assert stream.feed(CallGrew(ts=1, delta='{"res')) == []
+    assert stream.feed(ArgumentsDelta(ts=1, delta='{"res')) == []
 
 
 def test_a_reply_that_only_calls_says_nothing_by_itself() -> None:
-    call = Placed(1, CallPart(ToolCall(id="c", name="read_file")))
+    call = RowPart(1, CallPart(ToolCall(id="c", name="read_file")))
     assert StreamJson().feed(ReplyReceived(ts=2, parts=(call,))) == []
 
 
@@ -346,14 +346,18 @@ def test_the_output_of_a_command_and_its_end_have_one_id() -> None:
     finished = ToolFinished(
         ts=30, call_id="c", tool="execute_command", content=content, exit_code=3
     )
-    stream.feed(ToolAnnounced(ts=1, call_id="c", tool="execute_command", text="ls"))
-    events = (CommandGrew(ts=20, output="a"), CommandGrew(ts=21, output="b"), finished)
+    stream.feed(ToolStarted(ts=1, call_id="c", tool="execute_command", text="ls"))
+    events = (
+        CommandOutputDelta(ts=20, output="a"),
+        CommandOutputDelta(ts=21, output="b"),
+        finished,
+    )
     lines = [line for event in events for line in stream.feed(event)]
     assert [line["id"] for line in lines] == [20, 20, 20]
     assert [line["tool_result"].get("output") for line in lines] == ["a", "b", content]
     assert lines[-1]["tool_result"]["exitCode"] == 3
     assert lines[-1]["done"] is True
-    assert stream.feed(CommandGrew(ts=40, output="next"))[0]["id"] == 40
+    assert stream.feed(CommandOutputDelta(ts=40, output="next"))[0]["id"] == 40
 
 
 def test_what_a_command_prints_is_not_taken_for_its_exit_code() -> None:

@@ -24,7 +24,7 @@ from joey.cli.headless.stdin_protocol import Command as StdinCommand
 from joey.config.profiles import PROFILE_KEYS
 from joey.config.schema import DescribedKey
 from joey.config.settings import ADDED, LOWERED, OFF
-from joey.core.events import Durable, Passing, Record, Spent, TokenUsage
+from joey.core.events import Durable, Record, Spending, TokenUsage, Transient
 from joey.core.history.ui import RequestInfo, Row
 from joey.core.hooks import Hook, HookCall, Moment
 from joey.core.messages import Message
@@ -81,7 +81,7 @@ PUBLIC_NAMES: list[str] = joey.__all__
 # Types ---------------------------------------------------------------------------------------
 
 DURABLE_EVENTS: Any = Durable
-PASSING_EVENTS: Any = Passing
+PASSING_EVENTS: Any = Transient
 
 JOURNAL = {"record": Record}
 SNAPSHOTS = {
@@ -121,7 +121,7 @@ COMMAND_OUTPUTS = {
     "joey permissions report --json, each call": Judged,
     "joey tasks import --json, each element": ImportCandidate,
     "usage": TokenUsage,
-    "spent": Spent,
+    "spent": Spending,
 }
 ENUMERATIONS: dict[str, Any] = {
     "access of a claim": Access,

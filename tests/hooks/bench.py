@@ -12,7 +12,7 @@ import msgspec
 from joey.app.customizations import hooks_for
 from joey.app.trust import WorkspaceTrust
 from joey.config.preferences import SettingsRulebook
-from joey.core.events import Said, ToolFailed, ToolFinished
+from joey.core.events import RowAdded, ToolFailed, ToolFinished
 from joey.core.hooks import Hook
 from joey.core.settings import Settings
 from joey.engine.task import Task
@@ -62,7 +62,9 @@ def hook(event: str, command: str, **more: Any) -> dict[str, Any]:
 
 
 def said(task: Task, kind: str) -> list[str]:
-    return [event.text for event in durable(task) if isinstance(event, Said) and event.say == kind]
+    return [
+        event.text for event in durable(task) if isinstance(event, RowAdded) and event.say == kind
+    ]
 
 
 def outcomes(task: Task) -> list[str]:

@@ -208,7 +208,7 @@ async def test_the_task_itself_goes_by_the_rule_at_once(workshop: Workshop, book
         settings=Settings(),
     )
     first = await asked(task)
-    assert first.always == "touch a.txt"
+    assert first.always_rule == "touch a.txt"
     assert rows(task, "command")[0].always_rule == "touch a.txt"
     assert await task.answer(first.ts, Answer(Response.YES, always=True))
     second = await asked(task)
@@ -233,7 +233,7 @@ async def test_an_always_where_no_rule_was_offered_is_a_yes(workshop: Workshop, 
     line = "touch a.txt && touch b.txt"
     task = await workshop.start(run_command(line), finish(), settings=Settings())
     ask = await asked(task)
-    assert ask.always is None
+    assert ask.always_rule is None
     assert await task.answer(ask.ts, Answer(Response.YES, always=True))
     assert not await task.answer(ask.ts, Answer(Response.YES, always=True)), "asks are used once"
     assert (await asked(task)).ask is AskKind.COMPLETION_RESULT

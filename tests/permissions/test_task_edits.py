@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from joey.core.events import TaskPaused, ToolAnnounced
+from joey.core.events import TaskPaused, ToolStarted
 from joey.core.paths import Place
 from joey.core.permissions.policy import (
     EDITS_HERE,
@@ -136,15 +136,15 @@ async def test_the_task_edits_on_and_asks_about_everything_else(
     run = Turn(call("execute_command", {"command": "touch c.txt", "cwd": None}))
     task = await workshop.start(*turns, run, finish(), settings=Settings())
     first = await asked(task)
-    assert first.always == EDITS_HERE
+    assert first.always_rule == EDITS_HERE
     assert await task.answer(first.ts, ALWAYS)
     for path in (".roo/rules.md", outside):
         ask = await asked(task)
-        assert ask.path == path and ask.always is None
+        assert ask.path == path and ask.always_rule is None
         assert await task.answer(ask.ts, Answer(Response.NO))
     assert (await asked(task)).ask is AskKind.COMMAND
     assert (workshop.root / "a.txt").exists() and (workshop.root / "b.txt").exists()
-    announced = [event for event in durable(task) if isinstance(event, ToolAnnounced)]
+    announced = [event for event in durable(task) if isinstance(event, ToolStarted)]
     assert [event.rule for event in announced] == [EDITS_HERE]
     assert not (workshop.home / "settings.json").exists(), "it is written down nowhere"
 

@@ -12,7 +12,7 @@ import pytest
 from joey.app.sandbox import sandbox_report
 from joey.cli.headless.stream_json import StreamJson
 from joey.client.event_decoder import EventReader
-from joey.core.events import AskOpened, ToolAnnounced
+from joey.core.events import AskOpened, ToolStarted
 from joey.core.permissions.policy import Access, Allow, Ask, Claim, Confinement, decide
 from joey.core.settings import Settings
 from joey.execution.bash_grammar import BashGrammar
@@ -22,7 +22,7 @@ from tests.engine.workshop import Workshop, asked, durable, finish, rows
 from tests.server.house import done, open_server
 
 YES = "yesButtonClicked"
-Announcement = ToolAnnounced | AskOpened
+Announcement = ToolStarted | AskOpened
 
 
 def command(line: str) -> Turn:
@@ -65,7 +65,7 @@ async def test_the_level_is_in_the_journal_and_reaches_other_front_ends(workshop
         "off",
         "running `touch a`: no rule allows `touch a`",
     )
-    (announced,) = [event for event in durable(task) if isinstance(event, ToolAnnounced)]
+    (announced,) = [event for event in durable(task) if isinstance(event, ToolStarted)]
     assert (announced.sandbox, announced.rule) == ("off", "ls")
     events = [
         event
@@ -75,7 +75,7 @@ async def test_the_level_is_in_the_journal_and_reaches_other_front_ends(workshop
     assert [
         (type(event), event.sandbox) for event in events if isinstance(event, Announcement)
     ] == [
-        (ToolAnnounced, "off"),
+        (ToolStarted, "off"),
         (AskOpened, "off"),
     ]
     stream = StreamJson()

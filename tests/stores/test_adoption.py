@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from joey.core.events import TaskAdopted
+from joey.core.events import TaskImported
 from joey.core.history.api import ApiHistory
 from joey.core.messages import (
     ImageBlock,
@@ -45,12 +45,12 @@ def home(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def adopted(home: Path, task_id: str) -> TaskAdopted:
+def adopted(home: Path, task_id: str) -> TaskImported:
     log, records = JsonFileStore(home).open(task_id)
     log.close()
     (record,) = records
     assert record.seq == 1
-    assert isinstance(record.event, TaskAdopted)
+    assert isinstance(record.event, TaskImported)
     return record.event
 
 
@@ -60,7 +60,7 @@ def go_on(home: Path, task_id: str) -> None:
     log.close()
 
 
-def shown(event: TaskAdopted) -> list[Message]:
+def shown(event: TaskImported) -> list[Message]:
     """What the model would be shown."""
     history = ApiHistory()
     history.apply(event)
@@ -182,7 +182,7 @@ def test_an_adopted_task_goes_on_in_its_own_directory(home: Path) -> None:
     log, records = JsonFileStore(home).open(NATIVE)
     log.close()
     assert log.directory == home / "tasks" / NATIVE
-    assert isinstance(records[0].event, TaskAdopted)
+    assert isinstance(records[0].event, TaskImported)
     assert records[1:] == [said(2)]
 
 

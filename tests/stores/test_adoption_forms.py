@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from joey.core.events import TaskAdopted
+from joey.core.events import TaskImported
 from joey.core.history.api import ApiHistory
 from joey.core.messages import Message, TextBlock, ToolUseBlock, blocks_of, plain_text
 from joey.core.models import ToolProtocol
@@ -31,13 +31,13 @@ def look(directory: Path) -> Seen:
     return seen
 
 
-def adopted(home: Path, task_id: str) -> TaskAdopted:
+def adopted(home: Path, task_id: str) -> TaskImported:
     (record,) = JsonFileStore(home).read(task_id)
-    assert isinstance(record.event, TaskAdopted)
+    assert isinstance(record.event, TaskImported)
     return record.event
 
 
-def shown(event: TaskAdopted) -> list[Message]:
+def shown(event: TaskImported) -> list[Message]:
     """What the model would be shown."""
     history = ApiHistory()
     history.apply(event)
@@ -48,7 +48,7 @@ def said(messages: Iterable[Message]) -> str:
     return "\n".join(plain_text(blocks_of(message)) for message in messages)
 
 
-def check_shown(event: TaskAdopted) -> None:
+def check_shown(event: TaskImported) -> None:
     """The services' rules, but for the last reply, which resuming answers."""
     messages = shown(event)
     if messages[-1].role == "assistant":
@@ -73,7 +73,7 @@ def test_a_directory_of_any_form_opens_and_stays_as_it_is(tmp_path: Path, form: 
     assert "shop" in str(event.rows[0]["text"])
 
 
-def form_of(tmp_path: Path, form: str) -> TaskAdopted:
+def form_of(tmp_path: Path, form: str) -> TaskImported:
     FORMS[form](tmp_path / "tasks" / form)
     return adopted(tmp_path, form)
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from joey.app import make_options, open_engine
-from joey.core.events import AskOpened, Record, UserSaid
+from joey.core.events import AskOpened, Record, UserMessage
 from joey.core.models import ToolProtocol
 from joey.core.task import AskKind
 from joey.engine.asks import Unattended
@@ -205,7 +205,7 @@ async def test_a_task_of_fifty_megabytes_is_summed_up_and_goes_on(tmp_path: Path
 
 def test_a_directory_that_joey_wrote_is_imported_with_its_journal(tmp_path: Path) -> None:
     log = JsonFileStore(tmp_path / "elsewhere").create("ours")
-    log.append(Record(seq=1, event=UserSaid(ts=START, text="Mend the shop", first=True)))
+    log.append(Record(seq=1, event=UserMessage(ts=START, text="Mend the shop", is_first=True)))
     log.close()
     roo_folders.write(log.directory, roo_folders.rows(), roo_folders.native())
     own = tmp_path / "home" / "tasks"

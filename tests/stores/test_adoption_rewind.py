@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from joey.core.events import Record, TaskAdopted, TaskRewound
+from joey.core.events import Record, TaskImported, TaskRewound
 from joey.core.history.branch import find_cut, live_path
 from joey.core.messages import Message, ToolResultBlock, blocks_of, plain_text
 from joey.core.models import ToolProtocol
@@ -45,7 +45,7 @@ def played(
 
 def gone_back(records: Sequence[Record], row_ts: int, *, keep: bool = True) -> Sequence[Record]:
     cut = find_cut(live_path(records), row_ts, keep=keep)
-    going = TaskRewound(ts=records[-1].event.ts + 1, to=cut.to, row_ts=cut.row_ts)
+    going = TaskRewound(ts=records[-1].event.ts + 1, to_seq=cut.to, last_row_ts=cut.row_ts)
     return live_path([*records, Record(records[-1].seq + 1, going)])
 
 
@@ -234,7 +234,7 @@ def test_a_directory_of_any_form_goes_back_to_any_row(tmp_path: Path, form: str)
     FORMS[form](tmp_path / "tasks" / form)
     records = JsonFileStore(tmp_path).read(form)
     event = records[0].event
-    assert isinstance(event, TaskAdopted)
+    assert isinstance(event, TaskImported)
     for row in event.rows:
         check_valid(History(gone_back(records, row["ts"])))
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from joey.core.events import Said
+from joey.core.events import RowAdded
 from joey.core.settings import TaskSecrets
 from joey.errors import StoreError, TaskLockedError, TaskNotFoundError, TaskStateError
 from joey.ports import Store, TaskMetadata
@@ -126,7 +126,7 @@ def test_text_that_is_not_unicode_is_refused_and_leaves_no_trace(store: Store) -
     log.append(said(2, "é\u2028\n😀"))
     log.close()
     event = store.open(TASK)[1][-1].event
-    assert isinstance(event, Said)
+    assert isinstance(event, RowAdded)
     assert event.text == "é\u2028\n😀"
 
 

@@ -17,12 +17,12 @@ from joey.core.events import (
     ContextCondensed,
     ContextTruncated,
     Durable,
-    Placed,
     Record,
     ReplyReceived,
     RequestStarted,
-    TaskAdopted,
-    UserSaid,
+    RowPart,
+    TaskImported,
+    UserMessage,
 )
 from joey.core.history.api import ApiHistory
 from joey.core.history.ui import UiHistory
@@ -59,7 +59,7 @@ def test_what_is_exported_comes_back_the_same(tmp_path: Path, form: str) -> None
     store = JsonFileStore(tmp_path / "a")
     (task,) = store.list()
     (record,) = store.read(form)
-    assert isinstance(record.event, TaskAdopted)
+    assert isinstance(record.event, TaskImported)
     task = msgspec.structs.replace(task, protocol=record.event.protocol.value)
     write_roo_directory(task, [record], tmp_path / "out")
     (found,) = tasks_of(places_under(tmp_path / "out"), tmp_path / "b" / "tasks")
@@ -166,13 +166,13 @@ def test_summaries_cuts_and_checkpoints_are_exported_as_roo_writes_them(tmp_path
         for n in range(1, 8)
     ]
     replied = [
-        ReplyReceived(ts=10 * n + 2, parts=(Placed(10 * n + 1, TextPart(f"Reply {n}")),))
+        ReplyReceived(ts=10 * n + 2, parts=(RowPart(10 * n + 1, TextPart(f"Reply {n}")),))
         for n in range(1, 8)
     ]
     turns = [event for pair in zip(asked, replied, strict=True) for event in pair]
     events: list[Durable] = [
         created().event,
-        UserSaid(ts=2, text="Words", first=True),
+        UserMessage(ts=2, text="Words", is_first=True),
         *turns[:4],
         ContextCondensed(
             ts=25,
@@ -183,8 +183,10 @@ def test_summaries_cuts_and_checkpoints_are_exported_as_roo_writes_them(tmp_path
             tokens_after=3,
         ),
         *turns[4:],
-        CheckpointSaved(ts=90, id="abc", before="def"),
-        ContextTruncated(ts=91, truncation_id="t1", messages=3, tokens_before=9, tokens_after=3),
+        CheckpointSaved(ts=90, id="abc", previous_id="def"),
+        ContextTruncated(
+            ts=91, truncation_id="t1", hidden_message_count=3, tokens_before=9, tokens_after=3
+        ),
     ]
     records = [Record(n, event) for n, event in enumerate(events, 1)]
     task = TaskMetadata(id="out", protocol="native")

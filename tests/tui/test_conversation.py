@@ -12,7 +12,7 @@ from textual.geometry import Offset, Region
 from textual.selection import Selection
 
 from joey.client.session import Session
-from joey.core.events import Event, RowGrew, RowOpened, TaskRewound, ToolAnnounced, UserSaid
+from joey.core.events import Event, RowDelta, RowOpened, TaskRewound, ToolStarted, UserMessage
 from joey.core.history.ui import Row
 from joey.tui.widgets.conversation import Conversation
 from tests.tui.drawing import Past, Theatre, all_lines, save_screenshot, screen_lines, settled
@@ -89,7 +89,7 @@ async def test_lines_in_sight_stay_while_more_comes_below_and_heights_above_are_
         before = screen_lines(conversation)
         assert HINT in before[-1]
         show(conversation, session, RowOpened(ts=999, say="text"))
-        show(conversation, session, RowGrew(ts=999, delta="more\n\n" * 50))
+        show(conversation, session, RowDelta(ts=999, delta="more\n\n" * 50))
         await settled(pilot)
         assert screen_lines(conversation) == before
         conversation.action_scroll_end()
@@ -101,10 +101,10 @@ async def test_text_is_on_the_screen_as_it_comes() -> None:
     async with app.run_test(size=(60, 10)) as pilot:
         session = past(0)
         app.conversation.begin(session)
-        show(app.conversation, session, UserSaid(ts=5, text="Go", first=True))
+        show(app.conversation, session, UserMessage(ts=5, text="Go", is_first=True))
         show(app.conversation, session, RowOpened(ts=7, say="text"))
         for word in ("One ", "**two", "** three\n", "\n", "four"):
-            show(app.conversation, session, RowGrew(ts=7, delta=word))
+            show(app.conversation, session, RowDelta(ts=7, delta=word))
             await settled(pilot)
         assert screen_lines(app.conversation)[:5] == ["› Go", "", "One two three", "", "four"]
 
@@ -147,7 +147,7 @@ async def test_the_end_stays_in_sight_when_the_size_changes_while_text_comes(
         await settled(pilot)
         show(app.conversation, session, RowOpened(ts=1_000, say="text"))
         for size in (small, (100, 30)) * 15:
-            show(app.conversation, session, RowGrew(ts=1_000, delta="words that come\n\n" * 3))
+            show(app.conversation, session, RowDelta(ts=1_000, delta="words that come\n\n" * 3))
             await pilot.resize_terminal(*size)
         await settled(pilot)
         assert app.conversation.follows
@@ -230,7 +230,7 @@ async def test_many_events_lead_to_one_frame() -> None:
         conversation.refreshed = 0
         show(app.conversation, session, RowOpened(ts=99, say="text"))
         for _ in range(5_000):
-            show(app.conversation, session, RowGrew(ts=99, delta="word "))
+            show(app.conversation, session, RowDelta(ts=99, delta="word "))
         await settled(pilot)
         assert 0 < conversation.refreshed < 10
 
@@ -243,11 +243,11 @@ async def test_odd_texts_break_nothing(text: str) -> None:
     async with app.run_test(size=(30, 10)) as pilot:
         session = past(0)
         app.conversation.begin(session)
-        announced = ToolAnnounced(
+        announced = ToolStarted(
             ts=3, call_id="c", tool=text[:50], text=text, path=text[:50], diff=text
         )
-        show(app.conversation, session, UserSaid(ts=1, text=text, first=True))
-        show(app.conversation, session, RowOpened(ts=2, say="text"), RowGrew(ts=2, delta=text))
+        show(app.conversation, session, UserMessage(ts=1, text=text, is_first=True))
+        show(app.conversation, session, RowOpened(ts=2, say="text"), RowDelta(ts=2, delta=text))
         show(app.conversation, session, announced)
         await settled(pilot)
         assert len(screen_lines(app.conversation)) == 10
@@ -270,7 +270,7 @@ async def test_everything_is_readable_in_every_look(
         show(
             app.conversation,
             session,
-            ToolAnnounced(ts=2, call_id="c", tool="apply_diff", text=text, path="a", diff=diff),
+            ToolStarted(ts=2, call_id="c", tool="apply_diff", text=text, path="a", diff=diff),
         )
         app.conversation.error("wrong")
         await settled(pilot)
@@ -292,7 +292,7 @@ async def test_after_a_rewind_the_rows_that_are_left_are_shown() -> None:
         app.conversation.begin(session)
         await settled(pilot)
         cast(Past, session).rows = past(10).rows
-        show(app.conversation, session, TaskRewound(ts=99, to=5))
+        show(app.conversation, session, TaskRewound(ts=99, to_seq=5))
         await settled(pilot)
         lines = all_lines(app.conversation)
         assert any(line.startswith("Row 10 ") for line in lines)

@@ -15,13 +15,13 @@ from joey.client.family import family
 from joey.client.session import Session
 from joey.core.events import (
     AskOpened,
-    Countdown,
     Event,
-    RowGrew,
+    RetryCountdown,
+    RowDelta,
     RowOpened,
     TaskAborted,
     TaskFailed,
-    UserSaid,
+    UserMessage,
 )
 from joey.core.history.ui import Row
 from joey.core.models import ToolProtocol
@@ -161,7 +161,7 @@ async def test_an_interrupted_task_is_drawn_the_same_when_it_is_opened_again(
     async with asyncio.timeout(PATIENCE):
         async for event in task.events(0):
             story.handle(task, event)
-            if isinstance(event, RowGrew):
+            if isinstance(event, RowDelta):
                 await task.cancel()
     assert render_timeline(story) == ["› do it", "", "I begin to", "", "interrupted"]
     assert render_timeline(from_rows(task.rows)) == render_timeline(story)
@@ -197,24 +197,24 @@ def render_events(*events: Event) -> list[str]:
 
 
 def test_a_countdown_is_one_line_that_goes_when_it_is_over() -> None:
-    waiting = [Countdown(ts=5, seconds=n, message="429\nToo fast", attempt=2) for n in (9, 8)]
+    waiting = [RetryCountdown(ts=5, seconds=n, message="429\nToo fast", attempt=2) for n in (9, 8)]
     assert render_events(*waiting) == ["trying again in 8 s (attempt 2): Too fast"]
-    assert render_events(*waiting, Countdown(ts=5, seconds=0, message="")) == []
+    assert render_events(*waiting, RetryCountdown(ts=5, seconds=0, message="")) == []
 
 
 def test_how_long_the_model_thought_is_shown() -> None:
     lines = render_events(
         RowOpened(ts=1_000, say="reasoning"),
-        RowGrew(ts=1_000, delta="Hm."),
+        RowDelta(ts=1_000, delta="Hm."),
         RowOpened(ts=13_500, say="text"),
-        RowGrew(ts=13_500, delta="So."),
+        RowDelta(ts=13_500, delta="So."),
     )
     assert lines == ["∴ thought for 12 s: Hm.", "", "So."]
 
 
 def test_a_call_that_was_never_made_is_not_left_behind() -> None:
     begun = RowOpened(ts=3, say="tool", tool="write_to_file", call_id="c")
-    assert render_events(UserSaid(ts=1, text="Go", first=True), begun, TaskAborted(ts=9)) == [
+    assert render_events(UserMessage(ts=1, text="Go", is_first=True), begun, TaskAborted(ts=9)) == [
         *("› Go", "", "interrupted"),
     ]
 

@@ -32,7 +32,7 @@ COMMAND = AskOpened(
     ask=AskKind.COMMAND,
     tool="execute_command",
     text="make test",
-    always="make test",
+    always_rule="make test",
     reason="running `make test`: alwaysAllowExecute is off",
     sandbox="full",
 )
@@ -116,7 +116,7 @@ def test_a_question_about_a_command_shows_it_and_what_holds_it() -> None:
 
 def test_what_a_model_writes_cannot_command_the_terminal() -> None:
     sneaky = AskOpened(
-        ts=1, ask=AskKind.COMMAND, text="echo \x1b[2Jhi\u202e", always="a\x1b]0;x\x07"
+        ts=1, ask=AskKind.COMMAND, text="echo \x1b[2Jhi\u202e", always_rule="a\x1b]0;x\x07"
     )
     question = question_from(sneaky)
     shown = question.about.plain + "".join(choice.label for choice in question.choices)
@@ -199,7 +199,7 @@ async def test_no_has_the_same_number_whether_always_is_offered_or_not(
 ) -> None:
     guard(monkeypatch)
     for always in (None, "git status"):
-        ask = AskOpened(ts=1, ask=AskKind.COMMAND, text="git status", always=always)
+        ask = AskOpened(ts=1, ask=AskKind.COMMAND, text="git status", always_rule=always)
         app = Small()
         async with app.run_test() as pilot:
             await appear(app, ask)

@@ -55,8 +55,8 @@ class EditorPolicy:
 
 def options_for(ask: AskOpened) -> list[PermissionOption]:
     options = [PermissionOption(option_id=ALLOW, name="Allow", kind="allow_once")]
-    if ask.always:
-        rule = f"Always allow {one_line(ask.always, 120)}"
+    if ask.always_rule:
+        rule = f"Always allow {one_line(ask.always_rule, 120)}"
         options.append(PermissionOption(option_id=ALWAYS, name=rule, kind="allow_always"))
     options.append(PermissionOption(option_id=REJECT, name="Reject", kind="reject_once"))
     return options

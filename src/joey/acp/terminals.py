@@ -31,7 +31,14 @@ from joey.acp.tool_calls import COMMAND_TOOL
 from joey.acp.updates import UpdateEncoder
 from joey.client.local import Task
 from joey.client.session import Session as Teller
-from joey.core.events import CommandGrew, Event, TaskAborted, TaskFailed, TaskFinished, ToolFinished
+from joey.core.events import (
+    CommandOutputDelta,
+    Event,
+    TaskAborted,
+    TaskFailed,
+    TaskFinished,
+    ToolFinished,
+)
 from joey.presentation.phrases import ended_by
 from joey.presentation.text import one_line, sanitise
 
@@ -254,7 +261,7 @@ class CommandViews:
         if not self._terminals.are_offered:
             return
         match event:
-            case CommandGrew(output=output):
+            case CommandOutputDelta(output=output):
                 view = self._views.get(teller.id) or await self._open(teller, encoder, stopped)
                 if view is not None:
                     view.print(output)

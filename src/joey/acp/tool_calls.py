@@ -23,7 +23,7 @@ from acp.schema import (
 )
 from msgspec import Struct
 
-from joey.core.events import AskOpened, ToolAnnounced, ToolFinished
+from joey.core.events import AskOpened, ToolFinished, ToolStarted
 from joey.presentation.phrases import command_end, describe_error
 from joey.presentation.text import one_line, sanitise
 
@@ -104,9 +104,7 @@ def kind_of(tool: str) -> ToolKind:
     return KINDS.get(tool, "other")
 
 
-def closer_look(
-    event: ToolAnnounced | AskOpened, arguments: dict[str, Any], workspace: Path
-) -> Look:
+def closer_look(event: ToolStarted | AskOpened, arguments: dict[str, Any], workspace: Path) -> Look:
     """What is about to be done, as a person must see it to decide."""
     tool = event.tool or ""
     if tool == COMMAND_TOOL:
@@ -210,7 +208,7 @@ def _edit_kind(tool: str, diff: str | None, changes: Iterable[Any]) -> ToolKind:
 
 
 def _build_fallback_content(
-    tool: str, event: ToolAnnounced | AskOpened, row: dict[str, Any]
+    tool: str, event: ToolStarted | AskOpened, row: dict[str, Any]
 ) -> tuple[ContentToolCallContent, ...]:
     """Where there are no lines to compare."""
     if tool in _EDITS and event.diff:

@@ -41,27 +41,27 @@ from joey.acp.tool_calls import (
 from joey.core.events import (
     AskAnswered,
     AskOpened,
-    CommandGrew,
+    CommandOutputDelta,
     ContextCondensed,
     ContextTruncated,
-    Countdown,
     Event,
     ModeSwitched,
     ReplyReceived,
     RequestStarted,
-    RowGrew,
+    RetryCountdown,
+    RowAdded,
+    RowDelta,
     RowOpened,
-    Said,
     TaskAborted,
-    TaskAdopted,
     TaskCreated,
     TaskFailed,
     TaskFinished,
+    TaskImported,
     TodosChanged,
-    ToolAnnounced,
     ToolFailed,
     ToolFinished,
-    UserSaid,
+    ToolStarted,
+    UserMessage,
 )
 from joey.core.messages import CallPart, ReasoningPart, TextPart
 from joey.core.task import APPROVALS, AskKind, Todo
@@ -110,7 +110,7 @@ class UpdateEncoder:
         self._inputs: dict[str, dict[str, Any]] = {}
         self._asked: dict[int, str] = {}
         """Calls by the question about them."""
-        self._held: Said | None = None
+        self._held: RowAdded | None = None
         """An error that may be that of a call, which tells it itself."""
         self._waits: set[int] = set()
         self._message = 0
@@ -122,19 +122,19 @@ class UpdateEncoder:
         if held is not None and not isinstance(event, ToolFailed):
             yield from self._encode_message(held.ts, f"*{sanitise(describe_error(held.text))}*")
         match event:
-            case RowOpened() | RowGrew() | CommandGrew() | Countdown():
+            case RowOpened() | RowDelta() | CommandOutputDelta() | RetryCountdown():
                 yield from self._encode_transient(event)
             case ReplyReceived():
                 yield from self._reply(event)
-            case ToolAnnounced() | AskOpened() | AskAnswered() | ToolFinished():
+            case ToolStarted() | AskOpened() | AskAnswered() | ToolFinished():
                 yield from self._encode_call_event(event)
-            case Said():
+            case RowAdded():
                 yield from self._said(event)
-            case UserSaid(ts=ts, text=text, images=images):
+            case UserMessage(ts=ts, text=text, images=images):
                 self._message = 0
                 if not live and not self._is_subtask:
                     yield from user_chunks(ts, text, images)
-            case TaskAdopted():
+            case TaskImported():
                 yield from adopted_updates(event, self._workspace)
             case TodosChanged(todos=todos) if not self._is_subtask:
                 yield _plan(todos)
@@ -186,20 +186,20 @@ class UpdateEncoder:
     # Words -----------------------------------------------------------------------------------
 
     def _encode_transient(
-        self, event: RowOpened | RowGrew | CommandGrew | Countdown
+        self, event: RowOpened | RowDelta | CommandOutputDelta | RetryCountdown
     ) -> Iterator[Update]:
         match event:
             case RowOpened(ts=ts, tool=None, say=say):
                 self._kinds[ts] = say
             case RowOpened(tool=str(tool), call_id=str(call_id)):
                 yield from self._announce(call_id, tool)
-            case RowGrew(ts=ts, delta=delta) if ts in self._kinds:
+            case RowDelta(ts=ts, delta=delta) if ts in self._kinds:
                 sent_chars = self._streamed.get(ts, 0)
                 self._streamed[ts] = sent_chars + len(delta)
                 yield from self._grow(ts, self._kinds[ts], delta)
-            case CommandGrew(output=output):
+            case CommandOutputDelta(output=output):
                 yield from self._output(output)
-            case Countdown(ts=ts, seconds=seconds) if seconds and ts not in self._waits:
+            case RetryCountdown(ts=ts, seconds=seconds) if seconds and ts not in self._waits:
                 self._waits.add(ts)
                 text = f"{describe_provider_error(event.message)} ({waiting(event)})"
                 yield self._thought(ts, f"\n\n{sanitise(text)}\n\n")
@@ -255,7 +255,7 @@ class UpdateEncoder:
             message_id=f"{self._prefix}{ts}",
         )
 
-    def _said(self, event: Said) -> Iterator[Update]:
+    def _said(self, event: RowAdded) -> Iterator[Update]:
         match event.say:
             case "text" | "reasoning":
                 yield from self._rest(event.ts, event.say, event.text)
@@ -287,10 +287,10 @@ class UpdateEncoder:
         )
 
     def _encode_call_event(
-        self, event: ToolAnnounced | AskOpened | AskAnswered | ToolFinished
+        self, event: ToolStarted | AskOpened | AskAnswered | ToolFinished
     ) -> Iterator[Update]:
         match event:
-            case ToolAnnounced():
+            case ToolStarted():
                 yield from self._show(event, event.call_id, "in_progress")
             case AskOpened(ask=kind) if kind in APPROVALS:
                 if event.call_id is not None:
@@ -313,11 +313,9 @@ class UpdateEncoder:
         text = f"{question_of(ask)}\n\n{hint_of(ask)}" if ask.ask is not AskKind.FOLLOWUP else ""
         yield from self._encode_message(ask.ts, text or question_of(ask))
 
-    def _show(
-        self, event: ToolAnnounced | AskOpened, call_id: str, status: str
-    ) -> Iterator[Update]:
+    def _show(self, event: ToolStarted | AskOpened, call_id: str, status: str) -> Iterator[Update]:
         tool = event.tool or ""
-        if isinstance(event, ToolAnnounced) and tool in UNSHOWN:
+        if isinstance(event, ToolStarted) and tool in UNSHOWN:
             return
         if call_id not in self._calls:
             self._calls[call_id] = _Call(self._name(call_id), tool)
@@ -341,7 +339,7 @@ class UpdateEncoder:
             raw_input=call.look.raw_input,
         )
 
-    def _look(self, event: ToolAnnounced | AskOpened, call_id: str) -> Look:
+    def _look(self, event: ToolStarted | AskOpened, call_id: str) -> Look:
         return closer_look(event, self._inputs.get(call_id, {}), self._workspace)
 
     def _output(self, output: str) -> Iterator[Update]:
@@ -418,7 +416,7 @@ _UNSHOWN = ("finishTask", "updateTodoList")
 _Row = dict[str, Any]
 
 
-def adopted_updates(event: TaskAdopted, workspace: Path) -> Iterator[Update]:
+def adopted_updates(event: TaskImported, workspace: Path) -> Iterator[Update]:
     output: dict[int, str] = {}
     command: int | None = None
     rows = [row for row in event.rows if not row.get("partial")]

@@ -23,22 +23,22 @@ from joey.core.events import (
     AskOpened,
     AskWithdrawn,
     CheckpointSaved,
-    ChildSpawned,
-    CommandGrew,
+    CommandOutputDelta,
     ContextCondensed,
     ContextTruncated,
-    Countdown,
     Event,
     MessageQueued,
     MessageUnqueued,
     ModeSwitched,
-    Placed,
     ReplyReceived,
     RequestEnded,
     RequestStarted,
-    RowGrew,
+    RetryCountdown,
+    RowAdded,
+    RowDelta,
     RowOpened,
-    Said,
+    RowPart,
+    SubtaskSpawned,
     TaskAborted,
     TaskCompleted,
     TaskCreated,
@@ -50,12 +50,12 @@ from joey.core.events import (
     TaskUnpaused,
     TodosChanged,
     TokenUsage,
-    ToolAnnounced,
     ToolFailed,
     ToolFinished,
+    ToolStarted,
     ToolTally,
     UsageChanged,
-    UserSaid,
+    UserMessage,
 )
 from joey.core.history.ui import STREAMED, RequestInfo
 from joey.core.messages import ReasoningPart, TextPart, Usage
@@ -92,7 +92,7 @@ class EventReader:
         for ts in payload["removed"]:
             self._rows.pop(ts, None)
         self._asked = None
-        return TaskRewound(ts=self._ts, to=0, row_ts=payload["messageTs"])
+        return TaskRewound(ts=self._ts, to_seq=0, last_row_ts=payload["messageTs"])
 
     def feed_row(self, row: RowData) -> list[Event]:
         """What has happened to this row since it was last seen."""
@@ -132,7 +132,7 @@ class EventReader:
             if say == "completion_result":
                 self._result = text
             images = tuple(row.get("images", ()))
-            yield Said(ts=row["ts"], say=say, text=text, images=images)
+            yield RowAdded(ts=row["ts"], say=say, text=text, images=images)
         yield from _finished(row, before)
 
     def _queued(self, queue: list[dict[str, Any]]) -> Iterator[Event]:
@@ -182,7 +182,7 @@ class EventReader:
                 todos = msgspec.convert(payload["todos"], tuple[Todo, ...])
                 return TodosChanged(ts=ts, todos=todos)
             case "countdown":
-                return Countdown(
+                return RetryCountdown(
                     ts=ts,
                     seconds=payload["seconds"],
                     message=payload["message"],
@@ -195,7 +195,7 @@ class EventReader:
 def _of_subtasks(ts: int, name: str, payload: Mapping[str, Any]) -> Event | None:
     match name:
         case "taskSpawned":
-            return ChildSpawned(ts=ts, child_id=payload["childTaskId"])
+            return SubtaskSpawned(ts=ts, child_id=payload["childTaskId"])
         case "taskPaused":
             return TaskPaused(ts=ts, child_ids=tuple(payload.get("childTaskIds", ())))
         case "taskUnpaused":
@@ -229,12 +229,14 @@ def _answered(ts: int, payload: Mapping[str, Any]) -> AskAnswered:
 def _saved(row: RowData) -> CheckpointSaved:
     facts = row.get("checkpoint") or {}
     own = bool(facts.get("suppressMessage"))
-    return CheckpointSaved(ts=row["ts"], id=row.get("text", ""), before=facts.get("from"), own=own)
+    return CheckpointSaved(
+        ts=row["ts"], id=row.get("text", ""), previous_id=facts.get("from"), is_own_change=own
+    )
 
 
-def _user_said(row: RowData, *, first: bool) -> UserSaid:
+def _user_said(row: RowData, *, first: bool) -> UserMessage:
     images = tuple(row.get("images", ()))
-    return UserSaid(ts=row["ts"], text=row.get("text", ""), images=images, first=first)
+    return UserMessage(ts=row["ts"], text=row.get("text", ""), images=images, is_first=first)
 
 
 def _reduced(row: RowData, before: RowData) -> Iterator[Event]:
@@ -257,7 +259,7 @@ def _reduced(row: RowData, before: RowData) -> Iterator[Event]:
         yield ContextTruncated(
             ts=ts,
             truncation_id=info["truncationId"],
-            messages=info["messagesRemoved"],
+            hidden_message_count=info["messagesRemoved"],
             tokens_before=info["prevContextTokens"],
             tokens_after=info["newContextTokens"],
         )
@@ -278,8 +280,8 @@ def ask_of(row: RowData) -> AskOpened:
         tool=row.get("tool"),
         path=row.get("path"),
         diff=row.get("diff"),
-        protected=bool(row.get("isProtected")),
-        always=row.get("alwaysRule"),
+        is_protected=bool(row.get("isProtected")),
+        always_rule=row.get("alwaysRule"),
         reason=row.get("reason"),
         sandbox=row.get("sandbox"),
         call_id=_call_id(row) if row.get("tool") else None,
@@ -293,10 +295,10 @@ def _replied(row: RowData, before: RowData) -> Iterator[Event]:
     if row.get("partial") and not before:
         yield RowOpened(ts=ts, say=say)
     if (before or row.get("partial")) and (delta := _growth(row, before)):
-        yield RowGrew(ts=ts, delta=delta)
+        yield RowDelta(ts=ts, delta=delta)
     if not row.get("partial"):
         part = TextPart(text) if say == "text" else ReasoningPart(text)
-        yield ReplyReceived(ts=ts, parts=(Placed(ts, part),))
+        yield ReplyReceived(ts=ts, parts=(RowPart(ts, part),))
 
 
 def _called(row: RowData, before: RowData) -> Iterator[Event]:
@@ -306,7 +308,7 @@ def _called(row: RowData, before: RowData) -> Iterator[Event]:
             yield RowOpened(ts=row["ts"], say="tool", tool=tool, call_id=_call_id(row))
         return
     if not before or before.get("partial"):
-        yield ToolAnnounced(
+        yield ToolStarted(
             ts=row["ts"],
             call_id=_call_id(row),
             tool=tool,
@@ -334,9 +336,9 @@ def _output(row: RowData, before: RowData) -> Iterator[Event]:
     if before and not before.get("partial"):
         return
     if (before or row.get("partial")) and (delta := _growth(row, before)):
-        yield CommandGrew(ts=row["ts"], output=delta)
+        yield CommandOutputDelta(ts=row["ts"], output=delta)
     if not row.get("partial"):
-        yield Said(ts=row["ts"], say="command_output", text=row.get("text", ""))
+        yield RowAdded(ts=row["ts"], say="command_output", text=row.get("text", ""))
 
 
 def _requested(row: RowData, before: RowData) -> Iterator[Event]:

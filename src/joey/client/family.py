@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from msgspec import Struct
 
 from joey.client.session import Session
-from joey.core.events import AskOpened, ChildSpawned, Event, TaskPaused
+from joey.core.events import AskOpened, Event, SubtaskSpawned, TaskPaused
 from joey.errors import UserError
 
 MOST_WAITING = 1000
@@ -93,7 +93,7 @@ class _Listening:
                 continue
             await self._event_queue.put(TaskTreeEvent(session, event))
             match event:
-                case ChildSpawned(child_id=child_id):
+                case SubtaskSpawned(child_id=child_id):
                     fresh.add(child_id)
                 case TaskPaused(child_ids=child_ids):
                     self._follow(session, child_ids, fresh)

@@ -5,9 +5,9 @@ the row it belongs to, where it makes one). There are two kinds:
 
 - *durable* events are numbered, written to the journal before anything acts on them, and enough to
   rebuild both histories and the rest of a task's state;
-- *passing* events (`RowOpened`, `RowGrew`, `CallGrew`, `CommandGrew`, `Countdown`, `UsageChanged`)
-  show work in progress. Their content arrives again, complete, in a durable event; a client that
-  missed them has lost nothing.
+- *passing* events (`RowOpened`, `RowDelta`, `ArgumentsDelta`, `CommandOutputDelta`,
+  `RetryCountdown`, `UsageChanged`) show work in progress. Their content arrives again, complete, in
+  a durable event; a client that missed them has lost nothing.
 
 Nothing is ever removed from a journal. A summary or a truncation marker hides messages, and a
 rewind names the earlier record that the history continues from (see `history.branch`), so that it
@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from joey.core.messages import Message, Part, TextBlock, Usage, UserBlock
 from joey.core.models import ToolProtocol
@@ -54,7 +54,7 @@ class TokenUsage(Struct, frozen=True, rename="camel", omit_defaults=True):
         )
 
 
-class Spent(Struct, frozen=True, omit_defaults=True):
+class Spending(Struct, frozen=True, omit_defaults=True):
     """What limits are set for."""
 
     turns: int = 0
@@ -66,8 +66,8 @@ class Spent(Struct, frozen=True, omit_defaults=True):
     """Sent and received."""
     cost: float = 0.0
 
-    def plus(self, other: Spent) -> Spent:
-        return Spent(
+    def plus(self, other: Spending) -> Spending:
+        return Spending(
             turns=self.turns + other.turns,
             requests=self.requests + other.requests,
             calls=self.calls + other.calls,
@@ -75,8 +75,8 @@ class Spent(Struct, frozen=True, omit_defaults=True):
             cost=self.cost + other.cost,
         )
 
-    def minus(self, other: Spent) -> Spent:
-        return Spent(
+    def minus(self, other: Spending) -> Spending:
+        return Spending(
             turns=self.turns - other.turns,
             requests=self.requests - other.requests,
             calls=self.calls - other.calls,
@@ -90,7 +90,7 @@ class ToolTally(Struct, frozen=True):
     failures: int = 0
 
 
-class Placed(Struct, frozen=True):
+class RowPart(Struct, frozen=True):
     """A part of a reply with the `ts` of the row that shows it."""
 
     ts: int
@@ -116,7 +116,7 @@ class TaskCreated(EventBase, frozen=True, tag="taskCreated"):
     configuration: dict[str, Any] | None = None
 
 
-class TaskAdopted(EventBase, frozen=True, tag="taskAdopted"):
+class TaskImported(EventBase, frozen=True, tag="taskAdopted"):
     """First event of a task whose folder was written by somebody else."""
 
     task_id: str
@@ -142,7 +142,7 @@ class TaskStarted(EventBase, frozen=True, tag="taskStarted"):
     resumed: bool = False
     route: Route | None = None
     """The model it works with from here on."""
-    run: str = ""
+    run_id: str = field(default="", name="run")
     """Whose limits count: the same for a task and its subtasks, and for a run that goes on after
     its process died."""
     limits: Limits | None = None
@@ -155,7 +155,7 @@ class TaskCompleted(EventBase, frozen=True, tag="taskCompleted"):
     result: str
     usage: TokenUsage
     tool_usage: dict[str, ToolTally]
-    answered: bool = False
+    is_plain_answer: bool = field(default=False, name="answered")
     """The result is an answer in plain text: no call presented it."""
 
 
@@ -178,14 +178,14 @@ class TaskFailed(EventBase, frozen=True, tag="taskFailed"):
 # Requests and replies ------------------------------------------------------------------------
 
 
-class UserSaid(EventBase, frozen=True, tag="userSaid"):
-    """Words of the person: the task itself (`first`), or feedback later on."""
+class UserMessage(EventBase, frozen=True, tag="userSaid"):
+    """Words of the person: the task itself (`is_first`), or feedback later on."""
 
     text: str
     images: tuple[str, ...] = ()
-    first: bool = False
+    is_first: bool = field(default=False, name="first")
 
-    def shows(self, answer: Answer) -> bool:
+    def matches_answer(self, answer: Answer) -> bool:
         """These may be the words that came with an answer."""
         return (self.text, self.images) == (answer.text, answer.images)
 
@@ -195,7 +195,7 @@ class RequestStarted(EventBase, frozen=True, tag="requestStarted"):
 
     api_protocol: str
     content: tuple[UserBlock, ...] = ()
-    dequeued: tuple[str, ...] = ()
+    dequeued_ids: tuple[str, ...] = field(default=(), name="dequeued")
     """Queued messages whose words are in `content`: from here on the model has them."""
 
 
@@ -211,7 +211,7 @@ class RequestEnded(EventBase, frozen=True, tag="requestEnded"):
 class ReplyReceived(EventBase, frozen=True, tag="replyReceived"):
     """The model's reply, committed before any of its calls runs."""
 
-    parts: tuple[Placed, ...]
+    parts: tuple[RowPart, ...]
     raw: str | None = None
     response_id: str | None = None
     stop_reason: str | None = None
@@ -221,7 +221,7 @@ class ReplyReceived(EventBase, frozen=True, tag="replyReceived"):
 # Tools and asks ------------------------------------------------------------------------------
 
 
-class ToolAnnounced(EventBase, frozen=True, tag="toolAnnounced"):
+class ToolStarted(EventBase, frozen=True, tag="toolAnnounced"):
     """A call that the rules allow is about to run; `ts` is that of its row."""
 
     call_id: str
@@ -245,10 +245,10 @@ class AskOpened(EventBase, frozen=True, tag="askOpened"):
     tool: str | None = None
     path: str | None = None
     diff: str | None = None
-    protected: bool = False
+    is_protected: bool = field(default=False, name="protected")
     reason: str | None = None
     """Which rule wants a person to look."""
-    always: str | None = None
+    always_rule: str | None = field(default=None, name="always")
     """The rule that an answer may add, so that it is not asked again."""
     sandbox: Confinement | None = None
     """Of a command: how far the operating system would hold it."""
@@ -285,7 +285,7 @@ class ToolFinished(EventBase, frozen=True, tag="toolFinished"):
     row_ts: int | None = None
     usage: TokenUsage | None = None
     """Of the subtask that did the work, its own subtasks included."""
-    spent: Spent | None = None
+    spent: Spending | None = None
     """What that subtask and those below it took of this run's limits."""
 
 
@@ -297,13 +297,13 @@ class ToolFailed(EventBase, frozen=True, tag="taskToolFailed"):
     """The rule or the hook that refused it, when that is why."""
 
 
-class Said(EventBase, frozen=True, tag="said"):
+class RowAdded(EventBase, frozen=True, tag="said"):
     """A row of any other kind: `error`, `completion_result`, `command_output`, `diff_error`…"""
 
     say: str
     text: str = ""
     images: tuple[str, ...] = ()
-    task_id: str | None = None
+    subtask_id: str | None = field(default=None, name="task_id")
     """The subtask that it tells of."""
 
 
@@ -330,7 +330,7 @@ class MessageUnqueued(EventBase, frozen=True, tag="messageUnqueued"):
 # Subtasks ------------------------------------------------------------------------------------
 
 
-class ChildSpawned(EventBase, frozen=True, tag="taskSpawned"):
+class SubtaskSpawned(EventBase, frozen=True, tag="taskSpawned"):
     """The subtask for a call, named before it exists: whatever dies, it is found or made again."""
 
     child_id: str
@@ -342,7 +342,7 @@ class ChildSpawned(EventBase, frozen=True, tag="taskSpawned"):
     mode: str = ""
     message: str = ""
     todos: tuple[Todo, ...] = ()
-    worktree: bool = False
+    has_worktree: bool = field(default=False, name="worktree")
     """It works in a git worktree of its own."""
 
 
@@ -351,7 +351,7 @@ class WorktreeMerged(EventBase, frozen=True, tag="worktreeMerged"):
 
     child_id: str
     report: str
-    clean: bool
+    is_clean: bool = field(name="clean")
     """All is in the workspace, and the worktree may go."""
 
 
@@ -376,31 +376,31 @@ class RowOpened(EventBase, frozen=True, tag="rowOpened"):
     call_id: str | None = None
 
 
-class RowGrew(EventBase, frozen=True, tag="rowGrew"):
+class RowDelta(EventBase, frozen=True, tag="rowGrew"):
     """More text for the open row `ts`."""
 
     delta: str
 
 
-class CallGrew(EventBase, frozen=True, tag="callGrew"):
+class ArgumentsDelta(EventBase, frozen=True, tag="callGrew"):
     """More raw arguments for the open call whose row is `ts`."""
 
     delta: str
 
 
-class CommandGrew(EventBase, frozen=True, tag="commandGrew"):
+class CommandOutputDelta(EventBase, frozen=True, tag="commandGrew"):
     """More output of the command whose row is `ts`."""
 
     output: str
 
 
-class Countdown(EventBase, frozen=True, tag="countdown"):
+class RetryCountdown(EventBase, frozen=True, tag="countdown"):
     """Seconds until a failed request is tried again; `seconds` 0 ends the wait."""
 
     seconds: int
     message: str
     attempt: int = 1
-    attempts: int = 0
+    max_attempts: int = field(default=0, name="attempts")
     """How many there will be at most; 0 when that is not known."""
 
 
@@ -428,11 +428,11 @@ class ContextTruncated(EventBase, frozen=True, tag="contextTruncated"):
     """The oldest turns are hidden from the model; the first message stays."""
 
     truncation_id: str
-    messages: int
+    hidden_message_count: int = field(name="messages")
     """How many of the messages that were visible, after the first."""
     tokens_before: int
     tokens_after: int
-    longest: int | None = None
+    max_text_chars: int | None = field(default=None, name="longest")
     """Texts of what stays visible are cut to this many characters, where that was not enough."""
 
 
@@ -440,23 +440,23 @@ class CheckpointSaved(EventBase, frozen=True, tag="checkpointSaved"):
     """The files of the workspace as they were at this moment can be brought back."""
 
     id: str
-    before: str | None = None
+    previous_id: str | None = field(default=None, name="before")
     """The checkpoint before it."""
-    own: bool = False
+    is_own_change: bool = field(default=False, name="own")
     """What differs from the one before is this task's own work; else it is somebody's else."""
 
 
 class TaskRewound(EventBase, frozen=True, tag="taskRewound"):
     """The history goes on from an earlier record. All that came after it is out of sight."""
 
-    to: int
-    row_ts: int | None = None
+    to_seq: int = field(name="to")
+    last_row_ts: int | None = field(default=None, name="row_ts")
     """The last row that stays, where the record made more than one; 0 when none does."""
-    files: str | None = None
+    files_checkpoint: str | None = field(default=None, name="files")
     """The checkpoint that the files shall be brought back to; done when `FilesRestored` says so."""
-    files_before: str | None = None
+    files_checkpoint_before: str | None = field(default=None, name="files_before")
     """The checkpoint of the files as they were when this was asked for."""
-    undo: bool = False
+    is_undo: bool = field(default=False, name="undo")
     """It takes a rewind back; the next undo goes on with the one before that."""
 
 
@@ -479,32 +479,34 @@ class TaskForked(EventBase, frozen=True, tag="taskForked"):
     """The model that it worked with."""
 
 
-Passing = RowOpened | RowGrew | CallGrew | CommandGrew | Countdown | UsageChanged
+Transient = (
+    RowOpened | RowDelta | ArgumentsDelta | CommandOutputDelta | RetryCountdown | UsageChanged
+)
 Durable = (
     TaskCreated
-    | TaskAdopted
+    | TaskImported
     | TaskConfigured
     | TaskStarted
     | TaskCompleted
     | TaskFinished
     | TaskAborted
     | TaskFailed
-    | UserSaid
+    | UserMessage
     | RequestStarted
     | RequestEnded
     | ReplyReceived
-    | ToolAnnounced
+    | ToolStarted
     | AskOpened
     | AskAnswered
     | AskWithdrawn
     | ToolFinished
     | ToolFailed
-    | Said
+    | RowAdded
     | TodosChanged
     | ModeSwitched
     | MessageQueued
     | MessageUnqueued
-    | ChildSpawned
+    | SubtaskSpawned
     | WorktreeMerged
     | TaskPaused
     | TaskUnpaused
@@ -515,9 +517,9 @@ Durable = (
     | FilesRestored
     | TaskForked
 )
-Event = Durable | Passing
+Event = Durable | Transient
 PASSING: frozenset[type[EventBase]] = frozenset(
-    {RowOpened, RowGrew, CallGrew, CommandGrew, Countdown, UsageChanged}
+    {RowOpened, RowDelta, ArgumentsDelta, CommandOutputDelta, RetryCountdown, UsageChanged}
 )
 
 

@@ -10,12 +10,12 @@ from msgspec import Struct
 from joey.core.events import (
     AskAnswered,
     AskOpened,
-    ChildSpawned,
     ContextCondensed,
     ContextTruncated,
     Record,
-    TaskAdopted,
-    ToolAnnounced,
+    SubtaskSpawned,
+    TaskImported,
+    ToolStarted,
 )
 from joey.core.file_state import FileChange, LeftFile
 from joey.core.history.api import ApiHistory
@@ -84,7 +84,7 @@ class History:
             match record.event:
                 case ContextCondensed() | ContextTruncated():
                     count += 1
-                case TaskAdopted(messages=messages):
+                case TaskImported(messages=messages):
                     count += sum(m.is_summary or m.is_truncation_marker for m in messages)
         return count
 
@@ -105,7 +105,7 @@ def compare(before: Sequence[Record], after: Sequence[Record]) -> RewindPreview:
         mode_before=old.facts.mode,
         mode_after=new.facts.mode,
         commands=tuple(_commands(gone)),
-        subtasks=tuple(r.event.child_id for r in gone if isinstance(r.event, ChildSpawned)),
+        subtasks=tuple(r.event.child_id for r in gone if isinstance(r.event, SubtaskSpawned)),
         summaries=max(0, old.summaries - new.summaries),
     )
 
@@ -115,7 +115,7 @@ def _commands(records: Sequence[Record]) -> Iterator[str]:
     asked: dict[int, str] = {}
     for record in records:
         match record.event:
-            case ToolAnnounced(tool=tool, text=text) if tool == COMMAND:
+            case ToolStarted(tool=tool, text=text) if tool == COMMAND:
                 yield text
             case AskOpened(ask=AskKind.COMMAND, ts=ts, text=text):
                 asked[ts] = text

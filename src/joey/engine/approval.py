@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from joey.core.events import AskAnswered, Record, Said, ToolAnnounced
+from joey.core.events import AskAnswered, Record, RowAdded, ToolStarted
 from joey.core.permissions.policy import (
     EDITS,
     Access,
@@ -109,7 +109,7 @@ async def _stop_repeating(task: Task, placed: PlacedCall, tool: AnyTool, verdict
 
 def _announce(task: Task, placed: PlacedCall, tool: AnyTool, prepared: Prepared, rule: str) -> None:
     task.publish(
-        ToolAnnounced(
+        ToolStarted(
             ts=placed.row_ts,
             call_id=placed.call.id,
             tool=tool.name,
@@ -139,9 +139,9 @@ async def _ask_approval(
         tool=tool.name,
         path=prepared.path,
         diff=prepared.diff,
-        protected=any(c.place is not None and c.place.protected for c in prepared.claims),
+        is_protected=any(c.place is not None and c.place.protected for c in prepared.claims),
         reason=reason,
-        always=None if offered is None else offered.text,
+        always_rule=None if offered is None else offered.text,
         sandbox=_sandbox(prepared),
     )
 
@@ -259,4 +259,4 @@ async def apply_always_answer(
         await asyncio.to_thread(rulebook.add, rule)
     except ConfigError as error:
         text = f"`{rule.text}` is allowed for this task, but could not be kept: {error}"
-        task.publish(Said(ts=task.now(), say="error", text=text))
+        task.publish(RowAdded(ts=task.now(), say="error", text=text))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct, structs
 
-from joey.core.events import AskAnswered, AskOpened, AskWithdrawn, Event, UserSaid
+from joey.core.events import AskAnswered, AskOpened, AskWithdrawn, Event, UserMessage
 from joey.core.history.api import COMPLETION
 from joey.core.messages import TextBlock, UserBlock, image_block
 from joey.core.prompts import replies
@@ -131,7 +131,7 @@ class Unattended:
 
 def publish_feedback(task: Task, answer: Answer) -> None:
     if answer.has_content:
-        task.publish(UserSaid(ts=task.now(), text=answer.text, images=answer.images))
+        task.publish(UserMessage(ts=task.now(), text=answer.text, images=answer.images))
 
 
 def build_feedback_blocks(answer: Answer) -> tuple[UserBlock, ...]:

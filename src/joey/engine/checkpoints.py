@@ -27,10 +27,10 @@ from joey.core.events import (
     FilesRestored,
     Record,
     ReplyReceived,
-    Said,
+    RowAdded,
     TaskRewound,
-    ToolAnnounced,
     ToolFinished,
+    ToolStarted,
 )
 from joey.core.file_state import FileChange
 from joey.core.modes import Group
@@ -115,14 +115,16 @@ class CheckpointGuard:
             self._warn_once(str(error))
         else:
             if saved != last or anyway:
-                task.publish(CheckpointSaved(ts=task.now(), id=saved, before=last, own=own))
+                task.publish(
+                    CheckpointSaved(ts=task.now(), id=saved, previous_id=last, is_own_change=own)
+                )
 
     def _warn_once(self, reason: str) -> None:
         task = self._task
         if reason not in task.shown_once:
             task.shown_once.add(reason)
             text = f"The files of this step are not in a checkpoint: {reason.rstrip('.')}."
-            task.publish(Said(ts=task.now(), say="error", text=text))
+            task.publish(RowAdded(ts=task.now(), say="error", text=text))
 
 
 Kind = Literal["added", "changed", "removed"]
@@ -157,7 +159,7 @@ async def restore_checkpoint(task: Task, checkpoint: str, *, force: bool) -> Rew
         refuse_conflicts(preview, force)
         last = task.recorder.facts.ledger.checkpoint
         saved = await keep_files(task)
-        task.publish(CheckpointSaved(ts=task.now(), id=saved, before=last))
+        task.publish(CheckpointSaved(ts=task.now(), id=saved, previous_id=last))
         await task.recorder.commit()
         try:
             await _restore(task, checkpoint, saved)
@@ -183,8 +185,8 @@ async def restore_due_files(task: Task) -> None:
         CheckpointError
     """
     rewound = task.recorder.facts.restoring
-    if rewound is not None and rewound.files is not None:
-        await _restore(task, rewound.files, rewound.files_before)
+    if rewound is not None and rewound.files_checkpoint is not None:
+        await _restore(task, rewound.files_checkpoint, rewound.files_checkpoint_before)
 
 
 async def finish_restoring(task: Task) -> None:
@@ -194,8 +196,8 @@ async def finish_restoring(task: Task) -> None:
     except CheckpointError as error:
         text = f"The history was rewound, but the files could not be brought back: {error}"
         events = (record.event for record in task.recorder.path)
-        if not any(isinstance(event, Said) and event.text == text for event in events):
-            task.publish(Said(ts=task.now(), say="error", text=text))
+        if not any(isinstance(event, RowAdded) and event.text == text for event in events):
+            task.publish(RowAdded(ts=task.now(), say="error", text=text))
 
 
 async def _restore(task: Task, checkpoint: str, before: str | None) -> None:
@@ -273,11 +275,11 @@ class _Steps:
         known: str | None = None
         for record in records:
             match record.event:
-                case CheckpointSaved(id=saved, own=is_own):
+                case CheckpointSaved(id=saved, is_own_change=is_own):
                     if not is_own and saved not in own:
                         self.now = self._with(known, saved)
                     self.until[saved], known = self.now, saved
-                case TaskRewound(files_before=str(saved)):
+                case TaskRewound(files_checkpoint_before=str(saved)):
                     self.until[saved] = self.now if saved in own else self._with(known, saved)
                 case FilesRestored(checkpoint=restored):
                     self.now, known = self.until.get(restored, ()), restored
@@ -303,7 +305,7 @@ class Stopped:
                     asked[opened.ts] = opened
                 case AskAnswered(ask_ts=ts, answer=answer) if answer.approves and ts in asked:
                     self._begin(asked[ts], begun)
-                case ToolAnnounced() as announced:
+                case ToolStarted() as announced:
                     self._begin(announced, begun)
                 case ToolFinished(call_id=call_id):
                     begun.pop(call_id, None)
@@ -313,14 +315,14 @@ class Stopped:
                 case CheckpointSaved(id=saved) if self.at_last:
                     self.before.add(saved)
                     self.at_last.clear()
-                case TaskRewound(files_before=str(saved)) if begun or self.at_last:
+                case TaskRewound(files_checkpoint_before=str(saved)) if begun or self.at_last:
                     self.before.add(saved)
                 case FilesRestored():
                     self.at_last.clear()
                     begun.clear()
         self.at_last.update(begun.values())
 
-    def _begin(self, call: ToolAnnounced | AskOpened, begun: dict[str, str | None]) -> None:
+    def _begin(self, call: ToolStarted | AskOpened, begun: dict[str, str | None]) -> None:
         if call.tool is not None and call.call_id is not None and self._may_change(call.tool):
             begun[call.call_id] = call.path
 
@@ -344,7 +346,7 @@ class _Row(Struct, frozen=True, rename="camel"):
 
 class _Edit(Struct, frozen=True):
     seq: int
-    call: ToolAnnounced | AskOpened
+    call: ToolStarted | AskOpened
 
 
 async def with_left_files(task: Task, preview: RewindPreview, since: int) -> RewindPreview:
@@ -378,7 +380,7 @@ def _edited(task: Task, since: int) -> Iterator[str]:
                 asked[opened.ts] = opened
             case AskAnswered(ask_ts=ts, answer=answer) if answer.approves and ts in asked:
                 begun[asked[ts].call_id] = _Edit(record.seq, asked[ts])
-            case ToolAnnounced() as announced:
+            case ToolStarted() as announced:
                 begun[announced.call_id] = _Edit(record.seq, announced)
             case ToolFinished(call_id=call_id, is_error=failed) if call_id in begun:
                 call = begun.pop(call_id).call
@@ -390,7 +392,7 @@ def _edited(task: Task, since: int) -> Iterator[str]:
             yield from _files(task, edit.call)
 
 
-def _files(task: Task, call: ToolAnnounced | AskOpened) -> tuple[str, ...]:
+def _files(task: Task, call: ToolStarted | AskOpened) -> tuple[str, ...]:
     if call.tool is None or not _edits(task, call.tool):
         return ()
     try:

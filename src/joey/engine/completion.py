@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from joey.core.events import Placed, Said, TaskCompleted, ToolAnnounced, ToolFinished
+from joey.core.events import RowAdded, RowPart, TaskCompleted, ToolFinished, ToolStarted
 from joey.core.history.api import COMPLETION
 from joey.core.messages import TextBlock, TextPart, ToolCall
 from joey.core.permissions.policy import Access, Allow, Ask, Claim, Deny, decide
@@ -47,14 +47,14 @@ async def present(
         await task.runtime.result_check.check(result)
     await on_completion(task, call, result)
     facts = task.recorder.facts
-    task.publish(Said(ts=row_ts, say="completion_result", text=result))
+    task.publish(RowAdded(ts=row_ts, say="completion_result", text=result))
     task.publish(
         TaskCompleted(
             ts=task.now(),
             result=result,
             usage=facts.usage,
             tool_usage=dict(facts.ledger.tools),
-            answered=call is None,
+            is_plain_answer=call is None,
         )
     )
     call_id = None if call is None else call.id
@@ -71,7 +71,7 @@ async def _hand_over(task: Task, call_id: str | None) -> Answer | None:
     match decide((Claim(Access.DELEGATE),), task.runtime.settings):
         case Allow(rule):
             task.publish(
-                ToolAnnounced(ts=ts, call_id=call_id or "", tool=COMPLETION, text=FINISH, rule=rule)
+                ToolStarted(ts=ts, call_id=call_id or "", tool=COMPLETION, text=FINISH, rule=rule)
             )
             return None
         case Ask(reason) | Deny(_, reason):
@@ -91,7 +91,7 @@ def _check_todos(task: Task) -> None:
 
 
 async def judge_plain_reply(
-    task: Task, reply: Sequence[Placed], mistakes: Mistakes
+    task: Task, reply: Sequence[RowPart], mistakes: Mistakes
 ) -> Completed | Continue:
     """Remind the model, or present what it said as the result."""
     texts = {p.ts: p.part.text.strip() for p in reply if isinstance(p.part, TextPart)}
@@ -112,7 +112,7 @@ async def _present(
         response = await present(task, answer, row_ts)
     except ToolError as error:
         mistakes.made_one((str(error),))
-        task.publish(Said(ts=task.now(), say="error", text=str(error)))
+        task.publish(RowAdded(ts=task.now(), say="error", text=str(error)))
         return Continue((TextBlock(str(error)),))
     mistakes.forgive()
     mistakes.plain_replies.clear()

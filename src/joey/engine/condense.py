@@ -24,7 +24,7 @@ from msgspec import Struct, structs
 from joey.core.context import condense as prompts
 from joey.core.context.condense import Allotment, Kept, commands_in, summary_content, transcript
 from joey.core.context.window import CHARACTERS_PER_TOKEN, Window, blocks_tokens, text_tokens
-from joey.core.events import ContextCondensed, RequestEnded, RowOpened, Said, UsageChanged
+from joey.core.events import ContextCondensed, RequestEnded, RowAdded, RowOpened, UsageChanged
 from joey.core.messages import (
     Message,
     TextBlock,
@@ -221,7 +221,7 @@ class _Writing:
         self._provider: Provider = runtime.condenser or task.provider
         problem = runtime.others.take_summary_error() if runtime.others is not None else None
         if problem is not None:
-            task.publish(Said(ts=task.now(), say="error", text=problem))
+            task.publish(RowAdded(ts=task.now(), say="error", text=problem))
         summary_length = max(100, min(2_000, most.summary // 12))
         self._instruction = prompts.instruction(
             settings.custom_condensing_prompt, instructions, summary_length
@@ -295,7 +295,7 @@ class _Writing:
                 )
             )
             task.publish(UsageChanged(ts=task.now(), usage=task.usage))
-        task.publish(Said(ts=ts, say=ERROR_ROW, text=reason))
+        task.publish(RowAdded(ts=ts, say=ERROR_ROW, text=reason))
 
 
 def _fitting(messages: Sequence[Message], tokens: int) -> str:
@@ -353,7 +353,7 @@ class CondenseRequests:
         try:
             _check(task)
         except CondenseError as error:
-            task.publish(Said(ts=task.now(), say=ERROR_ROW, text=str(error)))
+            task.publish(RowAdded(ts=task.now(), say=ERROR_ROW, text=str(error)))
             self._settle(error)
             return True
         try:

@@ -17,22 +17,22 @@ from msgspec import Struct, structs
 
 from joey.core.events import (
     AskWithdrawn,
-    ChildSpawned,
     Durable,
     FilesRestored,
     MessageQueued,
     MessageUnqueued,
     ModeSwitched,
     Record,
-    TaskAdopted,
+    SubtaskSpawned,
     TaskConfigured,
     TaskCreated,
     TaskForked,
+    TaskImported,
     TaskPaused,
     TaskRewound,
     TaskUnpaused,
     TodosChanged,
-    UserSaid,
+    UserMessage,
 )
 from joey.core.history.branch import find_cut, live_path
 from joey.core.history.ledger import Ledger
@@ -117,7 +117,9 @@ class Engine:
         """A new task, already at work. It is on disk when this returns."""
         task_id = task_id or new_task_id(self._clock.now())
         task = await self._create(task_id, options or TaskOptions())
-        task.publish(UserSaid(ts=task.now(), text=well_formed(text), images=images, first=True))
+        task.publish(
+            UserMessage(ts=task.now(), text=well_formed(text), images=images, is_first=True)
+        )
         # Its first request tells of the workspace: one can look while the disk is at work.
         task.runtime.environment.expect_listing(task.runtime.settings.max_workspace_files)
         await task.recorder.commit()
@@ -171,7 +173,7 @@ class Engine:
         return task
 
     async def open_subtask(
-        self, parent: Task, options: TaskOptions, spawned: ChildSpawned, workspace: Path
+        self, parent: Task, options: TaskOptions, spawned: SubtaskSpawned, workspace: Path
     ) -> Task:
         """The subtask as far as it has come; made, or made whole, where that was cut short.
 
@@ -184,7 +186,7 @@ class Engine:
             child = await self._open_subtask(parent, options, spawned, workspace)
         facts, message = child.recorder.facts, well_formed(spawned.message)
         if facts.prompt is None:
-            child.publish(UserSaid(ts=child.now(), text=message, first=True))
+            child.publish(UserMessage(ts=child.now(), text=message, is_first=True))
         elif facts.prompt.text != message:
             raise UserError(f"the folder of task {child.id} holds another task.")
         if spawned.todos and not facts.todos and not facts.requests:
@@ -195,14 +197,14 @@ class Engine:
         return child
 
     async def _open_subtask(
-        self, parent: Task, options: TaskOptions, spawned: ChildSpawned, workspace: Path
+        self, parent: Task, options: TaskOptions, spawned: SubtaskSpawned, workspace: Path
     ) -> Task:
         facts, runtime = parent.recorder.facts, parent.runtime
         xml = facts.protocol is ToolProtocol.XML
         known = structs.replace(
             options,
             workspace=workspace,
-            trusted_as=options.trusted_as or (runtime.workspace if spawned.worktree else None),
+            trusted_as=options.trusted_as or (runtime.workspace if spawned.has_worktree else None),
             settings=runtime.settings,
             protocol=facts.protocol if xml else options.protocol,
             mode=None,
@@ -407,7 +409,7 @@ LEFT_OUT = (
     TaskConfigured,
     TaskPaused,
     TaskUnpaused,
-    ChildSpawned,
+    SubtaskSpawned,
     MessageQueued,
     MessageUnqueued,
     TaskRewound,
@@ -457,7 +459,7 @@ def _path_to(source: Sequence[Record], row_ts: int | None, *, keep: bool) -> Seq
         cut = find_cut(path, row_ts, keep=keep)
     except TaskStateError as error:
         raise UserError(f"The task cannot be forked there: {error}.") from error
-    going = TaskRewound(ts=0, to=cut.to, row_ts=cut.row_ts)
+    going = TaskRewound(ts=0, to_seq=cut.to, last_row_ts=cut.row_ts)
     return live_path([*source, Record(source[-1].seq + 1, going)])
 
 
@@ -479,7 +481,7 @@ def _events(path: Sequence[Record], fork_id: str, now: int) -> Iterator[Durable]
                 depth=0,
                 configuration=None,
             )
-        case TaskAdopted() as adopted:
+        case TaskImported() as adopted:
             yield structs.replace(adopted, ts=now, task_id=fork_id, parent_id=None, child_ids=())
         case _:
             raise StoreError(f"task {facts.task_id} has no beginning, so it cannot be forked.")

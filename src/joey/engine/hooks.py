@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from joey.core.events import AskOpened, Said
+from joey.core.events import AskOpened, RowAdded
 from joey.core.history.api import COMPLETION
 from joey.core.hooks import HookCall, HookReport, Moment, shortened
 from joey.core.messages import ToolCall
@@ -157,7 +157,7 @@ async def _run(task: Task, event: Moment, tool: str | None, **about: Any) -> Hoo
     )
     report = await hooks.run(call, () if tool is None else _names(task, tool))
     for message in report.messages:
-        task.publish(Said(ts=task.now(), say="hook_message", text=message))
+        task.publish(RowAdded(ts=task.now(), say="hook_message", text=message))
     _warn(task, report.warnings)
     return report
 
@@ -174,4 +174,4 @@ def _warn(task: Task, warnings: tuple[str, ...]) -> None:
     for warning in warnings:
         if warning not in task.shown_once:
             task.shown_once.add(warning)
-            task.publish(Said(ts=task.now(), say="error", text=warning))
+            task.publish(RowAdded(ts=task.now(), say="error", text=warning))

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, Self
 import msgspec
 from msgspec import Struct
 
-from joey.core.events import Countdown, Said, Spent
+from joey.core.events import RetryCountdown, RowAdded, Spending
 from joey.core.history.ledger import Ledger
 from joey.core.history.state import TaskFacts
 from joey.core.messages import UserBlock
@@ -50,10 +50,10 @@ class Share(Struct, frozen=True):
 
     parent_id: str | None
     ledger: Ledger
-    before: Spent
+    before: Spending
 
     @property
-    def spent(self) -> Spent:
+    def spent(self) -> Spending:
         return self.ledger.spent.minus(self.before)
 
 
@@ -69,7 +69,7 @@ class Allowance:
         self._folded: set[str] = set()
         self._turns = 0
         self._calls = 0
-        self._asked_at = Spent()
+        self._asked_at = Spending()
         self._asking = asyncio.Lock()
         self._refusal: Failed | None = None
         """What a person said no to: one no is for the whole tree."""
@@ -96,7 +96,7 @@ class Allowance:
     def join(self, facts: TaskFacts) -> None:
         """What this task uses from here on counts, and what it has used in this run before."""
         ledger = facts.ledger
-        earlier = Spent() if facts.task_id in self._folded else ledger.spent_in(self.run)
+        earlier = Spending() if facts.task_id in self._folded else ledger.spent_in(self.run)
         if facts.task_id not in self._shares:
             self._turns += earlier.turns
             self._calls += earlier.calls
@@ -106,13 +106,13 @@ class Allowance:
         before = ledger.spent.minus(earlier)
         self._shares[facts.task_id] = Share(facts.parent_id, ledger, before)
 
-    def fold(self, task_id: str) -> Spent:
+    def fold(self, task_id: str) -> Spending:
         """A subtask returns: what it and those below it have spent counts as its parent's."""
         self._folded.add(task_id)
         share = self._shares.pop(task_id, None)
-        own = Spent() if share is None else share.spent
+        own = Spending() if share is None else share.spent
         below = [name for name, each in self._shares.items() if each.parent_id == task_id]
-        return reduce(Spent.plus, map(self.fold, below), own)
+        return reduce(Spending.plus, map(self.fold, below), own)
 
     @property
     def late(self) -> Failed:
@@ -184,9 +184,9 @@ class Allowance:
         return build_feedback_blocks(answer)
 
     @property
-    def _spent(self) -> Spent:
+    def _spent(self) -> Spending:
         shares: Sequence[Share] = tuple(self._shares.values())
-        return reduce(Spent.plus, (share.spent for share in shares), Spent())
+        return reduce(Spending.plus, (share.spent for share in shares), Spending())
 
 
 def check_spending(task: Task) -> None:
@@ -396,19 +396,19 @@ async def count_down(task: Task, error: ProviderError, wait: float, budget: Budg
         while remaining > 0:
             seconds = math.ceil(remaining)
             task.publish(
-                Countdown(
+                RetryCountdown(
                     ts=ts,
                     seconds=seconds,
                     message=message,
                     attempt=budget.attempts,
-                    attempts=budget.most(error),
+                    max_attempts=budget.most(error),
                 )
             )
             step = min(1.0, remaining)
             await task.runtime.clock.sleep(step)
             remaining -= step
     finally:
-        task.publish(Said(ts=ts, say="api_req_retry_delayed", text=message))
+        task.publish(RowAdded(ts=ts, say="api_req_retry_delayed", text=message))
 
 
 TOO_MANY_MISTAKES = (

@@ -21,7 +21,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from joey.core.events import Placed, RequestStarted, UserSaid
+from joey.core.events import RequestStarted, RowPart, UserMessage
 from joey.core.messages import CallPart, TextBlock, UserBlock, image_block
 from joey.core.models import ModelRequest
 from joey.core.prompts import replies
@@ -126,7 +126,7 @@ async def compose(task: Task, content: tuple[UserBlock, ...]) -> tuple[ModelRequ
     content = await make_room(task, (*content, TextBlock(surroundings)))
     check_spending(task)
     for message in queued:
-        task.publish(UserSaid(ts=task.now(), text=message.text, images=message.images))
+        task.publish(UserMessage(ts=task.now(), text=message.text, images=message.images))
     warn_missing_profile(task)
     request_ts = task.now()
     task.publish(
@@ -134,7 +134,7 @@ async def compose(task: Task, content: tuple[UserBlock, ...]) -> tuple[ModelRequ
             ts=request_ts,
             api_protocol=task.provider.api_protocol,
             content=content,
-            dequeued=tuple(message.id for message in queued),
+            dequeued_ids=tuple(message.id for message in queued),
         )
     )
     system, tools = prompt_of(task)
@@ -148,7 +148,7 @@ async def compose(task: Task, content: tuple[UserBlock, ...]) -> tuple[ModelRequ
     return request, request_ts
 
 
-async def act(task: Task, reply: tuple[Placed, ...], mistakes: Mistakes) -> Completed | Continue:
+async def act(task: Task, reply: tuple[RowPart, ...], mistakes: Mistakes) -> Completed | Continue:
     """Run the calls of the reply, and judge what it leads to."""
     first = task.recorder.api.visible[0]
     mistakes.rounds.after(str(first.condense_id) if first.is_summary else None)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from joey.core.diagnostics import format_diagnostics
-from joey.core.events import ModeSwitched, Said
+from joey.core.events import ModeSwitched, RowAdded
 from joey.core.history.ui import Row
 from joey.core.mentions import (
     Kind,
@@ -88,7 +88,7 @@ def _follow(task: Task, command: SlashCommand) -> None:
             f"/{command.name} of the project wants {mode.slug} mode, which may do more; this is"
             f" still {task.mode.slug} mode. Switch the mode yourself, or set alwaysAllowModeSwitch."
         )
-        task.publish(Said(ts=task.now(), say="error", text=text))
+        task.publish(RowAdded(ts=task.now(), say="error", text=text))
         return
     task.publish(ModeSwitched(ts=task.now(), mode=mode.slug))
 

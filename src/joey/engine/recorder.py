@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from joey.core.events import PASSING, ChildSpawned, Durable, Record, TaskRewound
+from joey.core.events import PASSING, Durable, Record, SubtaskSpawned, TaskRewound
 from joey.core.history.api import ApiHistory
 from joey.core.history.branch import live_path
 from joey.core.history.state import TaskFacts
@@ -69,7 +69,7 @@ class Recorder:
         return live_path(self.records.after(0))
 
     @property
-    def delegated(self) -> Sequence[ChildSpawned]:
+    def delegated(self) -> Sequence[SubtaskSpawned]:
         """Calls of the latest reply whose subtasks have not returned."""
         waiting = {call.id for call in self.api.open_calls}
         return [child for child in self.facts.children.values() if child.call_id in waiting]

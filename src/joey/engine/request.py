@@ -21,16 +21,16 @@ from msgspec import structs
 from joey.core.context.condense import extract_user_blocks, is_brought
 from joey.core.context.window import LONGEST, SHORTEST, blocks_tokens, plan_truncation, threshold_of
 from joey.core.events import (
-    CallGrew,
+    ArgumentsDelta,
     ContextTruncated,
     MessageUnqueued,
-    Placed,
     ReplyReceived,
     RequestEnded,
     RequestStarted,
-    RowGrew,
+    RowAdded,
+    RowDelta,
     RowOpened,
-    Said,
+    RowPart,
     UsageChanged,
 )
 from joey.core.history.visible import cut_text
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 async def take_turn_with_patience(
     task: Task, request: ModelRequest, request_ts: int
-) -> tuple[Placed, ...]:
+) -> tuple[RowPart, ...]:
     """A committed reply, after as many attempts as the budget allows.
 
     Raises:
@@ -64,7 +64,9 @@ async def take_turn_with_patience(
             return await take_turn(task, request, request_ts)
         except ProviderError as error:
             if error.failure is ProviderFailure.EMPTY and budget.attempts > 0:
-                task.publish(Said(ts=task.now(), say="error", text="MODEL_NO_ASSISTANT_MESSAGES"))
+                task.publish(
+                    RowAdded(ts=task.now(), say="error", text="MODEL_NO_ASSISTANT_MESSAGES")
+                )
             blocks: tuple[UserBlock, ...] = ()
             wait = budget.wait_after(error)
             if error.failure is ProviderFailure.OVERFLOW and recoveries < MOST_RECOVERIES:
@@ -88,7 +90,7 @@ async def _ask_to_try_again(task: Task, error: ProviderError) -> tuple[UserBlock
     publish_feedback(task, answer)
     if not answer.approves:
         raise Stop(f"provider:{error.failure}", str(error)) from error
-    task.publish(Said(ts=task.now(), say="api_req_retried"))
+    task.publish(RowAdded(ts=task.now(), say="api_req_retried"))
     return build_feedback_blocks(answer)
 
 
@@ -115,7 +117,7 @@ class LiveReply:
         for event in events:
             match event:
                 case PartGrew(index, delta):
-                    grew = CallGrew if self._is_call[index] else RowGrew
+                    grew = ArgumentsDelta if self._is_call[index] else RowDelta
                     publish(grew(ts=self._rows[index], delta=delta))
                 case PartStarted():
                     self._open_row(event)
@@ -142,7 +144,7 @@ class LiveReply:
             return  # The model is told when the call is whole.
         tool.prewarm(runtime.terminal)
 
-    def commit(self, *, interrupted: bool) -> tuple[Placed, ...]:
+    def commit(self, *, interrupted: bool) -> tuple[RowPart, ...]:
         """Write the reply down; nothing acts on it before."""
         reply = self.assembler.reply
         parts = self._placed(reply)
@@ -166,11 +168,11 @@ class LiveReply:
             match placed.part:
                 case TextPart(text=text) | ReasoningPart(text=text) if text.strip():
                     say = "text" if isinstance(placed.part, TextPart) else "reasoning"
-                    self._task.publish(Said(ts=placed.ts, say=say, text=text))
+                    self._task.publish(RowAdded(ts=placed.ts, say=say, text=text))
 
-    def _placed(self, reply: Reply) -> tuple[Placed, ...]:
+    def _placed(self, reply: Reply) -> tuple[RowPart, ...]:
         return tuple(
-            Placed(ts=ts, part=part) for ts, part in zip(self._rows, reply.parts, strict=True)
+            RowPart(ts=ts, part=part) for ts, part in zip(self._rows, reply.parts, strict=True)
         )
 
     def end(self, *, cancel_reason: str | None = None, error: str | None = None) -> None:
@@ -189,7 +191,7 @@ class LiveReply:
         self._task.publish(UsageChanged(ts=self._task.now(), usage=self._task.usage))
 
 
-async def take_turn(task: Task, request: ModelRequest, request_ts: int) -> tuple[Placed, ...]:
+async def take_turn(task: Task, request: ModelRequest, request_ts: int) -> tuple[RowPart, ...]:
     """The parts of one committed reply.
 
     Raises:
@@ -222,7 +224,7 @@ async def take_turn(task: Task, request: ModelRequest, request_ts: int) -> tuple
     return parts
 
 
-def _is_cut_off(placed: Placed) -> bool:
+def _is_cut_off(placed: RowPart) -> bool:
     return isinstance(placed.part, CallPart) and placed.part.call.problem is not None
 
 
@@ -294,7 +296,7 @@ def _is_due(task: Task, room: Room, content: Sequence[UserBlock]) -> bool:
     )
     if threshold.problem is not None and threshold.problem not in task.shown_once:
         task.shown_once.add(threshold.problem)
-        task.publish(Said(ts=task.now(), say="error", text=threshold.problem))
+        task.publish(RowAdded(ts=task.now(), say="error", text=threshold.problem))
     window, use = room.window, room.use(content)
     limit = min(window.allowed, window.size * threshold.percent // 100)
     if use < limit or room.said * _WORTHWHILE < limit:
@@ -324,10 +326,10 @@ def _hide_oldest(task: Task, room: Room, content: Sequence[UserBlock]) -> bool:
         ContextTruncated(
             ts=ts,
             truncation_id=f"truncation_{ts}",
-            messages=plan.messages,
+            hidden_message_count=plan.messages,
             tokens_before=room.use(),
             tokens_after=room.use_with(plan.estimate),
-            longest=plan.longest,
+            max_text_chars=plan.longest,
         )
     )
     return True

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, structs
 
-from joey.core.events import CheckpointSaved, FilesRestored, Record, TaskRewound, UserSaid
+from joey.core.events import CheckpointSaved, FilesRestored, Record, TaskRewound, UserMessage
 from joey.core.history.branch import checkpoint_at, find_cut, live_path
 from joey.core.messages import well_formed
 from joey.core.rewind import RewindPreview, compare, ts_of, user_row
@@ -106,7 +106,7 @@ async def edit(task: Task, row_ts: int, text: str, images: tuple[str, ...]) -> R
     async with task.at_rest():
         first = Target(to=task.recorder.path[0].seq, row_ts=0)
         preview = await _go_back(task, first, force=False)
-        message = UserSaid(ts=task.now(), text=well_formed(text), images=images, first=True)
+        message = UserMessage(ts=task.now(), text=well_formed(text), images=images, is_first=True)
         task.publish(message)
         await task.recorder.commit()
     if not task.running:
@@ -143,11 +143,11 @@ def _undoing(task: Task) -> Target:
     rewinds = [(r.seq, r.event) for r in task.recorder.path if isinstance(r.event, TaskRewound)]
     if not rewinds:
         raise UserError(f"Task {task.id} was not rewound, so there is nothing to undo.")
-    not_undone = [(seq, rewound) for seq, rewound in rewinds if not rewound.undo]
+    not_undone = [(seq, rewound) for seq, rewound in rewinds if not rewound.is_undo]
     seq, rewound = (not_undone or rewinds)[-1]
-    if rewound.files is None:
+    if rewound.files_checkpoint is None:
         return Target(seq - 1, None, undo=True)
-    return Target(seq - 1, None, rewound.files_before, seq, undo=True)
+    return Target(seq - 1, None, rewound.files_checkpoint_before, seq, undo=True)
 
 
 def _checkpoint(task: Task, to: int) -> str | None:
@@ -172,7 +172,7 @@ def _moment(task: Task, to: int) -> int:
 
 
 async def _preview(task: Task, target: Target) -> RewindPreview:
-    going = TaskRewound(ts=0, to=target.to, row_ts=target.row_ts)
+    going = TaskRewound(ts=0, to_seq=target.to, last_row_ts=target.row_ts)
     after = live_path([*task.bus.after(0), Record(task.seq + 1, going)])
     preview = compare(task.recorder.path, after)
     loses = task.granted.loses_edits(task.id, after, with_subtasks=bool(preview.subtasks))
@@ -191,11 +191,11 @@ async def _go_back(task: Task, target: Target, force: bool) -> RewindPreview:
     task.publish(
         TaskRewound(
             ts=task.now(),
-            to=target.to,
-            row_ts=target.row_ts,
-            files=preview.checkpoint,
-            files_before=before,
-            undo=target.undo,
+            to_seq=target.to,
+            last_row_ts=target.row_ts,
+            files_checkpoint=preview.checkpoint,
+            files_checkpoint_before=before,
+            is_undo=target.undo,
         )
     )
     await task.recorder.commit()

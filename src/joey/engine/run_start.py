@@ -12,7 +12,7 @@ from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING
 
-from joey.core.events import ModeSwitched, Said, UserSaid
+from joey.core.events import ModeSwitched, RowAdded, UserMessage
 from joey.core.messages import TextBlock, UserBlock, image_block
 from joey.core.modes import find_mode, usual_mode
 from joey.core.prompts import replies
@@ -68,7 +68,7 @@ async def first_content(task: Task, opening: Opening) -> tuple[UserBlock, ...]:
     return tuple(blocks)
 
 
-async def _build_prompt_blocks(task: Task, prompt: UserSaid) -> tuple[UserBlock, ...]:
+async def _build_prompt_blocks(task: Task, prompt: UserMessage) -> tuple[UserBlock, ...]:
     wrap = partial(replies.task_message, task.recorder.facts.protocol)
     if task.recorder.facts.parent_id is not None:
         # Words of a model: what looks like a mention in them is not what a person pointed at.
@@ -103,7 +103,7 @@ async def reload_customizations(task: Task) -> None:
     mode = usual_mode(runtime.settings.mode, runtime.modes)
     known = ", ".join(known.slug for known in runtime.modes)
     text = f"There is no mode {slug!r} (any more); going on in {mode.name} mode. Modes: {known}."
-    task.publish(Said(ts=task.now(), say="error", text=text))
+    task.publish(RowAdded(ts=task.now(), say="error", text=text))
     task.publish(ModeSwitched(ts=task.now(), mode=mode.slug))
 
 
@@ -116,11 +116,11 @@ async def _read_custom_tools(task: Task) -> None:
     await tools.refresh()
     for warning in tools.warnings:
         if warning not in known:
-            task.publish(Said(ts=task.now(), say="error", text=warning))
+            task.publish(RowAdded(ts=task.now(), say="error", text=warning))
 
 
 def warn_missing_profile(task: Task) -> None:
     """A mode that cannot have the model that the settings want for it says so once."""
     others = task.runtime.others
     if others is not None and (problem := others.take_mode_error(task.mode)) is not None:
-        task.publish(Said(ts=task.now(), say="error", text=problem))
+        task.publish(RowAdded(ts=task.now(), say="error", text=problem))

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
-from joey.core.events import CommandGrew, Said
+from joey.core.events import CommandOutputDelta, RowAdded
 from joey.core.file_state import FileMemory
 from joey.core.mcp import McpServer
 from joey.core.models import ToolProtocol, ToolSpec
@@ -249,7 +249,7 @@ def tool_context(task: Task, call_id: str, row_ts: int) -> ToolContext:
         call_id=call_id,
         row_ts=row_ts,
         output_ts=output_ts,
-        on_output=lambda text: task.publish(CommandGrew(ts=output_ts, output=text)),
+        on_output=lambda text: task.publish(CommandOutputDelta(ts=output_ts, output=text)),
         memory=task.runtime.memory,
         capabilities=task.runtime.capabilities,
         depth=task.recorder.facts.depth,
@@ -259,7 +259,7 @@ def tool_context(task: Task, call_id: str, row_ts: int) -> ToolContext:
 
 def _say(task: Task, output_ts: int, kind: str, text: str, images: tuple[str, ...] = ()) -> None:
     ts = output_ts if kind == "command_output" else task.now()
-    task.publish(Said(ts=ts, say=kind, text=text, images=images))
+    task.publish(RowAdded(ts=ts, say=kind, text=text, images=images))
 
 
 def new_task_id(now_ms: int) -> str:

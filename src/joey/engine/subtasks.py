@@ -32,9 +32,9 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, structs
 
 from joey.core.events import (
-    ChildSpawned,
     MessageQueued,
-    Said,
+    RowAdded,
+    SubtaskSpawned,
     TaskCreated,
     TaskFinished,
     TaskPaused,
@@ -72,7 +72,7 @@ log = logging.getLogger(__name__)
 MOST_MADE_AT_ONCE = 8
 """Worktrees: making them keeps the disk busy."""
 
-Settle = Callable[[ChildSpawned, Returned], None]
+Settle = Callable[[SubtaskSpawned, Returned], None]
 
 
 class Subtasks:
@@ -105,7 +105,7 @@ class Subtasks:
                 match record.event:
                     case TaskCreated():
                         facts.follow(record.event)
-                    case ChildSpawned(call_id=call_id, child_id=child_id):
+                    case SubtaskSpawned(call_id=call_id, child_id=child_id):
                         waiting[call_id] = child_id
                     case ToolFinished(call_id=call_id):
                         waiting.pop(call_id, None)
@@ -113,9 +113,9 @@ class Subtasks:
             names += waiting.values()
         return found
 
-    def spawn(self, task: Task, placed: PlacedCall, wanted: Delegate) -> ChildSpawned:
+    def spawn(self, task: Task, placed: PlacedCall, wanted: Delegate) -> SubtaskSpawned:
         """Name the child that shall do the work of a call."""
-        spawned = ChildSpawned(
+        spawned = SubtaskSpawned(
             ts=task.now(),
             child_id=new_task_id(task.runtime.clock.now()),
             call_id=placed.call.id,
@@ -124,13 +124,13 @@ class Subtasks:
             mode=wanted.mode,
             message=wanted.message,
             todos=wanted.todos,
-            worktree=wanted.worktree,
+            has_worktree=wanted.worktree,
         )
         task.publish(spawned)
         return spawned
 
     async def see_through(
-        self, task: Task, spawned: Sequence[ChildSpawned], settle: Settle
+        self, task: Task, spawned: Sequence[SubtaskSpawned], settle: Settle
     ) -> None:
         """Steps 1 to 7, for children that were named just now or in an earlier run.
 
@@ -163,21 +163,21 @@ class Subtasks:
                     task.publish(TaskUnpaused(ts=task.now()))
 
     async def _hand_over(
-        self, task: Task, spawned: ChildSpawned, member: Task | ToolError
+        self, task: Task, spawned: SubtaskSpawned, member: Task | ToolError
     ) -> Returned:
         returned = returned_by(member)
-        if not spawned.worktree or isinstance(member, ToolError):
+        if not spawned.has_worktree or isinstance(member, ToolError):
             return returned
         await self._engine.release(member)  # nobody works in the worktree any more
         return await bring_back(task, spawned, returned)
 
     async def _places(
-        self, task: Task, spawned: Sequence[ChildSpawned]
+        self, task: Task, spawned: Sequence[SubtaskSpawned]
     ) -> Sequence[Path | ToolError]:
         """Where each of them works."""
         turn = asyncio.Semaphore(MOST_MADE_AT_ONCE)
 
-        async def place(each: ChildSpawned) -> Path | ToolError:
+        async def place(each: SubtaskSpawned) -> Path | ToolError:
             async with turn:
                 try:
                     return await workspace_for(task, each)
@@ -187,7 +187,7 @@ class Subtasks:
         return await asyncio.gather(*map(place, spawned))
 
     async def _open(
-        self, task: Task, spawned: ChildSpawned, workspace: Path | ToolError
+        self, task: Task, spawned: SubtaskSpawned, workspace: Path | ToolError
     ) -> Task | ToolError:
         if isinstance(workspace, ToolError):
             return workspace
@@ -199,7 +199,7 @@ class Subtasks:
             return ToolError(replies.subtask_not_started(str(error)))
         return child
 
-    async def _let_go(self, spawned: Sequence[ChildSpawned]) -> None:
+    async def _let_go(self, spawned: Sequence[SubtaskSpawned]) -> None:
         """Children are open as long as their parent waits for them; what still works is stopped.
 
         They are looked for by name: one may be open whose making was interrupted.
@@ -275,17 +275,17 @@ def returned_by(member: Task | ToolError) -> Returned:
     return Returned(usage, error=ToolError(text))
 
 
-async def workspace_for(task: Task, spawned: ChildSpawned) -> Path:
+async def workspace_for(task: Task, spawned: SubtaskSpawned) -> Path:
     """The folder that a subtask works in.
 
     Raises ToolError."""
     merged = task.recorder.facts.merged.get(spawned.child_id)
-    if not spawned.worktree or (merged is not None and merged.clean):
+    if not spawned.has_worktree or (merged is not None and merged.is_clean):
         return task.runtime.workspace
     return await _worktrees(task).add(spawned.child_id)
 
 
-async def bring_back(task: Task, spawned: ChildSpawned, returned: Returned) -> Returned:
+async def bring_back(task: Task, spawned: SubtaskSpawned, returned: Returned) -> Returned:
     """What came of a subtask, with what came of its changes."""
     name = spawned.child_id
     try:
@@ -298,7 +298,7 @@ async def bring_back(task: Task, spawned: ChildSpawned, returned: Returned) -> R
     merged = task.recorder.facts.merged.get(name)
     if merged is None:
         merged = await _merge(task, worktrees, name)
-    if merged.clean:
+    if merged.is_clean:
         try:
             await worktrees.remove(name)
         except ToolError as error:
@@ -313,11 +313,13 @@ async def _merge(task: Task, worktrees: Worktrees, name: str) -> WorktreeMerged:
         directory, branch = str(worktrees.get_directory(name)), worktrees.branch(name)
         merge = Merge(files=(), directory=directory, branch=branch, error=str(error))
     merged = WorktreeMerged(
-        ts=task.now(), child_id=name, report=merge_report(merge), clean=merge.is_clean
+        ts=task.now(), child_id=name, report=merge_report(merge), is_clean=merge.is_clean
     )
     task.publish(merged)
     if not merge.is_clean:
-        task.publish(Said(ts=task.now(), say="error", text=merge_warning(merge), task_id=name))
+        task.publish(
+            RowAdded(ts=task.now(), say="error", text=merge_warning(merge), subtask_id=name)
+        )
     await task.recorder.commit()
     return merged
 

@@ -428,7 +428,7 @@ class Task(TaskView):
                 ts=self.now(),
                 resumed=opening.resumed,
                 route=self.runtime.route,
-                run=self.allowance.run,
+                run_id=self.allowance.run,
                 limits=None if limits == Limits() else limits,
             )
         )

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from joey.core.events import (
-    ChildSpawned,
     ModeSwitched,
-    Said,
-    Spent,
+    RowAdded,
+    Spending,
+    SubtaskSpawned,
     TodosChanged,
     TokenUsage,
     ToolFailed,
@@ -182,7 +182,7 @@ class Dispatch:
         if _delegating(batch):
             await self._checkpoint_guard.before_subtasks()
         outcomes = await asyncio.gather(*(self._outcome(*pair) for pair in batch))
-        delegated: list[ChildSpawned] = []
+        delegated: list[SubtaskSpawned] = []
         for (placed, ready), outcome in zip(batch, outcomes, strict=True):
             match outcome:
                 case Outcome(directive=Delegate() as wanted):
@@ -192,13 +192,13 @@ class Dispatch:
         if delegated:
             await self._delegate(delegated)
 
-    async def _delegate(self, spawned: Sequence[ChildSpawned]) -> None:
+    async def _delegate(self, spawned: Sequence[SubtaskSpawned]) -> None:
         for start in range(0, len(spawned), MOST_AT_ONCE):
             some = spawned[start : start + MOST_AT_ONCE]
             await self._task.subtasks.see_through(self._task, some, self._return)
         await self._checkpoint_guard.after_subtasks()
 
-    def _return(self, spawned: ChildSpawned, returned: Returned) -> None:
+    def _return(self, spawned: SubtaskSpawned, returned: Returned) -> None:
         """The outcome of a call, once its subtask has returned."""
         task = self._task
         call = next(call for call in task.recorder.api.open_calls if call.id == spawned.call_id)
@@ -214,7 +214,7 @@ class Dispatch:
         self._succeeded = self._unseen = True
         result = returned.result or ""
         task.publish(
-            Said(ts=spawned.result_ts, say="subtask_result", text=result, task_id=child_id)
+            RowAdded(ts=spawned.result_ts, say="subtask_result", text=result, subtask_id=child_id)
         )
         outcome = Outcome(replies.subtask_completed(child_id, result))
         finish(task, placed, outcome, answer, usage, spent)
@@ -244,7 +244,7 @@ class Dispatch:
         """What a cancelled command had printed stays on the screen."""
         row = self._task.recorder.ui.row(ts)
         if isinstance(row, Row) and row.partial:
-            self._task.publish(Said(ts=ts, say="command_output", text=row.text or ""))
+            self._task.publish(RowAdded(ts=ts, say="command_output", text=row.text or ""))
 
     async def _settle(self, placed: PlacedCall, ready: Ready, outcome: Outcome | ToolError) -> None:
         if isinstance(outcome, ToolError):
@@ -253,7 +253,7 @@ class Dispatch:
         task = self._task
         for say, text in outcome.said:
             ts = ready.context.output_ts if say == "command_output" else task.now()
-            task.publish(Said(ts=ts, say=say, text=text))
+            task.publish(RowAdded(ts=ts, say=say, text=text))
         self._failed = self._failed or outcome.is_error
         match outcome.directive:
             case Complete(result):
@@ -285,7 +285,7 @@ class Dispatch:
         """Do not present a result; its text stays on the screen as something the model said."""
         match placed.call.input:
             case {"result": str(text)} if text.strip():
-                self._task.publish(Said(ts=placed.row_ts, say="text", text=text))
+                self._task.publish(RowAdded(ts=placed.row_ts, say="text", text=text))
         if self._failed:
             self._fail(placed, ToolError(replies.tool_failed_before_completion()))
         else:
@@ -339,7 +339,7 @@ def finish(
     outcome: Outcome,
     answer: Answer | None = None,
     usage: TokenUsage | None = None,
-    spent: Spent | None = None,
+    spent: Spending | None = None,
 ) -> None:
     """`answer` is what the person said when the call was put to them; what follows is of a
     subtask."""
@@ -368,7 +368,7 @@ def fail(
     error: ToolError,
     answer: Answer | None = None,
     usage: TokenUsage | None = None,
-    spent: Spent | None = None,
+    spent: Spending | None = None,
 ) -> None:
     name, protocol = placed.call.name, task.recorder.facts.protocol
     say, shown = "error", f"{name}: {error}"
@@ -385,7 +385,7 @@ def fail(
             text, images = replies.tool_error(protocol, str(error)), error.images
         case _:
             text = replies.tool_error(protocol, str(error))
-    task.publish(Said(ts=task.now(), say=say, text=shown))
+    task.publish(RowAdded(ts=task.now(), say=say, text=shown))
     task.publish(
         ToolFailed(
             ts=task.now(),

@@ -6,7 +6,7 @@ import re
 
 import msgspec
 
-from joey.core.events import ContextCondensed, ContextTruncated, Countdown, ToolFinished
+from joey.core.events import ContextCondensed, ContextTruncated, RetryCountdown, ToolFinished
 
 COMMAND_TOOL = "execute_command"
 
@@ -138,9 +138,9 @@ def ended_by(event: ToolFinished) -> str:
     return (found[1] or "") if found else ""
 
 
-def waiting(event: Countdown) -> str:
+def waiting(event: RetryCountdown) -> str:
     """`trying again in 5 s (attempt 2 of 6)`."""
-    of = f" of {event.attempts}" if event.attempts else ""
+    of = f" of {event.max_attempts}" if event.max_attempts else ""
     return f"trying again in {event.seconds} s (attempt {event.attempt}{of})"
 
 

@@ -73,7 +73,7 @@ def question_of(ask: AskOpened) -> str:
 def hint_of(ask: AskOpened) -> str:
     """What may be typed."""
     if ask.ask in APPROVALS:
-        always = "[a]lways / " if ask.always else ""
+        always = "[a]lways / " if ask.always_rule else ""
         return f"Allow? [y]es / [n]o / {always}or say what to do instead"
     if ask.ask is AskKind.FOLLOWUP and (suggested := len(follow_up(ask.text).suggest)):
         numbers = "1" if suggested == 1 else f"1-{suggested}"
@@ -101,7 +101,7 @@ def answer_of(ask: AskOpened, line: str) -> Answer | None:
     if word in _NO:
         return Answer(Response.NO)
     if word in _ALWAYS and ask.ask in APPROVALS:
-        return Answer(Response.YES, always=True) if ask.always else None
+        return Answer(Response.YES, always=True) if ask.always_rule else None
     if not text or ask.ask is AskKind.LIMIT_REACHED:
         return None
     if ask.ask is AskKind.API_REQ_FAILED:

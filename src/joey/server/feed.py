@@ -23,7 +23,7 @@ from typing import Protocol
 
 from websockets.frames import Frame, Opcode
 
-from joey.core.events import PASSING, Countdown
+from joey.core.events import PASSING, RetryCountdown
 from joey.core.history.ui import Change
 from joey.core.wire.encoder import FrameEncoder, Replay, row_ts
 from joey.core.wire.events import MessagePayload, ResyncPayload
@@ -117,7 +117,7 @@ class TaskFeed:
             return
         for change in self._encoder.changed(event):
             self._grow(change)
-        if isinstance(event, Countdown):
+        if isinstance(event, RetryCountdown):
             self._broadcast(Broadcast(self._encoder.countdown(event)))
 
     def _take_durable(self, numbered: NumberedEvent) -> None:

@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from joey.core.events import Record, TaskAdopted, TaskCreated
+from joey.core.events import Record, TaskCreated, TaskImported
 from joey.core.history.api import ApiHistory
 from joey.core.history.branch import live_path
 from joey.core.history.ledger import usage_of_rows
@@ -112,7 +112,7 @@ def adoption_record(directory: Path, task_id: str, histories: Histories) -> Reco
     rows, messages = histories.rows, histories.messages
     facts = _find_facts(directory, messages)
     stamps = [row["ts"] for row in rows] + [m.ts for m in messages if isinstance(m.ts, int)]
-    event = TaskAdopted(
+    event = TaskImported(
         ts=max(stamps) + 1,
         task_id=task_id,
         workspace=facts.workspace,

@@ -22,7 +22,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from joey.core.events import TaskAdopted
+from joey.core.events import TaskImported
 from joey.errors import StoreError
 from joey.storage.roo_files import (
     Item,
@@ -200,7 +200,7 @@ def _whole_item(stage: Path, task: ForeignTask, histories: Histories) -> dict[st
     Lists of tasks, their folders and the protocol of older tasks depend on it.
     """
     event = adoption_record(stage, task.id, histories).event
-    assert isinstance(event, TaskAdopted)
+    assert isinstance(event, TaskImported)
     found = {
         "number": 1,
         "ts": event.rows[-1]["ts"],

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
-from joey.core.events import Record, TaskAdopted, TaskCreated, TaskStarted, UserSaid
+from joey.core.events import Record, TaskCreated, TaskImported, TaskStarted, UserMessage
 from joey.core.history.state import title_of
 from joey.core.settings import Route
 from joey.core.task import TaskState
@@ -102,7 +102,7 @@ def metadata_of_records(task_id: str, records: Iterable[Record]) -> TaskMetadata
                     parent_id=event.parent_id,
                     created=event.ts,
                 )
-            case TaskAdopted() as event:
+            case TaskImported() as event:
                 title = str(event.rows[0].get("text") or "").strip() if event.rows else ""
                 metadata = structs.replace(
                     metadata,
@@ -124,7 +124,7 @@ def metadata_of_records(task_id: str, records: Iterable[Record]) -> TaskMetadata
                     model=route.model,
                     own_key=route.own_key,
                 )
-            case UserSaid(first=True) as event:
+            case UserMessage(is_first=True) as event:
                 metadata = structs.replace(metadata, title=title_of(event.text))
         metadata = structs.replace(metadata, updated=record.event.ts)
     return metadata

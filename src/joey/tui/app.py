@@ -21,7 +21,7 @@ from textual.screen import Screen
 from textual.widget import Widget
 
 from joey.client.session import Session
-from joey.core.events import PASSING, Countdown, Event, TokenUsage, UsageChanged
+from joey.core.events import PASSING, Event, RetryCountdown, TokenUsage, UsageChanged
 from joey.core.task import Answer, AskKind
 from joey.errors import UserError
 from joey.presentation.questions import answer_of
@@ -138,7 +138,7 @@ class JoeyApp(App[int]):
         if self._servers is not None and teller is self.dialogue.session:
             self._servers.handle(event)
         if (doing := doing_of(event)) is not None and self.dialogue.asked is None:
-            self.status.work(doing, is_timed=not isinstance(event, Countdown))
+            self.status.work(doing, is_timed=not isinstance(event, RetryCountdown))
         if type(event) not in PASSING or isinstance(event, UsageChanged):
             self.refresh_status()
 

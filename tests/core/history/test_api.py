@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from joey.core.events import (
     ContextCondensed,
-    Placed,
     ReplyReceived,
     RequestStarted,
-    TaskAdopted,
+    RowPart,
+    TaskImported,
     ToolFinished,
 )
 from joey.core.history.api import CUT_OFF, ApiHistory
@@ -42,7 +42,7 @@ def asked(ts: int, text: str = "hello") -> RequestStarted:
 
 
 def replied(ts: int, *parts: Part, raw: str | None = None, cut: bool = False) -> ReplyReceived:
-    placed = tuple(Placed(ts=ts, part=part) for part in parts)
+    placed = tuple(RowPart(ts=ts, part=part) for part in parts)
     return ReplyReceived(ts=ts, parts=placed, raw=raw, interrupted=cut)
 
 
@@ -247,7 +247,7 @@ def test_an_adopted_history_whose_last_calls_are_open_is_closed_by_the_next_requ
     )
     history = ApiHistory()
     history.apply(
-        TaskAdopted(
+        TaskImported(
             ts=1,
             task_id="t",
             workspace="",

@@ -17,20 +17,20 @@ from joey.core.events import (
     Durable,
     FilesRestored,
     ModeSwitched,
-    Placed,
     Record,
     ReplyReceived,
     RequestStarted,
+    RowPart,
     TaskAborted,
-    TaskAdopted,
     TaskCreated,
     TaskForked,
+    TaskImported,
     TaskRewound,
     TaskStarted,
     TodosChanged,
-    ToolAnnounced,
     ToolFinished,
-    UserSaid,
+    ToolStarted,
+    UserMessage,
 )
 from joey.core.history.api import ApiHistory
 from joey.core.history.branch import Path, checkpoint_at, find_cut, live_path
@@ -68,7 +68,7 @@ class JournalBuilder:
         self.add(
             TaskCreated(ts=self.now(), task_id="t", workspace="/w", mode="code", protocol=protocol)
         )
-        self.add(UserSaid(ts=self.now(), text="do it", first=True))
+        self.add(UserMessage(ts=self.now(), text="do it", is_first=True))
 
     def now(self) -> int:
         self.ts += 1
@@ -78,7 +78,7 @@ class JournalBuilder:
         record = Record(len(self.records) + 1, event)
         self.records.append(record)
         if isinstance(event, TaskRewound):
-            self.path = [self._cut(r, event.row_ts) for r in self.paths[event.to - 1]]
+            self.path = [self._cut(r, event.last_row_ts) for r in self.paths[event.to_seq - 1]]
         self.path = [*self.path, record]
         self.paths.append(self.path)
 
@@ -95,7 +95,7 @@ class JournalBuilder:
         )
         return Record(record.seq, changed)
 
-    def _raw(self, parts: tuple[Placed, ...]) -> str | None:
+    def _raw(self, parts: tuple[RowPart, ...]) -> str | None:
         if self.protocol is ToolProtocol.NATIVE:
             return None
         texts = []
@@ -120,16 +120,16 @@ class JournalBuilder:
         """A request and its reply, with calls of which the first `finished` end."""
         self.add(TaskStarted(ts=self.now()))
         self.add(RequestStarted(ts=self.now(), api_protocol="a", content=(TextBlock("go"),)))
-        parts: list[Placed] = []
+        parts: list[RowPart] = []
         if thinks:
-            parts.append(Placed(self.now(), ReasoningPart("hm", signature="s")))
+            parts.append(RowPart(self.now(), ReasoningPart("hm", signature="s")))
         if talks:
-            parts.append(Placed(self.now(), TextPart("I read_file now.")))
+            parts.append(RowPart(self.now(), TextPart("I read_file now.")))
         placed = []
         for _ in range(calls):
             self.calls += 1
             made = ToolCall(id=f"c{self.calls}", name="read_file", input={})
-            placed.append(Placed(self.now(), CallPart(made)))
+            placed.append(RowPart(self.now(), CallPart(made)))
         parts += placed
         raw = self._raw(tuple(parts))
         self.add(ReplyReceived(ts=self.now(), parts=tuple(parts), raw=raw))
@@ -143,9 +143,9 @@ class JournalBuilder:
             answer = Answer(Response.YES, text="but so")
             self.add(AskOpened(ts=row_ts, ask=AskKind.TOOL, call_id=call_id, tool="read_file"))
             self.add(AskAnswered(ts=self.now(), ask_ts=row_ts, answer=answer))
-            self.add(UserSaid(ts=self.now(), text="but so"))
+            self.add(UserMessage(ts=self.now(), text="but so"))
         else:
-            self.add(ToolAnnounced(ts=row_ts, call_id=call_id, tool="read_file", text="{}"))
+            self.add(ToolStarted(ts=row_ts, call_id=call_id, tool="read_file", text="{}"))
         if finished:
             self.add(
                 ToolFinished(
@@ -159,12 +159,12 @@ class JournalBuilder:
         except TaskStateError:
             assert not keep and row_ts == self.rows[0]
             return
-        self.add(TaskRewound(ts=self.now(), to=cut.to, row_ts=cut.row_ts))
+        self.add(TaskRewound(ts=self.now(), to_seq=cut.to, last_row_ts=cut.row_ts))
 
     def undo(self) -> bool:
         latest = [r.seq for r in self.path if isinstance(r.event, TaskRewound)]
         if latest:
-            self.add(TaskRewound(ts=self.now(), to=latest[-1] - 1))
+            self.add(TaskRewound(ts=self.now(), to_seq=latest[-1] - 1))
         return bool(latest)
 
 
@@ -194,7 +194,7 @@ def stories(draw: st.DrawFn) -> JournalBuilder:
                 talks = draw(truth) or not calls
                 story.turn(calls, draw(truth), talks, draw(truth), draw(numbers))
             case "words":
-                story.add(UserSaid(ts=story.now(), text="more"))
+                story.add(UserMessage(ts=story.now(), text="more"))
             case "todos":
                 todos = (Todo(id="1", content=str(story.ts), status="pending"),)
                 story.add(TodosChanged(ts=story.now(), todos=todos))
@@ -305,10 +305,10 @@ def test_a_message_that_came_with_an_answer_goes_with_it() -> None:
     answer = Answer(Response.MESSAGE, text="not yet")
     path = numbered(
         CREATED,
-        UserSaid(ts=2, text="x", first=True),
+        UserMessage(ts=2, text="x", is_first=True),
         asked,
         AskAnswered(ts=4, ask_ts=3, answer=answer),
-        UserSaid(ts=5, text="not yet"),
+        UserMessage(ts=5, text="not yet"),
     )
     assert find_cut(path, 3).to == 3
     assert find_cut(path, 5, keep=False).to == 3
@@ -326,13 +326,13 @@ def test_a_summary_that_is_rewound_away_hides_nothing() -> None:
     )
     path = numbered(
         CREATED,
-        UserSaid(ts=2, text="x", first=True),
+        UserMessage(ts=2, text="x", is_first=True),
         RequestStarted(ts=3, api_protocol="a", content=(TextBlock("x"),)),
-        ReplyReceived(ts=4, parts=(Placed(5, TextPart("yes")),)),
+        ReplyReceived(ts=4, parts=(RowPart(5, TextPart("yes")),)),
         summary,
     )
     cut = find_cut(path, 5)
-    after = live_path([*path, Record(6, TaskRewound(ts=7, to=cut.to, row_ts=cut.row_ts))])
+    after = live_path([*path, Record(6, TaskRewound(ts=7, to_seq=cut.to, last_row_ts=cut.row_ts))])
     preview = compare(path, after)
     assert preview.summaries == 1
     assert [m.content for m in folded(after)[1].messages] == [
@@ -348,7 +348,7 @@ def test_an_adopted_history_is_cut_in_both_halves(last: int, messages: int) -> N
         Message(role="user" if ts % 4 == 2 else "assistant", content=str(ts), ts=ts)
         for ts in (2, 4, 6, 8)
     )
-    adopted = TaskAdopted(
+    adopted = TaskImported(
         ts=9,
         task_id="t",
         workspace="/w",
@@ -357,7 +357,7 @@ def test_an_adopted_history_is_cut_in_both_halves(last: int, messages: int) -> N
         rows=rows,
         messages=said,
     )
-    path = live_path(numbered(adopted, TaskRewound(ts=10, to=1, row_ts=last)))
+    path = live_path(numbered(adopted, TaskRewound(ts=10, to_seq=1, last_row_ts=last)))
     ui, api, _ = folded(path)
     assert [ts_of(row) for row in ui.rows] == [ts for ts in (1, 3, 5) if ts <= last]
     assert len(api.rendered()) == messages
@@ -367,9 +367,9 @@ def test_no_row_may_stay_and_the_task_can_be_said_anew() -> None:
     path = live_path(
         numbered(
             CREATED,
-            UserSaid(ts=2, text="x", first=True),
-            TaskRewound(ts=3, to=1, row_ts=0),
-            UserSaid(ts=4, text="y", first=True),
+            UserMessage(ts=2, text="x", is_first=True),
+            TaskRewound(ts=3, to_seq=1, last_row_ts=0),
+            UserMessage(ts=4, text="y", is_first=True),
         )
     )
     ui, _, facts = folded(path)
@@ -378,7 +378,7 @@ def test_no_row_may_stay_and_the_task_can_be_said_anew() -> None:
 
 
 def saved(ts: int, id: str, *, own: bool) -> CheckpointSaved:
-    return CheckpointSaved(ts=ts, id=id, own=own)
+    return CheckpointSaved(ts=ts, id=id, is_own_change=own)
 
 
 def test_the_files_of_a_record() -> None:
@@ -401,7 +401,7 @@ def test_after_a_rewind_what_was_saved_later_tells_nothing_of_before() -> None:
         saved(2, "one", own=True),
         TaskAborted(ts=3),
         saved(4, "two", own=True),
-        TaskRewound(ts=5, to=2),
+        TaskRewound(ts=5, to_seq=2),
         TaskAborted(ts=6),
         FilesRestored(ts=7, checkpoint="three"),
         TaskAborted(ts=8),
@@ -413,7 +413,7 @@ def test_after_a_rewind_what_was_saved_later_tells_nothing_of_before() -> None:
 
 @pytest.mark.parametrize("to", [3, 4, 5])
 def test_a_damaged_journal_that_rewinds_to_a_later_record_is_read_to_its_end(to: int) -> None:
-    journal = numbered(CREATED, TaskAborted(ts=2), TaskRewound(ts=3, to=to), TaskAborted(ts=4))
+    journal = numbered(CREATED, TaskAborted(ts=2), TaskRewound(ts=3, to_seq=to), TaskAborted(ts=4))
     assert [record.seq for record in live_path(journal)] == [1, 2, 3, 4]
 
 

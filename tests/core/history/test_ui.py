@@ -9,24 +9,24 @@ import msgspec
 import pytest
 
 from joey.core.events import (
+    ArgumentsDelta,
     AskAnswered,
     AskOpened,
     AskWithdrawn,
-    CallGrew,
-    CommandGrew,
-    Countdown,
+    CommandOutputDelta,
     Event,
-    Placed,
     ReplyReceived,
     RequestEnded,
     RequestStarted,
-    RowGrew,
+    RetryCountdown,
+    RowAdded,
+    RowDelta,
     RowOpened,
-    Said,
+    RowPart,
     TaskAborted,
-    ToolAnnounced,
     ToolFinished,
-    UserSaid,
+    ToolStarted,
+    UserMessage,
 )
 from joey.core.history.ui import Change, UiHistory
 from joey.core.messages import TextPart, Usage
@@ -46,7 +46,9 @@ def shown(history: UiHistory, ts: int) -> dict[str, Any]:
 
 
 def test_the_first_row_is_the_users_request_and_later_messages_are_feedback() -> None:
-    history = folded(UserSaid(ts=1, text="do it", first=True), UserSaid(ts=2, text="faster"))
+    history = folded(
+        UserMessage(ts=1, text="do it", is_first=True), UserMessage(ts=2, text="faster")
+    )
     assert msgspec.to_builtins(list(history.stored())) == [
         {"ts": 1, "type": "say", "say": "text", "text": "do it"},
         {"ts": 2, "type": "say", "say": "user_feedback", "text": "faster"},
@@ -56,12 +58,12 @@ def test_the_first_row_is_the_users_request_and_later_messages_are_feedback() ->
 @pytest.mark.requirement("history:ui:partial-rows")
 def test_text_streams_as_a_partial_row_and_keeps_its_ts_when_it_is_complete() -> None:
     opened = RowOpened(ts=5, say="text")
-    history = folded(opened, RowGrew(ts=5, delta="Hel"), RowGrew(ts=5, delta="lo"))
+    history = folded(opened, RowDelta(ts=5, delta="Hel"), RowDelta(ts=5, delta="lo"))
     assert shown(history, 5) == {
         "ts": 5, "type": "say", "say": "text", "text": "Hello", "partial": True,
     }  # fmt: skip
     assert list(history.rows) == []
-    changes = history.apply(ReplyReceived(ts=6, parts=(Placed(ts=5, part=TextPart("Hello")),)))
+    changes = history.apply(ReplyReceived(ts=6, parts=(RowPart(ts=5, part=TextPart("Hello")),)))
     assert changes == (Change("updated", 5),)
     assert shown(history, 5) == {
         "ts": 5, "type": "say", "say": "text", "text": "Hello", "partial": False,
@@ -70,7 +72,7 @@ def test_text_streams_as_a_partial_row_and_keeps_its_ts_when_it_is_complete() ->
 
 def test_rows_that_broke_off_grow_until_the_next_request_or_the_end_of_the_run() -> None:
     reply = RowOpened(ts=5, say="text"), RowOpened(ts=6, say="tool", tool="new", call_id="c")
-    command = CommandGrew(ts=7, output="still running")
+    command = CommandOutputDelta(ts=7, output="still running")
     history = folded(*reply, command)
     assert list(history.growing) == [5, 6, 7]
     history.apply(RequestStarted(ts=8, api_protocol="anthropic"))
@@ -84,7 +86,7 @@ def test_rows_that_broke_off_grow_until_the_next_request_or_the_end_of_the_run()
 def test_arguments_can_be_read_in_the_row_while_they_grow() -> None:
     history = folded(
         RowOpened(ts=5, say="tool", tool="write_to_file", call_id="c"),
-        CallGrew(ts=5, delta='{"path": "src/a.py", "content": "imp'),
+        ArgumentsDelta(ts=5, delta='{"path": "src/a.py", "content": "imp'),
     )
     row = shown(history, 5)
     assert (row["tool"], row["path"], row["partial"]) == ("write_to_file", "src/a.py", True)
@@ -94,7 +96,7 @@ def test_arguments_can_be_read_in_the_row_while_they_grow() -> None:
 @pytest.mark.requirement("history:ui:tool-row", "history:ui:ask-or-say")
 def test_a_tool_that_the_rules_allow_is_said_and_one_that_waits_is_asked() -> None:
     allowed = folded(
-        ToolAnnounced(ts=1, call_id="c", tool="read_file", text='{"tool":"readFile"}', path="a"),
+        ToolStarted(ts=1, call_id="c", tool="read_file", text='{"tool":"readFile"}', path="a"),
         ToolFinished(ts=2, call_id="c", tool="read_file", content="body", row_ts=1),
     )
     assert shown(allowed, 1) == {
@@ -150,17 +152,17 @@ def test_a_cancelled_request_says_why_it_ended() -> None:
 @pytest.mark.requirement("engine:retry:announced")
 def test_a_countdown_is_one_row_that_ticks_and_then_stays() -> None:
     history = folded(
-        Countdown(ts=1, seconds=2, message="529\noverloaded"),
-        Countdown(ts=1, seconds=1, message="529\noverloaded"),
+        RetryCountdown(ts=1, seconds=2, message="529\noverloaded"),
+        RetryCountdown(ts=1, seconds=1, message="529\noverloaded"),
     )
     assert shown(history, 1)["text"] == "529\noverloaded\n<retry_timer>1</retry_timer>"
-    history.apply(Said(ts=1, say="api_req_retry_delayed", text="529\noverloaded"))
+    history.apply(RowAdded(ts=1, say="api_req_retry_delayed", text="529\noverloaded"))
     assert shown(history, 1)["partial"] is False
     assert len(history.rows) == 1
 
 
 def test_command_output_is_one_row_that_grows() -> None:
-    history = folded(CommandGrew(ts=1, output="a\n"), CommandGrew(ts=1, output="b\n"))
+    history = folded(CommandOutputDelta(ts=1, output="a\n"), CommandOutputDelta(ts=1, output="b\n"))
     assert shown(history, 1)["text"] == "a\nb\n"
 
 

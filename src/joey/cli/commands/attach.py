@@ -34,7 +34,7 @@ from joey.core.events import (
     TaskAborted,
     TaskFailed,
     TaskFinished,
-    UserSaid,
+    UserMessage,
 )
 from joey.core.task import APPROVALS, Answer, AskKind, Response
 from joey.errors import UserError
@@ -226,7 +226,7 @@ class View:
                     note = f"\nanswered elsewhere ({event.by}): {how}"
                     self._tree_renderer.renderer(teller).note(note)
                 self._close(key)
-            case UserSaid(text=text) if text in self._said:
+            case UserMessage(text=text) if text in self._said:
                 self._said.remove(text)
             case _:
                 self._tree_renderer.show(teller, event)

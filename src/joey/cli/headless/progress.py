@@ -10,27 +10,27 @@ import msgspec
 from msgspec import Struct
 
 from joey.core.events import (
+    ArgumentsDelta,
     AskAnswered,
     AskOpened,
-    CallGrew,
-    ChildSpawned,
     ContextCondensed,
     ContextTruncated,
-    Countdown,
     Event,
     ModeSwitched,
     ReplyReceived,
     RequestEnded,
     RequestStarted,
-    RowGrew,
-    Said,
+    RetryCountdown,
+    RowAdded,
+    RowDelta,
+    SubtaskSpawned,
     TaskAborted,
     TaskCreated,
     TaskFailed,
     TaskFinished,
     TaskPaused,
-    ToolAnnounced,
     ToolFinished,
+    ToolStarted,
 )
 from joey.core.history.api import COMPLETION
 from joey.core.messages import TextPart
@@ -49,8 +49,8 @@ from joey.presentation.text import columns, one_line, wrap
 _WRITES = "  the model writes…"
 _PASSING: dict[type[object], str] = {
     RequestStarted: "  waiting for the model…",
-    RowGrew: _WRITES,
-    CallGrew: _WRITES,
+    RowDelta: _WRITES,
+    ArgumentsDelta: _WRITES,
     RequestEnded: "",
 }
 _WIPE = "\r\x1b[K"
@@ -97,13 +97,13 @@ class Progress:
 
     def handle(self, event: Event) -> None:
         match event:
-            case RequestStarted() | RowGrew() | CallGrew() | RequestEnded():
+            case RequestStarted() | RowDelta() | ArgumentsDelta() | RequestEnded():
                 self._pass(_PASSING[type(event)])
             case ReplyReceived():
                 for placed in event.parts:
                     if isinstance(placed.part, TextPart) and placed.part.text.strip():
                         self.brief(f"  {one_line(placed.part.text, 2 * WIDTH)}")
-            case ToolAnnounced(tool=tool) if tool != COMPLETION:
+            case ToolStarted(tool=tool) if tool != COMPLETION:
                 self.brief(describe_call(event.tool, event.path, event.text))
             case AskOpened(ask=ask) if ask in APPROVALS:
                 self._asked[event.ts] = ask
@@ -115,13 +115,13 @@ class Progress:
                 self._answered(event, self._asked.pop(ts))
             case ToolFinished(tool=tool) if tool == COMMAND_TOOL and (end := command_end(event)):
                 self.brief(f"  {end}")
-            case Said():
+            case RowAdded():
                 self._said(event)
             case ContextCondensed() | ContextTruncated():
                 self.line(f"~ {shrinkage(event)}")
             case ModeSwitched(mode=mode):
                 self.brief(f"  now in {mode} mode")
-            case Countdown(ts=ts) if ts != self._counted:
+            case RetryCountdown(ts=ts) if ts != self._counted:
                 self._counted = ts
                 self.line(
                     f"~ {waiting(event)}: "
@@ -130,7 +130,7 @@ class Progress:
             case TaskCreated():
                 self.line(f"joey: task {event.task_id} · {event.model} · {event.mode}")
 
-    def _said(self, event: Said) -> None:
+    def _said(self, event: RowAdded) -> None:
         match event.say:
             case "error":
                 self.brief(f"! {one_line(describe_error(event.text), 2 * WIDTH)}")
@@ -192,7 +192,7 @@ class FamilyProgress:
         if task_id == self._root_id or not isinstance(event, TaskCreated):
             printer.handle(event)
         match event:
-            case ChildSpawned(child_id=child_id):
+            case SubtaskSpawned(child_id=child_id):
                 said = f"subtask in {event.mode} mode: {one_line(event.message, 2 * WIDTH)}"
                 self._admit(child_id, task_id).brief(said)
             case TaskPaused(child_ids=child_ids):

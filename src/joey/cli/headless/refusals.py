@@ -65,7 +65,7 @@ def _out_of_reach(refused: Sequence[AskOpened]) -> str:
 
 def _beyond(ask: AskOpened) -> set[Beyond]:
     found = {each for each in Beyond if f"{each} is off" in (ask.reason or "")}
-    is_both = ask.protected and Beyond.WRITE_OUTSIDE in found
+    is_both = ask.is_protected and Beyond.WRITE_OUTSIDE in found
     return found | {Beyond.WRITE_PROTECTED} if is_both else found
 
 
@@ -93,7 +93,7 @@ def _flags(ask: AskOpened, settings: Settings) -> list[str] | None:
             return None
         return [f"--allow {shlex.quote(rule)}" for rule in rules]
     outside = (ask.path or "/").startswith("/")
-    if _HELPED_BY_WRITES in reason and not ask.protected and not outside:
+    if _HELPED_BY_WRITES in reason and not ask.is_protected and not outside:
         return ["--allow-writes"]
     return None
 

@@ -32,7 +32,7 @@ from joey.core.events import (
     TaskAborted,
     TaskCompleted,
     TaskFailed,
-    UserSaid,
+    UserMessage,
 )
 from joey.core.history.api import COMPLETION
 from joey.core.task import APPROVALS, Answer, AskKind, Response
@@ -360,10 +360,10 @@ class JsonEmitter:
                 yield from self.queue.queued(event)
             case MessageUnqueued(id=message_id):
                 yield from self.queue.dequeued(message_id)
-            case UserSaid(text=text, images=images, first=False):
+            case UserMessage(text=text, images=images, is_first=False):
                 if found := self.queue.find(text, images):
                     yield from self._say(found)
-            case RequestStarted(dequeued=dequeued):
+            case RequestStarted(dequeued_ids=dequeued):
                 for message_id in dequeued:
                     yield from self._say(message_id)
 
@@ -374,7 +374,7 @@ class JsonEmitter:
 
     def _ending(self, task: Task, event: Event) -> Iterator[Line]:
         match event:
-            case TaskCompleted(result=result, answered=answered):
+            case TaskCompleted(result=result, is_plain_answer=answered):
                 ending: Completed | Failed = Completed(result, answered=answered)
                 code = "task_completed"
             case TaskFailed(code=reason, message=message):

@@ -16,19 +16,19 @@ import msgspec
 from msgspec import UNSET, Struct
 
 from joey.core.events import (
+    ArgumentsDelta,
     AskAnswered,
     AskOpened,
-    CallGrew,
-    CommandGrew,
+    CommandOutputDelta,
     Event,
     ReplyReceived,
-    RowGrew,
+    RowAdded,
+    RowDelta,
     RowOpened,
-    Said,
     TokenUsage,
-    ToolAnnounced,
     ToolFinished,
-    UserSaid,
+    ToolStarted,
+    UserMessage,
 )
 from joey.core.messages import CallPart, ReasoningPart, TextPart, ToolCall
 from joey.core.task import AskKind
@@ -165,20 +165,20 @@ class StreamJson:
 
     def _lines(self, event: Event) -> Iterator[Line]:
         match event:
-            case RowGrew(ts=ts, delta=delta) if kind := self._open.get(ts):
+            case RowDelta(ts=ts, delta=delta) if kind := self._open.get(ts):
                 yield {"type": kind, "id": ts, "content": delta}
-            case CallGrew(ts=ts, delta=delta) if ts in self._growing:
+            case ArgumentsDelta(ts=ts, delta=delta) if ts in self._growing:
                 line: Line = {"type": "tool_use", "id": ts, "callId": self._growing[ts]}
                 yield {**line, "content": delta}
             case RowOpened():
                 yield from self._open_row(event)
-            case CommandGrew(ts=ts, output=output):
+            case CommandOutputDelta(ts=ts, output=output):
                 yield self._grow_output(ts, output)
             case ReplyReceived():
                 yield from self._close_reply(event)
-            case UserSaid(ts=ts, text=text):
+            case UserMessage(ts=ts, text=text):
                 yield _whole("user", ts, text)
-            case ToolAnnounced():
+            case ToolStarted():
                 yield self._tool_use(event, event.tool)
             case AskOpened():
                 yield from self._ask(event)
@@ -189,7 +189,7 @@ class StreamJson:
                 if event.call_id not in self._names:
                     yield self._untold_use(event)
                 yield self._tool_result(event)
-            case Said(say=say) if say not in OMITTED_ROW_KINDS:
+            case RowAdded(say=say) if say not in OMITTED_ROW_KINDS:
                 yield from self._said(event)
 
     def _open_row(self, event: RowOpened) -> Iterator[Line]:
@@ -225,7 +225,7 @@ class StreamJson:
                 case CallPart(call=call):
                     self._calls[call.id] = (placed.ts, call)
 
-    def _tool_use(self, event: ToolAnnounced | AskOpened, tool: str) -> Line:
+    def _tool_use(self, event: ToolStarted | AskOpened, tool: str) -> Line:
         """A call that is complete: as the model made it, and as Roo's rows tell it."""
         call_id = event.call_id or ""
         self._growing.pop(event.ts, None)
@@ -299,7 +299,7 @@ class StreamJson:
                 result["exitCode"] = event.exit_code
         return {**line, "callId": event.call_id, "tool_result": result, "done": True}
 
-    def _said(self, event: Said) -> Iterator[Line]:
+    def _said(self, event: RowAdded) -> Iterator[Line]:
         match event.say:
             case "error":
                 yield _whole("error", event.ts, event.text)
@@ -325,12 +325,12 @@ def _is_mcp(text: str) -> bool:
     return text.startswith('{"type":') and str(_row(text).get("type")).endswith(_MCP_ROWS)
 
 
-def _tool_use(event: ToolAnnounced | AskOpened, subtype: str, use: Line) -> Line:
+def _tool_use(event: ToolStarted | AskOpened, subtype: str, use: Line) -> Line:
     line: Line = {"type": "tool_use", "subtype": subtype, "id": event.ts}
     if event.call_id:
         line["callId"] = event.call_id
     match event:
-        case ToolAnnounced(rule=str(rule)):
+        case ToolStarted(rule=str(rule)):
             line["rule"] = rule
         case AskOpened(reason=str(reason)):
             line["reason"] = reason

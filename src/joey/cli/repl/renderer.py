@@ -15,21 +15,21 @@ from joey.cli.repl.markdown import Flow, MarkdownStream
 from joey.client.session import Session
 from joey.core.events import (
     PASSING,
+    ArgumentsDelta,
     AskAnswered,
     AskOpened,
-    CallGrew,
-    ChildSpawned,
-    CommandGrew,
+    CommandOutputDelta,
     ContextCondensed,
     ContextTruncated,
-    Countdown,
     Event,
     ModeSwitched,
     ReplyReceived,
     RequestStarted,
-    RowGrew,
+    RetryCountdown,
+    RowAdded,
+    RowDelta,
     RowOpened,
-    Said,
+    SubtaskSpawned,
     TaskAborted,
     TaskFailed,
     TaskFinished,
@@ -38,10 +38,10 @@ from joey.core.events import (
     TaskStarted,
     TaskUnpaused,
     TodosChanged,
-    ToolAnnounced,
     ToolFinished,
+    ToolStarted,
     UsageChanged,
-    UserSaid,
+    UserMessage,
 )
 from joey.core.messages import CallPart, ReasoningPart, TextPart
 from joey.core.task import APPROVALS
@@ -99,7 +99,7 @@ class Renderer:
 
     def _show_passing(self, event: Event) -> None:
         match event:
-            case RowGrew():
+            case RowDelta():
                 self._grow(event)
             case RowOpened(say="reasoning", ts=ts):
                 self._reasoning[ts] = Flow(self._console)
@@ -107,11 +107,11 @@ class Renderer:
                 self.passing(f"{tool}…")
             case RowOpened(say="condense_context"):
                 self.passing("condensing the conversation…")
-            case Countdown(seconds=seconds) if seconds:
+            case RetryCountdown(seconds=seconds) if seconds:
                 self.passing(
                     f"{waiting(event)}: {one_line(describe_provider_error(event.message))}"
                 )
-            case CommandGrew():
+            case CommandOutputDelta():
                 self._show_output(event.output)
 
     def _show_lasting(self, event: Event) -> None:
@@ -121,7 +121,7 @@ class Renderer:
                 self.passing("thinking…")
             case ReplyReceived():
                 self._show_unseen(event)
-            case ToolAnnounced():
+            case ToolStarted():
                 self._show_call(event, asked=False)
             case AskOpened():
                 self.ask(event)
@@ -131,9 +131,9 @@ class Renderer:
                 self._answered(event)
             case ToolFinished():
                 self._finish_tool(event)
-            case Said():
+            case RowAdded():
                 self._said(event)
-            case UserSaid(text=text) if self._echo:
+            case UserMessage(text=text) if self._echo:
                 self.echo(text)
             case TodosChanged():
                 marks = (f"  {_TODO_MARKS[todo.status]} {todo.content}" for todo in event.todos)
@@ -204,7 +204,7 @@ class Renderer:
         """What is asked and what may be answered, with the cursor behind it."""
         if ask.ask in APPROVALS:
             self._show_call(ask, asked=True)
-            if ask.protected:
+            if ask.is_protected:
                 self.print(Text("  This file steers joey itself.", "yellow"))
             if ask.reason:
                 why = why_asked(ask.reason, ask.text if ask.tool == COMMAND_TOOL else "")
@@ -212,8 +212,8 @@ class Renderer:
             if ask.sandbox is not None:
                 is_held = ask.sandbox in ("full", "landlock")
                 self.print(Text(f"  {held_by(ask.sandbox)}", "dim" if is_held else "yellow"))
-            if ask.always:
-                self.note(f"  always: {one_line(ask.always, LONGEST_RULE)}")
+            if ask.always_rule:
+                self.note(f"  always: {one_line(ask.always_rule, LONGEST_RULE)}")
         if question := question_of(ask):
             self.print(Text(f"\n{question}", "bold"))
         self.prompt(hint_of(ask))
@@ -225,7 +225,7 @@ class Renderer:
 
     # Pieces of text
 
-    def _grow(self, event: RowGrew) -> None:
+    def _grow(self, event: RowDelta) -> None:
         if event.ts in self._reasoning:
             self._grow_reasoning(event)
             return
@@ -237,7 +237,7 @@ class Renderer:
             self._text_streams[event.ts] = MarkdownStream(self._console)
         self._text_streams[event.ts].feed(sanitise(event.delta))
 
-    def _grow_reasoning(self, event: RowGrew) -> None:
+    def _grow_reasoning(self, event: RowDelta) -> None:
         """The beginning of a block, dimmed; the rest is folded away."""
         flow = self._reasoning[event.ts]
         if flow.lines >= REASONING_LINES:
@@ -259,7 +259,7 @@ class Renderer:
                 continue
             match placed.part:
                 case TextPart(text=text) if text.strip():
-                    self._grow(RowGrew(ts=placed.ts, delta=text))
+                    self._grow(RowDelta(ts=placed.ts, delta=text))
                 case ReasoningPart(text=text) if text:
                     self.print(Text(one_line(text, 400), "dim italic"))
         self._end_line()
@@ -281,7 +281,7 @@ class Renderer:
 
     # Tools
 
-    def _show_call(self, event: ToolAnnounced | AskOpened, *, asked: bool) -> None:
+    def _show_call(self, event: ToolStarted | AskOpened, *, asked: bool) -> None:
         if event.call_id and is_custom(event.text):
             self._custom.add(event.call_id)
         # The lines of a command must not be taken for one line that was broken.
@@ -322,7 +322,7 @@ class Renderer:
         if event.by != _ANSWERED_BY_USER:
             self._console.out(_typed(event, event.by), style="bold", highlight=False)
 
-    def _said(self, event: Said) -> None:
+    def _said(self, event: RowAdded) -> None:
         match event.say:
             case "error":
                 self.error(one_line(describe_error(event.text), 400))
@@ -382,7 +382,7 @@ class TaskTreeRenderer:
         self._note(teller, event)
         if type(event) in PASSING and not self._may_grow(teller, event):
             return
-        if isinstance(event, UserSaid) and event.first and teller is not self._root:
+        if isinstance(event, UserMessage) and event.is_first and teller is not self._root:
             return  # the headline says it
         if self._is_seen(teller, event):
             self.renderer(teller).show(event)
@@ -405,9 +405,9 @@ class TaskTreeRenderer:
 
     def _note(self, teller: Session, event: Event) -> None:
         match event:
-            case ChildSpawned(child_id=child_id):
+            case SubtaskSpawned(child_id=child_id):
                 self._number(child_id)
-            case UserSaid(first=True, text=text) if teller is not self._root:
+            case UserMessage(is_first=True, text=text) if teller is not self._root:
                 self._names[teller.id] = f"{self._number(teller.id)}: {one_line(text, TITLE)}"
             case TaskStarted() | TaskUnpaused():
                 self._speaking.add(teller.id)
@@ -446,13 +446,13 @@ class TaskTreeRenderer:
                 return tool is not None
             case ToolFinished():
                 return self._renderer_of(teller).shows_result(event)
-            case Said(say=say):
+            case RowAdded(say=say):
                 return say not in UNSEEN
-            case UserSaid():
+            case UserMessage():
                 return self._renderer_of(teller).echoes
-            case UsageChanged() | CallGrew():
+            case UsageChanged() | ArgumentsDelta():
                 return False
-            case AskOpened() | ToolAnnounced() | TodosChanged() | ModeSwitched():
+            case AskOpened() | ToolStarted() | TodosChanged() | ModeSwitched():
                 return True
             case TaskAborted() | TaskFailed() | ContextCondensed() | ContextTruncated():
                 return True

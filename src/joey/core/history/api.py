@@ -32,7 +32,7 @@ from joey.core.events import (
     Durable,
     ReplyReceived,
     RequestStarted,
-    TaskAdopted,
+    TaskImported,
     ToolFinished,
 )
 from joey.core.history.imported import beginning, mend
@@ -104,7 +104,7 @@ class ApiHistory:
                 self._condense(event)
             case ContextTruncated():
                 self._truncate(event)
-            case TaskAdopted():
+            case TaskImported():
                 self._adopt(event)
 
     def knows_call(self, call_id: str) -> bool:
@@ -247,20 +247,22 @@ class ApiHistory:
 
     def _truncate(self, event: ContextTruncated) -> None:
         """The oldest after the first are hidden, earlier markers too; a new marker says so."""
-        if event.messages:
+        if event.hidden_message_count:
             self._hide_oldest(event)
-        if event.longest is not None:
+        if event.max_text_chars is not None:
             for place in self._visible:
-                self._closed[place] = replace(self._closed[place], shown_length=event.longest)
+                self._closed[place] = replace(
+                    self._closed[place], shown_length=event.max_text_chars
+                )
             if self._turn is not None:
-                self._turn.longest = event.longest
+                self._turn.longest = event.max_text_chars
         self._shown = effective(self.visible)
 
     def _hide_oldest(self, event: ContextTruncated) -> None:
         first, *others = self._visible
         markers = [place for place in others if self._closed[place].is_truncation_marker]
         turns = [place for place in others if place not in markers]
-        gone, kept = turns[: event.messages], turns[event.messages :]
+        gone, kept = turns[: event.hidden_message_count], turns[event.hidden_message_count :]
         for place in (*gone, *markers):
             hidden = replace(self._closed[place], truncation_parent=event.truncation_id)
             self._closed[place] = hidden
@@ -272,7 +274,7 @@ class ApiHistory:
         before = self._closed[place].ts if place < len(self._closed) else event.ts
         marker = Message(
             role="user",
-            content=messages_hidden(event.messages),
+            content=messages_hidden(event.hidden_message_count),
             ts=before - 1 if isinstance(before, int) else UNSET,
             is_truncation_marker=True,
             truncation_id=event.truncation_id,
@@ -298,7 +300,7 @@ class ApiHistory:
                 images.extend(image_block(uri) for uri in outcome.images)
         yield from images
 
-    def _adopt(self, event: TaskAdopted) -> None:
+    def _adopt(self, event: TaskImported) -> None:
         """Take over a history written by somebody else: its last reply may still be open."""
         self.protocol = event.protocol
         mended = mend(event.messages, event.protocol, beginning(event))

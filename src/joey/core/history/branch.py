@@ -18,15 +18,15 @@ from msgspec import Struct, structs
 from joey.core.events import (
     AskAnswered,
     CheckpointSaved,
-    ChildSpawned,
     Durable,
     FilesRestored,
     Record,
     ReplyReceived,
-    TaskAdopted,
+    SubtaskSpawned,
+    TaskImported,
     TaskRewound,
     TaskStarted,
-    UserSaid,
+    UserMessage,
 )
 from joey.core.history.api import as_xml
 from joey.core.history.imported import cut_adopted
@@ -62,8 +62,8 @@ def live_path(records: Sequence[Record]) -> Sequence[Record]:
         path.append(record if shown is None else _until(record, shown))
         at -= 1
         if isinstance(record.event, TaskRewound):
-            at = min(at, record.event.to - first)  # a damaged journal may name a later one
-            last = record.event.row_ts
+            at = min(at, record.event.to_seq - first)  # a damaged journal may name a later one
+            last = record.event.last_row_ts
             if last is not None:
                 shown = last if shown is None else min(shown, last)
     path.reverse()
@@ -120,10 +120,10 @@ def checkpoint_at(path: Sequence[Record], seq: int, journal: Sequence[Record]) -
     until = [r for r in path if r.seq <= seq]
     before = next((r for r in reversed(until) if isinstance(r.event, _OF_FILES)), None)
     since = 0 if before is None else before.seq
-    spawned = any(isinstance(r.event, ChildSpawned) and r.seq > since for r in until)
+    spawned = any(isinstance(r.event, SubtaskSpawned) and r.seq > since for r in until)
     later = (r.event for r in path if r.seq > seq)
     match next((e for e in later if isinstance(e, _OF_FILES)), None):
-        case CheckpointSaved(own=own, id=saved) if spawned or not own:
+        case CheckpointSaved(is_own_change=own, id=saved) if spawned or not own:
             return saved
     match before:
         case Record(seq=rewound, event=TaskRewound()):
@@ -152,7 +152,7 @@ def _rows_made(path: Sequence[Record]) -> list[tuple[int, int, bool]]:
         match record.event:
             case AskAnswered(answer=answer) if answer.has_content:
                 answered = record.seq, answer
-            case UserSaid() as said if answered is not None and said.shows(answered[1]):
+            case UserMessage() as said if answered is not None and said.matches_answer(answered[1]):
                 # The words of an answer came with it, and go with it.
                 maker, answered = answered[0], None
         saved = isinstance(record.event, CheckpointSaved)
@@ -176,7 +176,7 @@ def _until(record: Record, row_ts: int) -> Record:
             cut = bool(kept) and isinstance(kept[-1].part, ReasoningPart)
             interrupted = event.interrupted or cut
             event = structs.replace(event, parts=kept, raw=raw, interrupted=interrupted)
-        case TaskAdopted():
+        case TaskImported():
             event = cut_adopted(event, row_ts)
         case _:
             return record

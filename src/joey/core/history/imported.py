@@ -23,7 +23,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Struct, structs
 
-from joey.core.events import TaskAdopted
+from joey.core.events import TaskImported
 from joey.core.history.visible import joined, visible_places
 from joey.core.messages import (
     Block,
@@ -275,14 +275,14 @@ _USER_ROW_KINDS = ("user_feedback", "user_feedback_diff")
 _Row = dict[str, Any]
 
 
-def beginning(event: TaskAdopted) -> Message:
+def beginning(event: TaskImported) -> Message:
     """What the person must have said before a history that begins with a reply."""
     first = event.rows[0] if event.rows else {}
     text = str(first.get("text") or "").strip() or _NO_BEGINNING
     return Message(role="user", content=(TextBlock(text),), ts=first.get("ts", UNSET))
 
 
-def cut_adopted(event: TaskAdopted, row_ts: int) -> TaskAdopted:
+def cut_adopted(event: TaskImported, row_ts: int) -> TaskImported:
     """The event as if the history had ended with this row."""
     rows = [row for row in event.rows if row["ts"] <= row_ts]
     gone = event.rows[len(rows) :]

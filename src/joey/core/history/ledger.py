@@ -15,7 +15,6 @@ from msgspec import Struct, structs
 
 from joey.core.events import (
     CheckpointSaved,
-    ChildSpawned,
     ContextCondensed,
     Durable,
     FilesRestored,
@@ -24,21 +23,22 @@ from joey.core.events import (
     ReplyReceived,
     RequestEnded,
     RequestStarted,
-    Spent,
+    Spending,
+    SubtaskSpawned,
     TaskAborted,
-    TaskAdopted,
     TaskConfigured,
     TaskCreated,
     TaskFailed,
     TaskFinished,
     TaskForked,
+    TaskImported,
     TaskPaused,
     TaskRewound,
     TaskStarted,
     TokenUsage,
-    ToolAnnounced,
     ToolFailed,
     ToolFinished,
+    ToolStarted,
     ToolTally,
 )
 from joey.core.history.api import COMPLETION
@@ -50,7 +50,7 @@ _WORK = (
     RequestStarted,
     RequestEnded,
     ReplyReceived,
-    ToolAnnounced,
+    ToolStarted,
     ToolFinished,
     TaskPaused,
 )
@@ -64,7 +64,7 @@ class Run(Struct, frozen=True):
     name: str
     limits: Limits | None
     """Its own; None when it draws from those of the task above."""
-    before: Spent
+    before: Spending
     """What the task had spent until then."""
     since: int
     """When it was last set to work."""
@@ -89,7 +89,7 @@ class Ledger:
         """Words that the model has not been told yet."""
         self.checkpoint: str | None = None
         """The files of the workspace as this task last knew them."""
-        self.spent = Spent()
+        self.spent = Spending()
         """By the task, and by the subtasks that have returned."""
         self.run: Run | None = None
         self.worked_until = 0
@@ -104,11 +104,11 @@ class Ledger:
             case MessageUnqueued():
                 self.queue.pop(event.id, None)
             case RequestStarted():
-                for message_id in event.dequeued:
+                for message_id in event.dequeued_ids:
                     self.queue.pop(message_id, None)
             case RequestEnded(usage=Usage() as usage) | ContextCondensed(usage=Usage() as usage):
                 self._add_usage(usage, event.cost or 0.0)
-            case ChildSpawned():
+            case SubtaskSpawned():
                 self._spawned[event.call_id] = event.child_id
             case ToolFinished():
                 if event.usage is not None:
@@ -122,7 +122,7 @@ class Ledger:
                 self.checkpoint = event.checkpoint
             case TaskCreated() | TaskConfigured():
                 self.configuration = event.configuration or {}
-            case TaskAdopted():
+            case TaskImported():
                 self.usage = self.usage.plus(usage_of_rows(event.rows))
             case TaskForked():
                 self._begin_anew()
@@ -132,10 +132,10 @@ class Ledger:
         """Of the subtasks that have returned."""
         return reduce(TokenUsage.plus, self._returned.values(), TokenUsage())
 
-    def spent_in(self, run: str) -> Spent:
+    def spent_in(self, run: str) -> Spending:
         """In the latest run, if that is its name."""
         if self.run is None or self.run.name != run:
-            return Spent()
+            return Spending()
         return self.spent.minus(self.run.before)
 
     def _keep_account(self, event: Durable) -> None:
@@ -143,15 +143,15 @@ class Ledger:
             case TaskStarted():
                 self._start(event)
             case RequestStarted():
-                self._spend(Spent(requests=1))
+                self._spend(Spending(requests=1))
             case ReplyReceived():
                 parts = [placed.part for placed in event.parts]
                 calls = [part.call for part in parts if isinstance(part, CallPart)]
                 counted = sum(call.name != COMPLETION for call in calls)
-                self._spend(Spent(turns=0 if event.interrupted else 1, calls=counted))
+                self._spend(Spending(turns=0 if event.interrupted else 1, calls=counted))
             case RequestEnded(usage=Usage() as usage) | ContextCondensed(usage=Usage() as usage):
-                self._spend(Spent(tokens=usage.input + usage.output, cost=event.cost or 0.0))
-            case ToolFinished(spent=Spent() as spent):
+                self._spend(Spending(tokens=usage.input + usage.output, cost=event.cost or 0.0))
+            case ToolFinished(spent=Spending() as spent):
                 self._spend(spent)
         if self.run is not None and isinstance(event, _ENDS):
             self.run = structs.replace(self.run, is_over=True)
@@ -160,18 +160,18 @@ class Ledger:
 
     def _start(self, event: TaskStarted) -> None:
         run = self.run
-        if run is None or run.name != event.run:
-            self.run = Run(event.run, event.limits, self.spent, event.ts)
+        if run is None or run.name != event.run_id:
+            self.run = Run(event.run_id, event.limits, self.spent, event.ts)
             return
         worked = run.worked + max(0, self.worked_until - run.since)
         self.run = structs.replace(run, since=event.ts, worked=worked, is_over=False)
 
-    def _spend(self, spent: Spent) -> None:
+    def _spend(self, spent: Spending) -> None:
         self.spent = self.spent.plus(spent)
 
     def _begin_anew(self) -> None:
         """What was taken over from another task was used, asked and queued there."""
-        self.spent, self.run = Spent(), None
+        self.spent, self.run = Spending(), None
         self.usage = TokenUsage()
         self.tools, self.queue, self._returned = {}, {}, {}
 

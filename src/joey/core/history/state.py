@@ -20,7 +20,6 @@ from joey.core.events import (
     AskOpened,
     AskWithdrawn,
     CheckpointSaved,
-    ChildSpawned,
     ContextCondensed,
     ContextTruncated,
     Durable,
@@ -29,22 +28,23 @@ from joey.core.events import (
     ModeSwitched,
     RequestEnded,
     RequestStarted,
+    SubtaskSpawned,
     TaskAborted,
-    TaskAdopted,
     TaskCompleted,
     TaskCreated,
     TaskFailed,
     TaskFinished,
     TaskForked,
+    TaskImported,
     TaskPaused,
     TaskRewound,
     TaskStarted,
     TaskUnpaused,
     TodosChanged,
     TokenUsage,
-    ToolAnnounced,
     ToolFinished,
-    UserSaid,
+    ToolStarted,
+    UserMessage,
     WorktreeMerged,
 )
 from joey.core.history.api import COMPLETION
@@ -90,7 +90,7 @@ class TaskFacts:
     def restart(self) -> None:
         """Forget all but the ledger: another path is about to be followed."""
         self.task_id = ""
-        self.prompt: UserSaid | None = None
+        self.prompt: UserMessage | None = None
         self.workspace = ""
         self.mode = ""
         self.protocol = ToolProtocol.NATIVE
@@ -98,7 +98,7 @@ class TaskFacts:
         self.parent_id: str | None = None
         self.root_id: str | None = None
         self.depth = 0
-        self.children: dict[str, ChildSpawned] = {}
+        self.children: dict[str, SubtaskSpawned] = {}
         """Its subtasks, by their ids."""
         self.earlier_children: tuple[str, ...] = ()
         """Subtasks from before it was adopted."""
@@ -112,7 +112,7 @@ class TaskFacts:
         self.unheard: tuple[Unheard, ...] = ()
         """Answers with words that no result and no request has carried to the model yet, each
         with the call it is about."""
-        self.untold: tuple[UserSaid, ...] = ()
+        self.untold: tuple[UserMessage, ...] = ()
         """Words that are shown, but that no request has carried to the model: where a history
         ends with them, it goes on with them."""
         self.accepted = False
@@ -124,7 +124,7 @@ class TaskFacts:
         """The latest result is an answer in plain text."""
         self.failure: TaskFailed | None = None
         self.todos: tuple[Todo, ...] = ()
-        self.said: tuple[UserSaid, ...] = ()
+        self.said: tuple[UserMessage, ...] = ()
         """The latest words of the person after the first."""
         self.context_tokens = 0
         """How full the model's window is, by its own count or, after a change, by ours."""
@@ -146,9 +146,9 @@ class TaskFacts:
     def follow(self, event: Durable) -> None:
         """Take in a record of the path."""
         match event:
-            case TaskCreated() | TaskAdopted():
+            case TaskCreated() | TaskImported():
                 self._identify(event)
-            case UserSaid():
+            case UserMessage():
                 self._add_user_message(event)
             case TodosChanged():
                 self.todos = event.todos
@@ -179,7 +179,7 @@ class TaskFacts:
         self.context_tokens = (usage.input + usage.output) or self.context_tokens
         self.prompt_tokens = (usage.input or None) if event.cancel_reason is None else None
 
-    def _identify(self, event: TaskCreated | TaskAdopted) -> None:
+    def _identify(self, event: TaskCreated | TaskImported) -> None:
         self.task_id, self.workspace = event.task_id, event.workspace
         self.mode, self.protocol = event.mode, event.protocol
         self.created = event.ts
@@ -188,31 +188,31 @@ class TaskFacts:
                 self.route = Route(profile=event.profile, model=event.model)
                 self.parent_id, self.root_id = event.parent_id, event.root_id
                 self.depth = event.depth
-            case TaskAdopted(rows=rows):
+            case TaskImported(rows=rows):
                 text = str(rows[0].get("text") or "") if rows else ""
-                self.prompt = UserSaid(ts=event.ts, text=text, first=True)
+                self.prompt = UserMessage(ts=event.ts, text=text, is_first=True)
                 later = [row for row in rows if row.get("say") == "user_feedback"][-MOST_SAID:]
                 self.said = tuple(
-                    UserSaid(ts=event.ts, text=str(row.get("text") or "")) for row in later
+                    UserMessage(ts=event.ts, text=str(row.get("text") or "")) for row in later
                 )
                 self.parent_id, self.earlier_children = event.parent_id, event.child_ids
                 self.context_tokens = context_of_rows(rows)
                 self.accepted = bool(rows) and rows[-1].get("ask") == AskKind.COMPLETION_RESULT
                 self.state = TaskState.COMPLETED if self.accepted else TaskState.ABORTED
 
-    def _add_user_message(self, event: UserSaid) -> None:
-        if event.first:
+    def _add_user_message(self, event: UserMessage) -> None:
+        if event.is_first:
             self.prompt = event
             return
         self.said = (*self.said[1 - MOST_SAID :], event)
-        if not any(event.shows(said.answer) for said in self.unheard):
+        if not any(event.matches_answer(said.answer) for said in self.unheard):
             self.untold += (event,)
 
     def _revise(self, event: TaskRewound | FilesRestored | TaskForked) -> None:
         """Whatever was going on at that moment is not going on now."""
         match event:
             case TaskRewound():
-                self.restoring = event if event.files is not None else None
+                self.restoring = event if event.files_checkpoint is not None else None
             case FilesRestored():
                 self.restoring = None
                 return
@@ -276,7 +276,7 @@ class TaskFacts:
             case AskWithdrawn():
                 asked, self.pending = self.pending, None
                 self.presented = asked is not None and asked.ask is AskKind.COMPLETION_RESULT
-            case ChildSpawned():
+            case SubtaskSpawned():
                 self.children[event.child_id] = event
             case WorktreeMerged():
                 self.merged[event.child_id] = event
@@ -284,11 +284,11 @@ class TaskFacts:
                 self.waits_for = event.child_ids
             case TaskUnpaused():
                 self.waits_for = ()
-            case ToolAnnounced(tool=tool) if tool == COMPLETION:
+            case ToolStarted(tool=tool) if tool == COMPLETION:
                 # The rules let a subtask hand over its result.
                 self.accepted = True
             case TaskCompleted():
-                self.result, self.answered = event.result, event.answered
+                self.result, self.answered = event.result, event.is_plain_answer
             case TaskFailed():
                 self.failure = event
 

@@ -16,32 +16,32 @@ import msgspec
 from msgspec import Struct, field, structs
 
 from joey.core.events import (
+    ArgumentsDelta,
     AskAnswered,
     AskOpened,
     AskWithdrawn,
-    CallGrew,
     CheckpointSaved,
-    CommandGrew,
+    CommandOutputDelta,
     ContextCondensed,
     ContextTruncated,
-    Countdown,
     Event,
     ReplyReceived,
     RequestEnded,
     RequestStarted,
-    RowGrew,
+    RetryCountdown,
+    RowAdded,
+    RowDelta,
     RowOpened,
-    Said,
     TaskAborted,
-    TaskAdopted,
     TaskFailed,
     TaskFinished,
     TaskForked,
+    TaskImported,
     TaskRewound,
     TaskStarted,
-    ToolAnnounced,
     ToolFinished,
-    UserSaid,
+    ToolStarted,
+    UserMessage,
 )
 from joey.core.history.api import Sealed
 from joey.core.messages import ReasoningPart, TextPart
@@ -117,18 +117,18 @@ class UiHistory:
     def apply(self, event: Event) -> tuple[Change, ...]:
         self._drop_broken_off(event)
         match event:
-            case RowGrew() if row := self._open.get(event.ts):
+            case RowDelta() if row := self._open.get(event.ts):
                 row.pieces.append(event.delta)
                 return (Change("updated", event.ts),)
-            case CallGrew() if row := self._open.get(event.ts):
+            case ArgumentsDelta() if row := self._open.get(event.ts):
                 row.arguments.feed(event.delta)
                 return (Change("updated", event.ts),)
             case RowOpened():
                 self._open[event.ts] = OpenRow(event)
                 return (Change("created", event.ts),)
-            case CommandGrew():
+            case CommandOutputDelta():
                 return self._grow_output(event)
-            case Countdown(seconds=seconds) if seconds:
+            case RetryCountdown(seconds=seconds) if seconds:
                 text = f"{event.message}\n<retry_timer>{seconds}</retry_timer>"
                 return self._put_partial(event.ts, "api_req_retry_delayed", text)
             case ReplyReceived():
@@ -139,7 +139,7 @@ class UiHistory:
                 return self._settle_ask(event)
             case ToolFinished(row_ts=int(row_ts)):
                 return self._update(row_ts, result=event.content)
-            case TaskAdopted():
+            case TaskImported():
                 return tuple(self._take_over(row) for row in event.rows)
             case ContextCondensed():
                 self._rows.seal(event.ts)
@@ -178,7 +178,7 @@ class UiHistory:
         known.pieces = [text]
         return (Change(action, ts),)
 
-    def _grow_output(self, event: CommandGrew) -> tuple[Change, ...]:
+    def _grow_output(self, event: CommandOutputDelta) -> tuple[Change, ...]:
         known = self._open.get(event.ts)
         if known is None:
             return self._put_partial(event.ts, "command_output", event.output)
@@ -325,22 +325,22 @@ class RequestInfo(Struct, frozen=True, rename="camel", omit_defaults=True):
 def new_row(event: Event) -> Row | None:
     """The row that an event makes by itself, if it makes one."""
     match event:
-        case UserSaid():
+        case UserMessage():
             return _say(
-                event.ts, "text" if event.first else "user_feedback", event.text, event.images
+                event.ts, "text" if event.is_first else "user_feedback", event.text, event.images
             )
         case RequestStarted():
             return _say(event.ts, "api_req_started", as_json({"apiProtocol": event.api_protocol}))
-        case Said(say=say) if say in GROWING:
+        case RowAdded(say=say) if say in GROWING:
             return streamed(event.ts, say, event.text)
-        case Said(task_id=str(child_id)):
+        case RowAdded(subtask_id=str(child_id)):
             row = _say(event.ts, event.say, event.text, event.images)
             return structs.replace(row, task_id=child_id)
-        case Said():
+        case RowAdded():
             return _say(event.ts, event.say, event.text, event.images)
         case ContextCondensed() | ContextTruncated() | CheckpointSaved():
             return revision_row(event)
-        case ToolAnnounced():
+        case ToolStarted():
             return Row(
                 ts=event.ts,
                 type="say",
@@ -364,8 +364,8 @@ def new_row(event: Event) -> Row | None:
                 path=event.path,
                 diff=event.diff,
                 approval_state="pending" if event.ask in APPROVALS else None,
-                is_protected=event.protected or None,
-                always_rule=event.always,
+                is_protected=event.is_protected or None,
+                always_rule=event.always_rule,
                 reason=event.reason,
                 sandbox=event.sandbox,
                 partial=False if event.tool is not None else None,
@@ -388,14 +388,16 @@ def revision_row(event: ContextCondensed | ContextTruncated | CheckpointSaved) -
         case ContextTruncated():
             truncated = TruncationInfo(
                 truncation_id=event.truncation_id,
-                messages_removed=event.messages,
+                messages_removed=event.hidden_message_count,
                 prev_context_tokens=event.tokens_before,
                 new_context_tokens=event.tokens_after,
             )
             say = "sliding_window_truncation"
             return Row(ts=event.ts, type="say", say=say, context_truncation=truncated)
         case CheckpointSaved():
-            saved = CheckpointInfo(to=event.id, from_=event.before, suppress_message=event.own)
+            saved = CheckpointInfo(
+                to=event.id, from_=event.previous_id, suppress_message=event.is_own_change
+            )
             say = "checkpoint_saved"
             return Row(ts=event.ts, type="say", say=say, text=event.id, checkpoint=saved)
 

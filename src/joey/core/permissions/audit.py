@@ -20,12 +20,12 @@ from joey.core.events import (
     ModeSwitched,
     Record,
     ReplyReceived,
-    TaskAdopted,
     TaskCreated,
     TaskFinished,
-    ToolAnnounced,
+    TaskImported,
     ToolFailed,
     ToolFinished,
+    ToolStarted,
 )
 from joey.core.history.api import COMPLETION
 from joey.core.messages import CallPart, ToolCall
@@ -74,7 +74,7 @@ class _Open:
     def __init__(self, call: ToolCall, mode: str) -> None:
         self.call = call
         self.mode = mode
-        self.announced: ToolAnnounced | None = None
+        self.announced: ToolStarted | None = None
         self.asked: AskOpened | None = None
         self.answered: AskAnswered | None = None
         self.failed: ToolFailed | None = None
@@ -101,7 +101,7 @@ class _Reader:
 
     def read(self, event: Event) -> None:
         match event:
-            case TaskCreated(mode=mode) | TaskAdopted(mode=mode) | ModeSwitched(mode=mode):
+            case TaskCreated(mode=mode) | TaskImported(mode=mode) | ModeSwitched(mode=mode):
                 self._mode = mode
             case ReplyReceived():
                 for placed in event.parts:
@@ -116,15 +116,15 @@ class _Reader:
                 found.answered = event
             case AskWithdrawn():
                 self._asks.pop(event.ask_ts, None)
-            case ToolAnnounced() | AskOpened() | ToolFailed() | ToolFinished():
+            case ToolStarted() | AskOpened() | ToolFailed() | ToolFinished():
                 if (found := self.calls.get(event.call_id or "")) is not None:
                     self._note(found, event)
 
     def _note(
-        self, call: _Open, event: ToolAnnounced | AskOpened | ToolFailed | ToolFinished
+        self, call: _Open, event: ToolStarted | AskOpened | ToolFailed | ToolFinished
     ) -> None:
         match event:
-            case ToolAnnounced():
+            case ToolStarted():
                 call.announced = event
             case AskOpened() if event.ask in APPROVALS:
                 call.asked = event
@@ -154,7 +154,7 @@ def _recorded(found: _Open) -> Recorded | None:
         sandbox=None if shown_event is None else shown_event.sandbox,
         reason=found.asked.reason if found.asked else None,
         by=answer.by if answer else None,
-        always=found.asked.always if found.asked and answer and answer.always else None,
+        always=found.asked.always_rule if found.asked and answer and answer.always else None,
         error=found.failed.error if found.failed else None,
         mode=found.mode,
         path=path,

@@ -17,8 +17,6 @@ from joey.core.events import (
     AskAnswered,
     AskOpened,
     AskWithdrawn,
-    ChildSpawned,
-    Countdown,
     Durable,
     Event,
     MessageQueued,
@@ -27,20 +25,22 @@ from joey.core.events import (
     Record,
     RequestEnded,
     RequestStarted,
-    Said,
+    RetryCountdown,
+    RowAdded,
+    SubtaskSpawned,
     TaskAborted,
-    TaskAdopted,
     TaskCompleted,
     TaskCreated,
     TaskFailed,
     TaskFinished,
+    TaskImported,
     TaskPaused,
     TaskStarted,
     TaskUnpaused,
     TodosChanged,
     ToolFailed,
     ToolFinished,
-    UserSaid,
+    UserMessage,
 )
 from joey.core.history.branch import Path
 from joey.core.history.state import TaskFacts
@@ -156,7 +156,7 @@ class FrameEncoder:
             self._frame(*self._message(Change("updated", ts)), self.seq) for ts in self.ui.growing
         ]
 
-    def countdown(self, event: Countdown) -> EventFrame:
+    def countdown(self, event: RetryCountdown) -> EventFrame:
         payload = CountdownPayload(
             seconds=event.seconds, message=event.message, attempt=event.attempt
         )
@@ -174,12 +174,12 @@ class FrameEncoder:
             case TaskCreated():
                 # It is told with its title, which the next record brings.
                 self._created = event
-            case UserSaid(first=True) if self._created is not None:
+            case UserMessage(is_first=True) if self._created is not None:
                 yield "taskCreated", created_payload(self.facts)
                 self._created = None
-            case TaskAdopted():
+            case TaskImported():
                 yield "taskCreated", created_payload(self.facts)
-            case UserSaid():
+            case UserMessage():
                 yield "taskUserMessage", Empty()
 
     def _after_rows(self, event: Event) -> Iterator[NamedPayload]:
@@ -204,7 +204,7 @@ class FrameEncoder:
                 yield "todosUpdated", TodosPayload(todos=todos)
             case MessageQueued() | MessageUnqueued():
                 yield "queuedMessagesUpdated", QueuePayload(queue=waiting(self.facts))
-            case RequestStarted() if event.dequeued:
+            case RequestStarted() if event.dequeued_ids:
                 yield "queuedMessagesUpdated", QueuePayload(queue=waiting(self.facts))
             case RequestEnded() if event.usage is not None:
                 yield self._usage()
@@ -230,7 +230,7 @@ class FrameEncoder:
                         is_subtask=self.facts.parent_id is not None,
                     ),
                 )
-            case ChildSpawned() | TaskPaused() | TaskUnpaused() | ToolFinished() | Said():
+            case SubtaskSpawned() | TaskPaused() | TaskUnpaused() | ToolFinished() | RowAdded():
                 yield from self._delegation(event)
             case TaskFinished():
                 yield "taskFinished", Empty()
@@ -240,17 +240,17 @@ class FrameEncoder:
                 yield "taskFailed", FailedPayload(code=event.code, message=event.message)
 
     def _delegation(
-        self, event: ChildSpawned | TaskPaused | TaskUnpaused | ToolFinished | Said
+        self, event: SubtaskSpawned | TaskPaused | TaskUnpaused | ToolFinished | RowAdded
     ) -> Iterator[NamedPayload]:
         match event:
-            case ChildSpawned(child_id=child_id):
+            case SubtaskSpawned(child_id=child_id):
                 self._handed_on[event.call_id] = child_id
                 yield "taskSpawned", SpawnedPayload(child_task_id=child_id)
             case TaskPaused(child_ids=child_ids):
                 yield "taskPaused", PausedPayload(child_task_ids=child_ids)
                 for child_id in child_ids:
                     yield "taskDelegated", DelegationPayload(child_task_id=child_id)
-            case Said(task_id=str(child_id), text=summary):
+            case RowAdded(subtask_id=str(child_id), text=summary):
                 yield (
                     "taskDelegationCompleted",
                     DelegationCompletedPayload(child_task_id=child_id, summary=summary),
@@ -295,7 +295,7 @@ def _asked(event: AskOpened) -> NamedPayload:
     payload = AskPayload(
         ask_ts=event.ts,
         ask=event.ask.value,
-        always_rule=event.always,
+        always_rule=event.always_rule,
         reason=event.reason,
         sandbox=event.sandbox,
     )

@@ -72,7 +72,7 @@ def _offers_rule(task: Task, asked: Respond) -> bool:
     """Of a question that is not open any more nothing is said here."""
     pending = task.pending
     is_open = pending is not None and pending.ts == asked.ask_ts
-    return asked.response is Response.YES and not (is_open and pending and not pending.always)
+    return asked.response is Response.YES and not (is_open and pending and not pending.always_rule)
 
 
 async def edit_queue(hub: Hub, call: Call) -> Done:

@@ -87,7 +87,7 @@ async def get_checkpoints(hub: Hub, call: Call) -> CheckpointList:
     saved = (record.event for record in path if isinstance(record.event, CheckpointSaved))
     return CheckpointList(
         checkpoints=[
-            CheckpointData(id=each.id, ts=each.ts, own=each.own, before=each.before)
+            CheckpointData(id=each.id, ts=each.ts, own=each.is_own_change, before=each.previous_id)
             for each in saved
         ]
     )

@@ -134,7 +134,7 @@ def _shrunk(row: Row) -> Block | None:
         truncated = ContextTruncated(
             ts=row.ts,
             truncation_id=cut.truncation_id,
-            messages=cut.messages_removed,
+            hidden_message_count=cut.messages_removed,
             tokens_before=cut.prev_context_tokens,
             tokens_after=cut.new_context_tokens,
         )

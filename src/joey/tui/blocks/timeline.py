@@ -12,24 +12,24 @@ from functools import partial
 
 from joey.client.session import Session
 from joey.core.events import (
+    ArgumentsDelta,
     AskAnswered,
     AskWithdrawn,
-    CallGrew,
-    ChildSpawned,
-    CommandGrew,
-    Countdown,
+    CommandOutputDelta,
     Event,
     ModeSwitched,
     ReplyReceived,
     RequestStarted,
-    RowGrew,
+    RetryCountdown,
+    RowAdded,
+    RowDelta,
     RowOpened,
-    Said,
+    SubtaskSpawned,
     TaskAborted,
     TaskFailed,
-    ToolAnnounced,
     ToolFinished,
-    UserSaid,
+    ToolStarted,
+    UserMessage,
 )
 from joey.core.history.ui import Row, new_row, streamed
 from joey.core.messages import CallPart, ReasoningPart
@@ -95,15 +95,15 @@ class Timeline:
         who = teller.id
         task_blocks = self._ensure_task_blocks(who)
         match event:
-            case RowGrew():
+            case RowDelta():
                 self._grow(who, task_blocks, event)
-            case CallGrew():
+            case ArgumentsDelta():
                 self._feed(task_blocks, event)
-            case CommandGrew():
+            case CommandOutputDelta():
                 self._touch(self._append_command_output(task_blocks, event))
             case RowOpened():
                 self._open(who, task_blocks, event)
-            case Countdown():
+            case RetryCountdown():
                 self._count_down(who, task_blocks, event)
             case ReplyReceived():
                 self._reply(who, task_blocks, event)
@@ -121,12 +121,12 @@ class Timeline:
 
     def _handle_lifecycle(self, who: str, task_blocks: TaskBlocks, event: Event) -> None:
         match event:
-            case UserSaid(first=True) if who != self._root:
+            case UserMessage(is_first=True) if who != self._root:
                 task_blocks.name = f"{task_blocks.name}: {one_line(event.text, TITLE)}"
-            case UserSaid(first=True):
+            case UserMessage(is_first=True):
                 first = Row(ts=event.ts, type="say", say="text", text=event.text)
                 self._show(who, first, Words(event.text, len(event.images)))
-            case ChildSpawned(child_id=child_id):
+            case SubtaskSpawned(child_id=child_id):
                 self._ensure_task_blocks(child_id)
             case ModeSwitched(mode=mode):
                 if task_blocks.call is None or task_blocks.call.row.tool != "switch_mode":
@@ -139,14 +139,14 @@ class Timeline:
                 self._drop_unfinished(task_blocks)
                 if message != task_blocks.reported_error:
                     self._append_of(who, error(message))
-            case Said(say="subtask_result", task_id=str(child_id)) if (
+            case RowAdded(say="subtask_result", subtask_id=str(child_id)) if (
                 child_id in self._blocks_by_task
             ):
                 return  # its own words say it
             case _:
                 if isinstance(event, RequestStarted):
                     self._drop_unfinished(task_blocks)
-                if isinstance(event, ToolAnnounced):
+                if isinstance(event, ToolStarted):
                     task_blocks.begin_call(event.ts, event.ts)
                 if (row := new_row(event)) is not None:
                     self._put(who, row)
@@ -216,7 +216,7 @@ class Timeline:
         task_blocks.keep(Row(ts=ts, type="say"), block)
         self._append_of(who, block)
 
-    def _grow(self, who: str, task_blocks: TaskBlocks, event: RowGrew) -> None:
+    def _grow(self, who: str, task_blocks: TaskBlocks, event: RowDelta) -> None:
         if event.ts in task_blocks.opened and event.delta.strip():
             block = Thinking() if task_blocks.opened[event.ts] == "reasoning" else Prose()
             self._begin(who, task_blocks, event.ts, block)
@@ -225,13 +225,15 @@ class Timeline:
                 block.feed(event.delta)
                 self._touch(block)
 
-    def _feed(self, task_blocks: TaskBlocks, event: CallGrew) -> None:
+    def _feed(self, task_blocks: TaskBlocks, event: ArgumentsDelta) -> None:
         match task_blocks.blocks.get(event.ts):
             case ComingCall() | ComingResult() as block:
                 block.feed(event.delta)
                 self._touch(block)
 
-    def _append_command_output(self, task_blocks: TaskBlocks, event: CommandGrew) -> Call | None:
+    def _append_command_output(
+        self, task_blocks: TaskBlocks, event: CommandOutputDelta
+    ) -> Call | None:
         call = task_blocks.call_of_output(event.ts)
         if call is not None:
             call.append_output(event.output)
@@ -258,7 +260,7 @@ class Timeline:
         called = {placed.ts for placed in event.parts}
         self._drop_unfinished(task_blocks, but=called)
 
-    def _count_down(self, who: str, task_blocks: TaskBlocks, event: Countdown) -> None:
+    def _count_down(self, who: str, task_blocks: TaskBlocks, event: RetryCountdown) -> None:
         text = (
             f"{waiting(event)}: {describe_provider_error(event.message)}" if event.seconds else ""
         )

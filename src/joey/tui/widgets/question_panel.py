@@ -280,8 +280,8 @@ def question_from(ask: AskOpened) -> Question:
 
 def _approval(ask: AskOpened) -> Question:
     choices = [Choice("yes", YES, "y", number=1)]
-    if ask.always:
-        rule = one_line(ask.always, LONGEST)
+    if ask.always_rule:
+        rule = one_line(ask.always_rule, LONGEST)
         choices.append(Choice(f"always: {rule}", Answer(Response.YES, always=True), "a", 2))
     choices.append(Choice("no", NO, "n", number=3, on_escape=True))
     choices.append(Choice("no, and say what to do instead", None, number=4))
@@ -294,7 +294,9 @@ def _approval(ask: AskOpened) -> Question:
         _brief(ask),
         why=reason,
         held=held,
-        warning="this file is protected: it tells joey itself what to do" if ask.protected else "",
+        warning="this file is protected: it tells joey itself what to do"
+        if ask.is_protected
+        else "",
         is_approval=True,
     )
 

@@ -15,15 +15,15 @@ from textual.timer import Timer
 from textual.widget import Widget
 
 from joey.core.events import (
-    Countdown,
     Event,
     RequestStarted,
+    RetryCountdown,
     RowOpened,
     TaskPaused,
     TaskStarted,
     TokenUsage,
-    ToolAnnounced,
     ToolFinished,
+    ToolStarted,
 )
 from joey.core.task import Todo
 from joey.presentation.phrases import COMMAND_TOOL, waiting
@@ -46,9 +46,9 @@ def doing_of(event: Event) -> str | None:
             return f"preparing {one_line(tool, 30)}"
         case RowOpened():
             return "writing"
-        case ToolAnnounced(tool=tool):
+        case ToolStarted(tool=tool):
             return RUNNING if tool == COMMAND_TOOL else one_line(tool, 30)
-        case Countdown():
+        case RetryCountdown():
             return waiting(event)
         case TaskPaused():
             return "waiting for subtasks"
