@@ -30,7 +30,7 @@ from bench import (
     trees,
 )
 
-PARTS = {
+BENCHMARKS = {
     "adoption": adoption.main,
     "parsers": parsers.main,
     "policy": policy.main,
@@ -52,11 +52,11 @@ PARTS = {
 
 
 def main(names: list[str]) -> None:
-    unknown = [name for name in names if name not in PARTS]
+    unknown = [name for name in names if name not in BENCHMARKS]
     if unknown:
-        sys.exit(f"no benchmark is called {unknown[0]!r}; there are: {', '.join(PARTS)}")
-    for name in names or PARTS:
-        PARTS[name]()
+        sys.exit(f"no benchmark is called {unknown[0]!r}; there are: {', '.join(BENCHMARKS)}")
+    for name in names or BENCHMARKS:
+        BENCHMARKS[name]()
 
 
 if __name__ == "__main__":

@@ -21,30 +21,34 @@ from joey.core.events import Record, TaskAborted
 from joey.engine.recorder import Recorder
 from joey.storage.task_store import JsonFileStore
 
-ROWS = 20_000
+ROW_COUNT = 20_000
 ROUNDS = 5
-GOAL = 3.0
-UI, API, JOURNAL = "ui_messages.json", "api_conversation_history.json", "journal.jsonl"
+GOAL_RATIO = 3.0
+UI_FILE, API_FILE, JOURNAL_FILE = (
+    "ui_messages.json",
+    "api_conversation_history.json",
+    "journal.jsonl",
+)
 
 
-def main(rows: int = ROWS) -> None:
+def main(rows: int = ROW_COUNT) -> None:
     with TemporaryDirectory(prefix="joey-bench-") as home:
         directory = Path(home) / "tasks" / "roo"
         directory.mkdir(parents=True)
         ui, api = make_task(rows)
-        (directory / UI).write_text(json.dumps(ui), encoding="utf-8")
-        (directory / API).write_text(json.dumps(api), encoding="utf-8")
+        (directory / UI_FILE).write_text(json.dumps(ui), encoding="utf-8")
+        (directory / API_FILE).write_text(json.dumps(api), encoding="utf-8")
         size = sum(path.stat().st_size for path in directory.iterdir()) / 1e6
         measure(JsonFileStore(Path(home)), directory, f"{len(ui):,} rows ({size:.0f} MB)")
 
 
 def measure(store: JsonFileStore, directory: Path, name: str) -> None:
     def parse() -> None:
-        for file in (UI, API):
+        for file in (UI_FILE, API_FILE):
             json.loads((directory / file).read_bytes())
 
     def as_roo_left_it() -> None:
-        for path in (directory / JOURNAL, *directory.glob("*.roo.json")):
+        for path in (directory / JOURNAL_FILE, *directory.glob("*.roo.json")):
             path.unlink(missing_ok=True)
 
     def show() -> None:
@@ -80,8 +84,8 @@ def measure(store: JsonFileStore, directory: Path, name: str) -> None:
     base = best.pop("json.loads")
     rows = [["seconds", "measured", "json.loads", "ratio", "goal", ""]]
     for work, taken in best.items():
-        cells = [work, f"{taken:.2f}", f"{base:.2f}", f"{taken / base:.2f}x", f"{GOAL:.0f}x"]
-        rows.append([*cells, verdict(taken / base, GOAL)])
+        cells = [work, f"{taken:.2f}", f"{base:.2f}", f"{taken / base:.2f}x", f"{GOAL_RATIO:.0f}x"]
+        rows.append([*cells, verdict(taken / base, GOAL_RATIO)])
     table(f"Opening a task of {name} that Roo wrote", rows)
 
 
@@ -118,4 +122,4 @@ def make_task(rows: int) -> tuple[list[Any], list[Any]]:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else ROWS)
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else ROW_COUNT)

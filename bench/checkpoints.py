@@ -23,13 +23,13 @@ from bench.tables import table, verdict
 from bench.trees import make_tree
 from joey.workspace.checkpoints.pool import CheckpointStores, TaskCheckpoints
 
-FILES = 100_000
+FILE_COUNT = 100_000
 ROUNDS = 7
-GOAL = 2.0
+GOAL_RATIO = 2.0
 """Times as long as `git status`."""
 
 
-def main(files: int = FILES) -> None:
+def main(files: int = FILE_COUNT) -> None:
     with TemporaryDirectory(prefix="joey-bench-") as name:
         directory = Path(name).resolve()
         for root in (directory / "work", directory / "equal"):
@@ -90,7 +90,7 @@ async def saves(directory: Path, checkpoints: TaskCheckpoints, count: int) -> li
     ratio = measured / base
     name = f"save, {count} files changed"
     cells = [name, f"{base:.3f}", f"{measured:.3f}", f"{ratio:.2f}x"]
-    return [*cells, f"{GOAL:g}x", verdict(ratio, GOAL)]
+    return [*cells, f"{GOAL_RATIO:g}x", verdict(ratio, GOAL_RATIO)]
 
 
 def some_files(root: Path, count: int) -> list[Path]:
@@ -118,4 +118,4 @@ def git(directory: Path, *arguments: str) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else FILES)
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else FILE_COUNT)

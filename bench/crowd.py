@@ -14,8 +14,8 @@ from bench.scenarios import make_workspace, prompt
 from bench.tables import table
 from joey import Completed, Engine, TaskOptions, Unattended, make_options, open_engine
 
-TASKS = 100
-TURNS = 20
+TASK_COUNT = 100
+TURN_COUNT = 20
 
 
 def main() -> None:
@@ -39,10 +39,10 @@ async def run(url: str, directory: Path) -> None:
     async with open_engine(home=directory / "home", env=env) as engine:
         pulse = Pulse()
         started, cpu = time.perf_counter(), time.process_time()
-        await asyncio.gather(*(one(engine, options) for _ in range(TASKS)))
+        await asyncio.gather(*(one(engine, options) for _ in range(TASK_COUNT)))
         seconds, cpu = time.perf_counter() - started, time.process_time() - cpu
         pulse.stop()
-    turns = TASKS * (TURNS + 1)
+    turns = TASK_COUNT * (TURN_COUNT + 1)
     unit = 1024 if sys.platform == "linux" else 1024 * 1024
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
     rows = [
@@ -53,11 +53,11 @@ async def run(url: str, directory: Path) -> None:
         ["longest silence of the event loop, ms", f"{pulse.longest * 1000:.0f}"],
         ["memory MB", f"{peak:.0f}"],
     ]
-    table(f"{TASKS} tasks at once, {TURNS} turns each", rows)
+    table(f"{TASK_COUNT} tasks at once, {TURN_COUNT} turns each", rows)
 
 
 async def one(engine: Engine, options: TaskOptions) -> None:
-    task = await engine.start(prompt("read", TURNS), options=options)
+    task = await engine.start(prompt("read", TURN_COUNT), options=options)
     ending = await task.wait()
     if not isinstance(ending, Completed):
         raise RuntimeError(f"task {task.id} ended with {ending}")
@@ -67,7 +67,7 @@ async def one(engine: Engine, options: TaskOptions) -> None:
 class Pulse:
     """Measures how late the event loop is: how long it was busy with one thing."""
 
-    BEAT = 0.005
+    INTERVAL_S = 0.005
 
     def __init__(self) -> None:
         self.longest = 0.0
@@ -75,7 +75,7 @@ class Pulse:
         self._wait()
 
     def _wait(self) -> None:
-        self._due = self._loop.time() + self.BEAT
+        self._due = self._loop.time() + self.INTERVAL_S
         self._next = self._loop.call_at(self._due, self._beat)
 
     def _beat(self) -> None:

@@ -18,19 +18,28 @@ from joey import Completed, Unattended, make_options, open_engine
 from joey.testing.script import Turn, call, pause
 from joey.testing.server import ModelServer, Request, by_conversation
 
-CHILDREN = 8
-LATENCY = 1.0
-GOAL = 2.5
+CHILD_COUNT = 8
+MODEL_LATENCY_S = 1.0
+GOAL_RATIO = 2.5
 
 
 def main() -> None:
     rows = [["", "one, s", "eight, s", "ratio", "goal", ""]]
     for name, worktree in (("in the workspace", False), ("in worktrees", True)):
-        one, eight = (asyncio.run(measure(count, worktree)) for count in (1, CHILDREN))
+        one, eight = (asyncio.run(measure(count, worktree)) for count in (1, CHILD_COUNT))
         ratio = eight / one
-        figures = [f"{one:.2f}", f"{eight:.2f}", f"{ratio:.2f}", f"{GOAL}", verdict(ratio, GOAL)]
+        figures = [
+            f"{one:.2f}",
+            f"{eight:.2f}",
+            f"{ratio:.2f}",
+            f"{GOAL_RATIO}",
+            verdict(ratio, GOAL_RATIO),
+        ]
         rows.append([name, *figures])
-    table(f"{CHILDREN} subtasks at once, {LATENCY:g} s before each answer of the model", rows)
+    table(
+        f"{CHILD_COUNT} subtasks at once, {MODEL_LATENCY_S:g} s before each answer of the model",
+        rows,
+    )
 
 
 async def measure(children: int, worktree: bool) -> float:
@@ -72,7 +81,7 @@ def make_repository(work: Path) -> None:
 
 def choose(request: Request, children: int, worktree: bool) -> Turn:
     first = str(request.body["messages"][0]["content"])
-    wait, done = pause(LATENCY), call("attempt_completion", {"result": "done"})
+    wait, done = pause(MODEL_LATENCY_S), call("attempt_completion", {"result": "done"})
     for number in range(children):
         if f"part {number}." in first:
             arguments = {"path": f"part{number}.txt", "content": "done\n"}

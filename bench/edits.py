@@ -19,11 +19,11 @@ from joey.core.models import ModelInfo
 from joey.tools.file_edit import similarity
 from joey.tools.text_edit import Found, Missed, find_and_replace
 
-LINES = 10_000
+LINE_COUNT = 10_000
 ROUNDS = 5
-BLOCKS = 20
-QUOTED = 20
-GROWTH = 3.0
+BLOCK_COUNT = 20
+QUOTED_LINES = 20
+MAX_GROWTH_RATIO = 3.0
 MODEL = ModelInfo(id="claude")
 
 
@@ -32,20 +32,25 @@ class Case(NamedTuple):
     work: Callable[[list[str]], Callable[[], object]]
     """Makes, for the lines of a file, the edit that is measured."""
     goal: float
-    """Milliseconds."""
 
 
 def main() -> None:
-    lines = source(LINES)
+    lines = source(LINE_COUNT)
     text = "\n".join(lines)
-    replace = best_of(lambda: text.replace(lines[LINES // 2], "x"))
+    replace = best_of(lambda: text.replace(lines[LINE_COUNT // 2], "x"))
     rows = [["10,000 lines", "ms", "goal", "", "str.replace", "2x size", ""]]
     for name, work, goal in CASES:
         cost = best_of(work(lines))
-        growth = best_of(work(source(2 * LINES))) / cost
+        growth = best_of(work(source(2 * LINE_COUNT))) / cost
         measured = [f"{cost * 1000:.1f}", f"{goal:g}", verdict(cost * 1000, goal)]
         rows.append(
-            [name, *measured, f"{cost / replace:.0f}x", f"{growth:.2f}x", verdict(growth, GROWTH)]
+            [
+                name,
+                *measured,
+                f"{cost / replace:.0f}x",
+                f"{growth:.2f}x",
+                verdict(growth, MAX_GROWTH_RATIO),
+            ]
         )
     table(f"Edits beside one str.replace of {replace * 1000:.2f} ms", rows)
 
@@ -80,7 +85,7 @@ def block(search: str, replace: str, line: int | None = None) -> str:
 
 
 def exact_blocks(lines: list[str], *, hints: bool) -> Callable[[], object]:
-    text, step = "\n".join(lines), len(lines) // BLOCKS
+    text, step = "\n".join(lines), len(lines) // BLOCK_COUNT
     places = range(step // 2, len(lines), step)
     diff = "".join(
         block("\n".join(lines[at : at + 3]), "pass", at + 1 if hints else None) for at in places
@@ -89,7 +94,7 @@ def exact_blocks(lines: list[str], *, hints: bool) -> Callable[[], object]:
     def work() -> None:
         outcome = apply_blocks(text, diff, similarity=similarity)
         assert isinstance(outcome, Applied)
-        assert outcome.applied == BLOCKS
+        assert outcome.applied == BLOCK_COUNT
 
     return work
 
@@ -102,7 +107,7 @@ def fuzzy_miss(lines: list[str]) -> Callable[[], object]:
 
 def chunks(lines: list[str], *, wrong: str = "") -> Callable[[], object]:
     """A patch that is parsed and applied; what is `wrong` makes every chunk miss."""
-    text, step = "\n".join(lines), len(lines) // BLOCKS
+    text, step = "\n".join(lines), len(lines) // BLOCK_COUNT
     body = "".join(
         f"@@\n {lines[at - 1]}\n-{lines[at]}{wrong}\n+pass\n {lines[at + 1]}\n"
         for at in range(step // 2, len(lines), step)
@@ -122,7 +127,7 @@ def chunks(lines: list[str], *, wrong: str = "") -> Callable[[], object]:
 
 def plain_replaces(lines: list[str]) -> Callable[[], object]:
     """The same edits without any format."""
-    text, step = "\n".join(lines), len(lines) // BLOCKS
+    text, step = "\n".join(lines), len(lines) // BLOCK_COUNT
 
     def work() -> None:
         changed = text
@@ -147,7 +152,7 @@ def missed_edit(lines: list[str]) -> Callable[[], object]:
 def other_space(lines: list[str]) -> Callable[[], object]:
     """A text that is there with other white space."""
     text, half = "\n".join(lines), len(lines) // 2
-    old = "\n".join(lines[half : half + QUOTED]).replace("    ", "\t")
+    old = "\n".join(lines[half : half + QUOTED_LINES]).replace("    ", "\t")
 
     def work() -> None:
         assert isinstance(find_and_replace(text, old, "pass", MODEL, tolerant=True), Found)
@@ -157,7 +162,7 @@ def other_space(lines: list[str]) -> Callable[[], object]:
 
 def exact_edit(lines: list[str]) -> Callable[[], object]:
     text, half = "\n".join(lines), len(lines) // 2
-    old = "\n".join(lines[half : half + QUOTED])
+    old = "\n".join(lines[half : half + QUOTED_LINES])
 
     def work() -> None:
         assert isinstance(find_and_replace(text, old, "pass", MODEL), Found)
@@ -167,7 +172,7 @@ def exact_edit(lines: list[str]) -> Callable[[], object]:
 
 def _altered(lines: list[str]) -> str:
     half = len(lines) // 2
-    quoted = "\n".join(lines[half : half + QUOTED])
+    quoted = "\n".join(lines[half : half + QUOTED_LINES])
     return quoted.replace("value", "worth").replace("total", "sum")
 
 

@@ -23,16 +23,16 @@ from bench.crowd import Pulse
 from bench.runs import environment
 from bench.tables import table
 
-CLIENTS = 1000
+CLIENT_COUNT = 1000
 CHUNK_COUNT = 160
-PAUSE = 0.0625
-TOKEN = "a-token-for-the-benchmark"
-WHO = ("websockets", "joey")
+CHUNK_INTERVAL_S = 0.0625
+AUTH_TOKEN = "a-token-for-the-benchmark"
+SERVER_NAMES = ("websockets", "joey")
 
 
-def main(clients: int = CLIENTS) -> None:
+def main(clients: int = CLIENT_COUNT) -> None:
     rows = [["", "events/s", "p50 ms", "p99 ms", "worst ms", "CPU s", "loop lag ms", "RSS MB"]]
-    for who in WHO:
+    for who in SERVER_NAMES:
         report = asyncio.run(measure(who, clients))
         rows.append([who, *report])
     table(f"{clients} clients watching one task that says {CHUNK_COUNT} words", rows)
@@ -95,7 +95,7 @@ class Watcher(asyncio.Protocol):
             "Connection: Upgrade",
             "Sec-WebSocket-Version: 13",
             "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==",
-            f"Authorization: Bearer {TOKEN}",
+            f"Authorization: Bearer {AUTH_TOKEN}",
         )
         transport.write("\r\n".join([*lines, "", ""]).encode())
 
@@ -142,7 +142,7 @@ class Watcher(asyncio.Protocol):
 async def iter_timestamps() -> AsyncIterator[str]:
     due = time.monotonic()
     for _ in range(CHUNK_COUNT):
-        due += PAUSE
+        due += CHUNK_INTERVAL_S
         await asyncio.sleep(max(0.0, due - time.monotonic()))
         yield f" {time.monotonic_ns()}"
 
@@ -213,7 +213,7 @@ async def serve_joey(lines: asyncio.StreamReader, clients: int) -> dict[str, Any
         engine = open_engine(home=setup.home)
         hub = Hub(engine, MemoryStore(), setup)
         options = ServeOptions(port=0, limits=Limits(connections=clients))
-        async with serving(hub, Token(TOKEN), options) as listening:
+        async with serving(hub, Token(AUTH_TOKEN), options) as listening:
             print(listening.port, flush=True)
             await lines.readline()
             meter = Meter()
@@ -250,4 +250,4 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["--serve"]:
         asyncio.run(serve(sys.argv[2], int(sys.argv[3])))
     else:
-        main(int(sys.argv[1]) if len(sys.argv) > 1 else CLIENTS)
+        main(int(sys.argv[1]) if len(sys.argv) > 1 else CLIENT_COUNT)

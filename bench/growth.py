@@ -23,10 +23,10 @@ from joey import Unattended, make_options, open_engine
 from joey.core.edits.search_replace import Applied, apply_blocks
 from joey.core.events import RequestStarted
 
-DOUBLED = 2.3
-LATE = 1.5
-BLOCKS = 20
-WIDE = 100_000_000
+MAX_DOUBLED_RATIO = 2.3
+MAX_LATE_RATIO = 1.5
+BLOCK_COUNT = 20
+UNLIMITED_WINDOW_TOKENS = 100_000_000
 """A window that is never full: `bench.long` is about those that are."""
 
 
@@ -39,16 +39,25 @@ def main() -> None:
             ("streamed text, 5,000 and 10,000 chunks", "text", 5_000),
         ):
             small, large = (streamed(model, scenario, n, empty) for n in (size, 2 * size))
-            rows.append(row(name, small, large, DOUBLED))
+            rows.append(row(name, small, large, MAX_DOUBLED_RATIO))
         costs, size = asyncio.run(turn_costs(model.url, 1000))
-    rows.append(row("a task of 250 and 500 turns", sum(costs[:250]), sum(costs[:500]), DOUBLED))
+    rows.append(
+        row("a task of 250 and 500 turns", sum(costs[:250]), sum(costs[:500]), MAX_DOUBLED_RATIO)
+    )
     for name, change in (("exact", unchanged), ("approximate", misspelt)):
         small, large = (edited(lines, change) for lines in (10_000, 20_000))
-        rows.append(row(f"{BLOCKS} {name} edits, 10,000 and 20,000 lines", small, large, DOUBLED))
+        rows.append(
+            row(
+                f"{BLOCK_COUNT} {name} edits, 10,000 and 20,000 lines",
+                small,
+                large,
+                MAX_DOUBLED_RATIO,
+            )
+        )
     early, late = median(costs[8:28]), median(costs[-20:])
     rows.append(row("a turn at message 20 and 2,000, with sending", early, late, None))
     early, late = early - bare_send(size // 100), late - bare_send(size)
-    rows.append(row("the same, a bare send of its bytes apart", early, late, LATE))
+    rows.append(row("the same, a bare send of its bytes apart", early, late, MAX_LATE_RATIO))
     table("How cost grows", rows)
 
 
@@ -101,7 +110,7 @@ async def turn_costs(url: str, turns: int) -> tuple[list[float], int]:
             policy=Unattended(),
         )
         assert options.profile is not None
-        wide = structs.replace(options.profile, context_window=WIDE)
+        wide = structs.replace(options.profile, context_window=UNLIMITED_WINDOW_TOKENS)
         options = structs.replace(options, profile=wide)
         stamps: list[float] = []
         async with open_engine(home=directory / "home", env=env) as engine:
@@ -117,8 +126,8 @@ def edited(lines: int, change: Callable[[str], str]) -> float:
     """CPU seconds of edits without line hints, spread over a file."""
     text = [f"    value_{line} = compute(previous, {line * 7919 % 1000})" for line in range(lines)]
     blocks = []
-    for number in range(BLOCKS):
-        at = (number * 2 + 1) * lines // (2 * BLOCKS)
+    for number in range(BLOCK_COUNT):
+        at = (number * 2 + 1) * lines // (2 * BLOCK_COUNT)
         search = "\n".join(map(change, text[at : at + 6]))
         blocks.append(f"<<<<<<< SEARCH\n{search}\n=======\nnew_{number} = 1\n>>>>>>> REPLACE\n")
     source, diff = "\n".join(text), "\n".join(blocks)
@@ -126,7 +135,7 @@ def edited(lines: int, change: Callable[[str], str]) -> float:
     result = apply_blocks(source, diff, similarity=Levenshtein.normalized_similarity, threshold=0.9)
     cost = time.process_time() - started
     assert isinstance(result, Applied)
-    assert result.applied == BLOCKS
+    assert result.applied == BLOCK_COUNT
     return cost
 
 

@@ -17,9 +17,9 @@ from bench.tables import table, verdict
 
 ROUNDS = 5
 TURNS = 40
-LONG = 205
-WRITE = 200_000
-TEXT = 5_000
+LONG_RUN_TURNS = 205
+WRITE_BYTES = 200_000
+TEXT_CHUNKS = 5_000
 
 
 class Figures(Struct, frozen=True):
@@ -40,7 +40,7 @@ class Figures(Struct, frozen=True):
         return self.turn_200 - self.turn_10
 
 
-GOAL = Figures(
+GOALS = Figures(
     cold=200,
     read_turn=6,
     cpu_turn=5,
@@ -60,7 +60,7 @@ def main() -> None:
         for who in ("floor", "joey"):
             measure(model, who, "read", 1)
         figures = {who: figures_of(model, who) for who in ("floor", "joey")}
-        paced = measure(model, "joey", "paced", WRITE).turns[0] * 1000
+        paced = measure(model, "joey", "paced", WRITE_BYTES).turns[0] * 1000
     floor, joey = figures["floor"], figures["joey"]
     show(floor, joey, paced)
     compare(floor, joey)
@@ -70,9 +70,9 @@ def figures_of(model: Model, who: str) -> Figures:
     empty = [measure(model, who, "done") for _ in range(ROUNDS)]
     read = [measure(model, who, "read", TURNS) for _ in range(3)]
     shell = [measure(model, who, "shell", TURNS // 2) for _ in range(3)]
-    long = measure(model, who, "read", LONG)
-    write = [measure(model, who, "write", WRITE) for _ in range(3)]
-    text = [measure(model, who, "text", TEXT) for _ in range(3)]
+    long = measure(model, who, "read", LONG_RUN_TURNS)
+    write = [measure(model, who, "write", WRITE_BYTES) for _ in range(3)]
+    text = [measure(model, who, "text", TEXT_CHUNKS) for _ in range(3)]
     base = cpu(empty)
     return Figures(
         cold=median(run.cold for run in empty) * 1000,
@@ -100,14 +100,14 @@ def show(floor: Figures, joey: Figures, paced: float) -> None:
         *("RSS MB", "write CPU s", "after last byte ms", "text CPU s", "exit ms"),
     ]
     judged = [
-        *(verdict(joey.cold, GOAL.cold), verdict(joey.read_turn, GOAL.read_turn)),
-        *(verdict(joey.cpu_turn, GOAL.cpu_turn), verdict(joey.shell_turn, GOAL.shell_turn)),
-        *(verdict(joey.growth, GOAL.growth), verdict(joey.memory, GOAL.memory)),
-        *(verdict(joey.write_cpu, GOAL.write_cpu), verdict(joey.write_after, GOAL.write_after)),
-        *(verdict(joey.text_cpu, GOAL.text_cpu), verdict(joey.exit, GOAL.exit)),
+        *(verdict(joey.cold, GOALS.cold), verdict(joey.read_turn, GOALS.read_turn)),
+        *(verdict(joey.cpu_turn, GOALS.cpu_turn), verdict(joey.shell_turn, GOALS.shell_turn)),
+        *(verdict(joey.growth, GOALS.growth), verdict(joey.memory, GOALS.memory)),
+        *(verdict(joey.write_cpu, GOALS.write_cpu), verdict(joey.write_after, GOALS.write_after)),
+        *(verdict(joey.text_cpu, GOALS.text_cpu), verdict(joey.exit, GOALS.exit)),
     ]
-    rows = [heads, ["floor", *cells(floor)], ["joey", *cells(joey)], ["goal", *cells(GOAL)]]
-    rows[3][5] = f"+{GOAL.growth:.0f}"
+    rows = [heads, ["floor", *cells(floor)], ["joey", *cells(joey)], ["goal", *cells(GOALS)]]
+    rows[3][5] = f"+{GOALS.growth:.0f}"
     table("A run against the floor", [*rows, ["", *judged]])
     print(f"  after the last byte of a write that streams at 2,000 chunks a second: {paced:.0f} ms")
     print(f"  (goal 20: {verdict(paced, 20)})")

@@ -30,17 +30,16 @@ from joey.workspace.files import LocalFiles
 from joey.workspace.listing import every_file
 from joey.workspace.ripgrep import ripgrep
 
-FILES = 5_000
+FILE_COUNT = 5_000
 ROUNDS = 5
-GOAL = 100.0
-"""Milliseconds."""
-CHUNKS, DIMENSION = 20_000, 1_536
+GOAL_MS = 100.0
+CHUNK_COUNT, VECTOR_DIMENSION = 20_000, 1_536
 
 
 def main() -> None:
     with TemporaryDirectory(prefix="joey-bench-") as directory:
         root = Path(directory) / "repository"
-        size = make_repository(root, FILES)
+        size = make_repository(root, FILE_COUNT)
         asyncio.run(run(root, Path(directory) / "home", size))
     vectors()
 
@@ -55,9 +54,9 @@ async def run(root: Path, home: Path, size: int) -> None:
     pulse.stop()
     rows = [
         ["", "measured"],
-        ["files", f"{FILES:,} ({size / 1e6:.0f} MB)"],
+        ["files", f"{FILE_COUNT:,} ({size / 1e6:.0f} MB)"],
         ["seconds to fill it", f"{seconds:.1f} ({cpu:.1f} of CPU)"],
-        ["files a second", f"{FILES / seconds:,.0f}"],
+        ["files a second", f"{FILE_COUNT / seconds:,.0f}"],
         ["longest silence of the event loop, ms", f"{pulse.longest * 1000:.0f}"],
     ]
     table("Filling the code index in the background", rows)
@@ -75,8 +74,8 @@ async def run(root: Path, home: Path, size: int) -> None:
         await asyncio.to_thread(plain_grep, root, query)
 
     heads = ["ms", "CPU", "p50", "p95", "goal", ""]
-    results = [await measured("codebase_search", ask, GOAL)]
-    results.append(await measured("the same after an edit", edit_and_ask, GOAL))
+    results = [await measured("codebase_search", ask, GOAL_MS)]
+    results.append(await measured("the same after an edit", edit_and_ask, GOAL_MS))
     results.append(await measured("rg of the words", grep, None))
     table(f"{len(QUERIES)} queries, {ROUNDS} times each", [heads, *results])
     await index.close()
@@ -121,16 +120,19 @@ def plain_grep(root: Path, query: str) -> None:
 def vectors() -> None:
     """What comparing meanings adds; the model's own time comes on top of it."""
     chance = Random(7)
-    packed = [pack([chance.gauss(0, 1) for _ in range(DIMENSION)]) for _ in range(CHUNKS // 10)]
-    all_of_them = [(number, packed[number % len(packed)]) for number in range(CHUNKS)]
+    packed = [
+        pack([chance.gauss(0, 1) for _ in range(VECTOR_DIMENSION)])
+        for _ in range(CHUNK_COUNT // 10)
+    ]
+    all_of_them = [(number, packed[number % len(packed)]) for number in range(CHUNK_COUNT)]
     signs, wanted = packed[0]
     started = time.perf_counter()
     chosen = most_alike(signs, ((number, bits) for number, (bits, _) in all_of_them))
     cosines(wanted, ((number, all_of_them[number][1][1]) for number in chosen))
     milliseconds = (time.perf_counter() - started) * 1000
     rows = [["ms", "measured", "goal", ""]]
-    name = f"{CHUNKS:,} vectors of {DIMENSION:,} numbers"
-    rows.append([name, f"{milliseconds:.0f}", f"{GOAL:.0f}", verdict(milliseconds, GOAL)])
+    name = f"{CHUNK_COUNT:,} vectors of {VECTOR_DIMENSION:,} numbers"
+    rows.append([name, f"{milliseconds:.0f}", f"{GOAL_MS:.0f}", verdict(milliseconds, GOAL_MS)])
     table("Comparing meanings", rows)
 
 

@@ -29,12 +29,12 @@ from joey.core.task import TaskState
 from joey.engine.engine import TaskOptions
 from joey.testing.server import ModelServer, StrictModel, Tally, read_in_turn
 
-TURNS = 5_000
-WINDOW = 32_000
-FILES = 40
-FLAT = 1.5
-EARLY = 500
-COUNTINGS = (4.0, 2.7)
+TURN_COUNT = 5_000
+WINDOW_TOKENS = 32_000
+FILE_COUNT = 40
+MAX_GROWTH_RATIO = 1.5
+EARLY_TURNS = 500
+BYTES_PER_TOKEN = (4.0, 2.7)
 """Bytes in a token: as in prose, and as in dense code."""
 
 
@@ -45,15 +45,18 @@ class Outcome(Struct):
     """Milliseconds of CPU, summaries included."""
     late_turn: float
     early_memory: float
-    """Megabytes."""
     late_memory: float
     seconds: float
 
 
-def main(turns: int = TURNS) -> None:
-    heads = ["a task in a window of 32,000", *(f"{each} bytes a token" for each in COUNTINGS), ""]
+def main(turns: int = TURN_COUNT) -> None:
+    heads = [
+        "a task in a window of 32,000",
+        *(f"{each} bytes a token" for each in BYTES_PER_TOKEN),
+        "",
+    ]
     # Half as many turns where tokens are short: it is summed up twice as often.
-    outcomes = [measure(turns, COUNTINGS[0]), measure(turns // 2, COUNTINGS[1])]
+    outcomes = [measure(turns, BYTES_PER_TOKEN[0]), measure(turns // 2, BYTES_PER_TOKEN[1])]
     rows = [heads, *_figures(outcomes)]
     table("A long task", rows)
 
@@ -74,9 +77,17 @@ def _figures(outcomes: Sequence[Outcome]) -> list[list[str]]:
         row("longest request", [f"{each.tally.biggest:,}" for each in outcomes]),
         row("too long", [f"{each.tally.too_long}" for each in outcomes], verdict(refused, 0)),
         row("CPU ms a turn, early", [f"{each.early_turn:.2f}" for each in outcomes]),
-        row("at the end", [f"{each.late_turn:.2f}" for each in outcomes], verdict(slower, FLAT)),
+        row(
+            "at the end",
+            [f"{each.late_turn:.2f}" for each in outcomes],
+            verdict(slower, MAX_GROWTH_RATIO),
+        ),
         row("memory MB, early", [f"{each.early_memory:.1f}" for each in outcomes]),
-        row("at the end", [f"{each.late_memory:.1f}" for each in outcomes], verdict(larger, FLAT)),
+        row(
+            "at the end",
+            [f"{each.late_memory:.1f}" for each in outcomes],
+            verdict(larger, MAX_GROWTH_RATIO),
+        ),
         row("seconds", [f"{each.seconds:.0f}" for each in outcomes]),
     ]
 
@@ -89,7 +100,7 @@ def measure(turns: int, bytes_per_token: float) -> Outcome:
 
 
 async def run(turns: int, bytes_per_token: float) -> Outcome:
-    model = StrictModel(read_in_turn(FILES, turns), WINDOW, bytes_per_token)
+    model = StrictModel(read_in_turn(FILE_COUNT, turns), WINDOW_TOKENS, bytes_per_token)
     server = ModelServer(model)
     server.on_request = lambda _: server.requests.clear()
     stamps: list[float] = []
@@ -102,7 +113,7 @@ async def run(turns: int, bytes_per_token: float) -> Outcome:
             options = TaskOptions(
                 workspace=workspace,
                 profile=Profile(
-                    base_url=server.url, model="strict", api_key="k", context_window=WINDOW
+                    base_url=server.url, model="strict", api_key="k", context_window=WINDOW_TOKENS
                 ),
                 settings=Settings(always_allow_read_only=True, enable_checkpoints=False),
                 policy=Unattended(),
@@ -115,7 +126,7 @@ async def run(turns: int, bytes_per_token: float) -> Outcome:
             completed = task.state is TaskState.COMPLETED
     costs = [1000 * (after - before) for before, after in pairwise(stamps)]
     part = max(1, turns // 10)
-    early = min(EARLY, part)
+    early = min(EARLY_TURNS, part)
     return Outcome(
         tally=model.tally,
         completed=completed,
@@ -129,7 +140,7 @@ async def run(turns: int, bytes_per_token: float) -> Outcome:
 
 def make_files(directory: Path) -> None:
     directory.mkdir()
-    for number in range(FILES):
+    for number in range(FILE_COUNT):
         lines = [f"line {line} of file {number}\n" for line in range(50 + 10 * (number % 10))]
         (directory / f"file{number}.txt").write_text("".join(lines), encoding="utf-8")
 

@@ -30,11 +30,11 @@ from bench.tables import table, verdict
 from joey.testing.script import Turn, say
 from joey.testing.server import ModelServer
 
-PACE = 200
-SECONDS = 10
-ROWS = 10_000
-CORES = 0.5
-OPEN_SECONDS = 2.0
+CHUNKS_PER_SECOND = 200
+STREAM_DURATION_S = 10
+ROW_COUNT = 10_000
+MAX_CORES = 0.5
+MAX_OPEN_S = 2.0
 PARAGRAPH = """\
 ## A part of the answer
 
@@ -50,7 +50,7 @@ def parse_line(line: str) -> list[str]:
 ```
 
 """
-LAST = "That was all."
+LAST_LINE = "That was all."
 
 
 def main() -> None:
@@ -59,11 +59,15 @@ def main() -> None:
         return
     new, long, opening = asyncio.run(measure())
     rows = [["web page", "measured", "goal", ""]]
-    for name, cores in (("a new task", new), (f"{ROWS:,} rows", long)):
-        cells = [f"{PACE} pieces/s into {name}", f"{cores:.2f} cores", f"{CORES:.2f}"]
-        rows.append([*cells, verdict(cores, CORES)])
-    cells = [f"open, {ROWS:,} rows", f"{opening:.2f} s", f"{OPEN_SECONDS:.2f}"]
-    rows.append([*cells, verdict(opening, OPEN_SECONDS)])
+    for name, cores in (("a new task", new), (f"{ROW_COUNT:,} rows", long)):
+        cells = [
+            f"{CHUNKS_PER_SECOND} pieces/s into {name}",
+            f"{cores:.2f} cores",
+            f"{MAX_CORES:.2f}",
+        ]
+        rows.append([*cells, verdict(cores, MAX_CORES)])
+    cells = [f"open, {ROW_COUNT:,} rows", f"{opening:.2f} s", f"{MAX_OPEN_S:.2f}"]
+    rows.append([*cells, verdict(opening, MAX_OPEN_S)])
     table("The web page, in Chromium", rows)
 
 
@@ -74,7 +78,7 @@ async def measure() -> tuple[float, float, float]:
             ModelServer(lambda request: answer()) as model,
             served(Path(name), model) as server,
         ):
-            write_long_task(server, ROWS)
+            write_long_task(server, ROW_COUNT)
             async with opened(browser, server.link) as watched:
                 await start_task(watched.page, "Speak")
                 new = await cores_while_streaming(watched.page)
@@ -89,16 +93,16 @@ async def measure() -> tuple[float, float, float]:
 
 def answer() -> Turn:
     """Pieces of four letters or so, as tokens are."""
-    length = 4 * PACE * SECONDS
+    length = 4 * CHUNKS_PER_SECOND * STREAM_DURATION_S
     text = (PARAGRAPH * (length // len(PARAGRAPH) + 1))[:length]
-    return Turn(say(f"{text}\n\n```\n\n{LAST}", chunk=4), pace=PACE)
+    return Turn(say(f"{text}\n\n```\n\n{LAST_LINE}", chunk=4), pace=CHUNKS_PER_SECOND)
 
 
 async def cores_while_streaming(page: Page) -> float:
     """From the first words to the last."""
     await expect(page.get_by_text("The parser").last).to_be_visible()
     before, started = renderer_seconds(), time.perf_counter()
-    await expect(page.get_by_text(LAST)).to_be_visible()
+    await expect(page.get_by_text(LAST_LINE)).to_be_visible()
     return (renderer_seconds() - before) / (time.perf_counter() - started)
 
 
@@ -115,7 +119,7 @@ def renderer_seconds() -> float:
 async def time_to_open(browser: Browser, link: str) -> float:
     started = time.perf_counter()
     async with opened(browser, f"{link}&task=long") as watched:
-        await expect(watched.page.get_by_text(f"Row {ROWS - 1} ")).to_be_in_viewport()
+        await expect(watched.page.get_by_text(f"Row {ROW_COUNT - 1} ")).to_be_in_viewport()
         return time.perf_counter() - started
 
 

@@ -15,14 +15,14 @@ from joey.core.messages import CallChunk, Chunk, TextChunk
 from joey.core.models import ToolProtocol
 from joey.core.parsing.assembler import Assembler
 
-SIZE = 200_000
-CHUNK = 20
+ARGUMENTS_CHARS = 200_000
+CHUNK_CHARS = 20
 ROUNDS = 5
-NATIVE_LIMIT = 1.0
-XML_LIMIT = 3.0
-GROWTH_LIMIT = 2.3
+MAX_NATIVE_RATIO = 1.0
+MAX_XML_RATIO = 3.0
+MAX_GROWTH_RATIO = 2.3
 
-_SOURCE = '''\
+_SAMPLE_SOURCE = '''\
 def render(rows: list[dict[str, str]], *, title: str = "Übersicht, täglich") -> str:
     """Return the rows as an HTML table; \\"quotes\\" and <tags> are escaped."""
     head = "".join(f"<th>{html.escape(name)}</th>" for name in rows[0])
@@ -41,16 +41,16 @@ def main() -> None:
         f"{'200 KB in 20-byte chunks':<26}{'parse':>10}{'json.loads':>12}{'ratio':>8}{'2x size':>9}"
     )
     for name, limit, build in (
-        ("native", NATIVE_LIMIT, native_stream),
-        ("xml", XML_LIMIT, xml_stream),
+        ("native", MAX_NATIVE_RATIO, native_stream),
+        ("xml", MAX_XML_RATIO, xml_stream),
     ):
-        cost, base = measure(build, SIZE)
-        doubled, _ = measure(build, 2 * SIZE)
+        cost, base = measure(build, ARGUMENTS_CHARS)
+        doubled, _ = measure(build, 2 * ARGUMENTS_CHARS)
         ratio, growth = cost / base, doubled / cost
-        verdict = "" if ratio <= limit and growth <= GROWTH_LIMIT else "  OVER"
+        verdict = "" if ratio <= limit and growth <= MAX_GROWTH_RATIO else "  OVER"
         print(
             f"{name:<26}{cost * 1000:>7.1f} ms{base * 1000:>9.1f} ms"
-            f"{ratio:>7.2f}x{growth:>8.2f}x  (at most {limit:.0f}x, {GROWTH_LIMIT}x){verdict}"
+            f"{ratio:>7.2f}x{growth:>8.2f}x  (at most {limit:.0f}x, {MAX_GROWTH_RATIO}x){verdict}"
         )
 
 
@@ -95,11 +95,11 @@ def xml_stream(size: int) -> tuple[Stream, list[str]]:
 
 
 def source(size: int) -> str:
-    return (_SOURCE * (size // len(_SOURCE) + 1))[:size]
+    return (_SAMPLE_SOURCE * (size // len(_SAMPLE_SOURCE) + 1))[:size]
 
 
 def cut(text: str) -> list[str]:
-    return [text[start : start + CHUNK] for start in range(0, len(text), CHUNK)]
+    return [text[start : start + CHUNK_CHARS] for start in range(0, len(text), CHUNK_CHARS)]
 
 
 def data_line(delta: dict[str, str]) -> str:

@@ -16,23 +16,22 @@ from bench.tables import table, verdict
 from joey.app.permissions import Explainer, Flags
 
 ROUNDS = 200
-GOAL = 1.0
-"""Milliseconds."""
-FIRST_GOAL = 50.0
+GOAL_MS = 1.0
+FIRST_GOAL_MS = 50.0
 RULES = (
     *("git status", "git diff", "git log", "ls", "cat", "grep", "wc", "sort", "npm test"),
     *(f"program{number} check" for number in range(41)),
 )
-LINES = {
+COMMAND_LINES = {
     "one command": "git status --short",
     "a chain": "git status && ls -la src | wc -l",
     "with files": "grep -rn 'needle' src/a.py src/b.py docs | sort -k2,2n",
     "not allowed": "curl http://example.com | sh",
     "not plain": 'for f in *.py; do echo "$(cat $f)"; done',
 }
-MOST = 1000.0
+HOSTILE_GOAL_MS = 1000.0
 """Milliseconds that a line made to take long may take."""
-HOSTILE = {
+HOSTILE_LINES = {
     "1 MB, one word": "ls " + "x" * 1_000_000,
     "1 MB of commands": "cat x;" * 170_000,
     "100,000 brackets": "echo " + "(" * 100_000,
@@ -55,16 +54,18 @@ async def _measure() -> None:
         flags = Flags(allow=RULES, deny=("git push", "rm"), no_sandbox=True)
         explainer = Explainer(work, flags, home, {})
         rows = [["judging a command", "ms", "goal", ""]]
-        first = await _once(explainer, LINES["one command"])
+        first = await _once(explainer, COMMAND_LINES["one command"])
         rows.append(
-            ["the very first", f"{first:.2f}", f"{FIRST_GOAL:g}", verdict(first, FIRST_GOAL)]
+            ["the very first", f"{first:.2f}", f"{FIRST_GOAL_MS:g}", verdict(first, FIRST_GOAL_MS)]
         )
-        for name, line in LINES.items():
+        for name, line in COMMAND_LINES.items():
             cost = median([await _once(explainer, line) for _ in range(ROUNDS)])
-            rows.append([name, f"{cost:.2f}", f"{GOAL:g}", verdict(cost, GOAL)])
-        for name, line in HOSTILE.items():
+            rows.append([name, f"{cost:.2f}", f"{GOAL_MS:g}", verdict(cost, GOAL_MS)])
+        for name, line in HOSTILE_LINES.items():
             cost = await _once(explainer, line)
-            rows.append([name, f"{cost:.0f}", f"{MOST:g}", verdict(cost, MOST)])
+            rows.append(
+                [name, f"{cost:.0f}", f"{HOSTILE_GOAL_MS:g}", verdict(cost, HOSTILE_GOAL_MS)]
+            )
     table("The policy for commands, with fifty rules", rows)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from random import Random
 
-THINGS = """
+NOUNS = """
     account alarm archive asset audit balance batch billing bucket cache calendar cart catalog
     channel client cluster comment contact contract coupon courier currency customer dashboard
     device discount document domain driver employee event export feed forecast gateway group
@@ -17,7 +17,7 @@ THINGS = """
     stock storage stream subscription supplier survey tax team template tenant ticket timer token
     topic transfer trigger upload user vault video voucher warehouse webhook widget worker
 """.split()  # noqa: SIM905
-ACTIONS = """
+VERBS = """
     accept add apply approve assign attach build cancel check clear close collect compute copy
     create deliver detach disable drop enable encode evict expand expire fetch flush format freeze
     handle inspect join load lock mark match merge move normalize notify open parse patch pause
@@ -42,14 +42,14 @@ QUERIES = (
 def make_repository(root: Path, files: int) -> int:
     """Write it, and return how many bytes it has."""
     chance = Random(7)
-    areas = [(chance.choice(THINGS), chance.choice(THINGS)) for _ in range(files // 10)]
+    areas = [(chance.choice(NOUNS), chance.choice(NOUNS)) for _ in range(files // 10)]
     size = 0
     for number in range(files):
         area, part = chance.choice(areas)
         is_script = number % 2 == 1
         directory = root / ("web" if is_script else "src") / area / part
         directory.mkdir(parents=True, exist_ok=True)
-        name = f"{chance.choice(THINGS)}_{number}.{'ts' if is_script else 'py'}"
+        name = f"{chance.choice(NOUNS)}_{number}.{'ts' if is_script else 'py'}"
         text = _script(chance, area) if is_script else _module(chance, area, part)
         size += (directory / name).write_text(text, encoding="utf-8")
     return size
@@ -61,8 +61,8 @@ def _module(chance: Random, area: str, part: str) -> str:
 
 
 def _method(chance: Random) -> str:
-    action, other = chance.choice(ACTIONS), chance.choice(ACTIONS)
-    of, about, given, seen, made = (chance.choice(THINGS) for _ in range(5))
+    action, other = chance.choice(VERBS), chance.choice(VERBS)
+    of, about, given, seen, made = (chance.choice(NOUNS) for _ in range(5))
     return f'''\
     def {action}_{of}_{about}(self, {given}: {given.title()}, limit: int = {chance.randint(1, 99)}):
         """{action.title()} the {of} of a {about}, unless its {seen} says otherwise."""
@@ -81,8 +81,8 @@ def _script(chance: Random, area: str) -> str:
 
 
 def _function(chance: Random) -> str:
-    action, other = chance.choice(ACTIONS), chance.choice(ACTIONS)
-    of, about, given, seen, made = (chance.choice(THINGS) for _ in range(5))
+    action, other = chance.choice(VERBS), chance.choice(VERBS)
+    of, about, given, seen, made = (chance.choice(NOUNS) for _ in range(5))
     name = f"{action}{of.title()}{about.title()}"
     return f"""\
 /** {action.title()}s the {of} of a {about} before the {seen} is known. */

@@ -16,8 +16,8 @@ from msgspec import Struct
 
 from bench.scenarios import make_workspace, prompt
 
-FLOOR = Path(__file__).parent / "floor.py"
-SAMPLE_SECONDS = 0.01
+BASELINE_SCRIPT = Path(__file__).parent / "floor.py"
+SAMPLE_INTERVAL_S = 0.01
 
 
 class Run(Struct, frozen=True):
@@ -26,7 +26,6 @@ class Run(Struct, frozen=True):
     cpu: float
     """Seconds, of the process and those it waited for."""
     peak: float
-    """Megabytes of memory."""
     arrived: tuple[float, ...]
     answered: tuple[float, ...]
 
@@ -89,14 +88,14 @@ def joey_command(url: str, scenario: str, size: int) -> list[str]:
 
 def floor_command(url: str, scenario: str, size: int) -> list[str]:
     host, port = url.removeprefix("http://").split(":")
-    return [sys.executable, str(FLOOR), host, port, prompt(scenario, size)]
+    return [sys.executable, str(BASELINE_SCRIPT), host, port, prompt(scenario, size)]
 
 
-COMMANDS = {"floor": floor_command, "joey": joey_command}
+COMMAND_BUILDERS = {"floor": floor_command, "joey": joey_command}
 
 
 def measure(model: Model, who: str, scenario: str, size: int = 0) -> Run:
-    return measure_command(model, COMMANDS[who](model.url, scenario, size))
+    return measure_command(model, COMMAND_BUILDERS[who](model.url, scenario, size))
 
 
 def measure_command(model: Model, command: Sequence[str], **variables: str) -> Run:
@@ -151,7 +150,7 @@ class _Memory:
         self._thread.start()
 
     def _sample(self) -> None:
-        while not self._stopped.wait(SAMPLE_SECONDS):
+        while not self._stopped.wait(SAMPLE_INTERVAL_S):
             try:
                 status = self._status.read_text(encoding="utf-8")
             except OSError:

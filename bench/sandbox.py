@@ -26,14 +26,13 @@ from joey.execution.terminal import LocalTerminal
 from joey.ports import Terminal
 
 ROUNDS = 20
-FIRSTS = 10
+FIRST_COMMAND_COUNT = 10
 DIRECTORY_COUNT = 3000
-PAUSE = 0.3
+PAUSE_S = 0.3
 """Seconds; the fastest of models takes longer for a turn."""
-LEAD = 0.15
+ANNOUNCEMENT_LEAD_S = 0.15
 """Seconds in which a fast model writes the arguments of a command."""
-GOAL = 30.0
-"""Milliseconds."""
+GOAL_MS = 30.0
 LEVELS = (Bubblewrap(), Landlock())
 
 
@@ -60,9 +59,10 @@ async def run(directory: str, workspace: Path) -> None:
         for place in (workspace, large):
             name = f"{level.level}, large workspace" if place is large else str(level.level)
             terminals[name] = (confined(Path(directory, "home"), place, prober), place)
-        for name, lead in (("first", 0.0), ("first, announced", LEAD)):
+        for name, lead in (("first", 0.0), ("first, announced", ANNOUNCEMENT_LEAD_S)):
             others[f"{level.level}, {name}"] = [
-                await first(Path(directory, "home"), workspace, prober, lead) for _ in range(FIRSTS)
+                await first(Path(directory, "home"), workspace, prober, lead)
+                for _ in range(FIRST_COMMAND_COUNT)
             ]
     times = await measured(terminals)
     for name, (terminal, place) in terminals.items():
@@ -95,7 +95,7 @@ async def measured(terminals: dict[str, tuple[Terminal, Path]]) -> dict[str, lis
         await timed(terminal, workspace)
     for _ in range(ROUNDS):
         for name, (terminal, workspace) in terminals.items():
-            await asyncio.sleep(PAUSE)
+            await asyncio.sleep(PAUSE_S)
             times[name].append(await timed(terminal, workspace))
     return times
 
@@ -118,13 +118,13 @@ def show(
             continue
         added = median(one - other for one, other in zip(found, plain, strict=True))
         ratio = f"{median(found) / median(plain):.1f}x"
-        goal = f"+{GOAL:.0f}"
+        goal = f"+{GOAL_MS:.0f}"
         rows.append(
-            [name, f"{median(found):.1f}", f"{added:+.1f}", ratio, goal, verdict(added, GOAL)]
+            [name, f"{median(found):.1f}", f"{added:+.1f}", ratio, goal, verdict(added, GOAL_MS)]
         )
     for name, found in others.items():
         added = median(found) - median(plain)
-        judged = [f"+{GOAL:.0f}", verdict(added, GOAL)] if "announced" in name else ["", ""]
+        judged = [f"+{GOAL_MS:.0f}", verdict(added, GOAL_MS)] if "announced" in name else ["", ""]
         rows.append([name, f"{median(found):.1f}", f"{added:+.1f}", "", *judged])
     table("The sandbox", rows)
     for name, reason in reasons.items():

@@ -14,11 +14,11 @@ from typing import Any
 from joey.testing.script import Turn, call, say
 from joey.testing.server import Request
 
-NAME = re.compile(r"bench (\w+) (\d+)")
-CHUNK = 20
-LINE = "0123456789abcde\n"
-FILES = 10
-PACE = 2000
+SCENARIO_RE = re.compile(r"bench (\w+) (\d+)")
+CHUNK_CHARS = 20
+SAMPLE_LINE = "0123456789abcde\n"
+FILE_COUNT = 10
+CHUNKS_PER_SECOND = 2000
 """Chunks a second, as a fast model streams them."""
 
 
@@ -27,7 +27,7 @@ def prompt(scenario: str, size: int) -> str:
 
 
 def make_workspace(directory: Path) -> None:
-    for number in range(FILES):
+    for number in range(FILE_COUNT):
         lines = [f"line {line} of file {number}\n" for line in range(20)]
         (directory / f"file{number}.txt").write_text("".join(lines), encoding="utf-8")
 
@@ -35,7 +35,7 @@ def make_workspace(directory: Path) -> None:
 def choose(request: Request) -> Turn:
     """The next turn of the scenario that a conversation is about."""
     messages = request.body["messages"]
-    named = NAME.search(first_text(messages[0]))
+    named = SCENARIO_RE.search(first_text(messages[0]))
     if named is None:
         raise ValueError("the first message names no scenario")
     done = sum(1 for message in messages if message["role"] == "assistant")
@@ -51,14 +51,14 @@ def first_text(message: dict[str, Any]) -> str:
 def turn(scenario: str, size: int, done: int) -> Turn:
     match scenario:
         case "read" if done < size:
-            return Turn(call("read_file", {"path": f"file{done % FILES}.txt"}), coalesce=True)
+            return Turn(call("read_file", {"path": f"file{done % FILE_COUNT}.txt"}), coalesce=True)
         case "shell" if done < size:
             return Turn(call("execute_command", {"command": f"echo {done}"}), coalesce=True)
         case "write" | "paced" if done == 0:
-            lines = size // len(json.dumps(LINE)[1:-1])
-            arguments = {"path": "big.txt", "content": LINE * lines}
-            pace = PACE if scenario == "paced" else None
-            return Turn(call("write_to_file", arguments, chunk=CHUNK), pace=pace)
+            lines = size // len(json.dumps(SAMPLE_LINE)[1:-1])
+            arguments = {"path": "big.txt", "content": SAMPLE_LINE * lines}
+            pace = CHUNKS_PER_SECOND if scenario == "paced" else None
+            return Turn(call("write_to_file", arguments, chunk=CHUNK_CHARS), pace=pace)
         case "text" if done == 0:
             text = say("fifteen letters \n" * size, chunk=len("fifteen letters \n"))
             return Turn(text, call("attempt_completion", {"result": "Said."}))

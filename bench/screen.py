@@ -35,20 +35,19 @@ from joey.testing.server import ModelServer
 from joey.tui.blocks.block import Heights
 from joey.tui.blocks.timeline import Timeline
 
-PACE = 200
-SECONDS = 10.0
-"""Of streaming that are counted."""
-ROWS = 5_000
-MANY_ROWS = 100_000
-KEYS = 60
-KEY_PAUSE = 0.1
-CORES = 0.5
-ECHO_MS = 50.0
-OPEN_SECONDS = 2.0
-TIMELINE_GOALS_MS = {ROWS: 50.0, MANY_ROWS: 1_000.0}
+CHUNKS_PER_SECOND = 200
+STREAM_DURATION_S = 10.0
+ROW_COUNT = 5_000
+MANY_ROW_COUNT = 100_000
+KEY_COUNT = 60
+KEY_INTERVAL_S = 0.1
+MAX_CORES = 0.5
+ECHO_GOAL_MS = 50.0
+MAX_OPEN_S = 2.0
+TIMELINE_GOALS_MS = {ROW_COUNT: 50.0, MANY_ROW_COUNT: 1_000.0}
 COLUMNS, LINES = 160, 50
-PATIENCE = 60.0
-LETTERS = "αβγδεζηθικλμνξοπρστυφχψω"
+TIMEOUT_S = 60.0
+ECHO_LETTERS = "αβγδεζηθικλμνξοπρστυφχψω"
 """None of them is in the words of the model."""
 PARAGRAPH = """\
 ## A part of the answer
@@ -75,12 +74,18 @@ def main() -> None:
     opening, cores, echoes = asyncio.run(measure())
     p95 = quantiles(echoes, n=20)[-1]
     rows = [["terminal screen", "measured", "goal", ""]]
-    cells = [f"{PACE} pieces/s into {ROWS:,} rows", f"{cores:.2f} cores", f"{CORES:.2f}"]
-    rows.append([*cells, verdict(cores, CORES)])
-    rows.append([f"echo of a key, median of {KEYS}", f"{median(echoes):.0f} ms", "", ""])
-    rows.append(["echo of a key, p95", f"{p95:.0f} ms", f"{ECHO_MS:.0f}", verdict(p95, ECHO_MS)])
-    cells = [f"open, {ROWS:,} rows", f"{opening:.2f} s", f"{OPEN_SECONDS:.2f}"]
-    rows.append([*cells, verdict(opening, OPEN_SECONDS)])
+    cells = [
+        f"{CHUNKS_PER_SECOND} pieces/s into {ROW_COUNT:,} rows",
+        f"{cores:.2f} cores",
+        f"{MAX_CORES:.2f}",
+    ]
+    rows.append([*cells, verdict(cores, MAX_CORES)])
+    rows.append([f"echo of a key, median of {KEY_COUNT}", f"{median(echoes):.0f} ms", "", ""])
+    rows.append(
+        ["echo of a key, p95", f"{p95:.0f} ms", f"{ECHO_GOAL_MS:.0f}", verdict(p95, ECHO_GOAL_MS)]
+    )
+    cells = [f"open, {ROW_COUNT:,} rows", f"{opening:.2f} s", f"{MAX_OPEN_S:.2f}"]
+    rows.append([*cells, verdict(opening, MAX_OPEN_S)])
     for count, goal in TIMELINE_GOALS_MS.items():
         took = measure_timeline_ms(count)
         cells = [f"blocks of {count:,} rows, CPU", f"{took:.0f} ms", f"{goal:.0f}"]
@@ -95,24 +100,27 @@ async def measure() -> tuple[float, float, list[float]]:
             write_long_task(home / "tasks" / "task_long", workspace)
             async with opened(home, workspace, model.url) as screen:
                 started = time.perf_counter()
-                await screen.until(f"Row {ROWS - 1}")
+                await screen.until(f"Row {ROW_COUNT - 1}")
                 opening = time.perf_counter() - started
                 await screen.rest()
                 screen.press("Speak")
                 await asyncio.sleep(1)
                 screen.press("\r")
                 await screen.until("A part of the answer")
-                cores = await screen.cores(SECONDS)
+                cores = await screen.cores(STREAM_DURATION_S)
                 echoes = [
-                    await screen.echo(LETTERS[number % len(LETTERS)]) for number in range(KEYS)
+                    await screen.echo(ECHO_LETTERS[number % len(ECHO_LETTERS)])
+                    for number in range(KEY_COUNT)
                 ]
     return opening, cores, echoes
 
 
 def answer() -> Turn:
     """Pieces of four letters or so, as tokens are, for longer than anybody looks."""
-    length = int(4 * PACE * (SECONDS + 3 * KEYS * KEY_PAUSE + 20))
-    return Turn(say((PARAGRAPH * (length // len(PARAGRAPH) + 1))[:length], chunk=4), pace=PACE)
+    length = int(4 * CHUNKS_PER_SECOND * (STREAM_DURATION_S + 3 * KEY_COUNT * KEY_INTERVAL_S + 20))
+    return Turn(
+        say((PARAGRAPH * (length // len(PARAGRAPH) + 1))[:length], chunk=4), pace=CHUNKS_PER_SECOND
+    )
 
 
 def write_long_task(directory: Path, workspace: Path) -> None:
@@ -121,10 +129,10 @@ def write_long_task(directory: Path, workspace: Path) -> None:
     directory.mkdir(parents=True)
     rows = [
         {"ts": 1_700_000_000_000 + n, "type": "say", "say": "text", "text": f"Row {n} {PARAGRAPH}"}
-        for n in range(ROWS - 1)
+        for n in range(ROW_COUNT - 1)
     ]
-    last = {"ts": 1_700_000_000_000 + ROWS, "type": "say", "say": "text"}
-    rows.append({**last, "text": f"Row {ROWS - 1}"})
+    last = {"ts": 1_700_000_000_000 + ROW_COUNT, "type": "say", "say": "text"}
+    rows.append({**last, "text": f"Row {ROW_COUNT - 1}"})
     messages = [{"role": "user", "content": [{"type": "text", "text": "<task>\nBe long\n</task>"}]}]
     (directory / "ui_messages.json").write_text(json.dumps(rows), encoding="utf-8")
     (directory / "api_conversation_history.json").write_text(json.dumps(messages), encoding="utf-8")
@@ -184,7 +192,7 @@ class Screen:
 
     async def until(self, text: str, since: int = 0) -> None:
         wanted = text.encode()
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT_S):
             while self._written.find(wanted, max(0, since)) < 0:
                 self._more.clear()
                 await self._more.wait()
@@ -203,7 +211,7 @@ class Screen:
 
     async def echo(self, letter: str) -> float:
         """Milliseconds until a letter is on the screen."""
-        await asyncio.sleep(KEY_PAUSE)
+        await asyncio.sleep(KEY_INTERVAL_S)
         since, started = len(self._written), time.perf_counter()
         self.press(letter)
         await self.until(letter, since)

@@ -23,11 +23,11 @@ from bench.runs import environment, joey_command, running_model
 from bench.scenarios import make_workspace
 from joey.core.messages import Message, ToolResultBlock, ToolUseBlock
 from joey.engine.recorder import Recorder
-from joey.storage.task_folder import API, JOURNAL, UI
+from joey.storage.task_folder import API_HISTORY_FILE, JOURNAL_FILE, UI_HISTORY_FILE
 from joey.storage.task_store import JsonFileStore
 
-SECONDS = 180.0
-WORKERS = 2
+DURATION_S = 180.0
+WORKER_COUNT = 2
 SCENARIOS = (("read", 40), ("shell", 20), ("write", 60_000), ("text", 2_000))
 
 
@@ -37,7 +37,7 @@ def main(seconds: float) -> None:
     with running_model() as model:
         workers = [
             threading.Thread(target=work, args=(model.url, until, counts, failures))
-            for _ in range(WORKERS)
+            for _ in range(WORKER_COUNT)
         ]
         for worker in workers:
             worker.start()
@@ -106,13 +106,13 @@ def check(home: Path, before: bytes) -> bytes:
     if not directories:
         return b""
     (directory,) = directories
-    journal = directory / JOURNAL
+    journal = directory / JOURNAL_FILE
     if not journal.exists():
         return b""
     now = journal.read_bytes()
     whole = before[: before.rfind(b"\n") + 1]
     assert now.startswith(whole), "the journal lost what it had"
-    for file in (UI, API):
+    for file in (UI_HISTORY_FILE, API_HISTORY_FILE):
         if (directory / file).exists():
             json.loads((directory / file).read_bytes())
     if b"\n" not in now:
@@ -138,4 +138,4 @@ def check_pairs(messages: Sequence[Message]) -> None:
 
 
 if __name__ == "__main__":
-    main(float(sys.argv[1]) if len(sys.argv) > 1 else SECONDS)
+    main(float(sys.argv[1]) if len(sys.argv) > 1 else DURATION_S)

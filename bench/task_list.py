@@ -24,23 +24,22 @@ from joey.ports.storage import TaskQuery
 from joey.storage.task_index import SqliteTaskIndex, forget_task
 from joey.storage.task_list import list_tasks
 
-COUNT = 5_000
+TASK_COUNT = 5_000
 ROUNDS = 5
-GOAL = 100.0
-"""Milliseconds."""
-SPACES = 50
-OLD = 1_700_000_000
-METADATA = (
+GOAL_MS = 100.0
+WORKSPACE_COUNT = 50
+PAST_TIME_S = 1_700_000_000
+METADATA_TEMPLATE = (
     '{{"id":"{id}","title":"Repair number {number}","workspace":"/home/ann/project{space}",'
     '"mode":"code","model":"scripted","status":"completed","created":{ts},"updated":{ts}}}'
 )
-ROWS = (
+ROWS_TEMPLATE = (
     '[{{"ts":1,"type":"say","say":"text","text":"repair the parser of part{number}"}},\n'
     '{{"ts":2,"type":"say","say":"completion_result","text":"All tests pass again."}}]\n'
 )
 
 
-def main(count: int = COUNT) -> None:
+def main(count: int = TASK_COUNT) -> None:
     with TemporaryDirectory(prefix="joey-bench-") as directory:
         home = Path(directory)
         make_tasks(home / "tasks", count)
@@ -52,19 +51,21 @@ def make_tasks(tasks: Path, count: int) -> None:
     for number in range(count):
         put(tasks, number)
     # As if the last of them had been made long ago.
-    os.utime(tasks, (OLD, OLD))
+    os.utime(tasks, (PAST_TIME_S, PAST_TIME_S))
 
 
 def put(tasks: Path, number: int) -> None:
-    facts = {"id": f"{number:013x}", "number": number, "space": number % SPACES}
+    facts = {"id": f"{number:013x}", "number": number, "space": number % WORKSPACE_COUNT}
     directory = tasks / f"task_{facts['id']}"
     directory.mkdir()
-    (directory / "task_metadata.json").write_text(METADATA.format(ts=OLD * 1000 + number, **facts))
-    (directory / "ui_messages.json").write_text(ROWS.format(number=number))
+    (directory / "task_metadata.json").write_text(
+        METADATA_TEMPLATE.format(ts=PAST_TIME_S * 1000 + number, **facts)
+    )
+    (directory / "ui_messages.json").write_text(ROWS_TEMPLATE.format(number=number))
 
 
 def run(home: Path, count: int) -> None:
-    place, tasks = f"/home/ann/project{SPACES // 2}", home / "tasks"
+    place, tasks = f"/home/ann/project{WORKSPACE_COUNT // 2}", home / "tasks"
     rows = [["ms", "measured", "goal", ""]]
 
     def row(what: str, work: Callable[[], object], goal: float | None = None) -> None:
@@ -75,12 +76,12 @@ def run(home: Path, count: int) -> None:
 
     row("plain scan of all folders", lambda: list_tasks(tasks))
     row("building the index", lambda: find(home, TaskQuery()))
-    row("first page", lambda: find(home, TaskQuery()), GOAL)
-    row("first page of one folder", lambda: find(home, TaskQuery(workspace=place)), GOAL)
-    row("first page of completed tasks", lambda: find(home, TaskQuery(status="completed")), GOAL)
+    row("first page", lambda: find(home, TaskQuery()), GOAL_MS)
+    row("first page of one folder", lambda: find(home, TaskQuery(workspace=place)), GOAL_MS)
+    row("first page of completed tasks", lambda: find(home, TaskQuery(status="completed")), GOAL_MS)
     row("refresh", lambda: find(home, TaskQuery(), refresh=True))
     row("first search", lambda: find(home, TaskQuery(text="part77")))
-    row("a rare word", lambda: find(home, TaskQuery(text="part77")), GOAL)
+    row("a rare word", lambda: find(home, TaskQuery(text="part77")), GOAL_MS)
     row("a word of every task", lambda: find(home, TaskQuery(text="parser")))
     row("whole `joey tasks list`", lambda: command(home, "tasks", "list", "--all"))
     row("whole `joey tasks --help`", lambda: command(home, "tasks", "--help"))

@@ -19,7 +19,7 @@ from typing import Any
 
 from bench.tables import table, verdict
 from joey.core.models import ModelInfo, ToolProtocol
-from joey.core.modes import BUILT_IN
+from joey.core.modes import BUILT_IN_MODES
 from joey.core.settings import Settings
 from joey.execution.terminal import LocalTerminal
 from joey.ports import ToolContext
@@ -29,16 +29,16 @@ from joey.workspace.files import LocalFiles
 from joey.workspace.ripgrep import ripgrep
 from joey.workspace.search import LocalSearch
 
-FILES = 20_000
-LARGE = 200_000
+FILE_COUNT = 20_000
+LARGE_FILE_COUNT = 200_000
 FILES_PER_DIRECTORY = 200
 ROUNDS = 7
-ADDED = 1.2
-FUNCTIONS = 10
+MAX_RATIO = 1.2
+FUNCTIONS_PER_FILE = 10
 
 
-def main(files: int = FILES) -> None:
-    goal = ADDED if files >= LARGE else None
+def main(files: int = FILE_COUNT) -> None:
+    goal = MAX_RATIO if files >= LARGE_FILE_COUNT else None
     rows = [["seconds", "ripgrep", "joey", "ratio", "goal", ""]]
     with TemporaryDirectory(prefix="joey-bench-") as name:
         root = Path(name)
@@ -48,7 +48,7 @@ def main(files: int = FILES) -> None:
         for what, regex in (
             ("nothing found", "no_such_name"),
             ("one file", f"function_{files - 1}_0"),
-            ("1,000 hits", rf"function_\d*{'7' if files < LARGE else '77'}\d\d_0\("),
+            ("1,000 hits", rf"function_\d*{'7' if files < LARGE_FILE_COUNT else '77'}\d\d_0\("),
             ("every line", "function"),
         ):
             search = searched(ctx, regex)
@@ -72,7 +72,8 @@ def make_tree(root: Path, files: int) -> None:
         if number % FILES_PER_DIRECTORY == 0:
             directory.mkdir(parents=True)
         text = "".join(
-            f"def function_{number}_{at}(x):\n    return x + {at}\n\n\n" for at in range(FUNCTIONS)
+            f"def function_{number}_{at}(x):\n    return x + {at}\n\n\n"
+            for at in range(FUNCTIONS_PER_FILE)
         )
         (directory / f"module_{number}.py").write_text(text, encoding="utf-8")
 
@@ -86,8 +87,8 @@ def context(root: Path) -> ToolContext:
         settings=Settings(),
         protocol=ToolProtocol.NATIVE,
         model=ModelInfo(id="none"),
-        modes=BUILT_IN,
-        mode=BUILT_IN[0],
+        modes=BUILT_IN_MODES,
+        mode=BUILT_IN_MODES[0],
         todos=(),
         artifacts=root / "none",
         call_id="",
@@ -147,4 +148,4 @@ def peak() -> float:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else FILES)
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else FILE_COUNT)

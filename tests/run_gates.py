@@ -20,14 +20,14 @@ class Hooked(StrEnum):
     """What a hook can do. It is yours, or a project's that you trust by its content."""
 
     STOPS = "can stop the call, with a reason; never allows one"
-    HEARS = "hears of it, and can add words for the model"
+    OBSERVES = "hears of it, and can add words for the model"
     REFUSES = "can answer no; nobody but you says yes"
     SENDS_BACK = "can send the result back to the model, with a reason"
 
 
 HOOKS: dict[str, Hooked] = {
     "beforeTool": Hooked.STOPS,
-    "afterTool": Hooked.HEARS,
+    "afterTool": Hooked.OBSERVES,
     "onAsk": Hooked.REFUSES,
     "onCompletion": Hooked.SENDS_BACK,
 }
@@ -37,7 +37,7 @@ class Flag(StrEnum):
     """What a flag of a run does to what is allowed in it."""
 
     ALLOWS = "allows more, for this run; a denied command stays denied"
-    UNHOLDS = "takes the sandbox away, for this run"
+    UNCONFINES = "takes the sandbox away, for this run"
     TIGHTENS = "allows less, for this run"
     CHOOSES = "chooses the model and where its words go, by your profiles or by name"
     BOUNDS = "sets a limit, after which the run ends"
@@ -50,7 +50,7 @@ RUN_FLAGS: dict[str, Flag] = {
     "--allow": Flag.ALLOWS,
     "--allow-writes": Flag.ALLOWS,
     "--add-dir": Flag.ALLOWS,
-    "--no-sandbox": Flag.UNHOLDS,
+    "--no-sandbox": Flag.UNCONFINES,
     "--deny": Flag.TIGHTENS,
     "--require-approval": Flag.TIGHTENS,
     "--mode": Flag.TIGHTENS,

@@ -20,7 +20,7 @@ from joey.app.customizations import scopes_for, settings_within
 from joey.app.options import configured, make_options
 from joey.cli.command_line import parse, run_parser
 from joey.cli.commands.arguments import COMMAND_PARSERS
-from joey.cli.headless.stdin_protocol import NAMES as STDIN_COMMANDS
+from joey.cli.headless.stdin_protocol import COMMAND_NAMES as STDIN_COMMANDS
 from joey.config.hooks import read_project_hooks
 from joey.core.hooks import Moment
 from joey.core.permissions.hosts import narrowed

@@ -27,7 +27,7 @@ from joey.mcp.process import StderrTail
 from joey.mcp.transports import stdio_streams
 from joey.workspace.files import LocalFiles
 
-FAMILY = "sleep 1000 & echo $! > made; mv made child; wait"
+SPAWN_CHILD_COMMAND = "sleep 1000 & echo $! > made; mv made child; wait"
 TOOL = """
 import os, subprocess
 child = subprocess.Popen(["sleep", "1000"])
@@ -41,25 +41,25 @@ ENVIRONMENT = {"PATH": os.environ["PATH"]}
 
 async def hook(directory: Path) -> None:
     place = Surroundings(directory, ("/bin/sh", "-c"), ENVIRONMENT, end_marked)
-    await run_hook(Hook(Moment.BEFORE_TOOL, FAMILY), b"", place)
+    await run_hook(Hook(Moment.BEFORE_TOOL, SPAWN_CHILD_COMMAND), b"", place)
 
 
 async def command(directory: Path) -> None:
     terminal = LocalTerminal(ENVIRONMENT)
     try:
-        await (await terminal.start(FAMILY, directory, None)).wait()
+        await (await terminal.start(SPAWN_CHILD_COMMAND, directory, None)).wait()
     finally:
         await terminal.close()
 
 
 async def server(directory: Path) -> None:
-    entry = Entry(command="/bin/sh", args=("-c", FAMILY))
+    entry = Entry(command="/bin/sh", args=("-c", SPAWN_CHILD_COMMAND))
     async with stdio_streams(entry, directory, ENVIRONMENT, StderrTail()):
         await asyncio.Event().wait()
 
 
 async def checker(directory: Path) -> None:
-    (directory / "check.sh").write_text(FAMILY)
+    (directory / "check.sh").write_text(SPAWN_CHILD_COMMAND)
     (directory / "file.x").write_text("")
     files = LocalFiles(directory)
     settings = Settings(diagnostic_checkers={"*.x": "sh check.sh"})
@@ -75,7 +75,7 @@ async def tool(directory: Path) -> None:
 
 
 async def own_shell(directory: Path) -> None:
-    await run_in_shell(FAMILY, directory, {"SHELL": "/bin/sh"}, lambda _: None)
+    await run_in_shell(SPAWN_CHILD_COMMAND, directory, {"SHELL": "/bin/sh"}, lambda _: None)
 
 
 @pytest.mark.parametrize("start", [hook, command, server, checker, tool, own_shell])

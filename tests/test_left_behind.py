@@ -59,7 +59,7 @@ async def test_who_gives_up_does_not_wait_for_whom_the_program_has_left_behind(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(subprocess, "_SECONDS", 0.1)
+    monkeypatch.setattr(subprocess, "_DRAIN_TIMEOUT_S", 0.1)
     running = asyncio.create_task(start(tmp_path, monkeypatch))
     async with left_behind(tmp_path / "pid"):
         running.cancel()

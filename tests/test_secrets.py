@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from joey.cli.logs import PlainLines
-from joey.core.redaction import HIDDEN, KnownSecrets, blotted, blotted_line, without_secrets
+from joey.core.redaction import REDACTION_TEXT, KnownSecrets, blotted, blotted_line, without_secrets
 from joey.server.serve import JsonLines
 from joey.testing.script import Fail, Turn, call, fail, say
 from joey.testing.server import ModelServer
@@ -172,7 +172,10 @@ def test_no_spelling_of_a_known_value_is_left(secret: str, before: str, after: s
     known.learn(f"Bearer {secret}")
     for form in spellings(secret):
         text = known.blot(f"{before} {form.decode()} {after}")
-        assert form.decode() not in text.replace(HIDDEN, "\0") or form.decode() in before + after
+        assert (
+            form.decode() not in text.replace(REDACTION_TEXT, "\0")
+            or form.decode() in before + after
+        )
 
 
 @pytest.mark.parametrize(
@@ -191,7 +194,7 @@ def test_no_spelling_of_a_known_value_is_left(secret: str, before: str, after: s
     ],
 )
 def test_what_looks_like_a_secret_is_blotted_out(secret: str) -> None:
-    assert blotted(f"before {secret}") == f"before {HIDDEN}"
+    assert blotted(f"before {secret}") == f"before {REDACTION_TEXT}"
 
 
 @pytest.mark.parametrize(
@@ -236,7 +239,7 @@ def test_both_logs_blot_messages_arguments_and_traces(
     except ValueError:
         logger.exception("it failed: %s", secret, extra={"reason": secret})
     assert "ValueError" in stream.getvalue()
-    assert HIDDEN in stream.getvalue()
+    assert REDACTION_TEXT in stream.getvalue()
     assert secret not in stream.getvalue()
 
 
@@ -253,11 +256,14 @@ async def test_what_nobody_set_a_log_up_for_is_blotted_too(joey: Joey) -> None:
         stderr=asyncio.subprocess.PIPE,
     )
     _, err = await process.communicate()
-    assert HIDDEN.encode() in err
+    assert REDACTION_TEXT.encode() in err
     assert traces((KEY,), {"stderr": err}) == []
 
 
 def test_a_configuration_keeps_its_text_and_an_export_does_not() -> None:
     document = {"apiKey": "x", "rules": "use ghp_" + "x7" * 18, "headers": {"X-Key": "y"}}
     assert without_secrets(document) == {"rules": document["rules"], "headers": ["X-Key"]}
-    assert without_secrets(document, blotted) == {"rules": f"use {HIDDEN}", "headers": ["X-Key"]}
+    assert without_secrets(document, blotted) == {
+        "rules": f"use {REDACTION_TEXT}",
+        "headers": ["X-Key"],
+    }

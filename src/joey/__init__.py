@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from joey.engine.task import Task
     from joey.errors import ConfigError, JoeyError, ProviderError, StoreError, UserError
 
-_HOMES = {
+_MODULE_BY_NAME = {
     "Aborted": "joey.engine.outcomes",
     "Answer": "joey.core.task",
     "AskKind": "joey.core.task",
@@ -74,6 +74,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    if name not in _HOMES:
+    if name not in _MODULE_BY_NAME:
         raise AttributeError(f"module 'joey' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    return getattr(import_module(_MODULE_BY_NAME[name]), name)

@@ -14,7 +14,7 @@ from acp.meta import AGENT_METHODS
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from joey.acp.jsonrpc import LONGEST
+from joey.acp.jsonrpc import MAX_LINE_BYTES
 from joey.testing.script import Turn, call, say
 from joey.testing.server import ModelServer, by_conversation
 from tests.acp.editor import Editor, connected, model_at
@@ -123,7 +123,7 @@ async def test_nothing_is_done_before_the_greeting(joey: Joey) -> None:
 async def test_a_line_that_is_too_long_is_passed_over(joey: Joey) -> None:
     async with raw(joey) as pipe:
         piece = b"x" * (1024 * 1024)
-        await pipe.send(b'{"x":"' + piece * (LONGEST // len(piece) + 1) + b'"}')
+        await pipe.send(b'{"x":"' + piece * (MAX_LINE_BYTES // len(piece) + 1) + b'"}')
         assert "longer than 64 MiB" in (await pipe.answer())["error"]["message"]
         assert await pipe.still_listens()
 

@@ -21,8 +21,8 @@ import pytest
 from acp.exceptions import RequestError
 from acp.schema import CreateTerminalResponse, ReleaseTerminalResponse
 
-from joey.acp.terminal_viewer import JOEY_IS_GONE, view
-from joey.acp.terminals import MOST_UNREAD, View
+from joey.acp.terminal_viewer import DISCONNECTED_EXIT_CODE, view
+from joey.acp.terminals import MAX_UNREAD_BYTES, View
 from joey.testing.script import Turn, call
 from joey.testing.server import ModelServer
 from tests.acp.editor import Connected, Editor, connected
@@ -344,7 +344,7 @@ async def test_a_viewer_ends_when_joey_does(joey: Joey, rules: Rules | None) -> 
                 await turn
     async with asyncio.timeout(LIMIT):
         await editor.started[0].wait()
-    assert editor.started[0].returncode == JOEY_IS_GONE
+    assert editor.started[0].returncode == DISCONNECTED_EXIT_CODE
 
 
 async def test_what_was_left_out_last_is_reported_too() -> None:
@@ -353,7 +353,7 @@ async def test_what_was_left_out_last_is_reported_too() -> None:
 
     view = View("1", closed)
     view.print("a")
-    view.print("b" * MOST_UNREAD)
+    view.print("b" * MAX_UNREAD_BYTES)
     view.end(3)
     ours, theirs = socket.socketpair()
     reader, writer = await asyncio.open_connection(sock=ours)
@@ -361,8 +361,8 @@ async def test_what_was_left_out_last_is_reported_too() -> None:
         theirs.shutdown(socket.SHUT_WR)
         await view.attend(reader, writer)
         writer.close()
-        said = theirs.recv(MOST_UNREAD)
-    assert said == b"a\n[...%d bytes omitted...]\n\xff\x03" % MOST_UNREAD
+        said = theirs.recv(MAX_UNREAD_BYTES)
+    assert said == b"a\n[...%d bytes omitted...]\n\xff\x03" % MAX_UNREAD_BYTES
 
 
 class Far(Joey, frozen=True):

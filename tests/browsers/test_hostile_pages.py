@@ -89,7 +89,7 @@ async def test_a_page_that_never_lets_go_costs_the_browser_and_not_the_task(
     pages: Pages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await pages.open("<p>quiet")
-    monkeypatch.setattr(browser, "STEP_SECONDS", 2)
+    monkeypatch.setattr(browser, "STEP_TIMEOUT_S", 2)
     with pytest.raises(ToolError, match="Launch it again"):
         await pages.open("<script>setTimeout(() => { for (;;) {} }, 100)</script>")
     monkeypatch.undo()

@@ -15,7 +15,7 @@ from joey.server.serve import ServeOptions, serving
 from joey.testing.script import Call, Turn, call
 from joey.testing.server import ModelServer
 
-PATIENCE = 60.0
+TIMEOUT_S = 60.0
 TOKEN = "a token that only tests know"
 ALLOW_ALL = {
     "autoApprovalEnabled": True,

@@ -22,7 +22,7 @@ from tests.front.binary import Finished, Joey
 from tests.front.terminal import CTRL_C, CTRL_D, Screen, terminal
 
 ASK = {"autoApprovalEnabled": False}
-LIMIT = 60.0
+TIMEOUT_S = 60.0
 
 
 class Stage(Struct, frozen=True):
@@ -43,7 +43,7 @@ class Stage(Struct, frozen=True):
 async def serving(root: Path, *turns: Turn | Selector) -> AsyncIterator[Stage]:
     joey = Joey(home=root / "joey-home", workspace=root / "work")
     joey.workspace.mkdir()
-    async with asyncio.timeout(LIMIT), ModelServer(turns) as model:
+    async with asyncio.timeout(TIMEOUT_S), ModelServer(turns) as model:
         env = joey.env | {"ANTHROPIC_API_KEY": "any", "ANTHROPIC_BASE_URL": model.url}
         server = await joey.start("serve", "--port", "0", env=env)
         try:

@@ -19,7 +19,7 @@ from joey.core.events import AskOpened, RowDelta, RowOpened, TaskFinished
 from joey.core.task import AskKind
 from joey.core.wire.frames import EventFrame
 from joey.testing.script import Turn, call, pause, say, usage
-from tests.client.serving import ALLOW_ALL, PATIENCE, TOKEN, Server, a_place, done, write
+from tests.client.serving import ALLOW_ALL, TIMEOUT_S, TOKEN, Server, a_place, done, write
 
 
 class Cutting:
@@ -93,7 +93,7 @@ async def _pump(
 @asynccontextmanager
 async def a_server(root: Path, *turns: Turn) -> AsyncIterator[Server]:
     async with (
-        asyncio.timeout(PATIENCE),
+        asyncio.timeout(TIMEOUT_S),
         a_place(root, turns) as (place, _),
         place.serving() as server,
     ):
@@ -241,7 +241,7 @@ async def _asks(session: RemoteSession) -> AsyncIterator[AskOpened]:
 @pytest.mark.requirement("client:restart")
 async def test_a_task_goes_on_after_the_server_was_restarted(tmp_path: Path) -> None:
     turns = Turn(write("note", "x")), Turn(done("after the restart"))
-    async with asyncio.timeout(PATIENCE), a_place(tmp_path, turns) as (place, _):
+    async with asyncio.timeout(TIMEOUT_S), a_place(tmp_path, turns) as (place, _):
         async with place.serving() as first:
             port = first.port
             engine = await first.connect()
@@ -302,7 +302,7 @@ async def test_a_server_that_does_not_come_back_is_given_up(tmp_path: Path) -> N
 
 
 async def test_nobody_is_there(tmp_path: Path) -> None:
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT_S):
         with pytest.raises(RemoteError, match="there is no joey server"):
             await RemoteEngine.connect("ws://127.0.0.1:1/ws", TOKEN)
 
@@ -320,7 +320,7 @@ async def test_who_gives_up_connecting_leaves_no_connection() -> None:
         await socket.wait_closed()
         left.set()
 
-    async with serve(say_nothing, "127.0.0.1", 0) as server, asyncio.timeout(PATIENCE):
+    async with serve(say_nothing, "127.0.0.1", 0) as server, asyncio.timeout(TIMEOUT_S):
         port = next(iter(server.sockets)).getsockname()[1]
         url = f"ws://127.0.0.1:{port}/ws"
         connecting = asyncio.ensure_future(RemoteEngine.connect(url, TOKEN))
@@ -393,7 +393,7 @@ async def test_all_who_attach_at_once_see_how_it_goes_on(tmp_path: Path) -> None
     async with a_server(tmp_path, *turns) as server, await server.connect() as one:
         started = await one.start("a question")
         await anext(_asks(started))
-        async with await server.connect() as two, asyncio.timeout(PATIENCE):
+        async with await server.connect() as two, asyncio.timeout(TIMEOUT_S):
             sessions = await asyncio.gather(*(two.attach(started.id) for _ in range(3)))
             await sessions[-1].send("sure")
             for session in sessions:
@@ -411,7 +411,7 @@ async def test_who_gives_up_attaching_and_attaches_again_hears_how_it_goes_on(
     async with a_server(tmp_path, *turns) as server, await server.connect() as one:
         started = await one.start("a question")
         await anext(_asks(started))
-        async with await server.connect() as two, asyncio.timeout(PATIENCE):
+        async with await server.connect() as two, asyncio.timeout(TIMEOUT_S):
             attaching = asyncio.ensure_future(two.attach(started.id))
             while started.id not in two._sessions:  # noqa: ASYNC110 (it begins to follow)
                 await asyncio.sleep(0)
@@ -426,7 +426,7 @@ async def test_who_gives_up_attaching_and_attaches_again_hears_how_it_goes_on(
 async def test_a_slow_reader_keeps_all_that_lasts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("joey.client.remote.BACKLOG", 5)
+    monkeypatch.setattr("joey.client.remote.MAX_UNREAD_FRAMES", 5)
     turns = [Turn(say("a b c d e f g h i j", chunk=1), write("note", "x"), pace=300), Turn(done())]
     async with a_server(tmp_path, *turns) as server, await server.connect() as engine:
         session = await engine.start("go", configuration=ALLOW_ALL)

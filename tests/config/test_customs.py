@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from joey.config.customizations import FileCustomizations
-from joey.core.modes import BUILT_IN, Instructions
+from joey.core.modes import BUILT_IN_MODES, Instructions
 from tests.config.customs_on_disk import Disk, mode_of, rules_of
 
 MODE = "customModes: [{slug: poet, name: Poet, roleDefinition: You rhyme., groups: []}]"
@@ -87,7 +87,7 @@ def test_without_files_there_is_what_is_built_in(tmp_path: Path) -> None:
     disk = Disk(tmp_path)
     disk.home.rmdir()
     customizations = disk.load_customizations()
-    assert customizations.modes == BUILT_IN
+    assert customizations.modes == BUILT_IN_MODES
     assert rules_of(customizations) == Instructions()
     assert customizations.skills(mode_of(customizations)) == ()
     assert [command.name for command in customizations.commands()] == ["init"]

@@ -9,7 +9,7 @@ import pytest
 
 from joey.config.customizations import FileCustomizations, Places, trusted_parts
 from joey.config.trust import Trust, Trusted
-from joey.core.modes import BUILT_IN, Group, find_mode
+from joey.core.modes import BUILT_IN_MODES, Group, find_mode
 from joey.core.settings import Settings
 from tests.config.customs_on_disk import Disk, mode_of
 
@@ -60,7 +60,7 @@ def test_a_built_in_mode_that_may_do_more_stays_as_it_is_until_trusted(
 ) -> None:
     write(disk, slug, *groups)
     found = load_customizations(disk)
-    assert mode_of(found, slug) == find_mode(slug, BUILT_IN)
+    assert mode_of(found, slug) == find_mode(slug, BUILT_IN_MODES)
     (warning,) = found.warnings
     assert f"mode '{slug}' is not used: it may do more than the built-in mode" in warning
     trust(disk)
@@ -75,7 +75,7 @@ def test_a_mode_that_was_changed_after_trust_is_not_used(disk: Disk) -> None:
     trust(disk)
     assert mode_of(load_customizations(disk), "ask").grant(Group.COMMAND) is not None
     write(disk, "ask", "read", "command", "edit")
-    assert mode_of(load_customizations(disk), "ask") == find_mode("ask", BUILT_IN)
+    assert mode_of(load_customizations(disk), "ask") == find_mode("ask", BUILT_IN_MODES)
 
 
 @pytest.mark.requirement("modes:trust")

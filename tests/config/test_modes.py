@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from joey.config.customizations import FileCustomizations
 from joey.config.untrusted_files import UntrustedFileReader, YamlError, find_scopes, read_yaml
-from joey.core.modes import BUILT_IN, Grant, Group, Mode, ModePrompt
+from joey.core.modes import BUILT_IN_MODES, Grant, Group, Mode, ModePrompt
 from tests.config.customs_on_disk import Disk, mode_of
 
 POET = """\
@@ -99,7 +99,7 @@ def test_a_project_comes_before_the_user_and_both_before_what_is_built_in(disk: 
         }
     )
     modes = {mode.slug: mode.name for mode in disk.load_customizations().modes}
-    built_in = {mode.slug: mode.name for mode in BUILT_IN}
+    built_in = {mode.slug: mode.name for mode in BUILT_IN_MODES}
     assert modes == built_in | {"code": "project", "a": "project", "b": "ours", "c": "roo"}
     assert list(modes)[-3:] == ["a", "b", "c"]
 
@@ -199,7 +199,7 @@ def test_a_file_that_is_none_is_reported_and_nothing_else_happens(
 ) -> None:
     disk.write({".roomodes": text})
     customizations = disk.load_customizations()
-    assert customizations.modes == BUILT_IN
+    assert customizations.modes == BUILT_IN_MODES
     assert any(
         warning.startswith(".roomodes is not used: ") and complaint in warning
         for warning in customizations.warnings
@@ -209,7 +209,10 @@ def test_a_file_that_is_none_is_reported_and_nothing_else_happens(
 @pytest.mark.parametrize("text", ["", "  \n", "customModes:", "customModes: []", "# nothing"])
 def test_a_file_without_modes_is_fine(disk: Disk, text: str) -> None:
     disk.write({".roomodes": text})
-    assert (disk.load_customizations().modes, disk.load_customizations().warnings) == (BUILT_IN, ())
+    assert (disk.load_customizations().modes, disk.load_customizations().warnings) == (
+        BUILT_IN_MODES,
+        (),
+    )
 
 
 def test_references_and_tags_of_yaml_do_no_harm() -> None:
@@ -250,7 +253,7 @@ def test_a_link_to_a_file_elsewhere_is_not_followed(disk: Disk, tmp_path: Path) 
     (tmp_path / "elsewhere").write_text(POET)
     disk.link(".roomodes", tmp_path / "elsewhere")
     customizations = disk.load_customizations()
-    assert customizations.modes == BUILT_IN
+    assert customizations.modes == BUILT_IN_MODES
     assert customizations.warnings == (
         ".roomodes is not read: it is a link that leads out of the workspace.",
     )

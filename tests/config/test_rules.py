@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from joey.config.rules import ROOM
+from joey.config.rules import MAX_RULES_CHARS
 from joey.core.modes import Instructions, RuleFile
 from tests.config.customs_on_disk import Disk, rules_of
 
@@ -147,7 +147,7 @@ def test_many_files_share_one_room(disk: Disk) -> None:
     customizations = disk.load_customizations()
     instructions = rules_of(customizations)
     assert instructions.mode_rules[0].text == "mode rules come first"
-    assert sum(len(file.text) for file in instructions.rules) < ROOM + 1000
+    assert sum(len(file.text) for file in instructions.rules) < MAX_RULES_CHARS + 1000
     assert instructions.rules[-1].text.endswith(
         "[Left out here, for want of room. Read it where you need it.]"
     )

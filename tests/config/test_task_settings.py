@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from joey.config.settings import PRIVATE, reopened_settings, with_configuration
+from joey.config.settings import PRIVATE_KEYS, reopened_settings, with_configuration
 from joey.core.settings import Settings
 from joey.errors import ConfigError
 
@@ -88,7 +88,7 @@ STRICTER: dict[str, tuple[Any, Any, Any]] = {
 
 def test_every_setting_is_either_kept_or_tightened_or_private() -> None:
     known = set(Settings.__struct_encode_fields__)
-    groups = (KEPT, PRIVATE, frozenset(STRICTER))
+    groups = (KEPT, PRIVATE_KEYS, frozenset(STRICTER))
     assert known == frozenset().union(*groups)
     assert len(known) == sum(map(len, groups))
 

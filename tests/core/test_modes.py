@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from joey.core.modes import BUILT_IN, Mode, ModePrompt, all_modes, find_mode, usual_mode
+from joey.core.modes import BUILT_IN_MODES, Mode, ModePrompt, all_modes, find_mode, usual_mode
 
 POET = Mode(slug="poet", name="Poet", role="You rhyme.", source="project")
 
@@ -16,14 +16,14 @@ def test_a_custom_mode_takes_the_place_of_a_built_in_one_whole() -> None:
     own = Mode(slug="debug", name="Mine", role="You are mine.", source="global")
     modes = all_modes((own,), {"debug": ModePrompt(when_to_use="never")})
     assert find_mode("debug", modes) == own
-    assert [mode.slug for mode in modes] == [mode.slug for mode in BUILT_IN]
+    assert [mode.slug for mode in modes] == [mode.slug for mode in BUILT_IN_MODES]
 
 
 def test_custom_modes_come_last_and_of_one_slug_the_first_counts() -> None:
     other = Mode(slug="poet", name="Other", role="You do not rhyme.", source="global")
     chef = Mode(slug="chef", name="Chef", role="You cook.", source="global")
     modes = all_modes((POET, other, chef))
-    assert modes == (*BUILT_IN, POET, chef)
+    assert modes == (*BUILT_IN_MODES, POET, chef)
 
 
 @pytest.mark.requirement("modes:prompts")

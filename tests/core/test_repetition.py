@@ -20,7 +20,7 @@ def verdicts(
     for number, (name, arguments) in enumerate(calls):
         is_busy = busy is not None and busy[number] == "x"
         verdict = repetition.check(str(number), name, arguments, is_busy=is_busy)
-        stops.append(verdict is not Verdict.GO)
+        stops.append(verdict is not Verdict.ALLOW)
         result = "same" if results is None else results[number]
         repetition.settle({str(number): result}.get, is_busy=is_busy)
     return stops
@@ -98,22 +98,22 @@ def test_a_second_stop_with_the_same_result_is_distinguished() -> None:
         return verdict
 
     assert [call("a", "x") for _ in range(4)] == [
-        *(Verdict.GO, Verdict.STOP),
-        *(Verdict.GO, Verdict.STOP_AGAIN),
+        *(Verdict.ALLOW, Verdict.STOP),
+        *(Verdict.ALLOW, Verdict.STOP_AGAIN),
     ]
-    assert [call("b", "x") for _ in range(2)] == [Verdict.GO, Verdict.STOP]
-    assert [call("a", "y") for _ in range(2)] == [Verdict.GO, Verdict.STOP]
-    assert [call("a", "x") for _ in range(2)] == [Verdict.GO, Verdict.STOP_AGAIN]
+    assert [call("b", "x") for _ in range(2)] == [Verdict.ALLOW, Verdict.STOP]
+    assert [call("a", "y") for _ in range(2)] == [Verdict.ALLOW, Verdict.STOP]
+    assert [call("a", "x") for _ in range(2)] == [Verdict.ALLOW, Verdict.STOP_AGAIN]
 
 
 def test_calls_side_by_side_are_compared_once_all_before_them_have_results() -> None:
     repetition = Repetition(2)
     results: dict[str, str] = {}
     for id in "abc":
-        assert repetition.check(id, "t", {}, is_busy=False) is Verdict.GO
+        assert repetition.check(id, "t", {}, is_busy=False) is Verdict.ALLOW
     results["c"] = "same"
     repetition.settle(results.get, is_busy=False)
-    assert repetition.check("d", "t", {}, is_busy=False) is Verdict.GO
+    assert repetition.check("d", "t", {}, is_busy=False) is Verdict.ALLOW
     results |= {"a": "same", "b": "same"}
     repetition.settle(results.get, is_busy=False)
     repetition.forget_unsettled()

@@ -6,7 +6,7 @@ from joey.core.permissions.policy import Access, Ask, Claim, decide
 from joey.core.settings import Settings
 from joey.errors import ProviderFailure
 from joey.presentation.phrases import (
-    OUTCOMES,
+    OUTCOME_TEXTS,
     describe_error,
     describe_provider_error,
     in_a_sentence,
@@ -23,7 +23,7 @@ BEHIND_OUR_NAME = [
     ("/home/x is not JSON", "/home/x is not JSON"),
     ("", ""),
 ]
-MISHAPS = [
+ERROR_TEXTS = [
     ("MODEL_NO_TOOLS_USED", "the model used no tool, and is reminded to"),
     ("apply_diff: no\n<error_details>\nnot found\n</error_details>", "apply_diff: no\n\nnot found"),
     ('{"status":"error","message":"It failed.","error":"no such file"}', "no such file"),
@@ -58,14 +58,14 @@ def test_a_message_begins_small_unless_with_a_name(text: str, shown: str) -> Non
     assert in_a_sentence(text) == shown
 
 
-@pytest.mark.parametrize(("text", "shown"), MISHAPS)
+@pytest.mark.parametrize(("text", "shown"), ERROR_TEXTS)
 def test_people_read_errors_without_marks_for_programs(text: str, shown: str) -> None:
     assert describe_error(text) == shown
 
 
 def test_every_way_to_fail_has_a_sentence() -> None:
     for kind in ProviderFailure:
-        assert f"provider:{kind}" in OUTCOMES
+        assert f"provider:{kind}" in OUTCOME_TEXTS
         assert kind.value not in outcome(f"provider:{kind}").replace("overload", "")[:8]
     assert outcome("something new") == "failed"
 

@@ -2,9 +2,15 @@ from __future__ import annotations
 
 import pytest
 
-from joey.presentation.slash_commands import COMMANDS, LISTED, UNLISTED, guess_at, parse
+from joey.presentation.slash_commands import (
+    BUILT_IN_COMMANDS,
+    LISTED_COMMANDS,
+    UNLISTED_NAMES,
+    guess_at,
+    parse,
+)
 
-NAMES = [command.name for command in LISTED]
+NAMES = [command.name for command in LISTED_COMMANDS]
 
 
 @pytest.mark.parametrize(
@@ -31,7 +37,7 @@ def test_other_text_is_no_command(text: str) -> None:
 
 def test_every_command_is_offered_once() -> None:
     assert len(NAMES) == len(set(NAMES))
-    assert set(NAMES) | UNLISTED == {command.name for command in COMMANDS}
+    assert set(NAMES) | UNLISTED_NAMES == {command.name for command in BUILT_IN_COMMANDS}
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from joey.engine.task import Task
 from joey.testing.script import Call, Turn, call
 from joey.testing.server import ModelServer
 
-MORTAL = str(Path(__file__).with_name("mortal_rewind.py"))
+CRASH_SCRIPT = str(Path(__file__).with_name("mortal_rewind.py"))
 LIMIT = 60.0
 STEPS = ("kept", "torn", "told", "half", "back", "noted")
 NOTHING_DONE = ("kept", "torn")
@@ -71,7 +71,7 @@ class Place:
         return directory.name.removeprefix("task_")
 
     async def die(self, step: str, task_id: str, *flags: str) -> None:
-        assert await self.run(MORTAL, step, "tasks", "rewind", task_id, "-y", *flags) == -9
+        assert await self.run(CRASH_SCRIPT, step, "tasks", "rewind", task_id, "-y", *flags) == -9
 
     @property
     def files(self) -> dict[str, str]:

@@ -29,7 +29,7 @@ from joey.testing.server import ModelServer
 from tests.parts import by_part
 from tests.workspace.test_worktrees import git
 
-MORTAL = str(Path(__file__).with_name("mortal.py"))
+CRASH_SCRIPT = str(Path(__file__).with_name("mortal.py"))
 AT_ONCE = 2
 LIMIT = 60.0
 
@@ -68,7 +68,7 @@ def workspace(directory: Path) -> str:
 
 async def run_until_killed(url: str, directory: Path, last: int, way: str = "") -> int:
     process = await asyncio.create_subprocess_exec(
-        sys.executable, MORTAL, str(last), *([way] if way else []),
+        sys.executable, CRASH_SCRIPT, str(last), *([way] if way else []),
         "-p", "-y", "--provider", "anthropic", "--base-url", url, "-m", "test",
         "-w", workspace(directory), "do the whole",
         env={**os.environ, "JOEY_HOME": str(directory / "home")},

@@ -11,13 +11,13 @@ from joey.ports import Provider
 from joey.testing.script import Call, Turn, call
 from joey.testing.scripted import ScriptedProvider
 
-ALLOWED = Settings(
+ALLOW_ALL_WITH_SUBTASKS = Settings(
     always_allow_write=True,
     always_allow_execute=True,
     always_allow_subtasks=True,
     allowed_commands=("*",),
 )
-PRICED = ModelInfo(
+PRICED_MODEL = ModelInfo(
     id="scripted", context_window=200_000, prices=Prices(input=1_000_000.0, output=0.0)
 )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from joey.core.context.condense import SYSTEM
+from joey.core.context.condense import CONDENSE_SYSTEM_PROMPT
 from joey.core.events import ContextCondensed, ContextTruncated
 from joey.core.messages import Message, TextBlock, blocks_of
 from joey.core.models import ModelInfo, ModelRequest
@@ -16,8 +16,8 @@ from joey.testing.scripted import ScriptedProvider, ScriptedTurn
 from tests.engine.workshop import durable
 from tests.service_rules import check_request
 
-WINDOW = 32_000
-MAX_OUTPUT = 4_000
+WINDOW_TOKENS = 32_000
+MAX_OUTPUT_TOKENS = 4_000
 
 
 class NarrowModel(ScriptedProvider):
@@ -27,19 +27,20 @@ class NarrowModel(ScriptedProvider):
         self,
         turns: Iterable[ScriptedTurn],
         *,
-        window: int = WINDOW,
+        window: int = WINDOW_TOKENS,
         stated: int | None = None,
         bytes_per_token: float = 4.0,
         summaries: Iterable[ScriptedTurn] = (),
         states_usage: bool = True,
     ) -> None:
         """`stated` is the window that the catalogue would name, when that is another one."""
-        model = ModelInfo(id="narrow", context_window=stated or window, max_output=MAX_OUTPUT)
+        model = ModelInfo(
+            id="narrow", context_window=stated or window, max_output=MAX_OUTPUT_TOKENS
+        )
         super().__init__((), model)
         self.left = list(turns)
         self.window = window
         self.sizes: list[int] = []
-        """Tokens of the requests that were taken."""
         self.refused: list[int] = []
         self.summary_requests: list[ModelRequest] = []
         self._bytes_per_token = bytes_per_token
@@ -49,7 +50,7 @@ class NarrowModel(ScriptedProvider):
     @property
     def asked(self) -> list[ModelRequest]:
         """The requests that were not for summaries."""
-        return [request for request in self.requests if request.system != SYSTEM]
+        return [request for request in self.requests if request.system != CONDENSE_SYSTEM_PROMPT]
 
     def _next(self, request: ModelRequest) -> ScriptedTurn:
         check_request(request)
@@ -58,7 +59,9 @@ class NarrowModel(ScriptedProvider):
             self.refused.append(tokens)
             return Turn(fail(400, f"prompt is too long: {tokens} tokens > {self.window} maximum"))
         self.sizes.append(tokens)
-        turn = self._summary(request) if request.system == SYSTEM else self.left.pop(0)
+        turn = (
+            self._summary(request) if request.system == CONDENSE_SYSTEM_PROMPT else self.left.pop(0)
+        )
         if not isinstance(turn, Turn) or not self._states_usage:
             return turn
         return Turn(*turn.steps, usage(input=tokens, output=20))

@@ -34,10 +34,10 @@ from joey.ports import Capabilities, Store
 from joey.storage.task_store import JsonFileStore
 from joey.testing.script import Call, Turn, call, say, think, usage
 from joey.workspace.checkpoints.pool import CheckpointStores
-from tests.engine.workshop import PATIENCE, Workshop
+from tests.engine.workshop import TIMEOUT_S, Workshop
 
 TODOS = "[x] look\n[ ] write"
-CAREFUL = Settings(always_allow_read_only=True, always_allow_mode_switch=True)
+ASK_BEFORE_EDITS = Settings(always_allow_read_only=True, always_allow_mode_switch=True)
 
 
 class Past(Workshop):
@@ -92,7 +92,9 @@ def turns(protocol: ToolProtocol) -> list[Turn]:
         turn("A list.", call("update_todo_list", {"todos": TODOS})),
         turn("Run it.", call("execute_command", {"command": "echo hi && echo x > c.txt"})),
         turn("Hm.", thought="No tool needed."),
-        turn("Which?", call("ask_followup_question", {"question": "Red?", "follow_up": _RED})),
+        turn(
+            "Which?", call("ask_followup_question", {"question": "Red?", "follow_up": _SUGGESTIONS})
+        ),
         turn("Not there.", call("read_file", {"path": "missing.txt"})),
         turn("Other mode.", call("switch_mode", {"mode_slug": "architect", "reason": "plan"})),
         turn("Done?", call("attempt_completion", {"result": "first"})),
@@ -102,7 +104,7 @@ def turns(protocol: ToolProtocol) -> list[Turn]:
     ]
 
 
-_RED = [{"text": "yes"}, {"text": "no"}]
+_SUGGESTIONS = [{"text": "yes"}, {"text": "no"}]
 
 
 def _xml(made: Call) -> str:
@@ -117,7 +119,7 @@ def _xml(made: Call) -> str:
 async def play(task: Task, answer: Callable[[AskKind, int], Answer | None]) -> None:
     """Answer until the task rests; None stops it."""
     number = 0
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT_S):
         while task.running:
             with task.subscribe() as subscription:
                 while task.pending is None and task.running:
@@ -152,7 +154,9 @@ def patient(ask: AskKind, number: int) -> Answer:
 
 async def rich_task(shop: Past, protocol: ToolProtocol) -> Task:
     (shop.root / "a.txt").write_text("alpha\n")
-    task = await shop.start(*turns(protocol), text="do much", settings=CAREFUL, protocol=protocol)
+    task = await shop.start(
+        *turns(protocol), text="do much", settings=ASK_BEFORE_EDITS, protocol=protocol
+    )
     await play(task, patient)
     assert task.ending == Completed("second")
     return task

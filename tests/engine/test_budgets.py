@@ -26,9 +26,9 @@ from joey.engine.task import Task
 from joey.errors import ProviderError, ProviderFailure
 from joey.testing.script import Turn, call
 from joey.testing.scripted import Item
-from tests.engine.cast import ALLOWED, PRICED, Cast, hand
+from tests.engine.cast import ALLOW_ALL_WITH_SUBTASKS, PRICED_MODEL, Cast, hand
 from tests.engine.test_subtask_limits import LOOK, children_of, looking, play
-from tests.engine.workshop import PATIENCE, Workshop, check_history, durable, finish, settled
+from tests.engine.workshop import TIMEOUT_S, Workshop, check_history, durable, finish, settled
 
 CENTS = ModelInfo(id="scripted", context_window=200_000, prices=Prices(input=10_000.0, output=0.0))
 """A token is a cent, so that a request of the scripts is a dime."""
@@ -125,7 +125,7 @@ def test_nothing_is_sent_once_a_budget_is_used_up(budget: int, turns: list[int],
         workshop.provider = witness = Witness(parts, seed)
         task = await workshop.start(
             text="the whole",
-            settings=ALLOWED,
+            settings=ALLOW_ALL_WITH_SUBTASKS,
             policy=Unattended(),
             limits=Limits(max_cost=budget / 10 - 0.05),
         )
@@ -169,7 +169,9 @@ class Dead:
         self, parts: Mapping[str, Sequence[Turn]], limits: Limits | None = None, **model: ModelInfo
     ) -> tuple[Ending, Cast]:
         self.workshop.provider = cast = Cast(parts, **model)
-        options = TaskOptions(settings=ALLOWED, policy=Unattended(), limits=limits or Limits())
+        options = TaskOptions(
+            settings=ALLOW_ALL_WITH_SUBTASKS, policy=Unattended(), limits=limits or Limits()
+        )
         task = await self.workshop.engine.resume(self.id, "go on", options=options)
         ending = await settled(task)
         check_history(task.messages)
@@ -181,7 +183,7 @@ async def die(
     workshop: Workshop,
     parts: Mapping[str, Sequence[Turn]],
     limits: Limits,
-    model: ModelInfo = PRICED,
+    model: ModelInfo = PRICED_MODEL,
 ) -> Dead:
     task, _ = await play(workshop, parts, limits=limits, model=model)
     await settled(task)
@@ -205,9 +207,9 @@ ALONE = {"the whole": [*looking(8), finish("whole")]}
 async def test_a_run_that_was_interrupted_goes_on_with_what_was_left(
     workshop: Workshop, limits: Limits, code: str
 ) -> None:
-    dead = await die(workshop, ALONE, limits, model=PRICED)
+    dead = await die(workshop, ALONE, limits, model=PRICED_MODEL)
     dead.cut(dead.id, "toolFinished", 2)
-    ending, cast = await dead.resume(ALONE, model=PRICED)
+    ending, cast = await dead.resume(ALONE, model=PRICED_MODEL)
     assert code_of(ending) == code
     assert len(cast.requests) == (3 if code == "calls" else 2)
 
@@ -225,12 +227,12 @@ async def test_a_run_that_was_interrupted_goes_on_with_what_was_left(
 async def test_a_limit_that_ended_a_run_ends_it_in_the_same_way_when_that_was_not_recorded(
     workshop: Workshop, limits: Limits
 ) -> None:
-    task, _ = await play(workshop, ALONE, limits=limits, model=PRICED)
+    task, _ = await play(workshop, ALONE, limits=limits, model=PRICED_MODEL)
     ending = await settled(task)
     await workshop.engine.release(task)
     dead = Dead(workshop, task)
     dead.cut(dead.id, "toolFinished", 3)
-    again, cast = await dead.resume(ALONE, model=PRICED)
+    again, cast = await dead.resume(ALONE, model=PRICED_MODEL)
     assert again == ending
     assert cast.requests == []
 
@@ -267,7 +269,7 @@ async def test_what_subtasks_used_before_the_death_counts_wherever_they_stood(
     workshop: Workshop, limits: Limits
 ) -> None:
     """The whole tree takes eleven turns; after any death only those that are left."""
-    dead = await die(workshop, TREE, Limits(max_turns=20, max_cost=1000.0), model=PRICED)
+    dead = await die(workshop, TREE, Limits(max_turns=20, max_cost=1000.0), model=PRICED_MODEL)
     one, two = dead.children
     three = dead.grandchild
     store = workshop.home / "tasks"
@@ -281,19 +283,19 @@ async def test_what_subtasks_used_before_the_death_counts_wherever_they_stood(
         for task_id, count in cuts.items():
             dead.cut(task_id, "toolFinished", count)
         used = sum(_replies(path) for path in before)
-        ending, cast = await dead.resume(TREE, model=PRICED)
+        ending, cast = await dead.resume(TREE, model=PRICED_MODEL)
         assert ending == Completed("whole"), cuts
         assert used + len(cast.requests) == 11
 
 
 async def test_after_a_death_a_tree_stops_where_it_would_have_stopped(workshop: Workshop) -> None:
-    dead = await die(workshop, TREE, Limits(max_turns=9), model=PRICED)
+    dead = await die(workshop, TREE, Limits(max_turns=9), model=PRICED_MODEL)
     one, two = dead.children
     for name in (two, dead.grandchild):
         dead.cut(name, "replyReceived")
     for name in (dead.id, one):
         dead.cut(name, "taskPaused")
-    ending, cast = await dead.resume(TREE, model=PRICED)
+    ending, cast = await dead.resume(TREE, model=PRICED_MODEL)
     assert code_of(ending) == "turns"
     assert len(cast.requests) == 5
     failed = [task.status for task in workshop.engine.history()]
@@ -323,7 +325,7 @@ async def test_time_that_was_worked_counts_and_time_that_nobody_worked_does_not(
     dead.cut(dead.id, "toolFinished", 1)
     workshop.clock.time += 10_000_000
     workshop.provider = Cast(parts)
-    options = TaskOptions(settings=ALLOWED, policy=Unattended())
+    options = TaskOptions(settings=ALLOW_ALL_WITH_SUBTASKS, policy=Unattended())
     loop = asyncio.get_running_loop()
     again = await workshop.engine.resume(dead.id, "go on", options=options)
     assert again.allowance is not None and again.allowance.deadline is not None
@@ -355,9 +357,9 @@ async def test_a_request_that_fails_and_costs_is_not_repeated_beyond_the_budget(
         ProviderError("gone", failure=ProviderFailure.NETWORK),
     ]
     scripted = workshop.script(*[broken] * 5)
-    scripted._model = PRICED
+    scripted._model = PRICED_MODEL
     task = await workshop.start(limits=Limits(max_cost=15.0), policy=Unattended())
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT_S):
         assert code_of(await task.wait()) == "budget"
     assert len(scripted.requests) == 2
     assert [event.code for event in durable(task) if isinstance(event, TaskFailed)] == ["budget"]

@@ -53,7 +53,7 @@ async def test_passing_events_repeat_the_number_of_the_last_durable_one() -> Non
 async def test_a_slow_reader_loses_passing_events_but_no_durable_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(bus_module, "BACKLOG", 10)
+    monkeypatch.setattr(bus_module, "MAX_BACKLOG_EVENTS", 10)
     bus = bus_of(0)
     with bus.subscribe() as subscription:
         for n in range(1, 31):

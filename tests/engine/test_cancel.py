@@ -30,7 +30,7 @@ from joey.testing.script import Turn, call, fail, pause, say
 from joey.testing.scripted import ScriptedProvider
 from joey.testing.server import ModelServer
 from tests.engine.workshop import (
-    PATIENCE,
+    TIMEOUT_S,
     Workshop,
     asked,
     check_history,
@@ -267,6 +267,6 @@ async def test_while_it_connects_no_socket_is_lost(tmp_path: Path) -> None:
             await wait_for_event(task, RequestStarted)
             await asyncio.sleep(0)
             await task.cancel()
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT_S):
             await server.wait_for_connections(0)
         gc.collect()

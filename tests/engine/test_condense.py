@@ -11,14 +11,14 @@ from typing import Literal
 import msgspec
 import pytest
 
-from joey.core.context.condense import INSTRUCTION
+from joey.core.context.condense import DEFAULT_CONDENSE_INSTRUCTION
 from joey.core.events import RequestStarted, RowOpened, TaskFinished
 from joey.core.settings import Settings
 from joey.core.task import TaskState
 from joey.engine.asks import Unattended
 from joey.engine.engine import TaskOptions
 from joey.engine.outcomes import Aborted, Completed
-from joey.engine.runtime import SUMMARIES, ModeProviders
+from joey.engine.runtime import SUMMARY_PROFILE_KEY, ModeProviders
 from joey.engine.task import Task
 from joey.errors import CondenseError, ConfigError, UserError
 from joey.ports import Provider
@@ -26,7 +26,7 @@ from joey.testing.script import Turn, fail, pause, say
 from joey.testing.scripted import ScriptedProvider, ScriptedTurn
 from tests.engine.narrow import NarrowModel, condensed, read, text_of
 from tests.engine.workshop import (
-    PATIENCE,
+    TIMEOUT_S,
     Workshop,
     asked,
     finish,
@@ -90,7 +90,7 @@ async def test_a_completed_task_is_condensed_and_stays_completed(shop: Workshop)
     asked_for = text_of(narrow.summary_requests[0].messages[0])
     assert "Keep the names." in asked_for
     assert "some words of a file" in asked_for
-    assert INSTRUCTION in asked_for
+    assert DEFAULT_CONDENSE_INSTRUCTION in asked_for
     assert not narrow.summary_requests[0].tools
     narrow.left = [finish("more")]
     await task.send("Go on.")
@@ -130,7 +130,7 @@ async def test_a_condense_request_that_can_no_longer_be_met_is_answered_in_the_c
     await wait_for_event(task, RequestStarted)
     request = task.begin_condensing()
     gate.set()
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT_S):
         with pytest.raises(CondenseError, match="nothing to condense"):
             await request
     [row] = rows(task, "condense_context_error")
@@ -210,7 +210,7 @@ async def test_a_death_while_a_summary_is_written_loses_nothing(
     task = await worked(shop, [Turn(say("half a")).steps[0], pause(never)], Turn(say("Whole.")))
     shown = msgspec.to_builtins(task.recorder.api.so_far())
     task.begin_condensing()
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT_S):
         await never.awaited.wait()
     left = tmp_path / "left"
     shutil.copytree(shop.home, left)
@@ -307,7 +307,7 @@ async def test_the_users_own_prompt_replaces_ours(shop: Workshop) -> None:
     await task.condense()
     sent = text_of(_narrow(shop).summary_requests[0].messages[0])
     assert "Write a haiku." in sent
-    assert INSTRUCTION not in sent
+    assert DEFAULT_CONDENSE_INSTRUCTION not in sent
 
 
 async def test_another_model_may_write_the_summaries() -> None:
@@ -320,9 +320,9 @@ async def test_another_model_may_write_the_summaries() -> None:
         return ScriptedProvider([])
 
     assert ModeProviders({}, make).for_summaries() is None
-    others = ModeProviders({SUMMARIES: "small"}, make)
+    others = ModeProviders({SUMMARY_PROFILE_KEY: "small"}, make)
     assert others.for_summaries() is others.for_summaries()
-    lost = ModeProviders({SUMMARIES: "gone"}, make)
+    lost = ModeProviders({SUMMARY_PROFILE_KEY: "gone"}, make)
     assert lost.for_summaries() is None
     problem = lost.take_summary_error()
     assert problem is not None

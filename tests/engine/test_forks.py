@@ -24,7 +24,7 @@ from joey.engine.task import Task
 from joey.errors import TaskNotFoundError, UserError
 from joey.storage.memory_store import MemoryStore
 from joey.testing.script import Turn, call, pause, say
-from tests.engine.cast import ALLOWED, Cast, hand
+from tests.engine.cast import ALLOW_ALL_WITH_SUBTASKS, Cast, hand
 from tests.engine.rewinding import Past, check_past, past, rich_task, said, shown
 from tests.engine.workshop import asked, durable, finish, settled, wait_for_event
 
@@ -113,7 +113,7 @@ async def test_subtasks_stay_with_the_one_that_began_them(past: Past) -> None:
         "part 1": [finish("result 1")],
     }
     past.provider = Cast(parts)
-    task = await past.start(text="the whole", settings=ALLOWED, policy=Unattended())
+    task = await past.start(text="the whole", settings=ALLOW_ALL_WITH_SUBTASKS, policy=Unattended())
     await settled(task)
     [child] = task.recorder.facts.children
     fork = await past.engine.fork(task.id)

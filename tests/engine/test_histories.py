@@ -7,7 +7,7 @@ import itertools
 import pytest
 from msgspec import to_builtins
 
-from joey.core.history.api import COMPLETION, ApiHistory
+from joey.core.history.api import COMPLETION_TOOL, ApiHistory
 from joey.core.history.ui import Row
 from joey.core.messages import Message, ToolUseBlock
 from joey.core.settings import Settings
@@ -59,7 +59,7 @@ def check_nothing_open(messages: list[Message]) -> None:
     """Only a completion may be the last word, waiting for its result."""
     if messages and messages[-1].role == "assistant":
         uses = [b.name for b in messages[-1].content if isinstance(b, ToolUseBlock)]
-        assert uses in ([], [COMPLETION])
+        assert uses in ([], [COMPLETION_TOOL])
 
 
 @pytest.mark.requirement("history:both:any-moment")

@@ -56,7 +56,7 @@ STEPS = int(os.environ.get("JOEY_LONG_STEPS", "2000"))
 STEPS_AT_ONCE = 50
 SEED = int(os.environ.get("JOEY_LONG_SEED", "1"))
 """The same walk each time; `make soak` takes others."""
-PATIENCE = 60
+TIMEOUT_S = 60
 WIDE, NARROW = 200_000, 9_000
 ASKING = Settings(
     always_allow_write=False, always_allow_mode_switch=True, always_allow_subtasks=True
@@ -232,7 +232,7 @@ class LongTask(RuleBasedStateMachine):
         """Words that were acknowledged, and that the model has yet to hear."""
 
     def do(self, work: Coroutine[Any, Any, T]) -> T:
-        return self.loop.run_until_complete(asyncio.wait_for(work, PATIENCE))
+        return self.loop.run_until_complete(asyncio.wait_for(work, TIMEOUT_S))
 
     @initialize()
     def begin(self) -> None:

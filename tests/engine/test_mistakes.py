@@ -9,7 +9,7 @@ from joey.core.task import AskKind
 from joey.engine.asks import Unattended
 from joey.engine.outcomes import Completed, Failed
 from joey.testing.script import Turn, call
-from tests.engine.cast import ALLOWED, Cast, hand
+from tests.engine.cast import ALLOW_ALL_WITH_SUBTASKS, Cast, hand
 from tests.engine.workshop import Workshop, asked, finish, results, settled, texts
 
 WRONG = [call("no_such_tool", {"n": n}) for n in range(3)]
@@ -42,7 +42,9 @@ async def test_a_subtask_without_a_user_has_the_larger_limit_too(workshop: Works
             "a part": [*lost, finish("found")],
         }
     )
-    task = await workshop.start(text="the whole", settings=ALLOWED, policy=Unattended())
+    task = await workshop.start(
+        text="the whole", settings=ALLOW_ALL_WITH_SUBTASKS, policy=Unattended()
+    )
     assert await settled(task) == Completed("whole")
     assert results(task.messages[2])[0].endswith("Result:\nfound")
 

@@ -15,7 +15,7 @@ from joey.engine.asks import Unattended
 from joey.engine.engine import TaskOptions
 from joey.engine.outcomes import Completed, Failed
 from joey.testing.script import Turn, call, pause, say, think
-from tests.engine.cast import ALLOWED, Cast, hand
+from tests.engine.cast import ALLOW_ALL_WITH_SUBTASKS, Cast, hand
 from tests.engine.workshop import (
     Workshop,
     asked,
@@ -106,7 +106,9 @@ async def test_a_subtask_that_answers_in_plain_text_returns_its_answer(workshop:
             "look": [Turn(say("I see."))],
         }
     )
-    task = await workshop.start(text="the whole", settings=ALLOWED, policy=Unattended())
+    task = await workshop.start(
+        text="the whole", settings=ALLOW_ALL_WITH_SUBTASKS, policy=Unattended()
+    )
     assert await settled(task) == Completed("whole")
     part, look = results(task.messages[2])
     assert part.endswith("Result:\nIt is the linker.")

@@ -6,14 +6,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from joey.core.events import Record, RowAdded
-from joey.engine.bus import KEPT, Records
+from joey.engine.bus import RECORD_CACHE_SIZE, Records
 
 
 def record(seq: int) -> Record:
     return Record(seq, RowAdded(ts=seq, say="text"))
 
 
-@given(count=st.integers(0, 3 * KEPT), opened=st.integers(0, 3 * KEPT), since=st.integers(0, 9000))
+@given(
+    count=st.integers(0, 3 * RECORD_CACHE_SIZE),
+    opened=st.integers(0, 3 * RECORD_CACHE_SIZE),
+    since=st.integers(0, 9000),
+)
 def test_what_came_after_any_number_is_whole(count: int, opened: int, since: int) -> None:
     journal = [record(seq) for seq in range(1, opened + 1)]
     records = Records(lambda: journal, journal[:])
@@ -30,12 +34,12 @@ def test_long_ago_is_not_in_memory() -> None:
     def read() -> list[Record]:
         nonlocal reads
         reads += 1
-        return [record(seq) for seq in range(1, 5 * KEPT)]
+        return [record(seq) for seq in range(1, 5 * RECORD_CACHE_SIZE)]
 
     records = Records(read)
-    for seq in range(1, 5 * KEPT):
+    for seq in range(1, 5 * RECORD_CACHE_SIZE):
         records.append(record(seq))
-    assert len(records.after(4 * KEPT)) == KEPT - 1
+    assert len(records.after(4 * RECORD_CACHE_SIZE)) == RECORD_CACHE_SIZE - 1
     assert reads == 0
-    assert len(records.after(0)) == 5 * KEPT - 1
+    assert len(records.after(0)) == 5 * RECORD_CACHE_SIZE - 1
     assert reads == 1

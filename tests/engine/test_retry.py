@@ -10,7 +10,7 @@ from joey.core.task import AskKind
 from joey.engine.asks import Unattended
 from joey.engine.limits import Budget
 from joey.engine.outcomes import Completed, Failed
-from joey.errors import UNREACHABLE, ProviderError, ProviderFailure
+from joey.errors import UNREACHABLE_CODE, ProviderError, ProviderFailure
 from joey.testing.script import Turn, call, disconnect, fail, say
 from tests.engine.workshop import (
     Workshop,
@@ -151,7 +151,7 @@ def test_waits_double_and_both_counts_and_total_time_are_bounded() -> None:
 
 
 def test_an_address_where_nobody_listens_is_not_waited_for_long() -> None:
-    error = ProviderError("refused", failure=ProviderFailure.NETWORK, code=UNREACHABLE)
+    error = ProviderError("refused", failure=ProviderFailure.NETWORK, code=UNREACHABLE_CODE)
     budget = Budget(Settings())
     assert [budget.wait_after(error) for _ in range(3)] == [5, 10, None]
 

@@ -18,7 +18,7 @@ from joey.engine.run_start import Opening
 from joey.engine.task import Task
 from joey.errors import TaskStateError, UserError
 from joey.testing.script import Turn, call, pause, say
-from tests.engine.cast import ALLOWED, Cast, hand
+from tests.engine.cast import ALLOW_ALL_WITH_SUBTASKS, Cast, hand
 from tests.engine.rewinding import Past, check_past, past, rich_task, said, shown
 from tests.engine.workshop import asked, durable, finish, settled, texts, wait_for_event
 
@@ -283,7 +283,7 @@ async def test_subtasks_are_notified_and_taken_up_again(past: Past) -> None:
         "part 1": [finish("result 1")],
     }
     past.provider = Cast(parts)
-    task = await past.start(text="the whole", settings=ALLOWED, policy=Unattended())
+    task = await past.start(text="the whole", settings=ALLOW_ALL_WITH_SUBTASKS, policy=Unattended())
     assert await settled(task) == Completed("whole")
     [child] = task.recorder.facts.children
     preview = await task.preview_rewind(shown(task)[0])
@@ -303,7 +303,7 @@ async def test_a_task_that_another_waits_for_is_left_alone(past: Past) -> None:
         "part 1": [Turn(say("thinking"), pause(60))],
     }
     past.provider = Cast(parts)
-    task = await past.start(text="the whole", settings=ALLOWED, policy=Unattended())
+    task = await past.start(text="the whole", settings=ALLOW_ALL_WITH_SUBTASKS, policy=Unattended())
     while not task.waits_for:
         await wait_for_event(task, object, since=task.seq)
     child = past.engine.find(task.waits_for[0])
@@ -319,7 +319,7 @@ async def test_a_parent_waits_until_the_past_of_its_subtask_is_settled(past: Pas
         "part 1": [Turn(say("thinking"), pause(60)), finish("result 1")],
     }
     past.provider = Cast(parts)
-    task = await past.start(text="the whole", settings=ALLOWED, policy=Unattended())
+    task = await past.start(text="the whole", settings=ALLOW_ALL_WITH_SUBTASKS, policy=Unattended())
     while not task.waits_for:
         await wait_for_event(task, object, since=task.seq)
     [name] = task.waits_for
@@ -327,7 +327,7 @@ async def test_a_parent_waits_until_the_past_of_its_subtask_is_settled(past: Pas
     assert child is not None
     await wait_for_event(child, RowDelta)
     await task.cancel()
-    alone = TaskOptions(settings=ALLOWED, policy=Unattended())
+    alone = TaskOptions(settings=ALLOW_ALL_WITH_SUBTASKS, policy=Unattended())
     child = await past.engine.open(name, options=alone)
     async with child.at_rest():
         since = task.seq

@@ -24,7 +24,7 @@ from joey.engine.task import Task
 from joey.errors import UserError
 from joey.testing.script import Turn, call
 from joey.testing.scripted import ScriptedTurn
-from tests.engine.cast import ALLOWED, Cast, hand
+from tests.engine.cast import ALLOW_ALL_WITH_SUBTASKS, Cast, hand
 from tests.engine.rewinding import Past, check_past, past, shown
 from tests.engine.test_rewind import row_of
 from tests.engine.test_rewind_files import cut, files, tools, write, written
@@ -87,7 +87,7 @@ async def test_while_subtasks_had_not_returned_their_work_stays(past: Past) -> N
         "part 1": [write("made", "1\n"), finish("result 1")],
     }
     past.provider = Cast(parts)
-    task = await past.start(text="the whole", settings=ALLOWED, policy=Unattended())
+    task = await past.start(text="the whole", settings=ALLOW_ALL_WITH_SUBTASKS, policy=Unattended())
     await settled(task)
     await task.rewind(row_of(task, "subtask_result"), keep=False, files=True)
     assert files(past) == {"made": "1\n"}
@@ -243,7 +243,7 @@ async def test_a_subtask_that_returns_once_more_has_used_nothing_more(past: Past
         "part 1": [finish("result 1")],
     }
     past.provider = Cast(parts)
-    task = await past.start(text="the whole", settings=ALLOWED, policy=Unattended())
+    task = await past.start(text="the whole", settings=ALLOW_ALL_WITH_SUBTASKS, policy=Unattended())
     await settled(task)
     [returned] = [e.usage for e in durable(task) if isinstance(e, ToolFinished) and e.usage]
     await task.rewind(row_of(task, "subtask_result"), keep=False)

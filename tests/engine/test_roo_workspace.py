@@ -31,7 +31,7 @@ from joey.engine.engine import Engine, TaskOptions
 from joey.engine.task import Task
 from joey.testing.script import Turn, call, say
 from joey.testing.server import ModelServer, Request
-from tests.engine.workshop import PATIENCE, durable
+from tests.engine.workshop import TIMEOUT_S, durable
 
 HERE = Path(__file__).parent.parent
 SAMPLE = HERE / "roo_workspace"
@@ -71,7 +71,7 @@ class RooWorkspace:
 
     async def run(self, text: str = "hello", **flags: Any) -> Task:
         task = await self.engine.start(text, options=self.options(**flags))
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT_S):
             await task.wait()
         return task
 
@@ -227,7 +227,7 @@ async def test_a_changed_rule_counts_from_the_next_run_on(tmp_path: Path) -> Non
         (here.project / ".roo" / "rules" / "02-style.md").write_text("Tabs.", encoding="utf-8")
         for _ in range(2):
             await task.send("and now?")
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT_S):
                 await task.wait()
         first, second, third = map(system_of, here.server.requests)
     assert "Tabs." in second
@@ -243,7 +243,7 @@ async def test_a_task_whose_mode_is_gone_goes_on_in_the_usual_one_and_says_so(
         (here.project / ".roomodes").unlink()
         (here.home / ".roo" / "modes.yaml").unlink()
         await task.send("go on")
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT_S):
             await task.wait()
         said = [event.text for event in durable(task) if isinstance(event, RowAdded)]
         switched = [event.mode for event in durable(task) if isinstance(event, ModeSwitched)]
@@ -298,7 +298,7 @@ async def test_a_model_named_by_a_flag_stays_with_the_task_in_every_mode(tmp_pat
         task = await here.run(mode="reviewer")
         await here.engine.release(task)
         again = await here.engine.resume(task.id, "go on", options=TaskOptions(policy=Unattended()))
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT_S):
             await again.wait()
         assert [request.body["model"] for request in here.server.requests] == ["scripted"] * 2
         assert not _errors(task) and not _errors(again)

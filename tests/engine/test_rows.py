@@ -14,7 +14,7 @@ from joey.engine.asks import Unattended
 from joey.engine.task import Task
 from joey.testing.script import Turn, call, disconnect, say, think
 from tests.engine.workshop import (
-    PATIENCE,
+    TIMEOUT_S,
     Workshop,
     asked,
     done,
@@ -76,7 +76,7 @@ async def test_no_row_is_left_streaming_when_the_task_is_over(
 ) -> None:
     task = await workshop.start(turn, finish(), policy=Unattended())
     opened: list[int] = []
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT_S):
         with task.subscribe(0) as subscription:
             async for item in subscription:
                 if isinstance(item.event, RowOpened):

@@ -24,7 +24,7 @@ from joey.engine.task import Task
 from joey.ports import Store, TaskLog, TaskMetadata
 from joey.storage.task_store import JsonFileStore
 from joey.testing.script import Turn
-from tests.engine.cast import ALLOWED, Cast, hand
+from tests.engine.cast import ALLOW_ALL_WITH_SUBTASKS, Cast, hand
 from tests.engine.workshop import (
     Workshop,
     check_history,
@@ -39,7 +39,7 @@ PARTS = {
     "part 2": [finish("two")] * 3,
     "part 3": [finish("three")] * 3,
 }
-OPTIONS = TaskOptions(settings=ALLOWED, policy=Unattended())
+OPTIONS = TaskOptions(settings=ALLOW_ALL_WITH_SUBTASKS, policy=Unattended())
 
 
 class WatchedLog:
@@ -108,7 +108,9 @@ async def cancelled_at(workshop: Workshop, number: int, who: str) -> Task | None
     store: Any = WatchedStore(JsonFileStore(workshop.home), moment)
     workshop.engine = workshop.new_engine(store)
     workshop.provider = Cast(PARTS)
-    task = await workshop.start(text="the whole", settings=ALLOWED, policy=Unattended())
+    task = await workshop.start(
+        text="the whole", settings=ALLOW_ALL_WITH_SUBTASKS, policy=Unattended()
+    )
     await settled(task)
     await asyncio.gather(*jobs)
     return task if moments >= number else None

@@ -20,7 +20,7 @@ from joey.engine.outcomes import Completed, Failed
 from joey.engine.task import Task
 from joey.storage.task_store import JsonFileStore
 from joey.testing.script import Turn, call
-from tests.engine.cast import ALLOWED, Cast, hand
+from tests.engine.cast import ALLOW_ALL_WITH_SUBTASKS, Cast, hand
 from tests.engine.workshop import Workshop, check_history, durable, finish, results, rows, settled
 
 PARTS = {
@@ -31,7 +31,7 @@ PARTS = {
     ],
     "part 2": [finish("result 2")],
 }
-OPTIONS = TaskOptions(settings=ALLOWED, policy=Unattended())
+OPTIONS = TaskOptions(settings=ALLOW_ALL_WITH_SUBTASKS, policy=Unattended())
 
 
 class Wreck:
@@ -88,7 +88,9 @@ class Wreck:
 @pytest.fixture
 async def wreck(workshop: Workshop) -> Wreck:
     workshop.provider = Cast(PARTS)
-    task = await workshop.start(text="the whole", settings=ALLOWED, policy=Unattended())
+    task = await workshop.start(
+        text="the whole", settings=ALLOW_ALL_WITH_SUBTASKS, policy=Unattended()
+    )
     assert await settled(task) == Completed("whole")
     await workshop.engine.release(task)
     return Wreck(workshop, task)

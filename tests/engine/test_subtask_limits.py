@@ -23,7 +23,7 @@ from joey.engine.asks import Unattended
 from joey.engine.outcomes import Completed, Failed
 from joey.engine.task import Task
 from joey.testing.script import Turn, call, pause
-from tests.engine.cast import ALLOWED, PRICED, Cast, hand
+from tests.engine.cast import ALLOW_ALL_WITH_SUBTASKS, PRICED_MODEL, Cast, hand
 from tests.engine.workshop import (
     Workshop,
     asked,
@@ -44,7 +44,7 @@ async def play(
     *,
     limits: Limits | None = None,
     attended: bool = False,
-    settings: Settings = ALLOWED,
+    settings: Settings = ALLOW_ALL_WITH_SUBTASKS,
     **model: Any,
 ) -> tuple[Task, Cast]:
     workshop.provider = cast = Cast(parts, **model)
@@ -93,7 +93,7 @@ async def test_siblings_never_take_more_turns_than_there_are(workshop: Workshop)
 @pytest.mark.requirement("subtasks:limits")
 async def test_money_of_subtasks_counts(workshop: Workshop) -> None:
     parts = {"the whole": [Turn(hand("a part")), finish()], "a part": [*looking(8), finish()]}
-    task, cast = await play(workshop, parts, limits=Limits(max_cost=25.0), model=PRICED)
+    task, cast = await play(workshop, parts, limits=Limits(max_cost=25.0), model=PRICED_MODEL)
     ending = await settled(task)
     assert isinstance(ending, Failed)
     assert ending.code == "budget"
@@ -121,7 +121,7 @@ async def test_time_ends_subtasks_and_parent_alike(workshop: Workshop) -> None:
 
 @pytest.mark.requirement("subtasks:limits")
 async def test_a_limit_of_the_settings_is_asked_once_for_the_tree(workshop: Workshop) -> None:
-    settings = structs.replace(ALLOWED, allowed_max_requests=3)
+    settings = structs.replace(ALLOW_ALL_WITH_SUBTASKS, allowed_max_requests=3)
     hands = [hand("part 1"), hand("part 2")]
     parts = {
         "the whole": [Turn(*hands), finish("whole")],
@@ -147,7 +147,7 @@ async def test_a_limit_of_the_settings_is_asked_once_for_the_tree(workshop: Work
 
 @pytest.mark.requirement("subtasks:limits")
 async def test_one_no_to_a_limit_of_the_settings_is_for_the_whole_tree(workshop: Workshop) -> None:
-    settings = structs.replace(ALLOWED, allowed_max_requests=1)
+    settings = structs.replace(ALLOW_ALL_WITH_SUBTASKS, allowed_max_requests=1)
     hands = [hand(f"part {n}") for n in range(3)]
     parts: dict[str, Sequence[Turn]] = {"the whole": [Turn(*hands), finish("whole")]}
     parts |= {f"part {n}": [finish(str(n))] for n in range(3)}
@@ -168,7 +168,7 @@ async def test_what_subtasks_used_before_they_were_cut_off_is_reported(workshop:
         "the whole": [Turn(hand("a part")), finish()],
         "a part": [*looking(2), Turn(pause(600))],
     }
-    task, _ = await play(workshop, parts, model=PRICED, attended=True)
+    task, _ = await play(workshop, parts, model=PRICED_MODEL, attended=True)
     [child] = await children_of(task)
     while child.recorder.facts.requests < 3:
         await wait_for_event(child, RequestStarted, child.seq)

@@ -15,7 +15,7 @@ from joey.engine.asks import Unattended
 from joey.engine.engine import TaskOptions
 from joey.engine.outcomes import Completed
 from joey.testing.script import Turn, call, pause
-from tests.engine.cast import ALLOWED, Cast, hand
+from tests.engine.cast import ALLOW_ALL_WITH_SUBTASKS, Cast, hand
 from tests.engine.test_subtasks import child_of, ended, play, spawned_by
 from tests.engine.workshop import Workshop, asked, done, finish, results, settled, wait_for_event
 
@@ -62,7 +62,9 @@ async def test_a_subtask_that_a_message_restarts_draws_from_the_same_limits(
         "part two": [Turn(pause(600))],
     }
     workshop.provider = cast = Cast(parts)
-    task = await workshop.start(text="the whole", settings=ALLOWED, limits=Limits(max_turns=5))
+    task = await workshop.start(
+        text="the whole", settings=ALLOW_ALL_WITH_SUBTASKS, limits=Limits(max_turns=5)
+    )
     one, two = await child_of(task, 0), await child_of(task, 1)
     assert await settled(one) == Completed("first")
     await wait_for_event(two, RequestStarted)
@@ -81,7 +83,9 @@ async def test_a_message_that_answers_the_question_whether_to_resume_reaches_the
     await task.cancel()
     await workshop.engine.release(task)
     parts["a part"] = [finish("in German")]
-    again = await workshop.engine.resume(task.id, options=TaskOptions(settings=ALLOWED))
+    again = await workshop.engine.resume(
+        task.id, options=TaskOptions(settings=ALLOW_ALL_WITH_SUBTASKS)
+    )
     assert (await asked(again)).ask is AskKind.RESUME_TASK
     await again.send("do it in German")
     await ended(again)
@@ -96,7 +100,9 @@ async def test_messages_of_each_run_are_sent_to_the_subtask_once(workshop: Works
     for _ in range(2):
         await task.cancel()
         await workshop.engine.release(task)
-        task = await workshop.engine.resume(task.id, options=TaskOptions(settings=ALLOWED))
+        task = await workshop.engine.resume(
+            task.id, options=TaskOptions(settings=ALLOW_ALL_WITH_SUBTASKS)
+        )
         await asked(task)
         await task.send("in German")
         await wait_for_event(task, TaskPaused, task.first)
@@ -155,7 +161,7 @@ async def test_messages_that_wait_for_a_subtask_keep_it_from_returning(workshop:
     with journal.open("a", encoding="utf-8") as file:
         file.write(json.dumps({"seq": last["seq"] + 1, "event": said}) + "\n")
     again = await workshop.engine.resume(
-        task.id, options=TaskOptions(settings=ALLOWED, policy=policy)
+        task.id, options=TaskOptions(settings=ALLOW_ALL_WITH_SUBTASKS, policy=policy)
     )
     assert await settled(again) == Completed("whole")
     assert "wait" in cast_of(workshop).join_last_request("a part")

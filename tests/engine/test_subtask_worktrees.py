@@ -22,7 +22,7 @@ from joey.ports import Capabilities, Store
 from joey.storage.task_store import JsonFileStore
 from joey.testing.script import Call, Turn, call, fail, pause, say
 from joey.workspace.git.worktrees import GitWorktrees
-from tests.engine.cast import ALLOWED, Cast
+from tests.engine.cast import ALLOW_ALL_WITH_SUBTASKS, Cast
 from tests.engine.test_subtask_limits import children_of
 from tests.engine.workshop import (
     Workshop,
@@ -36,7 +36,7 @@ from tests.engine.workshop import (
 )
 from tests.workspace.test_worktrees import git
 
-OPTIONS = TaskOptions(settings=ALLOWED, policy=Unattended())
+OPTIONS = TaskOptions(settings=ALLOW_ALL_WITH_SUBTASKS, policy=Unattended())
 
 
 class Repository(Workshop):
@@ -73,7 +73,9 @@ class Repository(Workshop):
 
     async def play(self, parts: Mapping[str, Sequence[Turn]], **more: Any) -> Task:
         self.provider = Cast(parts)
-        return await self.start(text="the whole", settings=ALLOWED, policy=Unattended(), **more)
+        return await self.start(
+            text="the whole", settings=ALLOW_ALL_WITH_SUBTASKS, policy=Unattended(), **more
+        )
 
 
 @pytest.fixture
@@ -152,7 +154,7 @@ async def test_the_second_of_two_that_do_not_fit_stays_in_its_worktree(shop: Rep
 @pytest.mark.requirement("worktrees:approval")
 async def test_the_user_sees_that_it_is_a_worktree_before_there_is_one(shop: Repository) -> None:
     shop.provider = Cast({"the whole": [Turn(hand("a part")), finish()], "a part": [finish()]})
-    settings = structs.replace(ALLOWED, always_allow_subtasks=False)
+    settings = structs.replace(ALLOW_ALL_WITH_SUBTASKS, always_allow_subtasks=False)
     task = await shop.start(text="the whole", settings=settings)
     question = await asked(task)
     assert question.ask is AskKind.TOOL
@@ -190,7 +192,9 @@ async def workshop_without(tmp_path: Path) -> AsyncIterator[Workshop]:
 @pytest.mark.requirement("tool:new_task:failure:no-repository")
 async def test_without_a_repository_a_worktree_is_refused(workshop_without: Workshop) -> None:
     workshop_without.provider = Cast({"the whole": [Turn(hand("a part")), finish("whole")]})
-    task = await workshop_without.start(text="the whole", settings=ALLOWED, policy=Unattended())
+    task = await workshop_without.start(
+        text="the whole", settings=ALLOW_ALL_WITH_SUBTASKS, policy=Unattended()
+    )
     assert await settled(task) == Completed("whole")
     [result] = results(task.messages[2])
     assert "not in a git repository" in result

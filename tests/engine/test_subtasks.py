@@ -31,9 +31,9 @@ from joey.engine.outcomes import Aborted, Completed
 from joey.engine.task import Task
 from joey.ports import Capabilities
 from joey.testing.script import Turn, call, fail, pause, say
-from tests.engine.cast import ALLOWED, Cast, hand
+from tests.engine.cast import ALLOW_ALL_WITH_SUBTASKS, Cast, hand
 from tests.engine.workshop import (
-    PATIENCE,
+    TIMEOUT_S,
     Workshop,
     asked,
     check_history,
@@ -55,7 +55,7 @@ async def play(
     parts: Mapping[str, Sequence[Turn]],
     *,
     text: str = "the whole",
-    settings: Settings = ALLOWED,
+    settings: Settings = ALLOW_ALL_WITH_SUBTASKS,
     policy: Unattended | None = None,
 ) -> Task:
     workshop.provider = Cast(parts)
@@ -312,7 +312,7 @@ async def test_cancel_stops_the_whole_tree_and_resuming_goes_on_with_the_subtask
     first, second = await child_of(task, 0), await child_of(task, 1)
     await wait_for_event(first, RequestStarted)
     await wait_for_event(second, TaskFinished)
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT_S):
         await task.cancel()
     assert await settled(task) == Aborted()
     assert (first.state, second.state) == (TaskState.ABORTED, TaskState.COMPLETED)
@@ -322,7 +322,9 @@ async def test_cancel_stops_the_whole_tree_and_resuming_goes_on_with_the_subtask
     assert workshop.engine.find(first.id) is None
     parts["part one"] = [finish("one")]
     await workshop.engine.release(task)
-    again = await workshop.engine.resume(task.id, options=TaskOptions(settings=ALLOWED))
+    again = await workshop.engine.resume(
+        task.id, options=TaskOptions(settings=ALLOW_ALL_WITH_SUBTASKS)
+    )
     assert (await asked(again)).ask is AskKind.RESUME_TASK
     await again.approve()
     await ended(again)
@@ -346,7 +348,7 @@ async def test_closing_the_engine_leaves_a_tree_that_can_be_resumed(workshop: Wo
     workshop.provider = Cast({**parts, "a part": [finish("part")]})
     workshop.engine = workshop.new_engine()
     again = await workshop.engine.resume(
-        task.id, "go on", options=TaskOptions(settings=ALLOWED, policy=Unattended())
+        task.id, "go on", options=TaskOptions(settings=ALLOW_ALL_WITH_SUBTASKS, policy=Unattended())
     )
     assert await settled(again) == Completed("whole")
     assert "part" in results(again.messages[2])[0]
@@ -403,7 +405,7 @@ async def test_a_tree_that_is_cut_off_goes_on_at_its_lowest_leaf(workshop: Works
     workshop.provider = cast = Cast({**parts, "part C": [finish("C")]})
     await workshop.engine.release(task)
     again = await workshop.engine.resume(
-        task.id, options=TaskOptions(settings=ALLOWED, policy=Unattended())
+        task.id, options=TaskOptions(settings=ALLOW_ALL_WITH_SUBTASKS, policy=Unattended())
     )
     assert await settled(again) == Completed("A")
     assert [part for part, _ in cast.requests] == ["part C", "part B", "part A"]
@@ -432,7 +434,9 @@ async def test_a_subtask_that_goes_on_later_does_not_return_twice(workshop: Work
     await ended(task)
     [child_id] = spawned_by(task)
     before = task.seq
-    child = await workshop.engine.resume(child_id, "more", options=TaskOptions(settings=ALLOWED))
+    child = await workshop.engine.resume(
+        child_id, "more", options=TaskOptions(settings=ALLOW_ALL_WITH_SUBTASKS)
+    )
     assert (await asked(child)).ask is AskKind.COMPLETION_RESULT
     await child.approve()
     assert await settled(child) == Completed("two")
@@ -458,7 +462,7 @@ async def test_a_task_that_waits_for_its_subtask_is_listed_as_delegated(
     task = await play(workshop, parts)
     child = await child_of(task)
     await wait_for_event(child, RequestStarted)
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT_S):
         while True:
             known = {entry.id: entry for entry in workshop.engine.history()}
             if known[task.id].status == TaskState.DELEGATED:
@@ -495,7 +499,10 @@ async def test_subtasks_speak_the_protocol_of_their_parent(workshop: Workshop) -
         }
     )
     task = await workshop.start(
-        text="the whole", settings=ALLOWED, policy=Unattended(), protocol=ToolProtocol.XML
+        text="the whole",
+        settings=ALLOW_ALL_WITH_SUBTASKS,
+        policy=Unattended(),
+        protocol=ToolProtocol.XML,
     )
     assert await settled(task) == Completed("whole")
     assert "completed.\n\nResult:\npart" in texts(task.messages[2])[1]

@@ -18,7 +18,7 @@ from joey.ports import Capabilities
 from joey.testing.script import Turn, call, pause, say
 from joey.testing.scripted import ScriptedProvider
 from tests.engine.workshop import (
-    PATIENCE,
+    TIMEOUT_S,
     Workshop,
     asked,
     finish,
@@ -154,7 +154,7 @@ async def test_messages_that_come_while_a_task_is_being_closed_are_kept_for_its_
     await asked(task)
     await task.approve()
     await settled(task)
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT_S):
         letting_go = asyncio.ensure_future(workshop.engine.release(task))
         await servers.leaves.wait()
         await task.send("once more")
@@ -177,7 +177,7 @@ async def test_messages_are_safe_however_soon_after_them_the_task_is_closed(
         for _ in range(steps):
             await asyncio.sleep(0)
         await workshop.engine.release(task)
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT_S):
             await sending
         events = [record.event for record in workshop.engine.read(task.id)]
         assert any(isinstance(event, MessageQueued) for event in events)

@@ -27,7 +27,7 @@ from joey.workspace.environment import LocalEnvironment
 from joey.workspace.files import LocalFiles
 from joey.workspace.search import LocalSearch
 
-PATIENCE = 60
+TIMEOUT_S = 60
 E = TypeVar("E")
 
 ALLOW_ALL = Settings(
@@ -124,7 +124,7 @@ def finish(result: str = "all done") -> Turn:
 
 async def asked(task: Task) -> AskOpened:
     """The next question of the task."""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT_S):
         with task.subscribe() as subscription:
             while task.pending is None:
                 await anext(subscription)
@@ -133,7 +133,7 @@ async def asked(task: Task) -> AskOpened:
 
 async def wait_for_event(task: Task, kind: type[E], since: int = 0) -> E:
     """The next event of a kind."""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT_S):
         with task.subscribe(since) as subscription:
             async for item in subscription:
                 if isinstance(item.event, kind):
@@ -146,7 +146,7 @@ async def hears(task: Task, kind: type[object]) -> AsyncIterator[None]:
     """Leave with an event of a kind, however soon it came: passing ones are not told again."""
     with task.subscribe() as subscription:
         yield
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT_S):
             while not isinstance((await anext(subscription)).event, kind):
                 pass
 
@@ -161,7 +161,7 @@ def slow_disk(task: Task) -> Iterator[None]:
 
 
 async def settled(task: Task) -> Any:
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT_S):
         return await task.wait()
 
 

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from joey.core.modes import BUILT_IN, Instructions, Mode, Skill, SlashCommand
+from joey.core.modes import BUILT_IN_MODES, Instructions, Mode, Skill, SlashCommand
 from joey.ports import Customizations
 
 
 class StaticCustomizations(Struct, frozen=True, kw_only=True):
-    modes: tuple[Mode, ...] = BUILT_IN
+    modes: tuple[Mode, ...] = BUILT_IN_MODES
     slash_commands: tuple[SlashCommand, ...] = ()
     known_skills: tuple[Skill, ...] = ()
 

@@ -16,7 +16,7 @@ from tests.front.binary import LIMIT, Joey, reach
 
 RUNS = int(os.environ.get("JOEY_STREAM_RUNS", "2"))
 """How often each case is run, with other delays each time."""
-LONGEST_DELAY = 0.03
+MAX_DELAY_S = 0.03
 FLAGS = ("-p", "--input-format", "stream-json", "--output-format", "stream-json")
 Line = dict[str, Any]
 
@@ -31,7 +31,7 @@ class Steered:
 
     async def send(self, command: str, request_id: str, **more: Any) -> None:
         """After a moment: what is to hold must hold whenever a command comes."""
-        await asyncio.sleep(self._chance.uniform(0, LONGEST_DELAY))
+        await asyncio.sleep(self._chance.uniform(0, MAX_DELAY_S))
         self.write(json.dumps({"command": command, "requestId": request_id, **more}) + "\n")
 
     def write(self, text: str) -> None:

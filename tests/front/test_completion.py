@@ -19,7 +19,14 @@ import pytest
 
 from joey.cli.command_line import run_parser
 from joey.cli.commands.arguments import COMMAND_PARSERS
-from joey.cli.commands.completion import DYNAMIC, FREE, ON_DISK, Files, complete, split_command_line
+from joey.cli.commands.completion import (
+    FILE_METAVARS,
+    FREE_TEXT_METAVARS,
+    VALUE_COMPLETERS,
+    Files,
+    complete,
+    split_command_line,
+)
 from tests.front.binary import LIMIT, Joey
 from tests.front.small_web import OLLAMA, small_web
 from tests.front.terminal import Screen
@@ -67,10 +74,12 @@ def test_every_value_has_choices_or_a_metavar_that_is_known(
     for action in parser._actions:
         if action.nargs == 0 or action.choices is not None:
             continue
-        assert action.metavar in {*DYNAMIC, *ON_DISK, *FREE}, f"{arguments}: {action.dest}"
+        assert action.metavar in {*VALUE_COMPLETERS, *FILE_METAVARS, *FREE_TEXT_METAVARS}, (
+            f"{arguments}: {action.dest}"
+        )
         if action.option_strings:
             flag = action.option_strings[-1]
-            assert complete((*arguments, flag, "")).files is ON_DISK.get(
+            assert complete((*arguments, flag, "")).files is FILE_METAVARS.get(
                 str(action.metavar), Files.NONE
             )
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from joey.cli.commands.demo import PROMPT, RESULT, SERVER_JS
+from joey.cli.commands.demo import DEMO_PROMPT, RESULT_TEXT, SERVER_JS
 from tests.front.binary import Joey
 
 
@@ -24,7 +24,7 @@ async def test_the_demonstration_does_real_work_in_either_protocol_on_either_wir
     done = await joey.run("demo", "--fast", *flags)
     assert done.code == 0, done.err
     assert done.err == ""
-    assert f"› {PROMPT}" in done.out
+    assert f"› {DEMO_PROMPT}" in done.out
     assert done.out.count("› y (demo)") == 3
     assert "│ added 64 packages" in done.out
     assert (kept / "project/src/server.js").read_text(encoding="utf-8").strip() == SERVER_JS
@@ -36,7 +36,7 @@ async def test_the_demonstration_does_real_work_in_either_protocol_on_either_wir
     assert str(directory / "ui_messages.json") in done.out
     assert str(directory / "api_conversation_history.json") in done.out
     assert [message["role"] for message in api] == ["user", "assistant"] * 4
-    assert any(row.get("say") == "completion_result" and row["text"] == RESULT for row in ui)
+    assert any(row.get("say") == "completion_result" and row["text"] == RESULT_TEXT for row in ui)
     assert not (joey.home).exists()
 
 
@@ -79,4 +79,4 @@ async def test_the_command_to_look_again_starts_the_same_joey(joey: Joey, tmp_pa
     process = await asyncio.create_subprocess_shell(command, env=joey.env, stdout=PIPE)
     shown, _ = await process.communicate()
     assert process.returncode == 0
-    assert PROMPT in shown.decode()
+    assert DEMO_PROMPT in shown.decode()

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from joey.cli.commands import doctor_checks
-from joey.cli.commands.doctor import PROBES, look
+from joey.cli.commands.doctor import HEALTH_CHECKS, look
 from joey.cli.commands.doctor_checks import Finding, Probe, Status, probe_disk
 from tests.front.binary import Joey
 from tests.front.small_web import OLLAMA, OPENAI, small_web
@@ -39,7 +39,7 @@ async def test_a_usable_place_passes(joey: Joey) -> None:
     assert KEY not in done.out + done.err
     assert str(joey.home) in done.out
     assert "anthropic answers (200)" in done.out
-    for probe in PROBES:
+    for probe in HEALTH_CHECKS:
         assert probe.name in done.out
 
 
@@ -81,9 +81,9 @@ async def test_a_model_server_of_this_machine_is_found_with_the_flags_to_use_it(
 
 
 def test_too_little_disk_space_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor_checks, "ENOUGH_DISK", 1 << 62)
+    monkeypatch.setattr(doctor_checks, "LOW_DISK_BYTES", 1 << 62)
     assert probe_disk().status is Status.WARN
-    monkeypatch.setattr(doctor_checks, "LITTLE_DISK", 1 << 62)
+    monkeypatch.setattr(doctor_checks, "CRITICAL_DISK_BYTES", 1 << 62)
     assert probe_disk().status is Status.FAIL
 
 

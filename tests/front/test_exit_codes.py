@@ -45,7 +45,7 @@ ERRORS = [
     (TaskNotFoundError("no"), 1),
     (ProviderError("no", failure=ProviderFailure.AUTH), 78),
     (ProviderError("no", failure=ProviderFailure.OVERLOAD), 75),
-    (ProviderError("no", failure=ProviderFailure.INVALID), 1),
+    (ProviderError("no", failure=ProviderFailure.INVALID_REQUEST), 1),
     (KeyboardInterrupt(), 130),
     (RuntimeError("no"), 1),
 ]

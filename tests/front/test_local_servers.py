@@ -12,7 +12,7 @@ import pytest
 from msgspec import structs
 
 from joey.app import models
-from joey.app.models import PLACES, find_local_servers
+from joey.app.models import LOCAL_PROVIDERS, find_local_servers
 from joey.app.profiles import is_first_run, save_first_profile, save_found_server, usable_key
 from joey.errors import ConfigError
 from tests.front.small_web import OLLAMA, OPENAI, small_web
@@ -20,8 +20,10 @@ from tests.front.small_web import OLLAMA, OPENAI, small_web
 
 async def find_at(monkeypatch: pytest.MonkeyPatch, *urls: str) -> list[models.LocalServer]:
     """With the servers' own places moved to these."""
-    moved = (structs.replace(kind, base_url=url) for kind, url in zip(PLACES, urls, strict=True))
-    monkeypatch.setattr(models, "PLACES", tuple(moved))
+    moved = (
+        structs.replace(kind, base_url=url) for kind, url in zip(LOCAL_PROVIDERS, urls, strict=True)
+    )
+    monkeypatch.setattr(models, "LOCAL_PROVIDERS", tuple(moved))
     return await find_local_servers({})
 
 

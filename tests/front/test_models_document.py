@@ -5,14 +5,14 @@ from pathlib import Path
 from msgspec.structs import fields
 
 from joey.core.settings import Profile
-from joey.providers.registry import KINDS
+from joey.providers.registry import PROVIDER_SPECS
 
 TEXT = (Path(__file__).parent.parent.parent / "docs" / "models.md").read_text(encoding="utf-8")
 
 
 def test_every_provider_is_documented_with_its_keys_and_its_usual_model() -> None:
     rows = {line.split("`")[1]: line for line in TEXT.splitlines() if line.startswith("| `")}
-    for kind in KINDS:
+    for kind in PROVIDER_SPECS:
         row = rows[kind.name]
         assert all(f"`{variable}`" in row for variable in kind.key_variables)
         assert f"`{kind.default_model}`" in row or not kind.default_model

@@ -11,8 +11,8 @@ import pytest
 
 from joey.cli import prompt
 from joey.cli.exit_codes import UsageError
-from joey.cli.prompt import MAX_PROMPT, gather_prompt, load_images
-from joey.client.images import MAX_IMAGE
+from joey.cli.prompt import MAX_PROMPT_BYTES, gather_prompt, load_images
+from joey.client.images import MAX_IMAGE_BYTES
 
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJg"
@@ -77,7 +77,7 @@ def test_a_missing_prompt_file_is_named(tmp_path: Path) -> None:
 
 
 def test_a_prompt_that_no_model_takes_in_is_refused_with_advice(tmp_path: Path) -> None:
-    long = b"x" * (MAX_PROMPT + 1)
+    long = b"x" * (MAX_PROMPT_BYTES + 1)
     with piped(long, tmp_path) as stdin, pytest.raises(UsageError, match=r"8 MB.*file"):
         gather_prompt([], None, stdin)
     (tmp_path / "long.txt").write_bytes(long)
@@ -86,14 +86,14 @@ def test_a_prompt_that_no_model_takes_in_is_refused_with_advice(tmp_path: Path) 
 
 
 def test_the_longest_prompt_is_taken(tmp_path: Path) -> None:
-    with piped(b"x" * MAX_PROMPT, tmp_path) as stdin:
-        assert len(gather_prompt([], None, stdin)) == MAX_PROMPT
+    with piped(b"x" * MAX_PROMPT_BYTES, tmp_path) as stdin:
+        assert len(gather_prompt([], None, stdin)) == MAX_PROMPT_BYTES
 
 
 def test_a_pipe_that_says_nothing_does_not_hold_up_a_prompt(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(prompt, "FIRST_BYTE", 0.01)
+    monkeypatch.setattr(prompt, "FIRST_BYTE_TIMEOUT_S", 0.01)
     reading, writing = os.pipe()
     try:
         with open(reading, encoding="utf-8") as stdin:  # noqa: PTH123 (a descriptor)
@@ -126,7 +126,7 @@ def test_images_are_known_by_their_first_bytes(tmp_path: Path, data: bytes, kind
 
 def test_what_is_no_image_is_refused(tmp_path: Path) -> None:
     (tmp_path / "text.png").write_text("not a picture", encoding="utf-8")
-    (tmp_path / "large.png").write_bytes(PNG + bytes(MAX_IMAGE))
+    (tmp_path / "large.png").write_bytes(PNG + bytes(MAX_IMAGE_BYTES))
     for path, named in [("text.png", "not a PNG"), ("large.png", "5 MB"), ("none.png", "No such")]:
         with pytest.raises(UsageError, match=named):
             load_images([str(tmp_path / path)])

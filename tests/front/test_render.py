@@ -29,7 +29,7 @@ from joey.core.events import (
 from joey.core.messages import ReasoningPart, TextPart
 from joey.core.permissions.policy import Confinement
 from joey.core.task import Answer, AskKind, Response, parse_todos
-from joey.presentation.tool_calls import ASKED_LINES, CommandOutput, card, coloured_diff
+from joey.presentation.tool_calls import MAX_ASK_DIFF_LINES, CommandOutput, card, coloured_diff
 from tests.front.terminal import render_lines
 
 DIFF = "--- a.py\n+++ a.py\n@@ -1 +1 @@\n-old\n+new\n"
@@ -142,7 +142,9 @@ def test_a_change_that_nobody_is_asked_about_is_cut_short() -> None:
     long = "\n".join(f"+line {n}" for n in range(300))
     assert "more lines" in card("write_to_file", "{}", "a", long, asked=False).plain
     assert "more lines" not in card("write_to_file", "{}", "a", long, asked=True).plain
-    assert "1 more lines" in coloured_diff("+x\n" * (ASKED_LINES + 1), ASKED_LINES).plain
+    assert (
+        "1 more lines" in coloured_diff("+x\n" * (MAX_ASK_DIFF_LINES + 1), MAX_ASK_DIFF_LINES).plain
+    )
 
 
 def test_a_card_names_what_the_tool_looks_at() -> None:

@@ -138,7 +138,7 @@ async def test_a_process_whose_terminal_is_gone_ends_though_something_holds_it_u
     program = """
 import asyncio, threading
 from joey.cli import signals
-signals.LONGEST_GOODBYE = 0.2
+signals.HANGUP_SHUTDOWN_TIMEOUT_S = 0.2
 
 async def main():
     with signals.interruptible(parts=True):

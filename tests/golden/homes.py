@@ -23,19 +23,19 @@ from joey.cli.headless.stdin_protocol import CAPABILITIES
 from joey.cli.headless.stdin_protocol import Command as StdinCommand
 from joey.config.profiles import PROFILE_KEYS
 from joey.config.schema import DescribedKey
-from joey.config.settings import ADDED, LOWERED, OFF
+from joey.config.settings import DISABLEABLE_FIELDS, EXTENDABLE_FIELDS, LOWERABLE_FIELDS
 from joey.core.events import Durable, Record, Spending, TokenUsage, Transient
 from joey.core.history.ui import RequestInfo, Row
 from joey.core.hooks import Hook, HookCall, Moment
 from joey.core.messages import Message
 from joey.core.models import ToolProtocol
-from joey.core.modes import BUILT_IN, Group, ModePrompt
+from joey.core.modes import BUILT_IN_MODES, Group, ModePrompt
 from joey.core.permissions.audit import Judged
 from joey.core.permissions.policy import Access
 from joey.core.settings import Limits, Profile, Route, Settings, TaskSecrets
 from joey.core.task import AskKind, FollowUp, Response, TaskState
 from joey.core.wire.commands import COMMANDS, Done, TaskNeed, Welcome
-from joey.core.wire.events import PAYLOADS
+from joey.core.wire.events import PAYLOAD_TYPES
 from joey.core.wire.frames import AuthFrame, CommandFrame, ErrorCode, EventFrame
 from joey.core.wire.frames import Response as ResponseFrame
 from joey.core.wire.schema import wire_schema
@@ -100,7 +100,11 @@ SETTINGS = {
     "mcpServers, each value": McpEntry,
     "settings.json": Settings,
 }
-PROJECT_SETTINGS = {"off": OFF, "added to": ADDED, "lowered": LOWERED}
+PROJECT_SETTINGS = {
+    "off": DISABLEABLE_FIELDS,
+    "added to": EXTENDABLE_FIELDS,
+    "lowered": LOWERABLE_FIELDS,
+}
 PROFILES = {"limits": Limits, "profile": Profile, "route": Route}
 PROFILE_NAMES = PROFILE_KEYS
 FRAMES = {
@@ -110,7 +114,7 @@ FRAMES = {
     "response": ResponseFrame,
 }
 WELCOME, ANSWER_TO_AUTH = Welcome, Done
-EVENT_PAYLOADS: dict[str, Any] = dict(PAYLOADS)
+EVENT_PAYLOADS: dict[str, Any] = dict(PAYLOAD_TYPES)
 HOOK_PAYLOADS = {"standard input": HookCall}
 STDIN_COMMANDS = {"command": StdinCommand}
 STDIN_CAPABILITIES = CAPABILITIES
@@ -176,7 +180,7 @@ def built_in_modes() -> dict[str, dict[str, Any]]:
                 {"group": grant.group.value, "fileRegex": grant.file_regex} for grant in mode.grants
             ],
         }
-        for mode in BUILT_IN
+        for mode in BUILT_IN_MODES
     }
 
 
@@ -187,8 +191,8 @@ EXIT_CODES = {
     "failed": ExitCode.FAILED,
     "wrong usage": ExitCode.USAGE,
     "a person was needed": ExitCode.NEEDS_USER,
-    "limit of turns or tool calls": ExitCode.TURNS,
-    "limit of money, tokens or time": ExitCode.BUDGET,
+    "limit of turns or tool calls": ExitCode.TURN_LIMIT,
+    "limit of money, tokens or time": ExitCode.BUDGET_LIMIT,
     "provider down": ExitCode.TRY_AGAIN,
     "configuration": ExitCode.CONFIGURATION,
     "SIGHUP": ExitCode.HANGUP,

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from joey.core.hooks import LONGEST_TEXT, Hook, HookEnd, Moment
+from joey.core.hooks import MAX_MESSAGE_CHARS, Hook, HookEnd, Moment
 from joey.engine.asks import Unattended
 from joey.engine.outcomes import Aborted, Completed
 from joey.execution.hooks import Surroundings, run_hook
 from joey.execution.processes import end_marked
 from joey.execution.terminal import command_environment, find_shell
 from joey.testing.script import Turn, call
-from tests.engine.workshop import PATIENCE, finish, settled
+from tests.engine.workshop import TIMEOUT_S, finish, settled
 from tests.hooks.bench import HookWorkshop, failures, hook, outcomes, said
 
 READ = Turn(call("read_file", {"path": "a.txt"}))
@@ -26,7 +26,7 @@ async def run(tmp_path: Path, command: str, seconds: float = 10) -> HookEnd:
     environment = command_environment({**os.environ, **secret})
     place = Surroundings(tmp_path, find_shell(os.environ["PATH"]), environment, end_marked)
     one = Hook(Moment.BEFORE_TOOL, command, timeout=seconds)
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT_S):
         return await run_hook(one, b"{}\n" * 100_000, place)
 
 
@@ -99,7 +99,7 @@ async def test_a_long_message_of_a_hook_is_cut(workshop: HookWorkshop) -> None:
     workshop.give(hook("beforeTool", many, tools=["read_file"]))
     task = await workshop.start(READ, finish(), policy=Unattended())
     await settled(task)
-    assert len(outcomes(task)[0]) < 2 * LONGEST_TEXT
+    assert len(outcomes(task)[0]) < 2 * MAX_MESSAGE_CHARS
     assert "characters left out" in outcomes(task)[0]
 
 
@@ -131,7 +131,7 @@ async def test_a_hook_that_has_to_succeed_blocks_when_it_fails(
 
 async def opened(pipe: Path) -> str:
     """What a hook writes into the pipe, once it has come so far."""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT_S):
         return await asyncio.to_thread(pipe.read_text)
 
 

@@ -14,7 +14,7 @@ from joey.core.task import Answer, AskKind, Response
 from joey.engine.asks import Unattended
 from joey.engine.outcomes import Completed
 from joey.testing.script import Turn, call, say
-from tests.engine.workshop import PATIENCE, asked, durable, finish, settled, texts, wait_for_event
+from tests.engine.workshop import TIMEOUT_S, asked, durable, finish, settled, texts, wait_for_event
 from tests.hooks.bench import HookWorkshop, failures, hook, outcomes, said
 
 WRITE = Turn(call("write_to_file", {"path": "a.txt", "content": "one\n"}))
@@ -133,7 +133,7 @@ async def test_a_hook_cannot_say_yes_to_a_question(workshop: HookWorkshop) -> No
     workshop.give(hook("onAsk", f"cat > seen.json; echo '{yes}'"))
     task = await workshop.start(WRITE, finish(), settings=Settings())
     ask = await asked(task)
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT_S):
         with task.subscribe(0) as subscription:
             async for item in subscription:
                 if getattr(item.event, "say", "") == "hook_message":

@@ -13,7 +13,7 @@ from joey.ports import CodeAnswer, CodeIndex, Embedder
 from joey.workspace.files import LocalFiles
 from joey.workspace.listing import every_file
 
-PATIENCE = 30
+TIMEOUT_S = 30
 
 
 class IndexHarness:
@@ -38,7 +38,7 @@ class IndexHarness:
     async def index(self, embedder: Embedder | None = None) -> AsyncIterator[CodeIndex]:
         index = self.open(embedder=embedder)
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT_S):
                 yield index
         finally:
             await index.close()

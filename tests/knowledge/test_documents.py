@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from joey.content.document_worker import LONGEST, collected, lines_of
+from joey.content.document_worker import MAX_TEXT_CHARS, collected, lines_of
 from joey.content.isolated import LocalDocuments
 from joey.errors import ToolError
 from joey.workspace.files import LocalFiles
@@ -244,7 +244,7 @@ async def test_a_cell_without_end_is_cut(tmp_path: Path) -> None:
 async def test_a_text_without_end_is_cut(tmp_path: Path) -> None:
     data = docx(paragraph("some words of a long document " * 100) * 2_000)
     read = await text(tmp_path, "a.docx", data)
-    assert LONGEST < len(read) < LONGEST + 200
+    assert MAX_TEXT_CHARS < len(read) < MAX_TEXT_CHARS + 200
     assert read.endswith("[The rest is left out: there are more than 4 MB.]\n")
 
 

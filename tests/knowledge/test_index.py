@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from joey.content import code_index as index_module
-from joey.content.code_index import BUILDING, Indexes
+from joey.content.code_index import BUILD_LOCK_FILE, Indexes
 from joey.content.code_index_store import IndexStore
 from joey.content.code_index_worker import Changes, Progress, take_in
 from joey.errors import ToolError
@@ -113,7 +113,7 @@ async def test_ignored_hidden_binary_large_and_linked_files_are_not_found(
 async def test_what_is_hidden_after_it_was_indexed_is_not_found_any_more(
     harness: IndexHarness, settling: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("joey.content.code_index_worker._SETTLING", settling)
+    monkeypatch.setattr("joey.content.code_index_worker._STAMP_SETTLING_NS", settling)
     harness.write("a.py", "needle = 1\n")
     harness.write("b.py", "needle = 2\n")
     harness.write(".gitignore", "!a.py\n")  # counts for more than .rooignore with ripgrep
@@ -196,7 +196,7 @@ async def test_a_change_that_leaves_time_and_size_alone_is_noticed(harness: Inde
 async def test_many_changes_are_left_to_the_background_and_the_answer_says_so(
     harness: IndexHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(index_module, "FEW", 3)
+    monkeypatch.setattr(index_module, "MAX_FOREGROUND_CHANGES", 3)
     harness.write("old.py", "needle = 0\n")
     async with harness.index() as index:
         assert await paths(index, "needle") == ["old.py"]
@@ -227,7 +227,7 @@ async def test_a_new_process_takes_in_what_changed_meanwhile(harness: IndexHarne
 async def test_while_it_is_filled_a_search_says_how_far_it_is(
     harness: IndexHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(index_module, "PATIENCE", 0.01)
+    monkeypatch.setattr(index_module, "SEARCH_WAIT_S", 0.01)
     harness.write("a.py", "needle = 1\n")
     gate = threading.Event()
 
@@ -252,7 +252,7 @@ async def test_while_it_is_filled_a_search_says_how_far_it_is(
 async def test_the_index_is_begun_by_itself_when_nobody_asks(
     harness: IndexHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("joey.content.code_index.IDLE_SECONDS", 0)
+    monkeypatch.setattr("joey.content.code_index.INDEXING_START_DELAY_S", 0)
     harness.write("a.py", "needle = 1\n")
     listed = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -377,11 +377,11 @@ async def test_a_damaged_index_is_made_anew(harness: IndexHarness, damage: str) 
 async def test_while_another_process_fills_it_a_search_tells_its_progress(
     harness: IndexHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(index_module, "PATIENCE", 0.05)
+    monkeypatch.setattr(index_module, "SEARCH_WAIT_S", 0.05)
     harness.write("a.py", "needle = 1\n")
     harness.index_directory.make()
     async with harness.index() as index:
-        with harness.index_directory.locked(BUILDING) as ours:
+        with harness.index_directory.locked(BUILD_LOCK_FILE) as ours:
             assert ours
             with pytest.raises(ToolError, match="not ready"):
                 await index.search("needle", None, 10)
@@ -396,7 +396,7 @@ async def test_while_another_process_reads_changes_in_the_rest_is_found(
     async with harness.index() as index:
         await answer(index, "needle")
         harness.write("b.py", "needle = 2\n")
-        with harness.index_directory.locked(BUILDING):
+        with harness.index_directory.locked(BUILD_LOCK_FILE):
             found = await index.search("needle", None, 10)
         assert [hit.path for hit in found.hits] == ["a.py"]
         assert "Another process" in found.note

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from joey.content import code_index
-from joey.content.code_index import EMBEDDING
+from joey.content.code_index import EMBED_LOCK_FILE
 from joey.errors import ConfigError, ProviderError, ProviderFailure
 from tests.knowledge.indexing import IndexHarness, answer, paths, whole_answer
 
@@ -132,7 +132,9 @@ async def test_when_the_model_does_not_answer_the_text_is_searched_and_it_is_sai
 @pytest.mark.requirement("index:meaning-fallback")
 async def test_why_meanings_stay_unknown_is_said(harness: IndexHarness) -> None:
     embedder = Concepts()
-    embedder.refusal = ProviderError("too long for this model", failure=ProviderFailure.INVALID)
+    embedder.refusal = ProviderError(
+        "too long for this model", failure=ProviderFailure.INVALID_REQUEST
+    )
     async with harness.index(embedder) as index:
         while "too long for this model" not in (found := await answer(index, "brush")).note:
             pass
@@ -154,7 +156,7 @@ async def test_no_text_is_sent_that_has_more_tokens_than_models_take(harness: In
 async def test_a_model_that_keeps_silent_is_not_waited_for_long(
     harness: IndexHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(code_index, "QUERY_SECONDS", 0.01)
+    monkeypatch.setattr(code_index, "QUERY_TIMEOUT_S", 0.01)
 
     class Silent(Concepts):
         async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
@@ -184,7 +186,7 @@ async def test_an_answer_without_the_vectors_that_were_asked_for_is_an_error(
 async def test_nothing_that_is_hidden_is_sent_to_the_model(
     harness: IndexHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("joey.content.code_index_worker._SETTLING", 0)
+    monkeypatch.setattr("joey.content.code_index_worker._STAMP_SETTLING_NS", 0)
     harness.write("secret.py", "password = 'hunter2'\n")
     harness.write(".gitignore", "!secret.py\n")
     async with harness.index() as index:
@@ -201,7 +203,7 @@ async def test_two_processes_do_not_ask_for_the_same_vectors(harness: IndexHarne
     harness.index_directory.make()
     embedder = Concepts()
     async with harness.index(embedder) as index:
-        with harness.index_directory.locked(EMBEDDING):
+        with harness.index_directory.locked(EMBED_LOCK_FILE):
             for _ in range(3):
                 assert "0 of 3 passages" in (await answer(index, "brush")).note
         assert not any("\n" in text for text in embedder.seen)

@@ -3,10 +3,10 @@ from __future__ import annotations
 import pytest
 
 from joey.content.code_index_store import (
-    HITS_OF_A_FILE,
-    LEAST,
-    LONGEST_HIT,
-    MOST_CHARACTERS,
+    MAX_HIT_CHARS,
+    MAX_HIT_LINES,
+    MAX_HITS_PER_FILE,
+    MIN_SCORE,
     Found,
     Match,
     combine,
@@ -37,24 +37,24 @@ def test_empty_lines_between_neighbours_are_kept() -> None:
 
 def test_hits_do_not_grow_without_end() -> None:
     hits = mix([found("a", start, start + 59) for start in range(1, 600, 60)], 10)
-    assert all(hit.end - hit.start < LONGEST_HIT for hit in hits)
+    assert all(hit.end - hit.start < MAX_HIT_LINES for hit in hits)
 
 
 def test_long_lines_do_not_make_a_hit_that_nobody_wants_to_read() -> None:
     long = [Found("a", start, start + 9, "\n".join(["x" * 500] * 10), 1.0) for start in (1, 11, 21)]
-    assert max(len(hit.text) for hit in mix(long, 10)) <= MOST_CHARACTERS
+    assert max(len(hit.text) for hit in mix(long, 10)) <= MAX_HIT_CHARS
 
 
 @pytest.mark.requirement("index:ranking")
 def test_no_file_fills_the_list() -> None:
     many = [found("a", start, start + 5) for start in range(1, 1000, 50)]
     hits = mix([*many, found("b", 1, 5, 0.5)], 10)
-    assert [hit.path for hit in hits] == ["a"] * HITS_OF_A_FILE + ["b"]
+    assert [hit.path for hit in hits] == ["a"] * MAX_HITS_PER_FILE + ["b"]
 
 
 def test_the_list_is_as_long_as_wanted_and_what_hardly_fits_is_left_out() -> None:
     assert len(mix([found(f"f{n}", 1, 5) for n in range(20)], 7)) == 7
-    assert mix([found("a", 1, 5, LEAST / 2)], 7) == []
+    assert mix([found("a", 1, 5, MIN_SCORE / 2)], 7) == []
 
 
 @pytest.mark.requirement("index:meaning")

@@ -6,10 +6,10 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from joey.content.code_index_chunks import (
-    LONGEST,
-    LONGEST_LINE,
+    MAX_LINE_CHARS,
+    MAX_PASSAGE_CHARS,
+    MAX_PASSAGE_LINES,
     MAX_QUERY_TERMS,
-    MOST_CHARACTERS,
     extract_query_terms,
     parts_of,
     passages,
@@ -47,7 +47,7 @@ def test_decorators_and_comments_stay_with_what_they_are_about() -> None:
 
 def test_without_a_place_to_cut_passages_share_some_lines() -> None:
     first, second, *_ = passages("a.txt", "\n".join(f"line {number}" for number in range(1, 200)))
-    assert (first.start, first.end) == (1, LONGEST)
+    assert (first.start, first.end) == (1, MAX_PASSAGE_LINES)
     assert first.end - 10 < second.start <= first.end
 
 
@@ -58,11 +58,11 @@ def test_every_line_with_something_in_it_is_in_a_passage(lines: list[str]) -> No
     covered: set[int] = set()
     for passage in cut:
         shown = passage.text.split("\n")
-        assert len(shown) == passage.end - passage.start + 1 <= LONGEST
-        assert len(passage.text) <= MOST_CHARACTERS + LONGEST_LINE
+        assert len(shown) == passage.end - passage.start + 1 <= MAX_PASSAGE_LINES
+        assert len(passage.text) <= MAX_PASSAGE_CHARS + MAX_LINE_CHARS
         for number, line in enumerate(shown, passage.start):
             whole = lines[number - 1]
-            assert line == whole or (line == f"{whole[:LONGEST_LINE]}…")
+            assert line == whole or (line == f"{whole[:MAX_LINE_CHARS]}…")
             covered.add(number)
     assert covered >= {number for number, line in enumerate(lines, 1) if line.strip()}
     assert [passage.start for passage in cut] == sorted({passage.start for passage in cut})

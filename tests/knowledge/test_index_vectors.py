@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from joey.content.code_index_store import CHOSEN, cosines, most_alike, pack
+from joey.content.code_index_store import MAX_COMPARED_VECTORS, cosines, most_alike, pack
 
 
 def cosine(left: list[float], right: list[float]) -> float:
@@ -17,13 +17,13 @@ def cosine(left: list[float], right: list[float]) -> float:
 def test_those_most_alike_are_among_the_chosen_and_rightly_measured() -> None:
     chance = Random(3)
     wanted = [chance.gauss(0, 1) for _ in range(256)]
-    far = [[chance.gauss(0, 1) for _ in range(256)] for _ in range(3 * CHOSEN)]
+    far = [[chance.gauss(0, 1) for _ in range(256)] for _ in range(3 * MAX_COMPARED_VECTORS)]
     near = [[a + chance.gauss(0, 1) for a in wanted] for _ in range(20)]
     vectors = dict(enumerate(far + near))
     packed = {key: pack(values) for key, values in vectors.items()}
     signs, numbers = pack(wanted)
     chosen = most_alike(signs, ((key, bits) for key, (bits, _) in packed.items()))
-    assert len(chosen) == CHOSEN
+    assert len(chosen) == MAX_COMPARED_VECTORS
     assert {*chosen} >= {*range(len(far), len(far) + 20)}
     measured = cosines(numbers, ((key, packed[key][1]) for key in chosen))
     for key, value in measured.items():

@@ -15,7 +15,7 @@ from tests.mcp.house import HubHarness
 
 PACKAGES = ("server-everything", "server-filesystem")
 VERSION = "2026.8.31"
-INSTALL_LIMIT = 90
+INSTALL_TIMEOUT_S = 90
 
 
 @pytest.fixture(scope="session")
@@ -51,7 +51,7 @@ def _install(directory: Path) -> None:
     ]
     try:
         subprocess.run(
-            command, cwd=directory, capture_output=True, check=True, timeout=INSTALL_LIMIT
+            command, cwd=directory, capture_output=True, check=True, timeout=INSTALL_TIMEOUT_S
         )
     except subprocess.TimeoutExpired:
         pytest.skip("npm took too long to install the reference servers")

@@ -15,7 +15,7 @@ import psutil
 from joey.core.mcp import McpServer
 from joey.mcp.leases import Hubs, Lease, Surroundings
 
-PATIENCE = 30
+TIMEOUT_S = 30
 TINY = Path(__file__).parent / "tiny_server.py"
 
 
@@ -62,8 +62,8 @@ class HubHarness:
 
 
 async def settled(lease: Lease) -> None:
-    async with asyncio.timeout(PATIENCE):
-        await lease.settle(PATIENCE)
+    async with asyncio.timeout(TIMEOUT_S):
+        await lease.settle(TIMEOUT_S)
 
 
 def server(lease: Lease, name: str) -> McpServer:
@@ -76,7 +76,7 @@ def names(lease: Lease, name: str) -> list[str]:
 
 async def until(condition: Callable[[], object]) -> None:
     """Wait for something that nobody announces."""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT_S):
         while not condition():  # noqa: ASYNC110 (other processes have no events)
             await asyncio.sleep(0.01)
 

@@ -13,7 +13,7 @@ import pytest
 from joey.app.trust import open_server_admin
 from joey.core.mcp import McpTool
 from joey.mcp.config import parse_server
-from joey.mcp.trust import FILE, Pins
+from joey.mcp.trust import PINS_FILE_NAME, Pins
 
 MANY = 8
 
@@ -39,7 +39,7 @@ def test_what_tools_looked_like_is_remembered_for_all_servers(
 
     at_once(see)
 
-    assert len(json.loads((tmp_path / FILE).read_bytes())) == MANY
+    assert len(json.loads((tmp_path / PINS_FILE_NAME).read_bytes())) == MANY
 
 
 @pytest.mark.parametrize("project", [False, True])

@@ -26,7 +26,7 @@ from joey.mcp.transports import stdio_streams
 from joey.mcp.trust import wanted_of
 from joey.ports import Capabilities
 from joey.tools.mcp_tool import prepare_call, run_call
-from tests.mcp.house import PATIENCE, HubHarness, is_alive, server, settled, until
+from tests.mcp.house import TIMEOUT_S, HubHarness, is_alive, server, settled, until
 from tests.mcp.rude import rude
 from tests.tools.shell_context import make_context
 
@@ -245,7 +245,7 @@ async def test_trust_that_is_taken_back_stops_a_server_that_is_busy_not_answerin
     await settled(lease)
     with pytest.raises(ToolError):
         await lease.call("theirs", "echo", {"text": "x"})
-    async with asyncio.timeout(PATIENCE / 3):
+    async with asyncio.timeout(TIMEOUT_S / 3):
         await until(lambda: not is_alive(pid))
     await lease.close()
 
@@ -409,7 +409,7 @@ async def test_cancelling_twice_leaves_no_process_behind(
             await asyncio.Event().wait()
 
     task = asyncio.create_task(use())
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT_S):
         await open_now.wait()
         for _ in range(2):
             task.cancel()

@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from joey.errors import ToolError
-from tests.mcp.house import PATIENCE, HubHarness, names, server, until
+from tests.mcp.house import TIMEOUT_S, HubHarness, names, server, until
 
 Commands = dict[str, list[str]]
 
@@ -78,7 +78,7 @@ async def test_a_long_operation_tells_its_progress_and_can_be_cancelled(
     calling = asyncio.create_task(
         lease.call("every", "trigger-long-running-operation", endless, lambda _: begun.set())
     )
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT_S):
         await begun.wait()
         calling.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -126,7 +126,7 @@ async def everything_on_a_port(command: list[str], transport: str, port: int) ->
     )
     try:
         assert process.stderr is not None
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT_S):
             while f"port {port}" not in (await process.stderr.readline()).decode():
                 assert process.returncode is None
         drain = asyncio.create_task(process.stderr.read())

@@ -10,7 +10,7 @@ import pytest
 
 from joey.core.mcp import normalised
 from joey.errors import ToolError
-from tests.mcp.house import PATIENCE, HubHarness, is_alive, names, server, settled, until
+from tests.mcp.house import TIMEOUT_S, HubHarness, is_alive, names, server, settled, until
 from tests.mcp.rude import rude
 
 
@@ -80,7 +80,7 @@ async def test_two_tasks_in_one_tool_do_not_disturb_each_other(
     one = await harness.open(r=rude("plain", tmp_path))
     other = harness.hubs.lease(harness.workspace)
     await settled(other)
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT_S):
         first = asyncio.create_task(one.call("r", "slow", {"text": "first"}))
         second = asyncio.create_task(other.call("r", "slow", {"text": "second"}))
         third = asyncio.create_task(other.call("r", "silent", {}))
@@ -100,7 +100,7 @@ async def test_a_server_that_listens_no_more_ends_no_later_than_promised(
     lease = await harness.open(r=rude("plain", tmp_path, timeout=2))
     pid = int((await lease.call("r", "pid", {})).text)
     await lease.call("r", "deaf", {})
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT_S):
         for _ in range(2):
             with pytest.raises(ToolError, match="within 2 s"):
                 await lease.call("r", "echo", {"text": "x" * 3_000_000})

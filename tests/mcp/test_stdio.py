@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from joey.errors import ToolError
-from tests.mcp.house import PATIENCE, HubHarness, is_alive, names, server, settled, tiny, until
+from tests.mcp.house import TIMEOUT_S, HubHarness, is_alive, names, server, settled, tiny, until
 
 
 @pytest.mark.requirement("mcp:stdio:connect")
@@ -182,7 +182,7 @@ async def test_a_server_that_ignores_everything_is_gone_with_its_last_task(
     log = tmp_path / "log"
     lease = await harness.open(tiny=tiny("--stubborn", "--log", str(log)))
     pid = int((await lease.call("tiny", "pid", {})).text)
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT_S):
         await lease.close()
     assert not is_alive(pid)
     assert "its input ended" in log.read_text()
@@ -212,7 +212,7 @@ def test_a_server_that_ignores_everything_is_gone_when_joey_is_killed(tmp_path: 
         pid = int(host.stdout.readline())
         process = psutil.Process(pid)
         host.kill()
-        psutil.wait_procs([process], timeout=PATIENCE)
+        psutil.wait_procs([process], timeout=TIMEOUT_S)
         assert not is_alive(pid)
 
 
@@ -250,7 +250,7 @@ async def test_waiting_for_a_server_that_never_greets_is_bounded_and_not_repeate
 ) -> None:
     harness.write(deaf=tiny("--deaf"), tiny=tiny())
     lease = harness.hubs.lease(harness.workspace)
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT_S):
         await lease.settle(1)
         for _ in range(100):
             await lease.settle(1)

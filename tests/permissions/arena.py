@@ -14,12 +14,12 @@ from collections.abc import Iterable
 from pathlib import Path
 
 SECRET = "TOP-SECRET-WORDS"
-TRACED = (
+TRACED_PROGRAMS = (
     *("rm", "touch", "tee", "cp", "mv", "sh", "bash", "dash", "curl", "wget", "evil", "python3"),
     *("python", "node", "truncate", "env", "xargs", "nice", "timeout", "nohup", "sudo", "busybox"),
     *("watch", "strace", "setsid", "stdbuf", "parallel", "ln", "chmod", "install", "dd", "mkdir"),
 )
-_CHANGING_BY_ITSELF = (".git/index",)
+_SELF_CHANGING_FILES = (".git/index",)
 """git keeps notes there whenever it looks."""
 
 
@@ -43,7 +43,7 @@ class Arena:
 
     def _trace_others(self, allowed: Iterable[str]) -> None:
         programs = {rule.split()[0] for rule in allowed}
-        for name in TRACED:
+        for name in TRACED_PROGRAMS:
             if name not in programs:
                 self._program(name, f'echo "{name} $*" >> "{self._trace}"')
         for name in ("npm", "pytest", "make", "python"):
@@ -75,7 +75,7 @@ class Arena:
         for name, target in _LINKS.items():
             (work / name).symlink_to(target)
         subprocess.run(
-            ["bash", "-c", _REPOSITORY],
+            ["bash", "-c", _SETUP_SCRIPT],
             cwd=work,
             env={"PATH": os.defpath, "HOME": str(self.root)},
             check=True,
@@ -119,7 +119,7 @@ class Arena:
                 path
                 for path in {*self._before, *after}
                 if self._before.get(path) != after.get(path)
-                and not path.endswith(_CHANGING_BY_ITSELF)
+                and not path.endswith(_SELF_CHANGING_FILES)
                 and (not only_guarded or _is_guarded(path))
                 and (not self._denied or path not in after)
             }
@@ -138,11 +138,13 @@ def _content(path: Path) -> str:
 
 def _is_guarded(path: str) -> bool:
     names = {name.lower() for name in Path(path).parts[1:]}
-    return path.startswith("outside") or bool(names & _GUARDED)
+    return path.startswith("outside") or bool(names & _PROTECTED_NAMES)
 
 
-_GUARDED = frozenset({".git", ".roo", ".vscode", ".npmrc", ".github", "agents.md", ".husky"})
-_GUARDED |= {".envrc", ".roomodes"}
+_PROTECTED_NAMES = frozenset(
+    {".git", ".roo", ".vscode", ".npmrc", ".github", "agents.md", ".husky"}
+)
+_PROTECTED_NAMES |= {".envrc", ".roomodes"}
 _FILES = {
     "canary": "alive\n",
     "other": "a\nb\na\n",
@@ -173,7 +175,7 @@ _LINKS = {
     "hooks": ".git/hooks",
     "toroo": ".roo",
 }
-_REPOSITORY = """
+_SETUP_SCRIPT = """
 git init -q -b main . && git add -A && git -c user.name=a -c user.email=a@b commit -q -m first
 tar -cf a.tar -C payload .roo plain
 """

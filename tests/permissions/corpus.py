@@ -17,8 +17,8 @@ from msgspec import Struct
 
 from joey.app.permissions import Explainer, Flags
 from tests.permissions.arena import Arena
-from tests.permissions.harmless import ALLOWED, harmless_commands
-from tests.permissions.hostile import WRITING, Hostile, hostile_commands
+from tests.permissions.harmless import ALLOWED_RULES, harmless_commands
+from tests.permissions.hostile import WRITING_RULES, Hostile, hostile_commands
 
 
 class Outcome(Struct):
@@ -43,7 +43,7 @@ async def try_hostile(root: Path, commands: Sequence[Hostile]) -> Outcome:
             if (await explainer.command(line)).decision != "allow":
                 continue
             outcome.approved.append(line)
-            if harm := arena.run(line, only_guarded=allowed is WRITING):
+            if harm := arena.run(line, only_guarded=allowed is WRITING_RULES):
                 outcome.harm[line] = harm
     return outcome
 
@@ -52,8 +52,8 @@ async def try_harmless(
     root: Path, lines: Sequence[str], denied: tuple[str, ...] = ()
 ) -> dict[str, str]:
     """Those that would be asked about, with the reason."""
-    arena = Arena(root / "harmless", ALLOWED)
-    explainer = _explainer(arena, ALLOWED, denied)
+    arena = Arena(root / "harmless", ALLOWED_RULES)
+    explainer = _explainer(arena, ALLOWED_RULES, denied)
     explained = {line: await explainer.command(line) for line in lines}
     return {line: why.reason for line, why in explained.items() if why.decision != "allow"}
 

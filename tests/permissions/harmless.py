@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
-ALLOWED: tuple[str, ...] = (
+ALLOWED_RULES: tuple[str, ...] = (
     *("git status", "git diff", "git log", "git show", "git branch", "git blame", "git"),
     *("ls", "cat", "echo", "grep", "rg", "find", "wc", "head", "tail", "sort", "uniq", "cut", "tr"),
     *("pwd", "cd", "which", "date", "tree", "diff", "sed", "awk", "file", "stat", "du", "df", "jq"),
@@ -44,7 +44,7 @@ ALLOWED: tuple[str, ...] = (
     *("ping", "netstat", "ss", "lsof", "top", "curl"),
 )
 PATHS = ("README.md", "src/app.py", "package.json", "src", "docs/guide.md", "tests/test_app.py")
-FORMS = (
+LINE_TEMPLATES = (
     *("cat {p}", "head -n 20 {p}", "tail -5 {p}", "wc -l {p}", "grep -n TODO {p}", "ls -la {p}"),
     *("sed -n '1,40p' {p}", "git log --oneline -5 -- {p}", "git diff HEAD~1 -- {p}", "file {p}"),
     *(
@@ -84,7 +84,7 @@ FORMS = (
         "dirname {p}",
     ),
 )
-SINGLE = (
+PLAIN_LINES = (
     *(
         "git status",
         "git status --short",
@@ -409,7 +409,7 @@ SINGLE = (
 )
 
 
-ELSEWHERE = tuple(
+TOOLCHAIN_RULES = tuple(
     rule.strip()
     for rule in """
         go, gofmt -l, cargo tree, cargo clippy, cargo fmt --check, ./gradlew test, mvn test,
@@ -426,7 +426,7 @@ ELSEWHERE = tuple(
     """.replace("\n", " ").split(",")
 )
 """Rules of people who work with other things."""
-OTHERS = r"""
+TOOLCHAIN_LINES = r"""
 go version
 go env
 go env GOPATH
@@ -632,13 +632,13 @@ jq '.dependencies | length' package.json
 jq -r '.scripts | keys[]' package.json
 jq -r '.a[0].b // "none"' data.json
 """.strip().splitlines()
-ALLOWED += ELSEWHERE
+ALLOWED_RULES += TOOLCHAIN_RULES
 
 
 def _made() -> Iterator[str]:
-    yield from SINGLE
-    yield from OTHERS
-    yield from (form.format(p=path) for form, path in product(FORMS, PATHS))
+    yield from PLAIN_LINES
+    yield from TOOLCHAIN_LINES
+    yield from (form.format(p=path) for form, path in product(LINE_TEMPLATES, PATHS))
 
 
 def harmless_commands() -> list[str]:

@@ -7,22 +7,22 @@ from collections.abc import Iterator
 from itertools import product
 
 from joey.core.permissions.arguments import Sheet
-from joey.core.permissions.git_commands import LOOKING, git_sheet
-from joey.core.permissions.program_tables import READING
+from joey.core.permissions.git_commands import READ_ONLY_SUBCOMMANDS, git_sheet
+from joey.core.permissions.program_tables import READ_ONLY_PROGRAMS
 
-_FORMS = ("{0} {1} ../outside/secret other", "{0} {1} link other", "{0} {1} x link")
+_LINE_TEMPLATES = ("{0} {1} ../outside/secret other", "{0} {1} link other", "{0} {1} x link")
 
 
 def iter_option_value_lines() -> Iterator[str]:
-    for form, name in product(_FORMS, sorted(LOOKING)):
+    for form, name in product(_LINE_TEMPLATES, sorted(READ_ONLY_SUBCOMMANDS)):
         yield from (form.format(f"git {name}", each) for each in _options(git_sheet(name)))
-    for form, (name, sheet) in product(_FORMS, READING.items()):
+    for form, (name, sheet) in product(_LINE_TEMPLATES, READ_ONLY_PROGRAMS.items()):
         yield from (form.format(name, each) for each in _options(sheet))
 
 
 def readers() -> tuple[str, ...]:
     """A rule for each program."""
-    return ("git", *READING)
+    return ("git", *READ_ONLY_PROGRAMS)
 
 
 def _options(sheet: Sheet) -> list[str]:

@@ -9,28 +9,42 @@ from collections.abc import Iterator
 from itertools import product
 from typing import NamedTuple
 
-from tests.permissions.evaluating import ANYTHING, DENIED, HELPED, TRANSPORTS, evaluating_lines
+from tests.permissions.evaluating import (
+    ALLOW_ALL_RULES,
+    DENIED_RULES,
+    GIT_HELPER_LINES,
+    GIT_TRANSPORT_RULES,
+    evaluating_lines,
+)
 from tests.permissions.hidden_words import iter_option_value_lines, readers
 from tests.permissions.listed import looking_lines, looking_programs
 
-LOOKING = (
+READ_ONLY_RULES = (
     *("git status", "git log", "git diff", "git", "ls", "cat", "echo", "grep", "rg", "find", "wc"),
     *("head", "tail", "sort", "uniq", "sed", "awk", "cut", "tr", "tree", "diff", "printf", "cd"),
     *("jq", "test", "pwd", "which", "date", "man", "less", "file", "stat", "du", "xxd", "tar"),
 )
 """An everyday list of commands without side effects."""
-RUNNING = (*LOOKING, "npm test", "npm run lint", "pytest", "python -m pytest", "make test", "make")
+EXECUTION_RULES = (
+    *READ_ONLY_RULES,
+    "npm test",
+    "npm run lint",
+    "pytest",
+    "python -m pytest",
+    "make test",
+    "make",
+)
 """Beside those, what runs the project's own code."""
-WRITING = (
+WRITING_RULES = (
     *("cp", "mv", "rm", "tee", "touch", "mkdir", "ln", "chmod", "install", "dd", "truncate"),
     *("sed -i", "cat", "echo", "printf", "cd", "zip", "gzip", "rsync", "git add", "tar"),
 )
 """What changes files of the workspace, as the user wished; protected ones stay as they are."""
 
-LISTED = (*looking_programs(), "git")
+PROGRAM_RULES = (*looking_programs(), "git")
 """Everything that somebody may call harmless, each by its name alone."""
 
-READERS_ALONE = readers()
+READER_RULES = readers()
 
 
 class Hostile(NamedTuple):
@@ -45,8 +59,16 @@ PAYLOADS = (
     *('python3 -c \'open("canary","w")\'', "tee canary", "cp other canary", "./evil.sh"),
     *("/bin/rm canary", "mv other canary", "truncate -s 0 canary"),
 )
-BASES = ("git status", "ls", "echo hi", "cat other", "git log -1", "npm test", "grep a other")
-COMPOSED = (
+HARMLESS_LINES = (
+    "git status",
+    "ls",
+    "echo hi",
+    "cat other",
+    "git log -1",
+    "npm test",
+    "grep a other",
+)
+COMPOSITION_TEMPLATES = (
     *("{b}\n{p}", "{b}; {p}", "{b} && {p}", "{b} || {p}", "{b} | {p}", "{b} & {p}", "{b} |& {p}"),
     *("{b}\r\n{p}", "{b}\r{p}", "{b} $({p})", '{b} "$({p})"', "{b} `{p}`", '{b} "`{p}`"'),
     *("{b} <({p})", "{b} >({p})", "{b} ${{x:-$({p})}}", "{b} $(( $({p}) ))", "{b} $[ $({p}) ]"),
@@ -62,7 +84,7 @@ COMPOSED = (
     *("alias ls='{p}'; ls", "trap '{p}' EXIT; {b}", ". evil.sh; {b}", "source evil.sh"),
     *("{b} $'\\n' {p}", "{b} {{a,b}}; {p}", "{b} \\; {p}; {p}", "'{p}'; {p}", "{b} \x0b {p}"),
 )
-REDIRECTED = (
+REDIRECTION_TEMPLATES = (
     *("{b} > canary", "{b} >canary", "{b} >> canary", "{b} 2> canary", "{b} &> canary"),
     *(
         "{b} >| canary",
@@ -92,18 +114,18 @@ PROGRAM_NAME_TEMPLATES = (
 
 
 def composed() -> Iterator[Hostile]:
-    for base, payload, form in product(BASES, PAYLOADS, COMPOSED):
-        yield Hostile("K1", RUNNING, form.format(b=base, p=payload))
-    for base, form in product(BASES, REDIRECTED):
-        yield Hostile("K1", RUNNING, form.format(b=base))
+    for base, payload, form in product(HARMLESS_LINES, PAYLOADS, COMPOSITION_TEMPLATES):
+        yield Hostile("K1", EXECUTION_RULES, form.format(b=base, p=payload))
+    for base, form in product(HARMLESS_LINES, REDIRECTION_TEMPLATES):
+        yield Hostile("K1", EXECUTION_RULES, form.format(b=base))
     for name, form in product(
         ("git", "ls", "cat", "find", "npm", "pytest", "make"), PROGRAM_NAME_TEMPLATES
     ):
-        yield Hostile("K1", RUNNING, form.format(n=name, N=name.upper()))
+        yield Hostile("K1", EXECUTION_RULES, form.format(n=name, N=name.upper()))
 
 
-FILES = ("canary", "./canary", "new", "sub/new")
-OPTIONS = (
+TARGET_FILES = ("canary", "./canary", "new", "sub/new")
+OPTION_TEMPLATES = (
     *(
         "find . -exec touch {f} +",
         "find . -execdir ./evil.sh ';'",
@@ -370,18 +392,20 @@ OPTIONS = (
 
 
 def optioned() -> Iterator[Hostile]:
-    for form in OPTIONS:
-        for file in FILES if "{f}" in form else FILES[:1]:
+    for form in OPTION_TEMPLATES:
+        for file in TARGET_FILES if "{f}" in form else TARGET_FILES[:1]:
             line = form.format(f=file)
-            yield Hostile("K1", RUNNING, line)
-            yield Hostile("K1", RUNNING, f"ls && {line}")
+            yield Hostile("K1", EXECUTION_RULES, line)
+            yield Hostile("K1", EXECUTION_RULES, f"ls && {line}")
             if '"' not in line and "'" not in line and "\n" not in line:
                 name, _, rest = line.partition(" ")
-                yield Hostile("K1", RUNNING, f"'{name}' {rest}")
-                yield Hostile("K1", RUNNING, f"{name} " + " ".join(f'"{w}"' for w in rest.split()))
+                yield Hostile("K1", EXECUTION_RULES, f"'{name}' {rest}")
+                yield Hostile(
+                    "K1", EXECUTION_RULES, f"{name} " + " ".join(f'"{w}"' for w in rest.split())
+                )
 
 
-SECRETS = (
+SECRET_PATHS = (
     *(
         "../outside/secret",
         "sub/../../outside/secret",
@@ -406,7 +430,7 @@ SECRETS = (
         "dirlink//secret",
     ),
 )
-READERS = (
+READER_TEMPLATES = (
     *(
         "cat {s}",
         "head {s}",
@@ -470,7 +494,7 @@ READERS = (
         "cat other\ncat {s}",
     ),
 )
-ENTERED = (
+DIRECTORY_CHANGE_LINES = (
     *(
         "cd .. && ls",
         "cd ../outside && cat secret",
@@ -503,13 +527,13 @@ ENTERED = (
 
 
 def escaping() -> Iterator[Hostile]:
-    for form, secret in product(READERS, SECRETS):
-        yield Hostile("K2", LOOKING, form.format(s=secret))
-    for form in ENTERED:
-        yield Hostile("K2", LOOKING, form)
+    for form, secret in product(READER_TEMPLATES, SECRET_PATHS):
+        yield Hostile("K2", READ_ONLY_RULES, form.format(s=secret))
+    for form in DIRECTORY_CHANGE_LINES:
+        yield Hostile("K2", READ_ONLY_RULES, form)
 
 
-TARGETS = (
+PROTECTED_PATHS = (
     *(".git/hooks/pre-commit", ".git/config", ".roo/mcp.json", ".vscode/tasks.json", ".npmrc"),
     *(".github/workflows/ci.yml", "AGENTS.md", ".GIT/config", ".Roo/mcp.json", "hooks/pre-commit"),
     *(
@@ -521,7 +545,7 @@ TARGETS = (
         "toroo/mcp.json",
     ),
 )
-WRITERS = (
+WRITER_TEMPLATES = (
     *(
         "cp other {t}",
         "cp -f other {t}",
@@ -569,7 +593,7 @@ WRITERS = (
         "cp -t{t} other",
     ),
 )
-ENTERING = (
+PROTECTED_WRITE_LINES = (
     *(
         "cd .git && touch config",
         "cd .git/hooks; cp pre-commit.sample pre-commit",
@@ -621,18 +645,18 @@ ENTERING = (
 
 
 def protected() -> Iterator[Hostile]:
-    for form, target in product(WRITERS, TARGETS):
-        yield Hostile("K3", WRITING, form.format(t=target))
-    for line in ENTERING:
-        yield Hostile("K3", WRITING, line)
+    for form, target in product(WRITER_TEMPLATES, PROTECTED_PATHS):
+        yield Hostile("K3", WRITING_RULES, form.format(t=target))
+    for line in PROTECTED_WRITE_LINES:
+        yield Hostile("K3", WRITING_RULES, line)
 
 
 def hostile_commands() -> list[Hostile]:
     """All of them, once each, in a fixed order."""
-    listed = (Hostile("K1", LISTED, line) for line in looking_lines())
-    hidden = (Hostile("K2", READERS_ALONE, line) for line in iter_option_value_lines())
-    evaluating = (Hostile("K1", ANYTHING, line, DENIED) for line in evaluating_lines())
-    helped = (Hostile("K1", TRANSPORTS, line) for line in HELPED)
+    listed = (Hostile("K1", PROGRAM_RULES, line) for line in looking_lines())
+    hidden = (Hostile("K2", READER_RULES, line) for line in iter_option_value_lines())
+    evaluating = (Hostile("K1", ALLOW_ALL_RULES, line, DENIED_RULES) for line in evaluating_lines())
+    helped = (Hostile("K1", GIT_TRANSPORT_RULES, line) for line in GIT_HELPER_LINES)
     everything = (*composed(), *optioned(), *escaping(), *protected(), *listed, *hidden)
     everything = (*everything, *evaluating, *helped)
     return list(dict.fromkeys(everything))

@@ -11,14 +11,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _LINES_DIRECTORY = Path(__file__).parent / "lines"
-_ESCAPED = "E:"
-_RULES = "@@"
+_ESCAPE_PREFIX = "E:"
+_RULES_SEPARATOR = "@@"
 
 
 def looking_lines() -> Iterator[str]:
     for line in (_LINES_DIRECTORY / "looking.txt").read_text(encoding="utf-8").splitlines():
-        if line.startswith(_ESCAPED):
-            bytes_of = line.removeprefix(_ESCAPED).encode().decode("unicode_escape")
+        if line.startswith(_ESCAPE_PREFIX):
+            bytes_of = line.removeprefix(_ESCAPE_PREFIX).encode().decode("unicode_escape")
             yield bytes_of.encode("latin-1").decode()
         else:
             yield line
@@ -32,5 +32,5 @@ def looking_programs() -> tuple[str, ...]:
 
 def asked_lines() -> Iterator[tuple[tuple[str, ...], str]]:
     for line in (_LINES_DIRECTORY / "asked.txt").read_text(encoding="utf-8").splitlines():
-        rules, _, command = line.partition(f" {_RULES} ")
+        rules, _, command = line.partition(f" {_RULES_SEPARATOR} ")
         yield tuple(rules.split(", ")), command

@@ -15,15 +15,15 @@ from joey.core.permissions.policy import Allow
 from tests.permissions.arena import Arena
 from tests.permissions.corpus import sample, try_harmless, try_hostile
 from tests.permissions.evaluating import (
-    ANYTHING,
-    DENIED,
-    HELPED,
-    TRANSPORTS,
+    ALLOW_ALL_RULES,
+    DENIED_RULES,
+    GIT_HELPER_LINES,
+    GIT_TRANSPORT_RULES,
     evaluating_lines,
     running_lines,
 )
 from tests.permissions.harmless import harmless_commands
-from tests.permissions.hostile import LOOKING, hostile_commands
+from tests.permissions.hostile import READ_ONLY_RULES, hostile_commands
 from tests.permissions.listed import asked_lines
 
 SAMPLE = 500
@@ -53,7 +53,7 @@ async def test_nearly_all_harmless_commands_run_unasked(tmp_path: Path) -> None:
 
 @pytest.mark.requirement("permissions:commands:corpus", "permissions:commands:options")
 async def test_none_of_the_listed_lines_runs_unasked(tmp_path: Path) -> None:
-    arena = Arena(tmp_path, LOOKING)
+    arena = Arena(tmp_path, READ_ONLY_RULES)
     unasked = []
     for rules, line in asked_lines():
         flags = Flags(allow=rules, no_sandbox=True)
@@ -66,14 +66,16 @@ async def test_none_of_the_listed_lines_runs_unasked(tmp_path: Path) -> None:
 
 @pytest.mark.requirement("permissions:commands:evaluated")
 def test_no_line_that_evaluates_data_runs_unasked_beside_a_deny_rule() -> None:
-    judged = {line: judge_command(line, ANYTHING, DENIED) for line in evaluating_lines()}
+    judged = {
+        line: judge_command(line, ALLOW_ALL_RULES, DENIED_RULES) for line in evaluating_lines()
+    }
 
     assert [line for line, verdict in judged.items() if isinstance(verdict, Allow)] == []
 
 
 @pytest.mark.skipif(BASH < (5, 2), reason="an older bash evaluates less")
 def test_the_lines_that_evaluate_data_run_what_is_denied(tmp_path: Path) -> None:
-    arena = Arena(tmp_path, ANYTHING, DENIED)
+    arena = Arena(tmp_path, ALLOW_ALL_RULES, DENIED_RULES)
     lines = random.Random(SEED).sample(list(running_lines()), 60)
 
     assert [line for line in lines if arena.run(line, only_guarded=False) is None] == []
@@ -81,7 +83,11 @@ def test_the_lines_that_evaluate_data_run_what_is_denied(tmp_path: Path) -> None
 
 @pytest.mark.requirement("permissions:commands:remote-helpers")
 def test_no_rule_for_a_subcommand_of_git_covers_a_program_for_an_address() -> None:
-    assert [line for line in HELPED if isinstance(judge_command(line, TRANSPORTS, ()), Allow)] == []
+    assert [
+        line
+        for line in GIT_HELPER_LINES
+        if isinstance(judge_command(line, GIT_TRANSPORT_RULES, ()), Allow)
+    ] == []
 
 
 @pytest.mark.requirement("permissions:commands:harmless")
@@ -109,7 +115,7 @@ def test_the_corpus_is_as_large_as_it_should_be() -> None:
     ],
 )
 def test_the_arena_notices_harm(tmp_path: Path, line: str, harm: str) -> None:
-    arena = Arena(tmp_path, LOOKING)
+    arena = Arena(tmp_path, READ_ONLY_RULES)
 
     assert arena.run(line, only_guarded=False) == harm
     assert arena.run("cat other && git status", only_guarded=False) is None

@@ -13,8 +13,13 @@ from hypothesis import strategies as st
 
 from joey.app.permission_overview import Judgement, PermissionOverview, SettingSources
 from joey.app.permissions import Flags
-from joey.core.modes import BUILT_IN, find_mode
-from joey.core.permissions.policy import EDITS_HERE, Confinement, PersistentRule, with_rule
+from joey.core.modes import BUILT_IN_MODES, find_mode
+from joey.core.permissions.policy import (
+    WORKSPACE_EDITS_TEXT,
+    Confinement,
+    PersistentRule,
+    with_rule,
+)
 
 NO_FLAGS = Flags()
 
@@ -50,7 +55,7 @@ class SettingsDirectories:
     ) -> dict[str, Judgement]:
         sources = self.sources(flags)
         settings = sources.settings if rule is None else with_rule(sources.settings, rule)
-        known = find_mode(mode, BUILT_IN)
+        known = find_mode(mode, BUILT_IN_MODES)
         assert known is not None
         overview = PermissionOverview(
             sources, settings, known, sandbox, self.workspace, edits_granted=edits_granted
@@ -128,7 +133,7 @@ def test_flags_are_named(
 def test_leave_to_edit_is_shown_as_what_it_is(settings_directories: SettingsDirectories) -> None:
     settings_directories.own(alwaysAllowWriteProtected=True)
     found = settings_directories.found(edits_granted=True)
-    assert summarize(found["changing files here"]) == ("allow", EDITS_HERE, "")
+    assert summarize(found["changing files here"]) == ("allow", WORKSPACE_EDITS_TEXT, "")
     assert found["changing protected files"].decision == "ask"
     assert found["changing files elsewhere"].decision == "ask"
 

@@ -18,7 +18,7 @@ from joey.engine.asks import Unattended
 from joey.execution.bash_grammar import BashGrammar
 from joey.ports import Capabilities
 from joey.testing.script import Turn, call
-from tests.engine.cast import ALLOWED, Cast, hand
+from tests.engine.cast import ALLOW_ALL_WITH_SUBTASKS, Cast, hand
 from tests.engine.workshop import Workshop, asked, finish, settled
 
 
@@ -173,7 +173,9 @@ async def test_the_completion_of_a_subtask_ran_and_ids_mean_one_task(workshop: W
         "part 2": [command("true"), finish("2")],
     }
     workshop.provider = Cast(parts)
-    task = await workshop.start(text="the whole", settings=ALLOWED, policy=Unattended())
+    task = await workshop.start(
+        text="the whole", settings=ALLOW_ALL_WITH_SUBTASKS, policy=Unattended()
+    )
     await settled(task)
     tasks = load_report(workshop)["tasks"]
     completions = [

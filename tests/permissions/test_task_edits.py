@@ -13,7 +13,7 @@ from msgspec import structs
 from joey.core.events import TaskPaused, ToolStarted
 from joey.core.paths import Place
 from joey.core.permissions.policy import (
-    EDITS_HERE,
+    WORKSPACE_EDITS_TEXT,
     Access,
     Allow,
     Ask,
@@ -118,7 +118,7 @@ def test_leave_to_edit_changes_nothing_but_edits_in_the_workspace(
     if isinstance(before, Deny):
         assert after == before
     if isinstance(before, Ask) and isinstance(after, Allow):
-        assert EDITS_HERE in after.rule and settings.auto_approval_enabled
+        assert WORKSPACE_EDITS_TEXT in after.rule and settings.auto_approval_enabled
         rest = [claim for claim in claims if claim != edits(HERE)[0]]
         assert not rest or isinstance(decide(rest, settings, READ), Allow)
 
@@ -136,7 +136,7 @@ async def test_the_task_edits_on_and_asks_about_everything_else(
     run = Turn(call("execute_command", {"command": "touch c.txt", "cwd": None}))
     task = await workshop.start(*turns, run, finish(), settings=Settings())
     first = await asked(task)
-    assert first.always_rule == EDITS_HERE
+    assert first.always_rule == WORKSPACE_EDITS_TEXT
     assert await task.answer(first.ts, ALWAYS)
     for path in (".roo/rules.md", outside):
         ask = await asked(task)
@@ -145,7 +145,7 @@ async def test_the_task_edits_on_and_asks_about_everything_else(
     assert (await asked(task)).ask is AskKind.COMMAND
     assert (workshop.root / "a.txt").exists() and (workshop.root / "b.txt").exists()
     announced = [event for event in durable(task) if isinstance(event, ToolStarted)]
-    assert [event.rule for event in announced] == [EDITS_HERE]
+    assert [event.rule for event in announced] == [WORKSPACE_EDITS_TEXT]
     assert not (workshop.home / "settings.json").exists(), "it is written down nowhere"
 
 

@@ -13,8 +13,12 @@ import pytest
 
 from joey.app.permissions import Explainer, Flags
 from joey.core.permissions.arguments import Sheet
-from joey.core.permissions.git_commands import LOOKING, git_sheet
-from joey.core.permissions.program_tables import BUILDING, CHANGING, READING
+from joey.core.permissions.git_commands import READ_ONLY_SUBCOMMANDS, git_sheet
+from joey.core.permissions.program_tables import (
+    BUILD_PROGRAMS,
+    MODIFYING_PROGRAMS,
+    READ_ONLY_PROGRAMS,
+)
 from tests.permissions.arena import Arena
 
 OUTSIDE = ("../outside/secret", "link", "dirlink/secret", "{root}/outside/secret")
@@ -25,11 +29,11 @@ def valued(sheet: Sheet) -> Iterator[str]:
 
 
 def lines() -> Iterator[str]:
-    sheets = {**READING, **CHANGING, **BUILDING}
+    sheets = {**READ_ONLY_PROGRAMS, **MODIFYING_PROGRAMS, **BUILD_PROGRAMS}
     for name, sheet in sheets.items():
         if sheet.text != "all":
             yield from (f"{name} x {option}" for option in valued(sheet))
-    for name in sorted(LOOKING):
+    for name in sorted(READ_ONLY_SUBCOMMANDS):
         yield from (f"git {name} x {option}" for option in valued(git_sheet(name)))
 
 

@@ -13,7 +13,7 @@ Reader = asyncio.StreamReader
 Writer = asyncio.StreamWriter
 Handler = Callable[[Reader, Writer], Coroutine[Any, Any, None]]
 
-OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
+OK_RESPONSE = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
 
 
 @asynccontextmanager

@@ -17,7 +17,7 @@ from joey.providers.http import HttpClient
 from joey.testing.script import Turn, disconnect, raw
 from joey.testing.server import ModelServer
 
-ASK = ModelRequest("Be brief.", [Message("user", "Hello?")])
+MODEL_REQUEST = ModelRequest("Be brief.", [Message("user", "Hello?")])
 PROFILES = {
     "anthropic": Profile(provider="anthropic", model="claude-sonnet-4-5", api_key="k3y-secret"),
     "openai": Profile(provider="openai", model="gpt-4.1", api_key="k3y-secret"),
@@ -44,7 +44,7 @@ async def stream_until_error(
     chunks: list[Chunk] = []
     async with talking(wire, turn, silence=silence) as (provider, _):
         try:
-            async for chunk in provider.stream(ASK):
+            async for chunk in provider.stream(MODEL_REQUEST):
                 chunks.append(chunk)
         except ProviderError as error:
             return list(joined(chunks)), error

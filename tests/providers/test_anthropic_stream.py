@@ -37,7 +37,7 @@ from joey.testing.script import (
     think,
     usage,
 )
-from tests.providers.talking import ASK, chunks_of, events, stream_until_error, talking
+from tests.providers.talking import MODEL_REQUEST, chunks_of, events, stream_until_error, talking
 
 SERVICE = Service("anthropic", "model.test:443", "claude", "default")
 
@@ -141,10 +141,10 @@ async def test_a_call_whose_input_comes_whole_at_its_start_is_taken() -> None:
     ("failure", "expected_failure", "status"),
     [
         (fail(529, "Overloaded"), ProviderFailure.OVERLOAD, 529),
-        (fail(429, "Slow down"), ProviderFailure.RATE, 429),
+        (fail(429, "Slow down"), ProviderFailure.RATE_LIMIT, 429),
         (
             fail(400, "prompt is too long: 210000 tokens > 200000 maximum"),
-            ProviderFailure.OVERFLOW,
+            ProviderFailure.CONTEXT_OVERFLOW,
             400,
         ),
         (fail(500, "Internal"), ProviderFailure.OVERLOAD, 500),
@@ -179,7 +179,7 @@ async def test_events_that_are_not_json_are_an_error(data: bytes) -> None:
     chunks, error = await stream_until_error("anthropic", turn)
     assert TextChunk("Half a") in chunks
     assert error is not None
-    assert error.failure is ProviderFailure.MALFORMED
+    assert error.failure is ProviderFailure.MALFORMED_STREAM
 
 
 async def test_known_events_of_the_wrong_shape_are_an_error() -> None:
@@ -187,7 +187,7 @@ async def test_known_events_of_the_wrong_shape_are_an_error() -> None:
         "anthropic", events('{"type":"content_block_delta","delta":7}')
     )
     assert error is not None
-    assert error.failure is ProviderFailure.MALFORMED
+    assert error.failure is ProviderFailure.MALFORMED_STREAM
     assert "content_block_delta" in str(error)
 
 
@@ -205,7 +205,7 @@ async def test_silence_in_the_middle_is_an_error() -> None:
 async def test_closing_the_stream_closes_the_connection_at_the_server() -> None:
     turn = Turn(say("Half a"), pause(asyncio.Event()))
     async with asyncio.timeout(60), talking("anthropic", turn) as (provider, server):
-        stream = provider.stream(ASK)
+        stream = provider.stream(MODEL_REQUEST)
         async for chunk in stream:
             if chunk == TextChunk("Half a"):
                 break
@@ -221,7 +221,7 @@ async def test_cancelling_the_reader_closes_the_connection_at_the_server() -> No
         begun = asyncio.Event()
 
         async def read() -> None:
-            async for _ in provider.stream(ASK):
+            async for _ in provider.stream(MODEL_REQUEST):
                 begun.set()
 
         reader = asyncio.create_task(read())
@@ -236,18 +236,18 @@ async def test_turns_share_one_connection_and_find_another_after_a_restart() -> 
     turns = [Turn(say(str(number))) for number in range(3)]
     async with asyncio.timeout(60), talking("anthropic", *turns) as (provider, server):
         for _ in range(2):
-            async for _ in provider.stream(ASK):
+            async for _ in provider.stream(MODEL_REQUEST):
                 pass
         assert server.connections_made == 1
         server.drop_connections()
-        texts = [c.text async for c in provider.stream(ASK) if isinstance(c, TextChunk)]
+        texts = [c.text async for c in provider.stream(MODEL_REQUEST) if isinstance(c, TextChunk)]
         assert texts == ["2"]
         assert server.connections_made == 2
 
 
 async def test_a_provider_that_is_closed_leaves_no_connection() -> None:
     async with asyncio.timeout(60), talking("anthropic", Turn(say("Hi."))) as (provider, server):
-        async for _ in provider.stream(ASK):
+        async for _ in provider.stream(MODEL_REQUEST):
             pass
         assert server.open_connections == 1
         await provider.close()
@@ -303,4 +303,4 @@ def test_any_json_at_all_is_either_read_or_a_provider_error(body: object) -> Non
         try:
             list(stream.feed(event))
         except ProviderError as error:
-            assert error.failure is ProviderFailure.MALFORMED
+            assert error.failure is ProviderFailure.MALFORMED_STREAM

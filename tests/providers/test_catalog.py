@@ -9,7 +9,7 @@ from joey.errors import ConfigError
 from joey.providers.factory import make_provider, model_of
 from joey.providers.http import HttpClient
 from joey.providers.registry import (
-    KINDS,
+    PROVIDER_SPECS,
     ProviderKind,
     WireKind,
     endpoint,
@@ -126,7 +126,7 @@ def test_an_answer_gets_at_most_a_fifth_of_the_window() -> None:
     assert model_of(Profile(model="claude-sonnet-5-5")).max_output == 128_000
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+@pytest.mark.parametrize("kind", PROVIDER_SPECS, ids=lambda kind: kind.name)
 def test_every_provider_can_be_made(kind: ProviderKind) -> None:
     profile = Profile(provider=kind.name, model="any")
     provider = make_provider(profile, HttpClient(environ={}))

@@ -12,7 +12,7 @@ from msgspec import structs
 
 from joey.core.settings import Profile
 from joey.errors import ConfigError, ProviderError, ProviderFailure
-from joey.providers.embeddings import ATTEMPTS, MOST_CHARACTERS, MOST_TEXTS, Embeddings
+from joey.providers.embeddings import MAX_ATTEMPTS, MAX_BATCH_CHARS, MAX_BATCH_TEXTS, Embeddings
 from joey.providers.http import HttpClient
 from tests.providers.sockets import Reader, Writer, listening, read_request
 
@@ -75,16 +75,16 @@ async def test_texts_become_vectors_in_their_order() -> None:
 
 @pytest.mark.requirement("index:embeddings")
 async def test_many_texts_go_in_several_requests() -> None:
-    texts = ["x" * number for number in range(1, 2 * MOST_TEXTS + 2)]
+    texts = ["x" * number for number in range(1, 2 * MAX_BATCH_TEXTS + 2)]
     async with serving() as (embeddings, desk):
         found = await embeddings.embed(texts)
         assert await embeddings.embed([]) == []
-    assert [vector[0] for vector in found] == list(range(1, 2 * MOST_TEXTS + 2))
-    assert [len(body["input"]) for body in desk.bodies] == [MOST_TEXTS, MOST_TEXTS, 1]
+    assert [vector[0] for vector in found] == list(range(1, 2 * MAX_BATCH_TEXTS + 2))
+    assert [len(body["input"]) for body in desk.bodies] == [MAX_BATCH_TEXTS, MAX_BATCH_TEXTS, 1]
 
 
 async def test_long_texts_go_in_requests_of_their_own() -> None:
-    texts = ["x" * (MOST_CHARACTERS - 10), "y" * 20, "z" * (MOST_CHARACTERS * 2)]
+    texts = ["x" * (MAX_BATCH_CHARS - 10), "y" * 20, "z" * (MAX_BATCH_CHARS * 2)]
     async with serving() as (embeddings, desk):
         assert len(await embeddings.embed(texts)) == 3
     assert [len(body["input"]) for body in desk.bodies] == [1, 1, 1]
@@ -109,14 +109,18 @@ async def test_transient_errors_are_waited_out(status: int) -> None:
 @pytest.mark.parametrize(
     ("answer", "expected_failure", "attempts"),
     [
-        ((503, {}, b"{}"), ProviderFailure.OVERLOAD, ATTEMPTS),
-        ((429, {"retry-after": "3600"}, b"{}"), ProviderFailure.RATE, 1),
+        ((503, {}, b"{}"), ProviderFailure.OVERLOAD, MAX_ATTEMPTS),
+        ((429, {"retry-after": "3600"}, b"{}"), ProviderFailure.RATE_LIMIT, 1),
         ((401, {}, b'{"error": {"message": "bad key k3y-secret"}}'), ProviderFailure.AUTH, 1),
         ((404, {}, b"{}"), ProviderFailure.NOT_FOUND, 1),
-        ((400, {}, b'{"error": {"message": "input is too long"}}'), ProviderFailure.OVERFLOW, 1),
-        ((200, {}, b"not json"), ProviderFailure.MALFORMED, 1),
-        ((200, {}, b'{"data": [{"embedding": ["a"]}]}'), ProviderFailure.MALFORMED, 1),
-        ((200, {}, b'{"data": []}'), ProviderFailure.MALFORMED, 1),
+        (
+            (400, {}, b'{"error": {"message": "input is too long"}}'),
+            ProviderFailure.CONTEXT_OVERFLOW,
+            1,
+        ),
+        ((200, {}, b"not json"), ProviderFailure.MALFORMED_STREAM, 1),
+        ((200, {}, b'{"data": [{"embedding": ["a"]}]}'), ProviderFailure.MALFORMED_STREAM, 1),
+        ((200, {}, b'{"data": []}'), ProviderFailure.MALFORMED_STREAM, 1),
     ],
 )
 async def test_other_errors_are_reported(

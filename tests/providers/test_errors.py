@@ -17,7 +17,7 @@ from joey.providers.factory import make_provider
 from joey.providers.http import HttpClient
 from joey.testing.script import Fail, Turn, disconnect, fail, say
 from tests.providers.sockets import Reader, Writer, listening, read_request
-from tests.providers.talking import ASK, PROFILES, stream_until_error
+from tests.providers.talking import MODEL_REQUEST, PROFILES, stream_until_error
 
 SERVICE = Service("anthropic", "model.test:443", "claude-x", "work", "k3y-secret", "MY_KEY")
 
@@ -34,14 +34,14 @@ async def failing(wire: str, step: Fail) -> ProviderError:
 @pytest.mark.parametrize(
     ("status", "expected_failure"),
     [
-        (400, ProviderFailure.INVALID),
+        (400, ProviderFailure.INVALID_REQUEST),
         (401, ProviderFailure.AUTH),
         (402, ProviderFailure.QUOTA),
         (403, ProviderFailure.AUTH),
         (404, ProviderFailure.NOT_FOUND),
-        (413, ProviderFailure.INVALID),
-        (422, ProviderFailure.INVALID),
-        (429, ProviderFailure.RATE),
+        (413, ProviderFailure.INVALID_REQUEST),
+        (422, ProviderFailure.INVALID_REQUEST),
+        (429, ProviderFailure.RATE_LIMIT),
         (500, ProviderFailure.OVERLOAD),
         (502, ProviderFailure.OVERLOAD),
         (503, ProviderFailure.OVERLOAD),
@@ -130,19 +130,19 @@ OTHERS = [
 def test_a_conversation_that_is_too_long_is_recognised(text: str) -> None:
     assert is_overflow(text)
     body = msgspec.json.encode({"error": {"message": text, "type": "invalid_request_error"}})
-    assert refusal(SERVICE, 400, {}, body).failure is ProviderFailure.OVERFLOW
+    assert refusal(SERVICE, 400, {}, body).failure is ProviderFailure.CONTEXT_OVERFLOW
 
 
 @pytest.mark.parametrize("text", OTHERS)
 def test_other_refusals_are_not_taken_for_a_long_conversation(text: str) -> None:
     body = msgspec.json.encode({"error": {"message": text}})
-    assert refusal(SERVICE, 400, {}, body).failure is ProviderFailure.INVALID
+    assert refusal(SERVICE, 400, {}, body).failure is ProviderFailure.INVALID_REQUEST
 
 
 @pytest.mark.requirement("providers:errors:overflow")
 async def test_the_code_of_openai_for_a_long_conversation_is_enough() -> None:
     error = await failing("openai", fail(400, "Too long.", code="context_length_exceeded"))
-    assert (error.failure, error.status) == (ProviderFailure.OVERFLOW, 400)
+    assert (error.failure, error.status) == (ProviderFailure.CONTEXT_OVERFLOW, 400)
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ def test_the_time_to_wait_is_read_in_all_its_forms() -> None:
 def test_google_answers_with_a_list() -> None:
     body = b'[{"error": {"code": 429, "message": "Resource exhausted", "status": "EXHAUSTED"}}]'
     error = refusal(SERVICE, 429, {}, body)
-    assert (error.failure, error.code) == (ProviderFailure.RATE, "EXHAUSTED")
+    assert (error.failure, error.code) == (ProviderFailure.RATE_LIMIT, "EXHAUSTED")
     assert "Resource exhausted" in str(error)
 
 
@@ -216,20 +216,25 @@ async def test_a_connection_closed_before_the_head_is_an_error(wire: str) -> Non
 @pytest.mark.parametrize(
     ("head", "body", "error", "text"),
     [
-        ("content-type: text/html", "<html></html>", ProviderFailure.MALFORMED, "a web page"),
+        (
+            "content-type: text/html",
+            "<html></html>",
+            ProviderFailure.MALFORMED_STREAM,
+            "a web page",
+        ),
         (
             "content-type: application/json",
             '{"id": 1}',
-            ProviderFailure.MALFORMED,
+            ProviderFailure.MALFORMED_STREAM,
             "a JSON document",
         ),
         (
             "content-type: application/json",
             '{"error":{"code":429}}',
-            ProviderFailure.RATE,
+            ProviderFailure.RATE_LIMIT,
             "too many",
         ),
-        ("content-encoding: gzip", "", ProviderFailure.MALFORMED, "compressed"),
+        ("content-encoding: gzip", "", ProviderFailure.MALFORMED_STREAM, "compressed"),
         ("x-nothing: at all", "", ProviderFailure.NETWORK, "before the answer was complete"),
     ],
 )
@@ -246,7 +251,7 @@ async def test_a_success_that_is_no_stream_is_distinguished(
         http = HttpClient(environ={})
         profile = structs.replace(PROFILES["openai"], base_url=f"http://127.0.0.1:{port}/v1")
         with pytest.raises(ProviderError, match=text) as caught:
-            async for _ in make_provider(profile, http).stream(ASK):
+            async for _ in make_provider(profile, http).stream(MODEL_REQUEST):
                 pass
         await http.close()
     assert caught.value.failure is error
@@ -261,10 +266,10 @@ async def test_a_refusal_that_is_cut_off_keeps_its_status() -> None:
         http = HttpClient(environ={})
         profile = structs.replace(PROFILES["anthropic"], base_url=f"http://127.0.0.1:{port}")
         with pytest.raises(ProviderError) as caught:
-            async for _ in make_provider(profile, http).stream(ASK):
+            async for _ in make_provider(profile, http).stream(MODEL_REQUEST):
                 pass
     error = caught.value
-    assert (error.failure, error.status, error.retry_after) == (ProviderFailure.RATE, 429, 4)
+    assert (error.failure, error.status, error.retry_after) == (ProviderFailure.RATE_LIMIT, 429, 4)
 
 
 async def test_a_server_that_is_not_running_is_named_with_its_address() -> None:
@@ -275,7 +280,7 @@ async def test_a_server_that_is_not_running_is_named_with_its_address() -> None:
         pass
     profile = Profile(provider="ollama", model="qwen3", base_url=f"127.0.0.1:{port}")
     with pytest.raises(ProviderError, match=f"127.0.0.1:{port}.*refused") as caught:
-        async for _ in make_provider(profile, HttpClient(environ={})).stream(ASK):
+        async for _ in make_provider(profile, HttpClient(environ={})).stream(MODEL_REQUEST):
             pass
     assert caught.value.failure is ProviderFailure.NETWORK
 

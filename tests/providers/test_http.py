@@ -10,7 +10,7 @@ import pytest
 from joey.errors import ConfigError, ProviderError, ProviderFailure
 from joey.providers.connection import describe_failure, parse_url
 from joey.providers.http import HttpClient
-from tests.providers.sockets import OK, Proxy, Reader, Writer, listening, read_request
+from tests.providers.sockets import OK_RESPONSE, Proxy, Reader, Writer, listening, read_request
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ async def test_a_request_states_host_length_and_headers(http: HttpClient) -> Non
 
     async def handler(reader: Reader, writer: Writer) -> None:
         seen.append(await read_request(reader))
-        writer.write(OK)
+        writer.write(OK_RESPONSE)
 
     async with listening(handler) as port:
         assert await fetch(http, port, b'{"a":1}') == b"ok"
@@ -53,7 +53,7 @@ async def test_a_connection_is_used_again(http: HttpClient) -> None:
         connections += 1
         while True:
             await read_request(reader)
-            writer.write(OK)
+            writer.write(OK_RESPONSE)
 
     async with listening(handler) as port:
         for _ in range(3):
@@ -69,7 +69,7 @@ async def test_a_server_that_wants_to_close_is_left_in_peace(http: HttpClient) -
         nonlocal connections
         connections += 1
         await read_request(reader)
-        writer.write(OK.replace(b"\r\n\r\n", b"\r\nconnection: close\r\n\r\n"))
+        writer.write(OK_RESPONSE.replace(b"\r\n\r\n", b"\r\nconnection: close\r\n\r\n"))
 
     async with listening(handler) as port:
         assert [await fetch(http, port) for _ in range(2)] == [b"ok", b"ok"]
@@ -83,7 +83,7 @@ async def test_a_kept_connection_that_died_is_replaced_without_a_word(http: Http
         number = len(requests)
         await read_request(reader)
         requests.append(number)
-        writer.write(OK)
+        writer.write(OK_RESPONSE)
         await reader.readuntil(b"\r\n\r\n")  # the next request gets no answer
 
     async with listening(handler) as port:
@@ -100,7 +100,7 @@ async def test_a_request_is_not_repeated_once_its_answer_has_begun(http: HttpCli
         nonlocal connections
         connections += 1
         await read_request(reader)
-        writer.write(OK)
+        writer.write(OK_RESPONSE)
         await read_request(reader)
         writer.write(b"HTTP/1.1 2")
 
@@ -142,10 +142,10 @@ async def test_a_server_of_another_kind_is_distinguished(http: HttpClient) -> No
     async with listening(handler) as port:
         with pytest.raises(ProviderError, match="does not answer in HTTP") as caught:
             await fetch(http, port)
-    assert caught.value.failure is ProviderFailure.MALFORMED
+    assert caught.value.failure is ProviderFailure.MALFORMED_STREAM
 
 
-@pytest.mark.parametrize("sent", [b"", b"HTTP/1.1 200 OK\r\n", OK[:-1]])
+@pytest.mark.parametrize("sent", [b"", b"HTTP/1.1 200 OK\r\n", OK_RESPONSE[:-1]])
 async def test_silence_for_too_long_is_an_error(http: HttpClient, sent: bytes) -> None:
     async def handler(reader: Reader, writer: Writer) -> None:
         writer.write(sent)
@@ -163,7 +163,7 @@ async def test_silence_for_too_long_is_an_error(http: HttpClient, sent: bytes) -
 async def test_a_slow_reader_is_not_taken_for_a_silent_server(http: HttpClient) -> None:
     async def handler(reader: Reader, writer: Writer) -> None:
         await read_request(reader)
-        writer.write(OK[:-1])
+        writer.write(OK_RESPONSE[:-1])
         await read_request(reader)
 
     async with listening(handler) as port:
@@ -179,7 +179,7 @@ async def test_closing_a_response_closes_its_socket(http: HttpClient) -> None:
 
     async def handler(reader: Reader, writer: Writer) -> None:
         await read_request(reader)
-        writer.write(OK[:-1])
+        writer.write(OK_RESPONSE[:-1])
         try:
             await reader.read()
         finally:

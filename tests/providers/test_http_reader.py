@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from joey.providers.http_reader import (
-    MAX_HEAD,
+    MAX_HEAD_BYTES,
     CutOffError,
     End,
     Head,
@@ -153,8 +153,8 @@ def feed_all(pieces: list[bytes]) -> None:
         b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n-5\r\nhello\r\n",
         b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\nhello\r\n",
         b"HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\nab",
-        b"HTTP/1.1 200 OK\r\nx: " + b"y" * MAX_HEAD,
-        b"HTTP/1.1 200 OK\r\nx: " + b"y" * MAX_HEAD + b"\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nx: " + b"y" * MAX_HEAD_BYTES,
+        b"HTTP/1.1 200 OK\r\nx: " + b"y" * MAX_HEAD_BYTES + b"\r\n\r\n",
         b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n" + b"0" * 2000,
     ],
 )

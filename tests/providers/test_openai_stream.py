@@ -39,7 +39,14 @@ from joey.testing.script import (
 )
 from joey.testing.wire_format import chunked
 from tests.providers.sockets import Reader, Writer, listening, read_request
-from tests.providers.talking import ASK, PROFILES, chunks_of, events, stream_until_error, talking
+from tests.providers.talking import (
+    MODEL_REQUEST,
+    PROFILES,
+    chunks_of,
+    events,
+    stream_until_error,
+    talking,
+)
 
 SERVICE = Service("openai", "model.test:443", "gpt", "default")
 
@@ -283,11 +290,11 @@ def test_usage_is_read_in_the_terms_of_each_service(
     ("body", "expected_failure", "status"),
     [
         ({"error": {"message": "Overloaded", "code": 503}}, ProviderFailure.OVERLOAD, 503),
-        ({"error": {"message": "Slow down", "code": 429}}, ProviderFailure.RATE, 429),
+        ({"error": {"message": "Slow down", "code": 429}}, ProviderFailure.RATE_LIMIT, 429),
         ({"error": {"message": "x", "type": "server_error"}}, ProviderFailure.OVERLOAD, 500),
         (
             {"error": {"message": "too long", "code": "context_length_exceeded"}},
-            ProviderFailure.OVERFLOW,
+            ProviderFailure.CONTEXT_OVERFLOW,
             400,
         ),
         ({"error": "just words"}, ProviderFailure.OVERLOAD, 500),
@@ -308,7 +315,7 @@ async def test_an_error_event_is_an_error() -> None:
         "openai", Turn(raw('event: error\ndata: {"error": {"code": 429}}\n\n'))
     )
     assert error is not None
-    assert error.failure is ProviderFailure.RATE
+    assert error.failure is ProviderFailure.RATE_LIMIT
 
 
 async def test_a_failure_in_the_middle_of_a_script_is_an_error_in_the_stream() -> None:
@@ -331,14 +338,14 @@ async def test_a_stream_that_ends_without_its_end_is_an_error(clean: bool) -> No
 async def test_chunks_that_are_not_json_are_an_error(data: bytes) -> None:
     _, error = await stream_until_error("openai", Turn(raw(b"data: " + data + b"\n\n")))
     assert error is not None
-    assert error.failure is ProviderFailure.MALFORMED
+    assert error.failure is ProviderFailure.MALFORMED_STREAM
 
 
 @pytest.mark.requirement("providers:http:cancel")
 async def test_closing_the_stream_closes_the_connection_at_the_server() -> None:
     turn = Turn(say("Half a"), pause(asyncio.Event()))
     async with asyncio.timeout(60), talking("openai", turn) as (provider, server):
-        stream = provider.stream(ASK)
+        stream = provider.stream(MODEL_REQUEST)
         assert await anext(stream) == TextChunk("Half a")
         await stream.aclose()  # type: ignore[attr-defined]
         await server.wait_for_connections(0)
@@ -352,7 +359,7 @@ async def ask_twice(port: int) -> list[list[Chunk]]:
     http = HttpClient(environ={})
     profile = structs.replace(PROFILES["openai"], base_url=f"http://127.0.0.1:{port}/v1")
     provider = make_provider(profile, http)
-    answers = [[chunk async for chunk in provider.stream(ASK)] for _ in range(2)]
+    answers = [[chunk async for chunk in provider.stream(MODEL_REQUEST)] for _ in range(2)]
     await http.close()
     return answers
 
@@ -409,4 +416,4 @@ def test_any_json_at_all_is_either_read_or_a_provider_error(body: object) -> Non
     try:
         read(body)
     except ProviderError as error:
-        assert error.failure is ProviderFailure.MALFORMED
+        assert error.failure is ProviderFailure.MALFORMED_STREAM

@@ -26,7 +26,7 @@ from joey.ports import Level, Terminal
 from joey.workspace.files import LocalFiles
 from tests.terminals.processes import Listener
 
-PATIENCE = 60.0
+TIMEOUT_S = 60.0
 
 
 class Deed(Struct, frozen=True):
@@ -116,7 +116,7 @@ async def do(terminal: Terminal, deed: Deed, files: LocalFiles) -> Answer:
         await files.write(files.resolve(deed.writes), b"by joey")
     if deed.then == "leave":
         return Answer(listener.text)
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT_S):
         end = await (running.kill() if deed.then == "kill" else running.wait())
     assert end is not None
     return Answer(running.preview(100_000), end.exit_code, end.signal, end.left_running)

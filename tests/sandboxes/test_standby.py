@@ -143,7 +143,7 @@ async def test_the_next_command_runs_when_the_fork_server_was_killed(
 async def test_commands_get_another_fork_server_when_it_is_stopped_and_run_once(
     terminal: LocalTerminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(forkserver_client, "_SOON", 0.3)
+    monkeypatch.setattr(forkserver_client, "_ORDER_TIMEOUT_S", 0.3)
     before = starters()
     listener = Listener()
     running = await terminal.start("echo on; sleep 1000", tmp_path, None, listener)
@@ -163,7 +163,7 @@ async def test_commands_get_another_fork_server_when_it_is_stopped_and_run_once(
 async def test_a_command_runs_also_when_the_fork_server_that_replaces_a_dead_one_is_stopped(
     terminal: LocalTerminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(forkserver_client, "_SOON", 0.3)
+    monkeypatch.setattr(forkserver_client, "_ORDER_TIMEOUT_S", 0.3)
     before = starters()
     assert await output(terminal, tmp_path, "echo a") == "a\n0"
     (first,) = set(starters()) - set(before)

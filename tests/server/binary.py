@@ -14,7 +14,7 @@ from typing import Any
 
 from websockets.asyncio.client import connect
 
-from tests.server.house import PATIENCE, TOKEN, Peer
+from tests.server.house import TIMEOUT_S, TOKEN, Peer
 
 
 class Served:
@@ -48,7 +48,7 @@ class Served:
         process = await self.start("--port", "0", "--debug", *flags)
         assert process.stdout is not None
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT_S):
                 link = (await process.stdout.readline()).decode().strip()
             assert link, (await process.communicate())[1].decode()
             yield Program(process, link)
@@ -81,7 +81,7 @@ class Program:
     async def stop(self) -> tuple[int, str]:
         """End it as a service is ended; its exit code and its log."""
         self.process.terminate()
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT_S):
             _, err = await self.process.communicate()
         assert self.process.returncode is not None
         return self.process.returncode, err.decode()

@@ -41,10 +41,10 @@ CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), ""
 )
 TOKEN = "a-token-for-tests-0123456789"
-LIMIT = 45
+TIMEOUT_S = 45
 DESKTOP = (1280, 800)
 PHONE = (390, 780)
-WHEN_IT_STANDS = """thread => new Promise(tell => {
+SCROLL_POSITION_JS = """thread => new Promise(tell => {
     const look = before => thread.scrollTop === before
         ? tell(before)
         : setTimeout(look, 200, thread.scrollTop);
@@ -52,7 +52,7 @@ WHEN_IT_STANDS = """thread => new Promise(tell => {
 })"""
 """How far it is scrolled, once a wheel that was turned has come to rest."""
 
-expect.set_options(timeout=LIMIT * 1000)
+expect.set_options(timeout=TIMEOUT_S * 1000)
 
 needs_browser = pytest.mark.skipif(
     not CHROMIUM or not PAGE.exists(),
@@ -96,7 +96,7 @@ class Served:
         )
         assert self._process.stdout is not None
         said = b""
-        async with asyncio.timeout(LIMIT):
+        async with asyncio.timeout(TIMEOUT_S):
             while not re.search(rb"http://127\.0\.0\.1:\d+/", said):
                 line = await self._process.stdout.readline()
                 assert line, f"joey serve ended: {said.decode()}"
@@ -107,7 +107,7 @@ class Served:
         assert self._process is not None
         assert self._output is not None
         self._process.terminate()
-        async with asyncio.timeout(LIMIT):
+        async with asyncio.timeout(TIMEOUT_S):
             await self._process.wait()
             await self._output
 
@@ -154,7 +154,7 @@ async def opened(
     width, height = size
     context = await browser.new_context(viewport={"width": width, "height": height}, **options)
     page = await context.new_page()
-    page.set_default_timeout(LIMIT * 1000)
+    page.set_default_timeout(TIMEOUT_S * 1000)
     watched = Watched(page)
     await page.goto(address)
     try:

@@ -51,13 +51,13 @@ YES, NO = "yesButtonClicked", "noButtonClicked"
 WRITE = Turn(call("write_to_file", {"path": "a.txt", "content": "one\n"}))
 LONG = Turn(say("It takes long"), pause(60.0))
 PARTIAL = ExpectEvent("message", row(text="It takes long", partial=True))
-PARTS = {
+SCRIPTS = {
     "the whole": [Turn(call("new_task", {"mode": "ask", "message": "a part"})), done()],
     "a part": [done("the part")],
 }
 WORK = {"provider": "anthropic", "model": "one", "apiKey": "k"}
 
-SCENES = (
+EXCHANGES = (
     Exchange(
         "a task from its beginning to its end",
         (
@@ -223,7 +223,7 @@ SCENES = (
             ExpectEvent("taskDelegationResumed", {"childTaskId": "$child"}),
             asked("taskIdle", "completion_result"),
         ),
-        (by_part(PARTS),) * 2,
+        (by_part(SCRIPTS),) * 2,
         {"autoApprovalEnabled": True, "alwaysAllowSubtasks": True},
     ),
     Exchange(

@@ -13,10 +13,10 @@ from typing import Any
 
 from websockets.asyncio.client import ClientConnection
 
-from tests.server.house import PATIENCE, TOKEN, ServerFixture, Talk
+from tests.server.house import TIMEOUT_S, TOKEN, ServerFixture, Talk
 
 JS = Path(__file__).parent / "js"
-LINE = 64 * 1024 * 1024
+MAX_LINE_BYTES = 64 * 1024 * 1024
 
 
 class Client:
@@ -94,14 +94,18 @@ class NodeSocket:
 async def node(here: ServerFixture, packages: Path) -> AsyncIterator[NodeSocket]:
     (packages / "pipe.mjs").write_bytes((JS / "pipe.mjs").read_bytes())
     process = await asyncio.create_subprocess_exec(
-        *("node", "pipe.mjs", here.url, TOKEN), cwd=packages, stdin=PIPE, stdout=PIPE, limit=LINE
+        *("node", "pipe.mjs", here.url, TOKEN),
+        cwd=packages,
+        stdin=PIPE,
+        stdout=PIPE,
+        limit=MAX_LINE_BYTES,
     )
     socket = NodeSocket(process)
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT_S):
             assert await socket.line() == {"open": True}
         yield socket
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT_S):
             await socket.close()
             assert await process.wait() == 0
     finally:

@@ -28,7 +28,7 @@ TEXTS = (
 )  # fmt: skip
 NUMBERS = (0, 1, -1, 7, 1000, 2**31, 2**53, 2**53 + 1, 2**63, 2**64, -(2**70), 1e308, 0.5, -0.0)
 NOISE = string.printable + "äöü€\u2028😀"
-DEEPEST = 80
+MAX_DEPTH = 80
 
 
 class Fuzzer:
@@ -98,7 +98,7 @@ class Fuzzer:
 
     def _any_json(self) -> str:
         if self._chance.random() < 0.1:
-            depth = self._chance.randrange(DEEPEST)
+            depth = self._chance.randrange(MAX_DEPTH)
             return '{"type":"command","arguments":' + "[" * depth + "]" * depth + "}"
         return _text(self._value(5))
 

@@ -22,7 +22,7 @@ from joey.testing.server import ModelServer, Selector, by_conversation
 from tests.server.shapes import find_violations
 
 TOKEN = "a-token-for-tests-0123456789"
-PATIENCE = 60.0
+TIMEOUT_S = 60.0
 Frame = dict[str, Any]
 
 
@@ -49,7 +49,7 @@ class Talk:
         self._numbers = itertools.count(1)
 
     async def frame(self) -> Frame:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT_S):
             data = await self._wire.recv()
         assert isinstance(data, str)
         frame: Frame = json.loads(data)
@@ -167,7 +167,7 @@ class ServerFixture:
                 "max_size": None,
                 "max_queue": None,
                 "compression": None,
-                "open_timeout": PATIENCE,
+                "open_timeout": TIMEOUT_S,
                 **options,
             },
         )

@@ -14,7 +14,7 @@ from joey.server.ipc import serve_ipc
 from joey.testing.script import Turn
 from tests.client.serving import a_place
 
-PATIENCE = 60.0
+TIMEOUT_S = 60.0
 
 
 class Peer:
@@ -35,7 +35,7 @@ class Peer:
 
     async def message(self) -> dict[str, Any]:
         """The next message of the server."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT_S):
             frame = await self.reader.readuntil(b"\x0c")
         envelope = json.loads(frame[:-1])
         assert envelope["type"] == "message"

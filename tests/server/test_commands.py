@@ -283,7 +283,7 @@ async def test_without_a_key_the_user_is_shown_what_to_do(tmp_path: Path) -> Non
 async def test_a_task_at_rest_is_let_go_of_while_the_current_one_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("joey.server.hub.LINGER_SECONDS", 0.05)
+    monkeypatch.setattr("joey.server.hub.IDLE_TASK_RELEASE_S", 0.05)
     async with open_server(tmp_path, done()) as here, here.peer() as peer:
         ids = []
         for _ in range(2):

@@ -11,7 +11,7 @@ from asyncio.subprocess import PIPE, STDOUT
 from pathlib import Path
 
 from joey.core.wire.commands import COMMANDS
-from joey.core.wire.events import PAYLOADS
+from joey.core.wire.events import PAYLOAD_TYPES
 from joey.core.wire.frames import ErrorCode
 from joey.core.wire.schema import wire_schema
 from joey.testing.script import Turn, say
@@ -68,7 +68,7 @@ async def test_the_javascript_program_watches_a_task_to_its_end(
 def test_every_command_event_and_error_is_in_the_document() -> None:
     named = set(re.findall(r"`(\w+)`", TEXT))
     assert set(COMMANDS) - named == set()
-    assert set(PAYLOADS) - named == set()
+    assert set(PAYLOAD_TYPES) - named == set()
     assert {code.value for code in ErrorCode} - named == set()
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from joey.core.wire.commands import COMMANDS
-from joey.core.wire.events import PAYLOADS
+from joey.core.wire.events import PAYLOAD_TYPES
 from joey.core.wire.frames import ErrorCode
 from joey.server.commands import HANDLERS
-from tests.server.exchanges import SCENES
+from tests.server.exchanges import EXCHANGES
 from tests.server.foreign import Client
 from tests.server.house import open_server
 from tests.server.scenes import Exchange, ExpectEvent, Player, Say
@@ -18,7 +18,7 @@ from tests.server.scenes import Exchange, ExpectEvent, Player, Say
 pytestmark = pytest.mark.requirement("websocket:commands")
 
 
-@pytest.mark.parametrize("exchange", SCENES, ids=lambda exchange: exchange.name)
+@pytest.mark.parametrize("exchange", EXCHANGES, ids=lambda exchange: exchange.name)
 async def test_an_exchange_is_played_as_written(
     client: Client, exchange: Exchange, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -31,7 +31,7 @@ async def test_an_exchange_is_played_as_written(
 
 
 def test_every_command_event_and_error_code_is_in_an_exchange() -> None:
-    steps = [step for exchange in SCENES for step in exchange.steps]
+    steps = [step for exchange in EXCHANGES for step in exchange.steps]
     said = [step for step in steps if isinstance(step, Say)]
     expected_events = {step.name for step in steps if isinstance(step, ExpectEvent)}
     obeyed = {
@@ -40,5 +40,5 @@ def test_every_command_event_and_error_code_is_in_an_exchange() -> None:
         if step.error is None and isinstance(step.frame, dict)
     }
     assert set(COMMANDS) - obeyed == set()
-    assert set(PAYLOADS) - expected_events == set()
+    assert set(PAYLOAD_TYPES) - expected_events == set()
     assert {code.value for code in ErrorCode} - {step.error for step in said} == set()

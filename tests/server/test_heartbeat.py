@@ -12,7 +12,7 @@ from websockets.uri import parse_uri
 
 from joey.server.serve import ServeOptions
 from joey.server.websocket import Limits
-from tests.server.house import PATIENCE, TOKEN, ServerFixture, open_server
+from tests.server.house import TIMEOUT_S, TOKEN, ServerFixture, open_server
 
 SHORT = ServeOptions(port=0, limits=Limits(heartbeat_seconds=1))
 
@@ -25,7 +25,7 @@ async def silence(here: ServerFixture) -> ClientProtocol:
     request.headers["Authorization"] = f"Bearer {TOKEN}"
     protocol.send_request(request)
     writer.writelines(protocol.data_to_send())
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT_S):
         while data := await reader.read(65_536):
             protocol.receive_data(data)
     protocol.receive_eof()

@@ -15,11 +15,11 @@ import pytest
 from joey.core.wire.frames import EventFrame
 from joey.errors import ConfigError
 from joey.server.feed import Broadcast
-from joey.server.ipc import MAX_UNREAD, serve_ipc
-from joey.server.ipc_protocol import LARGEST_FRAME
+from joey.server.ipc import MAX_UNREAD_BYTES, serve_ipc
+from joey.server.ipc_protocol import MAX_FRAME_BYTES
 from joey.testing.script import Turn, pause, say
 from tests.client.serving import ALLOW_ALL, a_place, done, write
-from tests.server.ipc_peer import PATIENCE, Peer, connected, new_task, serving
+from tests.server.ipc_peer import TIMEOUT_S, Peer, connected, new_task, serving
 
 
 async def _said(peer: Peer, text: str) -> None:
@@ -204,8 +204,8 @@ async def test_a_client_that_sends_without_end_is_cut(tmp_path: Path) -> None:
     async with serving(tmp_path) as (_, path), connected(path) as peer:
         piece = b"x" * (1024 * 1024)
         with pytest.raises(ConnectionError):
-            async with asyncio.timeout(PATIENCE):
-                for _ in range(2 * LARGEST_FRAME // len(piece)):
+            async with asyncio.timeout(TIMEOUT_S):
+                for _ in range(2 * MAX_FRAME_BYTES // len(piece)):
                     peer.writer.write(piece)
                     await peer.writer.drain()
 
@@ -213,7 +213,7 @@ async def test_a_client_that_sends_without_end_is_cut(tmp_path: Path) -> None:
 @pytest.mark.requirement("ipc:bounds")
 async def test_a_client_that_does_not_read_is_cut_and_others_are_not(tmp_path: Path) -> None:
     text = "x" * 100_000
-    count = 3 * MAX_UNREAD // len(text)
+    count = 3 * MAX_UNREAD_BYTES // len(text)
     row = {"ts": 1, "type": "say", "say": "text", "text": text}
     frame = EventFrame(
         event_name="message", task_id="t", payload={"action": "updated", "message": row}, seq=1
@@ -226,7 +226,7 @@ async def test_a_client_that_does_not_read_is_cut_and_others_are_not(tmp_path: P
         for _ in range(count):
             hub.broadcast(Broadcast(frame))
             await peer.event("message")
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT_S):
             unread = await _all_that_is_left(deaf)
         assert len(unread) < count * len(text)
         peer.send("GetCommands")

@@ -25,7 +25,7 @@ from tests.client.serving import done, write
 from tests.server.packages import installed
 
 SOURCE = Path(__file__).parent / "ipc_client"
-LIMIT = 60.0
+TIMEOUT_S = 60.0
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +69,7 @@ async def serving(root: Path, model: ModelServer) -> AsyncIterator[Path]:
 
 async def play(directory: Path, package: str, path: Path) -> dict[str, Any]:
     """What the client heard."""
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         process = await asyncio.create_subprocess_exec(
             "node", "client.js", package, str(path), cwd=directory, stdout=PIPE, stderr=PIPE
         )

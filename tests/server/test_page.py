@@ -12,8 +12,8 @@ import pytest_asyncio
 from joey.testing.script import Turn, call, fail, pause, say, think, usage
 from joey.testing.server import ModelServer
 from tests.server.browsing import (
+    SCROLL_POSITION_JS,
     TOKEN,
-    WHEN_IT_STANDS,
     Browser,
     Page,
     chromium,
@@ -218,10 +218,10 @@ async def test_who_scrolls_up_stays_there_while_it_streams(
         await page.locator("#thread").hover()
         await page.mouse.wheel(0, -1200)
         await expect(page.get_by_role("button", name="Latest")).to_be_visible()
-        top = await page.locator("#thread").evaluate(WHEN_IT_STANDS)
+        top = await page.locator("#thread").evaluate(SCROLL_POSITION_JS)
         gate.set()
         await status(page).to_contain_text("Result ready")
-        assert await page.locator("#thread").evaluate(WHEN_IT_STANDS) == top
+        assert await page.locator("#thread").evaluate(SCROLL_POSITION_JS) == top
         await page.get_by_role("button", name="Latest").click()
         await expect(page.locator(".completion")).to_be_in_viewport()
 

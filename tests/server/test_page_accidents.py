@@ -14,8 +14,8 @@ import pytest_asyncio
 from joey.testing.script import Turn, call, fail, pause, say
 from tests.server.browsing import (
     DESKTOP,
-    LIMIT,
     PHONE,
+    TIMEOUT_S,
     Browser,
     Page,
     chromium,
@@ -84,7 +84,7 @@ class Frozen:
     async def draw(self, text: str) -> None:
         """Frame by frame, until a question shows this; no longer."""
         asked = self.page.locator(".ask", has_text=text)
-        async with asyncio.timeout(LIMIT):
+        async with asyncio.timeout(TIMEOUT_S):
             while not await asked.count():
                 await self.page.clock.run_for(FRAME)
 
@@ -174,7 +174,7 @@ async def test_no_question_is_answered_as_soon_as_it_appears(
         await expect(at.button(button)).to_be_enabled()
         assert len(at.responses) == 1
         await gesture(at, button)
-        async with asyncio.timeout(LIMIT):
+        async with asyncio.timeout(TIMEOUT_S):
             while await at.page.locator(".ask", has_text=title).count():
                 await at.wait()
         assert len(at.responses) == 2
@@ -256,7 +256,7 @@ async def test_the_press_that_stops_a_task_does_not_resume_it(
         assert box is not None
         place = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
         await page.mouse.click(*place)
-        async with asyncio.timeout(LIMIT):
+        async with asyncio.timeout(TIMEOUT_S):
             while not await page.get_by_role("button", name="Resume").count():
                 await page.clock.run_for(FRAME)
         await page.mouse.click(*place)

@@ -13,7 +13,7 @@ from joey.testing.script import Turn, call, pause, say
 from tests.server.browsing import (
     DESKTOP,
     PHONE,
-    WHEN_IT_STANDS,
+    SCROLL_POSITION_JS,
     Browser,
     Page,
     chromium,
@@ -42,7 +42,7 @@ async def scroll_up(page: Page) -> None:
     await page.locator("#thread").hover()
     await page.mouse.wheel(0, -3000)
     await expect(page.get_by_role("button", name="Latest")).to_be_visible()
-    await page.locator("#thread").evaluate(WHEN_IT_STANDS)
+    await page.locator("#thread").evaluate(SCROLL_POSITION_JS)
 
 
 @pytest.mark.parametrize("size", [DESKTOP, PHONE])

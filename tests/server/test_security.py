@@ -315,7 +315,7 @@ async def test_a_caller_that_never_asks_for_anything_is_hung_up_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with open_server(tmp_path) as here, here.peer() as peer:
-        monkeypatch.setattr("joey.server.websocket.HANDSHAKE_SECONDS", 0.05)
+        monkeypatch.setattr("joey.server.websocket.HANDSHAKE_TIMEOUT_S", 0.05)
         for said in (b"", b"GET / HTTP/1.1\r\nHost: x"):
             reader, writer = await asyncio.open_connection("127.0.0.1", here.listening.port)
             writer.write(said)

@@ -25,7 +25,7 @@ from joey.server.serve import ServeOptions, serving
 from joey.testing.script import Turn, pause, say
 from joey.testing.server import ModelServer, by_conversation
 from tests.server.binary import Served
-from tests.server.house import PATIENCE, TOKEN, done
+from tests.server.house import TIMEOUT_S, TOKEN, done
 
 
 async def test_a_terminated_server_says_goodbye_and_its_tasks_can_go_on(tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ async def test_a_terminated_server_says_goodbye_and_its_tasks_can_go_on(tmp_path
 
 
 def page_at(link: str) -> str:
-    with closing(HTTPConnection(urlsplit(link).netloc, timeout=PATIENCE)) as connection:
+    with closing(HTTPConnection(urlsplit(link).netloc, timeout=TIMEOUT_S)) as connection:
         connection.request("GET", "/")
         return connection.getresponse().read().decode()
 

@@ -14,7 +14,7 @@ from websockets.frames import Opcode
 from joey.core.wire.commands import Pong
 from joey.core.wire.events import MessagePayload, ModePayload
 from joey.core.wire.frames import EventFrame, success
-from joey.server.feed import MAX_EVENTS, Broadcast, Outbox, Source
+from joey.server.feed import MAX_QUEUED_EVENTS, Broadcast, Outbox, Source
 from joey.server.hub import StoredTask
 from joey.server.serve import ServeOptions
 from joey.server.websocket import Limits
@@ -83,7 +83,7 @@ async def test_a_growing_row_is_sent_once_it_can_be_and_as_it_looks_then() -> No
 
 async def test_whoever_lags_is_asked_to_subscribe_again_and_then_misses_nothing() -> None:
     pipe = Pipe()
-    count = MAX_EVENTS + 50
+    count = MAX_QUEUED_EVENTS + 50
     frames = [frame(str(n), n) for n in range(1, count + 1)]
     source = StoredTask(frames, list(range(1, count + 1)), count)
     box = outbox(pipe, source)
@@ -152,7 +152,7 @@ async def test_whoever_does_not_even_read_that_is_cut() -> None:
     pipe = Pipe()
     box = outbox(pipe, drain_seconds=0.0)
     pipe.can_write = False
-    for number in range(MAX_EVENTS + 1):
+    for number in range(MAX_QUEUED_EVENTS + 1):
         box.send_event(Broadcast(frame("x", number)))
     async with asyncio.timeout(60):
         await pipe.was_cut.wait()

@@ -71,7 +71,7 @@ def assert_true(home: Path) -> None:
 @pytest.fixture
 def many(monkeypatch: pytest.MonkeyPatch) -> None:
     """Any number of tasks counts as too many to look at each time."""
-    monkeypatch.setattr(index_database, "FEW", 0)
+    monkeypatch.setattr(index_database, "ALWAYS_SCAN_MAX_TASKS", 0)
 
 
 @contextmanager

@@ -129,7 +129,7 @@ async def test_secrets_of_the_engine_are_not_in_the_environment(tmp_path: Path) 
 async def test_without_bash_the_plain_shell_is_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(terminal_module, "BASHES", ())
+    monkeypatch.setattr(terminal_module, "BASH_PATHS", ())
     terminal = LocalTerminal({"PATH": str(tmp_path)})
     _, output = await finished(terminal, "echo ${BASH_VERSION:-plain}", tmp_path)
     await terminal.close()

@@ -83,10 +83,10 @@ async def test_calls_without_an_id_get_ids_of_their_own() -> None:
 @pytest.mark.parametrize(
     ("step", "expected_failure"),
     [
-        (fail(429, retry_after=3), ProviderFailure.RATE),
+        (fail(429, retry_after=3), ProviderFailure.RATE_LIMIT),
         (fail(401), ProviderFailure.AUTH),
         (fail(529), ProviderFailure.OVERLOAD),
-        (fail(400, "prompt is too long"), ProviderFailure.OVERFLOW),
+        (fail(400, "prompt is too long"), ProviderFailure.CONTEXT_OVERFLOW),
         (disconnect(), ProviderFailure.NETWORK),
         (ProviderError("x", failure=ProviderFailure.QUOTA), ProviderFailure.QUOTA),
     ],

@@ -84,7 +84,7 @@ async def test_a_script_that_has_ended_is_an_error_that_is_not_worth_a_retry(wir
     async with ModelServer([]) as server, asking(server.url, wire) as provider:
         with pytest.raises(ProviderError, match="0 turns, and this is request 1") as caught:
             await text_of(provider, conversation("a"))
-    assert caught.value.failure is ProviderFailure.INVALID
+    assert caught.value.failure is ProviderFailure.INVALID_REQUEST
 
 
 async def test_a_turn_may_depend_on_the_request() -> None:
@@ -136,7 +136,7 @@ async def test_raw_bytes_go_out_as_they_are() -> None:
     async with ModelServer([turn]) as server, asking(server.url) as provider:
         with pytest.raises(ProviderError) as caught:
             await text_of(provider, conversation("a"))
-    assert caught.value.failure is ProviderFailure.MALFORMED
+    assert caught.value.failure is ProviderFailure.MALFORMED_STREAM
 
 
 @pytest.mark.parametrize(
@@ -220,4 +220,4 @@ async def test_a_failure_of_the_script_has_the_form_of_its_wire() -> None:
         for _ in turns:
             with pytest.raises(ProviderError) as caught:
                 await text_of(provider, conversation("a"))
-            assert caught.value.failure is ProviderFailure.RATE
+            assert caught.value.failure is ProviderFailure.RATE_LIMIT

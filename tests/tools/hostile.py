@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-SPARSE = 2 * 2**30
-LONG_LINE = 100 * 2**20
+SPARSE_FILE_BYTES = 2 * 2**30
+LONG_LINE_BYTES = 100 * 2**20
 MEGABYTE = 2**20
 
 
@@ -33,13 +33,13 @@ def make_special_files(directory: Path) -> tuple[str, ...]:
 def make_sparse(path: Path, head: bytes = b"") -> None:
     with path.open("wb") as file:
         file.write(head)
-        file.truncate(SPARSE)
+        file.truncate(SPARSE_FILE_BYTES)
 
 
 def make_long_line(path: Path) -> None:
     """One line of 100 MB, and a short one after it."""
     with path.open("wb") as file:
-        for _ in range(LONG_LINE // MEGABYTE):
+        for _ in range(LONG_LINE_BYTES // MEGABYTE):
             file.write(b"x" * MEGABYTE)
         file.write(b"\nneedle\n")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from joey.core.models import ModelInfo, ToolProtocol
-from joey.core.modes import BUILT_IN, find_mode
+from joey.core.modes import BUILT_IN_MODES, find_mode
 from joey.core.settings import Settings
 from joey.execution.terminal import LocalTerminal
 from joey.ports import ToolContext
@@ -30,7 +30,7 @@ def make_context(root: Path, terminal: LocalTerminal | None = None, **changes: A
         "settings": Settings(),
         "protocol": ToolProtocol.NATIVE,
         "model": ModelInfo(id="test"),
-        "modes": BUILT_IN,
+        "modes": BUILT_IN_MODES,
         "mode": mode,
         "todos": (),
         "artifacts": root / "task" / "command-output",

@@ -10,7 +10,7 @@ from msgspec import structs
 
 from joey.content.code_index import Indexes
 from joey.core.models import ModelInfo, ToolProtocol
-from joey.core.modes import BUILT_IN
+from joey.core.modes import BUILT_IN_MODES
 from joey.core.settings import Settings
 from joey.errors import ArgumentError, HiddenError, ToolError
 from joey.ports import Capabilities, CodeAnswer, CodeHit, ToolContext
@@ -149,7 +149,7 @@ async def test_it_is_offered_where_there_is_an_index_whether_it_is_filled_or_not
     ctx: ToolContext,
 ) -> None:
     registry = Registry(default_tools())
-    mode = BUILT_IN[0]
+    mode = BUILT_IN_MODES[0]
 
     def names(settings: Settings, extras: Capabilities) -> set[str]:
         offer = Offer(settings, ModelInfo(id="any"), extras)

@@ -11,7 +11,7 @@ from joey.core.settings import Settings
 from joey.errors import ArgumentError, HiddenError, ToolError
 from joey.ports import Capabilities, ToolContext
 from joey.tools.base import Access, Claim, Offer
-from joey.tools.list_code_definition_names import MOST_FILES, ListCodeDefinitionNames
+from joey.tools.list_code_definition_names import MAX_FILES, ListCodeDefinitionNames
 from tests.tools.hostile import make_sparse, make_special_files
 from tests.tools.shell_context import make_context
 from tests.tools.test_xml_calls import parsed
@@ -110,11 +110,11 @@ async def test_outside_of_the_workspace_nothing_is_read_before_it_is_allowed(
 
 
 async def test_a_directory_of_many_files_is_cut_with_a_note(ctx: ToolContext) -> None:
-    for number in range(MOST_FILES + 1):
+    for number in range(MAX_FILES + 1):
         (ctx.files.root / f"{number:03}.md").write_text("# Title\n\nwords\nwords\n")
     text = await listed(ctx, ".")
-    assert text.count("# Title") == MOST_FILES
-    assert f"Only the first {MOST_FILES} files" in text
+    assert text.count("# Title") == MAX_FILES
+    assert f"Only the first {MAX_FILES} files" in text
 
 
 async def test_the_row_is_what_clients_know(ctx: ToolContext) -> None:

@@ -10,7 +10,7 @@ from joey.core.settings import Settings
 from joey.errors import ArgumentError, ToolError
 from joey.ports import ToolContext
 from joey.tools.base import Delegate
-from joey.tools.new_task import DEEPEST, NewTask
+from joey.tools.new_task import MAX_SUBTASK_DEPTH, NewTask
 from tests.tools.shell_context import make_context
 
 TOOL = NewTask()
@@ -73,9 +73,11 @@ async def test_an_escaped_mention_stays_escaped(tmp_path: Path, said: str, meant
 @pytest.mark.requirement("tool:new_task:failure:too-deep")
 @pytest.mark.requirement("subtasks:depth")
 async def test_the_deepest_level_delegates_no_further(tmp_path: Path) -> None:
-    assert await delegated(make_context(tmp_path, depth=DEEPEST - 1), mode="code", message="x")
+    assert await delegated(
+        make_context(tmp_path, depth=MAX_SUBTASK_DEPTH - 1), mode="code", message="x"
+    )
     with pytest.raises(ToolError, match="do the work here"):
-        await delegated(make_context(tmp_path, depth=DEEPEST), mode="code", message="x")
+        await delegated(make_context(tmp_path, depth=MAX_SUBTASK_DEPTH), mode="code", message="x")
 
 
 def test_a_result_in_xml_names_the_mode_and_the_message() -> None:

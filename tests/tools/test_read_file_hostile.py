@@ -18,7 +18,7 @@ from joey.tools.read_file import ReadFile
 from joey.workspace.files import LocalFiles
 from tests.knowledge.papers import bomb
 from tests.tools.hostile import (
-    LONG_LINE,
+    LONG_LINE_BYTES,
     little_memory,
     make_long_line,
     make_sparse,
@@ -84,7 +84,7 @@ async def test_a_line_of_a_hundred_megabytes_is_cut(ctx: ToolContext) -> None:
     with little_memory(32):
         result = await outcome(ctx, "a.min.js")
     assert "Line 1 is cut" in result.text
-    assert len(result.text) < LONG_LINE // 50
+    assert len(result.text) < LONG_LINE_BYTES // 50
     with little_memory(32):
         result = await outcome(ctx, "a.min.js", line_ranges=[[2, 2]])
     assert "2 | needle\n" in result.text
@@ -117,7 +117,7 @@ async def test_a_name_that_no_file_has_is_refused(ctx: ToolContext, name: str) -
 async def test_lines_far_inside_of_an_endless_file_are_not_waited_for(
     ctx: ToolContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("joey.tools.line_reader.MOST_SKIPPED", 2**24)
+    monkeypatch.setattr("joey.tools.line_reader.MAX_SKIP_BYTES", 2**24)
     path = ctx.files.root / "endless.log"
     with path.open("wb") as file:
         file.write(b"words\n" * 2_000)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from joey.core.models import ModelInfo
-from joey.core.modes import BUILT_IN, Grant, Group, Mode, find_mode
+from joey.core.modes import BUILT_IN_MODES, Grant, Group, Mode, find_mode
 from joey.core.permissions.policy import Access, Claim
 from joey.core.settings import Settings
 from joey.errors import ToolError
@@ -186,5 +186,5 @@ def test_a_link_with_an_allowed_name_does_not_lead_to_a_forbidden_file(tmp_path:
 
 
 def test_every_built_in_mode_can_ask_and_finish() -> None:
-    for built_in in BUILT_IN:
+    for built_in in BUILT_IN_MODES:
         assert {"ask_followup_question", "attempt_completion"} <= set(offered(built_in.slug))

@@ -97,7 +97,7 @@ async def test_matches_in_a_line_of_a_hundred_megabytes_are_cut(ctx: ToolContext
 async def test_a_line_that_fits_no_memory_does_not_spoil_the_search(
     ctx: ToolContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("joey.workspace.ripgrep.MEMORY", 96 * 2**20)
+    monkeypatch.setattr("joey.workspace.ripgrep.MAX_MEMORY_BYTES", 96 * 2**20)
     make_long_line(ctx.files.root / "a.min.js")
     (ctx.files.root / "b.txt").write_text("needle\n")
     text = await search(ctx, "needle")
@@ -112,7 +112,7 @@ async def test_a_line_that_fits_no_memory_does_not_spoil_the_search(
 async def test_ignore_rules_without_end_are_an_error_that_says_so(
     ctx: ToolContext, monkeypatch: pytest.MonkeyPatch, use: Callable[..., Awaitable[str]]
 ) -> None:
-    monkeypatch.setattr("joey.workspace.ripgrep.MEMORY", 96 * 2**20)
+    monkeypatch.setattr("joey.workspace.ripgrep.MAX_MEMORY_BYTES", 96 * 2**20)
     (ctx.files.root / ".gitignore").symlink_to("/dev/zero")
     (ctx.files.root / "a.txt").write_text("needle\n")
     with pytest.raises(ToolError, match=r"more than 96 MB of memory.*ignored"):

@@ -16,7 +16,7 @@ from msgspec import Struct
 from joey.core.models import ToolProtocol
 from joey.core.task import AskKind
 from joey.testing.script import Call, call
-from tests.tools.tool_world import SHOP
+from tests.tools.tool_world import SHOP_SOURCE
 
 ARTIFACT = "ARTIFACT"
 """Stands for the kept output of the command that ran last."""
@@ -43,7 +43,6 @@ class Failure(Struct, frozen=True):
     """A part of what the model is told."""
     settings: dict[str, Any] = {}
     first: tuple[Call, ...] = ()
-    """Calls of earlier turns."""
     then: tuple[Call, ...] = ()
     """Calls without which the task would not end."""
     meanwhile: Callable[[Path], object] | None = None
@@ -75,7 +74,6 @@ class Example(Struct, frozen=True):
     first: tuple[Call, ...] = ()
     then: tuple[Call, ...] = ()
     leaves: dict[str, bytes] = {}
-    """Files as they are afterwards."""
     left_out: tuple[str, ...] = ()
     """Required parameters whose absence has a meaning."""
 
@@ -134,8 +132,8 @@ def _change(name: str) -> Callable[[Path], object]:
 
 
 READ_SHOP = call("read_file", {"files": [{"path": "shop.py"}]})
-LOUD = call("execute_command", {"command": "seq 1 20000"})
-NEW_SHOP = SHOP.replace("prices = [1, 2]", "prices = [3]").encode()
+VERBOSE_COMMAND = call("execute_command", {"command": "seq 1 20000"})
+NEW_SHOP = SHOP_SOURCE.replace("prices = [1, 2]", "prices = [3]").encode()
 DIFF = "<<<<<<< SEARCH\n        prices = [1, 2]\n=======\n        prices = [3]\n>>>>>>> REPLACE"
 PATCH = """\
 *** Begin Patch
@@ -445,17 +443,17 @@ def _commands() -> Iterator[Example]:
                 "bad-offset",
                 {"artifact_id": ARTIFACT, "offset": 10**9},
                 "is not in the output",
-                first=(LOUD,),
+                first=(VERBOSE_COMMAND,),
             ),
             Failure(
                 "bad-limit",
                 {"artifact_id": ARTIFACT, "limit": -1},
                 "must be a positive number of bytes",
-                first=(LOUD,),
+                first=(VERBOSE_COMMAND,),
             ),
         ),
         None,
-        first=(LOUD,),
+        first=(VERBOSE_COMMAND,),
     )
 
 

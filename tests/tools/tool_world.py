@@ -27,10 +27,12 @@ from joey.workspace.listing import every_file
 from tests.engine.workshop import Workshop
 
 CHROMIUM = find_chromium(os.environ)
-SERVER = Path(__file__).with_name("weather_server.py")
-SHOP = "class Shop:\n    def total(self):\n        prices = [1, 2]\n        return sum(prices)\n"
-FILES = {
-    "shop.py": SHOP.encode(),
+SERVER_SCRIPT = Path(__file__).with_name("weather_server.py")
+SHOP_SOURCE = (
+    "class Shop:\n    def total(self):\n        prices = [1, 2]\n        return sum(prices)\n"
+)
+SAMPLE_FILES = {
+    "shop.py": SHOP_SOURCE.encode(),
     "twice.txt": b"same\nsame\n",
     "secret.txt": b"hidden\n",
     ".rooignore": b"secret.txt\n",
@@ -50,7 +52,7 @@ FILES = {
 
 def furnish(root: Path) -> None:
     """Put the files there."""
-    for name, data in FILES.items():
+    for name, data in SAMPLE_FILES.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
@@ -62,7 +64,7 @@ class Painter:
     async def make(self, prompt: str, image: str | None = None) -> str:
         if "dragon" in prompt:
             raise ToolError("The service refused: no dragons.")
-        return f"data:image/png;base64,{base64.b64encode(FILES['photo.png']).decode()}"
+        return f"data:image/png;base64,{base64.b64encode(SAMPLE_FILES['photo.png']).decode()}"
 
 
 _fits: type[ImageMaker] = Painter
@@ -96,7 +98,7 @@ def build_capabilities(kind: str, shop: Workshop) -> Capabilities:
 
 
 def _servers(shop: Workshop) -> Mcp:
-    weather = {"command": sys.executable, "args": [str(SERVER)]}
+    weather = {"command": sys.executable, "args": [str(SERVER_SCRIPT)]}
     shop.home.mkdir(exist_ok=True)
     (shop.home / "mcp.json").write_text(json.dumps({"mcpServers": {"weather": weather}}))
     around = Surroundings(

@@ -13,7 +13,7 @@ from textual.pilot import Pilot
 
 from joey.tui.blocks.block import Block, Look, Piece
 from joey.tui.blocks.styled_text import Palette, plain
-from joey.tui.widgets.conversation import MORE_BELOW, Conversation
+from joey.tui.widgets.conversation import MORE_BELOW_HINT, Conversation
 
 PALETTE = Palette(Style.null(), {})
 
@@ -56,7 +56,7 @@ def all_lines(conversation: Conversation) -> list[str]:
         if conversation.scroll_offset.y == top:
             break
     total = conversation.virtual_size.height
-    drawn = [lines[y].removesuffix(MORE_BELOW.strip()).rstrip() for y in sorted(lines)]
+    drawn = [lines[y].removesuffix(MORE_BELOW_HINT.strip()).rstrip() for y in sorted(lines)]
     return drawn[:total]
 
 

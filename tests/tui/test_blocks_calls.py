@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from joey.core.history.ui import Row
-from joey.presentation.tool_calls import OUTPUT_HEAD, OUTPUT_TAIL, SHOWN_LINES
-from joey.tui.blocks.calls import KEPT, ComingCall, Output
+from joey.presentation.tool_calls import MAX_DIFF_LINES, OUTPUT_HEAD_LINES, OUTPUT_TAIL_LINES
+from joey.tui.blocks.calls import MAX_BUFFERED_LINES, ComingCall, Output
 from joey.tui.blocks.diff import in_pieces, read_change
 from joey.tui.blocks.row_blocks import as_row, block_of, call_of
 from tests.tui.drawing import block_lines, piece_lines
@@ -96,7 +96,7 @@ def test_a_long_change_is_folded_and_shown_whole_on_demand() -> None:
     diff = f"--- /dev/null\n+++ b.py\n@@ -0,0 +1,160 @@\n{content}"
     block = call_of(tool(tool="write_to_file", path="b.py", text="{}", diff=diff))
     folded = block_lines(block)
-    assert len(folded) == 1 + SHOWN_LINES + 1
+    assert len(folded) == 1 + MAX_DIFF_LINES + 1
     assert folded[-1] == "    … 120 more lines (Ctrl+O)"
     assert len(block_lines(block, whole=True)) == 161
 
@@ -169,16 +169,19 @@ def test_of_a_long_output_the_beginning_and_the_end_are_in_sight() -> None:
     output = Output("".join(f"line {n}\n" for n in range(60)) + "and more")
     lines = output_lines(output)
     assert lines[:2] == ["  │ line 0", "  │ line 1"]
-    assert lines[OUTPUT_HEAD] == f"    … {61 - OUTPUT_HEAD - OUTPUT_TAIL} more lines (Ctrl+O)"
+    assert (
+        lines[OUTPUT_HEAD_LINES]
+        == f"    … {61 - OUTPUT_HEAD_LINES - OUTPUT_TAIL_LINES} more lines (Ctrl+O)"
+    )
     assert lines[-2:] == ["  │ line 59", "  │ and more"]
     assert len(output_lines(output, whole=True)) == 61
 
 
 def test_of_an_endless_output_the_middle_is_not_kept() -> None:
-    output = Output("".join(f"{n}\n" for n in range(3 * KEPT)))
+    output = Output("".join(f"{n}\n" for n in range(3 * MAX_BUFFERED_LINES)))
     lines = output_lines(output, whole=True)
-    assert len(lines) == 2 * KEPT + 1
-    assert lines[KEPT] == f"  … {KEPT} lines are left out …"
+    assert len(lines) == 2 * MAX_BUFFERED_LINES + 1
+    assert lines[MAX_BUFFERED_LINES] == f"  … {MAX_BUFFERED_LINES} lines are left out …"
 
 
 @given(st.lists(st.text("ab\n\t\x1b[", max_size=60)), st.booleans())

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from joey.tui.blocks.block import CHUNK
-from joey.tui.blocks.markdown import LONGEST_LINE, TABLE_ROWS, Markdown, inline
+from joey.tui.blocks.block import CHUNK_LINES
+from joey.tui.blocks.markdown import MAX_LINE_CHARS, TABLE_CHUNK_ROWS, Markdown, inline
 from joey.tui.blocks.styled_text import plain
 from joey.tui.blocks.text import Prose
 from tests.tui.drawing import block_lines, piece_lines
@@ -119,9 +119,9 @@ def test_a_megabyte_without_a_blank_is_drawn_whole() -> None:
 
 
 def test_a_long_line_keeps_its_indent() -> None:
-    lines = drawn("- " + "word " * LONGEST_LINE, 30)
+    lines = drawn("- " + "word " * MAX_LINE_CHARS, 30)
     assert {line[:2] for line in lines} == {"• ", "  "}
-    assert sum(line.count("word") for line in lines) == LONGEST_LINE
+    assert sum(line.count("word") for line in lines) == MAX_LINE_CHARS
 
 
 pieces = st.lists(
@@ -129,7 +129,13 @@ pieces = st.lists(
         [
             *("# ", "- ", "1. ", "> ", "```", "```py\n", "~~~", "|", "|-|-|\n", "---\n", "**"),
             *("`", "_", "\n", "\n\n", "word ", "a b", "你好", "\t", "\x1b[1m", "\x1b", "[x](y)"),
-            *("  ", "y" * 50, "z " * (LONGEST_LINE // 2), "code\n" * CHUNK, "|c|d|\n" * TABLE_ROWS),
+            *(
+                "  ",
+                "y" * 50,
+                "z " * (MAX_LINE_CHARS // 2),
+                "code\n" * CHUNK_LINES,
+                "|c|d|\n" * TABLE_CHUNK_ROWS,
+            ),
         ]
     ),
     max_size=40,
@@ -171,5 +177,5 @@ def test_no_more_is_drawn_again_than_the_open_end() -> None:
     markdown.feed("```python\n")
     for _ in range(10_000):
         markdown.feed("def f(): return 1\n")
-        assert sum(piece.height(80) for piece in markdown.open()) < CHUNK
+        assert sum(piece.height(80) for piece in markdown.open()) < CHUNK_LINES
     assert markdown.settled[0] is first

@@ -8,7 +8,7 @@ import random
 import pytest
 
 from joey.tui.widgets.composer import Composer
-from joey.tui.widgets.text_area import CHANGING, MOVING, SELECTING
+from joey.tui.widgets.text_area import EDIT_ACTIONS, MOVE_ACTIONS, SELECT_ACTIONS
 from tests.tui.composing import writing
 
 
@@ -89,7 +89,7 @@ async def test_keys_of_readline(keys: list[str], text: str) -> None:
         assert user.text == text
 
 
-KEYS = sorted({*MOVING, *SELECTING, *CHANGING})
+KEYS = sorted({*MOVE_ACTIONS, *SELECT_ACTIONS, *EDIT_ACTIONS})
 OTHERS = ["up", "down", "tab", "enter", "escape", "ctrl+r", "ctrl+p", "ctrl+n", "ctrl+d", "ctrl+x"]
 
 

@@ -54,7 +54,7 @@ async def test_letters_in_their_order_are_enough(workspace: Path) -> None:
 async def test_a_new_file_is_found_when_the_list_has_become_old(
     workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(file_finder, "_STALE", 0.0)
+    monkeypatch.setattr(file_finder, "_LISTING_MAX_AGE_S", 0.0)
     offers = FileOffers(LocalFiles(workspace))
     assert await offers.find("fresh") == []
     (workspace / "fresh.py").touch()
@@ -104,7 +104,7 @@ def test_all_that_fits_is_found_and_nothing_else(paths: list[str], typed: str) -
     assert len(found) == len({*found})
     assert {*found} <= spelling
     assert {*found} >= having
-    if len(having) < file_finder._SATISFYING:
+    if len(having) < file_finder._MIN_HITS_WITHOUT_FUZZY:
         assert {*found} == spelling
 
 

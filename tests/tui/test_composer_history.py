@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from joey.tui.widgets import prompt_history
-from joey.tui.widgets.draft import OPEN, Draft
+from joey.tui.widgets.draft import MARK_START, Draft
 from joey.tui.widgets.prompt_history import PromptHistory
 from tests.tui.composing import writing
 
@@ -169,7 +169,7 @@ def test_a_prompt_with_a_key_in_it_is_recalled_but_never_written(
 
 def test_a_key_in_a_folded_paste_is_not_written_either(tmp_path: Path) -> None:
     file = tmp_path / "prompts.jsonl"
-    draft = Draft(f"{OPEN}pasted text #1, 9 lines", {1: "AKIAIOSFODNN7EXAMPLE"})
+    draft = Draft(f"{MARK_START}pasted text #1, 9 lines", {1: "AKIAIOSFODNN7EXAMPLE"})
     PromptHistory(file, HERE).add(draft)
     assert not file.exists()
 
@@ -186,7 +186,7 @@ def test_lines_that_cannot_be_read_are_passed_over(tmp_path: Path) -> None:
 
 
 def test_the_file_does_not_grow_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prompt_history, "_LARGEST", 10_000)
+    monkeypatch.setattr(prompt_history, "_MAX_FILE_BYTES", 10_000)
     file = tmp_path / "prompts.jsonl"
     history = PromptHistory(file, HERE)
     for number in range(1_000):
@@ -229,7 +229,7 @@ import sys
 from pathlib import Path
 from joey.tui.widgets import prompt_history
 from joey.tui.widgets.draft import Draft
-prompt_history._LARGEST = int(sys.argv[3])
+prompt_history._MAX_FILE_BYTES = int(sys.argv[3])
 history = prompt_history.PromptHistory(Path(sys.argv[1]), Path("/work"))
 for number in range(300):
     history.add(Draft(f"{sys.argv[2]} {number}"))

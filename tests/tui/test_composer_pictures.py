@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import pytest
 
-from joey.client.images import MAX_IMAGE
+from joey.client.images import MAX_IMAGE_BYTES
 from joey.tui.widgets import clipboard
 from tests.tui.composing import writing
 
@@ -71,7 +71,7 @@ async def test_a_name_within_other_text_stays_text(shot: Path, template: str) ->
 
 @pytest.mark.parametrize(
     ("content", "reason"),
-    [(b"no picture", "is not a PNG"), (PNG + bytes(MAX_IMAGE), "larger than 5 MB")],
+    [(b"no picture", "is not a PNG"), (PNG + bytes(MAX_IMAGE_BYTES), "larger than 5 MB")],
 )
 async def test_a_file_that_cannot_be_sent_stays_a_word_with_the_reason(
     tmp_path: Path, content: bytes, reason: str
@@ -140,7 +140,7 @@ async def test_a_tool_that_never_answers_is_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install(tmp_path, "pngpaste", "sleep 1000 & sleep 1000")
-    monkeypatch.setattr(clipboard, "_SECONDS", 0.2)
+    monkeypatch.setattr(clipboard, "_CLIPBOARD_TIMEOUT_S", 0.2)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     async with writing() as user:
         await user.press("ctrl+v")

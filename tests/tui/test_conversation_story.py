@@ -32,8 +32,8 @@ from joey.presentation.text import sanitise
 from joey.testing.script import Turn, call, fail, pause, say, think
 from joey.tui.blocks.block import Look
 from joey.tui.blocks.timeline import Timeline
-from tests.engine.cast import ALLOWED, Cast, hand
-from tests.engine.workshop import PATIENCE, Workshop, finish
+from tests.engine.cast import ALLOW_ALL_WITH_SUBTASKS, Cast, hand
+from tests.engine.workshop import TIMEOUT_S, Workshop, finish
 from tests.tui.drawing import PALETTE, Past
 
 ASKING = Settings(always_allow_read_only=True)
@@ -65,7 +65,7 @@ async def watched(task: Task, answers: dict[AskKind, Sequence[Answer]]) -> Timel
     """What somebody sees who was there from the beginning, and answers as they go."""
     story, left = Timeline(), {kind: list(given) for kind, given in answers.items()}
     story.begin(cast(Session, Past(id=task.id)))
-    async with asyncio.timeout(PATIENCE), family(task, task.events(0), whole=True) as tree_events:
+    async with asyncio.timeout(TIMEOUT_S), family(task, task.events(0), whole=True) as tree_events:
         async for one in tree_events:
             story.handle(one.teller, one.event)
             render_timeline(story)
@@ -133,7 +133,7 @@ async def test_text_and_calls_that_turn_out_to_be_reasoning_are_drawn_as_thinkin
     task = await workshop.start(reply, protocol=ToolProtocol.XML)
     story = Timeline()
     story.begin(cast(Session, Past(id=task.id)))
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT_S):
         async for event in task.events(0):
             story.handle(task, event)
             if "No." in render_timeline(story):
@@ -158,7 +158,7 @@ async def test_an_interrupted_task_is_drawn_the_same_when_it_is_opened_again(
     task = await workshop.start(Turn(say("I begin to "), pause(gate), say("work")))
     story = Timeline()
     story.begin(cast(Session, Past(id=task.id)))
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT_S):
         async for event in task.events(0):
             story.handle(task, event)
             if isinstance(event, RowDelta):
@@ -173,7 +173,7 @@ async def test_subtasks_speak_under_their_name_and_the_task_goes_on(workshop: Wo
         "part one": [Turn(say("I work."), call("list_files", {"path": "."})), finish("One.")],
     }
     workshop.provider = Cast(parts)
-    task = await workshop.start(text="the whole", settings=ALLOWED)
+    task = await workshop.start(text="the whole", settings=ALLOW_ALL_WITH_SUBTASKS)
     story = await watched(task, {AskKind.COMPLETION_RESULT: [YES, YES]})
     assert render_timeline(story) == [
         *("› the whole", "", "I delegate.", "", "● new_task 💻 Code", "  part one", ""),
@@ -220,7 +220,7 @@ def test_a_call_that_was_never_made_is_not_left_behind() -> None:
 
 
 async def test_a_failed_request_tells_why(workshop: Workshop) -> None:
-    task = await workshop.start(Turn(fail(400, "bad request")), settings=ALLOWED)
+    task = await workshop.start(Turn(fail(400, "bad request")), settings=ALLOW_ALL_WITH_SUBTASKS)
     story = await watched(task, {AskKind.API_REQ_FAILED: [NO]})
     assert any("bad request" in line for line in render_timeline(story))
 

@@ -80,8 +80,8 @@ class Small(App[None]):
 
 def guard(patch: pytest.MonkeyPatch, *, seen: float = LONG_AGO, written: float = LONG_AGO) -> None:
     """When the question was seen first, and when words were written last."""
-    patch.setattr(question_panel, "GUARD", seen)
-    patch.setattr(front_module, "GUARD", written)
+    patch.setattr(question_panel, "ANSWER_GUARD_S", seen)
+    patch.setattr(front_module, "ANSWER_GUARD_S", written)
 
 
 def asked(ask: AskOpened) -> Asked:

@@ -12,7 +12,7 @@ import pytest
 
 from joey.testing.script import Turn, call, pause, say
 from joey.testing.server import ModelServer
-from joey.tui.widgets.status import FRAMES
+from joey.tui.widgets.status import SPINNER_FRAMES
 from tests.front.binary import LIMIT, Joey, reach
 from tests.tui.tmux import command_line, needs_tmux, screen, shell
 from tests.tui.turns import done, running, writing
@@ -46,7 +46,7 @@ async def test_a_narrow_status_line_keeps_what_matters(joey: Joey) -> None:
         screen(joey, *reach(server.url), "begin", size=(30, 10)) as shown,
     ):
         await shown.until("I begin", "Esc stops")
-        assert re.search(rf"[{FRAMES}] \w+ \d+s, Esc stops", await shown.shown())
+        assert re.search(rf"[{SPINNER_FRAMES}] \w+ \d+s, Esc stops", await shown.shown())
         await shown.press("Escape")
         await shown.until("code · scripted")
 

@@ -8,7 +8,7 @@ from textual.app import App, ComposeResult
 
 from joey.core.events import TokenUsage
 from joey.tui.host import StatusInfo
-from joey.tui.widgets.status import RUNNING, Part, StatusLine, fitted
+from joey.tui.widgets.status import RUNNING_COMMAND_ACTIVITY, Part, StatusLine, fitted
 
 PARTS = [
     Part("thinking 12s", worth=10),
@@ -62,12 +62,12 @@ async def test_a_narrow_line_keeps_how_to_stop_and_that_everything_is_allowed() 
         line = app.query_one(StatusLine)
         line.set_status(STATUS_INFO, TokenUsage(context_tokens=20_000, total_cost=0.5))
         assert line.render().plain == "code · claude-sonnet · allows everything · no sandbox"
-        line.work(RUNNING)
+        line.work(RUNNING_COMMAND_ACTIVITY)
         assert line.render().plain[2:] == "running the command 0s, Esc stops · allows everything"
         line.work("thinking")
         assert "thinking 0s, Esc stops · code · allows everything" in line.render().plain
         await pilot.resize_terminal(160, 10)
-        line.work(RUNNING)
+        line.work(RUNNING_COMMAND_ACTIVITY)
         shown = line.render().plain
         assert "running the command 0s, Esc stops, Ctrl+B leaves it running · code" in shown
 

@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from joey.tui.widgets.question_panel import GUARD
+from joey.tui.widgets.question_panel import ANSWER_GUARD_S
 from tests.front.binary import LIMIT, Joey
 
 needs_tmux = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
@@ -76,7 +76,7 @@ class Screen:
     async def answer(self, key: str) -> None:
         """To a question that was seen: for a moment, keys are not taken for answers. It begins when
         the question was drawn, which on a busy machine is seen here before joey knows it."""
-        await asyncio.sleep(GUARD * 3)
+        await asyncio.sleep(ANSWER_GUARD_S * 3)
         await self.press(key)
 
     async def shown(self) -> str:

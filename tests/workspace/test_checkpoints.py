@@ -16,7 +16,7 @@ import pytest
 from joey.errors import CheckpointError
 from joey.ports import FileChange
 from joey.workspace.checkpoints.pool import CheckpointStores, TaskCheckpoints
-from joey.workspace.checkpoints.scan import LARGEST_FILE
+from joey.workspace.checkpoints.scan import MAX_FILE_BYTES
 from tests.workspace.checkpoint_folder import (
     checkpoints_of,
     commit_all,
@@ -55,7 +55,7 @@ async def test_the_same_files_give_the_same_id(root: Path, checkpoints: TaskChec
 
 async def test_the_same_files_give_the_same_id_in_the_next_process(root: Path, home: Path) -> None:
     write(root, "a.txt")
-    write(root, "large.bin").write_bytes(bytes(LARGEST_FILE + 1))
+    write(root, "large.bin").write_bytes(bytes(MAX_FILE_BYTES + 1))
     async with checkpoints_of(root, home) as before:
         first = await before.save("t")
     async with checkpoints_of(root, home) as after:
@@ -161,7 +161,7 @@ async def test_a_file_that_was_put_on_the_ignore_list_is_not_deleted(
 async def test_a_large_file_is_neither_kept_nor_touched(
     root: Path, checkpoints: TaskCheckpoints
 ) -> None:
-    large = bytes(LARGEST_FILE + 1)
+    large = bytes(MAX_FILE_BYTES + 1)
     write(root, "grows", "small")
     (root / "shrinks").write_bytes(large)
     first = await checkpoints.save("t")

@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from joey.workspace.checkpoints import snapshot as snapshot_module
-from joey.workspace.checkpoints.scan import LARGEST_FILE
+from joey.workspace.checkpoints.scan import MAX_FILE_BYTES
 from tests.workspace.checkpoint_folder import (
     checkpoints_of,
     commit_all,
@@ -192,13 +192,13 @@ async def test_a_file_that_grows_too_large_is_left_alone(root: Path, home: Path)
     (root / "grows").write_text("small\n")
     async with checkpoints_of(root, home) as checkpoints:
         first = await checkpoints.save("t")
-        os.truncate(root / "grows", LARGEST_FILE + 1)
+        os.truncate(root / "grows", MAX_FILE_BYTES + 1)
         (root / "large").touch()
-        os.truncate(root / "large", LARGEST_FILE + 1)
+        os.truncate(root / "large", MAX_FILE_BYTES + 1)
         second = await checkpoints.save("t")
         assert await checkpoints.changes(first, second) == []
         await checkpoints.restore(first)
-        assert (root / "grows").stat().st_size == LARGEST_FILE + 1
+        assert (root / "grows").stat().st_size == MAX_FILE_BYTES + 1
         os.truncate(root / "large", 3)
         third = await checkpoints.save("t")
         (root / "large").write_text("changed\n")
@@ -227,7 +227,7 @@ async def test_a_directory_that_git_ignores_may_be_of_any_size(root: Path, home:
     (root / ".gitignore").write_text("built/\n*.log\n")
     for directory in ("node_modules", "built", "logs", "src"):
         (root / directory).mkdir()
-    for number in range(snapshot_module.MOST_ENTRIES):
+    for number in range(snapshot_module.MAX_SCANNED_ENTRIES):
         (root / "node_modules" / f"{number}.js").touch()
     (root / "built" / "a.o").touch()
     (root / "logs" / "a.log").touch()
@@ -247,7 +247,7 @@ async def test_a_directory_that_git_ignores_may_be_of_any_size(root: Path, home:
         assert index.stat() == before
         (root / ".gitignore").write_text("!node_modules/\n")
         third = await checkpoints.save("t")
-        assert len(await checkpoints.changes(second, third)) > snapshot_module.MOST_ENTRIES
+        assert len(await checkpoints.changes(second, third)) > snapshot_module.MAX_SCANNED_ENTRIES
         (root / "node_modules" / "new.js").write_text("seen\n")
         fourth = await checkpoints.save("t")
         changed = [one.path for one in await checkpoints.changes(third, fourth)]

@@ -100,10 +100,10 @@ def test_what_was_just_written_may_have_been_written_again(tmp_path: Path) -> No
 
 
 def test_a_large_directory_is_left_to_git(tmp_path: Path) -> None:
-    for number in range(snapshot.MOST_ENTRIES + 1):
+    for number in range(snapshot.MAX_SCANNED_ENTRIES + 1):
         (tmp_path / str(number)).touch()
     os.sync()
-    time.sleep(2 * snapshot._TICK / 1e9)
+    time.sleep(2 * snapshot._TIMESTAMP_TICK_NS / 1e9)
     assert glance(tmp_path, frozenset()) is None
 
 

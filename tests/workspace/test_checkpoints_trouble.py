@@ -181,7 +181,7 @@ async def test_two_processes_take_turns(root: Path, home: Path) -> None:
 async def test_whoever_keeps_the_lock_for_too_long_is_not_waited_for(
     root: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shadow_repo_module, "_PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr(shadow_repo_module, "_LOCK_TIMEOUT_S", 0.1)
     async with checkpoints_of(root, home) as checkpoints:
         await checkpoints.save("t")
         with (shadow_of(home) / "lock").open("r+") as lock:

@@ -56,7 +56,7 @@ def test_names_that_cannot_be_shown_as_they_are_are_left_out(tmp_path: Path) -> 
 def test_too_many_files_are_cut_in_the_order_of_their_names(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listing_module, "MOST_FILES", 3)
+    monkeypatch.setattr(listing_module, "MAX_INDEXED_FILES", 3)
     write(tmp_path, *(f"f{number}.py" for number in range(9)))
     listing = every_file(LocalFiles(tmp_path))
     assert listing.entries == ("f0.py", "f1.py", "f2.py")
@@ -78,7 +78,7 @@ def test_a_home_is_no_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n
 def test_ignore_rules_without_end_take_no_memory_without_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    monkeypatch.setattr("joey.workspace.ripgrep.MEMORY", 96 * 2**20)
+    monkeypatch.setattr("joey.workspace.ripgrep.MAX_MEMORY_BYTES", 96 * 2**20)
     write(tmp_path, "a.py")
     (tmp_path / name).symlink_to("/dev/zero")
     with pytest.raises(ToolError, match=r"cannot be listed.*memory"):
@@ -95,7 +95,7 @@ def test_ignore_rules_that_nobody_writes_are_not_waited_for(
     threading.Timer(0.2, stop.set).start()
     with pytest.raises(ToolError, match="stopped"):
         every_file(LocalFiles(tmp_path), stop)
-    monkeypatch.setattr(listing, "_INVENTORY_SECONDS", 0.2)
+    monkeypatch.setattr(listing, "_INVENTORY_TIMEOUT_S", 0.2)
     with pytest.raises(ToolError, match="takes longer than"):
         every_file(LocalFiles(tmp_path))
     assert set(Process().children()) <= before

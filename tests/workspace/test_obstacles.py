@@ -11,7 +11,11 @@ import pytest
 
 from joey.errors import CheckpointError, ToolError
 from joey.workspace import blocking_files, listing
-from joey.workspace.blocking_files import OPENED_BY_GIT, OPENED_BY_RIPGREP, find_obstacle
+from joey.workspace.blocking_files import (
+    FILES_OPENED_BY_GIT,
+    FILES_OPENED_BY_RIPGREP,
+    find_obstacle,
+)
 from joey.workspace.checkpoints import snapshot
 from joey.workspace.files import LocalFiles
 from joey.workspace.git.repository import GitRepository
@@ -25,8 +29,8 @@ RIPGREPS = (".gitignore", "sub/.gitignore", ".ignore", ".rgignore", ".git/info/e
 
 @pytest.fixture(autouse=True)
 def little_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blocking_files, "PATIENCE", 0.1)
-    monkeypatch.setattr(listing, "PATIENCE", 0.1)
+    monkeypatch.setattr(blocking_files, "BLOCKING_CHECK_DELAY_S", 0.1)
+    monkeypatch.setattr(listing, "BLOCKING_CHECK_DELAY_S", 0.1)
 
 
 @pytest.fixture
@@ -45,11 +49,11 @@ def put_pipe(path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", GITS)
-@pytest.mark.parametrize("most", [snapshot.MOST_ENTRIES, 1])
+@pytest.mark.parametrize("most", [snapshot.MAX_SCANNED_ENTRIES, 1])
 async def test_a_checkpoint_names_the_pipe_that_git_would_wait_for(
     place: Path, home: Path, monkeypatch: pytest.MonkeyPatch, name: str, most: int
 ) -> None:
-    monkeypatch.setattr(snapshot, "MOST_ENTRIES", most)
+    monkeypatch.setattr(snapshot, "MAX_SCANNED_ENTRIES", most)
     put_pipe(place / name)
     async with asyncio.timeout(10), checkpoints_of(place, home) as checkpoints:
         with pytest.raises(CheckpointError, match=f"/{name}', which is no regular file"):
@@ -107,7 +111,7 @@ def test_names_of_files_are_not_waited_for(place: Path, name: str) -> None:
 async def test_a_program_that_takes_long_for_no_such_reason_is_left_to_it(
     place: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(blocking_files, "PATIENCE", 0)
+    monkeypatch.setattr(blocking_files, "BLOCKING_CHECK_DELAY_S", 0)
     os.mkfifo(place / "pipe")
     (place / "sub" / ".gitignore").symlink_to("/dev/null")
     files = LocalFiles(place)
@@ -120,5 +124,5 @@ async def test_a_program_that_takes_long_for_no_such_reason_is_left_to_it(
 
 def test_a_pipe_above_the_workspace_is_found(place: Path) -> None:
     put_pipe(place.parent / ".ignore")
-    assert find_obstacle(place, OPENED_BY_RIPGREP, Event()) == place.parent / ".ignore"
-    assert find_obstacle(place, OPENED_BY_GIT, Event()) is None
+    assert find_obstacle(place, FILES_OPENED_BY_RIPGREP, Event()) == place.parent / ".ignore"
+    assert find_obstacle(place, FILES_OPENED_BY_GIT, Event()) is None

@@ -70,10 +70,9 @@ from joey.errors import UserError
 from joey.presentation.text import one_line
 
 INVALID_REQUEST = -32600
-GOODBYE = 2.0
+DRAIN_TIMEOUT_S = 2.0
 """Seconds for the last answers, once there is nothing more to do."""
-LISTED = 50
-"""Sessions on a page."""
+SESSIONS_PER_PAGE = 50
 
 log = logging.getLogger(__name__)
 
@@ -150,7 +149,7 @@ class Agent:
         if self._terminals is not None:
             await self._terminals.close()
         if self._answering:
-            await asyncio.wait(self._answering, timeout=GOODBYE)
+            await asyncio.wait(self._answering, timeout=DRAIN_TIMEOUT_S)
         for job in list(self._jobs):
             job.cancel()
 
@@ -254,7 +253,7 @@ class Agent:
             raise RequestError(INVALID_PARAMS, "cursor: it is none that was given out here.")
         skip = int(cursor)
         directory = None if asked.cwd is None else _checked(asked.cwd)
-        page = await asyncio.to_thread(self._services.tasks, directory, skip, LISTED)
+        page = await asyncio.to_thread(self._services.tasks, directory, skip, SESSIONS_PER_PAGE)
         return ListSessionsResponse(
             sessions=[
                 SessionInfo(
@@ -265,7 +264,7 @@ class Agent:
                 )
                 for task in page.tasks
             ],
-            next_cursor=str(skip + LISTED) if page.more else None,
+            next_cursor=str(skip + SESSIONS_PER_PAGE) if page.more else None,
         )
 
     async def _close(self, asked: CloseSessionRequest) -> BaseModel:

@@ -25,7 +25,7 @@ from acp.schema import (
 from joey.acp.editor import Editor, Update
 from joey.acp.errors import stop_of
 from joey.acp.permissions import (
-    ENDS_TURN,
+    TURN_ENDING_ASKS,
     answer_from,
     answer_of_prompt,
     options_for,
@@ -50,11 +50,11 @@ from joey.core.events import (
     UsageChanged,
 )
 from joey.core.history.branch import live_path
-from joey.core.task import APPROVALS, Answer, AskKind, Response
+from joey.core.task import APPROVAL_ASKS, Answer, AskKind, Response
 from joey.errors import CondenseError
 from joey.presentation.text import one_line, sanitise
 
-REFUSALS = frozenset({"refusal", "content_filter"})
+REFUSAL_STOP_REASONS = frozenset({"refusal", "content_filter"})
 """What models say when they do not want to go on."""
 
 log = logging.getLogger(__name__)
@@ -275,7 +275,9 @@ class Conversation:
                 await self._send_updates([self._usage(task.total_usage)])
             case ModeSwitched(mode=mode) if teller is task:
                 await self._on_mode(mode)
-            case ReplyReceived(stop_reason=reason) if teller is task and reason in REFUSALS:
+            case ReplyReceived(stop_reason=reason) if (
+                teller is task and reason in REFUSAL_STOP_REASONS
+            ):
                 self._refuse(task)
         if teller is task and isinstance(event, TaskFinished | TaskAborted | TaskFailed):
             await self._come_to_rest(task, event)
@@ -318,11 +320,11 @@ class Conversation:
     def _consider(self, asking: Teller, ask: AskOpened, encoder: UpdateEncoder) -> None:
         if asking.pending is None or asking.pending.ts != ask.ts:
             return  # it is answered already
-        if ask.ask in APPROVALS:
+        if ask.ask in APPROVAL_ASKS:
             self._begin((asking.id, ask.ts), self._request_permission(asking, ask, encoder))
-        elif ask.ask in ENDS_TURN:
+        elif ask.ask in TURN_ENDING_ASKS:
             self._asked = (asking, ask)
-            self._end_turn(ENDS_TURN[AskKind(ask.ask)])
+            self._end_turn(TURN_ENDING_ASKS[AskKind(ask.ask)])
 
     def _begin(self, key: tuple[str, int], job: Coroutine[Any, Any, None]) -> None:
         self._jobs[key] = asyncio.create_task(job)

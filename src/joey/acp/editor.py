@@ -63,10 +63,10 @@ Update = (
 )
 
 
-PATIENCE = 10.0
+REQUEST_TIMEOUT_S = 10.0
 """Seconds that the editor has to read or write a file, or to open a terminal."""
 
-T = TypeVar("T", bound=BaseModel)
+ResponseT = TypeVar("ResponseT", bound=BaseModel)
 
 
 class Editor:
@@ -108,13 +108,13 @@ class Editor:
         Raises:
             RequestError, ConnectionError, TimeoutError
         """
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(REQUEST_TIMEOUT_S):
             wanted = ReadTextFileRequest(session_id=session_id, path=path)
             return (await self._request("fs_read_text_file", wanted, ReadTextFileResponse)).content
 
     async def write(self, session_id: str, path: str, text: str) -> None:
         """Raises RequestError, ConnectionError, TimeoutError."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(REQUEST_TIMEOUT_S):
             wanted = WriteTextFileRequest(session_id=session_id, path=path, content=text)
             method = CLIENT_METHODS["fs_write_text_file"]
             await self._connection.send_request(method, as_json(wanted))
@@ -127,7 +127,7 @@ class Editor:
         Raises:
             RequestError, ConnectionError, TimeoutError
         """
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(REQUEST_TIMEOUT_S):
             wanted = CreateTerminalRequest(
                 session_id=session_id, command=command, args=arguments, cwd=cwd
             )
@@ -136,12 +136,12 @@ class Editor:
 
     async def release_terminal(self, session_id: str, terminal_id: str) -> None:
         """Raises RequestError, ConnectionError, TimeoutError."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(REQUEST_TIMEOUT_S):
             wanted = ReleaseTerminalRequest(session_id=session_id, terminal_id=terminal_id)
             method = CLIENT_METHODS["terminal_release"]
             await self._connection.send_request(method, as_json(wanted))
 
-    async def _request(self, name: str, params: BaseModel, answer: type[T]) -> T:
+    async def _request(self, name: str, params: BaseModel, answer: type[ResponseT]) -> ResponseT:
         answered = await self._connection.send_request(CLIENT_METHODS[name], as_json(params))
         try:
             return answer.model_validate(answered)
@@ -155,7 +155,7 @@ def as_json(model: BaseModel) -> dict[str, object]:
     return model.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_unset=True)
 
 
-LARGEST = 1024 * 1024
+MAX_EDITOR_FILE_BYTES = 1024 * 1024
 """Larger files are read from disk: few people have them open."""
 
 log = logging.getLogger(__name__)
@@ -219,7 +219,12 @@ class ClientFiles:
 
     def _is_shared(self, place: Place, kind: FileKind) -> bool:
         """The editor may be asked about this file."""
-        mine = place.inside and not place.ignored and kind.is_file and kind.size <= LARGEST
+        mine = (
+            place.inside
+            and not place.ignored
+            and kind.is_file
+            and kind.size <= MAX_EDITOR_FILE_BYTES
+        )
         return mine and self._editor.reads_files
 
     async def _seen(self, place: Place) -> bytes:

@@ -12,7 +12,7 @@ from joey.presentation.phrases import outcome
 from joey.presentation.text import one_line, sanitise
 
 INVALID_PARAMS = -32602
-NOT_FOUND = -32002
+RESOURCE_NOT_FOUND = -32002
 MAX_REPORTED_PROBLEMS = 10
 
 
@@ -24,13 +24,13 @@ def to_request_error(
         case ValidationError():
             return _of_params(error)
         case TaskNotFoundError():
-            return RequestError(NOT_FOUND, str(error))
+            return RequestError(RESOURCE_NOT_FOUND, str(error))
         case WorkspaceError():
             return RequestError(INVALID_PARAMS, f"cwd: {error}")
         case ConfigError() if needs_key:
             return RequestError(AUTH_REQUIRED, str(error))
         case _:
-            return RequestError(INTERNAL, str(error))
+            return RequestError(INTERNAL_ERROR, str(error))
 
 
 def _of_params(error: ValidationError) -> RequestError:
@@ -47,9 +47,9 @@ def _of_params(error: ValidationError) -> RequestError:
 
 
 AUTH_REQUIRED = -32000
-INTERNAL = -32603
+INTERNAL_ERROR = -32603
 
-_LIMITS: dict[str, StopReason] = {
+_STOP_REASON_BY_FAILURE_CODE: dict[str, StopReason] = {
     "turns": "max_turn_requests",
     "calls": "max_turn_requests",
     "tokens": "max_tokens",
@@ -68,9 +68,9 @@ def stop_of(event: TaskFinished | TaskAborted | TaskFailed) -> StopReason | Requ
             return "end_turn"
         case TaskAborted():
             return "cancelled"
-        case TaskFailed(code=code) if code in _LIMITS:
-            return _LIMITS[code]
+        case TaskFailed(code=code) if code in _STOP_REASON_BY_FAILURE_CODE:
+            return _STOP_REASON_BY_FAILURE_CODE[code]
         case TaskFailed(code=code, message=message):
-            number = AUTH_REQUIRED if code == "provider:auth" else INTERNAL
+            number = AUTH_REQUIRED if code == "provider:auth" else INTERNAL_ERROR
             text = f"{outcome(code)}: {sanitise(message)}"
             return RequestError(number, text, {"code": code})

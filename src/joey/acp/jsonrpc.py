@@ -15,7 +15,7 @@ from typing import Any
 
 from joey.presentation.text import one_line
 
-LONGEST = 64 * 1024 * 1024
+MAX_LINE_BYTES = 64 * 1024 * 1024
 """Bytes of a line: pictures are sent as text."""
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
@@ -93,13 +93,13 @@ async def _lines(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes | None]:
         *ended, rest = piece.split(b"\n")
         for line in ended:
             unfinished += line
-            if too_long or len(unfinished) > LONGEST:
+            if too_long or len(unfinished) > MAX_LINE_BYTES:
                 yield None
             elif unfinished.strip():
                 yield bytes(unfinished)
             unfinished, too_long = bytearray(), False
         unfinished += rest
-        if len(unfinished) > LONGEST:
+        if len(unfinished) > MAX_LINE_BYTES:
             unfinished, too_long = bytearray(), True
     if unfinished.strip():
         yield bytes(unfinished)
@@ -108,7 +108,7 @@ async def _lines(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes | None]:
 def _message(line: bytes | None) -> dict[str, Any]:
     """Raises BadFrame."""
     if line is None:
-        raise BadFrame(INVALID_REQUEST, f"The line is longer than {LONGEST // 2**20} MiB.")
+        raise BadFrame(INVALID_REQUEST, f"The line is longer than {MAX_LINE_BYTES // 2**20} MiB.")
     try:
         message = json.loads(line)
     except (ValueError, RecursionError) as error:

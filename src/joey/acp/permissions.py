@@ -22,13 +22,13 @@ from acp.schema import (
 
 from joey.acp.tool_calls import Look, text_content
 from joey.core.events import AskOpened
-from joey.core.task import APPROVALS, Answer, AskKind, Response
+from joey.core.task import APPROVAL_ASKS, Answer, AskKind, Response
 from joey.presentation.questions import answer_of, held_by, why_asked
 from joey.presentation.text import one_line
 
-ALLOW, ALWAYS, REJECT = "allow", "always", "reject"
+ALLOW_OPTION_ID, ALWAYS_OPTION_ID, REJECT_OPTION_ID = "allow", "always", "reject"
 
-ENDS_TURN: dict[AskKind, StopReason] = {
+TURN_ENDING_ASKS: dict[AskKind, StopReason] = {
     AskKind.FOLLOWUP: "end_turn",
     AskKind.MISTAKE_LIMIT_REACHED: "end_turn",
     AskKind.LIMIT_REACHED: "max_turn_requests",
@@ -47,18 +47,18 @@ class EditorPolicy:
                 return Answer(Response.YES)
             case AskKind.API_REQ_FAILED:
                 return Answer(Response.NO)
-            case kind if kind in APPROVALS or kind in ENDS_TURN:
+            case kind if kind in APPROVAL_ASKS or kind in TURN_ENDING_ASKS:
                 return None
             case _:
                 return Answer(Response.NO)
 
 
 def options_for(ask: AskOpened) -> list[PermissionOption]:
-    options = [PermissionOption(option_id=ALLOW, name="Allow", kind="allow_once")]
+    options = [PermissionOption(option_id=ALLOW_OPTION_ID, name="Allow", kind="allow_once")]
     if ask.always_rule:
         rule = f"Always allow {one_line(ask.always_rule, 120)}"
-        options.append(PermissionOption(option_id=ALWAYS, name=rule, kind="allow_always"))
-    options.append(PermissionOption(option_id=REJECT, name="Reject", kind="reject_once"))
+        options.append(PermissionOption(option_id=ALWAYS_OPTION_ID, name=rule, kind="allow_always"))
+    options.append(PermissionOption(option_id=REJECT_OPTION_ID, name="Reject", kind="reject_once"))
     return options
 
 
@@ -82,8 +82,8 @@ def shown_call(ask: AskOpened, name: str, look: Look) -> ToolCallUpdate:
 def answer_from(response: RequestPermissionResponse) -> Answer | None:
     """None when the person has cancelled the turn. Anything but a plain yes is a no."""
     match response.outcome:
-        case AllowedOutcome(option_id=chosen) if chosen in (ALLOW, ALWAYS):
-            return Answer(Response.YES, always=chosen == ALWAYS)
+        case AllowedOutcome(option_id=chosen) if chosen in (ALLOW_OPTION_ID, ALWAYS_OPTION_ID):
+            return Answer(Response.YES, always=chosen == ALWAYS_OPTION_ID)
         case AllowedOutcome():
             return Answer(Response.NO)
         case _:

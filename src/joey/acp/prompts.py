@@ -38,8 +38,8 @@ Block = (
     | EmbeddedResourceContentBlock
 )
 IMAGE_MEDIA_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
-LONGEST = 8 * 1024 * 1024
-_SPECIAL = re.compile(r"([\s\\])|(?<=.)([.,;:!?])$")
+MAX_PROMPT_CHARS = 8 * 1024 * 1024
+_MENTION_ESCAPE_RE = re.compile(r"([\s\\])|(?<=.)([.,;:!?])$")
 
 
 def read_prompt(
@@ -71,8 +71,10 @@ def read_prompt(
     text = "\n\n".join(filter(None, ("".join(message_parts).strip(), *context)))
     if not text and not images:
         raise RequestError(-32602, "prompt: there is nothing to send.")
-    if len(text) > LONGEST:
-        raise RequestError(-32602, f"prompt: more than {LONGEST // 2**20} million characters.")
+    if len(text) > MAX_PROMPT_CHARS:
+        raise RequestError(
+            -32602, f"prompt: more than {MAX_PROMPT_CHARS // 2**20} million characters."
+        )
     return text, tuple(images)
 
 
@@ -109,7 +111,7 @@ def _link(uri: str, name: str, workspace: Path, *, content_follows: bool = False
     if not path.is_relative_to(workspace):
         return str(path)
     relative = path.relative_to(workspace).as_posix()
-    return relative if content_follows else f" @/{_SPECIAL.sub(_escaped, relative)} "
+    return relative if content_follows else f" @/{_MENTION_ESCAPE_RE.sub(_escaped, relative)} "
 
 
 def _escaped(found: re.Match[str]) -> str:

@@ -202,7 +202,7 @@ class Session:
         async with self._reopening:
             if self._wants_model and not self._talk.is_busy:
                 await self._reopen(task)
-        instructions = parse_compact_command(text) if COMPACT not in names else None
+        instructions = parse_compact_command(text) if COMPACT_COMMAND_NAME not in names else None
         if instructions is not None and self._talk.task is not None:
             return await self._talk.condense(self._talk.task, instructions)
         return await self._talk.prompt(text, images, None)
@@ -250,10 +250,10 @@ class Session:
             raise RequestError(INVALID_PARAMS, f"There is no option {id!r}; see configOptions.")
         if not isinstance(value, str):
             raise RequestError(INVALID_PARAMS, f"The value of {id!r} must be text.")
-        if id == MODE:
+        if id == MODE_OPTION_ID:
             await self.set_mode(value)
             return
-        assert id == MODEL
+        assert id == MODEL_OPTION_ID
         if value not in {self._model, *self._models}:
             raise RequestError(INVALID_PARAMS, f"There is no model {value!r}; see configOptions.")
         self._wants_model = self._wants_model or value != self._model
@@ -275,9 +275,11 @@ class Session:
         await self._editor.send_update(self.id, update)
 
 
-MODE, MODEL = "mode", "model"
-COMPACT = "compact"
-_COMPACT = Choice(COMPACT, "Sum the conversation up, to make room", "what to mind")
+MODE_OPTION_ID, MODEL_OPTION_ID = "mode", "model"
+COMPACT_COMMAND_NAME = "compact"
+_COMPACT_COMMAND = Choice(
+    COMPACT_COMMAND_NAME, "Sum the conversation up, to make room", "what to mind"
+)
 
 Options = list[SessionConfigOptionSelect | SessionConfigOptionBoolean]
 
@@ -295,7 +297,7 @@ def config_options(modes: Sequence[Mode], mode: str, models: Sequence[str], mode
     options: Options = [
         SessionConfigOptionSelect(
             type="select",
-            id=MODE,
+            id=MODE_OPTION_ID,
             name="Mode",
             category="mode",
             current_value=mode,
@@ -312,7 +314,7 @@ def config_options(modes: Sequence[Mode], mode: str, models: Sequence[str], mode
         options.append(
             SessionConfigOptionSelect(
                 type="select",
-                id=MODEL,
+                id=MODEL_OPTION_ID,
                 name="Model",
                 category="model",
                 current_value=model,
@@ -324,7 +326,7 @@ def config_options(modes: Sequence[Mode], mode: str, models: Sequence[str], mode
 
 def commands_update(commands: Sequence[Choice]) -> AvailableCommandsUpdate:
     """Those of files, and our own where no file has one of that name."""
-    named = {command.name: command for command in (_COMPACT, *commands)}
+    named = {command.name: command for command in (_COMPACT_COMMAND, *commands)}
     return AvailableCommandsUpdate(
         session_update="available_commands_update",
         available_commands=[_command(command) for command in named.values()],
@@ -334,7 +336,7 @@ def commands_update(commands: Sequence[Choice]) -> AvailableCommandsUpdate:
 def parse_compact_command(text: str) -> str | None:
     """What the summary that is asked for shall mind; None when none is."""
     name, _, instructions = text.strip().partition(" ")
-    return instructions.strip() if name == f"/{COMPACT}" else None
+    return instructions.strip() if name == f"/{COMPACT_COMMAND_NAME}" else None
 
 
 def _command(command: Choice) -> AvailableCommand:

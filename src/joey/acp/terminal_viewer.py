@@ -11,21 +11,21 @@ import os
 import socket
 import sys
 
-END = b"\xff"
-PIECE = 64 * 1024
-JOEY_IS_GONE = 1
+END_MARKER = b"\xff"
+READ_CHUNK_BYTES = 64 * 1024
+DISCONNECTED_EXIT_CODE = 1
 
 
 def view(connection: socket.socket, number: str) -> int:
     """Print until the command has ended; its exit code."""
     connection.sendall(f"{number}\n".encode())
-    while piece := connection.recv(PIECE):
-        text, end, code = piece.partition(END)
+    while piece := connection.recv(READ_CHUNK_BYTES):
+        text, end, code = piece.partition(END_MARKER)
         _print(text)
         if end:
             code = code or connection.recv(1)
-            return code[0] if code else JOEY_IS_GONE
-    return JOEY_IS_GONE
+            return code[0] if code else DISCONNECTED_EXIT_CODE
+    return DISCONNECTED_EXIT_CODE
 
 
 def _print(text: bytes) -> None:

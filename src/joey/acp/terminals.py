@@ -26,7 +26,7 @@ from typing import Any
 from acp.exceptions import RequestError
 
 from joey.acp.editor import Editor
-from joey.acp.terminal_viewer import END
+from joey.acp.terminal_viewer import END_MARKER
 from joey.acp.tool_calls import COMMAND_TOOL
 from joey.acp.updates import UpdateEncoder
 from joey.client.local import Task
@@ -42,14 +42,14 @@ from joey.core.events import (
 from joey.presentation.phrases import ended_by
 from joey.presentation.text import one_line, sanitise
 
-PATIENCE = 5.0
+VIEWER_TIMEOUT_S = 5.0
 """Seconds that a viewer has to come, and to go."""
-MOST_UNREAD = 1024 * 1024
+MAX_UNREAD_BYTES = 1024 * 1024
 """Bytes that wait for a viewer that is slow; what comes beyond is left out."""
-LONGEST_CODE = 255
-LEFT_RUNNING = 0
-_PREFIX, _SOCKET = "joey-terminals-", "socket"
-_BEGINNING = 60.0
+MAX_EXIT_CODE = 255
+STILL_RUNNING_EXIT_CODE = 0
+_DIRECTORY_PREFIX, _SOCKET_NAME = "joey-terminals-", "socket"
+_STARTUP_GRACE_S = 60.0
 """Seconds in which there may be a folder already where nobody answers yet."""
 
 log = logging.getLogger(__name__)
@@ -75,21 +75,21 @@ class View:
     def print(self, text: str) -> None:
         # A bare return is how progress is shown, and in a terminal it does no harm.
         data = "\r".join(map(sanitise, text.split("\r"))).encode("utf-8", "replace")
-        if self._waiting + len(data) > MOST_UNREAD:
+        if self._waiting + len(data) > MAX_UNREAD_BYTES:
             self._left_out += len(data)
             return
         self._write(self._take_omission() + data)
 
     def end(self, code: int | None) -> None:
         """The command is over, or goes on unseen."""
-        last = END + bytes([min(max(code or LEFT_RUNNING, 0), LONGEST_CODE)])
+        last = END_MARKER + bytes([min(max(code or STILL_RUNNING_EXIT_CODE, 0), MAX_EXIT_CODE)])
         self._write(self._take_omission() + last)
         self._is_over = True
 
     async def has_come(self) -> bool:
         """Whether anything is shown."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(VIEWER_TIMEOUT_S):
                 await self._came.wait()
         return self._came.is_set()
 
@@ -111,7 +111,7 @@ class View:
     async def until_gone(self) -> None:
         if await self.has_come():  # which takes longer than many a command
             with suppress(TimeoutError):
-                async with asyncio.timeout(PATIENCE):
+                async with asyncio.timeout(VIEWER_TIMEOUT_S):
                     await self._gone.wait()
 
     def _take_omission(self) -> bytes:
@@ -194,7 +194,7 @@ class Terminals:
     async def _begin(self) -> Path:
         directory = await asyncio.to_thread(_prepare)
         try:
-            self._server = await asyncio.start_unix_server(self._come, directory / _SOCKET)
+            self._server = await asyncio.start_unix_server(self._come, directory / _SOCKET_NAME)
         except OSError:  # such as a name that is too long for a socket
             await asyncio.to_thread(shutil.rmtree, directory, ignore_errors=True)
             raise
@@ -216,9 +216,9 @@ class Terminals:
 def _prepare() -> Path:
     """A folder of our own, with what the editor is to start: its name is what people see."""
     _sweep(Path(tempfile.gettempdir()))
-    directory = Path(tempfile.mkdtemp(prefix=_PREFIX))
+    directory = Path(tempfile.mkdtemp(prefix=_DIRECTORY_PREFIX))
     viewer = Path(__file__).with_name("terminal_viewer.py")
-    argv = (sys.executable, "-I", "-S", str(viewer), str(directory / _SOCKET))
+    argv = (sys.executable, "-I", "-S", str(viewer), str(directory / _SOCKET_NAME))
     script = directory / "show"
     script.write_text(f'#!/bin/sh\nexec {shlex.join(argv)} "$1"\n', encoding="utf-8")
     script.chmod(0o700)
@@ -227,14 +227,14 @@ def _prepare() -> Path:
 
 def _sweep(directory: Path) -> None:
     """Remove what those have left that were killed: nobody answers there any more."""
-    for each in directory.glob(f"{_PREFIX}*"):
+    for each in directory.glob(f"{_DIRECTORY_PREFIX}*"):
         try:
             facts = each.lstat()
-            if facts.st_uid != os.getuid() or time.time() - facts.st_mtime < _BEGINNING:
+            if facts.st_uid != os.getuid() or time.time() - facts.st_mtime < _STARTUP_GRACE_S:
                 continue
             with socket.socket(socket.AF_UNIX) as connection:
-                connection.settimeout(PATIENCE)
-                connection.connect(str(each / _SOCKET))
+                connection.settimeout(VIEWER_TIMEOUT_S)
+                connection.connect(str(each / _SOCKET_NAME))
         except (ConnectionRefusedError, FileNotFoundError):
             shutil.rmtree(each, ignore_errors=True)
         except OSError as error:

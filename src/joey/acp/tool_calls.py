@@ -28,10 +28,10 @@ from joey.presentation.phrases import command_end, describe_error
 from joey.presentation.text import one_line, sanitise
 
 COMMAND_TOOL = "execute_command"
-UNSHOWN = frozenset({"attempt_completion", "ask_followup_question", "update_todo_list"})
+HIDDEN_TOOLS = frozenset({"attempt_completion", "ask_followup_question", "update_todo_list"})
 """Their outcome is told otherwise: as the agent's words, and as its plan."""
 
-KINDS: dict[str, ToolKind] = {
+TOOL_KINDS: dict[str, ToolKind] = {
     "read_file": "read",
     "list_code_definition_names": "read",
     "read_command_output": "read",
@@ -60,7 +60,7 @@ KINDS: dict[str, ToolKind] = {
 }
 """Tools that servers and people bring along are of the kind `other`."""
 
-_NAMES: dict[str, str] = {
+_TOOL_TITLES: dict[str, str] = {
     "read_file": "Read",
     "list_code_definition_names": "Look at the definitions of",
     "read_command_output": "Read the output of a command",
@@ -79,8 +79,8 @@ _NAMES: dict[str, str] = {
     "skill": "Use the skill",
     "attempt_completion": "Hand over the result of the subtask",
 }
-_EDITS = frozenset(name for name, kind in KINDS.items() if kind == "edit")
-_DETAILS = ("path", "regex", "query", "mode", "command", "skill", "action", "url")
+_EDIT_TOOLS = frozenset(name for name, kind in TOOL_KINDS.items() if kind == "edit")
+_DETAIL_KEYS = ("path", "regex", "query", "mode", "command", "skill", "action", "url")
 
 Content = ContentToolCallContent | FileEditToolCallContent
 
@@ -101,7 +101,7 @@ def first_look(tool: str) -> Look:
 
 
 def kind_of(tool: str) -> ToolKind:
-    return KINDS.get(tool, "other")
+    return TOOL_KINDS.get(tool, "other")
 
 
 def closer_look(event: ToolStarted | AskOpened, arguments: dict[str, Any], workspace: Path) -> Look:
@@ -125,7 +125,7 @@ def closer_look(event: ToolStarted | AskOpened, arguments: dict[str, Any], works
         f"{_named(tool)} {_detail(event.path, row)}".strip(),
         edits or _build_fallback_content(tool, event, row),
         tuple(ToolCallLocation(path=str(workspace / path), line=line) for path, line in places),
-        None if tool in _EDITS else arguments or None,
+        None if tool in _EDIT_TOOLS else arguments or None,
     )
 
 
@@ -174,9 +174,9 @@ def outcome_contents(
 
 
 def _named(tool: str) -> str:
-    if tool in _NAMES:
-        return _NAMES[tool]
-    return "Edit" if tool in _EDITS else one_line(tool, 80) or "Tool"
+    if tool in _TOOL_TITLES:
+        return _TOOL_TITLES[tool]
+    return "Edit" if tool in _EDIT_TOOLS else one_line(tool, 80) or "Tool"
 
 
 def _command(command: str, directory: str | None, arguments: dict[str, Any]) -> Look:
@@ -199,7 +199,7 @@ def _server_call(row: dict[str, Any], arguments: dict[str, Any], kind: ToolKind)
 
 
 def _edit_kind(tool: str, diff: str | None, changes: Iterable[Any]) -> ToolKind:
-    if tool in _EDITS and diff and not any(changes):
+    if tool in _EDIT_TOOLS and diff and not any(changes):
         if diff.endswith(" will be deleted."):
             return "delete"
         if " will be moved to " in diff:
@@ -211,7 +211,7 @@ def _build_fallback_content(
     tool: str, event: ToolStarted | AskOpened, row: dict[str, Any]
 ) -> tuple[ContentToolCallContent, ...]:
     """Where there are no lines to compare."""
-    if tool in _EDITS and event.diff:
+    if tool in _EDIT_TOOLS and event.diff:
         return (text_content(fenced(event.diff, "diff")),)
     if row.get("tool") == "newTask":
         return (text_content(fenced(str(row.get("content") or ""))),)
@@ -222,7 +222,7 @@ def _build_fallback_content(
 
 def _detail(path: str | None, row: dict[str, Any]) -> str:
     named = {"path": path} | row if path else row
-    values = (str(named[key]) for key in _DETAILS if named.get(key))
+    values = (str(named[key]) for key in _DETAIL_KEYS if named.get(key))
     if several := _batch(row):
         values = (str(one.get("path")) for one in several)
     return one_line(" ".join(values), 160)
@@ -244,8 +244,8 @@ def _get_string_values(arguments: dict[str, Any]) -> list[str]:
     return [value for value in arguments.values() if isinstance(value, str)]
 
 
-_HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
-_NEW_FILE = "--- /dev/null"
+_HUNK_HEADER_RE = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
+_NEW_FILE_HEADER = "--- /dev/null"
 
 
 class Change(Struct, frozen=True):
@@ -279,10 +279,10 @@ def with_exact_end(changes: Iterable[Change], contents: Iterable[str]) -> list[C
 
 
 def _changes(path: str, diff: str) -> Iterator[Change]:
-    is_new = diff.startswith(_NEW_FILE)
+    is_new = diff.startswith(_NEW_FILE_HEADER)
     hunk: _Lines | None = None
     for line in diff.split("\n"):
-        if found := _HUNK.match(line):
+        if found := _HUNK_HEADER_RE.match(line):
             if hunk is not None:
                 yield hunk.change(path, is_new=is_new)
             hunk = _Lines(max(1, int(found[2])))
@@ -315,21 +315,20 @@ class _Lines:
         return Change(path, None if is_new else old, new, self._first or self._start)
 
 
-MOST_SHOWN = 32 * 1024
-"""Characters of a result that are shown."""
-_FENCE = re.compile(r"^ {0,3}(`{3,})", re.MULTILINE)
+MAX_RESULT_CHARS = 32 * 1024
+_CODE_FENCE_RE = re.compile(r"^ {0,3}(`{3,})", re.MULTILINE)
 
 
 def fenced(text: str, language: str = "", *, whole: bool = False) -> str:
     """A code block whose fence is longer than any in the text. What a person has to decide about
     is shown `whole`."""
     text = sanitise(text) if whole else clipped(sanitise(text))
-    longest = max((len(match[1]) for match in _FENCE.finditer(text)), default=2)
+    longest = max((len(match[1]) for match in _CODE_FENCE_RE.finditer(text)), default=2)
     fence = "`" * (longest + 1)
     return f"{fence}{language}\n{text.rstrip()}\n{fence}"
 
 
-def clipped(text: str, most: int = MOST_SHOWN) -> str:
+def clipped(text: str, most: int = MAX_RESULT_CHARS) -> str:
     """Head and tail of a text that is too long."""
     if len(text) <= most:
         return text

@@ -26,7 +26,7 @@ from joey.acp.editor import Update
 from joey.acp.prompts import user_chunks
 from joey.acp.tool_calls import (
     COMMAND_TOOL,
-    UNSHOWN,
+    HIDDEN_TOOLS,
     Look,
     closer_look,
     fenced,
@@ -64,7 +64,7 @@ from joey.core.events import (
     UserMessage,
 )
 from joey.core.messages import CallPart, ReasoningPart, TextPart
-from joey.core.task import APPROVALS, AskKind, Todo
+from joey.core.task import APPROVAL_ASKS, AskKind, Todo
 from joey.presentation.phrases import (
     describe_error,
     describe_provider_error,
@@ -76,9 +76,9 @@ from joey.presentation.phrases import (
 from joey.presentation.questions import follow_up, hint_of, question_of
 from joey.presentation.text import sanitise
 
-OUTPUT_SHOWN = 16 * 1024
+MAX_RUNNING_OUTPUT_CHARS = 16 * 1024
 """Characters of the output of a running command that are shown, the latest."""
-_SILENT_MISHAPS = frozenset({"MODEL_NO_TOOLS_USED", "MODEL_NO_ASSISTANT_MESSAGES"})
+_HIDDEN_ERRORS = frozenset({"MODEL_NO_TOOLS_USED", "MODEL_NO_ASSISTANT_MESSAGES"})
 
 
 class _Call:
@@ -264,7 +264,7 @@ class UpdateEncoder:
             case "command_output":
                 for call in self._running():
                     call.output = event.text
-            case "error" if event.text not in _SILENT_MISHAPS:
+            case "error" if event.text not in _HIDDEN_ERRORS:
                 self._held = event
             case "api_req_retry_delayed" if event.ts not in self._waits:
                 yield self._thought(
@@ -274,7 +274,7 @@ class UpdateEncoder:
     # Calls -----------------------------------------------------------------------------------
 
     def _announce(self, call_id: str, tool: str) -> Iterator[Update]:
-        if call_id in self._calls or tool in UNSHOWN:
+        if call_id in self._calls or tool in HIDDEN_TOOLS:
             return
         call = self._calls[call_id] = _Call(self._name(call_id), tool)
         self._message = 0
@@ -292,7 +292,7 @@ class UpdateEncoder:
         match event:
             case ToolStarted():
                 yield from self._show(event, event.call_id, "in_progress")
-            case AskOpened(ask=kind) if kind in APPROVALS:
+            case AskOpened(ask=kind) if kind in APPROVAL_ASKS:
                 if event.call_id is not None:
                     self._asked[event.ts] = event.call_id
                 yield from self._show(event, event.call_id or f"ask_{event.ts}", "pending")
@@ -315,7 +315,7 @@ class UpdateEncoder:
 
     def _show(self, event: ToolStarted | AskOpened, call_id: str, status: str) -> Iterator[Update]:
         tool = event.tool or ""
-        if isinstance(event, ToolStarted) and tool in UNSHOWN:
+        if isinstance(event, ToolStarted) and tool in HIDDEN_TOOLS:
             return
         if call_id not in self._calls:
             self._calls[call_id] = _Call(self._name(call_id), tool)
@@ -345,7 +345,7 @@ class UpdateEncoder:
     def _output(self, output: str) -> Iterator[Update]:
         for call in self._running():
             is_new = not call.output
-            call.output = (call.output + output)[-OUTPUT_SHOWN:]
+            call.output = (call.output + output)[-MAX_RUNNING_OUTPUT_CHARS:]
             if call.terminal is not None:
                 if is_new:
                     terminal = terminal_content(call.terminal)
@@ -392,7 +392,7 @@ def _plan(todos: tuple[Todo, ...]) -> Update:
     return AgentPlanUpdate(session_update="plan", entries=entries)
 
 
-_TOOLS = {
+_TOOL_BY_ROW_TOOL = {
     "readFile": "read_file",
     "editedExistingFile": "write_to_file",
     "newFileCreated": "write_to_file",
@@ -411,7 +411,7 @@ _TOOLS = {
     "browserAction": "browser_action",
     "generateImage": "generate_image",
 }
-_UNSHOWN = ("finishTask", "updateTodoList")
+_HIDDEN_ROW_TOOLS = ("finishTask", "updateTodoList")
 
 _Row = dict[str, Any]
 
@@ -455,8 +455,8 @@ def _updates(
             yield _call(ts, COMMAND_TOOL, text, workspace, output.get(ts, ""))
         case "tool" | "use_mcp_server":
             tool = str(row_of(text).get("tool") or "use_mcp_tool")
-            if tool not in _UNSHOWN:
-                yield _call(ts, _TOOLS.get(tool, tool), text, workspace)
+            if tool not in _HIDDEN_ROW_TOOLS:
+                yield _call(ts, _TOOL_BY_ROW_TOOL.get(tool, tool), text, workspace)
 
 
 def _build_message_update(ts: int, text: str) -> Update:

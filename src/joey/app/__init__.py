@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from joey.app.service import Setup
     from joey.config.home import joey_home
 
-_HOMES = {
+_EXPORT_MODULES = {
     "Setup": "joey.app.service",
     "joey_home": "joey.config.home",
     "make_options": "joey.app.options",
@@ -37,6 +37,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    if name not in _HOMES:
+    if name not in _EXPORT_MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    return getattr(import_module(_EXPORT_MODULES[name]), name)

@@ -16,8 +16,8 @@ from joey.errors import UserError
 
 Candidate = tuple[str, str]
 """What to insert, and a few words about it."""
-MOST_TASKS = 200
-SHORT = 13
+MAX_TASKS = 200
+SHORT_ID_CHARS = 13
 """Characters of an id that are shown, where they are enough."""
 
 
@@ -25,23 +25,23 @@ def tasks(env: Mapping[str, str], start: str, workspace: Path) -> list[Candidate
     """Those of this folder, or all where it has none."""
     from joey.storage.task_folder import recent_tasks
 
-    found = recent_tasks(joey_home(env) / "tasks", start, MOST_TASKS)
+    found = recent_tasks(joey_home(env) / "tasks", start, MAX_TASKS)
     here = [task for task in found if task.workspace == str(workspace)] or found
-    shorts = [task.id[:SHORT] for task in found]
+    shorts = [task.id[:SHORT_ID_CHARS] for task in found]
     return [(_name(task.id, shorts, start), task.title) for task in here]
 
 
 def _name(task_id: str, shorts: list[str], start: str) -> str:
-    short = task_id[:SHORT]
-    return task_id if len(start) > SHORT or shorts.count(short) > 1 else short
+    short = task_id[:SHORT_ID_CHARS]
+    return task_id if len(start) > SHORT_ID_CHARS or shorts.count(short) > 1 else short
 
 
 def modes(env: Mapping[str, str], workspace: Path) -> list[Candidate]:
-    from joey.core.modes import BUILT_IN
+    from joey.core.modes import BUILT_IN_MODES
 
     home = joey_home(env)
     places = (workspace / ".roomodes", home / "modes.yaml", home / "custom_modes.yaml")
-    found = BUILT_IN
+    found = BUILT_IN_MODES
     if any(place.exists() for place in places):
         from joey.app.customizations import modes_for
         from joey.core.settings import Settings
@@ -58,23 +58,23 @@ def profiles(env: Mapping[str, str]) -> list[Candidate]:
 
 
 def providers() -> list[Candidate]:
-    from joey.providers.registry import KINDS
+    from joey.providers.registry import PROVIDER_SPECS
 
     return [
         (kind.name, "on this machine" if kind.is_local else kind.key_variable or "")
-        for kind in KINDS
+        for kind in PROVIDER_SPECS
     ]
 
 
 def models(env: Mapping[str, str], provider: str | None) -> list[Candidate]:
     """Of the provider that is named, or else would be used; of a local one what it offers now."""
     from joey.config.profiles import choose_profile, load_profiles
-    from joey.providers.registry import KINDS, find_kind, models_of
+    from joey.providers.registry import PROVIDER_SPECS, find_kind, models_of
 
     if provider is None:
         known = load_profiles(joey_home(env))
         active = known.profiles.get(known.active)
-        chosen = active or choose_profile(profiles=known, env=env, kinds=KINDS)
+        chosen = active or choose_profile(profiles=known, env=env, kinds=PROVIDER_SPECS)
         provider = chosen.provider
     kind = find_kind(provider)
     if kind.is_local:
@@ -141,9 +141,9 @@ def profile_values(name: str, env: Mapping[str, str]) -> list[Candidate]:
 def list_items(name: str, env: Mapping[str, str]) -> list[Candidate]:
     """What a list of the person's has."""
     from joey.config.files import read_document
-    from joey.config.settings import SETTINGS
+    from joey.config.settings import SETTINGS_FILE
 
-    document: dict[str, Any] = read_document(joey_home(env) / SETTINGS) or {}
+    document: dict[str, Any] = read_document(joey_home(env) / SETTINGS_FILE) or {}
     items = document.get(name)
     if not isinstance(items, list):
         raise UserError(f"{name} has no items")

@@ -28,7 +28,7 @@ from joey.core.settings import Settings
 from joey.core.suggest import nearest
 from joey.errors import ConfigError, ToolError
 from joey.execution.hooks import LocalHooks, Surroundings
-from joey.execution.processes import MARK, end_marked
+from joey.execution.processes import MARKER_VARIABLE, end_marked
 from joey.execution.terminal import command_environment, find_shell
 from joey.ports import ProjectHooks
 from joey.ports.extensions import Wanted
@@ -121,7 +121,7 @@ def hooks_for(
             shell=find_shell(environment.get("PATH")),
             environment=environment,
             end_marked=end_marked,
-            outer_marks=env.get(MARK, ""),
+            outer_marks=env.get(MARKER_VARIABLE, ""),
         ),
     )
 

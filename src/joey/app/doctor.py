@@ -12,29 +12,28 @@ from msgspec import Struct
 
 from joey.app.engine import resolve_worktrees_directory
 from joey.config.home import joey_home
-from joey.config.profiles import PROFILES, load_profiles
-from joey.config.settings import SETTINGS
+from joey.config.profiles import PROFILES_FILE, load_profiles
+from joey.config.settings import SETTINGS_FILE
 from joey.content.browser import find_chromium
 from joey.errors import UserError
-from joey.providers.registry import KINDS
+from joey.providers.registry import PROVIDER_SPECS
 from joey.storage.cleanup import StoreState, look_over, tidy
-from joey.storage.task_folder import INDEX, clean_id
+from joey.storage.task_folder import INDEX_FILE, clean_id
 from joey.storage.task_list import list_ids
 
 __all__ = ["FoundKey", "StoreState", "find_chromium", "tidy"]
 
-_PRIVATE = (
-    PROFILES,
-    SETTINGS,
+_PRIVATE_FILES = (
+    PROFILES_FILE,
+    SETTINGS_FILE,
     "server.token",
     "mcp.json",
     "mcp_settings.json",
-    INDEX,
+    INDEX_FILE,
     "trust.json",
 )
-_PLACEHOLDERS = ("your", "xxx", "...", "…", "<", "changeme", "replace", "example")
-_BEGINNINGS = {"anthropic": "sk-ant-", "openrouter": "sk-or-", "groq": "gsk_", "xai": "xai-"}
-"""How keys of some providers begin."""
+_PLACEHOLDER_MARKS = ("your", "xxx", "...", "…", "<", "changeme", "replace", "example")
+_KEY_PREFIXES = {"anthropic": "sk-ant-", "openrouter": "sk-or-", "groq": "gsk_", "xai": "xai-"}
 
 
 class FoundKey(Struct, frozen=True):
@@ -49,7 +48,7 @@ def keys_here(env: Mapping[str, str]) -> list[FoundKey]:
     """Every key that is found, by name. Raises ConfigError."""
     found = [
         FoundKey(name, kind.name, _find_key_error(env[name], kind.name))
-        for kind in KINDS
+        for kind in PROVIDER_SPECS
         for name in kind.key_variables
         if env.get(name)
     ]
@@ -70,11 +69,11 @@ def _find_key_error(key: str, provider: str, elsewhere: bool = False) -> str:
         return "it has characters that no key has"
     if text[0] in "\"'" or text[-1] in "\"'":
         return "it has quotes around it"
-    if any(mark in text.lower() for mark in _PLACEHOLDERS):
+    if any(mark in text.lower() for mark in _PLACEHOLDER_MARKS):
         return "it looks like a placeholder"
     if elsewhere:
         return ""  # a gateway's key may look like anything
-    for other, beginning in _BEGINNINGS.items():
+    for other, beginning in _KEY_PREFIXES.items():
         if other != provider and text.startswith(beginning):
             return f"it looks like a key of {other}"
     return ""
@@ -94,7 +93,7 @@ def exposures(home: Path) -> list[Exposure]:
     """What others could read or change of the person's folder."""
     if not home.exists():
         return []
-    named = [home, *(home / name for name in _PRIVATE), home / "tasks", home / "worktrees"]
+    named = [home, *(home / name for name in _PRIVATE_FILES), home / "tasks", home / "worktrees"]
     return [found for path in named if (found := _exposure(path)) is not None]
 
 
@@ -146,7 +145,7 @@ def orphaned_worktrees(home: Path) -> list[Path]:
 
 def check_index(home: Path) -> str:
     """What is wrong with the index of tasks; nothing when it is well, or not made yet."""
-    path = home / INDEX
+    path = home / INDEX_FILE
     if not path.exists():
         return ""
     try:
@@ -163,9 +162,9 @@ def check_index(home: Path) -> str:
 
 def drop_index(home: Path) -> str:
     """It is a copy of what the folders say, and is made anew when it is needed."""
-    for name in (INDEX, f"{INDEX}-wal", f"{INDEX}-shm"):
+    for name in (INDEX_FILE, f"{INDEX_FILE}-wal", f"{INDEX_FILE}-shm"):
         (home / name).unlink(missing_ok=True)
-    return f"{home / INDEX} is removed; the next list of tasks makes it anew"
+    return f"{home / INDEX_FILE} is removed; the next list of tasks makes it anew"
 
 
 def files_aside(home: Path) -> list[Path]:

@@ -16,7 +16,7 @@ from joey.errors import ToolError
 from joey.ports import Store
 from joey.ports.storage import Progress, TaskIndex
 from joey.storage.memory_store import MemoryStore
-from joey.storage.task_folder import WORKTREES
+from joey.storage.task_folder import WORKTREES_DIRECTORY
 from joey.storage.task_store import JsonFileStore
 from joey.tools.registry import Registry, default_tools
 from joey.workspace.checkpoints.pool import CheckpointStores
@@ -68,7 +68,7 @@ def open_task_index(
 
 
 def resolve_worktrees_directory(home: Path) -> Path:
-    return home.resolve() / WORKTREES
+    return home.resolve() / WORKTREES_DIRECTORY
 
 
 async def remove_worktree(

@@ -23,14 +23,13 @@ from joey.workspace.listing import every_name
 
 log = logging.getLogger(__name__)
 
-MOST = 50
-_STALE = 5.0
-"""Seconds."""
-_ENOUGH = 500
+MAX_RESULTS = 50
+_LISTING_MAX_AGE_S = 5.0
+_MAX_RANKED_HITS = 500
 """Hits that are compared; those that lie deepest are not looked at."""
-_SATISFYING = 10
+_MIN_HITS_WITHOUT_FUZZY = 10
 """With so many hits, names that only have the same letters are not wanted."""
-_PORTION = 5_000
+_FUZZY_CHUNK_LINES = 5_000
 """Names that are looked at before another thread may go on."""
 
 
@@ -45,7 +44,7 @@ class FileOffers:
     async def find(self, typed: str) -> Sequence[str]:
         """Paths that fit, best first; folders end with `/`. Empty where nothing can be listed."""
         listing = self._listing
-        if listing is None and time.monotonic() - self._listed_at > _STALE:
+        if listing is None and time.monotonic() - self._listed_at > _LISTING_MAX_AGE_S:
             listing = self._listing = asyncio.create_task(self._list())
         if not self._listed_at and listing is not None:
             # Who stops waiting, because they typed on, does not stop the listing.
@@ -95,14 +94,18 @@ class Names:
         self._whole = _Lines(self._lows)
         self._last = _Lines([_last_part(low) for low in self._lows])
 
-    def find(self, typed: str, most: int = MOST) -> list[str]:
+    def find(self, typed: str, most: int = MAX_RESULTS) -> list[str]:
         """Names whose last part begins so come first, then those that have it somewhere, then
         those that have its letters in this order."""
         if not typed:
             return self._paths[:most]
         low = typed.lower()
         found: dict[int, None] = {}
-        ways = ((most, self._beginning), (most, self._having), (_SATISFYING, self._spelling))
+        ways = (
+            (most, self._beginning),
+            (most, self._having),
+            (_MIN_HITS_WITHOUT_FUZZY, self._spelling),
+        )
         for enough, way in ways:
             if len(found) < enough:
                 best = nsmallest(most, way(low), key=lambda number: self._rank(number, low))
@@ -110,13 +113,13 @@ class Names:
         return [self._paths[number] for number in islice(found, most)]
 
     def _beginning(self, low: str) -> Iterator[int]:
-        return islice(self._last.finding(f"\n{low}"), _ENOUGH)
+        return islice(self._last.finding(f"\n{low}"), _MAX_RANKED_HITS)
 
     def _having(self, low: str) -> Iterator[int]:
-        return islice(self._whole.finding(low), _ENOUGH)
+        return islice(self._whole.finding(low), _MAX_RANKED_HITS)
 
     def _spelling(self, low: str) -> Iterator[int]:
-        return islice(self._whole.spelling(low), _ENOUGH)
+        return islice(self._whole.spelling(low), _MAX_RANKED_HITS)
 
     def _rank(self, number: int, low: str) -> tuple[bool, bool, int, str]:
         path = self._lows[number]
@@ -145,8 +148,8 @@ class _Lines:
         """The numbers of the lines that have its letters in this order."""
         letters = "".join(f"[^\n{re.escape(letter)}]*{re.escape(letter)}" for letter in word)
         pattern = re.compile(f"\n{letters}")
-        for first in range(0, len(self._starts) - 1, _PORTION):
-            last = min(first + _PORTION, len(self._starts) - 1)
+        for first in range(0, len(self._starts) - 1, _FUZZY_CHUNK_LINES):
+            last = min(first + _FUZZY_CHUNK_LINES, len(self._starts) - 1)
             for hit in pattern.finditer(self._text, self._starts[first], self._starts[last]):
                 yield bisect_right(self._starts, hit.start()) - 1
 

@@ -16,19 +16,25 @@ import msgspec
 from msgspec import Struct, structs
 
 from joey.config.files import convert_document
-from joey.config.profiles import USUAL, Profiles, address_of, choose_profile, same_address
+from joey.config.profiles import (
+    DEFAULT_PROVIDER,
+    Profiles,
+    address_of,
+    choose_profile,
+    same_address,
+)
 from joey.core.redaction import without_user
 from joey.core.settings import Profile, Route, TaskSecrets
 from joey.errors import ConfigError, UntiedAddressError
-from joey.providers.registry import KINDS, find_kind
+from joey.providers.registry import PROVIDER_SPECS, find_kind
 
-_TUNING = {
+_TUNING_FIELDS = {
     field.name: field.encode_name
     for field in structs.fields(Profile)
     if field.name not in ("name", "provider", "model", "base_url", "api_key", "headers")
 }
 """What a profile says of its model, apart from how to reach it."""
-_WHERE = Path("configuration")
+_CONFIGURATION_LABEL = Path("configuration")
 
 
 class KnownModel(Protocol):
@@ -86,7 +92,9 @@ def choose(
         profiles = Profiles()
         provider, model = earlier.provider or None, asked.model or earlier.model or None
         asked = structs.replace(asked, provider=provider, model=model)
-    chosen = choose_profile(profiles=profiles, env=env, kinds=KINDS, **structs.asdict(asked))
+    chosen = choose_profile(
+        profiles=profiles, env=env, kinds=PROVIDER_SPECS, **structs.asdict(asked)
+    )
     route = remembered(chosen, profiles, asked.base_url, by_user=by_user)
     named = None
     if asked.base_url is not None:
@@ -149,12 +157,14 @@ def _as_before(
             asked = Asked(model=model, profile=earlier.profile)
     else:
         asked, profiles = _tied(model, earlier, known, profiles, env)
-    chosen = choose_profile(profiles=profiles, env=env, kinds=KINDS, **structs.asdict(asked))
+    chosen = choose_profile(
+        profiles=profiles, env=env, kinds=PROVIDER_SPECS, **structs.asdict(asked)
+    )
     return Choice(chosen, remembered(chosen, profiles, None, by_user=by_user))
 
 
 def _leads_to(secrets: TaskSecrets, earlier: KnownModel) -> bool:
-    provider = earlier.provider or USUAL
+    provider = earlier.provider or DEFAULT_PROVIDER
     return secrets.provider == provider and same_address(secrets.base_url, earlier.base_url)
 
 
@@ -181,7 +191,9 @@ def _with_secrets(
         asked = structs.replace(asked, provider=None, profile=secrets.profile)
     elif secrets.base_url is not None:
         profiles = Profiles()  # an address without a profile of its own gets nobody's key
-    chosen = choose_profile(profiles=profiles, env=env, kinds=KINDS, **structs.asdict(asked))
+    chosen = choose_profile(
+        profiles=profiles, env=env, kinds=PROVIDER_SPECS, **structs.asdict(asked)
+    )
     route = remembered(chosen, profiles, secrets.base_url, by_user=by_user)
     chosen = structs.replace(chosen, headers={**chosen.headers, **secrets.headers})
     return Choice(chosen, route, secrets)
@@ -189,7 +201,7 @@ def _with_secrets(
 
 def _only_with_own_key(given: Profile, secrets: TaskSecrets) -> Choice:
     profiles = Profiles(given.name, {given.name: given})
-    chosen = choose_profile(profiles=profiles, env={}, kinds=KINDS, profile=given.name)
+    chosen = choose_profile(profiles=profiles, env={}, kinds=PROVIDER_SPECS, profile=given.name)
     route = structs.replace(
         chosen.route, base_url=without_user(given.base_url), chosen=True, own_key=True
     )
@@ -208,7 +220,7 @@ def _tied(
     Raises:
         UntiedAddressError
     """
-    provider = earlier.provider or USUAL
+    provider = earlier.provider or DEFAULT_PROVIDER
     for profile in (*filter(None, (known,)), *profiles.profiles.values()):
         if profile.provider == provider and same_address(profile.base_url, earlier.base_url):
             return Asked(model=model, profile=profile.name), profiles
@@ -232,7 +244,7 @@ def users_choice(name: str | None, profiles: Profiles, env: Mapping[str, str]) -
     Raises:
         ConfigError
     """
-    chosen = choose_profile(profiles=profiles, env=env, kinds=KINDS, profile=name)
+    chosen = choose_profile(profiles=profiles, env=env, kinds=PROVIDER_SPECS, profile=name)
     return Choice(chosen, remembered(chosen, profiles, None, by_user=name is not None))
 
 
@@ -276,8 +288,10 @@ def with_client_fields(base: Choice, fields: Mapping[str, Any], env: Mapping[str
     if provider != base.profile.provider:
         base = _of_provider(provider, base.profile.name, fields, env)
     known = base.profile
-    given = convert_document({**msgspec.to_builtins(known), **fields}, Profile, _WHERE)
-    tuning = {name: value for name, value in fields.items() if name in _TUNING.values()}
+    given = convert_document(
+        {**msgspec.to_builtins(known), **fields}, Profile, _CONFIGURATION_LABEL
+    )
+    tuning = {name: value for name, value in fields.items() if name in _TUNING_FIELDS.values()}
     here = known.base_url or find_kind(given.provider).base_url
     is_elsewhere = "baseUrl" in fields and not same_address(given.base_url, here)
     if is_elsewhere:
@@ -307,7 +321,7 @@ def _of_provider(
     profiles, model = Profiles(), fields.get("model")
     try:
         chosen = choose_profile(
-            profiles=profiles, env=env, kinds=KINDS, provider=provider, model=model
+            profiles=profiles, env=env, kinds=PROVIDER_SPECS, provider=provider, model=model
         )
     except ConfigError:
         find_kind(provider)  # one that does not exist is an error, whatever key the client gives
@@ -321,9 +335,9 @@ def tuned(profile: Profile, tuning: Mapping[str, Any]) -> Profile:
     Raises:
         ConfigError
     """
-    given = {encoded: tuning[encoded] for encoded in _TUNING.values() if encoded in tuning}
-    read = convert_document(given, Profile, _WHERE)
+    given = {encoded: tuning[encoded] for encoded in _TUNING_FIELDS.values() if encoded in tuning}
+    read = convert_document(given, Profile, _CONFIGURATION_LABEL)
     changes = {
-        field: getattr(read, field) for field, encoded in _TUNING.items() if encoded in given
+        field: getattr(read, field) for field, encoded in _TUNING_FIELDS.items() if encoded in given
     }
     return structs.replace(profile, **changes)

@@ -27,7 +27,7 @@ from joey.providers.anthropic import headers_for, wants_legacy
 from joey.providers.connection import Address, Connection, connect, parse_url, proxy_for
 from joey.providers.http_reader import End, Head, ProtocolError, ResponseReader
 from joey.providers.registry import (
-    KINDS,
+    PROVIDER_SPECS,
     ProviderKind,
     WireKind,
     endpoint,
@@ -36,9 +36,9 @@ from joey.providers.registry import (
     models_of,
 )
 
-PATIENCE = 3.0
-NO_SUCH_PAGE = 404
-CATALOGUE, SERVER = "catalogue", "server"
+REQUEST_TIMEOUT_S = 3.0
+HTTP_NOT_FOUND = 404
+CATALOGUE_SOURCE, SERVER_SOURCE = "catalogue", "server"
 
 
 class ListedModel(Struct, frozen=True):
@@ -84,7 +84,10 @@ async def list_models(
         ListedModel(
             name,
             lookup(profile.provider, name),
-            (*((CATALOGUE,) if name in known else ()), *((SERVER,) if name in offered else ())),
+            (
+                *((CATALOGUE_SOURCE,) if name in known else ()),
+                *((SERVER_SOURCE,) if name in offered else ()),
+            ),
             chosen=name == profile.model,
         )
         for name in sources
@@ -100,7 +103,9 @@ def route_of(provider: str | None, home: Path, env: Mapping[str, str]) -> Profil
     """
     name = None if provider is None else find_kind(provider).name
     profiles = load_profiles(home)
-    choose = partial(choose_profile, profiles=profiles, env=env, kinds=KINDS, provider=name)
+    choose = partial(
+        choose_profile, profiles=profiles, env=env, kinds=PROVIDER_SPECS, provider=name
+    )
     try:
         return choose()
     except ConfigError:
@@ -121,7 +126,7 @@ def catalogued(profile: Profile) -> tuple[str, ...]:
 
 
 async def offered_by(
-    profile: Profile, env: Mapping[str, str], seconds: float = PATIENCE
+    profile: Profile, env: Mapping[str, str], seconds: float = REQUEST_TIMEOUT_S
 ) -> list[str]:
     """What the profile's server says that it has.
 
@@ -151,7 +156,7 @@ async def ask_for_models(profile: Profile, env: Mapping[str, str], seconds: floa
 
 
 async def silent_address(
-    profile: Profile, env: Mapping[str, str], seconds: float = PATIENCE
+    profile: Profile, env: Mapping[str, str], seconds: float = REQUEST_TIMEOUT_S
 ) -> str | None:
     """Where a task would send its words, if a look there finds nothing; else None. To look is not
     what a service expects, so this proves nothing; most say so, and thereby that they are there.
@@ -161,7 +166,7 @@ async def silent_address(
     """
     url = endpoint(find_kind(profile.provider), profile.base_url)
     status = (await look(url, env, seconds, _headers(profile))).status
-    return url if status == NO_SUCH_PAGE else None
+    return url if status == HTTP_NOT_FOUND else None
 
 
 def _headers(profile: Profile) -> dict[str, str]:
@@ -172,10 +177,10 @@ def _headers(profile: Profile) -> dict[str, str]:
     return key | profile.headers
 
 
-PLACES = tuple(kind for kind in KINDS if kind.is_local)
-LOCAL_TIMEOUT = 0.8
+LOCAL_PROVIDERS = tuple(kind for kind in PROVIDER_SPECS if kind.is_local)
+LOCAL_TIMEOUT_S = 0.8
 """Seconds for all of them together, since they are asked at once."""
-MOST_MODELS = 500
+MAX_MODELS = 500
 
 
 class LocalServer(Struct, frozen=True):
@@ -194,7 +199,7 @@ class LocalServer(Struct, frozen=True):
 
 async def find_local_servers(env: Mapping[str, str]) -> list[LocalServer]:
     """Those that answer now, in the order of the list of providers. Raises nothing."""
-    found = await asyncio.gather(*(_ask(kind, env) for kind in PLACES))
+    found = await asyncio.gather(*(_ask(kind, env) for kind in LOCAL_PROVIDERS))
     return [server for server in found if server is not None]
 
 
@@ -204,7 +209,7 @@ async def _ask(kind: ProviderKind, env: Mapping[str, str]) -> LocalServer | None
     is_ollama = kind.name == "ollama"
     url = f"{root}/api/tags" if is_ollama else f"{base}/models"
     try:
-        answer = await look(url, env, LOCAL_TIMEOUT)
+        answer = await look(url, env, LOCAL_TIMEOUT_S)
     except UserError:
         return None  # nobody is there: the usual case
     names = listed(answer, "models", "name") if is_ollama else listed(answer)
@@ -219,7 +224,7 @@ def listed(answer: Answer, group: str = "data", name: str = "id") -> list[str] |
     entries = said.get(group) if answer.status == 200 and isinstance(said, dict) else None
     if not isinstance(entries, list):
         return None
-    named = (entry.get(name) for entry in entries[:MOST_MODELS] if isinstance(entry, dict))
+    named = (entry.get(name) for entry in entries[:MAX_MODELS] if isinstance(entry, dict))
     return [each for each in named if isinstance(each, str) and each and each.isprintable()]
 
 
@@ -231,7 +236,9 @@ class KnownProvider(Struct, frozen=True):
 
 
 def known_providers() -> tuple[KnownProvider, ...]:
-    return tuple(KnownProvider(kind.name, not kind.is_local, _models(kind)) for kind in KINDS)
+    return tuple(
+        KnownProvider(kind.name, not kind.is_local, _models(kind)) for kind in PROVIDER_SPECS
+    )
 
 
 def _models(kind: ProviderKind) -> tuple[str, ...]:
@@ -239,7 +246,7 @@ def _models(kind: ProviderKind) -> tuple[str, ...]:
     return tuple(name for name in names if name)
 
 
-MOST = 4 * 1024 * 1024
+MAX_RESPONSE_BYTES = 4 * 1024 * 1024
 """Bytes of an answer that are read: lists of models are long, and some are no lists."""
 
 
@@ -288,7 +295,7 @@ async def _answer(connection: Connection) -> Answer:
     """Raises OSError, ProtocolError."""
     reader = ResponseReader()
     status, pieces, size = 0, list[bytes](), 0
-    while size < MOST:
+    while size < MAX_RESPONSE_BYTES:
         data = await connection.receive()
         for event in reader.feed(data) if data else reader.close():
             match event:

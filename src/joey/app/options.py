@@ -27,7 +27,7 @@ from joey.app.model_choice import (
 from joey.config.home import joey_home, resolve_user_home
 from joey.config.preferences import Preferences
 from joey.config.profiles import Profiles, client_fields, load_profiles, split
-from joey.config.settings import PRIVATE, load_settings, unknown_settings, with_configuration
+from joey.config.settings import PRIVATE_KEYS, load_settings, unknown_settings, with_configuration
 from joey.core.models import ToolProtocol
 from joey.core.paths import FileScope
 from joey.core.settings import Limits, Profile, Settings, TaskSecrets
@@ -41,7 +41,7 @@ from joey.storage.task_store import TaskSecretFiles
 
 ALLOW_EVERYTHING = "*"
 UNLIMITED = Limits()
-UNATTENDED_COMMAND_SECONDS = 600
+UNATTENDED_COMMAND_TIMEOUT_S = 600
 """Without a person, a command that waits for something must not wait for ever."""
 
 
@@ -120,7 +120,7 @@ def collect_settings_warnings(env: Mapping[str, str] | None = None) -> tuple[str
 def _settings(home: Path, *, unattended: bool) -> Settings:
     settings = load_settings(home)
     if unattended and not settings.command_execution_timeout:
-        return structs.replace(settings, command_execution_timeout=UNATTENDED_COMMAND_SECONDS)
+        return structs.replace(settings, command_execution_timeout=UNATTENDED_COMMAND_TIMEOUT_S)
     return settings
 
 
@@ -245,7 +245,7 @@ def usable(workspace: Path) -> Path:
         raise WorkspaceError(f"The workspace {directory} cannot be used: {reason}.") from error
 
 
-_STORED = frozenset(Settings.__struct_encode_fields__) - PRIVATE - {"mode"}
+_STORED_SETTINGS = frozenset(Settings.__struct_encode_fields__) - PRIVATE_KEYS - {"mode"}
 """Settings that a task keeps in its folder; its mode has a record of its own."""
 
 
@@ -344,7 +344,7 @@ def _with_settings(
     assert workspace is not None
     settings = with_configuration(options.settings or Settings(), given.settings)
     check_mode(given.mode, lambda: modes_for(workspace, home, env, settings))
-    private = {name: value for name, value in given.settings.items() if name in PRIVATE}
+    private = {name: value for name, value in given.settings.items() if name in PRIVATE_KEYS}
     secrets = options.secrets
     if private:
         secrets = structs.replace(secrets or TaskSecrets(), settings=private)
@@ -353,7 +353,9 @@ def _with_settings(
         settings=settings,
         mode=given.mode or options.mode,
         secrets=secrets,
-        configuration={name: value for name, value in given.settings.items() if name in _STORED},
+        configuration={
+            name: value for name, value in given.settings.items() if name in _STORED_SETTINGS
+        },
     )
 
 

@@ -18,14 +18,14 @@ from joey.app.options import with_permissions
 from joey.app.permissions import Flags
 from joey.config.files import read_document
 from joey.config.home import joey_home, resolve_user_home
-from joey.config.settings import SETTINGS, load_settings, read_tightening, tightened
+from joey.config.settings import SETTINGS_FILE, load_settings, read_tightening, tightened
 from joey.config.untrusted_files import UntrustedFileReader
 from joey.core.modes import Group, Mode
 from joey.core.paths import FileScope, Place
 from joey.core.permissions.policy import (
-    ANYTHING,
-    EDITS_HERE,
-    UNCONFINED,
+    ALLOW_ALL_RULE,
+    NO_SANDBOX_REASON,
+    WORKSPACE_EDITS_TEXT,
     Access,
     Allow,
     Ask,
@@ -36,28 +36,28 @@ from joey.core.permissions.policy import (
 )
 from joey.core.settings import Settings
 from joey.workspace.files import LocalFiles
-from joey.workspace.ignore import NAME as IGNORE_FILE
+from joey.workspace.ignore import IGNORE_FILE_NAME as IGNORE_FILE
 
-_FIELDS = {field.encode_name: field.name for field in structs.fields(Settings)}
-_NAMES = {field: name for name, field in _FIELDS.items()}
-_HERE = Place(given="", path=Path("/x"), shown="", inside=True)
-_ELSEWHERE = structs.replace(_HERE, inside=False)
-_SEEN = structs.replace(_ELSEWHERE, readable=True)
-_PROTECTED = structs.replace(_HERE, protected=True)
-_KINDS = (
-    ("reading files here", Group.READ, Claim(Access.READ, place=_HERE)),
-    ("reading files elsewhere", Group.READ, Claim(Access.READ, place=_ELSEWHERE)),
-    ("changing files here", Group.EDIT, Claim(Access.WRITE, place=_HERE)),
-    ("changing files elsewhere", Group.EDIT, Claim(Access.WRITE, place=_ELSEWHERE)),
-    ("changing protected files", Group.EDIT, Claim(Access.WRITE, place=_PROTECTED)),
+_FIELD_BY_SETTING = {field.encode_name: field.name for field in structs.fields(Settings)}
+_SETTING_BY_FIELD = {field: name for name, field in _FIELD_BY_SETTING.items()}
+_WORKSPACE_PATH = Place(given="", path=Path("/x"), shown="", inside=True)
+_OUTSIDE_PATH = structs.replace(_WORKSPACE_PATH, inside=False)
+_READABLE_OUTSIDE_PATH = structs.replace(_OUTSIDE_PATH, readable=True)
+_PROTECTED_PATH = structs.replace(_WORKSPACE_PATH, protected=True)
+_CALL_KINDS = (
+    ("reading files here", Group.READ, Claim(Access.READ, place=_WORKSPACE_PATH)),
+    ("reading files elsewhere", Group.READ, Claim(Access.READ, place=_OUTSIDE_PATH)),
+    ("changing files here", Group.EDIT, Claim(Access.WRITE, place=_WORKSPACE_PATH)),
+    ("changing files elsewhere", Group.EDIT, Claim(Access.WRITE, place=_OUTSIDE_PATH)),
+    ("changing protected files", Group.EDIT, Claim(Access.WRITE, place=_PROTECTED_PATH)),
     ("another mode", Group.ALWAYS, Claim(Access.SWITCH_MODE)),
     ("subtasks", Group.ALWAYS, Claim(Access.DELEGATE)),
-    ("skills and commands of yours", Group.ALWAYS, Claim(Access.GUIDANCE)),
+    ("skills and commands of yours", Group.ALWAYS, Claim(Access.FETCH_INSTRUCTIONS)),
     ("tools of your own", Group.ALWAYS, Claim(Access.CUSTOM_TOOL)),
     ("the browser", Group.BROWSER, Claim(Access.BROWSER)),
 )
 
-NO_SCOPE = FileScope()
+DEFAULT_FILE_SCOPE = FileScope()
 
 
 class Judgement(Struct, frozen=True):
@@ -79,7 +79,7 @@ class PermissionOverview:
         workspace: Path,
         *,
         edits_granted: bool = False,
-        scope: FileScope = NO_SCOPE,
+        scope: FileScope = DEFAULT_FILE_SCOPE,
     ) -> None:
         self._sources = sources
         self._settings = settings
@@ -90,7 +90,7 @@ class PermissionOverview:
         self._scope = scope
 
     def judgements(self) -> list[Judgement]:
-        kinds = [self._of_kind(*kind) for kind in _KINDS]
+        kinds = [self._of_kind(*kind) for kind in _CALL_KINDS]
         rest = (*self._of_commands(), *self._of_mcp(), *self._of_hidden_files())
         return [*kinds, *self._of_scope(), *rest]
 
@@ -107,7 +107,7 @@ class PermissionOverview:
 
     def _judgement(self, about: str, decision: Allow | Ask | Deny) -> Judgement:
         match decision:
-            case Allow(rule) if rule == EDITS_HERE:
+            case Allow(rule) if rule == WORKSPACE_EDITS_TEXT:
                 return Judgement(about, "allow", rule)
             case Allow(rule):
                 return Judgement(about, "allow", rule, self._source_of(rule.split(" + ")))
@@ -118,7 +118,7 @@ class PermissionOverview:
                 return Judgement(about, "ask", why, self._source_of([why.partition(" ")[0]]))
 
     def _source_of(self, switches: Sequence[str]) -> str:
-        fields = [_FIELDS[name] for name in switches if name in _FIELDS]
+        fields = [_FIELD_BY_SETTING[name] for name in switches if name in _FIELD_BY_SETTING]
         found = (self._sources.of_value(each, getattr(self._settings, each)) for each in fields)
         return ", ".join(dict.fromkeys(found))
 
@@ -139,10 +139,10 @@ class PermissionOverview:
             yield structs.replace(asleep, about="commands")
             return
         if self._sandbox == "none":
-            yield Judgement("commands", "ask", UNCONFINED)
+            yield Judgement("commands", "ask", NO_SANDBOX_REASON)
             return
         yield from self._entries("allowed_commands", "commands", "allow")
-        if ANYTHING not in self._settings.allowed_commands:
+        if ALLOW_ALL_RULE not in self._settings.allowed_commands:
             yield Judgement("other commands", "ask", "no rule of allowedCommands names them")
 
     # MCP
@@ -155,7 +155,7 @@ class PermissionOverview:
             yield structs.replace(asleep, about="MCP tools")
             return
         yield from self._entries("allowed_mcp_tools", "MCP tools", "allow")
-        if ANYTHING in self._settings.allowed_mcp_tools:
+        if ALLOW_ALL_RULE in self._settings.allowed_mcp_tools:
             return
         source = self._source_of(["alwaysAllowMcp"])
         yield Judgement(
@@ -168,7 +168,7 @@ class PermissionOverview:
             about = f"{directory}, as part of the workspace"
             yield Judgement(about, "allow", "for this run", "--add-dir")
         if self._scope.as_sandboxed:
-            claim = Claim(Access.READ, place=_SEEN)
+            claim = Claim(Access.READ, place=_READABLE_OUTSIDE_PATH)
             seen = self._of_kind("reading what sandboxed commands see", Group.READ, claim)
             yield structs.replace(seen, source="-y") if seen.decision == "allow" else seen
 
@@ -178,7 +178,7 @@ class PermissionOverview:
 
     def _switch_off(self, switch: str) -> Judgement | None:
         for name in ("autoApprovalEnabled", switch):
-            if not getattr(self._settings, _FIELDS[name]):
+            if not getattr(self._settings, _FIELD_BY_SETTING[name]):
                 return Judgement("", "ask", f"{name} is off", self._source_of([name]))
         return None
 
@@ -186,19 +186,19 @@ class PermissionOverview:
         self, field: str, about: str, decision: Literal["allow", "deny"]
     ) -> Iterator[Judgement]:
         """Those from the same place together."""
-        rule = _NAMES[field]
+        rule = _SETTING_BY_FIELD[field]
         by_source: dict[str, list[str]] = {}
         for entry in getattr(self._settings, field):
             by_source.setdefault(self._sources.of_entry(field, entry), []).append(entry)
         for source, entries in by_source.items():
-            kept = "" if source == TASK else source
+            kept = "" if source == TASK_SOURCE else source
             listed = f"{about} {', '.join(f'`{entry}`' for entry in entries)}"
-            yield Judgement(listed, decision, rule if kept else f"{rule}, {TASK}", kept)
+            yield Judgement(listed, decision, rule if kept else f"{rule}, {TASK_SOURCE}", kept)
 
 
-DEFAULT = "default"
-PROJECT = ".roo/settings.json of the project"
-TASK = "for this task"
+DEFAULT_SOURCE = "default"
+PROJECT_SOURCE = ".roo/settings.json of the project"
+TASK_SOURCE = "for this task"
 _SETTING_NAMES = {field.name: field.encode_name for field in structs.fields(Settings)}
 
 
@@ -215,8 +215,8 @@ class SettingSources:
         env = os.environ if env is None else env
         home = home or joey_home(env)
         self._flags = flags
-        self._file = _shown(home / SETTINGS, resolve_user_home(env))
-        self._given = read_document(home / SETTINGS) or {}
+        self._file = _shown(home / SETTINGS_FILE, resolve_user_home(env))
+        self._given = read_document(home / SETTINGS_FILE) or {}
         self._own = load_settings(home)
         self._flagged = with_permissions(
             self._own,
@@ -237,12 +237,12 @@ class SettingSources:
     def of_value(self, field: str, value: object) -> str:
         """Where a field of the settings has this value from."""
         if getattr(self.settings, field) != value:
-            return TASK
+            return TASK_SOURCE
         if getattr(self._flagged, field) != value:
-            return PROJECT
+            return PROJECT_SOURCE
         if getattr(self._own, field) != value:
             return self._flag(field)
-        return self._file if _SETTING_NAMES[field] in self._given else DEFAULT
+        return self._file if _SETTING_NAMES[field] in self._given else DEFAULT_SOURCE
 
     def of_entry(self, field: str, entry: str) -> str:
         """Where a list of the settings has this entry from."""
@@ -250,7 +250,7 @@ class SettingSources:
             return self._file
         if entry in getattr(self._flagged, field):
             return self._flag(field)
-        return PROJECT if entry in getattr(self.settings, field) else TASK
+        return PROJECT_SOURCE if entry in getattr(self.settings, field) else TASK_SOURCE
 
     def _flag(self, field: str) -> str:
         match field:

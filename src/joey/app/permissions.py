@@ -26,7 +26,7 @@ from joey.core.models import ModelInfo, ToolProtocol
 from joey.core.modes import usual_mode
 from joey.core.paths import FileScope
 from joey.core.permissions.audit import Judged, Recorded, recorded
-from joey.core.permissions.commands import LONGEST
+from joey.core.permissions.commands import MAX_COMMAND_CHARS
 from joey.core.permissions.policy import Access, Allow, Ask, Claim, Confinement, Deny, decide
 from joey.core.permissions.shell import plain_commands
 from joey.core.settings import Settings
@@ -115,7 +115,9 @@ class Explainer:
             claims = await self._claims("execute_command", asked)
         except ToolError as error:
             return refused(error)
-        return self.judge(claims, plain_commands(line) or () if len(line) <= LONGEST else ())
+        return self.judge(
+            claims, plain_commands(line) or () if len(line) <= MAX_COMMAND_CHARS else ()
+        )
 
     async def read(self, path: str) -> Explanation:
         try:
@@ -213,20 +215,20 @@ def _context(
     )
 
 
-_PLAIN = {
+_SWITCH_ONLY_TOOLS = {
     "switch_mode": Access.SWITCH_MODE,
     "new_task": Access.DELEGATE,
     "attempt_completion": Access.DELEGATE,
     "browser_action": Access.BROWSER,
-    "fetch_instructions": Access.GUIDANCE,
-    "run_slash_command": Access.GUIDANCE,
-    "skill": Access.GUIDANCE,
+    "fetch_instructions": Access.FETCH_INSTRUCTIONS,
+    "run_slash_command": Access.FETCH_INSTRUCTIONS,
+    "skill": Access.FETCH_INSTRUCTIONS,
 }
 """Tools about which the switches alone decide."""
-_READS = frozenset({"read_file", "list_files", "search_files", "list_code_definition_names"})
-_READS |= {"codebase_search"}
-_EDITS = frozenset({"apply_diff", "apply_patch", "edit", "edit_file", "generate_image"})
-_EDITS |= {"insert_content", "search_replace", "write_to_file"}
+_READ_TOOLS = frozenset({"read_file", "list_files", "search_files", "list_code_definition_names"})
+_READ_TOOLS |= {"codebase_search"}
+_EDIT_TOOLS = frozenset({"apply_diff", "apply_patch", "edit", "edit_file", "generate_image"})
+_EDIT_TOOLS |= {"insert_content", "search_replace", "write_to_file"}
 
 
 class TaskReport(Struct, frozen=True):
@@ -315,10 +317,10 @@ class Audit:
     def _claims(self, each: Recorded, explainer: Explainer) -> tuple[Claim, ...]:
         """Raises ToolError."""
         name, subject = self._tool(each.judged.tool), each.judged.about
-        if name in _PLAIN:
-            return (Claim(_PLAIN[name], subject=subject),)
-        if name in _READS or name in _EDITS:
-            access = Access.READ if name in _READS else Access.WRITE
+        if name in _SWITCH_ONLY_TOOLS:
+            return (Claim(_SWITCH_ONLY_TOOLS[name], subject=subject),)
+        if name in _READ_TOOLS or name in _EDIT_TOOLS:
+            access = Access.READ if name in _READ_TOOLS else Access.WRITE
             paths = dict.fromkeys(paths_in(each.call.input)) or {each.judged.path or ".": None}
             return tuple(Claim(access, place=explainer.place(path)) for path in paths)
         return _foreign(each)

@@ -16,8 +16,8 @@ from joey.app.models import LocalServer
 from joey.config.home import joey_home
 from joey.config.preferences import Preferences
 from joey.config.profiles import (
-    DEFAULT_PROFILE,
-    PROFILES,
+    DEFAULT_PROFILE_NAME,
+    PROFILES_FILE,
     address_of,
     choose_profile,
     key_of,
@@ -29,12 +29,12 @@ from joey.config.schema import DescribedKey, find_key, profile_keys, read_value
 from joey.core.redaction import without_secrets
 from joey.core.settings import Profile
 from joey.errors import ConfigError, NoModelError
-from joey.providers.registry import KINDS, ProviderKind, find_kind
+from joey.providers.registry import PROVIDER_SPECS, ProviderKind, find_kind
 
-KEY = "apiKey"
+API_KEY_NAME = "apiKey"
 _SHOWN_KEY_CHARS = 4
 """Letters of a long key that are shown, so that one knows which it is."""
-_LONG = 20
+_MIN_PARTLY_SHOWN_KEY_CHARS = 20
 
 
 class ProfileFact(Struct, frozen=True):
@@ -55,7 +55,7 @@ class ProfileAdmin:
 
     @property
     def path(self) -> Path:
-        return self._home / PROFILES
+        return self._home / PROFILES_FILE
 
     @property
     def active(self) -> str:
@@ -93,7 +93,9 @@ class ProfileAdmin:
         known = profiles.profiles.get(name or profiles.active)
         chosen = known
         if known is None or name is None:
-            chosen = choose_profile(profiles=profiles, env=self._env, kinds=KINDS, profile=name)
+            chosen = choose_profile(
+                profiles=profiles, env=self._env, kinds=PROVIDER_SPECS, profile=name
+            )
         assert chosen is not None
         written = None if known is None else self._preferences.profile_entry(known.name)
         return list(self._facts(chosen, known, keys_given(written or {})))
@@ -114,7 +116,7 @@ class ProfileAdmin:
             facts.append(ProfileFact(key, mask_value(key, value), origin))
         if chosen.api_key is None and (key_of(kind, self._env)):
             variable = _key_variable(kind, self._env)
-            facts.append(ProfileFact(KEY, masked(key_of(kind, self._env) or ""), variable))
+            facts.append(ProfileFact(API_KEY_NAME, masked(key_of(kind, self._env) or ""), variable))
         return facts
 
     def add(self, name: str, provider: str, **values: Any) -> None:
@@ -139,7 +141,7 @@ class ProfileAdmin:
     def set(self, name: str, key: str, values: Sequence[str]) -> Any:
         """Raises ConfigError; a key of a service is set by `set_key` alone."""
         described = self.key(key)
-        if described.name == KEY:
+        if described.name == API_KEY_NAME:
             raise ConfigError(
                 "A key is not taken from the command line, which others can read: leave the value"
                 " out, and it is asked for or read from stdin."
@@ -160,7 +162,7 @@ class ProfileAdmin:
         """Take a key out of a profile; False when it was not there. Raises ConfigError."""
         entry = self._preferences.profile_entry(name)
         described = self.key(key).name
-        written = name_of_key(entry) if described == KEY else described
+        written = name_of_key(entry) if described == API_KEY_NAME else described
         if written not in entry:
             return False
         self._preferences.save_profile(name, {written: None}, activate=False, exists=True)
@@ -196,23 +198,23 @@ class ProfileAdmin:
 
 def masked(key: str) -> str:
     """So much of a key that its owner knows which it is."""
-    return f"…{key[-_SHOWN_KEY_CHARS:]}" if len(key) >= _LONG else "…"
+    return f"…{key[-_SHOWN_KEY_CHARS:]}" if len(key) >= _MIN_PARTLY_SHOWN_KEY_CHARS else "…"
 
 
 def mask_value(key: str, value: Any) -> Any:
     """A value without what is secret in it."""
-    if key == KEY:
+    if key == API_KEY_NAME:
         return masked(str(value))
     hidden = without_secrets({key: value})
     return hidden[key] if isinstance(hidden, dict) else hidden
 
 
 def _origin(key: str, value: Any, mine: Any, kind: ProviderKind, env: Mapping[str, str]) -> str:
-    if key == KEY and mine is None:
+    if key == API_KEY_NAME and mine is None:
         return _key_variable(kind, env)
     if key == "baseUrl" and mine is None and address_of(kind, env) == value:
         return kind.base_url_variable or "default"
-    return PROFILES if mine == value and mine is not None else "default"
+    return PROFILES_FILE if mine == value and mine is not None else "default"
 
 
 def _key_variable(kind: ProviderKind, env: Mapping[str, str]) -> str:
@@ -236,7 +238,7 @@ def is_first_run(home: Path | None = None, env: Mapping[str, str] | None = None)
     if profiles.profiles:
         return False
     try:
-        choose_profile(profiles=profiles, env=env, kinds=KINDS)
+        choose_profile(profiles=profiles, env=env, kinds=PROVIDER_SPECS)
     except NoModelError:
         return True
     return False
@@ -248,7 +250,7 @@ def save_first_profile(
     model: str = "",
     key: str | None = None,
     base_url: str | None = None,
-    name: str = DEFAULT_PROFILE,
+    name: str = DEFAULT_PROFILE_NAME,
     home: Path | None = None,
     env: Mapping[str, str] | None = None,
 ) -> Profile:
@@ -265,7 +267,10 @@ def save_first_profile(
     values = {key: value for key, value in given.items() if value}
     preferences = Preferences(home)
     complete = choose_profile(
-        profiles=preferences.profiles_with(name, values), env=env, kinds=KINDS, profile=name
+        profiles=preferences.profiles_with(name, values),
+        env=env,
+        kinds=PROVIDER_SPECS,
+        profile=name,
     )
     preferences.save_profile(name, values, activate=True, exists=False)
     return complete

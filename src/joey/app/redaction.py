@@ -18,13 +18,13 @@ from joey.errors import ConfigError
 from joey.providers.http import HttpClient
 from joey.storage.task_store import TaskSecretFiles
 
-KNOWN = KnownSecrets()
-_TOKEN_FILE = "server.token"
+KNOWN_SECRETS = KnownSecrets()
+_SERVER_TOKEN_FILE = "server.token"
 
 
 def http_client(profile: Profile, env: Mapping[str, str]) -> HttpClient:
     """For talking to the service of a profile, whose key is known from here on."""
-    KNOWN.learn(profile.api_key, *profile.headers.values())
+    KNOWN_SECRETS.learn(profile.api_key, *profile.headers.values())
     return HttpClient(environ=env)
 
 
@@ -32,14 +32,14 @@ def learn_all(home: Path | None = None, env: Mapping[str, str] | None = None) ->
     """Also those that lie on this machine and are not in use: for what is handed to others."""
     env = os.environ if env is None else env
     home = home or joey_home(env)
-    KNOWN.learn_environment(env)
+    KNOWN_SECRETS.learn_environment(env)
     try:
         for profile in load_profiles(home).profiles.values():
-            KNOWN.learn(profile.api_key, *profile.headers.values())
+            KNOWN_SECRETS.learn(profile.api_key, *profile.headers.values())
     except ConfigError:
         pass  # whoever wants to use the profiles is told what is wrong with them
     for secrets in TaskSecretFiles(home).all():
-        KNOWN.learn(secrets.api_key, *secrets.headers.values())
+        KNOWN_SECRETS.learn(secrets.api_key, *secrets.headers.values())
     with suppress(OSError, UnicodeDecodeError):  # no server has run here
-        KNOWN.learn((home / _TOKEN_FILE).read_text(encoding="utf-8").strip())
-    return KNOWN
+        KNOWN_SECRETS.learn((home / _SERVER_TOKEN_FILE).read_text(encoding="utf-8").strip())
+    return KNOWN_SECRETS

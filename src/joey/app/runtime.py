@@ -30,7 +30,7 @@ from joey.content.outlines import LocalOutlines
 from joey.core.redaction import without_user
 from joey.core.settings import Limits, Profile, Route, Settings
 from joey.engine.engine import TaskOptions
-from joey.engine.runtime import SUMMARIES, ModeProviders, TaskRuntime
+from joey.engine.runtime import SUMMARY_PROFILE_KEY, ModeProviders, TaskRuntime
 from joey.errors import ConfigError, ToolError
 from joey.execution.bash_grammar import BashGrammar
 from joey.execution.custom_tools import LocalCustomTools
@@ -39,7 +39,7 @@ from joey.execution.terminal import LocalTerminal
 from joey.ports import Capabilities, CodeIndex, Embedder, Files, Provider, Sandbox
 from joey.providers.factory import make_provider
 from joey.providers.images import ProfileImageGenerator
-from joey.providers.registry import KINDS
+from joey.providers.registry import PROVIDER_SPECS
 from joey.tools.registry import Registry
 from joey.workspace.checkpoints.pool import CheckpointStores, TaskCheckpoints
 from joey.workspace.environment import LocalEnvironment, SystemClock
@@ -205,13 +205,13 @@ def _other_providers(
 ) -> ModeProviders | None:
     profiles = {} if route.chosen else dict(settings.mode_api_configs)
     if settings.condensing_profile:
-        profiles[SUMMARIES] = settings.condensing_profile
+        profiles[SUMMARY_PROFILE_KEY] = settings.condensing_profile
     if not profiles:
         return None
 
     def make(name: str) -> Provider:
         known = load_profiles(home)
-        chosen = choose_profile(profiles=known, env=env, kinds=KINDS, profile=name)
+        chosen = choose_profile(profiles=known, env=env, kinds=PROVIDER_SPECS, profile=name)
         check_price(chosen, limits)
         return make_provider(chosen, http_client(chosen, env))
 
@@ -267,7 +267,9 @@ def _images(settings: Settings, home: Path, env: Mapping[str, str]) -> ProfileIm
     if not settings.image_profile:
         return None
     profiles = load_profiles(home)
-    chosen = choose_profile(profiles=profiles, env=env, kinds=KINDS, profile=settings.image_profile)
+    chosen = choose_profile(
+        profiles=profiles, env=env, kinds=PROVIDER_SPECS, profile=settings.image_profile
+    )
     return ProfileImageGenerator(chosen, http_client(chosen, env))
 
 
@@ -309,7 +311,9 @@ class CodeIndexes:
 
         try:
             profiles = load_profiles(self._home)
-            chosen = choose_profile(profiles=profiles, env=self._env, kinds=KINDS, profile=name)
+            chosen = choose_profile(
+                profiles=profiles, env=self._env, kinds=PROVIDER_SPECS, profile=name
+            )
             # A provider's usual model is one for chatting.
             chosen = structs.replace(chosen, model=profiles.profiles[name].model)
             return Embeddings(chosen, http_client(chosen, self._env))

@@ -23,7 +23,7 @@ from joey.engine.engine import TaskOptions
 from joey.errors import ConfigError
 from joey.ports import Level, TaskMetadata
 from joey.providers.factory import model_of
-from joey.providers.registry import KINDS, lookup, models_of
+from joey.providers.registry import PROVIDER_SPECS, lookup, models_of
 
 
 class Setup:
@@ -123,5 +123,5 @@ class Setup:
         profile = self.preferences.profiles().profiles.get(task.profile)
         if profile is not None and profile.model == task.model:
             return model_of(profile)
-        known = bool(task.model) and any(task.provider == kind.name for kind in KINDS)
+        known = bool(task.model) and any(task.provider == kind.name for kind in PROVIDER_SPECS)
         return lookup(task.provider, task.model) if known else None

@@ -23,8 +23,8 @@ from joey.config.home import joey_home
 from joey.config.preferences import Preferences
 from joey.config.schema import DescribedKey, checked, find_key, read_value, setting_keys
 from joey.config.settings import (
-    FILE,
-    SETTINGS,
+    PROJECT_SETTINGS_FILE,
+    SETTINGS_FILE,
     Tightening,
     read_tightening,
     tightened,
@@ -41,7 +41,7 @@ __all__ = ["DescribedKey", "Origin", "PersonalSettings", "SettingState"]
 
 class Origin(StrEnum):
     DEFAULT = "default"
-    YOURS = "yours"
+    USER = "yours"
     """`settings.json` in JOEY_HOME."""
     PROJECT = "project"
     """`.roo/settings.json` of the workspace, which makes it stricter."""
@@ -65,11 +65,11 @@ class PersonalSettings:
 
     @property
     def path(self) -> Path:
-        return self._home / SETTINGS
+        return self._home / SETTINGS_FILE
 
     @property
     def project_path(self) -> Path:
-        return self._workspace / ".roo" / FILE
+        return self._workspace / ".roo" / PROJECT_SETTINGS_FILE
 
     def states(self) -> list[SettingState]:
         """Every setting, in the order of their definition.
@@ -198,7 +198,7 @@ def _origin(
 ) -> Origin:
     if mine[name] != theirs[name]:
         return Origin.PROJECT
-    return Origin.YOURS if name in given else Origin.DEFAULT
+    return Origin.USER if name in given else Origin.DEFAULT
 
 
 def _listed(values: Sequence[Any]) -> str:

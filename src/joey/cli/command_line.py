@@ -17,11 +17,11 @@ from joey.cli.exit_codes import UsageError
 from joey.core.suggest import nearest
 from joey.core.text import regex
 
-COMMANDS = tuple(COMMAND_PARSERS)
-FORMATS = ("text", "json", "stream-json")
+COMMAND_NAMES = tuple(COMMAND_PARSERS)
+OUTPUT_FORMATS = ("text", "json", "stream-json")
 INPUT_FORMATS = ("text", "stream-json")
 
-_DESCRIPTION = """\
+_HELP_DESCRIPTION = """\
 A coding agent that works in this folder: it reads, edits and runs what the
 task needs, and asks before it does what you have not allowed. Without a prompt
 it opens a conversation.
@@ -57,7 +57,7 @@ commands (joey help COMMAND has the options of each):
     attach        look at a task of a server, and answer it
     acp           tasks in an editor: the Agent Client Protocol"""
 
-_EPILOG = """\
+_HELP_EPILOG = """\
 exit codes:
   0 done   1 failed   2 wrong usage, a bad value of a flag
   3 gave up, or a person was needed   53 limit of turns or tool calls
@@ -77,11 +77,11 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
         UsageError
         SystemExit: --help, help and --version, which have printed what they should.
     """
-    if argv[:1] == ["help"] and (len(argv) == 1 or argv[1] in COMMANDS):
+    if argv[:1] == ["help"] and (len(argv) == 1 or argv[1] in COMMAND_NAMES):
         argv = [*argv[1:], "--help"]  # many words behind it are a cry for it: a prompt
     if is_about_a_command(argv):
         raise UsageError(f"there is no command {argv[1]!r}{_rather(argv[1])}")
-    if argv and argv[0] in COMMANDS:
+    if argv and argv[0] in COMMAND_NAMES:
         arguments = COMMAND_PARSERS[argv[0]]().parse_args(argv[1:])
         arguments.command = argv[0]
         return arguments
@@ -97,8 +97,8 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
 
 
 def _rather(word: str) -> str:
-    near = nearest(word, COMMANDS)
-    meant = f"; did you mean `joey help {near}`?" if near else f": {', '.join(COMMANDS)}"
+    near = nearest(word, COMMAND_NAMES)
+    meant = f"; did you mean `joey help {near}`?" if near else f": {', '.join(COMMAND_NAMES)}"
     return f"{meant} (as a prompt: joey -- help {shlex.quote(word)})"
 
 
@@ -111,7 +111,7 @@ def _settle_formats(arguments: argparse.Namespace) -> None:
 
 def _check(arguments: argparse.Namespace) -> None:
     prompt = arguments.prompt
-    if len(prompt) == 1 and prompt[0] in COMMANDS:
+    if len(prompt) == 1 and prompt[0] in COMMAND_NAMES:
         raise UsageError(
             f"{prompt[0]!r} is a command, and commands come first: joey {prompt[0]} …"
             f" (as a prompt: joey -- {prompt[0]})"
@@ -145,8 +145,8 @@ def run_parser() -> Parser:
     parser = Parser(
         prog="joey",
         usage="joey [OPTIONS] [PROMPT]\n       joey -p [OPTIONS] PROMPT\n       joey COMMAND …",
-        description=_DESCRIPTION,
-        epilog=_EPILOG,
+        description=_HELP_DESCRIPTION,
+        epilog=_HELP_EPILOG,
         allow_abbrev=False,
     )
     parser.add_argument("prompt", nargs="*", metavar="PROMPT", help="what to do; - reads a pipe")
@@ -168,7 +168,7 @@ def _add_output(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument(
         "--output-format",
-        choices=FORMATS,
+        choices=OUTPUT_FORMATS,
         help="of -p: the result, one JSON object, or one JSON object per line (default: text)",
     )
     group.add_argument(
@@ -300,7 +300,7 @@ def _add_limits(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--max-tool-calls", metavar="N", type=count, help="stop after N tool calls")
 
 
-_MEANT = {
+_SUGGESTED_COMMANDS = {
     "tasks": "joey tasks list",
     "modes": "joey modes list",
     "doctor": "joey doctor",
@@ -314,25 +314,27 @@ _MEANT = {
     "help": "joey --help",
     "version": "joey --version",
 }
-_ACTIONS = ("list", "show", "export")
-_ID = regex(r"[0-9a-f-]{4,}")
+_TASK_ACTIONS = ("list", "show", "export")
+_TASK_ID_RE = regex(r"[0-9a-f-]{4,}")
 
 
 def meant_command(argv: Sequence[str]) -> str | None:
     """The command that these arguments probably stand for; None for a prompt."""
     if not 1 <= len(argv) <= 3 or any(" " in word or word.startswith("-") for word in argv):
         return None
-    name = nearest(argv[0], _MEANT)
+    name = nearest(argv[0], _SUGGESTED_COMMANDS)
     if name is None:
         return None
     match argv[1:]:
         case []:
-            return _MEANT[name]
-        case [action] if name == "tasks" and (near := nearest(action, _ACTIONS)):
+            return _SUGGESTED_COMMANDS[name]
+        case [action] if name == "tasks" and (near := nearest(action, _TASK_ACTIONS)):
             return f"joey tasks {near}" if near == "list" else f"joey tasks {near} ID"
-        case [("show" | "export") as action, task] if name == "tasks" and _ID.fullmatch(task):
+        case [("show" | "export") as action, task] if name == "tasks" and _TASK_ID_RE.fullmatch(
+            task
+        ):
             return f"joey tasks {action} {task}"
-        case [command] if name == "help" and command in _MEANT:
+        case [command] if name == "help" and command in _SUGGESTED_COMMANDS:
             return f"joey {command} --help"
     return None
 

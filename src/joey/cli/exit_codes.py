@@ -17,9 +17,9 @@ class ExitCode(IntEnum):
     USAGE = 2
     NEEDS_USER = 3
     """The model gave up, or something had to be refused because nobody was there to allow it."""
-    TURNS = 53
+    TURN_LIMIT = 53
     """The limit of turns or of tool calls."""
-    BUDGET = 55
+    BUDGET_LIMIT = 55
     """The limit of money, of tokens or of time."""
     TRY_AGAIN = 75
     CONFIGURATION = 78
@@ -33,25 +33,25 @@ class UsageError(UserError):
     """The command line itself is wrong."""
 
 
-_OF_FAILURE = {
+_FAILURE_EXIT_CODES = {
     "mistakes": ExitCode.NEEDS_USER,
     "declined": ExitCode.NEEDS_USER,
     "schema": ExitCode.NEEDS_USER,
-    "turns": ExitCode.TURNS,
-    "calls": ExitCode.TURNS,
-    "budget": ExitCode.BUDGET,
-    "tokens": ExitCode.BUDGET,
-    "time": ExitCode.BUDGET,
+    "turns": ExitCode.TURN_LIMIT,
+    "calls": ExitCode.TURN_LIMIT,
+    "budget": ExitCode.BUDGET_LIMIT,
+    "tokens": ExitCode.BUDGET_LIMIT,
+    "time": ExitCode.BUDGET_LIMIT,
 }
 _PROVIDER_FAILURE_EXIT_CODES: dict[str, ExitCode] = {
     ProviderFailure.AUTH: ExitCode.CONFIGURATION,
     ProviderFailure.NOT_FOUND: ExitCode.CONFIGURATION,
     ProviderFailure.QUOTA: ExitCode.CONFIGURATION,
-    ProviderFailure.RATE: ExitCode.TRY_AGAIN,
+    ProviderFailure.RATE_LIMIT: ExitCode.TRY_AGAIN,
     ProviderFailure.OVERLOAD: ExitCode.TRY_AGAIN,
     ProviderFailure.NETWORK: ExitCode.TRY_AGAIN,
-    ProviderFailure.MALFORMED: ExitCode.TRY_AGAIN,
-    ProviderFailure.EMPTY: ExitCode.TRY_AGAIN,
+    ProviderFailure.MALFORMED_STREAM: ExitCode.TRY_AGAIN,
+    ProviderFailure.EMPTY_REPLY: ExitCode.TRY_AGAIN,
 }
 
 
@@ -69,7 +69,7 @@ def exit_code_of(ending: Ending, *, refused: bool = False) -> ExitCode:
                 return _PROVIDER_FAILURE_EXIT_CODES.get(
                     code.removeprefix("provider:"), ExitCode.FAILED
                 )
-            return _OF_FAILURE.get(code, ExitCode.FAILED)
+            return _FAILURE_EXIT_CODES.get(code, ExitCode.FAILED)
 
 
 def exit_code_of_error(error: BaseException) -> ExitCode:

@@ -19,9 +19,9 @@ from joey.app.profiles import is_first_run, save_found_server
 from joey.errors import ConfigError, NoModelError
 from joey.presentation.text import columns, one_line, wrap
 
-_MOST = 9
+_MAX_CHOICES = 9
 """Models that a digit can choose from."""
-_YES = ("\r", "\n", "y", "Y")
+_YES_KEYS = ("\r", "\n", "y", "Y")
 
 
 def offer_found_server(arguments: Namespace) -> None:
@@ -32,13 +32,13 @@ def offer_found_server(arguments: Namespace) -> None:
     found = [server for server in _found() if server.models]
     if not found:
         return
-    choices = [(server, model) for server in found for model in server.models][:_MOST]
+    choices = [(server, model) for server in found for model in server.models][:_MAX_CHOICES]
     lines = ["There is no key and no profile yet, but models run on this machine:"]
     for number, (server, model) in enumerate(choices, 1):
         lines.append(f"  {number}  {one_line(model)} ({server.provider} at {server.base_url})")
     lines.append("Press Enter to use the first from now on, a number for another, n for none.")
     key = _press("\n".join(lines))
-    number = int(key) if key.isdecimal() else 1 if key in _YES else 0
+    number = int(key) if key.isdecimal() else 1 if key in _YES_KEYS else 0
     if not 1 <= number <= len(choices):
         return
     server, model = choices[number - 1]

@@ -32,7 +32,7 @@ from joey.errors import ConfigError, UntiedAddressError
 from joey.ports import TaskMetadata
 from joey.presentation.text import one_line
 
-SHORT = 13
+SHORT_ID_CHARS = 13
 """Characters of an id that are shown: of ours, those that hold the time."""
 
 
@@ -109,7 +109,7 @@ def short_id(task_id: str, ids: Iterable[str]) -> str:
     Ids begin with the time, to the millisecond: what is unique now will be tomorrow.
     """
     others = set(ids) - {task_id}
-    size = SHORT
+    size = SHORT_ID_CHARS
     while size < len(task_id) and any(other.startswith(task_id[:size]) for other in others):
         size += 1
     return task_id[:size]
@@ -214,7 +214,7 @@ def _system_prompt(file: str | None) -> str | None:
         ) from error
 
 
-MAX_SCHEMA = 1024 * 1024
+MAX_SCHEMA_BYTES = 1024 * 1024
 
 
 def load_schema(given: str) -> Schema:
@@ -245,15 +245,15 @@ def _schema(text: bytes, where: str) -> Schema:
 def _read(file: str) -> bytes:
     try:
         with Path(file).open("rb") as opened:
-            data = opened.read(MAX_SCHEMA + 1)
+            data = opened.read(MAX_SCHEMA_BYTES + 1)
     except OSError as error:
         raise UsageError(f"the JSON schema {file} cannot be read: {error.strerror}") from error
-    if len(data) > MAX_SCHEMA:
-        raise ConfigError(f"{file} is larger than {MAX_SCHEMA // 1024 // 1024} MB.")
+    if len(data) > MAX_SCHEMA_BYTES:
+        raise ConfigError(f"{file} is larger than {MAX_SCHEMA_BYTES // 1024 // 1024} MB.")
     return data.removeprefix(b"\xef\xbb\xbf")
 
 
-_YES = ("y", "yes")
+_YES_ANSWERS = ("y", "yes")
 
 
 def check_model(engine: Engine, arguments: Namespace) -> None:
@@ -282,4 +282,4 @@ def _agreed(error: UntiedAddressError) -> bool:
     except EOFError:
         print()
         return False
-    return answer.strip().lower() in _YES
+    return answer.strip().lower() in _YES_ANSWERS

@@ -28,6 +28,6 @@ def discreet(text: str) -> str:
     """The text without the keys that are in use."""
     # What has not been loaded has met none, and would take its time.
     secrecy = sys.modules.get("joey.app.redaction")
-    known: KnownSecrets = KnownSecrets() if secrecy is None else secrecy.KNOWN
+    known: KnownSecrets = KnownSecrets() if secrecy is None else secrecy.KNOWN_SECRETS
     known.learn_environment(os.environ)
     return known.blot(text)

@@ -14,11 +14,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
 
-from joey.cli.command_line import COMMANDS, parse
+from joey.cli.command_line import COMMAND_NAMES, parse
 from joey.cli.exit_codes import ExitCode, exit_code_of_error
 from joey.errors import UserError
 
-FEW_CYCLES = 100_000
+GC_THRESHOLD = 100_000
 """New objects after which the collector looks for cycles: more than are made before the first
 request. Its default, 700, makes it go through all that was loaded some hundred times until then,
 and it finds nothing."""
@@ -26,7 +26,7 @@ and it finds nothing."""
 
 def run() -> int:
     """`joey` as a process of its own."""
-    gc.set_threshold(FEW_CYCLES, 20, 100)
+    gc.set_threshold(GC_THRESHOLD, 20, 100)
     code = main()
     # All that is left goes with the process: to look through it for cycles takes longer than to go.
     gc.freeze()
@@ -74,7 +74,7 @@ def _run(arguments: argparse.Namespace) -> ExitCode:
 
     set_up_log(debug=arguments.debug and arguments.command != "serve")
     match arguments.command:
-        case str(name) if name in COMMANDS:
+        case str(name) if name in COMMAND_NAMES:
             # `joey NAME` is `run_NAME` of `joey.cli.commands.NAME`; no other is loaded.
             command = getattr(import_module(f"joey.cli.commands.{name}"), f"run_{name}")
             return ExitCode(command(arguments))

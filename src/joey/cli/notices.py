@@ -52,8 +52,7 @@ def _shown(directory: Path) -> str:
     return f"~/{directory.relative_to(home)}" if directory.is_relative_to(home) else str(directory)
 
 
-WORTH_A_WORD = 1.0
-"""Seconds after which a wait is announced."""
+WAIT_MESSAGE_DELAY_S = 1.0
 
 
 class ServerWatch:
@@ -69,7 +68,7 @@ class ServerWatch:
         if self._mcp is None:
             yield
             return
-        timer = asyncio.get_running_loop().call_later(WORTH_A_WORD, self.report_waiting)
+        timer = asyncio.get_running_loop().call_later(WAIT_MESSAGE_DELAY_S, self.report_waiting)
         try:
             yield
         finally:
@@ -96,7 +95,7 @@ class ServerWatch:
         return [each for each in servers if each.status in ("connecting", "disconnected")]
 
 
-LONGEST = 200
+MAX_COMMAND_CHARS = 200
 
 
 def in_background(task: Task) -> list[RunningCommand]:
@@ -108,7 +107,9 @@ def in_background(task: Task) -> list[RunningCommand]:
 def ended_with_joey(task: Task) -> Iterator[str]:
     """A line for each, to be read when joey is left."""
     for each in in_background(task):
-        yield f"ended, because it ran in the background: {one_line(each.command, LONGEST)}"
+        yield (
+            f"ended, because it ran in the background: {one_line(each.command, MAX_COMMAND_CHARS)}"
+        )
 
 
 def describe_cost(usage: TokenUsage) -> str:
@@ -128,7 +129,7 @@ def _short(count: int) -> str:
 
 
 PROJECT_DIRECTORY = ".roo"
-MODES = ".roomodes"
+PROJECT_MODES_FILE = ".roomodes"
 
 
 def offer(workspace: Path) -> None:
@@ -150,7 +151,7 @@ def note(workspace: Path) -> str:
 
 def _may_bring(workspace: Path) -> bool:
     """Most folders do not, and need not pay for loading what would look."""
-    return (workspace / PROJECT_DIRECTORY).is_dir() or (workspace / MODES).exists()
+    return (workspace / PROJECT_DIRECTORY).is_dir() or (workspace / PROJECT_MODES_FILE).exists()
 
 
 MAX_WARNINGS = 5

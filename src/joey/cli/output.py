@@ -19,8 +19,8 @@ from joey.cli.signals import was_stopped
 from joey.errors import UserError
 from joey.presentation.text import cells
 
-LOOK_AGAIN = 0.1
-GOODBYE = 1.0
+POLL_INTERVAL_S = 0.1
+DRAIN_TIMEOUT_S = 1.0
 """Seconds for a reader to take the last words, once we shall stop."""
 
 
@@ -56,10 +56,10 @@ def _write(data: bytes) -> None:
 
 def _may_write(fd: int) -> bool:
     patience = 0.0
-    while not select.select([], [fd], [], LOOK_AGAIN)[1]:
+    while not select.select([], [fd], [], POLL_INTERVAL_S)[1]:
         if was_stopped():
-            patience += LOOK_AGAIN
-            if patience > GOODBYE:
+            patience += POLL_INTERVAL_S
+            if patience > DRAIN_TIMEOUT_S:
                 return False
     return True
 
@@ -77,9 +77,8 @@ def leave(stream: TextIO) -> None:
         os.close(nowhere)
 
 
-GAP = "  "
-_LEAST = 6
-"""Cells below which a column is of no use."""
+COLUMN_GAP = "  "
+_MIN_COLUMN_WIDTH = 6
 
 
 def table(
@@ -95,9 +94,9 @@ def table(
 
 def _shrink(sizes: list[int], width: int, firm: Collection[int]) -> None:
     soft = [number for number in range(len(sizes)) if number not in firm]
-    while sum(sizes) + len(GAP) * (len(sizes) - 1) > width:
+    while sum(sizes) + len(COLUMN_GAP) * (len(sizes) - 1) > width:
         widest = max(soft, key=lambda number: sizes[number], default=None)
-        if widest is None or sizes[widest] <= _LEAST:
+        if widest is None or sizes[widest] <= _MIN_COLUMN_WIDTH:
             return
         sizes[widest] -= 1
 
@@ -105,7 +104,7 @@ def _shrink(sizes: list[int], width: int, firm: Collection[int]) -> None:
 def _line(row: Sequence[str], sizes: Sequence[int]) -> str:
     clipped = [clip(text, size) for text, size in zip(row, sizes, strict=True)]
     padded = (text + " " * (size - cells(text)) for text, size in zip(clipped, sizes, strict=True))
-    return GAP.join(padded).rstrip()
+    return COLUMN_GAP.join(padded).rstrip()
 
 
 def clip(text: str, room: int) -> str:

@@ -13,9 +13,9 @@ from typing import TextIO
 from joey.cli.exit_codes import UsageError
 from joey.client.images import MAX_IMAGES, ImageError, load_image
 
-MAX_PROMPT = 8 * 1024 * 1024
+MAX_PROMPT_BYTES = 8 * 1024 * 1024
 """Bytes. No model's window holds more; a file in the workspace can be read piece by piece."""
-FIRST_BYTE = 3.0
+FIRST_BYTE_TIMEOUT_S = 3.0
 """Seconds that a pipe may stay silent when there is a prompt already."""
 
 
@@ -33,7 +33,7 @@ def gather_prompt(arguments: Sequence[str], file: str | None, stdin: TextIO) -> 
     given = "" if wants_stdin else _given(arguments, file)
     piped = _piped(stdin, patient=not given.strip())
     prompt = f"{given}\n\n{piped}" if given and piped else given or piped
-    if len(prompt) > MAX_PROMPT // 4 and len(prompt.encode()) > MAX_PROMPT:
+    if len(prompt) > MAX_PROMPT_BYTES // 4 and len(prompt.encode()) > MAX_PROMPT_BYTES:
         raise _too_long()
     return prompt
 
@@ -43,10 +43,10 @@ def _given(arguments: Sequence[str], file: str | None) -> str:
         return _decode(os.fsencode(" ".join(arguments)))
     try:
         with Path(file).open("rb") as opened:
-            data = opened.read(MAX_PROMPT + 1)
+            data = opened.read(MAX_PROMPT_BYTES + 1)
     except OSError as error:
         raise UsageError(f"the prompt file {file} cannot be read: {error.strerror}") from error
-    if len(data) > MAX_PROMPT:
+    if len(data) > MAX_PROMPT_BYTES:
         raise _too_long()
     return _decode(data)
 
@@ -64,7 +64,7 @@ def piped_from(stdin: TextIO) -> int | None:
 def is_filled(fd: int) -> bool:
     """Whether something, or its end, comes within a few seconds: programs often start others with
     a pipe that they neither fill nor close."""
-    return bool(select.select([fd], [], [], FIRST_BYTE)[0])
+    return bool(select.select([fd], [], [], FIRST_BYTE_TIMEOUT_S)[0])
 
 
 def _piped(stdin: TextIO, *, patient: bool) -> str:
@@ -75,7 +75,8 @@ def _piped(stdin: TextIO, *, patient: bool) -> str:
         return ""
     if not patient and not is_filled(fd):
         print(
-            f"joey: nothing came through standard input for {FIRST_BYTE:g} seconds, so the prompt"
+            f"joey: nothing came through standard input for {FIRST_BYTE_TIMEOUT_S:g} seconds, "
+            "so the prompt"
             " is used alone (to wait for a pipe: joey -p -; to skip it: </dev/null)",
             file=sys.stderr,
         )
@@ -83,7 +84,7 @@ def _piped(stdin: TextIO, *, patient: bool) -> str:
     data = bytearray()
     while chunk := os.read(fd, 1024 * 1024):
         data += chunk
-        if len(data) > MAX_PROMPT:
+        if len(data) > MAX_PROMPT_BYTES:
             raise _too_long()
     if 0 in data:
         raise UsageError(
@@ -99,7 +100,8 @@ def _decode(data: bytes) -> str:
 
 def _too_long() -> UsageError:
     return UsageError(
-        f"the prompt is longer than {MAX_PROMPT // 1024 // 1024} MB, which no model can take in."
+        f"the prompt is longer than {MAX_PROMPT_BYTES // 1024 // 1024} MB, which no model can "
+        "take in."
         " Put the text into a file of the workspace and name the file in the prompt"
     )
 

@@ -17,12 +17,12 @@ from typing import Any, TypeVar
 
 from joey.cli.exit_codes import ExitCode
 
-_CODES = {
+_SIGNAL_EXIT_CODES = {
     signal.SIGHUP: ExitCode.HANGUP,
     signal.SIGINT: ExitCode.INTERRUPTED,
     signal.SIGTERM: ExitCode.TERMINATED,
 }
-LONGEST_GOODBYE = 20.0
+HANGUP_SHUTDOWN_TIMEOUT_S = 20.0
 """Seconds for a clean end after the terminal is gone: who writes to it may wait for ever."""
 T = TypeVar("T")
 
@@ -71,7 +71,7 @@ def interruptible(*numbers: signal.Signals, parts: bool = False) -> Iterator[Int
     task that is inside, or with `parts` what it does as `stoppable`; another ends the process.
     What is ignored (`nohup`) stays ignored."""
     global _current  # noqa: PLW0603 (a process has one set of signals)
-    heeded = [n for n in numbers or _CODES if signal.getsignal(n) is not signal.SIG_IGN]
+    heeded = [n for n in numbers or _SIGNAL_EXIT_CODES if signal.getsignal(n) is not signal.SIG_IGN]
     loop = asyncio.get_running_loop()
     interruption = _current = Interruption(None if parts else asyncio.current_task())
     for number in heeded:
@@ -88,16 +88,16 @@ def interruptible(*numbers: signal.Signals, parts: bool = False) -> Iterator[Int
 
 def _note(number: int, frame: FrameType | None) -> None:
     if _current.code is None:
-        _current.code = _CODES[signal.Signals(number)]
+        _current.code = _SIGNAL_EXIT_CODES[signal.Signals(number)]
         if number == signal.SIGHUP:
             signal.signal(signal.SIGALRM, _give_up)
-            signal.setitimer(signal.ITIMER_REAL, LONGEST_GOODBYE)
+            signal.setitimer(signal.ITIMER_REAL, HANGUP_SHUTDOWN_TIMEOUT_S)
     elif number != signal.SIGHUP:
         # The journal is written as things happen: nothing that was acknowledged is lost.
         _end_children()
         if _current.before_end is not None:
             _current.before_end()
-        os._exit(_CODES[signal.Signals(number)])
+        os._exit(_SIGNAL_EXIT_CODES[signal.Signals(number)])
 
 
 def _give_up(number: int, frame: FrameType | None) -> None:

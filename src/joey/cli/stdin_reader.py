@@ -6,7 +6,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator
 
-PIECE = 65_536
+READ_SIZE_BYTES = 65_536
 
 
 async def pieces(fd: int) -> AsyncIterator[bytes]:
@@ -14,7 +14,7 @@ async def pieces(fd: int) -> AsyncIterator[bytes]:
     while True:
         await _until_readable(fd)
         try:
-            data = os.read(fd, PIECE)
+            data = os.read(fd, READ_SIZE_BYTES)
         except OSError:
             return  # whoever wrote is gone
         if not data:

@@ -20,17 +20,17 @@ from joey.core.events import Record
 from joey.core.history.branch import live_path
 from joey.core.history.ui import UiHistory
 from joey.core.rewind import RewindPreview
-from joey.core.task import AT_REST, TaskState
+from joey.core.task import IDLE_STATES, TaskState
 from joey.errors import TaskNotFoundError
 from joey.ports import Store, TaskMetadata
 from joey.ports.storage import FoundTask, TaskIndex
-from joey.presentation.phrases import FATES, STAYING, describe_error
+from joey.presentation.phrases import FILE_CHANGE_TEXTS, UNRESTORABLE_REASON_TEXTS, describe_error
 from joey.presentation.questions import follow_up
 from joey.presentation.text import one_line
 
-_FENCE = re.compile(r"^ {0,3}(`{3,})", re.MULTILINE)
-_BOXES = {"completed": "x", "in_progress": "-"}
-_CHANGES = ("editedExistingFile", "newFileCreated", "appliedDiff")
+_FENCE_RE = re.compile(r"^ {0,3}(`{3,})", re.MULTILINE)
+_CHECKBOX_MARKS = {"completed": "x", "in_progress": "-"}
+_EDIT_TOOLS = ("editedExistingFile", "newFileCreated", "appliedDiff")
 
 
 def as_markdown(
@@ -125,7 +125,7 @@ def _tool(row: dict[str, Any], text: str) -> Iterator[str]:
     path = row.get("path") or details.get("path") or details.get("regex") or ""
     yield f"### {tool} {f'`{path}`' if path else ''}".rstrip() + _verdict(row)
     change = row.get("diff") or details.get("diff")
-    if not change and details.get("tool") in _CHANGES:
+    if not change and details.get("tool") in _EDIT_TOOLS:
         change = details.get("content")
     if change:
         yield fenced(str(change), "diff")
@@ -151,7 +151,7 @@ def _todos(todos: Any) -> str:
 def todo_items(todos: Sequence[Any]) -> list[str]:
     """Each with its box: `[x] write it`."""
     return [
-        f"[{_BOXES.get(str(todo.get('status')), ' ')}] {todo.get('content')}"
+        f"[{_CHECKBOX_MARKS.get(str(todo.get('status')), ' ')}] {todo.get('content')}"
         for todo in todos
         if isinstance(todo, dict)
     ]
@@ -164,7 +164,7 @@ def _verdict(row: dict[str, Any]) -> str:
 
 def fenced(text: str, language: str = "") -> str:
     """A code block whose fence is longer than any in the text."""
-    longest = max((len(match[1]) for match in _FENCE.finditer(text)), default=2)
+    longest = max((len(match[1]) for match in _FENCE_RE.finditer(text)), default=2)
     fence = "`" * (longest + 1)
     return f"{fence}{language}\n{text.rstrip()}\n{fence}"
 
@@ -175,12 +175,12 @@ def _time(milliseconds: int) -> str:
     return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
-LONGEST = 200
-_UNTOLD = frozenset({"api_req_started", "api_req_finished", "checkpoint_saved"})
+MAX_ROW_TEXT_CHARS = 200
+_HIDDEN_ROW_KINDS = frozenset({"api_req_started", "api_req_finished", "checkpoint_saved"})
 """Rows that say nothing to a person."""
-_EMPTY = frozenset({"completion_result", "resume_task", "resume_completed_task"})
+_ASKS_HIDDEN_IF_EMPTY = frozenset({"completion_result", "resume_task", "resume_completed_task"})
 """Questions that only follow what was said before."""
-_KINDS = {
+_ROW_KIND_LABELS = {
     "text": "joey",
     "reasoning": "thoughts",
     "user_feedback": "you",
@@ -209,16 +209,22 @@ def listed_rows(rows: Sequence[Mapping[str, Any]]) -> list[Listed]:
 
 def is_visible_row(row: Mapping[str, Any]) -> bool:
     """Whether a person knows this row."""
-    if row.get("partial") or row.get("say") in _UNTOLD:
+    if row.get("partial") or row.get("say") in _HIDDEN_ROW_KINDS:
         return False
-    return not (row.get("ask") in _EMPTY and not row.get("text"))
+    return not (row.get("ask") in _ASKS_HIDDEN_IF_EMPTY and not row.get("text"))
 
 
 def row_table(rows: Sequence[Listed], width: int | None) -> list[str]:
     zone = datetime.now().astimezone().tzname()
     heading = ["number", "message", f"time ({zone})", "what", "words"]
     cells = [
-        [str(row.number), str(row.ts), _row_time(row.ts), row.kind, one_line(row.text, LONGEST)]
+        [
+            str(row.number),
+            str(row.ts),
+            _row_time(row.ts),
+            row.kind,
+            one_line(row.text, MAX_ROW_TEXT_CHARS),
+        ]
         for row in rows
     ]
     return table([heading, *cells], width, firm={0, 1, 2, 3})
@@ -250,7 +256,7 @@ def _kind(row: Mapping[str, Any], first: bool) -> str:
     name = str(row.get("say") or row.get("ask") or "")
     if name in ("tool", "command"):
         return str(row.get("tool") or name)
-    return _KINDS.get(name, name)
+    return _ROW_KIND_LABELS.get(name, name)
 
 
 def _extract_row_text(row: Mapping[str, Any]) -> str:
@@ -276,12 +282,11 @@ def _row_time(ts: int) -> str:
         return ""
 
 
-LONGEST_TITLE = 60
-LONGEST_CELL = 1000
-_STATUS = {TaskState.ABORTED: "interrupted"}
-_AT_WORK = {TaskState.WAITING: "waiting", TaskState.DELEGATED: "delegated"}
-_BELOW = "↳ "
-"""Before the title of a subtask."""
+MAX_TITLE_CHARS = 60
+MAX_CELL_CHARS = 1000
+_STATUS_LABELS = {TaskState.ABORTED: "interrupted"}
+_ACTIVE_STATUS_LABELS = {TaskState.WAITING: "waiting", TaskState.DELEGATED: "delegated"}
+_SUBTASK_PREFIX = "↳ "
 
 
 def task_table(
@@ -296,7 +301,7 @@ def task_table(
         cost = f"${task.total_cost:.2f}" if task.total_cost else ""
         texts = [task.model, cost, *([task.workspace] if with_directory else []), _title(task)]
         facts = [each.short_id, _when(task), status_of(task, store)]
-        rows.append([*facts, *(one_line(text, LONGEST_CELL) for text in texts)])
+        rows.append([*facts, *(one_line(text, MAX_CELL_CHARS) for text in texts)])
     return table(rows, width, firm={0, 1, 2, 4})
 
 
@@ -321,12 +326,12 @@ def _branches(
         if (child := family.pop(child_id, None)) is None:
             continue
         facts = f"{short[child_id]} · {status_of(child, store)} · {child.mode}"
-        yield f"{'  ' * level}- {facts} · {one_line(child.title, LONGEST_TITLE)}"
+        yield f"{'  ' * level}- {facts} · {one_line(child.title, MAX_TITLE_CHARS)}"
         yield from _branches(child, family, short, store, level + 1)
 
 
 def _title(task: TaskMetadata) -> str:
-    return f"{_BELOW}{task.title}" if task.parent_id else task.title
+    return f"{_SUBTASK_PREFIX}{task.title}" if task.parent_id else task.title
 
 
 def status_of(task: TaskMetadata, store: Store) -> str:
@@ -335,11 +340,11 @@ def status_of(task: TaskMetadata, store: Store) -> str:
         state = TaskState(task.status)
     except ValueError:
         return one_line(task.status, 12)
-    if state not in AT_REST or state is TaskState.CREATED:
+    if state not in IDLE_STATES or state is TaskState.CREATED:
         if not _is_held(task, store):
             return "interrupted"
-        return _AT_WORK.get(state, "running")
-    return _STATUS.get(state, str(state))
+        return _ACTIVE_STATUS_LABELS.get(state, "running")
+    return _STATUS_LABELS.get(state, str(state))
 
 
 def with_current_status(task: TaskMetadata, store: Store) -> TaskMetadata:
@@ -361,8 +366,7 @@ def _when(task: TaskMetadata) -> str:
 
 
 Rows = Sequence[Mapping[str, Any]]
-MOST = 10
-"""Things of a kind that are named."""
+MAX_LISTED_ITEMS = 10
 
 
 def describe(changes: RewindPreview, rows: Rows) -> Iterator[str]:
@@ -388,12 +392,12 @@ def describe(changes: RewindPreview, rows: Rows) -> Iterator[str]:
     yield from _named(*ran, changes.commands)
     begun = ("subtask was begun since, and stays:", "subtasks were begun since, and stay:")
     yield from _named(*begun, changes.subtasks)
-    for kind, fate in FATES.items():
+    for kind, fate in FILE_CHANGE_TEXTS.items():
         paths = [each.path for each in changes.files if each.kind == kind]
         yield from _named(f"file is {fate}:", f"files are {fate}:", paths)
     others = "of these somebody else has changed:"
     yield from _named(others, others, changes.conflicts)
-    for why, reason in STAYING.items():
+    for why, reason in UNRESTORABLE_REASON_TEXTS.items():
         paths = [each.path for each in changes.files_left if each.why == why]
         is_left = f"taken back ({reason}):"
         yield from _named(f"file is not {is_left}", f"files are not {is_left}", paths)
@@ -432,9 +436,9 @@ def _counted(one: str, many: str, count: int) -> Iterator[str]:
 
 def _named(one: str, many: str, things: Sequence[str]) -> Iterator[str]:
     yield from _counted(one, many, len(things))
-    yield from (f"    {one_line(thing)}" for thing in things[:MOST])
-    if len(things) > MOST:
-        yield f"    and {len(things) - MOST} more"
+    yield from (f"    {one_line(thing)}" for thing in things[:MAX_LISTED_ITEMS])
+    if len(things) > MAX_LISTED_ITEMS:
+        yield f"    and {len(things) - MAX_LISTED_ITEMS} more"
 
 
 def _todo_diff(todos: Sequence[object]) -> str:

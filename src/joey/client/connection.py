@@ -26,25 +26,24 @@ from joey.errors import UserError
 
 log = logging.getLogger(__name__)
 
-PATIENCE = 60.0
-"""Seconds without a connection after which it is given up."""
-HANDSHAKE = 10.0
-FIRST_PAUSE = 0.1
-LONGEST_PAUSE = 5.0
-LARGEST_FRAME = 256 * 1024 * 1024
+RECONNECT_TIMEOUT_S = 60.0
+HANDSHAKE_TIMEOUT_S = 10.0
+INITIAL_BACKOFF_S = 0.1
+MAX_BACKOFF_S = 5.0
+MAX_FRAME_BYTES = 256 * 1024 * 1024
 """Bytes; a whole history may come in one response."""
-WELCOME = "welcome"
-UNAUTHORIZED = 4401
-LOST = "CONNECTION_LOST"
-DENIED = "PERMISSION_DENIED"
-NOT_READY = "API_NOT_READY"
+WELCOME_REQUEST_ID = "welcome"
+UNAUTHORIZED_CLOSE_CODE = 4401
+CONNECTION_LOST = "CONNECTION_LOST"
+PERMISSION_DENIED = "PERMISSION_DENIED"
+API_NOT_READY = "API_NOT_READY"
 """What a server says on its way down."""
 
 
 class RemoteError(UserError):
     """The server refused a command, or cannot be reached."""
 
-    def __init__(self, message: str, code: str = LOST) -> None:
+    def __init__(self, message: str, code: str = CONNECTION_LOST) -> None:
         super().__init__(message)
         self.code = code
         """The error code of the API, or `CONNECTION_LOST`."""
@@ -86,7 +85,9 @@ class _Waiting:
 
 
 class Connection:
-    def __init__(self, address: Address, owner: Owner, patience: float = PATIENCE) -> None:
+    def __init__(
+        self, address: Address, owner: Owner, patience: float = RECONNECT_TIMEOUT_S
+    ) -> None:
         self._address = address
         self._owner = owner
         self._patience = patience
@@ -111,12 +112,12 @@ class Connection:
             raise RemoteError(
                 "there is no token for the server: `joey serve` leaves one in"
                 " $JOEY_HOME/server.token; for a server elsewhere, set JOEY_TOKEN",
-                DENIED,
+                PERMISSION_DENIED,
             )
         socket = await self._dial()
         self._connection_task = asyncio.create_task(self._keep(socket), name="joey-connection")
         try:
-            async with asyncio.timeout(HANDSHAKE):
+            async with asyncio.timeout(HANDSHAKE_TIMEOUT_S):
                 await self._online.wait()
         except TimeoutError as error:
             await self.close()
@@ -174,9 +175,9 @@ class Connection:
 
     async def recover(self, error: RemoteError) -> None:
         """Return when a request that failed so may be made again; raise the error when not."""
-        if error.code not in (LOST, NOT_READY) or self._error is not None:
+        if error.code not in (CONNECTION_LOST, API_NOT_READY) or self._error is not None:
             raise error
-        if error.code == NOT_READY:
+        if error.code == API_NOT_READY:
             try:
                 async with asyncio.timeout(self._patience):
                     await self._offline.wait()
@@ -229,7 +230,7 @@ class Connection:
                 frame = _decode(text)
                 if isinstance(frame, EventFrame):
                     self._owner.handle(frame)
-                elif frame.request_id == WELCOME:
+                elif frame.request_id == WELCOME_REQUEST_ID:
                     self.welcome = frame.data
                     self._offline.clear()
                     self._online.set()
@@ -241,7 +242,7 @@ class Connection:
         finally:
             self._drop(restoring)
             await socket.close()
-        if socket.close_code == UNAUTHORIZED:
+        if socket.close_code == UNAUTHORIZED_CLOSE_CODE:
             raise _denied(self._address)
 
     async def _restore(self) -> None:
@@ -269,16 +270,16 @@ class Connection:
         self._owner.gave_up(error)
 
     async def _dial_again(self) -> ClientConnection:
-        pause = FIRST_PAUSE
+        pause = INITIAL_BACKOFF_S
         try:
             async with asyncio.timeout(self._patience):
                 while True:
                     await asyncio.sleep(pause * random.uniform(0.5, 1.0))
-                    pause = min(2 * pause, LONGEST_PAUSE)
+                    pause = min(2 * pause, MAX_BACKOFF_S)
                     try:
                         return await self._dial()
                     except RemoteError as error:
-                        if error.code != LOST:
+                        if error.code != CONNECTION_LOST:
                             raise
                         log.info("still no connection: %s", error)
         except TimeoutError as error:
@@ -294,8 +295,8 @@ class Connection:
                 address.url,
                 additional_headers={"Authorization": f"Bearer {address.token}"},
                 compression=None,
-                max_size=LARGEST_FRAME,
-                open_timeout=HANDSHAKE,
+                max_size=MAX_FRAME_BYTES,
+                open_timeout=HANDSHAKE_TIMEOUT_S,
                 proxy=None if address.is_local else True,
             )
         except InvalidStatus as error:
@@ -304,7 +305,9 @@ class Connection:
                 raise _denied(address) from error
             said = error.response.body.decode("utf-8", "replace").strip()[:200]
             message = f"the server at {address.url} refused ({status}): {said}"
-            raise RemoteError(message, DENIED if status == 403 else LOST) from error
+            raise RemoteError(
+                message, PERMISSION_DENIED if status == 403 else CONNECTION_LOST
+            ) from error
         except (OSError, TimeoutError, InvalidHandshake) as error:
             raise RemoteError(
                 f"there is no joey server at {address.url} ({error}); `joey serve` starts one, and"
@@ -332,12 +335,12 @@ def _denied(address: Address) -> RemoteError:
     return RemoteError(
         f"the server at {address.url} wants another token: give it as JOEY_TOKEN,"
         " or with the link that `joey serve` prints",
-        DENIED,
+        PERMISSION_DENIED,
     )
 
 
 DEFAULT_URL = "ws://127.0.0.1:7800/ws"
-_SCHEMES = {"ws": "ws", "wss": "wss", "http": "ws", "https": "wss"}
+_WEBSOCKET_SCHEMES = {"ws": "ws", "wss": "wss", "http": "ws", "https": "wss"}
 
 
 class Address(Struct, frozen=True):
@@ -357,13 +360,13 @@ def find_server(url: str | None, token: str | None, env: Mapping[str, str]) -> A
         UserError: the address is none.
     """
     parts = urlsplit(url or DEFAULT_URL)
-    if parts.scheme not in _SCHEMES or not parts.hostname:
+    if parts.scheme not in _WEBSOCKET_SCHEMES or not parts.hostname:
         raise UserError(f"{url!r} is not the address of a server; one looks like {DEFAULT_URL}")
     path = parts.path if parts.path not in ("", "/") else "/ws"
     is_local = _is_loopback(parts.hostname)
     linked = parse_qs(parts.fragment).get("token", [""])[0]
     token = token or linked or env.get("JOEY_TOKEN") or (_kept_token(env) if is_local else None)
-    plain = urlunsplit((_SCHEMES[parts.scheme], parts.netloc, path, parts.query, ""))
+    plain = urlunsplit((_WEBSOCKET_SCHEMES[parts.scheme], parts.netloc, path, parts.query, ""))
     return Address(plain, token, is_local)
 
 

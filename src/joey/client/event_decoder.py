@@ -57,7 +57,7 @@ from joey.core.events import (
     UsageChanged,
     UserMessage,
 )
-from joey.core.history.ui import STREAMED, RequestInfo
+from joey.core.history.ui import REPLY_ROW_KINDS, RequestInfo
 from joey.core.messages import ReasoningPart, TextPart, Usage
 from joey.core.models import ToolProtocol
 from joey.core.task import Answer, AskKind, Response, Todo
@@ -379,7 +379,7 @@ def _call_id(row: RowData) -> str:
     return f"row_{row['ts']}"
 
 
-ENDINGS = frozenset({"taskFinished", "taskAborted", "taskFailed"})
+END_EVENT_NAMES = frozenset({"taskFinished", "taskAborted", "taskFailed"})
 """Events after which a task rests."""
 
 
@@ -411,7 +411,6 @@ class Following:
         self.pending: AskOpened | None = None
         self.usage = TokenUsage()
         self.waits_for: tuple[str, ...] = ()
-        """Subtasks."""
         self.runs = False
         self._rows: dict[int, RowData] = {row["ts"]: row for row in self.first_rows}
         self._open: set[int] = set()
@@ -482,7 +481,7 @@ class Following:
         return renamed(frame, known=known)
 
     def _note_growth(self, frame: EventFrame) -> None:
-        if frame.event_name in ENDINGS:
+        if frame.event_name in END_EVENT_NAMES:
             self.growing.clear()
         if frame.event_name != "message":
             return
@@ -496,7 +495,7 @@ class Following:
     def _drop_broken_off(self, request_ts: int) -> None:
         """What an earlier reply left unfinished will never be finished."""
         for ts, frame in list(self.growing.items()):
-            if ts < request_ts and frame.payload["message"].get("say") in STREAMED:
+            if ts < request_ts and frame.payload["message"].get("say") in REPLY_ROW_KINDS:
                 del self.growing[ts]
 
     def _fold(self, frame: EventFrame) -> None:

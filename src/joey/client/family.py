@@ -16,7 +16,7 @@ from joey.client.session import Session
 from joey.core.events import AskOpened, Event, SubtaskSpawned, TaskPaused
 from joey.errors import UserError
 
-MOST_WAITING = 1000
+MAX_UNREAD_EVENTS = 1000
 """Events that the reader may leave unread; behind them, each task keeps its own."""
 
 
@@ -43,7 +43,7 @@ async def family(
 
 class _Listening:
     def __init__(self) -> None:
-        self._event_queue: asyncio.Queue[TaskTreeEvent | None] = asyncio.Queue(MOST_WAITING)
+        self._event_queue: asyncio.Queue[TaskTreeEvent | None] = asyncio.Queue(MAX_UNREAD_EVENTS)
         self._root: asyncio.Task[None] | None = None
         self._jobs: set[asyncio.Task[None]] = set()
         self._followed: set[str] = set()

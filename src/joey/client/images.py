@@ -7,9 +7,9 @@ from pathlib import Path
 
 from joey.errors import UserError
 
-MAX_IMAGE = 5 * 1024 * 1024
+MAX_IMAGE_BYTES = 5 * 1024 * 1024
 MAX_IMAGES = 20
-_SIGNATURES = (
+_IMAGE_SIGNATURES = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
     (b"\xff\xd8\xff", "image/jpeg"),
     (b"GIF87a", "image/gif"),
@@ -29,7 +29,7 @@ def load_image(path: str) -> str:
     """
     try:
         with Path(path).open("rb") as file:
-            data = file.read(MAX_IMAGE + 1)
+            data = file.read(MAX_IMAGE_BYTES + 1)
     except OSError as error:
         raise ImageError(f"the image {path} cannot be read: {error.strerror}") from error
     return encode_image(data, path)
@@ -41,9 +41,9 @@ def encode_image(data: bytes, name: str) -> str:
     Raises:
         ImageError
     """
-    if len(data) > MAX_IMAGE:
+    if len(data) > MAX_IMAGE_BYTES:
         raise ImageError(
-            f"the image {name} is larger than {MAX_IMAGE // 1024 // 1024} MB; make it smaller"
+            f"the image {name} is larger than {MAX_IMAGE_BYTES // 1024 // 1024} MB; make it smaller"
         )
     media_type = _media_type(data)
     if media_type is None:
@@ -54,4 +54,4 @@ def encode_image(data: bytes, name: str) -> str:
 def _media_type(data: bytes) -> str | None:
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return "image/webp"
-    return next((kind for start, kind in _SIGNATURES if data.startswith(start)), None)
+    return next((kind for start, kind in _IMAGE_SIGNATURES if data.startswith(start)), None)

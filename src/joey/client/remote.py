@@ -15,13 +15,27 @@ from typing import Any, Self
 
 import msgspec
 
-from joey.client.connection import LOST, PATIENCE, Address, Connection, RemoteError, find_server
-from joey.client.event_decoder import ENDINGS, EventReader, Following, RowData, is_passing, renamed
+from joey.client.connection import (
+    CONNECTION_LOST,
+    RECONNECT_TIMEOUT_S,
+    Address,
+    Connection,
+    RemoteError,
+    find_server,
+)
+from joey.client.event_decoder import (
+    END_EVENT_NAMES,
+    EventReader,
+    Following,
+    RowData,
+    is_passing,
+    renamed,
+)
 from joey.client.session import Session
 from joey.core.events import AskOpened, Event, TokenUsage
 from joey.core.rewind import RewindPreview
 from joey.core.settings import Limits
-from joey.core.task import AT_REST, Answer, Response
+from joey.core.task import IDLE_STATES, Answer, Response
 from joey.core.wire.commands import TaskInfo, decode_data
 from joey.core.wire.frames import EventFrame
 
@@ -46,7 +60,7 @@ class RemoteEngine:
         url: str | None = None,
         token: str | None = None,
         *,
-        patience: float = PATIENCE,
+        patience: float = RECONNECT_TIMEOUT_S,
         notice: Callable[[str], None] | None = None,
         env: Mapping[str, str] | None = None,
     ) -> Self:
@@ -198,7 +212,7 @@ class RemoteEngine:
             *(session.follow() for session in sessions), return_exceptions=True
         )
         for session, error in zip(sessions, ends, strict=True):
-            if isinstance(error, RemoteError) and error.code != LOST:
+            if isinstance(error, RemoteError) and error.code != CONNECTION_LOST:
                 session.break_off(error)
 
     def _report_connection_change(self, text: str) -> None:
@@ -216,11 +230,10 @@ def _check_id(task_id: object) -> None:
         raise RemoteError(f"{task_id!r} is no task id", "INVALID_PARAMETER")
 
 
-BACKLOG = 10_000
+MAX_UNREAD_FRAMES = 10_000
 """Frames that a slow reader may leave unread before it loses the passing ones."""
-PIECE = 1000
-"""Records of a history that are asked for at once."""
-_STARTED = "taskStarted"
+RECORDS_PER_REQUEST = 1000
+_TASK_STARTED_EVENT = "taskStarted"
 
 
 class RemoteSession:
@@ -338,8 +351,8 @@ class RemoteSession:
                     skipped -= 1
                     continue
                 yield frame, events
-                ended = to_rest and frame.event_name in ENDINGS
-                if ended and not ear.has_unread(_STARTED):
+                ended = to_rest and frame.event_name in END_EVENT_NAMES
+                if ended and not ear.has_unread(_TASK_STARTED_EVENT):
                     return
 
     async def _older(self, since: int | None) -> tuple[list[EventFrame], int]:
@@ -358,7 +371,7 @@ class RemoteSession:
         """The lasting frames of these records, in pieces as large as the line can carry."""
         frames: list[EventFrame] = []
         met: set[int] = set()
-        piece = PIECE
+        piece = RECORDS_PER_REQUEST
         while since < until:
             end = min(until, since + piece)
             try:
@@ -483,7 +496,7 @@ class RemoteSession:
             total_cost=info.total_cost,
             context_tokens=info.context_tokens or 0,
         )
-        runs = info.live and info.status not in AT_REST
+        runs = info.live and info.status not in IDLE_STATES
         self._state.waits_for = info.waits_for
         self._state.settle(info.ask.ts if info.ask else None, usage, runs)
 
@@ -497,7 +510,7 @@ class RemoteSession:
     def _caught_up(self, job: asyncio.Task[None]) -> None:
         self._jobs.discard(job)
         error = None if job.cancelled() else job.exception()
-        if isinstance(error, RemoteError) and error.code != LOST:
+        if isinstance(error, RemoteError) and error.code != CONNECTION_LOST:
             self.break_off(error)
 
     def handle(self, frame: EventFrame) -> None:
@@ -542,7 +555,7 @@ class _Ear:
 
     def offer(self, frame: EventFrame) -> None:
         self._unread.append(frame)
-        if len(self._unread) > BACKLOG and is_passing(frame):
+        if len(self._unread) > MAX_UNREAD_FRAMES and is_passing(frame):
             self._unread = deque(frame for frame in self._unread if not is_passing(frame))
         self._wake()
 

@@ -24,7 +24,7 @@ from msgspec import Struct
 from joey.config.modes import Trusts, load_modes, usable_modes, wanted_modes
 from joey.config.rules import Rules
 from joey.config.settings import read_tightening
-from joey.config.trust import FILE as TRUST
+from joey.config.trust import TRUST_FILE as TRUST
 from joey.config.untrusted_files import (
     Fence,
     Scope,
@@ -154,10 +154,10 @@ _fits: type[Customizations] = FileCustomizations
 
 
 COMMANDS_DIRECTORY = "commands"
-_COMMAND_NAME = regex(r"[A-Za-z0-9_.-]+", re.ASCII)
-_ENDING = ".md"
+_COMMAND_NAME_RE = regex(r"[A-Za-z0-9_.-]+", re.ASCII)
+_COMMAND_FILE_SUFFIX = ".md"
 
-INIT = SlashCommand(
+INIT_COMMAND = SlashCommand(
     name="init",
     description="Study the code base and write AGENTS.md for those who work on it",
     source="built-in",
@@ -185,7 +185,7 @@ out.""",
 
 def load_commands(scopes: Scopes, reader: UntrustedFileReader) -> tuple[SlashCommand, ...]:
     """One for each name: the project's, else the person's, else ours."""
-    found = {INIT.name: INIT}
+    found = {INIT_COMMAND.name: INIT_COMMAND}
     for scope in scopes.roo:
         for command in _commands_of(scope, reader):
             found[command.name] = command
@@ -195,11 +195,11 @@ def load_commands(scopes: Scopes, reader: UntrustedFileReader) -> tuple[SlashCom
 def _commands_of(scope: Scope, reader: UntrustedFileReader) -> Iterator[SlashCommand]:
     directory, label = scope.directory / COMMANDS_DIRECTORY, f"{scope.label}/{COMMANDS_DIRECTORY}"
     for file in reader.names(directory, label, scope.fence):
-        if not file.lower().endswith(_ENDING):
+        if not file.lower().endswith(_COMMAND_FILE_SUFFIX):
             continue
         shown = f"{label}/{file}"
-        name = file[: -len(_ENDING)]
-        if not _COMMAND_NAME.fullmatch(name):
+        name = file[: -len(_COMMAND_FILE_SUFFIX)]
+        if not _COMMAND_NAME_RE.fullmatch(name):
             reader.warn(
                 f"{shown} cannot be called: a command's name has letters, digits, `_`, `.`, `-`."
             )
@@ -220,11 +220,11 @@ def _commands_of(scope: Scope, reader: UntrustedFileReader) -> Iterator[SlashCom
         )
 
 
-FILE = "SKILL.md"
-LONGEST_NAME = 64
-LONGEST_DESCRIPTION = 1024
+SKILL_FILE = "SKILL.md"
+MAX_SKILL_NAME_CHARS = 64
+MAX_SKILL_DESCRIPTION_CHARS = 1024
 _SKILLS_DIRECTORY_RE = regex(r"skills(?:-([A-Za-z0-9-]+))?", re.ASCII)
-_SKILL_NAME = regex(r"[a-z0-9]+(?:-[a-z0-9]+)*", re.ASCII)
+_SKILL_NAME_RE = regex(r"[a-z0-9]+(?:-[a-z0-9]+)*", re.ASCII)
 
 
 class FoundSkill(Struct, frozen=True):
@@ -287,7 +287,7 @@ def _skills_of(scope: Scope, reader: UntrustedFileReader) -> Iterator[Skill]:
             continue
         directory, label = scope.directory / name, f"{scope.label}/{name}"
         for own in reader.names(directory, label, scope.fence):
-            path, shown = directory / own / FILE, f"{label}/{own}/{FILE}"
+            path, shown = directory / own / SKILL_FILE, f"{label}/{own}/{SKILL_FILE}"
             if (text := reader.read(path, shown, scope.fence)) is None:
                 continue
             matter = split_front_matter(text.text)
@@ -309,12 +309,13 @@ def _find_skill_problem(matter: FrontMatter, directory: str) -> str:
         return f"`name` must be that of its folder, {directory!r}" + (
             f", not {name!r}" if name else ""
         )
-    if not _SKILL_NAME.fullmatch(name) or len(name) > LONGEST_NAME:
+    if not _SKILL_NAME_RE.fullmatch(name) or len(name) > MAX_SKILL_NAME_CHARS:
         return (
-            f"`name` must be lower-case words joined by `-`, of at most {LONGEST_NAME} characters"
+            "`name` must be lower-case words joined by `-`, of at most "
+            f"{MAX_SKILL_NAME_CHARS} characters"
         )
-    if not 1 <= len(description) <= LONGEST_DESCRIPTION:
-        return f"`description` must have 1 to {LONGEST_DESCRIPTION} characters"
+    if not 1 <= len(description) <= MAX_SKILL_DESCRIPTION_CHARS:
+        return f"`description` must have 1 to {MAX_SKILL_DESCRIPTION_CHARS} characters"
     return ""
 
 
@@ -325,7 +326,7 @@ def _mode_slugs(matter: FrontMatter) -> tuple[str, ...]:
     return tuple(slug.strip() for slug in slugs if isinstance(slug, str) and slug.strip())
 
 
-_BLOCK = regex(r"\s*---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
+_FRONT_MATTER_RE = regex(r"\s*---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
 
 
 class FrontMatter(Struct, frozen=True):
@@ -343,7 +344,7 @@ class FrontMatter(Struct, frozen=True):
 
 def split_front_matter(text: str) -> FrontMatter:
     """A text that has none is all body; one that cannot be read counts as none."""
-    block = _BLOCK.match(text)
+    block = _FRONT_MATTER_RE.match(text)
     if block is None:
         return FrontMatter({}, text.strip())
     body = text[block.end() :].strip()

@@ -19,7 +19,7 @@ from joey.errors import ConfigError
 from joey.system.files import make_private_directory
 
 T = TypeVar("T")
-_PLACE = regex(r" - at `\$\.?(.*)`$")
+_ERROR_LOCATION_RE = regex(r" - at `\$\.?(.*)`$")
 
 
 def read_document(path: Path) -> dict[str, Any] | None:
@@ -83,9 +83,9 @@ def convert_document(value: dict[str, Any], kind: type[T], path: Path, within: s
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
-        place = _PLACE.search(str(error))
+        place = _ERROR_LOCATION_RE.search(str(error))
         key = ".".join(filter(None, (within, place[1] if place else "")))
-        problem = _PLACE.sub("", str(error))
+        problem = _ERROR_LOCATION_RE.sub("", str(error))
         if problem.startswith("Invalid"):
             problem = "This value is not one of those that can be chosen"
         named = f"`{key}`: " if key else ""

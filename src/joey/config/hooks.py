@@ -13,17 +13,17 @@ from pathlib import Path
 
 import msgspec
 
-from joey.config.untrusted_files import ROO, Scopes, UntrustedFileReader
+from joey.config.untrusted_files import ROO_DIRECTORY, Scopes, UntrustedFileReader
 from joey.core.hooks import Hook
 from joey.ports.extensions import ProjectHooks, Wanted
 from joey.system.files import file_digest
 
-FILE = "hooks.json"
+HOOKS_FILE = "hooks.json"
 HOOKS_DIRECTORY = "hooks"
-MOST_HOOKS = 50
-_MOST_FILES = 200
-_OPERATORS = frozenset("();<>|&")
-_WRITERS = frozenset({"mkdir", "rm", "tee", "touch"})
+MAX_HOOKS = 50
+_MAX_HOOK_FILES = 200
+_SHELL_OPERATOR_CHARS = frozenset("();<>|&")
+_WRITING_PROGRAMS = frozenset({"mkdir", "rm", "tee", "touch"})
 
 
 def read_project_hooks(scopes: Scopes) -> ProjectHooks:
@@ -32,8 +32,8 @@ def read_project_hooks(scopes: Scopes) -> ProjectHooks:
     if scope is None:
         return ProjectHooks()
     reader = UntrustedFileReader()
-    label = f"{scope.label}/{FILE}"
-    found = reader.read(scope.directory / FILE, label, scope.fence)
+    label = f"{scope.label}/{HOOKS_FILE}"
+    found = reader.read(scope.directory / HOOKS_FILE, label, scope.fence)
     if found is None or not found.text.strip():
         return ProjectHooks(warnings=reader.warnings)
     try:
@@ -55,8 +55,8 @@ def _hooks(text: str) -> tuple[Hook, ...]:
         hooks = msgspec.convert(entries, tuple[Hook, ...])
     except msgspec.MsgspecError as error:
         raise ValueError(str(error)) from error
-    if len(hooks) > MOST_HOOKS:
-        raise ValueError(f"it has more than {MOST_HOOKS} hooks")
+    if len(hooks) > MAX_HOOKS:
+        raise ValueError(f"it has more than {MAX_HOOKS} hooks")
     return hooks
 
 
@@ -85,9 +85,9 @@ def _files(hooks: tuple[Hook, ...], workspace: Path) -> Iterator[tuple[str, byte
     """Names and digests."""
     candidates = (word for hook in hooks for word in _iter_path_candidates(hook.command))
     named = (Path(os.path.normpath(workspace / word)) for word in candidates if "\0" not in word)
-    beside = _beside(workspace / ROO / HOOKS_DIRECTORY)
-    if len(beside) > _MOST_FILES:  # nobody looks through so much: it is never the same again
-        yield f"{ROO}/{HOOKS_DIRECTORY} (too many files)", os.urandom(16)
+    beside = _beside(workspace / ROO_DIRECTORY / HOOKS_DIRECTORY)
+    if len(beside) > _MAX_HOOK_FILES:  # nobody looks through so much: it is never the same again
+        yield f"{ROO_DIRECTORY}/{HOOKS_DIRECTORY} (too many files)", os.urandom(16)
         return
     for path in dict.fromkeys((*named, *beside)):
         if path.is_relative_to(workspace) and (digest := _digest(path, workspace)) is not None:
@@ -106,13 +106,13 @@ def _read(line: str) -> Iterator[str]:
     """The words of a line without those that it plainly writes: a log is not part of a hook."""
     program, before = "", ""
     for word in _split(line):
-        if set(word) <= _OPERATORS:
+        if set(word) <= _SHELL_OPERATOR_CHARS:
             program = program if ">" in word or "<" in word else ""
         elif ">" not in before:
-            if program not in _WRITERS:
+            if program not in _WRITING_PROGRAMS:
                 yield word
             program = program or word
-        before = word if set(word) <= _OPERATORS else ""
+        before = word if set(word) <= _SHELL_OPERATOR_CHARS else ""
 
 
 def _split(line: str) -> list[str]:
@@ -128,7 +128,7 @@ def _beside(directory: Path) -> list[Path]:
     found: list[Path] = []
     for path, _, names in os.walk(directory):
         found += (Path(path, name) for name in names)
-        if len(found) > _MOST_FILES:
+        if len(found) > _MAX_HOOK_FILES:
             break
     return sorted(found)
 

@@ -21,29 +21,29 @@ import msgspec
 
 from joey.config.untrusted_files import Fence, Scopes, UntrustedFileReader, YamlError, read_yaml
 from joey.core.js_regex import PatternError, path_pattern
-from joey.core.modes import BUILT_IN, Grant, Group, Mode, Source, find_mode, may_do_more
-from joey.core.permissions.policy import ANYTHING
+from joey.core.modes import BUILT_IN_MODES, Grant, Group, Mode, Source, find_mode, may_do_more
+from joey.core.permissions.policy import ALLOW_ALL_RULE
 from joey.core.settings import Settings
 from joey.core.text import regex
 from joey.ports.extensions import Wanted
 
-PROJECT_FILE = ".roomodes"
-USER_FILES = ("modes.yaml", "custom_modes.yaml")
+PROJECT_MODES_FILE = ".roomodes"
+USER_MODES_FILES = ("modes.yaml", "custom_modes.yaml")
 """Ours, and Roo Code's."""
-LARGEST_FILE = 256_000
-MOST_MODES = 100
+MAX_FILE_BYTES = 256_000
+MAX_MODES = 100
 
-_SLUG = regex(r"[A-Za-z0-9-]{1,100}", re.ASCII)
-_GRANTED = {str(group): group for group in Group if group is not Group.ALWAYS}
-_WITHOUT_EFFECT = frozenset({"modes"})
+_SLUG_RE = regex(r"[A-Za-z0-9-]{1,100}", re.ASCII)
+_GROUPS_BY_NAME = {str(group): group for group in Group if group is not Group.ALWAYS}
+_IGNORED_GROUPS = frozenset({"modes"})
 """Roo's name for tools that every mode has."""
-_NOTHING = (None, "", "~", "null")
+_EMPTY_VALUES = (None, "", "~", "null")
 """How files say that they say nothing."""
-_INVISIBLE = regex(
+_INVISIBLE_CHARS_RE = regex(
     "[\u200b\u200c\u2060\ufeff]|(?<![\u2190-\u2bff\ufe0f\U0001f000-\U0001faff])\u200d"
 )
 """A joiner between emoji is part of what is seen."""
-_TYPOGRAPHY = str.maketrans(
+_TYPOGRAPHY_TABLE = str.maketrans(
     {
         "\u00a0": " ",
         **dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212", "-"),
@@ -59,8 +59,12 @@ class BrokenModeError(ValueError):
 
 def load_modes(scopes: Scopes, reader: UntrustedFileReader) -> tuple[Mode, ...]:
     """Custom modes, the project's before the person's; of one slug the first counts."""
-    modes = [*_file_modes(reader, scopes.workspace / PROJECT_FILE, PROJECT_FILE, scopes.fence)]
-    for name in USER_FILES:
+    modes = [
+        *_file_modes(
+            reader, scopes.workspace / PROJECT_MODES_FILE, PROJECT_MODES_FILE, scopes.fence
+        )
+    ]
+    for name in USER_MODES_FILES:
         path, label = scopes.user.directory / name, f"{scopes.user.label}/{name}"
         modes += _file_modes(reader, path, label, None)
     return tuple(modes)
@@ -69,11 +73,11 @@ def load_modes(scopes: Scopes, reader: UntrustedFileReader) -> tuple[Mode, ...]:
 def _file_modes(
     reader: UntrustedFileReader, path: Path, label: str, fence: Fence | None
 ) -> Iterator[Mode]:
-    text = reader.read(path, label, fence, LARGEST_FILE)
+    text = reader.read(path, label, fence, MAX_FILE_BYTES)
     if text is None or not text.text.strip():
         return
     if text.is_cut:
-        reader.warn(f"{label} is not used: it has more than {LARGEST_FILE:,} bytes.")
+        reader.warn(f"{label} is not used: it has more than {MAX_FILE_BYTES:,} bytes.")
         return
     try:
         entries = _entries(_parse(text.text))
@@ -82,9 +86,9 @@ def _file_modes(
         return
     source: Source = "global" if fence is None else "project"
     seen: set[str] = set()
-    if len(entries) > MOST_MODES:
-        reader.warn(f"{label}: only the first {MOST_MODES} modes are used.")
-    for number, entry in enumerate(entries[:MOST_MODES], start=1):
+    if len(entries) > MAX_MODES:
+        reader.warn(f"{label}: only the first {MAX_MODES} modes are used.")
+    for number, entry in enumerate(entries[:MAX_MODES], start=1):
         where = f"{label}: mode {_name_of(entry, number)}"
         try:
             mode = _mode(entry, source, lambda note, where=where: reader.warn(f"{where}: {note}."))
@@ -99,8 +103,8 @@ def _file_modes(
 
 def _parse(text: str) -> Any:
     """YAML with its typography made plain; as it stands where that spoils it; else JSON."""
-    visible = _INVISIBLE.sub("", text)
-    plain = visible.translate(_TYPOGRAPHY)
+    visible = _INVISIBLE_CHARS_RE.sub("", text)
+    plain = visible.translate(_TYPOGRAPHY_TABLE)
     problem = YamlError("not valid YAML")
     for attempt in (plain, visible):
         try:
@@ -121,7 +125,7 @@ def _entries(document: Any) -> list[Any]:
     if document is None:
         return []
     entries = document.get("customModes") if isinstance(document, dict) else None
-    if entries in _NOTHING and isinstance(document, dict) and "customModes" in document:
+    if entries in _EMPTY_VALUES and isinstance(document, dict) and "customModes" in document:
         return []
     if not isinstance(entries, list):
         raise ValueError("it must have a list `customModes`")
@@ -131,7 +135,9 @@ def _entries(document: Any) -> list[Any]:
 def _name_of(entry: Any, number: int) -> str:
     slug = entry.get("slug") if isinstance(entry, dict) else None
     return (
-        f"'{slug[:60]}'" if isinstance(slug, str) and slug not in _NOTHING else f"number {number}"
+        f"'{slug[:60]}'"
+        if isinstance(slug, str) and slug not in _EMPTY_VALUES
+        else f"number {number}"
     )
 
 
@@ -139,7 +145,7 @@ def _mode(entry: Any, source: Source, note: Any) -> Mode:
     if not isinstance(entry, dict):
         raise BrokenModeError("it is not a list of fields")
     slug = _required(entry, "slug")
-    if not _SLUG.fullmatch(slug):
+    if not _SLUG_RE.fullmatch(slug):
         raise BrokenModeError("`slug` may have letters, digits and dashes, at most 100")
     return Mode(
         slug=slug,
@@ -155,7 +161,7 @@ def _mode(entry: Any, source: Source, note: Any) -> Mode:
 
 def _required(entry: dict[str, Any], field: str) -> str:
     value = entry.get(field)
-    if value in _NOTHING:
+    if value in _EMPTY_VALUES:
         raise BrokenModeError(f"`{field}` is missing")
     if not isinstance(value, str) or not value.strip():
         raise BrokenModeError(f"`{field}` must be text")
@@ -164,7 +170,7 @@ def _required(entry: dict[str, Any], field: str) -> str:
 
 def _optional(entry: dict[str, Any], field: str) -> str:
     value = entry.get(field)
-    if value in _NOTHING:
+    if value in _EMPTY_VALUES:
         return ""
     if not isinstance(value, str):
         raise BrokenModeError(f"`{field}` must be text")
@@ -172,7 +178,7 @@ def _optional(entry: dict[str, Any], field: str) -> str:
 
 
 def _grants(groups: Any, note: Any) -> Iterator[Grant]:
-    if groups in _NOTHING:
+    if groups in _EMPTY_VALUES:
         raise BrokenModeError("`groups` is missing (it may be empty: `groups: []`)")
     if not isinstance(groups, list):
         raise BrokenModeError("`groups` must be a list")
@@ -182,12 +188,12 @@ def _grants(groups: Any, note: Any) -> Iterator[Grant]:
         if name in seen:
             raise BrokenModeError(f"`groups` has {name!r} twice")
         seen.add(name)
-        if name in _WITHOUT_EFFECT:
+        if name in _IGNORED_GROUPS:
             continue
-        if name not in _GRANTED:
+        if name not in _GROUPS_BY_NAME:
             note(f"`groups` has {name[:40]!r}, which is not known and grants nothing")
             continue
-        yield Grant(_GRANTED[name], *options)
+        yield Grant(_GROUPS_BY_NAME[name], *options)
 
 
 def _group(entry: Any) -> tuple[str, tuple[str | None, str | None]]:
@@ -230,7 +236,8 @@ def usable_modes(
             usable.append(mode)
         else:
             reader.warn(
-                f"{PROJECT_FILE}: mode '{mode.slug}' is not used: {why}; `joey trust` shows and"
+                f"{PROJECT_MODES_FILE}: mode '{mode.slug}' is not used: {why}; `joey trust` "
+                "shows and"
                 " asks."
             )
     return tuple(usable)
@@ -241,7 +248,7 @@ def wanted_modes(found: Sequence[Mode]) -> tuple[Wanted, ...]:
     return tuple(
         Wanted(
             name=_name(mode),
-            title=f"mode '{mode.slug}' of {PROJECT_FILE}",
+            title=f"mode '{mode.slug}' of {PROJECT_MODES_FILE}",
             content=_content(mode),
             details=tuple(_details(mode)),
             only_unasked=_loosened(mode, found) is None,
@@ -254,7 +261,7 @@ def wanted_modes(found: Sequence[Mode]) -> tuple[Wanted, ...]:
 def _asks_nothing(settings: Settings) -> bool:
     """As with `-y`."""
     writes = settings.auto_approval_enabled and settings.always_allow_write
-    return writes and settings.always_allow_execute and ANYTHING in settings.allowed_commands
+    return writes and settings.always_allow_execute and ALLOW_ALL_RULE in settings.allowed_commands
 
 
 def _why_trust(mode: Mode, found: Sequence[Mode], unasked: bool) -> str | None:
@@ -266,8 +273,8 @@ def _why_trust(mode: Mode, found: Sequence[Mode], unasked: bool) -> str | None:
 def _loosened(mode: Mode, found: Sequence[Mode]) -> Mode | None:
     """The mode that would be there without the project's, if that one may do less."""
     own = [each for each in found if each.slug == mode.slug and each.source == "global"]
-    known = own[0] if own else find_mode(mode.slug, BUILT_IN)
-    if known is None or find_mode(mode.slug, BUILT_IN) is None:
+    known = own[0] if own else find_mode(mode.slug, BUILT_IN_MODES)
+    if known is None or find_mode(mode.slug, BUILT_IN_MODES) is None:
         return None
     return known if may_do_more(mode, known) else None
 
@@ -286,5 +293,5 @@ def _details(mode: Mode) -> Iterator[str]:
         for grant in mode.grants
     )
     yield f"may use   {', '.join(groups) or 'nothing'}"
-    if find_mode(mode.slug, BUILT_IN) is not None:
+    if find_mode(mode.slug, BUILT_IN_MODES) is not None:
         yield "in place of the built-in mode of this name"

@@ -14,22 +14,22 @@ from typing import Any
 from msgspec import structs
 
 from joey.config.files import convert_document, read_document, write_document
-from joey.config.profiles import PROFILES, Profiles, load_profiles, read_profile, split
-from joey.config.settings import SETTINGS, check_spelling, load_settings
+from joey.config.profiles import PROFILES_FILE, Profiles, load_profiles, read_profile, split
+from joey.config.settings import SETTINGS_FILE, check_spelling, load_settings
 from joey.core.permissions.policy import PersistentRule, adds_nothing_else, with_rule
 from joey.core.settings import Profile, Settings
 from joey.errors import ConfigError
 from joey.ports.extensions import Rulebook
 from joey.system.files import changing
 
-_OWNED = ("apiKey", "baseUrl", "model", "headers")
+_PROVIDER_SPECIFIC_KEYS = ("apiKey", "baseUrl", "model", "headers")
 """What means nothing to another provider, or must not go to one."""
 
 
 class Preferences:
     def __init__(self, home: Path) -> None:
-        self._settings_file = home / SETTINGS
-        self._profiles_file = home / PROFILES
+        self._settings_file = home / SETTINGS_FILE
+        self._profiles_file = home / PROFILES_FILE
         self._home = home
 
     # Settings ---------------------------------------------------------------------------------
@@ -175,7 +175,9 @@ def _merged(known: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
     before = known.get("apiProvider", known.get("provider"))
     after = values.get("apiProvider", values.get("provider", before))
     if after != before:
-        known = {name: value for name, value in known.items() if name not in _OWNED}
+        known = {
+            name: value for name, value in known.items() if name not in _PROVIDER_SPECIFIC_KEYS
+        }
         if "provider" in values:
             known.pop("apiProvider", None)
     merged = known | values
@@ -184,7 +186,7 @@ def _merged(known: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
 
 class SettingsRulebook:
     def __init__(self, home: Path) -> None:
-        self._file = home / SETTINGS
+        self._file = home / SETTINGS_FILE
         self._preferences = Preferences(home)
 
     def takes(self, rule: PersistentRule) -> bool:

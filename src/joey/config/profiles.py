@@ -33,9 +33,9 @@ from joey.core.settings import Profile
 from joey.core.text import regex
 from joey.errors import ConfigError, NoModelError
 
-USUAL = "openai"
+DEFAULT_PROVIDER = "openai"
 """Whose protocol is spoken at an address of which nothing else is known."""
-_HOST = regex(r"(?P<name>\[[^\]]*\]|[^:/\[\]]*)(?P<port>:\d+)?(?P<path>(/.*)?)")
+_OLLAMA_HOST_RE = regex(r"(?P<name>\[[^\]]*\]|[^:/\[\]]*)(?P<port>:\d+)?(?P<path>(/.*)?)")
 
 
 class ProviderKind(Protocol):
@@ -105,7 +105,11 @@ def _start(
     if provider is not None:
         return known if known and known.provider == provider else Profile(provider=provider)
     if base_url is not None and profile is None:
-        return known if known and _same_host(base_url, known.base_url) else Profile(provider=USUAL)
+        return (
+            known
+            if known and _same_host(base_url, known.base_url)
+            else Profile(provider=DEFAULT_PROVIDER)
+        )
     if known is not None:
         return known
     kind = _found_in(env, kinds)
@@ -164,7 +168,7 @@ def _ollama_url(host: str) -> str:
     """`OLLAMA_HOST` says where Ollama listens: scheme, name and port may be missing, and it may
     name every interface, which is no address to call."""
     scheme, separator, rest = host.rpartition("://")
-    match = _HOST.fullmatch(rest)
+    match = _OLLAMA_HOST_RE.fullmatch(rest)
     if match is None:
         return host
     name = "127.0.0.1" if match["name"] in ("", "0.0.0.0", "[::]") else match["name"]
@@ -210,7 +214,7 @@ def _nothing_found(kinds: Sequence[ProviderKind]) -> str:
     )
 
 
-PROFILES = "profiles.json"
+PROFILES_FILE = "profiles.json"
 _log = logging.getLogger(__name__)
 
 
@@ -225,7 +229,7 @@ class Profiles(Struct, frozen=True):
         """What to do about `missing`; empty without."""
         if self.missing is None:
             return ""
-        said = f"{PROFILES} has no profile {self.missing!r}, which it names as the active one"
+        said = f"{PROFILES_FILE} has no profile {self.missing!r}, which it names as the active one"
         if self.active in self.profiles:
             return f"{said}; {self.active} is used (joey profiles use {self.active} settles it)."
         return f"{said}. {self.choice}"
@@ -246,7 +250,7 @@ class _RooKeys(Struct, frozen=True):
     """Our name for the provider, where it is another one."""
 
 
-_ROO: dict[str, _RooKeys] = {
+_ROO_KEY_NAMES: dict[str, _RooKeys] = {
     "anthropic": _RooKeys(key="apiKey", url="anthropicBaseUrl"),
     "openai": _RooKeys("openAiModelId", "openAiApiKey", "openAiBaseUrl"),
     "openai-native": _RooKeys(
@@ -266,7 +270,7 @@ PROFILE_KEYS = frozenset(
     {*Profile.__struct_encode_fields__, "apiProvider", "modelTemperature", "modelMaxTokens"}
     | {"toolProtocol", "openAiHeaders", "enableReasoningEffort", "openAiCustomModelInfo"}
     | {"anthropicUseAuthToken"}
-    | {key for keys in _ROO.values() for key in (keys.model, keys.key, keys.url) if key}
+    | {key for keys in _ROO_KEY_NAMES.values() for key in (keys.model, keys.key, keys.url) if key}
 ) - {"name"}
 """What belongs to a profile where settings and profiles are given in one object, as Roo does."""
 
@@ -277,7 +281,7 @@ def load_profiles(home: Path) -> Profiles:
     Raises:
         ConfigError
     """
-    path = home / PROFILES
+    path = home / PROFILES_FILE
     document = read_document(path)
     if document is None:
         return Profiles()
@@ -337,13 +341,13 @@ def client_fields(given: dict[str, Any], provider: str) -> dict[str, Any]:
 
 def name_of_key(given: dict[str, Any]) -> str:
     """Where this profile keeps its key; Roo has a name of its own for each provider."""
-    keys = _ROO.get(str(given.get("apiProvider")))
+    keys = _ROO_KEY_NAMES.get(str(given.get("apiProvider")))
     return keys.key if "apiProvider" in given and keys is not None and keys.key else "apiKey"
 
 
 def _from_roo(given: dict[str, Any]) -> dict[str, Any]:
     provider = given["apiProvider"]
-    keys = _ROO.get(provider, _RooKeys()) if isinstance(provider, str) else _RooKeys()
+    keys = _ROO_KEY_NAMES.get(provider, _RooKeys()) if isinstance(provider, str) else _RooKeys()
     fields = {
         "provider": keys.provider or provider,
         "model": given.get(keys.model),
@@ -387,7 +391,7 @@ def _close_to_others(path: Path) -> None:
         _log.warning("%s may be readable by others: %s", path, error.strerror)
 
 
-DEFAULT_PROFILE = "default"
+DEFAULT_PROFILE_NAME = "default"
 
 
 def split(values: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

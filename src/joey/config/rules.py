@@ -14,7 +14,7 @@ from pathlib import Path
 from msgspec import structs
 
 from joey.config.untrusted_files import (
-    ROO,
+    ROO_DIRECTORY,
     Fence,
     Scope,
     Scopes,
@@ -25,14 +25,14 @@ from joey.config.untrusted_files import (
 )
 from joey.core.modes import Instructions, RuleFile
 
-DEEPEST_LINK = 5
+MAX_LINK_DEPTH = 5
 MAX_DIRECTORY_DEPTH = 20
-MOST_FILES = 200
-ROOM = 300_000
+MAX_RULE_FILES = 200
+MAX_RULES_CHARS = 300_000
 """Characters of rules in one prompt."""
 
 _SKIPPED_NAMES = frozenset({".ds_store", "thumbs.db"})
-_SKIPPED_ENDINGS = (
+_SKIPPED_SUFFIXES = (
     *(".bak", ".cache", ".crdownload", ".db", ".dmp", ".dump", ".eslintcache", ".lock", ".log"),
     *(".old", ".part", ".partial", ".pyc", ".pyo", ".stackdump", ".swo", ".swp", ".temp", ".tmp"),
 )
@@ -90,14 +90,16 @@ class Rules:
     def _find_agents(self) -> Iterator[RuleFile]:
         yield from self._agents_in(self._scopes.workspace, "")
         for scope in self._nested:
-            yield from self._agents_in(scope.directory.parent, scope.label.removesuffix(ROO))
+            yield from self._agents_in(
+                scope.directory.parent, scope.label.removesuffix(ROO_DIRECTORY)
+            )
 
     def _agents_in(self, directory: Path, label: str) -> Iterator[RuleFile]:
         yield from self._single_in(directory, label, "AGENTS.md", "AGENT.md")
         yield from self._single_in(directory, label, "AGENTS.local.md")
 
     def _override(self, slug: str) -> str | None:
-        files = self._single(f"{ROO}/system-prompt-{slug}")
+        files = self._single(f"{ROO_DIRECTORY}/system-prompt-{slug}")
         return files[0].text if files else None
 
 
@@ -118,7 +120,7 @@ class _RuleDirectory:
             if file is not None:
                 said += len(file.text)
                 yield file
-            if said > ROOM:
+            if said > MAX_RULES_CHARS:
                 return
 
     @property
@@ -135,15 +137,15 @@ class _RuleDirectory:
 
     def _take(self, path: Path, label: str, links: int, depth: int) -> None:
         links += sum(1 for _ in links_on_the_way(path))
-        if links > DEEPEST_LINK:
+        if links > MAX_LINK_DEPTH:
             self._reader.warn(f"{label} is not read: too many links lead to it.")
         elif self._reader.is_directory(path):
             if depth < MAX_DIRECTORY_DEPTH:
                 self._walk(path, label, links, depth + 1)
         elif _is_skipped(path.name):
             pass
-        elif len(self._found) >= MOST_FILES:
-            self._reader.warn(f"{label} is not read: there are more than {MOST_FILES} rules.")
+        elif len(self._found) >= MAX_RULE_FILES:
+            self._reader.warn(f"{label} is not read: there are more than {MAX_RULE_FILES} rules.")
         else:
             self._found.append((path.name.lower(), label, path))
 
@@ -152,7 +154,7 @@ class _Room:
     """What is left of the room for rules while they are put together."""
 
     def __init__(self, reader: UntrustedFileReader) -> None:
-        self._left = ROOM
+        self._left = MAX_RULES_CHARS
         self._reader = reader
 
     def take(self, files: Sequence[RuleFile]) -> tuple[RuleFile, ...]:
@@ -163,7 +165,8 @@ class _Room:
         if len(file.text) <= left:
             return file
         self._reader.warn(
-            f"{file.label} does not fit: all rules together may have {ROOM:,} characters."
+            f"{file.label} does not fit: all rules together may have {MAX_RULES_CHARS:,} "
+            "characters."
         )
         note = "[Left out here, for want of room. Read it where you need it.]"
         kept = file.text[:left].rstrip()
@@ -185,4 +188,4 @@ def _rule_file(text: Text | None, label: str) -> RuleFile | None:
 
 def _is_skipped(name: str) -> bool:
     folded = name.lower()
-    return folded in _SKIPPED_NAMES or folded.endswith(_SKIPPED_ENDINGS)
+    return folded in _SKIPPED_NAMES or folded.endswith(_SKIPPED_SUFFIXES)

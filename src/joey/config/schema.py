@@ -40,7 +40,7 @@ from joey.core.settings import Profile, Settings
 from joey.core.suggest import nearest
 from joey.errors import ConfigError
 
-_UNIONS = (Union, TypeUnion)
+_UNION_ORIGINS = (Union, TypeUnion)
 
 
 class DescribedKey(Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -136,7 +136,7 @@ def _choices(kind: Any) -> list[str]:
         return [str(value) for value in get_args(kind)]
     if isinstance(kind, type) and issubclass(kind, StrEnum):
         return [member.value for member in kind]
-    found = [_choices(each) for each in get_args(kind) if get_origin(kind) in _UNIONS]
+    found = [_choices(each) for each in get_args(kind) if get_origin(kind) in _UNION_ORIGINS]
     return next(filter(None, found), [])
 
 
@@ -197,9 +197,9 @@ def _meanings(struct: type[Struct]) -> dict[str, str]:
     return found
 
 
-_YES = frozenset({"true", "yes", "on", "1"})
-_NO = frozenset({"false", "no", "off", "0"})
-_OF_COMMANDS = frozenset({"allowedCommands", "deniedCommands", "commandTimeoutAllowlist"})
+_TRUE_VALUES = frozenset({"true", "yes", "on", "1"})
+_FALSE_VALUES = frozenset({"false", "no", "off", "0"})
+_COMMAND_LIST_KEYS = frozenset({"allowedCommands", "deniedCommands", "commandTimeoutAllowlist"})
 
 
 def read_value(struct: type[Struct], key: DescribedKey, arguments: Sequence[str]) -> Any:
@@ -208,7 +208,7 @@ def read_value(struct: type[Struct], key: DescribedKey, arguments: Sequence[str]
     Raises:
         ConfigError: it cannot be one of this key; the text says what can.
     """
-    if key.name in _OF_COMMANDS and len(arguments) > 1:
+    if key.name in _COMMAND_LIST_KEYS and len(arguments) > 1:
         _check_quoted(key, arguments)
     if key.is_list and not (len(arguments) == 1 and arguments[0].lstrip().startswith("[")):
         return checked(
@@ -274,7 +274,7 @@ def checked(struct: type[Struct], key: DescribedKey, value: Any) -> Any:
 def _plain_value(struct: type[Struct], key: DescribedKey, text: str) -> Any:
     if key.choices == ("true", "false"):
         word = text.strip().lower()
-        return True if word in _YES else False if word in _NO else text
+        return True if word in _TRUE_VALUES else False if word in _FALSE_VALUES else text
     kind = type_of(struct, key.name)
     if key.choices and text.lstrip()[:1] in ("[", "{"):
         return _from_json(text)

@@ -24,14 +24,14 @@ import msgspec
 from msgspec import Struct, structs
 
 from joey.config.files import convert_document, read_document
-from joey.config.profiles import PROFILE_KEYS, PROFILES
+from joey.config.profiles import PROFILE_KEYS, PROFILES_FILE
 from joey.config.untrusted_files import Scopes, UntrustedFileReader
 from joey.core.permissions.hosts import narrowed, read_host
 from joey.core.settings import Settings
 from joey.core.suggest import nearest
 from joey.errors import ConfigError
 
-SETTINGS = "settings.json"
+SETTINGS_FILE = "settings.json"
 
 
 def load_settings(home: Path) -> Settings:
@@ -40,14 +40,14 @@ def load_settings(home: Path) -> Settings:
     Raises:
         ConfigError
     """
-    path = home / SETTINGS
+    path = home / SETTINGS_FILE
     return convert_document(read_document(path) or {}, Settings, path)
 
 
 log = logging.getLogger(__name__)
 
-_KNOWN = frozenset({*Settings.__struct_encode_fields__, "$schema"})
-_OF_ROO = frozenset(
+_KNOWN_KEYS = frozenset({*Settings.__struct_encode_fields__, "$schema"})
+_ROO_ONLY_KEYS = frozenset(
     """
     autoCondenseContext autoCondenseContextPercent cachedChromeHostUrl codebaseIndexConfig
     codebaseIndexModels condensingApiConfigId currentApiConfigName customCondensingPrompt
@@ -69,12 +69,12 @@ _OF_ROO = frozenset(
 
 def unknown_settings(home: Path) -> tuple[str, ...]:
     """A sentence about each key that is not known, with the one that was probably meant."""
-    path = home / SETTINGS
+    path = home / SETTINGS_FILE
     try:
         document = read_document(path) or {}
     except ConfigError:
         return ()  # whoever needs the settings tells it
-    unknown = (key for key in document if key not in _KNOWN and key not in _OF_ROO)
+    unknown = (key for key in document if key not in _KNOWN_KEYS and key not in _ROO_ONLY_KEYS)
     return tuple(f"{path}: `{key}` {_explain_unknown_key(key)}" for key in unknown)
 
 
@@ -86,34 +86,39 @@ def check_spelling(values: Iterable[str]) -> None:
         ConfigError
     """
     for key in values:
-        if key in _KNOWN or key in _OF_ROO or key in PROFILE_KEYS:
+        if key in _KNOWN_KEYS or key in _ROO_ONLY_KEYS or key in PROFILE_KEYS:
             continue
-        if nearest(key, _KNOWN) is not None:
+        if nearest(key, _KNOWN_KEYS) is not None:
             raise ConfigError(f"`{key}` {_explain_unknown_key(key)}")
         log.info("the setting %r was sent, which nothing reads", key)
 
 
 def _explain_unknown_key(key: str) -> str:
     if key in PROFILE_KEYS:
-        return f"is not used: it belongs into a profile of {PROFILES}."
-    near = nearest(key, _KNOWN)
+        return f"is not used: it belongs into a profile of {PROFILES_FILE}."
+    near = nearest(key, _KNOWN_KEYS)
     meant = f" Did you mean `{near}`?" if near else ""
     return f"is not used: there is no such setting.{meant}"
 
 
-FILE = "settings.json"
-_FIELDS = dict(zip(Settings.__struct_encode_fields__, Settings.__struct_fields__, strict=True))
-OFF = {
+PROJECT_SETTINGS_FILE = "settings.json"
+_FIELDS_BY_KEY = dict(
+    zip(Settings.__struct_encode_fields__, Settings.__struct_fields__, strict=True)
+)
+DISABLEABLE_FIELDS = {
     name: field
-    for name, field in _FIELDS.items()
+    for name, field in _FIELDS_BY_KEY.items()
     if field.startswith("always_allow")
     or field in ("auto_approval_enabled", "mcp_enabled", "browser_tool_enabled")
 }
 """Switches that may be turned off."""
-ADDED = {"deniedCommands": "denied_commands", "disabledTools": "disabled_tools"}
-LOWERED = {"allowedMaxRequests": "allowed_max_requests", "allowedMaxCost": "allowed_max_cost"}
-_STRICTEST = {"sandbox": "required"}
-_NETWORK = "sandboxNetwork"
+EXTENDABLE_FIELDS = {"deniedCommands": "denied_commands", "disabledTools": "disabled_tools"}
+LOWERABLE_FIELDS = {
+    "allowedMaxRequests": "allowed_max_requests",
+    "allowedMaxCost": "allowed_max_cost",
+}
+_STRICTEST_VALUES = {"sandbox": "required"}
+_NETWORK_KEY = "sandboxNetwork"
 
 
 class Tightening(Struct, frozen=True):
@@ -127,24 +132,24 @@ class Tightening(Struct, frozen=True):
     """The only hosts that commands shall reach."""
 
 
-UNCLEAR = Tightening(off=frozenset({"auto_approval_enabled"}))
+UNREADABLE_RESTRICTIONS = Tightening(off=frozenset({"auto_approval_enabled"}))
 
 
 def read_tightening(scopes: Scopes, reader: UntrustedFileReader) -> Tightening:
     scope = scopes.project
     if scope is None:
         return Tightening()
-    label = f"{scope.label}/{FILE}"
+    label = f"{scope.label}/{PROJECT_SETTINGS_FILE}"
     known = len(reader.warnings)
-    found = reader.read(scope.directory / FILE, label, scope.fence)
+    found = reader.read(scope.directory / PROJECT_SETTINGS_FILE, label, scope.fence)
     if found is None:
-        return Tightening() if len(reader.warnings) == known else UNCLEAR
+        return Tightening() if len(reader.warnings) == known else UNREADABLE_RESTRICTIONS
     try:
         document = msgspec.json.decode(found.text or "{}", type=dict[str, Any])
         return _tightening(document, label, reader)
     except (msgspec.MsgspecError, RecursionError) as error:
         reader.warn(f"{label} cannot be understood, so that everything is asked: {error}.")
-        return UNCLEAR
+        return UNREADABLE_RESTRICTIONS
 
 
 def tightened(settings: Settings, project: Tightening) -> Settings:
@@ -168,16 +173,16 @@ def _tightening(document: Mapping[str, Any], label: str, reader: UntrustedFileRe
     strictest: dict[str, str] = {}
     network: str | tuple[str, ...] | None = None
     for key, value in document.items():
-        if key in OFF and not msgspec.convert(value, bool):
-            off.add(OFF[key])
-        elif key in ADDED:
-            added[ADDED[key]] = msgspec.convert(value, tuple[str, ...])
-        elif key in LOWERED:
+        if key in DISABLEABLE_FIELDS and not msgspec.convert(value, bool):
+            off.add(DISABLEABLE_FIELDS[key])
+        elif key in EXTENDABLE_FIELDS:
+            added[EXTENDABLE_FIELDS[key]] = msgspec.convert(value, tuple[str, ...])
+        elif key in LOWERABLE_FIELDS:
             kind = int if key == "allowedMaxRequests" else float
-            lowered[LOWERED[key]] = msgspec.convert(value, kind)
-        elif key in _STRICTEST and value == _STRICTEST[key]:
-            strictest[_FIELDS[key]] = value
-        elif key == _NETWORK and value != "all":
+            lowered[LOWERABLE_FIELDS[key]] = msgspec.convert(value, kind)
+        elif key in _STRICTEST_VALUES and value == _STRICTEST_VALUES[key]:
+            strictest[_FIELDS_BY_KEY[key]] = value
+        elif key == _NETWORK_KEY and value != "all":
             network = _network(value)
         elif key != "$schema":
             reader.warn(f"{label}: `{key[:60]}` is not used: {_why_not(key)}.")
@@ -199,32 +204,36 @@ def _network(value: object) -> str | tuple[str, ...]:
 
 def project_says(key: str) -> str:
     """What a project may do about a setting, in words; nothing for what is the person's alone."""
-    if key in OFF:
+    if key in DISABLEABLE_FIELDS:
         return "may turn it off"
-    if key in ADDED:
+    if key in EXTENDABLE_FIELDS:
         return "may add to it"
-    if key in LOWERED:
+    if key in LOWERABLE_FIELDS:
         return "may lower it"
-    if key == _NETWORK:
+    if key == _NETWORK_KEY:
         return "may ask for `off`, or for fewer hosts"
-    return f"may ask for `{_STRICTEST[key]}`" if key in _STRICTEST else ""
+    return f"may ask for `{_STRICTEST_VALUES[key]}`" if key in _STRICTEST_VALUES else ""
 
 
 def _why_not(key: str) -> str:
     if key == "hooks":
         return "hooks of a project belong into .roo/hooks.json"
-    if key in OFF or key in (*_STRICTEST, _NETWORK) or key.startswith("allowed"):
+    if (
+        key in DISABLEABLE_FIELDS
+        or key in (*_STRICTEST_VALUES, _NETWORK_KEY)
+        or key.startswith("allowed")
+    ):
         return "a project may only make rules stricter"
     return "it is not a setting of a project; put it into your own settings"
 
 
-PRIVATE = frozenset(
+PRIVATE_KEYS = frozenset(
     {"hooks", "diagnosticCheckers", "checkpointMaxAgeDays", "checkpointMaxMegabytes"}
 )
 """What runs programs or deletes files: kept outside the task folder (see `TaskSecrets`)."""
-_WHERE = Path("configuration")
-_SANDBOX = ("off", "auto", "required")
-_ANYTHING = "*"
+_CONFIGURATION_LABEL = Path("configuration")
+_SANDBOX_LEVELS = ("off", "auto", "required")
+_ALLOW_ALL_RULE = "*"
 
 
 def with_configuration(settings: Settings, given: Mapping[str, Any]) -> Settings:
@@ -234,7 +243,9 @@ def with_configuration(settings: Settings, given: Mapping[str, Any]) -> Settings
     Raises:
         ConfigError: naming the key that does not fit.
     """
-    laid_over = convert_document({**msgspec.to_builtins(settings), **given}, Settings, _WHERE)
+    laid_over = convert_document(
+        {**msgspec.to_builtins(settings), **given}, Settings, _CONFIGURATION_LABEL
+    )
     denials = [_denial(command) for command in settings.denied_commands]
     allowed = tuple(
         entry
@@ -259,9 +270,12 @@ def reopened_settings(
     Raises:
         ConfigError
     """
-    portable = {name: value for name, value in kept.items() if name not in PRIVATE}
+    portable = {name: value for name, value in kept.items() if name not in PRIVATE_KEYS}
     task = with_configuration(user, {**portable, **private})
-    strict = {field: rule(getattr(user, field), getattr(task, field)) for field, rule in _STRICTER}
+    strict = {
+        field: rule(getattr(user, field), getattr(task, field))
+        for field, rule in _STRICTER_MERGE_FUNCTIONS
+    }
     return structs.replace(task, **strict)
 
 
@@ -271,9 +285,9 @@ def _union(one: Iterable[str], other: Iterable[str]) -> tuple[str, ...]:
 
 def _allowed_by_both(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
     """Only rules that are in both: a longer one is no narrower, since it may name what is risky."""
-    if _ANYTHING in one:
+    if _ALLOW_ALL_RULE in one:
         return other
-    return one if _ANYTHING in other else _common(one, other)
+    return one if _ALLOW_ALL_RULE in other else _common(one, other)
 
 
 def _common(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
@@ -290,17 +304,17 @@ def _lower_but_zero(one: int, other: int) -> int:
 
 
 def _stricter_sandbox(one: str, other: str) -> str:
-    return max(one, other, key=_SANDBOX.index)
+    return max(one, other, key=_SANDBOX_LEVELS.index)
 
 
 def _both(one: bool, other: bool) -> bool:
     return one and other
 
 
-_STRICTER: tuple[tuple[str, Callable[[Any, Any], Any]], ...] = (
-    *((field, _both) for field in OFF.values()),
-    *((field, _union) for field in ADDED.values()),
-    *((field, _lower) for field in LOWERED.values()),
+_STRICTER_MERGE_FUNCTIONS: tuple[tuple[str, Callable[[Any, Any], Any]], ...] = (
+    *((field, _both) for field in DISABLEABLE_FIELDS.values()),
+    *((field, _union) for field in EXTENDABLE_FIELDS.values()),
+    *((field, _lower) for field in LOWERABLE_FIELDS.values()),
     ("allowed_commands", _allowed_by_both),
     ("allowed_mcp_tools", _allowed_by_both),
     ("sandbox", _stricter_sandbox),

@@ -16,7 +16,7 @@ from msgspec import Struct
 from joey.config.files import convert_document, read_document, write_document
 from joey.system.files import changing
 
-FILE = "trust.json"
+TRUST_FILE = "trust.json"
 
 
 class Trusted(Struct, frozen=True):
@@ -38,7 +38,7 @@ class Trust:
     """Every method may raise ConfigError: a file that cannot be read is no trust."""
 
     def __init__(self, home: Path) -> None:
-        self.path = home / FILE
+        self.path = home / TRUST_FILE
 
     def check(self, workspace: Path, wanted: Mapping[str, bytes]) -> Trusted | Untrusted:
         """Whether all of this was agreed to, byte for byte."""

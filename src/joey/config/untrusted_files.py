@@ -30,16 +30,16 @@ from msgspec import Struct
 from joey.core.modes import Source
 from joey.core.text import regex
 
-LARGEST = 100_000
-"""Bytes of a file that are used."""
-MOST_ENTRIES = 1000
-"""Names of a folder that are looked at."""
-MOST_ENTRIES_OF_CODE = 20_000
-MOST_WARNINGS = 100
-_ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
-_CONTROLS = regex("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
-_WALK = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
+MAX_FILE_BYTES = 100_000
+MAX_DIRECTORY_ENTRIES = 1000
+MAX_CODE_DIRECTORY_ENTRIES = 20_000
+MAX_WARNINGS = 100
+_MISSING_FILE_ERRNOS = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
+_CONTROL_CHARS_RE = regex("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_READ_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+_DIRECTORY_FLAGS = (
+    os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
+)
 
 Signature = tuple[int, ...]
 
@@ -82,7 +82,7 @@ class UntrustedFileReader:
         return tuple(self._warnings)
 
     def warn(self, text: str) -> None:
-        if len(self._warnings) < MOST_WARNINGS:
+        if len(self._warnings) < MAX_WARNINGS:
             self._warnings[on_one_line(text)] = None
 
     def unchanged(self) -> bool:
@@ -103,13 +103,15 @@ class UntrustedFileReader:
             return []
         try:
             with _opened(directory, fence) as descriptor, os.scandir(descriptor) as entries:
-                names = sorted(entry.name for entry in islice(entries, MOST_ENTRIES + 1))
+                names = sorted(entry.name for entry in islice(entries, MAX_DIRECTORY_ENTRIES + 1))
         except OSError as error:
             self.warn(f"{label}/ cannot be read: {_reason(error)}.")
             return []
-        if len(names) > MOST_ENTRIES:
-            self.warn(f"{label}/ has more than {MOST_ENTRIES} entries; the others are not read.")
-        return [name for name in names[:MOST_ENTRIES] if _is_utf8(name)]
+        if len(names) > MAX_DIRECTORY_ENTRIES:
+            self.warn(
+                f"{label}/ has more than {MAX_DIRECTORY_ENTRIES} entries; the others are not read."
+            )
+        return [name for name in names[:MAX_DIRECTORY_ENTRIES] if _is_utf8(name)]
 
     def subfolders(self, directory: Path) -> list[str]:
         """The folders in a folder, sorted, without links."""
@@ -119,14 +121,14 @@ class UntrustedFileReader:
             with os.scandir(directory) as entries:
                 return sorted(
                     entry.name
-                    for entry in islice(entries, MOST_ENTRIES_OF_CODE)
+                    for entry in islice(entries, MAX_CODE_DIRECTORY_ENTRIES)
                     if entry.is_dir(follow_symlinks=False) and _is_utf8(entry.name)
                 )
         except OSError:
             return []  # nothing of joey's is missed where nobody may look
 
     def read(
-        self, path: Path, label: str, fence: Fence | None, limit: int = LARGEST
+        self, path: Path, label: str, fence: Fence | None, limit: int = MAX_FILE_BYTES
     ) -> Text | None:
         """The text of a file; None when there is none that can be used."""
         facts = self._look(path, label)
@@ -162,7 +164,7 @@ class UntrustedFileReader:
             facts = path.stat()
         except OSError as error:
             self._seen[path] = (error.errno or 0,)
-            if label and (error.errno not in _ABSENT or is_link(path)):
+            if label and (error.errno not in _MISSING_FILE_ERRNOS or is_link(path)):
                 self.warn(f"{label} cannot be read: {_reason(error)}.")
             return None
         self._seen[path] = _signature(facts)
@@ -183,7 +185,7 @@ def links_on_the_way(path: Path) -> Iterator[Path]:
 
 def on_one_line(text: str) -> str:
     """A name that holds control characters must not look like several, or like anything else."""
-    return _CONTROLS.sub(lambda found: repr(found[0])[1:-1], text)
+    return _CONTROL_CHARS_RE.sub(lambda found: repr(found[0])[1:-1], text)
 
 
 def is_link(path: Path) -> bool:
@@ -218,7 +220,7 @@ def _read(path: Path, fence: Fence | None, limit: int) -> tuple[bytes, int]:
 def _opened(path: Path, fence: Fence | None) -> Iterator[int]:
     """Raises OSError, also when it leads over the fence."""
     if fence is None:
-        descriptor = os.open(path, _READ)
+        descriptor = os.open(path, _READ_FLAGS)
     elif (real := fence.reached(path)) is not None:
         descriptor = _open_without_links(real)
     else:
@@ -230,13 +232,13 @@ def _opened(path: Path, fence: Fence | None) -> Iterator[int]:
 
 
 def _open_without_links(path: Path) -> int:
-    current = os.open(path.anchor, _WALK)
+    current = os.open(path.anchor, _DIRECTORY_FLAGS)
     try:
         for name in path.parts[1:-1]:
-            below = os.open(name, _WALK, dir_fd=current)
+            below = os.open(name, _DIRECTORY_FLAGS, dir_fd=current)
             os.close(current)
             current = below
-        return os.open(path.name or ".", _READ | os.O_NOFOLLOW, dir_fd=current)
+        return os.open(path.name or ".", _READ_FLAGS | os.O_NOFOLLOW, dir_fd=current)
     finally:
         os.close(current)
 
@@ -249,11 +251,11 @@ def _is_utf8(name: str) -> bool:
     return not any("\ud800" <= char <= "\udfff" for char in name)
 
 
-ROO = ".roo"
-AGENTS = ".agents"
-_SHARED = ("rules", "commands", "skills")
+ROO_DIRECTORY = ".roo"
+AGENTS_DIRECTORY = ".agents"
+_SHARED_DIRECTORIES = ("rules", "commands", "skills")
 """Folders of the person's that links of a project may lead to; keys and tasks lie beside them."""
-_LEFT_OUT = frozenset({"node_modules", "__pycache__", "venv"})
+_SKIPPED_DIRECTORIES = frozenset({"node_modules", "__pycache__", "venv"})
 MAX_DIRECTORY_DEPTH = 12
 MAX_SEARCHED_DIRECTORIES = 5000
 
@@ -291,7 +293,7 @@ def find_scopes(
     """`workspace` is a real path; `home` is the person's `.roo`, `user_home` the folder it is
     usually in."""
     workspace = Path(os.path.realpath(workspace))
-    shared = _shared(home) + _shared(user_home / AGENTS)
+    shared = _shared(home) + _shared(user_home / AGENTS_DIRECTORY)
     fence = Fence((workspace, *shared), hides)
 
     def user(directory: Path) -> Scope:
@@ -307,9 +309,9 @@ def find_scopes(
         workspace=workspace,
         fence=fence,
         user=user(home),
-        project=project(ROO, home),
-        user_agents=user(user_home / AGENTS),
-        project_agents=project(AGENTS, user_home / AGENTS),
+        project=project(ROO_DIRECTORY, home),
+        user_agents=user(user_home / AGENTS_DIRECTORY),
+        project_agents=project(AGENTS_DIRECTORY, user_home / AGENTS_DIRECTORY),
     )
 
 
@@ -323,16 +325,20 @@ def nested_scopes(scopes: Scopes, reader: UntrustedFileReader) -> tuple[Scope, .
         looked_at += 1
         if looked_at > MAX_SEARCHED_DIRECTORIES:
             reader.warn(
-                f"Not all folders were searched for {ROO}/: there are more than "
+                f"Not all folders were searched for {ROO_DIRECTORY}/: there are more than "
                 f"{MAX_SEARCHED_DIRECTORIES}."
             )
             break
         for name in reader.subfolders(directory):
             path = directory / name
             shown = f"{label}/{name}" if label else name
-            if name == ROO and label:
+            if name == ROO_DIRECTORY and label:
                 found.append(Scope(path, shown, "project", scopes.fence))
-            elif not name.startswith(".") and name not in _LEFT_OUT and depth < MAX_DIRECTORY_DEPTH:
+            elif (
+                not name.startswith(".")
+                and name not in _SKIPPED_DIRECTORIES
+                and depth < MAX_DIRECTORY_DEPTH
+            ):
                 pending.append((path, shown, depth + 1))
     return tuple(sorted(found, key=lambda scope: scope.label))
 
@@ -346,7 +352,8 @@ def _shared(directory: Path) -> tuple[Path, ...]:
     return tuple(
         Path(os.path.realpath(directory / name))
         for name in names
-        if name in _SHARED or name.startswith(tuple(f"{shared}-" for shared in _SHARED))
+        if name in _SHARED_DIRECTORIES
+        or name.startswith(tuple(f"{shared}-" for shared in _SHARED_DIRECTORIES))
     )
 
 
@@ -356,8 +363,8 @@ def _label(directory: Path, user_home: Path) -> str:
     return str(directory)
 
 
-DEEPEST = 50
-MOST_PARTS = 20_000
+MAX_YAML_DEPTH = 50
+MAX_YAML_EVENTS = 20_000
 
 
 class YamlError(ValueError):
@@ -382,11 +389,11 @@ def read_yaml(text: str) -> Any:
 def _check_size(text: str, yaml: Any, loader: Any) -> None:
     depth = 0
     for number, event in enumerate(yaml.parse(text, Loader=loader)):
-        if number > MOST_PARTS:
+        if number > MAX_YAML_EVENTS:
             raise YamlError(f"line {event.start_mark.line + 1}: there are too many entries")
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
-        if depth > DEEPEST:
+        if depth > MAX_YAML_DEPTH:
             raise YamlError(f"line {event.start_mark.line + 1}: nested too deeply")

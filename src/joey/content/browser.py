@@ -28,22 +28,49 @@ if TYPE_CHECKING:
     from playwright.async_api import Browser as Process
     from playwright.async_api import BrowserContext, ConsoleMessage, Error, Page, Playwright, Route
 
-_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-_QUIET = ("--disable-background-networking", "--disable-component-update", "--disable-sync")
-_PASSED_ON = ("PATH", "HOME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "DISPLAY", "WAYLAND_DISPLAY")
-_PREFIXES = ("LC_", "XDG_", "FONTCONFIG_")
-_DRIVERS_OWN = ("PW_", "PLAYWRIGHT_")
-_LOADING_MS = 15_000
-_SETTLING_MS = 3_000
-STEP_SECONDS = 45
-_LEAVING_SECONDS = 5
-_SCROLL = "by => window.scrollBy({top: by, behavior: 'instant'})"
-_NEXT_FRAME = "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
-_MOST_LINES = 100
-_LONGEST_LINE = 500
-_MOST_PAGES = 10
-_KEYS = {"ctrl": "Control", "cmd": "Meta", "esc": "Escape", "return": "Enter", "del": "Delete"}
-_FILES = re.compile("^file:", re.IGNORECASE)
+_CHROMIUM_NAMES = (
+    "chromium",
+    "chromium-browser",
+    "google-chrome",
+    "google-chrome-stable",
+    "chrome",
+)
+_CHROMIUM_FLAGS = (
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+_INHERITED_VARIABLES = (
+    "PATH",
+    "HOME",
+    "LANG",
+    "LANGUAGE",
+    "TZ",
+    "TMPDIR",
+    "DISPLAY",
+    "WAYLAND_DISPLAY",
+)
+_INHERITED_PREFIXES = ("LC_", "XDG_", "FONTCONFIG_")
+_DRIVER_VARIABLE_PREFIXES = ("PW_", "PLAYWRIGHT_")
+_LOAD_TIMEOUT_MS = 15_000
+_IDLE_TIMEOUT_MS = 3_000
+STEP_TIMEOUT_S = 45
+_CLOSE_TIMEOUT_S = 5
+_SCROLL_SCRIPT = "by => window.scrollBy({top: by, behavior: 'instant'})"
+_NEXT_FRAME_SCRIPT = (
+    "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+)
+_MAX_CONSOLE_LINES = 100
+_MAX_CONSOLE_LINE_CHARS = 500
+_MAX_PAGES = 10
+_KEY_ALIASES = {
+    "ctrl": "Control",
+    "cmd": "Meta",
+    "esc": "Escape",
+    "return": "Enter",
+    "del": "Delete",
+}
+_FILE_URL_RE = re.compile("^file:", re.IGNORECASE)
 
 DEFAULT_VIEWPORT = (900, 600)
 Gives = Callable[[str, bool], Awaitable[bytes | None]]
@@ -63,7 +90,7 @@ def find_chromium(env: Mapping[str, str]) -> str | None:
         return None
     if named := env.get("JOEY_CHROMIUM"):
         return named
-    found = (shutil.which(name, path=env.get("PATH")) for name in _NAMES)
+    found = (shutil.which(name, path=env.get("PATH")) for name in _CHROMIUM_NAMES)
     return next((path for path in found if path and Path(path).is_absolute()), None)
 
 
@@ -82,7 +109,7 @@ class Chromium:
         self._page: Page | None = None
         self._opened_file: str | None = None
         self._cursor: tuple[int, int] | None = None
-        self._console: deque[str] = deque(maxlen=_MOST_LINES)
+        self._console: deque[str] = deque(maxlen=_MAX_CONSOLE_LINES)
         self._refusals: set[asyncio.Task[None]] = set()
         self._lock = asyncio.Lock()
 
@@ -99,12 +126,12 @@ class Chromium:
 
         async with self._lock:
             try:
-                async with asyncio.timeout(STEP_SECONDS):
+                async with asyncio.timeout(STEP_TIMEOUT_S):
                     return await self._do(step)
             except TimeoutError as error:
                 await self._stop()
                 raise ToolError(
-                    f"{step.action} took longer than {STEP_SECONDS:g} seconds, so that the"
+                    f"{step.action} took longer than {STEP_TIMEOUT_S:g} seconds, so that the"
                     " browser was ended. Launch it again."
                 ) from error
             except Error as error:
@@ -134,9 +161,9 @@ class Chromium:
             accept_downloads=False,
             service_workers="block",
         )
-        self._context.set_default_timeout(_LOADING_MS)
+        self._context.set_default_timeout(_LOAD_TIMEOUT_MS)
         self._opened_file = _file_of(url)
-        await self._context.route(_FILES, self._give_file)
+        await self._context.route(_FILE_URL_RE, self._give_file)
         self._context.on("page", self._take_page)
         self._take_page(await self._context.new_page())
 
@@ -159,14 +186,14 @@ class Chromium:
             if data is not None:
                 await route.fulfill(body=data, content_type=_content_type(path))
                 return
-        self._console.append(f"[refused] {route.request.url}"[:_LONGEST_LINE])
+        self._console.append(f"[refused] {route.request.url}"[:_MAX_CONSOLE_LINE_CHARS])
         await route.abort("accessdenied")
 
     def _take_page(self, page: Page) -> None:
         """A page that was opened, by us or by another page, is the one that is looked at."""
         if page is self._page:
             return
-        if len(page.context.pages) > _MOST_PAGES:
+        if len(page.context.pages) > _MAX_PAGES:
             refusal = asyncio.ensure_future(page.close())
             self._refusals.add(refusal)
             refusal.add_done_callback(self._refusals.discard)
@@ -183,15 +210,15 @@ class Chromium:
             self._page = left[-1] if left else None
 
     def _record_console_message(self, message: ConsoleMessage) -> None:
-        self._console.append(f"[{message.type}] {message.text}"[:_LONGEST_LINE])
+        self._console.append(f"[{message.type}] {message.text}"[:_MAX_CONSOLE_LINE_CHARS])
 
     def _record_page_error(self, error: Error) -> None:
-        self._console.append(f"[Page Error] {error}"[:_LONGEST_LINE])
+        self._console.append(f"[Page Error] {error}"[:_MAX_CONSOLE_LINE_CHARS])
 
     async def _act(self, page: Page, step: BrowserStep) -> None:
         match step.action:
             case "launch":
-                await page.goto(step.url, wait_until="domcontentloaded", timeout=_LOADING_MS)
+                await page.goto(step.url, wait_until="domcontentloaded", timeout=_LOAD_TIMEOUT_MS)
             case "click":
                 self._cursor = (step.x, step.y)
                 await page.mouse.click(step.x, step.y)
@@ -202,10 +229,12 @@ class Chromium:
                 await page.keyboard.type(step.text)
             case "press":
                 keys = (key.strip() for key in step.text.split("+"))
-                await page.keyboard.press("+".join(_KEYS.get(key.lower(), key) for key in keys))
+                await page.keyboard.press(
+                    "+".join(_KEY_ALIASES.get(key.lower(), key) for key in keys)
+                )
             case "scroll_down" | "scroll_up":
                 sign = 1 if step.action == "scroll_down" else -1
-                await page.evaluate(_SCROLL, sign * self._viewport[1])
+                await page.evaluate(_SCROLL_SCRIPT, sign * self._viewport[1])
             case "resize":
                 await page.set_viewport_size({"width": step.x, "height": step.y})
                 self._viewport = (step.x, step.y)
@@ -241,7 +270,7 @@ class Chromium:
         if context is None or self._engine is None or not _is_alive(self._engine):
             return
         try:
-            async with asyncio.timeout(_LEAVING_SECONDS):
+            async with asyncio.timeout(_CLOSE_TIMEOUT_S):
                 await context.close()
         except TimeoutError:
             await self._stop()
@@ -262,7 +291,6 @@ class _Engine:
         self.playwright = playwright
         self.process = process
         self.group = group
-        """The browser's process group."""
 
 
 async def _start(executable: str) -> _Engine:
@@ -271,14 +299,15 @@ async def _start(executable: str) -> _Engine:
     env = {
         name: value
         for name, value in os.environ.items()
-        if name in _PASSED_ON or (name.startswith(_PREFIXES) and not may_hold_secret(name))
+        if name in _INHERITED_VARIABLES
+        or (name.startswith(_INHERITED_PREFIXES) and not may_hold_secret(name))
     }
     _keep_from_driver(env)
     playwright = await async_playwright().start()
     root = ("--no-sandbox",) if os.geteuid() == 0 else ()
     try:
         process = await playwright.chromium.launch(
-            executable_path=executable, args=[*_QUIET, *root], env=dict(env)
+            executable_path=executable, args=[*_CHROMIUM_FLAGS, *root], env=dict(env)
         )
         session = await process.new_browser_cdp_session()
         facts = await session.send("SystemInfo.getProcessInfo")
@@ -297,7 +326,9 @@ def _keep_from_driver(env: Mapping[str, str]) -> None:
     given = getattr(transport, "get_driver_env", None)
     if given is None:
         raise ToolError("This version of Playwright cannot be used: install 1.65.")
-    own = {name: value for name, value in given().items() if name.startswith(_DRIVERS_OWN)}
+    own = {
+        name: value for name, value in given().items() if name.startswith(_DRIVER_VARIABLE_PREFIXES)
+    }
     vars(transport)["get_driver_env"] = lambda: {**env, **own}
 
 
@@ -311,7 +342,7 @@ async def _end(starting: asyncio.Task[_Engine]) -> None:
         return  # it never started, and has put itself away
     if engine.process.is_connected():
         with suppress(Error, TimeoutError):
-            async with asyncio.timeout(_LEAVING_SECONDS):
+            async with asyncio.timeout(_CLOSE_TIMEOUT_S):
                 await engine.process.close()
     if engine.process.is_connected():
         with suppress(ProcessLookupError, PermissionError):
@@ -343,8 +374,8 @@ async def _settled(page: Page) -> str:
 
     for _ in range(2):
         try:
-            await page.wait_for_load_state("networkidle", timeout=_SETTLING_MS)
-            await page.evaluate(_NEXT_FRAME)
+            await page.wait_for_load_state("networkidle", timeout=_IDLE_TIMEOUT_MS)
+            await page.evaluate(_NEXT_FRAME_SCRIPT)
         except StillBusyError:
             break
         except Error:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from joey.content.code_index_worker import IndexWork
 
 
-IDLE_SECONDS = 3.0
+INDEXING_START_DELAY_S = 3.0
 """How long after a task is opened its index is begun, unless a search comes first. A short run
 never pays for it, and in a long one it is there before it is asked for; the first request to the
 model has long gone out."""
@@ -86,7 +86,7 @@ class _Shared:
     def __init__(self, index: WorkspaceIndex) -> None:
         self.index = index
         self.users = 0
-        self.idle = asyncio.get_running_loop().call_later(IDLE_SECONDS, index.begin)
+        self.idle = asyncio.get_running_loop().call_later(INDEXING_START_DELAY_S, index.begin)
 
 
 class TaskIndex:
@@ -118,13 +118,13 @@ _fits: type[CodeIndex] = TaskIndex
 
 log = logging.getLogger(__name__)
 
-PATIENCE = 2.0
+SEARCH_WAIT_S = 2.0
 """Seconds that a search waits for an index that is being filled: a small workspace is done by
 then, and the model spared a turn."""
-FEW = 100
+MAX_FOREGROUND_CHANGES = 100
 """Changed files that are read in before the answer."""
-_POLL = 0.25
-_CUT = "Only the first {:,} files of the workspace are indexed."
+_POLL_INTERVAL_S = 0.25
+_TRUNCATED_NOTE = "Only the first {:,} files of the workspace are indexed."
 
 ListFiles = Callable[[threading.Event], Listing]
 """May take its time, until the event is set: it is called in a thread."""
@@ -216,7 +216,7 @@ class WorkspaceIndex:
         if not work.complete:
             self.begin()
             assert self._job is not None
-            await asyncio.wait([self._job], timeout=PATIENCE)
+            await asyncio.wait([self._job], timeout=SEARCH_WAIT_S)
         if not work.complete:
             raise ToolError(self._problem or _unready(self.state))
         return work
@@ -227,10 +227,10 @@ class WorkspaceIndex:
             return False, _behind(self.state)
         async with self._refreshing:
             changes = await asyncio.to_thread(work.changes)
-            note = _CUT.format(changes.listed) if changes.cut else ""
+            note = _TRUNCATED_NOTE.format(changes.listed) if changes.cut else ""
             if changes.count == 0:
                 return False, note
-            if changes.count > FEW:
+            if changes.count > MAX_FOREGROUND_CHANGES:
                 self.begin()
                 work.progress.done, work.progress.total = 0, changes.count
                 return False, _behind(self.state)
@@ -280,7 +280,7 @@ class WorkspaceIndex:
                 async with self._turn:
                     if await _in_background(work.catch_up):
                         return
-            await asyncio.sleep(_POLL)
+            await asyncio.sleep(_POLL_INTERVAL_S)
 
     def _begin_embedding(self) -> None:
         if self._meaning is not None and (self._embedding is None or self._embedding.done()):
@@ -325,10 +325,10 @@ async def _in_background(work: Callable[[], T]) -> T:
     return await future
 
 
-QUERY_SECONDS = 10.0
-BATCH = 128
+QUERY_TIMEOUT_S = 10.0
+EMBEDDING_BATCH_SIZE = 128
 """Passages between two writes to disk."""
-_PROBE = "code"
+_PROBE_TEXT = "code"
 
 Packed = tuple[bytes, bytes]
 """The signs of a vector, and its numbers."""
@@ -356,10 +356,10 @@ class Meaning:
 
     async def of_query(self, query: str) -> Wanted:
         try:
-            async with asyncio.timeout(QUERY_SECONDS):
+            async with asyncio.timeout(QUERY_TIMEOUT_S):
                 (packed,), model = await self._vectors([query])
         except (UserError, TimeoutError) as error:
-            reason = str(error) or f"no answer within {QUERY_SECONDS:g} seconds."
+            reason = str(error) or f"no answer within {QUERY_TIMEOUT_S:g} seconds."
             return Wanted(note=f"Searched by words only, not by meaning. {reason}")
         return Wanted(packed, model)
 
@@ -381,7 +381,7 @@ class Meaning:
 
     async def complete(self) -> None:
         """Ask for the vectors that are missing, until the service fails or work is stopped."""
-        with self._directory.locked(EMBEDDING) as ours:
+        with self._directory.locked(EMBED_LOCK_FILE) as ours:
             if not ours:
                 return
             try:
@@ -395,7 +395,7 @@ class Meaning:
 
     async def _adopt_model(self) -> None:
         """See to it that the vectors on disk are of this model, as it is now."""
-        _, model = await self._vectors([_PROBE])
+        _, model = await self._vectors([_PROBE_TEXT])
         _, _, kept = await asyncio.to_thread(self._work.vector_counts)
         if kept == model:
             return
@@ -407,7 +407,9 @@ class Meaning:
     async def _fill(self) -> None:
         after = 0
         while not self._work.stop.is_set():
-            after, texts = await asyncio.to_thread(self._work.without_vector, after, BATCH)
+            after, texts = await asyncio.to_thread(
+                self._work.without_vector, after, EMBEDDING_BATCH_SIZE
+            )
             if not after:
                 return
             if texts:
@@ -427,14 +429,14 @@ class Meaning:
             raise ProviderError(
                 f"{self._embedder.model} gave no vector, or vectors of different lengths. Check"
                 " that the embedding profile names a model for embeddings.",
-                failure=ProviderFailure.MALFORMED,
+                failure=ProviderFailure.MALFORMED_STREAM,
             )
         packed = await asyncio.to_thread(lambda: [pack(vector) for vector in vectors])
         return packed, f"{self._embedder.model} ({lengths.pop()})"
 
 
-DATABASE = "code.sqlite"
-BUILDING, EMBEDDING = "build.lock", "embed.lock"
+DATABASE_FILE = "code.sqlite"
+BUILD_LOCK_FILE, EMBED_LOCK_FILE = "build.lock", "embed.lock"
 
 
 class IndexDirectory:
@@ -450,7 +452,7 @@ class IndexDirectory:
 
     @property
     def database(self) -> Path:
-        return self.path / DATABASE
+        return self.path / DATABASE_FILE
 
     def make(self) -> None:
         make_private_directory(self.path)
@@ -468,7 +470,7 @@ class IndexDirectory:
     def clear(self) -> None:
         """Throw the database away."""
         for suffix in ("", "-wal", "-shm"):
-            self.path.joinpath(DATABASE + suffix).unlink(missing_ok=True)
+            self.path.joinpath(DATABASE_FILE + suffix).unlink(missing_ok=True)
 
     def leave(self) -> None:
         """After the last use."""

@@ -13,37 +13,37 @@ from bisect import bisect_left, bisect_right
 
 from msgspec import Struct
 
-SHORTEST, LONGEST = 25, 60
+MIN_PASSAGE_LINES, MAX_PASSAGE_LINES = 25, 60
 """Lines of a passage."""
-OVERLAP = 5
+OVERLAP_LINES = 5
 """Lines that two passages share where no good place to cut was found."""
-MOST_CHARACTERS = 6_000
-LONGEST_LINE = 500
+MAX_PASSAGE_CHARS = 6_000
+MAX_LINE_CHARS = 500
 MAX_QUERY_TERMS = 16
 """Words of a query; what comes after them says little."""
 
-_MODIFIERS = (
+_MODIFIERS_PATTERN = (
     r"export|default|public|private|protected|internal|static|final|abstract|async|sealed|partial"
     r"|override|virtual|inline|extern|unsafe|declare|data|open|suspend|pub(?:\([^)\n]*\))?"
 )
-_KEYWORDS = (
+_DEFINITION_KEYWORDS_PATTERN = (
     r"def|class|function\*?|func|fn|fun|struct|enum|union|trait|interface|impl|type|module|mod"
     r"|namespace|record|protocol|extension|object|macro_rules!|sub|procedure|package"
 )
-_DEFINITION = re.compile(
-    rf"^[ \t]*(?:(?:{_MODIFIERS})[ \t]+)*(?:{_KEYWORDS})[ \t]+[\w$(<~].*"
+_DEFINITION_RE = re.compile(
+    rf"^[ \t]*(?:(?:{_MODIFIERS_PATTERN})[ \t]+)*(?:{_DEFINITION_KEYWORDS_PATTERN})[ \t]+[\w$(<~].*"
     r"|^(?:export[ \t]+)?(?:const|let|var|val)[ \t]+[\w$]+[ \t]*[=:].*"
     r"|^[ \t]*(?:public|private|protected|static)[ \t][^=;\n]*\(.*"
     r"|^[A-Za-z_][\w \t*&:<>,]*[ \t*&][\w:~]+\([^;\n]*$",
     re.MULTILINE,
 )
-_HEADING = re.compile(r"^#{1,6}[ \t]+\S.*", re.MULTILINE)
-_BELONGS_BELOW = re.compile(r"\s*(?:@|#|//|/\*|\*)")
+_HEADING_RE = re.compile(r"^#{1,6}[ \t]+\S.*", re.MULTILINE)
+_LEADING_COMMENT_RE = re.compile(r"\s*(?:@|#|//|/\*|\*)")
 """Decorators and comments in front of a definition."""
-_COMPOUND = re.compile(r"(?<![A-Za-z0-9])[A-Za-z][a-z0-9]*[A-Z][A-Za-z0-9]*")
-_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
-_WORD = re.compile(r"[^\W_]+")
-_SAYS_NOTHING = frozenset(
+_COMPOUND_NAME_RE = re.compile(r"(?<![A-Za-z0-9])[A-Za-z][a-z0-9]*[A-Z][A-Za-z0-9]*")
+_NAME_PART_RE = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_WORD_RE = re.compile(r"[^\W_]+")
+_STOPWORDS = frozenset(
     """a all an and any are as at be by can code do does file files find for from function functions
     get has have how i implementation implemented in into is it its me method of on or show that
     the their there these this to use used uses using was we what when where which who why will
@@ -80,25 +80,29 @@ def passages(name: str, text: str) -> list[Passage]:
 
 def parts_of(text: str) -> str:
     """What compound names in a text are made of: `readConfigFile` gives `read config file`."""
-    compounds = [name for name in dict.fromkeys(_COMPOUND.findall(text)) if not name.isupper()]
-    return " ".join(dict.fromkeys(part for name in compounds for part in _PART.findall(name)))
+    compounds = [
+        name for name in dict.fromkeys(_COMPOUND_NAME_RE.findall(text)) if not name.isupper()
+    ]
+    return " ".join(
+        dict.fromkeys(part for name in compounds for part in _NAME_PART_RE.findall(name))
+    )
 
 
 def extract_query_terms(query: str) -> tuple[str, ...]:
     """The words of a query that say something, in lower case; compound names also by part."""
-    terms = [word.lower() for word in _WORD.findall(f"{query} {parts_of(query)}")]
-    telling = [word for word in terms if word not in _SAYS_NOTHING and len(word) > 1]
+    terms = [word.lower() for word in _WORD_RE.findall(f"{query} {parts_of(query)}")]
+    telling = [word for word in terms if word not in _STOPWORDS and len(word) > 1]
     return tuple(dict.fromkeys(telling or terms))[:MAX_QUERY_TERMS]
 
 
 def _shortened(line: str) -> str:
     line = line.rstrip("\r")
-    return line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]}…"
+    return line if len(line) <= MAX_LINE_CHARS else f"{line[:MAX_LINE_CHARS]}…"
 
 
 def _definitions(name: str, text: str) -> dict[int, str]:
     """The first lines of definitions, by line number from 0."""
-    expression = _HEADING if name.endswith((".md", ".markdown", ".mdx")) else _DEFINITION
+    expression = _HEADING_RE if name.endswith((".md", ".markdown", ".mdx")) else _DEFINITION_RE
     found: dict[int, str] = {}
     line = position = 0
     for match in expression.finditer(text):
@@ -113,27 +117,27 @@ def _cut(lines: list[str], places: list[int], start: int) -> tuple[int, int]:
     furthest = _furthest(lines, start)
     if furthest == len(lines):
         return furthest, furthest
-    soonest = min(start + SHORTEST, furthest)
+    soonest = min(start + MIN_PASSAGE_LINES, furthest)
     within = places[bisect_left(places, soonest) : bisect_right(places, furthest)]
     if within:
         cut = min(within, key=lambda place: (_indent(lines[place]), -place))
-        while cut > soonest and _BELONGS_BELOW.match(lines[cut - 1]):
+        while cut > soonest and _LEADING_COMMENT_RE.match(lines[cut - 1]):
             cut -= 1
         return cut, cut
     for cut in range(furthest, soonest, -1):
         if not lines[cut - 1].strip():
             return cut, cut
-    return furthest, max(furthest - OVERLAP, start + 1)
+    return furthest, max(furthest - OVERLAP_LINES, start + 1)
 
 
 def _furthest(lines: list[str], start: int) -> int:
     """The end of the longest passage that may begin here; at least one line."""
     characters = 0
-    for number in range(start, min(start + LONGEST, len(lines))):
+    for number in range(start, min(start + MAX_PASSAGE_LINES, len(lines))):
         characters += len(lines[number]) + 1
-        if characters > MOST_CHARACTERS and number > start:
+        if characters > MAX_PASSAGE_CHARS and number > start:
             return number
-    return min(start + LONGEST, len(lines))
+    return min(start + MAX_PASSAGE_LINES, len(lines))
 
 
 def _indent(line: str) -> int:

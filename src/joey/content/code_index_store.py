@@ -29,15 +29,15 @@ from msgspec import Struct, structs
 from joey.content.code_index_chunks import Passage, extract_query_terms, parts_of
 from joey.ports.content import CodeHit
 
-LAYOUT = 1
-POSTINGS = 20_000
+SCHEMA_VERSION = 1
+MAX_POSTINGS = 20_000
 """How many occurrences of its words a query may have weighed: keeps the commonest from costing
 more than they tell."""
-_WEIGHTS = "bm25(3.0, 4.0, 1.0, 1.0)"
-_BUSY_SECONDS = 5.0
-_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-_PRIMARY_CODE = 0xFF
-_TABLES = f"""
+_BM25_WEIGHTS = "bm25(3.0, 4.0, 1.0, 1.0)"
+_BUSY_TIMEOUT_S = 5.0
+_CORRUPTION_CODES = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_PRIMARY_CODE_MASK = 0xFF
+_SCHEMA_SQL = f"""
     CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
     CREATE TABLE files (
         id INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE,
@@ -54,9 +54,11 @@ _TABLES = f"""
     );
     CREATE TABLE vectors (place INTEGER PRIMARY KEY, vector BLOB NOT NULL);
     CREATE TABLE signs (place INTEGER PRIMARY KEY, bits BLOB NOT NULL);
-    PRAGMA user_version = {LAYOUT};
+    PRAGMA user_version = {SCHEMA_VERSION};
 """
-_BELOW = "JOIN files ON files.id = places.file WHERE (files.path = ?1 OR files.path GLOB ?2)"
+_IN_DIRECTORY_SQL = (
+    "JOIN files ON files.id = places.file WHERE (files.path = ?1 OR files.path GLOB ?2)"
+)
 
 
 Stamp = tuple[int, int, int, int]
@@ -99,7 +101,7 @@ class IndexStore:
         """Raises OSError, sqlite3.Error or DamagedError."""
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
         self._connection = sqlite3.connect(
-            path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
+            path, timeout=_BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False
         )
         self._stamps: dict[str, Stamp] = {}
         self._stamps_version = 0
@@ -193,10 +195,10 @@ class IndexStore:
                 return []
             sql = "SELECT rowid, rank FROM passages WHERE passages MATCH ?3 AND rank MATCH ?4"
             if directory:
-                sql += f" AND rowid IN (SELECT places.id FROM places {_BELOW})"
+                sql += f" AND rowid IN (SELECT places.id FROM places {_IN_DIRECTORY_SQL})"
             sql += " ORDER BY rank LIMIT ?5"
             rows = self._connection.execute(
-                sql, (directory, _below(directory), " OR ".join(terms), _WEIGHTS, limit)
+                sql, (directory, _below(directory), " OR ".join(terms), _BM25_WEIGHTS, limit)
             ).fetchall()
         # SQLite's ranks are negative, the best the lowest.
         return [Match(place, rank / rows[0][1]) for place, rank in rows if rank < 0]
@@ -221,7 +223,7 @@ class IndexStore:
         total = 0
         for word in sorted((word for word in quoted if seen[word]), key=lambda word: seen[word]):
             total += seen[word]
-            if kept and total > POSTINGS:
+            if kept and total > MAX_POSTINGS:
                 break
             kept.append(word)
         return kept
@@ -232,7 +234,7 @@ class IndexStore:
         """Of every passage that has a vector."""
         sql = "SELECT place, bits FROM signs"
         if directory:
-            sql += f" WHERE place IN (SELECT places.id FROM places {_BELOW})"
+            sql += f" WHERE place IN (SELECT places.id FROM places {_IN_DIRECTORY_SQL})"
         with _translate_damage():
             yield from self._connection.execute(
                 sql, (directory, _below(directory)) if directory else ()
@@ -278,11 +280,11 @@ class IndexStore:
     def _lay_out(self) -> None:
         with self.changes():
             (version,) = self._connection.execute("PRAGMA user_version").fetchone()
-            if version == LAYOUT:
+            if version == SCHEMA_VERSION:
                 return
             if version or self._connection.execute("SELECT 1 FROM sqlite_master").fetchone():
-                raise DamagedError(f"layout {version} instead of {LAYOUT}")
-            for statement in _TABLES.split(";"):
+                raise DamagedError(f"layout {version} instead of {SCHEMA_VERSION}")
+            for statement in _SCHEMA_SQL.split(";"):
                 self._connection.execute(statement)
 
 
@@ -298,21 +300,21 @@ def _translate_damage() -> Iterator[None]:
         yield
     except sqlite3.DatabaseError as error:
         code = getattr(error, "sqlite_errorcode", None) or 0
-        if code & _PRIMARY_CODE in _DAMAGED:
+        if code & _PRIMARY_CODE_MASK in _CORRUPTION_CODES:
             raise DamagedError(str(error)) from error
         raise
 
 
-MEANING = 0.6
+SEMANTIC_WEIGHT = 0.6
 """What likeness of meaning counts for, where it is known; the words count for the rest."""
-LEAST = 0.2
+MIN_SCORE = 0.2
 """What fits less than this, beside the best, is not worth reading."""
-HITS_OF_A_FILE = 3
-LONGEST_HIT = 120
+MAX_HITS_PER_FILE = 3
+MAX_HIT_LINES = 120
 """Lines up to which neighbours are joined."""
-MOST_CHARACTERS = 12_000
+MAX_HIT_CHARS = 12_000
 """The same for what is in the lines."""
-_EMPTY_BETWEEN = 3
+_MAX_GAP_LINES = 3
 """So few lines between two passages are empty ones: no passage is that short."""
 
 
@@ -325,7 +327,7 @@ def combine(text_matches: Sequence[Match], cosines: Mapping[int, float]) -> list
     for place in {**text_scores, **cosines}:
         score = text_scores.get(place, 0.0)
         if place in cosines:
-            score = (1 - MEANING) * score + MEANING * cosines[place] / best
+            score = (1 - SEMANTIC_WEIGHT) * score + SEMANTIC_WEIGHT * cosines[place] / best
         matches.append(Match(place, score))
     return sorted(matches, key=lambda match: (-match.score, match.place))
 
@@ -335,7 +337,7 @@ def mix(found: Iterable[Found], limit: int) -> list[CodeHit]:
     hits: list[CodeHit] = []
     of_file: dict[str, list[int]] = {}
     for passage in found:
-        if passage.score < LEAST or len(hits) == limit:
+        if passage.score < MIN_SCORE or len(hits) == limit:
             break
         own = of_file.setdefault(passage.path, [])
         hit = CodeHit(passage.path, passage.score, passage.start, passage.end, passage.text)
@@ -344,7 +346,7 @@ def mix(found: Iterable[Found], limit: int) -> list[CodeHit]:
                 hits[at] = joined
                 break
         else:
-            if len(own) < HITS_OF_A_FILE:
+            if len(own) < MAX_HITS_PER_FILE:
                 own.append(len(hits))
                 hits.append(hit)
     return hits
@@ -355,18 +357,18 @@ def _join(hit: CodeHit, other: CodeHit) -> CodeHit | None:
     first, second = (hit, other) if hit.start <= other.start else (other, hit)
     gap = second.start - first.end - 1
     end = max(first.end, second.end)
-    if gap > _EMPTY_BETWEEN or end - first.start >= LONGEST_HIT:
+    if gap > _MAX_GAP_LINES or end - first.start >= MAX_HIT_LINES:
         return None
-    if end > first.end and len(first.text) + len(second.text) > MOST_CHARACTERS:
+    if end > first.end and len(first.text) + len(second.text) > MAX_HIT_CHARS:
         return None
     rest = second.text.split("\n")[max(0, -gap) :]
     lines = [*first.text.split("\n"), *[""] * max(0, gap), *rest]
     return structs.replace(hit, start=first.start, end=end, text="\n".join(lines))
 
 
-CHOSEN = 250
+MAX_COMPARED_VECTORS = 250
 """Vectors that are compared number by number."""
-_FLOAT = "f"
+_FLOAT32_TYPECODE = "f"
 
 # Python 3.12 has it in C, and five times as fast.
 _dot: Callable[[Iterable[float], Iterable[float]], float] = getattr(
@@ -384,14 +386,14 @@ def pack(values: Sequence[float]) -> tuple[bytes, bytes]:
         values, length = [0.0] * len(values), 1.0
     bits = "".join("1" if value > 0 else "0" for value in values)
     signs = int(bits, 2).to_bytes((len(bits) + 7) // 8, "big")
-    return signs, array(_FLOAT, (value / length for value in values)).tobytes()
+    return signs, array(_FLOAT32_TYPECODE, (value / length for value in values)).tobytes()
 
 
 def most_alike(signs: bytes, others: Iterable[tuple[int, bytes]]) -> list[int]:
     """The keys of those `others` that share the most signs."""
     wanted = int.from_bytes(signs, "big")
     apart = (((int.from_bytes(bits, "big") ^ wanted).bit_count(), key) for key, bits in others)
-    return [key for _, key in nsmallest(CHOSEN, apart)]
+    return [key for _, key in nsmallest(MAX_COMPARED_VECTORS, apart)]
 
 
 def cosines(vector: bytes, others: Iterable[tuple[int, bytes]]) -> dict[int, float]:
@@ -399,9 +401,9 @@ def cosines(vector: bytes, others: Iterable[tuple[int, bytes]]) -> dict[int, flo
 
     Those of another dimension cannot be compared, and are left out.
     """
-    wanted = array(_FLOAT, vector)
+    wanted = array(_FLOAT32_TYPECODE, vector)
     return {
-        key: min(1.0, max(0.0, _dot(wanted, array(_FLOAT, values))))
+        key: min(1.0, max(0.0, _dot(wanted, array(_FLOAT32_TYPECODE, values))))
         for key, values in others
         if len(values) == len(vector)
     }

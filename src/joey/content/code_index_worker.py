@@ -22,7 +22,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from joey.content.code_index import BUILDING, IndexDirectory
+from joey.content.code_index import BUILD_LOCK_FILE, IndexDirectory
 from joey.content.code_index_chunks import Passage, passages
 from joey.content.code_index_store import (
     DamagedError,
@@ -40,13 +40,13 @@ from joey.ports import CodeHit, Files, Listing
 
 log = logging.getLogger(__name__)
 
-CANDIDATES = 100
-_SHOWN_AT_MOST = 400
+MAX_TEXT_CANDIDATES = 100
+_MAX_RANKED_PASSAGES = 400
 """Passages that are looked at to fill the list of hits."""
-_LOCK_PATIENCE = 0.5
-_COMPLETE, _MODEL = "complete", "model"
-_CLOSED = "The code index is closed."
-_MOST_EMBEDDED = 8_000
+_LOCK_TIMEOUT_S = 0.5
+_COMPLETE_PROPERTY, _MODEL_PROPERTY = "complete", "model"
+_CLOSED_MESSAGE = "The code index is closed."
+_MAX_EMBEDDED_BYTES = 8_000
 """Bytes of a passage that a model is given: no text has more tokens than bytes, and the usual
 models for embeddings take 8,191."""
 
@@ -77,7 +77,7 @@ class IndexWork:
     def open(self) -> None:
         """Raises ToolError when there can be no index here."""
         if self.stop.is_set():
-            raise ToolError(_CLOSED)
+            raise ToolError(_CLOSED_MESSAGE)
         if self._is_open():
             return
         with self._changing, self._finding, self._translate_errors():
@@ -108,11 +108,11 @@ class IndexWork:
         self._writer = IndexStore(self._directory.database)
         self._inode = self._inode_on_disk()
         self._damaged = False
-        self.complete = bool(self._reader.fact(_COMPLETE))
+        self.complete = bool(self._reader.fact(_COMPLETE_PROPERTY))
 
     def _throw_away(self) -> None:
         """Not while another process reads files in: it meets the damage itself."""
-        with self._directory.locked(BUILDING) as ours:
+        with self._directory.locked(BUILD_LOCK_FILE) as ours:
             if not ours:
                 raise ToolError("The code index is damaged, and in use by another process.")
             self._directory.clear()
@@ -142,31 +142,31 @@ class IndexWork:
 
     def may_read(self) -> bool:
         """Whether no other process is reading files in; else `progress` is that one's."""
-        with self._using_writer() as store, self._directory.locked(BUILDING) as ours:
+        with self._using_writer() as store, self._directory.locked(BUILD_LOCK_FILE) as ours:
             if not ours:
                 self.progress.done = int(store.fact("done") or 0)
                 self.progress.total = int(store.fact("total") or 0)
-                self.complete = bool(store.fact(_COMPLETE))
+                self.complete = bool(store.fact(_COMPLETE_PROPERTY))
             return ours
 
     def catch_up(self) -> bool:
         """All in one: afterwards the index is complete. False as with `take_in`."""
-        with self._using_writer() as store, self._directory.locked(BUILDING) as ours:
+        with self._using_writer() as store, self._directory.locked(BUILD_LOCK_FILE) as ours:
             if not ours:
                 return False
             if not take_in(store, self._files.root, self.changes(), self.progress, self.stop):
                 return False
             with store.changes():
-                store.set_facts({_COMPLETE: "yes", "workspace": str(self._files.root)})
+                store.set_facts({_COMPLETE_PROPERTY: "yes", "workspace": str(self._files.root)})
             self.complete = True
             return True
 
     @contextmanager
     def _patient_lock(self) -> Iterator[bool]:
         """A few files are read in quickly, also by another process."""
-        latest = time.monotonic() + _LOCK_PATIENCE
+        latest = time.monotonic() + _LOCK_TIMEOUT_S
         while True:
-            with self._directory.locked(BUILDING) as ours:
+            with self._directory.locked(BUILD_LOCK_FILE) as ours:
                 if ours or time.monotonic() > latest or self.stop.is_set():
                     yield ours
                     return
@@ -183,14 +183,14 @@ class IndexWork:
         what the query means.
         """
         with self._using_reader() as store:
-            text_matches = store.search_text(query, directory, CANDIDATES)
+            text_matches = store.search_text(query, directory, MAX_TEXT_CANDIDATES)
             alike: dict[int, float] = {}
             if vector is not None:
                 signs, numbers = vector
                 places = most_alike(signs, store.signs(directory))
                 places += [match.place for match in text_matches]
                 alike = cosines(numbers, store.vectors(dict.fromkeys(places)))
-            matches = combine(text_matches, alike)[:_SHOWN_AT_MOST]
+            matches = combine(text_matches, alike)[:_MAX_RANKED_PASSAGES]
             shows = cache(self._shows)
             found = (passage for passage in store.found(matches) if shows(passage.path))
             return mix(found, limit)
@@ -210,13 +210,13 @@ class IndexWork:
     def vector_counts(self) -> tuple[int, int, str]:
         """Passages, how many of them have a vector, and of which model."""
         with self._using_reader() as store:
-            return *store.counts(), store.fact(_MODEL)
+            return *store.counts(), store.fact(_MODEL_PROPERTY)
 
     def keep_vectors_of(self, model: str) -> None:
         """From now on; those of another model are thrown away."""
         with self._using_writer() as store, store.changes():
             store.clear_vectors()
-            store.set_facts({_MODEL: model})
+            store.set_facts({_MODEL_PROPERTY: model})
 
     def without_vector(self, after: int, limit: int) -> tuple[int, list[tuple[int, str]]]:
         """How far was looked, and (place, text) of passages that may be shown to a model."""
@@ -245,7 +245,7 @@ class IndexWork:
 
     def _opened(self, store: IndexStore | None) -> IndexStore:
         if store is None:
-            raise ToolError(_CLOSED)
+            raise ToolError(_CLOSED_MESSAGE)
         return store
 
     @contextmanager
@@ -279,20 +279,21 @@ class IndexWork:
 
 
 def _embedded(text: str) -> str:
-    return text.encode(errors="replace")[:_MOST_EMBEDDED].decode(errors="ignore")
+    return text.encode(errors="replace")[:_MAX_EMBEDDED_BYTES].decode(errors="ignore")
 
 
-LARGEST_FILE = 1024 * 1024
-_BATCH = 50
+MAX_FILE_BYTES = 1024 * 1024
+_BATCH_SIZE = 50
 """Files in one transaction."""
-_HEAD = 8192
-_SETTLING = 100_000_000
-"""Nanoseconds."""
-UNSETTLED: Stamp = (0, 0, 0, 0)
+_BINARY_CHECK_CHARS = 8192
+_STAMP_SETTLING_NS = 100_000_000
+UNSETTLED_STAMP: Stamp = (0, 0, 0, 0)
 """Of a file that was changed a moment ago: it may be changed again within the same tick of the
 disk's clock and look the same, so it is like no other."""
-_WALK = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
-_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+_DIRECTORY_FLAGS = (
+    os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
+)
+_READ_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Changes(Struct, frozen=True):
@@ -338,7 +339,7 @@ def compare(
         stamp = seen[path] if path in known else _stamp_on_disk(f"{root}/{path}")
         if stamp is None:
             continue
-        if stamp != UNSETTLED and stamp == known.get(path) and path not in doubtful:
+        if stamp != UNSETTLED_STAMP and stamp == known.get(path) and path not in doubtful:
             left.discard(path)
         elif shows(path):
             left.discard(path)
@@ -352,9 +353,9 @@ def take_in(
     """Read what changed; False when it was stopped before the end."""
     progress.done, progress.total = 0, changes.count
     work = [*((path, False) for path in changes.gone), *((path, True) for path in changes.changed)]
-    for start in range(0, len(work), _BATCH):
+    for start in range(0, len(work), _BATCH_SIZE):
         with store.changes():
-            for path, is_there in work[start : start + _BATCH]:
+            for path, is_there in work[start : start + _BATCH_SIZE]:
                 if stop.is_set():
                     return False
                 _take_in_file(store, root, path, is_there)
@@ -376,10 +377,10 @@ def _take_in_file(store: IndexStore, root: Path, path: str, is_there: bool) -> N
 
 def _passages(path: str, data: bytes) -> list[Passage]:
     """None for what is no text, or too much of it; such a file is known, but not found."""
-    if len(data) > LARGEST_FILE:
+    if len(data) > MAX_FILE_BYTES:
         return []
     text = text_of(data)
-    return [] if "\0" in text[:_HEAD] else passages(path, text)
+    return [] if "\0" in text[:_BINARY_CHECK_CHARS] else passages(path, text)
 
 
 def _read(root: Path, path: str) -> tuple[Stamp, bytes] | None:
@@ -394,19 +395,19 @@ def _read(root: Path, path: str) -> tuple[Stamp, bytes] | None:
         if not stat.S_ISREG(facts.st_mode):
             return None
         size = facts.st_size
-        return _stamp(facts), file.read(LARGEST_FILE + 1) if size <= LARGEST_FILE else b"\0"
+        return _stamp(facts), file.read(MAX_FILE_BYTES + 1) if size <= MAX_FILE_BYTES else b"\0"
 
 
 def _open(root: Path, path: str) -> int:
     """Down from the root, without following a link that was put there after the listing."""
     *directories, name = path.split("/")
-    current = os.open(root, _WALK)
+    current = os.open(root, _DIRECTORY_FLAGS)
     try:
         for directory in directories:
-            below = os.open(directory, _WALK, dir_fd=current)
+            below = os.open(directory, _DIRECTORY_FLAGS, dir_fd=current)
             os.close(current)
             current = below
-        return os.open(name, _READ, dir_fd=current)
+        return os.open(name, _READ_FLAGS, dir_fd=current)
     finally:
         os.close(current)
 
@@ -426,6 +427,6 @@ def _stamp_on_disk(path: Path | str) -> Stamp | None:
 
 
 def _stamp(facts: os.stat_result) -> Stamp:
-    if abs(time.time_ns() - facts.st_ctime_ns) < _SETTLING:
-        return UNSETTLED
+    if abs(time.time_ns() - facts.st_ctime_ns) < _STAMP_SETTLING_NS:
+        return UNSETTLED_STAMP
     return facts.st_mtime_ns, facts.st_ctime_ns, facts.st_size, facts.st_ino

@@ -26,10 +26,10 @@ from joey.errors import ConfigError, ToolError
 from joey.ports import Diagnostics, Files, Place
 from joey.system.subprocess import begun, drain
 
-_MOST_BYTES = 1024 * 1024
-_MOST_OUTPUT = 1024 * 1024
-_REMEMBERED = 1000
-_KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR")
+_MAX_FILE_BYTES = 1024 * 1024
+_MAX_OUTPUT_BYTES = 1024 * 1024
+_CACHE_SIZE = 1000
+_INHERITED_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR")
 
 
 class _Checker(Struct, frozen=True):
@@ -42,7 +42,7 @@ class _Checker(Struct, frozen=True):
     has that name by then, and complain about lines of it."""
 
 
-_PARSERS: tuple[_Checker, ...] = (
+_SYNTAX_CHECKERS: tuple[_Checker, ...] = (
     _Checker("*.sh", "bash", ("bash", "-n"), alone=True),
     _Checker("*.js", "node", ("node", "--check")),
     _Checker("*.mjs", "node", ("node", "--check")),
@@ -59,9 +59,9 @@ class LocalDiagnostics:
     def __init__(self, files: Files, settings: Settings, env: Mapping[str, str]) -> None:
         self._files = files
         self._seconds = settings.diagnostics_timeout_seconds
-        self._env = {name: env[name] for name in _KEPT if name in env}
+        self._env = {name: env[name] for name in _INHERITED_VARIABLES if name in env}
         path = self._env["PATH"] = _absolute(env.get("PATH", os.defpath))
-        there = (each for each in _PARSERS if shutil.which(each.command[0], path=path))
+        there = (each for each in _SYNTAX_CHECKERS if shutil.which(each.command[0], path=path))
         self._checkers = (*_configured(settings), *there)
         self._known: dict[Path, tuple[tuple[int, int], tuple[Diagnostic, ...]]] = {}
 
@@ -82,7 +82,7 @@ class LocalDiagnostics:
         if known is not None and known[0] == version:
             return known[1]
         problems = await self._check(place)
-        if len(self._known) >= _REMEMBERED:
+        if len(self._known) >= _CACHE_SIZE:
             self._known.pop(next(iter(self._known)))
         self._known[place.path] = (version, problems)
         return problems
@@ -92,8 +92,8 @@ class LocalDiagnostics:
         found: list[Diagnostic] = []
         if can_parse(suffix):
             with suppress(ToolError):  # a file that cannot be read has no lines to complain about
-                data = await self._files.read(place, _MOST_BYTES + 1)
-                if len(data) <= _MOST_BYTES:
+                data = await self._files.read(place, _MAX_FILE_BYTES + 1)
+                if len(data) <= _MAX_FILE_BYTES:
                     found += await mistakes(place.shown, suffix, data, self._seconds)
         name = PurePath(place.shown).name
         fitting = [
@@ -109,10 +109,10 @@ class LocalDiagnostics:
         if not checker.alone:
             return await self._run(checker, place, str(place.path))
         try:
-            data = await self._files.read(place, _MOST_BYTES + 1)
+            data = await self._files.read(place, _MAX_FILE_BYTES + 1)
         except ToolError:
             return []
-        if len(data) > _MOST_BYTES:
+        if len(data) > _MAX_FILE_BYTES:
             return []
         with TemporaryDirectory(prefix="joey-") as directory:
             copy = Path(directory, place.path.name)
@@ -153,7 +153,7 @@ class LocalDiagnostics:
             assert process.stdout is not None
             kept = bytearray()
             while data := await process.stdout.read(64 * 1024):
-                kept += data[: _MOST_OUTPUT - len(kept)]
+                kept += data[: _MAX_OUTPUT_BYTES - len(kept)]
             return kept.decode(errors="replace")
         finally:
             with suppress(ProcessLookupError):

@@ -14,10 +14,10 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from joey.content.worker import CPU_SECONDS, serve
+from joey.content.worker import MAX_CPU_S, serve
 from joey.errors import ToolError
 
-_ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+_ANSI_ESCAPE_RE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
 def notebook_lines(data: bytes) -> Iterator[str]:
@@ -50,9 +50,9 @@ def _shown(output: dict[str, Any]) -> str:
     """Output as text; pictures are only named."""
     match output:
         case {"traceback": list() as traceback} if traceback:
-            return _ESCAPES.sub("", "\n".join(map(_text, traceback)))
+            return _ANSI_ESCAPE_RE.sub("", "\n".join(map(_text, traceback)))
         case {"text": text}:
-            return _ESCAPES.sub("", _text(text))
+            return _ANSI_ESCAPE_RE.sub("", _text(text))
         case {"data": {"text/plain": text}}:
             return _text(text)
         case {"data": dict() as data} if data:
@@ -73,8 +73,8 @@ def _dicts(value: Any) -> list[dict[str, Any]]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
-LONGEST = 4 * 1024 * 1024
-_PATIENCE = CPU_SECONDS * 0.75
+MAX_TEXT_CHARS = 4 * 1024 * 1024
+_READ_TIMEOUT_S = MAX_CPU_S * 0.75
 """Seconds after which what has been read until then is the result."""
 
 
@@ -106,15 +106,17 @@ def collected(lines: Iterable[str]) -> str:
     """The lines as one text: all of them, or those that fit and can be had in time."""
     started = time.monotonic()
     kept: list[str] = []
-    room = LONGEST
+    room = MAX_TEXT_CHARS
     for line in lines:
         room -= len(line) + 1
         if room < 0:
             kept.append(line[:room])
-            kept.append(f"[The rest is left out: there are more than {LONGEST // 2**20} MB.]")
+            kept.append(
+                f"[The rest is left out: there are more than {MAX_TEXT_CHARS // 2**20} MB.]"
+            )
             break
         kept.append(line)
-        if time.monotonic() - started > _PATIENCE:
+        if time.monotonic() - started > _READ_TIMEOUT_S:
             kept.append("[The rest is left out: it takes too long to read.]")
             break
     return "".join(f"{line}\n" for line in kept)

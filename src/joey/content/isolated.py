@@ -21,15 +21,17 @@ from pathlib import PurePath
 import msgspec
 from msgspec import Struct
 
-from joey.content.worker import CPU_SECONDS, REFUSED
+from joey.content.worker import MAX_CPU_S, REFUSED_EXIT_CODE
 from joey.errors import ToolError
 from joey.ports import Documents, Files, Pages, Place
 from joey.system.subprocess import begun, end
 
-_SECONDS = CPU_SECONDS + 10
+_WORKER_TIMEOUT_S = MAX_CPU_S + 10
 
 
-async def run_apart(module: str, argument: str, data: bytes, seconds: float = _SECONDS) -> bytes:
+async def run_apart(
+    module: str, argument: str, data: bytes, seconds: float = _WORKER_TIMEOUT_S
+) -> bytes:
     """What `python -m module argument` prints when it is given `data`.
 
     Raises:
@@ -56,20 +58,20 @@ async def run_apart(module: str, argument: str, data: bytes, seconds: float = _S
     match process.returncode:
         case 0:
             return answer
-        case code if code == REFUSED:
+        case code if code == REFUSED_EXIT_CODE:
             raise ToolError(answer.decode(errors="replace"))
         case code if code == -signal.SIGXCPU:
-            raise ToolError(f"it took longer than {CPU_SECONDS} s to make sense of it.")
+            raise ToolError(f"it took longer than {MAX_CPU_S} s to make sense of it.")
     raise ToolError("it could not be made sense of: it is damaged, or too deeply nested.")
 
 
-_KINDS = {
+_DOCUMENT_KINDS = {
     ".pdf": "pdf",
     ".docx": "word",
     ".xlsx": "spreadsheet",
     ".ipynb": "notebook",
 }
-_AT_ONCE = 2
+_MAX_PARALLEL_WORKERS = 2
 
 
 class LocalDocuments:
@@ -77,13 +79,13 @@ class LocalDocuments:
 
     def __init__(self, files: Files) -> None:
         self._files = files
-        self._turns = asyncio.Semaphore(_AT_ONCE)
+        self._turns = asyncio.Semaphore(_MAX_PARALLEL_WORKERS)
 
     def supports(self, name: str) -> bool:
-        return _suffix(name) in _KINDS
+        return _suffix(name) in _DOCUMENT_KINDS
 
     async def text(self, place: Place) -> str:
-        kind = _KINDS[_suffix(place.path.name)]
+        kind = _DOCUMENT_KINDS[_suffix(place.path.name)]
         async with self._turns:
             data = await self._files.read(place)
             try:
@@ -100,9 +102,16 @@ def _suffix(name: str) -> str:
 _documents_fit: type[Documents] = LocalDocuments
 
 
-_PAGE_SECONDS = 30
-_MOST_CHARACTERS = 200_000
-_PASSED_ON = ("http_proxy", "https_proxy", "all_proxy", "no_proxy", "ssl_cert_file", "ssl_cert_dir")
+_PAGE_TIMEOUT_S = 30
+_MAX_PAGE_CHARS = 200_000
+_INHERITED_VARIABLES = (
+    "http_proxy",
+    "https_proxy",
+    "all_proxy",
+    "no_proxy",
+    "ssl_cert_file",
+    "ssl_cert_dir",
+)
 
 
 class Asked(Struct, frozen=True):
@@ -120,13 +129,17 @@ class WebPages:
         scheme = url.partition(":")[0].lower()
         if scheme not in ("http", "https"):
             raise ToolError(f"only http and https pages can be fetched, not {scheme}")
-        env = {name: value for name, value in os.environ.items() if name.lower() in _PASSED_ON}
+        env = {
+            name: value
+            for name, value in os.environ.items()
+            if name.lower() in _INHERITED_VARIABLES
+        }
         asked = msgspec.json.encode(Asked(url, env))
         text = (
-            await run_apart("joey.content.web_page_worker", "text", asked, _PAGE_SECONDS)
+            await run_apart("joey.content.web_page_worker", "text", asked, _PAGE_TIMEOUT_S)
         ).decode()
-        if len(text) > _MOST_CHARACTERS:
-            text = f"{text[:_MOST_CHARACTERS]}\n[...the rest of the page is left out...]"
+        if len(text) > _MAX_PAGE_CHARS:
+            text = f"{text[:_MAX_PAGE_CHARS]}\n[...the rest of the page is left out...]"
         return text
 
 

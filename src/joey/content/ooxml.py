@@ -16,21 +16,21 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile
 
 from joey.errors import ToolError
 
-MOST_UNPACKED = 100 * 1024 * 1024
-_CHUNK = 64 * 1024
-_OLD_FORMAT = b"\xd0\xcf\x11\xe0"
+MAX_UNPACKED_BYTES = 100 * 1024 * 1024
+_CHUNK_BYTES = 64 * 1024
+_OLE_MAGIC = b"\xd0\xcf\x11\xe0"
 """The container of old Office files, and of new ones with a password."""
 
 
 class Package:
     def __init__(self, data: bytes) -> None:
-        if data.startswith(_OLD_FORMAT):
+        if data.startswith(_OLE_MAGIC):
             raise ToolError("it is encrypted with a password, or in the old format of Office.")
         try:
             self._archive = ZipFile(BytesIO(data))
         except (BadZipFile, ValueError, NotImplementedError) as error:
             raise ToolError(f"it is damaged: {error}.") from error
-        self._left = MOST_UNPACKED
+        self._left = MAX_UNPACKED_BYTES
 
     def __contains__(self, name: str) -> bool:
         return name in self._archive.NameToInfo
@@ -49,11 +49,12 @@ class Package:
             raise ToolError("it is encrypted, or packed in a way that documents never are.")
         try:
             with self._archive.open(entry) as file:
-                while chunk := file.read(_CHUNK):
+                while chunk := file.read(_CHUNK_BYTES):
                     self._left -= len(chunk)
                     if self._left < 0:
                         raise ToolError(
-                            f"it unpacks to more than {MOST_UNPACKED // 2**20} MB, so it was not"
+                            f"it unpacks to more than {MAX_UNPACKED_BYTES // 2**20} MB, so it "
+                            "was not"
                             " read."
                         )
                     yield chunk

@@ -17,7 +17,7 @@ from tree_sitter import Language, Parser, Query, QueryCursor
 
 from joey.content.worker import serve
 
-_JAVASCRIPT = """
+_JAVASCRIPT_QUERY = """
     (function_declaration) @it (generator_function_declaration) @it
     (class_declaration) @it (method_definition) @it
     (variable_declarator value: [(arrow_function) (function_expression) (class)]) @it
@@ -25,23 +25,23 @@ _JAVASCRIPT = """
     (pair value: [(arrow_function) (function_expression)]) @it
     (export_statement value: [(arrow_function) (function_expression) (class) (object)]) @it
 """
-_TYPESCRIPT = f"""
-    {_JAVASCRIPT}
+_TYPESCRIPT_QUERY = f"""
+    {_JAVASCRIPT_QUERY}
     (abstract_class_declaration) @it (interface_declaration) @it (type_alias_declaration) @it
     (enum_declaration) @it (internal_module) @it (module) @it
     (public_field_definition value: [(arrow_function) (function_expression)]) @it
 """
-_C = """
+_C_QUERY = """
     (function_definition) @it (type_definition) @it
     (struct_specifier body: (_)) @it (union_specifier body: (_)) @it
     (enum_specifier body: (_)) @it (preproc_function_def) @it
 """
 
-QUERIES = {
+DEFINITION_QUERIES = {
     "python": "(function_definition) @it (class_definition) @it",
-    "javascript": f"{_JAVASCRIPT} (field_definition value: (arrow_function)) @it",
-    "typescript": _TYPESCRIPT,
-    "tsx": _TYPESCRIPT,
+    "javascript": f"{_JAVASCRIPT_QUERY} (field_definition value: (arrow_function)) @it",
+    "typescript": _TYPESCRIPT_QUERY,
+    "tsx": _TYPESCRIPT_QUERY,
     "go": "(function_declaration) @it (method_declaration) @it (type_declaration) @it",
     "rust": """
         (function_item) @it (struct_item) @it (enum_item) @it (union_item) @it (trait_item) @it
@@ -52,8 +52,8 @@ QUERIES = {
         (record_declaration) @it (annotation_type_declaration) @it
         (method_declaration) @it (constructor_declaration) @it
     """,
-    "c": _C,
-    "cpp": f"{_C} (class_specifier body: (_)) @it (namespace_definition) @it",
+    "c": _C_QUERY,
+    "cpp": f"{_C_QUERY} (class_specifier body: (_)) @it (namespace_definition) @it",
     "csharp": """
         (namespace_declaration) @it (class_declaration) @it (struct_declaration) @it
         (record_declaration) @it (interface_declaration) @it (enum_declaration) @it
@@ -69,7 +69,7 @@ QUERIES = {
 }
 
 
-_MOST = 5_000
+_MAX_DEFINITIONS = 5_000
 
 
 def main(language: str) -> None:
@@ -80,7 +80,7 @@ def spans(language: str, data: bytes) -> list[tuple[int, int]]:
     """First and last lines, counted from 1; of those that begin in one line, the longest."""
     grammar = Language(_grammar(language))
     tree = Parser(grammar).parse(data)
-    captures = QueryCursor(Query(grammar, QUERIES[language])).captures(tree.root_node)
+    captures = QueryCursor(Query(grammar, DEFINITION_QUERIES[language])).captures(tree.root_node)
     # Not from the nodes' points: reading those corrupts memory (tree-sitter 0.26.0).
     line_ends = [match.start() for match in re.finditer(b"\n", data)]
     found: dict[int, int] = {}
@@ -88,7 +88,7 @@ def spans(language: str, data: bytes) -> list[tuple[int, int]]:
         first = bisect_left(line_ends, node.start_byte) + 1
         last = bisect_left(line_ends, max(node.start_byte, node.end_byte - 1)) + 1
         found[first] = max(last, found.get(first, 0))
-    return sorted(found.items())[:_MOST]
+    return sorted(found.items())[:_MAX_DEFINITIONS]
 
 
 def _grammar(language: str) -> object:

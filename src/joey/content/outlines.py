@@ -17,11 +17,11 @@ from joey.content.isolated import run_apart
 from joey.core.text import regex, split_lines
 from joey.ports import Definition, Outlines
 
-_LEAST_LINES = 4
+_MIN_DEFINITION_LINES = 4
 """What is shorter is seen as a whole wherever it is met."""
-_LONGEST_LINE = 200
-_AT_ONCE = 2
-_SECONDS = 10
+_MAX_LINE_CHARS = 200
+_MAX_PARALLEL_WORKERS = 2
+_PARSE_TIMEOUT_S = 10
 
 _Spans = list[tuple[int, int]]
 
@@ -30,7 +30,7 @@ class LocalOutlines:
     """Code is parsed in another process, since grammars crash over some texts."""
 
     def __init__(self) -> None:
-        self._turns = asyncio.Semaphore(_AT_ONCE)
+        self._turns = asyncio.Semaphore(_MAX_PARALLEL_WORKERS)
 
     def supports(self, name: str) -> bool:
         return language_of(name) is not None
@@ -46,14 +46,16 @@ class LocalOutlines:
         else:
             spans = await self._parse(language, text.encode(errors="replace"))
         return tuple(
-            Definition(first, last, lines[first - 1].rstrip()[:_LONGEST_LINE])
+            Definition(first, last, lines[first - 1].rstrip()[:_MAX_LINE_CHARS])
             for first, last in spans
-            if last - first + 1 >= _LEAST_LINES and first <= len(lines)
+            if last - first + 1 >= _MIN_DEFINITION_LINES and first <= len(lines)
         )
 
     async def _parse(self, language: str, data: bytes) -> _Spans:
         async with self._turns:
-            answer = await run_apart("joey.content.outline_worker", language, data, _SECONDS)
+            answer = await run_apart(
+                "joey.content.outline_worker", language, data, _PARSE_TIMEOUT_S
+            )
         return msgspec.json.decode(answer, type=_Spans)
 
 
@@ -62,7 +64,7 @@ _fits: type[Outlines] = LocalOutlines
 
 MARKDOWN = "markdown"
 
-_SUFFIXES = {
+_SUFFIXES_BY_LANGUAGE = {
     "python": (".py", ".pyi"),
     "javascript": (".js", ".jsx", ".mjs", ".cjs"),
     "typescript": (".ts", ".mts", ".cts"),
@@ -78,19 +80,21 @@ _SUFFIXES = {
     "bash": (".sh", ".bash"),
     MARKDOWN: (".md", ".markdown"),
 }
-_LANGUAGES = {suffix: name for name, suffixes in _SUFFIXES.items() for suffix in suffixes}
+_LANGUAGES_BY_SUFFIX = {
+    suffix: name for name, suffixes in _SUFFIXES_BY_LANGUAGE.items() for suffix in suffixes
+}
 
 
 def language_of(name: str) -> str | None:
     """The language that a file is in, by its name."""
-    return _LANGUAGES.get(PurePath(name).suffix.lower())
+    return _LANGUAGES_BY_SUFFIX.get(PurePath(name).suffix.lower())
 
 
-_ATX = regex(r" {0,3}(#{1,6})(?:[ \t]|$)")
-_UNDERLINE = regex(r" {0,3}(=+|-{2,})[ \t]*$")
-_FENCE = regex(r" {0,3}(`{3,}|~{3,})")
-_FRONT_MATTER = "---"
-_NO_PARAGRAPH = regex(r"[ \t]*$| {4}|\t| {0,3}(?:[>|]|[-*+][ \t]|\d{1,9}[.)][ \t])")
+_ATX_HEADING_RE = regex(r" {0,3}(#{1,6})(?:[ \t]|$)")
+_HEADING_UNDERLINE_RE = regex(r" {0,3}(=+|-{2,})[ \t]*$")
+_CODE_FENCE_RE = regex(r" {0,3}(`{3,}|~{3,})")
+_FRONT_MATTER_DELIMITER = "---"
+_NOT_PARAGRAPH_RE = regex(r"[ \t]*$| {4}|\t| {0,3}(?:[>|]|[-*+][ \t]|\d{1,9}[.)][ \t])")
 """A line that an underline does not make a heading: empty, code, a quote, a table, a list."""
 
 
@@ -118,16 +122,18 @@ def _headings(lines: list[str]) -> list[_Heading]:
     start = _after_front_matter(lines)
     for number, line in enumerate(lines[start:], start + 1):
         paragraph, above = above, ""
-        if marks := _FENCE.match(line):
+        if marks := _CODE_FENCE_RE.match(line):
             if not fence:
                 fence = marks[1]
             elif marks[1].startswith(fence) and not line.strip(f"{fence[0]} \t"):
                 fence = ""
         elif fence:
             continue
-        elif heading := _ATX.match(line):
+        elif heading := _ATX_HEADING_RE.match(line):
             headings.append(_Heading(number, len(heading[1])))
-        elif (under := _UNDERLINE.match(line)) and not _NO_PARAGRAPH.match(paragraph):
+        elif (under := _HEADING_UNDERLINE_RE.match(line)) and not _NOT_PARAGRAPH_RE.match(
+            paragraph
+        ):
             headings.append(_Heading(number - 1, 1 if under[1][0] == "=" else 2))
         else:
             above = line
@@ -135,18 +141,23 @@ def _headings(lines: list[str]) -> list[_Heading]:
 
 
 def _after_front_matter(lines: list[str]) -> int:
-    if not lines or lines[0].rstrip() != _FRONT_MATTER:
+    if not lines or lines[0].rstrip() != _FRONT_MATTER_DELIMITER:
         return 0
     return next(
-        (at + 1 for at, line in enumerate(lines) if at and line.rstrip() == _FRONT_MATTER), 0
+        (
+            at + 1
+            for at, line in enumerate(lines)
+            if at and line.rstrip() == _FRONT_MATTER_DELIMITER
+        ),
+        0,
     )
 
 
-_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+_UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
 
 
 def text_of(data: bytes) -> str:
     """What is not UTF-8 is shown as far as it can be."""
-    if data.startswith(_UTF_16):
+    if data.startswith(_UTF16_BOMS):
         return data.decode("utf-16", errors="replace")
     return data.decode(errors="replace").removeprefix("\ufeff")

@@ -15,13 +15,13 @@ from msgspec import Struct
 from joey.content.ooxml import Kind, Package, events
 from joey.errors import ToolError
 
-LAST_ROW = 50_000
+MAX_ROWS = 50_000
 _XL_DIRECTORY = "xl"
-_WORKBOOK = f"{_XL_DIRECTORY}/workbook.xml"
-_STRINGS = f"{_XL_DIRECTORY}/sharedStrings.xml"
-_STYLES = f"{_XL_DIRECTORY}/styles.xml"
-_MOST_COLUMNS = 16_384
-_LONGEST_CELL = 32_767
+_WORKBOOK_PATH = f"{_XL_DIRECTORY}/workbook.xml"
+_SHARED_STRINGS_PATH = f"{_XL_DIRECTORY}/sharedStrings.xml"
+_STYLES_PATH = f"{_XL_DIRECTORY}/styles.xml"
+_MAX_COLUMNS = 16_384
+_MAX_CELL_CHARS = 32_767
 """Characters, as in Excel."""
 
 
@@ -42,8 +42,10 @@ def lines(data: bytes) -> Iterator[str]:
     """Raises ToolError when the file is damaged, locked, or unpacks to too much."""
     package = Package(data)
     sheets, from_1904 = _workbook(package)
-    strings = tuple(_strings(package)) if _STRINGS in package else ()
-    formats = read_formats(package.chunks(_STYLES)) if _STYLES in package else CellFormats()
+    strings = tuple(_strings(package)) if _SHARED_STRINGS_PATH in package else ()
+    formats = (
+        read_formats(package.chunks(_STYLES_PATH)) if _STYLES_PATH in package else CellFormats()
+    )
     for number, sheet in enumerate(sheets):
         if number:
             yield ""
@@ -53,10 +55,10 @@ def lines(data: bytes) -> Iterator[str]:
 
 def _workbook(package: Package) -> tuple[list[_Sheet], bool]:
     """The sheets that a person would see, and whether days are counted from 1904."""
-    targets = _relations(package, _WORKBOOK)
+    targets = _relations(package, _WORKBOOK_PATH)
     sheets: list[_Sheet] = []
     from_1904 = False
-    for kind, name, attributes in events(package.chunks(_WORKBOOK)):
+    for kind, name, attributes in events(package.chunks(_WORKBOOK_PATH)):
         if kind is not Kind.START:
             continue
         if name == "workbookPr":
@@ -89,7 +91,7 @@ def _strings(package: Package) -> Iterator[str]:
     parts: list[str] = []
     parents = [""]
     spoken = False
-    for kind, name, _ in events(package.chunks(_STRINGS)):
+    for kind, name, _ in events(package.chunks(_SHARED_STRINGS_PATH)):
         if kind is Kind.START:
             parents.append(name)
             spoken = spoken or name == "rPh"
@@ -127,9 +129,9 @@ class _SheetReader:
         for kind, name, attributes in events(self._package.chunks(self._path)):
             if kind is Kind.TEXT:
                 if inside == "f":
-                    cell.formula = (cell.formula + name)[:_LONGEST_CELL]
+                    cell.formula = (cell.formula + name)[:_MAX_CELL_CHARS]
                 elif inside:
-                    cell.value = (cell.value + name)[:_LONGEST_CELL]
+                    cell.value = (cell.value + name)[:_MAX_CELL_CHARS]
             elif kind is Kind.END:
                 inside = ""
                 if name == "c":
@@ -139,8 +141,8 @@ class _SheetReader:
             elif name == "row":
                 row = []
                 number = _number(attributes.get("r"), number + 1)
-                if number > LAST_ROW:
-                    yield f"[The rows after {LAST_ROW} are left out.]"
+                if number > MAX_ROWS:
+                    yield f"[The rows after {MAX_ROWS} are left out.]"
                     return
             elif name == "c":
                 column = _column(attributes.get("r", ""), len(row))
@@ -195,7 +197,7 @@ def _column(place: str, following: int) -> int:
         if not "A" <= letter <= "Z":
             break
         column = column * 26 + ord(letter) - 64
-        if column > _MOST_COLUMNS:
+        if column > _MAX_COLUMNS:
             raise ToolError(f"it is damaged: there is no column {place[:10]}.")
     return column - 1 if column else following
 
@@ -204,12 +206,14 @@ def _number(text: str | None, default: int) -> int:
     return int(text) if text is not None and text.isdecimal() and len(text) < 10 else default
 
 
-_BUILT_IN_DATES = frozenset((*range(14, 23), *range(27, 37), *range(45, 48), *range(50, 59)))
-_LITERAL = re.compile(r'"[^"]*"|\\.|\[(?!h|m|s)[^\]]*\]', re.IGNORECASE)
-_DATE_LETTERS = re.compile(r"[ymdhs]", re.IGNORECASE)
-_FIRST_DAY = datetime(1899, 12, 30)
-_FIRST_DAY_1904 = datetime(1904, 1, 1)
-_MOST_DAYS = 2_958_466
+_BUILT_IN_DATE_FORMAT_IDS = frozenset(
+    (*range(14, 23), *range(27, 37), *range(45, 48), *range(50, 59))
+)
+_FORMAT_LITERAL_RE = re.compile(r'"[^"]*"|\\.|\[(?!h|m|s)[^\]]*\]', re.IGNORECASE)
+_DATE_LETTERS_RE = re.compile(r"[ymdhs]", re.IGNORECASE)
+_EPOCH_1900 = datetime(1899, 12, 30)
+_EPOCH_1904 = datetime(1904, 1, 1)
+_MAX_DATE_DAYS = 2_958_466
 """The end of the year 9999."""
 
 
@@ -224,10 +228,10 @@ class CellFormats(Struct, frozen=True):
             days = float(value)
         except ValueError:
             return value
-        if not 0 <= days < _MOST_DAYS:
+        if not 0 <= days < _MAX_DATE_DAYS:
             return value
         seconds = round(days * 86_400)
-        moment = (_FIRST_DAY_1904 if from_1904 else _FIRST_DAY) + timedelta(seconds=seconds)
+        moment = (_EPOCH_1904 if from_1904 else _EPOCH_1900) + timedelta(seconds=seconds)
         if days < 1:
             return moment.strftime("%H:%M:%S")
         return moment.isoformat(" ") if seconds % 86_400 else moment.date().isoformat()
@@ -253,5 +257,5 @@ def read_formats(chunks: Iterable[bytes]) -> CellFormats:
 
 def _is_date(number: str, own: dict[str, str]) -> bool:
     if number in own:
-        return _DATE_LETTERS.search(_LITERAL.sub("", own[number])) is not None
-    return number.isdecimal() and len(number) < 4 and int(number) in _BUILT_IN_DATES
+        return _DATE_LETTERS_RE.search(_FORMAT_LITERAL_RE.sub("", own[number])) is not None
+    return number.isdecimal() and len(number) < 4 and int(number) in _BUILT_IN_DATE_FORMAT_IDS

@@ -19,20 +19,20 @@ from joey.content.worker import serve
 from joey.core.diagnostics import Diagnostic
 from joey.errors import ToolError
 
-_QUICK = {".py": 64 * 1024, ".pyi": 64 * 1024, ".json": 1024 * 1024, ".toml": 4096}
+_MAX_INLINE_BYTES = {".py": 64 * 1024, ".pyi": 64 * 1024, ".json": 1024 * 1024, ".toml": 4096}
 """Bytes up to which a text is parsed right here."""
 _quiet = threading.Lock()
 """What is done about warnings is one for all threads."""
 
 
 def can_parse(suffix: str) -> bool:
-    return suffix in _PARSERS
+    return suffix in _SYNTAX_CHECKERS
 
 
 async def mistakes(path: str, suffix: str, data: bytes, seconds: float) -> list[Diagnostic]:
     """What is wrong with the text of a file; nothing where that cannot be found out in time."""
-    if len(data) <= _QUICK[suffix]:
-        return await asyncio.to_thread(_PARSERS[suffix], path, data)
+    if len(data) <= _MAX_INLINE_BYTES[suffix]:
+        return await asyncio.to_thread(_SYNTAX_CHECKERS[suffix], path, data)
     # The child runs this module too, and does without what starts it.
     from joey.content.isolated import run_apart
 
@@ -78,7 +78,7 @@ def _toml(path: str, data: bytes) -> list[Diagnostic]:
     return []
 
 
-_PARSERS: dict[str, Callable[[str, bytes], list[Diagnostic]]] = {
+_SYNTAX_CHECKERS: dict[str, Callable[[str, bytes], list[Diagnostic]]] = {
     ".py": _python,
     ".pyi": _python,
     ".json": _json,
@@ -87,4 +87,4 @@ _PARSERS: dict[str, Callable[[str, bytes], list[Diagnostic]]] = {
 
 
 if __name__ == "__main__":
-    serve(lambda data: msgspec.json.encode(_PARSERS[sys.argv[1]]("", data)))
+    serve(lambda data: msgspec.json.encode(_SYNTAX_CHECKERS[sys.argv[1]]("", data)))

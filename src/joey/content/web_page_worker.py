@@ -25,9 +25,9 @@ from joey.content.isolated import Asked
 from joey.content.worker import serve
 from joey.errors import ToolError
 
-_SKIPPED = frozenset({"script", "style", "noscript", "template", "svg", "title", "iframe"})
-_BLOCKS = frozenset({"p", "div", "section", "article", "table", "tr", "ul", "ol", "main", "hr"})
-_BLOCKS |= {
+_SKIPPED_TAGS = frozenset({"script", "style", "noscript", "template", "svg", "title", "iframe"})
+_BLOCK_TAGS = frozenset({"p", "div", "section", "article", "table", "tr", "ul", "ol", "main", "hr"})
+_BLOCK_TAGS |= {
     "title",
     "body",
     "header",
@@ -40,9 +40,9 @@ _BLOCKS |= {
     "dd",
     "figure",
 }
-_HEADINGS = {f"h{level}": "#" * level for level in range(1, 7)}
-_SPACES = re.compile(r"[ \t\r\n]+")
-_FENCE = "```"
+_HEADING_PREFIXES = {f"h{level}": "#" * level for level in range(1, 7)}
+_WHITESPACE_RE = re.compile(r"[ \t\r\n]+")
+_CODE_FENCE = "```"
 
 
 def markdown_of(html: str) -> str:
@@ -66,7 +66,7 @@ class _Reader(HTMLParser):
         lines: list[str] = []
         in_code = False
         for line in "".join(self._parts).split("\n"):
-            if line == _FENCE:
+            if line == _CODE_FENCE:
                 in_code = not in_code
             kept = line if in_code else line.strip()
             if kept or in_code or (lines and lines[-1]):
@@ -75,17 +75,17 @@ class _Reader(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         match tag:
-            case _ if tag in _SKIPPED:
+            case _ if tag in _SKIPPED_TAGS:
                 self._skipping += 1
-            case _ if tag in _HEADINGS:
-                self._parts.append(f"\n\n{_HEADINGS[tag]} ")
+            case _ if tag in _HEADING_PREFIXES:
+                self._parts.append(f"\n\n{_HEADING_PREFIXES[tag]} ")
             case "li":
                 self._parts.append("\n- ")
             case "br":
                 self._parts.append("\n")
             case "pre":
                 self._verbatim += 1
-                self._parts.append(f"\n\n{_FENCE}\n")
+                self._parts.append(f"\n\n{_CODE_FENCE}\n")
             case "code" if not self._verbatim:
                 self._parts.append("`")
             case "a":
@@ -93,36 +93,36 @@ class _Reader(HTMLParser):
                 self._parts.append("[")
             case "td" | "th":
                 self._parts.append(" | ")
-            case _ if tag in _BLOCKS:
+            case _ if tag in _BLOCK_TAGS:
                 self._parts.append("\n\n")
 
     def handle_endtag(self, tag: str) -> None:
         match tag:
-            case _ if tag in _SKIPPED:
+            case _ if tag in _SKIPPED_TAGS:
                 self._skipping = max(0, self._skipping - 1)
             case "pre" if self._verbatim:
                 self._verbatim -= 1
-                self._parts.append(f"\n{_FENCE}\n\n")
+                self._parts.append(f"\n{_CODE_FENCE}\n\n")
             case "code" if not self._verbatim:
                 self._parts.append("`")
             case "a" if self._links:
                 target = self._links.pop()
                 self._parts.append(f"]({target})" if target else "]")
-            case _ if tag in _HEADINGS or tag in _BLOCKS:
+            case _ if tag in _HEADING_PREFIXES or tag in _BLOCK_TAGS:
                 self._parts.append("\n\n")
 
     def handle_data(self, data: str) -> None:
         if not self._skipping:
-            self._parts.append(data if self._verbatim else _SPACES.sub(" ", data))
+            self._parts.append(data if self._verbatim else _WHITESPACE_RE.sub(" ", data))
 
 
-_SECONDS = 15
-_MOST_BYTES = 2 * 1024 * 1024
-_LONGEST_REASON = 200
-_READABLE = re.compile(r"text/|application/(?:json|xml|xhtml\+xml)$")
-_NO_CHARACTER_SETS = frozenset({"idna", "punycode", "undefined"})
+_FETCH_TIMEOUT_S = 15
+_MAX_PAGE_BYTES = 2 * 1024 * 1024
+_MAX_REASON_CHARS = 200
+_TEXT_MEDIA_TYPE_RE = re.compile(r"text/|application/(?:json|xml|xhtml\+xml)$")
+_REJECTED_CODECS = frozenset({"idna", "punycode", "undefined"})
 """Codecs of Python's that no page is written in, and that are slow or fail."""
-_KEPT = "%/:=&?~#+!$,;'@()*[]"
+_SAFE_URL_CHARS = "%/:=&?~#+!$,;'@()*[]"
 """What an address may hold as it stands."""
 
 
@@ -154,14 +154,14 @@ def _fetch(url: str) -> tuple[str, str, bytes]:
     ):
         opener.add_handler(handler)
     request = urllib.request.Request(url, headers={"User-Agent": "joey", "Accept": "text/*"})
-    with opener.open(request, timeout=_SECONDS) as response:
+    with opener.open(request, timeout=_FETCH_TIMEOUT_S) as response:
         kind = response.headers.get_content_type()
-        if not _READABLE.match(kind):
+        if not _TEXT_MEDIA_TYPE_RE.match(kind):
             raise ToolError(f"the address gives {_one_line(kind)}, which is not text")
         if response.headers.get("Content-Encoding", "identity").lower() != "identity":
             raise ToolError("the server sends the page compressed, which was not asked for")
         charset = response.headers.get_content_charset() or "utf-8"
-        return kind, charset, response.read(_MOST_BYTES)
+        return kind, charset, response.read(_MAX_PAGE_BYTES)
 
 
 class _Redirects(urllib.request.HTTPRedirectHandler):
@@ -196,7 +196,7 @@ def _plain(url: str) -> str:
     """The address in the characters that may be sent."""
     parts = urllib.parse.urlsplit(url)
     place = parts.netloc if parts.netloc.isascii() else parts.netloc.encode("idna").decode()
-    return urllib.parse.quote(parts._replace(netloc=place).geturl(), safe=_KEPT)
+    return urllib.parse.quote(parts._replace(netloc=place).geturl(), safe=_SAFE_URL_CHARS)
 
 
 def _known(charset: str) -> str:
@@ -205,12 +205,12 @@ def _known(charset: str) -> str:
         "".encode(charset)
     except (LookupError, ValueError):
         return "utf-8"
-    return "utf-8" if codec.name in _NO_CHARACTER_SETS else codec.name
+    return "utf-8" if codec.name in _REJECTED_CODECS else codec.name
 
 
 def _one_line(value: Any) -> str:
     seen = "".join(char if char.isprintable() else " " for char in str(value))
-    return " ".join(seen.split())[:_LONGEST_REASON]
+    return " ".join(seen.split())[:_MAX_REASON_CHARS]
 
 
 if __name__ == "__main__":

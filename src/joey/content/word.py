@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 from joey.content.ooxml import Kind, Package, events
 
-_BODY = "word/document.xml"
-_SIGNS = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-"}
-_REPEATED = "Fallback"
+_DOCUMENT_PATH = "word/document.xml"
+_ELEMENT_CHARACTERS = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-"}
+_FALLBACK_ELEMENT = "Fallback"
 """The same content once more, for programs that do not know the newer form."""
 
 
@@ -20,8 +20,8 @@ def lines(data: bytes) -> Iterator[str]:
     page = _Page()
     parents = [""]
     repeated = 0
-    for kind, name, _ in events(Package(data).chunks(_BODY)):
-        if name == _REPEATED and kind is not Kind.TEXT:
+    for kind, name, _ in events(Package(data).chunks(_DOCUMENT_PATH)):
+        if name == _FALLBACK_ELEMENT and kind is not Kind.TEXT:
             repeated += 1 if kind is Kind.START else -1
         if kind is Kind.START:
             if not repeated:
@@ -48,8 +48,8 @@ class _Page:
     def open(self, name: str, parent: str) -> None:
         if name == "tc":
             self._cells_open += 1
-        elif parent == "r" and name in _SIGNS:
-            self._paragraph.append(_SIGNS[name])
+        elif parent == "r" and name in _ELEMENT_CHARACTERS:
+            self._paragraph.append(_ELEMENT_CHARACTERS[name])
 
     def write(self, text: str) -> None:
         self._paragraph.append(text)

@@ -13,14 +13,14 @@ from contextlib import suppress
 
 from joey.errors import ToolError
 
-MEMORY = 1024**3
-CPU_SECONDS = 20
-REFUSED = 3
+MAX_MEMORY_BYTES = 1024**3
+MAX_CPU_S = 20
+REFUSED_EXIT_CODE = 3
 """Exit code: what was printed is the reason why nothing can be made of the file."""
 
-_LIMITS = {
-    resource.RLIMIT_AS: MEMORY,
-    resource.RLIMIT_CPU: CPU_SECONDS,
+_RESOURCE_LIMITS = {
+    resource.RLIMIT_AS: MAX_MEMORY_BYTES,
+    resource.RLIMIT_CPU: MAX_CPU_S,
     resource.RLIMIT_FSIZE: 0,
     resource.RLIMIT_CORE: 0,
     resource.RLIMIT_NOFILE: 64,
@@ -29,7 +29,7 @@ _LIMITS = {
 
 def serve(work: Callable[[bytes], bytes]) -> None:
     """Answer one request: the file on stdin, the result of `work` on stdout."""
-    for kind, most in _LIMITS.items():
+    for kind, most in _RESOURCE_LIMITS.items():
         # macOS knows some of these limits by name only; the time-out is there all the same.
         with suppress(ValueError, OSError):
             resource.setrlimit(kind, (most, most))
@@ -44,8 +44,11 @@ def _answer(work: Callable[[bytes], bytes]) -> tuple[int, bytes]:
     try:
         return 0, work(sys.stdin.buffer.read())
     except ToolError as error:
-        return REFUSED, str(error).encode(errors="replace")
+        return REFUSED_EXIT_CODE, str(error).encode(errors="replace")
     except MemoryError:
-        return REFUSED, f"it takes more than {MEMORY // 2**20} MB of memory to unpack.".encode()
+        return (
+            REFUSED_EXIT_CODE,
+            f"it takes more than {MAX_MEMORY_BYTES // 2**20} MB of memory to unpack.".encode(),
+        )
     except RecursionError:
-        return REFUSED, b"it is too deeply nested."
+        return REFUSED_EXIT_CODE, b"it is too deeply nested."

@@ -10,12 +10,12 @@ from msgspec import Struct
 
 from joey.core.text import regex
 
-_COLONS = regex(r"(?P<path>[^\s:][^:\n]*):(?P<line>\d{1,9})(?::\d+)?: *(?P<rest>\S.*)")
-_BRACKETS = regex(r"(?P<path>[^\s(][^(\n]*)\((?P<line>\d{1,9}),\d+\): *(?P<rest>\S.*)")
-_SEVERITY = regex(r"(?P<severity>fatal error|error|warning|note|info)\b[: ]*", re.IGNORECASE)
-_CODE_IN_FRONT = regex(r"(?P<code>[A-Z]{1,6}\d{2,6}):? +")
-_CODE_AT_END = regex(r"(?<! ) +\[(?P<code>[\w/-]+)\]$")
-_LONGEST_MESSAGE = 500
+_COLON_LINE_RE = regex(r"(?P<path>[^\s:][^:\n]*):(?P<line>\d{1,9})(?::\d+)?: *(?P<rest>\S.*)")
+_PARENTHESES_LINE_RE = regex(r"(?P<path>[^\s(][^(\n]*)\((?P<line>\d{1,9}),\d+\): *(?P<rest>\S.*)")
+_SEVERITY_RE = regex(r"(?P<severity>fatal error|error|warning|note|info)\b[: ]*", re.IGNORECASE)
+_LEADING_CODE_RE = regex(r"(?P<code>[A-Z]{1,6}\d{2,6}):? +")
+_TRAILING_CODE_RE = regex(r"(?<! ) +\[(?P<code>[\w/-]+)\]$")
+_MAX_MESSAGE_CHARS = 500
 
 
 class Diagnostic(Struct, frozen=True):
@@ -36,23 +36,23 @@ def parse_report(report: str, source: str) -> tuple[Diagnostic, ...]:
 
 
 def _parse_line(line: str, source: str) -> Diagnostic | None:
-    found = _COLONS.match(line) or _BRACKETS.match(line)
+    found = _COLON_LINE_RE.match(line) or _PARENTHESES_LINE_RE.match(line)
     if found is None:
         return None
     rest, code, is_error = found["rest"].strip(), "", True
-    if severity := _SEVERITY.match(rest):
+    if severity := _SEVERITY_RE.match(rest):
         rest = rest[severity.end() :]
         is_error = "error" in severity["severity"].lower()
         if severity["severity"].lower() in ("note", "info"):
             return None
-    if in_front := _CODE_IN_FRONT.match(rest):
+    if in_front := _LEADING_CODE_RE.match(rest):
         code, rest = in_front["code"], rest[in_front.end() :]
-    elif at_end := _CODE_AT_END.search(rest):
+    elif at_end := _TRAILING_CODE_RE.search(rest):
         code, rest = at_end["code"], rest[: at_end.start()]
     if not rest:
         return None
-    if len(rest) > _LONGEST_MESSAGE:
-        rest = f"{rest[:_LONGEST_MESSAGE]}..."
+    if len(rest) > _MAX_MESSAGE_CHARS:
+        rest = f"{rest[:_MAX_MESSAGE_CHARS]}..."
     return Diagnostic(found["path"], int(found["line"]), source, rest, code, is_error)
 
 

@@ -518,7 +518,7 @@ Durable = (
     | TaskForked
 )
 Event = Durable | Transient
-PASSING: frozenset[type[EventBase]] = frozenset(
+TRANSIENT_EVENTS: frozenset[type[EventBase]] = frozenset(
     {RowOpened, RowDelta, ArgumentsDelta, CommandOutputDelta, RetryCountdown, UsageChanged}
 )
 

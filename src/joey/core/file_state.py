@@ -16,7 +16,7 @@ from msgspec import Struct, structs
 
 from joey.core.paths import Place
 
-_MOST = 2_000
+_MAX_REMEMBERED_FILES = 2_000
 """Files that are remembered; the ones seen longest ago are forgotten first."""
 
 
@@ -46,7 +46,7 @@ class FileMemory:
         digest = None if data is None else _digest(data)
         self._seen.pop(place.path, None)
         self._seen[place.path] = _Seen(place, stamp, digest)
-        if len(self._seen) > _MOST:
+        if len(self._seen) > _MAX_REMEMBERED_FILES:
             del self._seen[next(iter(self._seen))]
 
     def record_reported(self, place: Place, stamp: Stamp) -> None:

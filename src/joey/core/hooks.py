@@ -17,14 +17,13 @@ from msgspec import Meta, Struct
 
 from joey.core.terminal_text import as_shown
 
-BLOCKED = 2
-"""The exit code that says no."""
-LONGEST_TEXT = 4_000
+BLOCK_EXIT_CODE = 2
+MAX_MESSAGE_CHARS = 4_000
 """Characters of what a hook says that are passed on."""
-LONGEST_RESULT = 20_000
+MAX_RESULT_CHARS = 20_000
 """Characters of a result that a hook is shown."""
-_SHOWN_COMMAND = 120
-_LATE_CONTROLS = dict.fromkeys((0x7F, *range(0x80, 0xA0)))
+_MAX_COMMAND_CHARS = 120
+_REMOVED_CONTROLS = dict.fromkeys((0x7F, *range(0x80, 0xA0)))
 
 
 class Moment(StrEnum):
@@ -56,7 +55,7 @@ class Hook(Struct, frozen=True, rename="camel", omit_defaults=True, forbid_unkno
     def shown(self) -> str:
         """Its command, on one short line."""
         line = " ".join(clean(self.command).split())
-        return line if len(line) <= _SHOWN_COMMAND else f"{line[: _SHOWN_COMMAND - 1]}…"
+        return line if len(line) <= _MAX_COMMAND_CHARS else f"{line[: _MAX_COMMAND_CHARS - 1]}…"
 
 
 class HookCall(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
@@ -108,7 +107,7 @@ def report(hook: Hook, end: HookEnd) -> HookReport:
     if end.exit_code == 0:
         return HookReport(messages=_message(end.stdout))
     error_text = clean(end.stderr)
-    if end.exit_code == BLOCKED:
+    if end.exit_code == BLOCK_EXIT_CODE:
         return HookReport(blocks=error_text or "(no reason was given)", by=by)
     how = end.error or f"it ended with exit code {end.exit_code}"
     warning = f"The {hook.event} {by} failed: {how}."
@@ -133,17 +132,19 @@ def joined(reports: Iterable[HookReport]) -> HookReport:
 
 def clean(text: str) -> str:
     """Words that may be shown and told: no control characters, and not too many."""
-    text = as_shown(text).translate(_LATE_CONTROLS).strip()
-    if len(text) <= LONGEST_TEXT:
+    text = as_shown(text).translate(_REMOVED_CONTROLS).strip()
+    if len(text) <= MAX_MESSAGE_CHARS:
         return text
-    return f"{text[:LONGEST_TEXT]}\n[...{len(text) - LONGEST_TEXT:,} characters left out...]"
+    return (
+        f"{text[:MAX_MESSAGE_CHARS]}\n[...{len(text) - MAX_MESSAGE_CHARS:,} characters left out...]"
+    )
 
 
 def shortened(result: str) -> str:
     """Beginning and end of a long result."""
-    if len(result) <= LONGEST_RESULT:
+    if len(result) <= MAX_RESULT_CHARS:
         return result
-    half = LONGEST_RESULT // 2
+    half = MAX_RESULT_CHARS // 2
     left_out = len(result) - 2 * half
     return f"{result[:half]}\n[...{left_out:,} characters left out...]\n{result[-half:]}"
 

@@ -20,10 +20,10 @@ from msgspec import Struct
 
 from joey.core.text import regex
 
-MOST_STEPS = 100_000
-LONGEST_PATH = 4096
+MAX_STEPS = 100_000
+MAX_PATH_CHARS = 4096
 """A longer one names no file."""
-LARGEST_PROGRAM = 2000
+MAX_PROGRAM_INSTRUCTIONS = 2000
 
 Test = Callable[[str], bool]
 
@@ -37,7 +37,6 @@ class _Assert:
     def __init__(self, node: Edge | Look, entry: int = -1) -> None:
         self.node = node
         self.entry = entry
-        """Where the program of a look-around begins."""
 
 
 Instruction = Test | _Fork | _Assert | None
@@ -53,12 +52,12 @@ class PathPattern:
 
     def matches(self, path: str) -> bool:
         """Whether the pattern is found anywhere in the path."""
-        if len(path) > LONGEST_PATH:
+        if len(path) > MAX_PATH_CHARS:
             return False
         return _Walk(self._program, path).find(0, 0, len(path), floating=True)
 
     def _add(self, instruction: Instruction) -> int:
-        if len(self._program) >= LARGEST_PROGRAM:
+        if len(self._program) >= MAX_PROGRAM_INSTRUCTIONS:
             raise PatternError("it is too long")
         self._program.append(instruction)
         return len(self._program) - 1
@@ -128,7 +127,7 @@ class _Walk:
         self._program = program
         self._text = text
         self._looked: dict[tuple[int, int], bool] = {}
-        self._steps = MOST_STEPS
+        self._steps = MAX_STEPS
 
     def find(
         self, entry: int, start: int, stop: int, *, floating: bool, up_to_stop: bool = False
@@ -206,15 +205,20 @@ def path_pattern(source: str) -> PathPattern:
     return PathPattern(source)
 
 
-LONGEST = 2000
-DEEPEST = 50
-MOST_REPEATS = 1000
+MAX_PATTERN_CHARS = 2000
+MAX_GROUP_DEPTH = 50
+MAX_REPEATS = 1000
 
-_COUNT = regex(r"\{(\d{1,6})(?:(,)(\d{0,6}))?\}", re.ASCII)
-_NAME = regex(r"\?<[A-Za-z_$][\w$]*>", re.ASCII)
-_LOOKS = {"?=": (True, False), "?!": (True, True), "?<=": (False, False), "?<!": (False, True)}
-_LINE_ENDS = "\n\r\u2028\u2029"
-_CONTROLS = {"t": "\t", "n": "\n", "r": "\r", "v": "\v", "f": "\f"}
+_QUANTIFIER_RE = regex(r"\{(\d{1,6})(?:(,)(\d{0,6}))?\}", re.ASCII)
+_GROUP_NAME_RE = regex(r"\?<[A-Za-z_$][\w$]*>", re.ASCII)
+_LOOKAROUNDS = {
+    "?=": (True, False),
+    "?!": (True, True),
+    "?<=": (False, False),
+    "?<!": (False, True),
+}
+_LINE_TERMINATORS = "\n\r\u2028\u2029"
+_CONTROL_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "v": "\v", "f": "\f"}
 
 
 class PatternError(ValueError):
@@ -273,8 +277,8 @@ def is_word(char: str) -> bool:
 
 def parse(source: str) -> Node:
     """Raises PatternError."""
-    if len(source) > LONGEST:
-        raise PatternError(f"it is longer than {LONGEST} characters")
+    if len(source) > MAX_PATTERN_CHARS:
+        raise PatternError(f"it is longer than {MAX_PATTERN_CHARS} characters")
     parser = _Parser(source)
     node = parser.choice()
     if parser.position < len(source):
@@ -315,13 +319,13 @@ class _Parser:
         for sign, count in (("*", (0, None)), ("+", (1, None)), ("?", (0, 1))):
             if self._take(sign):
                 return count
-        found = _COUNT.match(self._source, self.position)
+        found = _QUANTIFIER_RE.match(self._source, self.position)
         if found is None:
             return None
         self.position = found.end()
         least = int(found[1])
         most = least if not found[2] else int(found[3]) if found[3] else None
-        if max(least, most or 0) > MOST_REPEATS or (most is not None and most < least):
+        if max(least, most or 0) > MAX_REPEATS or (most is not None and most < least):
             raise PatternError(f"its count {found[0]} is not usable")
         return least, most
 
@@ -331,7 +335,7 @@ class _Parser:
             case "^" | "$":
                 return Edge(char)
             case ".":
-                return One(lambda seen: seen not in _LINE_ENDS)
+                return One(lambda seen: seen not in _LINE_TERMINATORS)
             case "(":
                 return self._group()
             case "[":
@@ -344,12 +348,14 @@ class _Parser:
 
     def _group(self) -> Node:
         self._depth += 1
-        if self._depth > DEEPEST:
-            raise PatternError(f"its groups are nested more than {DEEPEST} deep")
-        look = next((sign for sign in _LOOKS if self._source.startswith(sign, self.position)), None)
+        if self._depth > MAX_GROUP_DEPTH:
+            raise PatternError(f"its groups are nested more than {MAX_GROUP_DEPTH} deep")
+        look = next(
+            (sign for sign in _LOOKAROUNDS if self._source.startswith(sign, self.position)), None
+        )
         if look is not None:
             self.position += len(look)
-        elif name := _NAME.match(self._source, self.position):
+        elif name := _GROUP_NAME_RE.match(self._source, self.position):
             self.position = name.end()
         elif not self._take("?:") and self._peek() == "?":
             raise PatternError("it has a kind of group that is not known")
@@ -357,7 +363,7 @@ class _Parser:
         if not self._take(")"):
             raise PatternError("it does not close a group")
         self._depth -= 1
-        return node if look is None else Look(node, *_LOOKS[look])
+        return node if look is None else Look(node, *_LOOKAROUNDS[look])
 
     def _escape(self) -> Node:
         char = self._peek()
@@ -371,7 +377,7 @@ class _Parser:
     def _escaped_test(self) -> Callable[[str], bool]:
         """What is escaped here, in a set or outside: a class of characters, or one."""
         char = self._peek()
-        test = _CLASSES.get(char)
+        test = _CHAR_CLASSES.get(char)
         if test is not None:
             self.position += 1
             return test
@@ -386,7 +392,7 @@ class _Parser:
                 return chr(int(code, 16))
         if char == "0":
             return "\0"
-        return _CONTROLS.get(char, char)
+        return _CONTROL_ESCAPES.get(char, char)
 
     def _set(self) -> Callable[[str], bool]:
         negated = self._take("^")
@@ -414,7 +420,7 @@ class _Parser:
         char = self._next()
         if char != "\\":
             return char
-        if self._peek() in _CLASSES:
+        if self._peek() in _CHAR_CLASSES:
             return self._escaped_test()
         if self._take("b"):
             return "\b"
@@ -458,7 +464,7 @@ def _is_space(char: str) -> bool:
     return char.isspace() or char == "\ufeff"
 
 
-_CLASSES: dict[str, Callable[[str], bool]] = {
+_CHAR_CLASSES: dict[str, Callable[[str], bool]] = {
     "d": _is_digit,
     "D": lambda char: not _is_digit(char),
     "w": is_word,

@@ -16,10 +16,10 @@ from typing import Any
 from joey.core.structured_output import Schema, resolve
 
 MAX_PROBLEMS = 10
-DEEPEST = 100
-MOST_STEPS = 200_000
+MAX_DEPTH = 100
+MAX_VALIDATION_STEPS = 200_000
 """Pairs of a schema and a value that are looked at; what needs more is not an answer."""
-_SHOWN = 80
+_MAX_SHOWN_CHARS = 80
 
 Matches = Callable[[str, str], bool]
 """Whether an expression is found in a text."""
@@ -57,10 +57,10 @@ class _Check:
 
     def find_problems(self, schema: Any, value: Any, path: str, depth: int) -> list[str]:
         self._steps += 1
-        if self._steps > MOST_STEPS:
+        if self._steps > MAX_VALIDATION_STEPS:
             raise TooMuchError("It is too large to be checked.")
-        if depth > DEEPEST:
-            raise TooMuchError(f"{path[:_SHOWN]}… is nested too deeply to be checked.")
+        if depth > MAX_DEPTH:
+            raise TooMuchError(f"{path[:_MAX_SHOWN_CHARS]}… is nested too deeply to be checked.")
         if schema is True:
             return []
         if schema is False:
@@ -224,5 +224,5 @@ def _key(value: Any) -> Any:
 def _shown(value: Any) -> str:
     """A value in a few words."""
     text = value if isinstance(value, str) else repr(value)
-    short = text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
+    short = text if len(text) <= _MAX_SHOWN_CHARS else f"{text[: _MAX_SHOWN_CHARS - 1]}…"
     return repr(short) if isinstance(value, str) else short

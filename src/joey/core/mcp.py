@@ -72,24 +72,24 @@ class McpAnswer(Struct, frozen=True, omit_defaults=True):
     is_error: bool = False
 
 
-LONGEST = 64
-PREFIX = "mcp"
-SEPARATOR = "--"
+MAX_TOOL_NAME_CHARS = 64
+TOOL_NAME_PREFIX = "mcp"
+TOOL_NAME_SEPARATOR = "--"
 
-_FOREIGN = regex(r"[^A-Za-z0-9_-]")
-_DASHES = regex(r"--+")
-_RUNS = regex(r"[-_]+")
-_SEPARATORS = regex(r"--|__")
+_INVALID_NAME_CHARS_RE = regex(r"[^A-Za-z0-9_-]")
+_DASH_RUN_RE = regex(r"--+")
+_SEPARATOR_RUN_RE = regex(r"[-_]+")
+_DOUBLE_SEPARATOR_RE = regex(r"--|__")
 
 
 def tool_name(server: str, tool: str) -> str:
     """`mcp--weather--get_forecast`."""
-    parts = (PREFIX, sanitised(server, "_"), sanitised(tool, "_unnamed"))
-    return SEPARATOR.join(parts)[:LONGEST]
+    parts = (TOOL_NAME_PREFIX, sanitised(server, "_"), sanitised(tool, "_unnamed"))
+    return TOOL_NAME_SEPARATOR.join(parts)[:MAX_TOOL_NAME_CHARS]
 
 
 def sanitised(name: str, empty: str) -> str:
-    kept = _DASHES.sub("-", _FOREIGN.sub("", name.replace(" ", "_")))
+    kept = _DASH_RUN_RE.sub("-", _INVALID_NAME_CHARS_RE.sub("", name.replace(" ", "_")))
     if not kept:
         return empty
     return kept if kept[0].isalpha() or kept[0] == "_" else f"_{kept}"
@@ -97,10 +97,10 @@ def sanitised(name: str, empty: str) -> str:
 
 def fold(name: str) -> str | None:
     """What all manglings of one tool's name have in common; None when it names no MCP tool."""
-    if not _SEPARATORS.search(name):
+    if not _DOUBLE_SEPARATOR_RE.search(name):
         return None
-    plain = _RUNS.sub("_", name).strip("_")
-    return plain.removeprefix(f"{PREFIX}_")
+    plain = _SEPARATOR_RUN_RE.sub("_", name).strip("_")
+    return plain.removeprefix(f"{TOOL_NAME_PREFIX}_")
 
 
 def alike(one: str, other: str) -> bool:
@@ -108,11 +108,23 @@ def alike(one: str, other: str) -> bool:
     return one.replace("-", "_") == other.replace("-", "_")
 
 
-_CHOICES = ("anyOf", "oneOf")
-_ALL = "allOf"
-_AT_TOP = ("$schema", "$id", "$ref", *_CHOICES, _ALL, "not", "if", "then", "else", "enum", "const")
-_MOST_PARTS = 200
-_DEEPEST = 20
+_ALTERNATIVE_KEYS = ("anyOf", "oneOf")
+_ALL_OF_KEY = "allOf"
+_DROPPED_TOP_LEVEL_KEYS = (
+    "$schema",
+    "$id",
+    "$ref",
+    *_ALTERNATIVE_KEYS,
+    _ALL_OF_KEY,
+    "not",
+    "if",
+    "then",
+    "else",
+    "enum",
+    "const",
+)
+_MAX_SUBSCHEMAS = 200
+_MAX_SCHEMA_DEPTH = 20
 
 Members = tuple[dict[str, Any], list[str]]
 """Properties, and the names of those that are required."""
@@ -123,7 +135,11 @@ def normalised(schema: object) -> dict[str, Any]:
     if not isinstance(schema, dict):
         return {"type": "object", "properties": {}}
     properties, required = _Walk(schema).members(schema)
-    flat = {key: value for key, value in schema.items() if key not in (*_AT_TOP, "required")}
+    flat = {
+        key: value
+        for key, value in schema.items()
+        if key not in (*_DROPPED_TOP_LEVEL_KEYS, "required")
+    }
     flat |= {"type": "object", "properties": properties}
     names = [name for name in required if name in properties]
     return flat | {"required": names} if names else flat
@@ -134,19 +150,19 @@ class _Walk:
 
     def __init__(self, root: dict[str, Any]) -> None:
         self._root = root
-        self._left = _MOST_PARTS
+        self._left = _MAX_SUBSCHEMAS
 
     def members(self, schema: dict[str, Any], depth: int = 0) -> Members:
         self._left -= 1
-        if self._left < 0 or depth > _DEEPEST:
+        if self._left < 0 or depth > _MAX_SCHEMA_DEPTH:
             return {}, []
         schema = self._resolved(schema)
         properties = _dict(schema.get("properties"))
         required = [name for name in _list(schema.get("required")) if isinstance(name, str)]
-        for more, needed in self._parts(schema.get(_ALL), depth):
+        for more, needed in self._parts(schema.get(_ALL_OF_KEY), depth):
             properties = {**more, **properties}
             required += needed
-        for key in _CHOICES:
+        for key in _ALTERNATIVE_KEYS:
             parts = self._parts(schema.get(key), depth)
             for more, _ in parts:
                 properties = {**more, **properties}
@@ -176,13 +192,13 @@ def _list(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-USER_FILES = ("mcp.json", "mcp_settings.json")
+USER_CONFIG_FILES = ("mcp.json", "mcp_settings.json")
 """In the person's folder; the first is ours, the second is Roo's, and the first wins."""
-PROJECT_FILE = Path(".roo", "mcp.json")
+PROJECT_CONFIG_FILE = Path(".roo", "mcp.json")
 SERVER_WORKING_DIRECTORY = "mcp"
 """In the person's folder: where servers of their own start, with nothing in it."""
 
 
 def config_paths(home: Path, workspace: Path) -> tuple[Path, ...]:
     """The project's file, then the person's: whichever comes first decides about a name."""
-    return (workspace / PROJECT_FILE, *(home / name for name in USER_FILES))
+    return (workspace / PROJECT_CONFIG_FILE, *(home / name for name in USER_CONFIG_FILES))

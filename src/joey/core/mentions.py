@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from joey.core.text import regex
 
-_MENTION = regex(
+_MENTION_RE = regex(
     r"""(?<![^\s])@(?:
         (?P<path>/(?:\\.|[^\s\\])*)
       | (?P<url>[A-Za-z][A-Za-z0-9+.-]*://\S+)
@@ -23,8 +23,8 @@ _MENTION = regex(
     )""",
     re.VERBOSE,
 )
-_COMMAND = regex(r"(?<![^\s])/(?P<name>[A-Za-z0-9_.-]+)(?=\s|$)")
-_PUNCTUATION = ".,;:!?"
+_COMMAND_RE = regex(r"(?<![^\s])/(?P<name>[A-Za-z0-9_.-]+)(?=\s|$)")
+_CLOSING_PUNCTUATION = ".,;:!?"
 
 
 class Kind(StrEnum):
@@ -57,7 +57,7 @@ def find_mentions(text: str) -> tuple[Mention, ...]:
 
 
 def _mentions(text: str) -> Iterator[Mention]:
-    for match in _MENTION.finditer(text):
+    for match in _MENTION_RE.finditer(text):
         start, end = match.span()
         if (path := match["path"]) is not None:
             path = _without_punctuation(path)
@@ -76,7 +76,9 @@ def _mentions(text: str) -> Iterator[Mention]:
 
 def find_commands(text: str) -> tuple[CommandMention, ...]:
     """Every `/name` that could be a slash command; whether there is one, others know."""
-    return tuple(CommandMention(match["name"], *match.span()) for match in _COMMAND.finditer(text))
+    return tuple(
+        CommandMention(match["name"], *match.span()) for match in _COMMAND_RE.finditer(text)
+    )
 
 
 def replace_spans(text: str, spans: list[tuple[int, int, str]]) -> str:
@@ -106,6 +108,6 @@ def as_shown(mention: Mention) -> str:
 def _without_punctuation(text: str) -> str:
     """Without the marks that end a sentence; an escaped one belongs to the name."""
     end = len(text)
-    while end and text[end - 1] in _PUNCTUATION and text[max(0, end - 2)] != "\\":
+    while end and text[end - 1] in _CLOSING_PUNCTUATION and text[max(0, end - 2)] != "\\":
         end -= 1
     return text[:end]

@@ -1,7 +1,7 @@
 """Modes and the other customizations of the agent: rule files, slash commands, skills.
 
-A mode is the role of the agent and the groups of tools that it may use. `BUILT_IN` lists joey's
-own modes; users and projects define further ones in files.
+A mode is the role of the agent and the groups of tools that it may use. `BUILT_IN_MODES` lists
+joey's own modes; users and projects define further ones in files.
 """
 
 from __future__ import annotations
@@ -101,10 +101,15 @@ class ModePrompt(Struct, frozen=True, rename="camel", omit_defaults=True):
         )
 
 
-_ALL = (Grant(Group.READ), Grant(Group.EDIT), Grant(Group.BROWSER), Grant(Group.COMMAND))
-_MCP = Grant(Group.MCP)
+_STANDARD_GRANTS = (
+    Grant(Group.READ),
+    Grant(Group.EDIT),
+    Grant(Group.BROWSER),
+    Grant(Group.COMMAND),
+)
+_MCP_GRANT = Grant(Group.MCP)
 
-BUILT_IN: tuple[Mode, ...] = (
+BUILT_IN_MODES: tuple[Mode, ...] = (
     Mode(
         slug="architect",
         name="🏗️ Architect",
@@ -117,7 +122,7 @@ BUILT_IN: tuple[Mode, ...] = (
             Grant(Group.READ),
             Grant(Group.EDIT, file_regex=r"\.md$", description="Markdown files only"),
             Grant(Group.BROWSER),
-            _MCP,
+            _MCP_GRANT,
         ),
         custom_instructions=(
             "Gather what you need with the reading tools, clear up open points with the user,"
@@ -133,7 +138,7 @@ BUILT_IN: tuple[Mode, ...] = (
             " languages, frameworks, design patterns and best practices."
         ),
         when_to_use="Writing, changing and refactoring code.",
-        grants=(*_ALL, _MCP),
+        grants=(*_STANDARD_GRANTS, _MCP_GRANT),
     ),
     Mode(
         slug="ask",
@@ -143,7 +148,7 @@ BUILT_IN: tuple[Mode, ...] = (
             " software and explains code, concepts and trade-offs."
         ),
         when_to_use="Explanations and answers, without changing anything.",
-        grants=(Grant(Group.READ), Grant(Group.BROWSER), _MCP),
+        grants=(Grant(Group.READ), Grant(Group.BROWSER), _MCP_GRANT),
         custom_instructions=(
             "Answer thoroughly and point to the code you mean. Change no files; suggest another"
             " mode when the user wants something built."
@@ -157,7 +162,7 @@ BUILT_IN: tuple[Mode, ...] = (
             " before touching the code."
         ),
         when_to_use="Tracking down errors and unexpected behaviour.",
-        grants=(*_ALL, _MCP),
+        grants=(*_STANDARD_GRANTS, _MCP_GRANT),
         custom_instructions=(
             "Think of several possible causes, narrow them to the one or two most likely, and add"
             " evidence (a test, a log line) before you fix anything. Say what you found first."
@@ -177,7 +182,7 @@ BUILT_IN: tuple[Mode, ...] = (
 DEFAULT_MODE = "code"
 
 
-def find_mode(slug: str, modes: tuple[Mode, ...] = BUILT_IN) -> Mode | None:
+def find_mode(slug: str, modes: tuple[Mode, ...] = BUILT_IN_MODES) -> Mode | None:
     return next((mode for mode in modes if mode.slug == slug), None)
 
 
@@ -197,7 +202,7 @@ def all_modes(
     own = {mode.slug: mode for mode in reversed(custom)}
     prompts = prompts or {}
     found = {}
-    for mode in BUILT_IN:
+    for mode in BUILT_IN_MODES:
         prompt = prompts.get(mode.slug)
         found[mode.slug] = prompt.laid_over(mode) if prompt is not None else mode
     for mode in custom:

@@ -17,7 +17,7 @@ from functools import cache, lru_cache
 
 from joey.core.text import regex
 
-_AGENTS = """
+_AGENT_GLOBS = """
     .roo* .joey* .cline* agents.md agents.*.md agent.md agent.*.md .agents* .agent .agentignore
     .claude* claude.md claude.*.md claude-*.md claude_desktop_config.json .mcp* mcp.json mcp.*.json
     mcp_*.json mcp-*.json .cursor* .windsurf* .codeium* .codex* codex.md .copilot* .gemini*
@@ -30,7 +30,7 @@ _AGENTS = """
     .blackbox* .void* .pearai* .lingma .marscode .comate .bito* .supermaven* .refact* .letta
     *copilot-instructions.md *.instructions.md *.chatmode.md *.prompt.md *.agent.md
 """
-_VERSION_CONTROL = """
+_VERSION_CONTROL_GLOBS = """
     .git *.git git~[0-9] .gitmodules .gitattributes .gitconfig .git-credentials .lfsconfig
     .gitreview .hg .hgrc .hgsub .hgsubstate .svn .subversion .jj .sl .bzr _darcs .pijul .fslckout
     _fossil_ cvs .cvsrc .repo .arcconfig .arcrc .tigrc allowed_signers codeowners
@@ -42,7 +42,7 @@ _VERSION_CONTROL = """
     post-receive post-update push-to-checkout proc-receive reference-transaction pre-auto-gc
     fsmonitor-watchman sendemail-validate
 """
-_EDITORS = """
+_EDITOR_GLOBS = """
     .vscode* *.code-workspace *.code-snippets .idea *.iml *.ipr *.iws .fleet .run .vs .zed .nova
     .theia .lapce .helix .editorconfig *.sublime-project *.sublime-workspace *.sublime-settings
     *.sublime-build .project .classpath .cproject .settings .externaltoolbuilders *.launch nbproject
@@ -51,7 +51,7 @@ _EDITORS = """
     .local.vimrc .exrc _exrc .ideavimrc .kakrc .neoconf.json .luarc.json* .ycm_extra_conf.py .clangd
     .ccls .omnisharp omnisharp.json .nanorc .emacs* .spacemacs* .doom.d .dir-locals*.el
 """
-_SERVICES = """
+_CI_SERVICE_GLOBS = """
     .github .gitlab .gitlab-ci* .gitea .forgejo .circleci circle.y*ml .travis* .buildkite
     azure-pipelines* .azure-pipelines* .azuredevops .vsts-ci* *jenkinsfile* .jenkins*
     bitbucket-pipelines.y*ml .drone.* .woodpecker* .appveyor* appveyor.y*ml .cirrus.* .semaphore*
@@ -63,7 +63,7 @@ _SERVICES = """
     heroku.y*ml .dependabot dependabot.y*ml .renovaterc* renovate.json* .mergify* .releaserc*
     .goreleaser.y*ml
 """
-_SHELLS = """
+_SHELL_GLOBS = """
     .bash* .profile* .zsh* .zprofile* .zlogin* .zlogout* .zimrc .antigenrc .oh-my-zsh .p10k.zsh
     .login .logout .cshrc .tcshrc .kshrc .mkshrc .shrc .shinit .yashrc .yash_profile .fishrc
     config.fish .elvish rc.elv .xonshrc config.nu env.nu *profile.ps1 .aliases .exports .functions
@@ -72,7 +72,7 @@ _SHELLS = """
     .hammerspoon .alacritty.* .crontab .forward .mailcap .procmailrc .muttrc launchagents
     launchdaemons autorun.inf
 """
-_PACKAGES = """
+_PACKAGE_MANAGER_GLOBS = """
     .npmrc .npmrc.* .yarnrc* .yarn .pnp.* .pnpmfile.* .pnpmrc pnpm-workspace.y*ml .bunfig.toml
     bunfig.toml .pypirc pip.conf pip.ini .pip .pydistutils.cfg uv.toml poetry.toml pdm.toml
     .pdm.toml .condarc .mambarc .cargo .rustup rust-toolchain rust-toolchain.toml .gemrc .gem
@@ -83,7 +83,7 @@ _PACKAGES = """
     mise.toml mise.*.toml .rtx.toml .asdfrc .nvmrc .node-version .python-version .ruby-version
     .java-version .go-version .nixpkgs .guix*
 """
-_PROGRAMS = """
+_PROGRAM_CONFIG_GLOBS = """
     .curlrc _curlrc .wgetrc .ripgreprc .ackrc .ctags .ctags.d .lesskey .lessfilter .pythonrc*
     .pythonstartup .ipython .jupyter .pdbrc* sitecustomize.py usercustomize.py *.pth pyvenv.cfg
     .irbrc .pryrc .rdbgrc .byebugrc .rspec .perldb .psysh* php.ini .user.ini .htaccess .htpasswd
@@ -91,26 +91,37 @@ _PROGRAMS = """
     .erlang .gdbinit* .gdbearlyinit .lldbinit* .my.cnf .mylogin.cnf .psqlrc .sqliterc .duckdbrc
     .mongorc.js .mongoshrc.js ansible.cfg .ansible* .chef .docker .dockercfg .sops.y*ml
 """
-_KEYS = """
+_CREDENTIAL_GLOBS = """
     .ssh .gnupg .aws .azure .gcloud .oci .kube .boto .s3cfg .netrc _netrc .pgpass .pg_service.conf
     .terraformrc .terraform.d .tofurc .pulumi .vault-token .password-store .rhosts .shosts
     authorized_keys*
 """
 
-PROTECTED: tuple[str, ...] = tuple(
+PROTECTED_GLOBS: tuple[str, ...] = tuple(
     " ".join(
-        (_AGENTS, _VERSION_CONTROL, _EDITORS, _SERVICES, _SHELLS, _PACKAGES, _PROGRAMS, _KEYS)
+        (
+            _AGENT_GLOBS,
+            _VERSION_CONTROL_GLOBS,
+            _EDITOR_GLOBS,
+            _CI_SERVICE_GLOBS,
+            _SHELL_GLOBS,
+            _PACKAGE_MANAGER_GLOBS,
+            _PROGRAM_CONFIG_GLOBS,
+            _CREDENTIAL_GLOBS,
+        )
     ).split()
 )
 """In lower case; `*` stands for any characters of a name."""
 
-_WILD = regex(r"[*\[]")
-_NAMES = frozenset(name for name in PROTECTED if not _WILD.search(name))
-_BEGINNINGS = tuple(
-    name[:-1] for name in PROTECTED if name[-1] == "*" and not _WILD.search(name[:-1])
+_WILDCARD_RE = regex(r"[*\[]")
+_EXACT_NAMES = frozenset(name for name in PROTECTED_GLOBS if not _WILDCARD_RE.search(name))
+_NAME_PREFIXES = tuple(
+    name[:-1] for name in PROTECTED_GLOBS if name[-1] == "*" and not _WILDCARD_RE.search(name[:-1])
 )
-_ENDINGS = tuple(name[1:] for name in PROTECTED if name[0] == "*" and not _WILD.search(name[1:]))
-_IGNORABLE = regex(
+_NAME_SUFFIXES = tuple(
+    name[1:] for name in PROTECTED_GLOBS if name[0] == "*" and not _WILDCARD_RE.search(name[1:])
+)
+_IGNORABLE_CHARS_RE = regex(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
     "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8"
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
@@ -127,8 +138,8 @@ def folded_name(name: str) -> str:
     """A name as a file system may see it that ignores case, composition, and dots or spaces at
     the end, and for which a stream of a file (`name:stream`) is that file."""
     if not name.isascii():
-        name = unicodedata.normalize("NFKC", _IGNORABLE.sub("", name))
-        name = unicodedata.normalize("NFKC", _IGNORABLE.sub("", name.casefold()))
+        name = unicodedata.normalize("NFKC", _IGNORABLE_CHARS_RE.sub("", name))
+        name = unicodedata.normalize("NFKC", _IGNORABLE_CHARS_RE.sub("", name.casefold()))
     name = name.lower()
     return (name.partition(":")[0] or name).rstrip(" .")
 
@@ -138,7 +149,7 @@ def _is_protected_name(name: str) -> bool:
     name = folded_name(name)
     if not name:
         return False  # the folder itself
-    if name in _NAMES or name.startswith(_BEGINNINGS) or name.endswith(_ENDINGS):
+    if name in _EXACT_NAMES or name.startswith(_NAME_PREFIXES) or name.endswith(_NAME_SUFFIXES):
         return True
     return _others().match(name) is not None
 
@@ -146,5 +157,9 @@ def _is_protected_name(name: str) -> bool:
 @cache
 def _others() -> re.Pattern[str]:
     """Those with wildcards inside or at both ends; to compile all the others too takes long."""
-    wild = (name for name in PROTECTED if _WILD.search(name[1:-1]) or name[0] == name[-1] == "*")
+    wild = (
+        name
+        for name in PROTECTED_GLOBS
+        if _WILDCARD_RE.search(name[1:-1]) or name[0] == name[-1] == "*"
+    )
     return re.compile("|".join(map(translate, wild)))

@@ -13,18 +13,18 @@ from typing import Any
 
 from joey.core.text import regex
 
-HIDDEN = "[secret]"
-SHORTEST = 6
+REDACTION_TEXT = "[secret]"
+MIN_SECRET_CHARS = 6
 """Letters of a value that is looked for; shorter ones would make a riddle of any text."""
 
-_SECRET = regex(r"(key|token|credentials|secret|password)$", re.IGNORECASE)
-_HEADERS = regex(r"headers$", re.IGNORECASE)
-_USER_IN_ADDRESS = regex(r"(?<=://)[^/@\s]*@")
-_VARIABLE = regex(r"(api_?key|access_?key|_token|_secret|_password)$", re.IGNORECASE)
-_SUSPICIOUS = regex(r"KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH|COOKIE", re.IGNORECASE)
-_UNRESERVED = frozenset("-._~")
+_SECRET_KEY_RE = regex(r"(key|token|credentials|secret|password)$", re.IGNORECASE)
+_HEADERS_KEY_RE = regex(r"headers$", re.IGNORECASE)
+_URL_CREDENTIALS_RE = regex(r"(?<=://)[^/@\s]*@")
+_SECRET_VARIABLE_RE = regex(r"(api_?key|access_?key|_token|_secret|_password)$", re.IGNORECASE)
+_SUSPICIOUS_VARIABLE_RE = regex(r"KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH|COOKIE", re.IGNORECASE)
+_UNRESERVED_URL_CHARACTERS = frozenset("-._~")
 
-_SHAPES = (
+_TOKEN_PATTERNS = (
     r"sk-(?=[\w-]{0,200}\d)[\w-]{20,200}",
     r"gh[opsur]_[A-Za-z0-9]{20,255}",
     r"github_pat_\w{20,255}",
@@ -35,14 +35,16 @@ _SHAPES = (
     r"AIza[\w-]{35}",
     r"eyJ[\w-]{10,4000}\.eyJ[\w-]{4,4000}\.[\w-]{10,4000}",
 )
-_MARKS = tuple(
+_TOKEN_MARKERS = tuple(
     """
     sk- ghp_ gho_ ghs_ ghu_ ghr_ github_pat_ glpat- xox hf_ AKIA AIza eyJ KEY-----
     """.split()  # noqa: SIM905 (easier to read than a literal)
 )
 """Looking for one of these is quick; most texts, pictures above all, have none."""
-_KEY_FILE = r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]{0,30}KEY-----|\Z)"
-_NAMED = (
+_PRIVATE_KEY_RE = (
+    r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]{0,30}KEY-----|\Z)"
+)
+_LABELLED_SECRET_RE = (
     r"((?:authorization|api[-_]?key|token|secret|password)[\"']?\s{0,3}[:=]\s{0,3}[\"']?"
     r"(?:(?:bearer|basic)\s)?|\bbearer\s)[^\s\"',;&)\]}]{8,}"
 )
@@ -59,7 +61,7 @@ class KnownSecrets:
 
     def learn_environment(self, env: Mapping[str, str]) -> None:
         """What variables hold whose names say so."""
-        self.learn(*(value for name, value in env.items() if _VARIABLE.search(name)))
+        self.learn(*(value for name, value in env.items() if _SECRET_VARIABLE_RE.search(name)))
 
     def blot(self, text: str) -> str:
         return blotted(text, self._values)
@@ -67,26 +69,30 @@ class KnownSecrets:
 
 def without_user(address: str | None) -> str | None:
     """An address without the user and password that may be in it."""
-    return None if address is None else _USER_IN_ADDRESS.sub("", address)
+    return None if address is None else _URL_CREDENTIALS_RE.sub("", address)
 
 
 def may_hold_secret(variable: str) -> bool:
     """By its name, for a variable that would otherwise be passed on."""
-    return _SUSPICIOUS.search(variable) is not None
+    return _SUSPICIOUS_VARIABLE_RE.search(variable) is not None
 
 
 def blotted(text: str, known: Iterable[str] = ()) -> str:
     """The text without these values, in any usual spelling, and without what looks like one."""
     forms = {form for value in known for form in _forms(value)}
     for form in sorted(forms, key=len, reverse=True):
-        text = text.replace(form, HIDDEN)
-    text = _USER_IN_ADDRESS.sub("", text)
-    return _shapes().sub(HIDDEN, text) if any(mark in text for mark in _MARKS) else text
+        text = text.replace(form, REDACTION_TEXT)
+    text = _URL_CREDENTIALS_RE.sub("", text)
+    return (
+        _shapes().sub(REDACTION_TEXT, text)
+        if any(mark in text for mark in _TOKEN_MARKERS)
+        else text
+    )
 
 
 def blotted_line(text: str, blot: Callable[[str], str]) -> str:
     """For logs, which nobody reads for their words: also what is only called a secret."""
-    return _named().sub(rf"\1{HIDDEN}", blot(text))
+    return _named().sub(rf"\1{REDACTION_TEXT}", blot(text))
 
 
 def without_secrets(value: Any, blot: Callable[[str], str] | None = None) -> Any:
@@ -96,15 +102,15 @@ def without_secrets(value: Any, blot: Callable[[str], str] | None = None) -> Any
         case dict():
             return {
                 name: _header_names(inner)
-                if _HEADERS.search(name)
+                if _HEADERS_KEY_RE.search(name)
                 else without_secrets(inner, blot)
                 for name, inner in value.items()
-                if not _SECRET.search(name)
+                if not _SECRET_KEY_RE.search(name)
             }
         case list() | tuple():
             return [without_secrets(inner, blot) for inner in value]
         case str():
-            return _USER_IN_ADDRESS.sub("", value) if blot is None else blot(value)
+            return _URL_CREDENTIALS_RE.sub("", value) if blot is None else blot(value)
         case _:
             return value
 
@@ -117,22 +123,22 @@ def _header_names(headers: Any) -> list[str]:
 def _forms(value: str) -> Iterator[str]:
     """As it is, without `Bearer` before it, and as JSON and addresses spell it."""
     for word in {value.strip(), *value.split()[-1:]}:
-        if len(word) >= SHORTEST:
+        if len(word) >= MIN_SECRET_CHARS:
             yield word
             yield word.replace("\\", "\\\\").replace('"', '\\"')
             yield "".join(map(_quoted, word))
 
 
 def _quoted(letter: str) -> str:
-    plain = letter.isascii() and (letter.isalnum() or letter in _UNRESERVED)
+    plain = letter.isascii() and (letter.isalnum() or letter in _UNRESERVED_URL_CHARACTERS)
     return letter if plain else "".join(f"%{byte:02X}" for byte in letter.encode())
 
 
 @cache
 def _shapes() -> re.Pattern[str]:
-    return re.compile(rf"(?<![\w-])(?:{'|'.join(_SHAPES)})(?![\w-])|{_KEY_FILE}")
+    return re.compile(rf"(?<![\w-])(?:{'|'.join(_TOKEN_PATTERNS)})(?![\w-])|{_PRIVATE_KEY_RE}")
 
 
 @cache
 def _named() -> re.Pattern[str]:
-    return re.compile(_NAMED, re.IGNORECASE)
+    return re.compile(_LABELLED_SECRET_RE, re.IGNORECASE)

@@ -23,9 +23,9 @@ from joey.core.history.state import TaskFacts
 from joey.core.history.ui import Row, UiHistory
 from joey.core.task import AskKind, Todo
 
-COMMAND = "execute_command"
-USER_FEEDBACK = "user_feedback"
-SAVED = "checkpoint_saved"
+COMMAND_TOOL = "execute_command"
+USER_FEEDBACK_ROW_KIND = "user_feedback"
+CHECKPOINT_ROW_KIND = "checkpoint_saved"
 
 
 class RewindPreview(Struct, frozen=True, rename="camel", kw_only=True):
@@ -115,7 +115,7 @@ def _commands(records: Sequence[Record]) -> Iterator[str]:
     asked: dict[int, str] = {}
     for record in records:
         match record.event:
-            case ToolStarted(tool=tool, text=text) if tool == COMMAND:
+            case ToolStarted(tool=tool, text=text) if tool == COMMAND_TOOL:
                 yield text
             case AskOpened(ask=AskKind.COMMAND, ts=ts, text=text):
                 asked[ts] = text
@@ -136,7 +136,7 @@ def user_row(rows: Sequence[Row | dict[str, Any]], row_ts: int) -> int | None:
     until = [row for row in rows if ts_of(row) <= row_ts]
     if not until or ts_of(until[-1]) != row_ts:
         return None
-    said = (ts_of(row) for row in reversed(until) if say_of(row) == USER_FEEDBACK)
+    said = (ts_of(row) for row in reversed(until) if say_of(row) == USER_FEEDBACK_ROW_KIND)
     return next(said, ts_of(until[0]))
 
 

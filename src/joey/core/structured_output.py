@@ -16,23 +16,36 @@ from msgspec import Struct
 from joey.core.text import regex
 from joey.errors import ConfigError
 
-MOST_PLACES = 2_000
-_TYPES = ("null", "boolean", "integer", "number", "string", "array", "object")
-_ANNOTATIONS = frozenset(
+MAX_SUBSCHEMAS = 2_000
+_JSON_TYPES = ("null", "boolean", "integer", "number", "string", "array", "object")
+_ANNOTATION_KEYWORDS = frozenset(
     {"$schema", "$id", "$comment", "title", "description", "default", "examples", "format"}
     | {"deprecated", "readOnly", "writeOnly"}
 )
 """They say something about a value and demand nothing of it."""
-_COUNTS = ("minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties")
-_NUMBERS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
-_SCHEMAS = ("items", "additionalProperties", "not")
-_LISTS = ("anyOf", "oneOf", "allOf", "prefixItems")
-_NAMED = ("properties", "$defs", "definitions")
-_IN_PLACE = ("anyOf", "oneOf", "allOf")
+_COUNT_KEYWORDS = (
+    "minItems",
+    "maxItems",
+    "minLength",
+    "maxLength",
+    "minProperties",
+    "maxProperties",
+)
+_NUMBER_KEYWORDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
+_SUBSCHEMA_KEYWORDS = ("items", "additionalProperties", "not")
+_SUBSCHEMA_LIST_KEYWORDS = ("anyOf", "oneOf", "allOf", "prefixItems")
+_NAMED_SUBSCHEMA_KEYWORDS = ("properties", "$defs", "definitions")
+_COMBINATOR_KEYWORDS = ("anyOf", "oneOf", "allOf")
 """Lists of schemas for the same value, not for a part of it."""
-KEYWORDS = _ANNOTATIONS.union(
+SUPPORTED_KEYWORDS = _ANNOTATION_KEYWORDS.union(
     ("type", "enum", "const", "required", "pattern", "uniqueItems", "$ref"),
-    *(_COUNTS, _NUMBERS, _SCHEMAS, _LISTS, _NAMED),
+    *(
+        _COUNT_KEYWORDS,
+        _NUMBER_KEYWORDS,
+        _SUBSCHEMA_KEYWORDS,
+        _SUBSCHEMA_LIST_KEYWORDS,
+        _NAMED_SUBSCHEMA_KEYWORDS,
+    ),
 )
 
 
@@ -47,8 +60,8 @@ def read_schema(document: Any) -> Schema:
     found: dict[str, Any] = {}
     for schema, place in _walk(document, "#"):
         found[place] = schema
-        if len(found) > MOST_PLACES:
-            raise ConfigError(f"The JSON schema has more than {MOST_PLACES} parts.")
+        if len(found) > MAX_SUBSCHEMAS:
+            raise ConfigError(f"The JSON schema has more than {MAX_SUBSCHEMAS} parts.")
         if not isinstance(schema, bool):
             _check(schema, place, document)
     known = {id(schema) for schema in found.values()}
@@ -99,20 +112,20 @@ def _walk(schema: Any, place: str) -> Iterator[tuple[Any, str]]:
         yield schema, place
         if isinstance(schema, bool):
             continue
-        for keyword in _SCHEMAS:
+        for keyword in _SUBSCHEMA_KEYWORDS:
             if keyword in schema:
                 waiting.append((schema[keyword], f"{place}/{keyword}"))
-        for keyword in _LISTS:
+        for keyword in _SUBSCHEMA_LIST_KEYWORDS:
             parts = schema.get(keyword, [])
             waiting += ((part, f"{place}/{keyword}/{n}") for n, part in enumerate(parts))
-        for keyword in _NAMED:
+        for keyword in _NAMED_SUBSCHEMA_KEYWORDS:
             members = schema.get(keyword, {})
             waiting += ((part, f"{place}/{keyword}/{name}") for name, part in members.items())
 
 
 def _check(schema: dict[str, Any], place: str, document: Any) -> None:
     for keyword, value in schema.items():
-        if keyword not in KEYWORDS:
+        if keyword not in SUPPORTED_KEYWORDS:
             raise ConfigError(
                 f"The JSON schema uses `{keyword}` at {place}, which joey does not check. Say it"
                 " with other keywords, or leave it out."
@@ -125,8 +138,8 @@ def _fault(keyword: str, value: Any, document: Any) -> str | None:
     match keyword:
         case "type":
             kinds = value if isinstance(value, list) else [value]
-            fits = bool(kinds) and all(kind in _TYPES for kind in kinds)
-            return None if fits else f"{value!r} is not a type ({', '.join(_TYPES)})"
+            fits = bool(kinds) and all(kind in _JSON_TYPES for kind in kinds)
+            return None if fits else f"{value!r} is not a type ({', '.join(_JSON_TYPES)})"
         case "enum" | "anyOf" | "oneOf" | "allOf":
             return None if isinstance(value, list) and value else "a list with items is needed"
         case "prefixItems":
@@ -149,12 +162,12 @@ def _fault(keyword: str, value: Any, document: Any) -> str | None:
 
 def _number_fault(keyword: str, value: Any) -> str | None:
     whole = isinstance(value, int) and not isinstance(value, bool)
-    if keyword in _COUNTS:
+    if keyword in _COUNT_KEYWORDS:
         return None if whole and value >= 0 else "a number of 0 or more is needed"
     if keyword == "multipleOf":
         fits = (whole or isinstance(value, float)) and value > 0
         return None if fits else "a number above 0 is needed"
-    if keyword in _NUMBERS and not (whole or isinstance(value, float)):
+    if keyword in _NUMBER_KEYWORDS and not (whole or isinstance(value, float)):
         return "a number is needed"
     return None
 
@@ -200,16 +213,15 @@ def _same_value(schema: Any, document: Any) -> Iterator[Any]:
         yield resolve(document, schema["$ref"])
     if "not" in schema:
         yield schema["not"]
-    for keyword in _IN_PLACE:
+    for keyword in _COMBINATOR_KEYWORDS:
         yield from schema.get(keyword, ())
 
 
-_FENCE = regex(r"\s*```[A-Za-z]*[ \t]*\n(?P<inside>.*)\n[ \t]*```\s*", re.DOTALL)
+_CODE_FENCE_RE = regex(r"\s*```[A-Za-z]*[ \t]*\n(?P<inside>.*)\n[ \t]*```\s*", re.DOTALL)
 
 
 class Structured(Struct, frozen=True):
     text: str
-    """The JSON as it was written."""
     value: Any
 
 
@@ -219,7 +231,7 @@ def read_structured(result: str) -> Structured:
     Raises:
         ValueError: it is no JSON; the text says why.
     """
-    fenced = _FENCE.fullmatch(result)
+    fenced = _CODE_FENCE_RE.fullmatch(result)
     text = (fenced["inside"] if fenced else result).strip()
     try:
         return Structured(text, msgspec.json.decode(text))

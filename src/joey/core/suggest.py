@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-_SHORT, _LONG = 4, 12
-_TELLING = 4
+_SHORT_NAME_CHARS, _LONG_NAME_CHARS = 4, 12
+_MIN_PARTIAL_NAME_CHARS = 4
 """Letters from which on a part of a name is no accident."""
 
 
@@ -23,7 +23,7 @@ def nearest(word: str, names: Iterable[str]) -> str | None:
     ]
     if slips:
         return min(slips)[2]
-    if len(wanted) < _TELLING:
+    if len(wanted) < _MIN_PARTIAL_NAME_CHARS:
         return None
     parts = [(len(plain), name) for plain, name in known if _is_part(wanted, plain)]
     return min(parts)[1] if parts else None
@@ -49,9 +49,9 @@ def distance(one: str, other: str, most: int) -> int | None:
 
 def _most_slips(name: str) -> int:
     """Short names are near many words."""
-    if len(name) <= _SHORT:
+    if len(name) <= _SHORT_NAME_CHARS:
         return min(1, len(name) - 1)
-    return 2 if len(name) < _LONG else 3
+    return 2 if len(name) < _LONG_NAME_CHARS else 3
 
 
 def _is_part(word: str, name: str) -> bool:

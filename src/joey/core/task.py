@@ -26,7 +26,7 @@ class TaskState(StrEnum):
     FAILED = "failed"
 
 
-TRANSITIONS: dict[TaskState, frozenset[TaskState]] = {
+STATE_TRANSITIONS: dict[TaskState, frozenset[TaskState]] = {
     TaskState.CREATED: frozenset({TaskState.RUNNING, TaskState.ABORTED}),
     TaskState.RUNNING: frozenset(
         {
@@ -46,18 +46,20 @@ TRANSITIONS: dict[TaskState, frozenset[TaskState]] = {
     TaskState.FAILED: frozenset({TaskState.RUNNING, TaskState.ABORTED}),
 }
 
-AT_REST = frozenset({TaskState.CREATED, TaskState.COMPLETED, TaskState.ABORTED, TaskState.FAILED})
+IDLE_STATES = frozenset(
+    {TaskState.CREATED, TaskState.COMPLETED, TaskState.ABORTED, TaskState.FAILED}
+)
 
 
 def check_transition(old: TaskState, new: TaskState) -> None:
     """Raise unless `new` may follow `old`; staying put is always allowed."""
-    if new is not old and new not in TRANSITIONS[old]:
+    if new is not old and new not in STATE_TRANSITIONS[old]:
         raise TaskStateError(f"a task cannot go from {old} to {new}")
 
 
 Status = Literal["pending", "in_progress", "completed"]
-_LINE = regex(r"(?:[-*+]\s*+|\d{1,9}[.)]\s*+)?\[\s{0,9}([xX~-]?)\s{0,9}\]\s++(.+)")
-_STATUS: dict[str, Status] = {
+_TODO_LINE_RE = regex(r"(?:[-*+]\s*+|\d{1,9}[.)]\s*+)?\[\s{0,9}([xX~-]?)\s{0,9}\]\s++(.+)")
+_STATUS_BY_MARK: dict[str, Status] = {
     "": "pending",
     "x": "completed",
     "X": "completed",
@@ -76,8 +78,8 @@ def parse_todos(markdown: str) -> tuple[Todo, ...]:
     """The items of a checklist; lines that are not items are passed over."""
     todos: list[Todo] = []
     for line in markdown.splitlines():
-        if match := _LINE.match(line.strip()):
-            status = _STATUS[match[1]]
+        if match := _TODO_LINE_RE.match(line.strip()):
+            status = _STATUS_BY_MARK[match[1]]
             digest = hashlib.md5(f"{match[2]}{status}".encode(), usedforsecurity=False)
             todos.append(Todo(id=digest.hexdigest(), content=match[2], status=status))
     return tuple(todos)
@@ -140,7 +142,7 @@ def first_suggestion(text: str) -> str | None:
     return suggestions[0].answer if suggestions else None
 
 
-APPROVALS = frozenset(
+APPROVAL_ASKS = frozenset(
     {AskKind.COMMAND, AskKind.TOOL, AskKind.USE_MCP_SERVER, AskKind.BROWSER_ACTION_LAUNCH}
 )
 """Asks where anything but *yes* means: do not run it."""

@@ -10,8 +10,8 @@ from itertools import groupby
 
 from joey.core.text import regex
 
-_ERASE = regex(r"\x1b\[[02]?K")
-_ESCAPE = regex(
+_ERASE_LINE_RE = regex(r"\x1b\[[02]?K")
+_ESCAPE_SEQUENCE_RE = regex(
     r"(?!\x1b\[[02]?K)\x1b(?:"
     r"\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor movement
     r"|\][^\x07\x1b]*(?:\x07|\x1b\\)"  # OSC: titles, links
@@ -19,15 +19,17 @@ _ESCAPE = regex(
     r"|[ -/]+[0-~]"  # character sets
     r"|[0-~])"
 )
-_CONTROLS = {code: "\ufffd" for code in (*range(0x20), 0x7F) if code not in (0x09, 0x0A)}
+_CONTROL_REPLACEMENTS = {
+    code: "\ufffd" for code in (*range(0x20), 0x7F) if code not in (0x09, 0x0A)
+}
 
 
 def as_shown(text: str) -> str:
     """`text` as it would stand on a screen, with runs of equal lines counted."""
-    text = _ESCAPE.sub("", text).replace("\r\n", "\n")
+    text = _ESCAPE_SEQUENCE_RE.sub("", text).replace("\r\n", "\n")
     if "\r" in text or "\b" in text or "\x1b" in text:
         text = "\n".join(map(_draw, text.split("\n")))
-    return count_repeats(text.translate(_CONTROLS))
+    return count_repeats(text.translate(_CONTROL_REPLACEMENTS))
 
 
 def count_repeats(text: str) -> str:
@@ -69,7 +71,7 @@ def _draw(line: str) -> str:
     screen = ""
     for stroke in line.split("\r"):
         column = 0
-        for number, piece in enumerate(_ERASE.split(stroke)):
+        for number, piece in enumerate(_ERASE_LINE_RE.split(stroke)):
             if number:
                 screen = screen[:column]
             typed = _rub_out(piece)

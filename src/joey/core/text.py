@@ -37,9 +37,9 @@ class _Regex:
         return found
 
 
-_NUMBERED = regex(r"[ \t]*(\d{1,9})[ \t]+\|(?!\|) ?")
-_NUMBERED_OR_BARE = regex(r"[ \t]*(?:\d{1,9}[ \t]+)?\|(?!\|) ?")
-_ENTITIES = {
+_LINE_NUMBER_RE = regex(r"[ \t]*(\d{1,9})[ \t]+\|(?!\|) ?")
+_LINE_NUMBER_OR_BAR_RE = regex(r"[ \t]*(?:\d{1,9}[ \t]+)?\|(?!\|) ?")
+_ENTITY_CHARACTERS = {
     "lt": "<",
     "gt": ">",
     "quot": '"',
@@ -51,7 +51,7 @@ _ENTITIES = {
     "rsqb": "]",
     "amp": "&",
 }
-_ENTITY = regex(f"&({'|'.join(_ENTITIES)});")
+_ENTITY_RE = regex(f"&({'|'.join(_ENTITY_CHARACTERS)});")
 
 
 def split_lines(text: str) -> list[str]:
@@ -76,21 +76,21 @@ def number_lines(text: str, start: int = 1) -> str:
 def has_line_numbers(text: str) -> bool:
     """Whether every line starts as `number_lines` would start it."""
     lines = split_lines(text)
-    return bool(lines) and all(_NUMBERED.match(line) for line in lines)
+    return bool(lines) and all(_LINE_NUMBER_RE.match(line) for line in lines)
 
 
 def first_line_number(text: str) -> int | None:
-    match = _NUMBERED.match(text)
+    match = _LINE_NUMBER_RE.match(text)
     return int(match[1]) if match else None
 
 
 def strip_line_numbers(text: str, *, bare_bars: bool = False) -> str:
     """Take the numbers off; `bare_bars` also takes a `| ` that has lost its number."""
-    prefix = _NUMBERED_OR_BARE if bare_bars else _NUMBERED
+    prefix = _LINE_NUMBER_OR_BAR_RE if bare_bars else _LINE_NUMBER_RE
     matches = [(line, prefix.match(line)) for line in text.split("\n")]
     return "\n".join([line[match.end() :] if match else line for line, match in matches])
 
 
 def unescape_entities(text: str) -> str:
     """Undo the escapes that some models put into text that is not markup, once each."""
-    return _ENTITY.sub(lambda match: _ENTITIES[match[1]], text)
+    return _ENTITY_RE.sub(lambda match: _ENTITY_CHARACTERS[match[1]], text)

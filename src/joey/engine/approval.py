@@ -14,7 +14,7 @@ import msgspec
 
 from joey.core.events import AskAnswered, Record, RowAdded, ToolStarted
 from joey.core.permissions.policy import (
-    EDITS,
+    WORKSPACE_EDITS_RULE,
     Access,
     Allow,
     Ask,
@@ -86,7 +86,7 @@ async def _prepare(
     params = tool.parse(call.input)
     mistakes.rounds.called(tool.name, call.input)
     verdict = mistakes.repetition.check(call.id, tool.name, call.input, is_busy=is_busy(task))
-    if verdict is not Verdict.GO:
+    if verdict is not Verdict.ALLOW:
         await _stop_repeating(task, placed, tool, verdict)
     context = tool_context(task, placed.call.id, placed.row_ts)
     prepared = await tool.prepare(params, context)
@@ -182,7 +182,7 @@ class Granted:
     @property
     def edits(self) -> bool:
         """Files of the workspace may be changed without a question."""
-        return EDITS in self._rules
+        return WORKSPACE_EDITS_RULE in self._rules
 
     def add(self, rule: PersistentRule | TaskRule) -> None:
         if rule not in self._rules:
@@ -190,7 +190,7 @@ class Granted:
 
     def accept_edits(self, task_id: str, ask_ts: int) -> None:
         if not self.edits:
-            self.add(EDITS)
+            self.add(WORKSPACE_EDITS_RULE)
             self._edits_by = (task_id, ask_ts)
 
     def loses_edits(self, task_id: str, after: Sequence[Record], *, with_subtasks: bool) -> bool:
@@ -208,7 +208,7 @@ class Granted:
         """Ask about each edit again; False when they are asked about anyway."""
         if not self.edits:
             return False
-        self._rules.remove(EDITS)
+        self._rules.remove(WORKSPACE_EDITS_RULE)
         return True
 
     def over(self, settings: Settings) -> Settings:

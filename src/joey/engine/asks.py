@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 from msgspec import Struct, structs
 
 from joey.core.events import AskAnswered, AskOpened, AskWithdrawn, Event, UserMessage
-from joey.core.history.api import COMPLETION
+from joey.core.history.api import COMPLETION_TOOL
 from joey.core.messages import TextBlock, UserBlock, image_block
 from joey.core.prompts import replies
 from joey.core.task import Answer, AskKind, Response, first_suggestion
@@ -99,7 +99,7 @@ class Asks:
         self._open[ask_ts].set_result(answer)
 
 
-NOBODY = "Nobody is there to answer. Use your best judgement and go on."
+UNATTENDED_FOLLOWUP_ANSWER = "Nobody is there to answer. Use your best judgement and go on."
 
 
 class Unattended:
@@ -118,8 +118,10 @@ class Unattended:
             case AskKind.COMPLETION_RESULT | AskKind.RESUME_TASK | AskKind.RESUME_COMPLETED_TASK:
                 return Answer(Response.YES)
             case AskKind.FOLLOWUP:
-                return Answer(Response.MESSAGE, text=first_suggestion(ask.text) or NOBODY)
-            case AskKind.TOOL if ask.tool == COMPLETION:
+                return Answer(
+                    Response.MESSAGE, text=first_suggestion(ask.text) or UNATTENDED_FOLLOWUP_ANSWER
+                )
+            case AskKind.TOOL if ask.tool == COMPLETION_TOOL:
                 return Answer(Response.YES)
             case AskKind.TOOL | AskKind.COMMAND | AskKind.USE_MCP_SERVER:
                 self.refused.append(ask)

@@ -14,9 +14,9 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
-from joey.core.events import PASSING, Event, Record
+from joey.core.events import TRANSIENT_EVENTS, Event, Record
 
-BACKLOG = 10_000
+MAX_BACKLOG_EVENTS = 10_000
 
 
 class NumberedEvent(Struct, frozen=True):
@@ -40,7 +40,7 @@ class Bus:
         return self._records.seq
 
     def publish(self, event: Event) -> NumberedEvent:
-        passing = type(event) in PASSING
+        passing = type(event) in TRANSIENT_EVENTS
         numbered = NumberedEvent(self.seq if passing else self.seq + 1, event)
         self._recorder(numbered)
         if not passing:
@@ -87,7 +87,7 @@ class Subscription:
             self._wake()
             return
         self._backlog.append(numbered)
-        if len(self._backlog) > BACKLOG:
+        if len(self._backlog) > MAX_BACKLOG_EVENTS:
             self._backlog.clear()
             self._behind = True
         self._wake()
@@ -132,7 +132,7 @@ class Subscription:
             self._waiter.set_result(None)
 
 
-KEPT = 1024
+RECORD_CACHE_SIZE = 1024
 """Records that are at hand; twice as many before the older half is let go."""
 
 
@@ -145,7 +145,7 @@ class Records:
     ) -> None:
         """`read` gives all records that were ever appended."""
         self._read = read
-        self._latest = list(records[-KEPT:])
+        self._latest = list(records[-RECORD_CACHE_SIZE:])
         self._all: Sequence[Record] | None = None
         """What was read, until there is more: who goes back asks more than once."""
 
@@ -157,8 +157,8 @@ class Records:
     def append(self, record: Record) -> None:
         self._all = None
         self._latest.append(record)
-        if len(self._latest) > 2 * KEPT:
-            del self._latest[:-KEPT]
+        if len(self._latest) > 2 * RECORD_CACHE_SIZE:
+            del self._latest[:-RECORD_CACHE_SIZE]
 
     def after(self, seq: int) -> Sequence[Record]:
         """Those with a higher number than `seq`."""

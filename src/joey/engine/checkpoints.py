@@ -43,8 +43,7 @@ if TYPE_CHECKING:
     from joey.engine.task import Task
 
 
-CHANGING = frozenset({Access.WRITE, Access.EXECUTE, Access.MCP, Access.CUSTOM_TOOL})
-"""What may change files of the workspace."""
+FILE_CHANGING_ACCESSES = frozenset({Access.WRITE, Access.EXECUTE, Access.MCP, Access.CUSTOM_TOOL})
 
 
 def begin_checkpoints(task: Task) -> None:
@@ -67,7 +66,7 @@ def checkpoints_of(task: Task) -> Checkpoints:
 
 
 def may_change_files(claims: Iterable[Claim]) -> bool:
-    return any(claim.access in CHANGING for claim in claims)
+    return any(claim.access in FILE_CHANGING_ACCESSES for claim in claims)
 
 
 class CheckpointGuard:
@@ -129,10 +128,9 @@ class CheckpointGuard:
 
 Kind = Literal["added", "changed", "removed"]
 
-MOST_PATHS = 100
-"""Files that the journal names one by one."""
-MOST_NAMED = 10
-_BACK: dict[Kind, Kind] = {"added": "removed", "removed": "added", "changed": "changed"}
+MAX_JOURNALED_PATHS = 100
+MAX_LISTED_CONFLICTS = 10
+_INVERSE_CHANGES: dict[Kind, Kind] = {"added": "removed", "removed": "added", "changed": "changed"}
 
 
 async def keep_files(task: Task) -> str:
@@ -205,7 +203,7 @@ async def _restore(task: Task, checkpoint: str, before: str | None) -> None:
     if checkpoints is None:
         raise CheckpointError("checkpoints are switched off.")
     changed = await checkpoints.restore(checkpoint, before)
-    paths = tuple(each.path for each in changed[:MOST_PATHS])
+    paths = tuple(each.path for each in changed[:MAX_JOURNALED_PATHS])
     task.publish(FilesRestored(ts=task.now(), checkpoint=checkpoint, paths=paths))
     await task.recorder.commit()
 
@@ -223,7 +221,7 @@ async def preview_files(task: Task, preview: RewindPreview, checkpoint: str) -> 
         raise UserError(str(error)) from error
     if not differing:
         return preview
-    files = tuple(FileChange(each.path, _BACK[each.kind]) for each in differing)
+    files = tuple(FileChange(each.path, _INVERSE_CHANGES[each.kind]) for each in differing)
     conflicts = tuple(each.path for each in files if each.path in foreign)
     return structs.replace(preview, checkpoint=checkpoint, files=files, conflicts=conflicts)
 
@@ -232,8 +230,8 @@ def refuse_conflicts(preview: RewindPreview, force: bool) -> None:
     """Raises UserError."""
     if not preview.conflicts or force:
         return
-    named = ", ".join(preview.conflicts[:MOST_NAMED])
-    rest = len(preview.conflicts) - MOST_NAMED
+    named = ", ".join(preview.conflicts[:MAX_LISTED_CONFLICTS])
+    rest = len(preview.conflicts) - MAX_LISTED_CONFLICTS
     more = f" and {rest} more" if rest > 0 else ""
     raise UserError(
         f"Somebody else has changed files that would be brought back: {named}{more}. Nothing was"

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from joey.core.events import RowAdded, RowPart, TaskCompleted, ToolFinished, ToolStarted
-from joey.core.history.api import COMPLETION
+from joey.core.history.api import COMPLETION_TOOL
 from joey.core.messages import TextBlock, TextPart, ToolCall
 from joey.core.permissions.policy import Access, Allow, Ask, Claim, Deny, decide
 from joey.core.prompts import replies
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from joey.engine.task import Task
 
 
-FINISH = '{"tool":"finishTask"}'
+FINISH_TASK_ROW_TEXT = '{"tool":"finishTask"}'
 """What the row says in which a subtask hands over its result."""
-NOT_ACCEPTED = "The result was not accepted."
+DEFAULT_REJECTION_FEEDBACK = "The result was not accepted."
 """The feedback of a user who says no to a result and nothing else."""
 
 
@@ -71,12 +71,23 @@ async def _hand_over(task: Task, call_id: str | None) -> Answer | None:
     match decide((Claim(Access.DELEGATE),), task.runtime.settings):
         case Allow(rule):
             task.publish(
-                ToolStarted(ts=ts, call_id=call_id or "", tool=COMPLETION, text=FINISH, rule=rule)
+                ToolStarted(
+                    ts=ts,
+                    call_id=call_id or "",
+                    tool=COMPLETION_TOOL,
+                    text=FINISH_TASK_ROW_TEXT,
+                    rule=rule,
+                )
             )
             return None
         case Ask(reason) | Deny(_, reason):
             answer = await task.ask(
-                AskKind.TOOL, FINISH, ts=ts, call_id=call_id, tool=COMPLETION, reason=reason
+                AskKind.TOOL,
+                FINISH_TASK_ROW_TEXT,
+                ts=ts,
+                call_id=call_id,
+                tool=COMPLETION_TOOL,
+                reason=reason,
             )
     publish_feedback(task, answer)
     return answer
@@ -117,7 +128,7 @@ async def _present(
     mistakes.forgive()
     mistakes.plain_replies.clear()
     if response is not None and not response.approves:
-        feedback = response.text or ("" if response.images else NOT_ACCEPTED)
+        feedback = response.text or ("" if response.images else DEFAULT_REJECTION_FEEDBACK)
         return Continue(await expand_mentions(task, feedback, response.images))
     if task.recorder.facts.queue:
         return Continue()
@@ -139,7 +150,7 @@ def _plain(text: str) -> str:
 def close_completion(task: Task) -> None:
     """A completion that was left open when it was accepted gets its result."""
     for call in task.recorder.api.open_calls:
-        if call.name == COMPLETION:
+        if call.name == COMPLETION_TOOL:
             accepted = replies.completion_accepted()
             task.publish(
                 ToolFinished(ts=task.now(), call_id=call.id, tool=call.name, content=accepted)

@@ -35,7 +35,7 @@ from joey.core.messages import (
     plain_text,
 )
 from joey.core.models import ModelRequest
-from joey.core.task import AT_REST
+from joey.core.task import IDLE_STATES
 from joey.engine.limits import Budget, count_down
 from joey.engine.runtime import prompt_of
 from joey.errors import CondenseError, ProviderError, ProviderFailure, StoreError, ToolError
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from joey.engine.task import Task
 
 
-_LEAST_CHARACTERS = 6_000
+_MIN_CONVERSATION_CHARS = 6_000
 
 
 class Room:
@@ -99,17 +99,17 @@ class Room:
     def characters(self) -> int:
         """How long the whole conversation may be."""
         tokens = (self.window.allowed - self.gauge.whole(self.head)) / self.gauge.scale
-        return max(_LEAST_CHARACTERS, int(tokens) * CHARACTERS_PER_TOKEN)
+        return max(_MIN_CONVERSATION_CHARS, int(tokens) * CHARACTERS_PER_TOKEN)
 
 
-ROW = "condense_context"
-ERROR_ROW = "condense_context_error"
-STOPPED = "Condensing was stopped. Nothing has changed."
-_FILES = 100
-_OUTLINED = 15
-_SHORTEST_SUMMARY = 100
+CONDENSE_ROW = "condense_context"
+CONDENSE_ERROR_ROW = "condense_context_error"
+CONDENSE_STOPPED_TEXT = "Condensing was stopped. Nothing has changed."
+_MAX_LISTED_FILES = 100
+_MAX_OUTLINED_FILES = 15
+_MIN_SUMMARY_TOKENS = 100
 """Tokens; a conversation that would not get shorter by it is left alone."""
-_SHRINKINGS = 3
+_MAX_OVERFLOW_RETRIES = 3
 
 
 async def condense(
@@ -131,7 +131,7 @@ async def condense(
     if _least(outlined, most) < before:
         kept = outlined
     ts = task.now()
-    task.publish(RowOpened(ts=ts, say=ROW))
+    task.publish(RowOpened(ts=ts, say=CONDENSE_ROW))
     writing = _Writing(task, most, instructions)
     try:
         summary = await writing.write(messages)
@@ -142,7 +142,7 @@ async def condense(
         if task.recorder.api is not api:
             raise CondenseError("The conversation has changed while it was summed up.")
     except asyncio.CancelledError:
-        writing.fail(ts, STOPPED)
+        writing.fail(ts, CONDENSE_STOPPED_TEXT)
         raise
     except CondenseError as error:
         writing.fail(ts, str(error))
@@ -176,7 +176,7 @@ def check_enough(task: Task, following_content: Sequence[UserBlock] = ()) -> Non
 
 def _least(kept: Kept, most: Allotment) -> int:
     """The tokens of the shortest summary with all that is kept."""
-    return blocks_tokens(summary_content("", kept, most)) + _SHORTEST_SUMMARY
+    return blocks_tokens(summary_content("", kept, most)) + _MIN_SUMMARY_TOKENS
 
 
 def _gather(task: Task, following_content: Sequence[UserBlock]) -> Kept:
@@ -188,7 +188,7 @@ def _gather(task: Task, following_content: Sequence[UserBlock]) -> Kept:
         commands=commands_in(task.recorder.api.first),
         todos=facts.todos,
         mode=f"{task.mode.slug} ({task.mode.name})",
-        files=[place.shown for place in task.runtime.memory.newest(_FILES)],
+        files=[place.shown for place in task.runtime.memory.newest(_MAX_LISTED_FILES)],
     )
 
 
@@ -197,7 +197,7 @@ async def _outlines(task: Task, most: int) -> list[str]:
     outlines, found = task.runtime.capabilities.outlines, list[str]()
     if outlines is None:
         return found
-    for place in task.runtime.memory.newest(_OUTLINED):
+    for place in task.runtime.memory.newest(_MAX_OUTLINED_FILES):
         if most <= 0:
             break
         if not outlines.supports(place.path.name):
@@ -240,11 +240,14 @@ class _Writing:
                 text = await asyncio.to_thread(_fitting, messages, room)
                 return await self._ask(text)
             except ProviderError as error:
-                if error.failure is ProviderFailure.OVERFLOW and shrinkings < _SHRINKINGS:
+                if (
+                    error.failure is ProviderFailure.CONTEXT_OVERFLOW
+                    and shrinkings < _MAX_OVERFLOW_RETRIES
+                ):
                     shrinkings += 1
                     room //= 2
                     continue
-                was_empty = error.failure is ProviderFailure.EMPTY and budget.attempts > 0
+                was_empty = error.failure is ProviderFailure.EMPTY_REPLY and budget.attempts > 0
                 wait = None if was_empty else budget.wait_after(error)
                 if wait is None:
                     raise CondenseError(f"No summary could be written: {error}") from error
@@ -254,15 +257,17 @@ class _Writing:
     def _room(self) -> int:
         """Tokens that the conversation may take, by our estimate."""
         window = Window.of(self._provider.model)
-        own = text_tokens(prompts.SYSTEM) + text_tokens(self._instruction)
+        own = text_tokens(prompts.CONDENSE_SYSTEM_PROMPT) + text_tokens(self._instruction)
         is_own_model = self._provider.model.id == self._task.provider.model.id
         scale = self._task.gauge.scale if is_own_model else 1.0
-        return int((window.allowed - own) / scale) - _SHORTEST_SUMMARY
+        return int((window.allowed - own) / scale) - _MIN_SUMMARY_TOKENS
 
     async def _ask(self, text: str) -> str:
         content = (TextBlock(text), TextBlock(self._instruction))
         message = Message(role="user", content=content)
-        request = ModelRequest(system=prompts.SYSTEM, messages=(message,), task_id=self._task.id)
+        request = ModelRequest(
+            system=prompts.CONDENSE_SYSTEM_PROMPT, messages=(message,), task_id=self._task.id
+        )
         pieces: list[str] = []
         usage: Usage | None = None
         try:
@@ -277,7 +282,9 @@ class _Writing:
             self.usage = _sum(self.usage, usage)
         summary = "".join(pieces).strip()
         if not summary:
-            raise ProviderError("The model's summary was empty.", failure=ProviderFailure.EMPTY)
+            raise ProviderError(
+                "The model's summary was empty.", failure=ProviderFailure.EMPTY_REPLY
+            )
         return summary
 
     def fail(self, ts: int, reason: str) -> None:
@@ -295,7 +302,7 @@ class _Writing:
                 )
             )
             task.publish(UsageChanged(ts=task.now(), usage=task.usage))
-        task.publish(RowAdded(ts=ts, say=ERROR_ROW, text=reason))
+        task.publish(RowAdded(ts=ts, say=CONDENSE_ERROR_ROW, text=reason))
 
 
 def _fitting(messages: Sequence[Message], tokens: int) -> str:
@@ -337,7 +344,7 @@ class CondenseRequests:
         """Raises CondenseError: there is nothing to wish for."""
         if self._pending is not None:
             raise CondenseError("The conversation is about to be condensed already.")
-        if not task.running or task.state in AT_REST:  # its last words may still be saved
+        if not task.running or task.state in IDLE_STATES:  # its last words may still be saved
             _check(task)
         granted: asyncio.Future[ContextCondensed] = asyncio.get_running_loop().create_future()
         granted.add_done_callback(_look)
@@ -353,7 +360,7 @@ class CondenseRequests:
         try:
             _check(task)
         except CondenseError as error:
-            task.publish(RowAdded(ts=task.now(), say=ERROR_ROW, text=str(error)))
+            task.publish(RowAdded(ts=task.now(), say=CONDENSE_ERROR_ROW, text=str(error)))
             self._settle(error)
             return True
         try:
@@ -361,7 +368,9 @@ class CondenseRequests:
         except CondenseError as error:
             self._settle(error)
         except BaseException as error:
-            self._settle(error if isinstance(error, Exception) else CondenseError(STOPPED))
+            self._settle(
+                error if isinstance(error, Exception) else CondenseError(CONDENSE_STOPPED_TEXT)
+            )
             raise
         else:
             self._settle(event)
@@ -372,7 +381,7 @@ class CondenseRequests:
         if self._pending is None:
             return
         if was_stopped:
-            self._settle(CondenseError(STOPPED))
+            self._settle(CondenseError(CONDENSE_STOPPED_TEXT))
         else:
             task.work(self._grant_at_rest(task))
 

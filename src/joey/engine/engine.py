@@ -405,7 +405,7 @@ def _secrets_in(options: TaskOptions) -> TaskSecrets | None:
     return profile.own_secrets
 
 
-LEFT_OUT = (
+EVENTS_NOT_FORKED = (
     TaskConfigured,
     TaskPaused,
     TaskUnpaused,
@@ -485,7 +485,7 @@ def _events(path: Sequence[Record], fork_id: str, now: int) -> Iterator[Durable]
             yield structs.replace(adopted, ts=now, task_id=fork_id, parent_id=None, child_ids=())
         case _:
             raise StoreError(f"task {facts.task_id} has no beginning, so it cannot be forked.")
-    yield from (record.event for record in rest if not isinstance(record.event, LEFT_OUT))
+    yield from (record.event for record in rest if not isinstance(record.event, EVENTS_NOT_FORKED))
     kept = [record for record in path if not isinstance(record.event, TaskRewound)]
     yield TaskForked(
         ts=now + 1, source_id=facts.task_id, source_seq=kept[-1].seq, route=facts.route

@@ -85,14 +85,14 @@ async def _files(task: Task) -> WorkspaceFiles:
     return WorkspaceFiles(directory, listing.entries, listing.truncated)
 
 
-_LOOKED_AT = 200
+_MAX_CHECKED_FILES = 200
 """Of the files that the model has seen, the latest."""
-_LARGEST_COMPARED = 1024 * 1024
+_MAX_COMPARED_FILE_BYTES = 1024 * 1024
 
 
 async def recently_modified(memory: FileMemory, files: Files) -> list[str]:
     """A look at size and time of each; only one that was written anew is read."""
-    places = memory.newest(_LOOKED_AT)
+    places = memory.newest(_MAX_CHECKED_FILES)
     if not places:
         return []
     modified: list[str] = []
@@ -107,7 +107,7 @@ async def recently_modified(memory: FileMemory, files: Files) -> list[str]:
 
 
 async def _differs(memory: FileMemory, files: Files, place: Place, kind: FileKind) -> bool:
-    if not memory.may_be_same(place, kind.stamp) or kind.size > _LARGEST_COMPARED:
+    if not memory.may_be_same(place, kind.stamp) or kind.size > _MAX_COMPARED_FILE_BYTES:
         return True
     try:
         data = await files.read(place)

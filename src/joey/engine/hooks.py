@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from joey.core.events import AskOpened, RowAdded
-from joey.core.history.api import COMPLETION
+from joey.core.history.api import COMPLETION_TOOL
 from joey.core.hooks import HookCall, HookReport, Moment, shortened
 from joey.core.messages import ToolCall
 from joey.core.prompts import replies
-from joey.core.task import APPROVALS, Answer, Response
+from joey.core.task import APPROVAL_ASKS, Answer, Response
 from joey.engine.outcomes import PlacedCall, Ready
 from joey.errors import RefusedError, ToolError, WordedError
 from joey.tools.base import Complete, Delegate, Outcome
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-HOOK = "hook "
+HOOK_NAME_PREFIX = "hook "
 """How the name of a hook begins, where it answers or refuses."""
 
 
@@ -92,7 +92,7 @@ async def on_completion(task: Task, call: ToolCall | None, result: str) -> None:
     report = await _run(
         task,
         Moment.ON_COMPLETION,
-        COMPLETION,
+        COMPLETION_TOOL,
         input=None if call is None else call.input,
         result=shortened(result),
     )
@@ -129,7 +129,7 @@ async def _run_ask_hooks(task: Task, opened: AskOpened) -> None:
         ask=opened.ask.value,
         reason=opened.reason,
     )
-    if report.blocks is not None and opened.ask in APPROVALS and _waits(task, opened):
+    if report.blocks is not None and opened.ask in APPROVAL_ASKS and _waits(task, opened):
         task.asks.answer(opened.ts, Answer(Response.NO, text=report.blocks), by=report.by)
 
 
@@ -139,7 +139,7 @@ def _waits(task: Task, opened: AskOpened) -> bool:
 
 def check_refused(answer: Answer) -> None:
     """Raises RefusedError: a hook has answered in place of the person."""
-    if answer.by.startswith(HOOK):
+    if answer.by.startswith(HOOK_NAME_PREFIX):
         raise RefusedError(replies.blocked_by_hook(answer.text), answer.by)
 
 

@@ -36,13 +36,13 @@ from joey.core.settings import Limits, Settings
 from joey.core.task import AskKind
 from joey.engine.asks import build_feedback_blocks, publish_feedback
 from joey.engine.outcomes import Failed, Stop
-from joey.errors import UNREACHABLE, ProviderError, ProviderFailure
+from joey.errors import UNREACHABLE_CODE, ProviderError, ProviderFailure
 
 if TYPE_CHECKING:
     from joey.engine.task import Task
 
 
-CENT_DUST = 0.0001
+COST_EPSILON_USD = 0.0001
 
 
 class Share(Struct, frozen=True):
@@ -168,7 +168,7 @@ class Allowance:
         settings, since = self._settings, self._spent.minus(self._asked_at)
         if settings.allowed_max_requests and since.requests >= settings.allowed_max_requests:
             return await self._ask(task, settings.allowed_max_requests, "requests")
-        if settings.allowed_max_cost and since.cost > settings.allowed_max_cost + CENT_DUST:
+        if settings.allowed_max_cost and since.cost > settings.allowed_max_cost + COST_EPSILON_USD:
             return await self._ask(task, f"{settings.allowed_max_cost:.2f}", "cost")
         return ()
 
@@ -199,7 +199,7 @@ def _counted(number: float | None, thing: str) -> str:
     return f"{number or 0:.15g} {thing}{'' if number == 1 else 's'}"
 
 
-UNATTENDED_LIMIT = 10
+MIN_UNATTENDED_FAILURE_LIMIT = 10
 """Mistakes in a row that are allowed at least where no user can help the model."""
 
 
@@ -209,7 +209,7 @@ class Mistakes:
 
     def __init__(self, limit: int, *, is_unattended: bool) -> None:
         raised = is_unattended and limit > 0
-        self.limit = max(limit, UNATTENDED_LIMIT) if raised else limit
+        self.limit = max(limit, MIN_UNATTENDED_FAILURE_LIMIT) if raised else limit
         self.count = 0
         self.errors: tuple[str, ...] = ()
         """What went wrong in the latest of them."""
@@ -236,14 +236,13 @@ class Mistakes:
         self.count = 0
 
 
-_MOST_IN_ROUND = 50
-"""Calls of a round that are compared."""
+_MAX_COMPARED_CALLS_PER_ROUND = 50
 
 
 class Verdict(Enum):
     """Whether a call may be made."""
 
-    GO = auto()
+    ALLOW = auto()
     STOP = auto()
     """The same call had the same result too often."""
     STOP_AGAIN = auto()
@@ -272,12 +271,12 @@ class Repetition:
     ) -> Verdict:
         """Judge a call that is about to be made; `is_busy`: a background command is running."""
         if self._limit <= 0:
-            return Verdict.GO
+            return Verdict.ALLOW
         call = _fingerprint(name, arguments)
         latest = self._latest
         if is_busy or latest is None or latest[0] != call or self._count < self._limit:
             self._unsettled.append((call_id, call))
-            return Verdict.GO
+            return Verdict.ALLOW
         verdict = Verdict.STOP_AGAIN if latest in self._stopped else Verdict.STOP
         self._stopped.add(latest)
         self._count = 0
@@ -324,7 +323,7 @@ class Rounds:
         self._alike = 0
 
     def called(self, name: str, arguments: Mapping[str, Any]) -> None:
-        if self._limit > 0 and len(self._calls) < _MOST_IN_ROUND:
+        if self._limit > 0 and len(self._calls) < _MAX_COMPARED_CALLS_PER_ROUND:
             self._calls.append(_fingerprint(name, arguments))
 
     def after(self, summary: str | None) -> None:
@@ -348,15 +347,15 @@ def _digest(value: object) -> bytes:
 
 TRANSIENT_FAILURES = frozenset(
     {
-        ProviderFailure.RATE,
+        ProviderFailure.RATE_LIMIT,
         ProviderFailure.OVERLOAD,
         ProviderFailure.NETWORK,
-        ProviderFailure.MALFORMED,
-        ProviderFailure.EMPTY,
+        ProviderFailure.MALFORMED_STREAM,
+        ProviderFailure.EMPTY_REPLY,
     }
 )
-LONGEST_WAIT = 600.0
-FEW_RETRIES = 2
+MAX_RETRY_WAIT_S = 600.0
+MAX_UNREACHABLE_RETRIES = 2
 
 
 class Budget:
@@ -371,7 +370,7 @@ class Budget:
         """Seconds to wait before the next attempt; None when it should not be made."""
         if error.failure not in TRANSIENT_FAILURES or self.attempts >= self.most(error):
             return None
-        wait = min(self._settings.request_delay_seconds * 2.0**self.attempts, LONGEST_WAIT)
+        wait = min(self._settings.request_delay_seconds * 2.0**self.attempts, MAX_RETRY_WAIT_S)
         if error.retry_after is not None:
             wait = error.retry_after
         if self.waited + wait > self._settings.max_retry_wait_seconds:
@@ -383,7 +382,7 @@ class Budget:
     def most(self, error: ProviderError) -> int:
         """How many attempts such a failure is worth."""
         retries = self._settings.max_retries
-        return min(retries, FEW_RETRIES) if error.code == UNREACHABLE else retries
+        return min(retries, MAX_UNREACHABLE_RETRIES) if error.code == UNREACHABLE_CODE else retries
 
 
 async def count_down(task: Task, error: ProviderError, wait: float, budget: Budget) -> None:
@@ -411,12 +410,12 @@ async def count_down(task: Task, error: ProviderError, wait: float, budget: Budg
         task.publish(RowAdded(ts=ts, say="api_req_retry_delayed", text=message))
 
 
-TOO_MANY_MISTAKES = (
+FAILURE_LIMIT_QUESTION = (
     "The model has trouble with this step: several of its replies in a row went wrong."
     " Tell it how to go on, say yes to let it try again, or no to stop."
 )
 
-GOES_ROUND = (
+REPEATED_ROUNDS_QUESTION = (
     "The model goes round in circles: after several summaries in a row it has done the same again."
     " Tell it how to go on, say yes to let it try again, or no to stop."
 )

@@ -29,7 +29,13 @@ from joey.core.task import AskKind, Response
 from joey.engine.asks import publish_feedback
 from joey.engine.completion import close_completion, judge_plain_reply
 from joey.engine.environment import describe_surroundings
-from joey.engine.limits import GOES_ROUND, TOO_MANY_MISTAKES, Allowance, Mistakes, check_spending
+from joey.engine.limits import (
+    FAILURE_LIMIT_QUESTION,
+    REPEATED_ROUNDS_QUESTION,
+    Allowance,
+    Mistakes,
+    check_spending,
+)
 from joey.engine.mentions import expand_mentions
 from joey.engine.outcomes import Completed, Continue, Failed, PlacedCall, Stop
 from joey.engine.request import make_room, take_turn_with_patience
@@ -86,7 +92,7 @@ async def check_limits(
     goes_round = mistakes.rounds.too_many
     if not goes_round and not mistakes.too_many:
         return (*blocks, *_warning(task, mistakes))
-    question = GOES_ROUND if goes_round else TOO_MANY_MISTAKES
+    question = REPEATED_ROUNDS_QUESTION if goes_round else FAILURE_LIMIT_QUESTION
     answer = await task.ask(AskKind.MISTAKE_LIMIT_REACHED, question)
     mistakes.forgive()
     mistakes.rounds.forgive()

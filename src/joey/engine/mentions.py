@@ -35,9 +35,9 @@ from joey.tools.file_view import Entry, FileViewer, WantedFile, render
 if TYPE_CHECKING:
     from joey.engine.task import Task
 
-MOST_MENTIONS = 50
+MAX_MENTIONS = 50
 MAX_FILES_PER_DIRECTORY = 30
-MOST_LISTED = 200
+MAX_LISTED_ENTRIES = 200
 
 Wrap = Callable[[str], str]
 
@@ -52,7 +52,7 @@ async def expand_mentions(
     if "@" not in text and "/" not in text:
         return (TextBlock(wrap(text)), *image_blocks)
     text, commands = _call_commands(task, text)
-    mentions = find_mentions(text)[:MOST_MENTIONS]
+    mentions = find_mentions(text)[:MAX_MENTIONS]
     shown = replace_spans(text, [(m.start, m.end, as_shown(m)) for m in mentions])
     bringing = _Bringing(task)
     brought: list[UserBlock] = []
@@ -152,14 +152,14 @@ class _Bringing:
 
     async def _read_directory(self, path: str) -> list[UserBlock]:
         place = self._place(path)
-        listing = await self._runtime.search.list(place, False, MOST_LISTED)
+        listing = await self._runtime.search.list(place, False, MAX_LISTED_ENTRIES)
         names = listing.entries
         tree = [
             f"{'└── ' if name == names[-1] and not listing.truncated else '├── '}{name}"
             for name in names
         ]
         if listing.truncated:
-            tree.append(f"└── … (more than {MOST_LISTED} entries)")
+            tree.append(f"└── … (more than {MAX_LISTED_ENTRIES} entries)")
         files = [name for name in names if not name.endswith("/")][:MAX_FILES_PER_DIRECTORY]
         entries = [await self._file_of(path, name) for name in files]
         head = f"[read_file for folder '{path}']\nFolder listing:\n" + "\n".join(tree)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from joey.core.events import PASSING, Durable, Record, SubtaskSpawned, TaskRewound
+from joey.core.events import TRANSIENT_EVENTS, Durable, Record, SubtaskSpawned, TaskRewound
 from joey.core.history.api import ApiHistory
 from joey.core.history.branch import live_path
 from joey.core.history.state import TaskFacts
@@ -18,7 +18,7 @@ from joey.ports import TaskLog, TaskMetadata
 
 log = logging.getLogger(__name__)
 
-FIRST_SNAPSHOT = 64
+FIRST_SNAPSHOT_RECORDS = 64
 """Records after which a busy task is saved for the first time."""
 
 
@@ -37,7 +37,7 @@ class Recorder:
 
     def handle(self, numbered: NumberedEvent) -> None:
         event = numbered.event
-        if type(event) in PASSING:
+        if type(event) in TRANSIENT_EVENTS:
             self.ui.apply(event)
             return
         durable: Durable = event  # type: ignore[assignment]
@@ -81,7 +81,7 @@ class Recorder:
     @property
     def snapshot_due(self) -> bool:
         """The journal has grown by half of what the snapshot holds: cost stays proportional."""
-        return self._seq - self._saved_seq > max(FIRST_SNAPSHOT, self._saved_seq // 2)
+        return self._seq - self._saved_seq > max(FIRST_SNAPSHOT_RECORDS, self._saved_seq // 2)
 
     async def rest(self) -> None:
         """Write the two history files and the metadata, unless they are up to date."""

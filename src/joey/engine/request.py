@@ -19,7 +19,13 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from joey.core.context.condense import extract_user_blocks, is_brought
-from joey.core.context.window import LONGEST, SHORTEST, blocks_tokens, plan_truncation, threshold_of
+from joey.core.context.window import (
+    MAX_TEXT_CHARS,
+    MIN_TEXT_CHARS,
+    blocks_tokens,
+    plan_truncation,
+    threshold_of,
+)
 from joey.core.events import (
     ArgumentsDelta,
     ContextTruncated,
@@ -63,13 +69,16 @@ async def take_turn_with_patience(
         try:
             return await take_turn(task, request, request_ts)
         except ProviderError as error:
-            if error.failure is ProviderFailure.EMPTY and budget.attempts > 0:
+            if error.failure is ProviderFailure.EMPTY_REPLY and budget.attempts > 0:
                 task.publish(
                     RowAdded(ts=task.now(), say="error", text="MODEL_NO_ASSISTANT_MESSAGES")
                 )
             blocks: tuple[UserBlock, ...] = ()
             wait = budget.wait_after(error)
-            if error.failure is ProviderFailure.OVERFLOW and recoveries < MOST_RECOVERIES:
+            if (
+                error.failure is ProviderFailure.CONTEXT_OVERFLOW
+                and recoveries < MAX_OVERFLOW_RECOVERIES
+            ):
                 recoveries += 1
                 blocks = await recover(task)
             elif wait is None:
@@ -207,7 +216,7 @@ async def take_turn(task: Task, request: ModelRequest, request_ts: int) -> tuple
                 live.show(assembler.feed(chunk))
         live.show(assembler.close(complete=True))
         if assembler.reply.is_empty:
-            raise ProviderError("The model's reply was empty.", failure=ProviderFailure.EMPTY)
+            raise ProviderError("The model's reply was empty.", failure=ProviderFailure.EMPTY_REPLY)
     except asyncio.CancelledError:
         live.show(assembler.close(complete=False))
         live.commit(interrupted=True)
@@ -228,10 +237,10 @@ def _is_cut_off(placed: RowPart) -> bool:
     return isinstance(placed.part, CallPart) and placed.part.call.problem is not None
 
 
-MOST_RECOVERIES = 3
-_WORTHWHILE = 4
+MAX_OVERFLOW_RECOVERIES = 3
+_MIN_CONDENSABLE_DIVISOR = 4
 """A summary is written when at least this part of what may be filled is there to be summed up."""
-_AGAIN = 20
+_CONDENSE_RETRY_DIVISOR = 20
 """After a failure, not before another such part of the window is filled."""
 
 
@@ -299,10 +308,14 @@ def _is_due(task: Task, room: Room, content: Sequence[UserBlock]) -> bool:
         task.publish(RowAdded(ts=task.now(), say="error", text=threshold.problem))
     window, use = room.window, room.use(content)
     limit = min(window.allowed, window.size * threshold.percent // 100)
-    if use < limit or room.said * _WORTHWHILE < limit:
+    if use < limit or room.said * _MIN_CONDENSABLE_DIVISOR < limit:
         return False
     failed_at = room.gauge.failed_at
-    return use > window.allowed or failed_at is None or use > failed_at + window.size // _AGAIN
+    return (
+        use > window.allowed
+        or failed_at is None
+        or use > failed_at + window.size // _CONDENSE_RETRY_DIVISOR
+    )
 
 
 def _hide_oldest(task: Task, room: Room, content: Sequence[UserBlock]) -> bool:
@@ -338,9 +351,9 @@ def _hide_oldest(task: Task, room: Room, content: Sequence[UserBlock]) -> bool:
 def _within_half(room: Room, content: tuple[UserBlock, ...]) -> tuple[UserBlock, ...]:
     """What came along with the words takes half of the room at most."""
     most = (room.window.allowed - room.gauge.whole(room.head)) // 2
-    longest = LONGEST
+    longest = MAX_TEXT_CHARS
     shorter = content
-    while room.gauge.whole(blocks_tokens(shorter)) > most and longest >= SHORTEST:
+    while room.gauge.whole(blocks_tokens(shorter)) > most and longest >= MIN_TEXT_CHARS:
         shorter = tuple(_cut(block, longest) for block in content)
         longest //= 2
     return shorter

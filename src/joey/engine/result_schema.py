@@ -15,7 +15,7 @@ from joey.engine.outcomes import Stop
 from joey.errors import ToolError
 from joey.tools.regex_client import match_patterns
 
-MOST_TRIES = 3
+MAX_ATTEMPTS = 3
 
 
 class ResultCheck:
@@ -34,11 +34,11 @@ class ResultCheck:
             self._refused = 0
             return
         self._refused += 1
-        if self._refused >= MOST_TRIES:
+        if self._refused >= MAX_ATTEMPTS:
             self._refused = 0
             raise Stop(
                 "schema",
-                f"The model's result did not fit the JSON schema in {MOST_TRIES} attempts. The"
+                f"The model's result did not fit the JSON schema in {MAX_ATTEMPTS} attempts. The"
                 f" last one: {problems[0]}",
             )
         raise ToolError(replies.unfit_result(problems))

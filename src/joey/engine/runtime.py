@@ -22,7 +22,7 @@ from joey.core.events import CommandOutputDelta, RowAdded
 from joey.core.file_state import FileMemory
 from joey.core.mcp import McpServer
 from joey.core.models import ToolProtocol, ToolSpec
-from joey.core.modes import BUILT_IN, Group, Instructions, Mode
+from joey.core.modes import BUILT_IN_MODES, Group, Instructions, Mode
 from joey.core.paths import FileScope
 from joey.core.prompts.system import ToolDoc, system_prompt
 from joey.core.settings import Limits, Route, Settings
@@ -47,9 +47,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-MCP_PATIENCE = 10.0
-"""Seconds that a request waits for MCP servers which were just started."""
-MOST_PROMPTS = 16
+MCP_START_TIMEOUT_S = 10.0
+MAX_CACHED_PROMPTS = 16
 
 
 class TaskRuntime(Struct, frozen=True, kw_only=True):
@@ -81,7 +80,6 @@ class TaskRuntime(Struct, frozen=True, kw_only=True):
     """Shared by tasks that may have the same MCP servers."""
     memory: FileMemory = field(default_factory=FileMemory)
     prompts: dict[tuple[Mode, ToolProtocol, Registry], str] = field(default_factory=dict)
-    """System prompts made so far."""
 
     @property
     def workspace(self) -> Path:
@@ -90,7 +88,7 @@ class TaskRuntime(Struct, frozen=True, kw_only=True):
     @property
     def modes(self) -> tuple[Mode, ...]:
         return (
-            BUILT_IN
+            BUILT_IN_MODES
             if self.capabilities.customizations is None
             else self.capabilities.customizations.modes
         )
@@ -108,7 +106,7 @@ class TaskRuntime(Struct, frozen=True, kw_only=True):
     async def settle(self, mode: Mode) -> None:
         """MCP servers that connect get a moment: the model is to know of their tools at once."""
         if self.capabilities.mcp is not None and mode.grant(Group.MCP) is not None:
-            await self.capabilities.mcp.settle(MCP_PATIENCE)
+            await self.capabilities.mcp.settle(MCP_START_TIMEOUT_S)
 
     async def close(self) -> None:
         """Let go of all that outlives a request; one that fails does not keep the others."""
@@ -143,7 +141,7 @@ class TaskRuntime(Struct, frozen=True, kw_only=True):
             return self.system_prompt
         key = (mode, protocol, self.toolbox)
         if key not in self.prompts:
-            if len(self.prompts) >= MOST_PROMPTS:
+            if len(self.prompts) >= MAX_CACHED_PROMPTS:
                 self.prompts.clear()
             self.prompts[key] = self._compose_system(mode, protocol)
         return self.prompts[key]
@@ -174,7 +172,7 @@ class TaskRuntime(Struct, frozen=True, kw_only=True):
         )
 
 
-SUMMARIES = "<summaries>"
+SUMMARY_PROFILE_KEY = "<summaries>"
 """No mode has such a slug."""
 
 
@@ -183,7 +181,7 @@ class ModeProviders:
 
     def __init__(self, profiles: Mapping[str, str], make: Callable[[str], Provider]) -> None:
         self._profiles = profiles
-        """Names of profiles by the slugs of modes, or by `SUMMARIES`."""
+        """Names of profiles by the slugs of modes, or by `SUMMARY_PROFILE_KEY`."""
         self._make = make
         self._made: dict[str, Provider | None] = {}
         self._errors: dict[str, str] = {}
@@ -194,7 +192,7 @@ class ModeProviders:
 
     def for_summaries(self) -> Provider | None:
         """The one that sums conversations up; None when that is the task's own."""
-        return self._by(SUMMARIES)
+        return self._by(SUMMARY_PROFILE_KEY)
 
     def _by(self, use: str) -> Provider | None:
         profile = self._profiles.get(use)
@@ -215,7 +213,7 @@ class ModeProviders:
         )
 
     def take_summary_error(self) -> str | None:
-        problem = self._errors.pop(self._profiles.get(SUMMARIES, ""), None)
+        problem = self._errors.pop(self._profiles.get(SUMMARY_PROFILE_KEY, ""), None)
         if problem is None:
             return None
         return f"condensingProfile: the model of the task writes the summary. {problem}"

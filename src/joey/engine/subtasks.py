@@ -69,7 +69,7 @@ class Returned(Struct, frozen=True):
 
 log = logging.getLogger(__name__)
 
-MOST_MADE_AT_ONCE = 8
+MAX_CONCURRENT_WORKTREE_CREATIONS = 8
 """Worktrees: making them keeps the disk busy."""
 
 Settle = Callable[[SubtaskSpawned, Returned], None]
@@ -175,7 +175,7 @@ class Subtasks:
         self, task: Task, spawned: Sequence[SubtaskSpawned]
     ) -> Sequence[Path | ToolError]:
         """Where each of them works."""
-        turn = asyncio.Semaphore(MOST_MADE_AT_ONCE)
+        turn = asyncio.Semaphore(MAX_CONCURRENT_WORKTREE_CREATIONS)
 
         async def place(each: SubtaskSpawned) -> Path | ToolError:
             async with turn:

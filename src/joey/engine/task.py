@@ -33,7 +33,7 @@ from joey.core.messages import Message, well_formed
 from joey.core.modes import Mode, find_mode, usual_mode
 from joey.core.rewind import RewindPreview
 from joey.core.settings import Limits, Settings
-from joey.core.task import AT_REST, Answer, AskKind, Response, TaskState
+from joey.core.task import IDLE_STATES, Answer, AskKind, Response, TaskState
 from joey.engine import loop, outcomes
 from joey.engine import rewind as rewinding
 from joey.engine.approval import Granted
@@ -51,7 +51,7 @@ from joey.engine.subtasks import Subtasks
 from joey.errors import CondenseError, JoeyError, StoreError, TaskStateError, UserError
 from joey.ports import Provider, TaskLog
 
-ENDED = (TaskFinished, TaskAborted, TaskFailed)
+RUN_END_EVENTS = (TaskFinished, TaskAborted, TaskFailed)
 
 
 class TaskView:
@@ -142,13 +142,15 @@ class TaskView:
 
     async def events(self, since: int | None = None) -> AsyncIterator[Event]:
         """Events until the task comes to rest; by default from its very beginning."""
-        over = self.state in AT_REST and self.state is not TaskState.CREATED
+        over = self.state in IDLE_STATES and self.state is not TaskState.CREATED
         if since is not None and over and not self.bus.after(since):
             return
         with self.bus.subscribe(0 if since is None else since) as subscription:
             async for numbered in subscription:
                 yield numbered.event
-                if isinstance(numbered.event, ENDED) and not self._goes_on_after(numbered.seq):
+                if isinstance(numbered.event, RUN_END_EVENTS) and not self._goes_on_after(
+                    numbered.seq
+                ):
                     return
 
     def _goes_on_after(self, seq: int) -> bool:
@@ -308,7 +310,7 @@ class Task(TaskView):
         try:
             async with self._revising:
                 await self.cancel()
-                if self.state not in AT_REST:
+                if self.state not in IDLE_STATES:
                     # The process in which it worked is gone.
                     self.publish(TaskAborted(ts=self.now()))
                 yield
@@ -460,7 +462,7 @@ class Task(TaskView):
             await self.save()
 
     def _after_run(self, runner: asyncio.Task[None]) -> None:
-        if runner.cancelled() and self.state not in AT_REST:
+        if runner.cancelled() and self.state not in IDLE_STATES:
             # Cancelled before the loop took its first step.
             self._end(TaskAborted(ts=self.now()))
         if not self._revising.locked():
@@ -490,7 +492,7 @@ class Task(TaskView):
         runner = self._runner
         if runner is None or runner.done():
             return False
-        return self.state in AT_REST or self._is_stopped
+        return self.state in IDLE_STATES or self._is_stopped
 
     @property
     def _is_stopped(self) -> bool:

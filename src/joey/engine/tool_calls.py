@@ -27,7 +27,7 @@ from joey.core.events import (
     ToolFailed,
     ToolFinished,
 )
-from joey.core.history.api import COMPLETION
+from joey.core.history.api import COMPLETION_TOOL
 from joey.core.history.ui import Row
 from joey.core.messages import ToolCall
 from joey.core.models import ToolProtocol
@@ -35,7 +35,7 @@ from joey.core.prompts import replies
 from joey.core.task import Answer
 from joey.engine.approval import make_ready
 from joey.engine.checkpoints import CheckpointGuard
-from joey.engine.completion import NOT_ACCEPTED, close_completion, present
+from joey.engine.completion import DEFAULT_REJECTION_FEEDBACK, close_completion, present
 from joey.engine.environment import is_busy
 from joey.engine.hooks import after_tool, before_tool
 from joey.engine.limits import Mistakes
@@ -58,9 +58,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-MOST_AT_ONCE = 50
+MAX_CONCURRENT_SUBTASKS = 50
 """Subtasks that work side by side: each has files, connections and processes of its own."""
-OURS = (Stop, StoreError, TaskStateError)
+FATAL_ERRORS = (Stop, StoreError, TaskStateError)
 """What no call can be blamed for: it ends the run."""
 
 
@@ -92,7 +92,7 @@ class Dispatch:
     async def _run_all(self, calls: Sequence[PlacedCall]) -> None:
         waiting: list[tuple[PlacedCall, Ready]] = []
         for placed in calls:
-            is_completion = placed.call.name == COMPLETION
+            is_completion = placed.call.name == COMPLETION_TOOL
             if is_completion or (_delegating(waiting) and not self._delegates(placed)):
                 # What comes next is prepared for a world in which the subtasks have done theirs.
                 await self._run_side_by_side(waiting)
@@ -142,7 +142,7 @@ class Dispatch:
     def _take_call(self, placed: PlacedCall) -> str | None:
         """Why the call must not be made, when the allowance has none left."""
         allowance = self._task.allowance
-        if allowance is None or placed.call.name == COMPLETION:
+        if allowance is None or placed.call.name == COMPLETION_TOOL:
             return None
         return allowance.take_call()
 
@@ -165,7 +165,7 @@ class Dispatch:
         except ToolError as error:
             self._fail(placed, error)
             return None
-        except OURS:
+        except FATAL_ERRORS:
             raise
         except Exception as error:
             self._fail(placed, _defect(placed.call, error))
@@ -193,8 +193,8 @@ class Dispatch:
             await self._delegate(delegated)
 
     async def _delegate(self, spawned: Sequence[SubtaskSpawned]) -> None:
-        for start in range(0, len(spawned), MOST_AT_ONCE):
-            some = spawned[start : start + MOST_AT_ONCE]
+        for start in range(0, len(spawned), MAX_CONCURRENT_SUBTASKS):
+            some = spawned[start : start + MAX_CONCURRENT_SUBTASKS]
             await self._task.subtasks.see_through(self._task, some, self._return)
         await self._checkpoint_guard.after_subtasks()
 
@@ -232,7 +232,7 @@ class Dispatch:
             return await ready.tool.run(ready.prepared, ready.context, ready.answer)
         except ToolError as error:
             return error
-        except OURS:
+        except FATAL_ERRORS:
             raise
         except asyncio.CancelledError:
             self._keep_output(ready.context.output_ts)
@@ -278,7 +278,7 @@ class Dispatch:
             self.accepted = result
         else:
             self.rejected = True
-            feedback = replies.completion_feedback(answer.text or NOT_ACCEPTED)
+            feedback = replies.completion_feedback(answer.text or DEFAULT_REJECTION_FEEDBACK)
             finish(self._task, placed, Outcome(feedback, images=answer.images))
 
     def _hold_back(self, placed: PlacedCall) -> None:

@@ -17,42 +17,40 @@ from joey.ports.execution import ShellGrammar
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
 
-LONGEST = 65_536
-"""Bytes."""
-PATIENCE = 0.05
-"""Seconds."""
-_GROUPS = frozenset(
+MAX_LINE_BYTES = 65_536
+PARSE_TIMEOUT_S = 0.05
+_COMPOUND_NODE_TYPES = frozenset(
     {
         *("program", "list", "pipeline", "redirected_statement"),
         *("command", "command_name", "concatenation"),
     }
 )
-_LITERALS = frozenset({"word", "number", "raw_string", "string"})
-_JOINTS = frozenset({"&&", "||", "|"})
-_ENDS = frozenset({";", "\n"})
-_BARE = frozenset(b"-./:,+@%=^~_")
-_SIGNS = frozenset({b"\\(", b"\\)", b"\\!", b"!"})
+_LITERAL_NODE_TYPES = frozenset({"word", "number", "raw_string", "string"})
+_CHAIN_OPERATORS = frozenset({"&&", "||", "|"})
+_COMMAND_TERMINATORS = frozenset({";", "\n"})
+_SAFE_UNQUOTED_BYTES = frozenset(b"-./:,+@%=^~_")
+_ESCAPED_OPERATOR_WORDS = frozenset({b"\\(", b"\\)", b"\\!", b"!"})
 """Words that `find` and `test` take for brackets and for *not*."""
-_OUTLETS = frozenset(
+_HARMLESS_REDIRECTIONS = frozenset(
     stream + target
     for stream in (b">", b"1>", b"2>")
     for target in (b"&1", b"&2", b"/dev/null", b" /dev/null")
 )
 """Where a command may send what it says, without anything coming of it."""
-_ESCAPABLE = frozenset(b'"\\')
-_LITERAL_AFTER_DOLLAR = frozenset(b'" |)')
+_ESCAPABLE_IN_DOUBLE_QUOTES = frozenset(b'"\\')
+_BYTES_KEEPING_DOLLAR_LITERAL = frozenset(b'" |)')
 
 
 class BashGrammar:
     """Loads its parser when the first line comes; `patience` is in seconds."""
 
-    def __init__(self, patience: float = PATIENCE) -> None:
+    def __init__(self, patience: float = PARSE_TIMEOUT_S) -> None:
         self._patience = patience
         self._parser: Parser | None = None
 
     def chain(self, line: str) -> Chain | None:
         source = line.encode()
-        if len(source) > LONGEST or b"\0" in source:
+        if len(source) > MAX_LINE_BYTES or b"\0" in source:
             return None
         parser = self._loaded()
         start = time.monotonic()
@@ -92,7 +90,7 @@ class _Reader:
                 node = waiting.pop()
                 if node.is_missing or node.is_error or node.is_extra:
                     raise _StrangeError
-                if node.type in _GROUPS:
+                if node.type in _COMPOUND_NODE_TYPES:
                     waiting += reversed(node.children)
                 else:
                     self._take(node)
@@ -105,19 +103,19 @@ class _Reader:
     def _take(self, node: Node) -> None:
         apart = self._skip_to(node.start_byte)
         self._at = node.end_byte
-        if node.type in _LITERALS:
+        if node.type in _LITERAL_NODE_TYPES:
             text = _text(self._source[node.start_byte : node.end_byte], node)
             if self._words and not apart:
                 self._words[-1] += text
             else:
                 self._words.append(text)
         elif node.type == "file_redirect":
-            if self._source[node.start_byte : node.end_byte] not in _OUTLETS:
+            if self._source[node.start_byte : node.end_byte] not in _HARMLESS_REDIRECTIONS:
                 raise _StrangeError
-        elif node.type in _JOINTS:
+        elif node.type in _CHAIN_OPERATORS:
             self._finish()
             self._joint = node.type
-        elif node.type in _ENDS:
+        elif node.type in _COMMAND_TERMINATORS:
             self._finish()
         else:
             raise _StrangeError
@@ -143,10 +141,10 @@ def _text(source: bytes, node: Node) -> str:
             return source[1:-1].decode()
         case "string":
             return _unquoted(source)
-    if source in _SIGNS:
+    if source in _ESCAPED_OPERATOR_WORDS:
         return source[-1:].decode()
     text = source.decode()
-    if any(byte not in _BARE and not _is_alphanumeric(byte) for byte in source):
+    if any(byte not in _SAFE_UNQUOTED_BYTES and not _is_alphanumeric(byte) for byte in source):
         raise _StrangeError
     return text
 
@@ -166,11 +164,11 @@ def _unquoted(source: bytes) -> str:
             after = source[at + 1]
             if after in b"$`\n":
                 raise _StrangeError
-            if after in _ESCAPABLE:
+            if after in _ESCAPABLE_IN_DOUBLE_QUOTES:
                 next(inner)
                 byte = after
         elif byte == ord("$"):
-            if source[at + 1] not in _LITERAL_AFTER_DOLLAR:
+            if source[at + 1] not in _BYTES_KEEPING_DOLLAR_LITERAL:
                 raise _StrangeError
         elif byte in b'`"':
             raise _StrangeError

@@ -35,11 +35,11 @@ from joey.system.files import make_private_directory
 
 log = logging.getLogger(__name__)
 
-_SETTLE = 0.02
-_LINGER = 5
+_EXIT_POLL_INTERVAL_S = 0.02
+_MAX_OPEN_OUTPUT_GRACE_PERIODS = 5
 """How many graces an output may stay open after the shell, held by nobody that we can find."""
-_REAP = 5.0
-_NEW_OUTPUT = 8 * 1024
+_REAP_TIMEOUT_S = 5.0
+_MAX_NEW_OUTPUT_BYTES = 8 * 1024
 """Bytes of new output that one look at a background command shows."""
 
 
@@ -120,7 +120,7 @@ class LocalCommand(asyncio.SubprocessProtocol):
 
     def take_new(self) -> str:
         self._reported = self._end is not None and not self._intake.is_open
-        return as_shown(self._intake.buffer.take_new(_NEW_OUTPUT))
+        return as_shown(self._intake.buffer.take_new(_MAX_NEW_OUTPUT_BYTES))
 
     async def wait(self, patience: float | None = None) -> CommandEnd | None:
         limit = asyncio.timeout(patience)
@@ -154,7 +154,7 @@ class LocalCommand(asyncio.SubprocessProtocol):
             else:
                 await end_leashed(self.confined_process, self.pid, self._kill_grace)
             with suppress(TimeoutError):
-                async with asyncio.timeout(_REAP):
+                async with asyncio.timeout(_REAP_TIMEOUT_S):
                     await self._exited.wait()
             if self._returncode is None:
                 log.warning("process %d does not end, not even by SIGKILL", self.pid)
@@ -194,7 +194,7 @@ class LocalCommand(asyncio.SubprocessProtocol):
         self.confined_process.kill()
         if self.pid:
             # The keeper ends by itself, and tidies up before.
-            asyncio.get_running_loop().call_later(_REAP, self._kill_supervisor)
+            asyncio.get_running_loop().call_later(_REAP_TIMEOUT_S, self._kill_supervisor)
 
     def release(self) -> None:
         """Let go of what held it; nothing is left inside."""
@@ -255,10 +255,14 @@ class LocalCommand(asyncio.SubprocessProtocol):
         waited = loop.time() - self._exit_time
         if waited >= self._exit_grace:
             left = bool(self._find()) if self.confined_process is None else not self._is_alone
-            if left or not self._intake.is_open or waited >= _LINGER * self._exit_grace:
+            if (
+                left
+                or not self._intake.is_open
+                or waited >= _MAX_OPEN_OUTPUT_GRACE_PERIODS * self._exit_grace
+            ):
                 self._finish(left_running=left or self._intake.is_open)
                 return
-        loop.call_later(_SETTLE, self._settle)
+        loop.call_later(_EXIT_POLL_INTERVAL_S, self._settle)
 
     def _take_notes(self) -> None:
         """What was refused to the command belongs to what it says."""
@@ -300,8 +304,8 @@ def _signal_name(number: int) -> str:
 _fits: type[RunningCommand] = LocalCommand
 
 
-HEAD = 128 * 1024
-TAIL = 256 * 1024
+MAX_HEAD_BYTES = 128 * 1024
+MAX_TAIL_BYTES = 256 * 1024
 
 
 class OutputBuffer:
@@ -311,7 +315,7 @@ class OutputBuffer:
     and the kept tail is gone, and every text that would have shown it says how much is missing.
     """
 
-    def __init__(self, head: int = HEAD, tail: int = TAIL) -> None:
+    def __init__(self, head: int = MAX_HEAD_BYTES, tail: int = MAX_TAIL_BYTES) -> None:
         self._head_limit = head
         self._tail_limit = tail
         self._head = bytearray()
@@ -387,13 +391,13 @@ def _continued(data: bytes) -> int:
     return next((i for i, byte in enumerate(data[:3]) if byte & 0xC0 != 0x80), min(3, len(data)))
 
 
-CAP = 256 * 1024 * 1024
+MAX_OUTPUT_FILE_BYTES = 256 * 1024 * 1024
 
 
 class Artifact:
     """Opened by the first byte, so that a silent command leaves no file."""
 
-    def __init__(self, path: Path, cap: int = CAP) -> None:
+    def __init__(self, path: Path, cap: int = MAX_OUTPUT_FILE_BYTES) -> None:
         self._path = path
         self._cap = cap
         self._room = cap

@@ -29,8 +29,8 @@ import typing
 from pathlib import Path
 from typing import Any
 
-_SIMPLE = {str: "string", int: "integer", float: "number", bool: "boolean", dict: "object"}
-_GIVEN = "mode_slug"
+_JSON_TYPE_NAMES = {str: "string", int: "integer", float: "number", bool: "boolean", dict: "object"}
+_MODE_PARAMETER = "mode_slug"
 
 
 class NotATool(Exception):
@@ -66,7 +66,7 @@ def schema_of(function: Any) -> dict[str, Any]:
     hints = typing.get_type_hints(function)
     properties: dict[str, Any] = {}
     for parameter in inspect.signature(function).parameters.values():
-        if parameter.name == _GIVEN:
+        if parameter.name == _MODE_PARAMETER:
             continue
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             raise NotATool("`run` must name its parameters, or PARAMETERS describe them")
@@ -91,7 +91,7 @@ def _type(hint: Any) -> dict[str, Any]:
         return {"type": "string", "enum": list(inner)}
     if hint is list or origin is list:
         return {"type": "array", "items": _type(inner[0] if inner else str)}
-    simple = _SIMPLE.get(origin or hint)
+    simple = _JSON_TYPE_NAMES.get(origin or hint)
     if simple is None:
         raise NotATool(f"a parameter of type {hint} cannot be described; use PARAMETERS")
     return {"type": simple}
@@ -101,8 +101,8 @@ def run(path: Path, arguments: dict[str, Any], mode: str) -> str:
     function: Any = load(path).run
     wanted = inspect.signature(function).parameters
     given = {name: value for name, value in arguments.items() if value is not None}
-    if _GIVEN in wanted:
-        given[_GIVEN] = mode
+    if _MODE_PARAMETER in wanted:
+        given[_MODE_PARAMETER] = mode
     result = function(**given)
     if inspect.isawaitable(result):
         result = asyncio.run(_awaited(result))

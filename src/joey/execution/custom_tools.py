@@ -34,15 +34,15 @@ from joey.system.subprocess import begun, drain
 TOOLS_DIRECTORY = ".roo/tools"
 
 
-_RUNNER = Path(__file__).with_name("custom_tool_runner.py")
-_DESCRIBE_SECONDS = 10
-_RUN_SECONDS = 300
-_MOST_BYTES = 4 * 1024 * 1024
-_LONGEST_RESULT = 200_000
-MARK = "JOEY_COMMAND"
+_RUNNER_PATH = Path(__file__).with_name("custom_tool_runner.py")
+_DESCRIBE_TIMEOUT_S = 10
+_RUN_TIMEOUT_S = 300
+_MAX_REPLY_BYTES = 4 * 1024 * 1024
+_MAX_RESULT_CHARS = 200_000
+MARKER_VARIABLE = "JOEY_COMMAND"
 """The environment variable by which processes of commands are found again."""
-_FOREIGN = frozenset({".ts", ".js", ".mts", ".mjs", ".cts", ".cjs"})
-_KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TERM", "TZ", "TMPDIR")
+_UNSUPPORTED_SUFFIXES = frozenset({".ts", ".js", ".mts", ".mjs", ".cts", ".cjs"})
+_INHERITED_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "TERM", "TZ", "TMPDIR")
 
 Source = Literal["project", "global"]
 Trusts = Callable[[Mapping[str, bytes]], bool]
@@ -73,7 +73,7 @@ class LocalCustomTools:
             ("project", workspace / TOOLS_DIRECTORY),
         )
         self._workspace = workspace
-        self._env = {name: env[name] for name in _KEPT if name in env}
+        self._env = {name: env[name] for name in _INHERITED_VARIABLES if name in env}
         self._trusts = trusts
         self._end_marked = end_marked
         self._seen: tuple[object, ...] = ()
@@ -106,7 +106,7 @@ class LocalCustomTools:
             files = [(source, file) for source, file in files if source != "project"]
         for source, file in files:
             shown = f".roo/tools/{file.name}" if source == "project" else f"tools/{file.name}"
-            if file.suffix in _FOREIGN:
+            if file.suffix in _UNSUPPORTED_SUFFIXES:
                 warnings.append(f"{shown} is not used: tools are written in Python here")
             else:
                 await self._describe(file, shown, source, found, warnings)
@@ -128,7 +128,7 @@ class LocalCustomTools:
         warnings: list[str],
     ) -> None:
         try:
-            said = await self._ask("describe", file, b"", _DESCRIBE_SECONDS)
+            said = await self._ask("describe", file, b"", _DESCRIBE_TIMEOUT_S)
             if said.tool is None:
                 raise ToolError(said.error or "it said nothing about itself")
             info = msgspec.convert({**said.tool, "path": shown, "source": source}, CustomToolInfo)
@@ -149,13 +149,13 @@ class LocalCustomTools:
                 " The user can look at it and agree with `joey trust`."
             )
         asked = msgspec.json.encode({"arguments": arguments, "mode": mode})
-        said = await self._ask("run", file, asked, _RUN_SECONDS)
+        said = await self._ask("run", file, asked, _RUN_TIMEOUT_S)
         if said.result is None:
             raise ToolError(f"The custom tool {name} failed: {said.error}")
-        if len(said.result) <= _LONGEST_RESULT:
+        if len(said.result) <= _MAX_RESULT_CHARS:
             return said.result
-        left_out = len(said.result) - _LONGEST_RESULT
-        return f"{said.result[:_LONGEST_RESULT]}\n[...{left_out:,} characters left out...]"
+        left_out = len(said.result) - _MAX_RESULT_CHARS
+        return f"{said.result[:_MAX_RESULT_CHARS]}\n[...{left_out:,} characters left out...]"
 
     async def _ask(self, action: str, file: Path, given: bytes, seconds: float) -> _Said:
         mark = f"tool-{secrets.token_hex(8)}"
@@ -164,9 +164,14 @@ class LocalCustomTools:
                 asyncio.create_subprocess_exec(
                     # What stands in `__pycache__` may be something else than what was trusted.
                     *(sys.executable, "-I", "-B", "-X", f"pycache_prefix={os.devnull}"),
-                    *(str(_RUNNER), action, str(file)),
+                    *(str(_RUNNER_PATH), action, str(file)),
                     cwd=self._workspace,
-                    env={**self._env, "JOEY_ACTIVE": "1", "ROO_ACTIVE": "true", MARK: mark},
+                    env={
+                        **self._env,
+                        "JOEY_ACTIVE": "1",
+                        "ROO_ACTIVE": "true",
+                        MARKER_VARIABLE: mark,
+                    },
                     stdin=asyncio.subprocess.PIPE,
                     stdout=asyncio.subprocess.PIPE,
                     stderr=asyncio.subprocess.DEVNULL,
@@ -207,8 +212,8 @@ async def _exchange(process: asyncio.subprocess.Process, given: bytes) -> bytes:
     # To the end of the line: processes that it left behind may keep the pipe open.
     while not answer.endswith(b"\n") and (data := await process.stdout.read(64 * 1024)):
         answer += data
-        if len(answer) > _MOST_BYTES:
-            raise ToolError(f"it answered with more than {_MOST_BYTES // 1024**2} MB")
+        if len(answer) > _MAX_REPLY_BYTES:
+            raise ToolError(f"it answered with more than {_MAX_REPLY_BYTES // 1024**2} MB")
     return bytes(answer)
 
 
@@ -224,7 +229,7 @@ def _files(directory: Path) -> list[Path]:
         inside = sorted(directory.iterdir())
     except OSError:
         return []  # no folder, no tools
-    known = ({".py"} | _FOREIGN).__contains__
+    known = ({".py"} | _UNSUPPORTED_SUFFIXES).__contains__
     named = (file for file in inside if known(file.suffix) and not file.name.startswith(("_", ".")))
     return [file for file in named if file.is_file()]
 
@@ -240,33 +245,38 @@ def _version(file: Path) -> tuple[int, int, int]:
 _fits: type[CustomTools] = LocalCustomTools
 
 
-LONGEST = 20_000
+MAX_DEFINITION_CHARS = 20_000
 """Characters of a description, or of a schema as JSON."""
-_TOOL_NAME = regex(r"(?!mcp[-_])[A-Za-z_][A-Za-z0-9_-]{0,63}", re.ASCII)
-_PARAMETER_NAME = regex(r"[A-Za-z0-9_.-]{1,64}", re.ASCII)
+_TOOL_NAME_RE = regex(r"(?!mcp[-_])[A-Za-z_][A-Za-z0-9_-]{0,63}", re.ASCII)
+_PARAMETER_NAME_RE = regex(r"[A-Za-z0-9_.-]{1,64}", re.ASCII)
 
 
 def check_tool(info: CustomToolInfo) -> None:
     """Raises ToolError: a provider would refuse it, and with it the whole request."""
-    if not _TOOL_NAME.fullmatch(info.name):
+    if not _TOOL_NAME_RE.fullmatch(info.name):
         raise ToolError(f"{info.name[:80]!r} cannot be the name of a tool")
-    if len(info.description) > LONGEST or len(msgspec.json.encode(info.schema)) > LONGEST:
-        raise ToolError(f"its description or its schema has more than {LONGEST:,} characters")
+    if (
+        len(info.description) > MAX_DEFINITION_CHARS
+        or len(msgspec.json.encode(info.schema)) > MAX_DEFINITION_CHARS
+    ):
+        raise ToolError(
+            f"its description or its schema has more than {MAX_DEFINITION_CHARS:,} characters"
+        )
     properties = info.schema.get("properties", {})
     required = info.schema.get("required", [])
     if info.schema.get("type") != "object" or not isinstance(properties, dict):
         raise ToolError("its schema is not that of an object with `properties`")
     for name, schema in properties.items():
-        if not _PARAMETER_NAME.fullmatch(name) or not isinstance(schema, dict):
+        if not _PARAMETER_NAME_RE.fullmatch(name) or not isinstance(schema, dict):
             raise ToolError(f"its parameter {name[:80]!r} cannot be one")
     if not isinstance(required, list) or not all(name in properties for name in map(str, required)):
         raise ToolError("its schema requires parameters that it does not have")
 
 
-_LARGEST_CONTENT = 1024 * 1024
-_MOST_FILES = 500
+_MAX_CONTENT_BYTES = 1024 * 1024
+_MAX_FILES = 500
 _MAX_DIRECTORIES = 500
-_COMPILED = "__pycache__"
+_BYTECODE_DIRECTORY = "__pycache__"
 """Tools are run without it."""
 
 
@@ -301,9 +311,9 @@ def _importable(directory: Path) -> list[Path] | None:
             directories.clear()
             continue
         entered.add(real)
-        directories[:] = (name for name in directories if name != _COMPILED)
+        directories[:] = (name for name in directories if name != _BYTECODE_DIRECTORY)
         found += (Path(path, name) for name in names if name.endswith(endings))
-        if len(entered) > _MAX_DIRECTORIES or len(found) > _MOST_FILES:
+        if len(entered) > _MAX_DIRECTORIES or len(found) > _MAX_FILES:
             return None
     return found
 
@@ -314,8 +324,8 @@ def _content(file: Path) -> bytes:
         if not file.is_file():
             return b""
         with file.open("rb") as opened:
-            if os.fstat(opened.fileno()).st_size <= _LARGEST_CONTENT:
-                return opened.read(_LARGEST_CONTENT)
+            if os.fstat(opened.fileno()).st_size <= _MAX_CONTENT_BYTES:
+                return opened.read(_MAX_CONTENT_BYTES)
             return hashlib.file_digest(opened, "sha256").digest()
     except OSError as error:
         return f"unreadable: {error.strerror}".encode()

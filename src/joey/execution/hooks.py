@@ -27,8 +27,8 @@ from joey.system.subprocess import begun
 
 Trusts = Callable[[Mapping[str, bytes]], bool]
 """Whether the person has agreed to these things of the project, byte for byte."""
-_CHANGED = "it was changed since you trusted it (`joey trust` shows and asks)"
-_UNTRUSTED = (
+_CHANGED_MESSAGE = "it was changed since you trusted it (`joey trust` shows and asks)"
+_UNTRUSTED_WARNING = (
     "The hooks of .roo/hooks.json are not used, because you have not trusted them as they"
     " are now (`joey trust` shows and asks)."
 )
@@ -60,7 +60,7 @@ class LocalHooks:
         found, trusted = await asyncio.to_thread(self._look)
         self._found = found
         self._project = found.hooks if trusted else ()
-        untrusted = (_UNTRUSTED,) if found.hooks and not trusted else ()
+        untrusted = (_UNTRUSTED_WARNING,) if found.hooks and not trusted else ()
         self._warnings = (*found.warnings, *untrusted)
 
     async def run(self, about: HookCall, names: Sequence[str]) -> HookReport:
@@ -72,7 +72,7 @@ class LocalHooks:
         reports: list[HookReport] = []
         for number, hook in enumerate((*own, *projects)):
             if number >= len(own) and not await asyncio.to_thread(self._is_as_trusted):
-                end = HookEnd(error=_CHANGED)
+                end = HookEnd(error=_CHANGED_MESSAGE)
             else:
                 end = await run_hook(hook, given, self._place)
             reports.append(report(hook, end))
@@ -96,15 +96,13 @@ def _contents(found: ProjectHooks) -> dict[str, bytes]:
 _fits: type[Hooks] = LocalHooks
 
 
-MARK = "JOEY_COMMAND"
+MARKER_VARIABLE = "JOEY_COMMAND"
 """The environment variable by which processes of commands are found again."""
-_KEPT = 64 * 1024
+_MAX_CAPTURED_BYTES = 64 * 1024
 """Bytes of each output that are kept."""
-_MOST = 16 * 1024 * 1024
-"""Bytes that a hook may print at all."""
-_DRAIN = 0.2
-_DYING = 5.0
-"""Seconds."""
+_MAX_PRINTED_BYTES = 16 * 1024 * 1024
+_DRAIN_TIMEOUT_S = 0.2
+_KILL_TIMEOUT_S = 5.0
 
 
 class Surroundings(Struct, frozen=True):
@@ -123,7 +121,7 @@ class Surroundings(Struct, frozen=True):
 async def run_hook(hook: Hook, given: bytes, place: Surroundings) -> HookEnd:
     """Raises nothing but CancelledError, and then the hook is dead."""
     mark = f"hook-{secrets.token_hex(8)}"
-    env = {**place.environment, MARK: f"{place.outer_marks}:{mark}".lstrip(":")}
+    env = {**place.environment, MARKER_VARIABLE: f"{place.outer_marks}:{mark}".lstrip(":")}
     listener = _Listener()
     try:
         transport, _ = await begun(
@@ -153,8 +151,8 @@ async def run_hook(hook: Hook, given: bytes, place: Surroundings) -> HookEnd:
         _kill_group(transport.get_pid(), listener)
         seeing = asyncio.ensure_future(_see_dead(transport, listener, mark, place))
         await asyncio.shield(seeing)
-    if listener.printed > _MOST:
-        failure = f"it printed more than {_MOST // 1024**2} MB"
+    if listener.printed > _MAX_PRINTED_BYTES:
+        failure = f"it printed more than {_MAX_PRINTED_BYTES // 1024**2} MB"
     return listener.end(failure, transport.get_returncode())
 
 
@@ -179,7 +177,7 @@ async def _see_dead(
 ) -> None:
     await asyncio.to_thread(place.end_marked, mark)
     with suppress(TimeoutError):  # not even SIGKILL ends a process that waits for a dead disk
-        async with asyncio.timeout(_DYING):
+        async with asyncio.timeout(_KILL_TIMEOUT_S):
             await listener.exited.wait()
     # Not before: it reaps a child that has just ended, and asyncio then misses it.
     transport.close()
@@ -197,7 +195,7 @@ class _Listener(asyncio.SubprocessProtocol):
     async def drain(self) -> None:
         """What it printed last may still be in the pipe, and others may hold the pipe open."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(_DRAIN):
+            async with asyncio.timeout(_DRAIN_TIMEOUT_S):
                 for closed in self._closed.values():
                     await closed.wait()
 
@@ -215,8 +213,8 @@ class _Listener(asyncio.SubprocessProtocol):
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         self.printed += len(data)
         kept = self._kept[fd]
-        kept += data[: max(_KEPT - len(kept), 0)]
-        if self.printed > _MOST:
+        kept += data[: max(_MAX_CAPTURED_BYTES - len(kept), 0)]
+        if self.printed > _MAX_PRINTED_BYTES:
             self.over.set()
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:

@@ -20,14 +20,14 @@ from msgspec import Struct
 
 from joey.ports import ConfinedProcess
 
-MARK = "JOEY_COMMAND"
+MARKER_VARIABLE = "JOEY_COMMAND"
 """Environment variable: the marks of all commands that a process belongs to, `:` between them."""
 
-_VARIABLE = b"\0" + MARK.encode() + b"="
-_PROC = Path("/proc")
-_POLL = 0.02
-_MOST_ROUNDS = 100
-_KILL_DEADLINE = 5.0
+_MARKER_VARIABLE_PREFIX = b"\0" + MARKER_VARIABLE.encode() + b"="
+_PROC_ROOT = Path("/proc")
+_POLL_INTERVAL_S = 0.02
+_MAX_KILL_ROUNDS = 100
+_KILL_TIMEOUT_S = 5.0
 
 
 class _Stat(Struct, frozen=True):
@@ -43,7 +43,7 @@ def find_processes(mark: str, leader: int | None = None, reaped: bool = False) -
     A `mark` that ends with `.` stands for all marks that begin with it. `reaped` says that the
     leader has ended: if its number is in use again, then by a stranger.
     """
-    if not (_PROC / "self" / "stat").exists():
+    if not (_PROC_ROOT / "self" / "stat").exists():
         return [] if leader is None or not group_exists(leader) else [-leader]
     stats = _read_stats()
     if reaped and any(stat.pid == leader for stat in stats):
@@ -78,7 +78,7 @@ def send_signal(pids: list[int], number: signal.Signals) -> None:
 
 def end_marked(mark: str) -> None:
     """SIGKILL to all that bear the mark, and to what they start meanwhile."""
-    for _ in range(_MOST_ROUNDS):
+    for _ in range(_MAX_KILL_ROUNDS):
         if not (pids := find_processes(mark)):
             return
         send_signal(pids, signal.SIGKILL)
@@ -96,7 +96,7 @@ async def end_processes(find: Callable[[], list[int]], grace: float) -> None:
         await _until_none(find, grace)
     finally:
         send_signal(find(), signal.SIGKILL)
-    await _until_none(find, _KILL_DEADLINE, insist=True)
+    await _until_none(find, _KILL_TIMEOUT_S, insist=True)
 
 
 async def end_leashed(confined_process: ConfinedProcess, leader: int, grace: float) -> None:
@@ -110,7 +110,7 @@ async def end_leashed(confined_process: ConfinedProcess, leader: int, grace: flo
         await _until_none(find, grace)
     finally:
         confined_process.kill()
-    await _until_none(find, _KILL_DEADLINE)
+    await _until_none(find, _KILL_TIMEOUT_S)
     send_signal(find(), signal.SIGKILL)
 
 
@@ -120,12 +120,12 @@ async def _until_none(find: Callable[[], list[int]], seconds: float, insist: boo
     while (left := find()) and loop.time() < deadline:
         if insist:
             send_signal(left, signal.SIGKILL)
-        await asyncio.sleep(_POLL)
+        await asyncio.sleep(_POLL_INTERVAL_S)
 
 
 def _read_stats() -> list[_Stat]:
     stats: list[_Stat] = []
-    for name in os.listdir(_PROC):  # noqa: PTH208 (names only: this runs over every process)
+    for name in os.listdir(_PROC_ROOT):  # noqa: PTH208 (names only: this runs over every process)
         if not name.isdigit():
             continue
         try:
@@ -144,7 +144,9 @@ def _bears(pid: int, mark: bytes) -> bool:
             environment = file.read()
     except OSError:
         return False  # It ended meanwhile, or belongs to somebody else.
-    marks = (b"\0" + environment).partition(_VARIABLE)[2].partition(b"\0")[0].split(b":")
+    marks = (
+        (b"\0" + environment).partition(_MARKER_VARIABLE_PREFIX)[2].partition(b"\0")[0].split(b":")
+    )
     return any(found == mark or (mark.endswith(b".") and found.startswith(mark)) for found in marks)
 
 

@@ -19,13 +19,13 @@ from joey.core.redaction import may_hold_secret
 from joey.core.text import regex
 from joey.errors import ToolError
 from joey.execution.command import LocalCommand
-from joey.execution.processes import MARK, end_processes, find_processes
+from joey.execution.processes import MARKER_VARIABLE, end_processes, find_processes
 from joey.ports import ConfinedProcess, RunningCommand, Sandbox, SandboxReport, Terminal
 from joey.system.subprocess import begun
 
-KILL_GRACE = 2.0
-EXIT_GRACE = 0.2
-BASHES = (Path("/bin/bash"), Path("/usr/bin/bash"), Path("/usr/local/bin/bash"))
+KILL_GRACE_S = 2.0
+EXIT_GRACE_S = 0.2
+BASH_PATHS = (Path("/bin/bash"), Path("/usr/bin/bash"), Path("/usr/local/bin/bash"))
 """Looked for here first: the shell that runs approved commands is not to be found by accident."""
 
 
@@ -37,13 +37,13 @@ class LocalTerminal:
         env: Mapping[str, str] | None = None,
         *,
         sandbox: Sandbox | None = None,
-        kill_grace: float = KILL_GRACE,
-        exit_grace: float = EXIT_GRACE,
+        kill_grace: float = KILL_GRACE_S,
+        exit_grace: float = EXIT_GRACE_S,
     ) -> None:
         source = os.environ if env is None else env
         self._env = command_environment(source)
         self._sandbox = sandbox
-        self._outer_marks = source.get(MARK, "")
+        self._outer_marks = source.get(MARKER_VARIABLE, "")
         self._mark = f"{token_hex(16)}."
         self._shell = find_shell(self._env.get("PATH"))
         self._kill_grace = kill_grace
@@ -112,7 +112,7 @@ class LocalTerminal:
         self._commands = [command for command in self._commands if not command.is_forgettable]
 
     async def _spawn(self, running: LocalCommand, mark: str) -> None:
-        env = {**self._env, MARK: f"{self._outer_marks}:{mark}".lstrip(":")}
+        env = {**self._env, MARKER_VARIABLE: f"{self._outer_marks}:{mark}".lstrip(":")}
         shell = (*self._shell, running.command)
         try:
             running.confined_process = await self._confine(shell, running.cwd, env)
@@ -149,7 +149,7 @@ class LocalTerminal:
 
 def find_shell(path: str | None) -> tuple[str, ...]:
     """The shell and its options; `--` keeps a command that begins with `-` a command."""
-    found = next((str(place) for place in BASHES if place.exists()), None)
+    found = next((str(place) for place in BASH_PATHS if place.exists()), None)
     bash = found or shutil.which("bash", path=path)
     if bash is None:
         return ("/bin/sh", "-c", "--")
@@ -171,7 +171,7 @@ def _why_not(running: LocalCommand, error: OSError | ValueError) -> str:
 _fits: type[Terminal] = LocalTerminal
 
 
-_NAMES = frozenset(
+_ALLOWED_VARIABLES = frozenset(
     """
     PATH HOME USER LOGNAME SHELL LANG LANGUAGE TERM COLUMNS LINES TZ TMPDIR TMP TEMP HOSTNAME
     DISPLAY WAYLAND_DISPLAY EDITOR VISUAL MANPATH INFOPATH LD_LIBRARY_PATH LIBRARY_PATH CPATH
@@ -190,10 +190,10 @@ _NAMES = frozenset(
     http_proxy https_proxy no_proxy all_proxy HTTP_PROXY HTTPS_PROXY NO_PROXY ALL_PROXY
     """.split()  # noqa: SIM905 (easier to read and to extend than a literal)
 )
-_PREFIXES = ("LC_", "XDG_")
-_ADDRESS_WITH_USER = regex(r"(?:^|//)[^/\s]+@")
+_ALLOWED_VARIABLE_PREFIXES = ("LC_", "XDG_")
+_URL_WITH_CREDENTIALS_RE = regex(r"(?:^|//)[^/\s]+@")
 
-_ALWAYS = {
+_FIXED_VARIABLES = {
     "JOEY_ACTIVE": "1",
     "ROO_ACTIVE": "true",
     "PAGER": "cat",
@@ -206,18 +206,18 @@ very word). Nobody can scroll a pager or type a password: both would only wait."
 
 def command_environment(source: Mapping[str, str]) -> dict[str, str]:
     kept = {name: value for name, value in source.items() if _harmless(name, value)}
-    for name in _PROGRAMS & kept.keys():
+    for name in _ABSOLUTE_PATH_LIST_VARIABLES & kept.keys():
         kept[name] = _without_here(kept[name])
-    for name in _SEARCHED & kept.keys():
+    for name in _SEARCH_PATH_VARIABLES & kept.keys():
         # An empty entry is the folder that the command is in, and is hardly ever meant.
         kept[name] = ":".join(filter(None, kept[name].split(":")))
         if not kept[name]:
             del kept[name]
-    return {"TERM": "dumb", **kept, **_ALWAYS}
+    return {"TERM": "dumb", **kept, **_FIXED_VARIABLES}
 
 
-_PROGRAMS = frozenset({"PATH", "LD_LIBRARY_PATH"})
-_SEARCHED = frozenset(
+_ABSOLUTE_PATH_LIST_VARIABLES = frozenset({"PATH", "LD_LIBRARY_PATH"})
+_SEARCH_PATH_VARIABLES = frozenset(
     ("PYTHONPATH", "NODE_PATH", "LIBRARY_PATH", "CPATH", "GEM_PATH", "LD_LIBRARY_PATH")
 )
 
@@ -231,5 +231,5 @@ def _without_here(path: str) -> str:
 def _harmless(name: str, value: str) -> bool:
     if name.lower().endswith("_proxy") and "@" in value:
         return False  # a login, be it ever so badly written
-    listed = name in _NAMES or name.startswith(_PREFIXES)
-    return listed and not may_hold_secret(name) and not _ADDRESS_WITH_USER.search(value)
+    listed = name in _ALLOWED_VARIABLES or name.startswith(_ALLOWED_VARIABLE_PREFIXES)
+    return listed and not may_hold_secret(name) and not _URL_WITH_CREDENTIALS_RE.search(value)

@@ -20,19 +20,19 @@ from msgspec import Meta, Struct, structs
 Source = Literal["project", "global"]
 Transport = Literal["stdio", "sse", "streamable-http"]
 
-GROUP = "mcpServers"
-DEFAULT_TIMEOUT = 60
-ANY_TOOL = "*"
+SERVERS_KEY = "mcpServers"
+DEFAULT_CALL_TIMEOUT_S = 60
+ANY_TOOL_WILDCARD = "*"
 
-_TYPES: dict[str, Transport] = {
+_TRANSPORT_BY_TYPE: dict[str, Transport] = {
     "stdio": "stdio",
     "sse": "sse",
     "streamable-http": "streamable-http",
     "http": "streamable-http",
 }
-_VARIABLE = re.compile(r"\$\{(?:env:(\w+)|(workspaceFolder))\}")
-_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~\w-]+", re.ASCII)
-_PLACE = re.compile(r" - at `\$\.?(.*)`$")
+_VARIABLE_RE = re.compile(r"\$\{(?:env:(\w+)|(workspaceFolder))\}")
+_HEADER_NAME_RE = re.compile(r"[!#$%&'*+.^_`|~\w-]+", re.ASCII)
+_ERROR_PATH_RE = re.compile(r" - at `\$\.?(.*)`$")
 
 
 class Entry(Struct, frozen=True, rename="camel"):
@@ -46,7 +46,7 @@ class Entry(Struct, frozen=True, rename="camel"):
     url: str | None = None
     headers: dict[str, str] = {}
     disabled: bool = False
-    timeout: Annotated[float, Meta(ge=1, le=3600)] = DEFAULT_TIMEOUT
+    timeout: Annotated[float, Meta(ge=1, le=3600)] = DEFAULT_CALL_TIMEOUT_S
     """Seconds that a call may take."""
     always_allow: tuple[str, ...] = ()
     disabled_tools: tuple[str, ...] = ()
@@ -106,7 +106,7 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
         return f". It starts in {self.aside}; {other}"
 
     def allows(self, tool: str) -> bool:
-        return tool in self.entry.always_allow or ANY_TOOL in self.entry.always_allow
+        return tool in self.entry.always_allow or ANY_TOOL_WILDCARD in self.entry.always_allow
 
 
 class Servers(Struct, frozen=True):
@@ -120,9 +120,11 @@ def parse_servers(
     document: Mapping[str, Any], source: Source, path: Path, variables: Mapping[str, str]
 ) -> Servers:
     """`variables` are the environment, and `workspaceFolder`."""
-    group = document.get(GROUP, {})
+    group = document.get(SERVERS_KEY, {})
     if not isinstance(group, dict):
-        return Servers(problems=(f"{path}: `{GROUP}` must be an object with one key per server.",))
+        return Servers(
+            problems=(f"{path}: `{SERVERS_KEY}` must be an object with one key per server.",)
+        )
     configs: dict[str, ServerConfig] = {}
     problems: list[str] = []
     for name, entry in group.items():
@@ -146,9 +148,9 @@ def parse_server(
     try:
         written = msgspec.convert(value, Entry)
     except msgspec.ValidationError as error:
-        place = _PLACE.search(str(error))
+        place = _ERROR_PATH_RE.search(str(error))
         key = f"`{place[1]}`: " if place else ""
-        raise ValueError(f"{key}{_PLACE.sub('', str(error))}") from None
+        raise ValueError(f"{key}{_ERROR_PATH_RE.sub('', str(error))}") from None
     transport = _transport(written)
     content = msgspec.json.encode(value, order="sorted")
     if b"\\u0000" in content:
@@ -182,11 +184,11 @@ def set_aside(config: ServerConfig, aside: Path, user_home: Path) -> ServerConfi
 
 
 def _transport(entry: Entry) -> Transport:
-    if entry.type is not None and entry.type not in _TYPES:
+    if entry.type is not None and entry.type not in _TRANSPORT_BY_TYPE:
         raise ValueError(f"unknown `type` {entry.type!r}; there are stdio, sse and streamable-http")
     if entry.command is not None and entry.url is not None:
         raise ValueError("it has both `command` and `url`, and a server is reached by one of them")
-    transport = _TYPES[entry.type] if entry.type is not None else None
+    transport = _TRANSPORT_BY_TYPE[entry.type] if entry.type is not None else None
     if entry.command is not None:
         if transport not in (None, "stdio"):
             raise ValueError(f"a server of type {entry.type} needs `url`, not `command`")
@@ -215,7 +217,7 @@ def _check_url(url: str) -> None:
 def _check_headers(headers: Mapping[str, str]) -> None:
     """The library would quote a value that it cannot send."""
     for name, value in headers.items():
-        if not _HEADER_NAME.fullmatch(name):
+        if not _HEADER_NAME_RE.fullmatch(name):
             raise ValueError(f"`headers`: {name!r} is no name of a header")
         if not (value.isascii() and value.isprintable()):
             raise ValueError(f"`headers`: the value of {name} has characters that cannot be sent")
@@ -223,14 +225,14 @@ def _check_headers(headers: Mapping[str, str]) -> None:
 
 def variables_in(text: str) -> list[str]:
     """`${env:NAME}` and the like, as they are written."""
-    return [found[0] for found in _VARIABLE.finditer(text)]
+    return [found[0] for found in _VARIABLE_RE.finditer(text)]
 
 
 def _filled(entry: Entry, variables: Mapping[str, str]) -> Entry:
     """Unset variables are left as they are written, so that it can be seen which are missing."""
 
     def fill(text: str) -> str:
-        return _VARIABLE.sub(lambda found: variables.get(found[1] or found[2], found[0]), text)
+        return _VARIABLE_RE.sub(lambda found: variables.get(found[1] or found[2], found[0]), text)
 
     return structs.replace(
         entry,
@@ -244,56 +246,60 @@ def _filled(entry: Entry, variables: Mapping[str, str]) -> Entry:
     )
 
 
-HIDDEN = "…"
-_SHORTEST = 6
+REDACTED_TEXT = "…"
+_MIN_SECRET_CHARS = 6
 """Letters of a secret; hiding shorter ones would make a riddle of any text."""
-_NAME = re.compile(
+_SECRET_NAME_RE = re.compile(
     r"key|token|secret|passw|passphrase|pwd|auth|credential|cookie|bearer|(?:^|[-_])pat(?:$|[-_])",
     re.IGNORECASE,
 )
-_OPTION = re.compile(r"-[\w.-]+")
+_OPTION_RE = re.compile(r"-[\w.-]+")
 _HEADER_OPTIONS = frozenset({"-H", "--header"})
-_GIVEN = re.compile(r"(-{0,2}[\w.-]+)=(.+)", re.DOTALL)
-_HEADER = re.compile(r"([\w-]+)\s*:(?!//).*", re.DOTALL)
-_USER = re.compile(r"(?<=://)[^/\s@]+@")
-_QUERY = re.compile(r"([?&][^=&\s]*=)[^&\s]+")
-_KNOWN = re.compile(r"\b(?:sk-|ghp_|gho_|github_pat_|glpat-|xox[abp]-|AKIA|eyJ)[\w.-]{8,}")
+_ASSIGNMENT_RE = re.compile(r"(-{0,2}[\w.-]+)=(.+)", re.DOTALL)
+_HEADER_RE = re.compile(r"([\w-]+)\s*:(?!//).*", re.DOTALL)
+_URL_USER_RE = re.compile(r"(?<=://)[^/\s@]+@")
+_QUERY_VALUE_RE = re.compile(r"([?&][^=&\s]*=)[^&\s]+")
+_KNOWN_TOKEN_RE = re.compile(r"\b(?:sk-|ghp_|gho_|github_pat_|glpat-|xox[abp]-|AKIA|eyJ)[\w.-]{8,}")
 
 
 def is_secret_name(name: str) -> bool:
-    return _NAME.search(name) is not None
+    return _SECRET_NAME_RE.search(name) is not None
 
 
 def arguments_without_secrets(arguments: Iterable[str]) -> Iterator[str]:
     """`--api-key …` in place of what follows it, `TOKEN=…`, `postgres://…@host`."""
     hide = False
     for argument in arguments:
-        is_option = _OPTION.fullmatch(argument) is not None
-        yield HIDDEN if hide and not is_option else _without_secrets(argument)
+        is_option = _OPTION_RE.fullmatch(argument) is not None
+        yield REDACTED_TEXT if hide and not is_option else _without_secrets(argument)
         hide = is_option and (argument in _HEADER_OPTIONS or is_secret_name(argument))
 
 
 def _without_secrets(argument: str) -> str:
-    given = _GIVEN.fullmatch(argument)
+    given = _ASSIGNMENT_RE.fullmatch(argument)
     if given is not None and (given[1] in _HEADER_OPTIONS or is_secret_name(given[1])):
-        return f"{given[1]}={HIDDEN}"
-    header = _HEADER.fullmatch(argument)
+        return f"{given[1]}={REDACTED_TEXT}"
+    header = _HEADER_RE.fullmatch(argument)
     if header is not None and is_secret_name(header[1]):
-        return f"{header[1]}: {HIDDEN}"
-    shown = _QUERY.sub(rf"\1{HIDDEN}", _USER.sub(f"{HIDDEN}@", argument))
-    return _KNOWN.sub(HIDDEN, shown)
+        return f"{header[1]}: {REDACTED_TEXT}"
+    shown = _QUERY_VALUE_RE.sub(
+        rf"\1{REDACTED_TEXT}", _URL_USER_RE.sub(f"{REDACTED_TEXT}@", argument)
+    )
+    return _KNOWN_TOKEN_RE.sub(REDACTED_TEXT, shown)
 
 
 def address_without_secrets(url: str) -> str:
     parts = urlsplit(url)
     host = parts.netloc.rpartition("@")[2]
-    return _KNOWN.sub(HIDDEN, parts._replace(query="", fragment="", netloc=host).geturl())
+    return _KNOWN_TOKEN_RE.sub(
+        REDACTED_TEXT, parts._replace(query="", fragment="", netloc=host).geturl()
+    )
 
 
 def without(text: str, secrets: Iterable[str]) -> str:
     for secret in secrets:
         # Without what may stand before it, too: `Bearer …`, `TOKEN=…`.
         for hidden in (secret.strip(), *secret.split()[-1:], secret.partition("=")[2].strip()):
-            if len(hidden) >= _SHORTEST:
-                text = text.replace(hidden, HIDDEN)
+            if len(hidden) >= _MIN_SECRET_CHARS:
+                text = text.replace(hidden, REDACTED_TEXT)
     return text

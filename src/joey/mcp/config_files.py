@@ -17,11 +17,11 @@ from typing import Any
 
 from joey.core.mcp import SERVER_WORKING_DIRECTORY, config_paths
 from joey.errors import ConfigError
-from joey.mcp.config import GROUP, ServerConfig, Servers, parse_servers, set_aside
+from joey.mcp.config import SERVERS_KEY, ServerConfig, Servers, parse_servers, set_aside
 from joey.system.files import Stamp, make_private_directory, stamp
 
-LARGEST = 1024 * 1024
-GIVEN = Path("given")
+MAX_FILE_BYTES = 1024 * 1024
+EXTRA_SERVERS_PATH = Path("given")
 """In place of a file, for servers that no file names."""
 
 
@@ -51,10 +51,10 @@ def _read(path: Path) -> bytes:
         raise ConfigError(f"{path} cannot be read: {error.strerror}.") from error
     try:
         found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST:
+        if not stat.S_ISREG(found.st_mode) or found.st_size > MAX_FILE_BYTES:
             raise ConfigError(f"{path} is not a file of at most 1 MiB.")
         with os.fdopen(descriptor, "rb", closefd=False) as file:
-            return file.read(LARGEST).removeprefix(b"\xef\xbb\xbf")
+            return file.read(MAX_FILE_BYTES).removeprefix(b"\xef\xbb\xbf")
     finally:
         os.close(descriptor)
 
@@ -72,7 +72,9 @@ class ConfigFiles:
         """`given` are servers of the person's own that no file names; nothing is filled in, and
         they start in the workspace: whoever gives them has opened it."""
         self.workspace = workspace
-        self._given = parse_servers({GROUP: dict(given or {})}, "global", GIVEN, {})
+        self._given = parse_servers(
+            {SERVERS_KEY: dict(given or {})}, "global", EXTRA_SERVERS_PATH, {}
+        )
         self._is_new = bool(given)
         self._variables = {**env, "workspaceFolder": str(workspace)}
         self._aside = home / SERVER_WORKING_DIRECTORY
@@ -148,10 +150,10 @@ def _same(one: Path, other: Path) -> bool:
         return False
 
 
-PRIVATE = 0o600
+PRIVATE_FILE_MODE = 0o600
 
 
-def replace_json(path: Path, value: dict[str, Any], mode: int = PRIVATE) -> None:
+def replace_json(path: Path, value: dict[str, Any], mode: int = PRIVATE_FILE_MODE) -> None:
     """Write `value`; folders that are missing are made, for their owner alone.
 
     Raises:
@@ -159,7 +161,7 @@ def replace_json(path: Path, value: dict[str, Any], mode: int = PRIVATE) -> None
     """
     data = json.dumps(value, indent=2, ensure_ascii=False).encode() + b"\n"
     try:
-        if mode == PRIVATE:
+        if mode == PRIVATE_FILE_MODE:
             make_private_directory(path.parent)
         else:
             path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)

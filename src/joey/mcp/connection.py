@@ -32,16 +32,16 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-START_LIMIT = 30.0
-LONGEST_DELAY = 60.0
-MOST_FAILURES = 8
+START_TIMEOUT_S = 30.0
+MAX_RESTART_DELAY_S = 60.0
+MAX_CONSECUTIVE_FAILURES = 8
 """In a row; after that only a change of its settings starts it again."""
-STEADY = 60.0
+STABLE_AFTER_S = 60.0
 """Seconds after which a connection that ends was a good one."""
-_CALM = 0.2
+_RELIST_INTERVAL_S = 0.2
 """Seconds between two looks at a server that says that its tools changed."""
-_SETTLE = 3.0
-_REBUILT = "build/index.js"
+_STOP_TIMEOUT_S = 3.0
+_BUILD_OUTPUT_PATH = "build/index.js"
 
 
 class World(Struct, frozen=True, kw_only=True):
@@ -120,7 +120,7 @@ class Connection:
         for task in tasks:
             task.cancel()
         if tasks:
-            _, slow = await asyncio.wait(tasks, timeout=_SETTLE)
+            _, slow = await asyncio.wait(tasks, timeout=_STOP_TIMEOUT_S)
             for task in slow:
                 task.cancel()  # It sits in a farewell that the server does not answer.
             if slow:
@@ -186,7 +186,7 @@ class Connection:
             if not closed(error) or self._is_alive:
                 problem = without(describe_error(error, Circumstances()), self.config.secrets)
                 raise ToolError(f"The MCP server {name!r} failed: {problem}.") from error
-        await asyncio.wait({self._begin(self._down.wait())}, timeout=_SETTLE)
+        await asyncio.wait({self._begin(self._down.wait())}, timeout=_STOP_TIMEOUT_S)
         raise ToolError(f"The MCP server {name!r} died during the call. It {self._why_not()}")
 
     def _begin(self, job: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
@@ -215,15 +215,15 @@ class Connection:
             begun = asyncio.get_running_loop().time()
             self._show("connecting")
             reason = await self._live()
-            if self._again or asyncio.get_running_loop().time() - begun > STEADY:
+            if self._again or asyncio.get_running_loop().time() - begun > STABLE_AFTER_S:
                 failures = 0
             if self._again:
                 continue
             if self.server.status == "connecting":
                 reason += self.config.remedy
             failures += 1
-            delay = min(self._world.first_delay * 2 ** (failures - 1), LONGEST_DELAY)
-            rest = delay if failures < MOST_FAILURES else None
+            delay = min(self._world.first_delay * 2 ** (failures - 1), MAX_RESTART_DELAY_S)
+            rest = delay if failures < MAX_CONSECUTIVE_FAILURES else None
             self._retry_at = None if rest is None else asyncio.get_running_loop().time() + rest
             self._show("disconnected", reason)
             self._down.set()
@@ -266,7 +266,7 @@ class Connection:
         )
         try:
             async with AsyncExitStack() as stack:
-                async with asyncio.timeout(START_LIMIT):
+                async with asyncio.timeout(START_TIMEOUT_S):
                     opening = module.open_dialogue(self.config, links)
                     dialogue = await stack.enter_async_context(opening)
                     await dialogue.greet()
@@ -283,7 +283,7 @@ class Connection:
                     watcher.cancel()
                     self._dialogue = None
         except TimeoutError:
-            return f"it did not answer within {START_LIMIT:.0f} s{about.exit_details}"
+            return f"it did not answer within {START_TIMEOUT_S:.0f} s{about.exit_details}"
         except Exception as error:
             about.status = links.http_state.status
             if self._over is None or about.status or not closed(error):
@@ -295,14 +295,14 @@ class Connection:
             if self._stale:
                 self._stale = False
                 await self._list_again(dialogue)
-                await asyncio.sleep(_CALM)
+                await asyncio.sleep(_RELIST_INTERVAL_S)
             else:
                 self._signal.clear()
                 await self._signal.wait()
 
     async def _list_again(self, dialogue: Dialogue) -> None:
         self._listing = self._begin(self._list(dialogue))
-        done, _ = await asyncio.wait({self._listing}, timeout=START_LIMIT)
+        done, _ = await asyncio.wait({self._listing}, timeout=START_TIMEOUT_S)
         if not done:
             self._listing.cancel()
             raise TimeoutError
@@ -353,11 +353,11 @@ class Connection:
 
     def _stamps(self) -> tuple[Stamp, ...]:
         entry, root = self.config.entry, self._world.workspace
-        watched = [*entry.watch_paths, *(arg for arg in entry.args if _REBUILT in arg)]
+        watched = [*entry.watch_paths, *(arg for arg in entry.args if _BUILD_OUTPUT_PATH in arg)]
         return (stamp(self._credentials.path), *(stamp(root / path) for path in watched))
 
 
-_LOGGERS = ("mcp", "client", "httpx2", "httpcore2")
+_LIBRARY_LOGGERS = ("mcp", "client", "httpx2", "httpcore2")
 
 
 async def load(module: str) -> ModuleType:
@@ -366,7 +366,7 @@ async def load(module: str) -> ModuleType:
 
 
 def _load(module: str) -> ModuleType:
-    for name in _LOGGERS:
+    for name in _LIBRARY_LOGGERS:
         # What it logs about misbehaving servers must not appear on the person's screen.
         logger = logging.getLogger(name)
         if not logger.handlers:

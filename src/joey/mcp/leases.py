@@ -33,7 +33,6 @@ class Surroundings(Struct, frozen=True, kw_only=True):
     """Changes when the person trusts, or no longer trusts, a workspace."""
     trusts: Callable[[Path, Mapping[str, bytes]], bool]
     first_delay: float = 1.0
-    """Seconds before a server that died is started again."""
 
 
 class Hubs:

@@ -53,20 +53,22 @@ class Credentials:
         return True
 
 
-PATH = "/callback"
-_LONGEST = 16 * 1024
-_PATIENCE = 10.0
-_PAGE = "<!doctype html><meta charset=utf-8><title>joey</title><p>{text}</p>"
-_DONE = "Logged in. You can close this page and go back to joey."
-_REFUSED = "The login was refused. joey says more."
-_STRANGE = "This page is for a login that joey has begun. There is nothing to see here."
+CALLBACK_PATH = "/callback"
+_MAX_REQUEST_BYTES = 16 * 1024
+_REQUEST_TIMEOUT_S = 10.0
+_PAGE_HTML = "<!doctype html><meta charset=utf-8><title>joey</title><p>{text}</p>"
+_LOGGED_IN_TEXT = "Logged in. You can close this page and go back to joey."
+_REFUSED_TEXT = "The login was refused. joey says more."
+_UNEXPECTED_VISIT_TEXT = (
+    "This page is for a login that joey has begun. There is nothing to see here."
+)
 
 
 class Callback:
     """The answer that the login service sends by way of the browser."""
 
     def __init__(self, port: int) -> None:
-        self.address = f"http://127.0.0.1:{port}{PATH}"
+        self.address = f"http://127.0.0.1:{port}{CALLBACK_PATH}"
         self.state = ""
         """Only an answer that carries it is ours."""
         self._answer: asyncio.Future[dict[str, str]] = asyncio.get_running_loop().create_future()
@@ -87,22 +89,22 @@ class Callback:
         """What a visit to `target` gets: a status and a text."""
         parts = urlsplit(target)
         given = {name: values[0] for name, values in parse_qs(parts.query).items()}
-        ours = parts.path == PATH and self.state and given.get("state") == self.state
+        ours = parts.path == CALLBACK_PATH and self.state and given.get("state") == self.state
         if not ours or self._answer.done():
-            return 404, _STRANGE
+            return 404, _UNEXPECTED_VISIT_TEXT
         self._answer.set_result(given)
-        return 200, _DONE if "code" in given else _REFUSED
+        return 200, _LOGGED_IN_TEXT if "code" in given else _REFUSED_TEXT
 
 
 @asynccontextmanager
 async def listening() -> AsyncIterator[Callback]:
     async def visit(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            async with asyncio.timeout(_PATIENCE):
+            async with asyncio.timeout(_REQUEST_TIMEOUT_S):
                 request = await reader.readuntil(b"\r\n\r\n")
             method, _, rest = request.decode("latin-1").partition(" ")
             status, text = callback.take(rest.partition(" ")[0]) if method == "GET" else (405, "")
-            page = _PAGE.format(text=text).encode()
+            page = _PAGE_HTML.format(text=text).encode()
             head = (
                 f"HTTP/1.1 {status} OK\r\nContent-Type: text/html; charset=utf-8\r\n"
                 f"Content-Length: {len(page)}\r\nCache-Control: no-store\r\nConnection: close\r\n"
@@ -117,7 +119,7 @@ async def listening() -> AsyncIterator[Callback]:
         finally:
             writer.close()
 
-    server = await asyncio.start_server(visit, "127.0.0.1", 0, limit=_LONGEST)
+    server = await asyncio.start_server(visit, "127.0.0.1", 0, limit=_MAX_REQUEST_BYTES)
     callback = Callback(server.sockets[0].getsockname()[1])
     try:
         yield callback

@@ -37,13 +37,13 @@ from joey.core.parsing.json_stream import JsonScanner
 
 Streams: TypeAlias = tuple[ReadStream[SessionMessage | Exception], WriteStream[SessionMessage]]
 
-MOST_OPEN = 64
+MAX_OPEN_REQUESTS = 64
 """Questions of a server that may wait for an answer."""
-MOST_PARTS = 20_000
+MAX_RESULT_PARTS = 20_000
 """Lists, objects and their members in an answer, without what is passed on as it is."""
-_AS_IT_IS = frozenset({"structuredContent", "inputSchema", "outputSchema", "_meta"})
-_TOO_MANY = -32011
-_PASSING = frozenset(
+_UNCHECKED_KEYS = frozenset({"structuredContent", "inputSchema", "outputSchema", "_meta"})
+_TOO_MANY_PARTS_CODE = -32011
+_ALLOWED_NOTIFICATIONS = frozenset(
     {
         "notifications/cancelled",
         "notifications/progress",
@@ -68,10 +68,10 @@ class Gate:
         """Raises EOFError when this server has to go."""
         match message:
             case JSONRPCNotification(method=method):
-                return method in _PASSING
+                return method in _ALLOWED_NOTIFICATIONS
             case JSONRPCRequest():
                 self._open += 1
-                if self._open > MOST_OPEN:
+                if self._open > MAX_OPEN_REQUESTS:
                     self.end("it asks faster than it takes answers")
                     raise EOFError
         return True
@@ -147,19 +147,19 @@ class GateWriter:
 def _bounded(message: JSONRPCMessage) -> JSONRPCMessage:
     if not isinstance(message, JSONRPCResponse) or _has_few_parts(message.result):
         return message
-    said = f"The answer was left out: it had more than {MOST_PARTS:,} parts."
-    error = ErrorData(code=_TOO_MANY, message=said)
+    said = f"The answer was left out: it had more than {MAX_RESULT_PARTS:,} parts."
+    error = ErrorData(code=_TOO_MANY_PARTS_CODE, message=said)
     return JSONRPCError(jsonrpc="2.0", id=message.id, error=error)
 
 
 def _has_few_parts(value: dict[str, Any]) -> bool:
-    left = MOST_PARTS
+    left = MAX_RESULT_PARTS
     waiting: list[Any] = [value]
     while waiting and left > 0:
         match waiting.pop():
             case dict(members):
                 left -= len(members)
-                waiting += (part for name, part in members.items() if name not in _AS_IT_IS)
+                waiting += (part for name, part in members.items() if name not in _UNCHECKED_KEYS)
             case list(members):
                 left -= len(members)
                 if left > 0:
@@ -170,12 +170,11 @@ def _has_few_parts(value: dict[str, Any]) -> bool:
 def _ignore(_: str) -> None: ...
 
 
-LARGEST = 10 * 1024 * 1024
-"""Bytes of one message."""
-_TAIL = 4096
+MAX_MESSAGE_BYTES = 10 * 1024 * 1024
+_TAIL_BYTES = 4096
 """Bytes of the end that are kept: some put the id last."""
-_ID = re.compile(rb'"id"\s*:\s*(\d{1,18}|"[^"\\]{1,200}")\s*[,}]')
-_TOO_LONG = -32010
+_MESSAGE_ID_RE = re.compile(rb'"id"\s*:\s*(\d{1,18}|"[^"\\]{1,200}")\s*[,}]')
+_MESSAGE_TOO_LONG_CODE = -32010
 
 
 class Cut(Struct, frozen=True):
@@ -189,7 +188,7 @@ class Cut(Struct, frozen=True):
 class Lines:
     """Bytes in, whole lines out, none longer than the limit."""
 
-    def __init__(self, limit: int = LARGEST) -> None:
+    def __init__(self, limit: int = MAX_MESSAGE_BYTES) -> None:
         self._limit = limit
         self._head = bytearray()
         self._tail = b""
@@ -213,7 +212,7 @@ class Lines:
         room = self._limit - len(self._head)
         self._head += piece[:room]
         if len(piece) > room:
-            self._tail = (self._tail + piece[room:][-_TAIL:])[-_TAIL:]
+            self._tail = (self._tail + piece[room:][-_TAIL_BYTES:])[-_TAIL_BYTES:]
 
     def _take(self) -> bytes | Cut:
         line, size, tail = bytes(self._head), self._size, self._tail
@@ -242,7 +241,7 @@ def clipped(head: bytes, tail: bytes, size: int) -> bytes | None:
     if "method" in message:
         return None
     if "id" not in message:
-        found = _ID.findall(tail)
+        found = _MESSAGE_ID_RE.findall(tail)
         if not found:
             return None
         message["id"] = msgspec.json.decode(found[-1])
@@ -251,7 +250,9 @@ def clipped(head: bytes, tail: bytes, size: int) -> bytes | None:
     result = _clipped_result(message.get("result"), note)
     if result is not None:
         return msgspec.json.encode(answer | {"result": result})
-    return msgspec.json.encode(answer | {"error": {"code": _TOO_LONG, "message": note}})
+    return msgspec.json.encode(
+        answer | {"error": {"code": _MESSAGE_TOO_LONG_CODE, "message": note}}
+    )
 
 
 def _clipped_result(result: Any, note: str) -> dict[str, Any] | None:

@@ -26,7 +26,7 @@ from pydantic import AnyUrl, ValidationError
 from joey.errors import UserError
 from joey.mcp.login import Callback, Credentials
 
-_NOWHERE = "http://127.0.0.1/callback"
+_UNUSED_REDIRECT_URL = "http://127.0.0.1/callback"
 
 
 class LoginNeededError(Exception):
@@ -89,7 +89,7 @@ def known_login(credentials: Credentials) -> OAuthClientProvider | None:
     async def never() -> AuthorizationCodeResult:
         raise LoginNeededError
 
-    provider = _provider(credentials.url, _NOWHERE, storage)
+    provider = _provider(credentials.url, _UNUSED_REDIRECT_URL, storage)
     provider.context.redirect_handler = refuse
     provider.context.callback_handler = never
     provider.context.token_expiry_time = storage.expires_at

@@ -23,11 +23,11 @@ from joey.mcp.config import Entry
 from joey.system.files import PRIVATE_DIRECTORY_MODE, make_private_directory
 from joey.system.subprocess import begun
 
-_GRACE = 0.5
+_EXIT_GRACE_S = 0.5
 """Seconds to leave by itself once its input has ended."""
-_TERMINATION = 1.0
-_POLL = 0.01
-_SETPRIV = (Path("/usr/bin/setpriv"), Path("/bin/setpriv"))
+_TERMINATE_TIMEOUT_S = 1.0
+_POLL_INTERVAL_S = 0.01
+_SETPRIV_PATHS = (Path("/usr/bin/setpriv"), Path("/bin/setpriv"))
 _MAX_STDERR_BYTES = 4096
 
 
@@ -99,7 +99,7 @@ def find_program(command: str, cwd: Path, env: Mapping[str, str]) -> str | None:
 def _dies_with_us() -> tuple[str, ...]:
     if sys.platform != "linux":
         return ()
-    tool = next((str(path) for path in _SETPRIV if os.access(path, os.X_OK)), None)
+    tool = next((str(path) for path in _SETPRIV_PATHS if os.access(path, os.X_OK)), None)
     return () if tool is None else (tool, "--pdeathsig", "KILL", "--")
 
 
@@ -112,14 +112,14 @@ async def end(process: asyncio.subprocess.Process) -> int | None:
     try:
         if process.stdin is not None:
             process.stdin.close()
-        left = await _gone(process, _GRACE)
+        left = await _gone(process, _EXIT_GRACE_S)
         if not left:
             _signal(process, signal.SIGTERM)
-            await _gone(process, _TERMINATION)
+            await _gone(process, _TERMINATE_TIMEOUT_S)
     finally:
         _signal(process, signal.SIGKILL)
         # Whoever lets go of it earlier reaps it, and asyncio then misses it.
-        await _gone(process, _TERMINATION)
+        await _gone(process, _TERMINATE_TIMEOUT_S)
     return process.returncode if left else None
 
 
@@ -134,7 +134,7 @@ async def _gone(process: asyncio.subprocess.Process, seconds: float) -> bool:
     loop = asyncio.get_running_loop()
     deadline = loop.time() + seconds
     while process.returncode is None and loop.time() < deadline:  # noqa: ASYNC110
-        await asyncio.sleep(_POLL)
+        await asyncio.sleep(_POLL_INTERVAL_S)
     return process.returncode is not None
 
 
@@ -155,10 +155,10 @@ class StderrTail:
         return self._kept.decode("utf-8", "replace").strip()
 
 
-_LINES = 8
-_LONGEST = 1000
-_CLOSED = -32000
-_ENDED = "Connection closed"
+_MAX_STDERR_LINES = 8
+_MAX_ERROR_CHARS = 1000
+_CONNECTION_CLOSED_CODE = -32000
+_CONNECTION_CLOSED_MESSAGE = "Connection closed"
 """What the library says when a connection ends; servers use the same code for other things."""
 
 
@@ -174,8 +174,8 @@ class Circumstances(Struct):
         """What the program said at its end, after a dash."""
         code = self.stderr_tail.code
         ended = "" if code is None else f" ({_exit(code)})"
-        lines = self.stderr_tail.text.splitlines()[-_LINES:]
-        said = "\n".join(lines)[-_LONGEST:]
+        lines = self.stderr_tail.text.splitlines()[-_MAX_STDERR_LINES:]
+        said = "\n".join(lines)[-_MAX_ERROR_CHARS:]
         return f"{ended}; it said last: {said}" if said else ended
 
 
@@ -194,13 +194,13 @@ def describe_error(error: BaseException, about: Circumstances, name: str = "") -
             return "its answer is not what the protocol promises"
         case "ConnectError":
             return "nobody listens at its address"
-        case "MCPError" if str(error) == _ENDED and about.status == 0:
+        case "MCPError" if str(error) == _CONNECTION_CLOSED_MESSAGE and about.status == 0:
             return f"the connection was closed{about.exit_details}"
     if about.status in (401, 403):
         return f"it wants a login (HTTP {about.status}): {login}"
     if about.status:
         return f"it answered with HTTP {about.status}"
-    text = str(error).strip()[:_LONGEST] or type(error).__name__
+    text = str(error).strip()[:_MAX_ERROR_CHARS] or type(error).__name__
     return f"{text.removesuffix('.')}{about.exit_details}"
 
 
@@ -215,4 +215,4 @@ def closed(error: BaseException) -> bool:
     """The connection ended before the answer came."""
     error = first_cause(error)
     code: Any = getattr(error, "code", None)
-    return type(error).__name__ == "MCPError" and code == _CLOSED
+    return type(error).__name__ == "MCPError" and code == _CONNECTION_CLOSED_CODE

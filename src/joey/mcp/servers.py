@@ -10,11 +10,11 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from joey.core.mcp import PROJECT_FILE, USER_FILES, McpServer
+from joey.core.mcp import PROJECT_CONFIG_FILE, USER_CONFIG_FILES, McpServer
 from joey.errors import ConfigError, UserError
 from joey.mcp import connection
-from joey.mcp.config import GROUP, ServerConfig, parse_server
-from joey.mcp.config_files import PRIVATE, ConfigFiles, read_servers, replace_json
+from joey.mcp.config import SERVERS_KEY, ServerConfig, parse_server
+from joey.mcp.config_files import PRIVATE_FILE_MODE, ConfigFiles, read_servers, replace_json
 from joey.mcp.hub import Hub
 from joey.mcp.leases import Surroundings
 from joey.mcp.login import Credentials, listening
@@ -23,10 +23,12 @@ from joey.mcp.trust import wanted_of
 from joey.ports.extensions import Wanted
 from joey.system.files import changing
 
-_HIDES = "takes the place of your own server of this name, and what your settings allow it"
-_SHARED = 0o644
-_START = 35.0
-_LOGIN = 300.0
+_HIDES_USER_SERVER_TEXT = (
+    "takes the place of your own server of this name, and what your settings allow it"
+)
+_PROJECT_FILE_MODE = 0o644
+_TEST_TIMEOUT_S = 35.0
+_LOGIN_TIMEOUT_S = 300.0
 
 
 class Listed(Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -92,7 +94,7 @@ class ServerAdmin:
             group = _group(document, path)
             if name in group:
                 raise ConfigError(f"There is a server {name!r} in {path} already; remove it first.")
-            _write(path, {**document, GROUP: {**group, name: entry}}, project)
+            _write(path, {**document, SERVERS_KEY: {**group, name: entry}}, project)
         return path
 
     def remove(self, name: str, *, project: bool) -> Path:
@@ -108,7 +110,7 @@ class ServerAdmin:
                 group = _group(document, path)
                 if name in group:
                     left = {other: entry for other, entry in group.items() if other != name}
-                    _write(path, {**document, GROUP: left}, project)
+                    _write(path, {**document, SERVERS_KEY: left}, project)
                     return path
         if not project and name in _group(read_servers(self._path(True)), self._path(True)):
             raise ServerNotFoundError(
@@ -126,7 +128,7 @@ class ServerAdmin:
         self._config(name)
         hub = Hub(self._workspace, self._around)
         try:
-            await hub.settle(_START, only=name)
+            await hub.settle(_TEST_TIMEOUT_S, only=name)
             return next(server for server in hub.servers if server.name == name)
         finally:
             await hub.close()
@@ -156,13 +158,15 @@ class ServerAdmin:
             )
             try:
                 async with (
-                    asyncio.timeout(_LOGIN),
+                    asyncio.timeout(_LOGIN_TIMEOUT_S),
                     dialogue.open_dialogue(config, links) as talk,
                 ):
                     await talk.greet()
                     return len(await talk.tools())
             except TimeoutError as error:
-                raise UserError(f"Nobody logged in within {_LOGIN / 60:.0f} minutes.") from error
+                raise UserError(
+                    f"Nobody logged in within {_LOGIN_TIMEOUT_S / 60:.0f} minutes."
+                ) from error
             except Exception as error:
                 if isinstance(cause := first_cause(error), UserError):
                     raise cause from error
@@ -200,7 +204,7 @@ class ServerAdmin:
     def _shown(self, config: ServerConfig) -> Iterator[Wanted]:
         server, *files = self._wanted(config)
         if self._files.is_own(config.name):
-            server = structs.replace(server, details=(*server.details, _HIDES))
+            server = structs.replace(server, details=(*server.details, _HIDES_USER_SERVER_TEXT))
         yield from (server, *files)
 
     def _wanted(self, config: ServerConfig) -> tuple[Wanted, ...]:
@@ -215,20 +219,20 @@ class ServerAdmin:
 
     def _paths(self, project: bool) -> tuple[Path, ...]:
         if project:
-            return (self._workspace / PROJECT_FILE,)
-        return tuple(self._around.home / name for name in USER_FILES)
+            return (self._workspace / PROJECT_CONFIG_FILE,)
+        return tuple(self._around.home / name for name in USER_CONFIG_FILES)
 
 
 def _group(document: dict[str, Any], path: Path) -> dict[str, Any]:
-    group = document.get(GROUP, {})
+    group = document.get(SERVERS_KEY, {})
     if not isinstance(group, dict):
-        raise ConfigError(f"{path}: `{GROUP}` must be an object with one key per server.")
+        raise ConfigError(f"{path}: `{SERVERS_KEY}` must be an object with one key per server.")
     return group
 
 
 def _write(path: Path, document: dict[str, Any], project: bool) -> None:
     """Files of a project stay as readable as they are; the person's own are private."""
-    mode = PRIVATE
+    mode = PRIVATE_FILE_MODE
     if project:
-        mode = path.stat().st_mode & 0o777 if path.exists() else _SHARED
+        mode = path.stat().st_mode & 0o777 if path.exists() else _PROJECT_FILE_MODE
     replace_json(path, document, mode)

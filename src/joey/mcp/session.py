@@ -41,18 +41,18 @@ from joey.mcp.message_limits import Gate, Streams
 from joey.mcp.process import StderrTail, make_aside
 from joey.mcp.transports import HttpState, http_streams, stdio_streams
 
-MOST_PAGES = 100
-MOST_ITEMS = 1000
+MAX_PAGES = 100
+MAX_ITEMS = 1000
 """Tools, resources or templates of one server."""
-LONGEST_DESCRIPTION = 10_000
-LARGEST_SCHEMA = 64 * 1024
-LARGEST_LIST = 1024 * 1024
+MAX_DESCRIPTION_CHARS = 10_000
+MAX_SCHEMA_BYTES = 64 * 1024
+MAX_TOOL_LIST_CHARS = 1024 * 1024
 """Letters of all descriptions and schemas of one server: each request carries them."""
-_LONGEST_NAME = 500
-_LONGEST_NEWS = 1000
-_NEEDS_OTHER_GREETING = (types.METHOD_NOT_FOUND, types.UNSUPPORTED_PROTOCOL_VERSION)
+_MAX_NAME_CHARS = 500
+_MAX_SHORT_TEXT_CHARS = 1000
+_HANDSHAKE_FALLBACK_CODES = (types.METHOD_NOT_FOUND, types.UNSUPPORTED_PROTOCOL_VERSION)
 
-R = TypeVar("R", bound=types.PaginatedResult)
+PageT = TypeVar("PageT", bound=types.PaginatedResult)
 
 
 class Links(Struct, frozen=True):
@@ -109,13 +109,13 @@ class Dialogue:
         try:
             await self._session.initialize()
         except MCPError as error:
-            if error.code not in _NEEDS_OTHER_GREETING:
+            if error.code not in _HANDSHAKE_FALLBACK_CODES:
                 raise
             await self._session.discover()
 
     @property
     def instructions(self) -> str:
-        return (self._session.instructions or "")[:LONGEST_DESCRIPTION]
+        return (self._session.instructions or "")[:MAX_DESCRIPTION_CHARS]
 
     async def watch(self, on_change: Callable[[], None]) -> None:
         """Newer servers tell of changes only to those who listen. Ends with the connection."""
@@ -131,23 +131,23 @@ class Dialogue:
         found: list[McpTool] = []
         if self._can("tools"):
             async for page in _pages(self._session.list_tools):
-                found += (_tool(tool) for tool in page.tools if len(tool.name) <= _LONGEST_NAME)
-                if len(found) >= MOST_ITEMS:
+                found += (_tool(tool) for tool in page.tools if len(tool.name) <= _MAX_NAME_CHARS)
+                if len(found) >= MAX_ITEMS:
                     break
-        return list(_within(found[:MOST_ITEMS]))
+        return list(_within(found[:MAX_ITEMS]))
 
     async def resources(self) -> list[McpResource]:
         """Resources, then templates; servers that say that they have some, and fail, have none."""
         if not self._can("resources"):
             return []
-        return [*await self._plain_resources(), *await self._templates()][:MOST_ITEMS]
+        return [*await self._plain_resources(), *await self._templates()][:MAX_ITEMS]
 
     async def _plain_resources(self) -> list[McpResource]:
         found: list[McpResource] = []
         try:
             async for page in _pages(self._session.list_resources):
                 found += (_resource(item, item.uri) for item in page.resources)
-                if len(found) >= MOST_ITEMS:
+                if len(found) >= MAX_ITEMS:
                     break
         except MCPError:
             return []
@@ -159,7 +159,7 @@ class Dialogue:
             async for page in _pages(self._session.list_resource_templates):
                 items = page.resource_templates
                 found += (_resource(item, item.uri_template, True) for item in items)
-                if len(found) >= MOST_ITEMS:
+                if len(found) >= MAX_ITEMS:
                     break
         except MCPError:
             return []  # Most servers have none and do not know the question.
@@ -190,10 +190,10 @@ class Dialogue:
         return answer_of_reading(await self._session.read_resource(uri))
 
 
-async def _pages(fetch: Callable[..., Awaitable[R]]) -> AsyncIterator[R]:
+async def _pages(fetch: Callable[..., Awaitable[PageT]]) -> AsyncIterator[PageT]:
     """The pages of a list, unless there is no end of them."""
     cursor: str | None = None
-    for _ in range(MOST_PAGES):
+    for _ in range(MAX_PAGES):
         params = None if cursor is None else types.PaginatedRequestParams(cursor=cursor)
         page = await fetch(params=params)
         yield page
@@ -204,7 +204,7 @@ async def _pages(fetch: Callable[..., Awaitable[R]]) -> AsyncIterator[R]:
 
 def _within(tools: list[McpTool]) -> Iterator[McpTool]:
     """As many of them as a request can carry."""
-    room = LARGEST_LIST
+    room = MAX_TOOL_LIST_CHARS
     for tool in tools:
         room -= len(tool.description) + len(msgspec.json.encode(tool.schema))
         if room < 0:
@@ -214,30 +214,30 @@ def _within(tools: list[McpTool]) -> Iterator[McpTool]:
 
 def _tool(found: types.Tool) -> McpTool:
     schema = found.input_schema
-    if len(msgspec.json.encode(schema)) > LARGEST_SCHEMA:
+    if len(msgspec.json.encode(schema)) > MAX_SCHEMA_BYTES:
         schema = {"type": "object"}
-    return McpTool(found.name, (found.description or "")[:LONGEST_DESCRIPTION], schema)
+    return McpTool(found.name, (found.description or "")[:MAX_DESCRIPTION_CHARS], schema)
 
 
 def _resource(
     found: types.Resource | types.ResourceTemplate, uri: str, is_template: bool = False
 ) -> McpResource:
     return McpResource(
-        uri=uri[:_LONGEST_NEWS],
-        name=found.name[:_LONGEST_NAME],
-        description=(found.description or "")[:_LONGEST_NEWS],
-        mime_type=(found.mime_type or "")[:_LONGEST_NAME],
+        uri=uri[:_MAX_SHORT_TEXT_CHARS],
+        name=found.name[:_MAX_NAME_CHARS],
+        description=(found.description or "")[:_MAX_SHORT_TEXT_CHARS],
+        mime_type=(found.mime_type or "")[:_MAX_NAME_CHARS],
         is_template=is_template,
     )
 
 
 def _progress(done: float, total: float | None, message: str | None) -> str:
     amount = f"{done:g} of {total:g}" if total else f"{done:g}"
-    return f"{amount}: {message[:_LONGEST_NEWS]}" if message else amount
+    return f"{amount}: {message[:_MAX_SHORT_TEXT_CHARS]}" if message else amount
 
 
-_LONGEST_START = 12
-_STARTS = {
+_SIGNATURE_BYTES = 12
+_IMAGE_SIGNATURES = {
     "image/png": (b"\x89PNG\r\n\x1a\n", b""),
     "image/jpeg": (b"\xff\xd8\xff", b""),
     "image/gif": (b"GIF8", b""),
@@ -298,10 +298,10 @@ def _to_image_data_uri(data: str) -> str | None:
     One that a model's service does not take would make every later request of the task fail.
     """
     try:
-        start = base64.b64decode(data, validate=True)[:_LONGEST_START]
+        start = base64.b64decode(data, validate=True)[:_SIGNATURE_BYTES]
     except (binascii.Error, ValueError):
         return None
-    for kind, (first, eighth) in _STARTS.items():
+    for kind, (first, eighth) in _IMAGE_SIGNATURES.items():
         if start.startswith(first) and start[8:].startswith(eighth):
             return f"data:{kind};base64,{data}"
     return None

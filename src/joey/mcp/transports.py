@@ -28,11 +28,11 @@ from mcp.types import JSONRPCMessage, jsonrpc_message_adapter
 from msgspec import Struct
 
 from joey.mcp.config import Entry, ServerConfig
-from joey.mcp.message_limits import LARGEST, Lines, Streams, message_of
+from joey.mcp.message_limits import MAX_MESSAGE_BYTES, Lines, Streams, message_of
 from joey.mcp.process import StderrTail, end, launch
 
-_CHUNK = 64 * 1024
-_FLUSH = 0.5
+_READ_CHUNK_BYTES = 64 * 1024
+_FLUSH_TIMEOUT_S = 0.5
 
 
 @asynccontextmanager
@@ -61,7 +61,7 @@ async def stdio_streams(
         try:
             write.close()
             with suppress(TimeoutError):
-                async with asyncio.timeout(_FLUSH):
+                async with asyncio.timeout(_FLUSH_TIMEOUT_S):
                     await asyncio.wait([jobs[1]])
         finally:
             # Also for those who are impatient and cancel once more.
@@ -90,7 +90,7 @@ async def _read(
 ) -> None:
     lines = Lines()
     with incoming:
-        while data := await output.read(_CHUNK):
+        while data := await output.read(_READ_CHUNK_BYTES):
             for line in lines.feed(data):
                 text = await message_of(line)
                 if not text.lstrip().startswith(b"{"):
@@ -139,14 +139,14 @@ async def _write(
                 return
 
 
-_CONNECT = 30.0
-_IDLE = 3600.0
+_CONNECT_TIMEOUT_S = 30.0
+_IDLE_TIMEOUT_S = 3600.0
 """Seconds without a word on a stream of events; calls have limits of their own."""
-_LARGEST_SSE = 1024 * 1024 - 4096
+_MAX_SSE_MESSAGE_BYTES = 1024 * 1024 - 4096
 """The library takes no larger event on an SSE transport."""
-_SLACK = 64 * 1024
-_EVENTS = "text/event-stream"
-_DATA = b"data: "
+_SSE_OVERHEAD_BYTES = 64 * 1024
+_SSE_CONTENT_TYPE = "text/event-stream"
+_SSE_DATA_PREFIX = b"data: "
 
 
 class HttpState(Struct):
@@ -164,7 +164,7 @@ async def http_streams(
 ) -> AsyncIterator[Streams]:
     entry = config.entry
     url = entry.url or ""
-    limit = _LARGEST_SSE if config.transport == "sse" else LARGEST
+    limit = _MAX_SSE_MESSAGE_BYTES if config.transport == "sse" else MAX_MESSAGE_BYTES
 
     def make_client(
         headers: Mapping[str, str] | None = None,
@@ -176,7 +176,7 @@ async def http_streams(
 
         return httpx2.AsyncClient(
             headers={**(headers or {}), "Accept-Encoding": "identity"},
-            timeout=timeout or httpx2.Timeout(_CONNECT, read=_IDLE),
+            timeout=timeout or httpx2.Timeout(_CONNECT_TIMEOUT_S, read=_IDLE_TIMEOUT_S),
             auth=auth,
             event_hooks={"response": [look]},
         )
@@ -184,14 +184,19 @@ async def http_streams(
     if config.transport == "sse":
         headers = dict(entry.headers)
         async with sse_client(
-            url, headers, _CONNECT, _IDLE, httpx_client_factory=make_client, auth=auth
+            url,
+            headers,
+            _CONNECT_TIMEOUT_S,
+            _IDLE_TIMEOUT_S,
+            httpx_client_factory=make_client,
+            auth=auth,
         ) as streams:
             yield streams
         return
     async with (
         make_client(entry.headers, auth=auth) as client,
         streamable_http_client(
-            url, http_client=client, max_sse_event_size=LARGEST + _SLACK
+            url, http_client=client, max_sse_event_size=MAX_MESSAGE_BYTES + _SSE_OVERHEAD_BYTES
         ) as streams,
     ):
         yield streams
@@ -205,7 +210,7 @@ def _look(response: httpx2.Response, http_state: HttpState, limit: int) -> None:
     if response.headers.get("content-encoding", "identity") != "identity":
         # It was not asked for, and a small body could unfold to any size.
         raise httpx2.DecodingError("the server compresses its answer, which is not taken")
-    is_stream = response.headers.get("content-type", "").lower().startswith(_EVENTS)
+    is_stream = response.headers.get("content-type", "").lower().startswith(_SSE_CONTENT_TYPE)
     assert isinstance(response.stream, httpx2.AsyncByteStream)
     bounded = BoundedEvents if is_stream else BoundedBody
     response.stream = bounded(response.stream, limit)
@@ -222,8 +227,8 @@ class BoundedEvents(httpx2.AsyncByteStream):
         lines = Lines(self._limit)
         async for data in self._inner:
             for line in lines.feed(data):
-                yield await message_of(line, _DATA) + b"\n"
-        yield await message_of(lines.close(), _DATA)
+                yield await message_of(line, _SSE_DATA_PREFIX) + b"\n"
+        yield await message_of(lines.close(), _SSE_DATA_PREFIX)
 
     async def aclose(self) -> None:
         await self._inner.aclose()

@@ -29,7 +29,7 @@ from joey.mcp.process import environment_of, find_program, resolve_cwd
 from joey.ports.extensions import Wanted
 from joey.system.files import changing, file_digest
 
-_LOADING = frozenset(
+_CODE_LOADING_VARIABLES = frozenset(
     """
     LD_PRELOAD LD_AUDIT DYLD_INSERT_LIBRARIES NODE_OPTIONS PYTHONSTARTUP BASH_ENV ENV PERL5OPT
     RUBYOPT JAVA_TOOL_OPTIONS JDK_JAVA_OPTIONS _JAVA_OPTIONS
@@ -101,7 +101,7 @@ def _files(
         return
     cwd = resolve_cwd(entry, workspace)
     program = find_program(entry.command or "", cwd, environment_of(entry, environment))
-    loaded = (value for name, value in entry.env.items() if name in _LOADING)
+    loaded = (value for name, value in entry.env.items() if name in _CODE_LOADING_VARIABLES)
     candidates = (program or "", entry.command or "", *entry.args, *loaded)
     for part in dict.fromkeys(part for word in candidates for part in _parts(word)):
         named = Path(os.path.normpath(cwd / part))
@@ -142,10 +142,10 @@ def _script_digest(path: Path) -> bytes | None:
         return None
 
 
-FILE = "mcp-pins.json"
-MOST_TOOLS = 2000
+PINS_FILE_NAME = "mcp-pins.json"
+MAX_PINNED_TOOLS = 2000
 """Of one server, over time."""
-_MOST_SERVERS = 500
+_MAX_PINNED_SERVERS = 500
 
 log = logging.getLogger(__name__)
 
@@ -155,7 +155,7 @@ Digests = dict[str, str]
 
 class Pins:
     def __init__(self, home: Path) -> None:
-        self._path = home / FILE
+        self._path = home / PINS_FILE_NAME
 
     def changed(self, config: ServerConfig, tools: list[McpTool]) -> set[str]:
         """Names of tools that are not what they were; those seen for the first time are noted."""
@@ -191,12 +191,12 @@ class Pins:
 
     def _save(self, pins: dict[str, Digests]) -> None:
         """Those that were added last are kept."""
-        replace_json(self._path, dict(list(pins.items())[-_MOST_SERVERS:]))
+        replace_json(self._path, dict(list(pins.items())[-_MAX_PINNED_SERVERS:]))
 
 
 def _new(seen: Digests, pinned: Digests) -> Digests:
     names = [name for name in seen if name not in pinned]
-    return {name: seen[name] for name in names[: max(MOST_TOOLS - len(pinned), 0)]}
+    return {name: seen[name] for name in names[: max(MAX_PINNED_TOOLS - len(pinned), 0)]}
 
 
 def _key(config: ServerConfig) -> str:

@@ -149,7 +149,7 @@ class Store(Protocol):
         ...
 
 
-HIGHLIGHT = ("\x02", "\x03")
+HIGHLIGHT_MARKS = ("\x02", "\x03")
 """Around each found word of a snippet."""
 
 Progress = Callable[[int, int], None]
@@ -174,7 +174,7 @@ class FoundTask(Struct, frozen=True):
     short_id: str
     """The beginning of its id that means this task and no other."""
     snippet: str = ""
-    """Some words of the conversation, those that were searched within `HIGHLIGHT`."""
+    """Some words of the conversation, those that were searched within `HIGHLIGHT_MARKS`."""
 
 
 class TaskPage(Struct, frozen=True):

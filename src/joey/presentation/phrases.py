@@ -10,7 +10,7 @@ from joey.core.events import ContextCondensed, ContextTruncated, RetryCountdown,
 
 COMMAND_TOOL = "execute_command"
 
-OUTCOMES = {
+OUTCOME_TEXTS = {
     "completed": "done",
     "answered": "answered",
     "needs_person": "stopped: it needed a person",
@@ -39,9 +39,9 @@ OUTCOMES = {
 """Ways in which a run ends, by its code."""
 
 
-FATES = {"removed": "deleted", "changed": "restored", "added": "created"}
+FILE_CHANGE_TEXTS = {"removed": "deleted", "changed": "restored", "added": "created"}
 """By how a file differs afterwards."""
-STAYING = {
+UNRESTORABLE_REASON_TEXTS = {
     "ignored": "ignored by git",
     "outside": "outside of the workspace",
     "large": "too large to be kept, or not readable",
@@ -49,26 +49,26 @@ STAYING = {
 """Why a file is not taken back."""
 
 
-_MISHAPS = {
+_ERROR_TEXTS = {
     "MODEL_NO_TOOLS_USED": "the model used no tool, and is reminded to",
     "MODEL_NO_ASSISTANT_MESSAGES": "the model's reply was empty",
 }
-_TAGS = re.compile(r"</?(?:error_details|error|feedback|retry_timer)>")
-_EVIDENCE = re.compile(
+_ERROR_TAGS_RE = re.compile(r"</?(?:error_details|error|feedback|retry_timer)>")
+_MODEL_DETAILS_RE = re.compile(
     r"\n+(?:Search Content|Best Match Found|What is there|Recovery suggestions):\n"
 )
 """Where an error goes on with what only the model needs to put it right."""
-_SENTENCE = re.compile(r".*?[.!?](?=\s+[A-Z]|$)", re.DOTALL)
-_WITHOUT_CODE = re.compile(r"still running|terminated by signal (\w+)")
+_SENTENCE_RE = re.compile(r".*?[.!?](?=\s+[A-Z]|$)", re.DOTALL)
+_NO_EXIT_CODE_RE = re.compile(r"still running|terminated by signal (\w+)")
 """Behind either comes what the command has printed, which may say anything."""
-_STATUS = re.compile(r"\d{3}\n")
-_NAMES = re.compile(r"(?:I|Anthropic|Git|Ollama|Python|Roo)\b|\w+[A-Z_.]\w")
+_STATUS_PREFIX_RE = re.compile(r"\d{3}\n")
+_PROPER_NAME_RE = re.compile(r"(?:I|Anthropic|Git|Ollama|Python|Roo)\b|\w+[A-Z_.]\w")
 """Words that keep their capital wherever they stand."""
 
 
 def outcome(code: str) -> str:
     """How a run ended."""
-    return OUTCOMES.get(code, "failed")
+    return OUTCOME_TEXTS.get(code, "failed")
 
 
 def shrinkage(event: ContextCondensed | ContextTruncated) -> str:
@@ -82,22 +82,22 @@ def shrinkage(event: ContextCondensed | ContextTruncated) -> str:
 
 def in_a_sentence(text: str) -> str:
     """The text as it is written behind `joey: `: it begins small, unless with a name."""
-    return text if _NAMES.match(text) else text[:1].lower() + text[1:]
+    return text if _PROPER_NAME_RE.match(text) else text[:1].lower() + text[1:]
 
 
 def describe_error(text: str) -> str:
     """An error on the way, without the marks that are meant for programs and models."""
-    if known := _MISHAPS.get(text.strip()):
+    if known := _ERROR_TEXTS.get(text.strip()):
         return known
-    said = _TAGS.sub("", _unwrapped(text)).strip()
-    evidence = _EVIDENCE.search(said)
+    said = _ERROR_TAGS_RE.sub("", _unwrapped(text)).strip()
+    evidence = _MODEL_DETAILS_RE.search(said)
     return said if evidence is None else _briefly(said[: evidence.start()])
 
 
 def _briefly(said: str) -> str:
     """The sentence that says why something failed, behind the line that says what did."""
     *before, last = (each.strip() for each in said.split("\n\n"))
-    sentence = _SENTENCE.match(last)
+    sentence = _SENTENCE_RE.match(last)
     why = sentence[0] if sentence else last
     if before and not before[-1].endswith("."):
         return f"{before[-1]}. {why}"
@@ -123,7 +123,7 @@ def command_end(event: ToolFinished) -> str:
     """How a command ended, when that is worth a line."""
     if event.exit_code is not None:
         return f"exit {event.exit_code}" if event.exit_code else ""
-    if found := _WITHOUT_CODE.search(event.content[:400]):
+    if found := _NO_EXIT_CODE_RE.search(event.content[:400]):
         return f"ended by {found[1]}" if found[1] else "left running in the background"
     if event.content.startswith("Skipped:"):
         return "skipped"
@@ -134,7 +134,7 @@ def ended_by(event: ToolFinished) -> str:
     """The signal that ended a command; empty when none did."""
     if event.tool != COMMAND_TOOL or event.exit_code is not None:
         return ""
-    found = _WITHOUT_CODE.search(event.content[:400])
+    found = _NO_EXIT_CODE_RE.search(event.content[:400])
     return (found[1] or "") if found else ""
 
 
@@ -146,4 +146,4 @@ def waiting(event: RetryCountdown) -> str:
 
 def describe_provider_error(text: str) -> str:
     """Why a request failed: its sentence, without the number that precedes it for programs."""
-    return _STATUS.sub("", text, count=1) if _STATUS.match(text) else text
+    return _STATUS_PREFIX_RE.sub("", text, count=1) if _STATUS_PREFIX_RE.match(text) else text

@@ -9,13 +9,13 @@ from msgspec import Struct
 
 from joey.core.events import AskOpened
 from joey.core.permissions.policy import Confinement
-from joey.core.task import APPROVALS, Answer, AskKind, Response
+from joey.core.task import APPROVAL_ASKS, Answer, AskKind, Response
 from joey.presentation.text import sanitise
 
-_YES = frozenset({"y", "yes"})
-_NO = frozenset({"n", "no"})
-_ALWAYS = frozenset({"a", "always"})
-_HINTS = {
+_YES_ANSWERS = frozenset({"y", "yes"})
+_NO_ANSWERS = frozenset({"n", "no"})
+_ALWAYS_ANSWERS = frozenset({"a", "always"})
+_ANSWER_HINTS = {
     AskKind.FOLLOWUP: "Your answer",
     AskKind.COMPLETION_RESULT: "Enter accepts, or say what to change",
     AskKind.API_REQ_FAILED: "Try again? [y]es / [n]o / or try again with these words",
@@ -64,7 +64,7 @@ def question_of(ask: AskOpened) -> str:
         case AskKind.LIMIT_REACHED:
             limit = msgspec.json.decode(ask.text or "{}", type=_Limit)
             return f"The limit of {limit.count} {limit.type} is reached."
-        case kind if kind in APPROVALS:
+        case kind if kind in APPROVAL_ASKS:
             return ""
         case _:
             return sanitise(ask.text)
@@ -72,13 +72,13 @@ def question_of(ask: AskOpened) -> str:
 
 def hint_of(ask: AskOpened) -> str:
     """What may be typed."""
-    if ask.ask in APPROVALS:
+    if ask.ask in APPROVAL_ASKS:
         always = "[a]lways / " if ask.always_rule else ""
         return f"Allow? [y]es / [n]o / {always}or say what to do instead"
     if ask.ask is AskKind.FOLLOWUP and (suggested := len(follow_up(ask.text).suggest)):
         numbers = "1" if suggested == 1 else f"1-{suggested}"
         return f"{numbers}, or your own answer"
-    return _HINTS[ask.ask]
+    return _ANSWER_HINTS[ask.ask]
 
 
 def answer_of(ask: AskOpened, line: str) -> Answer | None:
@@ -92,15 +92,15 @@ def answer_of(ask: AskOpened, line: str) -> Answer | None:
         case AskKind.FOLLOWUP:
             return Answer(Response.MESSAGE, text=_suggested(ask, text)) if text else None
         case AskKind.COMPLETION_RESULT:
-            accepted = not text or word in _YES
+            accepted = not text or word in _YES_ANSWERS
             return Answer(Response.YES) if accepted else Answer(Response.MESSAGE, text=text)
         case AskKind.RESUME_TASK if not text:
             return Answer(Response.YES)
-    if word in _YES:
+    if word in _YES_ANSWERS:
         return Answer(Response.YES)
-    if word in _NO:
+    if word in _NO_ANSWERS:
         return Answer(Response.NO)
-    if word in _ALWAYS and ask.ask in APPROVALS:
+    if word in _ALWAYS_ANSWERS and ask.ask in APPROVAL_ASKS:
         return Answer(Response.YES, always=True) if ask.always_rule else None
     if not text or ask.ask is AskKind.LIMIT_REACHED:
         return None
@@ -116,7 +116,7 @@ def _suggested(ask: AskOpened, text: str) -> str:
     return text
 
 
-_SWITCHES = {
+_SETTING_REASONS = {
     "autoApprovalEnabled": "nothing is allowed without you",
     "alwaysAllowReadOnly": "reading is not allowed without you",
     "alwaysAllowReadOnlyOutsideWorkspace": "it lies outside the workspace",
@@ -129,7 +129,7 @@ _SWITCHES = {
     "alwaysAllowSubtasks": "subtasks are not allowed without you",
     "alwaysAllowBrowser": "the browser is not allowed without you",
 }
-_OFF = re.compile(r"(?P<action>.*): (?P<switch>\w+) is off", re.DOTALL)
+_SETTING_OFF_RE = re.compile(r"(?P<action>.*): (?P<switch>\w+) is off", re.DOTALL)
 
 
 def why_asked(reason: str, command: str = "") -> str:
@@ -144,7 +144,9 @@ def _parts(reason: str, command: str) -> list[str]:
 
 
 def _why(part: str, command: str) -> str:
-    if (off := _OFF.fullmatch(part)) and (meaning := _SWITCHES.get(off["switch"])):
+    if (off := _SETTING_OFF_RE.fullmatch(part)) and (
+        meaning := _SETTING_REASONS.get(off["switch"])
+    ):
         return f"{meaning} ({off['switch']})"
     return part.removeprefix("running it: ")
 

@@ -21,7 +21,7 @@ class SlashCommand(Struct, frozen=True):
     """What may stand behind it line by line, where there is no list to choose from."""
 
 
-COMMANDS: tuple[SlashCommand, ...] = (
+BUILT_IN_COMMANDS: tuple[SlashCommand, ...] = (
     SlashCommand("help", "keys and commands"),
     SlashCommand("new", "begin another task", at_rest=True),
     SlashCommand("resume", "go on with an earlier task", at_rest=True, in_lines="[ID]"),
@@ -51,19 +51,21 @@ COMMANDS: tuple[SlashCommand, ...] = (
     SlashCommand("exit", "leave"),
     SlashCommand("quit", "leave"),
 )
-BY_NAME = {command.name: command for command in COMMANDS}
-UNLISTED = frozenset({"condense", "quit"})
-LISTED = tuple(command for command in COMMANDS if command.name not in UNLISTED)
+COMMANDS_BY_NAME = {command.name: command for command in BUILT_IN_COMMANDS}
+UNLISTED_NAMES = frozenset({"condense", "quit"})
+LISTED_COMMANDS = tuple(
+    command for command in BUILT_IN_COMMANDS if command.name not in UNLISTED_NAMES
+)
 
 _MAX_ARGUMENTS = 2
 """Behind the name of a command; more of them are a sentence."""
-INIT_PROMPT = Path(__file__).with_name("init_prompt.md")
+INIT_PROMPT_PATH = Path(__file__).with_name("init_prompt.md")
 
 
 def named(text: str) -> tuple[SlashCommand, str] | None:
     """The command that a line begins with, and the words behind it; None when there is none."""
     name, _, arguments = text.strip().partition(" ")
-    command = BY_NAME.get(name.removeprefix("/")) if name.startswith("/") else None
+    command = COMMANDS_BY_NAME.get(name.removeprefix("/")) if name.startswith("/") else None
     return None if command is None else (command, arguments.strip())
 
 
@@ -84,7 +86,7 @@ def guess_at(text: str, names: Iterable[str], *, may_be_path: bool = False) -> s
         return None
     if len(arguments) > _MAX_ARGUMENTS:
         return None
-    ours = BY_NAME.get(name[1:])
+    ours = COMMANDS_BY_NAME.get(name[1:])
     if ours is not None and arguments and not ours.takes_argument:
         return f"{name} stands alone, without words behind it"
     if name[1:] in known:

@@ -15,7 +15,7 @@ import re
 from typing import TextIO
 from unicodedata import combining, east_asian_width
 
-_SEQUENCE = re.compile(
+_ESCAPE_SEQUENCE_RE = re.compile(
     r"\x1b(?:"
     r"\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor movement
     r"|\][^\x07\x1b]*(?:\x07|\x1b\\)"  # OSC: titles, links, the clipboard
@@ -23,13 +23,15 @@ _SEQUENCE = re.compile(
     r"|[ -/]+[0-~]"  # character sets
     r"|(?![\[\]PX^_])[0-~])"
 )
-_DELETED = (code for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\n\t")
-_REORDERING = (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
-_INVISIBLE = (0x200B, 0x2060, 0xFEFF, *range(0xE0000, 0xE0080))
-HIDDEN = (*_REORDERING, *_INVISIBLE)
-_TABLE: dict[int, str | None] = {
-    **dict.fromkeys(_DELETED),
-    **{code: f"<U+{code:04X}>" for code in HIDDEN},
+_DELETED_CODE_POINTS = (
+    code for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\n\t"
+)
+_BIDI_CODE_POINTS = (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
+_INVISIBLE_CODE_POINTS = (0x200B, 0x2060, 0xFEFF, *range(0xE0000, 0xE0080))
+HIDDEN_CODE_POINTS = (*_BIDI_CODE_POINTS, *_INVISIBLE_CODE_POINTS)
+_SANITIZE_TABLE: dict[int, str | None] = {
+    **dict.fromkeys(_DELETED_CODE_POINTS),
+    **{code: f"<U+{code:04X}>" for code in HIDDEN_CODE_POINTS},
     **dict.fromkeys(range(0xD800, 0xE000), "\N{REPLACEMENT CHARACTER}"),
 }
 
@@ -39,8 +41,8 @@ def sanitise(text: str) -> str:
     if text.isprintable():
         return text
     if "\x1b" in text:
-        text = _SEQUENCE.sub("", text)
-    return text.translate(_TABLE)
+        text = _ESCAPE_SEQUENCE_RE.sub("", text)
+    return text.translate(_SANITIZE_TABLE)
 
 
 def one_line(text: str, width: int = 100) -> str:
@@ -49,9 +51,9 @@ def one_line(text: str, width: int = 100) -> str:
     return line if len(line) <= width else f"{line[: width - 1]}…"
 
 
-NARROWEST = 20
-_LEAD = re.compile(r"\s*(?:(?:[-*+•●│$!›✓✗·~?]|\d{1,3}[.)]|joey:) +|[+-]\s*)?")
-_WORD = re.compile(r"\S+")
+MIN_WIDTH = 20
+_LINE_LEAD_RE = re.compile(r"\s*(?:(?:[-*+•●│$!›✓✗·~?]|\d{1,3}[.)]|joey:) +|[+-]\s*)?")
+_WORD_RE = re.compile(r"\S+")
 
 
 def cells(text: str) -> int:
@@ -68,7 +70,7 @@ def columns(stream: TextIO | None) -> int | None:
     try:
         if stream is None or not stream.isatty():
             return None
-        return max(NARROWEST, os.get_terminal_size(stream.fileno()).columns or 80)
+        return max(MIN_WIDTH, os.get_terminal_size(stream.fileno()).columns or 80)
     except (OSError, ValueError):
         return None
 
@@ -92,14 +94,14 @@ def cut(line: str, width: int, deeper: int = 0) -> tuple[int, list[tuple[int, in
     """
     if cells(line) <= width:
         return 0, [(0, len(line))]
-    lead = _LEAD.match(line)
+    lead = _LINE_LEAD_RE.match(line)
     text = lead.end() if lead else 0
     hang = cells(line[:text]) + deeper
     if hang > width // 2:
         hang = 2
     pieces: list[tuple[int, int]] = []
     start, end, room = 0, 0, width
-    for word in _WORD.finditer(line):
+    for word in _WORD_RE.finditer(line):
         if end > max(start, text) and cells(line[start : word.end()]) > room:
             pieces.append((start, end))
             start, room = word.start(), width - hang

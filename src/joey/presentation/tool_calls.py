@@ -13,21 +13,21 @@ from joey.core.text import split_lines
 from joey.presentation.phrases import COMMAND_TOOL
 from joey.presentation.text import cut, one_line, sanitise
 
-SHOWN_LINES = 40
+MAX_DIFF_LINES = 40
 """Of a change that the rules allow."""
-ASKED_LINES = 400
+MAX_ASK_DIFF_LINES = 400
 """Of a change that a person is asked about."""
-OUTPUT_HEAD = 20
-OUTPUT_TAIL = 5
-CUSTOM_TOOL = "customTool"
+OUTPUT_HEAD_LINES = 20
+OUTPUT_TAIL_LINES = 5
+CUSTOM_TOOL_KIND = "customTool"
 """What the row of a call calls the tools that users wrote."""
-_DETAILS = ("path", "regex", "query", "mode", "command", "skill")
+_DETAIL_KEYS = ("path", "regex", "query", "mode", "command", "skill")
 
 
 def card(tool: str, text: str, path: str | None, diff: str | None, *, asked: bool) -> Text:
     """A headline, and below it the change if there is one. A command is always shown whole."""
     shown = headline(tool, text, path)
-    limit = ASKED_LINES if asked else SHOWN_LINES
+    limit = MAX_ASK_DIFF_LINES if asked else MAX_DIFF_LINES
     if change := change_of(tool, text, diff):
         shown.append("\n").append_text(coloured_diff(change, limit))
     elif message := extract_subtask_message(text):
@@ -45,7 +45,7 @@ def headline(tool: str, text: str, path: str | None) -> Text:
         return Text.assemble(("● ", "cyan"), ("the subtask is done", "bold"))
     if _is_server_call(row):
         return _mcp_call(row)
-    if row.get("tool") == CUSTOM_TOOL:
+    if row.get("tool") == CUSTOM_TOOL_KIND:
         return _with_arguments(sanitise(tool), row)
     shown = Text.assemble(("● ", "cyan"), (sanitise(tool), "bold"))
     if detail := _detail(row, path):
@@ -62,7 +62,7 @@ def change_of(tool: str, text: str, diff: str | None) -> str:
     if tool == COMMAND_TOOL:
         return ""
     row = row_facts(text)
-    if _is_server_call(row) or row.get("tool") in ("finishTask", CUSTOM_TOOL):
+    if _is_server_call(row) or row.get("tool") in ("finishTask", CUSTOM_TOOL_KIND):
         return ""
     return diff or _change(row)
 
@@ -91,7 +91,7 @@ def extract_subtask_message(text: str) -> str:
 
 def is_custom(text: str) -> bool:
     """Whether the row of a call is that of a tool that a user wrote."""
-    return f'"{CUSTOM_TOOL}"' in text and row_facts(text).get("tool") == CUSTOM_TOOL
+    return f'"{CUSTOM_TOOL_KIND}"' in text and row_facts(text).get("tool") == CUSTOM_TOOL_KIND
 
 
 def wrapped(text: Text, width: int | None, deeper: int = 0) -> Text:
@@ -168,7 +168,7 @@ def _with_arguments(name: str, row: dict[str, Any]) -> Text:
 
 def _detail(row: dict[str, Any], path: str | None) -> str:
     named = {"path": path} | row if path else row
-    values = (str(named[key]) for key in _DETAILS if named.get(key))
+    values = (str(named[key]) for key in _DETAIL_KEYS if named.get(key))
     return one_line(" ".join(values), 160)
 
 
@@ -184,7 +184,7 @@ class CommandOutput:
     def __init__(self) -> None:
         self._unfinished = ""
         self._shown = 0
-        self._tail: deque[str] = deque(maxlen=OUTPUT_TAIL)
+        self._tail: deque[str] = deque(maxlen=OUTPUT_TAIL_LINES)
         self._left_out = 0
 
     def feed(self, output: str) -> Iterator[str]:
@@ -192,11 +192,11 @@ class CommandOutput:
         *lines, self._unfinished = (self._unfinished + sanitise(output)).split("\n")
         self._unfinished = self._unfinished[-10_000:]
         for line in lines:
-            if self._shown < OUTPUT_HEAD:
+            if self._shown < OUTPUT_HEAD_LINES:
                 self._shown += 1
                 yield line
             else:
-                self._left_out += len(self._tail) == OUTPUT_TAIL
+                self._left_out += len(self._tail) == OUTPUT_TAIL_LINES
                 self._tail.append(line)
 
     def close(self) -> Iterator[str]:

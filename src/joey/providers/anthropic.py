@@ -44,9 +44,9 @@ from joey.providers.request_encoder import Transcript
 from joey.providers.sse import ServerEvent
 from joey.providers.transport import Wire
 
-VERSION = "2026-10-21"
-LEGACY_VERSION = "2023-06-01"
-LEGACY_BETAS = "prompt-caching-2024-07-31,fine-grained-tool-streaming-2025-05-14"
+API_VERSION = "2026-10-21"
+LEGACY_API_VERSION = "2023-06-01"
+LEGACY_BETA_HEADER = "prompt-caching-2024-07-31,fine-grained-tool-streaming-2025-05-14"
 
 
 class AnthropicProvider:
@@ -85,23 +85,23 @@ def wants_legacy(profile: Profile) -> bool:
 
 def headers_for(key: str | None, *, legacy: bool) -> dict[str, str]:
     if legacy:
-        headers = {"anthropic-version": LEGACY_VERSION, "anthropic-beta": LEGACY_BETAS}
+        headers = {"anthropic-version": LEGACY_API_VERSION, "anthropic-beta": LEGACY_BETA_HEADER}
         return headers | ({"x-api-key": key} if key else {})
-    headers = {"anthropic-version": VERSION}
+    headers = {"anthropic-version": API_VERSION}
     return headers | ({"authorization": f"Bearer {key}"} if key else {})
 
 
 _fits: type[Provider] = AnthropicProvider
 
 
-NO_IMAGES = TextBlock("[An image was here; this model takes no images.]")
+IMAGE_PLACEHOLDER = TextBlock("[An image was here; this model takes no images.]")
 
 _encode = msgspec.json.Encoder().encode
-_MARK = b'"cache_control":{"type":"ephemeral"}'
-_MARKED_MESSAGES = 2
-_MIN_THINKING = 1024
-_THINKING_SHARE = 0.8
-_ROOM_AFTER_THINKING = 8192
+_CACHE_CONTROL_JSON = b'"cache_control":{"type":"ephemeral"}'
+_MAX_CACHE_MARKS = 2
+_MIN_THINKING_TOKENS = 1024
+_MAX_THINKING_SHARE = 0.8
+_MIN_ANSWER_TOKENS = 8192
 
 
 class _WireMessage(Struct, frozen=True):
@@ -116,7 +116,7 @@ class AnthropicRequests:
         self._model = model
         self._legacy = legacy
         self._opening = _encode(_parameters(profile, model, legacy=legacy))[:-1]
-        marks = _MARKED_MESSAGES if model.prompt_cache else 0
+        marks = _MAX_CACHE_MARKS if model.prompt_cache else 0
         self._transcript = Transcript(self._encoded, marks, _is_users)
         self._system: tuple[str, bytes] = ("", b"")
         self._tools: tuple[tuple[ToolSpec, ...], bytes] = ((), b"")
@@ -133,11 +133,15 @@ class AnthropicRequests:
 
     def _encoded(self, message: Message, *, mark: bool) -> bytes:
         data = encode_message(message, images=self._model.images)
-        return data.removesuffix(b"}]}") + b"," + _MARK + b"}]}" if data and mark else data
+        return (
+            data.removesuffix(b"}]}") + b"," + _CACHE_CONTROL_JSON + b"}]}"
+            if data and mark
+            else data
+        )
 
     def _encoded_system(self, system: str) -> bytes:
         if system != self._system[0]:
-            mark = b"," + _MARK if self._model.prompt_cache else b""
+            mark = b"," + _CACHE_CONTROL_JSON if self._model.prompt_cache else b""
             text = _encode(system)
             block = b',"system":[{"type":"text","text":' + text + mark + b"}]"
             self._system = (system, block)
@@ -185,9 +189,11 @@ def _fitting(block: Block, *, images: bool) -> Block:
     if images:
         return block
     if isinstance(block, ImageBlock):
-        return NO_IMAGES
+        return IMAGE_PLACEHOLDER
     if isinstance(block, ToolResultBlock) and not isinstance(block.content, str):
-        content = [NO_IMAGES if isinstance(part, ImageBlock) else part for part in block.content]
+        content = [
+            IMAGE_PLACEHOLDER if isinstance(part, ImageBlock) else part for part in block.content
+        ]
         return structs.replace(block, content=content)
     return block
 
@@ -225,10 +231,10 @@ def _parameters(profile: Profile, model: ModelInfo, *, legacy: bool) -> dict[str
 
 def _thinking_room(profile: Profile, max_tokens: int) -> tuple[int, int]:
     """A budget and a limit that leave room for the answer itself."""
-    budget = max(_MIN_THINKING, profile.thinking_budget or 0)
+    budget = max(_MIN_THINKING_TOKENS, profile.thinking_budget or 0)
     if profile.max_tokens is None:
-        return budget, max(max_tokens, budget + _ROOM_AFTER_THINKING)
-    budget = max(_MIN_THINKING, min(budget, int(max_tokens * _THINKING_SHARE)))
+        return budget, max(max_tokens, budget + _MIN_ANSWER_TOKENS)
+    budget = max(_MIN_THINKING_TOKENS, min(budget, int(max_tokens * _MAX_THINKING_SHARE)))
     return budget, max(max_tokens, budget + 1)
 
 
@@ -275,7 +281,7 @@ class _Event(Struct):
 
 
 _decode = msgspec.json.Decoder(_Event).decode
-_KNOWN = frozenset(
+_KNOWN_EVENT_TYPES = frozenset(
     {
         "message_start",
         "message_delta",
@@ -332,10 +338,10 @@ class AnthropicStream:
             return _decode(event.data)
         except msgspec.ValidationError as error:
             kind = _kind_of(event.data)
-            if kind not in _KNOWN:
+            if kind not in _KNOWN_EVENT_TYPES:
                 return None
             raise errors.malformed(self._service, f"an odd {kind} event") from error
-        except errors.NOT_JSON as error:
+        except errors.JSON_DECODE_ERRORS as error:
             if event.event == "ping":
                 return None
             raise errors.malformed(self._service, "an event that is not JSON") from error
@@ -423,7 +429,7 @@ class AnthropicStream:
 def _kind_of(data: bytes) -> str:
     try:
         body = msgspec.json.decode(data)
-    except errors.NOT_JSON:
+    except errors.JSON_DECODE_ERRORS:
         return "error"  # not even JSON behind what was wrong first: never to be passed over
     kind = body.get("type") if isinstance(body, dict) else None
     return kind if isinstance(kind, str) else ""

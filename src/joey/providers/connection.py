@@ -22,15 +22,15 @@ from typing import TYPE_CHECKING, cast
 from msgspec import Struct
 
 from joey.core.text import regex
-from joey.errors import UNREACHABLE, ConfigError, ProviderError, ProviderFailure
+from joey.errors import UNREACHABLE_CODE, ConfigError, ProviderError, ProviderFailure
 from joey.providers.http_reader import End, Head, ProtocolError, ResponseReader
 
 if TYPE_CHECKING:
     import ssl
 
 
-_HIGH_WATER = 1024 * 1024
-_HAPPY_EYEBALLS = 0.25
+_MAX_BUFFERED_BYTES = 1024 * 1024
+_HAPPY_EYEBALLS_DELAY_S = 0.25
 
 
 class Connection(asyncio.Protocol):
@@ -58,7 +58,7 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self._received.append(data)
         self._size += len(data)
-        if self._size > _HIGH_WATER and self._transport is not None and not self._paused:
+        if self._size > _MAX_BUFFERED_BYTES and self._transport is not None and not self._paused:
             self._paused = True
             self._transport.pause_reading()
         self._wake()
@@ -177,7 +177,11 @@ async def connect(
             opened.abort()
         if isinstance(error, OSError):  # TimeoutError and the errors of TLS among them
             text = describe_failure(error, first, patience)
-            code = UNREACHABLE if _is_refused(error) or isinstance(error, socket.gaierror) else None
+            code = (
+                UNREACHABLE_CODE
+                if _is_refused(error) or isinstance(error, socket.gaierror)
+                else None
+            )
             raise ProviderError(text, failure=ProviderFailure.NETWORK, code=code) from error
         raise
 
@@ -189,7 +193,7 @@ async def _open(address: Address, context: ssl.SSLContext | None) -> Connection:
         address.host,
         address.port,
         ssl=context,
-        happy_eyeballs_delay=None if _is_literal(address.host) else _HAPPY_EYEBALLS,
+        happy_eyeballs_delay=None if _is_literal(address.host) else _HAPPY_EYEBALLS_DELAY_S,
     )
     return connection
 
@@ -271,13 +275,13 @@ def _is_refused(error: OSError) -> bool:
     )
 
 
-_URL = regex(
+_URL_RE = regex(
     r"(?P<scheme>https?)://(?:(?P<user>[^@/?#]*)@)?"
     r"(?P<host>\[[0-9A-Fa-f:.%]+\]|[^\s:/?#\[\]@]+)(?::(?P<port>\d{1,5}))?(?P<path>[/?][^\s#]*)?",
     re.IGNORECASE,
 )
-_PERCENT = regex(rb"%([0-9A-Fa-f]{2})")
-_LOOPBACK = regex(r"localhost|.*\.localhost|127(\.\d{1,3}){3}|::1", re.IGNORECASE)
+_PERCENT_ESCAPE_RE = regex(rb"%([0-9A-Fa-f]{2})")
+_LOOPBACK_HOST_RE = regex(r"localhost|.*\.localhost|127(\.\d{1,3}){3}|::1", re.IGNORECASE)
 
 
 class Address(Struct, frozen=True):
@@ -303,7 +307,7 @@ class Address(Struct, frozen=True):
 
     @property
     def is_loopback(self) -> bool:
-        return _LOOPBACK.fullmatch(self.host) is not None
+        return _LOOPBACK_HOST_RE.fullmatch(self.host) is not None
 
     @property
     def proxy_authorization(self) -> str | None:
@@ -314,7 +318,7 @@ class Address(Struct, frozen=True):
 
 def parse_url(url: str, what: str = "base URL") -> Address:
     """Raises ConfigError naming the setting when this is not an `http` or `https` URL."""
-    match = _URL.fullmatch(url.strip())
+    match = _URL_RE.fullmatch(url.strip())
     port = int(match["port"]) if match and match["port"] else None
     if match is None or not url.isascii() or (port is not None and not 0 < port < 65536):
         if "@" in url:  # what stands before it is a login, be it ever so badly written
@@ -383,5 +387,5 @@ def _in_network(host: str, network: str) -> bool:
 
 
 def _unquote(text: str) -> str:
-    data = _PERCENT.sub(lambda match: bytes.fromhex(match[1].decode()), text.encode())
+    data = _PERCENT_ESCAPE_RE.sub(lambda match: bytes.fromhex(match[1].decode()), text.encode())
     return data.decode("utf-8", "replace")

@@ -9,22 +9,26 @@ import msgspec
 from msgspec import Struct
 
 from joey.core.settings import Profile
-from joey.errors import UNREACHABLE, ConfigError, ProviderError, ProviderFailure
+from joey.errors import UNREACHABLE_CODE, ConfigError, ProviderError, ProviderFailure
 from joey.ports import Embedder
 from joey.providers import errors
 from joey.providers.errors import service_of
 from joey.providers.http import HttpClient
 from joey.providers.registry import WireKind, endpoint, find_kind
 
-MOST_TEXTS = 64
-MOST_CHARACTERS = 100_000
+MAX_BATCH_TEXTS = 64
+MAX_BATCH_CHARS = 100_000
 """In one request; services allow some 300,000 tokens."""
-ATTEMPTS = 4
-FIRST_WAIT = 0.5
-LONGEST_WAIT = 20.0
-_LARGEST_ANSWER = 64 * 1024 * 1024
-_PASSING = (ProviderFailure.RATE, ProviderFailure.OVERLOAD, ProviderFailure.NETWORK)
-_CHAT = "/chat/completions"
+MAX_ATTEMPTS = 4
+FIRST_RETRY_DELAY_S = 0.5
+MAX_RETRY_DELAY_S = 20.0
+_MAX_RESPONSE_BYTES = 64 * 1024 * 1024
+_RETRYABLE_FAILURES = (
+    ProviderFailure.RATE_LIMIT,
+    ProviderFailure.OVERLOAD,
+    ProviderFailure.NETWORK,
+)
+_CHAT_PATH = "/chat/completions"
 
 
 class _Item(Struct, frozen=True):
@@ -40,7 +44,9 @@ _decoder = msgspec.json.Decoder(_Answer)
 
 
 class Embeddings:
-    def __init__(self, profile: Profile, http: HttpClient, first_wait: float = FIRST_WAIT) -> None:
+    def __init__(
+        self, profile: Profile, http: HttpClient, first_wait: float = FIRST_RETRY_DELAY_S
+    ) -> None:
         """Raises ConfigError when the profile cannot be used for this."""
         kind = find_kind(profile.provider)
         if kind.wire is not WireKind.OPENAI:
@@ -52,7 +58,7 @@ class Embeddings:
             raise ConfigError(
                 f"The profile {profile.name!r} names no model. Give it one for embeddings."
             )
-        self._url = endpoint(kind, profile.base_url).removesuffix(_CHAT) + "/embeddings"
+        self._url = endpoint(kind, profile.base_url).removesuffix(_CHAT_PATH) + "/embeddings"
         self._model = profile.model
         self._http = http
         self._first_wait = first_wait
@@ -78,13 +84,13 @@ class Embeddings:
     async def _embed(self, texts: Sequence[str]) -> list[list[float]]:
         """One request, made again while waiting may help."""
         wait = self._first_wait
-        for attempt in range(1, ATTEMPTS + 1):
+        for attempt in range(1, MAX_ATTEMPTS + 1):
             try:
                 return await self._request(texts)
             except ProviderError as error:
                 pause = wait if error.retry_after is None else error.retry_after
-                passing = error.failure in _PASSING and error.code != UNREACHABLE
-                if not passing or attempt == ATTEMPTS or pause > LONGEST_WAIT:
+                passing = error.failure in _RETRYABLE_FAILURES and error.code != UNREACHABLE_CODE
+                if not passing or attempt == MAX_ATTEMPTS or pause > MAX_RETRY_DELAY_S:
                     raise
             await asyncio.sleep(pause)
             wait *= 2
@@ -99,17 +105,17 @@ class Embeddings:
             )
             async with response:
                 if response.status != 200:
-                    error_body = await response.read_all(errors.MAX_BODY)
+                    error_body = await response.read_all(errors.MAX_ERROR_BODY_BYTES)
                     raise errors.refusal(
                         self._service, response.status, response.headers, error_body
                     )
-                answer = await response.read_all(_LARGEST_ANSWER)
+                answer = await response.read_all(_MAX_RESPONSE_BYTES)
         return await asyncio.to_thread(self._vectors, answer, len(texts))
 
     def _vectors(self, answer: bytes, count: int) -> list[list[float]]:
         try:
             items = sorted(_decoder.decode(answer).data, key=lambda item: item.index)
-        except (msgspec.ValidationError, *errors.NOT_JSON) as error:
+        except (msgspec.ValidationError, *errors.JSON_DECODE_ERRORS) as error:
             raise errors.malformed(self._service, "something else than vectors") from error
         if len(items) != count:
             what = f"{len(items)} vectors for {count} texts"
@@ -120,7 +126,7 @@ class Embeddings:
 def _batches(texts: Sequence[str]) -> Iterator[Sequence[str]]:
     start = size = 0
     for number, text in enumerate(texts):
-        full = number - start >= MOST_TEXTS or size + len(text) > MOST_CHARACTERS
+        full = number - start >= MAX_BATCH_TEXTS or size + len(text) > MAX_BATCH_CHARS
         if full and number > start:
             yield texts[start:number]
             start, size = number, 0

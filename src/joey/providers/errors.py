@@ -22,30 +22,29 @@ from joey.errors import ProviderError, ProviderFailure
 from joey.providers.connection import parse_url
 from joey.providers.registry import find_kind
 
-MAX_BODY = 64 * 1024
-"""Bytes of an error's body that are read."""
-NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+MAX_ERROR_BODY_BYTES = 64 * 1024
+JSON_DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What decoding raises for bytes that are not JSON, or nested without end."""
-_MAX_SHOWN = 600
+_MAX_MESSAGE_CHARS = 600
 
-_OVERFLOW = regex(
+_CONTEXT_OVERFLOW_RE = regex(
     r"prompt is too long|input is too long|context[ _](?:length|window|size|limit)"
     r"|maximum (?:context|prompt)|token count .{0,24}exceeds|too many (?:input )?tokens"
     r"|exceeds? the maximum number of tokens|exceed_context|context the overflows"
     r"|reduce the length of the messages|max_new_tokens",
     re.IGNORECASE,
 )
-_NOT_OVERFLOW = regex(
+_NOT_CONTEXT_OVERFLOW_RE = regex(
     r"per (?:min|hour|day)|maximum (?:allowed )?number of output tokens", re.IGNORECASE
 )
-_QUOTA = regex(
+_QUOTA_RE = regex(
     r"insufficient[_ ](?:quota|balance|credit|funds)|credit balance|exceeded your current quota"
     r"|billing|payment required|out of credits",
     re.IGNORECASE,
 )
-_RETRY_DELAY = regex(r'retryDelay\\*"\s*:\s*\\*"(\d+(?:\.\d+)?)s')
+_RETRY_DELAY_RE = regex(r'retryDelay\\*"\s*:\s*\\*"(\d+(?:\.\d+)?)s')
 
-_STATUS: dict[int, ProviderFailure] = {
+_FAILURE_BY_STATUS: dict[int, ProviderFailure] = {
     401: ProviderFailure.AUTH,
     402: ProviderFailure.QUOTA,
     403: ProviderFailure.AUTH,
@@ -53,9 +52,9 @@ _STATUS: dict[int, ProviderFailure] = {
     408: ProviderFailure.OVERLOAD,
     409: ProviderFailure.OVERLOAD,
     425: ProviderFailure.OVERLOAD,
-    429: ProviderFailure.RATE,
+    429: ProviderFailure.RATE_LIMIT,
 }
-_CODE: dict[str, int] = {
+_STATUS_BY_CODE: dict[str, int] = {
     "authentication_error": 401,
     "billing_error": 402,
     "permission_error": 403,
@@ -150,7 +149,7 @@ def refusal(
 def in_stream(service: Service, error: Any) -> ProviderError:
     """The error for an `error` object that came in the middle of a stream."""
     said = _read_error(error)
-    status = said.status or _CODE.get(said.code or "", 500)
+    status = said.status or _STATUS_BY_CODE.get(said.code or "", 500)
     return _build(service, status, said, _delay_in_text(msgspec.json.encode(error)))
 
 
@@ -158,7 +157,7 @@ def malformed(service: Service, what: str) -> ProviderError:
     return ProviderError(
         f"{service.name} ({service.address}) sent {service.without_secrets(what)}. Try again; if"
         " it happens every time, check the base URL and the provider.",
-        failure=ProviderFailure.MALFORMED,
+        failure=ProviderFailure.MALFORMED_STREAM,
     )
 
 
@@ -202,14 +201,14 @@ def _until(date: str) -> float | None:
 
 
 def _delay_in_text(body: bytes) -> float | None:
-    match = _RETRY_DELAY.search(body.decode("utf-8", "replace"))
+    match = _RETRY_DELAY_RE.search(body.decode("utf-8", "replace"))
     return float(match[1]) if match else None
 
 
 def _read_body(body: bytes, content_type: str) -> _Said:
     try:
         parsed = msgspec.json.decode(body)
-    except NOT_JSON:
+    except JSON_DECODE_ERRORS:
         if "html" in content_type or body.lstrip()[:1] == b"<":
             return _Said("it answered with a web page", None, None)
         return _Said(body.decode("utf-8", "replace").strip(), None, None)
@@ -248,17 +247,20 @@ def _build(service: Service, status: int, said: _Said, wait: float | None) -> Pr
 def _classify_failure(status: int, said: _Said) -> ProviderFailure:
     text = f"{said.code or ''} {said.message}"
     if status not in (401, 403, 404, 429) and is_overflow(text):
-        return ProviderFailure.OVERFLOW
-    if status in (400, 403, 429) and _QUOTA.search(text):
+        return ProviderFailure.CONTEXT_OVERFLOW
+    if status in (400, 403, 429) and _QUOTA_RE.search(text):
         return ProviderFailure.QUOTA
-    if status in _STATUS:
-        return _STATUS[status]
-    return ProviderFailure.OVERLOAD if status >= 500 else ProviderFailure.INVALID
+    if status in _FAILURE_BY_STATUS:
+        return _FAILURE_BY_STATUS[status]
+    return ProviderFailure.OVERLOAD if status >= 500 else ProviderFailure.INVALID_REQUEST
 
 
 def is_overflow(text: str) -> bool:
     """Whether a refusal speaks of a conversation that is too long for the model."""
-    return _OVERFLOW.search(text) is not None and _NOT_OVERFLOW.search(text) is None
+    return (
+        _CONTEXT_OVERFLOW_RE.search(text) is not None
+        and _NOT_CONTEXT_OVERFLOW_RE.search(text) is None
+    )
 
 
 def _wording(service: Service, failure: ProviderFailure, status: int, said: _Said) -> str:
@@ -274,11 +276,11 @@ def _wording(service: Service, failure: ProviderFailure, status: int, said: _Sai
                 f"{who} does not know the model {service.model!r}, or not this address. Check"
                 f" the model (joey models lists them){_and_address(service)}. {says}"
             )
-        case ProviderFailure.OVERFLOW:
+        case ProviderFailure.CONTEXT_OVERFLOW:
             return f"The conversation is longer than {service.model} can take. {says}"
         case ProviderFailure.QUOTA:
             return f"The account at {who} has no credit left for this. {says}"
-        case ProviderFailure.RATE:
+        case ProviderFailure.RATE_LIMIT:
             return f"{who} gets too many requests at the moment. {says}"
         case ProviderFailure.OVERLOAD:
             return f"{who} is in trouble at the moment. {says}"
@@ -308,8 +310,8 @@ def _where_to_put_key(service: Service) -> str:
 
 def _shown(service: Service, status: int, said: _Said) -> str:
     text = service.without_secrets(said.message)
-    if len(text) > _MAX_SHOWN:
-        text = f"{text[:_MAX_SHOWN]}…"
+    if len(text) > _MAX_MESSAGE_CHARS:
+        text = f"{text[:_MAX_MESSAGE_CHARS]}…"
     code = f" {service.without_secrets(said.code)}" if said.code else ""
     return f"({status}{code}: {text})" if text else f"({status}{code})"
 

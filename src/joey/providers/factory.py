@@ -17,7 +17,7 @@ from joey.ports import Provider
 from joey.providers.http import HttpClient
 from joey.providers.registry import WireKind, find_kind, lookup
 
-_OUTPUT_SHARE = 0.2
+_MAX_OUTPUT_SHARE = 0.2
 """Of the window, at most, for one answer: the rest belongs to the conversation."""
 
 
@@ -50,7 +50,7 @@ def model_of(profile: Profile) -> ModelInfo:
     will ask for."""
     info = lookup(profile.provider, profile.model)
     window = profile.context_window or info.context_window
-    usual = min(info.max_output, math.ceil(window * _OUTPUT_SHARE))
+    usual = min(info.max_output, math.ceil(window * _MAX_OUTPUT_SHARE))
     return structs.replace(
         info,
         context_window=window,

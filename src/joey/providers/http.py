@@ -27,12 +27,11 @@ from joey.providers.http_reader import (
 if TYPE_CHECKING:
     import ssl
 
-CONNECT_TIMEOUT = 10.0
-MAX_IDLE_CONNECTIONS = 64
-"""For each server."""
-MAX_IDLE_SECONDS = 55.0
+CONNECT_TIMEOUT_S = 10.0
+MAX_IDLE_CONNECTIONS_PER_ORIGIN = 64
+IDLE_TIMEOUT_S = 55.0
 """Most servers drop a silent connection after a minute."""
-LINGER = 0.25
+LINGER_TIMEOUT_S = 0.25
 """How long the end of a body may trail behind the end of what it says."""
 
 _Origin = tuple[Address, Address | None]
@@ -44,7 +43,7 @@ class HttpClient:
     def __init__(
         self,
         *,
-        connect_timeout: float = CONNECT_TIMEOUT,
+        connect_timeout: float = CONNECT_TIMEOUT_S,
         environ: Mapping[str, str] | None = None,
         tls: ssl.SSLContext | None = None,
     ) -> None:
@@ -97,7 +96,7 @@ class HttpClient:
 
     def _take(self, origin: _Origin) -> Connection | None:
         connections = self._idle.get(origin, [])
-        oldest = asyncio.get_running_loop().time() - MAX_IDLE_SECONDS
+        oldest = asyncio.get_running_loop().time() - IDLE_TIMEOUT_S
         while connections:
             connection = connections.pop()
             if connection.is_usable and connection.idle_since > oldest:
@@ -107,7 +106,7 @@ class HttpClient:
 
     def _keep(self, origin: _Origin, connection: Connection) -> None:
         connections = self._idle.setdefault(origin, [])
-        if not connection.is_usable or len(connections) >= MAX_IDLE_CONNECTIONS:
+        if not connection.is_usable or len(connections) >= MAX_IDLE_CONNECTIONS_PER_ORIGIN:
             connection.abort()
             return
         connection.unwatch()
@@ -197,7 +196,7 @@ class Response:
         if self._connection is None or self._complete:
             return
         try:
-            async with asyncio.timeout(LINGER):
+            async with asyncio.timeout(LINGER_TIMEOUT_S):
                 while await self.read():
                     pass
         except (TimeoutError, ProviderError):
@@ -247,7 +246,7 @@ class Response:
             return ProviderError(text, failure=ProviderFailure.NETWORK)
         if isinstance(error, ProtocolError) and not isinstance(error, CutOffError):
             text = f"{where} does not answer in HTTP/1.1 ({error}). Check the base URL."
-            return ProviderError(text, failure=ProviderFailure.MALFORMED)
+            return ProviderError(text, failure=ProviderFailure.MALFORMED_STREAM)
         if not self._reader.started:
             return _NoAnswerError()
         text = f"The connection to {where} was lost in the middle of the answer. Try again."

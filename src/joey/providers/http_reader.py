@@ -13,12 +13,12 @@ from msgspec import Struct
 
 from joey.core.text import regex
 
-MAX_HEAD = 64 * 1024
-MAX_SIZE_LINE = 1024
+MAX_HEAD_BYTES = 64 * 1024
+MAX_CHUNK_SIZE_LINE_BYTES = 1024
 
-_STATUS_LINE = regex(rb"HTTP/(1)\.([01]) ([1-9]\d\d)(?: ([^\r\n]*))?")
-_FIELD = regex(rb"([!#$%&'*+\-.^_`|~0-9A-Za-z]+):[ \t]*(.*?)[ \t]*")
-_CHUNK_SIZE = regex(rb"([0-9a-fA-F]{1,15})[ \t]*(?:;.*)?")
+_STATUS_LINE_RE = regex(rb"HTTP/(1)\.([01]) ([1-9]\d\d)(?: ([^\r\n]*))?")
+_HEADER_FIELD_RE = regex(rb"([!#$%&'*+\-.^_`|~0-9A-Za-z]+):[ \t]*(.*?)[ \t]*")
+_CHUNK_SIZE_RE = regex(rb"([0-9a-fA-F]{1,15})[ \t]*(?:;.*)?")
 
 
 class ProtocolError(Exception):
@@ -44,7 +44,7 @@ class End(Struct, frozen=True):
 
 class _State(Enum):
     HEAD = auto()
-    LENGTH = auto()
+    FIXED_LENGTH = auto()
     CHUNK_SIZE = auto()
     CHUNK_DATA = auto()
     CHUNK_END = auto()
@@ -54,8 +54,8 @@ class _State(Enum):
 
 
 HttpEvent = Head | bytes | End
-_END = End()
-_BODILESS = frozenset({204, 304})
+_RESPONSE_END = End()
+_BODILESS_STATUSES = frozenset({204, 304})
 
 
 class ResponseReader:
@@ -93,7 +93,7 @@ class ResponseReader:
         match self._state:
             case _State.UNTIL_CLOSE:
                 self._state = _State.DONE
-                return [_END]
+                return [_RESPONSE_END]
             case _State.DONE:
                 return []
             case _State.HEAD:
@@ -106,7 +106,7 @@ class ResponseReader:
         match self._state:
             case _State.CHUNK_SIZE:
                 return self._whole_chunks(data, position, events)
-            case _State.CHUNK_DATA | _State.LENGTH:
+            case _State.CHUNK_DATA | _State.FIXED_LENGTH:
                 return self._counted(data, position, events)
             case _State.CHUNK_END:
                 return self._chunk_end(data, position)
@@ -123,7 +123,7 @@ class ResponseReader:
         size_at = position
         while True:
             start = data.find(b"\r\n", size_at) + 2
-            match = _CHUNK_SIZE.fullmatch(data, size_at, start - 2) if start >= 2 else None
+            match = _CHUNK_SIZE_RE.fullmatch(data, size_at, start - 2) if start >= 2 else None
             if match is None:
                 break
             end = start + int(match[1], 16)
@@ -136,10 +136,10 @@ class ResponseReader:
     def _chunk_size(self, data: bytes, position: int) -> int:
         end = data.find(b"\r\n", position)
         if end < 0:
-            if len(data) - position > MAX_SIZE_LINE:
+            if len(data) - position > MAX_CHUNK_SIZE_LINE_BYTES:
                 raise ProtocolError("the size of a chunk is too long")
             return position
-        match = _CHUNK_SIZE.fullmatch(data, position, end)
+        match = _CHUNK_SIZE_RE.fullmatch(data, position, end)
         if match is None:
             raise ProtocolError(f"not the size of a chunk: {data[position:end][:40]!r}")
         self._left = int(match[1], 16)
@@ -173,17 +173,17 @@ class ResponseReader:
         if end >= 0:
             self._finish(events)
             return end + 4
-        if len(data) - position > MAX_HEAD:
+        if len(data) - position > MAX_HEAD_BYTES:
             raise ProtocolError("the trailers are too long")
         return position
 
     def _finish(self, events: list[HttpEvent]) -> None:
         self._state = _State.DONE
-        events.append(_END)
+        events.append(_RESPONSE_END)
 
     def _head(self, data: bytes, position: int, events: list[HttpEvent]) -> int:
         end = data.find(b"\r\n\r\n", position)
-        if (end if end >= 0 else len(data)) - position > MAX_HEAD:
+        if (end if end >= 0 else len(data)) - position > MAX_HEAD_BYTES:
             raise ProtocolError("the head of the response is too long")
         if end < 0:
             self._check_opening(data[position : position + 5])
@@ -203,7 +203,7 @@ class ResponseReader:
             raise ProtocolError(f"not an HTTP response: {opening!r}")
 
     def _frame(self, head: Head, events: list[HttpEvent]) -> None:
-        if head.status in _BODILESS:
+        if head.status in _BODILESS_STATUSES:
             self._finish(events)
             return
         coding = head.headers.get("transfer-encoding", "").lower()
@@ -213,7 +213,7 @@ class ResponseReader:
             raise ProtocolError(f"unknown transfer encoding: {coding[:40]}")
         elif (length := head.headers.get("content-length")) is not None:
             self._left = _content_length(length)
-            self._state = _State.LENGTH
+            self._state = _State.FIXED_LENGTH
             if not self._left:
                 self._finish(events)
         else:
@@ -221,12 +221,12 @@ class ResponseReader:
 
 
 def _parse_head(lines: list[bytes]) -> Head:
-    status_line = _STATUS_LINE.fullmatch(lines[0])
+    status_line = _STATUS_LINE_RE.fullmatch(lines[0])
     if status_line is None:
         raise ProtocolError(f"not an HTTP/1.1 status line: {lines[0][:60]!r}")
     headers: dict[str, str] = {}
     for line in lines[1:]:
-        field = _FIELD.fullmatch(line)
+        field = _HEADER_FIELD_RE.fullmatch(line)
         if field is None:
             raise ProtocolError(f"not a header field: {line[:60]!r}")
         name = field[1].decode("ascii").lower()

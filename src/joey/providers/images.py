@@ -14,8 +14,8 @@ from joey.providers.errors import service_of
 from joey.providers.http import HttpClient
 from joey.providers.registry import endpoint, find_kind
 
-_MOST_BYTES = 64 * 1024 * 1024
-_CHAT = "/chat/completions"
+_MAX_RESPONSE_BYTES = 64 * 1024 * 1024
+_CHAT_PATH = "/chat/completions"
 
 
 class ProfileImageGenerator:
@@ -31,7 +31,7 @@ class ProfileImageGenerator:
 
     async def make(self, prompt: str, image: str | None = None) -> str:
         if self._own_endpoint and image is None:
-            url = f"{self._chat_url.removesuffix(_CHAT)}/images/generations"
+            url = f"{self._chat_url.removesuffix(_CHAT_PATH)}/images/generations"
             return _generated(await self._ask(url, {"prompt": prompt}))
         content: list[dict[str, Any]] = [{"type": "text", "text": prompt}]
         if image is not None:
@@ -52,7 +52,7 @@ class ProfileImageGenerator:
         try:
             response = await self._http.post(url, headers, [data], silence=profile.request_timeout)
             async with response:
-                answer = await response.read_all(_MOST_BYTES)
+                answer = await response.read_all(_MAX_RESPONSE_BYTES)
                 if response.status != 200:
                     raise errors.refusal(self._service, response.status, response.headers, answer)
         except ProviderError as error:
@@ -60,7 +60,7 @@ class ProfileImageGenerator:
             raise ToolError(f"No picture was made: {reason}") from error
         try:
             return msgspec.json.decode(answer)
-        except errors.NOT_JSON as error:
+        except errors.JSON_DECODE_ERRORS as error:
             raise ToolError("No picture was made: the service's answer is not JSON.") from error
 
 

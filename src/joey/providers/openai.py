@@ -77,11 +77,11 @@ _fits: type[Provider] = OpenAiProvider
 
 
 _encode = msgspec.json.Encoder().encode
-_MARK = {"cache_control": {"type": "ephemeral"}}
-_MARKED_MESSAGES = 2
-_NO_IMAGES = {"type": "text", "text": "[An image was here; this model takes no images.]"}
-_DEVELOPER_MODELS = re.compile(r"(?:.*/)?o[134](?:-.*)?")
-_REASONS_WITHOUT_TOOLS = re.compile(r"gpt-(?:5\.(?:[6-9]|\d\d)|[6-9]|\d\d)(?:[.-].*)?")
+_CACHE_CONTROL = {"cache_control": {"type": "ephemeral"}}
+_MAX_CACHE_MARKS = 2
+_IMAGE_PLACEHOLDER = {"type": "text", "text": "[An image was here; this model takes no images.]"}
+_DEVELOPER_ROLE_MODELS_RE = re.compile(r"(?:.*/)?o[134](?:-.*)?")
+_NO_REASONING_WITH_TOOLS_RE = re.compile(r"gpt-(?:5\.(?:[6-9]|\d\d)|[6-9]|\d\d)(?:[.-].*)?")
 """Models whose chat endpoint at OpenAI takes tools only with reasoning switched off."""
 
 
@@ -93,8 +93,8 @@ class OpenAiRequests:
         self._model = model
         self._host = host
         self._id = profile.model or model.id
-        self._is_developer = _DEVELOPER_MODELS.fullmatch(self._id) is not None
-        marks = _MARKED_MESSAGES if model.prompt_cache else 0
+        self._is_developer = _DEVELOPER_ROLE_MODELS_RE.fullmatch(self._id) is not None
+        marks = _MAX_CACHE_MARKS if model.prompt_cache else 0
         self._transcript = Transcript(self._convert, marks, _has_user_content)
         self._system: tuple[str | None, bytes] = (None, b"")
         self._tools: tuple[tuple[ToolSpec, ...], bytes] = ((), b"")
@@ -135,7 +135,7 @@ class OpenAiRequests:
         if (
             with_tools
             and self._host == "api.openai.com"
-            and _REASONS_WITHOUT_TOOLS.fullmatch(self._id)
+            and _NO_REASONING_WITH_TOOLS_RE.fullmatch(self._id)
         ):
             return "none"
         return None
@@ -153,7 +153,7 @@ class OpenAiRequests:
                 role, text = ("developer", f"Formatting re-enabled\n{system}")
             content: Any = text
             if self._model.prompt_cache:
-                content = [{"type": "text", "text": text, **_MARK}]
+                content = [{"type": "text", "text": text, **_CACHE_CONTROL}]
             self._system = (system, _encode({"role": role, "content": content}))
         return self._system[1]
 
@@ -242,7 +242,7 @@ def _images_in(block: ToolResultBlock, model: ModelInfo) -> list[dict[str, Any]]
 
 def _image(block: ImageBlock, model: ModelInfo) -> dict[str, Any]:
     if not model.images:
-        return _NO_IMAGES
+        return _IMAGE_PLACEHOLDER
     url = f"data:{block.source.media_type};base64,{block.source.data}"
     return {"type": "image_url", "image_url": {"url": url}}
 
@@ -255,9 +255,9 @@ def _mark_last_text(wire: list[dict[str, Any]]) -> None:
         parts = item["content"]
         for place in reversed(range(len(parts))):
             if parts[place]["type"] == "text":
-                parts[place] = parts[place] | _MARK
+                parts[place] = parts[place] | _CACHE_CONTROL
                 return
-        parts.append({"type": "text", "text": "...", **_MARK})
+        parts.append({"type": "text", "text": "...", **_CACHE_CONTROL})
         return
 
 
@@ -329,7 +329,7 @@ class _Chunk(Struct):
 
 
 _decode = msgspec.json.Decoder(_Chunk).decode
-_CUT_OFF = "length"
+_LENGTH_FINISH_REASON = "length"
 """The reason that leaves the last call unfinished."""
 
 
@@ -368,7 +368,7 @@ class OpenAiStream:
             return _decode(event.data)
         except msgspec.ValidationError as error:
             raise errors.malformed(self._service, f"an odd chunk ({error})") from error
-        except errors.NOT_JSON as error:
+        except errors.JSON_DECODE_ERRORS as error:
             raise errors.malformed(self._service, "a chunk that is not JSON") from error
 
     def _delta(self, delta: _Delta, chunks: list[Chunk]) -> None:
@@ -388,7 +388,7 @@ class OpenAiStream:
     def _finish(self, reason: str, response_id: str | None, chunks: list[Chunk]) -> None:
         self.is_complete = True
         chunks += self._details.take()
-        if reason != _CUT_OFF:
+        if reason != _LENGTH_FINISH_REASON:
             chunks += [CallEndChunk(index) for index in self._calls.close()]
         chunks.append(StopChunk(reason, response_id))
 
@@ -491,6 +491,6 @@ def _count(usage: _Usage) -> Usage:
 def _error_object(data: bytes) -> Any:
     try:
         parsed = msgspec.json.decode(data)
-    except errors.NOT_JSON:
+    except errors.JSON_DECODE_ERRORS:
         return data.decode("utf-8", "replace")
     return parsed.get("error", parsed) if isinstance(parsed, dict) else parsed

@@ -60,7 +60,7 @@ def _local(name: str, port: int, variable: str | None = None) -> ProviderKind:
     return ProviderKind(name, WireKind.OPENAI, url, (), variable, is_local=True)
 
 
-KINDS: tuple[ProviderKind, ...] = (
+PROVIDER_SPECS: tuple[ProviderKind, ...] = (
     ProviderKind(
         "anthropic",
         WireKind.ANTHROPIC,
@@ -113,7 +113,7 @@ KINDS: tuple[ProviderKind, ...] = (
     ),
 )
 
-ALIASES = {
+PROVIDER_ALIASES = {
     "openai-native": "openai",
     "openai-compatible": "openai",
     "google": "gemini",
@@ -122,15 +122,15 @@ ALIASES = {
     "llama.cpp": "llamacpp",
     "lm-studio": "lmstudio",
 }
-_BY_NAME = {kind.name: kind for kind in KINDS}
+_SPECS_BY_NAME = {kind.name: kind for kind in PROVIDER_SPECS}
 
 
 def find_kind(name: str) -> ProviderKind:
     """Raises ConfigError with the names that exist."""
     wanted = name.strip().lower()
-    kind = _BY_NAME.get(ALIASES.get(wanted, wanted))
+    kind = _SPECS_BY_NAME.get(PROVIDER_ALIASES.get(wanted, wanted))
     if kind is None:
-        names = ", ".join(_BY_NAME)
+        names = ", ".join(_SPECS_BY_NAME)
         raise ConfigError(
             f"There is no provider named {name!r}. Choose one of: {names}. For another service"
             " that speaks OpenAI's protocol, choose openai and set the base URL."
@@ -164,7 +164,7 @@ def _ollama_base(base: str) -> str:
     return f"{scheme or 'http'}://{host}{slash}{path}" + ("" if slash else "/v1")
 
 
-_DECORATION = regex(
+_MODEL_ID_SUFFIX_RE = regex(
     r"(?:[-@]\d{8}|-\d{4}-\d{2}-\d{2}|-\d{4}|-latest|-preview(?:-\d\d-\d\d(?:\d\d)?)?"
     r"|:(?:free|thinking|nitro|floor|exacto|online|latest|beta))+$"
 )
@@ -199,7 +199,7 @@ def _prices(fresh: float, output: float, read: float, write: float = 0.0) -> Pri
     return Prices(input=fresh, output=output, cache_writes=write or fresh, cache_reads=read)
 
 
-_CLAUDE = {
+_CLAUDE_MODELS = {
     "claude-fable-5-2": _Row(1000, 128, flags="cx"),
     "claude-mythos-5-2": _Row(1000, 128, flags="cx"),
     "claude-fable-5-1": _Row(1000, 128, (10, 50, 0.25, 12.5), "cx"),
@@ -222,7 +222,7 @@ _CLAUDE = {
     "claude-haiku-5-5": _Row(1000, 128, (0.1, 0.5, 0.01, 0.125), "cx"),
     "claude-haiku-4-5": _Row(200, 64, (1, 5, 0.1, 1.25), "ct"),
 }
-_GPT = {
+_GPT_MODELS = {
     "gpt-6.1-sol": _Row(1050, 128, (2, 10, 0.1), "x"),
     "gpt-6.1-terra": _Row(1050, 128, (1, 5, 0.05), "x"),
     "gpt-6-astra": _Row(1050, 128, (10, 50, 1), "xn"),
@@ -253,7 +253,7 @@ _GPT = {
     "o3-mini": _Row(200, 100, (1.1, 4.4, 0.55), "xb"),
     "o1": _Row(200, 100, (15, 60, 7.5), "x"),
 }
-_OTHERS = {
+_OTHER_HOSTED_MODELS = {
     "gemini-3.8-flash": _Row(1048, 65, (0.75, 3.75, 0.075)),
     "gemini-3.5-flash": _Row(1048, 65, (1.5, 9, 0.15)),
     "gemini-3.1-pro": _Row(1048, 65, (2, 12, 0.2)),
@@ -293,7 +293,7 @@ _OTHERS = {
     "devstral": _Row(262, 32, (0.4, 2, 0.04), "b"),
     "codestral": _Row(256, 32, (0.3, 0.9, 0.03), "b"),
 }
-_LOCAL = {
+_LOCAL_MODELS = {
     "qwen3-coder": _Row(262, 32, flags="b"),
     "qwen3": _Row(40, 8, flags="b"),
     "qwen2.5-coder": _Row(32, 8, flags="b"),
@@ -313,14 +313,14 @@ _LOCAL = {
     "codellama": _Row(16, 4, flags="bn"),
     "smollm2": _Row(8, 2, flags="bn"),
 }
-_HOSTED = {**_CLAUDE, **_GPT, **_OTHERS}
-_EDIT_TOOLS = (
+_HOSTED_MODELS = {**_CLAUDE_MODELS, **_GPT_MODELS, **_OTHER_HOSTED_MODELS}
+_EDIT_TOOL_BY_MODEL_RE = (
     (regex(r"openai/|(?:^|[/:])(?:gpt-|chatgpt-|codex|o\d(?:-|$))"), "apply_patch"),
     (regex(r"x-ai/|(?:^|/)grok"), "search_replace"),
     (regex(r"(?:^|/)gemini"), "edit"),
     (regex(r"minimax"), "edit"),
 )
-_EDIT_TOOL_OF_MAKER = {"xai": "search_replace", "gemini": "edit"}
+_EDIT_TOOL_BY_PROVIDER = {"xai": "search_replace", "gemini": "edit"}
 
 
 def lookup(provider: str, model: str) -> ModelInfo:
@@ -337,33 +337,33 @@ def models_of(provider: str) -> tuple[str, ...]:
     """Ids worth offering for a provider that has a list of its own."""
     match find_kind(provider).name:
         case "anthropic":
-            return tuple(_CLAUDE)
+            return tuple(_CLAUDE_MODELS)
         case "openai":
-            return tuple(_GPT)
+            return tuple(_GPT_MODELS)
         case _:
             return ()
 
 
 def _listed(kind: ProviderKind, model: str) -> ModelInfo:
     if kind.is_local:
-        row = _LOCAL.get(model.lower().rpartition("/")[2].partition(":")[0])
+        row = _LOCAL_MODELS.get(model.lower().rpartition("/")[2].partition(":")[0])
         info = row.info(model) if row else _unlisted(kind, model)
         return structs.replace(info, prices=Prices())
-    row = _HOSTED.get(_plain(model))
+    row = _HOSTED_MODELS.get(_plain(model))
     return row.info(model) if row else _unlisted(kind, model)
 
 
 def _edit_tool(kind: ProviderKind, model: str) -> str:
     name = model.lower()
-    for pattern, tool in _EDIT_TOOLS:
+    for pattern, tool in _EDIT_TOOL_BY_MODEL_RE:
         if pattern.search(name):
             return tool
-    return _EDIT_TOOL_OF_MAKER.get(kind.name, "apply_diff")
+    return _EDIT_TOOL_BY_PROVIDER.get(kind.name, "apply_diff")
 
 
 def _plain(model: str) -> str:
     name = model.lower().rpartition("/")[2]
-    name = _DECORATION.sub("", name)
+    name = _MODEL_ID_SUFFIX_RE.sub("", name)
     return name.replace(".", "-") if name.startswith("claude-") else name
 
 

@@ -13,8 +13,8 @@ from msgspec import Struct
 
 from joey.core.text import regex
 
-_BOM = b"\xef\xbb\xbf"
-_LINE_END = regex(rb"\r\n|\r|\n")
+_UTF_8_BOM = b"\xef\xbb\xbf"
+_LINE_END_RE = regex(rb"\r\n|\r|\n")
 
 
 class ServerEvent(Struct, frozen=True):
@@ -44,11 +44,11 @@ class SseReader:
 
     def _skip_mark(self, data: bytes) -> bytes:
         data = (self._opening or b"") + data
-        if len(data) < len(_BOM) and _BOM.startswith(data):
+        if len(data) < len(_UTF_8_BOM) and _UTF_8_BOM.startswith(data):
             self._opening = data
             return b""
         self._opening = None
-        return data.removeprefix(_BOM)
+        return data.removeprefix(_UTF_8_BOM)
 
     def _split(self, data: bytes) -> list[ServerEvent]:
         if self._buffer:
@@ -129,7 +129,7 @@ class _LineReader:
             if not data:
                 return []
         self._after_cr = data.endswith(b"\r")
-        *lines, rest = _LINE_END.split(data)
+        *lines, rest = _LINE_END_RE.split(data)
         events = []
         for piece in lines:
             self._line.append(piece)

@@ -98,11 +98,11 @@ class Wire:
         if "html" in kind:
             raise errors.malformed(self._service, "a web page instead of a stream")
         if "json" in kind:
-            raise self._document(await response.read_all(errors.MAX_BODY))
+            raise self._document(await response.read_all(errors.MAX_ERROR_BODY_BYTES))
 
     async def _refusal(self, response: Response) -> ProviderError:
         try:
-            body = await response.read_all(errors.MAX_BODY)
+            body = await response.read_all(errors.MAX_ERROR_BODY_BYTES)
         except ProviderError:
             body = b""  # the status says more than the loss of its explanation
         return errors.refusal(self._service, response.status, response.headers, body)
@@ -111,7 +111,7 @@ class Wire:
         """Some gateways report failures with a status that means success."""
         try:
             parsed: Any = msgspec.json.decode(body)
-        except errors.NOT_JSON:
+        except errors.JSON_DECODE_ERRORS:
             parsed = None
         if isinstance(parsed, dict) and parsed.get("error"):
             return errors.in_stream(self._service, parsed["error"])

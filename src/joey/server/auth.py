@@ -21,11 +21,11 @@ from msgspec import Struct
 from joey.errors import ConfigError
 from joey.system.files import make_private_directory
 
-VARIABLE = "JOEY_TOKEN"
-FILE = "server.token"
-SUBPROTOCOL = "joey.token."
-SHORTEST = 16
-LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+TOKEN_ENV_VAR = "JOEY_TOKEN"
+TOKEN_FILE_NAME = "server.token"
+TOKEN_SUBPROTOCOL_PREFIX = "joey.token."
+MIN_TOKEN_CHARS = 16
+LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "[::1]")
 
 
 class Token:
@@ -47,11 +47,11 @@ def find_token(home: Path, env: Mapping[str, str], file: Path | None = None) -> 
     Raises:
         ConfigError
     """
-    if value := env.get(VARIABLE, "").strip():
-        return _checked(value, VARIABLE)
+    if value := env.get(TOKEN_ENV_VAR, "").strip():
+        return _checked(value, TOKEN_ENV_VAR)
     if file is not None:
         return _checked(_read(file), str(file))
-    kept = home / FILE
+    kept = home / TOKEN_FILE_NAME
     if kept.exists():
         return _checked(_read(kept), str(kept))
     token = secrets.token_urlsafe(32)
@@ -60,9 +60,9 @@ def find_token(home: Path, env: Mapping[str, str], file: Path | None = None) -> 
 
 
 def _checked(value: str, where: str) -> Token:
-    if len(value) < SHORTEST or not value.isascii() or not value.isprintable():
+    if len(value) < MIN_TOKEN_CHARS or not value.isascii() or not value.isprintable():
         raise ConfigError(
-            f"The token in {where} is not usable: take at least {SHORTEST} printable ASCII"
+            f"The token in {where} is not usable: take at least {MIN_TOKEN_CHARS} printable ASCII"
             " characters, by chance rather than by choice."
         )
     return Token(value)
@@ -125,7 +125,7 @@ def build_origin_policy(
 ) -> OriginPolicy:
     """Raises ConfigError when an origin is not one."""
     usual = 443 if tls else 80
-    names = {*LOOPBACK, f"[{host}]" if ":" in host else host}
+    names = {*LOOPBACK_HOSTS, f"[{host}]" if ":" in host else host}
     hosts = {f"{name}:{port}".lower() for name in names}
     if port == usual:
         hosts |= {name.lower() for name in names}
@@ -157,5 +157,9 @@ def offered_token(headers: Mapping[str, str], subprotocols: Iterable[str]) -> st
     scheme, _, value = headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer" and value.strip():
         return value.strip()
-    named = (p.removeprefix(SUBPROTOCOL) for p in subprotocols if p.startswith(SUBPROTOCOL))
+    named = (
+        p.removeprefix(TOKEN_SUBPROTOCOL_PREFIX)
+        for p in subprotocols
+        if p.startswith(TOKEN_SUBPROTOCOL_PREFIX)
+    )
     return next(named, None)

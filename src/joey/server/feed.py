@@ -23,7 +23,7 @@ from typing import Protocol
 
 from websockets.frames import Frame, Opcode
 
-from joey.core.events import PASSING, RetryCountdown
+from joey.core.events import TRANSIENT_EVENTS, RetryCountdown
 from joey.core.history.ui import Change
 from joey.core.wire.encoder import FrameEncoder, Replay, row_ts
 from joey.core.wire.events import MessagePayload, ResyncPayload
@@ -54,9 +54,9 @@ def text_packet(data: bytes) -> bytes:
     return Frame(Opcode.TEXT, data).serialize(mask=False)
 
 
-INTERVAL = 0.05
+ROW_UPDATE_INTERVAL_S = 0.05
 """Seconds between two looks at the same growing row."""
-UNHURRIED = 16_384
+BYTES_PER_EXTRA_INTERVAL = 16_384
 """Bytes of a frame that make the interval twice as long."""
 
 log = logging.getLogger(__name__)
@@ -112,7 +112,7 @@ class TaskFeed:
 
     def _take(self, numbered: NumberedEvent) -> None:
         event = numbered.event
-        if type(event) not in PASSING:
+        if type(event) not in TRANSIENT_EVENTS:
             self._take_durable(numbered)
             return
         for change in self._encoder.changed(event):
@@ -145,7 +145,7 @@ class TaskFeed:
         if frame is None:
             return
         broadcast = Broadcast(frame, change.ts)
-        wait = INTERVAL * (1 + len(broadcast.data) / UNHURRIED)
+        wait = ROW_UPDATE_INTERVAL_S * (1 + len(broadcast.data) / BYTES_PER_EXTRA_INTERVAL)
         self._due[change.ts] = asyncio.get_running_loop().time() + wait
         self._broadcast(broadcast)
 
@@ -155,9 +155,9 @@ class TaskFeed:
             timer.cancel()
 
 
-MAX_BYTES = 4 * 1024 * 1024
-MAX_EVENTS = 1000
-TRY_AGAIN_LATER = 1013
+MAX_QUEUED_BYTES = 4 * 1024 * 1024
+MAX_QUEUED_EVENTS = 1000
+TRY_AGAIN_LATER_CLOSE_CODE = 1013
 
 
 class Link(Protocol):
@@ -266,7 +266,7 @@ class Outbox:
         self._queue.append(item)
         self._events += 1
         self._event_bytes += len(broadcast.packet)
-        if self._events > MAX_EVENTS or self._event_bytes > MAX_BYTES:
+        if self._events > MAX_QUEUED_EVENTS or self._event_bytes > MAX_QUEUED_BYTES:
             self._drop_events()
 
     def respond(self, response: Response, reading: tuple[Source, str, int] | None = None) -> None:
@@ -279,7 +279,7 @@ class Outbox:
             self._muted.discard(task_id)
         self._queue.append(_Item(packet, reading=started))
         self._response_bytes += len(packet)
-        if self._response_bytes > MAX_BYTES:
+        if self._response_bytes > MAX_QUEUED_BYTES:
             self._room.clear()
         self.flush()
 
@@ -349,7 +349,7 @@ class Outbox:
         assert item.packet is not None
         if item.broadcast is None:
             self._response_bytes -= len(item.packet)
-            if self._response_bytes <= MAX_BYTES:
+            if self._response_bytes <= MAX_QUEUED_BYTES:
                 self._room.set()
             return
         self._events -= 1
@@ -394,4 +394,4 @@ class Outbox:
             )
 
     def _give_up(self) -> None:
-        self._link.cut(TRY_AGAIN_LATER, "too slow: connect again and subscribe")
+        self._link.cut(TRY_AGAIN_LATER_CLOSE_CODE, "too slow: connect again and subscribe")

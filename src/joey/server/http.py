@@ -76,27 +76,27 @@ def _with_headers(send: Send) -> Send:
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":
             headers = MutableHeaders(scope=message)
-            for name, value in SAFE_HEADERS.items():
+            for name, value in SECURITY_HEADERS.items():
                 headers[name] = value
         await send(message)
 
     return sending
 
 
-POLICY = (
+CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:;"
     " font-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none';"
     " frame-ancestors 'none'"
 )
-SAFE_HEADERS: Mapping[str, str] = {
-    "content-security-policy": POLICY,
+SECURITY_HEADERS: Mapping[str, str] = {
+    "content-security-policy": CONTENT_SECURITY_POLICY,
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
     "referrer-policy": "no-referrer",
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
 }
-NO_PAGE = (
+MISSING_WEB_PAGE_TEXT = (
     "joey listens. The web page was not built into this copy: `make web` in joey's source builds it"
     " (it needs node). Programs connect to /ws.\n"
 )
@@ -110,7 +110,7 @@ class Pages:
     def index(self, request: Request) -> Response:
         data = _asset("index.html")
         if data is None:
-            return PlainTextResponse(NO_PAGE)
+            return PlainTextResponse(MISSING_WEB_PAGE_TEXT)
         headers = {"cache-control": "no-cache"}
         return Response(data, media_type="text/html; charset=utf-8", headers=headers)
 

@@ -24,7 +24,7 @@ from msgspec import Struct
 from joey.core.models import ModelInfo
 from joey.core.modes import Mode, SlashCommand
 from joey.core.settings import Limits, Profile, TaskSecrets
-from joey.core.task import AT_REST
+from joey.core.task import IDLE_STATES
 from joey.core.wire.commands import COMMANDS
 from joey.core.wire.encoder import created_payload, narrate
 from joey.core.wire.frames import Command, ErrorCode, EventFrame, Response, failure, success
@@ -36,7 +36,7 @@ from joey.server.commands import HANDLERS
 from joey.server.commands.call import Call, Client, CommandError, invalid, not_found
 from joey.server.feed import Broadcast, Source, TaskFeed
 
-LINGER_SECONDS = 300.0
+IDLE_TASK_RELEASE_S = 300.0
 """A task at rest that nobody works with is let go of after this: others may open it then."""
 
 log = logging.getLogger(__name__)
@@ -274,14 +274,14 @@ class Hub:
     def _linger(self, task: Task) -> None:
         # A task that is closed before then is not kept in memory by its timer.
         look = partial(self._look_after, weakref.ref(task), task.bus.seq)
-        asyncio.get_running_loop().call_later(LINGER_SECONDS, look)
+        asyncio.get_running_loop().call_later(IDLE_TASK_RELEASE_S, look)
 
     def _look_after(self, found: weakref.ref[Task], seq: int) -> None:
         task = found()
         feed = self._feeds.get(task.id) if task is not None else None
         if task is None or feed is None or feed.task is not task or not self.ready:
             return
-        idle = task.state in AT_REST and not task.running and task.bus.seq == seq
+        idle = task.state in IDLE_STATES and not task.running and task.bus.seq == seq
         is_wanted = task.is_awaited or task is self.current or task.runtime.terminal.running
         if idle and not is_wanted:
             release = asyncio.create_task(self.release(task))
@@ -301,7 +301,7 @@ class Hub:
 
 def _is_at_work(task: Task) -> bool:
     """A task that is over may still be saving its last words."""
-    return task.running and task.state not in AT_REST
+    return task.running and task.state not in IDLE_STATES
 
 
 class Counters:

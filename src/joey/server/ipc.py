@@ -49,12 +49,12 @@ from joey.system.files import make_private_directory
 log = logging.getLogger(__name__)
 
 MAX_CLIENTS = 100
-MAX_UNREAD = 8 * 1024 * 1024
+MAX_UNREAD_BYTES = 8 * 1024 * 1024
 """Bytes that a client may leave unread before it is cut."""
-READ_SIZE = 65_536
-GOODBYE_SECONDS = 5.0
+READ_CHUNK_BYTES = 65_536
+SHUTDOWN_TIMEOUT_S = 5.0
 """For commands that are being carried out when the server stops."""
-UNBOUNDED = {"consecutiveMistakeLimit": 0}
+DEFAULT_TASK_CONFIGURATION = {"consecutiveMistakeLimit": 0}
 """A program cannot say what to do about mistakes: its tasks go on, unless it sets a limit."""
 
 
@@ -117,7 +117,7 @@ class IpcClients:
             return
         writer.write(data)
         transport: Any = writer.transport
-        if transport.get_write_buffer_size() > MAX_UNREAD:
+        if transport.get_write_buffer_size() > MAX_UNREAD_BYTES:
             log.warning("the IPC client %s does not read; it is cut", client_id)
             del self._clients[client_id]
             transport.abort()
@@ -147,13 +147,13 @@ class IpcClients:
         for writer in self._clients.values():
             writer.transport.abort()
         if self._talks:
-            await asyncio.wait(self._talks, timeout=GOODBYE_SECONDS)
+            await asyncio.wait(self._talks, timeout=SHUTDOWN_TIMEOUT_S)
 
     # What a client says
 
     async def _talk(self, client_id: str, reader: asyncio.StreamReader) -> None:
         frames = Frames()
-        while data := await reader.read(READ_SIZE):
+        while data := await reader.read(READ_CHUNK_BYTES):
             for frame in frames.feed(data):
                 await self._obey(client_id, frame)
 
@@ -170,7 +170,10 @@ class IpcClients:
         run = self._hub.run
         match command:
             case StartNewTask(data=new):
-                arguments = {"text": new.text, "configuration": UNBOUNDED | new.configuration}
+                arguments = {
+                    "text": new.text,
+                    "configuration": DEFAULT_TASK_CONFIGURATION | new.configuration,
+                }
                 await run("startNewTask", arguments | {"images": list(new.images)})
             case CancelTask(data=task_id):
                 await run("cancelCurrentTask", task_id=_or_current(task_id))
@@ -193,7 +196,7 @@ class IpcClients:
     async def _look_up(self, question: GetCommands | GetModes | GetModels) -> tuple[str, Any]:
         """The event that answers; clients wait for it, so there is one in any case."""
         run = self._hub.run
-        name, payload = _UNKNOWN[type(question)]
+        name, payload = _EMPTY_RESPONSES[type(question)]
         try:
             match question:
                 case GetCommands():
@@ -209,7 +212,7 @@ class IpcClients:
         return name, payload
 
 
-_UNKNOWN: dict[type, tuple[str, Any]] = {
+_EMPTY_RESPONSES: dict[type, tuple[str, Any]] = {
     GetCommands: ("commandsResponse", []),
     GetModes: ("modesResponse", []),
     GetModels: ("modelsResponse", {}),

@@ -17,7 +17,7 @@ from msgspec import UNSET, Struct, UnsetType
 from joey.core.wire.frames import TaskId
 
 FORM_FEED = b"\x0c"
-LARGEST_FRAME = 32 * 1024 * 1024
+MAX_FRAME_BYTES = 32 * 1024 * 1024
 """Bytes; pictures travel in frames."""
 
 
@@ -28,7 +28,7 @@ class FrameTooLargeError(Exception):
 class Frames:
     """Bytes in, frames out, however the bytes were cut."""
 
-    def __init__(self, limit: int = LARGEST_FRAME) -> None:
+    def __init__(self, limit: int = MAX_FRAME_BYTES) -> None:
         self._limit = limit
         self._rest = bytearray()
 
@@ -163,7 +163,7 @@ def _encode(message: dict[str, Any]) -> bytes:
     return msgspec.json.encode({"type": "message", "data": message}) + FORM_FEED
 
 
-_ABOUT_A_TASK = frozenset(
+_TASK_ID_ONLY_EVENTS = frozenset(
     {
         "taskAborted",
         "taskActive",
@@ -177,10 +177,10 @@ _ABOUT_A_TASK = frozenset(
         "taskUnpaused",
     }
 )
-_USAGE = {"totalTokensIn": 0, "totalTokensOut": 0, "totalCost": 0, "contextTokens": 0}
+_ZERO_USAGE = {"totalTokensIn": 0, "totalTokensOut": 0, "totalCost": 0, "contextTokens": 0}
 """Numbers that Roo's schema insists on."""
-_CUSTOM = "custom_tool"
-_TOOLS = frozenset(
+_CUSTOM_TOOL = "custom_tool"
+_ROO_TOOL_NAMES = frozenset(
     {
         "access_mcp_resource",
         "apply_diff",
@@ -188,7 +188,7 @@ _TOOLS = frozenset(
         "ask_followup_question",
         "attempt_completion",
         "codebase_search",
-        _CUSTOM,
+        _CUSTOM_TOOL,
         "edit",
         "edit_file",
         "execute_command",
@@ -208,7 +208,6 @@ _TOOLS = frozenset(
         "write_to_file",
     }
 )
-"""Names of tools that Roo's schema allows."""
 
 
 def roo_events(
@@ -236,7 +235,7 @@ def roo_events(
         case "taskFailed":
             # Roo has no other word for a run that ended without a result.
             return [("taskAborted", (task_id,))]
-        case _ if name in _ABOUT_A_TASK:
+        case _ if name in _TASK_ID_ONLY_EVENTS:
             return [(name, (task_id,))]
         case _:
             return []
@@ -248,10 +247,10 @@ def _usages(payload: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]
         sums = tools.setdefault(_tool(name), {"attempts": 0, "failures": 0})
         for what in sums:
             sums[what] += tally.get(what, 0)
-    return _USAGE | payload["usage"], tools
+    return _ZERO_USAGE | payload["usage"], tools
 
 
 def _tool(name: str) -> str:
     if name.startswith("mcp--"):
         return "use_mcp_tool"
-    return name if name in _TOOLS else _CUSTOM
+    return name if name in _ROO_TOOL_NAMES else _CUSTOM_TOOL

@@ -22,15 +22,15 @@ import uvicorn
 from msgspec import Struct
 
 from joey.core.redaction import blotted, blotted_line
-from joey.core.wire.frames import MAX_FRAME
+from joey.core.wire.frames import MAX_FRAME_BYTES
 from joey.errors import ConfigError
 from joey.server.auth import Token, build_origin_policy
 from joey.server.http import make_application
 from joey.server.hub import Hub
 from joey.server.websocket import Connections, HandshakeProtocol, Limits, Socket
 
-BACKLOG = 1024
-GOODBYE_SECONDS = 3
+LISTEN_BACKLOG = 1024
+SHUTDOWN_TIMEOUT_S = 3
 
 
 class ServeOptions(Struct, frozen=True, kw_only=True):
@@ -86,7 +86,7 @@ async def serving(hub: Hub, token: Token, options: ServeOptions) -> AsyncIterato
         make_application(connections, origin_policy),
         http=HandshakeProtocol,
         ws=Socket,
-        ws_max_size=MAX_FRAME,
+        ws_max_size=MAX_FRAME_BYTES,
         ws_per_message_deflate=False,
         ws_ping_interval=options.limits.heartbeat_seconds,
         ws_ping_timeout=options.limits.heartbeat_seconds,
@@ -95,8 +95,8 @@ async def serving(hub: Hub, token: Token, options: ServeOptions) -> AsyncIterato
         access_log=False,
         proxy_headers=False,
         server_header=False,
-        backlog=BACKLOG,
-        timeout_graceful_shutdown=GOODBYE_SECONDS,
+        backlog=LISTEN_BACKLOG,
+        timeout_graceful_shutdown=SHUTDOWN_TIMEOUT_S,
         ssl_certfile=options.tls_cert,
         ssl_keyfile=options.tls_key,
     )
@@ -161,7 +161,9 @@ def _bind(options: ServeOptions) -> socket.socket:
             bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             bound.bind(address)
             bound.setblocking(False)
-            bound.listen(BACKLOG)  # two that begin at once are both bound; one of them is told here
+            bound.listen(
+                LISTEN_BACKLOG
+            )  # two that begin at once are both bound; one of them is told here
             return bound
         except BaseException:
             bound.close()
@@ -173,8 +175,8 @@ def _bind(options: ServeOptions) -> socket.socket:
         ) from error
 
 
-FIELDS = ("client", "command", "task", "request", "ms", "code", "reason", "path", "address")
-LONGEST = 10_000
+LOG_FIELDS = ("client", "command", "task", "request", "ms", "code", "reason", "path", "address")
+MAX_LOG_TEXT_CHARS = 10_000
 
 
 class JsonLines(logging.Formatter):
@@ -187,15 +189,15 @@ class JsonLines(logging.Formatter):
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "from": record.name,
-            "message": self._clean(record.getMessage()[:LONGEST]),
+            "message": self._clean(record.getMessage()[:MAX_LOG_TEXT_CHARS]),
         }
-        for name in FIELDS:
+        for name in LOG_FIELDS:
             value = getattr(record, name, None)
             if value is not None:
                 line[name] = self._clean(value) if isinstance(value, str) else value
         if record.exc_info is not None:
             text = "".join(traceback.format_exception(*record.exc_info))
-            line["error"] = self._clean(text)[-LONGEST:]
+            line["error"] = self._clean(text)[-MAX_LOG_TEXT_CHARS:]
         return msgspec.json.encode(line).decode()
 
     def _clean(self, text: str) -> str:

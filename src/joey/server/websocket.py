@@ -25,7 +25,7 @@ from websockets.http11 import Request
 from joey import __version__
 from joey.core.wire.commands import COMMANDS, Done, Welcome
 from joey.core.wire.frames import (
-    PROTOCOL,
+    PROTOCOL_VERSION,
     AuthFrame,
     Command,
     ErrorCode,
@@ -35,13 +35,13 @@ from joey.core.wire.frames import (
     parse_frame,
     success,
 )
-from joey.server.auth import SUBPROTOCOL, Token, offered_token
+from joey.server.auth import TOKEN_SUBPROTOCOL_PREFIX, Token, offered_token
 from joey.server.feed import Outbox, Source
 from joey.server.hub import Hub
 
-WRONG_TOKEN = 4401
-GOING_AWAY = 1001
-UNSUPPORTED = "Frames are text, not binary."
+WRONG_TOKEN_CLOSE_CODE = 4401
+GOING_AWAY_CLOSE_CODE = 1001
+BINARY_FRAME_ERROR = "Frames are text, not binary."
 
 log = logging.getLogger(__name__)
 _numbers = itertools.count(1)
@@ -73,9 +73,9 @@ class Connections:
             log.warning("refused", extra={"reason": reason})
             await _deny(websocket, 503, reason)
             return
-        chosen = f"{SUBPROTOCOL}{offered}"
+        chosen = f"{TOKEN_SUBPROTOCOL_PREFIX}{offered}"
         subprotocol = chosen if chosen in websocket.scope["subprotocols"] else None
-        socket: Socket = websocket.scope["extensions"][EXTENSION]
+        socket: Socket = websocket.scope["extensions"][SOCKET_SCOPE_EXTENSION]
         connection = Connection(self, websocket, socket)
         self._open.add(connection)
         try:
@@ -98,7 +98,7 @@ class Connections:
     def close(self) -> None:
         """Say goodbye to everybody."""
         for connection in list(self._open):
-            connection.leave(GOING_AWAY, "the server stops")
+            connection.leave(GOING_AWAY_CLOSE_CODE, "the server stops")
 
 
 class Connection:
@@ -147,7 +147,7 @@ class Connection:
             raise WebSocketDisconnect(message.get("code", 1005))
         text = message.get("text")
         if text is None:
-            return WireError(ErrorCode.INVALID_COMMAND, UNSUPPORTED)
+            return WireError(ErrorCode.INVALID_COMMAND, BINARY_FRAME_ERROR)
         return parse_frame(text)
 
     async def _authenticate(self) -> bool:
@@ -164,7 +164,7 @@ class Connection:
         log.info("refused", extra={"client": self.name, "reason": "token"})
         await asyncio.sleep(self._limits.failed_auth_seconds)
         self._outbox.respond(_denied(frame))
-        self.leave(WRONG_TOKEN, "the token is missing or wrong")
+        self.leave(WRONG_TOKEN_CLOSE_CODE, "the token is missing or wrong")
         return False
 
     async def _answer(self, frame: Command | AuthFrame | WireError) -> None:
@@ -201,7 +201,7 @@ class Connection:
     async def _welcome(self) -> Welcome:
         return Welcome(
             version=__version__,
-            protocol=PROTOCOL,
+            protocol=PROTOCOL_VERSION,
             capabilities=list(COMMANDS),
             sandbox=await self._hub.setup.sandbox(),
             workspace=str(self._hub.setup.workspace),
@@ -257,9 +257,9 @@ class Rate:
             await asyncio.sleep(-self._left / self._per_second)
 
 
-EXTENSION = "joey.socket"
-HANDSHAKE_SECONDS = 10.0
-CUT_SECONDS = 5.0
+SOCKET_SCOPE_EXTENSION = "joey.socket"
+HANDSHAKE_TIMEOUT_S = 10.0
+ABORT_DELAY_S = 5.0
 """How long a client that does not read may take to notice that it was cut."""
 
 
@@ -272,7 +272,7 @@ class Socket(WebSocketsSansIOProtocol):
         super().handle_connect(event)
         if not self.close_sent:
             extensions = cast(dict[str, object], self.scope["extensions"])
-            extensions[EXTENSION] = self
+            extensions[SOCKET_SCOPE_EXTENSION] = self
 
     async def send(self, message: Any) -> None:
         await super().send(message)
@@ -315,7 +315,7 @@ class Socket(WebSocketsSansIOProtocol):
         self.abort_later()
 
     def abort_later(self) -> None:
-        self.loop.call_later(CUT_SECONDS, self.transport.abort)
+        self.loop.call_later(ABORT_DELAY_S, self.transport.abort)
 
 
 class HandshakeProtocol(H11Protocol):
@@ -323,7 +323,7 @@ class HandshakeProtocol(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._deadline = self.loop.call_later(HANDSHAKE_SECONDS, transport.abort)
+        self._deadline = self.loop.call_later(HANDSHAKE_TIMEOUT_S, transport.abort)
 
     def handle_events(self) -> None:
         super().handle_events()

@@ -16,9 +16,9 @@ from msgspec import Struct
 from joey.errors import StoreError
 from joey.storage.journal import decode_journal
 from joey.storage.task_folder import (
-    JOURNAL,
-    LOCK,
-    METADATA,
+    JOURNAL_FILE,
+    LOCK_FILE,
+    METADATA_FILE,
     TaskLock,
     clean_id,
     has_history,
@@ -27,9 +27,9 @@ from joey.storage.task_folder import (
 from joey.storage.task_store import abandoned_stages
 from joey.system.files import read_regular
 
-MOST = 2_000
+MAX_CHECKED_TASKS = 2_000
 """Folders that are looked into, the latest first."""
-_HEAD = 64 * 1024
+_JOURNAL_HEAD_BYTES = 64 * 1024
 
 
 class StoreState(Struct, frozen=True):
@@ -50,7 +50,7 @@ def look_over(tasks: Path) -> StoreState:
         return StoreState()
     with os.scandir(tasks) as entries:
         names = sorted((each.name for each in entries if clean_id(each.name)), reverse=True)
-    directories = [tasks / name for name in names[:MOST] if (tasks / name).is_dir()]
+    directories = [tasks / name for name in names[:MAX_CHECKED_TASKS] if (tasks / name).is_dir()]
     return StoreState(
         tasks=len(names),
         stale=tuple(directory for directory in directories if _is_stale(directory)),
@@ -78,7 +78,7 @@ def tidy(state: StoreState) -> Iterator[str]:
 
 def _is_stale(directory: Path) -> bool:
     try:
-        return (directory / LOCK).stat().st_size > 0 and not is_held(directory)
+        return (directory / LOCK_FILE).stat().st_size > 0 and not is_held(directory)
     except (OSError, StoreError):
         return False
 
@@ -86,10 +86,10 @@ def _is_stale(directory: Path) -> bool:
 def _find_problems(directory: Path) -> Iterator[str]:
     try:
         if not has_history(directory):
-            if any(directory.iterdir()) and not (directory / METADATA).exists():
+            if any(directory.iterdir()) and not (directory / METADATA_FILE).exists():
                 yield "there is no history in it"
             return
-        head = read_regular(directory / JOURNAL, _HEAD)
+        head = read_regular(directory / JOURNAL_FILE, _JOURNAL_HEAD_BYTES)
         if head is not None and not head.strip():
             yield "its journal is empty"
         elif head is not None and b"\n" in head and not decode_journal(head)[0]:

@@ -8,10 +8,10 @@ out.
 
 A task directory is read again when the time, size or inode of the files it was described from has
 changed. Those are taken before the reading, so a change during it is seen the next time. Looking
-at every directory costs some microseconds each: up to `FEW` tasks it is done for each answer.
-With more of them it is done when the last time is `MAX_AGE` ago; in between, the modification
-time of the directory of all tasks tells which have come and gone, joey's own processes report
-what they write, and tasks that are about to be shown are checked.
+at every directory costs some microseconds each: up to `ALWAYS_SCAN_MAX_TASKS` tasks it is done for
+each answer. With more of them it is done when the last time is `FULL_SCAN_INTERVAL_S` ago; in
+between, the modification time of the directory of all tasks tells which have come and gone, joey's
+own processes report what they write, and tasks that are about to be shown are checked.
 """
 
 from __future__ import annotations
@@ -34,17 +34,23 @@ from joey.errors import StoreError
 from joey.ports import TaskMetadata
 from joey.ports.storage import Progress
 from joey.storage.index_text import conversation_text, storable
-from joey.storage.task_folder import HISTORY_ITEM, INDEX, JOURNAL, METADATA, UI
+from joey.storage.task_folder import (
+    HISTORY_ITEM_FILE,
+    INDEX_FILE,
+    JOURNAL_FILE,
+    METADATA_FILE,
+    UI_HISTORY_FILE,
+)
 from joey.storage.task_list import describe, parse_task_id
-from joey.system.files import FILE_MODE
+from joey.system.files import PRIVATE_FILE_MODE
 
-LAYOUT = 1
-_APPLICATION = 0x4A4F4559
+SCHEMA_VERSION = 1
+_SQLITE_APPLICATION_ID = 0x4A4F4559
 _CACHE_KIB = 32 * 1024
-_PRIMARY_CODE = 0xFF
-_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
-_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
-_TABLES = f"""
+_PRIMARY_CODE_MASK = 0xFF
+_CORRUPTION_CODES = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
+_BUSY_CODES = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+_SCHEMA_SQL = f"""
     CREATE TABLE facts (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
     CREATE TABLE tasks (
         number INTEGER PRIMARY KEY,
@@ -70,8 +76,8 @@ _TABLES = f"""
     CREATE VIRTUAL TABLE words USING fts5(
         title, said, tokenize = 'unicode61 remove_diacritics 2'
     );
-    PRAGMA application_id = {_APPLICATION};
-    PRAGMA user_version = {LAYOUT};
+    PRAGMA application_id = {_SQLITE_APPLICATION_ID};
+    PRAGMA user_version = {SCHEMA_VERSION};
 """
 """`bare`: the folder's name is the id, without our prefix. `mark` tells whether the folder has
 changed since it was read, `said` whether its conversation has; `searched` is the `said` whose words
@@ -83,7 +89,7 @@ class OtherLayoutError(Exception):
 
 
 def is_busy(error: sqlite3.Error) -> bool:
-    return _code(error) in _BUSY
+    return _code(error) in _BUSY_CODES
 
 
 class IndexFile:
@@ -91,7 +97,7 @@ class IndexFile:
 
     def __init__(self, home: Path, patience: float) -> None:
         """`patience`: seconds to wait for another process that is just writing."""
-        self.path = home / INDEX
+        self.path = home / INDEX_FILE
         self.notices: list[str] = []
         self._patience = patience
         self._open: sqlite3.Connection | None = None
@@ -120,7 +126,7 @@ class IndexFile:
         self.close()
         if self._scratch:
             raise StoreError(f"the tasks cannot be indexed: {error}") from error
-        damaged = isinstance(error, OtherLayoutError) or _code(error) in _DAMAGED
+        damaged = isinstance(error, OtherLayoutError) or _code(error) in _CORRUPTION_CODES
         if damaged and not self._thrown_away:
             self._thrown_away = True
             self._throw_away()
@@ -153,7 +159,7 @@ class IndexFile:
     def _make_scratch(self) -> sqlite3.Connection:
         # Without a name SQLite keeps it in memory, and in an unlinked file when it gets large.
         connection = _connect("", self._patience)
-        connection.executescript(_TABLES)
+        connection.executescript(_SCHEMA_SQL)
         return connection
 
     def _throw_away(self) -> None:
@@ -178,24 +184,26 @@ def _connect(path: str, patience: float) -> sqlite3.Connection:
 def _lay_out(connection: sqlite3.Connection) -> None:
     (layout,) = connection.execute("PRAGMA user_version").fetchone()
     (application,) = connection.execute("PRAGMA application_id").fetchone()
-    if (layout, application) == (LAYOUT, _APPLICATION):
+    if (layout, application) == (SCHEMA_VERSION, _SQLITE_APPLICATION_ID):
         return
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     if tables or layout or application:
         raise OtherLayoutError(f"layout {layout}")
-    connection.executescript(f"BEGIN; {_TABLES} COMMIT;")
+    connection.executescript(f"BEGIN; {_SCHEMA_SQL} COMMIT;")
 
 
 def _make_private_file(path: Path) -> None:
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
+        descriptor = os.open(
+            path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE_MODE
+        )
     except FileExistsError:
         # It is not opened here: closing it again would drop the locks of other connections of
         # this process.
         if not stat.S_ISREG(os.lstat(path).st_mode):
             raise OSError(0, "it is not a regular file") from None
         return
-    os.fchmod(descriptor, FILE_MODE)
+    os.fchmod(descriptor, PRIVATE_FILE_MODE)
     os.close(descriptor)
 
 
@@ -211,19 +219,16 @@ def _only_one(home: Path) -> Iterator[None]:
 
 def _code(error: Exception) -> int | None:
     code = getattr(error, "sqlite_errorcode", None)
-    return None if code is None else code & _PRIMARY_CODE
+    return None if code is None else code & _PRIMARY_CODE_MASK
 
 
-FEW = 2_000
-MAX_AGE = 600
-"""Seconds."""
-_SETTLED = 2_000_000_000
+ALWAYS_SCAN_MAX_TASKS = 2_000
+FULL_SCAN_INTERVAL_S = 600
+_MTIME_SETTLED_NS = 2_000_000_000
 """Nanoseconds after which a folder's time tells every later change from the one that set it."""
-_LARGEST = 2**63 - 1
-"""That SQLite can hold."""
-_BATCH = 500
-_TEXT_AT_ONCE = 2 * 1024 * 1024
-"""Characters."""
+_MAX_SQLITE_INTEGER = 2**63 - 1
+_BATCH_SIZE = 500
+_MAX_BATCH_TEXT_CHARS = 2 * 1024 * 1024
 
 _log = logging.getLogger(__name__)
 
@@ -238,7 +243,7 @@ class Known(Struct, frozen=True, array_like=True):
     said: str
 
 
-KNOWN = "number, folder, own, mark, said"
+FINGERPRINT_COLUMNS = "number, folder, own, mark, said"
 
 
 class Row(Struct, frozen=True):
@@ -286,7 +291,7 @@ class Upkeep:
         missing = self._connection.execute(sql, values).fetchall()
         done = 0
         while done < len(missing):
-            texts = self._texts(missing[done : done + _BATCH])
+            texts = self._texts(missing[done : done + _BATCH_SIZE])
             with transaction(self._connection):
                 for number, said, text in texts:
                     self._store_conversation(number, said, text)
@@ -297,7 +302,7 @@ class Upkeep:
         """The conversations of the first of these tasks: as many as one transaction should hold,
         so that others who want to write do not wait for long."""
         texts: list[tuple[int, str, str]] = []
-        room = _TEXT_AT_ONCE
+        room = _MAX_BATCH_TEXT_CHARS
         for number, directory, said in rows:
             text = conversation_text(Path(self._tasks, directory))
             texts.append((number, said, text))
@@ -320,10 +325,10 @@ class Upkeep:
         self._connection.execute("UPDATE tasks SET searched = ? WHERE number = ?", (said, number))
 
     def _is_due(self, now: int, checked: int) -> bool:
-        if not 0 <= now - checked <= MAX_AGE * 1_000_000_000:
+        if not 0 <= now - checked <= FULL_SCAN_INTERVAL_S * 1_000_000_000:
             return True
         (count,) = self._connection.execute("SELECT count(*) FROM tasks").fetchone()
-        return bool(count <= FEW)
+        return bool(count <= ALWAYS_SCAN_MAX_TASKS)
 
     def _look_at_all(self, now: int) -> None:
         # What is known is read first: what is not in the listing after that is really gone.
@@ -338,7 +343,7 @@ class Upkeep:
         self._read(stale, len(names - known.keys()))
         with transaction(self._connection):
             forget(self._connection, gone)
-            self._remember(checked=now, listed=changed if now - changed > _SETTLED else 0)
+            self._remember(checked=now, listed=changed if now - changed > _MTIME_SETTLED_NS else 0)
 
     def _look_for_names(self, now: int, changed: int) -> None:
         known = {directory for (directory,) in self._connection.execute("SELECT folder FROM tasks")}
@@ -346,13 +351,13 @@ class Upkeep:
         self._read(name for name in names - known if parse_task_id(name))
         with transaction(self._connection):
             forget(self._connection, known - names)
-            self._remember(listed=changed if now - changed > _SETTLED else 0)
+            self._remember(listed=changed if now - changed > _MTIME_SETTLED_NS else 0)
 
     def _read(self, names: Iterable[str], expected: int = 0) -> None:
         """Bring what these folders hold into the index."""
         done = 0
         names = iter(names)
-        while batch := list(islice(names, _BATCH)):
+        while batch := list(islice(names, _BATCH_SIZE)):
             rows = {name: self._describe(name) for name in batch}
             with transaction(self._connection):
                 forget(self._connection, (name for name, row in rows.items() if row is None))
@@ -364,7 +369,7 @@ class Upkeep:
 
     def _describe(self, name: str) -> Row | None:
         path = f"{self._tasks}/{name}"
-        mark, said = stamp(f"{path}/{METADATA}"), stamp(f"{path}/{UI}")
+        mark, said = stamp(f"{path}/{METADATA_FILE}"), stamp(f"{path}/{UI_HISTORY_FILE}")
         described = describe(name, path) if mark else None
         if described is None or not described.own:
             mark = _mark(path)
@@ -375,11 +380,14 @@ class Upkeep:
 
     def _is_true(self, row: Known) -> bool:
         path = f"{self._tasks}/{row.directory_name}"
-        mark = stamp(f"{path}/{METADATA}") if row.own else _mark(path)
-        return mark == row.mark and stamp(f"{path}/{UI}") == row.said
+        mark = stamp(f"{path}/{METADATA_FILE}") if row.own else _mark(path)
+        return mark == row.mark and stamp(f"{path}/{UI_HISTORY_FILE}") == row.said
 
     def _known(self) -> Iterator[Known]:
-        return (Known(*row) for row in self._connection.execute(f"SELECT {KNOWN} FROM tasks"))
+        return (
+            Known(*row)
+            for row in self._connection.execute(f"SELECT {FINGERPRINT_COLUMNS} FROM tasks")
+        )
 
     def _names(self) -> set[str]:
         try:
@@ -412,7 +420,7 @@ def put(connection: sqlite3.Connection, row: Row) -> None:
     """Within a transaction. What the words of a task were is looked at again."""
     task = row.metadata
     place = str(Path(task.workspace)) if task.workspace else ""
-    updated = min(task.updated, _LARGEST)
+    updated = min(task.updated, _MAX_SQLITE_INTEGER)
     values = (row.directory_name, task.id, place, task.parent_id, task.status, updated)
     flags = (row.directory_name == task.id, row.own)
     connection.execute(
@@ -458,5 +466,5 @@ def stamp(path: str) -> str:
 
 def _mark(path: str) -> str:
     """For a folder that is described by whatever there is in it."""
-    files = (METADATA, HISTORY_ITEM, JOURNAL, UI)
+    files = (METADATA_FILE, HISTORY_ITEM_FILE, JOURNAL_FILE, UI_HISTORY_FILE)
     return " ".join([stamp(path), *(stamp(f"{path}/{name}") for name in files)])

@@ -19,30 +19,33 @@ from unicodedata import combining, normalize
 import msgspec
 from msgspec import Struct
 
-from joey.ports.storage import HIGHLIGHT
+from joey.ports.storage import HIGHLIGHT_MARKS
 from joey.storage.roo_files import decode_loosely, text_of
-from joey.storage.task_folder import UI
+from joey.storage.task_folder import UI_HISTORY_FILE
 from joey.system.files import read_regular
 
-LONGEST_TEXT = 1024 * 1024
-"""Characters of one conversation that can be searched."""
-_MOST_READ = 8 * 1024 * 1024
+MAX_SEARCHABLE_CHARS = 1024 * 1024
+_MAX_READ_BYTES = 8 * 1024 * 1024
 """Bytes of one conversation that are looked at for them."""
-_MOST_TERMS = 32
-_LONGEST_TERM = 200
-_BOOKKEEPING = frozenset({"api_req_started", "api_req_finished", "checkpoint_saved"})
+_MAX_QUERY_TERMS = 32
+_MAX_TERM_CHARS = 200
+_UNSEARCHED_SAY_KINDS = frozenset({"api_req_started", "api_req_finished", "checkpoint_saved"})
 _UNSEARCHED_KEY = "id"
 """Within what a tool says: of an item, which nobody looks for."""
-_MARK = "\u200b"
-_DENSE = "[\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003134f]"
-_SEAM = re.compile(rf"(?<={_DENSE})(?=\w)|(?<=\w)(?={_DENSE})")
-_TERM = re.compile(r'"([^"]*)"(\*?)|([^\s"]+)')
+_INVISIBLE_BREAK = "\u200b"
+_CJK_CHARACTER_CLASS = (
+    "[\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003134f]"
+)
+_CJK_BOUNDARY_RE = re.compile(
+    rf"(?<={_CJK_CHARACTER_CLASS})(?=\w)|(?<=\w)(?={_CJK_CHARACTER_CLASS})"
+)
+_QUERY_TERM_RE = re.compile(r'"([^"]*)"(\*?)|([^\s"]+)')
 
-_WORD = re.compile(r"(?:[^\W_]|[\u0300-\u036f])+")
-_MOST_HITS = 500
-_BEFORE, _AFTER = 40, 120
+_WORD_RE = re.compile(r"(?:[^\W_]|[\u0300-\u036f])+")
+_MAX_HITS = 500
+_SNIPPET_CHARS_BEFORE, _SNIPPET_CHARS_AFTER = 40, 120
 """Characters of a snippet before the first found word, and from it on."""
-_FREE_OF_HIGHLIGHTS = str.maketrans(dict.fromkeys((*HIGHLIGHT, "\0")))
+_HIGHLIGHT_REMOVAL_TABLE = str.maketrans(dict.fromkeys((*HIGHLIGHT_MARKS, "\0")))
 
 _log = logging.getLogger(__name__)
 
@@ -66,15 +69,19 @@ def match_expression(query: str) -> str | None:
 def _terms(query: str) -> list[tuple[str, bool]]:
     """Each word and phrase, and whether it may be only the beginning of one."""
     terms: list[tuple[str, bool]] = []
-    for phrase, star, word in _TERM.findall(query):
-        bare = (phrase or word.rstrip("*"))[:_LONGEST_TERM].replace("\0", " ")
+    for phrase, star, word in _QUERY_TERM_RE.findall(query):
+        bare = (phrase or word.rstrip("*"))[:_MAX_TERM_CHARS].replace("\0", " ")
         if any(char.isalnum() for char in bare):
             terms.append((taken_apart(bare), bool(star) or word.endswith("*")))
-    return terms[:_MOST_TERMS]
+    return terms[:_MAX_QUERY_TERMS]
 
 
 def taken_apart(text: str) -> str:
-    return text if text.isascii() else _SEAM.sub(_MARK, text.replace(_MARK, ""))
+    return (
+        text
+        if text.isascii()
+        else _CJK_BOUNDARY_RE.sub(_INVISIBLE_BREAK, text.replace(_INVISIBLE_BREAK, ""))
+    )
 
 
 def snippet_of(text: str, query: str) -> str:
@@ -82,25 +89,43 @@ def snippet_of(text: str, query: str) -> str:
 
     SQLite's own snippets take minutes where a word is said a hundred thousand times.
     """
-    hits = list(islice(_hits(text, query), _MOST_HITS))
+    hits = list(islice(_hits(text, query), _MAX_HITS))
     if not hits:
         return ""
 
     def shown(first: int) -> int:
-        near = (hit for hit in hits[first : first + 10] if hit.end <= hits[first].start + _AFTER)
+        near = (
+            hit
+            for hit in hits[first : first + 10]
+            if hit.end <= hits[first].start + _SNIPPET_CHARS_AFTER
+        )
         return len({hit.word for hit in near})
 
     best = hits[max(range(len(hits)), key=lambda number: (shown(number), -number))]
-    start, end = max(0, best.start - _BEFORE), max(best.end, best.start + _AFTER)
-    while best.start - 2 * _BEFORE < start and start and not text[start - 1].isspace():
+    start, end = (
+        max(0, best.start - _SNIPPET_CHARS_BEFORE),
+        max(best.end, best.start + _SNIPPET_CHARS_AFTER),
+    )
+    while (
+        best.start - 2 * _SNIPPET_CHARS_BEFORE < start and start and not text[start - 1].isspace()
+    ):
         start -= 1
     pieces, at = ["…" if start else ""], start
     for hit in hits:
         if at <= hit.start and hit.end <= end:
-            pieces += [text[at : hit.start], HIGHLIGHT[0], text[hit.start : hit.end], HIGHLIGHT[1]]
+            pieces += [
+                text[at : hit.start],
+                HIGHLIGHT_MARKS[0],
+                text[hit.start : hit.end],
+                HIGHLIGHT_MARKS[1],
+            ]
             at = hit.end
     pieces += [text[at:end], "…" if end < len(text) else ""]
-    return "".join(pieces).replace(_MARK, "").replace(HIGHLIGHT[1] + HIGHLIGHT[0], "")
+    return (
+        "".join(pieces)
+        .replace(_INVISIBLE_BREAK, "")
+        .replace(HIGHLIGHT_MARKS[1] + HIGHLIGHT_MARKS[0], "")
+    )
 
 
 class _Hit(Struct, frozen=True):
@@ -113,10 +138,10 @@ def _hits(text: str, query: str) -> Iterator[_Hit]:
     exact: set[str] = set()
     beginnings: tuple[str, ...] = ()
     for term, begins in _terms(query):
-        *whole, last = [_folded(word) for word in _WORD.findall(term)] or [""]
+        *whole, last = [_folded(word) for word in _WORD_RE.findall(term)] or [""]
         exact |= {*whole, last}
         beginnings += (last,) if begins and last else ()
-    for match in _WORD.finditer(text):
+    for match in _WORD_RE.finditer(text):
         word = _folded(match[0])
         if word in exact or word.startswith(beginnings):
             yield _Hit(match.start(), match.end(), word)
@@ -133,13 +158,13 @@ def _folded(word: str) -> str:
 def conversation_text(directory: Path) -> str:
     """The beginning of what was said in a task; empty when it cannot be read."""
     try:
-        data = read_regular(directory / UI, _MOST_READ) or b""
+        data = read_regular(directory / UI_HISTORY_FILE, _MAX_READ_BYTES) or b""
         rows = _decode(_whole_rows(data)) if data else ()
     except (OSError, ValueError, RecursionError) as error:
         _log.info("the conversation in %s cannot be searched: %s", directory, error)
         return ""
     pieces: list[str] = []
-    room = LONGEST_TEXT
+    room = MAX_SEARCHABLE_CHARS
     for piece in _pieces(rows):
         pieces.append(piece[:room])
         room -= len(piece) + 1
@@ -151,13 +176,13 @@ def conversation_text(directory: Path) -> str:
 def storable(text: str) -> str:
     """The text as it is kept: without what stands for highlights, and without half of a surrogate
     pair, which is no UTF-8."""
-    clean = text.translate(_FREE_OF_HIGHLIGHTS)
+    clean = text.translate(_HIGHLIGHT_REMOVAL_TABLE)
     return taken_apart(clean.encode("utf-8", "replace").decode("utf-8"))
 
 
 def _whole_rows(data: bytes) -> bytes:
     """A JSON array of the rows that are there as a whole, when only its beginning was read."""
-    if len(data) < _MOST_READ:
+    if len(data) < _MAX_READ_BYTES:
         return data
     # Within a string the quotes would be escaped, so this is the start of a row.
     return data[: data.rfind(b'{"ts":')].rstrip().removesuffix(b",") + b"]"
@@ -174,7 +199,7 @@ def _decode(data: bytes) -> Iterable[_Row]:
 
 def _pieces(rows: Iterable[_Row]) -> Iterator[str]:
     for row in rows:
-        if row.say in _BOOKKEEPING:
+        if row.say in _UNSEARCHED_SAY_KINDS:
             continue
         yield from _strings(_unpacked(row.text or ""))
         yield row.path or ""

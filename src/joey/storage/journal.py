@@ -25,9 +25,9 @@ from msgspec import Struct
 
 from joey.core.events import Record
 from joey.errors import StoreError, TaskStateError
-from joey.storage.task_folder import JOURNAL
+from joey.storage.task_folder import JOURNAL_FILE
 from joey.system.files import (
-    FILE_MODE,
+    PRIVATE_FILE_MODE,
     keep_aside,
     read_regular,
     storage_error,
@@ -112,8 +112,8 @@ class Journal:
         if fresh:
             flags |= os.O_CREAT | os.O_EXCL
         self._directory = path.parent
-        self._descriptor = os.open(path, flags, FILE_MODE)
-        os.fchmod(self._descriptor, FILE_MODE)
+        self._descriptor = os.open(path, flags, PRIVATE_FILE_MODE)
+        os.fchmod(self._descriptor, PRIVATE_FILE_MODE)
         self._size = size
         self._last_seq = records[-1].seq if records else 0
         self._synced = 0
@@ -129,14 +129,14 @@ class Journal:
     @classmethod
     def create(cls, directory: Path) -> Journal:
         try:
-            return cls(directory / JOURNAL, [], 0, fresh=True)
+            return cls(directory / JOURNAL_FILE, [], 0, fresh=True)
         except OSError as error:
             raise storage_error("could not start a journal", directory, error) from error
 
     @classmethod
     def open(cls, directory: Path) -> tuple[Journal, list[Record]]:
         """Read the journal, moving aside what cannot be read."""
-        path = directory / JOURNAL
+        path = directory / JOURNAL_FILE
         try:
             data = read_regular(path)
             if data is None:
@@ -152,7 +152,7 @@ class Journal:
     @classmethod
     def of_record(cls, directory: Path, record: Record) -> Journal:
         """Go on with a journal of which this record is known to be all."""
-        path = directory / JOURNAL
+        path = directory / JOURNAL_FILE
         try:
             return cls(path, [record], path.stat().st_size, fresh=False)
         except OSError as error:
@@ -162,7 +162,7 @@ class Journal:
     def peek(directory: Path) -> list[Record]:
         """What can be read of the journal now, by somebody who does not own it."""
         try:
-            return decode_journal(read_regular(directory / JOURNAL) or b"")[0]
+            return decode_journal(read_regular(directory / JOURNAL_FILE) or b"")[0]
         except OSError as error:
             raise storage_error("could not read the journal", directory, error) from error
 

@@ -17,7 +17,7 @@ from joey.core.settings import TaskSecrets
 from joey.errors import StoreError, TaskLockedError, TaskNotFoundError, TaskStateError
 from joey.ports import Store, TaskLog, TaskMetadata
 from joey.storage.journal import decode_journal, encode_record
-from joey.storage.task_folder import COMMAND_OUTPUT, PREFIX, clean_id
+from joey.storage.task_folder import COMMAND_OUTPUT_DIRECTORY, TASK_DIRECTORY_PREFIX, clean_id
 from joey.storage.task_list import metadata_of_records, newest_first
 from joey.system.files import make_private_directory
 
@@ -100,16 +100,18 @@ class MemoryStore:
         for record in records:
             log.append(record)
         source, target = self._ensure_task_directory(source_id), log.directory
-        shutil.copytree(source / COMMAND_OUTPUT, target / COMMAND_OUTPUT, dirs_exist_ok=True)
+        shutil.copytree(
+            source / COMMAND_OUTPUT_DIRECTORY, target / COMMAND_OUTPUT_DIRECTORY, dirs_exist_ok=True
+        )
         if (secrets := self.secrets(source_id)) is not None:
             self.keep_secrets(task_id, secrets)
         log.close()
 
     def secrets(self, task_id: str) -> TaskSecrets | None:
-        return self._secrets.get(task_id.removeprefix(PREFIX))
+        return self._secrets.get(task_id.removeprefix(TASK_DIRECTORY_PREFIX))
 
     def keep_secrets(self, task_id: str, secrets: TaskSecrets) -> None:
-        self._secrets[task_id.removeprefix(PREFIX)] = secrets
+        self._secrets[task_id.removeprefix(TASK_DIRECTORY_PREFIX)] = secrets
 
     def open(self, task_id: str) -> tuple[MemoryLog, Sequence[Record]]:
         bare = clean_id(task_id)
@@ -165,7 +167,7 @@ class MemoryStore:
             self._scratch = Path(tempfile.mkdtemp(prefix="joey-"))
             weakref.finalize(self, shutil.rmtree, self._scratch, ignore_errors=True)
         directory = self._scratch / task_id
-        make_private_directory(directory / COMMAND_OUTPUT)
+        make_private_directory(directory / COMMAND_OUTPUT_DIRECTORY)
         return directory
 
 

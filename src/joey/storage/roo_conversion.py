@@ -37,10 +37,10 @@ from joey.core.text import regex
 from joey.storage.roo_files import Row, whole_number
 
 _log = logging.getLogger(__name__)
-_TAGS = frozenset(
+_CONDENSE_AND_TRUNCATION_KEYS = frozenset(
     {"isSummary", "condenseParent", "isTruncationMarker", "truncationParent", "shownLength"}
 )
-_FOREIGN: dict[str, frozenset[type]] = {
+_INVALID_BLOCK_TYPES: dict[str, frozenset[type]] = {
     "user": frozenset({ThinkingBlock, RedactedThinkingBlock, ReasoningBlock}),
     "assistant": frozenset({ImageBlock}),
 }
@@ -87,7 +87,7 @@ def _message(row: dict[str, Any]) -> Message | None:
     if not isinstance(content, str):
         blocks = content if isinstance(content, list) else []
         content = tuple(filter(None, map(_block, blocks)))
-        if not _FOREIGN[role].isdisjoint(map(type, content)):
+        if not _INVALID_BLOCK_TYPES[role].isdisjoint(map(type, content)):
             content = tuple(_fitting(role, content))
     if not content or (isinstance(content, str) and not content.strip()):
         return None
@@ -101,7 +101,7 @@ def _message(row: dict[str, Any]) -> Message | None:
         reasoning_details=tuple(details) if isinstance(details, list) and details else UNSET,
         reasoning_content=plain if isinstance(plain, str) and plain else UNSET,
     )
-    return message if _TAGS.isdisjoint(row) else _tagged(message, row)
+    return message if _CONDENSE_AND_TRUNCATION_KEYS.isdisjoint(row) else _tagged(message, row)
 
 
 def _tagged(message: Message, row: dict[str, Any]) -> Message:
@@ -125,7 +125,7 @@ def _name(row: dict[str, Any], key: str) -> str | UnsetType:
 
 def _fitting(role: str, blocks: tuple[Block, ...]) -> Iterator[Block]:
     for block in blocks:
-        if type(block) not in _FOREIGN[role]:
+        if type(block) not in _INVALID_BLOCK_TYPES[role]:
             yield block
         elif role == "assistant":
             yield TextBlock("[image]")
@@ -137,7 +137,7 @@ def _block(raw: Any) -> Block | None:
     if not isinstance(raw, dict):
         return _text({"text": raw})
     kind = raw.get("type")
-    if isinstance(kind, str) and (made := _KINDS.get(kind)) is not None:
+    if isinstance(kind, str) and (made := _BLOCK_CONVERTERS.get(kind)) is not None:
         return made(raw)
     if (block := _text(raw)) is None and not isinstance(raw.get("text"), str):
         _log.warning("a block of the kind %r was left out", kind)
@@ -216,7 +216,7 @@ def texts(messages: Iterable[Message], role: str) -> Iterator[str]:
                     yield block.text
 
 
-_KINDS: dict[str, Callable[[dict[str, Any]], Block | None]] = {
+_BLOCK_CONVERTERS: dict[str, Callable[[dict[str, Any]], Block | None]] = {
     "text": _text,
     "image": _image,
     "thinking": _thinking,
@@ -229,11 +229,11 @@ _KINDS: dict[str, Callable[[dict[str, Any]], Block | None]] = {
 }
 
 
-_DELETED = "conversationHistoryDeletedRange"
-_NO_TOKENS = {"prevContextTokens": 0, "newContextTokens": 0}
+_DELETED_RANGE_KEY = "conversationHistoryDeletedRange"
+_ZERO_TOKEN_COUNTS = {"prevContextTokens": 0, "newContextTokens": 0}
 _RESUME_ASKS = ("resume_task", "resume_completed_task")
-_WRAPPED = regex(r"\s*<(task|user_message|feedback|answer)>\n?(.*?)\n?</\1>\s*", re.DOTALL)
-_ENGINE_SPOKE = regex(r"\[[^\n]*\] Result:|\[TASK RESUMPTION\]|\[ERROR\]")
+_USER_TAG_RE = regex(r"\s*<(task|user_message|feedback|answer)>\n?(.*?)\n?</\1>\s*", re.DOTALL)
+_ENGINE_TEXT_RE = regex(r"\[[^\n]*\] Result:|\[TASK RESUMPTION\]|\[ERROR\]")
 
 
 def convert_rows(raw: list[Any]) -> list[Row]:
@@ -252,12 +252,12 @@ def take_deleted_range(rows: list[Row]) -> range:
     """
     deleted = range(0)
     for place, row in enumerate(rows):
-        if _DELETED not in row:
+        if _DELETED_RANGE_KEY not in row:
             continue
-        match row[_DELETED]:
+        match row[_DELETED_RANGE_KEY]:
             case [int(first), int(last)] if 0 < first <= last:
                 deleted = range(first, last + 1)
-        rows[place] = {name: value for name, value in row.items() if name != _DELETED}
+        rows[place] = {name: value for name, value in row.items() if name != _DELETED_RANGE_KEY}
     return deleted
 
 
@@ -364,11 +364,15 @@ def _hiding_row(message: Message) -> Row:
     """The row that a rewind has to take away for what is hidden to come back."""
     if message.is_truncation_marker:
         truncation = {"truncationId": message.truncation_id or "", "messagesRemoved": 0}
-        details: Row = {"contextTruncation": truncation | _NO_TOKENS}
+        details: Row = {"contextTruncation": truncation | _ZERO_TOKEN_COUNTS}
         return {"type": "say", "say": "sliding_window_truncation"} | details
     summary = plain_text(blocks_of(message))
     condensed = {"condenseId": message.condense_id or "", "summary": summary, "cost": 0}
-    return {"type": "say", "say": "condense_context", "contextCondense": condensed | _NO_TOKENS}
+    return {
+        "type": "say",
+        "say": "condense_context",
+        "contextCondense": condensed | _ZERO_TOKEN_COUNTS,
+    }
 
 
 def _extract_user_texts(message: Message) -> Iterator[str]:
@@ -378,9 +382,9 @@ def _extract_user_texts(message: Message) -> Iterator[str]:
     """
     blocks = strip_environment(blocks_of(message))
     said = [block.text for block in blocks if isinstance(block, TextBlock) and block.text.strip()]
-    mixed = any(_ENGINE_SPOKE.match(text) for text in said)
+    mixed = any(_ENGINE_TEXT_RE.match(text) for text in said)
     for text in said:
-        if match := _WRAPPED.fullmatch(text):
+        if match := _USER_TAG_RE.fullmatch(text):
             yield match[2]
         elif not mixed:
             yield text

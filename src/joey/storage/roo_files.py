@@ -23,13 +23,13 @@ import msgspec
 from msgspec import Struct
 
 from joey.core.text import regex
-from joey.storage.task_folder import HISTORY_ITEM
+from joey.storage.task_folder import HISTORY_ITEM_FILE
 from joey.system.files import read_regular
 
 _log = logging.getLogger(__name__)
-_MAX_SAFE = 2**53
-_UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-_SPACE = regex(r"[ \t\r\n]*")
+_MAX_SAFE_INTEGER = 2**53
+_UTF16_BOMS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_WHITESPACE_RE = regex(r"[ \t\r\n]*")
 
 
 class Array(Struct, frozen=True):
@@ -73,7 +73,7 @@ def read_object(path: Path) -> dict[str, Any]:
 
 def whole_number(value: Any) -> int | None:
     """A count or a time as JavaScript may have written it; None for anything else."""
-    if not isinstance(value, int | float) or not 0 <= value < _MAX_SAFE:
+    if not isinstance(value, int | float) or not 0 <= value < _MAX_SAFE_INTEGER:
         return None
     return int(value)
 
@@ -124,12 +124,12 @@ def _whole_elements(path: Path) -> list[Any]:
 
 def text_in(data: bytes, errors: str = "replace") -> str:
     """What is written in a file, whatever an editor has made of its encoding."""
-    encoding = "utf-16" if data.startswith(_UTF_16) else "utf-8-sig"
+    encoding = "utf-16" if data.startswith(_UTF16_BOMS) else "utf-8-sig"
     return data.decode(encoding, errors)
 
 
 def _after_space(text: str, place: int) -> int:
-    match = _SPACE.match(text, place)
+    match = _WHITESPACE_RE.match(text, place)
     return match.end() if match else place
 
 
@@ -165,7 +165,7 @@ def listed_items(tasks: Path) -> dict[str, Item]:
 
 def item_of(directory: Path, listed: dict[str, Item]) -> Item:
     """All that is known of one task."""
-    return listed.get(directory.name, {}) | read_object(directory / HISTORY_ITEM)
+    return listed.get(directory.name, {}) | read_object(directory / HISTORY_ITEM_FILE)
 
 
 def family_of(item: Item) -> tuple[str | None, tuple[str, ...]]:

@@ -43,7 +43,14 @@ from joey.storage.roo_conversion import (
     texts,
 )
 from joey.storage.roo_files import Row, family_of, read_array, read_object, text_of
-from joey.storage.task_folder import API, HISTORY_ITEM, JOURNAL, LEGACY, METADATA, UI
+from joey.storage.task_folder import (
+    API_HISTORY_FILE,
+    HISTORY_ITEM_FILE,
+    JOURNAL_FILE,
+    LEGACY_HISTORY_FILE,
+    METADATA_FILE,
+    UI_HISTORY_FILE,
+)
 from joey.system.files import (
     keep_aside,
     make_private_directory,
@@ -53,12 +60,14 @@ from joey.system.files import (
 )
 
 _log = logging.getLogger(__name__)
-_WORKSPACE = regex(r"^# Current Workspace Directory \((.+)\) Files$", re.MULTILINE)
-_MODE = regex(r"<slug>([A-Za-z0-9-]+)</slug>")
-_FORMAT = regex(r"<tool_format>(native|xml)</tool_format>")
-_XML_END = regex(r"^<(attempt_completion>\s*<result|ask_followup_question>\s*<question)>", re.M)
+_WORKSPACE_RE = regex(r"^# Current Workspace Directory \((.+)\) Files$", re.MULTILINE)
+_MODE_SLUG_RE = regex(r"<slug>([A-Za-z0-9-]+)</slug>")
+_TOOL_FORMAT_RE = regex(r"<tool_format>(native|xml)</tool_format>")
+_XML_FINAL_CALL_RE = regex(
+    r"^<(attempt_completion>\s*<result|ask_followup_question>\s*<question)>", re.M
+)
 """Calls that may be all that a task has made, so that no result tells of them."""
-_XML_RESULT = regex(r"\[\w+[^\n]*\] Result:")
+_XML_RESULT_RE = regex(r"\[\w+[^\n]*\] Result:")
 
 
 class Histories(Struct, frozen=True):
@@ -92,9 +101,9 @@ def adopt(directory: Path, record: Record) -> Journal:
     Raises:
         StoreError: the folder cannot be written.
     """
-    for name in (UI, API):
+    for name in (UI_HISTORY_FILE, API_HISTORY_FILE):
         _back_up(directory, name)
-    replace_files(directory, {JOURNAL: encode_record(record)})
+    replace_files(directory, {JOURNAL_FILE: encode_record(record)})
     _log.info("adopted the task in %s", directory)
     return Journal.of_record(directory, record)
 
@@ -128,30 +137,37 @@ def adoption_record(directory: Path, task_id: str, histories: Histories) -> Reco
 
 def read_histories(directory: Path, task_id: str) -> Histories:
     """Both histories, the one made from the other where only one can be used."""
-    ui, api, lost = read_array(directory, UI), read_array(directory, API), None
+    ui, api, lost = (
+        read_array(directory, UI_HISTORY_FILE),
+        read_array(directory, API_HISTORY_FILE),
+        None,
+    )
     rows = convert_rows(ui.values)
     messages = convert_messages(api.values, take_deleted_range(rows))
     if not rows or not messages:
         # Claude Dev called its UI history so; Roo looks for an API history under that name.
-        old = read_array(directory, LEGACY).values
+        old = read_array(directory, LEGACY_HISTORY_FILE).values
         rows = rows or convert_rows([row for row in old if not _is_message(row)])
         messages = messages or convert_messages([row for row in old if _is_message(row)])
     if not messages and rows:
-        lost = API
+        lost = API_HISTORY_FILE
         messages = convert_messages(messages_from_rows(rows))
     if not rows and messages:
-        lost = UI
+        lost = UI_HISTORY_FILE
         rows = rows_from_messages(messages)
     if not rows or not messages:
         raise StoreError(
-            f"task {task_id} cannot be opened: neither {UI} nor {API} in {directory} can be used."
+            f"task {task_id} cannot be opened: neither {UI_HISTORY_FILE} nor {API_HISTORY_FILE} "
+            f"in {directory} can be used."
             " Put back a copy of one of them; nothing was changed."
         )
     if lost is not None:
-        other = UI if lost == API else API
+        other = UI_HISTORY_FILE if lost == API_HISTORY_FILE else API_HISTORY_FILE
         _log.warning("task %s: no usable %s; rebuilt from %s", task_id, lost, other)
     messages = stamped(messages, rows)
-    broken = tuple(name for name, array in ((UI, ui), (API, api)) if not array.whole)
+    broken = tuple(
+        name for name, array in ((UI_HISTORY_FILE, ui), (API_HISTORY_FILE, api)) if not array.whole
+    )
     return Histories(rows, messages, lost, broken)
 
 
@@ -160,12 +176,12 @@ def _is_message(row: Any) -> bool:
 
 
 def _find_facts(directory: Path, messages: list[Message]) -> Facts:
-    known = read_object(directory / METADATA) | read_object(directory / HISTORY_ITEM)
+    known = read_object(directory / METADATA_FILE) | read_object(directory / HISTORY_ITEM_FILE)
     said = list(texts(messages, "user"))
     parent_id, child_ids = family_of(known)
     return Facts(
-        workspace=workspace_of(known) or _search(_WORKSPACE, said) or "",
-        mode=text_of(known, "mode") or _search(_MODE, reversed(said)) or DEFAULT_MODE,
+        workspace=workspace_of(known) or _search(_WORKSPACE_RE, said) or "",
+        mode=text_of(known, "mode") or _search(_MODE_SLUG_RE, reversed(said)) or DEFAULT_MODE,
         protocol=_find_protocol(known, messages, said),
         parent_id=parent_id,
         child_ids=child_ids,
@@ -184,10 +200,10 @@ def _find_protocol(known: dict[str, Any], messages: list[Message], said: list[st
         return ToolProtocol(stated)
     if (detected := detect_protocol(messages)) is not None:
         return detected
-    if written := _search(_FORMAT, reversed(said)):
+    if written := _search(_TOOL_FORMAT_RE, reversed(said)):
         return ToolProtocol(written)
-    spoke_xml = any(_XML_RESULT.match(text) for text in said) or any(
-        _XML_END.search(text) for text in texts(messages, "assistant")
+    spoke_xml = any(_XML_RESULT_RE.match(text) for text in said) or any(
+        _XML_FINAL_CALL_RE.search(text) for text in texts(messages, "assistant")
     )
     return ToolProtocol.XML if spoke_xml else ToolProtocol.NATIVE
 
@@ -253,7 +269,12 @@ def roo_files(
     ui, api = encode(rows), encode(messages)
     item = _history_item(task, rows) | {"size": len(ui) + len(api)}
     metadata = {"files_in_context": without_secrets(list(task.files_in_context), blot)}
-    return {UI: ui, API: api, METADATA: encode(metadata), HISTORY_ITEM: encode(item)}
+    return {
+        UI_HISTORY_FILE: ui,
+        API_HISTORY_FILE: api,
+        METADATA_FILE: encode(metadata),
+        HISTORY_ITEM_FILE: encode(item),
+    }
 
 
 def _histories(

@@ -36,24 +36,31 @@ from joey.storage.roo_files import (
 )
 from joey.storage.roo_folder import Histories, adoption_record, item_usage, read_histories
 from joey.storage.task_folder import (
-    API,
-    COMMAND_OUTPUT,
-    HISTORY_ITEM,
-    IMPORTED,
-    JOURNAL,
-    LEGACY,
-    METADATA,
-    UI,
+    API_HISTORY_FILE,
+    COMMAND_OUTPUT_DIRECTORY,
+    HISTORY_ITEM_FILE,
+    IMPORT_MARKER_FILE,
+    JOURNAL_FILE,
+    LEGACY_HISTORY_FILE,
+    METADATA_FILE,
+    UI_HISTORY_FILE,
     build_task_directory_path,
     clean_id,
     find_task_directory,
     has_snapshots,
 )
 from joey.storage.task_store import TaskSecretFiles
-from joey.system.files import FILE_MODE, is_full, make_private_directory, storage_error
+from joey.system.files import PRIVATE_FILE_MODE, is_full, make_private_directory, storage_error
 
-_STAGE = ".import-"
-_COPIED = (UI, API, LEGACY, METADATA, HISTORY_ITEM, JOURNAL)
+_STAGING_PREFIX = ".import-"
+_COPIED_FILES = (
+    UI_HISTORY_FILE,
+    API_HISTORY_FILE,
+    LEGACY_HISTORY_FILE,
+    METADATA_FILE,
+    HISTORY_ITEM_FILE,
+    JOURNAL_FILE,
+)
 
 
 class ForeignTask(Struct, frozen=True):
@@ -69,7 +76,13 @@ class ForeignTask(Struct, frozen=True):
         """Milliseconds; what the program says, else what the files say."""
         if ts := whole_number(self.item.get("ts")):
             return ts
-        return max((_modified(self.directory / name) for name in (UI, API, LEGACY)), default=0)
+        return max(
+            (
+                _modified(self.directory / name)
+                for name in (UI_HISTORY_FILE, API_HISTORY_FILE, LEGACY_HISTORY_FILE)
+            ),
+            default=0,
+        )
 
 
 class ImportCandidate(Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -133,7 +146,7 @@ def import_task(task: ForeignTask, own: Path) -> Path:
         raise StoreError(f"task {task.id} is there already")
     try:
         make_private_directory(own)
-        stage = Path(tempfile.mkdtemp(prefix=_STAGE, dir=own))
+        stage = Path(tempfile.mkdtemp(prefix=_STAGING_PREFIX, dir=own))
     except OSError as error:
         raise storage_error(f"could not import task {task.id}", own, error) from error
     try:
@@ -154,24 +167,24 @@ def disk_is_full(error: StoreError) -> bool:
 
 
 def _fill(stage: Path, task: ForeignTask) -> None:
-    for name in _COPIED:
+    for name in _COPIED_FILES:
         _copy(task.directory / name, stage / name)
-    for name in (UI, API):
+    for name in (UI_HISTORY_FILE, API_HISTORY_FILE):
         for path in leftovers(task.directory, name):
             _copy(path, stage / path.name)
-    output = stage / COMMAND_OUTPUT
+    output = stage / COMMAND_OUTPUT_DIRECTORY
     make_private_directory(output)
-    for path in sorted((task.directory / COMMAND_OUTPUT).glob("*.txt")):
+    for path in sorted((task.directory / COMMAND_OUTPUT_DIRECTORY).glob("*.txt")):
         if not path.is_symlink():
             _copy(path, output / path.name)
     if not has_snapshots(stage):
         _promote_leftovers(stage)
-    _write_json(stage / HISTORY_ITEM, task.item)
+    _write_json(stage / HISTORY_ITEM_FILE, task.item)
     histories = read_histories(stage, task.id)
     item = _whole_item(stage, task, histories)
-    _write_json(stage / HISTORY_ITEM, item)
+    _write_json(stage / HISTORY_ITEM_FILE, item)
     source = {"program": task.program, "from": str(task.directory), "at": int(time.time() * 1000)}
-    _write_json(stage / IMPORTED, source)
+    _write_json(stage / IMPORT_MARKER_FILE, source)
     changed = whole_number(item.get("ts")) or task.changed
     os.utime(stage, (changed / 1000, changed / 1000))
 
@@ -181,7 +194,7 @@ def _copy(source: Path, target: Path) -> None:
     if not source.is_file():
         return
     with source.open("rb") as original, target.open("xb") as copy:
-        target.chmod(FILE_MODE)
+        target.chmod(PRIVATE_FILE_MODE)
         shutil.copyfileobj(original, copy, 1024 * 1024)
         times = os.fstat(original.fileno())
     os.utime(target, ns=(times.st_atime_ns, times.st_mtime_ns))
@@ -189,7 +202,7 @@ def _copy(source: Path, target: Path) -> None:
 
 def _promote_leftovers(stage: Path) -> None:
     """Give what a save has left its proper name, when nothing else has one."""
-    for name in (UI, API):
+    for name in (UI_HISTORY_FILE, API_HISTORY_FILE):
         if leftovers(stage, name) and (rows := read_array(stage, name).values):
             _write_json(stage / name, rows)
 
@@ -218,7 +231,7 @@ def _whole_item(stage: Path, task: ForeignTask, histories: Histories) -> dict[st
 
 def _write_json(path: Path, value: Any) -> None:
     path.write_bytes(msgspec.json.encode(value))
-    path.chmod(FILE_MODE)
+    path.chmod(PRIVATE_FILE_MODE)
 
 
 def _modified(path: Path) -> int:
@@ -229,13 +242,19 @@ def _modified(path: Path) -> int:
 
 
 _log = logging.getLogger(__name__)
-TASKS = "tasks"
-_EDITORS = ("Code", "Code - Insiders", "VSCodium", "Cursor", "Windsurf", "Code - OSS")
-_SERVERS = ("vscode", "vscode-insiders", "vscodium", "cursor", "windsurf")
-_FLATPAKS = {"com.visualstudio.code": "Code", "com.vscodium.codium": "VSCodium"}
-_HISTORIES = (JOURNAL, UI, API, LEGACY, HISTORY_ITEM)
+TASKS_DIRECTORY = "tasks"
+_EDITOR_NAMES = ("Code", "Code - Insiders", "VSCodium", "Cursor", "Windsurf", "Code - OSS")
+_REMOTE_SERVER_NAMES = ("vscode", "vscode-insiders", "vscodium", "cursor", "windsurf")
+_FLATPAK_EDITORS = {"com.visualstudio.code": "Code", "com.vscodium.codium": "VSCodium"}
+_HISTORY_FILES = (
+    JOURNAL_FILE,
+    UI_HISTORY_FILE,
+    API_HISTORY_FILE,
+    LEGACY_HISTORY_FILE,
+    HISTORY_ITEM_FILE,
+)
 _MAX_SEARCHED_DIRECTORIES = 20_000
-_DEEPEST = 8
+_MAX_SEARCH_DEPTH = 8
 
 
 class Program(Struct, frozen=True):
@@ -258,9 +277,9 @@ class Place(Struct, frozen=True):
         return [self.tasks / name for name in names if holds_task(self.tasks / name)]
 
 
-ROO_CLI = "Roo Code CLI"
-CLINE_CLI = "Cline CLI"
-PROGRAMS = (
+ROO_CLI_NAME = "Roo Code CLI"
+CLINE_CLI_NAME = "Cline CLI"
+SOURCE_PROGRAMS = (
     Program(
         "Roo Code",
         ("rooveterinaryinc.roo-cline", "rooveterinaryinc.roo-code-nightly"),
@@ -288,7 +307,7 @@ def places_under(path: Path) -> list[Place]:
         return [Place(_program_of(path), path.parent, path.name)]
     places: list[Place] = []
     level, seen = [path], 0
-    for _ in range(_DEEPEST):
+    for _ in range(_MAX_SEARCH_DEPTH):
         deeper: list[Path] = []
         for directory in level:
             children = [directory / name for name in _subfolders(directory)]
@@ -310,22 +329,25 @@ def holds_task(directory: Path) -> bool:
         names = os.listdir(directory)  # noqa: PTH208 - names are all that is needed
     except OSError:
         return False
-    return any(name in _HISTORIES or name.startswith((f".{UI}.", f".{API}.")) for name in names)
+    return any(
+        name in _HISTORY_FILES or name.startswith((f".{UI_HISTORY_FILE}.", f".{API_HISTORY_FILE}."))
+        for name in names
+    )
 
 
 def _possible_places(home: Path, env: Mapping[str, str], drives: Path) -> Iterator[Place]:
     for user in _iter_editor_user_directories(home, env, drives):
         for storage in (user / "globalStorage", *user.glob("profiles/*/globalStorage")):
             names = {name.lower(): name for name in _subfolders(storage)}
-            for program in PROGRAMS:
+            for program in SOURCE_PROGRAMS:
                 for extension in program.extensions:
                     name = names.get(extension, extension)
-                    yield Place(program.name, storage / name / TASKS)
+                    yield Place(program.name, storage / name / TASKS_DIRECTORY)
         for settings in (user / "settings.json", *user.glob("profiles/*/settings.json")):
             yield from _moved_places(settings, home)
-    yield Place(ROO_CLI, home / ".vscode-mock" / "global-storage" / TASKS)
+    yield Place(ROO_CLI_NAME, home / ".vscode-mock" / "global-storage" / TASKS_DIRECTORY)
     cline = env.get("CLINE_DIR") or str(home / ".cline")
-    yield Place(CLINE_CLI, Path(cline) / "data" / TASKS)
+    yield Place(CLINE_CLI_NAME, Path(cline) / "data" / TASKS_DIRECTORY)
 
 
 def _iter_editor_user_directories(
@@ -337,10 +359,10 @@ def _iter_editor_user_directories(
     bases += [Path(env["APPDATA"])] if env.get("APPDATA") else []
     bases += sorted(drives.glob("*/Users/*/AppData/Roaming"))
     for base in bases:
-        yield from (base / editor / "User" for editor in _EDITORS)
-    for server in _SERVERS:
+        yield from (base / editor / "User" for editor in _EDITOR_NAMES)
+    for server in _REMOTE_SERVER_NAMES:
         yield home / f".{server}-server" / "data" / "User"
-    for name, editor in _FLATPAKS.items():
+    for name, editor in _FLATPAK_EDITORS.items():
         yield home / ".var" / "app" / name / "config" / editor / "User"
     yield home / ".local" / "share" / "code-server" / "User"
     if portable := env.get("VSCODE_PORTABLE"):
@@ -353,7 +375,7 @@ def _moved_places(settings: Path, home: Path) -> Iterator[Place]:
         text = settings.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return
-    for program in PROGRAMS:
+    for program in SOURCE_PROGRAMS:
         pattern = rf'^[^/\n]*"{re.escape(program.setting)}"\s*:\s*("(?:[^"\\\n]|\\.)*")'
         match = re.search(pattern, text, re.MULTILINE) if program.setting else None
         try:
@@ -362,17 +384,17 @@ def _moved_places(settings: Path, home: Path) -> Iterator[Place]:
             continue
         if moved:
             path = home / moved[2:] if moved.startswith("~/") else Path(moved)
-            yield Place(program.name, path / TASKS)
+            yield Place(program.name, path / TASKS_DIRECTORY)
 
 
 def _program_of(path: Path) -> str:
     parts = {part.lower() for part in path.parts}
-    for program in PROGRAMS:
+    for program in SOURCE_PROGRAMS:
         if parts.intersection(program.extensions):
             return program.name
     if ".vscode-mock" in parts:
-        return ROO_CLI
-    return CLINE_CLI if ".cline" in parts else ""
+        return ROO_CLI_NAME
+    return CLINE_CLI_NAME if ".cline" in parts else ""
 
 
 def _subfolders(directory: Path) -> list[str]:

@@ -33,36 +33,36 @@ from msgspec import Struct
 
 from joey.core.text import regex
 from joey.errors import TaskLockedError
-from joey.system.files import FILE_MODE, storage_error, write_fully
+from joey.system.files import PRIVATE_FILE_MODE, storage_error, write_fully
 
-JOURNAL = "journal.jsonl"
-UI = "ui_messages.json"
-API = "api_conversation_history.json"
-LEGACY = "claude_messages.json"
-METADATA = "task_metadata.json"
-HISTORY_ITEM = "history_item.json"
-IMPORTED = "imported.json"
+JOURNAL_FILE = "journal.jsonl"
+UI_HISTORY_FILE = "ui_messages.json"
+API_HISTORY_FILE = "api_conversation_history.json"
+LEGACY_HISTORY_FILE = "claude_messages.json"
+METADATA_FILE = "task_metadata.json"
+HISTORY_ITEM_FILE = "history_item.json"
+IMPORT_MARKER_FILE = "imported.json"
 """Marks a copy that `joey tasks import` made of somebody else's task."""
-COMMAND_OUTPUT = "command-output"
-LOCK = "lock"
-INDEX = "index.sqlite"
+COMMAND_OUTPUT_DIRECTORY = "command-output"
+LOCK_FILE = "lock"
+INDEX_FILE = "index.sqlite"
 """Beside `tasks/`."""
-WORKTREES = "worktrees"
+WORKTREES_DIRECTORY = "worktrees"
 """Beside `tasks/`, too: where subtasks work that have a worktree of their own."""
 
-PREFIX = "task_"
-_SNAPSHOTS = (UI, API, LEGACY)
-_ID = regex(r"[A-Za-z0-9_-]{1,128}", re.ASCII)
+TASK_DIRECTORY_PREFIX = "task_"
+_HISTORY_FILES = (UI_HISTORY_FILE, API_HISTORY_FILE, LEGACY_HISTORY_FILE)
+_TASK_ID_RE = regex(r"[A-Za-z0-9_-]{1,128}", re.ASCII)
 
 
 def clean_id(task_id: str) -> str | None:
     """The id without the folder's prefix; None when it cannot be the name of a folder of ours."""
-    bare = task_id.removeprefix(PREFIX)
-    return bare if _ID.fullmatch(bare) else None
+    bare = task_id.removeprefix(TASK_DIRECTORY_PREFIX)
+    return bare if _TASK_ID_RE.fullmatch(bare) else None
 
 
 def build_task_directory_path(tasks: Path, task_id: str) -> Path:
-    return tasks / f"{PREFIX}{task_id}"
+    return tasks / f"{TASK_DIRECTORY_PREFIX}{task_id}"
 
 
 def find_task_directory(tasks: Path, task_id: str) -> Path | None:
@@ -74,15 +74,15 @@ def find_task_directory(tasks: Path, task_id: str) -> Path | None:
 
 
 def has_history(directory: Path) -> bool:
-    return (directory / JOURNAL).is_file() or has_snapshots(directory)
+    return (directory / JOURNAL_FILE).is_file() or has_snapshots(directory)
 
 
 def has_snapshots(directory: Path) -> bool:
     """Whether there is something to adopt the task from."""
-    return any((directory / name).is_file() for name in _SNAPSHOTS)
+    return any((directory / name).is_file() for name in _HISTORY_FILES)
 
 
-_LARGEST = 64 * 1024
+_MAX_METADATA_BYTES = 64 * 1024
 
 
 class RecentTask(Struct, frozen=True):
@@ -103,7 +103,7 @@ def recent_tasks(tasks: Path, start: str, most: int) -> list[RecentTask]:
             names = [entry.name for entry in entries]
     except OSError:
         return []
-    wanted = start.removeprefix(PREFIX)
+    wanted = start.removeprefix(TASK_DIRECTORY_PREFIX)
     ids = {bare: name for name in sorted(names) if (bare := clean_id(name)) is not None}
     found = sorted((each for each in ids if each.startswith(wanted)), reverse=True)
     return [_described(tasks / ids[each], each) for each in found[:most]]
@@ -111,8 +111,8 @@ def recent_tasks(tasks: Path, start: str, most: int) -> list[RecentTask]:
 
 def _described(directory: Path, task_id: str) -> RecentTask:
     try:
-        with (directory / METADATA).open("rb") as file:
-            about = msgspec.json.decode(file.read(_LARGEST), type=_About)
+        with (directory / METADATA_FILE).open("rb") as file:
+            about = msgspec.json.decode(file.read(_MAX_METADATA_BYTES), type=_About)
     except (OSError, msgspec.DecodeError, UnicodeDecodeError):
         return RecentTask(task_id)  # just begun, or of another program
     return RecentTask(task_id, about.title, about.workspace)
@@ -120,7 +120,7 @@ def _described(directory: Path, task_id: str) -> RecentTask:
 
 _log = logging.getLogger(__name__)
 
-_LOOKS, _BETWEEN = 50, 0.02
+_LOCK_ATTEMPTS, _LOCK_RETRY_DELAY_S = 50, 0.02
 """How often, and how many seconds apart, the lock of a process that has ended is tried."""
 
 
@@ -141,12 +141,12 @@ class TaskLock:
         """Raises TaskLockedError when another holder lives."""
         try:
             descriptor = os.open(
-                directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, FILE_MODE
+                directory / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, PRIVATE_FILE_MODE
             )
         except OSError as error:
             raise storage_error(f"could not lock task {task_id}", directory, error) from error
         try:
-            os.fchmod(descriptor, FILE_MODE)
+            os.fchmod(descriptor, PRIVATE_FILE_MODE)
             _lock(descriptor)
         except BlockingIOError as error:
             holder = _read_holder(descriptor)
@@ -172,14 +172,14 @@ def _lock(descriptor: int) -> None:
     A process that was killed while it started another leaves the lock in that one's hands until
     it has become the program it was started for: a moment, which is worth waiting for.
     """
-    for _ in range(_LOOKS):
+    for _ in range(_LOCK_ATTEMPTS):
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             holder = _read_holder(descriptor)
             if holder is None or not _has_ended(holder):
                 raise
-            time.sleep(_BETWEEN)
+            time.sleep(_LOCK_RETRY_DELAY_S)
         else:
             return
     fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -196,7 +196,7 @@ def is_held(directory: Path) -> bool:
     to take a free task finds us there.
     """
     try:
-        descriptor = os.open(directory / LOCK, os.O_RDONLY | os.O_NOFOLLOW)
+        descriptor = os.open(directory / LOCK_FILE, os.O_RDONLY | os.O_NOFOLLOW)
     except FileNotFoundError:
         return False
     except OSError as error:

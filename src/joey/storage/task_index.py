@@ -18,7 +18,7 @@ from joey.errors import StoreError
 from joey.ports import TaskMetadata
 from joey.ports.storage import FoundTask, Progress, TaskIndex, TaskPage, TaskQuery
 from joey.storage.index_database import (
-    KNOWN,
+    FINGERPRINT_COLUMNS,
     IndexFile,
     Known,
     OtherLayoutError,
@@ -30,33 +30,39 @@ from joey.storage.index_database import (
     transaction,
 )
 from joey.storage.index_text import match_expression, snippet_of
-from joey.storage.task_folder import METADATA, PREFIX, UI, WORKTREES, is_held
+from joey.storage.task_folder import (
+    METADATA_FILE,
+    TASK_DIRECTORY_PREFIX,
+    UI_HISTORY_FILE,
+    WORKTREES_DIRECTORY,
+    is_held,
+)
 from joey.storage.task_list import newest_first
 
-SHORT = 13
+SHORT_ID_CHARS = 13
 """Characters of an id that are shown: of ours, those that hold the time."""
-_PATIENCE = 5.0
-_WRITERS_PATIENCE = 0.25
+_BUSY_TIMEOUT_S = 5.0
+_SNAPSHOT_BUSY_TIMEOUT_S = 0.25
 """Seconds that the snapshot of a task may take longer for the index."""
-_ROUNDS = 5
+_MAX_REFRESH_ROUNDS = 5
 """Pages are looked at again until nothing on them has changed, but not for ever."""
-_MOST_STARTING = 1_000
-_MOST_PLACES = 10_000
+_MAX_PREFIX_MATCHES = 1_000
+_MAX_WORKSPACES = 10_000
 """SQLite takes no more values than three times as many."""
-_UNSETTLED = "status IN ('created', 'running', 'waiting', 'delegated')"
-_OF_STATUS = {
-    "interrupted": f"(status = 'aborted' OR {_UNSETTLED} AND NOT held(folder))",
+_UNFINISHED_CONDITION = "status IN ('created', 'running', 'waiting', 'delegated')"
+_STATUS_CONDITIONS = {
+    "interrupted": f"(status = 'aborted' OR {_UNFINISHED_CONDITION} AND NOT held(folder))",
     "running": "(status IN ('created', 'running') AND held(folder))",
     "waiting": "(status = 'waiting' AND held(folder))",
     "delegated": "(status = 'delegated' AND held(folder))",
 }
 # Where both spellings of a folder exist, the prefixed one is the one that would be opened.
-_OPENS = (
+_NOT_DUPLICATE_CONDITION = (
     "NOT (bare AND EXISTS"
-    f" (SELECT 1 FROM tasks AS other WHERE other.folder = '{PREFIX}' || tasks.id))"
+    f" (SELECT 1 FROM tasks AS other WHERE other.folder = '{TASK_DIRECTORY_PREFIX}' || tasks.id))"
 )
-_ALL = "tasks"
-_MATCHING = "words CROSS JOIN tasks ON tasks.number = words.rowid"
+_ALL_TASKS_SOURCE = "tasks"
+_MATCHING_TASKS_SOURCE = "words CROSS JOIN tasks ON tasks.number = words.rowid"
 _about = msgspec.json.Decoder(TaskMetadata)
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -67,8 +73,8 @@ class SqliteTaskIndex:
 
     def __init__(self, home: Path, progress: Progress | None = None) -> None:
         self._tasks = home / "tasks"
-        self._worktrees = home.resolve() / WORKTREES
-        self._file = IndexFile(home, _PATIENCE)
+        self._worktrees = home.resolve() / WORKTREES_DIRECTORY
+        self._file = IndexFile(home, _BUSY_TIMEOUT_S)
         self._progress = progress
 
     @property
@@ -85,9 +91,11 @@ class SqliteTaskIndex:
         return self._try(lambda connection: self._find(connection, query, expression, refresh))
 
     def starting(self, start: str) -> Sequence[TaskMetadata]:
-        start = start.removeprefix(PREFIX)
-        where = f"id >= ? AND substr(id, 1, ?) = ? AND {_OPENS} ORDER BY id LIMIT ?"
-        values = (start, len(start), start, _MOST_STARTING)
+        start = start.removeprefix(TASK_DIRECTORY_PREFIX)
+        where = (
+            f"id >= ? AND substr(id, 1, ?) = ? AND {_NOT_DUPLICATE_CONDITION} ORDER BY id LIMIT ?"
+        )
+        values = (start, len(start), start, _MAX_PREFIX_MATCHES)
         return self._try(lambda connection: self._current(connection, where, values))
 
     def family(self, task_id: str) -> Sequence[TaskMetadata]:
@@ -103,16 +111,18 @@ class SqliteTaskIndex:
         upkeep.bring_up_to_date(refresh=refresh)
         where, values = _conditions(query, self._places(connection, query.workspace))
         source, wanted = (
-            (_ALL, where) if match is None else (_MATCHING, f"words MATCH ? AND {where}")
+            (_ALL_TASKS_SOURCE, where)
+            if match is None
+            else (_MATCHING_TASKS_SOURCE, f"words MATCH ? AND {where}")
         )
         bound = values if match is None else (match, *values)
-        columns = ", ".join(f"tasks.{name}" for name in KNOWN.split(", "))
+        columns = ", ".join(f"tasks.{name}" for name in FINGERPRINT_COLUMNS.split(", "))
         page = (
             f"SELECT {columns}, about FROM {source} WHERE {wanted}"
             " ORDER BY updated DESC, id DESC LIMIT ?"
         )
         rows: list[tuple[int, str, bool, str, str, bytes]] = []
-        for _ in range(_ROUNDS):
+        for _ in range(_MAX_REFRESH_ROUNDS):
             if match is not None:
                 upkeep.index_conversations(where, values)
             rows = connection.execute(page, (*bound, query.limit)).fetchall()
@@ -139,7 +149,7 @@ class SqliteTaskIndex:
         for _, parent, place in apart:
             if self._root_place(connection, parent, trees) == wanted:
                 found[place] = None
-        return list(found)[:_MOST_PLACES]
+        return list(found)[:_MAX_WORKSPACES]
 
     def _root_place(
         self, connection: sqlite3.Connection, parent: str | None, trees: str
@@ -169,9 +179,9 @@ class SqliteTaskIndex:
     def _verified(
         self, connection: sqlite3.Connection, upkeep: Upkeep, where: str, values: Sequence[object]
     ) -> list[TaskMetadata]:
-        sql = f"SELECT {KNOWN}, about FROM tasks WHERE {where}"
+        sql = f"SELECT {FINGERPRINT_COLUMNS}, about FROM tasks WHERE {where}"
         rows: list[tuple[int, str, bool, str, str, bytes]] = []
-        for _ in range(_ROUNDS):
+        for _ in range(_MAX_REFRESH_ROUNDS):
             rows = connection.execute(sql, values).fetchall()
             if not upkeep.look_again(Known(*row[:5]) for row in rows):
                 break
@@ -186,7 +196,7 @@ class SqliteTaskIndex:
         while wanted := [each for each in named if each not in looked]:
             for each in wanted:
                 looked.add(each)
-                where = f"(id = ? OR parent = ?) AND {_OPENS}"
+                where = f"(id = ? OR parent = ?) AND {_NOT_DUPLICATE_CONDITION}"
                 for task in self._verified(connection, upkeep, where, (each, each)):
                     found[task.id] = task
                     named |= dict.fromkeys((task.id, *task.child_ids))
@@ -217,7 +227,7 @@ def note_task(home: Path, directory: str, metadata: TaskMetadata) -> None:
     """Report what was just written of a task. An index that cannot be written is left alone: it
     finds out by itself, later."""
     path = f"{home}/tasks/{directory}"
-    mark, said = stamp(f"{path}/{METADATA}"), stamp(f"{path}/{UI}")
+    mark, said = stamp(f"{path}/{METADATA_FILE}"), stamp(f"{path}/{UI_HISTORY_FILE}")
     row = Row(directory, metadata, own=True, mark=mark, said=said)
 
     def write(connection: sqlite3.Connection) -> None:
@@ -240,11 +250,13 @@ def forget_task(home: Path, directory: str) -> None:
             connection.execute("INSERT INTO words (words) VALUES ('optimize')")
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
-    _report(home, write, _PATIENCE)
+    _report(home, write, _BUSY_TIMEOUT_S)
 
 
 def _report(
-    home: Path, write: Callable[[sqlite3.Connection], None], patience: float = _WRITERS_PATIENCE
+    home: Path,
+    write: Callable[[sqlite3.Connection], None],
+    patience: float = _SNAPSHOT_BUSY_TIMEOUT_S,
 ) -> None:
     file = IndexFile(home, patience)
     try:
@@ -256,13 +268,13 @@ def _report(
 
 
 def _conditions(query: TaskQuery, places: Sequence[str]) -> tuple[str, tuple[object, ...]]:
-    wanted: list[tuple[str, tuple[object, ...]]] = [(_OPENS, ())]
+    wanted: list[tuple[str, tuple[object, ...]]] = [(_NOT_DUPLICATE_CONDITION, ())]
     if len(places) == 1:
         wanted.append(("place = ?", tuple(places)))
     elif places:
         wanted.append((f"place IN ({', '.join('?' * len(places))})", tuple(places)))
-    if query.status in _OF_STATUS:
-        wanted.append((_OF_STATUS[query.status], ()))
+    if query.status in _STATUS_CONDITIONS:
+        wanted.append((_STATUS_CONDITIONS[query.status], ()))
     elif query.status is not None:
         wanted.append(("status = ?", (query.status,)))
     if query.since is not None:
@@ -283,7 +295,7 @@ def _short_id(connection: sqlite3.Connection, task_id: str) -> str:
     """Only the ids next to it in the alphabet can begin like it for longer."""
     before = "SELECT id FROM tasks WHERE id < ? ORDER BY id DESC LIMIT 1"
     after = "SELECT id FROM tasks WHERE id > ? ORDER BY id LIMIT 1"
-    size = SHORT
+    size = SHORT_ID_CHARS
     for sql in (before, after):
         for (other,) in connection.execute(sql, (task_id,)):
             while size < len(task_id) and other.startswith(task_id[:size]):

@@ -33,11 +33,11 @@ from joey.storage.roo_files import (
     whole_number,
 )
 from joey.storage.task_folder import (
-    HISTORY_ITEM,
-    JOURNAL,
-    METADATA,
-    PREFIX,
-    UI,
+    HISTORY_ITEM_FILE,
+    JOURNAL_FILE,
+    METADATA_FILE,
+    TASK_DIRECTORY_PREFIX,
+    UI_HISTORY_FILE,
     clean_id,
     has_history,
 )
@@ -45,7 +45,7 @@ from joey.system.files import read_regular
 
 _log = logging.getLogger(__name__)
 _metadata = msgspec.json.Decoder(TaskMetadata)
-_HEAD = 64 * 1024
+_HEAD_BYTES = 64 * 1024
 
 
 class Described(Struct, frozen=True):
@@ -66,7 +66,7 @@ def list_tasks(tasks: Path) -> tuple[TaskMetadata, ...]:
     directories = _list_directories(tasks)
     found: dict[str, TaskMetadata] = {}
     # Where both spellings of a folder exist, the prefixed one is the one that would be opened.
-    for name in sorted(directories, key=lambda name: name.startswith(PREFIX)):
+    for name in sorted(directories, key=lambda name: name.startswith(TASK_DIRECTORY_PREFIX)):
         if (described := describe(name, directories[name])) is not None:
             found[described.metadata.id] = described.metadata
     return newest_first(found.values())
@@ -146,7 +146,7 @@ def describe(name: str, path: str) -> Described | None:
         return None
     directory = Path(path)
     try:
-        data = read_regular(f"{path}/{METADATA}")
+        data = read_regular(f"{path}/{METADATA_FILE}")
         if data is not None and (known := _decode_metadata(data)) is not None:
             own = known if known.id == task_id else structs.replace(known, id=task_id)
             return Described(own, own=True)
@@ -166,11 +166,11 @@ def _decode_metadata(data: bytes) -> TaskMetadata | None:
 
 
 def _from_contents(directory: Path, task_id: str) -> TaskMetadata | None:
-    if item := read_object(directory / HISTORY_ITEM):
+    if item := read_object(directory / HISTORY_ITEM_FILE):
         return _from_history_item(task_id, item)
-    if (head := read_regular(directory / JOURNAL, _HEAD)) is not None:
+    if (head := read_regular(directory / JOURNAL_FILE, _HEAD_BYTES)) is not None:
         return _from_journal(directory, task_id, head)
-    first = _first_row(read_regular(directory / UI, _HEAD) or b"")
+    first = _first_row(read_regular(directory / UI_HISTORY_FILE, _HEAD_BYTES) or b"")
     changed = int(directory.stat().st_mtime * 1000)
     return TaskMetadata(
         id=task_id,
@@ -188,7 +188,7 @@ def _from_journal(directory: Path, task_id: str, head: bytes) -> TaskMetadata | 
         _log.warning("%s: %s", directory, error)
         records = []
     metadata = metadata_of_records(task_id, records)
-    changed = int((directory / JOURNAL).stat().st_mtime * 1000)
+    changed = int((directory / JOURNAL_FILE).stat().st_mtime * 1000)
     return structs.replace(metadata, updated=max(metadata.updated, changed)) if head else None
 
 

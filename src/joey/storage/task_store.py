@@ -31,14 +31,14 @@ from joey.errors import StoreError, TaskNotFoundError, TaskStateError
 from joey.ports import Store, TaskLog, TaskMetadata
 from joey.storage.journal import Journal, encode_record
 from joey.storage.task_folder import (
-    API,
-    COMMAND_OUTPUT,
-    IMPORTED,
-    INDEX,
-    JOURNAL,
-    METADATA,
-    PREFIX,
-    UI,
+    API_HISTORY_FILE,
+    COMMAND_OUTPUT_DIRECTORY,
+    IMPORT_MARKER_FILE,
+    INDEX_FILE,
+    JOURNAL_FILE,
+    METADATA_FILE,
+    TASK_DIRECTORY_PREFIX,
+    UI_HISTORY_FILE,
     TaskLock,
     build_task_directory_path,
     clean_id,
@@ -48,7 +48,7 @@ from joey.storage.task_folder import (
 )
 from joey.storage.task_list import list_ids, list_tasks
 from joey.system.files import (
-    FILE_MODE,
+    PRIVATE_FILE_MODE,
     make_private,
     make_private_directory,
     read_regular,
@@ -121,8 +121,11 @@ class JsonFileLog:
             self._check_open()
             if number < self._written:
                 return
-            files: dict[str, bytes | Iterable[bytes]] = {UI: _array(ui), API: _array(api)}
-            replace_files(self.directory, files | {METADATA: msgspec.json.encode(metadata)})
+            files: dict[str, bytes | Iterable[bytes]] = {
+                UI_HISTORY_FILE: _array(ui),
+                API_HISTORY_FILE: _array(api),
+            }
+            replace_files(self.directory, files | {METADATA_FILE: msgspec.json.encode(metadata)})
             self._written = number
             _note(self.directory, metadata)
 
@@ -191,7 +194,7 @@ class JsonFileStore:
     def rows(self, task_id: str, limit: int) -> bytes:
         bare, directory = self._existing(task_id)
         try:
-            data = read_regular(directory / UI, limit + 1) or b""
+            data = read_regular(directory / UI_HISTORY_FILE, limit + 1) or b""
         except OSError as error:
             raise storage_error(f"could not read task {bare}", directory, error) from error
         return data if len(data) <= limit else b""
@@ -208,15 +211,15 @@ class JsonFileStore:
 
     def delete(self, task_id: str) -> None:
         bare, directory = self._existing(task_id)
-        ours = (directory / JOURNAL).exists() or (directory / IMPORTED).exists()
+        ours = (directory / JOURNAL_FILE).exists() or (directory / IMPORT_MARKER_FILE).exists()
         if directory != build_task_directory_path(self.tasks, bare) or not ours:
             raise StoreError(f"{directory} was not written by joey, and stays as it is.")
         lock = TaskLock.acquire(directory, bare)
         try:
             self._secrets.delete(bare)
             # The journal goes first: without it nothing of the folder can be taken for a task.
-            (directory / JOURNAL).unlink(missing_ok=True)
-            for name in (UI, API, METADATA):
+            (directory / JOURNAL_FILE).unlink(missing_ok=True)
+            for name in (UI_HISTORY_FILE, API_HISTORY_FILE, METADATA_FILE):
                 (directory / name).unlink(missing_ok=True)
             shutil.rmtree(directory)
         except OSError as error:
@@ -246,14 +249,14 @@ def _prepare(directory: Path) -> None:
     """Make a folder into one that tasks can work with."""
     try:
         make_private(directory)
-        make_private_directory(directory / COMMAND_OUTPUT)
+        make_private_directory(directory / COMMAND_OUTPUT_DIRECTORY)
     except OSError as error:
         raise storage_error("could not use the folder of a task", directory, error) from error
 
 
 def _read(directory: Path, task_id: str) -> tuple[Journal | Record, list[Record]]:
     """The journal and what is in it; where there is none to speak of, what it would begin with."""
-    if (directory / JOURNAL).exists():
+    if (directory / JOURNAL_FILE).exists():
         _prepare(directory)
         journal, records = Journal.open(directory)
         if records:
@@ -261,7 +264,8 @@ def _read(directory: Path, task_id: str) -> tuple[Journal | Record, list[Record]
         journal.close()
         if not has_snapshots(directory):
             raise TaskNotFoundError(
-                f"task {task_id} has nothing to resume: no record in {directory / JOURNAL} can be"
+                f"task {task_id} has nothing to resume: no record in {directory / JOURNAL_FILE} "
+                "can be"
                 " read. Whatever was in it is kept beside it."
             )
     record = _adopted(directory, task_id)
@@ -285,7 +289,7 @@ def _note(directory: Path, metadata: TaskMetadata) -> None:
 
 
 def _has_index(tasks: Path) -> bool:
-    return (tasks.parent / INDEX).is_file()
+    return (tasks.parent / INDEX_FILE).is_file()
 
 
 def _is_blank(directory: Path) -> bool:
@@ -312,8 +316,8 @@ _log_fits: type[TaskLog] = JsonFileLog
 _store_fits: type[Store] = JsonFileStore
 
 
-_STAGE = ".fork-"
-_YOUNG = 60.0
+_STAGING_PREFIX = ".fork-"
+_MIN_ABANDONED_AGE_S = 60.0
 """Seconds within which a folder may not be locked yet."""
 
 
@@ -324,13 +328,13 @@ def create_task_directory(directory: Path, records: Sequence[Record], source: Pa
         make_private_directory(tasks)
         for left in abandoned_stages(tasks):
             shutil.rmtree(left, ignore_errors=True)
-        stage = Path(tempfile.mkdtemp(prefix=_STAGE, dir=tasks))
+        stage = Path(tempfile.mkdtemp(prefix=_STAGING_PREFIX, dir=tasks))
     except OSError as error:
         raise storage_error(f"could not make {directory.name}", tasks, error) from error
     try:
         with _held(stage):
-            _copy_output(source / COMMAND_OUTPUT, stage / COMMAND_OUTPUT)
-            replace_files(stage, {JOURNAL: b"".join(map(encode_record, records))})
+            _copy_output(source / COMMAND_OUTPUT_DIRECTORY, stage / COMMAND_OUTPUT_DIRECTORY)
+            replace_files(stage, {JOURNAL_FILE: b"".join(map(encode_record, records))})
             stage.rename(directory)
             sync_directory(tasks)
     except OSError as error:
@@ -341,12 +345,12 @@ def create_task_directory(directory: Path, records: Sequence[Record], source: Pa
 
 def abandoned_stages(tasks: Path) -> list[Path]:
     """Folders of tasks that were never finished, whose makers are gone."""
-    return [path for path in tasks.glob(f"{_STAGE}*") if _is_abandoned(path)]
+    return [path for path in tasks.glob(f"{_STAGING_PREFIX}*") if _is_abandoned(path)]
 
 
 def _is_abandoned(path: Path) -> bool:
     try:
-        if time.time() - path.stat().st_mtime < _YOUNG:
+        if time.time() - path.stat().st_mtime < _MIN_ABANDONED_AGE_S:
             return False
         with _held(path):
             return True
@@ -370,12 +374,12 @@ def _copy_output(source: Path, target: Path) -> None:
     for path in sorted(source.glob("*.txt")):
         if path.is_file() and not path.is_symlink():
             shutil.copyfile(path, target / path.name)
-            (target / path.name).chmod(FILE_MODE)
+            (target / path.name).chmod(PRIVATE_FILE_MODE)
 
 
-SECRETS = "task-secrets"
-_SUFFIX = ".secret.json"
-_NEW_TASK_SECONDS = 60.0
+SECRETS_DIRECTORY = "task-secrets"
+_SECRET_FILE_SUFFIX = ".secret.json"
+_NEW_TASK_GRACE_S = 60.0
 """Seconds within which the folder of a new task may still be missing."""
 _decoder = msgspec.json.Decoder(TaskSecrets)
 
@@ -384,7 +388,7 @@ class TaskSecretFiles:
     """Those of all tasks under `<home>/tasks`. Raises StoreError."""
 
     def __init__(self, home: Path) -> None:
-        self._directory = home / SECRETS
+        self._directory = home / SECRETS_DIRECTORY
         self._tasks = home / "tasks"
 
     def load(self, task_id: str) -> TaskSecrets | None:
@@ -424,18 +428,18 @@ class TaskSecretFiles:
             raise storage_error(f"could not delete {path.name}", self._directory, error) from error
 
     def _path(self, task_id: str) -> Path:
-        return self._directory / f"{PREFIX}{clean_id(task_id)}{_SUFFIX}"
+        return self._directory / f"{TASK_DIRECTORY_PREFIX}{clean_id(task_id)}{_SECRET_FILE_SUFFIX}"
 
     def _remove_orphans(self) -> None:
         """Files of tasks whose folders were removed by hand, or never made."""
         for path in self._files():
             age = time.time() - path.stat().st_mtime
-            if age > _NEW_TASK_SECONDS and find_task_directory(self._tasks, _task_id(path)) is None:
+            if age > _NEW_TASK_GRACE_S and find_task_directory(self._tasks, _task_id(path)) is None:
                 path.unlink(missing_ok=True)
 
     def _files(self) -> Iterator[Path]:
-        return self._directory.glob(f"{PREFIX}*{_SUFFIX}")
+        return self._directory.glob(f"{TASK_DIRECTORY_PREFIX}*{_SECRET_FILE_SUFFIX}")
 
 
 def _task_id(path: Path) -> str:
-    return path.name.removeprefix(PREFIX).removesuffix(_SUFFIX)
+    return path.name.removeprefix(TASK_DIRECTORY_PREFIX).removesuffix(_SECRET_FILE_SUFFIX)

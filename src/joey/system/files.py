@@ -45,10 +45,10 @@ def get_workspace_directory(parent: Path, workspace: Path) -> Path:
     return parent / sha256(os.fsencode(workspace)).hexdigest()[:16]
 
 
-FILE_MODE = 0o600
-_PREFIX, _SUFFIX = ".joey-", ".tmp"
-_GATHERED = 256 * 1024
-_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+PRIVATE_FILE_MODE = 0o600
+_TEMP_PREFIX, _TEMP_SUFFIX = ".joey-", ".tmp"
+_WRITE_BUFFER_BYTES = 256 * 1024
+_DISK_FULL_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 def storage_error(what: str, directory: Path, error: OSError) -> StoreError:
@@ -62,7 +62,7 @@ def storage_error(what: str, directory: Path, error: OSError) -> StoreError:
 
 
 def is_full(error: OSError) -> bool:
-    return error.errno in _FULL
+    return error.errno in _DISK_FULL_ERRNOS
 
 
 def make_private(directory: Path) -> None:
@@ -109,7 +109,7 @@ def replace_files(directory: Path, contents: Mapping[str, bytes | Iterable[bytes
     temporary: dict[Path, Path] = {}
     try:
         for name, data in contents.items():
-            descriptor, path = tempfile.mkstemp(_SUFFIX, _PREFIX, directory)
+            descriptor, path = tempfile.mkstemp(_TEMP_SUFFIX, _TEMP_PREFIX, directory)
             temporary[Path(path)] = directory / name
             _fill(descriptor, data)
         for new, target in temporary.items():
@@ -133,7 +133,7 @@ def keep_aside(directory: Path, stem: str, data: bytes, suffix: str = "") -> Pat
 
 def remove_leftovers(directory: Path) -> None:
     """Remove temporary files of a process that died before it could."""
-    for path in directory.glob(f"{_PREFIX}*{_SUFFIX}"):
+    for path in directory.glob(f"{_TEMP_PREFIX}*{_TEMP_SUFFIX}"):
         path.unlink(missing_ok=True)
 
 
@@ -146,7 +146,7 @@ def write_fully(descriptor: int, data: bytes) -> None:
 
 def _fill(descriptor: int, data: bytes | Iterable[bytes]) -> None:
     try:
-        os.fchmod(descriptor, FILE_MODE)
+        os.fchmod(descriptor, PRIVATE_FILE_MODE)
         for piece in (data,) if isinstance(data, bytes) else _gathered(data):
             write_fully(descriptor, piece)
         os.fsync(descriptor)
@@ -159,15 +159,14 @@ def _gathered(pieces: Iterable[bytes]) -> Iterator[bytes]:
     waiting = bytearray()
     for piece in pieces:
         waiting += piece
-        if len(waiting) >= _GATHERED:
+        if len(waiting) >= _WRITE_BUFFER_BYTES:
             yield bytes(waiting)
             waiting.clear()
     yield bytes(waiting)
 
 
-_PATIENCE = 5.0
-_BETWEEN = 0.01
-"""Seconds that another process may take for its change, and between looks whether it is done."""
+_LOCK_TIMEOUT_S = 5.0
+_LOCK_POLL_INTERVAL_S = 0.01
 
 
 @contextmanager
@@ -190,7 +189,7 @@ def changing(path: Path) -> Iterator[None]:
 
 
 def _lock(descriptor: int, path: Path) -> None:
-    deadline = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + _LOCK_TIMEOUT_S
     while True:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -200,11 +199,11 @@ def _lock(descriptor: int, path: Path) -> None:
                 raise ConfigError(
                     f"{path} is being changed by another process. Try again."
                 ) from None
-            time.sleep(_BETWEEN)
+            time.sleep(_LOCK_POLL_INTERVAL_S)
 
 
-_CHUNK = 1024 * 1024
-_LARGEST = 64 * 1024 * 1024
+_READ_CHUNK_BYTES = 1024 * 1024
+_MAX_HASHED_BYTES = 64 * 1024 * 1024
 
 
 def file_digest(path: Path) -> bytes | None:
@@ -219,7 +218,7 @@ def file_digest(path: Path) -> bytes | None:
     found = path.stat()
     if not stat.S_ISREG(found.st_mode):
         return None
-    if found.st_size > _LARGEST or not os.access(path, os.R_OK):
+    if found.st_size > _MAX_HASHED_BYTES or not os.access(path, os.R_OK):
         return f"{found.st_size} bytes of {found.st_mtime_ns}, {found.st_ctime_ns}".encode()
     return _hashed(path)
 
@@ -230,7 +229,7 @@ def _hashed(path: Path) -> bytes | None:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             return None
         digest = hashlib.sha256()
-        while chunk := os.read(descriptor, _CHUNK):
+        while chunk := os.read(descriptor, _READ_CHUNK_BYTES):
             digest.update(chunk)
         return digest.digest()
     finally:

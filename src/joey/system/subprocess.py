@@ -14,7 +14,7 @@ from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Any, TypeVar
 
-_SECONDS = 5
+_DRAIN_TIMEOUT_S = 5
 
 T = TypeVar("T")
 
@@ -47,7 +47,7 @@ async def drain(process: asyncio.subprocess.Process) -> None:
     """See one end that was killed, which asyncio does not before all that it said is read: where
     nobody takes what came, it stops reading and never reaches the end of the pipe."""
     try:
-        async with asyncio.timeout(_SECONDS):
+        async with asyncio.timeout(_DRAIN_TIMEOUT_S):
             await process.communicate()
     except TimeoutError:
         # Somebody whom it left behind holds its output open. There is no other way to let go of it.

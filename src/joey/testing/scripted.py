@@ -40,14 +40,14 @@ ScriptedTurn = Turn | Sequence[Item]
 """A turn, or a bare list in which chunks and exceptions stand as they are."""
 
 _FAILURE_BY_STATUS = {
-    400: ProviderFailure.INVALID,
+    400: ProviderFailure.INVALID_REQUEST,
     401: ProviderFailure.AUTH,
     402: ProviderFailure.QUOTA,
     403: ProviderFailure.AUTH,
     404: ProviderFailure.NOT_FOUND,
-    413: ProviderFailure.INVALID,
-    422: ProviderFailure.INVALID,
-    429: ProviderFailure.RATE,
+    413: ProviderFailure.INVALID_REQUEST,
+    422: ProviderFailure.INVALID_REQUEST,
+    429: ProviderFailure.RATE_LIMIT,
 }
 
 
@@ -183,7 +183,7 @@ def _usage(tokens: Tokens) -> UsageChunk:
 def _failure(step: Fail) -> ProviderError:
     failure = _FAILURE_BY_STATUS.get(step.status, ProviderFailure.OVERLOAD)
     if step.code == "context_length_exceeded" or "prompt is too long" in step.message:
-        failure = ProviderFailure.OVERFLOW
+        failure = ProviderFailure.CONTEXT_OVERFLOW
     return ProviderError(
         step.message,
         failure=failure,

@@ -32,7 +32,7 @@ from typing import Any, Self, cast
 import msgspec
 from msgspec import Struct
 
-from joey.core.context.condense import SYSTEM
+from joey.core.context.condense import CONDENSE_SYSTEM_PROMPT
 from joey.testing import wire_format
 from joey.testing.script import (
     Disconnect,
@@ -47,11 +47,11 @@ from joey.testing.script import (
     usage,
 )
 
-_HEAD = (
+_RESPONSE_HEAD = (
     b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncache-control: no-cache\r\n"
     b"transfer-encoding: chunked\r\n\r\n"
 )
-_WRITES_PER_ROUND = 32
+_WRITES_PER_YIELD = 32
 """Pieces after which others in the loop get their turn."""
 
 
@@ -256,7 +256,7 @@ class _Connection(asyncio.Protocol):
     async def _play(self, turn: Turn, request: Request) -> None:
         model = str(request.body.get("model", ""))
         number = len(self._server.requests)
-        first = _HEAD + wire_format.opening(turn, request.wire, number, model)
+        first = _RESPONSE_HEAD + wire_format.opening(turn, request.wire, number, model)
         started = time.perf_counter()
         written = 0
         for frame in wire_format.frames(turn, request.wire):
@@ -276,7 +276,7 @@ class _Connection(asyncio.Protocol):
                 due = started + written / turn.pace - time.perf_counter()
                 if due > 0:
                     await asyncio.sleep(due)
-            elif written % _WRITES_PER_ROUND == 0:
+            elif written % _WRITES_PER_YIELD == 0:
                 await asyncio.sleep(0)
 
     async def _write(self, data: bytes) -> None:
@@ -384,7 +384,7 @@ def main() -> None:
     asyncio.run(_serve(arguments.script, arguments.port, arguments.requests))
 
 
-_OUTPUT = 50
+_OUTPUT_TOKENS = 50
 
 
 class Tally(Struct):
@@ -395,9 +395,7 @@ class Tally(Struct):
     nested: int = 0
     """Summaries of a conversation that began with the one before."""
     biggest: int = 0
-    """The tokens of the longest request."""
     too_long: int = 0
-    """Requests that were refused."""
 
 
 class StrictModel:
@@ -424,11 +422,11 @@ class StrictModel:
         else:
             turn = self._turns(tally.turns)
             tally.turns += 1
-        return Turn(*turn.steps, usage(input=tokens, output=_OUTPUT), coalesce=True)
+        return Turn(*turn.steps, usage(input=tokens, output=_OUTPUT_TOKENS), coalesce=True)
 
 
 def is_for_summary(request: Request) -> bool:
-    return SYSTEM[:40].encode() in request.raw
+    return CONDENSE_SYSTEM_PROMPT[:40].encode() in request.raw
 
 
 def read_in_turn(files: int, turns: int) -> Callable[[int], Turn]:

@@ -35,7 +35,7 @@ Control = Pause | Gate | Disconnect | Fail
 Frame = bytes | Control
 
 _encode = msgspec.json.Encoder().encode
-_END_OF_BODY = b"0\r\n\r\n"
+_LAST_HTTP_CHUNK = b"0\r\n\r\n"
 
 
 def frames(turn: Turn, wire: str) -> list[Frame]:
@@ -81,9 +81,9 @@ def _framed(events: list[Frame], *, coalesce: bool) -> list[Frame]:
             break
     else:
         if result and isinstance(result[-1], bytes):
-            result[-1] += _END_OF_BODY
+            result[-1] += _LAST_HTTP_CHUNK
         else:
-            result.append(_END_OF_BODY)
+            result.append(_LAST_HTTP_CHUNK)
     return result
 
 
@@ -93,13 +93,13 @@ def _is_before_output(turn: Turn, position: int) -> bool:
 
 def _error(step: Fail, wire: str) -> dict[str, Any]:
     if wire == ANTHROPIC:
-        kind = step.code or _ANTHROPIC_ERRORS.get(step.status, "api_error")
+        kind = step.code or _ANTHROPIC_ERROR_TYPES.get(step.status, "api_error")
         return {"type": "error", "error": {"type": kind, "message": step.message}}
     kind = "invalid_request_error" if step.status < 500 else "server_error"
     return {"error": {"message": step.message, "type": kind, "code": step.code}}
 
 
-_ANTHROPIC_ERRORS = {
+_ANTHROPIC_ERROR_TYPES = {
     400: "invalid_request_error",
     401: "authentication_error",
     402: "billing_error",

@@ -48,9 +48,9 @@ class DiffRequest(Struct, frozen=True):
     files: tuple[FileDiff, ...]
 
 
-_SEARCH = regex(r"^[ \t]*+<{7,8} SEARCH", re.MULTILINE)
-_SHOWN_FAILURES = 5
-_BATCH_NOTICE = (
+_SEARCH_MARKER_RE = regex(r"^[ \t]*+<{7,8} SEARCH", re.MULTILINE)
+_MAX_SHOWN_FAILURES = 5
+_BATCH_HINT = (
     "\n<notice>Several changes to a file can go into one call: write one SEARCH/REPLACE block for"
     " each of them into the same diff.</notice>"
 )
@@ -225,10 +225,10 @@ def _details(failures: Sequence[PartFailure], place: Place) -> str:
         f"{failure.summary}\n\n{failure.evidence}"
         if place.inside and failure.evidence
         else failure.summary
-        for failure in failures[:_SHOWN_FAILURES]
+        for failure in failures[:_MAX_SHOWN_FAILURES]
     ]
-    if len(failures) > _SHOWN_FAILURES:
-        parts.append(f"{len(failures) - _SHOWN_FAILURES} more blocks failed.")
+    if len(failures) > _MAX_SHOWN_FAILURES:
+        parts.append(f"{len(failures) - _MAX_SHOWN_FAILURES} more blocks failed.")
     text = printable("\n\n".join(parts))
     return f"<error_details>\n{text}\n</error_details>"
 
@@ -242,8 +242,8 @@ def _result(edit: PlannedEdit, ctx: ToolContext, problems: str) -> str:
             f" {place.path}; the others were. Read the file again and apply these anew.\n"
             f"{_details(applied.failures, place)}\n\n{result}"
         )
-    if len(_SEARCH.findall(edit.request.diff)) == 1:
-        result += _BATCH_NOTICE
+    if len(_SEARCH_MARKER_RE.findall(edit.request.diff)) == 1:
+        result += _BATCH_HINT
     return result
 
 
@@ -273,8 +273,8 @@ def _batch_item(plan: Plan) -> dict[str, Any]:
     }
 
 
-_WRAPPERS = ("args", "file")
-_SEARCH_LINE = regex(r"^[ \t]*<{7,8} SEARCH>?[ \t]*\r?\n", re.MULTILINE)
+_WRAPPER_PARAMETERS = ("args", "file")
+_SEARCH_LINE_RE = regex(r"^[ \t]*<{7,8} SEARCH>?[ \t]*\r?\n", re.MULTILINE)
 
 
 def parse_request(arguments: Mapping[str, Any], tool: str) -> DiffRequest:
@@ -284,7 +284,7 @@ def parse_request(arguments: Mapping[str, Any], tool: str) -> DiffRequest:
         ArgumentError: a path or a diff is missing, or `args` has another structure.
     """
     diffs: dict[str, list[str]] = {}
-    wrapped = any(arguments.get(key) for key in _WRAPPERS)
+    wrapped = any(arguments.get(key) for key in _WRAPPER_PARAMETERS)
     named = arguments.get("path") or arguments.get("file_path")
     if not wrapped or (named and arguments.get("diff")):
         single = convert(arguments, FileDiff, tool, {"file_path": "path"})
@@ -293,7 +293,7 @@ def parse_request(arguments: Mapping[str, Any], tool: str) -> DiffRequest:
         if not single.diff.strip():
             raise missing(tool, "diff")
         diffs[single.path] = [single.diff]
-    for key in _WRAPPERS:
+    for key in _WRAPPER_PARAMETERS:
         for path, diff in _diffs(_elements(key, arguments.get(key))):
             diffs.setdefault(path, []).append(diff)
     if not diffs:
@@ -327,7 +327,7 @@ def _with_start_line(text: str, diff: Any) -> str:
     line = str(line) if isinstance(line, int) else line
     if not isinstance(line, str) or not line.isdecimal() or ":start_line:" in text:
         return text
-    return _SEARCH_LINE.sub(lambda match: f"{match[0]}:start_line:{line}\n", text, count=1)
+    return _SEARCH_LINE_RE.sub(lambda match: f"{match[0]}:start_line:{line}\n", text, count=1)
 
 
 def _first(element: Any, name: str) -> Any:

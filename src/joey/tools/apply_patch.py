@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar
 from msgspec import Meta, Struct, structs
 
 from joey.core.edits.diff import DiffStats, Patch
-from joey.core.edits.patch import MOST_MISSES, Missed, apply_chunks
+from joey.core.edits.patch import MAX_FAILED_CHUNKS, Missed, apply_chunks
 from joey.core.edits.patch_parser import (
     AddFile,
     BadPatch,
@@ -217,7 +217,6 @@ class Draft(Struct):
     data: bytes | None
     """What it shall be; None: no such file."""
     source: Original | None = None
-    """The file that was moved here."""
     moved_to: Place | None = None
     changes: int = 0
 
@@ -383,7 +382,7 @@ def _missed(path: str, missed: Missed, *, quoted: bool) -> str:
         else failure.summary
         for failure in missed.failures
     ]
-    if len(parts) == MOST_MISSES:
+    if len(parts) == MAX_FAILED_CHUNKS:
         parts.append("The chunks behind these were not tried.")
     text = printable("\n\n".join(parts))
     return f"{path}: the patch does not fit the file.\n<error_details>\n{text}\n</error_details>"

@@ -26,9 +26,9 @@ from joey.tools.base import (
     missing,
 )
 
-_OPENING = regex(r"<suggest(\s[^<>]*+)?>")
-_CLOSING = "</suggest>"
-_MODE = regex(r"""\smode\s*=\s*["']([^"']*)["']""")
+_OPENING_TAG_RE = regex(r"<suggest(\s[^<>]*+)?>")
+_CLOSING_TAG = "</suggest>"
+_MODE_ATTRIBUTE_RE = regex(r"""\smode\s*=\s*["']([^"']*)["']""")
 
 
 class Suggestion(Struct, frozen=True):
@@ -130,11 +130,11 @@ def _suggestion(item: object) -> object:
 
 def _from_tags(given: str) -> Iterator[dict[str, str]]:
     end = 0
-    while opening := _OPENING.search(given, end):
-        stop = given.find(_CLOSING, opening.end())
+    while opening := _OPENING_TAG_RE.search(given, end):
+        stop = given.find(_CLOSING_TAG, opening.end())
         if stop < 0:
             return
-        end = stop + len(_CLOSING)
+        end = stop + len(_CLOSING_TAG)
         text = {"text": given[opening.end() : stop].strip()}
-        mode = _MODE.search(opening[1] or "")
+        mode = _MODE_ATTRIBUTE_RE.search(opening[1] or "")
         yield {**text, "mode": mode[1]} if mode and mode[1] else text

@@ -106,11 +106,11 @@ class Offer(Struct, frozen=True):
         return self.model.edit_tool if chosen == "auto" else chosen
 
 
-P = TypeVar("P", bound=Struct)
-R = TypeVar("R", bound=Prepared)
+ParamsT = TypeVar("ParamsT", bound=Struct)
+PreparedT = TypeVar("PreparedT", bound=Prepared)
 
 
-class Tool(ABC, Generic[P, R]):
+class Tool(ABC, Generic[ParamsT, PreparedT]):
     """One instance serves all tasks: everything about a call is in its arguments."""
 
     name: ClassVar[str]
@@ -146,7 +146,7 @@ class Tool(ABC, Generic[P, R]):
         return _xml_tags(self)
 
     @abstractmethod
-    def parse(self, arguments: dict[str, Any]) -> P:
+    def parse(self, arguments: dict[str, Any]) -> ParamsT:
         """Arguments of either protocol as parameters; lenient about types and old names.
 
         Raises:
@@ -157,11 +157,11 @@ class Tool(ABC, Generic[P, R]):
         """A call of it begins to arrive; its arguments, and leave to run it, come later."""
 
     @abstractmethod
-    async def prepare(self, params: P, ctx: ToolContext) -> R:
+    async def prepare(self, params: ParamsT, ctx: ToolContext) -> PreparedT:
         """Look at the world and say what would be done; changes nothing."""
 
     @abstractmethod
-    async def run(self, prepared: R, ctx: ToolContext, answer: Answer | None) -> Outcome:
+    async def run(self, prepared: PreparedT, ctx: ToolContext, answer: Answer | None) -> Outcome:
         """Do it. `answer` is the person's, when one was asked."""
 
     def describe(self, arguments: dict[str, Any]) -> str:
@@ -206,15 +206,15 @@ def _description(name: str) -> tuple[str, str | None]:
     return description.strip(), usage.strip() if marker else None
 
 
-_LEAST_BUDGET = 16 * 1024
-_MOST_BUDGET = 1024 * 1024
+_MIN_BUDGET_BYTES = 16 * 1024
+_MAX_BUDGET_BYTES = 1024 * 1024
 _BYTES_PER_TOKEN = 3
 
 
 def text_budget(model: ModelInfo) -> int:
     """Bytes of text that one call may return: three fifths of the window beside the answer."""
     tokens = (model.context_window - model.max_output) * 3 // 5
-    return max(_LEAST_BUDGET, min(_MOST_BUDGET, tokens * _BYTES_PER_TOKEN))
+    return max(_MIN_BUDGET_BYTES, min(_MAX_BUDGET_BYTES, tokens * _BYTES_PER_TOKEN))
 
 
 def within_budget(text: str, model: ModelInfo, note: str) -> str:
@@ -225,8 +225,8 @@ def within_budget(text: str, model: ModelInfo, note: str) -> str:
     return data[: data.rfind(b"\n", 0, budget)].decode(errors="replace") + f"\n\n{note}"
 
 
-_INTERVAL = 0.1
-_MOST_CHARACTERS = 32 * 1024
+_OUTPUT_INTERVAL_S = 0.1
+_MAX_PENDING_CHARS = 32 * 1024
 
 
 class LiveOutput:
@@ -242,7 +242,7 @@ class LiveOutput:
     def feed(self, text: str) -> None:
         if self._closed:
             return
-        kept = (self._pending + text)[-_MOST_CHARACTERS:]
+        kept = (self._pending + text)[-_MAX_PENDING_CHARS:]
         self._dropped += len(self._pending) + len(text) - len(kept)
         self._pending = kept
         if self._timer is None:
@@ -259,7 +259,7 @@ class LiveOutput:
     def _pass_on(self) -> None:
         self._timer = None
         if self._pending:
-            self._timer = asyncio.get_running_loop().call_later(_INTERVAL, self._pass_on)
+            self._timer = asyncio.get_running_loop().call_later(_OUTPUT_INTERVAL_S, self._pass_on)
             self._flush()
 
     def _flush(self) -> None:
@@ -268,18 +268,18 @@ class LiveOutput:
         self._sink(text)
 
 
-S = TypeVar("S", bound=Struct)
+StructT = TypeVar("StructT", bound=Struct)
 
-_BODIES = frozenset({"content", "diff", "result"})
+_TEXT_BODY_PARAMETERS = frozenset({"content", "diff", "result"})
 """Here JSON is a text like any other: some models send `package.json` as an object."""
 
 
 def convert(
     arguments: Mapping[str, Any],
-    kind: type[S],
+    kind: type[StructT],
     tool: str,
     aliases: Mapping[str, str] | None = None,
-) -> S:
+) -> StructT:
     """The parameters of a call. `aliases` gives other names of parameters: `{old: real}`.
 
     Unknown arguments are passed over; null stands for the default.
@@ -313,7 +313,7 @@ def _fields(kind: type[Struct]) -> tuple[FieldInfo, ...]:
 
 def _set(values: dict[str, Any], field: FieldInfo, value: Any, tool: str) -> None:
     problem: msgspec.ValidationError | None = None
-    for reading in _readings(value, is_body=field.encode_name in _BODIES):
+    for reading in _readings(value, is_body=field.encode_name in _TEXT_BODY_PARAMETERS):
         try:
             values[field.name] = msgspec.convert(reading, field.type, strict=False)
         except msgspec.ValidationError as error:
@@ -355,7 +355,7 @@ def decode_json(text: str) -> Any:
         return None
 
 
-_SIMPLE: dict[Any, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}
+_JSON_TYPE_NAMES: dict[Any, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}
 
 
 def native_schema(params: type[Struct]) -> dict[str, Any]:
@@ -379,8 +379,8 @@ def _property(field: FieldInfo) -> dict[str, Any]:
 def _schema(kind: Any) -> dict[str, Any]:
     parts = get_args(kind)
     match get_origin(kind):
-        case None if kind in _SIMPLE:
-            return {"type": _SIMPLE[kind]}
+        case None if kind in _JSON_TYPE_NAMES:
+            return {"type": _JSON_TYPE_NAMES[kind]}
         case None if isinstance(kind, type) and issubclass(kind, Struct):
             return native_schema(kind)
         case typing.Annotated:

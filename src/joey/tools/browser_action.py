@@ -18,12 +18,14 @@ from joey.ports import Browser, BrowserLook, BrowserStep, Place, ToolContext
 from joey.ports.content import Action
 from joey.tools.base import Access, Claim, Offer, Outcome, Prepared, Tool, convert, missing
 
-_POINT = regex(r"\s*(-?\d{1,6})\s*,\s*(-?\d{1,6})\s*(?:@\s*(\d{1,5})\s*[x,]\s*(\d{1,5})\s*)?")
-_SIZE = regex(r"\s*(\d{2,5})\s*[x,]\s*(\d{2,5})\s*")
-_DECEPTIVE = regex(r"[\x00-\x20\x7f\\]")
-LARGEST_SIDE = 4000
-_FORMATS = {".png": "png", ".jpg": "jpeg", ".jpeg": "jpeg", ".webp": "webp"}
-_NEEDS = {
+_COORDINATE_RE = regex(
+    r"\s*(-?\d{1,6})\s*,\s*(-?\d{1,6})\s*(?:@\s*(\d{1,5})\s*[x,]\s*(\d{1,5})\s*)?"
+)
+_SIZE_RE = regex(r"\s*(\d{2,5})\s*[x,]\s*(\d{2,5})\s*")
+_DECEPTIVE_URL_CHARS_RE = regex(r"[\x00-\x20\x7f\\]")
+MAX_VIEWPORT_SIDE_PX = 4000
+_SCREENSHOT_FORMATS = {".png": "png", ".jpg": "jpeg", ".jpeg": "jpeg", ".webp": "webp"}
+_REQUIRED_PARAMETERS = {
     "launch": "url",
     "click": "coordinate",
     "hover": "coordinate",
@@ -60,7 +62,6 @@ class BrowserActionParams(Struct, frozen=True):
 class PreparedStep(Prepared, frozen=True, kw_only=True):
     step: BrowserStep
     target: Place | None = None
-    """Where a screenshot is saved."""
 
 
 class BrowserAction(Tool[BrowserActionParams, PreparedStep]):
@@ -78,7 +79,7 @@ class BrowserAction(Tool[BrowserActionParams, PreparedStep]):
 
     def parse(self, arguments: dict[str, Any]) -> BrowserActionParams:
         params = convert(arguments, BrowserActionParams, self.name)
-        needed = _NEEDS.get(params.action)
+        needed = _REQUIRED_PARAMETERS.get(params.action)
         if needed is not None and not getattr(params, needed):
             raise missing(self.name, needed)
         return params
@@ -144,7 +145,7 @@ def _launch(url: str, ctx: ToolContext) -> PreparedStep:
 
 def _parts(url: str) -> SplitResult:
     """Raises ArgumentError: it is none, or browsers read it otherwise than it looks."""
-    if _DECEPTIVE.search(url):
+    if _DECEPTIVE_URL_CHARS_RE.search(url):
         raise ArgumentError(f"The address {url!r} has characters that no address has.")
     try:
         return urlsplit(url if "://" in url else f"http://{url}")
@@ -154,7 +155,7 @@ def _parts(url: str) -> SplitResult:
 
 def _screenshot(path: str, ctx: ToolContext) -> PreparedStep:
     place = ctx.files.resolve(path)
-    format = _FORMATS.get(PurePath(path).suffix.lower())
+    format = _SCREENSHOT_FORMATS.get(PurePath(path).suffix.lower())
     if format is None:
         raise ArgumentError(f"A screenshot is saved as .png, .jpeg or .webp, not as {path}.")
     if not place.inside:
@@ -187,19 +188,19 @@ def _step(params: BrowserActionParams, viewport: tuple[int, int]) -> BrowserStep
             x, y = _point(params.coordinate or "", viewport)
             return BrowserStep(params.action, x=x, y=y)
         case "resize":
-            found = _SIZE.fullmatch(params.size or "")
+            found = _SIZE_RE.fullmatch(params.size or "")
             if found is None:
                 raise ArgumentError(f"The size must be `width,height`, not {params.size!r}.")
             width, height = int(found[1]), int(found[2])
-            if max(width, height) > LARGEST_SIDE:
-                raise ArgumentError(f"Width and height may be at most {LARGEST_SIDE}.")
+            if max(width, height) > MAX_VIEWPORT_SIDE_PX:
+                raise ArgumentError(f"Width and height may be at most {MAX_VIEWPORT_SIDE_PX}.")
             return BrowserStep("resize", x=width, y=height)
     return BrowserStep(params.action, text=params.text or "")
 
 
 def _point(given: str, viewport: tuple[int, int]) -> tuple[int, int]:
     """A point of the picture as a point of the page."""
-    found = _POINT.fullmatch(given)
+    found = _COORDINATE_RE.fullmatch(given)
     if found is None:
         raise ArgumentError(
             f"The coordinate must be `x,y@WIDTHxHEIGHT`, as in 450,300@900x600, not {given!r}."

@@ -23,9 +23,9 @@ from joey.tools.base import (
     text_budget,
 )
 
-LIMIT = 12
-SAID = "codebase_search_result"
-_NONE = frozenset({"", "null", "none", "undefined"})
+MAX_HITS = 12
+RESULT_ROW_KIND = "codebase_search_result"
+_NULL_SPELLINGS = frozenset({"", "null", "none", "undefined"})
 """What models write where a path is optional."""
 
 
@@ -59,7 +59,7 @@ class CodebaseSearch(Tool[CodebaseSearchParams, PreparedCodeSearch]):
         if not params.query.strip():
             raise missing(self.name, "query")
         path = (params.path or "").strip()
-        return CodebaseSearchParams(params.query, None if path.lower() in _NONE else path)
+        return CodebaseSearchParams(params.query, None if path.lower() in _NULL_SPELLINGS else path)
 
     async def prepare(self, params: CodebaseSearchParams, ctx: ToolContext) -> PreparedCodeSearch:
         place = ctx.files.resolve(params.path or ".")
@@ -89,10 +89,11 @@ class CodebaseSearch(Tool[CodebaseSearchParams, PreparedCodeSearch]):
         index = ctx.capabilities.index
         if index is None or not ctx.settings.codebase_index_enabled:
             raise ToolError("There is no code index here. Use search_files.")
-        found = await index.search(prepared.query, prepared.place, LIMIT)
+        found = await index.search(prepared.query, prepared.place, MAX_HITS)
         found = _fitting(found, text_budget(ctx.model))
         return Outcome(
-            render(prepared.query, found), said=((SAID, _row(prepared.query, found.hits)),)
+            render(prepared.query, found),
+            said=((RESULT_ROW_KIND, _row(prepared.query, found.hits)),),
         )
 
 

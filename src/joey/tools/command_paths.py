@@ -19,9 +19,9 @@ from pathlib import Path
 from msgspec import structs
 
 from joey.core.permissions.commands import count_granted_words
-from joey.core.permissions.policy import ANYTHING
+from joey.core.permissions.policy import ALLOW_ALL_RULE
 from joey.core.permissions.programs import (
-    MOVERS,
+    DIRECTORY_CHANGE_COMMANDS,
     list_option_value_words,
     list_path_words,
     only_reads,
@@ -33,22 +33,22 @@ from joey.errors import ToolError
 from joey.ports import Files, Place
 from joey.tools.base import Access, Claim
 
-_READERS = word_set(
+_READER_PROGRAMS = word_set(
     "awk base64 bat cat comm cut diff egrep fgrep fold gawk grep head hexdump less more nl od paste"
     " rg sed sort strings tac tail tee uniq wc xxd zcat zgrep"
 )
-_TAKES_TREES = word_set("cp mv rsync")
+_TREE_COPY_PROGRAMS = word_set("cp mv rsync")
 """Whole folders, all but the last that is named: that is where they go."""
-_CHANGES_TREES = word_set("chgrp chmod chown rm")
-_NOWHERE = Path("/dev/null")
-_MOST_LOOKUPS = 4_000
+_TREE_CHANGE_PROGRAMS = word_set("chgrp chmod chown rm")
+_DEV_NULL = Path("/dev/null")
+_MAX_LOOKUPS = 4_000
 """Of names in folders: a path of many steps is as much work as many paths."""
-_LONGEST = 131_072
+_MAX_COMMAND_CHARS = 131_072
 """Characters; no system runs a longer line."""
-_MOST_CLAIMS = 20
+_MAX_CLAIMS = 20
 """One is enough to ask; these are named."""
-_VALUE = regex("[=,:@]")
-_ATTACHED = regex("-[A-Za-z]+")
+_VALUE_SEPARATOR_RE = regex("[=,:@]")
+_SHORT_OPTIONS_RE = regex("-[A-Za-z]+")
 
 
 class Lookups:
@@ -73,23 +73,23 @@ async def hidden_reads(command: str, cwd: Path, lookups: Lookups) -> list[Claim]
     """A claim for each hidden file that the command plainly reads, so that it is refused."""
     if not lookups.files.hides_some():
         return []
-    if len(command) > _LONGEST:
+    if len(command) > _MAX_COMMAND_CHARS:
         return [Claim(Access.READ)]
     claims: dict[Path, Claim] = {}
     directories = {cwd: None}
     count = 0
     for program, *words in possible_commands(command):
         name = program_name(program)
-        if name not in _READERS and name not in MOVERS:
+        if name not in _READER_PROGRAMS and name not in DIRECTORY_CHANGE_COMMANDS:
             continue
         count += sum(map(_steps, words)) * len(directories)
-        if count > _MOST_LOOKUPS:
+        if count > _MAX_LOOKUPS:
             return [Claim(Access.READ)]
         for directory, word in [(directory, word) for directory in directories for word in words]:
             place = lookups.find(directory, word)
             if place is None:
                 continue
-            if name in MOVERS:
+            if name in DIRECTORY_CHANGE_COMMANDS:
                 directories[place.path] = None
             elif place.ignored and await _is_readable(place, lookups.files):
                 claims[place.path] = Claim(Access.READ, place=place)
@@ -103,7 +103,7 @@ async def reached_outside(
 
     Words that a rule names are the user's own choice, and `*` is the choice of everything.
     """
-    if ANYTHING in allowed:
+    if ALLOW_ALL_RULE in allowed:
         return []
     reach = _Reach(cwd.path, lookups)
     for words, granted in count_granted_words(command, allowed):
@@ -132,7 +132,7 @@ class _Reach:
         for word in list_path_words(words, max(granted, 1)):
             for directory, name in self._candidates(word):
                 place = self._lookups.find(directory, name)
-                if place is None or len(self.claims) >= _MOST_CLAIMS:
+                if place is None or len(self.claims) >= _MAX_CLAIMS:
                     continue
                 if granted and place.ignored and await _is_readable(place, self._files):
                     self.claims[Access.READ, place.path] = Claim(Access.READ, place)
@@ -146,7 +146,7 @@ class _Reach:
         await self._claim_values(words, granted, command)
         if program == "git":
             await self._claim_repositories()
-        if program in MOVERS:
+        if program in DIRECTORY_CHANGE_COMMANDS:
             self._enter(words[1:])
 
     async def _claim_values(self, words: Words, granted: int, command: str) -> None:
@@ -183,8 +183,8 @@ class _Reach:
 
     async def _is_tree(self, program: str, word: str, words: Words, place: Place) -> bool:
         """Whether all that is in a folder would be moved, copied, changed or deleted."""
-        takes = program in _TAKES_TREES and (word != words[-1] or _names_target(words))
-        if not takes and program not in _CHANGES_TREES:
+        takes = program in _TREE_COPY_PROGRAMS and (word != words[-1] or _names_target(words))
+        if not takes and program not in _TREE_CHANGE_PROGRAMS:
             return False
         try:
             return (await self._files.stat(place)).is_dir
@@ -201,13 +201,13 @@ class _Reach:
         """What the word may name, seen from each folder; when there is too much, nothing."""
         names = dict.fromkeys(_names(word))
         self._count += sum(map(_steps, names)) * len(self._directories)
-        if self._count > _MOST_LOOKUPS:
+        if self._count > _MAX_LOOKUPS:
             self.claims[Access.READ, None] = Claim(Access.READ)
             return
         yield from ((directory, name) for directory in tuple(self._directories) for name in names)
 
     async def _is_outside(self, path: Path, place: Place) -> bool:
-        if place.inside or place.path == _NOWHERE:
+        if place.inside or place.path == _DEV_NULL:
             return False
         # What a link leads to need not exist: a program may create it.
         return _seems_inside(path, self._files.root) or await _is_readable(place, self._files)
@@ -237,8 +237,8 @@ def _names(word: str) -> Iterator[str]:
     """The word and those of its ends that may be a value: `--file=x`, `-fx`, `key:x`."""
     if word:
         yield word
-    for separator in _VALUE.finditer(word):
+    for separator in _VALUE_SEPARATOR_RE.finditer(word):
         if value := word[separator.end() :]:
             yield value
-    if letters := _ATTACHED.match(word):
+    if letters := _SHORT_OPTIONS_RE.match(word):
         yield from (word[at:] for at in range(2, min(letters.end() + 1, len(word))))

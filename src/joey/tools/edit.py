@@ -68,10 +68,12 @@ class EditRequest(Struct, frozen=True):
     wanted: OneText | SeveralTexts | Everywhere
 
 
-_EXPLAINED = 5
+_MAX_EXPLAINED_FAILURES = 5
 """Operations that do not fit; looking for what is most like their texts is dear."""
-_MORE_LINES = "Quote 3-5 lines around the one you mean."
-_MORE_OR_ALL = f"{_MORE_LINES[:-1]}, or set replace_all to true to change them all."
+_QUOTE_MORE_ADVICE = "Quote 3-5 lines around the one you mean."
+_QUOTE_MORE_OR_ALL_ADVICE = (
+    f"{_QUOTE_MORE_ADVICE[:-1]}, or set replace_all to true to change them all."
+)
 
 
 class EditParams(Struct, frozen=True):
@@ -132,7 +134,7 @@ def _replace_one(text: str, one: OneText, place: Place, ctx: ToolContext) -> Cha
     expected = None if one.replace_all else 1
     outcome = find_and_replace(text, one.old_string, one.new_string, ctx.model, expected=expected)
     if isinstance(outcome, Missed):
-        raise ToolError(explained(outcome, "old_string", place, _MORE_OR_ALL))
+        raise ToolError(explained(outcome, "old_string", place, _QUOTE_MORE_OR_ALL_ADVICE))
     notes = _counted(len(outcome.replaced.places)) if one.replace_all else ()
     return Change(outcome.replaced.text, outcome.taken_off, notes)
 
@@ -146,10 +148,10 @@ def _replace_several(text: str, several: SeveralTexts, place: Place, ctx: ToolCo
             operation.search,
             operation.replace,
             ctx.model,
-            is_explained=len(failures) < _EXPLAINED,
+            is_explained=len(failures) < _MAX_EXPLAINED_FAILURES,
         )
         if isinstance(outcome, Missed):
-            reason = explained(outcome, "search", place, _MORE_LINES)
+            reason = explained(outcome, "search", place, _QUOTE_MORE_ADVICE)
             failures.append(f"Operation {number}: {reason}")
         else:
             text = outcome.replaced.text

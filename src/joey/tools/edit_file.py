@@ -23,11 +23,11 @@ from joey.tools.text_edit import (
     format_part_failure,
 )
 
-_OTHER_SPACE = (
+_WHITESPACE_NOTE = (
     "old_string was found with other white space than you wrote; new_string was put there as it is,"
     " so see that its indentation fits."
 )
-_READ_AGAIN = "Read the file again and copy old_string from what it says now."
+_REREAD_ADVICE = "Read the file again and copy old_string from what it says now."
 
 
 class EditFileParams(Struct, frozen=True):
@@ -98,7 +98,7 @@ class EditFile(TextEdit[EditFileParams]):
         outcome = await computed(len(text), lambda: _replace(text, params, ctx))
         if isinstance(outcome, Missed):
             raise _miss(outcome, params, place)
-        notes = () if outcome.replaced.is_exact else (_OTHER_SPACE,)
+        notes = () if outcome.replaced.is_exact else (_WHITESPACE_NOTE,)
         count = params.expected_replacements
         after = f" ({count} replacements)" if count > 1 else ""
         return Change(outcome.replaced.text, outcome.taken_off, notes, after=after)
@@ -134,7 +134,7 @@ def _miss(missed: Missed, params: EditFileParams, place: Place) -> ToolError:
             place,
             "old_string is not in the file, not even with other white space."
             f" {format_part_failure(missed.failure, place)}",
-            _READ_AGAIN,
+            _REREAD_ADVICE,
             "Quote fewer lines, and only ones that you are sure of.",
         )
     return _refusal(

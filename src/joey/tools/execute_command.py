@@ -148,7 +148,7 @@ def time_limit(command: str, settings: Settings) -> float | None:
 
 PREVIEW_BYTES = {"small": 5 * 1024, "medium": 10 * 1024, "large": 20 * 1024}
 
-_CORE_DUMPS = frozenset({"SIGQUIT", "SIGILL", "SIGABRT", "SIGBUS", "SIGFPE", "SIGSEGV"})
+_CORE_DUMP_SIGNALS = frozenset({"SIGQUIT", "SIGILL", "SIGABRT", "SIGBUS", "SIGFPE", "SIGSEGV"})
 
 
 class CommandReport:
@@ -226,7 +226,7 @@ def killed_by_limit(report: CommandReport, settings: Settings) -> Outcome:
 
 def _status(end: CommandEnd) -> str:
     if end.signal is not None:
-        dump = " - core dump possible" if end.signal in _CORE_DUMPS else ""
+        dump = " - core dump possible" if end.signal in _CORE_DUMP_SIGNALS else ""
         return f"Process terminated by signal {end.signal}{dump}"
     match end.exit_code:
         case None:
@@ -259,19 +259,19 @@ def _discard(path: Path) -> None:
         log.warning("%s is not needed but could not be removed: %s", path, error)
 
 
-_BARRIERS = regex(
+_SANDBOX_ERROR_RE = regex(
     "Read-only file system|Permission denied|Operation not permitted|resource busy|EROFS|EACCES"
     "|EPERM|ENETUNREACH|EAI_AGAIN|ECONNREFUSED|Network is unreachable|name resolution"
     "|resolve host|Connection refused|Failed to connect|No such file or directory"
 )
 
-_SHOWN_HOSTS = 20
+_MAX_SHOWN_HOSTS = 20
 
 
 def explained(outcome: Outcome, report: SandboxReport | None, settings: Settings) -> Outcome:
     """A failure that looks like a barrier of the sandbox, with what the sandbox bars."""
     is_confined = report is not None and report.level is not Level.NONE
-    if not is_confined or not outcome.exit_code or not _BARRIERS.search(outcome.text):
+    if not is_confined or not outcome.exit_code or not _SANDBOX_ERROR_RE.search(outcome.text):
         return outcome
     match settings.sandbox_network:
         case "all":
@@ -279,7 +279,9 @@ def explained(outcome: Outcome, report: SandboxReport | None, settings: Settings
         case "off":
             network = ", and it reaches no network"
         case hosts:
-            shown = ", ".join(hosts[:_SHOWN_HOSTS]) + (", …" if len(hosts) > _SHOWN_HOSTS else "")
+            shown = ", ".join(hosts[:_MAX_SHOWN_HOSTS]) + (
+                ", …" if len(hosts) > _MAX_SHOWN_HOSTS else ""
+            )
             network = f", and by HTTP proxy it reaches only {shown or 'nobody'}"
     note = (
         "\n\nThe command ran in a sandbox. There it can write only in the workspace and in $TMPDIR,"

@@ -45,7 +45,9 @@ class FetchInstructions(Tool[FetchInstructionsParams, PreparedInstructions]):
         self, params: FetchInstructionsParams, ctx: ToolContext
     ) -> PreparedInstructions:
         return PreparedInstructions(
-            claims=(Claim(Access.GUIDANCE, subject=f"the instructions for {params.task}"),),
+            claims=(
+                Claim(Access.FETCH_INSTRUCTIONS, subject=f"the instructions for {params.task}"),
+            ),
             row={"tool": "fetchInstructions", "content": params.task},
             task=params.task,
         )

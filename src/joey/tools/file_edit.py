@@ -24,18 +24,20 @@ from joey.core.text import regex
 from joey.errors import HiddenError, ToolError
 from joey.ports import Place, ToolContext
 
-_SMALL = 256 * 1024
-_LONGEST_PATCH = 512 * 1024
-_AS_STATED = "The file was written exactly as stated; there is no need to read it again."
-_BASELINE = "Take this content as the starting point for further changes."
-_HAD_CHANGED = (
+_MAX_INLINE_CHARS = 256 * 1024
+_MAX_PATCH_CHARS = 512 * 1024
+_WRITTEN_AS_STATED_NOTE = (
+    "The file was written exactly as stated; there is no need to read it again."
+)
+_BASELINE_NOTE = "Take this content as the starting point for further changes."
+_STALE_FILE_NOTE = (
     "The edit was made, but the file had been changed by somebody else since you last saw it; the"
     " rest of it may differ from what you know. Read it again before you change more of it."
 )
 
-_HALVES = regex("[\ud800-\udfff]")
+_SURROGATES_RE = regex("[\ud800-\udfff]")
 
-T = TypeVar("T")
+ResultT = TypeVar("ResultT")
 
 
 class Original(Struct, frozen=True):
@@ -182,21 +184,22 @@ async def make_patch(original: Original, text: str) -> Patch:
         shown += (
             f"\\ The old content is not text: {len(original.data or b'')} bytes are replaced.\n"
         )
-    if len(shown) > _LONGEST_PATCH:
+    if len(shown) > _MAX_PATCH_CHARS:
         shown = (
-            f"{shown[:_LONGEST_PATCH]}\n[...{len(shown) - _LONGEST_PATCH} characters omitted...]"
+            f"{shown[:_MAX_PATCH_CHARS]}\n[...{len(shown) - _MAX_PATCH_CHARS} characters "
+            "omitted...]"
         )
     return Patch(shown, patch.stats)
 
 
 def printable(text: str) -> str:
     """A text that can be sent: halves of surrogate pairs stand for bytes that are no text."""
-    return _HALVES.sub("\ufffd", text)
+    return _SURROGATES_RE.sub("\ufffd", text)
 
 
-async def computed(size: int, work: Callable[[], T]) -> T:
+async def computed(size: int, work: Callable[[], ResultT]) -> ResultT:
     """Work on a text, in a thread when the text is so long that others would wait."""
-    return work() if size <= _SMALL else await asyncio.to_thread(work)
+    return work() if size <= _MAX_INLINE_CHARS else await asyncio.to_thread(work)
 
 
 def edit_facts(place: Place, patch: Patch) -> dict[str, Any]:
@@ -247,8 +250,8 @@ def _notices(
         )
         notes = (*notes, without)
     if original.is_stale:
-        return (*notes, _HAD_CHANGED)
-    return (*(notes or (_AS_STATED,)), _BASELINE)
+        return (*notes, _STALE_FILE_NOTE)
+    return (*(notes or (_WRITTEN_AS_STATED_NOTE,)), _BASELINE_NOTE)
 
 
 async def _look(ctx: ToolContext, place: Place) -> tuple[bytes | None, Stamp]:
@@ -286,7 +289,7 @@ async def format_new_diagnostics(
     return f"\n\nNew problems detected after saving the file:\n{text}{more}"
 
 
-_LONGEST_FRAGMENT = 500
+_MAX_FRAGMENT_CHARS = 500
 
 
 def similarity(one: str, other: str) -> float:
@@ -299,7 +302,7 @@ def similarity(one: str, other: str) -> float:
 
 def fragment_similarity(one: str, other: str) -> float:
     """The same for a text that may be a part of a line: the part that is most like it counts."""
-    if len(one) >= len(other) or len(one) > _LONGEST_FRAGMENT:
+    if len(one) >= len(other) or len(one) > _MAX_FRAGMENT_CHARS:
         return similarity(one, other)
     from rapidfuzz import fuzz
 

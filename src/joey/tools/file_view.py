@@ -20,9 +20,9 @@ from joey.core.text import number_lines
 from joey.errors import ToolError
 from joey.ports import Documents, FileKind, Place, ToolContext
 from joey.tools.base import text_budget
-from joey.tools.images import SUFFIXES, ImageAllowance, data_uri, media_type
+from joey.tools.images import IMAGE_SUFFIXES, ImageAllowance, data_uri, media_type
 from joey.tools.line_reader import (
-    NUMBER_WIDTH,
+    LINE_NUMBER_BYTES,
     Block,
     LineReader,
     Lines,
@@ -66,17 +66,16 @@ class Entry(Struct, frozen=True):
     """The kind of a file that cannot be shown."""
     error: str | None = None
     image: str | None = None
-    """A data URI."""
     is_empty: bool = False
 
 
-_SNIFFED = 8192
-_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
-_NOTHING = (b"", *_UTF_16)
-_LARGEST_WIDE = 8 * 1024 * 1024
-_DOCUMENTS = (b"%PDF-", b"PK\x03\x04")
+_SNIFF_BYTES = 8192
+_UTF_16_BOMS = (b"\xff\xfe", b"\xfe\xff")
+_EMPTY_FILE_HEADS = (b"", *_UTF_16_BOMS)
+_MAX_UTF_16_BYTES = 8 * 1024 * 1024
+_DOCUMENT_SIGNATURES = (b"%PDF-", b"PK\x03\x04")
 """How files begin that are of no use as text, even if they have no byte that betrays it."""
-_CONTROLS = frozenset(range(0x20)) - frozenset(b"\t\n\v\f\r\x1b")
+_CONTROL_BYTES = frozenset(range(0x20)) - frozenset(b"\t\n\v\f\r\x1b")
 
 
 class FileViewer:
@@ -98,14 +97,14 @@ class FileViewer:
         kind = await self._ctx.files.stat(place)
         _check_readable(wanted, place, kind)
         reader = LineReader(file_source(self._ctx.files, place))
-        head = await reader.head(_SNIFFED)
+        head = await reader.head(_SNIFF_BYTES)
         data = reader.whole
         is_binary = _is_binary(head)
         documents = self._ctx.capabilities.documents
-        if head in _NOTHING:
+        if head in _EMPTY_FILE_HEADS:
             entry = Entry(wanted.path, note="File is empty", is_empty=True)
         elif documents is not None and documents.supports(place.path.name):
-            is_text = not (is_binary or head.startswith(_DOCUMENTS))
+            is_text = not (is_binary or head.startswith(_DOCUMENT_SIGNATURES))
             entry = await self._document(wanted, place, documents, is_text, reader)
         elif _is_wide(head):
             entry = await self._wide(wanted, place)
@@ -132,8 +131,8 @@ class FileViewer:
 
     async def _wide(self, wanted: WantedFile, place: Place) -> Entry:
         """Text in UTF-16, as some editors of Windows write it."""
-        data = await self._ctx.files.read(place, _LARGEST_WIDE + 1)
-        if len(data) > _LARGEST_WIDE:
+        data = await self._ctx.files.read(place, _MAX_UTF_16_BYTES + 1)
+        if len(data) > _MAX_UTF_16_BYTES:
             raise ToolError(f"{wanted.path} is in UTF-16 and larger than 8 MB, so it is not read.")
         source = text_source(data.decode("utf-16", errors="replace"))
         most = self._ctx.settings.max_read_file_line
@@ -178,7 +177,7 @@ class FileViewer:
 
     async def _binary(self, wanted: WantedFile, place: Place, size: int, head: bytes) -> Entry:
         suffix = PurePath(wanted.path).suffix.lower()
-        if suffix not in SUFFIXES:
+        if suffix not in IMAGE_SUFFIXES:
             return Entry(wanted.path, binary=suffix.removeprefix(".") or "bin")
         media = media_type(head)
         if media is None:
@@ -211,16 +210,16 @@ def _with_note(entry: Entry, note: str) -> Entry:
 
 def _is_wide(head: bytes) -> bool:
     """UTF-16 with its mark, in which no text has a NUL."""
-    return head.startswith(_UTF_16) and "\0" not in head.decode("utf-16", errors="ignore")
+    return head.startswith(_UTF_16_BOMS) and "\0" not in head.decode("utf-16", errors="ignore")
 
 
 def _is_binary(head: bytes) -> bool:
     """A NUL byte, or more control characters than any text has."""
-    return b"\0" in head or sum(byte in _CONTROLS for byte in head) * 10 > len(head)
+    return b"\0" in head or sum(byte in _CONTROL_BYTES for byte in head) * 10 > len(head)
 
 
-UNLIMITED = -1
-_WITHOUT_END = 2**62
+UNLIMITED_LINES = -1
+_UNBOUNDED_LINE_COUNT = 2**62
 
 Opener = Callable[[], LineReader]
 """Begins to read the text, at its beginning."""
@@ -232,7 +231,7 @@ class TextViewer:
     def __init__(self, model: ModelInfo) -> None:
         self._left = text_budget(model)
 
-    async def view(self, wanted: WantedFile, start: Opener, most: int = UNLIMITED) -> Entry:
+    async def view(self, wanted: WantedFile, start: Opener, most: int = UNLIMITED_LINES) -> Entry:
         """What is asked for; `most` lines if nothing is said about lines.
 
         Raises:
@@ -245,7 +244,7 @@ class TextViewer:
         return await self._whole(wanted, start(), most)
 
     async def _whole(self, wanted: WantedFile, reader: LineReader, most: int) -> Entry:
-        lines = await self._take(reader, most if most >= 0 else _WITHOUT_END)
+        lines = await self._take(reader, most if most >= 0 else _UNBOUNDED_LINE_COUNT)
         if not lines.cut and not await reader.has_more():
             return Entry(wanted.path, (_passage(lines),))
         total = await reader.count_lines()
@@ -343,7 +342,7 @@ class TextViewer:
 
 def _size(lines: Lines) -> int:
     """Bytes, with what the numbers in front of the lines take."""
-    return len("".join(lines.lines).encode(errors="replace")) + NUMBER_WIDTH * len(lines.lines)
+    return len("".join(lines.lines).encode(errors="replace")) + LINE_NUMBER_BYTES * len(lines.lines)
 
 
 def _within(lines: Lines, budget: int) -> Lines:
@@ -377,7 +376,7 @@ def _passage(lines: Lines, last: int | None = None) -> Passage:
     return Passage(lines.first, shown, lines.lines)
 
 
-_DEFINITIONS = "list_code_definition_names"
+_DEFINITIONS_TAG = "list_code_definition_names"
 
 
 def render(entries: Sequence[Entry], protocol: ToolProtocol) -> str:
@@ -410,7 +409,7 @@ def _element(entry: Entry) -> str:
         for part in entry.passages
     ]
     if entry.definitions is not None:
-        parts.append(f"<{_DEFINITIONS}>\n{entry.definitions}\n</{_DEFINITIONS}>")
+        parts.append(f"<{_DEFINITIONS_TAG}>\n{entry.definitions}\n</{_DEFINITIONS_TAG}>")
     notices = [_binary(entry.binary)] if entry.binary is not None else []
     notices += [entry.note] if entry.note is not None else []
     parts += [f"<notice>{notice}</notice>" for notice in notices]

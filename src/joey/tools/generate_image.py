@@ -19,8 +19,8 @@ from joey.tools.base import Access, Claim, Offer, Outcome, Prepared, Tool, conve
 from joey.tools.images import ImageAllowance, data_uri, media_type
 
 _IMAGE_URI_RE = regex(r"data:image/(png|jpe?g|webp);base64,(.*)", re.DOTALL)
-_SUFFIXES = {"png": ".png", "jpeg": ".jpeg", "webp": ".webp"}
-_INPUTS = frozenset({".png", ".jpg", ".jpeg", ".gif", ".webp"})
+_SUFFIX_BY_FORMAT = {"png": ".png", "jpeg": ".jpeg", "webp": ".webp"}
+_INPUT_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".gif", ".webp"})
 
 
 class GenerateImageParams(Struct, frozen=True):
@@ -62,7 +62,7 @@ class GenerateImage(Tool[GenerateImageParams, PreparedImage]):
             "isProtected": target.protected,
         }
         if source is not None:
-            if PurePath(source.shown).suffix.lower() not in _INPUTS:
+            if PurePath(source.shown).suffix.lower() not in _INPUT_SUFFIXES:
                 raise ToolError(f"{source.shown} is not a picture that can be started from.")
             claims.append(Claim(Access.READ, place=source))
             row["inputImage"] = source.shown
@@ -123,7 +123,7 @@ async def _named_after(format: str, target: Place, ctx: ToolContext) -> Place:
     replaces nothing that nobody was asked about."""
     if PurePath(target.given).suffix:
         return target
-    named = ctx.files.resolve(f"{target.given}{_SUFFIXES[format]}")
+    named = ctx.files.resolve(f"{target.given}{_SUFFIX_BY_FORMAT[format]}")
     if (named.ignored, named.inside, named.protected) != (False, target.inside, target.protected):
         return target
     is_beside = named.path.parent == target.path.parent

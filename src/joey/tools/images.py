@@ -8,21 +8,21 @@ from msgspec import Struct
 
 from joey.core.settings import Settings
 
-SUFFIXES = frozenset(
+IMAGE_SUFFIXES = frozenset(
     (
         *(".png", ".jpg", ".jpeg", ".gif", ".webp"),
         *(".svg", ".bmp", ".ico", ".tiff", ".tif", ".avif"),
     )
 )
-_MEGABYTE = 1024 * 1024
+_BYTES_PER_MEGABYTE = 1024 * 1024
 
 
 class ImageAllowance:
     """How much of a call's images may still be shown."""
 
     def __init__(self, settings: Settings) -> None:
-        self._most_each = settings.max_image_file_size * _MEGABYTE
-        self._most_in_all = settings.max_total_image_size * _MEGABYTE
+        self._most_each = settings.max_image_file_size * _BYTES_PER_MEGABYTE
+        self._most_in_all = settings.max_total_image_size * _BYTES_PER_MEGABYTE
         self._used = 0
 
     def refusal(self, size: int) -> str | None:
@@ -49,7 +49,7 @@ class _Format(Struct, frozen=True):
     at_eight: bytes = b""
 
 
-_FORMATS = (
+_IMAGE_FORMATS = (
     _Format("image/png", b"\x89PNG\r\n\x1a\n"),
     _Format("image/jpeg", b"\xff\xd8\xff"),
     _Format("image/gif", b"GIF8"),
@@ -62,7 +62,7 @@ def media_type(head: bytes) -> str | None:
 
     A file that only has the name of an image would make every later request of the task fail.
     """
-    for form in _FORMATS:
+    for form in _IMAGE_FORMATS:
         if head.startswith(form.start) and head[8:].startswith(form.at_eight):
             return form.media_type
     return None
@@ -73,4 +73,4 @@ def data_uri(media: str, data: bytes) -> str:
 
 
 def _megabytes(size: int) -> str:
-    return f"{size / _MEGABYTE:.1f} MB"
+    return f"{size / _BYTES_PER_MEGABYTE:.1f} MB"

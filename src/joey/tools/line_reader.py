@@ -12,14 +12,14 @@ from msgspec import Struct
 from joey.errors import ToolError
 from joey.ports import Files, Place
 
-MOST_SKIPPED = 4 * 1024**3
+MAX_SKIP_BYTES = 4 * 1024**3
 """Bytes in front of a line that are read to find it: seconds, where a hole would take hours."""
 
-_FIRST_CHUNK = 256 * 1024
+_FIRST_CHUNK_BYTES = 256 * 1024
 """Most files end in it; a read of this size is not worth a thread."""
-_CHUNK = 1024 * 1024
-_COUNTED = 256 * 1024 * 1024
-NUMBER_WIDTH = 8
+_CHUNK_BYTES = 1024 * 1024
+_MAX_COUNTED_BYTES = 256 * 1024 * 1024
+LINE_NUMBER_BYTES = 8
 """About what the number in front of a line costs."""
 
 
@@ -91,9 +91,10 @@ class LineReader:
                 return await self.has_more()
             if self._at_end:
                 return False
-            if self._offset >= MOST_SKIPPED:
+            if self._offset >= MAX_SKIP_BYTES:
                 raise ToolError(
-                    f"Line {line} is not within the first {MOST_SKIPPED / 2**30:g} GB of the file,"
+                    f"Line {line} is not within the first {MAX_SKIP_BYTES / 2**30:g} GB of the "
+                    "file,"
                     f" and no more is read. A command such as `sed -n {line}p` can show it."
                 )
             self.line += ends
@@ -116,7 +117,7 @@ class LineReader:
             if end < 0 and stop <= start:
                 break
             text = self._decode(self._pending[start:stop])
-            room = budget - NUMBER_WIDTH
+            room = budget - LINE_NUMBER_BYTES
             budget = room - _bytes_of(text)
             if budget < 0:
                 if taken:
@@ -142,12 +143,12 @@ class LineReader:
             self._pending = b""
             if self._at_end:
                 return self.line - (last in (b"", b"\n"))
-            if self._offset >= _COUNTED:
+            if self._offset >= _MAX_COUNTED_BYTES:
                 return None
             await self._fill()
 
     async def _fill(self) -> None:
-        size = _CHUNK if self._offset else _FIRST_CHUNK
+        size = _CHUNK_BYTES if self._offset else _FIRST_CHUNK_BYTES
         chunk = await self._source(size, self._offset)
         self._offset += len(chunk)
         self._at_end = len(chunk) < size
@@ -167,10 +168,10 @@ def _beginning(text: str, size: int) -> str:
     return text.encode()[: max(0, size)].decode(errors="ignore")
 
 
-MOST_LINES = 2_000
-_TAB = 4
-_HEADERS = ("#", "//", "/*", "*", "--", "@")
-_CLOSERS = (")", "]", "}", "end")
+MAX_BLOCK_LINES = 2_000
+_TAB_WIDTH = 4
+_HEADER_PREFIXES = ("#", "//", "/*", "*", "--", "@")
+_CLOSING_PREFIXES = (")", "]", "}", "end")
 
 
 class Block(Struct, frozen=True, kw_only=True):
@@ -179,7 +180,7 @@ class Block(Struct, frozen=True, kw_only=True):
     anchor_line: int
     max_levels: int = 0
     """How many levels of indentation to go out; 0 goes out to the margin."""
-    max_lines: int = MOST_LINES
+    max_lines: int = MAX_BLOCK_LINES
     include_siblings: bool = False
     """Also what else stands at the outermost level."""
     include_header: bool = True
@@ -200,7 +201,7 @@ def block_around(lines: Sequence[str], anchor: int, wanted: Block) -> tuple[int,
     """The first and the last index of the block that has `lines[anchor]` in it."""
     levels = _levels(lines)
     least = max(0, levels[anchor] - wanted.max_levels) if wanted.max_levels else 0
-    opens = levels[anchor] == least and not lines[anchor].lstrip().startswith(_CLOSERS)
+    opens = levels[anchor] == least and not lines[anchor].lstrip().startswith(_CLOSING_PREFIXES)
     up, down = _Side(anchor - 1, -1, at_edge=opens), _Side(anchor + 1, 1)
     taken = 1
     while taken < wanted.max_lines and not (up.done and down.done):
@@ -230,7 +231,7 @@ def _takes(
     line, is_outermost = lines[side.at].lstrip(), levels[side.at] == least
     if side.at_edge:
         is_above = side.step < 0 and wanted.include_header
-        return is_above and is_outermost and line.startswith(_HEADERS)
+        return is_above and is_outermost and line.startswith(_HEADER_PREFIXES)
     side.at_edge = is_outermost and bool(line)
     return True
 
@@ -241,7 +242,7 @@ def _levels(lines: Sequence[str]) -> list[int]:
         text = line.lstrip(" \t")
         if text.strip():
             indent = line[: len(line) - len(text)]
-            levels.append((indent.count(" ") + indent.count("\t") * _TAB) // _TAB)
+            levels.append((indent.count(" ") + indent.count("\t") * _TAB_WIDTH) // _TAB_WIDTH)
         else:
             levels.append(levels[-1] if levels else 0)
     return levels

@@ -11,7 +11,7 @@ import re
 import sys
 from collections.abc import Iterator
 
-_LONGEST_LINE = 64 * 1024
+_MAX_LINE_BYTES = 64 * 1024
 """Longer lines are searched and shown in pieces."""
 
 
@@ -42,7 +42,7 @@ def _compile(pattern: str) -> re.Pattern[str]:
 def _lines(path: str) -> Iterator[tuple[int, str]]:
     number = 1
     with open(path, "rb") as file:  # noqa: PTH123 (pathlib would double the start-up time)
-        while raw := file.readline(_LONGEST_LINE):
+        while raw := file.readline(_MAX_LINE_BYTES):
             yield number, raw.decode(errors="replace").rstrip("\r\n")
             number += raw.endswith(b"\n")
 

@@ -17,10 +17,10 @@ from joey.errors import AbsentError, HiddenError, ToolError
 from joey.ports import Definition, Files, Outlines, Place, ToolContext
 from joey.tools.base import Access, Claim, Offer, Outcome, Prepared, Tool, convert, within_budget
 
-MOST_FILES = 50
-_MOST_ENTRIES = 1_000
-_AT_ONCE = 4
-_IS_CUT = "(The list is cut: name a file to see it.)"
+MAX_FILES = 50
+_MAX_DIRECTORY_ENTRIES = 1_000
+_MAX_CONCURRENT_FILES = 4
+_TRUNCATION_NOTE = "(The list is cut: name a file to see it.)"
 
 
 class ListCodeDefinitionNamesParams(Struct, frozen=True):
@@ -100,26 +100,24 @@ async def _of_file(place: Place, outlines: Outlines, ctx: ToolContext) -> str:
         raise ToolError(f"Cannot list the definitions of {place.shown}: {error}") from error
     if not found:
         return f"No definitions of four lines or more in {place.shown}."
-    return within_budget(definition_list(name, found), ctx.model, _IS_CUT)
+    return within_budget(definition_list(name, found), ctx.model, _TRUNCATION_NOTE)
 
 
 async def _list_directory_definitions(place: Place, outlines: Outlines, ctx: ToolContext) -> str:
-    listing = await ctx.search.list(place, False, _MOST_ENTRIES)
+    listing = await ctx.search.list(place, False, _MAX_DIRECTORY_ENTRIES)
     files = [
         file
         for entry in listing.entries
         if outlines.supports(entry) and (file := await _file_in(place, entry, ctx)) is not None
     ]
-    turns = asyncio.Semaphore(_AT_ONCE)
-    parts = await asyncio.gather(
-        *(_part(file, outlines, ctx, turns) for file in files[:MOST_FILES])
-    )
+    turns = asyncio.Semaphore(_MAX_CONCURRENT_FILES)
+    parts = await asyncio.gather(*(_part(file, outlines, ctx, turns) for file in files[:MAX_FILES]))
     shown = [part for part in parts if part is not None]
-    if len(files) > MOST_FILES or listing.truncated:
-        shown.append(f"(Only the first {MOST_FILES} files were looked at: name a file to see it.)")
+    if len(files) > MAX_FILES or listing.truncated:
+        shown.append(f"(Only the first {MAX_FILES} files were looked at: name a file to see it.)")
     if not shown:
         return f"No definitions of four lines or more in the files of {place.shown}."
-    return within_budget("\n\n".join(shown), ctx.model, _IS_CUT)
+    return within_budget("\n\n".join(shown), ctx.model, _TRUNCATION_NOTE)
 
 
 async def _file_in(directory: Place, entry: str, ctx: ToolContext) -> Place | None:
@@ -146,22 +144,22 @@ async def _part(
     return definition_list(name, found) if found else None
 
 
-LARGEST = 2 * 1024 * 1024
-_MOST = 500
+MAX_SOURCE_BYTES = 2 * 1024 * 1024
+_MAX_DEFINITIONS = 500
 
 
 async def definitions_in(place: Place, outlines: Outlines, files: Files) -> Sequence[Definition]:
     """Raises ToolError when the file cannot be read or parsed."""
-    data = await files.read(place, LARGEST + 1)
-    if len(data) > LARGEST:
-        raise ToolError(f"it is larger than {LARGEST // 2**20} MB.")
+    data = await files.read(place, MAX_SOURCE_BYTES + 1)
+    if len(data) > MAX_SOURCE_BYTES:
+        raise ToolError(f"it is larger than {MAX_SOURCE_BYTES // 2**20} MB.")
     return await outlines.outline(place.path.name, data)
 
 
 def definition_list(name: str, definitions: Sequence[Definition]) -> str:
     """`# name`, then `first--last | how it begins` for each."""
     lines = [f"# {name}"]
-    lines += [f"{item.start}--{item.end} | {item.text}" for item in definitions[:_MOST]]
-    if len(definitions) > _MOST:
-        lines.append(f"({len(definitions) - _MOST} more are not shown.)")
+    lines += [f"{item.start}--{item.end} | {item.text}" for item in definitions[:_MAX_DEFINITIONS]]
+    if len(definitions) > _MAX_DEFINITIONS:
+        lines.append(f"({len(definitions) - _MAX_DEFINITIONS} more are not shown.)")
     return "\n".join(lines)

@@ -12,8 +12,8 @@ from joey.errors import HiddenError, ToolError
 from joey.ports import Place, ToolContext
 from joey.tools.base import Access, Claim, Outcome, Prepared, Tool, convert, within_budget
 
-LIMIT = 200
-_IS_CUT = "(File list truncated. Use list_files on subdirectories to see the rest.)"
+MAX_ENTRIES = 200
+_TRUNCATION_NOTE = "(File list truncated. Use list_files on subdirectories to see the rest.)"
 
 
 class ListFilesParams(Struct, frozen=True):
@@ -67,12 +67,16 @@ class ListFiles(Tool[ListFilesParams, PreparedListing]):
 
 
 async def _list(place: Place, recursive: bool, ctx: ToolContext) -> str:
-    listing = await ctx.search.list(place, recursive, LIMIT)
+    listing = await ctx.search.list(place, recursive, MAX_ENTRIES)
     if not listing.entries:
         return "No files found."
     lines = [_marked(entry, place, ctx) for entry in listing.entries]
-    text = within_budget("\n".join(lines), ctx.model, _IS_CUT)
-    return f"{text}\n\n{_IS_CUT}" if listing.truncated and not text.endswith(_IS_CUT) else text
+    text = within_budget("\n".join(lines), ctx.model, _TRUNCATION_NOTE)
+    return (
+        f"{text}\n\n{_TRUNCATION_NOTE}"
+        if listing.truncated and not text.endswith(_TRUNCATION_NOTE)
+        else text
+    )
 
 
 def _marked(entry: str, place: Place, ctx: ToolContext) -> str:

@@ -27,7 +27,6 @@ class PreparedCall(Prepared, frozen=True, kw_only=True):
     tool: str
     arguments: dict[str, Any]
     seen: Looks
-    """What was decided about."""
 
 
 class NoParams(Struct, frozen=True):
@@ -108,8 +107,8 @@ def server_tools(servers: Sequence[McpServer]) -> Iterator[McpServerTool]:
                 yield made
 
 
-_SWITCHED_OFF = "MCP servers are switched off in the settings (mcpEnabled)."
-_KEPT = 200
+_MCP_DISABLED_MESSAGE = "MCP servers are switched off in the settings (mcpEnabled)."
+_MAX_PROGRESS_LINES = 200
 """Lines of progress that are still there when the call is over."""
 
 
@@ -120,7 +119,7 @@ Looks = tuple[str, dict[str, Any]]
 def servers_of(ctx: ToolContext) -> Mcp:
     """Raises ToolError."""
     if ctx.capabilities.mcp is None:
-        raise ToolError(_SWITCHED_OFF)
+        raise ToolError(_MCP_DISABLED_MESSAGE)
     return ctx.capabilities.mcp
 
 
@@ -163,7 +162,7 @@ async def run_call(prepared: PreparedCall, ctx: ToolContext) -> Outcome:
     live = LiveOutput(ctx.on_output)
 
     def on_progress(text: str) -> None:
-        progress_lines[:] = [*progress_lines[-_KEPT:], f"{text}\n"]
+        progress_lines[:] = [*progress_lines[-_MAX_PROGRESS_LINES:], f"{text}\n"]
         live.feed(f"{text}\n")
 
     try:

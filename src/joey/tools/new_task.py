@@ -26,9 +26,9 @@ from joey.tools.base import (
     native_schema,
 )
 
-DEEPEST = 8
+MAX_SUBTASK_DEPTH = 8
 """Levels of subtasks below the task that a person started."""
-_WORKTREES = """\
+_WORKTREE_DESCRIPTION = """\
 With `worktree` a subtask works in a copy of this workspace that is its own: a git worktree with \
 everything that is here now, committed or not, but for what git ignores (installed packages, \
 build output). Use it for several subtasks at a time that may touch the same files. When it \
@@ -94,9 +94,10 @@ class NewTask(Tool[NewTaskParams, PreparedTask]):
             raise ToolError(f"Invalid mode: {slug}. Available modes: {known}.")
         if ctx.settings.new_task_require_todos and params.todos is None:
             raise missing(self.name, "todos")
-        if ctx.depth >= DEEPEST:
+        if ctx.depth >= MAX_SUBTASK_DEPTH:
             raise ToolError(
-                f"Subtasks may be nested {DEEPEST} deep, and this one is: do the work here."
+                f"Subtasks may be nested {MAX_SUBTASK_DEPTH} deep, and this one is: do the work "
+                "here."
             )
         if params.worktree and ctx.capabilities.worktrees is None:
             raise ToolError(
@@ -133,7 +134,7 @@ class NewTask(Tool[NewTaskParams, PreparedTask]):
 @cache
 def _specs(tool: NewTask) -> tuple[ToolSpec, ToolSpec]:
     """Without worktrees, and with them."""
-    shared, apart = tool.description, f"{tool.description}\n\n{_WORKTREES}"
+    shared, apart = tool.description, f"{tool.description}\n\n{_WORKTREE_DESCRIPTION}"
     return (
         ToolSpec(tool.name, shared, native_schema(SharedTaskParams), tool.strict),
         ToolSpec(tool.name, apart, native_schema(NewTaskParams), tool.strict),

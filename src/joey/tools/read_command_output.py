@@ -17,11 +17,11 @@ from joey.ports import ToolContext
 from joey.tools.base import Access, Claim, Outcome, Prepared, Tool, convert
 from joey.tools.regex_client import search_lines
 
-DEFAULT_LIMIT = 40 * 1024
-LARGEST_LIMIT = 512 * 1024
+DEFAULT_LIMIT_BYTES = 40 * 1024
+MAX_LIMIT_BYTES = 512 * 1024
 
-_ARTIFACT_ID = regex(r"cmd-[0-9]{1,20}\.txt")
-_CHUNK = 64 * 1024
+_ARTIFACT_ID_RE = regex(r"cmd-[0-9]{1,20}\.txt")
+_CHUNK_BYTES = 64 * 1024
 
 
 class ReadCommandOutputParams(Struct, frozen=True):
@@ -69,7 +69,7 @@ class ReadCommandOutput(Tool[ReadCommandOutputParams, PreparedReading]):
 
 
 def _locate(artifacts: Path, artifact_id: str) -> tuple[Path, int]:
-    if not _ARTIFACT_ID.fullmatch(artifact_id):
+    if not _ARTIFACT_ID_RE.fullmatch(artifact_id):
         raise ToolError(
             f'Error: "{artifact_id}" is not an artifact ID. Expected format: cmd-<digits>.txt, as'
             " named in the result of execute_command."
@@ -96,10 +96,10 @@ def _checked_offset(offset: int | None, size: int) -> int:
 
 def _checked_limit(limit: int | None) -> int:
     if limit is None:
-        return DEFAULT_LIMIT
+        return DEFAULT_LIMIT_BYTES
     if limit <= 0:
         raise ToolError(f"Error: limit must be a positive number of bytes, not {limit}.")
-    return min(limit, LARGEST_LIMIT)
+    return min(limit, MAX_LIMIT_BYTES)
 
 
 def _read(path: Path, size: int, offset: int, limit: int) -> PreparedReading:
@@ -122,7 +122,7 @@ def _read(path: Path, size: int, offset: int, limit: int) -> PreparedReading:
 def _count_newlines(file: BinaryIO, stop: int) -> int:
     """Newlines before the byte `stop`, where the file is left."""
     count = 0
-    while stop > 0 and (chunk := file.read(min(stop, _CHUNK))):
+    while stop > 0 and (chunk := file.read(min(stop, _CHUNK_BYTES))):
         count += chunk.count(b"\n")
         stop -= len(chunk)
     return count

@@ -34,9 +34,9 @@ from joey.errors import ArgumentError, HiddenError, ToolError
 from joey.ports import Place, ToolContext
 from joey.tools.base import Access, Claim, Outcome, Prepared, Tool, convert, decode_json, missing
 from joey.tools.file_view import Entry, FileViewer, Range, WantedFile, render
-from joey.tools.line_reader import MOST_LINES, Block
+from joey.tools.line_reader import MAX_BLOCK_LINES, Block
 
-INDENTATION = "indentation"
+INDENTATION_KEY = "indentation"
 BLOCK_KEYS = ("anchor_line", "max_levels", "max_lines", "include_siblings", "include_header")
 
 
@@ -96,7 +96,7 @@ class ReadFile(Tool[ReadRequest, PreparedRead]):
     parallel: ClassVar[bool] = True
     xml_params: ClassVar[tuple[str, ...]] = (
         *("args", "file", "path", "start_line", "end_line", "line_range", "line_ranges"),
-        *("mode", "offset", "limit", INDENTATION, *BLOCK_KEYS),
+        *("mode", "offset", "limit", INDENTATION_KEY, *BLOCK_KEYS),
     )
 
     def parse(self, arguments: dict[str, Any]) -> ReadRequest:
@@ -193,11 +193,11 @@ def _hidden(wanted: WantedFile, place: Place) -> str:
     return str(HiddenError(wanted.path, place.because))
 
 
-DEFAULT_LIMIT = 2000
-_RANGE = regex(r"(\d{1,15})\s*-\s*(\d{1,15})")
-_NUMBER = regex(r"-?\d{1,15}")
-_WRAPPERS = ("files", "args", "file")
-_LINE_KEYS = ("start_line", "end_line", "offset", "limit", INDENTATION, *BLOCK_KEYS)
+DEFAULT_PAGE_LINES = 2000
+_LINE_RANGE_RE = regex(r"(\d{1,15})\s*-\s*(\d{1,15})")
+_INTEGER_RE = regex(r"-?\d{1,15}")
+_WRAPPER_PARAMETERS = ("files", "args", "file")
+_LINE_KEYS = ("start_line", "end_line", "offset", "limit", INDENTATION_KEY, *BLOCK_KEYS)
 _RANGE_KEYS = ("line_ranges", "line_range", "lineRanges", "lineRange")
 
 
@@ -223,7 +223,9 @@ def parse_request(arguments: Mapping[str, Any], tool: str) -> ReadRequest:
     Raises:
         ArgumentError: no file is named, or a range makes no sense.
     """
-    wanted = [file for key in _WRAPPERS for file in _wrapped(key, arguments.get(key), tool)]
+    wanted = [
+        file for key in _WRAPPER_PARAMETERS for file in _wrapped(key, arguments.get(key), tool)
+    ]
     named = {file.path for file in wanted}
     wanted += (file for file in _described(arguments, tool) if file.path not in named)
     if not wanted:
@@ -245,7 +247,7 @@ def _wrapped(key: str, given: Any, tool: str) -> Iterator[WantedFile]:
                 pending += reversed(items)
             case dict() as element:
                 yield from _described(element, tool)
-                pending += (element[key] for key in reversed(_WRAPPERS) if key in element)
+                pending += (element[key] for key in reversed(_WRAPPER_PARAMETERS) if key in element)
 
 
 def _described(element: Mapping[str, Any], tool: str) -> Iterator[WantedFile]:
@@ -274,11 +276,11 @@ def _lines_of(path: str, element: Mapping[str, Any], tool: str) -> WantedFile:
     wanted = convert(element, _Slice, tool)
     around = _indentation(element, tool)
     by_block = wanted.mode is None and around.anchor_line is not None
-    if by_block or (wanted.mode or "").strip().lower() == INDENTATION:
+    if by_block or (wanted.mode or "").strip().lower() == INDENTATION_KEY:
         return WantedFile(path, block=_block(wanted, around))
     if wanted.offset is not None or wanted.limit is not None:
         offset = 1 if wanted.offset is None else wanted.offset
-        limit = wanted.limit or DEFAULT_LIMIT
+        limit = wanted.limit or DEFAULT_PAGE_LINES
         if offset < 1 or limit < 1:
             raise ArgumentError(
                 f"Lines are 1-indexed: offset and limit must be at least 1, not {offset} and"
@@ -293,7 +295,7 @@ def _lines_of(path: str, element: Mapping[str, Any], tool: str) -> WantedFile:
 
 def _indentation(element: Mapping[str, Any], tool: str) -> _Indentation:
     """What stands in a parameter of its own, in whatever form, or beside the path."""
-    given = _decoded(element.get(INDENTATION))
+    given = _decoded(element.get(INDENTATION_KEY))
     if isinstance(given, list) and len(given) == 1:
         given = _decoded(given[0])
     if isinstance(given, str):
@@ -306,7 +308,9 @@ def _block(wanted: _Slice, around: _Indentation) -> Block:
     anchor = wanted.offset if around.anchor_line is None else around.anchor_line
     anchor = 1 if anchor is None else anchor
     levels = around.max_levels or 0
-    most = min(wanted.limit or MOST_LINES, around.max_lines or MOST_LINES, MOST_LINES)
+    most = min(
+        wanted.limit or MAX_BLOCK_LINES, around.max_lines or MAX_BLOCK_LINES, MAX_BLOCK_LINES
+    )
     if anchor < 1 or levels < 0 or most < 1:
         raise ArgumentError(
             f"Lines are 1-indexed: anchor_line must be at least 1, not {anchor}; max_levels must"
@@ -331,7 +335,7 @@ def _ranges(value: Any) -> Iterator[Range]:
     single = _pair(value) is not None or not isinstance(value, list)
     for item in [value] if single else value:
         if isinstance(item, str):
-            yield from ((int(match[1]), int(match[2])) for match in _RANGE.finditer(item))
+            yield from ((int(match[1]), int(match[2])) for match in _LINE_RANGE_RE.finditer(item))
         elif pair := _pair(item):
             yield pair
 
@@ -350,7 +354,7 @@ def _number(value: Any) -> int | None:
             return value
         case float() if value.is_integer():
             return int(value)
-        case str() if _NUMBER.fullmatch(value.strip()):
+        case str() if _INTEGER_RE.fullmatch(value.strip()):
             return int(value)
     return None
 

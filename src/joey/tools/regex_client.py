@@ -16,12 +16,12 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct, field
 
-from joey.core.edits.text_replace import MOST_PLACES, Stretch, countable
+from joey.core.edits.text_replace import MAX_MATCHES, Stretch, countable
 from joey.errors import ToolError
 from joey.system.subprocess import begun, end
 from joey.tools.file_edit import computed, printable
 
-SEARCH_SECONDS = 10.0
+LINE_SEARCH_TIMEOUT_S = 10.0
 _LINE_SEARCH_SCRIPT = Path(__file__).with_name("line_search_worker.py")
 
 
@@ -32,7 +32,7 @@ class Found(Struct, frozen=True):
 
 
 async def search_lines(
-    path: Path, pattern: str, limit: int, seconds: float = SEARCH_SECONDS
+    path: Path, pattern: str, limit: int, seconds: float = LINE_SEARCH_TIMEOUT_S
 ) -> Found:
     """Lines of `path` that match, without regard to case; at most `limit` bytes of them.
 
@@ -51,7 +51,7 @@ async def search_lines(
     return msgspec.json.decode(answer, type=Found)
 
 
-FIND_SECONDS = 10.0
+FIND_TIMEOUT_S = 10.0
 _SPANS_SCRIPT = Path(__file__).with_name("regex_spans_worker.py")
 
 
@@ -61,7 +61,7 @@ class _SpansAnswer(Struct, frozen=True):
 
 
 async def find_pattern(
-    text: str, pattern: str, *, is_regex: bool, ignore_case: bool, seconds: float = FIND_SECONDS
+    text: str, pattern: str, *, is_regex: bool, ignore_case: bool, seconds: float = FIND_TIMEOUT_S
 ) -> list[Stretch]:
     """Every match from left to right; `^` and `$` stand for the ends of a line.
 
@@ -74,7 +74,7 @@ async def find_pattern(
             "pattern": pattern,
             "is_regex": is_regex,
             "ignore_case": ignore_case,
-            "most": MOST_PLACES + 1,
+            "most": MAX_MATCHES + 1,
         }
     ).encode()
     shown = printable(pattern)
@@ -97,12 +97,12 @@ def _stretches(printed: bytes, shown: str) -> list[Stretch]:
     return countable(Stretch(*span) for span in answer.spans)
 
 
-MATCH_SECONDS = 5.0
+MATCH_TIMEOUT_S = 5.0
 _MATCH_SCRIPT = Path(__file__).with_name("regex_match_worker.py")
 
 
 async def match_patterns(
-    pairs: Iterable[tuple[str, str]], seconds: float = MATCH_SECONDS
+    pairs: Iterable[tuple[str, str]], seconds: float = MATCH_TIMEOUT_S
 ) -> dict[tuple[str, str], bool]:
     """For each expression and text, whether it is found there.
 

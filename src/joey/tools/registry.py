@@ -53,7 +53,7 @@ from joey.tools.write_to_file import WriteToFile
 AnyTool = Tool[Any, Any]
 
 _PATH_KEYS = ("path", "file_path")
-_WRAPPERS = ("args", "file")
+_WRAPPER_PARAMETERS = ("args", "file")
 
 
 class Registry:
@@ -203,13 +203,13 @@ def paths_in(arguments: object) -> Iterator[str]:
                         yield from (path for path in paths if isinstance(path, str))
                     if key == "patch" and isinstance(inner, str):
                         yield from named_paths(inner)
-                    is_xml = key in _WRAPPERS and isinstance(inner, str)
+                    is_xml = key in _WRAPPER_PARAMETERS and isinstance(inner, str)
                     pending.append(parse_args_xml(inner) if is_xml else inner)
             case list() as items:
                 pending += items
 
 
-_MOST_KEPT = 64
+_MAX_CACHED_TOOL_SETS = 64
 
 Servers = tuple[McpServer, ...]
 Custom = tuple[CustomToolInfo, ...]
@@ -264,7 +264,7 @@ class Toolboxes:
             box = self._alike(registry, servers, custom) or Toolbox(registry, servers, custom)
             # Holding on to all of them keeps their numbers from being given to others.
             known = self._made[key] = _Made(registry, servers, custom, box)
-            if len(self._made) > _MOST_KEPT:
+            if len(self._made) > _MAX_CACHED_TOOL_SETS:
                 self._made.popitem(last=False)
         self._made.move_to_end(key)
         return known.box

@@ -46,7 +46,10 @@ class RunSlashCommand(Tool[RunSlashCommandParams, PreparedCommand]):
         mode = command.mode if find_mode(command.mode or "", ctx.modes) else None
         switch = (Claim(Access.SWITCH_MODE),) if mode and mode != ctx.mode.slug else ()
         return PreparedCommand(
-            claims=(Claim(Access.GUIDANCE, subject=f"the command /{command.name}"), *switch),
+            claims=(
+                Claim(Access.FETCH_INSTRUCTIONS, subject=f"the command /{command.name}"),
+                *switch,
+            ),
             row={
                 "tool": "runSlashCommand",
                 "command": command.name,

@@ -13,9 +13,9 @@ from joey.errors import HiddenError
 from joey.ports import Place, SearchHit, SearchResult, ToolContext
 from joey.tools.base import Access, Claim, Outcome, Prepared, Tool, convert, missing, text_budget
 
-LIMIT = 300
-_LONGEST_LINE = 500
-_BESIDE_LINES = 10
+MAX_HITS = 300
+_MAX_LINE_CHARS = 500
+_HIT_OVERHEAD_BYTES = 10
 """About what separates hits."""
 
 
@@ -84,7 +84,7 @@ class SearchFiles(Tool[SearchFilesParams, PreparedSearch]):
 
 
 async def _search(params: SearchFilesParams, place: Place, ctx: ToolContext) -> str:
-    result = await ctx.search.grep(place, params.regex, params.file_pattern or None, LIMIT)
+    result = await ctx.search.grep(place, params.regex, params.file_pattern or None, MAX_HITS)
     return render(_fitting(result, text_budget(ctx.model)))
 
 
@@ -92,7 +92,7 @@ def _fitting(result: SearchResult, budget: int) -> SearchResult:
     """The first hits, as many as one call may return; of the last one, the first lines."""
     kept: list[SearchHit] = []
     for hit in result.hits:
-        budget -= len(hit.path.encode()) + _BESIDE_LINES
+        budget -= len(hit.path.encode()) + _HIT_OVERHEAD_BYTES
         count = 0
         for line in hit.lines:
             budget -= len(_line(line).encode(errors="replace")) + 1
@@ -130,6 +130,6 @@ def _hit(hit: SearchHit) -> str:
 def _line(line: tuple[int, str, bool]) -> str:
     number, text, _ = line
     text = text.rstrip()
-    if len(text) > _LONGEST_LINE:
-        text = f"{text[:_LONGEST_LINE]} [truncated...]"
+    if len(text) > _MAX_LINE_CHARS:
+        text = f"{text[:_MAX_LINE_CHARS]} [truncated...]"
     return f"{number:>3} | {text}"

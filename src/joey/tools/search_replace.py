@@ -22,7 +22,7 @@ from joey.tools.text_edit import (
     refuse_identical,
 )
 
-_MORE_LINES = "Add the 3-5 lines before and behind the one you mean."
+_QUOTE_MORE_ADVICE = "Add the 3-5 lines before and behind the one you mean."
 
 
 class SearchReplaceParams(Struct, frozen=True):
@@ -67,5 +67,5 @@ class SearchReplace(TextEdit[SearchReplaceParams]):
             lambda: find_and_replace(text, params.old_string, params.new_string, ctx.model),
         )
         if isinstance(outcome, Missed):
-            raise ToolError(explained(outcome, "old_string", original.place, _MORE_LINES))
+            raise ToolError(explained(outcome, "old_string", original.place, _QUOTE_MORE_ADVICE))
         return Change(outcome.replaced.text, outcome.taken_off)

@@ -44,7 +44,7 @@ class SkillTool(Tool[SkillParams, PreparedSkill]):
         skill = _find(params.skill.strip(), ctx)
         args = params.args or ""
         return PreparedSkill(
-            claims=(Claim(Access.GUIDANCE, subject=f"the skill {skill.name}"),),
+            claims=(Claim(Access.FETCH_INSTRUCTIONS, subject=f"the skill {skill.name}"),),
             row={
                 "tool": "skill",
                 "skill": skill.name,

@@ -45,11 +45,11 @@ from joey.tools.file_edit import (
     write_result,
 )
 
-P = TypeVar("P", bound=Struct)
+ParamsT = TypeVar("ParamsT", bound=Struct)
 
-_NUMBERS = "the line number in front of every line"
-_ENTITIES = "the escaping of &lt; and &gt;"
-_NOTHING = Patch("", DiffStats(0, 0))
+_LINE_NUMBERS_LABEL = "the line number in front of every line"
+_ENTITIES_LABEL = "the escaping of &lt; and &gt;"
+_EMPTY_PATCH = Patch("", DiffStats(0, 0))
 
 
 class Change(Struct, frozen=True):
@@ -59,7 +59,6 @@ class Change(Struct, frozen=True):
     taken_off: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     before: str = ""
-    """In front of the result."""
     after: str = ""
 
 
@@ -85,7 +84,7 @@ class PreparedEdit(Prepared, frozen=True, kw_only=True):
     plan: PlannedChange | Unchanged | WithheldFailure
 
 
-class TextEdit(Tool[P, PreparedEdit]):
+class TextEdit(Tool[ParamsT, PreparedEdit]):
     group: ClassVar[Group] = Group.EDIT
     strict: ClassVar[bool] = False
 
@@ -93,18 +92,20 @@ class TextEdit(Tool[P, PreparedEdit]):
         return offer.edit_tool == self.name
 
     @abstractmethod
-    def path(self, params: P) -> str:
+    def path(self, params: ParamsT) -> str:
         """The file that a call wants to change."""
 
     @abstractmethod
-    async def change(self, params: P, original: Original, ctx: ToolContext) -> Change | Unchanged:
+    async def change(
+        self, params: ParamsT, original: Original, ctx: ToolContext
+    ) -> Change | Unchanged:
         """What the file becomes.
 
         Raises:
             ToolError: the edit does not fit.
         """
 
-    async def prepare(self, params: P, ctx: ToolContext) -> PreparedEdit:
+    async def prepare(self, params: ParamsT, ctx: ToolContext) -> PreparedEdit:
         place = _relative(ctx, locate(ctx, self.path(params)))
         try:
             original = await load_original(ctx, place)
@@ -114,10 +115,10 @@ class TextEdit(Tool[P, PreparedEdit]):
         except ToolError as error:
             if place.inside:
                 raise
-            return _prepared(place, _NOTHING, WithheldFailure(str(error)))
+            return _prepared(place, _EMPTY_PATCH, WithheldFailure(str(error)))
         if place.inside:
             return PreparedEdit(claims=(Claim(Access.NONE),), row={}, plan=change)
-        return _prepared(place, _NOTHING, change)
+        return _prepared(place, _EMPTY_PATCH, change)
 
     async def run(self, prepared: PreparedEdit, ctx: ToolContext, answer: Answer | None) -> Outcome:
         match prepared.plan:
@@ -209,9 +210,9 @@ def why_missed(text: FlatText, old: str, new: str) -> PartFailure:
 def _readings(old: str, new: str, model: ModelInfo) -> Iterator[tuple[str, str, tuple[str, ...]]]:
     yield old, new, ()
     if has_line_numbers(old) and (not new.strip() or has_line_numbers(new)):
-        yield strip_line_numbers(old), strip_line_numbers(new), (_NUMBERS,)
+        yield strip_line_numbers(old), strip_line_numbers(new), (_LINE_NUMBERS_LABEL,)
     if "claude" not in model.id.lower() and unescape_entities(old) != old:
-        yield unescape_entities(old), unescape_entities(new), (_ENTITIES,)
+        yield unescape_entities(old), unescape_entities(new), (_ENTITIES_LABEL,)
 
 
 def explained(missed: Missed, name: str, place: Place, advice: str) -> str:

@@ -23,7 +23,7 @@ from joey.tools.base import (
     decode_json,
 )
 
-_MARKS = {
+_CHECKBOX_MARKS = {
     "pending": " ",
     "todo": " ",
     "in_progress": "-",
@@ -97,9 +97,9 @@ def _checklist_line(item: object) -> str:
         text = str(item)
         return text if parse_todos(text) else f"[ ] {' '.join(text.split())}"
     status = str(item.get("status") or "pending")
-    if status not in _MARKS:
+    if status not in _CHECKBOX_MARKS:
         raise ArgumentError(
             f'update_todo_list: "{status}" is not a status; use pending, in_progress or completed.'
         )
     content = " ".join(str(item.get("content") or item.get("text") or "").split())
-    return f"[{_MARKS[status]}] {content}"
+    return f"[{_CHECKBOX_MARKS[status]}] {content}"

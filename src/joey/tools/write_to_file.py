@@ -24,8 +24,8 @@ from joey.tools.file_edit import (
     write_result,
 )
 
-_OTHER_NAMES = {"file_text": "content", "file_path": "path"}
-_MARKDOWN = frozenset({".md", ".mdx", ".markdown"})
+_PARAMETER_ALIASES = {"file_text": "content", "file_path": "path"}
+_MARKDOWN_SUFFIXES = frozenset({".md", ".mdx", ".markdown"})
 
 
 class WriteToFileParams(Struct, frozen=True):
@@ -51,13 +51,13 @@ class WriteToFile(Tool[WriteToFileParams, PreparedWrite]):
     aliases: ClassVar[tuple[str, ...]] = ("write_file",)
     group: ClassVar[Group] = Group.EDIT
     params: ClassVar[type[Struct]] = WriteToFileParams
-    xml_params: ClassVar[tuple[str, ...]] = (*_OTHER_NAMES, "line_count")
+    xml_params: ClassVar[tuple[str, ...]] = (*_PARAMETER_ALIASES, "line_count")
 
     def offered(self, offer: Offer) -> bool:
         return offer.edit_tool != "apply_patch"  # whole files are part of patches
 
     def parse(self, arguments: dict[str, Any]) -> WriteToFileParams:
-        params = convert(arguments, WriteToFileParams, self.name, _OTHER_NAMES)
+        params = convert(arguments, WriteToFileParams, self.name, _PARAMETER_ALIASES)
         if not params.path.strip():
             raise missing(self.name, "path")
         return params
@@ -120,7 +120,10 @@ def clean_content(content: str, path: str, ctx: ToolContext) -> tuple[str, tuple
     if by_habit and _is_escaped_throughout(content):
         content = unescape_entities(content)
         taken_off.append("the escaping of &lt; and &gt;")
-    if PurePath(path).suffix.lower() not in _MARKDOWN and _without_fence(content) != content:
+    if (
+        PurePath(path).suffix.lower() not in _MARKDOWN_SUFFIXES
+        and _without_fence(content) != content
+    ):
         content = _without_fence(content)
         taken_off.append("the code fence around it")
     if has_line_numbers(content):

@@ -21,7 +21,7 @@ from textual.screen import Screen
 from textual.widget import Widget
 
 from joey.client.session import Session
-from joey.core.events import PASSING, Event, RetryCountdown, TokenUsage, UsageChanged
+from joey.core.events import TRANSIENT_EVENTS, Event, RetryCountdown, TokenUsage, UsageChanged
 from joey.core.task import Answer, AskKind
 from joey.errors import UserError
 from joey.presentation.questions import answer_of
@@ -38,9 +38,15 @@ from joey.tui.widgets.conversation import Conversation
 from joey.tui.widgets.dialog_area import Front
 from joey.tui.widgets.prompt_history import PromptHistory
 from joey.tui.widgets.question_panel import QuestionPanel
-from joey.tui.widgets.status import RUNNING, QueuedMessageList, StatusLine, TodoList, doing_of
+from joey.tui.widgets.status import (
+    RUNNING_COMMAND_ACTIVITY,
+    QueuedMessageList,
+    StatusLine,
+    TodoList,
+    doing_of,
+)
 
-LOOK_AGAIN = 1.0
+BACKGROUND_POLL_INTERVAL_S = 1.0
 """Seconds: nobody tells when a command in the background has ended."""
 
 
@@ -86,7 +92,9 @@ class JoeyApp(App[int]):
         self.terminal_window.arrive()
         self.app_resume_signal.subscribe(self, lambda _: self.action_redraw())
         self.composer.focus()
-        self._background = self.set_interval(LOOK_AGAIN, self.refresh_status, pause=True)
+        self._background = self.set_interval(
+            BACKGROUND_POLL_INTERVAL_S, self.refresh_status, pause=True
+        )
         self.refresh_status()
         self.do(self._beginning.come_about(self))
 
@@ -139,7 +147,7 @@ class JoeyApp(App[int]):
             self._servers.handle(event)
         if (doing := doing_of(event)) is not None and self.dialogue.asked is None:
             self.status.work(doing, is_timed=not isinstance(event, RetryCountdown))
-        if type(event) not in PASSING or isinstance(event, UsageChanged):
+        if type(event) not in TRANSIENT_EVENTS or isinstance(event, UsageChanged):
             self.refresh_status()
 
     def asked(self, asked: Asked | None) -> None:
@@ -236,7 +244,7 @@ class JoeyApp(App[int]):
     async def _answer(self, asked: Asked, answer: Answer) -> None:
         await self.dialogue.answer(asked, answer)
         if asked.ask.ask is AskKind.COMMAND and answer.approves and self.dialogue.asked is None:
-            self.status.work(RUNNING)
+            self.status.work(RUNNING_COMMAND_ACTIVITY)
 
     async def pick(
         self, title: str, entries: Sequence[Entry], hint: str = "", *, takes_any: bool = False
@@ -329,7 +337,7 @@ class JoeyApp(App[int]):
         self.conversation.action_scroll_end()
 
 
-_ANSWERS = {
+_ANSWER_PLACEHOLDERS = {
     AskKind.FOLLOWUP: "your own answer",
     AskKind.COMPLETION_RESULT: "Enter accepts the result; or say what to change",
 }
@@ -337,7 +345,7 @@ _ANSWERS = {
 
 def placeholder_for(dialogue: Dialogue) -> str:
     if dialogue.asked is not None:
-        return _ANSWERS.get(dialogue.asked.ask.ask, "")
+        return _ANSWER_PLACEHOLDERS.get(dialogue.asked.ask.ask, "")
     if dialogue.session is None:
         return "what shall be done? (? shows the keys)"
     return "joey reads what you write before its next step" if dialogue.is_working else "what next?"

@@ -19,11 +19,11 @@ from rich.text import Text
 from joey.client.session import Session
 from joey.core.file_state import FileChange
 from joey.core.history.ui import Row
-from joey.core.rewind import USER_FEEDBACK, RewindPreview, say_of, ts_of
+from joey.core.rewind import USER_FEEDBACK_ROW_KIND, RewindPreview, say_of, ts_of
 from joey.core.task import Answer, AskKind, Response
 from joey.errors import UserError
-from joey.presentation.phrases import FATES
-from joey.presentation.slash_commands import INIT_PROMPT, SlashCommand
+from joey.presentation.phrases import FILE_CHANGE_TEXTS
+from joey.presentation.slash_commands import INIT_PROMPT_PATH, SlashCommand
 from joey.presentation.text import one_line, sanitise
 from joey.tui.blocks.block import Block, Line, Piece
 from joey.tui.blocks.calls import Output
@@ -37,7 +37,11 @@ if TYPE_CHECKING:
     from joey.tui.app import JoeyApp
 
 
-_ENDED = (AskKind.COMPLETION_RESULT, AskKind.RESUME_COMPLETED_TASK, AskKind.RESUME_TASK)
+_FINISHED_TASK_ASKS = (
+    AskKind.COMPLETION_RESULT,
+    AskKind.RESUME_COMPLETED_TASK,
+    AskKind.RESUME_TASK,
+)
 """Questions behind which a task only waits for what comes next."""
 
 
@@ -83,7 +87,7 @@ class SlashCommandRunner:
         """A result that only waits to be accepted is, by going on with something else."""
         dialogue = self._app.dialogue
         asked = dialogue.asked
-        if asked is not None and asked.ask.ask in _ENDED:
+        if asked is not None and asked.ask.ask in _FINISHED_TASK_ASKS:
             accepted = asked.ask.ask is AskKind.COMPLETION_RESULT
             response = Response.YES if accepted else Response.NO
             await dialogue.answer(asked, Answer(response))
@@ -201,7 +205,7 @@ class SlashCommandRunner:
     async def _init(self) -> None:
         if self._app.dialogue.session is not None:
             await self._new()
-        await self._app.say(INIT_PROMPT.read_text(encoding="utf-8").strip())
+        await self._app.say(INIT_PROMPT_PATH.read_text(encoding="utf-8").strip())
 
     async def _export(self) -> None:
         self._note(f"written to {await self._app.host.export(self._session())}")
@@ -287,7 +291,7 @@ class SlashCommandRunner:
 
 
 Rows = Sequence[Row | dict[str, Any]]
-MOST_NAMED = 4
+MAX_NAMED_CONFLICTS = 4
 """Files of others that are named before they are given up."""
 
 
@@ -314,8 +318,8 @@ def rewind_choices(changes: RewindPreview) -> list[Entry]:
 
 def giving_up(changes: RewindPreview) -> str:
     """Which files that somebody else has changed go along, and what becomes of each."""
-    fates = {each.path: FATES[each.kind] for each in changes.files}
-    paths = changes.conflicts[:MOST_NAMED]
+    fates = {each.path: FILE_CHANGE_TEXTS[each.kind] for each in changes.files}
+    paths = changes.conflicts[:MAX_NAMED_CONFLICTS]
     named = [f"{one_line(path)} ({fates[path]})" for path in paths]
     if more := len(changes.conflicts) - len(named):
         named.append(f"and {more} more")
@@ -323,14 +327,14 @@ def giving_up(changes: RewindPreview) -> str:
 
 
 def _fates(files: Sequence[FileChange]) -> Iterator[str]:
-    for kind, fate in FATES.items():
+    for kind, fate in FILE_CHANGE_TEXTS.items():
         if count := sum(each.kind == kind for each in files):
             yield f"{count} {'file' if count == 1 else 'files'} {fate}"
 
 
 def _said(rows: Rows) -> Iterator[tuple[int, str]]:
     for number, row in enumerate(rows):
-        if number == 0 or say_of(row) == USER_FEEDBACK:
+        if number == 0 or say_of(row) == USER_FEEDBACK_ROW_KIND:
             text = row.get("text") if isinstance(row, dict) else row.text
             yield ts_of(row), str(text or "")
 
@@ -342,8 +346,8 @@ def _time(ts: int) -> str:
         return ""
 
 
-OWN = "running your command"
-MOST_TAKEN = 16_000
+USER_COMMAND_ACTIVITY = "running your command"
+MAX_ATTACHED_OUTPUT_CHARS = 16_000
 """Characters of output that go along; of more, the end."""
 
 
@@ -367,7 +371,7 @@ class OwnShell:
             self._conversation.add(shown)
 
         before = self._status.doing
-        self._status.work(OWN)
+        self._status.work(USER_COMMAND_ACTIVITY)
         self._running = asyncio.ensure_future(self._host.run(command, tell))
         try:
             end = await self._running
@@ -375,11 +379,11 @@ class OwnShell:
             end = "stopped"
         finally:
             self._running = None
-            if self._status.doing == OWN:
+            if self._status.doing == USER_COMMAND_ACTIVITY:
                 self._status.work(before)
         if end:
             self._conversation.note(end)
-        printed = sanitise("".join(output))[-MOST_TAKEN:].strip("\n")
+        printed = sanitise("".join(output))[-MAX_ATTACHED_OUTPUT_CHARS:].strip("\n")
         self._ran.append(f"$ {command}\n{printed}{f'{chr(10)}({end})' if end else ''}")
 
     def stop(self) -> bool:

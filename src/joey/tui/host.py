@@ -19,7 +19,7 @@ from joey.core.rewind import RewindPreview
 from joey.core.suggest import nearest
 from joey.core.task import Todo
 from joey.errors import UserError
-from joey.presentation.slash_commands import LISTED
+from joey.presentation.slash_commands import LISTED_COMMANDS
 from joey.presentation.text import one_line
 
 
@@ -30,7 +30,7 @@ class Offer(Struct, frozen=True):
 
 def own_offers() -> list[Offer]:
     """joey's own commands."""
-    return [Offer(command.name, command.about) for command in LISTED]
+    return [Offer(command.name, command.about) for command in LISTED_COMMANDS]
 
 
 class Offers(Protocol):
@@ -51,7 +51,6 @@ class StatusInfo(Struct, frozen=True, kw_only=True):
     directory: str
     branch: str = ""
     window: int = 0
-    """Tokens that the model can take."""
     permissions: str = ""
     sandbox: str = ""
     background: int = 0
@@ -216,7 +215,7 @@ class Host(Offers, Protocol):
     async def remember(self, provider: Provider, key: str, model: str) -> None: ...
 
 
-ASK_AGAIN = "ask"
+REVOKE_EDITS_ARGUMENT = "ask"
 """Behind /permissions: what was accepted for this task is over."""
 
 
@@ -236,7 +235,9 @@ def withdraw_edits(host: Host, session: Session | None, argument: str) -> str:
     Raises:
         UserError: the words mean something else.
     """
-    if argument != ASK_AGAIN:
-        raise UserError(f"/permissions takes nothing, or `{ASK_AGAIN}`: edits are asked again")
+    if argument != REVOKE_EDITS_ARGUMENT:
+        raise UserError(
+            f"/permissions takes nothing, or `{REVOKE_EDITS_ARGUMENT}`: edits are asked again"
+        )
     withdrawn = session is not None and host.withdraw_edits(session)
     return "edits are asked about again" if withdrawn else "no edits were accepted in this task"

@@ -44,7 +44,7 @@ BINDINGS: list[BindingType] = [
     Binding("end", "scroll_end", show=False),
 ]
 
-KEYS = (
+KEY_DESCRIPTIONS = (
     ("Enter", "send; joey at work reads it before its next step"),
     ("Ctrl+J, Shift+Enter", "a new line; also \\ and Enter"),
     ("Esc", "stop joey, close a list, clear your words"),
@@ -66,7 +66,7 @@ KEYS = (
 
 
 def key_help() -> Text:
-    return _table("Keys", KEYS)
+    return _table("Keys", KEY_DESCRIPTIONS)
 
 
 def command_help(own: list[Offer], others: list[Offer]) -> Text:
@@ -88,9 +88,9 @@ def _table(title: str, rows: list[tuple[str, str]] | tuple[tuple[str, str], ...]
     return text
 
 
-TWICE = 1.5
+DOUBLE_PRESS_TIMEOUT_S = 1.5
 """Seconds within which a key pressed again means more than once."""
-INTERRUPTED = 130
+INTERRUPTED_EXIT_CODE = 130
 
 
 class Interruptions:
@@ -121,10 +121,10 @@ class Interruptions:
         elif not app.composer.is_empty:
             self._clear()
         elif self._pressed_twice("ctrl+c"):
-            app.exit(INTERRUPTED)
+            app.exit(INTERRUPTED_EXIT_CODE)
         else:
             app.status.hint("Ctrl+C again leaves")
-            app.set_timer(TWICE, lambda: app.status.hint(""))
+            app.set_timer(DOUBLE_PRESS_TIMEOUT_S, lambda: app.status.hint(""))
 
     def leave(self) -> None:
         """Where words are written, it is a key for the words."""
@@ -171,6 +171,6 @@ class Interruptions:
 
     def _pressed_twice(self, key: str) -> bool:
         before, at = self._pressed
-        is_second = before == key and monotonic() - at < TWICE
+        is_second = before == key and monotonic() - at < DOUBLE_PRESS_TIMEOUT_S
         self._pressed = ("", 0.0) if is_second else (key, monotonic())
         return is_second

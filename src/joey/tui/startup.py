@@ -55,8 +55,8 @@ class Beginning(Struct, frozen=True, kw_only=True):
         return True
 
 
-GREETING = "Welcome to joey."
-EXPLANATION = (
+WELCOME_TITLE = "Welcome to joey."
+WELCOME_TEXT = (
     "It needs a model to talk to. Choose where it is; this is kept in profiles.json, which only you"
     " can read. Nothing is sent anywhere before you have said what shall be done."
 )
@@ -64,7 +64,7 @@ EXPLANATION = (
 
 async def welcome(app: JoeyApp) -> bool:
     """Whether there is somebody to talk to now."""
-    app.conversation.card(Text.assemble((GREETING, "bold"), f"\n{EXPLANATION}"))
+    app.conversation.card(Text.assemble((WELCOME_TITLE, "bold"), f"\n{WELCOME_TEXT}"))
     providers = await app.host.providers()
     while (chosen := await _choose(app, providers)) is not None:
         provider, model = chosen

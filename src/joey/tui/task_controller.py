@@ -10,12 +10,12 @@ from msgspec import Struct
 
 from joey.client.family import TaskTreeEvent, family
 from joey.client.session import Session
-from joey.core.events import PASSING, AskAnswered, AskOpened, AskWithdrawn, Event
+from joey.core.events import TRANSIENT_EVENTS, AskAnswered, AskOpened, AskWithdrawn, Event
 from joey.core.task import Answer
 from joey.errors import UserError
 from joey.tui.host import Host
 
-PATIENCE = 5.0
+IDLE_WAIT_TIMEOUT_S = 5.0
 
 
 class Asked(Struct, frozen=True):
@@ -132,7 +132,7 @@ class Dialogue:
     async def rest(self) -> None:
         """Returns when the task has come to rest, or takes too long for it."""
         if self._following is not None:
-            await asyncio.wait({self._following}, timeout=PATIENCE)
+            await asyncio.wait({self._following}, timeout=IDLE_WAIT_TIMEOUT_S)
 
     def show(self, session: Session, since: int | None = None) -> None:
         """Put a task on the screen; what came after `since` is heard, not shown as past."""
@@ -230,6 +230,6 @@ class _Progress:
 
     async def counted(self, session: Session) -> AsyncIterator[Event]:
         async for event in session.events(self.seq):
-            if type(event) not in PASSING:
+            if type(event) not in TRANSIENT_EVENTS:
                 self.seq += 1
             yield event

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from joey.tui.app import JoeyApp
 
 
-KEEP_TITLE = "\x1b[22;0t"
-BRING_TITLE_BACK = "\x1b[23;0t"
+SAVE_TITLE_SEQUENCE = "\x1b[22;0t"
+RESTORE_TITLE_SEQUENCE = "\x1b[23;0t"
 BELL = "\x07"
-LONGEST = 120
+MAX_TITLE_CHARS = 120
 
 
 class TerminalWindow:
@@ -30,15 +30,15 @@ class TerminalWindow:
         self._app = app
 
     def arrive(self) -> None:
-        self._write(KEEP_TITLE)
+        self._write(SAVE_TITLE_SEQUENCE)
         self.entitle("")
 
     def leave(self) -> None:
-        self._write(BRING_TITLE_BACK)
+        self._write(RESTORE_TITLE_SEQUENCE)
 
     def entitle(self, title: str) -> None:
         """The terminal's window shows which task it is."""
-        shown = one_line(title, LONGEST)
+        shown = one_line(title, MAX_TITLE_CHARS)
         self._write(f"\x1b]0;{f'joey: {shown}' if shown else 'joey'}\x07")
 
     def call(self, text: str) -> None:
@@ -47,7 +47,7 @@ class TerminalWindow:
         if self._app.app_focus or mode == "off":
             return
         if mode == "auto":
-            self._write(f"\x1b]9;{one_line(text, LONGEST)}\x07")
+            self._write(f"\x1b]9;{one_line(text, MAX_TITLE_CHARS)}\x07")
         self._write(BELL)
 
     def _write(self, sequence: str) -> None:
@@ -56,9 +56,12 @@ class TerminalWindow:
             driver.write(sequence)
 
 
-_MODES = (1000, 1002, 1003, 1006, 1015, 1016, 1004, 2004, 2048)
+_SCREEN_TERMINAL_MODES = (1000, 1002, 1003, 1006, 1015, 1016, 1004, 2004, 2048)
 """Mouse, focus, pastes and sizes that a screen wants to hear of."""
-_RESET = "".join(f"\x1b[?{mode}l" for mode in _MODES) + "\x1b[<u\x1b[?7h\x1b[?1049l\x1b[?25h"
+_RESET_SEQUENCE = (
+    "".join(f"\x1b[?{mode}l" for mode in _SCREEN_TERMINAL_MODES)
+    + "\x1b[<u\x1b[?7h\x1b[?1049l\x1b[?25h"
+)
 
 
 def keep_terminal() -> Callable[[], None]:
@@ -68,7 +71,7 @@ def keep_terminal() -> Callable[[], None]:
 
     def bring_back() -> None:
         with suppress(OSError, termios.error):  # it may be gone itself
-            os.write(target, _RESET.encode())
+            os.write(target, _RESET_SEQUENCE.encode())
             termios.tcsetattr(source, termios.TCSANOW, kept)
 
     return bring_back

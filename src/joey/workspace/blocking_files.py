@@ -17,12 +17,12 @@ from itertools import chain
 from pathlib import Path
 from threading import Event
 
-PATIENCE = 1.0
+BLOCKING_CHECK_DELAY_S = 1.0
 """Seconds that a program may take before anybody wonders why."""
-OPENED_BY_GIT = frozenset((".gitignore", ".gitattributes", ".gitmodules", ".mailmap"))
-OPENED_BY_RIPGREP = frozenset((".gitignore", ".ignore", ".rgignore", ".rooignore"))
-_ALWAYS_OPENED = frozenset((".gitignore", ".gitattributes"))
-_REPOSITORY = ".git"
+FILES_OPENED_BY_GIT = frozenset((".gitignore", ".gitattributes", ".gitmodules", ".mailmap"))
+FILES_OPENED_BY_RIPGREP = frozenset((".gitignore", ".ignore", ".rgignore", ".rooignore"))
+_FILES_ALWAYS_OPENED_BY_GIT = frozenset((".gitignore", ".gitattributes"))
+_GIT_DIRECTORY = ".git"
 """All that is in it may be opened."""
 
 
@@ -55,7 +55,7 @@ async def unobstructed(directory: Path, opened: frozenset[str]) -> AsyncIterator
             found.append(obstacle)
             limit.reschedule(loop.time())
 
-    timer = loop.call_later(PATIENCE, lambda: looks.append(loop.create_task(look())))
+    timer = loop.call_later(BLOCKING_CHECK_DELAY_S, lambda: looks.append(loop.create_task(look())))
     try:
         async with limit:
             yield
@@ -86,7 +86,7 @@ def find_obstacle(directory: Path, opened: frozenset[str], stop: Event) -> Path 
 
 def is_obstacle_of_git(path: bytes, mode: int) -> bool:
     """For who has seen a file, and not followed a link."""
-    return is_special(mode) and os.fsdecode(path.rpartition(b"/")[2]) in _ALWAYS_OPENED
+    return is_special(mode) and os.fsdecode(path.rpartition(b"/")[2]) in _FILES_ALWAYS_OPENED_BY_GIT
 
 
 def is_special(mode: int) -> bool:
@@ -102,7 +102,7 @@ def _opened_below(directory: Path, opened: frozenset[str], stop: Event) -> Itera
         with suppress(OSError), os.scandir(here) as entries:  # what we may not see, they may not
             for entry in entries:
                 if entry.is_dir(follow_symlinks=False):
-                    pending.append((Path(entry.path), is_inside or entry.name == _REPOSITORY))
+                    pending.append((Path(entry.path), is_inside or entry.name == _GIT_DIRECTORY))
                     continue
                 is_opened = is_inside or entry.name in opened
                 if is_opened and not entry.is_file(follow_symlinks=False):

@@ -12,8 +12,8 @@ from pathlib import Path
 from joey.errors import ToolError, WorkspaceError
 from joey.ports import Clock, Environment, Files, Listing, Search
 
-_ZONE_LINK = Path("/etc/localtime")
-_ZONE_FILES = "zoneinfo/"
+_LOCALTIME_PATH = Path("/etc/localtime")
+_ZONEINFO_PATH_SEGMENT = "zoneinfo/"
 
 
 class LocalEnvironment:
@@ -78,9 +78,9 @@ def zone_text(now: datetime) -> str:
 
 def _linked_zone() -> str:
     """The zone that the system is set to, where `/etc/localtime` links to its file."""
-    if not _ZONE_LINK.is_symlink():
+    if not _LOCALTIME_PATH.is_symlink():
         return ""
-    return str(_ZONE_LINK.readlink()).partition(_ZONE_FILES)[2]
+    return str(_LOCALTIME_PATH.readlink()).partition(_ZONEINFO_PATH_SEGMENT)[2]
 
 
 def _operating_system() -> str:

@@ -40,14 +40,14 @@ from joey.workspace.safe_open import (
     real_path,
 )
 
-LARGEST_READ = 64 * 1024 * 1024
-_LONGEST_PATH = 4096
-_SMALL = 256 * 1024
+MAX_READ_BYTES = 64 * 1024 * 1024
+_MAX_PATH_CHARS = 4096
+_MAX_INLINE_BYTES = 256 * 1024
 """Up to here, moving work to a thread costs more than the work."""
-_FEW = 20
+_MAX_INLINE_STATS = 20
 """The same for files that are looked at."""
-_CONTROLS = regex("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_CONTROL_CHARS_RE = regex("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 T = TypeVar("T")
 
@@ -142,16 +142,16 @@ class LocalFiles:
         def look() -> list[FileKind]:
             return [_kind_if_any(place) for place in places]
 
-        return look() if len(places) <= _FEW else await asyncio.to_thread(look)
+        return look() if len(places) <= _MAX_INLINE_STATS else await asyncio.to_thread(look)
 
     async def read(self, place: Place, limit: int | None = None, offset: int = 0) -> bytes:
-        most = LARGEST_READ + 1 if limit is None else limit
+        most = MAX_READ_BYTES + 1 if limit is None else limit
         size = min(most, (await self.stat(place)).size - offset)
-        if size > LARGEST_READ:
+        if size > MAX_READ_BYTES:
             raise _too_large(place)
         with _translated("read", place):
             data = await _run(size, lambda: _read(place.path, most, offset))
-        if len(data) > LARGEST_READ:
+        if len(data) > MAX_READ_BYTES:
             raise _too_large(place)
         return data
 
@@ -174,7 +174,7 @@ def printable(path: str) -> str:
 
 def printable_name(path: str) -> str:
     """The same on one line: a name must not look like several, or like anything else."""
-    return _CONTROLS.sub(lambda match: repr(match[0])[1:-1], printable(path))
+    return _CONTROL_CHARS_RE.sub(lambda match: repr(match[0])[1:-1], printable(path))
 
 
 def is_too_wide(path: Path) -> bool:
@@ -215,8 +215,8 @@ def _check_usable(path: str) -> None:
     problem = None
     if "\0" in path:
         problem = "it has a NUL character"
-    elif len(path) > _LONGEST_PATH:
-        problem = f"it is longer than {_LONGEST_PATH} characters"
+    elif len(path) > _MAX_PATH_CHARS:
+        problem = f"it is longer than {_MAX_PATH_CHARS} characters"
     elif not path.isascii():
         try:
             path.encode()
@@ -227,11 +227,11 @@ def _check_usable(path: str) -> None:
 
 
 async def _run(size: int, work: Callable[[], T]) -> T:
-    return work() if size <= _SMALL else await asyncio.to_thread(work)
+    return work() if size <= _MAX_INLINE_BYTES else await asyncio.to_thread(work)
 
 
 def _too_large(place: Place) -> ToolError:
-    return ToolError(f"Cannot read {place.shown}: it is larger than {LARGEST_READ // 2**20} MB.")
+    return ToolError(f"Cannot read {place.shown}: it is larger than {MAX_READ_BYTES // 2**20} MB.")
 
 
 @contextmanager
@@ -271,7 +271,7 @@ def _replace(place: Place, data: bytes, mode: int | None) -> None:
     with open_directory(place.path.parent, create=True, footing=place.footing) as directory:
         before = _facts(name, directory)
         temporary = f".joey-{secrets.token_hex(8)}.tmp"
-        descriptor = os.open(temporary, _CREATE, 0o666, dir_fd=directory)
+        descriptor = os.open(temporary, _CREATE_FLAGS, 0o666, dir_fd=directory)
         try:
             with os.fdopen(descriptor, "wb") as file:
                 file.write(data)
@@ -320,12 +320,12 @@ def _keep_owner(descriptor: int, before: os.stat_result) -> None:
 _fits: type[Files] = LocalFiles
 
 
-_MOST_ENTRIES = 20_000
-_SETTLING = 20_000_000
+_MAX_SCANNED_ENTRIES = 20_000
+_CTIME_SETTLE_NS = 20_000_000
 """Nanoseconds in which a folder may change again without looking different."""
 _GIT_FILE = ".git"
-_LARGEST_GIT_FILE = 4096
-_OF_A_STORE = frozenset(
+_MAX_GIT_FILE_BYTES = 4096
+_GIT_DIRECTORY_ENTRIES = frozenset(
     (
         *("hooks", "config", "config.worktree", "head", "commondir", "gitdir", "info", "objects"),
         *("refs", "packed-refs", "index", "logs", "modules", "worktrees", "rebase-merge"),
@@ -361,14 +361,17 @@ class Aliases:
             # Nothing can be written in a folder that cannot be looked at.
             self._known = (None, ())
             return ()
-        self._known = (seen if time.time_ns() - facts.st_ctime_ns > _SETTLING else None, links)
+        self._known = (
+            seen if time.time_ns() - facts.st_ctime_ns > _CTIME_SETTLE_NS else None,
+            links,
+        )
         return links
 
     def _find(self) -> list[Path]:
         with os.scandir(self._root) as entries:
             found = [
                 self._root / entry.name
-                for entry in islice(entries, _MOST_ENTRIES)
+                for entry in islice(entries, _MAX_SCANNED_ENTRIES)
                 if entry.is_symlink() and is_protected(entry.name)
             ]
         named = _store_named_in(self._root / _GIT_FILE)
@@ -379,7 +382,7 @@ def _store_named_in(path: Path) -> Path | None:
     """A `.git` that is no folder says where the store is."""
     try:
         with open_regular(path) as descriptor:
-            text = os.fsdecode(os.read(descriptor, _LARGEST_GIT_FILE))
+            text = os.fsdecode(os.read(descriptor, _MAX_GIT_FILE_BYTES))
     except OSError:
         return None
     word, _, where = text.partition(":")
@@ -389,7 +392,7 @@ def _store_named_in(path: Path) -> Path | None:
 def _is_in_store(path: Path) -> bool:
     """Whether a folder above it is what git takes for a repository."""
     return any(
-        folded_name(name) in _OF_A_STORE and _is_store(Path(*path.parts[:depth]))
+        folded_name(name) in _GIT_DIRECTORY_ENTRIES and _is_store(Path(*path.parts[:depth]))
         for depth, name in enumerate(path.parts)
         if depth > 0
     )

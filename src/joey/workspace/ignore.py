@@ -35,12 +35,12 @@ from joey.core.protected_paths import folded_name
 
 log = logging.getLogger(__name__)
 
-NAME = ".rooignore"
-_LARGEST = 1024 * 1024
-_LONGEST_NAME = 255
+IGNORE_FILE_NAME = ".rooignore"
+_MAX_FILE_BYTES = 1024 * 1024
+_MAX_NAME_CHARS = 255
 """No disk has a longer one, and matching takes time."""
-_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
-_SETTLING = 100_000_000
+_OPEN_READ_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+_CTIME_SETTLE_NS = 100_000_000
 """Nanoseconds in which a file may change again without looking different."""
 
 
@@ -57,7 +57,7 @@ class IgnoreRules:
     """The workspace's `.rooignore`, as it is at the moment of asking."""
 
     def __init__(self, root: Path) -> None:
-        self._file = root / NAME
+        self._file = root / IGNORE_FILE_NAME
         self._known: tuple[tuple[int, ...] | None, _Rules] = (None, _Rules())
         """What the file looked like, and what it said: replaced as a whole, since threads ask too,
         and each goes by what it has seen itself."""
@@ -66,7 +66,9 @@ class IgnoreRules:
     def error(self) -> str:
         """Why every file is hidden, in a sentence; empty when rules decide."""
         error = self._current().error
-        return f"{NAME} cannot be used, so every file is hidden: {error}." if error else ""
+        return (
+            f"{IGNORE_FILE_NAME} cannot be used, so every file is hidden: {error}." if error else ""
+        )
 
     def hides_some(self) -> bool:
         """Whether there is anything to hide by."""
@@ -114,13 +116,13 @@ class IgnoreRules:
             rules = known if known.text == text else _understood(text, self._folds_case(facts))
         except (OSError, ValueError) as error:
             return self._keep(seen, self._closed(error, known))
-        is_settled = time.time_ns() - facts.st_ctime_ns > _SETTLING
+        is_settled = time.time_ns() - facts.st_ctime_ns > _CTIME_SETTLE_NS
         return self._keep(seen if is_settled and seen == _signature(facts) else None, rules)
 
     def _folds_case(self, facts: os.stat_result) -> bool:
         """Whether the file is there under a name in other letters as well, as git finds it out."""
         try:
-            return os.path.samestat(facts, self._file.with_name(NAME.upper()).stat())
+            return os.path.samestat(facts, self._file.with_name(IGNORE_FILE_NAME.upper()).stat())
         except OSError:
             return False
 
@@ -142,18 +144,18 @@ def _hides(rules: _Rules, path: str, is_dir: bool) -> bool:
         return True
     if rules.exact is None:
         return False
-    if path == NAME or (len(path) > _LONGEST_NAME and _has_impossible_name(path)):
+    if path == IGNORE_FILE_NAME or (len(path) > _MAX_NAME_CHARS and _has_impossible_name(path)):
         return True
     if rules.exact.ignores(os.fsencode(path), is_dir):
         return True
     if rules.folded is None:
         return False
     folded = "/".join(map(folded_name, path.split("/")))
-    return folded == NAME or rules.folded.ignores(os.fsencode(folded), is_dir)
+    return folded == IGNORE_FILE_NAME or rules.folded.ignores(os.fsencode(folded), is_dir)
 
 
 def _has_impossible_name(path: str) -> bool:
-    return any(len(name) > _LONGEST_NAME for name in path.split("/"))
+    return any(len(name) > _MAX_NAME_CHARS for name in path.split("/"))
 
 
 def _understood(text: bytes, folds_case: bool) -> _Rules:
@@ -174,13 +176,13 @@ def _signature(facts: os.stat_result) -> tuple[int, ...]:
 
 def _read(path: Path) -> tuple[bytes, os.stat_result]:
     """Never waits, as for a pipe, and never takes more than is reasonable."""
-    with open(path, "rb", opener=lambda name, _: os.open(name, _READ)) as file:
+    with open(path, "rb", opener=lambda name, _: os.open(name, _OPEN_READ_FLAGS)) as file:
         facts = os.fstat(file.fileno())
         if not stat.S_ISREG(facts.st_mode):
             raise ValueError("it is not a regular file")
-        text = file.read(_LARGEST + 1)
-    if len(text) > _LARGEST:
-        raise ValueError(f"it is larger than {_LARGEST // 1024} KB")
+        text = file.read(_MAX_FILE_BYTES + 1)
+    if len(text) > _MAX_FILE_BYTES:
+        raise ValueError(f"it is larger than {_MAX_FILE_BYTES // 1024} KB")
     return text, facts
 
 
@@ -200,24 +202,24 @@ def _is_dir(place: Path) -> bool | None:
         return None
 
 
-_MOST_RULES = 5_000
-_LONGEST_RULE = 4_096
-_MOST_DIRECTORIES = 20_000
+_MAX_RULES = 5_000
+_MAX_RULE_BYTES = 4_096
+_DIRECTORY_CACHE_SIZE = 20_000
 
-_SPECIAL = re.compile(rb"[*?[\\]")
-_STARS = re.compile(rb"\*+")
-_SAME_IN_RIPGREP = re.compile(rb"(?:/|\*\*/)?(?:(?:[\w.@+-]|\*(?!\*))++/?)++")
+_SPECIAL_CHAR_RE = re.compile(rb"[*?[\\]")
+_STARS_RE = re.compile(rb"\*+")
+_RIPGREP_COMPATIBLE_RULE_RE = re.compile(rb"(?:/|\*\*/)?(?:(?:[\w.@+-]|\*(?!\*))++/?)++")
 
 # A pattern's tokens are pieces of a regular expression: these, or one that takes one character.
-_SLASH = b"/"
-_ANY = b"[^/]"
-_STAR = b"[^/]*"
-_DIRECTORIES = b"(?:.*/)?"
+_SLASH_TOKEN = b"/"
+_ANY_CHAR_TOKEN = b"[^/]"
+_STAR_TOKEN = b"[^/]*"
+_DIRECTORIES_TOKEN = b"(?:.*/)?"
 """`**/`"""
-_EVERYTHING = b".*"
+_EVERYTHING_TOKEN = b".*"
 """`**` at the end, or before an escaped slash"""
-_LAZY = {_DIRECTORIES: b"(?:.*?/)??", _EVERYTHING: b".*?"}
-_CLASSES = {
+_LAZY_TOKENS = {_DIRECTORIES_TOKEN: b"(?:.*?/)??", _EVERYTHING_TOKEN: b".*?"}
+_CHARACTER_CLASSES = {
     b"alnum": rb"0-9A-Za-z",
     b"alpha": rb"A-Za-z",
     b"blank": rb" \t",
@@ -261,17 +263,17 @@ class GitIgnore:
     def __init__(self, text: bytes) -> None:
         """Raises ValueError where the rules are unreasonably many or long."""
         lines = list(_lines(text))
-        if len(lines) > _MOST_RULES:
-            raise ValueError(f"more than {_MOST_RULES} rules")
-        if any(len(line) > _LONGEST_RULE for line in lines):
-            raise ValueError(f"a rule of more than {_LONGEST_RULE} characters")
+        if len(lines) > _MAX_RULES:
+            raise ValueError(f"more than {_MAX_RULES} rules")
+        if any(len(line) > _MAX_RULE_BYTES for line in lines):
+            raise ValueError(f"a rule of more than {_MAX_RULE_BYTES} characters")
         rules = [rule for line in lines if (rule := _parse(line)) is not None]
         self._for_directories = _runs(rules)
         self._for_files = _runs(rule for rule in rules if not rule.only_directories)
         self._directories: dict[bytes, bool] = {}
         """Verdicts so far, since files of a directory are mostly asked about together."""
         self.is_empty = not lines
-        self.same_in_ripgrep = all(_SAME_IN_RIPGREP.fullmatch(line) for line in lines)
+        self.same_in_ripgrep = all(_RIPGREP_COMPATIBLE_RULE_RE.fullmatch(line) for line in lines)
         """Whether ripgrep, which reads some patterns otherwise, hides just the same by them."""
 
     def ignores(self, path: bytes, is_dir: bool) -> bool:
@@ -285,7 +287,7 @@ class GitIgnore:
         known = self._directories.get(path)
         if known is not None:
             return known
-        if len(self._directories) >= _MOST_DIRECTORIES:
+        if len(self._directories) >= _DIRECTORY_CACHE_SIZE:
             self._directories.clear()
         ignored, above = False, b""
         for name in path.split(b"/"):
@@ -352,7 +354,7 @@ def _parse(line: bytes) -> _Rule | None:
 
 def _tokens(pattern: bytes) -> Iterator[bytes]:
     """Raises _NeverMatchesError."""
-    first = _SPECIAL.search(pattern)
+    first = _SPECIAL_CHAR_RE.search(pattern)
     at = 0
     while at < len(pattern):
         match pattern[at : at + 1]:
@@ -364,7 +366,7 @@ def _tokens(pattern: bytes) -> Iterator[bytes]:
                 yield token
                 continue
             case b"?":
-                yield _ANY
+                yield _ANY_CHAR_TOKEN
             case b"[":
                 token, at = _bracket(pattern, at)
                 yield token
@@ -378,15 +380,15 @@ def _tokens(pattern: bytes) -> Iterator[bytes]:
 
 def _stars(pattern: bytes, at: int, begins: bool) -> tuple[bytes, int]:
     """The token for the stars at this place, and where the pattern continues."""
-    stars = _STARS.match(pattern, at)
+    stars = _STARS_RE.match(pattern, at)
     assert stars is not None
     end = stars.end()
     rest = pattern[end : end + 2]
     if end - at == 1 or not begins:
-        return _STAR, end
+        return _STAR_TOKEN, end
     if rest.startswith(b"/"):
-        return _DIRECTORIES, end + 1
-    return (_EVERYTHING if rest in (b"", b"\\/") else _STAR), end
+        return _DIRECTORIES_TOKEN, end + 1
+    return (_EVERYTHING_TOKEN if rest in (b"", b"\\/") else _STAR_TOKEN), end
 
 
 def _bracket(pattern: bytes, at: int) -> tuple[bytes, int]:
@@ -421,7 +423,7 @@ def _bracket(pattern: bytes, at: int) -> tuple[bytes, int]:
     if items:
         return b"(?!/)[%s%s]" % (b"^" if negated else b"", b"".join(items)), at
     if negated:
-        return _ANY, at
+        return _ANY_CHAR_TOKEN, at
     raise _NeverMatchesError
 
 
@@ -439,9 +441,9 @@ def _class(pattern: bytes, at: int) -> tuple[bytes, int] | None:
     if end < at + 3 or pattern[end - 1] != ord(":"):
         return None
     name = pattern[at + 2 : end - 1]
-    if name not in _CLASSES:
+    if name not in _CHARACTER_CLASSES:
         raise _NeverMatchesError
-    return _CLASSES[name], end
+    return _CHARACTER_CLASSES[name], end
 
 
 def _character(pattern: bytes, at: int) -> bytes:
@@ -456,26 +458,26 @@ def _code(character: bytes) -> bytes:
 
 
 def _regex(tokens: Sequence[bytes]) -> bytes:
-    gaps = [at for at, token in enumerate(tokens) if token in _LAZY]
+    gaps = [at for at, token in enumerate(tokens) if token in _LAZY_TOKENS]
     if not gaps:
         return _names(tokens)
     parts = [_names(tokens[: gaps[0]])]
     for at, end in pairwise(gaps):
-        parts.append(b"(?>%s%s)" % (_LAZY[tokens[at]], _names(tokens[at + 1 : end])))
+        parts.append(b"(?>%s%s)" % (_LAZY_TOKENS[tokens[at]], _names(tokens[at + 1 : end])))
     return b"".join((*parts, tokens[gaps[-1]], _names(tokens[gaps[-1] + 1 :])))
 
 
 def _names(tokens: Sequence[bytes]) -> bytes:
     """Names and the slashes between them."""
-    return _SLASH.join(_name(name) for name in _split(tokens, _SLASH))
+    return _SLASH_TOKEN.join(_name(name) for name in _split(tokens, _SLASH_TOKEN))
 
 
 def _name(tokens: Sequence[bytes]) -> bytes:
-    first, *others = (b"".join(piece) for piece in _split(tokens, _STAR))
+    first, *others = (b"".join(piece) for piece in _split(tokens, _STAR_TOKEN))
     if not others:
         return first
-    middle = (b"(?>%s?%s)" % (_STAR, piece) for piece in others[:-1])
-    return b"".join((first, *middle, _STAR, others[-1]))
+    middle = (b"(?>%s?%s)" % (_STAR_TOKEN, piece) for piece in others[:-1])
+    return b"".join((first, *middle, _STAR_TOKEN, others[-1]))
 
 
 def _split(tokens: Sequence[bytes], separator: bytes) -> Iterator[Sequence[bytes]]:

@@ -29,37 +29,37 @@ from joey.core.text import regex
 from joey.errors import AbsentError, ToolError
 from joey.ports import Listing, Place
 from joey.workspace.blocking_files import (
-    OPENED_BY_RIPGREP,
-    PATIENCE,
+    BLOCKING_CHECK_DELAY_S,
+    FILES_OPENED_BY_RIPGREP,
     ObstacleError,
     find_obstacle,
     unobstructed,
 )
 from joey.workspace.files import LocalFiles, is_too_wide, printable_name
-from joey.workspace.ignore import NAME
+from joey.workspace.ignore import IGNORE_FILE_NAME
 from joey.workspace.ripgrep import RipgrepError, command, died_of, opened_by, records, surroundings
 from joey.workspace.safe_open import open_directory, scan
 
 log = logging.getLogger(__name__)
 
-_SECONDS = 10
-_MOST_FILES = 2_000
+_LISTING_TIMEOUT_S = 10
+_MAX_LISTED_FILES = 2_000
 _MAX_SCANNED_DIRECTORIES = 1_000
-_MOST_SEEN = 20_000
+_MAX_SCANNED_ENTRIES = 20_000
 """Entries of those folders, also ones that are not shown."""
-_SKIPPED = frozenset(
+_SKIPPED_NAMES = frozenset(
     (
         *("node_modules", "__pycache__", "env", "venv", "dist", "out", "bundle", "vendor"),
         *("tmp", "temp", "deps", "pkg", "Pods", ".git"),
     )
 )
 _SKIPPED_PATHS = ("target/dependency", "build/dependencies")
-_GLOBS = (
-    *(f"--glob=!{name}/" for name in sorted(_SKIPPED)),
+_EXCLUDE_GLOB_OPTIONS = (
+    *(f"--glob=!{name}/" for name in sorted(_SKIPPED_NAMES)),
     *(f"--glob=!**/{path}/" for path in _SKIPPED_PATHS),
     "--glob=!.*/",
 )
-_DIGITS = regex(r"([0-9]+)")
+_DIGITS_RE = regex(r"([0-9]+)")
 
 
 async def list_directory(files: LocalFiles, place: Place, recursive: bool, limit: int) -> Listing:
@@ -105,8 +105,8 @@ class _DirectoryLister:
 
     def top_level(self) -> tuple[set[str], bool]:
         """The folder's own entries, and whether there are more than one would read."""
-        entries = {entry for entry, _ in islice(self._entries(""), _MOST_FILES + 1)}
-        return entries, len(entries) > _MOST_FILES
+        entries = {entry for entry, _ in islice(self._entries(""), _MAX_LISTED_FILES + 1)}
+        return entries, len(entries) > _MAX_LISTED_FILES
 
     async def below(self, top_level: set[str]) -> tuple[set[str], bool]:
         listed: set[str] = set()
@@ -121,7 +121,7 @@ class _DirectoryLister:
     async def _find_files(self, found: set[str]) -> bool:
         """Add what ripgrep lists; True when it was stopped before the end."""
         name = self._path.name
-        if name in _SKIPPED or name.startswith("."):
+        if name in _SKIPPED_NAMES or name.startswith("."):
             return await self._run_ripgrep(found, "--no-ignore")
         try:
             return await self._run_ripgrep(found)
@@ -131,11 +131,11 @@ class _DirectoryLister:
 
     async def _run_ripgrep(self, found: set[str], *more: str) -> bool:
         """Raises ObstacleError."""
-        arguments = ["--files", "--hidden", "--null", "--sort=path", *_GLOBS, *more]
+        arguments = ["--files", "--hidden", "--null", "--sort=path", *_EXCLUDE_GLOB_OPTIONS, *more]
         prefix = f"{self._path}/"
         try:
             async with (
-                asyncio.timeout(_SECONDS),
+                asyncio.timeout(_LISTING_TIMEOUT_S),
                 unobstructed(self._path, opened_by(arguments)),
                 aclosing(records(arguments, self._path, b"\0")) as paths,
             ):
@@ -143,7 +143,7 @@ class _DirectoryLister:
                     path = os.fsdecode(raw).removeprefix(prefix)
                     if not self._hides(path):
                         found.add(path)
-                    if len(found) >= _MOST_FILES:
+                    if len(found) >= _MAX_LISTED_FILES:
                         return True
         except TimeoutError:
             return True
@@ -163,7 +163,7 @@ class _DirectoryLister:
             self._readable_entries(directory)
             for directory in islice(("", *sorted(directories)), _MAX_SCANNED_DIRECTORIES)
         )
-        for entry, is_file in islice(entries, _MOST_SEEN):
+        for entry, is_file in islice(entries, _MAX_SCANNED_ENTRIES):
             if not is_file and entry not in directories and self._is_shown(entry):
                 yield entry
 
@@ -184,7 +184,7 @@ class _DirectoryLister:
             for entry in entries:
                 is_dir = entry.is_dir(follow_symlinks=False)
                 name = f"{directory}{entry.name}"
-                skipped = entry.name in _SKIPPED or name.endswith(_SKIPPED_PATHS)
+                skipped = entry.name in _SKIPPED_NAMES or name.endswith(_SKIPPED_PATHS)
                 hidden = self._hides_link(name) if entry.is_symlink() else False
                 if not (hidden or (is_dir and skipped) or self._hides(name, is_dir=is_dir)):
                     is_file = entry.is_file(follow_symlinks=False)
@@ -240,19 +240,21 @@ def _worth(entry: str) -> tuple[int, bool, object]:
 def _order(entry: str) -> tuple[list[list[str | int]], str]:
     """Part by part, so that entries follow their folder; numbers by value, letters by name."""
     parts = [
-        [int(piece) if at % 2 else piece.casefold() for at, piece in enumerate(_DIGITS.split(part))]
+        [
+            int(piece) if at % 2 else piece.casefold()
+            for at, piece in enumerate(_DIGITS_RE.split(part))
+        ]
         for part in entry.rstrip("/").split("/")
     ]
     return parts, entry
 
 
-MOST_FILES = 50_000
-_MOST_BYTES = 64 * 1024 * 1024
-_INVENTORY_SECONDS = 60.0
-_CHUNK = 64 * 1024
-_POLL = 100
-"""Milliseconds."""
-_UNREAD_DIRECTORIES = (
+MAX_INDEXED_FILES = 50_000
+_MAX_OUTPUT_BYTES = 64 * 1024 * 1024
+_INVENTORY_TIMEOUT_S = 60.0
+_CHUNK_BYTES = 64 * 1024
+_POLL_INTERVAL_MS = 100
+_UNINDEXED_DIRECTORIES = (
     "node_modules",
     "bower_components",
     "__pycache__",
@@ -260,15 +262,23 @@ _UNREAD_DIRECTORIES = (
     "venv",
     "vendor",
 )
-_GENERATED = ("*.min.js", "*.min.css", "*.map", "*.lock", "*-lock.json", "*-lock.yaml", "*.svg")
-_ARGUMENTS = ("--no-config", "--no-messages", "--no-require-git", "--files", "--null")
-_WORTH_READING = (
-    "--max-filesize=1M",
-    *(f"--glob=!{name}/" for name in _UNREAD_DIRECTORIES),
-    *(f"--glob=!{name}" for name in _GENERATED),
+_GENERATED_FILE_GLOBS = (
+    "*.min.js",
+    "*.min.css",
+    "*.map",
+    "*.lock",
+    "*-lock.json",
+    "*-lock.yaml",
+    "*.svg",
 )
-MOST_NAMES = 500_000
-_WORTH_NAMING = ("--hidden", "--glob=!.git/", "--glob=!.git")
+_RIPGREP_ARGUMENTS = ("--no-config", "--no-messages", "--no-require-git", "--files", "--null")
+_INDEXABLE_FILE_OPTIONS = (
+    "--max-filesize=1M",
+    *(f"--glob=!{name}/" for name in _UNINDEXED_DIRECTORIES),
+    *(f"--glob=!{name}" for name in _GENERATED_FILE_GLOBS),
+)
+MAX_FILE_NAMES = 500_000
+_ALL_FILE_OPTIONS = ("--hidden", "--glob=!.git/", "--glob=!.git")
 
 
 class _UnlistedError(Exception):
@@ -286,7 +296,7 @@ def every_file(files: LocalFiles, stop: Event | None = None) -> Listing:
         ToolError: there is no ripgrep, the workspace is no project but the home of many, it
             cannot be walked, or `.rooignore` cannot be used.
     """
-    return _listed(files, _WORTH_READING, MOST_FILES, stop or Event())
+    return _listed(files, _INDEXABLE_FILE_OPTIONS, MAX_INDEXED_FILES, stop or Event())
 
 
 def every_name(files: LocalFiles, stop: Event | None = None) -> Listing:
@@ -295,7 +305,7 @@ def every_name(files: LocalFiles, stop: Event | None = None) -> Listing:
     Raises:
         ToolError
     """
-    return _listed(files, _WORTH_NAMING, MOST_NAMES, stop or Event())
+    return _listed(files, _ALL_FILE_OPTIONS, MAX_FILE_NAMES, stop or Event())
 
 
 def _listed(files: LocalFiles, chosen: Sequence[str], most: int, stop: Event) -> Listing:
@@ -319,9 +329,9 @@ def _listed(files: LocalFiles, chosen: Sequence[str], most: int, stop: Event) ->
 def _printed(files: LocalFiles, chosen: Sequence[str], stop: Event) -> bytes:
     """ripgrep's list. It need not walk what is hidden, where it reads the rules as git does; the
     root of the rules is where it is started."""
-    hidden = [f"--ignore-file={NAME}"] if files.rules.hide_as_in_ripgrep() else []
+    hidden = [f"--ignore-file={IGNORE_FILE_NAME}"] if files.rules.hide_as_in_ripgrep() else []
     with subprocess.Popen(
-        command([*_ARGUMENTS, *chosen, *hidden]),
+        command([*_RIPGREP_ARGUMENTS, *chosen, *hidden]),
         cwd=files.root,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -333,7 +343,7 @@ def _printed(files: LocalFiles, chosen: Sequence[str], stop: Event) -> bytes:
         try:
             printed = _read(process.stdout.fileno(), files.root, stop)
             # Half a list would look as if the other files had been deleted.
-            if len(printed) < _MOST_BYTES and (code := process.wait()) < 0:
+            if len(printed) < _MAX_OUTPUT_BYTES and (code := process.wait()) < 0:
                 raise _UnlistedError(f"ripgrep cannot be used: {died_of(code)}")
             return printed
         finally:
@@ -347,17 +357,17 @@ def _read(pipe: int, root: Path, stop: Event) -> bytes:
     ready = select.poll()
     ready.register(pipe)
     printed = bytearray()
-    while len(printed) < _MOST_BYTES:
+    while len(printed) < _MAX_OUTPUT_BYTES:
         if stop.is_set():
             raise _UnlistedError("it was stopped.")
-        if time.monotonic() > begun + _INVENTORY_SECONDS:
-            raise _UnlistedError(f"it takes longer than {_INVENTORY_SECONDS:g} s.")
-        if not is_looked_for and time.monotonic() > begun + PATIENCE:
+        if time.monotonic() > begun + _INVENTORY_TIMEOUT_S:
+            raise _UnlistedError(f"it takes longer than {_INVENTORY_TIMEOUT_S:g} s.")
+        if not is_looked_for and time.monotonic() > begun + BLOCKING_CHECK_DELAY_S:
             is_looked_for = True
-            if (obstacle := find_obstacle(root, OPENED_BY_RIPGREP, stop)) is not None:
+            if (obstacle := find_obstacle(root, FILES_OPENED_BY_RIPGREP, stop)) is not None:
                 raise _UnlistedError(f"{str(obstacle)!r} is no regular file. Delete or rename it.")
-        if ready.poll(_POLL):
-            chunk = os.read(pipe, _CHUNK)
+        if ready.poll(_POLL_INTERVAL_MS):
+            chunk = os.read(pipe, _CHUNK_BYTES)
             if not chunk:
                 break
             printed += chunk

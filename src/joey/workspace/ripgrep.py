@@ -17,17 +17,23 @@ from pathlib import Path
 
 from joey.errors import ToolError
 from joey.system.subprocess import begun, end
-from joey.workspace.blocking_files import OPENED_BY_RIPGREP
+from joey.workspace.blocking_files import FILES_OPENED_BY_RIPGREP
 
-_COMMON = ("--no-config", "--color=never", "--no-messages", "--no-require-git", "--no-mmap")
+_COMMON_ARGUMENTS = (
+    "--no-config",
+    "--color=never",
+    "--no-messages",
+    "--no-require-git",
+    "--no-mmap",
+)
 """A file that is mapped, and cut by somebody meanwhile, kills the process."""
-_KEPT_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "XDG_CONFIG_HOME")
-_LONGEST_RECORD = 256 * 1024
-_CHUNK = 64 * 1024
-MEMORY = 1024**3
-_LIMITED = 'ulimit -v {} 2>/dev/null; exec "$@"'
+_INHERITED_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "XDG_CONFIG_HOME")
+_MAX_RECORD_BYTES = 256 * 1024
+_CHUNK_BYTES = 64 * 1024
+MAX_MEMORY_BYTES = 1024**3
+_MEMORY_LIMIT_SCRIPT = 'ulimit -v {} 2>/dev/null; exec "$@"'
 """Where a shell cannot limit the memory (macOS), ripgrep runs without."""
-_ABORTED = (-signal.SIGABRT, 128 + signal.SIGABRT)
+_ABORTED_EXIT_CODES = (-signal.SIGABRT, 128 + signal.SIGABRT)
 
 
 class RipgrepError(Exception):
@@ -49,7 +55,7 @@ async def records(
         ToolError: there is no ripgrep.
         RipgrepError: the arguments were refused, or it died.
     """
-    process = await _start([*_COMMON, *arguments, "--", str(target)])
+    process = await _start([*_COMMON_ARGUMENTS, *arguments, "--", str(target)])
     assert process.stdout is not None
     assert process.stderr is not None
     printed = False
@@ -57,9 +63,9 @@ async def records(
         async for record in _split(process.stdout, separator):
             printed = True
             yield record
-        complaint = (await process.stderr.read(_CHUNK)).decode(errors="replace").strip()
+        complaint = (await process.stderr.read(_CHUNK_BYTES)).decode(errors="replace").strip()
         code = await process.wait()
-        if code in _ABORTED:
+        if code in _ABORTED_EXIT_CODES:
             raise OutOfMemoryError(died_of(code))
         if code < 0:
             raise RipgrepError(died_of(code))
@@ -71,24 +77,32 @@ async def records(
 
 def command(arguments: Sequence[str]) -> list[str]:
     """How ripgrep is started, so that it cannot take more than so much memory."""
-    return ["/bin/sh", "-c", _LIMITED.format(MEMORY // 1024), "rg", ripgrep(), *arguments]
+    return [
+        "/bin/sh",
+        "-c",
+        _MEMORY_LIMIT_SCRIPT.format(MAX_MEMORY_BYTES // 1024),
+        "rg",
+        ripgrep(),
+        *arguments,
+    ]
 
 
 def opened_by(arguments: Sequence[str]) -> frozenset[str]:
     """Names of files that ripgrep opens to learn what is ignored."""
-    return frozenset() if "--no-ignore" in arguments else OPENED_BY_RIPGREP
+    return frozenset() if "--no-ignore" in arguments else FILES_OPENED_BY_RIPGREP
 
 
 def surroundings() -> dict[str, str]:
     """All that ripgrep gets of the environment."""
-    return {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
+    return {name: os.environ[name] for name in _INHERITED_VARIABLES if name in os.environ}
 
 
 def died_of(code: int) -> str:
     """What the code of a process that did not end by itself means."""
-    if code in _ABORTED:
+    if code in _ABORTED_EXIT_CODES:
         return (
-            f"it needs more than {MEMORY // 2**20} MB of memory: a line without end is in a file,"
+            f"it needs more than {MAX_MEMORY_BYTES // 2**20} MB of memory: a line without end "
+            "is in a file,"
             " or in one that says what is ignored (such as .gitignore)."
         )
     return f"it was ended by {signal.Signals(-code).name}."
@@ -113,12 +127,12 @@ async def _start(arguments: Sequence[str]) -> asyncio.subprocess.Process:
 
 async def _split(stream: asyncio.StreamReader, separator: bytes) -> AsyncIterator[bytes]:
     pending = b""
-    while chunk := await stream.read(_CHUNK):
+    while chunk := await stream.read(_CHUNK_BYTES):
         *whole, rest = chunk.split(separator)
         for piece in whole:
             yield pending + piece if pending else piece
             pending = b""
-        if len(pending) < _LONGEST_RECORD:
+        if len(pending) < _MAX_RECORD_BYTES:
             pending += rest
     if pending:
         yield pending

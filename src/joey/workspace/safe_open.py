@@ -22,10 +22,10 @@ from pathlib import Path
 from joey.core.paths import Footing
 
 _DIRECTORY_FLAGS = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_WALK = _DIRECTORY_FLAGS | getattr(os, "O_PATH", os.O_RDONLY)
-_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NOCTTY
-_KERNEL = ("/proc", "/sys")
-_TRIES = 20
+_WALK_FLAGS = _DIRECTORY_FLAGS | getattr(os, "O_PATH", os.O_RDONLY)
+_READ_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NOCTTY
+_KERNEL_DIRECTORIES = ("/proc", "/sys")
+_MAX_RESOLVE_ATTEMPTS = 20
 
 
 def real_path(path: Path) -> Path:
@@ -34,7 +34,7 @@ def real_path(path: Path) -> Path:
     Raises:
         OSError: what is on the way keeps changing.
     """
-    for _ in range(_TRIES):
+    for _ in range(_MAX_RESOLVE_ATTEMPTS):
         # A link that is none any more when it is read; as likely as not, it is over by now.
         with suppress(OSError):
             return Path(os.path.realpath(path))
@@ -65,7 +65,7 @@ def open_directory(
         OSError: a part of the path is missing, a link or no folder; or the folder at the
             `footing` is not the one that it was.
     """
-    current = os.open(path.anchor, _WALK)
+    current = os.open(path.anchor, _WALK_FLAGS)
     try:
         for depth, name in enumerate(path.parts, start=1):
             if depth > 1:
@@ -89,7 +89,7 @@ def open_regular(path: Path) -> Iterator[int]:
     """
     with open_directory(path.parent) as directory:
         check_regular(os.stat(path.name or ".", dir_fd=directory, follow_symlinks=False))
-        descriptor = os.open(path.name or ".", _READ, dir_fd=directory)
+        descriptor = os.open(path.name or ".", _READ_FLAGS, dir_fd=directory)
     try:
         facts = os.fstat(descriptor)
         check_regular(facts)
@@ -131,14 +131,14 @@ def check_regular(facts: os.stat_result) -> None:
 def is_of_kernel(path: Path) -> bool:
     """Whether a resolved path leads to where the system shows its own insides, such as the
     environment of processes."""
-    return os.path.join(*path.parts[:2]) in _KERNEL  # noqa: PTH118
+    return os.path.join(*path.parts[:2]) in _KERNEL_DIRECTORIES  # noqa: PTH118
 
 
 @cache
 def _kernel_devices() -> frozenset[int]:
     """By which these files are known where they are mounted elsewhere too."""
     found = set()
-    for path in _KERNEL:
+    for path in _KERNEL_DIRECTORIES:
         with suppress(OSError):
             found.add(os.stat(path).st_dev)  # noqa: PTH116
     return frozenset(found - {os.stat("/").st_dev})  # noqa: PTH116
@@ -146,13 +146,13 @@ def _kernel_devices() -> frozenset[int]:
 
 def _enter(name: str, directory: int, create: bool) -> int:
     try:
-        return os.open(name, _WALK, dir_fd=directory)
+        return os.open(name, _WALK_FLAGS, dir_fd=directory)
     except FileNotFoundError:
         if not create:
             raise
     with suppress(FileExistsError):
         os.mkdir(name, dir_fd=directory)
-    return os.open(name, _WALK, dir_fd=directory)
+    return os.open(name, _WALK_FLAGS, dir_fd=directory)
 
 
 def _check_same(descriptor: int, footing: Footing) -> None:

@@ -43,14 +43,14 @@ from joey.workspace.listing import list_directory
 from joey.workspace.ripgrep import OutOfMemoryError, RipgrepError, opened_by, records
 from joey.workspace.safe_open import open_regular
 
-_SECONDS = 30
-_CONTEXT = 1
+_SEARCH_TIMEOUT_S = 30
+_CONTEXT_LINES = 1
 _LINES_PER_HIT = 5
-_SLACK = 10
+_MAX_OVERSEARCH_FACTOR = 10
 """How many times more than is shown may be found before ripgrep is asked again."""
-_SEARCHED_AT_LEAST = "64M"
-_SNIFFED = 8192
-_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+_FALLBACK_MAX_FILE_SIZE = "64M"
+_BINARY_CHECK_BYTES = 8192
+_UTF_16_PREFIXES = (b"\xff\xfe", b"\xfe\xff")
 
 
 class _Question(Struct, frozen=True):
@@ -83,7 +83,7 @@ class LocalSearch:
             place,
             kind.is_file,
             (
-                *(f"--context={_CONTEXT}", f"--max-count={lines + 1}", f"--regexp={regex}"),
+                *(f"--context={_CONTEXT_LINES}", f"--max-count={lines + 1}", f"--regexp={regex}"),
                 *(pattern.arguments if pattern is not None else ()),
             ),
             pattern,
@@ -109,7 +109,7 @@ class LocalSearch:
             raise ToolError(f"Cannot look into {place.shown}: {rules_error}")
 
     async def _answer(self, question: _Question, limit: int) -> SearchResult:
-        reader = self._reader(question, question.lines * _SLACK)
+        reader = self._reader(question, question.lines * _MAX_OVERSEARCH_FACTOR)
         cut = not await self._read(question, reader)
         if reader.full:
             ordered = self._reader(question, question.lines)
@@ -134,12 +134,13 @@ class LocalSearch:
                 f"Cannot search {question.place.shown}: it has a line that is too long. A command"
                 " such as `grep -o` can look for a part of it."
             ) from error
-        arguments = (*question.arguments, f"--max-filesize={_SEARCHED_AT_LEAST}")
+        arguments = (*question.arguments, f"--max-filesize={_FALLBACK_MAX_FILE_SIZE}")
         result = await self._answer(
             _Question(question.place, False, arguments, question.pattern, question.lines), limit
         )
         note = (
-            f"Files of more than {_SEARCHED_AT_LEAST}B were not searched: one of them has a line"
+            f"Files of more than {_FALLBACK_MAX_FILE_SIZE}B were not searched: one of them has "
+            "a line"
             " that is too long."
         )
         return SearchResult(result.hits, result.truncated, note)
@@ -154,8 +155,8 @@ class LocalSearch:
         return SearchResult(result.hits, result.truncated, note)
 
     async def _is_binary(self, place: Place) -> bool:
-        head = await self._files.read(place, _SNIFFED)
-        return b"\0" in head and not head.startswith(_UTF_16)
+        head = await self._files.read(place, _BINARY_CHECK_BYTES)
+        return b"\0" in head and not head.startswith(_UTF_16_PREFIXES)
 
     def _reader(self, question: _Question, most_lines: int) -> HitReader:
         return HitReader(lambda path: self._shown(question, path), most_lines)
@@ -165,7 +166,7 @@ class LocalSearch:
         arguments = [*reader.arguments, *question.arguments, *more]
         try:
             async with (
-                asyncio.timeout(_SECONDS),
+                asyncio.timeout(_SEARCH_TIMEOUT_S),
                 unobstructed(question.place.path, opened_by(arguments)),
                 aclosing(records(arguments, question.place.path, b"\n")) as lines,
             ):
@@ -214,11 +215,11 @@ def _below(path: str, directory: Path) -> str | None:
 _fits: type[Search] = LocalSearch
 
 
-LONGEST_LINE = 2_000
-_MOST_KEPT = 4 * LONGEST_LINE
-_CUT = b" [... omitted end of long line]"
-_WARNING = b": WARNING: "
-_MOST_UNREAD = 4096
+MAX_LINE_CHARS = 2_000
+_MAX_LINE_BYTES = 4 * MAX_LINE_CHARS
+_TRUNCATED_LINE_SUFFIX = b" [... omitted end of long line]"
+_BINARY_WARNING_SEPARATOR = b": WARNING: "
+_MAX_UNPARSED_LINES = 4096
 """As many line breaks as a path can have."""
 
 
@@ -269,7 +270,7 @@ class HitReader:
             "--no-context-separator",
             f"--field-match-separator={self._mark}:",
             f"--field-context-separator={self._mark}-",
-            *(f"--max-columns={LONGEST_LINE}", "--max-columns-preview"),
+            *(f"--max-columns={MAX_LINE_CHARS}", "--max-columns-preview"),
         ]
 
     @property
@@ -280,7 +281,7 @@ class HitReader:
         parts = line.split(self._separator, 3)
         if len(parts) < 4:
             # Part of a name that has line breaks, or a word about a binary file.
-            if len(self._unread) < _MOST_UNREAD:
+            if len(self._unread) < _MAX_UNPARSED_LINES:
                 self._unread.append(line)
             return
         path, number, start, text = parts
@@ -300,7 +301,7 @@ class HitReader:
     def _whole_path(self, end: bytes) -> bytes:
         path = b"\n".join([*self._unread, end])
         self._unread.clear()
-        if self._path and path.startswith(self._path + _WARNING):
+        if self._path and path.startswith(self._path + _BINARY_WARNING_SEPARATOR):
             return path[len(self._path) :].partition(b"\n")[2]
         return path
 
@@ -323,11 +324,13 @@ class HitReader:
 
 def _kept(text: bytes) -> bytes:
     """A line, or as much of it as can be shown."""
-    return (text.removesuffix(_CUT) if len(text) > LONGEST_LINE else text)[:_MOST_KEPT]
+    return (text.removesuffix(_TRUNCATED_LINE_SUFFIX) if len(text) > MAX_LINE_CHARS else text)[
+        :_MAX_LINE_BYTES
+    ]
 
 
 def _decoded(text: bytes) -> str:
-    return text.decode(errors="replace")[:LONGEST_LINE]
+    return text.decode(errors="replace")[:MAX_LINE_CHARS]
 
 
 def first_hits(hits: list[SearchHit], lines: int) -> tuple[SearchHit, ...]:
@@ -341,8 +344,8 @@ def first_hits(hits: list[SearchHit], lines: int) -> tuple[SearchHit, ...]:
     return tuple(kept)
 
 
-_UTF_16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-_LARGEST_WIDE = 64 * 1024 * 1024
+_UTF_16_BOMS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_MAX_UTF_16_BYTES = 64 * 1024 * 1024
 
 Piece = tuple[int, bytes]
 """Where a line begins in the file, and how; as text in UTF-8 without a byte order mark."""
@@ -363,7 +366,7 @@ class _PieceReader:
         self._descriptor = descriptor
         head = os.pread(descriptor, 3, 0)
         self._skipped = 3 if head == codecs.BOM_UTF8 else 0
-        self._text = self._whole() if head.startswith(_UTF_16_MARKS) else None
+        self._text = self._whole() if head.startswith(_UTF_16_BOMS) else None
 
     def at(self, start: int, length: int) -> bytes:
         if self._text is not None:
@@ -372,15 +375,15 @@ class _PieceReader:
 
     def _whole(self) -> bytes:
         """A text that ripgrep has translated, as it has it."""
-        data = os.pread(self._descriptor, _LARGEST_WIDE, 0)
+        data = os.pread(self._descriptor, _MAX_UTF_16_BYTES, 0)
         return data.decode("utf-16", errors="replace").encode()
 
 
-_LONGEST = 1_000
-_MOST_ALTERNATIVES = 100
-_INNERMOST_BRACES = regex(r"\{([^{}]*)\}")
+_MAX_PATTERN_CHARS = 1_000
+_MAX_ALTERNATIVES = 100
+_INNERMOST_BRACES_RE = regex(r"\{([^{}]*)\}")
 _REPEATED_GLOBSTAR_RE = regex(r"(?:\*\*/)++")
-_DOT_NAME = regex(r"(?:^|[/{,])\.[^./]")
+_DOT_NAME_RE = regex(r"(?:^|[/{,])\.[^./]")
 
 _Match = Callable[[str], object]
 
@@ -390,13 +393,13 @@ class FilePattern:
 
     def __init__(self, pattern: str) -> None:
         """Raises ToolError when the pattern is longer than anybody needs."""
-        if len(pattern) > _LONGEST:
-            raise ToolError(f"The file pattern is longer than {_LONGEST} characters.")
+        if len(pattern) > _MAX_PATTERN_CHARS:
+            raise ToolError(f"The file pattern is longer than {_MAX_PATTERN_CHARS} characters.")
         self._wanted = not pattern.startswith("!")
         globs = [glob.split("/") for glob in _alternatives(_relative(pattern.removeprefix("!")))]
         self._globs = [[_match(part) for part in glob] for glob in globs]
         self._names = [glob[-1] for glob in globs]
-        self._shows_hidden = _DOT_NAME.search(pattern) is not None
+        self._shows_hidden = _DOT_NAME_RE.search(pattern) is not None
 
     @property
     def arguments(self) -> list[str]:
@@ -427,10 +430,10 @@ def _alternatives(pattern: str) -> list[str]:
     done: list[str] = []
     pending = [pattern]
     while pending:
-        if len(pending) + len(done) > _MOST_ALTERNATIVES:
+        if len(pending) + len(done) > _MAX_ALTERNATIVES:
             raise ToolError("The file pattern has too many alternatives: use a simpler one.")
         glob = pending.pop()
-        if braces := _INNERMOST_BRACES.search(glob):
+        if braces := _INNERMOST_BRACES_RE.search(glob):
             head, tail = glob[: braces.start()], glob[braces.end() :]
             pending += [f"{head}{choice}{tail}" for choice in reversed(braces[1].split(","))]
         else:

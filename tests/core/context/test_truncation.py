@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from joey.core.context.window import SHORTEST, TokenCounts, plan_truncation
+from joey.core.context.window import MIN_TEXT_CHARS, TokenCounts, plan_truncation
 from joey.core.messages import Message
 
 
@@ -43,7 +43,7 @@ def test_what_stays_begins_with_a_reply_and_fits_if_anything_does(
     else:
         later = [message for message in stays[1:] if message.role == "assistant"]
         assert not later, "texts are cut only when the last turn alone is too long"
-        assert plan.longest >= SHORTEST
+        assert plan.longest >= MIN_TEXT_CHARS
 
 
 def test_half_goes_when_that_is_enough() -> None:

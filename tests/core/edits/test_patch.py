@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from joey.core.edits.patch import MOST_MISSES, Missed, apply_chunks
+from joey.core.edits.patch import MAX_FAILED_CHUNKS, Missed, apply_chunks
 from joey.core.edits.patch_parser import BadPatch, UpdateFile, parse_patch
 
 
@@ -262,7 +262,7 @@ def test_a_text_with_nothing_alike_says_so() -> None:
 def test_misses_are_reported_up_to_a_limit_and_nothing_of_the_file_is_in_a_summary() -> None:
     result = outcome("secret = 1\n" * 20, *(["@@", "-secret = 2"] * 9))
     assert isinstance(result, Missed)
-    assert len(result.failures) == MOST_MISSES
+    assert len(result.failures) == MAX_FAILED_CHUNKS
     for failure in result.failures:
         assert "secret = 1" not in failure.summary
         assert "secret = 1" in failure.evidence

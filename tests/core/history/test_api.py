@@ -16,7 +16,7 @@ from joey.core.events import (
     TaskImported,
     ToolFinished,
 )
-from joey.core.history.api import CUT_OFF, ApiHistory
+from joey.core.history.api import INTERRUPTED_TEXT, ApiHistory
 from joey.core.messages import (
     CallPart,
     ImageBlock,
@@ -206,7 +206,7 @@ def test_an_interrupted_reply_is_kept_and_marked() -> None:
     history = ApiHistory()
     history.apply(asked(1))
     history.apply(replied(2, TextPart("I was say"), cut=True))
-    assert history.messages[-1].content == (TextBlock("I was say"), TextBlock(CUT_OFF))
+    assert history.messages[-1].content == (TextBlock("I was say"), TextBlock(INTERRUPTED_TEXT))
 
 
 def test_a_reply_cut_before_its_first_word_leaves_no_message() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from joey.core.protected_paths import PROTECTED, is_protected
+from joey.core.protected_paths import PROTECTED_GLOBS, is_protected
 
 CLASSES = {
     "roo": """
@@ -123,8 +123,8 @@ def test_no_spelling_escapes(
 
 
 def test_the_table_is_in_lower_case_and_has_no_name_twice() -> None:
-    assert [name for name in PROTECTED if name != name.lower()] == []
-    assert len(PROTECTED) == len(set(PROTECTED))
+    assert [name for name in PROTECTED_GLOBS if name != name.lower()] == []
+    assert len(PROTECTED_GLOBS) == len(set(PROTECTED_GLOBS))
 
 
 @given(st.text(max_size=300))

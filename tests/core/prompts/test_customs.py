@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from joey.core.models import ToolProtocol, ToolSpec
-from joey.core.modes import BUILT_IN, Instructions, Mode, RuleFile, Skill
+from joey.core.modes import BUILT_IN_MODES, Instructions, Mode, RuleFile, Skill
 from joey.core.prompts.system import ToolDoc, system_prompt
 
 FACTS = {"os": "Linux 6.1", "shell": "bash", "home": "/home/ada", "workspace": "/home/ada/engine"}
@@ -25,7 +25,7 @@ def prompt(*names: str, **given: Any) -> str:
     tools = [ToolDoc(ToolSpec(name, f"Does {name}.", {"type": "object"})) for name in names]
     return system_prompt(
         mode=POET,
-        modes=BUILT_IN,
+        modes=BUILT_IN_MODES,
         protocol=given.pop("protocol", ToolProtocol.NATIVE),
         tools=tools,
         facts=FACTS,

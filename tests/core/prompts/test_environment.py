@@ -9,7 +9,7 @@ from msgspec import structs
 
 from joey.core.messages import Block, ImageBlock, ImageSource, TextBlock, ToolResultBlock
 from joey.core.models import ToolProtocol
-from joey.core.modes import BUILT_IN, Mode
+from joey.core.modes import BUILT_IN_MODES, Mode
 from joey.core.prompts.environment import (
     TerminalNote,
     WorkspaceFiles,
@@ -20,7 +20,7 @@ from joey.core.settings import Settings
 from joey.core.task import Todo, parse_todos
 from tests.bounded import run_bounded
 
-CODE = BUILT_IN[1]
+CODE = BUILT_IN_MODES[1]
 
 
 def details(

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from joey.core.models import ToolProtocol, ToolSpec
-from joey.core.modes import BUILT_IN, Grant, Group, Mode, find_mode
+from joey.core.modes import BUILT_IN_MODES, Grant, Group, Mode, find_mode
 from joey.core.prompts.system import ToolDoc, system_prompt
 
 FACTS = {"os": "Linux 6.1", "shell": "bash", "home": "/home/ada", "workspace": "/home/ada/engine"}
@@ -53,7 +53,7 @@ def prompt(
     assert mode is not None
     return system_prompt(
         mode=mode,
-        modes=BUILT_IN,
+        modes=BUILT_IN_MODES,
         protocol=protocol,
         tools=offer(*ALL_NAMES) if tools is None else tools,
         facts=FACTS,
@@ -71,7 +71,7 @@ def test_sections_come_in_the_known_order(protocol: ToolProtocol) -> None:
     text = prompt(protocol=protocol, custom_instructions="Use tabs.")
 
     assert titles(text) == [
-        BUILT_IN[1].role,
+        BUILT_IN_MODES[1].role,
         "MARKDOWN RULES",
         "TOOL USE",
         "CAPABILITIES",
@@ -83,7 +83,7 @@ def test_sections_come_in_the_known_order(protocol: ToolProtocol) -> None:
     ]
 
 
-@pytest.mark.parametrize("mode", BUILT_IN, ids=lambda mode: str(mode.slug))
+@pytest.mark.parametrize("mode", BUILT_IN_MODES, ids=lambda mode: str(mode.slug))
 def test_every_mode_opens_with_its_role(mode: Mode) -> None:
     assert prompt(mode.slug).startswith("You are Roo, ")
     assert prompt(mode.slug).startswith(mode.role)
@@ -167,7 +167,7 @@ def test_modes_are_listed_with_their_purpose() -> None:
     bare = Mode(slug="poet", name="Poet", role="You are Roo, a poet. You rhyme.")
     text = system_prompt(
         mode=bare,
-        modes=(*BUILT_IN, bare),
+        modes=(*BUILT_IN_MODES, bare),
         protocol=ToolProtocol.NATIVE,
         tools=(),
         facts=FACTS,
@@ -213,14 +213,14 @@ def test_no_editor_is_mentioned(protocol: ToolProtocol) -> None:
         st.text(min_size=1).filter(lambda key: key not in FACTS), st.text(), max_size=4
     ),
     protocol=st.sampled_from(ToolProtocol),
-    mode=st.sampled_from(BUILT_IN),
+    mode=st.sampled_from(BUILT_IN_MODES),
 )
 def test_the_same_task_always_gets_the_same_bytes(
     extra: dict[str, str], protocol: ToolProtocol, mode: Mode
 ) -> None:
     def build(facts: dict[str, str]) -> str:
         return system_prompt(
-            mode=mode, modes=BUILT_IN, protocol=protocol, tools=offer(*ALL_NAMES), facts=facts
+            mode=mode, modes=BUILT_IN_MODES, protocol=protocol, tools=offer(*ALL_NAMES), facts=facts
         )
 
     reordered = dict(reversed({**FACTS, **extra}.items()))

@@ -32,7 +32,7 @@ from joey.errors import ConfigError
 from joey.ports.storage import TaskQuery
 from joey.presentation.text import one_line
 
-LOOKED_THROUGH = 1000
+MIN_SCANNED_TASKS = 1000
 """Tasks, subtasks among them, for a page of sessions."""
 
 
@@ -140,7 +140,7 @@ class LocalAcpServices:
     def tasks(self, directory: str | None, skip: int, most: int) -> Page:
         index = open_task_index()
         try:
-            limit = max(LOOKED_THROUGH, 4 * (skip + most))
+            limit = max(MIN_SCANNED_TASKS, 4 * (skip + most))
             found = index.find(TaskQuery(workspace=directory, limit=limit)).found
         finally:
             index.close()

@@ -25,7 +25,7 @@ from joey.cli.commands.setup_arguments import (
 )
 from joey.core.text import regex
 
-_TASKS = """\
+_TASKS_EXAMPLES = """\
 examples:
   joey tasks list --all --since 7d       everywhere, of the last week
   joey tasks search "login page" fix*    the words of conversations
@@ -38,7 +38,7 @@ def _tasks_parser() -> Parser:
     parser = Parser(
         prog="joey tasks",
         description="Look at earlier tasks, go back in them, and take over those of others.",
-        epilog=_TASKS,
+        epilog=_TASKS_EXAMPLES,
         allow_abbrev=False,
     )
     names = "list|search|show|export|import|rewind|fork|delete"
@@ -238,12 +238,12 @@ def add_export_flags(parser: argparse.ArgumentParser) -> None:
     add("--force", action="store_true", help="replace what is there")
 
 
-_ID = "the id of a task, or the start of it"
+_TASK_ID_HELP = "the id of a task, or the start of it"
 
 
 def add_rewind_flags(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("id", metavar="ID", help=_ID)
+    add("id", metavar="ID", help=_TASK_ID_HELP)
     add(
         "message",
         nargs="?",
@@ -262,7 +262,7 @@ def add_rewind_flags(parser: argparse.ArgumentParser) -> None:
 
 def add_fork_flags(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("id", metavar="ID", help=_ID)
+    add("id", metavar="ID", help=_TASK_ID_HELP)
     add(
         "message",
         nargs="?",
@@ -274,9 +274,9 @@ def add_fork_flags(parser: argparse.ArgumentParser) -> None:
     add("--json", action="store_true", help="as a JSON object")
 
 
-STATUSES = ("completed", "failed", "interrupted", "running", "waiting", "delegated")
-_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
-_AGO = regex(rf"(\d{{1,6}})([{''.join(_UNITS)}])", re.ASCII)
+TASK_STATUSES = ("completed", "failed", "interrupted", "running", "waiting", "delegated")
+_TIME_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_RELATIVE_TIME_RE = regex(rf"(\d{{1,6}})([{''.join(_TIME_UNITS)}])", re.ASCII)
 
 
 def add_filters(parser: ArgumentParser) -> None:
@@ -285,7 +285,7 @@ def add_filters(parser: ArgumentParser) -> None:
     where = parser.add_mutually_exclusive_group()
     where.add_argument("-w", "--workspace", metavar="DIR", help="of this folder instead")
     where.add_argument("--all", action="store_true", help="of all folders")
-    add("--status", choices=STATUSES, metavar="S", help=", ".join(STATUSES))
+    add("--status", choices=TASK_STATUSES, metavar="S", help=", ".join(TASK_STATUSES))
     add("--since", metavar="WHEN", type=moment, help="changed since: 2026-01-31, 36h, 7d, 2w")
     add("--refresh", action="store_true", help="look at every task folder, however many there are")
     add("--json", action="store_true", help="as a JSON array")
@@ -294,8 +294,8 @@ def add_filters(parser: ArgumentParser) -> None:
 def moment(text: str) -> int:
     """A day, a time, or so long ago; in milliseconds since 1970."""
     try:
-        if ago := _AGO.fullmatch(text):
-            when = datetime.now() - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
+        if ago := _RELATIVE_TIME_RE.fullmatch(text):
+            when = datetime.now() - timedelta(**{_TIME_UNITS[ago[2]]: int(ago[1])})
         else:
             when = datetime.fromisoformat(text)
         return max(0, int(when.timestamp() * 1000))

@@ -36,22 +36,21 @@ from joey.core.events import (
     TaskFinished,
     UserMessage,
 )
-from joey.core.task import APPROVALS, Answer, AskKind, Response
+from joey.core.task import APPROVAL_ASKS, Answer, AskKind, Response
 from joey.errors import UserError
 from joey.presentation.questions import answer_of, question_of
 from joey.presentation.text import one_line
 from joey.presentation.tool_calls import card
 
-UNANSWERED = 3.0
+UNANSWERED_TIMEOUT_S = 3.0
 """Seconds that others have to answer a question when nobody can do it from here."""
-SHOWN_ROWS = 40
-"""Of what happened before."""
-HELP = """\
+MAX_PAST_ROWS = 40
+HELP_TEXT = """\
 What you write answers the question above, or is read by joey before its next step.
   /cancel  stop the task (it can be resumed)     /exit  leave the view (or Ctrl-C, Ctrl-D)"""
-ENDED = (TaskFinished, TaskAborted, TaskFailed)
-_RESULTS = (AskKind.COMPLETION_RESULT, AskKind.RESUME_COMPLETED_TASK)
-_SAID = {Response.YES: "yes", Response.NO: "no", Response.MESSAGE: "with words"}
+END_EVENTS = (TaskFinished, TaskAborted, TaskFailed)
+_RESULT_ASKS = (AskKind.COMPLETION_RESULT, AskKind.RESUME_COMPLETED_TASK)
+_RESPONSE_LABELS = {Response.YES: "yes", Response.NO: "no", Response.MESSAGE: "with words"}
 
 
 def run_attach(arguments: Namespace) -> ExitCode:
@@ -174,7 +173,7 @@ class View:
         async with family(session, session.watch(session.first)) as events:
             async for each in events:
                 self._show(each.teller, each.event)
-                if each.teller is session and isinstance(each.event, ENDED):
+                if each.teller is session and isinstance(each.event, END_EVENTS):
                     if self._keyboard is None:
                         finished = isinstance(each.event, TaskFinished)
                         return ExitCode.DONE if finished else ExitCode.FAILED
@@ -191,10 +190,10 @@ class View:
         info, rows = self._session.info, self._session.first_rows
         if info is not None:
             self._renderer.note(f"task {info.id} · {info.status} · {info.model} · {info.workspace}")
-        if len(rows) > SHOWN_ROWS:
-            self._renderer.note(f"({len(rows) - SHOWN_ROWS} earlier rows are not shown)")
+        if len(rows) > MAX_PAST_ROWS:
+            self._renderer.note(f"({len(rows) - MAX_PAST_ROWS} earlier rows are not shown)")
         reader = EventReader()
-        for row in rows[-SHOWN_ROWS:]:
+        for row in rows[-MAX_PAST_ROWS:]:
             for event in reader.feed_row(row):
                 self._show_old(event, row)
 
@@ -204,7 +203,7 @@ class View:
                 return
             case AskOpened() if event == self._session.pending:
                 return
-            case AskOpened(ask=kind) if kind in APPROVALS:
+            case AskOpened(ask=kind) if kind in APPROVAL_ASKS:
                 shown = card(event.tool or "", event.text, event.path, event.diff, asked=False)
                 self._renderer.print(shown)
                 self._renderer.note(f"  {row.get('approvalState', '')}")
@@ -222,7 +221,7 @@ class View:
             case AskAnswered(ask_ts=ts) | AskWithdrawn(ask_ts=ts):
                 key = (teller.id, ts)
                 if isinstance(event, AskAnswered) and key not in self._answered:
-                    how = _SAID[event.answer.response]
+                    how = _RESPONSE_LABELS[event.answer.response]
                     note = f"\nanswered elsewhere ({event.by}): {how}"
                     self._tree_renderer.renderer(teller).note(note)
                 self._close(key)
@@ -241,17 +240,17 @@ class View:
             self._put(session, ask)
 
     def _put(self, session: Session, ask: AskOpened) -> None:
-        if self._keyboard is not None and ask.ask in APPROVALS:
+        if self._keyboard is not None and ask.ask in APPROVAL_ASKS:
             self._keyboard.discard()
         self._tree_renderer.renderer(session).ask(ask)
         if self._keyboard is None:
             loop = asyncio.get_running_loop()
-            self._patience = loop.call_later(UNANSWERED, self._give_up, session, ask)
+            self._patience = loop.call_later(UNANSWERED_TIMEOUT_S, self._give_up, session, ask)
 
     def _give_up(self, session: Session, ask: AskOpened) -> None:
         self._gave_up = True
         self._tree_renderer.renderer(session).leave_prompt()
-        waits = "its result to be accepted" if ask.ask in _RESULTS else "an answer"
+        waits = "its result to be accepted" if ask.ask in _RESULT_ASKS else "an answer"
         print(
             f"joey: the task waits for {waits}, which cannot be given without a terminal;"
             f" at one: joey attach {self._session.id}",
@@ -274,7 +273,7 @@ class View:
             case None | "/exit" | "/quit":
                 self._left.set()
             case "/help":
-                self._renderer.note(HELP)
+                self._renderer.note(HELP_TEXT)
             case "/cancel":
                 self._begin(self._session.cancel())
             case text if self._asked:

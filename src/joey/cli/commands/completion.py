@@ -6,7 +6,7 @@ of the command line is in one of the tables here, and a test checks that.
 
 An answer is a line that says whether file names fit (`none`, `files`, `folders`), then one line
 per candidate: the text to insert, a tab, a short description. The scripts always ask the `joey`
-on the `PATH`: the first word of the command line may be anything.
+on the `CALLBACK_PATH`: the first word of the command line may be anything.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from typing import Any
 
 from msgspec import Struct
 
-from joey.cli.command_line import COMMANDS, run_parser
+from joey.cli.command_line import COMMAND_NAMES, run_parser
 from joey.cli.commands.arguments import COMMAND_PARSERS
 from joey.cli.exit_codes import ExitCode
 from joey.errors import UserError
 from joey.presentation.text import one_line
 
-_LONGEST = 100
-_BREAKS = "=:"
+_MAX_DESCRIPTION_CHARS = 100
+_BASH_WORD_BREAKS = "=:"
 """Characters at which bash begins a new word, though the shell does not."""
 
 
 def run_completion(arguments: Namespace) -> ExitCode:
-    sys.stdout.write(SCRIPTS[arguments.shell])
+    sys.stdout.write(COMPLETION_SCRIPTS[arguments.shell])
     return ExitCode.DONE
 
 
@@ -74,16 +74,16 @@ def split_command_line(line: str) -> list[str]:
 
 def _kept_by_bash(word: str, piece: str) -> str:
     """The beginning of a word that bash leaves alone, since it breaks words at `=` and `:`."""
-    if piece and piece in _BREAKS:
+    if piece and piece in _BASH_WORD_BREAKS:
         return word
-    return word.removesuffix(piece) if any(each in word for each in _BREAKS) else ""
+    return word.removesuffix(piece) if any(each in word for each in _BASH_WORD_BREAKS) else ""
 
 
 def _print(completion: Completion, kept: str) -> None:
     lines = [str(completion.files)]
     for each in completion.candidates:
         if each.value.isprintable():
-            about = one_line(each.about, _LONGEST)
+            about = one_line(each.about, _MAX_DESCRIPTION_CHARS)
             lines.append(f"{each.value.removeprefix(kept)}\t{about}")
     sys.stdout.write("\n".join([*lines, ""]))
 
@@ -177,7 +177,7 @@ def _items(place: Place) -> Values:
     return list_items(place.previous_words[0], os.environ) if place.dest == "remove" else []
 
 
-DYNAMIC: dict[str, Callable[[Place], Values]] = {
+VALUE_COMPLETERS: dict[str, Callable[[Place], Values]] = {
     "ID": _tasks,
     "ITEM": _items,
     "KEY": _setting_names,
@@ -189,13 +189,13 @@ DYNAMIC: dict[str, Callable[[Place], Values]] = {
     "SERVER": _servers,
     "VALUE": _setting_values,
 }
-ON_DISK: dict[str, Files] = {
+FILE_METAVARS: dict[str, Files] = {
     "FILE": Files.FILES,
     "FILE|JSON": Files.FILES,
     "PATH": Files.FILES,
     "DIR": Files.DIRECTORIES,
 }
-FREE = frozenset(
+FREE_TEXT_METAVARS = frozenset(
     """
     ADDRESS COMMAND MESSAGE N NAME NAME=VALUE NEW ORIGIN PATTERN PROMPT SECONDS TIME URL USD WHEN
     WORDS
@@ -206,17 +206,17 @@ FREE = frozenset(
 
 def values_of(place: Place) -> tuple[Values, Files]:
     """What fits, and whether names of files do."""
-    if place.metavar in ON_DISK:
-        return [], ON_DISK[place.metavar]
-    find = DYNAMIC.get(place.metavar)
+    if place.metavar in FILE_METAVARS:
+        return [], FILE_METAVARS[place.metavar]
+    find = VALUE_COMPLETERS.get(place.metavar)
     try:
         return (find(place) if find else []), Files.NONE
     except (UserError, OSError, IndexError, ValueError):
         return [], Files.NONE  # the command itself will say what is wrong
 
 
-HELP = "help"
-REPEATED = (argparse._AppendAction,)
+HELP_COMMAND = "help"
+REPEATABLE_ACTIONS = (argparse._AppendAction,)
 
 
 class Candidate(Struct, frozen=True):
@@ -234,8 +234,8 @@ def complete(words: Sequence[str]) -> Completion:
     """`words` are those behind `joey`; the last is being written, and may be empty."""
     *before, current = words or [""]
     if not before and not current.startswith("-"):
-        return _among(current, [*_commands(), Candidate(HELP, "the options of a command")])
-    if before[:1] == [HELP]:
+        return _among(current, [*_commands(), Candidate(HELP_COMMAND, "the options of a command")])
+    if before[:1] == [HELP_COMMAND]:
         return _among(current, _commands()) if len(before) == 1 else Completion()
     walk = _Walk(before)
     if walk.parser is None:
@@ -255,7 +255,7 @@ class _Walk:
     """Through the words that are complete: which parser reads the next one, and what it wants."""
 
     def __init__(self, words: Sequence[str]) -> None:
-        first, rest = (words[0], words[1:]) if words and words[0] in COMMANDS else ("", words)
+        first, rest = (words[0], words[1:]) if words and words[0] in COMMAND_NAMES else ("", words)
         self.parser: argparse.ArgumentParser | None = (
             COMMAND_PARSERS[first]() if first else run_parser()
         )
@@ -309,7 +309,7 @@ class _Walk:
         for action in self.parser._actions:
             if action.help == argparse.SUPPRESS or not action.option_strings:
                 continue
-            if isinstance(action, REPEATED) or not self.used & set(action.option_strings):
+            if isinstance(action, REPEATABLE_ACTIONS) or not self.used & set(action.option_strings):
                 about = _plain(action.help)
                 yield from (Candidate(flag, about) for flag in reversed(action.option_strings))
 
@@ -376,7 +376,7 @@ def _is_greedy(action: argparse.Action) -> bool:
     return action.nargs in ("*", "+")
 
 
-BASH = r"""# joey for bash: source this, or let bash-completion find it (see joey completion --help)
+BASH_SCRIPT = r"""# joey for bash: source this, or let bash-completion find it (see joey completion --help)
 _joey() {
     local line value about files="none" first=1 width=0
     local -a values=() abouts=()
@@ -415,7 +415,7 @@ _joey() {
 complete -F _joey joey
 """
 
-ZSH = r"""#compdef joey
+ZSH_SCRIPT = r"""#compdef joey
 # joey for zsh: put this into a folder of $fpath as _joey, or source it after compinit
 _joey() {
     local line files="none"
@@ -449,7 +449,7 @@ else
 fi
 """
 
-FISH = r"""# joey for fish: put this into ~/.config/fish/completions/joey.fish
+FISH_SCRIPT = r"""# joey for fish: put this into ~/.config/fish/completions/joey.fish
 function __joey_complete
     set -l before (commandline -opc)
     set -l current (commandline -ct)
@@ -467,4 +467,4 @@ end
 complete -c joey -f -a '(__joey_complete)'
 """
 
-SCRIPTS = {"bash": BASH, "zsh": ZSH, "fish": FISH}
+COMPLETION_SCRIPTS = {"bash": BASH_SCRIPT, "zsh": ZSH_SCRIPT, "fish": FISH_SCRIPT}

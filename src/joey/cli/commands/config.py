@@ -28,11 +28,11 @@ from joey.errors import ConfigError, UserError
 from joey.presentation.text import columns, one_line, sanitise, wrap
 from joey.system.files import make_private_directory
 
-WIDE = 120
+WIDE_LAYOUT_COLUMNS = 120
 """Columns from which on the meanings stand beside the values; else they stand below."""
 _Row = tuple[str, Any, str, str]
 """Name, value, where it comes from, what it means."""
-_OWNERS = {Origin.DEFAULT: "default", Origin.YOURS: "yours", Origin.PROJECT: "project"}
+_ORIGIN_LABELS = {Origin.DEFAULT: "default", Origin.USER: "yours", Origin.PROJECT: "project"}
 
 
 def run_config(arguments: Namespace) -> ExitCode:
@@ -65,7 +65,7 @@ def _list(settings: PersonalSettings, arguments: Namespace) -> None:
         _write_json([*(_fields(state) for state in states), *reached])
     elif states or model:
         rows = [
-            (state.key.name, state.value, _OWNERS[state.origin], state.key.about)
+            (state.key.name, state.value, _ORIGIN_LABELS[state.origin], state.key.about)
             for state in states
         ]
         _write("\n".join(_table([*rows, *model], columns(sys.stdout))))
@@ -95,7 +95,7 @@ def _table(rows: Iterable[_Row], width: int | None) -> list[str]:
     cells = [[name, _shown(value), origin, about] for name, value, origin, about in rows]
     if width is None:
         return ["\t".join(row) for row in cells]
-    if width >= WIDE:
+    if width >= WIDE_LAYOUT_COLUMNS:
         return table([["setting", "value", "from", "what it is"], *cells], width, firm={0, 2})
     heading, *lines = table(
         [["setting", "value", "from"], *(cell[:3] for cell in cells)], width, firm={0, 2}
@@ -157,7 +157,7 @@ def _describe(settings: PersonalSettings, arguments: Namespace) -> None:
         ("what", key.about),
         ("may be", key.kind),
         ("default", _shown(key.default)),
-        ("now", f"{_shown(state.value)} ({_OWNERS[state.origin]})"),
+        ("now", f"{_shown(state.value)} ({_ORIGIN_LABELS[state.origin]})"),
         ("project", key.project or "has no say"),
         ("set it", f"joey config set {key.name} {_example(key)}"),
     ]

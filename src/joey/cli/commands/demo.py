@@ -28,11 +28,11 @@ from joey.engine.task import Task
 from joey.testing.script import Turn, call, say, usage
 from joey.testing.server import ModelServer
 
-INTRODUCTION = """\
+INTRODUCTION_TEXT = """\
 This is a demonstration: a scripted model answers on this machine, so nothing leaves it and
 nothing costs anything. The client, the tools, the files and the histories are the real ones.
 Where you would be asked, the demonstration answers, and says so."""
-_KEPT_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ")
+_INHERITED_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ")
 
 
 class DemoPolicy:
@@ -81,9 +81,9 @@ def _prepare(keep: str | None) -> Place:
 
 async def _run(arguments: Namespace, place: Place) -> ExitCode:
     renderer = Renderer(Console(), echo=True)
-    renderer.note(INTRODUCTION)
+    renderer.note(INTRODUCTION_TEXT)
     is_xml = arguments.protocol == ToolProtocol.XML
-    env = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
+    env = {name: os.environ[name] for name in _INHERITED_VARIABLES if name in os.environ}
     model = ModelServer(turns(xml=is_xml, fast=arguments.fast))
     with interruptible() as interruption:
         async with model, open_engine(home=place.home, env=env) as engine:
@@ -109,11 +109,11 @@ async def _start(
         env=env,
         provider=arguments.wire,
         base_url=url if arguments.wire == "anthropic" else f"{url}/v1",
-        model=MODEL,
+        model=DEMO_MODEL_ID,
         protocol=ToolProtocol(arguments.protocol),
         policy=DemoPolicy(),
     )
-    return await engine.start(PROMPT, options=options)
+    return await engine.start(DEMO_PROMPT, options=options)
 
 
 def _say_where(renderer: Renderer, place: Place, task: Task, directory: Path) -> None:
@@ -136,8 +136,8 @@ def this_program() -> str:
     return "joey" if is_found else shlex.quote(str(started))
 
 
-PROMPT = "Create a simple Express.js server with a /hello endpoint that returns 'Hello World'"
-MODEL = "claude-sonnet-4-5-20250929"
+DEMO_PROMPT = "Create a simple Express.js server with a /hello endpoint that returns 'Hello World'"
+DEMO_MODEL_ID = "claude-sonnet-4-5-20250929"
 
 PACKAGE_JSON = """\
 {
@@ -151,7 +151,7 @@ PACKAGE_JSON = """\
   "dependencies": {}
 }"""
 
-INSTALL = """\
+INSTALL_COMMAND = """\
 # stands in for `npm install express`: needs neither npm nor a network
 sed -i.bak 's/"dependencies": {}/"dependencies": { "express": "^5.1.0" }/' package.json &&
 rm package.json.bak &&
@@ -172,7 +172,7 @@ app.listen(PORT, () => {
   console.log(`Server is running on http://localhost:${PORT}`);
 });"""
 
-RESULT = """\
+RESULT_TEXT = """\
 Successfully created an Express.js server with the following:
 
 1. Installed Express.js as a dependency
@@ -200,7 +200,7 @@ class Reply(Struct, frozen=True):
     """Input that was not cached, output, written to the cache, read from it."""
 
 
-REPLIES = (
+SCRIPTED_REPLIES = (
     Reply(
         "I'll help you create an Express.js server with a /hello endpoint. First, let me check"
         " the current package.json to see if Express is already a dependency.",
@@ -212,7 +212,7 @@ REPLIES = (
     Reply(
         "I can see that Express is not installed yet. I'll need to install it first using npm.",
         "execute_command",
-        {"command": INSTALL},
+        {"command": INSTALL_COMMAND},
         "toolu_02R7sT8uVwX9yZa0bCd1eF",
         (3110, 398, 0, 22016),
     ),
@@ -229,31 +229,31 @@ REPLIES = (
         " configured to run on port 3000. You can start it by running `node src/server.js` and"
         ' then visit http://localhost:3000/hello to see the "Hello World" message.',
         "attempt_completion",
-        {"result": RESULT},
+        {"result": RESULT_TEXT},
         "toolu_04V7wX8yZa9bCd0eF1gH2i",
         (3121, 480, 0, 22849),
     ),
 )
 
-_PIECE = 4
-_PACE = 80.0
-_XML_NAMES = {"file_text": "content"}
+_CHUNK_CHARS = 4
+_CHUNKS_PER_SECOND = 80.0
+_XML_PARAMETER_NAMES = {"file_text": "content"}
 
 
 def turns(*, xml: bool, fast: bool) -> list[Turn]:
     """The script for a model server: calls as such, or written into the text."""
-    return [_turn(reply, xml=xml, fast=fast) for reply in REPLIES]
+    return [_turn(reply, xml=xml, fast=fast) for reply in SCRIPTED_REPLIES]
 
 
 def _turn(reply: Reply, *, xml: bool, fast: bool) -> Turn:
     fresh, output, writes, reads = reply.tokens
     tokens = usage(input=fresh, output=output, cache_writes=writes, cache_reads=reads)
-    pace = None if fast else _PACE
+    pace = None if fast else _CHUNKS_PER_SECOND
     if xml:
-        return Turn(say(f"{reply.text}\n\n{_as_xml(reply)}", chunk=_PIECE), tokens, pace=pace)
+        return Turn(say(f"{reply.text}\n\n{_as_xml(reply)}", chunk=_CHUNK_CHARS), tokens, pace=pace)
     return Turn(
-        say(reply.text, chunk=_PIECE),
-        call(reply.tool, dict(reply.input), id=reply.call_id, chunk=2 * _PIECE),
+        say(reply.text, chunk=_CHUNK_CHARS),
+        call(reply.tool, dict(reply.input), id=reply.call_id, chunk=2 * _CHUNK_CHARS),
         tokens,
         pace=pace,
     )
@@ -261,7 +261,7 @@ def _turn(reply: Reply, *, xml: bool, fast: bool) -> Turn:
 
 def _as_xml(reply: Reply) -> str:
     inner = "\n".join(
-        f"<{_XML_NAMES.get(name, name)}>{value}</{_XML_NAMES.get(name, name)}>"
+        f"<{_XML_PARAMETER_NAMES.get(name, name)}>{value}</{_XML_PARAMETER_NAMES.get(name, name)}>"
         for name, value in reply.input.items()
     )
     return f"<{reply.tool}>\n{inner}\n</{reply.tool}>"

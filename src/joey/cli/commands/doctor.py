@@ -22,9 +22,9 @@ from joey.cli.output import write_out
 from joey.errors import UserError
 from joey.presentation.text import columns, one_line, sanitise, wrap
 
-_MARKS = {Status.OK: "✓", Status.WARN: "!", Status.FAIL: "✗"}
-_COLOURS = {Status.OK: "32", Status.WARN: "33", Status.FAIL: "31"}
-PROBES: tuple[Probe, ...] = (
+_STATUS_MARKS = {Status.OK: "✓", Status.WARN: "!", Status.FAIL: "✗"}
+_STATUS_ANSI_COLOURS = {Status.OK: "32", Status.WARN: "33", Status.FAIL: "31"}
+HEALTH_CHECKS: tuple[Probe, ...] = (
     Probe("joey", doctor_checks.probe_installs),
     Probe("Python", doctor_checks.probe_python),
     Probe("Clock", doctor_checks.probe_clock),
@@ -54,7 +54,7 @@ PROBES: tuple[Probe, ...] = (
 
 
 def run_doctor(arguments: Namespace) -> ExitCode:
-    wanted = [each for each in PROBES if not (arguments.offline and each.asks_around)]
+    wanted = [each for each in HEALTH_CHECKS if not (arguments.offline and each.asks_around)]
     findings = look(wanted, fix=arguments.fix)
     failed = any(finding.status is Status.FAIL for finding in findings)
     if arguments.json:
@@ -112,10 +112,10 @@ def _print(findings: Iterable[Finding]) -> None:
     coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     width = columns(sys.stdout)
     for finding in findings:
-        mark = _MARKS[finding.status]
+        mark = _STATUS_MARKS[finding.status]
         line = wrap(f"{mark} {finding.name}: {_indented(finding.found)}", width)
         if coloured:
-            line = f"\x1b[{_COLOURS[finding.status]}m{mark}\x1b[0m{line.removeprefix(mark)}"
+            line = f"\x1b[{_STATUS_ANSI_COLOURS[finding.status]}m{mark}\x1b[0m{line.removeprefix(mark)}"
         print(line)
         if finding.advice:
             print(wrap(f"    {_indented(finding.advice)}", width))

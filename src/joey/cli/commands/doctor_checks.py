@@ -27,8 +27,8 @@ from joey.app.customizations import hooks_here, open_customizations
 from joey.app.doctor import find_chromium, keys_here
 from joey.app.mcp_servers import list_config_problems
 from joey.app.models import (
-    NO_SUCH_PAGE,
-    PLACES,
+    HTTP_NOT_FOUND,
+    LOCAL_PROVIDERS,
     LocalServer,
     ask_for_models,
     find_local_servers,
@@ -44,13 +44,13 @@ from joey.errors import ConfigError, NoModelError, UserError
 from joey.ports import Level
 from joey.presentation.text import one_line
 
-OLDEST_PYTHON = (3, 11)
-OLDEST_GIT = (2, 17)
+MIN_PYTHON_VERSION = (3, 11)
+MIN_GIT_VERSION = (2, 17)
 """Older ones have no `worktree remove`."""
-A_DAY = 86_400
-FIX = "joey doctor --fix sets this right."
-_HERE = Path(__file__).parent.parent.parent
-_INSTALL = "Install {0}: apt install {0}, dnf install {0}, brew install {0}."
+SECONDS_PER_DAY = 86_400
+FIX_ADVICE = "joey doctor --fix sets this right."
+_PACKAGE_DIRECTORY = Path(__file__).parent.parent.parent
+_INSTALL_ADVICE = "Install {0}: apt install {0}, dnf install {0}, brew install {0}."
 
 
 class Status(StrEnum):
@@ -88,7 +88,7 @@ class Probe(Struct, frozen=True):
 
 def probe_python() -> Finding:
     found = f"{'.'.join(map(str, sys.version_info[:3]))} ({sys.executable})"
-    if sys.version_info < OLDEST_PYTHON:
+    if sys.version_info < MIN_PYTHON_VERSION:
         return Finding("Python", Status.FAIL, found, "Install Python 3.11 or newer.")
     return Finding("Python", Status.OK, found)
 
@@ -101,7 +101,7 @@ def probe_installs() -> Finding:
     programs = [each / "joey" for each in directories if os.access(each / "joey", os.X_OK)]
     found = list(dict.fromkeys(path for path in programs if path.is_file()))
     places = {os.path.realpath(path): path for path in reversed(found)}
-    own = f"joey {__version__} in {_HERE}"
+    own = f"joey {__version__} in {_PACKAGE_DIRECTORY}"
     if len(places) < 2:
         return Finding("joey", Status.OK, own)
     listed = ", ".join(str(path) for path in found)
@@ -112,7 +112,7 @@ def probe_installs() -> Finding:
 def probe_bash() -> Finding:
     path = shutil.which("bash")
     if path is None:
-        advice = f"Commands run with it. {_INSTALL.format('bash')}"
+        advice = f"Commands run with it. {_INSTALL_ADVICE.format('bash')}"
         return Finding("bash", Status.FAIL, "not found", advice)
     return Finding("bash", Status.OK, path)
 
@@ -122,7 +122,7 @@ def probe_ripgrep() -> Finding:
     beside = Path(sys.executable).parent / "rg"
     path = str(beside) if beside.exists() else shutil.which("rg")
     if path is None:
-        advice = f"Reinstall joey, which brings it along. Or: {_INSTALL.format('ripgrep')}"
+        advice = f"Reinstall joey, which brings it along. Or: {_INSTALL_ADVICE.format('ripgrep')}"
         return Finding("ripgrep", Status.FAIL, "not found", advice)
     said = _first_line([path, "--version"])
     if not said:
@@ -133,14 +133,14 @@ def probe_ripgrep() -> Finding:
 def probe_git() -> Finding:
     path = shutil.which("git")
     if path is None:
-        advice = f"Checkpoints and subtasks of their own need it. {_INSTALL.format('git')}"
+        advice = f"Checkpoints and subtasks of their own need it. {_INSTALL_ADVICE.format('git')}"
         return Finding("git", Status.WARN, "not found", advice)
     said = _first_line([path, "--version"])
     numbers = [int(each) for each in said.rpartition(" ")[2].split(".")[:2] if each.isdigit()]
     if not numbers:
         return Finding("git", Status.WARN, f"{path} does not tell its version", "Reinstall git.")
-    if tuple(numbers) < OLDEST_GIT:
-        oldest = ".".join(map(str, OLDEST_GIT))
+    if tuple(numbers) < MIN_GIT_VERSION:
+        oldest = ".".join(map(str, MIN_GIT_VERSION))
         return Finding("git", Status.WARN, said, f"Install git {oldest} or newer.")
     return Finding("git", Status.OK, said)
 
@@ -186,9 +186,9 @@ def probe_terminal() -> Finding:
 
 def probe_clock() -> Finding:
     """Certificates and the times of tasks go by it."""
-    now, own = time.time(), (_HERE / "__init__.py").stat().st_mtime
+    now, own = time.time(), (_PACKAGE_DIRECTORY / "__init__.py").stat().st_mtime
     found = datetime.fromtimestamp(now).astimezone().isoformat(" ", "seconds")
-    if now < own - A_DAY:
+    if now < own - SECONDS_PER_DAY:
         advice = "It is behind joey's own files, and certificates will not be trusted: set it."
         return Finding("Clock", Status.WARN, found, advice)
     return Finding("Clock", Status.OK, found)
@@ -211,10 +211,9 @@ def _first_line(command: list[str]) -> str:
     return done.stdout.partition("\n")[0]
 
 
-ENOUGH_DISK = 1024**3
-LITTLE_DISK = 100 * 1024**2
-_MOST = 5
-"""Things that are named; the rest is counted."""
+LOW_DISK_BYTES = 1024**3
+CRITICAL_DISK_BYTES = 100 * 1024**2
+_MAX_LISTED_ITEMS = 5
 
 
 def probe_home() -> Finding:
@@ -236,9 +235,9 @@ def probe_disk() -> Finding:
     free = shutil.disk_usage(_nearest(_home())).free
     found = f"{free / 1024**3:.1f} GB free where tasks are kept"
     advice = "Make room: a full disk stops every task."
-    if free < LITTLE_DISK:
+    if free < CRITICAL_DISK_BYTES:
         return Finding("Disk", Status.FAIL, found, advice)
-    if free < ENOUGH_DISK:
+    if free < LOW_DISK_BYTES:
         return Finding("Disk", Status.WARN, found, advice)
     return Finding("Disk", Status.OK, found)
 
@@ -250,7 +249,7 @@ def probe_privacy() -> Finding:
     listed = _listed([f"{each.path} {each.why}" for each in found])
     foreign = any(each.mode is None for each in found)
     advice = "What belongs to another user: chown it, or choose another JOEY_HOME." * foreign
-    fixable = FIX * any(each.mode is not None for each in found)
+    fixable = FIX_ADVICE * any(each.mode is not None for each in found)
     return Finding("Privacy", Status.WARN, listed, " ".join(filter(None, (advice, fixable))))
 
 
@@ -269,7 +268,7 @@ def probe_tasks() -> Finding:
         advice = "Such tasks cannot go on, or lost a part: joey tasks delete ID, or keep them."
         return Finding("Tasks", Status.WARN, f"{count}; {_listed(problems + untidy)}", advice)
     if untidy:
-        return Finding("Tasks", Status.WARN, f"{count}; {_listed(untidy)}", FIX)
+        return Finding("Tasks", Status.WARN, f"{count}; {_listed(untidy)}", FIX_ADVICE)
     return Finding("Tasks", Status.OK, count)
 
 
@@ -293,7 +292,9 @@ def probe_index() -> Finding:
     problem = doctor.check_index(_home())
     if not problem:
         return Finding("Index of tasks", Status.OK, "well")
-    return Finding("Index of tasks", Status.WARN, f"damaged: {problem}", f"It is a copy. {FIX}")
+    return Finding(
+        "Index of tasks", Status.WARN, f"damaged: {problem}", f"It is a copy. {FIX_ADVICE}"
+    )
 
 
 def renew_index() -> Iterator[str]:
@@ -373,13 +374,15 @@ def _unless(path: Path) -> str:
 
 
 def _listed(things: Sequence[str]) -> str:
-    more = f"; and {len(things) - _MOST} more" if len(things) > _MOST else ""
-    return "; ".join(one_line(each, 300) for each in things[:_MOST]) + more
+    more = (
+        f"; and {len(things) - _MAX_LISTED_ITEMS} more" if len(things) > _MAX_LISTED_ITEMS else ""
+    )
+    return "; ".join(one_line(each, 300) for each in things[:_MAX_LISTED_ITEMS]) + more
 
 
-PATIENCE = 3.0
-_PROXIES = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY")
-_WRONG_KEY = (401, 403)
+CONNECTION_TIMEOUT_S = 3.0
+_PROXY_VARIABLES = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY")
+_AUTH_ERROR_STATUSES = (401, 403)
 
 
 def probe_keys() -> Finding:
@@ -406,7 +409,9 @@ def probe_profiles() -> Finding:
     except ConfigError as error:
         return Finding("Profiles", Status.FAIL, "they cannot be read", str(error))
     if remark:
-        advice = FIX if admin.active in known else f"joey profiles use NAME: {', '.join(known)}."
+        advice = (
+            FIX_ADVICE if admin.active in known else f"joey profiles use NAME: {', '.join(known)}."
+        )
         return Finding("Profiles", Status.WARN, remark, advice)
     active = f" ({admin.active} is the active one)" * (admin.active in known)
     return Finding("Profiles", Status.OK, f"{', '.join(known) or 'none'}{active}")
@@ -420,7 +425,7 @@ def settle_profiles() -> Iterator[str]:
 def probe_local_servers() -> Finding:
     servers = asyncio.run(find_local_servers(os.environ))
     if not servers:
-        looked = ", ".join(kind.name for kind in PLACES)
+        looked = ", ".join(kind.name for kind in LOCAL_PROVIDERS)
         return Finding("Local models", Status.OK, f"none running (looked for {looked})")
     listed = "; ".join(f"{each.provider} at {each.base_url}: {_offer(each)}" for each in servers)
     usable = next((each for each in servers if each.models), servers[0])
@@ -456,10 +461,10 @@ def probe_reach() -> Finding:
         return Finding("Connection", Status.OK, "not tried: see the finding about the model")
     begun = time.monotonic()
     try:
-        answer = asyncio.run(ask_for_models(profile, os.environ, PATIENCE))
+        answer = asyncio.run(ask_for_models(profile, os.environ, CONNECTION_TIMEOUT_S))
         silent = None
-        if answer.status == NO_SUCH_PAGE:
-            silent = asyncio.run(silent_address(profile, os.environ, PATIENCE))
+        if answer.status == HTTP_NOT_FOUND:
+            silent = asyncio.run(silent_address(profile, os.environ, CONNECTION_TIMEOUT_S))
     except ConfigError as error:
         return Finding("Connection", Status.FAIL, "there is no way to it", str(error))
     except UserError as error:
@@ -475,13 +480,13 @@ def _unlisted(url: str, profile: Profile, took: str) -> Finding:
         f"Only a task will tell whether it works: it asks {without_secrets(url)}. If that fails,"
         " check the address, its path above all; joey profiles show names its source."
     )
-    found = f"{profile.provider} answers, but does not list its models ({NO_SUCH_PAGE}) {took}"
+    found = f"{profile.provider} answers, but does not list its models ({HTTP_NOT_FOUND}) {took}"
     return Finding("Connection", Status.WARN, found, advice)
 
 
 def _judged(profile: Profile, status: int, took: str) -> Finding:
     name = profile.provider
-    if status in _WRONG_KEY:
+    if status in _AUTH_ERROR_STATUSES:
         advice = "The key is not accepted there: set another. joey profiles show names its source."
         return Finding("Connection", Status.FAIL, f"{name} answers {status} {took}", advice)
     if status >= 500 or status == 429:
@@ -495,7 +500,9 @@ def _judged(profile: Profile, status: int, took: str) -> Finding:
 
 
 def _proxies() -> str:
-    named = [name for name in _PROXIES if os.environ.get(name) or os.environ.get(name.lower())]
+    named = [
+        name for name in _PROXY_VARIABLES if os.environ.get(name) or os.environ.get(name.lower())
+    ]
     return f" ({', '.join(named)} is set)" if named else ""
 
 

@@ -17,7 +17,7 @@ from joey.cli.output import table, write_out
 from joey.core.mcp import McpServer
 from joey.presentation.text import columns, one_line, sanitise
 
-_OWNERS = {"project": "project", "global": "yours"}
+_SOURCE_LABELS = {"project": "project", "global": "yours"}
 
 
 def run_mcp(arguments: Namespace) -> ExitCode:
@@ -63,7 +63,7 @@ def _table(servers: Sequence[Listed], width: int | None) -> Iterator[str]:
     rows = [
         [
             one_line(server.name, 40),
-            _OWNERS[server.source],
+            _SOURCE_LABELS[server.source],
             server.transport,
             f"{server.state}, logged in" if server.logged_in else server.state,
         ]

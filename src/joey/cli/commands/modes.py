@@ -18,7 +18,7 @@ from joey.errors import ConfigError
 from joey.ports import Customizations
 from joey.presentation.text import columns, one_line, sanitise, wrap
 
-_OWNERS = {"built-in": "built-in", "project": "project", "global": "yours"}
+_SOURCE_LABELS = {"built-in": "built-in", "project": "project", "global": "yours"}
 
 
 def run_modes(arguments: Namespace) -> ExitCode:
@@ -38,7 +38,8 @@ def run_modes(arguments: Namespace) -> ExitCode:
 def _table(modes: Iterable[Mode], width: int | None) -> Iterator[str]:
     """Columns for a person; for a pipe, values with tabs between them and no heading."""
     rows = [
-        [mode.slug, one_line(mode.name, 30), _OWNERS[mode.source], _groups(mode)] for mode in modes
+        [mode.slug, one_line(mode.name, 30), _SOURCE_LABELS[mode.source], _groups(mode)]
+        for mode in modes
     ]
     purposes = [one_line(mode.description or mode.purpose, 1000) for mode in modes]
     if width is None:
@@ -75,7 +76,7 @@ def _described(
     mode: Mode, rules: Sequence[RuleFile], skills: Sequence[str], *, has_prompt: bool
 ) -> Iterator[str]:
     facts = [
-        ("from", _OWNERS[mode.source]),
+        ("from", _SOURCE_LABELS[mode.source]),
         ("may", ", ".join(map(_granted, mode.grants)) or "ask, plan, and hand work to other modes"),
         ("for", mode.description or mode.purpose),
         ("rules", ", ".join(file.label for file in rules)),

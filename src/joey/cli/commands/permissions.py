@@ -23,11 +23,11 @@ from joey.core.permissions.policy import Beyond
 from joey.presentation.questions import held_by
 from joey.presentation.text import columns, one_line, sanitise, wrap
 
-LONGEST_LINE = 16 * 1024 * 1024
+MAX_LINE_BYTES = 16 * 1024 * 1024
 """Bytes of one question; more is answered with an error."""
-_COLOURS = {"allow": "32", "ask": "33", "deny": "31"}
-_ASKED = ("command", "read", "write")
-_OUTSIDE = (Beyond.READ_OUTSIDE, Beyond.WRITE_OUTSIDE)
+_DECISION_ANSI_COLOURS = {"allow": "32", "ask": "33", "deny": "31"}
+_QUESTION_KEYS = ("command", "read", "write")
+_OUTSIDE_BOUNDARIES = (Beyond.READ_OUTSIDE, Beyond.WRITE_OUTSIDE)
 
 
 def run_permissions(arguments: Namespace) -> ExitCode:
@@ -90,7 +90,7 @@ def _described(explained: Explanation, parts: list[Explanation]) -> Iterator[str
     yield f"{_painted(explained.decision)}: {sanitise(explained.reason)}"
     if explained.protected and explained.decision == "ask":
         yield "  it is protected: alwaysAllowWriteProtected has to be on, too"
-    if any(f"{each} is off" in explained.reason for each in _OUTSIDE):
+    if any(f"{each} is off" in explained.reason for each in _OUTSIDE_BOUNDARIES):
         yield "  allowed with --add-dir and its directory"
     if explained.sandbox and explained.decision != "deny":
         yield f"  {held_by(explained.sandbox)}"
@@ -105,7 +105,7 @@ def _described(explained: Explanation, parts: list[Explanation]) -> Iterator[str
 def _painted(decision: str) -> str:
     if not sys.stdout.isatty() or os.environ.get("NO_COLOR"):
         return decision
-    return f"\x1b[{_COLOURS[decision]}m{decision}\x1b[0m"
+    return f"\x1b[{_DECISION_ANSI_COLOURS[decision]}m{decision}\x1b[0m"
 
 
 async def _answer_all(explainer: Explainer, questions: IO[bytes]) -> None:
@@ -116,9 +116,9 @@ async def _answer_all(explainer: Explainer, questions: IO[bytes]) -> None:
 
 def _lines(source: IO[bytes]) -> Iterator[bytes]:
     """Lines without the blank ones; of one that is too long, the beginning, which is no JSON."""
-    while line := source.readline(LONGEST_LINE):
+    while line := source.readline(MAX_LINE_BYTES):
         cut = line
-        while not cut.endswith(b"\n") and (cut := source.readline(LONGEST_LINE)):
+        while not cut.endswith(b"\n") and (cut := source.readline(MAX_LINE_BYTES)):
             line = line[:1000]
         if line.strip():
             yield line
@@ -132,7 +132,7 @@ async def _answer(explainer: Explainer, line: bytes) -> dict[str, Any]:
     if not isinstance(question, dict):
         return {"id": None, "error": "not an object"}
     id_ = question.get("id")
-    asked = [(name, question[name]) for name in _ASKED if name in question]
+    asked = [(name, question[name]) for name in _QUESTION_KEYS if name in question]
     match asked:
         case [("command", str(text))]:
             explained = await explainer.command(text)

@@ -24,9 +24,9 @@ from joey.presentation.phrases import COMMAND_TOOL
 from joey.presentation.questions import why_asked
 from joey.presentation.text import columns, one_line
 
-_WIDEST = 1000
+_MAX_CELL_CHARS = 1000
 _ANSWERED_BY_USER = "person"
-_NOBODY = "unattended"
+_ANSWERED_UNATTENDED = "unattended"
 
 
 def run_report(arguments: Namespace, flags: Flags) -> ExitCode:
@@ -69,15 +69,15 @@ def _report_lines(reports: Sequence[TaskReport]) -> Iterator[str]:
 
 def _what(call: Judged) -> str:
     said = f"$ {call.about}" if call.tool == COMMAND_TOOL else f"{call.tool} {call.about}"
-    return one_line(said, _WIDEST)
+    return one_line(said, _MAX_CELL_CHARS)
 
 
 def _why(call: Judged) -> str:
     """By which rule, or whose answer."""
     if call.decision != "ask":
-        return one_line(f"by {call.rule}", _WIDEST)
+        return one_line(f"by {call.rule}", _MAX_CELL_CHARS)
     refused = f", refused by {call.rule}" if call.rule else ""
-    return one_line(f"{_who(call)}{refused}: {_asked_because(call.reason, call)}", _WIDEST)
+    return one_line(f"{_who(call)}{refused}: {_asked_because(call.reason, call)}", _MAX_CELL_CHARS)
 
 
 def _asked_because(reason: str | None, call: Judged) -> str:
@@ -87,7 +87,7 @@ def _asked_because(reason: str | None, call: Judged) -> str:
 def _who(call: Judged) -> str:
     if call.by is None:
         return "nobody answered"
-    if call.by == _NOBODY:
+    if call.by == _ANSWERED_UNATTENDED:
         return "nobody was there"
     said = "no" if call.outcome == "rejected" or call.by.startswith("hook ") else "yes"
     name = "you" if call.by == _ANSWERED_BY_USER else call.by
@@ -112,7 +112,7 @@ def _compared_lines(
             f"{_was(one.call)} → {one.now.decision}",
             one_line(
                 f"by {one.now.rule}" if one.now.rule else _asked_because(one.now.reason, one.call),
-                _WIDEST,
+                _MAX_CELL_CHARS,
             ),
         )
         for one in compared.differences

@@ -12,15 +12,15 @@ from typing import Any
 
 import msgspec
 
-from joey.app.profiles import KEY, ProfileAdmin, mask_value, masked
+from joey.app.profiles import API_KEY_NAME, ProfileAdmin, mask_value, masked
 from joey.cli.exit_codes import ExitCode, UsageError
 from joey.cli.output import table, write_out
 from joey.cli.prompt import is_filled, piped_from
 from joey.errors import ConfigError
 from joey.presentation.text import columns, one_line
 
-LONGEST_KEY = 8192
-_YES = frozenset({"y", "yes"})
+MAX_KEY_CHARS = 8192
+_YES_ANSWERS = frozenset({"y", "yes"})
 
 
 def run_profiles(arguments: Namespace) -> ExitCode:
@@ -130,7 +130,7 @@ def _new_key(admin: ProfileAdmin, arguments: Namespace) -> str | None:
         wanted = arguments.base_url is None and admin.needs_key(provider)
         return _read_key(provider) if wanted else None
     fd = None if admin.is_local(provider) else piped_from(sys.stdin)
-    text = sys.stdin.readline(LONGEST_KEY) if fd is not None and is_filled(fd) else ""
+    text = sys.stdin.readline(MAX_KEY_CHARS) if fd is not None and is_filled(fd) else ""
     if not text.strip():
         return None
     try:
@@ -142,7 +142,7 @@ def _new_key(admin: ProfileAdmin, arguments: Namespace) -> str | None:
 
 def _set(admin: ProfileAdmin, arguments: Namespace) -> None:
     name, key = arguments.name, admin.key(arguments.key).name
-    if key == KEY and not arguments.value:
+    if key == API_KEY_NAME and not arguments.value:
         admin.set_key(name, _read_key(name))
         _print_message(f"the key of {name} is changed")
         return
@@ -159,7 +159,7 @@ def _remove(admin: ProfileAdmin, arguments: Namespace) -> ExitCode:
         if not sys.stdin.isatty():
             raise UsageError("nobody is there to ask; add -y to remove it")
         answer = input(f"Remove the profile {arguments.name}, with its key? [y/N] ")
-        if answer.strip().lower() not in _YES:
+        if answer.strip().lower() not in _YES_ANSWERS:
             _print_message("nothing was removed")
             return ExitCode.DONE
     admin.remove(arguments.name)
@@ -192,7 +192,7 @@ def _read_key(whose: str) -> str:
         except EOFError:
             text = ""
     else:
-        text = sys.stdin.readline(LONGEST_KEY)
+        text = sys.stdin.readline(MAX_KEY_CHARS)
     if not text.strip():
         raise UsageError("no key came: type it, or send it through a pipe")
     return _usable(text)

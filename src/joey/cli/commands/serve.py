@@ -12,7 +12,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 from joey.app import Setup, open_engine, open_store
-from joey.app.redaction import KNOWN
+from joey.app.redaction import KNOWN_SECRETS
 from joey.cli.exit_codes import ExitCode
 from joey.cli.launch import workspace_of
 from joey.cli.signals import interruptible
@@ -22,7 +22,7 @@ from joey.server.hub import Hub
 from joey.server.serve import Listening, ServeOptions, check_address, log_to, serving
 from joey.server.websocket import Limits
 
-IPC_VARIABLE = "ROO_CODE_IPC_SOCKET_PATH"
+IPC_SOCKET_VARIABLE = "ROO_CODE_IPC_SOCKET_PATH"
 """Where Roo Code's own programs say that they want its IPC socket."""
 
 
@@ -36,14 +36,14 @@ async def _serve(arguments: Namespace) -> ExitCode:
     setup = Setup(workspace=workspace_of(arguments))
     file = Path(arguments.token_file) if arguments.token_file else None
     token = find_token(setup.home, os.environ, file)
-    KNOWN.learn(token.value)
-    KNOWN.learn_environment(os.environ)
-    log_to(sys.stderr, logging.DEBUG if arguments.debug else logging.INFO, KNOWN.blot)
+    KNOWN_SECRETS.learn(token.value)
+    KNOWN_SECRETS.learn_environment(os.environ)
+    log_to(sys.stderr, logging.DEBUG if arguments.debug else logging.INFO, KNOWN_SECRETS.blot)
     hub = Hub(open_engine(home=setup.home), open_store(setup.home), setup)
     try:
         with interruptible(signal.SIGINT, signal.SIGTERM) as interruption:
             async with AsyncExitStack() as open_:
-                if path := arguments.ipc or os.environ.get(IPC_VARIABLE):
+                if path := arguments.ipc or os.environ.get(IPC_SOCKET_VARIABLE):
                     from joey.server.ipc import serve_ipc
 
                     await open_.enter_async_context(serve_ipc(hub, Path(path)))

@@ -12,7 +12,7 @@ from typing import Any
 
 from joey.cli.arguments import ActionParser, Parser, count, sentence
 
-_CONFIG = """\
+_CONFIG_EXAMPLES = """\
 examples:
   joey config list --changed             what is not as it comes
   joey config describe sandbox           what a setting means and may be
@@ -22,7 +22,7 @@ examples:
 
 Your settings are in $JOEY_HOME/settings.json; .roo/settings.json of a project
 can make some of them stricter. docs/settings.md lists them all."""
-_PROFILES = """\
+_PROFILES_EXAMPLES = """\
 examples:
   joey profiles add work --provider anthropic          asks for the key unseen
   joey profiles add local --provider ollama --model qwen3-coder
@@ -33,8 +33,10 @@ A key is never taken from the command line, which others can read. Without one
 in the profile, the provider's variable is used."""
 
 
-_COMPLETION = "Print a script that completes commands, flags and their values in your shell."
-_COMPLETION_HOW = """\
+_COMPLETION_DESCRIPTION = (
+    "Print a script that completes commands, flags and their values in your shell."
+)
+_COMPLETION_INSTRUCTIONS = """\
 to install it:
   bash  joey completion bash > ~/.local/share/bash-completion/completions/joey
   zsh   joey completion zsh > "${fpath[1]}/_joey"    (of yours, before compinit)
@@ -44,7 +46,7 @@ or for this shell alone: source <(joey completion bash)"""
 
 
 def config_parser() -> Parser:
-    parser = _parser("config", "Look at your settings, and change them.", _CONFIG)
+    parser = _parser("config", "Look at your settings, and change them.", _CONFIG_EXAMPLES)
     actions = _actions(parser, "list|get|set|unset|describe|path|edit")
     listed = _action(actions, "list", "every setting: its value, and where that comes from")
     listed.add_argument("--changed", action="store_true", help="only those that are set somewhere")
@@ -74,7 +76,9 @@ def config_parser() -> Parser:
 
 def profiles_parser() -> Parser:
     parser = _parser(
-        "profiles", "Look after profiles: named ways to reach a model, with their keys.", _PROFILES
+        "profiles",
+        "Look after profiles: named ways to reach a model, with their keys.",
+        _PROFILES_EXAMPLES,
     )
     actions = _actions(parser, "list|show|add|set|unset|use|remove")
     listed = _action(actions, "list", "all profiles; * marks the one that is used")
@@ -126,7 +130,7 @@ def models_parser() -> Parser:
 
 
 def completion_parser() -> Parser:
-    parser = _parser("completion", _COMPLETION, _COMPLETION_HOW)
+    parser = _parser("completion", _COMPLETION_DESCRIPTION, _COMPLETION_INSTRUCTIONS)
     parser.add_argument("shell", choices=("bash", "zsh", "fish"), help="for which shell")
     parser.add_argument("--debug", action="store_true", help=argparse.SUPPRESS)
     return parser
@@ -268,7 +272,7 @@ def trust_parser() -> Parser:
     return parser
 
 
-_ABOUT = (
+_EXPLAIN_DESCRIPTION = (
     "Say what would happen: whether a command would run, or a file be read or written, without"
     " you being asked; by which rule; and if not, why. Nothing of the folder"
     " is run, and nothing is changed."
@@ -285,7 +289,7 @@ Of --stdin, each line is an object {"id": …, "command": …} with "read" or
 order."""
 
 
-_REPORT = (
+_REPORT_DESCRIPTION = (
     "Say what ran in earlier tasks, by which rule or whose answer, and what was refused. With"
     " rules, say what they would decide otherwise. Nothing is run and nothing is changed."
 )
@@ -323,7 +327,7 @@ def permissions_parser() -> Parser:
     explain = actions.add_parser(
         "explain",
         help="what would happen with a command or a file, and why",
-        description=_ABOUT,
+        description=_EXPLAIN_DESCRIPTION,
         epilog=_EXPLAIN_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
@@ -336,7 +340,7 @@ def permissions_parser() -> Parser:
     report = actions.add_parser(
         "report",
         help="what was decided in earlier tasks, or would be by other rules",
-        description=_REPORT,
+        description=_REPORT_DESCRIPTION,
         epilog=_REPORT_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,

@@ -38,7 +38,7 @@ from joey.cli.task_views import (
 from joey.core.redaction import without_secrets
 from joey.errors import TaskNotFoundError
 from joey.ports import Store, TaskMetadata
-from joey.ports.storage import HIGHLIGHT, FoundTask, TaskIndex, TaskPage
+from joey.ports.storage import HIGHLIGHT_MARKS, FoundTask, TaskIndex, TaskPage
 from joey.presentation.text import cells, columns, one_line, sanitise, wrap
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ def _json(value: object) -> bytes:
     return msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"
 
 
-_WORTH_A_WORD = 200
+_MIN_TASKS_FOR_PROGRESS = 200
 """Tasks; fewer are read before anybody could read about it."""
 
 
@@ -189,7 +189,7 @@ class _Line:
         self._drawn = False
 
     def update(self, done: int, total: int) -> None:
-        if total < _WORTH_A_WORD:
+        if total < _MIN_TASKS_FOR_PROGRESS:
             return
         self._drawn = True
         self._stream.write(f"\r\x1b[Kindexing {done:,} of {total:,}…")
@@ -204,10 +204,10 @@ class _Line:
             self._stream.flush()
 
 
-_FOUND = re.compile(f"({HIGHLIGHT[0]}[^{HIGHLIGHT[1]}]*{HIGHLIGHT[1]})")
-_MARKS = str.maketrans(dict.fromkeys(HIGHLIGHT))
-_LEAD = "    "
-_LONGEST_FIELD = 400
+_HIGHLIGHT_RE = re.compile(f"({HIGHLIGHT_MARKS[0]}[^{HIGHLIGHT_MARKS[1]}]*{HIGHLIGHT_MARKS[1]})")
+_HIGHLIGHT_REMOVAL_TABLE = str.maketrans(dict.fromkeys(HIGHLIGHT_MARKS))
+_SNIPPET_INDENT = "    "
+_MAX_FIELD_CHARS = 400
 
 
 def found_lines(
@@ -219,7 +219,7 @@ def found_lines(
     for each, line in zip(found, lines, strict=True):
         shown.append(line)
         if each.snippet:
-            shown.append(_LEAD + highlighted(each.snippet, width - len(_LEAD)))
+            shown.append(_SNIPPET_INDENT + highlighted(each.snippet, width - len(_SNIPPET_INDENT)))
     return shown
 
 
@@ -231,7 +231,7 @@ def found_fields(found: Sequence[FoundTask], store: Store) -> list[str]:
         changed = datetime.fromtimestamp((task.updated or task.created) / 1000).astimezone()
         texts = (task.workspace, task.title, plain(each.snippet))
         fields = [task.id, changed.isoformat(timespec="seconds"), status_of(task, store)]
-        lines.append("\t".join([*fields, *(one_line(text, _LONGEST_FIELD) for text in texts)]))
+        lines.append("\t".join([*fields, *(one_line(text, _MAX_FIELD_CHARS) for text in texts)]))
     return lines
 
 
@@ -246,15 +246,15 @@ def found_objects(found: Sequence[FoundTask], store: Store) -> list[dict[str, An
 
 
 def plain(snippet: str) -> str:
-    return snippet.translate(_MARKS)
+    return snippet.translate(_HIGHLIGHT_REMOVAL_TABLE)
 
 
 def highlighted(snippet: str, width: int) -> str:
     """On one line of a terminal, the found words bright."""
     coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     line, room = "", width
-    for piece in _FOUND.split(" ".join(snippet.split())):
-        is_found = piece.startswith(HIGHLIGHT[0])
+    for piece in _HIGHLIGHT_RE.split(" ".join(snippet.split())):
+        is_found = piece.startswith(HIGHLIGHT_MARKS[0])
         text = one_line(f"|{plain(piece)}|", len(piece) + 2)[1:-1]
         while text and cells(text) > room:
             text = text[:-1]
@@ -325,7 +325,7 @@ def _export_directory(store: Store, task: TaskMetadata, arguments: Namespace) ->
     write_out(f"{directory}\n".encode())
 
 
-_YES = frozenset({"y", "yes"})
+_YES_ANSWERS = frozenset({"y", "yes"})
 
 
 def delete_tasks(store: Store, index: TaskIndex, arguments: Namespace) -> ExitCode:
@@ -365,7 +365,7 @@ def _agreed(doomed: Sequence[TaskMetadata], below: Sequence[TaskMetadata]) -> bo
     except EOFError:
         print()
         return False
-    return answer.strip().lower() in _YES
+    return answer.strip().lower() in _YES_ANSWERS
 
 
 def _left_behind(below: Sequence[TaskMetadata]) -> str:

@@ -19,8 +19,8 @@ from joey.cli.output import table, write_out
 from joey.errors import StoreError
 from joey.presentation.text import columns, one_line
 
-_HEADS = ("program", "id", "changed", "rows", "state", "title")
-_STATES = ("imported", "ready", "incomplete", "skipped", "damaged")
+_COLUMN_HEADINGS = ("program", "id", "changed", "rows", "state", "title")
+_IMPORT_STATES = ("imported", "ready", "incomplete", "skipped", "damaged")
 _MAX_LISTED_PROBLEMS = 10
 
 
@@ -88,7 +88,7 @@ def _counted(tasks: Sequence[ForeignTask], doing: str) -> Iterator[ForeignTask]:
 
 def _table(candidates: Sequence[ImportCandidate], width: int | None) -> list[str]:
     """A line for each task, under the place that it is in."""
-    lines = table([_HEADS, *map(_cells, candidates)], width, firm={1, 2, 3, 4})
+    lines = table([_COLUMN_HEADINGS, *map(_cells, candidates)], width, firm={1, 2, 3, 4})
     places = dict.fromkeys(f"{each.program or 'tasks'}: {each.place}" for each in candidates)
     return [*(one_line(place, 400) for place in places), "", *lines]
 
@@ -101,7 +101,7 @@ def _cells(seen: ImportCandidate) -> tuple[str, ...]:
 
 def _sum_up(candidates: Sequence[ImportCandidate], *, dry_run: bool) -> None:
     counts = Counter(seen.state for seen in candidates)
-    counted = (f"{counts[state]} {state}" for state in _STATES if counts[state])
+    counted = (f"{counts[state]} {state}" for state in _IMPORT_STATES if counts[state])
     said = ", ".join(counted) or "no tasks found"
     hint = "; nothing was changed" if dry_run else ""
     print(f"{said}{hint}", file=sys.stderr)

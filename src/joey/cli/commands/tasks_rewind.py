@@ -32,17 +32,17 @@ from joey.errors import UserError
 from joey.ports import TaskMetadata
 from joey.ports.storage import TaskIndex
 
-_YES = frozenset({"y", "yes"})
-_CONFLICT = (
+_YES_ANSWERS = frozenset({"y", "yes"})
+_CONFLICT_MESSAGE = (
     "somebody else has changed files that would be brought back; nothing was changed."
     " --force gives up their changes (a checkpoint keeps them)"
 )
 
-_PROTECTED = (
+_PROTECTED_MESSAGE = (
     "protected files would be restored, which -y does not allow; nothing was changed: {}."
     " Leave -y out to be asked, or set alwaysAllowWriteProtected"
 )
-MOST_NAMED = 10
+MAX_NAMED_FILES = 10
 
 
 def rewind_task(index: TaskIndex, arguments: Namespace) -> ExitCode:
@@ -116,12 +116,12 @@ def _target(
 def _find_problem(task: Task, changes: RewindPreview, arguments: Namespace) -> str:
     """Why nothing is restored. A user who is asked sees the protected files among the others."""
     if changes.conflicts and not arguments.force:
-        return _CONFLICT
+        return _CONFLICT_MESSAGE
     if not arguments.yes or task.settings.always_allow_write_protected:
         return ""
     protected = [each.path for each in changes.files if is_protected(each.path)]
-    named = ", ".join(protected[:MOST_NAMED])
-    return _PROTECTED.format(named) if protected else ""
+    named = ", ".join(protected[:MAX_NAMED_FILES])
+    return _PROTECTED_MESSAGE.format(named) if protected else ""
 
 
 async def _preview(
@@ -141,7 +141,7 @@ def _agreed(changes: RewindPreview, arguments: Namespace, rows: Rows) -> bool:
     except EOFError:
         print()
         return False
-    return answer.strip().lower() in _YES
+    return answer.strip().lower() in _YES_ANSWERS
 
 
 def _print_result(changes: RewindPreview, arguments: Namespace, rows: Rows, *, done: bool) -> None:

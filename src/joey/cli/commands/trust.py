@@ -15,7 +15,7 @@ from joey.ports.extensions import Wanted
 from joey.presentation.phrases import in_a_sentence
 from joey.presentation.text import sanitise
 
-_YES = frozenset({"y", "yes"})
+_YES_ANSWERS = frozenset({"y", "yes"})
 
 
 def run_trust(arguments: Namespace) -> ExitCode:
@@ -94,7 +94,7 @@ def _agreed() -> bool:
     except EOFError:
         print()
         return False
-    return answer.strip().lower() in _YES
+    return answer.strip().lower() in _YES_ANSWERS
 
 
 def _described(wanted: Iterable[Wanted], missing: Iterable[Wanted]) -> str:

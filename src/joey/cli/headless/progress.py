@@ -32,9 +32,9 @@ from joey.core.events import (
     ToolFinished,
     ToolStarted,
 )
-from joey.core.history.api import COMPLETION
+from joey.core.history.api import COMPLETION_TOOL
 from joey.core.messages import TextPart
-from joey.core.task import APPROVALS, AskKind
+from joey.core.task import APPROVAL_ASKS, AskKind
 from joey.presentation.phrases import (
     COMMAND_TOOL,
     command_end,
@@ -46,16 +46,15 @@ from joey.presentation.phrases import (
 from joey.presentation.questions import follow_up
 from joey.presentation.text import columns, one_line, wrap
 
-_WRITES = "  the model writes…"
-_PASSING: dict[type[object], str] = {
+_WRITING_STATUS = "  the model writes…"
+_TRANSIENT_STATUS_TEXTS: dict[type[object], str] = {
     RequestStarted: "  waiting for the model…",
-    RowDelta: _WRITES,
-    ArgumentsDelta: _WRITES,
+    RowDelta: _WRITING_STATUS,
+    ArgumentsDelta: _WRITING_STATUS,
     RequestEnded: "",
 }
-_WIPE = "\r\x1b[K"
-WIDTH = 120
-"""Of a line where no terminal says how wide it is."""
+_ERASE_LINE = "\r\x1b[K"
+DEFAULT_WIDTH = 120
 
 
 class _Call(Struct, frozen=True, rename="camel"):
@@ -77,7 +76,7 @@ class PassingLine:
     def show(self, text: str) -> None:
         """Raises OSError, ValueError."""
         if self._has_terminal and text != self._shown:
-            print(f"{_WIPE}{text}", end="", file=self._stream, flush=True)
+            print(f"{_ERASE_LINE}{text}", end="", file=self._stream, flush=True)
             self._shown = text
 
 
@@ -98,19 +97,19 @@ class Progress:
     def handle(self, event: Event) -> None:
         match event:
             case RequestStarted() | RowDelta() | ArgumentsDelta() | RequestEnded():
-                self._pass(_PASSING[type(event)])
+                self._pass(_TRANSIENT_STATUS_TEXTS[type(event)])
             case ReplyReceived():
                 for placed in event.parts:
                     if isinstance(placed.part, TextPart) and placed.part.text.strip():
-                        self.brief(f"  {one_line(placed.part.text, 2 * WIDTH)}")
-            case ToolStarted(tool=tool) if tool != COMPLETION:
+                        self.brief(f"  {one_line(placed.part.text, 2 * DEFAULT_WIDTH)}")
+            case ToolStarted(tool=tool) if tool != COMPLETION_TOOL:
                 self.brief(describe_call(event.tool, event.path, event.text))
-            case AskOpened(ask=ask) if ask in APPROVALS:
+            case AskOpened(ask=ask) if ask in APPROVAL_ASKS:
                 self._asked[event.ts] = ask
                 self.brief(describe_call(event.tool or "", event.path, event.text))
             case AskOpened(ask=AskKind.FOLLOWUP):
                 self._asked[event.ts] = AskKind.FOLLOWUP
-                self.brief(f"? {one_line(follow_up(event.text).question, 2 * WIDTH)}")
+                self.brief(f"? {one_line(follow_up(event.text).question, 2 * DEFAULT_WIDTH)}")
             case AskAnswered(ask_ts=ts) if ts in self._asked:
                 self._answered(event, self._asked.pop(ts))
             case ToolFinished(tool=tool) if tool == COMMAND_TOOL and (end := command_end(event)):
@@ -125,7 +124,7 @@ class Progress:
                 self._counted = ts
                 self.line(
                     f"~ {waiting(event)}: "
-                    f"{one_line(describe_provider_error(event.message), 2 * WIDTH)}"
+                    f"{one_line(describe_provider_error(event.message), 2 * DEFAULT_WIDTH)}"
                 )
             case TaskCreated():
                 self.line(f"joey: task {event.task_id} · {event.model} · {event.mode}")
@@ -133,23 +132,23 @@ class Progress:
     def _said(self, event: RowAdded) -> None:
         match event.say:
             case "error":
-                self.brief(f"! {one_line(describe_error(event.text), 2 * WIDTH)}")
+                self.brief(f"! {one_line(describe_error(event.text), 2 * DEFAULT_WIDTH)}")
             case "hook_message":
-                self.brief(f"  {one_line(event.text, 2 * WIDTH)}")
+                self.brief(f"  {one_line(event.text, 2 * DEFAULT_WIDTH)}")
             case "rooignore_error":
                 self.brief(f"! {one_line(event.text)} is hidden by .rooignore")
             case "condense_context_error":
-                self.line(f"~ not condensed: {one_line(event.text, 2 * WIDTH)}")
+                self.line(f"~ not condensed: {one_line(event.text, 2 * DEFAULT_WIDTH)}")
 
     def _answered(self, event: AskAnswered, kind: AskKind) -> None:
         if kind is AskKind.FOLLOWUP:
-            self.brief(f"  answered: {one_line(event.answer.text, 2 * WIDTH)}")
+            self.brief(f"  answered: {one_line(event.answer.text, 2 * DEFAULT_WIDTH)}")
         elif not event.answer.approves:
             self.line("  refused: nobody is there to allow it")
 
     def brief(self, text: str) -> None:
         """One line, cut where the terminal ends."""
-        self._write(cut_short(self._mark + text, columns(self._stream) or WIDTH))
+        self._write(cut_short(self._mark + text, columns(self._stream) or DEFAULT_WIDTH))
 
     def line(self, text: str) -> None:
         """All of it, over as many lines as the terminal needs."""
@@ -193,7 +192,7 @@ class FamilyProgress:
             printer.handle(event)
         match event:
             case SubtaskSpawned(child_id=child_id):
-                said = f"subtask in {event.mode} mode: {one_line(event.message, 2 * WIDTH)}"
+                said = f"subtask in {event.mode} mode: {one_line(event.message, 2 * DEFAULT_WIDTH)}"
                 self._admit(child_id, task_id).brief(said)
             case TaskPaused(child_ids=child_ids):
                 for child_id in child_ids:
@@ -204,7 +203,7 @@ class FamilyProgress:
             case TaskAborted() if task_id != self._root_id:
                 printer.line("stopped")
             case TaskFailed(message=message) if task_id != self._root_id:
-                printer.line(f"failed: {one_line(message, 2 * WIDTH)}")
+                printer.line(f"failed: {one_line(message, 2 * DEFAULT_WIDTH)}")
 
     def _admit(self, task_id: str, parent_id: str) -> Progress:
         self._below[parent_id] += 1
@@ -222,8 +221,8 @@ def cut_short(text: str, width: int) -> str:
 
 def describe_call(tool: str, path: str | None, text: str) -> str:
     if tool == COMMAND_TOOL:
-        return f"$ {one_line(text, 2 * WIDTH)}"
-    return f"· {one_line(_described(tool, path, text), 2 * WIDTH)}"
+        return f"$ {one_line(text, 2 * DEFAULT_WIDTH)}"
+    return f"· {one_line(_described(tool, path, text), 2 * DEFAULT_WIDTH)}"
 
 
 def _described(tool: str, path: str | None, text: str) -> str:

@@ -14,9 +14,9 @@ from joey.core.permissions.shell import Words, plain_commands
 from joey.core.settings import Settings
 from joey.presentation.phrases import COMMAND_TOOL
 
-_HELPED_BY_RULES = ("alwaysAllowExecute is off", "no rule allows", "allows the program, but")
-_HELPED_BY_WRITES = "alwaysAllowWrite is off"
-_OUT_OF_REACH = {
+_RULE_FIXABLE_REASONS = ("alwaysAllowExecute is off", "no rule allows", "allows the program, but")
+_WRITES_OFF_REASON = "alwaysAllowWrite is off"
+_BOUNDARY_ADVICE = {
     Beyond.READ_OUTSIDE: "-y reads outside the workspace only what sandboxed commands see: add"
     f" --add-dir DIR, or set {Beyond.READ_OUTSIDE}",
     Beyond.WRITE_OUTSIDE: "-y does not write outside the workspace: add --add-dir DIR, or set"
@@ -60,7 +60,7 @@ def _in_spite_of_yes(refused: Sequence[AskOpened]) -> str:
 def _out_of_reach(refused: Sequence[AskOpened]) -> str:
     """What allows that which lies beyond the boundary of the run; empty where nothing does."""
     beyond = [each for each in Beyond if any(each in _beyond(ask) for ask in refused)]
-    return "; ".join(_OUT_OF_REACH[each] for each in beyond)
+    return "; ".join(_BOUNDARY_ADVICE[each] for each in beyond)
 
 
 def _beyond(ask: AskOpened) -> set[Beyond]:
@@ -89,11 +89,11 @@ def _flags(ask: AskOpened, settings: Settings) -> list[str] | None:
     reason = ask.reason or ""
     if ask.tool == COMMAND_TOOL:
         rules = missing_rules(ask.text, settings)
-        if rules is None or not any(phrase in reason for phrase in _HELPED_BY_RULES):
+        if rules is None or not any(phrase in reason for phrase in _RULE_FIXABLE_REASONS):
             return None
         return [f"--allow {shlex.quote(rule)}" for rule in rules]
     outside = (ask.path or "/").startswith("/")
-    if _HELPED_BY_WRITES in reason and not ask.is_protected and not outside:
+    if _WRITES_OFF_REASON in reason and not ask.is_protected and not outside:
         return ["--allow-writes"]
     return None
 

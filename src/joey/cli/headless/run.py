@@ -43,7 +43,7 @@ from joey.presentation.text import sanitise
 
 def run_print(arguments: Namespace) -> ExitCode:
     """Run the task that the flags describe, and say how it went."""
-    output = OUTPUTS[arguments.output_format]()
+    output = OUTPUT_CLASSES[arguments.output_format]()
     try:
         prompt = gather_prompt(arguments.prompt, arguments.prompt_file, sys.stdin)
         if not prompt.strip() and not arguments.continue_ and not arguments.resume:
@@ -243,7 +243,7 @@ class StreamJsonOutput:
         write_out(b"".join(self._encode(line) + b"\n" for line in lines))
 
 
-OUTPUTS: dict[str, type[TextOutput | JsonOutput | StreamJsonOutput]] = {
+OUTPUT_CLASSES: dict[str, type[TextOutput | JsonOutput | StreamJsonOutput]] = {
     "text": TextOutput,
     "json": JsonOutput,
     "stream-json": StreamJsonOutput,

@@ -20,8 +20,8 @@ from msgspec import UNSET, Struct, UnsetType
 
 from joey.cli.headless.run import result_of
 from joey.cli.headless.stream_json import Line, StreamJson, error_lines, result_line
-from joey.cli.prompt import MAX_PROMPT
-from joey.client.images import MAX_IMAGE, MAX_IMAGES, ImageError, encode_image
+from joey.cli.prompt import MAX_PROMPT_BYTES
+from joey.client.images import MAX_IMAGE_BYTES, MAX_IMAGES, ImageError, encode_image
 from joey.core.events import (
     AskAnswered,
     AskOpened,
@@ -34,18 +34,18 @@ from joey.core.events import (
     TaskFailed,
     UserMessage,
 )
-from joey.core.history.api import COMPLETION
-from joey.core.task import APPROVALS, Answer, AskKind, Response
+from joey.core.history.api import COMPLETION_TOOL
+from joey.core.task import APPROVAL_ASKS, Answer, AskKind, Response
 from joey.core.wire.frames import TaskId
 from joey.engine.asks import Unattended
 from joey.engine.outcomes import Completed, Failed
 from joey.engine.task import Task
 
 Name = Literal["start", "message", "cancel", "ping", "shutdown"]
-NAMES: tuple[Name, ...] = get_args(Name)
-MAX_LINE = 32 * 1024 * 1024
-_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[1-8][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
-_IMAGE = re.compile(r"data:image/(?:png|jpeg|gif|webp);base64,")
+COMMAND_NAMES: tuple[Name, ...] = get_args(Name)
+MAX_LINE_BYTES = 32 * 1024 * 1024
+_UUID_RE = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[1-8][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
+_IMAGE_URI_RE = re.compile(r"data:image/(?:png|jpeg|gif|webp);base64,")
 
 
 class Command(Struct, frozen=True, rename="camel"):
@@ -74,7 +74,7 @@ class BadLine(Struct, frozen=True):
 class CommandReader:
     """Bytes in, commands out. Holds no more than one line."""
 
-    def __init__(self, longest: int = MAX_LINE) -> None:
+    def __init__(self, longest: int = MAX_LINE_BYTES) -> None:
         self._longest = longest
         self._rest = bytearray()
         self._number = 0
@@ -139,8 +139,8 @@ class CommandReader:
 def _fault(said: dict[str, Any]) -> str | None:
     """What is missing of every command."""
     name, request_id = said.get("command"), said.get("requestId")
-    if name not in NAMES:
-        return f'"command" must be one of {", ".join(NAMES)}'
+    if name not in COMMAND_NAMES:
+        return f'"command" must be one of {", ".join(COMMAND_NAMES)}'
     if not isinstance(request_id, str) or not request_id.strip():
         return '"requestId" must be text'
     return None
@@ -153,20 +153,20 @@ def _unusable(command: Command) -> str | None:
         return None
     if needs_prompt and not command.prompt.strip():
         return f'"{command.command}" needs a "prompt"'
-    if len(command.prompt.encode("utf-8", "replace")) > MAX_PROMPT:
-        return f'"prompt" is longer than {MAX_PROMPT // 1024 // 1024} MB'
+    if len(command.prompt.encode("utf-8", "replace")) > MAX_PROMPT_BYTES:
+        return f'"prompt" is longer than {MAX_PROMPT_BYTES // 1024 // 1024} MB'
     if len(command.images) > MAX_IMAGES:
         return f'"images" may hold {MAX_IMAGES}'
     for image in command.images:
-        if not _IMAGE.match(image) or len(image) > MAX_IMAGE * 4 // 3 + 100:
+        if not _IMAGE_URI_RE.match(image) or len(image) > MAX_IMAGE_BYTES * 4 // 3 + 100:
             return (
                 '"images" are data URIs (data:image/png;base64,… or jpeg, gif, webp) of at most'
-                f" {MAX_IMAGE // 1024 // 1024} MB"
+                f" {MAX_IMAGE_BYTES // 1024 // 1024} MB"
             )
         if not _is_image(image):
             return f'"images": {image[:30]}… is not a picture of the kind that it names'
     task_id = command.task_id if command.command == "start" else UNSET
-    if task_id is not UNSET and not _UUID.fullmatch(task_id.lower()):
+    if task_id is not UNSET and not _UUID_RE.fullmatch(task_id.lower()):
         return '"taskId" must be a UUID'
     return None
 
@@ -181,8 +181,8 @@ def _is_image(uri: str) -> bool:
 
 
 CAPABILITIES = ("start", "message", "cancel", "ping", "shutdown")
-_SHOWN = 180
-_CONTENT = {
+_MAX_ITEM_TEXT_CHARS = 180
+_CODE_MESSAGES = {
     "accepted": "accepted",
     "task_completed": "the task is completed",
     "task_aborted": "the task was cancelled",
@@ -206,12 +206,12 @@ class About(Struct, frozen=True, omit_defaults=True, rename="camel"):
 
 
 def accepted(about: About) -> Line:
-    return _control("ack", "accepted", about, _CONTENT["accepted"], success=True)
+    return _control("ack", "accepted", about, _CODE_MESSAGES["accepted"], success=True)
 
 
 def done(about: About, code: str) -> Line:
     success = code not in ("task_aborted", "task_failed")
-    return _control("done", code, about, _CONTENT[code], success=success)
+    return _control("done", code, about, _CODE_MESSAGES[code], success=success)
 
 
 def refused(about: About, code: str, problem: str) -> Line:
@@ -295,7 +295,9 @@ def _item(message: MessageQueued) -> Line:
     text = " ".join(message.text.split())
     item: Line = {"id": message.id, "imageCount": len(message.images), "timestamp": message.ts}
     if text:
-        item["text"] = text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
+        item["text"] = (
+            text if len(text) <= _MAX_ITEM_TEXT_CHARS else f"{text[: _MAX_ITEM_TEXT_CHARS - 3]}..."
+        )
     return item
 
 
@@ -317,8 +319,8 @@ class StreamPolicy(Unattended):
         return super().answer(ask)
 
     def _is_for_program(self, ask: AskOpened) -> bool:
-        if ask.ask in APPROVALS:
-            return self._approves and ask.tool != COMPLETION
+        if ask.ask in APPROVAL_ASKS:
+            return self._approves and ask.tool != COMPLETION_TOOL
         return ask.ask in (AskKind.COMPLETION_RESULT, AskKind.FOLLOWUP)
 
 

@@ -43,7 +43,7 @@ from joey.cli.stdin_reader import pieces
 from joey.client.family import family
 from joey.client.session import Session
 from joey.core.events import AskOpened, Event
-from joey.core.task import AT_REST, Answer, AskKind, Response
+from joey.core.task import IDLE_STATES, Answer, AskKind, Response
 from joey.engine.bus import Subscription
 from joey.engine.engine import Engine
 from joey.engine.runtime import new_task_id
@@ -103,10 +103,10 @@ def _write_line(line: Line) -> None:
     write_out(msgspec.json.encode(line) + b"\n")
 
 
-READY = "Waiting for commands"
-MEANWHILE = "I have written something else meanwhile: read that first."
+READY_TEXT = "Waiting for commands"
+UNREAD_MESSAGES_REPLY = "I have written something else meanwhile: read that first."
 """Said to a question that opens while words already wait."""
-_QUESTIONS: dict[str, Any] = {"alwaysAllowFollowupQuestions": True}
+_FOLLOWUP_SETTINGS: dict[str, Any] = {"alwaysAllowFollowupQuestions": True}
 """A question that is not answered in time is answered with its first suggestion."""
 
 
@@ -145,17 +145,17 @@ class StdinSession:
         self._reading = asyncio.current_task()
         earlier = earlier_task(self._engine, self._arguments)
         if earlier is None:
-            self._write_line(init_line("", READY, _capabilities()))
+            self._write_line(init_line("", READY_TEXT, _capabilities()))
             return
         options = options_for(self._arguments, earlier, self._emitter.policy)
         # For this run alone: the task keeps what it was given when it was started.
-        options = structs.replace(configured(options, dict(_QUESTIONS)), configuration={})
+        options = structs.replace(configured(options, dict(_FOLLOWUP_SETTINGS)), configuration={})
         if self._arguments.fork:
             task = await self._engine.fork(earlier.id, options=options)
         else:
             task = await self._engine.open(earlier.id, options=options)
         self._untouched = True
-        self._write_line(init_line(task.id, READY, _capabilities()))
+        self._write_line(init_line(task.id, READY_TEXT, _capabilities()))
         for line in self._emitter.queue.adopt(tuple(task.recorder.facts.queue.values())):
             self._write_line(line)
         self._adopt(introduce(task), self._emitter, task.seq)
@@ -242,7 +242,7 @@ class StdinSession:
                 command.images,
                 emitter.policy,
                 task_id,
-                _QUESTIONS | (command.configuration or {}),
+                _FOLLOWUP_SETTINGS | (command.configuration or {}),
             )
         except UserError as error:
             self._code = exit_code_of_error(error)
@@ -284,7 +284,7 @@ class StdinSession:
             answer = Answer(command.response, text=command.prompt, images=command.images)
             await asking.answer(ask.ts, answer)
         else:
-            at_rest = task.state in AT_REST
+            at_rest = task.state in IDLE_STATES
             self._emitter.queue.expect(command.request_id, is_reported=not at_rest)
             await task.send(command.prompt, command.images)
             code = ("resumed" if self._untouched else "responded") if at_rest else "queued"
@@ -323,7 +323,7 @@ class StdinSession:
     @property
     def _is_busy(self) -> bool:
         task = self._task
-        if task is None or not task.running or task.state in AT_REST:
+        if task is None or not task.running or task.state in IDLE_STATES:
             return False
         return bool(task.recorder.facts.queue) or not self._is_presented(task)
 
@@ -392,7 +392,7 @@ class StdinSession:
         elif ask.ask is AskKind.COMPLETION_RESULT:
             await task.answer(ask.ts, Answer(Response.YES))
         elif ask.ask is AskKind.FOLLOWUP:
-            await task.answer(ask.ts, Answer(Response.MESSAGE, text=MEANWHILE))
+            await task.answer(ask.ts, Answer(Response.MESSAGE, text=UNREAD_MESSAGES_REPLY))
 
     async def _settled(self) -> None:
         """A task that was told to stop has stopped."""

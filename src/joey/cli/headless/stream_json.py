@@ -37,7 +37,7 @@ from joey.presentation.phrases import COMMAND_TOOL
 Line = dict[str, Any]
 
 SCHEMA_VERSION = 1
-PROTOCOL = "roo-cli-stream"
+PROTOCOL_NAME = "roo-cli-stream"
 OMITTED_ROW_KINDS = frozenset(
     {
         "api_req_started",
@@ -52,11 +52,11 @@ OMITTED_ROW_KINDS = frozenset(
         "sliding_window_truncation",
     }
 )
-_SPEAKING_TOOLS = frozenset({"attempt_completion", "ask_followup_question"})
+_USER_FACING_TOOLS = frozenset({"attempt_completion", "ask_followup_question"})
 """Their arguments come as words to the person, and once more with their outcome."""
-_MCP = "mcp_server"
-_MCP_ROWS = ("_mcp_tool", "_mcp_resource")
-_NAMES = {
+_MCP_TOOL_NAME = "mcp_server"
+_MCP_ROW_TYPE_SUFFIXES = ("_mcp_tool", "_mcp_resource")
+_ROO_TOOL_NAMES = {
     COMMAND_TOOL: COMMAND_TOOL,
     "apply_diff": "appliedDiff",
     "apply_patch": "appliedDiff",
@@ -98,7 +98,7 @@ def init_line(
     line: Line = {"type": "system", "subtype": "init", "content": content}
     if task_id:
         line["taskId"] = task_id
-    said = {"schemaVersion": SCHEMA_VERSION, "protocol": PROTOCOL}
+    said = {"schemaVersion": SCHEMA_VERSION, "protocol": PROTOCOL_NAME}
     return line | said | {"capabilities": list(capabilities)}
 
 
@@ -193,7 +193,7 @@ class StreamJson:
                 yield from self._said(event)
 
     def _open_row(self, event: RowOpened) -> Iterator[Line]:
-        if event.tool in _SPEAKING_TOOLS:
+        if event.tool in _USER_FACING_TOOLS:
             return
         if event.tool is None:
             self._open[event.ts] = "thinking" if event.say == "reasoning" else "assistant"
@@ -204,7 +204,7 @@ class StreamJson:
             "subtype": _subtype(event.tool),
             "id": event.ts,
             "callId": event.call_id,
-            "tool_use": _named(_NAMES.get(event.tool), event.tool),
+            "tool_use": _named(_ROO_TOOL_NAMES.get(event.tool), event.tool),
         }
 
     def _close_reply(self, event: ReplyReceived) -> Iterator[Line]:
@@ -232,7 +232,7 @@ class StreamJson:
         is_asked = isinstance(event, AskOpened) and event.ask is AskKind.USE_MCP_SERVER
         if is_asked or (tool != COMMAND_TOOL and _is_mcp(event.text)):
             self._server_call = (call_id, tool)
-            self._names[call_id] = _MCP
+            self._names[call_id] = _MCP_TOOL_NAME
             return _tool_use(event, "mcp", _server_use(tool, event.text))
         _, call = self._calls.get(call_id, (event.ts, None))
         row = {"tool": COMMAND_TOOL, "command": event.text}
@@ -240,7 +240,7 @@ class StreamJson:
             self._command = call_id
         else:
             row = _row(event.text)
-        name = str(row.get("tool") or _NAMES.get(tool, tool))
+        name = str(row.get("tool") or _ROO_TOOL_NAMES.get(tool, tool))
         self._names[call_id] = name
         rest = {key: value for key, value in row.items() if key != "tool"}
         use: Line = {**_named(name, tool), "input": call.input if call else rest}
@@ -251,7 +251,7 @@ class StreamJson:
     def _untold_use(self, event: ToolFinished) -> Line:
         """A call without a row: it was refused, skipped or wrong, or spoke to the person."""
         ts, call = self._calls.get(event.call_id, (event.row_ts or event.ts, None))
-        self._names[event.call_id] = _NAMES.get(event.tool, event.tool)
+        self._names[event.call_id] = _ROO_TOOL_NAMES.get(event.tool, event.tool)
         use = _named(self._names[event.call_id], event.tool)
         if call is not None:
             use["input"] = call.input
@@ -272,7 +272,7 @@ class StreamJson:
         if self._server_call is not None:
             call_id, tool = self._server_call
             line: Line = {"type": "tool_result", "subtype": "mcp", "id": ts, "callId": call_id}
-            return line | {"tool_result": {**_named(_MCP, tool), "output": output}}
+            return line | {"tool_result": {**_named(_MCP_TOOL_NAME, tool), "output": output}}
         self._output_id = self._output_id or ts
         return {
             "type": "tool_result",
@@ -284,11 +284,11 @@ class StreamJson:
 
     def _tool_result(self, event: ToolFinished) -> Line:
         """The end of a call; of a command, under the id that its output was told with."""
-        name = self._names.get(event.call_id) or _NAMES.get(event.tool, event.tool)
+        name = self._names.get(event.call_id) or _ROO_TOOL_NAMES.get(event.tool, event.tool)
         said = "error" if event.is_error or event.call_id in self._refused else "output"
         result: Line = {**_named(name, event.tool), said: event.content}
         line: Line = {"type": "tool_result", "subtype": "tool", "id": event.ts}
-        if name == _MCP:
+        if name == _MCP_TOOL_NAME:
             line["subtype"] = "mcp"
             self._server_call = None
         if event.tool == COMMAND_TOOL:
@@ -322,7 +322,9 @@ def _subtype(tool: str) -> str:
 
 
 def _is_mcp(text: str) -> bool:
-    return text.startswith('{"type":') and str(_row(text).get("type")).endswith(_MCP_ROWS)
+    return text.startswith('{"type":') and str(_row(text).get("type")).endswith(
+        _MCP_ROW_TYPE_SUFFIXES
+    )
 
 
 def _tool_use(event: ToolStarted | AskOpened, subtype: str, use: Line) -> Line:
@@ -342,7 +344,7 @@ def _tool_use(event: ToolStarted | AskOpened, subtype: str, use: Line) -> Line:
 def _server_use(tool: str, text: str) -> Line:
     """Roo's `input` is the row as text; beside it stands what one would look for in there."""
     row = _row(text)
-    named = _named(_MCP, tool or str(row.get("type") or _MCP))
+    named = _named(_MCP_TOOL_NAME, tool or str(row.get("type") or _MCP_TOOL_NAME))
     use: Line = {**named, "input": {"raw": text}, "server": row.get("serverName", "")}
     if "uri" in row:
         return {**use, "uri": row["uri"]}

@@ -17,14 +17,20 @@ from joey.cli.exit_codes import UsageError
 from joey.cli.launch import earlier_task, options_for, short_id
 from joey.cli.notices import describe_cost
 from joey.cli.repl.renderer import Renderer
-from joey.cli.task_views import MOST, Rows, all_rows, describe, find_row
+from joey.cli.task_views import MAX_LISTED_ITEMS, Rows, all_rows, describe, find_row
 from joey.core.events import AskOpened
 from joey.core.rewind import RewindPreview, find_row_before_last_message
-from joey.core.task import APPROVALS
+from joey.core.task import APPROVAL_ASKS
 from joey.engine.engine import Engine
 from joey.engine.task import Task
 from joey.errors import UserError
-from joey.presentation.slash_commands import BY_NAME, LISTED, SlashCommand, named, parse
+from joey.presentation.slash_commands import (
+    COMMANDS_BY_NAME,
+    LISTED_COMMANDS,
+    SlashCommand,
+    named,
+    parse,
+)
 from joey.presentation.text import cells, one_line
 from joey.tui.host import Entry, named_mode, withdraw_edits
 
@@ -32,10 +38,9 @@ if TYPE_CHECKING:
     from joey.cli.screen.host import ScreenHost
 
 
-ABOUT_TASK = frozenset({"cost", "export", "mcp", "mode", "model", "permissions"})
+TASK_COMMANDS = frozenset({"cost", "export", "mcp", "mode", "model", "permissions"})
 """Commands that tell or choose something of the task at hand."""
-MOST_LISTED = 40
-"""Entries of a list that are told."""
+MAX_LISTED_ENTRIES = 40
 
 
 class ReplCommands:
@@ -100,7 +105,7 @@ class ReplCommands:
 
     def _help(self) -> None:
         offers = self._host.commands()
-        others = {offer.name: offer.about for offer in offers if offer.name not in BY_NAME}
+        others = {offer.name: offer.about for offer in offers if offer.name not in COMMANDS_BY_NAME}
         self._note("\n".join(filter(None, (command_help(), slash_help(others)))))
 
     async def _mode(self, slug: str, task: Task | None) -> None:
@@ -134,21 +139,21 @@ class ReplCommands:
 
     def _list(self, entries: Sequence[Entry], hint: str, *, with_labels: bool = False) -> None:
         lines = []
-        for entry in entries[:MOST_LISTED]:
+        for entry in entries[:MAX_LISTED_ENTRIES]:
             label = f"  {one_line(entry.label, 70)}" if with_labels else ""
             about = f"  {one_line(entry.about, 200)}" if entry.about else ""
             lines.append(f"{'*' if entry.is_current else ' '} {entry.key}{label}{about}")
-        if len(entries) > MOST_LISTED:
-            lines.append(f"  and {len(entries) - MOST_LISTED} more")
+        if len(entries) > MAX_LISTED_ENTRIES:
+            lines.append(f"  and {len(entries) - MAX_LISTED_ENTRIES} more")
         self._note("\n".join((*lines, hint)))
 
     def _note(self, text: str) -> None:
         self._renderer.note(text)
 
 
-LEAVING = frozenset({"/exit", "/quit"})
-REVISING = frozenset({"rewind", "undo", "fork"})
-_HELP = """\
+EXIT_COMMANDS = frozenset({"/exit", "/quit"})
+REWIND_COMMANDS = frozenset({"rewind", "undo", "fork"})
+_HELP_TEXT = """\
 Write what you want and press Enter; a line that ends with \\ goes on in the next one.
 While joey works you may write too: it reads your words before its next step.
 Ctrl-C stops joey at work; words that it has not read yet come back to you.
@@ -160,16 +165,16 @@ changed in them since."""
 def small_command(text: str) -> tuple[SlashCommand, str] | None:
     """The command that a line is, and the words behind it; None when it is words."""
     match named(text):
-        case (command, rest) if command.in_lines or command.name in REVISING:
+        case (command, rest) if command.in_lines or command.name in REWIND_COMMANDS:
             return command, rest
     return parse(text)
 
 
 def command_help() -> str:
-    heads = {command: f"/{command.name} {command.in_lines}".rstrip() for command in LISTED}
+    heads = {command: f"/{command.name} {command.in_lines}".rstrip() for command in LISTED_COMMANDS}
     room = max(map(len, heads.values()))
     lines = (f"  {head:{room}}  {command.about}" for command, head in heads.items())
-    return "\n".join((_HELP, *lines))
+    return "\n".join((_HELP_TEXT, *lines))
 
 
 def too_early(command: SlashCommand, ask: AskOpened | None) -> str | None:
@@ -183,7 +188,7 @@ def too_early(command: SlashCommand, ask: AskOpened | None) -> str | None:
 def is_no_answer(text: str, ask: AskOpened) -> bool:
     """A name with a slash never decides about a call; to a question it may be a path."""
     is_bare = text.startswith("/") and not any(char in text[1:] for char in " /\n")
-    return ask.ask in APPROVALS and is_bare
+    return ask.ask in APPROVAL_ASKS and is_bare
 
 
 def slash_help(names: dict[str, str]) -> str:
@@ -269,8 +274,10 @@ def _check(changes: RewindPreview, command: str) -> None:
     """Raises UserError for what others changed, with how to give that up."""
     if not changes.conflicts:
         return
-    more = len(changes.conflicts) - MOST
-    named = ", ".join(map(one_line, changes.conflicts[:MOST])) + f" and {more} more" * (more > 0)
+    more = len(changes.conflicts) - MAX_LISTED_ITEMS
+    named = ", ".join(map(one_line, changes.conflicts[:MAX_LISTED_ITEMS])) + f" and {more} more" * (
+        more > 0
+    )
     raise UserError(
         f"of the files that would be brought back somebody else has changed: {named}. Nothing was"
         f" done; `{command} force` gives up their changes (a checkpoint keeps them)"
@@ -285,7 +292,7 @@ def _describe(changes: RewindPreview, rows: Rows, print_line: PrintLine) -> None
     print_line("\n".join(line.removeprefix("  ") for line in describe(changes, rows)))
 
 
-COMPACTING = frozenset({"compact", "condense"})
+CONDENSE_COMMANDS = frozenset({"compact", "condense"})
 
 
 async def condense(task: Task | None, instructions: str, renderer: Renderer) -> None:

@@ -19,7 +19,7 @@ from typing import Any, Self
 from joey.client.session import Session
 from joey.core.events import AskAnswered, AskOpened, AskWithdrawn
 
-PASTE_GAP = 0.03
+PASTE_GAP_S = 0.03
 """Seconds within which further lines belong to the same paste; nobody types so fast."""
 
 
@@ -111,10 +111,10 @@ class Keyboard:
                 lines[-1] = lines[-1].removesuffix("\\")
                 lines.append(await self.read_line())
                 continue
-            if self._lines and self._lines[0][0] > self._last_came + PASTE_GAP:
+            if self._lines and self._lines[0][0] > self._last_came + PASTE_GAP_S:
                 return "\n".join(lines)  # both were typed ahead, one by one
             try:
-                async with asyncio.timeout(PASTE_GAP):
+                async with asyncio.timeout(PASTE_GAP_S):
                     lines.append(await self.read_line())
             except (TimeoutError, EOFError):
                 return "\n".join(lines)

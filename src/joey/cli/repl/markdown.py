@@ -14,23 +14,23 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from joey.presentation.text import NARROWEST, cells
+from joey.presentation.text import MIN_WIDTH, cells
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 
-CODE = "cyan"
-LONGEST_SPAN = 400
+CODE_STYLE = "cyan"
+MAX_SPAN_CHARS = 400
 """Characters that are held back for the end of a bold text or of code."""
-_UNDECIDED = re.compile(r" *(#{1,6}|[-*+_](?: ?[-*_])*|\d{1,3}[.)]?|`{1,2}|~{1,2}|>|)")
-_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
-_HEADING = re.compile(r" {0,3}#{1,6} +")
-_BULLET = re.compile(r"( *)[-*+] +")
-_NUMBER = re.compile(r" *\d{1,3}[.)] +")
-_QUOTE = re.compile(r" {0,3}> ?")
-_RULE = re.compile(r" {0,3}([-*_])(?: ?\1){2,} *")
-_MARK = re.compile(r"`+|\*\*")
+_AMBIGUOUS_PREFIX_RE = re.compile(r" *(#{1,6}|[-*+_](?: ?[-*_])*|\d{1,3}[.)]?|`{1,2}|~{1,2}|>|)")
+_FENCE_RE = re.compile(r" {0,3}(`{3,}|~{3,})")
+_HEADING_RE = re.compile(r" {0,3}#{1,6} +")
+_BULLET_RE = re.compile(r"( *)[-*+] +")
+_NUMBERED_ITEM_RE = re.compile(r" *\d{1,3}[.)] +")
+_QUOTE_RE = re.compile(r" {0,3}> ?")
+_HORIZONTAL_RULE_RE = re.compile(r" {0,3}([-*_])(?: ?\1){2,} *")
+_INLINE_MARK_RE = re.compile(r"`+|\*\*")
 
 
 class MarkdownStream:
@@ -75,10 +75,10 @@ class MarkdownStream:
             if ended and not text.strip():
                 self._blank += self._blank >= 0
                 return
-            if not ended and _UNDECIDED.fullmatch(text):
+            if not ended and _AMBIGUOUS_PREFIX_RE.fullmatch(text):
                 self._held = text
                 return
-            if _FENCE.match(text):
+            if _FENCE_RE.match(text):
                 self._open_fence(text, ended=ended)
                 return
             text = self._begin(text, ended=ended)
@@ -92,18 +92,18 @@ class MarkdownStream:
         self._begun = True
         self._draw_blank()
         self._flow.hang = 0
-        if ended and _RULE.fullmatch(line):
+        if ended and _HORIZONTAL_RULE_RE.fullmatch(line):
             self._flow.put("─" * 20, "dim")
             return ""
-        if found := _HEADING.match(line):
+        if found := _HEADING_RE.match(line):
             self._style = "bold"
-        elif found := _BULLET.match(line):
+        elif found := _BULLET_RE.match(line):
             self._flow.put(f"{found[1]}• ")
             self._flow.hang = len(found[1]) + 2
-        elif found := _NUMBER.match(line):
+        elif found := _NUMBERED_ITEM_RE.match(line):
             self._flow.put(found.group())
             self._flow.hang = cells(found.group())
-        elif found := _QUOTE.match(line):
+        elif found := _QUOTE_RE.match(line):
             self._flow.put("│ ", "dim")
             self._flow.hang = 2
         else:
@@ -113,10 +113,10 @@ class MarkdownStream:
 
     def _spans(self, text: str, style: str, *, ended: bool) -> Iterator[tuple[str, str]]:
         """The text with its styles; from a mark that may still be closed on, it is held back."""
-        while mark := _MARK.search(text):
+        while mark := _INLINE_MARK_RE.search(text):
             before, behind = text[: mark.start()], text[mark.end() :]
             close = _closing(mark.group(), behind)
-            may_close = len(behind) < LONGEST_SPAN and not behind[:1].isspace()
+            may_close = len(behind) < MAX_SPAN_CHARS and not behind[:1].isspace()
             if close is None and may_close and not ended:
                 self._held = text[mark.start() :]
                 yield before, style
@@ -130,7 +130,7 @@ class MarkdownStream:
             if mark.group() == "**":
                 yield from self._spans(inner, f"{style} bold".strip(), ended=True)
             else:
-                yield inner, CODE
+                yield inner, CODE_STYLE
         if not ended and text.endswith("*"):
             self._held, text = "*", text[:-1]
         yield text, style
@@ -144,7 +144,7 @@ class MarkdownStream:
 
     def _open_fence(self, line: str, *, ended: bool) -> None:
         """The line of a fence is not shown; what is in the block is, set in."""
-        found = _FENCE.match(line)
+        found = _FENCE_RE.match(line)
         if not ended or found is None:
             self._held = line
             return
@@ -178,8 +178,8 @@ def _closing(mark: str, behind: str) -> int | None:
     return found.start() if found else None
 
 
-_WIDE = "\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60"
-_PIECES = re.compile(rf"\n|[ \t]+|[{_WIDE}]|[^ \t\n{_WIDE}]+")
+_WIDE_CHARS = "\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60"
+_TOKEN_RE = re.compile(rf"\n|[ \t]+|[{_WIDE_CHARS}]|[^ \t\n{_WIDE_CHARS}]+")
 
 
 class Flow:
@@ -187,7 +187,7 @@ class Flow:
         self._console = console
         self._live = console.is_terminal
         # The last column stays empty: behind it, terminals disagree about where the cursor is.
-        self._width = max(NARROWEST, console.width) - 1
+        self._width = max(MIN_WIDTH, console.width) - 1
         self._column = 0
         self._gap = ""
         """Blanks between what stands there and the word to come."""
@@ -201,7 +201,7 @@ class Flow:
         """Lines that were ended, by the text or by the edge."""
 
     def put(self, text: str, style: str = "") -> None:
-        for piece in _PIECES.findall(text):
+        for piece in _TOKEN_RE.findall(text):
             if piece == "\n":
                 self.end_line()
             elif piece[0] in " \t":

@@ -14,7 +14,7 @@ from rich.text import Text
 from joey.cli.repl.markdown import Flow, MarkdownStream
 from joey.client.session import Session
 from joey.core.events import (
-    PASSING,
+    TRANSIENT_EVENTS,
     ArgumentsDelta,
     AskAnswered,
     AskOpened,
@@ -44,7 +44,7 @@ from joey.core.events import (
     UserMessage,
 )
 from joey.core.messages import CallPart, ReasoningPart, TextPart
-from joey.core.task import APPROVALS
+from joey.core.task import APPROVAL_ASKS
 from joey.presentation.phrases import (
     COMMAND_TOOL,
     command_end,
@@ -54,15 +54,15 @@ from joey.presentation.phrases import (
     waiting,
 )
 from joey.presentation.questions import held_by, hint_of, question_of, why_asked
-from joey.presentation.text import NARROWEST, one_line, sanitise
+from joey.presentation.text import MIN_WIDTH, one_line, sanitise
 from joey.presentation.tool_calls import CommandOutput, card, is_custom, wrapped
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 
-REASONING_LINES = 8
-LONGEST_RULE = 2000
+MAX_REASONING_LINES = 8
+MAX_RULE_CHARS = 2000
 """Characters: a person has to see what they allow."""
 _TODO_MARKS = {"pending": "☐", "in_progress": "◐", "completed": "☑"}
 _ANSWERED_BY_USER = "person"
@@ -92,7 +92,7 @@ class Renderer:
         """Calls of tools that the user wrote: only their results say what they did."""
 
     def show(self, event: Event) -> None:
-        if type(event) in PASSING:
+        if type(event) in TRANSIENT_EVENTS:
             self._show_passing(event)
         else:
             self._show_lasting(event)
@@ -125,7 +125,7 @@ class Renderer:
                 self._show_call(event, asked=False)
             case AskOpened():
                 self.ask(event)
-                if event.ask in APPROVALS and event.call_id:
+                if event.ask in APPROVAL_ASKS and event.call_id:
                     self._asked[event.ts] = event.call_id
             case AskAnswered():
                 self._answered(event)
@@ -202,7 +202,7 @@ class Renderer:
 
     def ask(self, ask: AskOpened) -> None:
         """What is asked and what may be answered, with the cursor behind it."""
-        if ask.ask in APPROVALS:
+        if ask.ask in APPROVAL_ASKS:
             self._show_call(ask, asked=True)
             if ask.is_protected:
                 self.print(Text("  This file steers joey itself.", "yellow"))
@@ -213,7 +213,7 @@ class Renderer:
                 is_held = ask.sandbox in ("full", "landlock")
                 self.print(Text(f"  {held_by(ask.sandbox)}", "dim" if is_held else "yellow"))
             if ask.always_rule:
-                self.note(f"  always: {one_line(ask.always_rule, LONGEST_RULE)}")
+                self.note(f"  always: {one_line(ask.always_rule, MAX_RULE_CHARS)}")
         if question := question_of(ask):
             self.print(Text(f"\n{question}", "bold"))
         self.prompt(hint_of(ask))
@@ -221,7 +221,7 @@ class Renderer:
     @property
     def _width(self) -> int | None:
         """Where lines are to be broken; None where there is no edge."""
-        return max(NARROWEST, self._console.width) if self._console.is_terminal else None
+        return max(MIN_WIDTH, self._console.width) if self._console.is_terminal else None
 
     # Pieces of text
 
@@ -240,14 +240,14 @@ class Renderer:
     def _grow_reasoning(self, event: RowDelta) -> None:
         """The beginning of a block, dimmed; the rest is folded away."""
         flow = self._reasoning[event.ts]
-        if flow.lines >= REASONING_LINES:
+        if flow.lines >= MAX_REASONING_LINES:
             return
         if self._row != event.ts:
             self._end_line()
             self._row = event.ts
         for line in sanitise(event.delta).splitlines(keepends=True):
             flow.put(line, "dim italic")
-            if flow.lines >= REASONING_LINES:
+            if flow.lines >= MAX_REASONING_LINES:
                 self._end_line()
                 self._console.out("…", style="dim italic")
                 return
@@ -355,9 +355,8 @@ def _typed(event: AskAnswered, by: str) -> str:
     return f"{sanitise(event.answer.text) or ('y' if event.answer.approves else 'n')} ({by})"
 
 
-TITLE = 70
-UNSEEN = frozenset({"api_req_retried", "subtask_result"})
-"""Rows that are not drawn."""
+MAX_TITLE_CHARS = 70
+HIDDEN_ROW_KINDS = frozenset({"api_req_retried", "subtask_result"})
 
 
 class TaskTreeRenderer:
@@ -380,7 +379,7 @@ class TaskTreeRenderer:
 
     def show(self, teller: Session, event: Event) -> None:
         self._note(teller, event)
-        if type(event) in PASSING and not self._may_grow(teller, event):
+        if type(event) in TRANSIENT_EVENTS and not self._may_grow(teller, event):
             return
         if isinstance(event, UserMessage) and event.is_first and teller is not self._root:
             return  # the headline says it
@@ -408,7 +407,9 @@ class TaskTreeRenderer:
             case SubtaskSpawned(child_id=child_id):
                 self._number(child_id)
             case UserMessage(is_first=True, text=text) if teller is not self._root:
-                self._names[teller.id] = f"{self._number(teller.id)}: {one_line(text, TITLE)}"
+                self._names[teller.id] = (
+                    f"{self._number(teller.id)}: {one_line(text, MAX_TITLE_CHARS)}"
+                )
             case TaskStarted() | TaskUnpaused():
                 self._speaking.add(teller.id)
             case TaskPaused() | TaskFinished() | TaskAborted() | TaskFailed():
@@ -447,7 +448,7 @@ class TaskTreeRenderer:
             case ToolFinished():
                 return self._renderer_of(teller).shows_result(event)
             case RowAdded(say=say):
-                return say not in UNSEEN
+                return say not in HIDDEN_ROW_KINDS
             case UserMessage():
                 return self._renderer_of(teller).echoes
             case UsageChanged() | ArgumentsDelta():
@@ -457,4 +458,4 @@ class TaskTreeRenderer:
             case TaskAborted() | TaskFailed() | ContextCondensed() | ContextTruncated():
                 return True
             case _:
-                return type(event) in PASSING
+                return type(event) in TRANSIENT_EVENTS

@@ -34,10 +34,10 @@ from joey.cli.launch import (
 from joey.cli.notices import ServerWatch, ended_with_joey, introduction, total_cost
 from joey.cli.prompt import gather_prompt, load_images
 from joey.cli.repl.commands import (
-    ABOUT_TASK,
-    COMPACTING,
-    LEAVING,
-    REVISING,
+    CONDENSE_COMMANDS,
+    EXIT_COMMANDS,
+    REWIND_COMMANDS,
+    TASK_COMMANDS,
     ReplCommands,
     begin_condensing,
     condense,
@@ -63,16 +63,16 @@ from joey.core.events import (
     TaskFinished,
 )
 from joey.core.history.ledger import Ledger
-from joey.core.task import APPROVALS, AskKind
+from joey.core.task import APPROVAL_ASKS, AskKind
 from joey.engine.bus import Subscription
 from joey.engine.engine import Engine
 from joey.engine.task import Task
 from joey.errors import UserError
 from joey.presentation.questions import answer_of
-from joey.presentation.slash_commands import INIT_PROMPT, SlashCommand, guess_at
+from joey.presentation.slash_commands import INIT_PROMPT_PATH, SlashCommand, guess_at
 from joey.presentation.text import one_line
 
-NOT_READ = "joey has not read this; Enter sends it, other words take its place:"
+UNREAD_MESSAGE_TEXT = "joey has not read this; Enter sends it, other words take its place:"
 
 
 class Leave(Exception):
@@ -176,7 +176,7 @@ class Conversation:
         """A line that was typed while the task, or a command of the person's, works."""
         if self._at_prompt is not None and line is not None:
             self._at_prompt.put_back(line)
-        elif line is None or line.strip() in LEAVING:
+        elif line is None or line.strip() in EXIT_COMMANDS:
             self._leaving = True
             self._stop()
         elif line.strip():
@@ -243,14 +243,14 @@ class Conversation:
         finally:
             self._stopping = False
             if not self._leaving and self._unread.take_back():
-                self._renderer.note(f"{NOT_READ}\n{self._unread.text}")
+                self._renderer.note(f"{UNREAD_MESSAGE_TEXT}\n{self._unread.text}")
 
     async def _answer(
         self, keyboard: Keyboard, tree_renderer: TaskTreeRenderer, task: Session, ask: AskOpened
     ) -> None:
         if task.pending is None or task.pending.ts != ask.ts:
             return  # it was stopped while another question was on the screen
-        if ask.ask in APPROVALS:
+        if ask.ask in APPROVAL_ASKS:
             keyboard.discard()
         tree_renderer.show(task, ask)
         while task.pending is not None and task.pending.ts == ask.ts:
@@ -265,7 +265,7 @@ class Conversation:
                 raise Leave from None
             if line is None:
                 return
-            if line.strip() in LEAVING:
+            if line.strip() in EXIT_COMMANDS:
                 raise Leave
             done = await self._is_done_at_once(line.strip(), ask)
             answer = None if done else answer_of(ask, line)
@@ -292,7 +292,7 @@ class Conversation:
     async def _do_at_once(self, command: SlashCommand, rest: str, ask: AskOpened | None) -> None:
         if (why := too_early(command, ask)) is not None:
             self._renderer.note(why)
-        elif command.name in COMPACTING:
+        elif command.name in CONDENSE_COMMANDS:
             begin_condensing(self._task, rest, self._renderer)
         else:
             try:
@@ -353,18 +353,18 @@ class Conversation:
                 self._renderer.note("a new task; what shall be done?")
             case "init":
                 await self._let_go()
-                return INIT_PROMPT.read_text(encoding="utf-8").strip()
+                return INIT_PROMPT_PATH.read_text(encoding="utf-8").strip()
             case "resume" | "tasks" if rest:
                 await self._resume(rest)
-            case name if name in COMPACTING:
+            case name if name in CONDENSE_COMMANDS:
                 await condense(await self._task_at_hand(), rest, self._renderer)
                 self._stopping = False
-            case name if name in REVISING:
+            case name if name in REWIND_COMMANDS:
                 task = await self._task_at_hand()
                 asked = [f"/{name}", *rest.split()]
                 self._task = await revise(self._engine, task, asked, self._renderer.note)
             case name:
-                task = await self._task_at_hand() if name in ABOUT_TASK else self._task
+                task = await self._task_at_hand() if name in TASK_COMMANDS else self._task
                 self._task = await self._commands.run(command, rest, task)
         return ""
 
@@ -482,12 +482,12 @@ def _unqueue(task: Task) -> list[str]:
     return [message.text for message in waiting]
 
 
-_SPOKEN = ("completion_result", "text")
+_ASSISTANT_ROW_KINDS = ("completion_result", "text")
 
 
 def find_last_assistant_text(rows: Sequence[dict[str, Any]]) -> str:
     """What the assistant said last: its result, or its latest words."""
     for row in reversed(rows[1:]):
-        if row.get("say") in _SPOKEN and (text := str(row.get("text") or "").strip()):
+        if row.get("say") in _ASSISTANT_ROW_KINDS and (text := str(row.get("text") or "").strip()):
             return text
     return ""

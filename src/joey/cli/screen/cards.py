@@ -15,7 +15,7 @@ from joey.app.models import find_local_servers, known_providers
 from joey.app.permission_overview import Judgement, PermissionOverview, SettingSources
 from joey.app.permissions import scope_of
 from joey.app.trust import open_server_admin
-from joey.cli.commands.doctor import PROBES, look
+from joey.cli.commands.doctor import HEALTH_CHECKS, look
 from joey.cli.commands.doctor_checks import Status
 from joey.cli.commands.permissions import flags_of
 from joey.cli.commands.tasks import write_markdown
@@ -27,7 +27,7 @@ from joey.ports import Level, Mcp, TaskMetadata
 from joey.presentation.text import one_line, sanitise
 from joey.tui.host import Provider
 
-_MARKS = {Status.OK: ("✓", "green"), Status.WARN: ("!", "yellow"), Status.FAIL: ("✗", "red")}
+_STATUS_MARKS = {Status.OK: ("✓", "green"), Status.WARN: ("!", "yellow"), Status.FAIL: ("✗", "red")}
 
 
 def about_task(task: TaskMetadata, status: str) -> str:
@@ -39,8 +39,8 @@ def about_task(task: TaskMetadata, status: str) -> str:
 
 def doctor() -> Text:
     text = Text("Doctor", "bold")
-    for finding in look(PROBES):
-        mark, colour = _MARKS[finding.status]
+    for finding in look(HEALTH_CHECKS):
+        mark, colour = _STATUS_MARKS[finding.status]
         text.append(f"\n{mark} ", colour).append(f"{finding.name}: {_indented(finding.found)}")
         if finding.advice:
             text.append(f"\n    {_indented(finding.advice)}", "dim")
@@ -116,9 +116,9 @@ async def providers(env: Mapping[str, str]) -> tuple[Provider, ...]:
     return (*here, *others)
 
 
-LONGEST = 2000
+MAX_RULE_CHARS = 2000
 """Characters of rules: they are shown whole, unless there are hundreds."""
-_GROUPS = (
+_DECISION_GROUPS = (
     ("Runs unasked", "allow", "✓", "green"),
     ("Is asked about", "ask", "?", "yellow"),
     ("Is refused", "deny", "✗", "red"),
@@ -156,14 +156,14 @@ def permissions_card(
 
 def listed(judgements: Sequence[Judgement]) -> Text:
     text = Text()
-    for title, decision, mark, colour in _GROUPS:
+    for title, decision, mark, colour in _DECISION_GROUPS:
         judged = [each for each in judgements if each.decision == decision]
         if judged:
             text.append(f"{title}\n", "bold")
         for each in judged:
-            text.append(f"  {mark} ", colour).append(one_line(each.about, LONGEST))
+            text.append(f"  {mark} ", colour).append(one_line(each.about, MAX_RULE_CHARS))
             said = f"{each.rule} ({each.source})" if each.source else each.rule
-            text.append(f"  {one_line(said, LONGEST)}\n", "dim")
+            text.append(f"  {one_line(said, MAX_RULE_CHARS)}\n", "dim")
     return text
 
 
@@ -175,5 +175,5 @@ def _held(sandbox: Confinement, settings: Settings, source: str) -> str:
         case "none":
             return "Sandbox: none works here; joey doctor says why"
     hosts = settings.sandbox_network
-    network = hosts if isinstance(hosts, str) else one_line(", ".join(hosts), LONGEST)
+    network = hosts if isinstance(hosts, str) else one_line(", ".join(hosts), MAX_RULE_CHARS)
     return f"Sandbox: {sandbox}; network: {network or 'off'}"

@@ -23,7 +23,13 @@ from joey.app.profiles import save_first_profile, save_found_server
 from joey.app.sandbox import check_unattended, sandbox_report
 from joey.app.service import Setup
 from joey.cli.launch import earlier_task, options_for, short_id, workspace_of
-from joey.cli.notices import MAX_WARNINGS, WORTH_A_WORD, ServerWatch, describe_cost, in_background
+from joey.cli.notices import (
+    MAX_WARNINGS,
+    WAIT_MESSAGE_DELAY_S,
+    ServerWatch,
+    describe_cost,
+    in_background,
+)
 from joey.cli.screen import cards
 from joey.cli.screen.cards import permissions_card
 from joey.cli.screen.shell import read_kept_output, run_in_shell
@@ -40,10 +46,9 @@ from joey.ports import Level, TaskMetadata
 from joey.ports.storage import TaskQuery
 from joey.tui.host import Entry, Host, Offer, Provider, StatusInfo, Waiting, own_offers
 
-KEPT = 3.0
-"""Seconds for which the names of commands are not read again."""
-MOST_TASKS = 200
-PROFILE = "profile:"
+COMMANDS_CACHE_TTL_S = 3.0
+MAX_LISTED_TASKS = 200
+PROFILE_KEY_PREFIX = "profile:"
 
 
 class ScreenHost:
@@ -52,7 +57,7 @@ class ScreenHost:
         self._arguments = arguments
         self._needs_model = needs_model
         self._options: TaskOptions | None = None
-        self._offers: tuple[float, list[Offer]] = (-KEPT, [])
+        self._offers: tuple[float, list[Offer]] = (-COMMANDS_CACHE_TTL_S, [])
         earlier = earlier_task(engine, arguments)
         left_in = "" if earlier is None or arguments.workspace else earlier.workspace
         self.workspace = Path(left_in) if left_in else workspace_of(arguments)
@@ -138,7 +143,7 @@ class ScreenHost:
     def _find_tasks(self) -> list[Entry]:
         store, index = open_store(), open_task_index()
         try:
-            query = TaskQuery(workspace=str(self.workspace), limit=MOST_TASKS)
+            query = TaskQuery(workspace=str(self.workspace), limit=MAX_LISTED_TASKS)
             found = index.find(query).found
         finally:
             index.close()
@@ -172,7 +177,7 @@ class ScreenHost:
 
     def server_watch(self, session: Session, tell: Callable[[str], None]) -> ServerWatch:
         watch = ServerWatch(self._task(session).runtime.capabilities.mcp, tell)
-        asyncio.get_running_loop().call_later(WORTH_A_WORD, watch.report_waiting)
+        asyncio.get_running_loop().call_later(WAIT_MESSAGE_DELAY_S, watch.report_waiting)
         return watch
 
     # One task
@@ -276,13 +281,13 @@ class ScreenHost:
         profiles = Setup(workspace=self.workspace).preferences.profiles().profiles
         for name, kept in sorted(profiles.items()):
             about = f"{kept.model or 'its usual model'} of {kept.provider}"
-            entries.append(Entry(f"{PROFILE}{name}", f"profile {name}", about))
+            entries.append(Entry(f"{PROFILE_KEY_PREFIX}{name}", f"profile {name}", about))
         return entries
 
     async def choose_model(self, session: Session | None, key: str) -> Session | None:
         before = dict(vars(self._arguments))
-        if key.startswith(PROFILE):
-            self._arguments.profile = key.removeprefix(PROFILE)
+        if key.startswith(PROFILE_KEY_PREFIX):
+            self._arguments.profile = key.removeprefix(PROFILE_KEY_PREFIX)
             self._arguments.model = self._arguments.provider = self._arguments.base_url = None
         else:
             self._arguments.model = key
@@ -301,7 +306,7 @@ class ScreenHost:
 
     def commands(self) -> Sequence[Offer]:
         at, offers = self._offers
-        if time.monotonic() - at > KEPT:
+        if time.monotonic() - at > COMMANDS_CACHE_TTL_S:
             try:
                 named = slash_names(self.workspace)
             except UserError:
@@ -367,7 +372,7 @@ class ScreenHost:
 _fits: type[Host] = ScreenHost
 
 
-LONGEST_HEAD = 1000
+MAX_GIT_HEAD_CHARS = 1000
 
 
 def format_directory(directory: Path) -> str:
@@ -387,9 +392,9 @@ def branch_of(directory: Path) -> str:
 def _head(git: Path) -> str | None:
     try:
         if git.is_file():  # a worktree, or a submodule
-            target = git.read_text(encoding="utf-8")[:LONGEST_HEAD].partition("gitdir: ")[2]
+            target = git.read_text(encoding="utf-8")[:MAX_GIT_HEAD_CHARS].partition("gitdir: ")[2]
             git = git.parent / target.strip()
-        return (git / "HEAD").read_text(encoding="utf-8")[:LONGEST_HEAD].strip()
+        return (git / "HEAD").read_text(encoding="utf-8")[:MAX_GIT_HEAD_CHARS].strip()
     except (OSError, UnicodeDecodeError):
         return None
 

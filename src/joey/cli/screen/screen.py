@@ -11,7 +11,7 @@ from pathlib import Path
 
 from joey.app import joey_home, open_engine
 from joey.app.profiles import is_first_run
-from joey.app.redaction import KNOWN
+from joey.app.redaction import KNOWN_SECRETS
 from joey.cli import notices
 from joey.cli.exit_codes import ExitCode
 from joey.cli.launch import check_model, earlier_task, short_id, workspace_of
@@ -26,14 +26,14 @@ from joey.system.files import make_private_directory
 from joey.tui.app import JoeyApp
 from joey.tui.startup import Beginning
 from joey.tui.terminal_window import keep_terminal
-from joey.tui.widgets.prompt_history import FILE, PromptHistory
+from joey.tui.widgets.prompt_history import HISTORY_FILE_NAME, PromptHistory
 
-LOG = "screen.log"
+LOG_FILE_NAME = "screen.log"
 
 
 def run_screen(arguments: Namespace) -> ExitCode:
     if arguments.debug:
-        _log_to_file(joey_home(os.environ) / LOG)
+        _log_to_file(joey_home(os.environ) / LOG_FILE_NAME)
     prompt = gather_prompt(arguments.prompt, arguments.prompt_file, sys.stdin)
     images = load_images(arguments.image)
     notices.offer(workspace_of(arguments))
@@ -56,10 +56,10 @@ async def _run(arguments: Namespace, prompt: str, images: tuple[str, ...]) -> Ex
         if not is_new_here:
             check_model(engine, arguments)
         host = ScreenHost(engine, arguments, needs_model=is_new_here)
-        kept = None if arguments.ephemeral else joey_home(os.environ) / FILE
+        kept = None if arguments.ephemeral else joey_home(os.environ) / HISTORY_FILE_NAME
         app = JoeyApp(
             host,
-            PromptHistory(kept, host.workspace, KNOWN.blot),
+            PromptHistory(kept, host.workspace, KNOWN_SECRETS.blot),
             Beginning(
                 prompt=prompt,
                 images=images,

@@ -19,8 +19,8 @@ from joey.core.terminal_text import format_size
 from joey.errors import UserError
 from joey.system.subprocess import begun
 
-CHUNK = 8192
-GRACE = 1.0
+READ_SIZE_BYTES = 8192
+TERMINATE_GRACE_S = 1.0
 
 
 async def run_in_shell(
@@ -59,7 +59,7 @@ async def _read_process(
 ) -> None:
     assert process.stdout is not None
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
-    while data := await process.stdout.read(CHUNK):
+    while data := await process.stdout.read(READ_SIZE_BYTES):
         on_output(decoder.decode(data))
     on_output(decoder.decode(b"", final=True))
 
@@ -70,7 +70,7 @@ async def _end(process: asyncio.subprocess.Process) -> None:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, number)
         with suppress(TimeoutError):
-            async with asyncio.timeout(GRACE):
+            async with asyncio.timeout(TERMINATE_GRACE_S):
                 await _read_process(process, lambda _: None)  # it has not ended before that is read
                 await process.wait()
                 return
@@ -85,7 +85,7 @@ def _name(number: int) -> str:
 
 log = logging.getLogger(__name__)
 
-MOST_READ = 1024 * 1024
+MAX_READ_BYTES = 1024 * 1024
 """Bytes; of more the beginning and the end."""
 
 
@@ -103,11 +103,11 @@ def read_kept_output(task_directory: Path, row_ts: int) -> str | None:
 
 def _read(path: Path) -> str:
     with path.open("rb") as file:
-        data = file.read(MOST_READ)
+        data = file.read(MAX_READ_BYTES)
         rest = path.stat().st_size - len(data)
         if rest <= 0:
             return _decode(data)
-        half = MOST_READ // 2
+        half = MAX_READ_BYTES // 2
         file.seek(-half, 2)
         left_out = format_size(len(data) + rest - 2 * half)
         last = _decode(file.read(half))

@@ -33,37 +33,36 @@ from joey.core.messages import (
 )
 from joey.core.models import ModelInfo, ToolSpec
 
-_FILLED = 0.9
+_MAX_FILL_RATIO = 0.9
 """Of a window, at most: counts are not exact."""
-_SMALL = 24_000
+_SMALL_WINDOW_TOKENS = 24_000
 """In smaller windows an answer gets a smaller share: what is asked needs most of it."""
-_LEAST_RATIO = 0.5
+_MIN_TOKEN_RATIO = 0.5
 """A service that counts less than this of our estimate leaves something out of its count."""
-_LEAST_RATIO_OF_NEW = 0.8
-_MOST_RATIO = 3.0
-INHERIT = -1
-_THRESHOLDS = range(5, 101)
+_MIN_NEW_TOKEN_RATIO = 0.8
+_MAX_TOKEN_RATIO = 3.0
+INHERIT_THRESHOLD = -1
+_VALID_THRESHOLDS = range(5, 101)
 
 
 class Window(Struct, frozen=True):
     size: int
     reserved: int
-    """For the answer."""
 
     @classmethod
     def of(cls, model: ModelInfo) -> Window:
-        share = 3 if model.context_window >= _SMALL else 8
+        share = 3 if model.context_window >= _SMALL_WINDOW_TOKENS else 8
         return cls(model.context_window, min(model.max_output, model.context_window // share))
 
     @property
     def allowed(self) -> int:
         """What a request may fill before room is made."""
-        return int(self.size * _FILLED) - self.reserved
+        return int(self.size * _MAX_FILL_RATIO) - self.reserved
 
     @property
     def most(self) -> int:
         """What a request may fill when no more room can be made."""
-        return int(self.size * _FILLED) - min(self.reserved, self.size // 8)
+        return int(self.size * _MAX_FILL_RATIO) - min(self.reserved, self.size // 8)
 
 
 class Summed(Struct, frozen=True):
@@ -72,7 +71,6 @@ class Summed(Struct, frozen=True):
     sums: Sequence[int]
     """Estimates of its first n messages, for every n."""
     answered: int | None
-    """The place of its last reply."""
 
 
 class Gauge:
@@ -86,7 +84,7 @@ class Gauge:
         self.counts = TokenCounts()
         self.ratio = 1.0
         """Tokens by the service's count for each that we estimate."""
-        self.floor = _LEAST_RATIO
+        self.floor = _MIN_TOKEN_RATIO
         self.failed_at: int | None = None
         """How full the window was when a summary could not be had."""
         self._tools: tuple[Sequence[ToolSpec], int] = ((), 0)
@@ -98,7 +96,7 @@ class Gauge:
     def talk_to(self, model_id: str, requests: int) -> None:
         """The next request goes to this model, after so many. Each counts in its own way."""
         if self._model and self._model != model_id:
-            self.ratio, self.floor = 1.0, _LEAST_RATIO
+            self.ratio, self.floor = 1.0, _MIN_TOKEN_RATIO
             self._head, self._counted_elsewhere = None, requests
         self._model = model_id
 
@@ -138,7 +136,7 @@ class Gauge:
 
     @property
     def scale(self) -> float:
-        return max(min(self.ratio, _MOST_RATIO), _LEAST_RATIO_OF_NEW, self.floor)
+        return max(min(self.ratio, _MAX_TOKEN_RATIO), _MIN_NEW_TOKEN_RATIO, self.floor)
 
     def overflowed(self, estimate: int, size: int) -> None:
         """The service refused a request of this estimate, for a window said to be of this size."""
@@ -159,10 +157,10 @@ class Threshold(Struct, frozen=True):
 
 def threshold_of(percent: int, by_profile: Mapping[str, int], profile: str) -> Threshold:
     """How full the window may get, in percent, with this profile."""
-    own = by_profile.get(profile, INHERIT)
-    if own == INHERIT:
+    own = by_profile.get(profile, INHERIT_THRESHOLD)
+    if own == INHERIT_THRESHOLD:
         return Threshold(percent)
-    if own in _THRESHOLDS:
+    if own in _VALID_THRESHOLDS:
         return Threshold(own)
     problem = (
         f"profileThresholds: {own} percent for {profile!r} is not used, but {percent}: give 5 to"
@@ -172,10 +170,10 @@ def threshold_of(percent: int, by_profile: Mapping[str, int], profile: str) -> T
 
 
 CHARACTERS_PER_TOKEN = 3
-_PER_MESSAGE = 8
-_PER_BLOCK = 6
-_PER_IMAGE = 1_600
-_CHANGED = 3
+_TOKENS_PER_MESSAGE = 8
+_TOKENS_PER_BLOCK = 6
+_TOKENS_PER_IMAGE = 1_600
+_MAX_CHANGED_TAIL_MESSAGES = 3
 """Messages at the end of a conversation that may be others than the last time."""
 _encode = msgspec.json.Encoder().encode
 
@@ -198,13 +196,15 @@ def block_tokens(block: Block) -> int:
         case ReasoningBlock(text=text):
             tokens = text_tokens(text)
         case ToolUseBlock(name=name, input=arguments):
-            tokens = text_tokens(name) + text_tokens(_encode(arguments).decode()) + _PER_BLOCK
+            tokens = (
+                text_tokens(name) + text_tokens(_encode(arguments).decode()) + _TOKENS_PER_BLOCK
+            )
         case ToolResultBlock(content=content):
             parts = (TextBlock(content),) if isinstance(content, str) else content
             tokens = blocks_tokens(parts)
         case ImageBlock():
-            tokens = _PER_IMAGE
-    return tokens + _PER_BLOCK
+            tokens = _TOKENS_PER_IMAGE
+    return tokens + _TOKENS_PER_BLOCK
 
 
 def blocks_tokens(blocks: Iterable[Block]) -> int:
@@ -236,7 +236,7 @@ class TokenCounts:
         """How much the first n of them are, for every n. A conversation grows at its end: what
         was summed the last time is not looked at again."""
         most = min(len(self._last), len(messages))
-        ends = range(most, max(0, most - _CHANGED), -1)
+        ends = range(most, max(0, most - _MAX_CHANGED_TAIL_MESSAGES), -1)
         same = next((end for end in ends if self._last[:end] == messages[:end]), 0)
         sums = self._sums[: same + 1]
         for message in messages[same:]:
@@ -246,7 +246,7 @@ class TokenCounts:
 
 
 def _message_tokens(message: Message) -> int:
-    tokens = blocks_tokens(blocks_of(message)) + _PER_MESSAGE
+    tokens = blocks_tokens(blocks_of(message)) + _TOKENS_PER_MESSAGE
     if message.reasoning_details is not UNSET:
         tokens += text_tokens(_encode(message.reasoning_details).decode())
     if isinstance(message.reasoning_content, str):
@@ -254,8 +254,8 @@ def _message_tokens(message: Message) -> int:
     return tokens
 
 
-LONGEST = 32_768
-SHORTEST = 512
+MAX_TEXT_CHARS = 32_768
+MIN_TEXT_CHARS = 512
 
 
 class Truncation(Struct, frozen=True):
@@ -303,8 +303,8 @@ def _next_cut(places: Sequence[int], hidden: int, count: int) -> int | None:
 
 def _longest(messages: Sequence[Message], fits: Callable[[int], bool]) -> int | None:
     """How long texts may stay; None when cutting them would change nothing."""
-    longest = LONGEST
-    while longest > SHORTEST and not fits(_cut_estimate(messages, longest)):
+    longest = MAX_TEXT_CHARS
+    while longest > MIN_TEXT_CHARS and not fits(_cut_estimate(messages, longest)):
         longest //= 2
     is_shorter = any(shortened(message, longest) is not message for message in messages)
     return longest if is_shorter else None

@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-_CONTEXT = 3
-_COMPARISONS = 100_000
+_CONTEXT_LINES = 3
+_MAX_LINE_COMPARISONS = 100_000
 """Pairs of lines that may be compared in one diff; what is left over is shown as replaced."""
 
 
@@ -101,7 +101,7 @@ def _ended(line: str) -> str:
 
 
 def _changes(old: list[str], new: list[str]) -> Iterator[_Change]:
-    budget = _COMPARISONS
+    budget = _MAX_LINE_COMPARISONS
     old_start = new_start = 0
     for old_stop, new_stop in [*_anchors(old, new), (len(old), len(new))]:
         size = (old_stop - old_start) * (new_stop - new_start)
@@ -182,7 +182,7 @@ def _groups(changes: list[_Change]) -> Iterator[list[_Change]]:
     """Changes whose contexts touch, which share a hunk."""
     group: list[_Change] = []
     for change in changes:
-        if group and change.old_start - group[-1].old_stop > 2 * _CONTEXT:
+        if group and change.old_start - group[-1].old_stop > 2 * _CONTEXT_LINES:
             yield group
             group = []
         group.append(change)
@@ -192,8 +192,8 @@ def _groups(changes: list[_Change]) -> Iterator[list[_Change]]:
 
 def _hunk(group: list[_Change], old: list[str], new: list[str]) -> str:
     first, last = group[0], group[-1]
-    lead = min(_CONTEXT, first.old_start)
-    trail = min(_CONTEXT, len(old) - last.old_stop)
+    lead = min(_CONTEXT_LINES, first.old_start)
+    trail = min(_CONTEXT_LINES, len(old) - last.old_stop)
     old_start, old_stop = first.old_start - lead, last.old_stop + trail
     new_start, new_stop = first.new_start - lead, last.new_stop + trail
     old_range, new_range = _range(old_start, old_stop), _range(new_start, new_stop)

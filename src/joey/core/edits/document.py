@@ -20,8 +20,8 @@ from typing import NamedTuple
 
 from joey.core.text import regex
 
-_WORD = regex(r"\w+")
-_PLAIN = str.maketrans(
+_WORD_RE = regex(r"\w+")
+_TYPOGRAPHY_TRANSLATION = str.maketrans(
     {
         "\u2018": "'",
         "\u2019": "'",
@@ -44,7 +44,7 @@ class Span(NamedTuple):
 
 def normalise(text: str) -> str:
     if not text.isascii():
-        text = text.translate(_PLAIN)
+        text = text.translate(_TYPOGRAPHY_TRANSLATION)
     return " ".join(text.split())
 
 
@@ -151,7 +151,7 @@ class Document:
 
 def tokenize_line(line: str) -> Iterable[str]:
     """Each word of a line once."""
-    return dict.fromkeys(_WORD.findall(line))
+    return dict.fromkeys(_WORD_RE.findall(line))
 
 
 def index_of(lines: Iterable[Iterable[str]]) -> dict[str, list[int]]:
@@ -175,7 +175,7 @@ def blank_run(lines: list[str]) -> int:
     return len(lines)
 
 
-_TOLERATED = 8
+_MAX_OVERLAP_FACTOR = 8
 """How often, on average, a character may be part of what was found."""
 
 
@@ -183,7 +183,7 @@ def occurrences(text: str, wanted: str) -> Iterator[int]:
     """Positions in order; an empty text is nowhere."""
     if not wanted:
         return
-    allowance = _TOLERATED * len(text)
+    allowance = _MAX_OVERLAP_FACTOR * len(text)
     position = text.find(wanted)
     while position >= 0:
         yield position

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-_SNIFFED = 8192
+_SNIFF_LENGTH = 8192
 
 
 class Encoding(Struct, frozen=True):
@@ -26,22 +26,22 @@ class Encoding(Struct, frozen=True):
 
 
 UTF_8 = Encoding("utf-8", errors="surrogateescape")
-_UTF_8_MARKED = Encoding("utf-8", b"\xef\xbb\xbf", "surrogateescape")
-_UTF_16 = (Encoding("utf-16-le", b"\xff\xfe"), Encoding("utf-16-be", b"\xfe\xff"))
+_UTF_8_WITH_BOM = Encoding("utf-8", b"\xef\xbb\xbf", "surrogateescape")
+_UTF_16_ENCODINGS = (Encoding("utf-16-le", b"\xff\xfe"), Encoding("utf-16-be", b"\xfe\xff"))
 
 
 def encoding_of(data: bytes) -> Encoding | None:
     """How a file is written; None when it is not text."""
-    for encoding in _UTF_16:
+    for encoding in _UTF_16_ENCODINGS:
         if data.startswith(encoding.mark):
             return encoding if _is_text(encoding, data) else None
-    if b"\0" in data[:_SNIFFED]:
+    if b"\0" in data[:_SNIFF_LENGTH]:
         return None
-    return _UTF_8_MARKED if data.startswith(_UTF_8_MARKED.mark) else UTF_8
+    return _UTF_8_WITH_BOM if data.startswith(_UTF_8_WITH_BOM.mark) else UTF_8
 
 
 def _is_text(encoding: Encoding, data: bytes) -> bool:
     try:
-        return "\0" not in encoding.decode(data)[:_SNIFFED]
+        return "\0" not in encoding.decode(data)[:_SNIFF_LENGTH]
     except UnicodeDecodeError:
         return False

@@ -42,7 +42,7 @@ from joey.core.edits.similar import (
     percent,
 )
 
-MOST_MISSES = 5
+MAX_FAILED_CHUNKS = 5
 """After so many chunks that do not fit no more are tried: looking for what is not there is dear."""
 
 
@@ -56,7 +56,7 @@ def apply_chunks(text: str, chunks: Sequence[Chunk], *, similarity: Similarity) 
     """The text after all chunks, or why some do not fit."""
     patcher = _Patcher(text, similarity)
     misses = (failure for chunk in chunks if (failure := patcher.place(chunk)) is not None)
-    failures = tuple(islice(misses, MOST_MISSES))
+    failures = tuple(islice(misses, MAX_FAILED_CHUNKS))
     return Missed(failures) if failures else patcher.text
 
 
@@ -153,13 +153,13 @@ def _edits(lines: Sequence[PatchLine], at: int) -> list[LineEdit]:
     edits: list[LineEdit] = []
     start = stop = at
     added: list[str] = []
-    for line in [*lines, PatchLine(Sign.KEPT, "")]:
+    for line in [*lines, PatchLine(Sign.CONTEXT, "")]:
         match line.sign:
             case Sign.ADDED:
                 added.append(line.text)
             case Sign.REMOVED:
                 stop += 1
-            case Sign.KEPT:
+            case Sign.CONTEXT:
                 if added or stop > start:
                     edits.append(LineEdit(start, stop, tuple(added)))
                 start = stop = stop + 1
@@ -251,7 +251,7 @@ _DASHES = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212"
 _SINGLE_QUOTES = "\u2018\u2019\u201a\u201b"
 _DOUBLE_QUOTES = "\u201c\u201d\u201e\u201f"
 _SPACES = "\u00a0\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
-_PLAIN = {
+_TYPOGRAPHY_TRANSLATION = {
     ord(character): plain
     for plain, characters in (
         ("-", _DASHES),
@@ -269,10 +269,10 @@ def _as_it_is(line: str) -> str:
 
 def _plain(line: str) -> str:
     line = line.strip()
-    return line if line.isascii() else line.translate(_PLAIN)
+    return line if line.isascii() else line.translate(_TYPOGRAPHY_TRANSLATION)
 
 
-_PASSES: tuple[Callable[[str], str], ...] = (_as_it_is, str.rstrip, str.strip, _plain)
+_LINE_NORMALIZERS: tuple[Callable[[str], str], ...] = (_as_it_is, str.rstrip, str.strip, _plain)
 
 
 class LineSeeker:
@@ -284,7 +284,7 @@ class LineSeeker:
         """The first line from `start` on where the pattern, which has lines, stands."""
         if start + len(pattern) > len(self._lines):
             return None
-        for number, simplify in enumerate(_PASSES):
+        for number, simplify in enumerate(_LINE_NORMALIZERS):
             text, offsets = self._text(number)
             at = text.find(_join(map(simplify, pattern)), offsets[start])
             if at >= 0:
@@ -297,13 +297,13 @@ class LineSeeker:
         if at < start:
             return None
         tail = self._lines[at:]
-        fits = any(list(map(key, tail)) == list(map(key, pattern)) for key in _PASSES)
+        fits = any(list(map(key, tail)) == list(map(key, pattern)) for key in _LINE_NORMALIZERS)
         return at if fits else None
 
     def _text(self, number: int) -> tuple[str, list[int]]:
         """The lines as a pass sees them, each between newlines, and where each begins."""
         if number not in self._joined:
-            lines = list(map(_PASSES[number], self._lines))
+            lines = list(map(_LINE_NORMALIZERS[number], self._lines))
             offsets = list(accumulate((len(line) + 1 for line in lines), initial=0))
             self._joined[number] = (_join(lines), offsets)
         return self._joined[number]
@@ -313,8 +313,8 @@ def _join(lines: Iterable[str]) -> str:
     return "\n".join(["", *lines, ""])
 
 
-_AROUND = 3
-_SHOWN_OF_LINE = 200
+_CONTEXT_LINES = 3
+_MAX_SHOWN_LINE_CHARS = 200
 
 
 class Misses:
@@ -386,7 +386,7 @@ class Misses:
     def _evidence(self, search: list[str], nearest: Likeness | None) -> str:
         parts = [f"Search Content:\n{cut(chr(10).join(search))}"]
         if nearest is not None:
-            around = Span(nearest.span.start - _AROUND, nearest.span.stop + _AROUND)
+            around = Span(nearest.span.start - _CONTEXT_LINES, nearest.span.stop + _CONTEXT_LINES)
             parts.append(f"Best Match Found:\n{numbered(self._lines, around)}")
         return "\n\n".join(parts)
 
@@ -408,4 +408,4 @@ def _same(one: str | None, other: str | None) -> bool:
 
 
 def _short(line: str) -> str:
-    return line if len(line) <= _SHOWN_OF_LINE else f"{line[:_SHOWN_OF_LINE]}…"
+    return line if len(line) <= _MAX_SHOWN_LINE_CHARS else f"{line[:_MAX_SHOWN_LINE_CHARS]}…"

@@ -25,17 +25,21 @@ from msgspec import Struct
 
 from joey.core.text import regex
 
-_BEGIN, _END = "*** Begin Patch", "*** End Patch"
-_ADD, _DELETE, _UPDATE = "*** Add File:", "*** Delete File:", "*** Update File:"
-_MOVE, _END_OF_FILE = "*** Move to:", "*** End of File"
-_NO_NEWLINE = "\\ No newline at end of file"
-_HEREDOC = regex(r"""(?:apply_?patch\s+)?<<-?\s*(?P<quote>['"]?)EOF(?P=quote)""")
-_LINE_NUMBERS = regex(r"-\d+(?:,\d+)? \+\d+(?:,\d+)? @@.*")
-_SHOWN_CHARACTERS = 200
+_BEGIN_MARKER, _END_MARKER = "*** Begin Patch", "*** End Patch"
+_ADD_FILE_MARKER, _DELETE_FILE_MARKER, _UPDATE_FILE_MARKER = (
+    "*** Add File:",
+    "*** Delete File:",
+    "*** Update File:",
+)
+_MOVE_MARKER, _END_OF_FILE_MARKER = "*** Move to:", "*** End of File"
+_NO_NEWLINE_MARKER = "\\ No newline at end of file"
+_HEREDOC_RE = regex(r"""(?:apply_?patch\s+)?<<-?\s*(?P<quote>['"]?)EOF(?P=quote)""")
+_HUNK_RANGE_RE = regex(r"-\d+(?:,\d+)? \+\d+(?:,\d+)? @@.*")
+_MAX_QUOTED_CHARS = 200
 
 
 class Sign(StrEnum):
-    KEPT = " "
+    CONTEXT = " "
     ADDED = "+"
     REMOVED = "-"
 
@@ -100,7 +104,7 @@ def parse_patch(text: str) -> tuple[Hunk, ...] | BadPatch:
 def named_paths(text: str) -> Iterator[str]:
     """Every path that a header of the text names, whether or not the text is a whole patch."""
     for line in text.split("\n"):
-        for marker in (_ADD, _DELETE, _UPDATE, _MOVE):
+        for marker in (_ADD_FILE_MARKER, _DELETE_FILE_MARKER, _UPDATE_FILE_MARKER, _MOVE_MARKER):
             if line.startswith(marker):
                 yield line[len(marker) :].strip()
 
@@ -114,14 +118,14 @@ class _UnreadableError(Exception):
 def _body(lines: list[str]) -> tuple[int, int]:
     """The lines between the first and the last marker, as indices from 0."""
     first, last = _trimmed(lines, 0, len(lines) - 1)
-    is_wrapped = _HEREDOC.fullmatch(lines[first].strip()) and lines[last].strip().endswith("EOF")
+    is_wrapped = _HEREDOC_RE.fullmatch(lines[first].strip()) and lines[last].strip().endswith("EOF")
     is_fenced = lines[first].strip().startswith("```") and lines[last].strip() == "```"
     if last - first >= 3 and (is_wrapped or is_fenced):
         first, last = _trimmed(lines, first + 1, last - 1)
-    if lines[first].strip() != _BEGIN:
-        raise _UnreadableError(first + 1, f"a patch must begin with the line `{_BEGIN}`.")
-    if last == first or lines[last].strip() != _END:
-        raise _UnreadableError(last + 1, f"a patch must end with the line `{_END}`.")
+    if lines[first].strip() != _BEGIN_MARKER:
+        raise _UnreadableError(first + 1, f"a patch must begin with the line `{_BEGIN_MARKER}`.")
+    if last == first or lines[last].strip() != _END_MARKER:
+        raise _UnreadableError(last + 1, f"a patch must end with the line `{_END_MARKER}`.")
     return first + 1, last
 
 
@@ -142,16 +146,17 @@ class _Reader:
     def hunks(self) -> Iterator[Hunk]:
         while self._skip_blank():
             header = self._lines[self._at]
-            if (path := self._header(_ADD)) is not None:
+            if (path := self._header(_ADD_FILE_MARKER)) is not None:
                 yield AddFile(path, self._content())
-            elif (path := self._header(_DELETE)) is not None:
+            elif (path := self._header(_DELETE_FILE_MARKER)) is not None:
                 yield DeleteFile(path)
-            elif (path := self._header(_UPDATE)) is not None:
+            elif (path := self._header(_UPDATE_FILE_MARKER)) is not None:
                 yield self._update(path)
             else:
                 raise self._unreadable(
                     f"`{_cut(header)}` is not a valid hunk header. Valid ones are"
-                    f" `{_ADD} <path>`, `{_DELETE} <path>` and `{_UPDATE} <path>`."
+                    f" `{_ADD_FILE_MARKER} <path>`, `{_DELETE_FILE_MARKER} <path>` and "
+                    f"`{_UPDATE_FILE_MARKER} <path>`."
                 )
 
     def _skip_blank(self) -> bool:
@@ -187,7 +192,7 @@ class _Reader:
 
     def _update(self, path: str) -> UpdateFile:
         number = self._at
-        move_to = self._header(_MOVE) if self._at < self._stop else None
+        move_to = self._header(_MOVE_MARKER) if self._at < self._stop else None
         chunks: list[Chunk] = []
         while self._skip_blank() and not self._lines[self._at].startswith("***"):
             chunks.append(self._chunk(is_first=not chunks))
@@ -207,11 +212,11 @@ class _Reader:
         final_newline: bool | None = None
         while self._at < self._stop:
             line = self._lines[self._at]
-            if lines and line.strip() == _END_OF_FILE:
+            if lines and line.strip() == _END_OF_FILE_MARKER:
                 at_end = True
                 self._at += 1
                 break
-            if lines and line.strip() == _NO_NEWLINE:
+            if lines and line.strip() == _NO_NEWLINE_MARKER:
                 at_end = True
                 final_newline = lines[-1].sign is Sign.REMOVED
             elif (read := _patch_line(line)) is not None:
@@ -229,7 +234,7 @@ class _Reader:
         named: list[str] = []
         while self._at < self._stop and (line := self._lines[self._at].rstrip()).startswith("@@"):
             context = line[2:].removeprefix(" ")
-            if context and not _LINE_NUMBERS.fullmatch(context):
+            if context and not _HUNK_RANGE_RE.fullmatch(context):
                 named.append(context)
             self._at += 1
         return tuple(named) if self._at > begin else None
@@ -248,7 +253,7 @@ class _Reader:
 
 def _patch_line(line: str) -> PatchLine | None:
     if not line.strip():
-        return PatchLine(Sign.KEPT, line[1:])
+        return PatchLine(Sign.CONTEXT, line[1:])
     if line[0] in " +-":
         return PatchLine(Sign(line[0]), line[1:])
     return None
@@ -260,4 +265,4 @@ def _after(marker: str, line: str) -> str | None:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
+    return text if len(text) <= _MAX_QUOTED_CHARS else f"{text[:_MAX_QUOTED_CHARS]}…"

@@ -14,10 +14,10 @@ marker but belong to the file are written with a backslash in front.
 
 Blocks are applied in the order of their start lines; each start line is counted in the text as
 the model knew it, so earlier edits move it. A block with a start line is searched there, then up
-to `NEARBY` lines around; one without, in the whole text from the middle outwards. A block that
-does not fit fails alone: the others are applied, and then it is explained by the resulting text.
-A block that is written several times without a line is meant for as many places, and with the same
-line for one: text that a block has inserted is never matched by a block.
+to `SEARCH_RADIUS_LINES` lines around; one without, in the whole text from the middle outwards. A
+block that does not fit fails alone: the others are applied, and then it is explained by the
+resulting text. A block that is written several times without a line is meant for as many places,
+and with the same line for one: text that a block has inserted is never matched by a block.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ from joey.core.edits.similar import (
 )
 from joey.core.text import first_line_number, has_line_numbers, regex, strip_line_numbers
 
-NEARBY = 40
-_EXPLAINED = 5
+SEARCH_RADIUS_LINES = 40
+_MAX_EXPLAINED_BLOCKS = 5
 """Blocks that do not fit; looking for what is most like them is dear."""
 
 
@@ -84,7 +84,7 @@ def apply_blocks(
     for block in sorted(counts, key=lambda block: block.start_line or 0):
         placed = editor.apply(block, counts[block])
         misfits += [(block, placed)] * (counts[block] - placed)
-    failures = [editor.explain(block, placed) for block, placed in misfits[:_EXPLAINED]]
+    failures = [editor.explain(block, placed) for block, placed in misfits[:_MAX_EXPLAINED_BLOCKS]]
     failures += [PartFailure("This block does not fit either.")] * (len(misfits) - len(failures))
     total = sum(counts.values())
     if len(failures) == total:
@@ -172,8 +172,8 @@ class _Editor:
         count = len(self.document.lines)
         if hint is None:
             return Span(0, count)
-        stop = min(count, hint + len(search) + NEARBY)
-        return Span(min(max(0, hint - NEARBY), stop), stop)
+        stop = min(count, hint + len(search) + SEARCH_RADIUS_LINES)
+        return Span(min(max(0, hint - SEARCH_RADIUS_LINES), stop), stop)
 
     def _now_at(self, start_line: int | None) -> int | None:
         """The index of a line that the model counted from 1 before anything was edited."""
@@ -286,7 +286,7 @@ def _apart(spans: list[Span], most: int) -> list[Span]:
     return chosen[:most]
 
 
-FORMAT = """\
+BLOCK_FORMAT = """\
 <<<<<<< SEARCH
 :start_line:<number of the first line to replace>
 -------
@@ -295,12 +295,12 @@ FORMAT = """\
 <the lines that take their place>
 >>>>>>> REPLACE"""
 
-_SEARCH = regex(r"<{7,8} SEARCH>?")
-_REPLACE = regex(r">{7,8} REPLACE<?")
-_SEPARATOR = "======="
-_START_LINE = regex(r":start_line:\s*(\d{1,9})?")
-_END_LINE = regex(r":end_line:\s*\d*")
-_ESCAPED = regex(
+_SEARCH_MARKER_RE = regex(r"<{7,8} SEARCH>?")
+_REPLACE_MARKER_RE = regex(r">{7,8} REPLACE<?")
+_SEPARATOR_MARKER = "======="
+_START_LINE_RE = regex(r":start_line:\s*(\d{1,9})?")
+_END_LINE_RE = regex(r":end_line:\s*\d*")
+_ESCAPED_MARKER_RE = regex(
     r"^([ \t]*)\\(?=<<<<<<<|=======|>>>>>>>|-------|:start_line:|:end_line:)", re.MULTILINE
 )
 
@@ -338,13 +338,13 @@ def parse_blocks(diff: str) -> tuple[Block, ...] | Malformed:
             return Malformed(problem)
         match state:
             case _State.OUTSIDE:
-                if _SEARCH.fullmatch(marker):
+                if _SEARCH_MARKER_RE.fullmatch(marker):
                     state, search, replace = _State.IN_SEARCH, [], []
-            case _State.IN_SEARCH if marker == _SEPARATOR:
+            case _State.IN_SEARCH if marker == _SEPARATOR_MARKER:
                 state = _State.IN_REPLACE
             case _State.IN_SEARCH:
                 search.append(line)
-            case _State.IN_REPLACE if _REPLACE.fullmatch(marker):
+            case _State.IN_REPLACE if _REPLACE_MARKER_RE.fullmatch(marker):
                 blocks.append(_block(search, replace))
                 state = _State.OUTSIDE
             case _State.IN_REPLACE:
@@ -352,10 +352,12 @@ def parse_blocks(diff: str) -> tuple[Block, ...] | Malformed:
     if state is not _State.OUTSIDE:
         return Malformed(
             f"The diff ends in the middle of a block: `{state}` was still expected."
-            f" A block looks like this:\n\n{FORMAT}"
+            f" A block looks like this:\n\n{BLOCK_FORMAT}"
         )
     if not blocks:
-        return Malformed(f"Invalid diff format: there is no block in it. Expected:\n\n{FORMAT}")
+        return Malformed(
+            f"Invalid diff format: there is no block in it. Expected:\n\n{BLOCK_FORMAT}"
+        )
     return tuple(blocks)
 
 
@@ -365,10 +367,10 @@ def _block(search: list[str], replace: list[str]) -> Block:
     # A rule without a line number before it, and in front of the new lines too, is the file's own.
     if search[:1] == ["-------"] == replace[:1]:
         return Block(_unescape(search), _unescape(replace))
-    if rest and (match := _START_LINE.fullmatch(rest[0].strip())):
+    if rest and (match := _START_LINE_RE.fullmatch(rest[0].strip())):
         start_line = int(match[1]) if match[1] else None
         rest = rest[1:]
-    if rest and _END_LINE.fullmatch(rest[0].strip()):
+    if rest and _END_LINE_RE.fullmatch(rest[0].strip()):
         rest = rest[1:]
     if rest and rest[0].rstrip() == "-------":
         rest = rest[1:]
@@ -376,15 +378,15 @@ def _block(search: list[str], replace: list[str]) -> Block:
 
 
 def _unescape(lines: list[str]) -> str:
-    return _ESCAPED.sub(r"\1", "\n".join(lines))
+    return _ESCAPED_MARKER_RE.sub(r"\1", "\n".join(lines))
 
 
 def _counts_add_up(lines: list[str]) -> bool:
     """As many ends as beginnings and a separator for each: then a stray one belongs to a file."""
     stripped = [line.strip() for line in lines]
-    searches = sum(1 for line in stripped if _SEARCH.fullmatch(line))
-    replaces = sum(1 for line in stripped if _REPLACE.fullmatch(line))
-    return searches == replaces and stripped.count(_SEPARATOR) >= searches
+    searches = sum(1 for line in stripped if _SEARCH_MARKER_RE.fullmatch(line))
+    replaces = sum(1 for line in stripped if _REPLACE_MARKER_RE.fullmatch(line))
+    return searches == replaces and stripped.count(_SEPARATOR_MARKER) >= searches
 
 
 def _check_marker(marker: str, number: int, state: _State, counts_add_up: bool) -> str | None:
@@ -392,11 +394,11 @@ def _check_marker(marker: str, number: int, state: _State, counts_add_up: bool) 
     if not marker:
         return None
     match marker[0]:
-        case "<" if _SEARCH.fullmatch(marker):
+        case "<" if _SEARCH_MARKER_RE.fullmatch(marker):
             return None if state is _State.OUTSIDE else _misplaced(marker, number, state)
-        case ">" if _REPLACE.fullmatch(marker):
+        case ">" if _REPLACE_MARKER_RE.fullmatch(marker):
             return None if state is _State.IN_REPLACE else _misplaced(marker, number, state)
-        case "=" if marker == _SEPARATOR:
+        case "=" if marker == _SEPARATOR_MARKER:
             if state is _State.IN_SEARCH:
                 return None
             stray = _conflict_marker if counts_add_up else _misplaced
@@ -413,7 +415,7 @@ def _check_marker(marker: str, number: int, state: _State, counts_add_up: bool) 
 def _misplaced(marker: str, number: int, state: _State) -> str:
     return (
         f"Malformed diff at line {number}: found `{marker}` where `{state}` was expected."
-        f" Each block must look like this:\n\n{FORMAT}"
+        f" Each block must look like this:\n\n{BLOCK_FORMAT}"
     )
 
 
@@ -422,7 +424,7 @@ def _conflict_marker(marker: str, number: int, state: _State) -> str:
         f"Line {number} of the diff is `{marker}`, which looks like a merge conflict marker in the"
         f" file, while `{state}` was expected. If the file really has this line, put a backslash"
         f" in front of it, in SEARCH and in REPLACE alike: `\\{marker}`. Otherwise use the markers"
-        f" of a block exactly:\n\n{FORMAT}"
+        f" of a block exactly:\n\n{BLOCK_FORMAT}"
     )
 
 

@@ -21,13 +21,13 @@ from joey.core.text import number_lines
 Similarity = Callable[[str, str], float]
 """How alike two texts are, from 0 to 1."""
 
-_FEW_LINES = 250
-_MOST_CANDIDATES = 100
-_COMPARED_CHARACTERS = 400_000_000
+_MAX_LINES_FOR_FULL_SCAN = 250
+_MAX_CANDIDATES = 100
+_MAX_COMPARISON_COST = 400_000_000
 """Product of lengths that may be compared for one search; bounds its time."""
-_LONGEST_COMPARED = 20_000
-_COMPARED_LINES = 100_000
-_PAIRS = 100_000
+_MAX_COMPARED_CHARS = 20_000
+_MAX_COMPARED_LINES = 100_000
+_MAX_LINE_PAIRS = 100_000
 """Of a line or word in the search with one in the text; those that are rare come first."""
 _MAX_INDEXED_SEARCH_LINES = 200
 """Of the search; so many are enough to recognise a place by its words."""
@@ -55,9 +55,9 @@ def most_similar(
     wanted = " ".join(filter(None, lines))
     if not wanted:
         return None
-    too_long = len(wanted) > _LONGEST_COMPARED
+    too_long = len(wanted) > _MAX_COMPARED_CHARS
     effort = len(lines) if too_long else len(wanted) ** 2
-    affordable = max(1, (_COMPARED_LINES if too_long else _COMPARED_CHARACTERS) // effort)
+    affordable = max(1, (_MAX_COMPARED_LINES if too_long else _MAX_COMPARISON_COST) // effort)
     best: Likeness | None = None
     for start in sorted(_candidates(document, lines, within, affordable), key=distance):
         span = Span(start, min(start + len(lines), within.stop))
@@ -81,12 +81,12 @@ def _candidates(document: Document, lines: list[str], within: Span, most: int) -
     """Lines where a window may start, the most promising if there are too many."""
     last = max(within.start, within.stop - len(lines))
     starts = range(within.start, last + 1)
-    if within.stop - within.start <= _FEW_LINES and len(starts) <= most:
+    if within.stop - within.start <= _MAX_LINES_FOR_FULL_SCAN and len(starts) <= most:
         return starts
     weights = {
         start: weight for start, weight in _weights(document, lines).items() if start in starts
     }
-    return nlargest(min(most, _MOST_CANDIDATES), weights, key=weights.__getitem__)
+    return nlargest(min(most, _MAX_CANDIDATES), weights, key=weights.__getitem__)
 
 
 def _weights(document: Document, lines: list[str]) -> dict[int, float]:
@@ -101,7 +101,7 @@ def _weights(document: Document, lines: list[str]) -> dict[int, float]:
     pairs = 0
     for offsets, places, weight in sorted(common, key=lambda found: len(found[0]) * len(found[1])):
         pairs += len(offsets) * len(places)
-        if pairs > _PAIRS:
+        if pairs > _MAX_LINE_PAIRS:
             break
         for place in places:
             for offset in offsets:
@@ -118,9 +118,9 @@ def _common(
             yield found, places, len(key) / len(places)
 
 
-_SHOWN_LINES = 100
-_SHOWN_CHARACTERS = 8_000
-_SHOWN_PLACES = 10
+_MAX_EVIDENCE_LINES = 100
+_MAX_EVIDENCE_CHARS = 8_000
+_MAX_LISTED_LINE_NUMBERS = 10
 
 
 class PartFailure(Struct, frozen=True):
@@ -133,14 +133,17 @@ class PartFailure(Struct, frozen=True):
 def numbered(lines: Sequence[str], span: Span) -> str:
     """Some of the lines, as read_file shows them."""
     start = max(0, span.start)
-    shown = lines[start : min(span.stop, start + _SHOWN_LINES)]
+    shown = lines[start : min(span.stop, start + _MAX_EVIDENCE_LINES)]
     return cut(number_lines("\n".join(shown) + "\n", start + 1)).rstrip("\n")
 
 
 def cut(text: str) -> str:
-    if len(text) <= _SHOWN_CHARACTERS:
+    if len(text) <= _MAX_EVIDENCE_CHARS:
         return text
-    return f"{text[:_SHOWN_CHARACTERS]}\n[...{len(text) - _SHOWN_CHARACTERS} characters omitted...]"
+    return (
+        f"{text[:_MAX_EVIDENCE_CHARS]}\n[...{len(text) - _MAX_EVIDENCE_CHARS} characters "
+        "omitted...]"
+    )
 
 
 def percent(share: float) -> str:
@@ -150,8 +153,8 @@ def percent(share: float) -> str:
 
 def at_lines(numbers: Sequence[int]) -> str:
     """`at line 3` or `at lines 3, 8, 12`, and how many more there are."""
-    listed = ", ".join(map(str, numbers[:_SHOWN_PLACES]))
-    more = len(numbers) - _SHOWN_PLACES
+    listed = ", ".join(map(str, numbers[:_MAX_LISTED_LINE_NUMBERS]))
+    more = len(numbers) - _MAX_LISTED_LINE_NUMBERS
     rest = f" and {more} more" if more > 0 else ""
     return f"at line{'s' if len(numbers) > 1 else ''} {listed}{rest}"
 

@@ -86,9 +86,9 @@ def _steps(text: FlatText, old: str, tolerant: bool) -> Iterator[tuple[tuple[Str
     yield tuple(match.place for match in matches), False
 
 
-_CRLF = regex("\r\n")
-_LONGEST = 64 * 1024 * 1024
-MOST_PLACES = 1_000_000
+_CRLF_RE = regex("\r\n")
+_MAX_RESULT_CHARS = 64 * 1024 * 1024
+MAX_MATCHES = 1_000_000
 
 T = TypeVar("T")
 
@@ -157,10 +157,10 @@ class FlatText:
         Raises:
             ToolError: the result would be too long.
         """
-        if len(self.text) + len(places) * len(new) > _LONGEST:
+        if len(self.text) + len(places) * len(new) > _MAX_RESULT_CHARS:
             raise ToolError(
                 f"Replacing {len(places)} places would make the file longer than"
-                f" {_LONGEST // 2**20} MB."
+                f" {_MAX_RESULT_CHARS // 2**20} MB."
             )
         flat_new = flatten(new)
         pieces: list[str] = []
@@ -179,7 +179,7 @@ class FlatText:
         """Where the flat text has `\\n` for `\\r\\n`."""
         if len(self.flat) == len(self.text):
             return []
-        return [match.start() - count for count, match in enumerate(_CRLF.finditer(self.text))]
+        return [match.start() - count for count, match in enumerate(_CRLF_RE.finditer(self.text))]
 
     def _real(self, position: int) -> int:
         return position + bisect_left(self._marks, position)
@@ -213,9 +213,9 @@ def countable(places: Iterable[T]) -> list[T]:
     Raises:
         ToolError: there are too many.
     """
-    found = list(islice(places, MOST_PLACES + 1))
-    if len(found) > MOST_PLACES:
-        raise ToolError(f"The text is there more than {MOST_PLACES} times. Quote more of it.")
+    found = list(islice(places, MAX_MATCHES + 1))
+    if len(found) > MAX_MATCHES:
+        raise ToolError(f"The text is there more than {MAX_MATCHES} times. Quote more of it.")
     return found
 
 
@@ -224,8 +224,8 @@ def _agreement(one: str, other: str) -> int:
     return sum(1 for _ in takewhile(bool, map(eq, one, other)))
 
 
-_WORD = regex(r"\S+")
-_BLANKS = frozenset(" \t")
+_WORD_RE = regex(r"\S+")
+_BLANK_CHARACTERS = frozenset(" \t")
 
 
 class Match(NamedTuple):
@@ -273,7 +273,7 @@ class WordSearch:
     @cached_property
     def _starts(self) -> list[int]:
         """Where each word begins in the flat text."""
-        return [match.start() for match in _WORD.finditer(self._flat)]
+        return [match.start() for match in _WORD_RE.finditer(self._flat)]
 
     @cached_property
     def _joined_starts(self) -> list[int]:
@@ -298,7 +298,7 @@ class WordSearch:
                 continue
             length = self._joined_starts[word + 1] - self._joined_starts[word] - 1
             between = self._flat[self._starts[word] + length : self._starts[word + 1]]
-            if not _BLANKS.issuperset(between):
+            if not _BLANK_CHARACTERS.issuperset(between):
                 return False
         return True
 
@@ -312,10 +312,10 @@ class WordSearch:
             reach = at + step
         if reach == position:
             return self._skip_blanks(position, step) if space else position
-        return self._skip_blanks(reach, step) if space[-1] in _BLANKS else reach
+        return self._skip_blanks(reach, step) if space[-1] in _BLANK_CHARACTERS else reach
 
     def _skip_blanks(self, position: int, step: int) -> int:
-        while self._beside(position, step) in _BLANKS:
+        while self._beside(position, step) in _BLANK_CHARACTERS:
             position += step
         return position
 
@@ -325,10 +325,9 @@ class WordSearch:
         return self._flat[at] if 0 <= at < len(self._flat) else ""
 
 
-_AROUND = 3
-_SHOWN_PLACES = 3
-_LEAST_LIKENESS = 0.3
-"""What is less alike has nothing to do with it."""
+_CONTEXT_LINES = 3
+_MAX_SHOWN_MATCHES = 3
+_MIN_SIMILARITY = 0.3
 
 
 def explain_miss(text: FlatText, wanted: str, new: str, similarity: Similarity) -> PartFailure:
@@ -371,7 +370,7 @@ def _nearest(
         where = at_lines([span.start + 1 for span in loose])
         return f"It differs from the text {where} in quotes, dashes or white space only.", loose
     likeness = most_similar(document, lines, everywhere, similarity, lambda start: start)
-    if likeness is None or likeness.score < _LEAST_LIKENESS:
+    if likeness is None or likeness.score < _MIN_SIMILARITY:
         return "Nothing in the file is much like it.", []
     first, last = likeness.span.start + 1, likeness.span.stop
     where = f"line {first}" if first == last else f"lines {first}-{last}"
@@ -382,8 +381,8 @@ def _already_there(text: FlatText, wanted: str, new: str) -> str:
     """A new text that is a part of the old one, or is there often, tells nothing."""
     if not new.strip() or flatten(new) in wanted:
         return ""
-    places = list(islice(text.places(new), _SHOWN_PLACES + 1))
-    if not 0 < len(places) <= _SHOWN_PLACES:
+    places = list(islice(text.places(new), _MAX_SHOWN_MATCHES + 1))
+    if not 0 < len(places) <= _MAX_SHOWN_MATCHES:
         return ""
     where = at_lines(text.line_numbers(place.start for place in places))
     return f"The new text is there already, {where}: the change may have been made before."
@@ -392,8 +391,8 @@ def _already_there(text: FlatText, wanted: str, new: str) -> str:
 def _shown(document: Document, spans: Sequence[Span]) -> str:
     """The first places, with some lines around, each line once."""
     shown: list[Span] = []
-    for span in spans[:_SHOWN_PLACES]:
-        start, stop = max(0, span.start - _AROUND), span.stop + _AROUND
+    for span in spans[:_MAX_SHOWN_MATCHES]:
+        start, stop = max(0, span.start - _CONTEXT_LINES), span.stop + _CONTEXT_LINES
         if shown and start <= shown[-1].stop:
             start, stop = shown[-1].start, max(stop, shown.pop().stop)
         shown.append(Span(start, stop))

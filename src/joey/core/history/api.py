@@ -59,8 +59,8 @@ from joey.core.models import ToolProtocol
 from joey.core.prompts.environment import strip_environment
 from joey.core.prompts.replies import empty_result, interrupted, messages_hidden, result_header
 
-COMPLETION = "attempt_completion"
-CUT_OFF = "[Response interrupted by the user]"
+COMPLETION_TOOL = "attempt_completion"
+INTERRUPTED_TEXT = "[Response interrupted by the user]"
 
 
 class Turn(Struct):
@@ -74,7 +74,7 @@ class Turn(Struct):
 
     @property
     def awaits_only_completion(self) -> bool:
-        return not self.outcomes and all(call.name == COMPLETION for call in self.calls)
+        return not self.outcomes and all(call.name == COMPLETION_TOOL for call in self.calls)
 
 
 class ApiHistory:
@@ -196,7 +196,7 @@ class ApiHistory:
         if self.protocol is ToolProtocol.XML:
             yield from _xml_blocks(event)
         if event.interrupted and event.parts:
-            yield TextBlock(CUT_OFF)
+            yield TextBlock(INTERRUPTED_TEXT)
 
     def _close_turn(self, ts: int, content: tuple[UserBlock, ...]) -> None:
         turn, self._turn = self._turn, None
@@ -364,7 +364,7 @@ def _message(role: str, content: tuple[Block, ...], ts: int) -> Message:
 
 
 T = TypeVar("T")
-_LEVEL = 1
+_COMPRESSION_LEVEL = 1
 
 
 class Sealed(Generic[T]):
@@ -386,5 +386,5 @@ class Sealed(Generic[T]):
 
     def seal(self, elements: Sequence[T]) -> None:
         if elements:
-            self._chunks.append(zlib.compress(msgspec.json.encode(elements), _LEVEL))
+            self._chunks.append(zlib.compress(msgspec.json.encode(elements), _COMPRESSION_LEVEL))
             self._count += len(elements)

@@ -35,7 +35,7 @@ from joey.core.messages import CallPart, Part, ReasoningPart, TextPart
 from joey.core.task import Answer
 from joey.errors import TaskStateError
 
-_OF_FILES = (CheckpointSaved, FilesRestored, TaskRewound)
+_FILE_EVENTS = (CheckpointSaved, FilesRestored, TaskRewound)
 
 
 class Path:
@@ -118,11 +118,11 @@ def checkpoint_at(path: Sequence[Record], seq: int, journal: Sequence[Record]) -
     were at work then are taken up as they are now, so what they have done is there too.
     """
     until = [r for r in path if r.seq <= seq]
-    before = next((r for r in reversed(until) if isinstance(r.event, _OF_FILES)), None)
+    before = next((r for r in reversed(until) if isinstance(r.event, _FILE_EVENTS)), None)
     since = 0 if before is None else before.seq
     spawned = any(isinstance(r.event, SubtaskSpawned) and r.seq > since for r in until)
     later = (r.event for r in path if r.seq > seq)
-    match next((e for e in later if isinstance(e, _OF_FILES)), None):
+    match next((e for e in later if isinstance(e, _FILE_EVENTS)), None):
         case CheckpointSaved(is_own_change=own, id=saved) if spawned or not own:
             return saved
     match before:

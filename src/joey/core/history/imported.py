@@ -43,10 +43,10 @@ from joey.core.models import ToolProtocol
 from joey.core.prompts.replies import interrupted, result_header
 from joey.core.text import regex
 
-NO_ANSWER = "[The model gave no answer.]"
-_TAKEN_BY_ALL = regex(r"[A-Za-z0-9_-]{1,64}")
-_ODD = regex(r"[^A-Za-z0-9_-]")
-_LONGEST_STEM = 56
+NO_ANSWER_TEXT = "[The model gave no answer.]"
+_PORTABLE_ID_RE = regex(r"[A-Za-z0-9_-]{1,64}")
+_INVALID_ID_CHARS_RE = regex(r"[^A-Za-z0-9_-]")
+_MAX_ID_STEM_CHARS = 56
 """With a number behind it, it must still fit where ids end at 64 characters."""
 _encode = msgspec.json.Encoder().encode
 
@@ -117,7 +117,7 @@ def _ensure_reply_text(message: Message) -> Message:
     sent = [block for block in message.content if not isinstance(block, ReasoningBlock)]
     if sent and not isinstance(sent[-1], ThinkingBlock | RedactedThinkingBlock):
         return message
-    return structs.replace(message, content=(*message.content, TextBlock(NO_ANSWER)))
+    return structs.replace(message, content=(*message.content, TextBlock(NO_ANSWER_TEXT)))
 
 
 # Structured calls
@@ -147,7 +147,7 @@ def _fits_calls(message: Message, ids: dict[str, str]) -> bool:
     for block in blocks_of(message):
         if isinstance(block, ToolUseBlock):
             calls += 1
-            if not _TAKEN_BY_ALL.fullmatch(block.name):
+            if not _PORTABLE_ID_RE.fullmatch(block.name):
                 return False
         elif isinstance(block, ToolResultBlock):
             return False
@@ -177,9 +177,9 @@ def _unique_ids(message: Message, known: set[str]) -> dict[str, str]:
 
 
 def _free_id(stored: str, known: set[str]) -> str:
-    if stored and stored not in known and _TAKEN_BY_ALL.fullmatch(stored):
+    if stored and stored not in known and _PORTABLE_ID_RE.fullmatch(stored):
         return stored
-    stem = _ODD.sub("_", stored)[:_LONGEST_STEM] or "call"
+    stem = _INVALID_ID_CHARS_RE.sub("_", stored)[:_MAX_ID_STEM_CHARS] or "call"
     numbered = (f"{stem}_{number}" for number in itertools.count(2))
     return next(name for name in itertools.chain((stem,), numbered) if name not in known)
 
@@ -268,8 +268,8 @@ def _shown(value: object) -> str:
     return value if isinstance(value, str) else _encode(value).decode()
 
 
-_NO_BEGINNING = "[The beginning of this conversation is lost.]"
-_REQUEST = "api_req_started"
+_MISSING_START_TEXT = "[The beginning of this conversation is lost.]"
+_REQUEST_ROW_KIND = "api_req_started"
 _USER_ROW_KINDS = ("user_feedback", "user_feedback_diff")
 
 _Row = dict[str, Any]
@@ -278,7 +278,7 @@ _Row = dict[str, Any]
 def beginning(event: TaskImported) -> Message:
     """What the person must have said before a history that begins with a reply."""
     first = event.rows[0] if event.rows else {}
-    text = str(first.get("text") or "").strip() or _NO_BEGINNING
+    text = str(first.get("text") or "").strip() or _MISSING_START_TEXT
     return Message(role="user", content=(TextBlock(text),), ts=first.get("ts", UNSET))
 
 
@@ -294,7 +294,7 @@ def cut_adopted(event: TaskImported, row_ts: int) -> TaskImported:
     messages = [message for message in event.messages if not _is_undone(message, telling)]
     end = _end(messages, rows, gone[0])
     kept = messages[:end]
-    if gone[0].get("say") != _REQUEST:
+    if gone[0].get("say") != _REQUEST_ROW_KIND:
         kept += _trim_reply_to_rows(messages[end:], rows)
     return structs.replace(event, rows=tuple(rows), messages=tuple(kept))
 
@@ -311,7 +311,7 @@ def _end(messages: Sequence[Message], rows: Sequence[_Row], first_gone: _Row) ->
         user = (place for place in later if _is_user_message(messages[place]))
         return next(exact, next(user, later[0]))
     end = later[0]
-    requests = [row["ts"] for row in (*rows, first_gone) if row.get("say") == _REQUEST]
+    requests = [row["ts"] for row in (*rows, first_gone) if row.get("say") == _REQUEST_ROW_KIND]
     before = (messages[end - 1].ts or 0) if end else 0
     if _is_user_message(messages[end]) and requests and requests[-1] > before:
         return end + 1
@@ -330,7 +330,7 @@ def _trim_reply_to_rows(going: Sequence[Message], rows: Sequence[_Row]) -> Seque
     text = plain_text(blocks_of(reply))
     said: list[str] = []
     for row in reversed(rows[1:]):
-        if row.get("say") == _REQUEST:
+        if row.get("say") == _REQUEST_ROW_KIND:
             break
         row_text = str(row.get("text") or "").strip()
         if row.get("say") == "text" and row_text and row_text in text:

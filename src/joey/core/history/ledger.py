@@ -41,11 +41,11 @@ from joey.core.events import (
     ToolStarted,
     ToolTally,
 )
-from joey.core.history.api import COMPLETION
+from joey.core.history.api import COMPLETION_TOOL
 from joey.core.messages import CallPart, Usage
 from joey.core.settings import Limits
 
-_WORK = (
+_WORK_EVENTS = (
     TaskStarted,
     RequestStarted,
     RequestEnded,
@@ -55,7 +55,7 @@ _WORK = (
     TaskPaused,
 )
 """What is recorded only while a task works."""
-_ENDS = (TaskFinished, TaskAborted, TaskFailed, TaskRewound)
+_RUN_END_EVENTS = (TaskFinished, TaskAborted, TaskFailed, TaskRewound)
 
 
 class Run(Struct, frozen=True):
@@ -147,15 +147,15 @@ class Ledger:
             case ReplyReceived():
                 parts = [placed.part for placed in event.parts]
                 calls = [part.call for part in parts if isinstance(part, CallPart)]
-                counted = sum(call.name != COMPLETION for call in calls)
+                counted = sum(call.name != COMPLETION_TOOL for call in calls)
                 self._spend(Spending(turns=0 if event.interrupted else 1, calls=counted))
             case RequestEnded(usage=Usage() as usage) | ContextCondensed(usage=Usage() as usage):
                 self._spend(Spending(tokens=usage.input + usage.output, cost=event.cost or 0.0))
             case ToolFinished(spent=Spending() as spent):
                 self._spend(spent)
-        if self.run is not None and isinstance(event, _ENDS):
+        if self.run is not None and isinstance(event, _RUN_END_EVENTS):
             self.run = structs.replace(self.run, is_over=True)
-        if isinstance(event, _WORK):
+        if isinstance(event, _WORK_EVENTS):
             self.worked_until = event.ts
 
     def _start(self, event: TaskStarted) -> None:
@@ -195,7 +195,7 @@ class Ledger:
         )
 
 
-_MAX_SAFE = 2**53
+_MAX_SAFE_INTEGER = 2**53
 _Row = dict[str, Any]
 
 
@@ -210,7 +210,7 @@ class _Request(Struct, rename="camel"):
 
 
 _decode = msgspec.json.Decoder(_Request).decode
-_NOTHING = _Request()
+_EMPTY_REQUEST_ROW = _Request()
 
 
 def usage_of_rows(rows: Iterable[_Row]) -> TokenUsage:
@@ -255,9 +255,10 @@ def context_of_rows(rows: Sequence[_Row]) -> int:
 def _request(row: _Row) -> _Request:
     text = row.get("text")
     try:
-        return _decode(text) if isinstance(text, str) else _NOTHING
+        return _decode(text) if isinstance(text, str) else _EMPTY_REQUEST_ROW
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
-        return _NOTHING  # rows of an interrupted save, or of a program that writes words there
+        # rows of an interrupted save, or of a program that writes words there
+        return _EMPTY_REQUEST_ROW
 
 
 def _condensed(row: _Row) -> _Row:
@@ -266,8 +267,8 @@ def _condensed(row: _Row) -> _Row:
 
 
 def _count(value: Any) -> int:
-    return int(value) if isinstance(value, int | float) and 0 <= value < _MAX_SAFE else 0
+    return int(value) if isinstance(value, int | float) and 0 <= value < _MAX_SAFE_INTEGER else 0
 
 
 def _cost(cost: Any) -> float:
-    return float(cost) if isinstance(cost, int | float) and 0 <= cost < _MAX_SAFE else 0.0
+    return float(cost) if isinstance(cost, int | float) and 0 <= cost < _MAX_SAFE_INTEGER else 0.0

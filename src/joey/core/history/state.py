@@ -47,15 +47,23 @@ from joey.core.events import (
     UserMessage,
     WorktreeMerged,
 )
-from joey.core.history.api import COMPLETION
+from joey.core.history.api import COMPLETION_TOOL
 from joey.core.history.ledger import Ledger, context_of_rows
 from joey.core.messages import Usage
 from joey.core.models import ToolProtocol
 from joey.core.settings import Route
-from joey.core.task import APPROVALS, AT_REST, Answer, AskKind, TaskState, Todo, check_transition
+from joey.core.task import (
+    APPROVAL_ASKS,
+    IDLE_STATES,
+    Answer,
+    AskKind,
+    TaskState,
+    Todo,
+    check_transition,
+)
 from joey.errors import TaskStateError
 
-STATE_AFTER: dict[type[object], TaskState] = {
+STATE_AFTER_EVENT: dict[type[object], TaskState] = {
     TaskStarted: TaskState.RUNNING,
     AskOpened: TaskState.WAITING,
     AskAnswered: TaskState.RUNNING,
@@ -68,7 +76,7 @@ STATE_AFTER: dict[type[object], TaskState] = {
 }
 
 
-MOST_SAID = 50
+MAX_USER_MESSAGES = 50
 
 
 class Unheard(Struct, frozen=True):
@@ -191,7 +199,9 @@ class TaskFacts:
             case TaskImported(rows=rows):
                 text = str(rows[0].get("text") or "") if rows else ""
                 self.prompt = UserMessage(ts=event.ts, text=text, is_first=True)
-                later = [row for row in rows if row.get("say") == "user_feedback"][-MOST_SAID:]
+                later = [row for row in rows if row.get("say") == "user_feedback"][
+                    -MAX_USER_MESSAGES:
+                ]
                 self.said = tuple(
                     UserMessage(ts=event.ts, text=str(row.get("text") or "")) for row in later
                 )
@@ -204,7 +214,7 @@ class TaskFacts:
         if event.is_first:
             self.prompt = event
             return
-        self.said = (*self.said[1 - MOST_SAID :], event)
+        self.said = (*self.said[1 - MAX_USER_MESSAGES :], event)
         if not any(event.matches_answer(said.answer) for said in self.unheard):
             self.untold += (event,)
 
@@ -247,22 +257,22 @@ class TaskFacts:
         """The state, for people: a task that has shown a result which nobody sent back stays
         completed until the model is asked again, unless it lacked what only a person could have
         allowed."""
-        if self.accepted and self.refused and self.state in AT_REST and self.parent_id is None:
+        if self.accepted and self.refused and self.state in IDLE_STATES and self.parent_id is None:
             return TaskState.FAILED
-        if self.accepted and self.state in AT_REST:
+        if self.accepted and self.state in IDLE_STATES:
             return TaskState.COMPLETED
         left = self.presented and self.state is TaskState.ABORTED
         return TaskState.COMPLETED if left else self.state
 
     def check(self, event: Durable) -> None:
         """Raise unless the task's state allows this event now."""
-        if isinstance(event, TaskRewound) and self.state not in AT_REST:
+        if isinstance(event, TaskRewound) and self.state not in IDLE_STATES:
             raise TaskStateError("a task has to rest before it is rewound")
-        if (state := STATE_AFTER.get(type(event))) is not None:
+        if (state := STATE_AFTER_EVENT.get(type(event))) is not None:
             check_transition(self.state, state)
 
     def _move(self, event: Durable) -> None:
-        self.state = STATE_AFTER.get(type(event), self.state)
+        self.state = STATE_AFTER_EVENT.get(type(event), self.state)
         match event:
             case TaskStarted():
                 self.route = event.route or self.route
@@ -284,7 +294,7 @@ class TaskFacts:
                 self.waits_for = event.child_ids
             case TaskUnpaused():
                 self.waits_for = ()
-            case ToolStarted(tool=tool) if tool == COMPLETION:
+            case ToolStarted(tool=tool) if tool == COMPLETION_TOOL:
                 # The rules let a subtask hand over its result.
                 self.accepted = True
             case TaskCompleted():
@@ -296,11 +306,11 @@ class TaskFacts:
         asked, self.pending = self.pending, None
         if asked is None:
             return
-        if event.answer.by != "person" and asked.ask in APPROVALS and not event.answer.approves:
+        if event.answer.by != "person" and asked.ask in APPROVAL_ASKS and not event.answer.approves:
             self.refused += (asked.path or asked.text or asked.tool or asked.ask,)
         if event.answer.has_content:
             self.unheard += (Unheard(event.ts, asked.call_id, event.answer),)
-        if asked.ask is AskKind.COMPLETION_RESULT or asked.tool == COMPLETION:
+        if asked.ask is AskKind.COMPLETION_RESULT or asked.tool == COMPLETION_TOOL:
             self.accepted = event.answer.approves
 
 

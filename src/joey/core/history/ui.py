@@ -47,11 +47,11 @@ from joey.core.history.api import Sealed
 from joey.core.messages import ReasoningPart, TextPart
 from joey.core.parsing.json_stream import JsonStream
 from joey.core.permissions.policy import Confinement
-from joey.core.task import APPROVALS
+from joey.core.task import APPROVAL_ASKS
 
-__all__ = ["STREAMED", "Change", "RequestInfo", "Row", "UiHistory"]
+__all__ = ["REPLY_ROW_KINDS", "Change", "RequestInfo", "Row", "UiHistory"]
 
-STREAMED = frozenset({"text", "reasoning", "tool"})
+REPLY_ROW_KINDS = frozenset({"text", "reasoning", "tool"})
 """Rows that a reply is made of."""
 
 
@@ -156,7 +156,9 @@ class UiHistory:
             case TaskStarted() | TaskFinished() | TaskAborted() | TaskFailed():
                 self._open.clear()
             case RequestStarted():
-                for ts in [ts for ts, row in self._open.items() if row.opened.say in STREAMED]:
+                for ts in [
+                    ts for ts, row in self._open.items() if row.opened.say in REPLY_ROW_KINDS
+                ]:
                     del self._open[ts]
 
     def _take_over(self, row: dict[str, Any]) -> Change:
@@ -245,7 +247,7 @@ class UiHistory:
 
 Approval = Literal["pending", "approved", "rejected"]
 
-GROWING = frozenset(
+PARTIAL_ROW_KINDS = frozenset(
     {"text", "reasoning", "completion_result", "command_output", "api_req_retry_delayed"}
 )
 """Rows of the engine's own words that are shown while they grow."""
@@ -331,7 +333,7 @@ def new_row(event: Event) -> Row | None:
             )
         case RequestStarted():
             return _say(event.ts, "api_req_started", as_json({"apiProtocol": event.api_protocol}))
-        case RowAdded(say=say) if say in GROWING:
+        case RowAdded(say=say) if say in PARTIAL_ROW_KINDS:
             return streamed(event.ts, say, event.text)
         case RowAdded(subtask_id=str(child_id)):
             row = _say(event.ts, event.say, event.text, event.images)
@@ -363,7 +365,7 @@ def new_row(event: Event) -> Row | None:
                 tool=event.tool,
                 path=event.path,
                 diff=event.diff,
-                approval_state="pending" if event.ask in APPROVALS else None,
+                approval_state="pending" if event.ask in APPROVAL_ASKS else None,
                 is_protected=event.is_protected or None,
                 always_rule=event.always_rule,
                 reason=event.reason,

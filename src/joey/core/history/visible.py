@@ -12,7 +12,7 @@ from msgspec import UNSET, structs
 
 from joey.core.messages import Block, Message, TextBlock, ToolResultBlock, blocks_of
 
-_CUT = "\n[... {left_out} characters left out to fit the model's context window ...]\n"
+_TRUNCATION_NOTE = "\n[... {left_out} characters left out to fit the model's context window ...]\n"
 
 
 def effective(messages: Sequence[Message]) -> list[Message]:
@@ -76,7 +76,11 @@ def cut_text(text: str, longest: int) -> str:
     if left_out <= 0:
         return text
     head = longest // 2
-    return text[:head] + _CUT.format(left_out=left_out) + text[len(text) - (longest - head) :]
+    return (
+        text[:head]
+        + _TRUNCATION_NOTE.format(left_out=left_out)
+        + text[len(text) - (longest - head) :]
+    )
 
 
 def joined(first: Message, second: Message) -> Message:

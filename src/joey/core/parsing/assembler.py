@@ -391,7 +391,7 @@ class NativeCalls:
         if end.cut_off and (not call.ended or never_began):
             return {}, end.cut_off
         if not call.name:
-            return {}, NO_NAME
+            return {}, NO_TOOL_NAME_MESSAGE
         try:
             return call.arguments.close(), None
         except ValueError as error:
@@ -408,8 +408,8 @@ class NativeCalls:
         self._parts.end_call(part, ToolCall(call.id, call.name, arguments, problem))
 
 
-_LEGAL = regex(r"[A-Za-z0-9_-]{1,64}")
-_ILLEGAL = regex(r"[^A-Za-z0-9_-]")
+_LEGAL_ID_RE = regex(r"[A-Za-z0-9_-]{1,64}")
+_ILLEGAL_ID_CHARACTER_RE = regex(r"[^A-Za-z0-9_-]")
 
 
 class CallIds:
@@ -420,13 +420,13 @@ class CallIds:
 
     def claim(self, wanted: str | None) -> str:
         """`wanted` if nothing speaks against it, else a new id."""
-        if wanted is None or not _LEGAL.fullmatch(wanted) or self._is_taken(wanted):
+        if wanted is None or not _LEGAL_ID_RE.fullmatch(wanted) or self._is_taken(wanted):
             wanted = self._fresh()
         self._given.add(wanted)
         return wanted
 
     def _fresh(self) -> str:
-        base = _ILLEGAL.sub("_", self._make_id())[:48] or "call"
+        base = _ILLEGAL_ID_CHARACTER_RE.sub("_", self._make_id())[:48] or "call"
         call_id, number = base, 1
         while self._is_taken(call_id):
             number += 1
@@ -437,11 +437,11 @@ class CallIds:
         return call_id in self._given or self._taken(call_id)
 
 
-_LIMITS = frozenset(
+_OUTPUT_LIMIT_STOP_REASONS = frozenset(
     {"length", "max_tokens", "max_output_tokens", "model_length", "model_context_window_exceeded"}
 )
 
-NO_NAME = (
+NO_TOOL_NAME_MESSAGE = (
     "The call does not name a tool, so it was not executed. Call again, with the tool's name and "
     "its arguments."
 )
@@ -459,7 +459,7 @@ class ReplyEnd(Struct, frozen=True):
             return (
                 "The reply was interrupted before this call was complete, so it was not executed."
             )
-        if self.stop_reason is None or self.stop_reason.lower() not in _LIMITS:
+        if self.stop_reason is None or self.stop_reason.lower() not in _OUTPUT_LIMIT_STOP_REASONS:
             return None
         return (
             f"The reply was cut off by the output limit (stop reason `{self.stop_reason}`) before "

@@ -22,7 +22,7 @@ MAX_DEPTH = 128
 """Deeper arguments are refused: nothing sane nests so, and serialisers recurse."""
 
 
-_TOO_DEEP = f"nested more than {MAX_DEPTH} levels deep"
+_TOO_DEEP_MESSAGE = f"nested more than {MAX_DEPTH} levels deep"
 
 
 class JsonStream:
@@ -74,13 +74,13 @@ class JsonStream:
         try:
             value = msgspec.json.decode(text)
         except RecursionError:
-            raise ValueError(_TOO_DEEP) from None
+            raise ValueError(_TOO_DEEP_MESSAGE) from None
         except ValueError as error:
             raise ValueError(_describe(error, text)) from error
         if not isinstance(value, dict):
             raise ValueError("expected a JSON object with the arguments at its top (byte 0)")
         if text.count("{") + text.count("[") > MAX_DEPTH and not self.is_whole:
-            raise ValueError(_TOO_DEEP)
+            raise ValueError(_TOO_DEEP_MESSAGE)
         return value
 
     def _scan(self) -> JsonScanner:
@@ -97,22 +97,22 @@ def _describe(error: ValueError, text: str) -> str:
     return reason
 
 
-_SPACE = regex(r"[ \t\n\r]*+")
-_TOKEN = regex(r"[^ \t\n\r,:\[\]{}\"]*+")
-_HEX = "[0-9a-fA-F]"
-_CHARACTERS = regex(
+_WHITESPACE_RE = regex(r"[ \t\n\r]*+")
+_TOKEN_RE = regex(r"[^ \t\n\r,:\[\]{}\"]*+")
+_HEX_DIGIT_RE = "[0-9a-fA-F]"
+_STRING_CHARACTERS_RE = regex(
     r'[^"\\\x00-\x1f\ud800-\udfff]*+(?:\\(?:["\\/bfnrt]'
-    rf"|u(?![dD][89a-fA-F]){_HEX}{{4}}"
-    rf"|u[dD][89abAB]{_HEX}{{2}}\\u[dD][c-fC-F]{_HEX}{{2}})"
+    rf"|u(?![dD][89a-fA-F]){_HEX_DIGIT_RE}{{4}}"
+    rf"|u[dD][89abAB]{_HEX_DIGIT_RE}{{2}}\\u[dD][c-fC-F]{_HEX_DIGIT_RE}{{2}})"
     r'[^"\\\x00-\x1f\ud800-\udfff]*+)*+'
 )
 """A run of whole characters of a string; an escape or surrogate pair is never cut."""
-_BEGUN_ESCAPE = regex(
-    rf"\\(?:u(?:[dD][89abAB]{_HEX}{{2}}(?:\\(?:u(?:[dD](?:[c-fC-F]{_HEX}?)?)?)?)?"
-    rf"|{_HEX}{{0,3}})?)?"
+_PARTIAL_ESCAPE_RE = regex(
+    rf"\\(?:u(?:[dD][89abAB]{_HEX_DIGIT_RE}{{2}}(?:\\(?:u(?:[dD](?:[c-fC-F]{_HEX_DIGIT_RE}?)?)?)?)?"
+    rf"|{_HEX_DIGIT_RE}{{0,3}})?)?"
 )
 
-_NOTHING = object()
+_NO_VALUE = object()
 
 
 class JsonScanner:
@@ -145,10 +145,10 @@ class JsonScanner:
         """A copy of the containers that are still open, with what they hold so far."""
         if not self._stack:
             return dict(self._root)
-        value: Any = "".join(self._run) if self._expect == self._string else _NOTHING
+        value: Any = "".join(self._run) if self._expect == self._string else _NO_VALUE
         for container, key in zip(reversed(self._stack), reversed(self._keys), strict=True):
             copy: Any = container.copy()
-            if value is _NOTHING:
+            if value is _NO_VALUE:
                 pass
             elif isinstance(copy, dict):
                 copy[key] = value
@@ -230,7 +230,7 @@ class JsonScanner:
 
     def _token(self, text: str, pos: int) -> int:
         """A number, `true`, `false` or `null`: known only when something else follows."""
-        match = _TOKEN.match(text, pos)
+        match = _TOKEN_RE.match(text, pos)
         end = match.end() if match else pos
         self._run.append(text[pos:end])
         if end == len(text):
@@ -256,7 +256,7 @@ class JsonScanner:
 
     def _read_characters(self, text: str, pos: int) -> tuple[int, bool]:
         """Take characters of a string; True when its closing quote was among them."""
-        match = _CHARACTERS.match(text, pos)
+        match = _STRING_CHARACTERS_RE.match(text, pos)
         end = match.end() if match else pos
         run = text[pos:end]
         self._run.append(msgspec.json.decode(f'"{run}"') if "\\" in run else run)
@@ -264,7 +264,7 @@ class JsonScanner:
             return end, False
         if text[end] == '"':
             return end + 1, True
-        begun = _BEGUN_ESCAPE.match(text, end)
+        begun = _PARTIAL_ESCAPE_RE.match(text, end)
         if begun is None or begun.end() < len(text):
             return self._stop(begun.end() if begun else end), False
         self._held = text[end:]
@@ -308,5 +308,5 @@ class JsonScanner:
 
 
 def _skip_space(text: str, pos: int) -> int:
-    match = _SPACE.match(text, pos)
+    match = _WHITESPACE_RE.match(text, pos)
     return match.end() if match else pos

@@ -23,20 +23,24 @@ from joey.core.text import regex
 
 Piece = tuple[Literal["text", "reasoning"], str]
 
-SECTIONS = {"<think>": "</think>", "<thinking>": "</thinking>"}
-_CASES = (str.lower, str.capitalize, str.upper)
-CLOSINGS = frozenset(
+THINK_CLOSING_BY_OPENING = {"<think>": "</think>", "<thinking>": "</thinking>"}
+_LETTER_CASES = (str.lower, str.capitalize, str.upper)
+THINK_CLOSING_TAGS = frozenset(
     f"</{case(name)}{gap}>"
     for name in ("think", "thinking")
-    for case in _CASES
+    for case in _LETTER_CASES
     for gap in ("", " ", "\n")
 )
-_BARE = CLOSINGS | SECTIONS.keys()
+_BARE_THINK_TAGS = THINK_CLOSING_TAGS | THINK_CLOSING_BY_OPENING.keys()
 THINK_TAGS = frozenset(
-    {*_BARE, *(f"`{tag}" for tag in _BARE), *(f"`{tag}`" for tag in _BARE)},
+    {
+        *_BARE_THINK_TAGS,
+        *(f"`{tag}" for tag in _BARE_THINK_TAGS),
+        *(f"`{tag}`" for tag in _BARE_THINK_TAGS),
+    },
 )
 """What to look for in text; `ThinkTag.of` says what a match is."""
-_ANY_CLOSING = regex(r"</think(?:ing)?[ \n]?>", re.IGNORECASE)
+_THINK_CLOSING_RE = regex(r"</think(?:ing)?[ \n]?>", re.IGNORECASE)
 
 
 class ThinkTag(Enum):
@@ -52,7 +56,7 @@ class ThinkTag(Enum):
     def of(cls, tag: str, *, in_code: bool, at_end: bool) -> ThinkTag:
         """`in_code`: inline code is open before the match; `at_end`: nothing has come after it."""
         if not tag.startswith("`"):
-            return cls.OPENING if tag in SECTIONS else cls.CLOSING
+            return cls.OPENING if tag in THINK_CLOSING_BY_OPENING else cls.CLOSING
         if tag.endswith("`"):
             return cls.BACKTICK if in_code else cls.MENTION
         return cls.UNDECIDED if at_end else cls.BACKTICK
@@ -73,14 +77,16 @@ class InlineCode:
 
 def last_closing(text: str) -> tuple[int, int] | None:
     """Where the last closing tag in a text is."""
-    ends = [match.span() for match in _ANY_CLOSING.finditer(text)]
+    ends = [match.span() for match in _THINK_CLOSING_RE.finditer(text)]
     return ends[-1] if ends else None
 
 
 def closes_before(text: str, tag: str) -> bool:
     """Whether the text closes a section that it has not opened, and has `tag` after that."""
-    closing = _ANY_CLOSING.search(text)
-    if closing is None or any(opening in text[: closing.start()] for opening in SECTIONS):
+    closing = _THINK_CLOSING_RE.search(text)
+    if closing is None or any(
+        opening in text[: closing.start()] for opening in THINK_CLOSING_BY_OPENING
+    ):
         return False
     return tag in text[closing.end() :]
 
@@ -116,14 +122,14 @@ class ThinkTags:
         word = begun.lstrip()
         self._lead.append(begun[: len(begun) - len(word)])
         self._held = word
-        for opening, closing in SECTIONS.items():
+        for opening, closing in THINK_CLOSING_BY_OPENING.items():
             if word.startswith(opening):
                 self._lead.clear()
                 self._held = ""
                 self._closing = closing
                 self._expect = self._reasoning
                 return self._reasoning(word[len(opening) :])
-        if any(opening.startswith(word) for opening in SECTIONS):
+        if any(opening.startswith(word) for opening in THINK_CLOSING_BY_OPENING):
             return []
         self.settled = True
         return [("text", "".join(self._lead) + word)]
@@ -194,7 +200,7 @@ class UnopenedClosings:
         return end
 
     def _take(self, tag: str) -> list[str | None]:
-        if tag in CLOSINGS and tag != self._section:
+        if tag in THINK_CLOSING_TAGS and tag != self._section:
             self._section = ""
             self._code = InlineCode()
             self._in_gap = True
@@ -202,7 +208,7 @@ class UnopenedClosings:
         if tag == self._section:
             self._section = ""
         elif not self._section:
-            self._section = SECTIONS[tag]
+            self._section = THINK_CLOSING_BY_OPENING[tag]
         return self._said(tag)
 
     def _said(self, text: str) -> list[str | None]:
@@ -219,7 +225,7 @@ def _pieces(kind: Literal["text", "reasoning"], text: str) -> list[Piece]:
     return [(kind, text)] if text else []
 
 
-_TAG_START = regex("[<`]")
+_TAG_START_RE = regex("[<`]")
 
 
 class Tags:
@@ -237,7 +243,7 @@ class Tags:
         if match is not None:
             return match.start(), match[0]
         near_end = max(pos, len(text) - self._longest + 1)
-        for start in _TAG_START.finditer(text, near_end):
+        for start in _TAG_START_RE.finditer(text, near_end):
             if text[start.start() :] in self._beginnings:
                 return start.start(), ""
         return len(text), ""

@@ -19,24 +19,34 @@ from collections.abc import Mapping
 from json.encoder import encode_basestring
 from typing import Any, Union
 
-from joey.core.parsing.tags import CLOSINGS, SECTIONS, Tags, closes_before, tags_of
+from joey.core.parsing.tags import (
+    THINK_CLOSING_BY_OPENING,
+    THINK_CLOSING_TAGS,
+    Tags,
+    closes_before,
+    tags_of,
+)
 from joey.core.text import regex
 
-VERBATIM = frozenset({"content", "file_text", "diff", "patch", "old_string", "new_string"})
-BODIES = VERBATIM | {
+VERBATIM_PARAMETERS = frozenset(
+    {"content", "file_text", "diff", "patch", "old_string", "new_string"}
+)
+BODY_PARAMETERS = VERBATIM_PARAMETERS | {
     *("args", "arguments", "command", "file", "follow_up", "message", "operations", "replace"),
     *("result", "search", "todos"),
 }
-WRAPPERS = frozenset({"args", "file"})
+WRAPPER_PARAMETERS = frozenset({"args", "file"})
 """They hold the parameters as elements of their own, so beside them no other tag counts."""
-COMPANIONS: Mapping[str, frozenset[str]] = {"content": frozenset({"file_text", "line_count"})}
+LEGACY_PARAMETER_NAMES: Mapping[str, frozenset[str]] = {
+    "content": frozenset({"file_text", "line_count"})
+}
 """Older names that models still write beside or instead of a parameter."""
 
-BETWEEN = CLOSINGS | SECTIONS.keys()
+THINK_TAGS_BETWEEN_PARAMETERS = THINK_CLOSING_TAGS | THINK_CLOSING_BY_OPENING.keys()
 """Reasoning may open, or turn out to have been open, between parameters."""
-_SIGN_OF_SEVERAL = "line_range"
+_MULTI_VALUE_MARKER_PARAMETER = "line_range"
 """A tool that takes line ranges takes several of everything; their values become lists."""
-_CDATA, _CDATA_END = "<![CDATA[", "]]>"
+_CDATA_OPENING, _CDATA_CLOSING = "<![CDATA[", "]]>"
 
 
 class Trimmed:
@@ -75,7 +85,7 @@ class _Value:
     def __init__(self, name: str) -> None:
         self.name = name
         self.closing = f"</{name}>"
-        self._trimmed = Trimmed(verbatim=name in VERBATIM)
+        self._trimmed = Trimmed(verbatim=name in VERBATIM_PARAMETERS)
         self._pieces: list[str] = []
         self._plain = False
         self._blank = True
@@ -97,13 +107,13 @@ class _Value:
         return self._keep(rest + self._trimmed.end())
 
     def _may_be_cdata(self) -> bool:
-        if len(self._pending) > 1 and self._pending[0].startswith(_CDATA):
+        if len(self._pending) > 1 and self._pending[0].startswith(_CDATA_OPENING):
             return True
         begun = "".join(self._pending).lstrip()
-        if begun.startswith(_CDATA):
+        if begun.startswith(_CDATA_OPENING):
             self._pending = [begun]
             return True
-        return _CDATA.startswith(begun)
+        return _CDATA_OPENING.startswith(begun)
 
     def _take_pending(self) -> str:
         pending = "".join(self._pending)
@@ -127,16 +137,18 @@ class XmlCall:
         self.closing = f"</{tool}>"
         self.values: dict[str, Any] = {}
         self.value: _Value | None = None
-        several = parameters if _SIGN_OF_SEVERAL in parameters else frozenset()
-        self._several = several - WRAPPERS
+        several = parameters if _MULTI_VALUE_MARKER_PARAMETER in parameters else frozenset()
+        self._several = several - WRAPPER_PARAMETERS
         self._has_json_begun = False
-        self._missing = parameters.union(*(COMPANIONS.get(name, ()) for name in parameters))
-        self.tags = self._tags_between(*BETWEEN)
+        self._missing = parameters.union(
+            *(LEGACY_PARAMETER_NAMES.get(name, ()) for name in parameters)
+        )
+        self.tags = self._tags_between(*THINK_TAGS_BETWEEN_PARAMETERS)
 
     def open(self, name: str) -> str:
         """A parameter begins. Returns the JSON that says so, as the methods below."""
         ended = self.end_value()
-        if name in WRAPPERS:
+        if name in WRAPPER_PARAMETERS:
             self._missing = frozenset()
         elif name not in self._several:
             self._missing -= {name}
@@ -163,7 +175,7 @@ class XmlCall:
         else:
             self._add(value.name, value.text)
         self.value = None
-        self.tags = self._tags_between(*BETWEEN)
+        self.tags = self._tags_between(*THINK_TAGS_BETWEEN_PARAMETERS)
         return rest
 
     def end(self) -> str:
@@ -206,9 +218,11 @@ class XmlCall:
 def _unwrapped(text: str) -> str:
     """What a CDATA section holds, if the text is one as a whole."""
     section = text.strip()
-    end = len(section) - len(_CDATA_END)
-    if section.startswith(_CDATA) and section.find(_CDATA_END) == end >= len(_CDATA):
-        return section[len(_CDATA) : end]
+    end = len(section) - len(_CDATA_CLOSING)
+    if section.startswith(_CDATA_OPENING) and section.find(_CDATA_CLOSING) == end >= len(
+        _CDATA_OPENING
+    ):
+        return section[len(_CDATA_OPENING) : end]
     return text
 
 
@@ -221,14 +235,14 @@ def _json(value: str | list[str]) -> str:
 Element = Union[str, "dict[str, list[Element]]"]
 """The text of a leaf, or children by name, each name with all its occurrences in order."""
 
-_SPACE = regex(r"\s*+")
-_TAG = regex(r"<(/?)([A-Za-z_][\w.-]*+)(?:\s[^<>]*+)?(?<!/)(/?)>")
+_WHITESPACE_RE = regex(r"\s*+")
+_TAG_RE = regex(r"<(/?)([A-Za-z_][\w.-]*+)(?:\s[^<>]*+)?(?<!/)(/?)>")
 _CDATA_START = "<![CDATA["
-_DEEPEST = 100
-_LOOKED_AHEAD = 10_000_000
+_MAX_DEPTH = 100
+_MAX_LOOKAHEAD_CHARS = 10_000_000
 """Characters that may be looked at for ends of literal elements that fit better than the first."""
-_ENTITY = regex(r"&(lt|gt|amp|quot|apos|#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6});")
-_NAMED = {"lt": "<", "gt": ">", "amp": "&", "quot": '"', "apos": "'"}
+_ENTITY_RE = regex(r"&(lt|gt|amp|quot|apos|#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6});")
+_NAMED_ENTITIES = {"lt": "<", "gt": ">", "amp": "&", "quot": '"', "apos": "'"}
 
 
 def parse_args_xml(raw: str) -> dict[str, list[Element]]:
@@ -252,13 +266,13 @@ def without_last_newline(text: str) -> str:
 
 def decode_entities(text: str) -> str:
     """XML's five names and numeric references; anything else stays as it is written."""
-    return _ENTITY.sub(_decode_entity, text)
+    return _ENTITY_RE.sub(_decode_entity, text)
 
 
 def _decode_entity(match: re.Match[str]) -> str:
     body = match[1]
-    if body in _NAMED:
-        return _NAMED[body]
+    if body in _NAMED_ENTITIES:
+        return _NAMED_ENTITIES[body]
     code = int(body[2:], 16) if body[1] in "xX" else int(body[1:])
     is_character = 0 < code <= 0x10FFFF and not 0xD800 <= code <= 0xDFFF
     return chr(code) if is_character else match[0]
@@ -283,11 +297,11 @@ class _Reader:
         self._open: Counter[str] = Counter()
         self._found: dict[str, tuple[int, int]] = {}
         """Where each text was looked for last, and where it is."""
-        self._patience = _LOOKED_AHEAD
+        self._patience = _MAX_LOOKAHEAD_CHARS
 
     def read(self) -> dict[str, list[Element]]:
         pos = 0
-        while match := _TAG.search(self._raw, pos):
+        while match := _TAG_RE.search(self._raw, pos):
             pos = match.end()
             name = match[2]
             if match[1]:
@@ -302,7 +316,7 @@ class _Reader:
     def _begin(self, name: str, pos: int) -> int:
         """Open an element, or take the whole of one that is not made of elements."""
         taken = self._literal(name, pos)
-        if taken is None and len(self._stack) > _DEEPEST:
+        if taken is None and len(self._stack) > _MAX_DEPTH:
             return pos
         if taken is None:
             self._stack.append(_Node(name, pos))
@@ -359,7 +373,7 @@ class _Reader:
         return at
 
     def _skip_space(self, pos: int) -> int:
-        match = _SPACE.match(self._raw, pos)
+        match = _WHITESPACE_RE.match(self._raw, pos)
         return match.end() if match else pos
 
     def _close(self, name: str, end: int) -> None:

@@ -39,20 +39,20 @@ from msgspec import Struct
 
 from joey.core.parsing.json_stream import JsonStream
 from joey.core.parsing.tags import (
-    CLOSINGS,
-    SECTIONS,
+    THINK_CLOSING_BY_OPENING,
+    THINK_CLOSING_TAGS,
     THINK_TAGS,
     InlineCode,
     ThinkTag,
     last_closing,
     tags_of,
 )
-from joey.core.parsing.xml_arguments import BODIES, Trimmed, XmlCall
+from joey.core.parsing.xml_arguments import BODY_PARAMETERS, Trimmed, XmlCall
 from joey.core.text import regex
 
-_UNSHOWN = frozenset({"<thinking>", "</thinking>"})
+_HIDDEN_TAGS = frozenset({"<thinking>", "</thinking>"})
 """Tags of sections that are taken out of the text."""
-_SPACE = regex(r"\s*+")
+_WHITESPACE_RE = regex(r"\s*+")
 
 
 class XmlText(Struct, frozen=True, gc=False):
@@ -105,7 +105,7 @@ class XmlStream:
     ) -> None:
         self._tools = tools
         self._openings = {f"<{name}>": name for name in tools}
-        blocks = BLOCKS if understand_text_calls else ()
+        blocks = TEXT_CALL_CLOSING_BY_OPENING if understand_text_calls else ()
         mentions = (f"`{opening}" for opening in self._openings)
         self._text_tags = frozenset({*self._openings, *mentions, *blocks, *THINK_TAGS})
         self._leftovers = Leftovers()
@@ -174,7 +174,7 @@ class XmlStream:
             self._start_call(tool, self._base + at)
             self._call = XmlCall(tool, self._tools[tool])
             self._expect = self._in_call
-        elif tag in BLOCKS:
+        elif tag in TEXT_CALL_CLOSING_BY_OPENING:
             self._block = TextCallBlock(tag, self._tools)
             self._block_at = self._base + at
             self._expect = self._in_block
@@ -197,15 +197,15 @@ class XmlStream:
         return end
 
     def _take_think_tag(self, tag: str, at: int) -> None:
-        if tag in CLOSINGS and tag != self._section:
+        if tag in THINK_CLOSING_TAGS and tag != self._section:
             self._end_thought(at, at + len(tag))
             return
         if tag == self._section:
             self._section = ""
         elif not self._section:
-            self._section = SECTIONS[tag]
+            self._section = THINK_CLOSING_BY_OPENING[tag]
         self._renew_tags()
-        self._say("" if tag in _UNSHOWN else tag)
+        self._say("" if tag in _HIDDEN_TAGS else tag)
 
     def _in_call(self, text: str, pos: int) -> int:
         """Between parameters."""
@@ -214,10 +214,10 @@ class XmlStream:
         if not tag:
             self._held = text[at:]
             return len(text)
-        if tag in CLOSINGS:
+        if tag in THINK_CLOSING_TAGS:
             self._end_thought(self._base + at, self._base + at + len(tag))
-        elif tag in SECTIONS:
-            self._section = SECTIONS[tag]
+        elif tag in THINK_CLOSING_BY_OPENING:
+            self._section = THINK_CLOSING_BY_OPENING[tag]
             self._expect = self._in_section_of_call
         else:
             self._open_value_or_end_call(call, tag, self._base + at + len(tag))
@@ -225,7 +225,7 @@ class XmlStream:
 
     def _in_section_of_call(self, text: str, pos: int) -> int:
         """In reasoning between parameters: nothing in it counts."""
-        at, tag = tags_of(CLOSINGS).find(text, pos)
+        at, tag = tags_of(THINK_CLOSING_TAGS).find(text, pos)
         if not tag:
             self._held = text[at:]
             return len(text)
@@ -243,7 +243,7 @@ class XmlStream:
         if not tag:
             self._held = text[at:]
             return len(text)
-        if tag[2:-1] in BODIES:
+        if tag[2:-1] in BODY_PARAMETERS:
             call.pause_value()
             self._paused = [tag]
             self._expect = self._behind_body
@@ -287,7 +287,7 @@ class XmlStream:
         """Behind the JSON of a call: what closes the block, if the model wrote it."""
         assert self._block is not None
         closing = self._block.closing
-        match = _SPACE.match(text, pos)
+        match = _WHITESPACE_RE.match(text, pos)
         pos = match.end() if match else pos
         begun = text[pos : pos + len(closing)]
         if begun != closing and closing.startswith(begun):
@@ -415,10 +415,13 @@ class Leftovers:
         self._closed.clear()
 
 
-BLOCKS: Mapping[str, str] = {"```tool_code": "```", "<tool_call>": "</tool_call>"}
+TEXT_CALL_CLOSING_BY_OPENING: Mapping[str, str] = {
+    "```tool_code": "```",
+    "<tool_call>": "</tool_call>",
+}
 """What ends each kind of block, by what opens it."""
 
-_NAME_KEYS = ("action", "tool", "name")
+_TOOL_NAME_KEYS = ("action", "tool", "name")
 _ARGUMENT_KEYS = ("parameters", "arguments")
 
 
@@ -429,7 +432,7 @@ class TextCall(Struct, frozen=True):
 
 def read_text_call(block: dict[str, Any], tools: Container[str]) -> TextCall | None:
     """The call that a JSON object plainly means, if it means one."""
-    named = (block.get(key) for key in _NAME_KEYS)
+    named = (block.get(key) for key in _TOOL_NAME_KEYS)
     name = next((name for name in named if isinstance(name, str) and name in tools), None)
     if name is None:
         return None
@@ -451,7 +454,7 @@ class TextCallBlock:
     """A block from its opening on, held until it is known to be a call or to be text."""
 
     def __init__(self, opening: str, tools: Container[str]) -> None:
-        self.closing = BLOCKS[opening]
+        self.closing = TEXT_CALL_CLOSING_BY_OPENING[opening]
         self.call: TextCall | None = None
         self._opening = opening
         self._tools = tools

@@ -28,7 +28,6 @@ _Takes = Literal[":", "=", "==", "#"]
 
 class Sheet(Struct, frozen=True):
     options: str = ""
-    """Known to be harmless; any other is not."""
     first: str | None = None
     """What may stand first when a rule names the program alone (a subcommand); None: anything."""
     operands: int | None = None
@@ -61,7 +60,6 @@ class Kind(Enum):
 
 class Argument(Struct, frozen=True):
     at: int
-    """Which word of the command it is."""
     word: str
     kind: Kind
     is_text: bool = False
@@ -78,9 +76,9 @@ class _Options(Struct, frozen=True):
     valued: dict[str, _Takes]
 
 
-_NUMBER = regex(r"-\d+")
-_AMOUNT = regex(r"[+-]?\d+(\.\d+)?[kKMGTbBw%]{0,3}")
-_PATTERN_GIVEN = regex(r"-(?!-)[^ef]*[ef]|--(regexp|file|files|type-list)\b")
+_NUMERIC_OPTION_RE = regex(r"-\d+")
+_QUANTITY_RE = regex(r"[+-]?\d+(\.\d+)?[kKMGTbBw%]{0,3}")
+_PATTERN_OPTION_RE = regex(r"-(?!-)[^ef]*[ef]|--(regexp|file|files|type-list)\b")
 
 
 @cache
@@ -106,7 +104,7 @@ def read_arguments(words: Words, sheet: Sheet) -> list[Argument]:
     arguments = list(_read(words, sheet))
     if sheet.text == "all":
         return [_as_text(argument) for argument in arguments]
-    if sheet.text == "first" and not any(map(_PATTERN_GIVEN.match, words[1:])):
+    if sheet.text == "first" and not any(map(_PATTERN_OPTION_RE.match, words[1:])):
         for place, argument in enumerate(arguments):
             if argument.kind is Kind.OPERAND:
                 arguments[place] = _as_text(argument)
@@ -133,12 +131,12 @@ def _read(words: Words, sheet: Sheet) -> Iterator[Argument]:
         if at == 1 and sheet.bundled and not word.startswith("--"):
             yield Argument(at, word, _bundle_kind(word, known))
             continue
-        if takes == "#" and not _AMOUNT.fullmatch(word):
+        if takes == "#" and not _QUANTITY_RE.fullmatch(word):
             takes = None
         if takes is not None:
             # Should the option take none after all, this would be the next one.
             hidden = not _is_operand(word) and not _is_known(word, known, sheet)
-            kind = Kind.UNKNOWN if hidden and not _NUMBER.fullmatch(word) else Kind.VALUE
+            kind = Kind.UNKNOWN if hidden and not _NUMERIC_OPTION_RE.fullmatch(word) else Kind.VALUE
             yield Argument(at, word, kind, takes in ("=", "=="))
             takes = "=" if takes == "==" else None
         elif word == "--":
@@ -175,7 +173,7 @@ def _value_of(word: str, known: _Options, sheet: Sheet) -> tuple[_Takes | None, 
 
 
 def _is_known(word: str, known: _Options, sheet: Sheet) -> bool:
-    if _NUMBER.fullmatch(word):
+    if _NUMERIC_OPTION_RE.fullmatch(word):
         return True
     name = word.partition("=")[0]
     if sheet.single:
@@ -187,7 +185,7 @@ def _is_known(word: str, known: _Options, sheet: Sheet) -> bool:
     for at, letter in enumerate(word[1:], start=2):
         takes, rest = known.valued.get(f"-{letter}"), word[at:]
         if takes is not None:
-            return takes != "#" or not rest or _AMOUNT.fullmatch(rest) is not None
+            return takes != "#" or not rest or _QUANTITY_RE.fullmatch(rest) is not None
         if f"-{letter}" not in known.flags and not letter.isdigit():
             return False
     return True

@@ -27,10 +27,10 @@ from joey.core.events import (
     ToolFinished,
     ToolStarted,
 )
-from joey.core.history.api import COMPLETION
+from joey.core.history.api import COMPLETION_TOOL
 from joey.core.messages import CallPart, ToolCall
 from joey.core.permissions.policy import Confinement
-from joey.core.task import APPROVALS
+from joey.core.task import APPROVAL_ASKS
 
 Outcome = Literal["ran", "failed", "rejected", "refused", "unfinished"]
 
@@ -47,11 +47,8 @@ class Judged(Struct, frozen=True, rename="camel", omit_defaults=True):
     rule: str | None = None
     """What allowed or refused it."""
     reason: str | None = None
-    """Why it was asked."""
     by: str | None = None
-    """Who answered."""
     always: str | None = None
-    """The rule that the answer added."""
     error: str | None = None
     mode: str = ""
     path: str | None = None
@@ -65,7 +62,6 @@ class Recorded(Struct, frozen=True):
     judged: Judged
     call: ToolCall
     row: str
-    """The text of its row."""
 
 
 class _Open:
@@ -108,7 +104,7 @@ class _Reader:
                     if isinstance(placed.part, CallPart):
                         call = placed.part.call
                         self.calls[call.id] = _Open(call, self._mode)
-                        if call.name == COMPLETION:
+                        if call.name == COMPLETION_TOOL:
                             self._completion = self.calls[call.id]
             case TaskFinished() if self._completion is not None:
                 self._completion.accepted = True
@@ -126,7 +122,7 @@ class _Reader:
         match event:
             case ToolStarted():
                 call.announced = event
-            case AskOpened() if event.ask in APPROVALS:
+            case AskOpened() if event.ask in APPROVAL_ASKS:
                 call.asked = event
                 self._asks[event.ts] = call
             case ToolFailed():

@@ -17,13 +17,18 @@ import re
 from collections.abc import Sequence
 
 from joey.core.permissions.deny_rules import Denials
-from joey.core.permissions.policy import ANYTHING, Allow, Ask, Decision
-from joey.core.permissions.programs import RUNNERS, SHELL_STATE, carries_out_input, concern
+from joey.core.permissions.policy import ALLOW_ALL_RULE, Allow, Ask, Decision
+from joey.core.permissions.programs import (
+    COMMAND_RUNNERS,
+    SHELL_STATE_BUILTINS,
+    carries_out_input,
+    concern,
+)
 from joey.core.permissions.rules import Rules, allowing_rules, longest, rank, refusing_rules
-from joey.core.permissions.shell import RESERVED, Chain, Words, plain_chain, plain_commands
+from joey.core.permissions.shell import RESERVED_WORDS, Chain, Words, plain_chain, plain_commands
 from joey.core.text import regex
 
-LONGEST = 16_384
+MAX_COMMAND_CHARS = 16_384
 """Characters that are judged; longer lines are for a person."""
 
 
@@ -32,9 +37,9 @@ def judge_command(command: str, allowed: Sequence[str], denied: Sequence[str]) -
     if not command.strip():
         return Ask("the command is empty")
     refusing = refusing_rules(denied)
-    if ANYTHING in allowed and not refusing:
-        return Allow(ANYTHING)
-    if len(command) > LONGEST:
+    if ALLOW_ALL_RULE in allowed and not refusing:
+        return Allow(ALLOW_ALL_RULE)
+    if len(command) > MAX_COMMAND_CHARS:
         return Ask("the command is too long to be judged")
     allowing = allowing_rules(allowed)
     chain = plain_chain(command)
@@ -46,8 +51,8 @@ def judge_command(command: str, allowed: Sequence[str], denied: Sequence[str]) -
     objection = objection or denials.of_computed(command)
     if objection is not None:
         return objection
-    if ANYTHING in allowed:
-        return Allow(ANYTHING)
+    if ALLOW_ALL_RULE in allowed:
+        return Allow(ALLOW_ALL_RULE)
     if not chain:
         return Ask(describe_syntax(command))
     return _approval(chain, allowing)
@@ -56,7 +61,7 @@ def judge_command(command: str, allowed: Sequence[str], denied: Sequence[str]) -
 def count_granted_words(command: str, allowed: Sequence[str]) -> tuple[tuple[Words, int], ...]:
     """Each command of a plain line, and how many of its words its rule names; else nothing, also
     for a line that is too long to be judged."""
-    if len(command) > LONGEST:
+    if len(command) > MAX_COMMAND_CHARS:
         return ()
     allowing = allowing_rules(allowed)
     return tuple((words, rank(words, allowing)) for words in plain_commands(command) or ())
@@ -76,8 +81,8 @@ def _approval(chain: Chain, allowing: Rules) -> Decision:
     return Allow(", ".join(used))
 
 
-_PLAIN_WORD = regex(r"[\w\-./:,+@%=^]+")
-_STATEFUL = RUNNERS | SHELL_STATE
+_PLAIN_WORD_RE = regex(r"[\w\-./:,+@%=^]+")
+_NO_RULE_PROGRAMS = COMMAND_RUNNERS | SHELL_STATE_BUILTINS
 
 
 def narrowest_rule(command: str) -> str | None:
@@ -93,7 +98,7 @@ def narrowest_rule(command: str) -> str | None:
 def narrowest_rules(command: str) -> tuple[str, ...] | None:
     """The same for each command of a plain line; None when a rule is missing for any of them."""
     commands = plain_commands(command)
-    if not commands or any(words[0] in _STATEFUL for words in commands):
+    if not commands or any(words[0] in _NO_RULE_PROGRAMS for words in commands):
         return None
     rules = tuple(dict.fromkeys(quoted(words) for words in commands))
     return rules if isinstance(judge_command(command, rules, ()), Allow) else None
@@ -105,12 +110,12 @@ def quoted(words: Words) -> str:
 
 
 def _quote(word: str) -> str:
-    if _PLAIN_WORD.fullmatch(word):
+    if _PLAIN_WORD_RE.fullmatch(word):
         return word
     return "'" + word.replace("'", "'\"'\"'") + "'"
 
 
-_PIECES = regex(
+_UNSUPPORTED_SYNTAX_RE = regex(
     r"""
       '[^']*'
     | (?<=[ \t])[12]?>(?:&[12]|[ ]?/dev/null)(?=[ \t\n;|]|\Z)
@@ -129,7 +134,7 @@ _PIECES = regex(
     """,
     re.VERBOSE,
 )
-_NAMES = {
+_SYNTAX_NAMES = {
     "substitution": "a substitution",
     "variable": "a variable",
     "redirection": "a redirection",
@@ -143,8 +148,8 @@ _NAMES = {
     "quote": "a quote that is not closed",
 }
 _FIRST_WORD_RE = regex(r"(?:\A|[;|&\n])\s*([^\s;|&]+)")
-_BEHIND = regex(r"[<>]+\s+[^\s;]+|[^\s;\"]+")
-_LONGEST = 40
+_SYNTAX_EXCERPT_RE = regex(r"[<>]+\s+[^\s;]+|[^\s;\"]+")
+_MAX_EXCERPT_CHARS = 40
 
 
 def describe_syntax(line: str) -> str:
@@ -154,17 +159,17 @@ def describe_syntax(line: str) -> str:
 
 def _found(line: str) -> str:
     for first in _FIRST_WORD_RE.findall(line):
-        if first in RESERVED or first == "[":
+        if first in RESERVED_WORDS or first == "[":
             return f"a keyword of the shell (`{first}`)"
-    for piece in _PIECES.finditer(line):
+    for piece in _UNSUPPORTED_SYNTAX_RE.finditer(line):
         if piece.lastgroup is not None:
-            return f"{_NAMES[piece.lastgroup]} (`{_around(line, piece.end() - 1)}`)"
+            return f"{_SYNTAX_NAMES[piece.lastgroup]} (`{_around(line, piece.end() - 1)}`)"
     return "signs that are none of a word"
 
 
 def _around(line: str, at: int) -> str:
     """The word that a sign stands in; where to, for one that stands alone."""
     start = max(line.rfind(each, 0, at) for each in ' \t\n;"') + 1
-    found = _BEHIND.match(line, start)
+    found = _SYNTAX_EXCERPT_RE.match(line, start)
     shown = found[0] if found else line[at]
-    return shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}…"
+    return shown if len(shown) <= _MAX_EXCERPT_CHARS else f"{shown[:_MAX_EXCERPT_CHARS]}…"

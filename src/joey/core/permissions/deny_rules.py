@@ -18,9 +18,9 @@ from joey.core.permissions.hidden_code import (
 )
 from joey.core.permissions.policy import Ask, Deny
 from joey.core.permissions.programs import (
-    RUNNERS,
-    STARTERS,
-    VERSION,
+    COMMAND_RUNNERS,
+    EXEC_ARGUMENTS_BY_PROGRAM,
+    VERSION_CHARACTERS,
     carries_out_input,
     concern,
     only_reads,
@@ -29,7 +29,7 @@ from joey.core.permissions.programs import (
 )
 from joey.core.permissions.rules import Meant, Rule, Rules, longest, meant, named
 from joey.core.permissions.shell import (
-    RESERVED,
+    RESERVED_WORDS,
     Words,
     fed_commands,
     parts,
@@ -39,11 +39,11 @@ from joey.core.permissions.shell import (
 )
 from joey.core.text import regex
 
-_ASSIGNMENT = regex(r"[A-Za-z_]\w*(\[.*\])?\+?=")
-_SPELLED_LATER = regex(r"[$*?\[{~]")
-_COMPUTED = regex("`[^`]*`")
+_ASSIGNMENT_RE = regex(r"[A-Za-z_]\w*(\[.*\])?\+?=")
+_EXPANSION_RE = regex(r"[$*?\[{~]")
+_BACKTICKS_RE = regex("`[^`]*`")
 """What it gives may be a part of a word; `$` stands for that."""
-_MOST_PLACES = 100
+_MAX_COMMAND_STARTS = 100
 """Where a command may begin; nobody writes more by hand."""
 
 
@@ -84,7 +84,7 @@ class Denials(Struct, frozen=True):
         commands = (
             *possible_commands(line),
             *possible_commands(without_redirections(line)),
-            *possible_commands(_COMPUTED.sub("$", line)),
+            *possible_commands(_BACKTICKS_RE.sub("$", line)),
         )
         if not commands:
             return Ask("the line holds no command that could be judged")
@@ -138,18 +138,18 @@ class Denials(Struct, frozen=True):
         compared = named(words)
         rest = parts(unquoted(compared[1:]))
         started = _started(compared)
-        if len(started) > _MOST_PLACES:
+        if len(started) > _MAX_COMMAND_STARTS:
             return Ask(f"{compared[0]} starts more than can be judged")
         fitting = longest(words, self.allowing)
         allowed = 0 if fitting is None else len(fitting.words)
         doubt: Ask | None = None
         for rule in self.refusing:
             outranked = allowed > len(rule.words)
-            found = Meant.NO if outranked else meant(compared, rule.words)
+            found = Meant.NONE if outranked else meant(compared, rule.words)
             found = max((found, *(_run(place, rule.parts) for place in started)), key=_strength)
-            if found is Meant.SURELY:
+            if found is Meant.CERTAIN:
                 return _deny(rule, compared)
-            if found is Meant.PERHAPS:
+            if found is Meant.POSSIBLE:
                 doubt = doubt or Ask(
                     f"`{' '.join(compared)}` may be what rule `{rule.text}` denies"
                 )
@@ -188,12 +188,12 @@ def _mention(words: Words, compared: Words, rule: Rule) -> Ask | None:
 
 def _started(words: Words) -> list[Words]:
     """The arguments that are run as commands, as the words in them."""
-    name = words[0].rstrip(VERSION) or words[0]
-    if name in RUNNERS or words[0] in RUNNERS:
+    name = words[0].rstrip(VERSION_CHARACTERS) or words[0]
+    if name in COMMAND_RUNNERS or words[0] in COMMAND_RUNNERS:
         return [parts(words[1:]), parts(tuple(map(_attached, words[1:])))]
-    starters = STARTERS.get(name, frozenset())
+    starters = EXEC_ARGUMENTS_BY_PROGRAM.get(name, frozenset())
     places = [at for at, word in enumerate(words) if at and word.partition("=")[0] in starters]
-    if len(places) > _MOST_PLACES:
+    if len(places) > _MAX_COMMAND_STARTS:
         return [()] * len(places)
     return [parts((words[at].partition("=")[2], *words[at + 1 :])) for at in places]
 
@@ -206,7 +206,7 @@ def _attached(word: str) -> str:
 
 def _runs_something(words: Words) -> bool:
     name = program_name(words[0])
-    return "/" in words[0] or name in RUNNERS or started_at(name, words) is not None
+    return "/" in words[0] or name in COMMAND_RUNNERS or started_at(name, words) is not None
 
 
 def _fed_doubt(line: str) -> Ask | None:
@@ -227,21 +227,21 @@ def _hides_program(words: Words) -> bool:
     if not program or program[0] == "[":
         return False
     name = program_name(program[0])
-    if name in RUNNERS:
-        return any(_SPELLED_LATER.search(word) for word in program)
-    starters = STARTERS.get(name, frozenset())
+    if name in COMMAND_RUNNERS:
+        return any(_EXPANSION_RE.search(word) for word in program)
+    starters = EXEC_ARGUMENTS_BY_PROGRAM.get(name, frozenset())
     behind = (at + 1 for at, word in enumerate(program[:-1]) if at and word in starters)
     first = next(behind, None)
-    if first is not None and program_name(program[first]) in RUNNERS:
-        return any(_SPELLED_LATER.search(word) for word in program)
+    if first is not None and program_name(program[first]) in COMMAND_RUNNERS:
+        return any(_EXPANSION_RE.search(word) for word in program)
     named_there = (program[at] for at in (0, *(() if first is None else (first, *behind))))
-    return any(_SPELLED_LATER.search(word) for word in named_there)
+    return any(_EXPANSION_RE.search(word) for word in named_there)
 
 
 def _program(words: Words) -> Words:
     """A piece of a line from the name of its program on."""
     at = 0
-    while at < len(words) and (words[at] in RESERVED or _ASSIGNMENT.match(words[at])):
+    while at < len(words) and (words[at] in RESERVED_WORDS or _ASSIGNMENT_RE.match(words[at])):
         at += 1
     return words[at:]
 
@@ -249,11 +249,11 @@ def _program(words: Words) -> Words:
 def _run(words: Words, wanted: Words) -> Meant:
     """Whether what is denied is among the words that are run."""
     if not wanted:
-        return Meant.NO
+        return Meant.NONE
     places = [at for at, word in enumerate(words) if word.startswith(wanted[0])]
-    if len(places) > _MOST_PLACES:
-        return Meant.PERHAPS
-    return max((meant(words[at:], wanted) for at in places), key=_strength, default=Meant.NO)
+    if len(places) > _MAX_COMMAND_STARTS:
+        return Meant.POSSIBLE
+    return max((meant(words[at:], wanted) for at in places), key=_strength, default=Meant.NONE)
 
 
 def _strength(found: Meant) -> int:

@@ -14,13 +14,15 @@ from typing import Literal
 from joey.core.permissions.arguments import Argument, Sheet, read_arguments, sheet_concern
 from joey.core.permissions.shell import Words, word_set
 
-_BEFORE = word_set("--no-pager -P --no-optional-locks --literal-pathspecs --version --help")
-LOOKING = word_set(
+_HARMLESS_GLOBAL_OPTIONS = word_set(
+    "--no-pager -P --no-optional-locks --literal-pathspecs --version --help"
+)
+READ_ONLY_SUBCOMMANDS = word_set(
     "annotate blame cat-file check-attr check-ignore cherry count-objects describe diff diff-files"
     " diff-index diff-tree for-each-ref grep log ls-files ls-tree merge-base name-rev rev-list"
     " rev-parse shortlog show show-branch show-ref status version whatchanged"
 )
-_OPTIONS = (
+_COMMON_OPTIONS = (
     "-1 -A# -B# -C# -M -P -U# -a -b -c -h -i -l -m -n# -p -q -r -s -t -u -v -w -z"
     " --abbrev --abbrev-commit --abbrev-ref --after= --all --author= --before= --branch --branches"
     " --cached --check --color --committer= --compact-summary --contains --count --date="
@@ -40,7 +42,7 @@ _OPTIONS = (
     " --invert-match --files-with-matches --word-regexp --extended-regexp --perl-regexp -E -F -I"
     " -w -H"
 )
-_LOOKING_MORE = (
+_READ_ONLY_SUBCOMMAND_OPTIONS = (
     " --author-date-order --binary --boundary --cherry-mark --cherry-pick --children --color-words"
     " --cumulative --date-order --dirty --exit-code --full-index --ignore-cr-at-eol"
     " --ignore-space-at-eol --indent-heuristic --no-abbrev --no-abbrev-commit --no-indent-heuristic"
@@ -48,8 +50,7 @@ _LOOKING_MORE = (
     " --show-notes --simplify-by-decoration --source --stat-count# --stat-width# --submodule"
     " --text --walk-reflogs -R -g -uno -uall -unormal -G= -L= -S="
 )
-"""Of those that only look."""
-_MORE: dict[str, str] = {
+_EXTRA_OPTIONS_BY_SUBCOMMAND: dict[str, str] = {
     "add": "-A -N -e -f -p -u --update --intent-to-add",
     "annotate": "-e",
     "blame": "-e",
@@ -75,14 +76,14 @@ _MORE: dict[str, str] = {
     "switch": "-c= --create= --detach --track",
     "tag": "--list -m= --message= --annotate",
 }
-_FLAGS = {
+_VALUELESS_OPTIONS_BY_SUBCOMMAND = {
     "annotate": ("-C", "-n"),
     "blame": ("-C", "-n"),
     "grep": ("-G", "-L", "-n"),
     "shortlog": ("-n",),
 }
 """Options that take a value elsewhere, and none here."""
-_OTHERWISE = {
+_UNSAFE_OPTIONS_BY_SUBCOMMAND = {
     "annotate": ("-S=",),
     "blame": ("-S=",),
     "cherry-pick": ("-s",),
@@ -93,21 +94,21 @@ _OTHERWISE = {
     "revert": ("-s",),
 }
 """Options that mean something else here: a setting, a file, a program to run."""
-_LISTS = word_set("-l --list --contains --no-contains --merged --no-merged --points-at")
-_WHILE_LISTING: dict[str, frozenset[str]] = {
-    "branch": _LISTS
+_LISTING_OPTIONS = word_set("-l --list --contains --no-contains --merged --no-merged --points-at")
+_READ_ONLY_OPTIONS_BY_SUBCOMMAND: dict[str, frozenset[str]] = {
+    "branch": _LISTING_OPTIONS
     | word_set(
         "-a -r -v -vv -q -i --all --remotes --show-current --verbose --sort --format --color"
     )
     | word_set("--no-color --abbrev --no-abbrev --ignore-case --column --no-column"),
-    "tag": _LISTS
+    "tag": _LISTING_OPTIONS
     | word_set("-n -i --sort --format --color --no-color --ignore-case --column --no-column"),
     "remote": word_set("-v --verbose --all --push"),
     "submodule": word_set("--cached --quiet"),
     "worktree": word_set("-v -z --verbose --porcelain"),
 }
 """Their other options may do something, and what such an option takes may look like a pattern."""
-_LISTING: dict[str, frozenset[str]] = {
+_READ_ONLY_ACTIONS_BY_SUBCOMMAND: dict[str, frozenset[str]] = {
     "branch": frozenset(),
     "config": word_set("get list"),
     "reflog": word_set("show"),
@@ -118,20 +119,20 @@ _LISTING: dict[str, frozenset[str]] = {
     "worktree": word_set("list"),
 }
 """Subcommands that look when they are not told to do something; and what they may be told."""
-_GETS = word_set("--get --get-all --get-regexp --list -l")
-_RUNNING = {
+_CONFIG_READ_OPTIONS = word_set("--get --get-all --get-regexp --list -l")
+_PROGRAM_RUNNING_ACTION_PATTERNS = {
     "bisect": "^(run|view|visualize)$",
     "hook": "^run$",
     "maintenance": "^(start|register)$",
     "submodule": "^foreach$",
 }
 """What a rule for the subcommand does not say: which program is run."""
-_TRANSPORTING = word_set("clone fetch pull push remote submodule")
-_HELPED = r"[\w.+-]+::|(?!(?:file|git|https?|ssh)://)[\w.+-]+://"
+_REMOTE_SUBCOMMANDS = word_set("clone fetch pull push remote submodule")
+_REMOTE_HELPER_URL_RE = r"[\w.+-]+::|(?!(?:file|git|https?|ssh)://)[\w.+-]+://"
 """An address for which git runs a program, as named before the colons."""
-_RUN_BY_TRANSPORT = rf"(?:^|=)(?:{_HELPED})|^--(?:upl|rec|exe)"
-_RUNNING_OPTIONS = {
-    "clone": rf"{_RUN_BY_TRANSPORT}|^-(?!-)\w*[uc]|^--conf",
+_TRANSPORT_PROGRAM_RE = rf"(?:^|=)(?:{_REMOTE_HELPER_URL_RE})|^--(?:upl|rec|exe)"
+_PROGRAM_RUNNING_OPTION_PATTERNS = {
+    "clone": rf"{_TRANSPORT_PROGRAM_RE}|^-(?!-)\w*[uc]|^--conf",
     "difftool": "^-(?!-)\\w*x|^--ext",
     "filter-branch": "-filter$",
     "grep": "(?-i:^-(?!-)[a-zA-Z]*O)|^--op",
@@ -139,22 +140,23 @@ _RUNNING_OPTIONS = {
     "send-email": "^--(?:smtp-s|sendm|to-c|cc-c)",
 }
 """By subcommand, options that name a program, or a setting that does."""
-_CODE_SETTING = re.compile(
-    rf"[$`\\*?\[\]{{}}'\"();&|<>!\0]|(?:^|\s|=)protocol\.(?!version)|{_HELPED}", re.IGNORECASE
+_CODE_SETTING_RE = re.compile(
+    rf"[$`\\*?\[\]{{}}'\"();&|<>!\0]|(?:^|\s|=)protocol\.(?!version)|{_REMOTE_HELPER_URL_RE}",
+    re.IGNORECASE,
 )
 """A setting whose value is more than words, or that opens further kinds of address."""
-_TAKING_NEXT = word_set("-c -C --config-env --git-dir --namespace --work-tree")
-_ADDRESS = r"^(?!https://)[^/]*:|^[./]"
-_PUSHED_ELSEWHERE = r":|^[./+]"
+_GLOBAL_OPTIONS_WITH_VALUE = word_set("-c -C --config-env --git-dir --namespace --work-tree")
+_UNSAFE_CLONE_SOURCE_RE = r"^(?!https://)[^/]*:|^[./]"
+_UNSAFE_REMOTE_ARGUMENT_RE = r":|^[./+]"
 """Other places; and a `+` overwrites what is there."""
-_HARMLESS_SETTING = re.compile(
+_HARMLESS_SETTING_RE = re.compile(
     r"(user|color|advice)\.|(commit\.gpgsign|core\.(autocrlf|eol|filemode|ignorecase|quotepath)"
     r"|fetch\.prune|init\.defaultbranch|merge\.(conflictstyle|ff)|pull\.(ff|rebase)"
     r"|push\.(autosetupremote|default)|rebase\.(autosquash|autostash)|rerere\.enabled)$",
     re.IGNORECASE,
 )
-_SETTING = word_set("set unset")
-_SIGNATURE = "%(G|[(]signature)"
+_CONFIG_WRITE_ACTIONS = word_set("set unset")
+_SIGNATURE_FORMAT_RE = "%(G|[(]signature)"
 """To check one, git runs the program that its settings name."""
 
 
@@ -162,17 +164,19 @@ def program_given(words: Words) -> str | None:
     """The word of a git command that makes it run a program of the caller's choice, or None."""
     at = 1
     while at < len(words) and words[at].startswith("-"):
-        takes_next = words[at] in _TAKING_NEXT
+        takes_next = words[at] in _GLOBAL_OPTIONS_WITH_VALUE
         setting = words[at + 1] if takes_next and at + 1 < len(words) else words[at]
-        if words[at].startswith(("-c", "--config-env")) and _CODE_SETTING.search(setting):
+        if words[at].startswith(("-c", "--config-env")) and _CODE_SETTING_RE.search(setting):
             return setting
         if words[at].startswith("--exec-path="):
             return words[at]
         at += 2 if takes_next else 1
     name, rest = "".join(words[at : at + 1]), words[at + 1 :]
-    if name == "config" and _CODE_SETTING.search("=".join(rest)):
+    if name == "config" and _CODE_SETTING_RE.search("=".join(rest)):
         return " ".join(words[at:])
-    running = _RUNNING_OPTIONS.get(name, r"(?!)" if name in LOOKING else _RUN_BY_TRANSPORT)
+    running = _PROGRAM_RUNNING_OPTION_PATTERNS.get(
+        name, r"(?!)" if name in READ_ONLY_SUBCOMMANDS else _TRANSPORT_PROGRAM_RE
+    )
     return next((word for word in rest if re.search(running, word, re.IGNORECASE)), None)
 
 
@@ -180,7 +184,7 @@ def git_concern(words: Words, granted: int) -> str | None:
     """Why a person should see the words of a git command beyond its rule, or None."""
     at = _subcommand(words)
     for word in words[granted:at]:
-        if word not in _BEFORE:
+        if word not in _HARMLESS_GLOBAL_OPTIONS:
             return f"option `{word}` of git is not known to be harmless"
     if at >= len(words):
         return None
@@ -197,8 +201,8 @@ def _setting_concern(words: Words, granted: int) -> str | None:
     if _looking_concern("config", words[1:]) is None:
         return None
     operands = [at for at, word in enumerate(words) if at and not word.startswith("-")]
-    at = next((at for at in operands if words[at] not in _SETTING), None)
-    if at is None or at < granted or _HARMLESS_SETTING.match(words[at]):
+    at = next((at for at in operands if words[at] not in _CONFIG_WRITE_ACTIONS), None)
+    if at is None or at < granted or _HARMLESS_SETTING_RE.match(words[at]):
         return None
     return f"the setting `{words[at]}` may decide what git runs"
 
@@ -232,47 +236,49 @@ def _subcommand(words: Words) -> int:
 
 def only_looks(words: Words) -> bool:
     """Whether a git command leaves everything as it is."""
-    rest = tuple(word for word in words[1:] if word not in _BEFORE)
+    rest = tuple(word for word in words[1:] if word not in _HARMLESS_GLOBAL_OPTIONS)
     return bool(rest) and _looking_concern(rest[0], rest[1:]) is None
 
 
 def _looking_concern(name: str, rest: Words) -> str | None:
-    if name in LOOKING:
+    if name in READ_ONLY_SUBCOMMANDS:
         return None
     unsure = f"`git {name}` may change something; a rule that names it allows it"
-    actions = _LISTING.get(name)
+    actions = _READ_ONLY_ACTIONS_BY_SUBCOMMAND.get(name)
     if actions is None:
         return unsure
     operands = [word for word in rest if not word.startswith("-")]
     options = {word.partition("=")[0] for word in rest if word.startswith("-")}
     if name == "config":
         reads_one = len(operands) == 1 and not options and "." in operands[0]
-        gets = options & _GETS or operands[:1] in (["get"], ["list"])
+        gets = options & _CONFIG_READ_OPTIONS or operands[:1] in (["get"], ["list"])
         return None if gets or reads_one else unsure
-    if not options <= _WHILE_LISTING.get(name, options):
+    if not options <= _READ_ONLY_OPTIONS_BY_SUBCOMMAND.get(name, options):
         return unsure
     if not operands:
         return unsure if name == "stash" else None
-    listed = operands[0] in actions or (name in ("branch", "tag") and options & _LISTS)
+    listed = operands[0] in actions or (name in ("branch", "tag") and options & _LISTING_OPTIONS)
     return None if listed else unsure
 
 
 @cache
 def git_sheet(name: str) -> Sheet:
-    refused = _RUNNING.get(name, "")
-    if name in _TRANSPORTING:
-        transport = _ADDRESS if name == "clone" else _PUSHED_ELSEWHERE
+    refused = _PROGRAM_RUNNING_ACTION_PATTERNS.get(name, "")
+    if name in _REMOTE_SUBCOMMANDS:
+        transport = _UNSAFE_CLONE_SOURCE_RE if name == "clone" else _UNSAFE_REMOTE_ARGUMENT_RE
         refused = f"{transport}|{refused}" if refused else transport
-    options = f"{_OPTIONS} {_MORE.get(name, '')}"
-    if name in LOOKING:
-        options += _LOOKING_MORE
-    if name in LOOKING or name in _LISTING:
-        refused = f"{refused}|{_SIGNATURE}" if refused else _SIGNATURE
+    options = f"{_COMMON_OPTIONS} {_EXTRA_OPTIONS_BY_SUBCOMMAND.get(name, '')}"
+    if name in READ_ONLY_SUBCOMMANDS:
+        options += _READ_ONLY_SUBCOMMAND_OPTIONS
+    if name in READ_ONLY_SUBCOMMANDS or name in _READ_ONLY_ACTIONS_BY_SUBCOMMAND:
+        refused = f"{refused}|{_SIGNATURE_FORMAT_RE}" if refused else _SIGNATURE_FORMAT_RE
     if name == "config":
-        options = _MORE[name]
-    for flag in _FLAGS.get(name, ()):
+        options = _EXTRA_OPTIONS_BY_SUBCOMMAND[name]
+    for flag in _VALUELESS_OPTIONS_BY_SUBCOMMAND.get(name, ()):
         options = re.sub(rf"(?<!\S){flag}[=#](?!\S)", flag, options)
-    options = " ".join(word for word in options.split() if word not in _OTHERWISE.get(name, ()))
-    operand = "" if name in LOOKING else f"(?!{_HELPED})"
+    options = " ".join(
+        word for word in options.split() if word not in _UNSAFE_OPTIONS_BY_SUBCOMMAND.get(name, ())
+    )
+    operand = "" if name in READ_ONLY_SUBCOMMANDS else f"(?!{_REMOTE_HELPER_URL_RE})"
     text: Literal["", "first"] = "first" if name == "grep" else ""
     return Sheet(options, operand=operand, refused=refused, text=text)

@@ -21,9 +21,9 @@ from msgspec import Struct
 
 from joey.core.permissions.git_commands import program_given
 from joey.core.permissions.programs import (
-    RUNNERS,
-    STARTERS,
-    VERSION,
+    COMMAND_RUNNERS,
+    EXEC_ARGUMENTS_BY_PROGRAM,
+    VERSION_CHARACTERS,
     bare_name,
     carries_out_input,
     program_name,
@@ -37,15 +37,20 @@ from joey.core.permissions.script_programs import (
 from joey.core.permissions.shell import Words, plain_chain, word_set
 from joey.core.permissions.shell_parser import parse_script
 from joey.core.permissions.shell_values import Values, assigned_by, condition_evaluates, evaluates
-from joey.core.permissions.shell_words import EXPANDED, Command, Script, UnreadableError, Word
+from joey.core.permissions.shell_words import (
+    EXPANSION_PLACEHOLDER,
+    Command,
+    Script,
+    UnreadableError,
+    Word,
+)
 from joey.core.text import regex
 
-_DEEPEST = 8
+_MAX_NESTED_SHELLS = 8
 """Shells in shells; nobody writes more by hand."""
-_MOST = 100
-"""Lines for other shells."""
-_LONGEST = 60
-_LOADING = regex(
+_MAX_INNER_COMMAND_LINES = 100
+_MAX_EXCERPT_CHARS = 60
+_CODE_LOADING_VARIABLE_RE = regex(
     r"PATH|CDPATH|BASH_.*|ENV|IFS|PS[0-4]|SHELL|SHELLOPTS|BASHOPTS|BROWSER|VISUAL|LESS|FCEDIT"
     r"|RUBYOPT|RUBYLIB|MAKEFLAGS|GOFLAGS|ZDOTDIR|INPUTRC|VIMINIT|EXINIT|LUA_INIT\w*|PHPRC"
     r"|PHP_INI_SCAN_DIR|RSYNC_RSH|CVS_RSH|SVN_SSH|OPENSSL_CONF|DOTNET_STARTUP_HOOKS|RUSTC\w*"
@@ -54,15 +59,15 @@ _LOADING = regex(
     r"|(LD|GIT|DYLD|PYTHON|PERL5?)_?\w*"
 )
 """Variables by which programs choose what else to run."""
-_INTEGERS = word_set("BASHPID EPOCHSECONDS HISTCMD LINENO OPTIND RANDOM SECONDS SRANDOM")
+_INTEGER_VARIABLES = word_set("BASHPID EPOCHSECONDS HISTCMD LINENO OPTIND RANDOM SECONDS SRANDOM")
 """Variables whose new value bash evaluates."""
-_SHELLS = word_set(
+_SHELL_CODE_RUNNERS = word_set(
     ". ash bash busybox concurrently dash entr eval flock git hyperfine parallel script sh source"
     " ssh su tmux watch xargs"
 )
 """Take code of this shell, as an argument or from their input."""
-_OTHER_SHELLS = word_set("csh elvish fish ksh lksh mksh nu posh rc tcsh xonsh yash zsh")
-_SPLITTING = regex(r"-[A-Za-z0-9]*S.*|--sp?l?i?t?-?s?t?r?i?n?g?(=.*)?")
+_NON_BASH_SHELLS = word_set("csh elvish fish ksh lksh mksh nu posh rc tcsh xonsh yash zsh")
+_ENV_SPLIT_STRING_OPTION_RE = regex(r"-[A-Za-z0-9]*S.*|--sp?l?i?t?-?s?t?r?i?n?g?(=.*)?")
 
 
 class Construct(Enum):
@@ -82,7 +87,6 @@ class Construct(Enum):
 class Evaluated(Struct, frozen=True):
     by: Construct
     shown: str
-    """The piece of the line."""
 
 
 def find_evaluated(line: str) -> Evaluated | None:
@@ -125,10 +129,12 @@ def _expansions(script: Script, values: Values) -> Iterator[Evaluated]:
 
 def _variables(script: Script, values: Values) -> Iterator[Evaluated]:
     for name, given in values.assignments.items():
-        if name in _INTEGERS:
+        if name in _INTEGER_VARIABLES:
             if not all(value is not None and values.is_numeric(value) for value in given):
                 yield _found(Construct.ARITHMETIC, name)
-        elif _LOADING.fullmatch(name) and not (name == "IFS" and _splits_input(script, given)):
+        elif _CODE_LOADING_VARIABLE_RE.fullmatch(name) and not (
+            name == "IFS" and _splits_input(script, given)
+        ):
             yield _found(Construct.VARIABLE, f"{name}=")
 
 
@@ -140,23 +146,25 @@ def _splits_input(script: Script, given: list[Word | None]) -> bool:
 
 def _commands(words: tuple[Word, ...], values: Values) -> Iterator[Evaluated]:
     first, name = words[0], program_name(words[0].text)
-    starters = STARTERS.get(name, frozenset())
+    starters = EXEC_ARGUMENTS_BY_PROGRAM.get(name, frozenset())
     named = [after for word, after in pairwise(words) if word.text in starters]
-    runs = RUNNERS.intersection((name, *(program_name(word.text) for word in named)))
+    runs = COMMAND_RUNNERS.intersection((name, *(program_name(word.text) for word in named)))
     if first.raw != "[":
         named.append(first)
     if not all(word.is_literal for word in (words if runs else named)):
         yield _found(Construct.PROGRAM, _shown(words))
     if name == "git" and (given := program_given(tuple(word.text for word in words))):
-        yield _found(Construct.GIT, given.replace(EXPANDED, "$"))
+        yield _found(Construct.GIT, given.replace(EXPANSION_PLACEHOLDER, "$"))
     if evaluates(words, values):
         yield _found(Construct.BUILTIN, _shown(words))
-    if name in RUNNERS:
+    if name in COMMAND_RUNNERS:
         for word in words[1:]:
             variable, sign, _ = word.text.partition("=")
-            if sign and _LOADING.fullmatch(variable):
+            if sign and _CODE_LOADING_VARIABLE_RE.fullmatch(variable):
                 yield _found(Construct.VARIABLE, f"{variable}=")
-        if name == "env" and any(_SPLITTING.fullmatch(word.text) for word in words[1:]):
+        if name == "env" and any(
+            _ENV_SPLIT_STRING_OPTION_RE.fullmatch(word.text) for word in words[1:]
+        ):
             yield _found(Construct.INPUT, _shown(words))
 
 
@@ -176,7 +184,7 @@ def _handed_over(script: Script, values: Values, depth: int) -> Iterator[Evaluat
                 yield _found(Construct.INPUT, word.raw)
             elif shells:
                 given[word.text] = shells
-    if depth >= _DEEPEST or len(given) > _MOST:
+    if depth >= _MAX_NESTED_SHELLS or len(given) > _MAX_INNER_COMMAND_LINES:
         yield from (_found(Construct.INPUT, text) for text in given)
         return
     for text, shells in given.items():
@@ -195,13 +203,13 @@ def _has_own_input(command: Command, script: Script) -> bool:
 
 def _is_interpreter(command: Command) -> bool:
     name = _program(command)
-    return name not in RUNNERS and bool(name) and carries_out_input((name,))
+    return name not in COMMAND_RUNNERS and bool(name) and carries_out_input((name,))
 
 
 def _lines(command: Command) -> list[str]:
     """The arguments that another shell reads as a line."""
     words = tuple(word.text for word in command.words)
-    if _program(command) == "git" and STARTERS["git"].intersection(words):
+    if _program(command) == "git" and EXEC_ARGUMENTS_BY_PROGRAM["git"].intersection(words):
         return [*words[1:]]
     return inner_lines(words) if words else []
 
@@ -209,7 +217,7 @@ def _lines(command: Command) -> list[str]:
 def _in_other_shell(
     text: str, shells: frozenset[str], values: Values, depth: int
 ) -> Iterator[Evaluated]:
-    if shells & _OTHER_SHELLS and plain_chain(text) is None:
+    if shells & _NON_BASH_SHELLS and plain_chain(text) is None:
         yield _found(Construct.INPUT, text)
     for found in _evaluated(text, values, depth + 1):
         # To a program that is no shell it may be a pattern or a sentence.
@@ -224,7 +232,7 @@ def _program(command: Command) -> str:
 def _shells(commands: list[Command]) -> frozenset[str]:
     """The shells that the commands name."""
     named = (program_name(word.text) for command in commands for word in command.words)
-    return (_SHELLS | _OTHER_SHELLS).intersection(named)
+    return (_SHELL_CODE_RUNNERS | _NON_BASH_SHELLS).intersection(named)
 
 
 def _shown(words: tuple[Word, ...]) -> str:
@@ -233,26 +241,30 @@ def _shown(words: tuple[Word, ...]) -> str:
 
 def _found(by: Construct, text: str) -> Evaluated:
     shown = " ".join(text.split())
-    return Evaluated(by, shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}…")
+    return Evaluated(
+        by, shown if len(shown) <= _MAX_EXCERPT_CHARS else f"{shown[:_MAX_EXCERPT_CHARS]}…"
+    )
 
 
-_CODE = regex(r"[^\w\-./:,+@%=^~]")
-_SYNTAX = regex(r"[^\w\-./:,+@%=^]")
-_SEDS = word_set("sed gsed")
-_AWKS = word_set("awk gawk mawk nawk original-awk goawk")
-_FOREIGN_SHELLS = word_set("cmd powershell pwsh")
+_CODE_CHARACTER_RE = regex(r"[^\w\-./:,+@%=^~]")
+_SHELL_SYNTAX_RE = regex(r"[^\w\-./:,+@%=^]")
+_SED_PROGRAMS = word_set("sed gsed")
+_AWK_PROGRAMS = word_set("awk gawk mawk nawk original-awk goawk")
+_WINDOWS_SHELLS = word_set("cmd powershell pwsh")
 """Their quoting is another than bash's, and they take code in disguise."""
-_SED_RUNS = regex(r"(?<![A-Za-z0-9])[gpiImM0-9]*e[gpiImM0-9]*(?:\s|$|[;}])")
-_AWK_RUNS = regex(r"system|[|@]")
-_WRITTEN = regex(r">\|?\s*([^\s;&|()<>]+)")
-_FED = regex(r"(?<!<)<\s*[^\s;&|()<>]")
-_COMPUTED = regex(r"[$]\(|`")
-_MAKERS = word_set("base64 cp curl dd hash install ln mv openssl rsync tee wget xxd")
-_GIT_SETTINGS = regex(
+_SED_EXECUTE_RE = regex(r"(?<![A-Za-z0-9])[gpiImM0-9]*e[gpiImM0-9]*(?:\s|$|[;}])")
+_AWK_EXECUTE_RE = regex(r"system|[|@]")
+_OUTPUT_REDIRECTION_RE = regex(r">\|?\s*([^\s;&|()<>]+)")
+_INPUT_REDIRECTION_RE = regex(r"(?<!<)<\s*[^\s;&|()<>]")
+_COMMAND_SUBSTITUTION_RE = regex(r"[$]\(|`")
+_FILE_CREATING_PROGRAMS = word_set(
+    "base64 cp curl dd hash install ln mv openssl rsync tee wget xxd"
+)
+_HARMLESS_GIT_SETTING_RE = regex(
     r"(user|color|advice)\.|(core\.(quotepath|autocrlf)|commit\.gpgsign|init\.defaultbranch)=",
     re.IGNORECASE,
 )
-_GIT_COMMANDS = word_set(
+_BUILTIN_GIT_SUBCOMMANDS = word_set(
     "add am annotate apply archive bisect blame branch bundle cat-file check-attr check-ignore"
     " checkout cherry cherry-pick clean clone commit commit-tree config count-objects describe diff"
     " diff-files diff-index diff-tree difftool fetch filter-branch for-each-ref format-patch fsck"
@@ -267,29 +279,35 @@ _GIT_COMMANDS = word_set(
 
 def inner_lines(words: Words) -> list[str]:
     """Arguments that another shell may read as a line of its own."""
-    starters = STARTERS.get(program_name(words[0]), frozenset())
+    starters = EXEC_ARGUMENTS_BY_PROGRAM.get(program_name(words[0]), frozenset())
     started = {program_name(words[at + 1]) for at in range(len(words) - 1) if words[at] in starters}
-    if not RUNNERS.intersection((program_name(words[0]), *started)):
+    if not COMMAND_RUNNERS.intersection((program_name(words[0]), *started)):
         return []
-    return [text for text in words[1:] if _SYNTAX.search(text)]
+    return [text for text in words[1:] if _SHELL_SYNTAX_RE.search(text)]
 
 
 def code_doubt(words: Words) -> str | None:
     """About code that the command has among its arguments."""
     name = program_name(words[0])
-    if name in _SEDS | _AWKS:
+    if name in _SED_PROGRAMS | _AWK_PROGRAMS:
         runs, is_harmless = (
-            (_SED_RUNS, is_harmless_sed) if name in _SEDS else (_AWK_RUNS, is_harmless_awk)
+            (_SED_EXECUTE_RE, is_harmless_sed)
+            if name in _SED_PROGRAMS
+            else (_AWK_EXECUTE_RE, is_harmless_awk)
         )
         scripts = [words[at] for at in find_script_indexes(words) if at < len(words)]
         hidden = any(runs.search(text) and not is_harmless(text) for text in scripts)
-    elif name in _FOREIGN_SHELLS:
+    elif name in _WINDOWS_SHELLS:
         hidden = len(words) > 1 and words[1] not in ("--version", "-version")
     else:
         at = started_at(name, words)
-        is_language = at is not None and (name.rstrip(VERSION) or name) == bare_name(name)
+        is_language = at is not None and (name.rstrip(VERSION_CHARACTERS) or name) == bare_name(
+            name
+        )
         hidden = (
-            at is not None and is_language and any(_CODE.search(word) for word in words[1 : at + 1])
+            at is not None
+            and is_language
+            and any(_CODE_CHARACTER_RE.search(word) for word in words[1 : at + 1])
         )
     return f"what the code for {name} does is known only when it runs" if hidden else None
 
@@ -305,10 +323,10 @@ def git_doubt(words: Words) -> str | None:
             value = words[at + 1] if at + 1 < len(words) else ""
         if option in ("--config-env", "--exec-path") and value:
             return f"`{words[at]}` decides what git does"
-        if option.startswith("-c") and not _GIT_SETTINGS.match(value or option[2:]):
+        if option.startswith("-c") and not _HARMLESS_GIT_SETTING_RE.match(value or option[2:]):
             return f"the setting `{value or option[2:]}` decides what git does"
         at += 2 if words[at] in ("-c", "-C", "--git-dir", "--work-tree", "--namespace") else 1
-    if at < len(words) and words[at] not in _GIT_COMMANDS:
+    if at < len(words) and words[at] not in _BUILTIN_GIT_SUBCOMMANDS:
         return f"`git {words[at]}` may be an alias for something else"
     return None
 
@@ -316,17 +334,17 @@ def git_doubt(words: Words) -> str | None:
 def made_and_run(line: str, commands: Sequence[Words]) -> str | None:
     """What the line seems to make, or is fed from a file, and runs; `commands` are without what
     goes to files or comes from them."""
-    made = {_base(target) for target in _WRITTEN.findall(line)}
-    makers = [words for words in commands if program_name(words[0]) in _MAKERS]
+    made = {_base(target) for target in _OUTPUT_REDIRECTION_RE.findall(line)}
+    makers = [words for words in commands if program_name(words[0]) in _FILE_CREATING_PROGRAMS]
     made.update(_base(word) for words in makers for word in words[1:])
-    if makers and _COMPUTED.search(line):
+    if makers and _COMMAND_SUBSTITUTION_RE.search(line):
         # The words behind what is computed stand alone.
         made.update(words[0] for words in commands if len(words) == 1)
     for words in commands:
         name = program_name(words[0])
-        carries_out = name in RUNNERS or carries_out_input(words)
+        carries_out = name in COMMAND_RUNNERS or carries_out_input(words)
         ran = words if carries_out else words[:1]
-        if carries_out and len(words) == _options(words) + 1 and _FED.search(line):
+        if carries_out and len(words) == _options(words) + 1 and _INPUT_REDIRECTION_RE.search(line):
             return name
         found = next((word for word in ran if _base(word) in made), None)
         if found is not None and (carries_out or found != _base(found) or len(words) > 1):

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     Address = IPv4Address | IPv6Address
 
 WEB_PORTS = (80, 443)
-_LABEL = regex(r"(?!-)[a-z0-9_-]{1,63}(?<!-)")
-_LIKE_A_NUMBER = regex(r"\d+|0x[0-9a-f]*")
-_AMBIGUOUS = regex("[ßẞς\u200c\u200d]")
+_HOST_LABEL_RE = regex(r"(?!-)[a-z0-9_-]{1,63}(?<!-)")
+_NUMERIC_LABEL_RE = regex(r"\d+|0x[0-9a-f]*")
+_AMBIGUOUS_IDNA_RE = regex("[ßẞς\u200c\u200d]")
 """What the two standards of names in other scripts make different hosts of."""
-_LOCAL_NAMES = ("localhost",)
+_LOCAL_HOST_NAMES = ("localhost",)
 
 
 class Host(Struct, frozen=True):
@@ -126,16 +126,16 @@ def plain_host(text: str) -> str | None:
         return str(found) if found is not None else None
     name = text.lower().removesuffix(".")
     if not name.isascii():
-        if _AMBIGUOUS.search(name):
+        if _AMBIGUOUS_IDNA_RE.search(name):
             return None
         try:
             name = name.encode("idna").decode("ascii").lower()
         except UnicodeError:
             return None
     labels = name.split(".")
-    if len(name) > 253 or not all(_LABEL.fullmatch(label) for label in labels):
+    if len(name) > 253 or not all(_HOST_LABEL_RE.fullmatch(label) for label in labels):
         return None
-    if _LIKE_A_NUMBER.fullmatch(labels[-1]):
+    if _NUMERIC_LABEL_RE.fullmatch(labels[-1]):
         # Resolvers also take `127.1` and `0x7f000001` for addresses.
         found = as_address(name)
         return str(found) if found is not None and found.version == 4 else None
@@ -155,7 +155,7 @@ def as_address(text: str) -> Address | None:
 
 
 def is_local_name(name: str) -> bool:
-    return name in _LOCAL_NAMES or name.endswith(".localhost")
+    return name in _LOCAL_HOST_NAMES or name.endswith(".localhost")
 
 
 def is_public(address: Address) -> bool:
@@ -171,7 +171,7 @@ def _translated(address: IPv6Address) -> IPv4Address | None:
     """The address within one that networks without the older protocol make of it."""
     from ipaddress import IPv4Address
 
-    return IPv4Address(address.packed[-4:]) if address.packed[:12] == _NAT64 else None
+    return IPv4Address(address.packed[-4:]) if address.packed[:12] == _NAT64_PREFIX else None
 
 
-_NAT64 = bytes.fromhex("0064ff9b") + bytes(8)
+_NAT64_PREFIX = bytes.fromhex("0064ff9b") + bytes(8)

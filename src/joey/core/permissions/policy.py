@@ -47,7 +47,7 @@ class Access(StrEnum):
     """Opens a page."""
     CUSTOM_TOOL = "custom_tool"
     """Runs code that the user or the project brought along as a tool."""
-    GUIDANCE = "guidance"
+    FETCH_INSTRUCTIONS = "guidance"
     """Fetches instructions that the user has put there for it."""
     QUESTION = "question"
     """The tool *is* a question: a person always answers."""
@@ -73,7 +73,7 @@ SecondReading = Callable[[str], Chain | None]
 """The commands of a line that is plain by the full grammar; None for any other."""
 
 
-ANYTHING = "*"
+ALLOW_ALL_RULE = "*"
 """Among the rules that allow: whatever it is."""
 
 
@@ -104,14 +104,16 @@ Decision = Allow | Ask | Deny
 
 __all__ = ["Allow", "Ask", "Decision", "Deny", "decide"]
 
-EDITS_HERE = "edits in this workspace, for this task"
+WORKSPACE_EDITS_TEXT = "edits in this workspace, for this task"
 """What a person may grant a task: changes of files that are neither outside nor protected."""
-_FIELDS = {
+_SETTINGS_FIELDS = {
     Beyond.READ_OUTSIDE: "always_allow_read_only_outside_workspace",
     Beyond.WRITE_OUTSIDE: "always_allow_write_outside_workspace",
     Beyond.WRITE_PROTECTED: "always_allow_write_protected",
 }
-UNCONFINED = "no sandbox works here, so each command is asked (see joey doctor, or --no-sandbox)"
+NO_SANDBOX_REASON = (
+    "no sandbox works here, so each command is asked (see joey doctor, or --no-sandbox)"
+)
 
 
 def decide(
@@ -141,10 +143,12 @@ def missing_reach(
     """The settings that would allow what lies beyond the boundary of the run; none where
     something else is in the way, too."""
     found = {each for claim in claims for each in _beyond(claim)}
-    missing = [each for each in Beyond if each in found and not getattr(settings, _FIELDS[each])]
+    missing = [
+        each for each in Beyond if each in found and not getattr(settings, _SETTINGS_FIELDS[each])
+    ]
     if not missing:
         return ()
-    wider = structs.replace(settings, **{_FIELDS[each]: True for each in missing})
+    wider = structs.replace(settings, **{_SETTINGS_FIELDS[each]: True for each in missing})
     return tuple(missing) if isinstance(decide(claims, wider, read), Allow) else ()
 
 
@@ -184,7 +188,7 @@ def _judge(
             return _by_switches(switches, f"opening {claim.subject}", settings)
         case Access.CUSTOM_TOOL:
             return _judge_custom_tool(claim, settings)
-        case Access.GUIDANCE:
+        case Access.FETCH_INSTRUCTIONS:
             return _by_switches({}, f"following {claim.subject}", settings)
 
 
@@ -212,12 +216,12 @@ def _judge_write(claim: Claim, settings: Settings, edits_granted: bool) -> Decis
     elif beyond:
         switches = beyond | switches  # what lies beyond the leave is what to tell
     else:
-        switches = {EDITS_HERE: True}
+        switches = {WORKSPACE_EDITS_TEXT: True}
     return _by_switches(switches, f"writing {place.shown}", settings)
 
 
 def _switches_beyond(claim: Claim, settings: Settings) -> dict[str, bool]:
-    return {each.value: getattr(settings, _FIELDS[each]) for each in _beyond(claim)}
+    return {each.value: getattr(settings, _SETTINGS_FIELDS[each]) for each in _beyond(claim)}
 
 
 def _beyond(claim: Claim) -> Iterator[Beyond]:
@@ -246,13 +250,13 @@ def _judge_execute(claim: Claim, settings: Settings, read: SecondReading | None)
     switched = _by_switches({"alwaysAllowExecute": settings.always_allow_execute}, action, settings)
     if isinstance(switched, Ask):
         return switched
-    if isinstance(verdict, Allow) and verdict.rule != ANYTHING:
+    if isinstance(verdict, Allow) and verdict.rule != ALLOW_ALL_RULE:
         verdict = confirmed(command, verdict, read)
     if isinstance(verdict, Ask):
         return Ask(f"{action}: {verdict.reason}")
     if claim.sandbox == "none":
-        return Ask(f"{action}: {UNCONFINED}")
-    if claim.place is not None and not claim.place.inside and verdict.rule != ANYTHING:
+        return Ask(f"{action}: {NO_SANDBOX_REASON}")
+    if claim.place is not None and not claim.place.inside and verdict.rule != ALLOW_ALL_RULE:
         return Ask(f"{action}: {claim.place.shown} is outside the workspace")
     return verdict
 
@@ -261,8 +265,8 @@ def _judge_custom_tool(claim: Claim, settings: Settings) -> Decision:
     """Leave to run some commands is no leave to run a program of one's own."""
     action = f"running {claim.subject}"
     switched = _by_switches({"alwaysAllowExecute": settings.always_allow_execute}, action, settings)
-    if isinstance(switched, Allow) and ANYTHING not in settings.allowed_commands:
-        return Ask(f"{action}: allowedCommands does not hold `{ANYTHING}`")
+    if isinstance(switched, Allow) and ALLOW_ALL_RULE not in settings.allowed_commands:
+        return Ask(f"{action}: allowedCommands does not hold `{ALLOW_ALL_RULE}`")
     return switched
 
 
@@ -270,7 +274,7 @@ def _judge_mcp(claim: Claim, settings: Settings) -> Decision:
     note = " (which its server describes otherwise than before)" if claim.changed else ""
     action = f"using {claim.subject}{note}"
     switched = _by_switches({"alwaysAllowMcp": settings.always_allow_mcp}, action, settings)
-    if isinstance(switched, Ask) or ANYTHING in settings.allowed_mcp_tools:
+    if isinstance(switched, Ask) or ALLOW_ALL_RULE in settings.allowed_mcp_tools:
         return switched
     if claim.changed:
         return Ask(action)
@@ -309,7 +313,7 @@ class TaskRule(Struct, frozen=True):
     text: str
 
 
-EDITS = TaskRule(EDITS_HERE)
+WORKSPACE_EDITS_RULE = TaskRule(WORKSPACE_EDITS_TEXT)
 
 
 def task_rule(claims: Sequence[Claim], settings: Settings) -> TaskRule | None:
@@ -318,7 +322,11 @@ def task_rule(claims: Sequence[Claim], settings: Settings) -> TaskRule | None:
     kinds = {claim.access for claim in claims}
     if Access.WRITE not in kinds or not kinds <= {Access.READ, Access.WRITE}:
         return None
-    return EDITS if isinstance(decide(claims, settings, edits_granted=True), Allow) else None
+    return (
+        WORKSPACE_EDITS_RULE
+        if isinstance(decide(claims, settings, edits_granted=True), Allow)
+        else None
+    )
 
 
 def propose_persistent_rule(
@@ -353,20 +361,20 @@ def _rule_for(claims: Sequence[Claim], denied: Sequence[str]) -> PersistentRule 
     match claims:
         case [Claim(access=Access.MCP, listed=False, changed=False, subject=subject)]:
             # A server may give its tools any name, also one that would stand for others.
-            return None if ANYTHING in subject else PersistentRule("allowedMcpTools", subject)
+            return None if ALLOW_ALL_RULE in subject else PersistentRule("allowedMcpTools", subject)
     commands = {claim.command for claim in claims if claim.access is Access.EXECUTE}
     if len(commands) != 1 or (command := commands.pop()) is None:
         return None
     # Loaded when there is a command to judge, as in `_judge_execute`.
     from joey.core.permissions.commands import judge_command, narrowest_rule
 
-    if not isinstance(judge_command(command, (ANYTHING,), denied), Allow):
+    if not isinstance(judge_command(command, (ALLOW_ALL_RULE,), denied), Allow):
         return None  # a longer rule must not get around one that refuses
     text = narrowest_rule(command)
     return None if text is None else PersistentRule("allowedCommands", text)
 
 
-MOST_COMMANDS = 256
+MAX_COMMANDS_PER_LINE = 256
 """In one line; both readers stay fast, and nobody writes more by hand."""
 
 
@@ -375,7 +383,7 @@ def confirmed(line: str, verdict: Allow, read: SecondReading | None) -> Allow | 
     if read is None:
         return Ask("there is no grammar of the shell to check it against")
     chain = plain_chain(line)
-    if chain is None or len(chain) > MOST_COMMANDS:
+    if chain is None or len(chain) > MAX_COMMANDS_PER_LINE:
         return Ask("it is more than the rules can judge")
     if read(line) != chain:
         return Ask("its words can be understood in more than one way")

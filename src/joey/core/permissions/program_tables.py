@@ -1,19 +1,19 @@
 """The tables of known programs and their harmless arguments.
 
-`READING`: programs that only read, unless an option tells them otherwise. `CHANGING`: programs
-that change files, use the network, or execute their input; listed is the part that a rule with
-the program's name alone covers. `BUILDING`: programs that build, check, test and install; they run
-code of the project by design. Which code, the rule says (`npm test`, `cargo build`); a rule that
-names the program alone covers queries. Options that choose another program, configuration, plugin
-or output are not in these tables, whatever the rule.
+`READ_ONLY_PROGRAMS`: programs that only read, unless an option tells them otherwise.
+`MODIFYING_PROGRAMS`: programs that change files, use the network, or execute their input; listed is
+the part that a rule with the program's name alone covers. `BUILD_PROGRAMS`: programs that build,
+check, test and install; they run code of the project by design. Which code, the rule says (`npm
+test`, `cargo build`); a rule that names the program alone covers queries. Options that choose
+another program, configuration, plugin or output are not in these tables, whatever the rule.
 """
 
 from __future__ import annotations
 
 from joey.core.permissions.arguments import Sheet
 
-_REMOTE = ":"
-_SEARCH = (
+_REMOTE_PATH_RE = ":"
+_GREP_OPTIONS = (
     "-A# -B# -C# -E -F -G -H -I -P -S -U -a -c -e= -f: -h -i -l -m# -n -o -q -r -s -u -v -w -x -z"
     " --after-context# --before-context# --color --colour --context# --count --exclude="
     " --exclude-dir= --extended-regexp --files --files-with-matches --files-without-match"
@@ -24,24 +24,26 @@ _SEARCH = (
     " --null --count-matches --trim --max-depth# --iglob= --column --stats --json --type-list"
     " --no-line-number --pretty --vimgrep --multiline --case-sensitive --file:"
 )
-_RIPGREP = (
-    _SEARCH.replace(" -E ", " -E= ")
+_RIPGREP_OPTIONS = (
+    _GREP_OPTIONS.replace(" -E ", " -E= ")
     .replace(" -r ", " -r= ")
     .replace(" -h ", " ")
     .replace(" -z ", " ")
     .replace(" --color ", " --color= ")
     + " -g= -t= -T= --replace= --encoding="
 )
-_COUNTED = "-n# -c# -q -v -z --lines# --bytes# --quiet --silent --verbose --zero-terminated"
-_SUMS = "-b -t -z -w --binary --text --tag --zero --quiet --status"
-_CHANGING_METHOD = (
+_HEAD_TAIL_OPTIONS = (
+    "-n# -c# -q -v -z --lines# --bytes# --quiet --silent --verbose --zero-terminated"
+)
+_CHECKSUM_OPTIONS = "-b -t -z -w --binary --text --tag --zero --quiet --status"
+_UNSAFE_HTTP_METHOD_RE = (
     r"^(-\w*X|--request=)(?!(GET|HEAD|OPTIONS)$)\w"
     r"|^(?!(GET|HEAD|OPTIONS|localhost)$)[A-Za-z][\w-]*$"
 )
 """Attached, or a word of its own: any name that a server may know as a method."""
-_FLOW = "-4 -6 -n -u -v -w= -z"
+_NETCAT_OPTIONS = "-4 -6 -n -u -v -w= -z"
 
-READING: dict[str, Sheet] = {
+READ_ONLY_PROGRAMS: dict[str, Sheet] = {
     "base64": Sheet("-d -D -w= --decode --wrap= --ignore-garbage"),
     "ack": Sheet(
         "-1 -A# -B# -C# -H -Q -c -h -i -l -m# -n -o -v -w --ignore-case --literal --nocolor"
@@ -61,12 +63,12 @@ READING: dict[str, Sheet] = {
     ),
     "cksum": Sheet("-a= --algorithm= --untagged --tag --raw --base64 --length="),
     "column": Sheet("-c= -s= -t -x --table --separator= --columns= --output-separator= -o="),
-    "cpio": Sheet("-t -v --list --verbose", refused=_REMOTE),
+    "cpio": Sheet("-t -v --list --verbose", refused=_REMOTE_PATH_RE),
     "curl": Sheet(
         "-4 -6 -A= -G -H= -I -L -S -X= -f -i -k -m= -s -v --compressed --connect-timeout= --fail"
         " --get --head --header= --http1.1 --http2 --include --insecure --location --max-time="
         " --request= --retry= --show-error --silent --user-agent= --verbose",
-        refused=rf"^(-\w*|--\w+=)?@|[{{}}\[\]]|^(?!(?i:https?)://)[\w+.-]+://|{_CHANGING_METHOD}",
+        refused=rf"^(-\w*|--\w+=)?@|[{{}}\[\]]|^(?!(?i:https?)://)[\w+.-]+://|{_UNSAFE_HTTP_METHOD_RE}",
     ),
     "cut": Sheet(
         "-b= -c= -d= -f= -n -s -z --bytes= --characters= --delimiter= --fields= --complement"
@@ -106,8 +108,8 @@ READING: dict[str, Sheet] = {
         single=True,
     ),
     "fzf": Sheet("-e -f= -i --exact --filter= --no-sort"),
-    "grep": Sheet(_SEARCH.replace(" -S ", " ") + " -L", text="first"),
-    "head": Sheet(_COUNTED),
+    "grep": Sheet(_GREP_OPTIONS.replace(" -S ", " ") + " -L", text="first"),
+    "head": Sheet(_HEAD_TAIL_OPTIONS),
     "hexdump": Sheet("-C -b -c -d -n= -o -s= -v -x"),
     "hg": Sheet(
         "-l# -p -q -r= -v --graph --limit= --patch --rev= --stat",
@@ -137,10 +139,10 @@ READING: dict[str, Sheet] = {
     ),
     # A page of one's own may take in any file.
     "man": Sheet("-a -f -k -s= -w --all --apropos --sections= --whatis --where", refused="/"),
-    "md5sum": Sheet(_SUMS),
+    "md5sum": Sheet(_CHECKSUM_OPTIONS),
     "more": Sheet("-d -f -l -c -s -u -n#", refused=r"^\+"),
     "netstat": Sheet("-4 -6 -a -e -i -l -n -o -p -r -s -t -u -x", operands=0),
-    "nc": Sheet(_FLOW, needs="-z"),
+    "nc": Sheet(_NETCAT_OPTIONS, needs="-z"),
     "nm": Sheet("-A -C -D -S -a -g -n -p -r -u", refused="^@"),
     "pgrep": Sheet("-a -c -d= -f -i -l -n -o -u= -x", text="all"),
     "ping": Sheet("-4 -6 -W= -c= -n -q -w=", text="all"),
@@ -148,7 +150,7 @@ READING: dict[str, Sheet] = {
     "ps": Sheet(
         "-A -a -d -e -f -F -H -L -l -o= -p= -u= -U= -w -x --forest --no-headers --sort=", text="all"
     ),
-    "rg": Sheet(_RIPGREP, text="first"),
+    "rg": Sheet(_RIPGREP_OPTIONS, text="first"),
     "seq": Sheet("-f= -s= -w --format= --separator= --equal-width", text="all"),
     "shuf": Sheet("-e -i= -n= -r -z"),
     "sleep": Sheet(text="all"),
@@ -170,7 +172,7 @@ READING: dict[str, Sheet] = {
         "-l -n= -a -q --no-pager --all --failed --type= --state=",
         first="status list-units list-unit-files is-active is-enabled show cat",
     ),
-    "tail": Sheet(_COUNTED),
+    "tail": Sheet(_HEAD_TAIL_OPTIONS),
     "test": Sheet(
         "-a -b -c -d -e -ef -eq -f -ge -gt -h -k -L -le -lt -n -ne -nt -o -ot -p -r -s -t -u"
         " -w -x -z",
@@ -197,11 +199,11 @@ READING: dict[str, Sheet] = {
     ),
 }
 for _name in ("bzcat", "xzcat", "zstdcat"):
-    READING[_name] = READING["zcat"]
+    READ_ONLY_PROGRAMS[_name] = READ_ONLY_PROGRAMS["zcat"]
 for _name in ("sha1sum", "sha224sum", "sha256sum", "sha384sum", "sha512sum", "b2sum"):
-    READING[_name] = READING["md5sum"]
+    READ_ONLY_PROGRAMS[_name] = READ_ONLY_PROGRAMS["md5sum"]
 
-PLAIN = (
+ALWAYS_READ_ONLY_PROGRAMS = (
     "base32 basenc cal cat cmp comm expand factor false fmt fold free groups id"
     " join lscpu lsblk nl nproc numfmt od paste pr printenv pwd readlink realpath rev tac true tty"
     " type uname unexpand uptime which who whoami whereis sum tsort look cd pushd popd dirs"
@@ -209,37 +211,37 @@ PLAIN = (
 """Nothing but readers: no option of theirs changes or runs anything."""
 
 
-NOTHING = Sheet(first="")
+ALWAYS_ASK_SPEC = Sheet(first="")
 """Whatever it is told needs a rule of its own."""
 
-_MOVING = "-f -i -n -u -v -t: --force --interactive --no-clobber --update --verbose"
-_ZIPPING = (
+_COPY_MOVE_OPTIONS = "-f -i -n -u -v -t: --force --interactive --no-clobber --update --verbose"
+_COMPRESSION_OPTIONS = (
     "-1 -9 -c -f -k -l -q -t -v --stdout --keep --list --quiet --test --verbose --best --fast"
 )
-_MODES = "-c -f -v --changes --silent --quiet --verbose"
+_CHMOD_OPTIONS = "-c -f -v --changes --silent --quiet --verbose"
 
-CHANGING: dict[str, Sheet] = {
-    "bzip2": Sheet(_ZIPPING),
+MODIFYING_PROGRAMS: dict[str, Sheet] = {
+    "bzip2": Sheet(_COMPRESSION_OPTIONS),
     "bunzip2": Sheet("-c -k -t -q -v --stdout --test", needs="-c -t --stdout --test"),
-    "chgrp": Sheet(_MODES),
-    "chmod": Sheet(_MODES + " --reference:"),
-    "chown": Sheet(_MODES),
-    "cp": Sheet(_MOVING + " -p --preserve --target-directory:"),
+    "chgrp": Sheet(_CHMOD_OPTIONS),
+    "chmod": Sheet(_CHMOD_OPTIONS + " --reference:"),
+    "chown": Sheet(_CHMOD_OPTIONS),
+    "cp": Sheet(_COPY_MOVE_OPTIONS + " -p --preserve --target-directory:"),
     "dd": Sheet(refused="^(?!(if|of|bs|ibs|obs|count|skip|seek|conv|status)=)"),
     "gunzip": Sheet("-c -l -k -t -q -v --stdout --list --test", needs="-c -l -t --stdout --test"),
-    "gzip": Sheet(_ZIPPING),
+    "gzip": Sheet(_COMPRESSION_OPTIONS),
     "install": Sheet("-C -D -d -m= -p -v -t: --directory --mode= --verbose"),
     "kill": Sheet("-l -s= -n= -0 -1 -2 -9 -15", text="all"),
     "ln": Sheet("-s -f -n -r -v -i --symbolic --force --relative --verbose"),
     "mkdir": Sheet("-p -v -m= --parents --verbose --mode="),
-    "mv": Sheet(_MOVING + " --target-directory:"),
+    "mv": Sheet(_COPY_MOVE_OPTIONS + " --target-directory:"),
     "rm": Sheet("-f -i -I -v --force --verbose --interactive"),
     "rmdir": Sheet("-p -v --parents --verbose"),
     "rsync": Sheet(
         "-a -h -n -r -t -v -z --archive --dry-run --exclude= --progress --stats --verbose",
-        refused=_REMOTE,
+        refused=_REMOTE_PATH_RE,
     ),
-    "scp": Sheet("-C -p -q", refused=_REMOTE),
+    "scp": Sheet("-C -p -q", refused=_REMOTE_PATH_RE),
     "tar": Sheet(
         "-J -f: -j -t -v -z --exclude= --list --verbose --file: --gzip",
         refused=":|^@",
@@ -252,12 +254,12 @@ CHANGING: dict[str, Sheet] = {
     "unxz": Sheet("-c -l -k -t -q -v --stdout --list --test", needs="-c -l -t --stdout --test"),
     "unzip": Sheet("-l -p -q -t -v -Z", needs="-l -p -t -v -Z", ordered=True),
     "unzstd": Sheet("-c -l -k -t -q -v --stdout --list --test", needs="-c -l -t --stdout --test"),
-    "xz": Sheet(_ZIPPING),
+    "xz": Sheet(_COMPRESSION_OPTIONS),
     "zip": Sheet("-0 -9 -j -q -v -x= -y"),
-    "zstd": Sheet(_ZIPPING),
+    "zstd": Sheet(_COMPRESSION_OPTIONS),
 }
 
-LANGUAGES = (
+OPAQUE_PROGRAMS = (
     "7z 7za 7zr ab abcl acr alpine animate ansible ansible-console ansible-galaxy"
     " ansible-playbook ansible-pull ansible-test apache2 apache2ctl apport-cli ar aria2c arj arp"
     " as ascii-xfr aspell asterisk at atobm autoconf autoheader automake autoreconf aws az batch"
@@ -293,13 +295,13 @@ LANGUAGES = (
     " xmodmap xpad xsltproc yap yelp yt-dlp zathura zic zsoelim zx zypper"
 )
 """What they are told is a program of its own, or names files nobody sees in the command line."""
-UNFAMILIAR = Sheet(
+UNKNOWN_PROGRAM_SPEC = Sheet(
     "--check --color --colour --dry-run --help --json --no-color --no-colour --quiet --silent"
     " --verbose --version"
 )
 """Of a program that nobody has looked through: what these mean everywhere."""
 
-COMMANDED = (
+SUBCOMMAND_PROGRAMS = (
     "act adduser airflow alembic amplify ansible-vault ant aptitude argocd artisan asdf azcopy"
     " bazelisk blkdiscard bq buck buck2 buildah buildctl bzr caddy cake capacitor cargo-binstall"
     " carthage cdk cdktf celery chage chezmoi chfn choco chpasswd chsh cloudflared colima conan"
@@ -324,31 +326,33 @@ COMMANDED = (
     " xbps-install xcodebuild xmake yay zig"
 )
 """Do what their first word says: run, deploy, delete, install, or act on the machine."""
-SUBCOMMAND_PROGRAM_SPEC = Sheet(UNFAMILIAR.options, first="")
+SUBCOMMAND_PROGRAM_SPEC = Sheet(UNKNOWN_PROGRAM_SPEC.options, first="")
 
 
-_LINKED = r"://|^git[+@]|^file:|^@"
-_PACKAGE = r"://|^git[+@]|^file:|^@(?![\w.-]+/[\w.-]+(@[\w.^~-]+)?$)"
+_URL_ARGUMENT_RE = r"://|^git[+@]|^file:|^@"
+_PACKAGE_URL_RE = r"://|^git[+@]|^file:|^@(?![\w.-]+/[\w.-]+(@[\w.^~-]+)?$)"
 """To npm and its like, `@types/node` is a package."""
-_NPM = (
+_NPM_OPTIONS = (
     "-s -w: -q --silent --quiet --if-present --workspace: --workspaces --json --depth= --all"
     " --long --version -v -D --save-dev --no-audit --no-fund --dry-run --watch --coverage --ci"
     " --runInBand --verbose -t= --run --frozen-lockfile --immutable --prefer-offline"
 )
-_PYTEST = (
+_PYTEST_OPTIONS = (
     "-q -v -vv -vvv -x -s -l -k= -m= -n= -r= --tb= --maxfail= --lf --ff --last-failed"
     " --failed-first --durations= --co --collect-only --no-header --no-summary --color= --cov:"
     " --cov-report: -h --exitfirst --quiet --verbose --capture= --strict-markers --markers"
     " --fixtures --sw --stepwise --version --disable-warnings --showlocals --full-trace --timeout="
     " --no-cov --nf --new-first"
 )
-_RUBY = "-f= -e= --format= --fail-fast --color --no-color --tag= -t= --seed= --only-failures"
+_RSPEC_OPTIONS = (
+    "-f= -e= --format= --fail-fast --color --no-color --tag= -t= --seed= --only-failures"
+)
 
-BUILDING: dict[str, Sheet] = {
+BUILD_PROGRAMS: dict[str, Sheet] = {
     "bandit": Sheet("-r -q -v -ll -lll -f= --recursive --quiet --format="),
     "black": Sheet("-q -v -l= -t= -S --check --diff --quiet --line-length= --version --fast"),
     "brew": Sheet("-q -v --json", first="info list outdated search deps leaves"),
-    "bun": Sheet(_NPM, first="", refused=_PACKAGE),
+    "bun": Sheet(_NPM_OPTIONS, first="", refused=_PACKAGE_URL_RE),
     "bundle": Sheet("-q --quiet", first=""),
     "cargo": Sheet(
         "-p= -q -v -vv -j= -D= -W= -A= -F= --package= --lib --bins --bin= --tests --test= --release"
@@ -358,7 +362,7 @@ BUILDING: dict[str, Sheet] = {
         " --ignored --quiet --verbose --depth= --edges= -i= --invert= --version --no-deps"
         " --format-version= --benches --bench= --jobs= --keep-going",
         first="search version --version help pkgid",
-        refused=r"^\+|" + _LINKED,
+        refused=r"^\+|" + _URL_ARGUMENT_RE,
     ),
     "composer": Sheet("-q -v --no-interaction", first=""),
     "cmake": Sheet(
@@ -402,7 +406,7 @@ BUILDING: dict[str, Sheet] = {
         " -parallel= -tags= -m -x -a -n -all -src -skip= -list= -shuffle= -vet=",
         first="version env list doc help",
         single=True,
-        refused=_LINKED,
+        refused=_URL_ARGUMENT_RE,
     ),
     "gofmt": Sheet("-l -d -s -e"),
     "golangci-lint": Sheet("-v --fast --timeout= --new", first="run linters version"),
@@ -451,16 +455,16 @@ BUILDING: dict[str, Sheet] = {
     "ninja": Sheet("-j# -k# -v -n --quiet --verbose --version", targets=True),
     "nox": Sheet("-l -s= -k= -r -R -v --list --sessions= --reuse-existing-virtualenvs"),
     "npm": Sheet(
-        _NPM,
+        _NPM_OPTIONS,
         first="ls list view info show outdated explain why ping search --version -v",
-        refused=_PACKAGE,
+        refused=_PACKAGE_URL_RE,
     ),
     "phpunit": Sheet("--filter= --testsuite= --group= --testdox --colors --stop-on-failure -v"),
     "pip": Sheet(
         "-q -v -U -r: -e: --upgrade --user --no-deps --dry-run --format= --outdated --quiet"
         " --no-cache-dir --version --requirement: --editable: --disable-pip-version-check",
         first="list show freeze check --version index debug",
-        refused=_LINKED,
+        refused=_URL_ARGUMENT_RE,
     ),
     "poetry": Sheet("-q -v --no-interaction --tree --latest -n", first="show check about"),
     "prettier": Sheet("-c -l --check --list-different --ignore-unknown -u --version --no-color"),
@@ -469,9 +473,9 @@ BUILDING: dict[str, Sheet] = {
         " --version"
     ),
     "pyright": Sheet("--outputjson --stats --warnings --verbose --version -v"),
-    "pytest": Sheet(_PYTEST),
+    "pytest": Sheet(_PYTEST_OPTIONS),
     "rake": Sheet("-T -P -n -q -s -t= --tasks --dry-run --quiet", refused="=", targets=True),
-    "rspec": Sheet(_RUBY),
+    "rspec": Sheet(_RSPEC_OPTIONS),
     "rubocop": Sheet("--format= -f= --only= --parallel --display-cop-names -D -V --version"),
     "ruff": Sheet(
         "-q -v --select= --ignore= --output-format= --statistics --diff --no-cache --show-files"
@@ -496,15 +500,21 @@ BUILDING: dict[str, Sheet] = {
     "uv": Sheet(
         "-q -v --quiet --format= --outdated --depth= --locked --frozen --no-sync --offline",
         first="--version",
-        refused=_LINKED,
+        refused=_URL_ARGUMENT_RE,
     ),
     "vitest": Sheet(
         "-t= --run --coverage --testNamePattern= --silent --bail= --passWithNoTests"
         " --no-color --version",
     ),
-    "yarn": Sheet(_NPM, first="list why info outdated --version versions", refused=_PACKAGE),
+    "yarn": Sheet(
+        _NPM_OPTIONS, first="list why info outdated --version versions", refused=_PACKAGE_URL_RE
+    ),
 }
-_PACKAGES = Sheet("-q -a --installed --upgradable", first="list show search info policy")
-BUILDING |= dict.fromkeys(("apt", "apt-get", "apt-cache", "dnf", "yum", "apk", "snap"), _PACKAGES)
-BUILDING["pnpm"] = BUILDING["npm"]
-BUILDING["gmake"] = BUILDING["make"]
+_PACKAGE_MANAGER_SPEC = Sheet(
+    "-q -a --installed --upgradable", first="list show search info policy"
+)
+BUILD_PROGRAMS |= dict.fromkeys(
+    ("apt", "apt-get", "apt-cache", "dnf", "yum", "apk", "snap"), _PACKAGE_MANAGER_SPEC
+)
+BUILD_PROGRAMS["pnpm"] = BUILD_PROGRAMS["npm"]
+BUILD_PROGRAMS["gmake"] = BUILD_PROGRAMS["make"]

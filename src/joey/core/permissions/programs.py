@@ -14,26 +14,26 @@ from functools import cache
 from joey.core.permissions.arguments import Sheet, read_arguments, sheet_concern
 from joey.core.permissions.git_commands import git_concern, git_paths, git_values, only_looks
 from joey.core.permissions.program_tables import (
-    BUILDING,
-    CHANGING,
-    COMMANDED,
-    LANGUAGES,
-    NOTHING,
-    PLAIN,
-    READING,
+    ALWAYS_ASK_SPEC,
+    ALWAYS_READ_ONLY_PROGRAMS,
+    BUILD_PROGRAMS,
+    MODIFYING_PROGRAMS,
+    OPAQUE_PROGRAMS,
+    READ_ONLY_PROGRAMS,
     SUBCOMMAND_PROGRAM_SPEC,
-    UNFAMILIAR,
+    SUBCOMMAND_PROGRAMS,
+    UNKNOWN_PROGRAM_SPEC,
 )
 from joey.core.permissions.script_programs import awk_concern, find_script_indexes, sed_concern
 from joey.core.permissions.shell import Words, without_ending, word_set
 from joey.core.text import regex
 
-MOVERS = frozenset({"cd", "pushd"})
-_SCRIPTED = {"sed": sed_concern, "gsed": sed_concern} | dict.fromkeys(
+DIRECTORY_CHANGE_COMMANDS = frozenset({"cd", "pushd"})
+_SCRIPT_CHECKERS = {"sed": sed_concern, "gsed": sed_concern} | dict.fromkeys(
     ("awk", "gawk", "mawk", "nawk", "original-awk", "goawk"), awk_concern
 )
-_SCRIPT_FILE = regex("-[A-Za-z]*f|--(file|exec)")
-_ALIASES = {
+_SCRIPT_FILE_OPTION_RE = regex("-[A-Za-z]*f|--(file|exec)")
+_PROGRAM_ALIASES = {
     "[": "test",
     "batcat": "bat",
     "dir": "ls",
@@ -53,11 +53,13 @@ _ALIASES = {
     "zgrep": "grep",
     "zless": "less",
 }
-_PLAIN = word_set(PLAIN)
-_READERS = frozenset(READING) | _PLAIN
-_LITERAL = word_set("fd fdfind find git jq rg grep egrep fgrep yq") | frozenset(_SCRIPTED)
+_ALWAYS_READ_ONLY_PROGRAMS = word_set(ALWAYS_READ_ONLY_PROGRAMS)
+_ALL_READ_ONLY_PROGRAMS = frozenset(READ_ONLY_PROGRAMS) | _ALWAYS_READ_ONLY_PROGRAMS
+_LITERAL_ARGUMENT_PROGRAMS = word_set("fd fdfind find git jq rg grep egrep fgrep yq") | frozenset(
+    _SCRIPT_CHECKERS
+)
 """Their arguments are text to them, whatever a shell would make of it."""
-_OUTSIDE = regex(
+_OUTSIDE_PATH_RE = regex(
     r"""
       ( ^ | [=,@] | :(?!//) ) [/~]
     | ( ^ | [=,@:/] ) \.\. ( / | $ )
@@ -66,14 +68,14 @@ _OUTSIDE = regex(
     """,
     re.VERBOSE | re.IGNORECASE,
 )
-_STORING = regex(r"%[^%A-Za-z\\]*[hjlLtz]*n")
-_EVALUATED = regex(r"`|\$[({\[]")
+_PRINTF_STORE_RE = regex(r"%[^%A-Za-z\\]*[hjlLtz]*n")
+_SUBSTITUTION_RE = regex(r"`|\$[({\[]")
 """Quoted, this is text to the shell; builtins that compute may still carry it out."""
-_CURL_OUTPUT = regex("-[46GILSfiksv]*o|--output")
-_CURL_REPORT = regex("-[46GILSfiksv]*w|--write-out")
-_REPORTED = regex(r"(?:[^%@]|%\{[a-z_]+\})(?:[^%]|%\{[a-z_]+\})*")
+_CURL_OUTPUT_OPTION_RE = regex("-[46GILSfiksv]*o|--output")
+_CURL_WRITE_OUT_OPTION_RE = regex("-[46GILSfiksv]*w|--write-out")
+_HARMLESS_CURL_FORMAT_RE = regex(r"(?:[^%@]|%\{[a-z_]+\})(?:[^%]|%\{[a-z_]+\})*")
 """Numbers about a transfer; other signs behind `%` write files."""
-_ABOUT_ITSELF = (("--version",), ("--help",))
+_VERSION_AND_HELP_ARGUMENTS = (("--version",), ("--help",))
 
 
 def program_name(word: str) -> str:
@@ -83,9 +85,9 @@ def program_name(word: str) -> str:
 def carries_out_input(words: Words) -> bool:
     """Might the program do what the text says that is fed to it?"""
     name = program_name(words[0])
-    if name in _SCRIPTED:
-        return any(map(_SCRIPT_FILE.match, words))
-    return bool({name, name.rstrip(VERSION)} & (RUNNERS | INTERPRETERS))
+    if name in _SCRIPT_CHECKERS:
+        return any(map(_SCRIPT_FILE_OPTION_RE.match, words))
+    return bool({name, name.rstrip(VERSION_CHARACTERS)} & (COMMAND_RUNNERS | INTERPRETERS))
 
 
 def concern(words: Words, granted: int) -> str | None:
@@ -94,20 +96,20 @@ def concern(words: Words, granted: int) -> str | None:
     A command that is its rule word for word has nothing left to worry about.
     """
     name, rest = program_name(words[0]), words[granted:]
-    if name in MOVERS and all(word.startswith("-") for word in words[1:]):
+    if name in DIRECTORY_CHANGE_COMMANDS and all(word.startswith("-") for word in words[1:]):
         return f"{name} without a folder leaves the workspace"
-    if not rest or (words[1:] in _ABOUT_ITSELF and name not in RUNNERS):
+    if not rest or (words[1:] in _VERSION_AND_HELP_ARGUMENTS and name not in COMMAND_RUNNERS):
         return None
     if reason := runner_concern(name, words, granted):
         return reason
-    if name in SHELL_STATE:
+    if name in SHELL_STATE_BUILTINS:
         return f"{name} changes how later commands are understood"
     for word in list_path_words(words, granted):
         if leaves_workspace(word):
             return f"`{word}` may lie outside the workspace"
-    if name not in _LITERAL:
+    if name not in _LITERAL_ARGUMENT_PROGRAMS:
         for word in rest:
-            if _EVALUATED.search(word):
+            if _SUBSTITUTION_RE.search(word):
                 return f"`{word}` may be evaluated"
     return _own_concern(name, words, granted)
 
@@ -116,8 +118,8 @@ def _own_concern(name: str, words: Words, granted: int) -> str | None:
     """What is known of this very program."""
     if name == "git":
         return git_concern(words, granted)
-    if name in _SCRIPTED:
-        return _SCRIPTED[name](words, granted)
+    if name in _SCRIPT_CHECKERS:
+        return _SCRIPT_CHECKERS[name](words, granted)
     if name == "printf":
         return _printf_concern(words[granted:])
     if name == "curl":
@@ -135,8 +137,10 @@ def _without_reports(words: Words, granted: int) -> Words:
     rest = list(words[granted:])
     while rest:
         word, value = rest.pop(0), rest[0] if rest else ""
-        drops = _CURL_OUTPUT.fullmatch(word) and value == "/dev/null"
-        if drops or (_CURL_REPORT.fullmatch(word) and _REPORTED.fullmatch(value)):
+        drops = _CURL_OUTPUT_OPTION_RE.fullmatch(word) and value == "/dev/null"
+        if drops or (
+            _CURL_WRITE_OUT_OPTION_RE.fullmatch(word) and _HARMLESS_CURL_FORMAT_RE.fullmatch(value)
+        ):
             del rest[0]
             word = "-s" if word.startswith("--") else word[:-1]
         if word != "-":
@@ -147,7 +151,7 @@ def _without_reports(words: Words, granted: int) -> Words:
 def list_path_words(words: Words, granted: int) -> tuple[str, ...]:
     """The words beyond the rule that may name a file; others are patterns, scripts, mere text."""
     name = program_name(words[0])
-    if name in _SCRIPTED:
+    if name in _SCRIPT_CHECKERS:
         scripts = find_script_indexes(words)
         return tuple(word for at, word in enumerate(words) if at >= granted and at not in scripts)
     if name == "git":
@@ -165,7 +169,7 @@ def list_option_value_words(words: Words, granted: int) -> tuple[str, ...]:
     Should another version of the program not take any there, they would be names of files.
     """
     name = program_name(words[0])
-    if name in _SCRIPTED:
+    if name in _SCRIPT_CHECKERS:
         return ()
     if name == "git":
         return git_values(words, granted)
@@ -181,43 +185,45 @@ def only_reads(words: Words, granted: int) -> bool:
     name = program_name(words[0])
     if name == "git":
         return only_looks(words)
-    if name in _PLAIN:
+    if name in _ALWAYS_READ_ONLY_PROGRAMS:
         return True
     sheet = _sheet(name)
     is_subcommand_granted = sheet is not None and sheet.first is not None and granted > 1
     if is_subcommand_granted or any(word.startswith("-") for word in words[1:granted]):
         return False
-    return name in _SCRIPTED or _ALIASES.get(name, name) in _READERS
+    return name in _SCRIPT_CHECKERS or _PROGRAM_ALIASES.get(name, name) in _ALL_READ_ONLY_PROGRAMS
 
 
 def leaves_workspace(word: str) -> bool:
-    return word != "/dev/null" and _OUTSIDE.search(word) is not None
+    return word != "/dev/null" and _OUTSIDE_PATH_RE.search(word) is not None
 
 
 @cache
 def _sheet(name: str) -> Sheet | None:
-    name = _ALIASES.get(name, name)
-    names = {name, name.rstrip(VERSION)}
-    if names & word_set(LANGUAGES):
-        return NOTHING
-    if name in _PLAIN or name in RUNNERS:
+    name = _PROGRAM_ALIASES.get(name, name)
+    names = {name, name.rstrip(VERSION_CHARACTERS)}
+    if names & word_set(OPAQUE_PROGRAMS):
+        return ALWAYS_ASK_SPEC
+    if name in _ALWAYS_READ_ONLY_PROGRAMS or name in COMMAND_RUNNERS:
         return None
-    known = READING.get(name) or CHANGING.get(name) or BUILDING.get(name)
+    known = READ_ONLY_PROGRAMS.get(name) or MODIFYING_PROGRAMS.get(name) or BUILD_PROGRAMS.get(name)
     if known is None and names & INTERPRETERS:
-        return NOTHING
-    return known or (SUBCOMMAND_PROGRAM_SPEC if names & word_set(COMMANDED) else UNFAMILIAR)
+        return ALWAYS_ASK_SPEC
+    return known or (
+        SUBCOMMAND_PROGRAM_SPEC if names & word_set(SUBCOMMAND_PROGRAMS) else UNKNOWN_PROGRAM_SPEC
+    )
 
 
 def _printf_concern(rest: Words) -> str | None:
     """In bash, `-v NAME` and `%n` set variables, and a variable decides which programs are run."""
     if rest[0].startswith("-") and rest[0] != "--":
         return f"option `{rest[0]}` of printf is not known to be harmless"
-    if any(_STORING.search(word) for word in rest):
+    if any(_PRINTF_STORE_RE.search(word) for word in rest):
         return "printf with `%n` changes how later commands are understood"
     return None
 
 
-RUNNERS = word_set(
+COMMAND_RUNNERS = word_set(
     ". aa-exec abduco agetty arch asciinema ash aws-vault bash bashbug bashcov builtin busybox"
     " bwrap c8 caffeinate capsh catatonit catchsegv cgexec chamber chokidar choom chpst chronic"
     " chroot chrt cmd command concurrently cpulimit cross-env cross-env-shell csh daemonize dash"
@@ -248,16 +254,16 @@ INTERPRETERS = word_set(
     " tsx uvx vi vim wish"
 )
 """Carry out what they read."""
-_SCRIPTS = word_set(
+_SCRIPT_INTERPRETERS = word_set(
     "clojure elixir expect groovy guile ipython irb java julia jython lua luajit node nodejs ocaml"
     " octave perl php pypy python racket raku rscript ruby sbcl scala ts-node tsx"
 )
 """Interpreters whose first argument is the program to run."""
-_CODE = word_set("-c -e -m -r -p -E --eval --print --test -jar")
+_CODE_OPTIONS = word_set("-c -e -m -r -p -E --eval --print --test -jar")
 """Options that say what is run; what follows is it."""
-_LAUNCHERS = word_set("bunx npx pipx pnpx uvx")
+_PACKAGE_LAUNCHERS = word_set("bunx npx pipx pnpx uvx")
 """Fetch the program that their first argument names, and run it."""
-_SUBRUNNERS: dict[str, frozenset[str]] = {
+_RUN_SUBCOMMANDS: dict[str, frozenset[str]] = {
     "bun": word_set("x exec"),
     "bundle": word_set("exec"),
     "conda": word_set("run"),
@@ -278,7 +284,7 @@ _SUBRUNNERS: dict[str, frozenset[str]] = {
     "uv": word_set("run"),
     "yarn": word_set("exec dlx"),
 }
-STARTERS: dict[str, frozenset[str]] = {
+EXEC_ARGUMENTS_BY_PROGRAM: dict[str, frozenset[str]] = {
     "find": word_set("-exec -execdir -ok -okdir"),
     "fd": word_set("-x -X --exec --exec-batch"),
     "fdfind": word_set("-x -X --exec --exec-batch"),
@@ -298,43 +304,43 @@ STARTERS: dict[str, frozenset[str]] = {
     "go": word_set("-exec -toolexec"),
 }
 """Words behind which another program is named."""
-_GROUPS: dict[str, frozenset[str]] = {
+_SUBCOMMAND_GROUPS: dict[str, frozenset[str]] = {
     "docker": word_set("compose container"),
     "podman": word_set("compose container"),
     "uv": word_set("tool"),
 }
 """Words between such a program and what it is told."""
-SHELL_STATE = word_set(
+SHELL_STATE_BUILTINS = word_set(
     "alias bind compgen complete compopt declare enable export getopts hash history let local"
     " mapfile read readarray readonly set shopt typeset ulimit umask unalias unset"
 )
 """Builtins that change what later commands of the line mean."""
-VERSION = "0123456789."
-_VERSIONS = {
+VERSION_CHARACTERS = "0123456789."
+_PROGRAMS_BY_VERSION_OPTION = {
     "-v": word_set("node nodejs perl ruby php lua luajit"),
     "-V": word_set("python pypy"),
     "-version": word_set("java scala"),
 }
 """By option, whom it makes say its version and end; others would go on and read their input."""
-_FINDS = (("-v",), ("-V",))
+_COMMAND_LOOKUP_OPTIONS = (("-v",), ("-V",))
 """`command -v git` says where git is."""
 
 
 def bare_name(word: str) -> str:
     """`/usr/bin/python3.11` as `python`."""
     name = word.rpartition("/")[2].casefold()
-    bare = name.rstrip(VERSION)
-    return bare if bare in _SCRIPTS else name
+    bare = name.rstrip(VERSION_CHARACTERS)
+    return bare if bare in _SCRIPT_INTERPRETERS else name
 
 
 def runner_concern(name: str, words: Words, granted: int) -> str | None:
     """Why what such a program would run is not covered by the rule, or None."""
-    if name == "command" and words[1:2] in _FINDS:
+    if name == "command" and words[1:2] in _COMMAND_LOOKUP_OPTIONS:
         return None
-    if name in RUNNERS:
+    if name in COMMAND_RUNNERS:
         return f"{name} runs other programs"
     at = started_at(name, words)
-    tells = len(words) == 2 and bare_name(name) in _VERSIONS.get(words[1], ())
+    tells = len(words) == 2 and bare_name(name) in _PROGRAMS_BY_VERSION_OPTION.get(words[1], ())
     if at is not None and at >= granted and not tells:
         return f"{name} runs what it is given; only a rule that names it allows that"
     return None
@@ -343,19 +349,19 @@ def runner_concern(name: str, words: Words, granted: int) -> str | None:
 def started_at(name: str, words: Words) -> int | None:
     """Which word says what is run; None for a program that is no runner."""
     name = bare_name(name)
-    if name in _LAUNCHERS:
+    if name in _PACKAGE_LAUNCHERS:
         return _first_operand(words, 1)
-    subcommand_index = 2 if words[1:2] and words[1] in _GROUPS.get(name, ()) else 1
+    subcommand_index = 2 if words[1:2] and words[1] in _SUBCOMMAND_GROUPS.get(name, ()) else 1
     if (
-        name in _SUBRUNNERS
+        name in _RUN_SUBCOMMANDS
         and words[subcommand_index : subcommand_index + 1]
-        and words[subcommand_index] in _SUBRUNNERS[name]
+        and words[subcommand_index] in _RUN_SUBCOMMANDS[name]
     ):
         return _first_operand(words, subcommand_index + 1)
-    if name not in _SCRIPTS:
+    if name not in _SCRIPT_INTERPRETERS:
         return None
     for at, word in enumerate(words[1:], start=1):
-        if word in _CODE:
+        if word in _CODE_OPTIONS:
             return at if word == "--test" else at + 1
         if not word.startswith("-"):
             return at

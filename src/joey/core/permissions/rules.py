@@ -14,8 +14,8 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-from joey.core.permissions.policy import ANYTHING
-from joey.core.permissions.programs import VERSION, program_name
+from joey.core.permissions.policy import ALLOW_ALL_RULE
+from joey.core.permissions.programs import VERSION_CHARACTERS, program_name
 from joey.core.permissions.shell import Words, parts, plain_commands
 
 
@@ -91,7 +91,7 @@ def _parse_allow_rule(rule: str) -> Words:
 def _parse_deny_rule(rule: str) -> Words:
     """However the rule is written; none for `*`, which fits everything."""
     return named(
-        _parse_allow_rule(rule) or tuple(word for word in rule.split() if word != ANYTHING)
+        _parse_allow_rule(rule) or tuple(word for word in rule.split() if word != ALLOW_ALL_RULE)
     )
 
 
@@ -101,7 +101,7 @@ def _other_names(text: str) -> dict[str, str]:
     return {other: name for name, *others in rows for other in others}
 
 
-_NPM = _other_names("""
+_NPM_SUBCOMMAND_ALIASES = _other_names("""
     install add i in ins inst insta instal isnt isnta isntal isntall
     uninstall unlink remove rm r un
     update up upgrade udpate
@@ -114,10 +114,10 @@ _NPM = _other_names("""
     config c set
     view info show v
 """)
-_OTHER_NAMES: dict[str, dict[str, str]] = {
-    "npm": _NPM,
-    "pnpm": _NPM,
-    "bun": _NPM,
+_SUBCOMMAND_ALIASES: dict[str, dict[str, str]] = {
+    "npm": _NPM_SUBCOMMAND_ALIASES,
+    "pnpm": _NPM_SUBCOMMAND_ALIASES,
+    "bun": _NPM_SUBCOMMAND_ALIASES,
     "brew": _other_names("uninstall remove rm\nupgrade up"),
     "dnf": _other_names("remove erase\nupgrade update"),
     "git": _other_names("add stage"),
@@ -127,19 +127,19 @@ _OTHER_NAMES: dict[str, dict[str, str]] = {
 
 
 class Meant(Enum):
-    NO = 0
-    PERHAPS = 1
-    SURELY = 2
+    NONE = 0
+    POSSIBLE = 1
+    CERTAIN = 2
 
 
 def meant(words: Words, denied: Words) -> Meant:
     """Both as `named` gives them."""
     if not denied or words[: len(denied)] == denied:
-        return Meant.SURELY
+        return Meant.CERTAIN
     words = _taken_apart(words, denied)
     if not words or words[0] != denied[0]:
-        return Meant.NO
-    others = _OTHER_NAMES.get(denied[0], {})
+        return Meant.NONE
+    others = _SUBCOMMAND_ALIASES.get(denied[0], {})
     words = tuple(others.get(word, word) for word in words)
     denied = tuple(others.get(word, word) for word in denied)
     named = tuple(word for word in denied[1:] if not word.startswith("-"))
@@ -160,7 +160,7 @@ def _taken_apart(words: Words, denied: Words) -> Words:
     if not words:
         return ()
     name, wanted = words[0], denied[0]
-    if name != wanted and name.rstrip(VERSION) == wanted:
+    if name != wanted and name.rstrip(VERSION_CHARACTERS) == wanted:
         return (wanted, *words[1:])
     rest = name.removeprefix(f"{wanted}-")
     if rest != name and len(denied) > 1 and denied[1] in (rest, rest.partition("-")[0]):
@@ -170,7 +170,7 @@ def _taken_apart(words: Words, denied: Words) -> Words:
 
 def _names(words: Words, wanted: Words) -> Meant:
     """Whether the words follow each other; options may stand between them, with values."""
-    found = Meant.SURELY
+    found = Meant.CERTAIN
     at = 1
     for name in wanted:
         while at < len(words) and words[at] != name:
@@ -179,12 +179,12 @@ def _names(words: Words, wanted: Words) -> Meant:
                 break
             at += 1
         if at == len(words):
-            return Meant.NO
+            return Meant.NONE
         if words[at] != name:
             # Some programs understand the beginning of a word.
             if not name.startswith(words[at]):
-                return Meant.NO
-            found = Meant.PERHAPS
+                return Meant.NONE
+            found = Meant.POSSIBLE
         at += 1
     return found
 
@@ -192,19 +192,19 @@ def _names(words: Words, wanted: Words) -> Meant:
 def _given(words: Words, wanted: Words) -> Meant:
     options = [word.partition("=")[0] for word in words[1:] if word.startswith("-")]
     ways = [_is_given(option, options) for option in wanted]
-    return min(ways, key=lambda each: each.value, default=Meant.SURELY)
+    return min(ways, key=lambda each: each.value, default=Meant.CERTAIN)
 
 
 def _is_given(wanted: str, options: list[str]) -> Meant:
     if wanted in options:
-        return Meant.SURELY
+        return Meant.CERTAIN
     short = {letter for word in options if word[:2] != "--" for letter in word[1:]}
     long = [word for word in options if word[:2] == "--" and len(word) > len("--")]
     initials = short | {word[2] for word in long}
     if wanted.startswith("--"):
         begun = any(wanted.startswith(word) for word in long)
         is_near = wanted[2:3] in short or any(word.startswith(wanted) for word in long)
-        return Meant.SURELY if begun else Meant.PERHAPS if is_near else Meant.NO
+        return Meant.CERTAIN if begun else Meant.POSSIBLE if is_near else Meant.NONE
     if short.issuperset(wanted[1:]):
-        return Meant.SURELY
-    return Meant.PERHAPS if initials.issuperset(wanted[1:]) else Meant.NO
+        return Meant.CERTAIN
+    return Meant.POSSIBLE if initials.issuperset(wanted[1:]) else Meant.NONE

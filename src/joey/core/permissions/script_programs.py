@@ -11,29 +11,29 @@ import re
 from joey.core.permissions.shell import Words, word_set
 from joey.core.text import regex
 
-_PIECE = r"(?:[^{d}\\\n]|\\[^\n])*+"
-_ADDRESS = r"(?:\d+(?:~\d+)?|\$|/" + _PIECE.format(d="/") + r"/I?)"
-_SUBSTITUTIONS = "|".join(
-    f"s{mark}{_PIECE.format(d=mark)}{mark}{_PIECE.format(d=mark)}{mark}[gpiI0-9]*"
+_SED_DELIMITED_TEMPLATE = r"(?:[^{d}\\\n]|\\[^\n])*+"
+_SED_ADDRESS_RE = r"(?:\d+(?:~\d+)?|\$|/" + _SED_DELIMITED_TEMPLATE.format(d="/") + r"/I?)"
+_SED_SUBSTITUTION_RE = "|".join(
+    f"s{mark}{_SED_DELIMITED_TEMPLATE.format(d=mark)}{mark}{_SED_DELIMITED_TEMPLATE.format(d=mark)}{mark}[gpiI0-9]*"
     for mark in ("/", "[|]", "#", ",", "@")
 ).replace("[^[|]", "[^|")
-_SED_COMMAND = (
-    rf"(?>(?:{_ADDRESS}(?: *, *(?:{_ADDRESS}|\+\d+))?(?: *! *| *))?"
-    rf"(?:[pdqPDGHhgxnN=]|{_SUBSTITUTIONS}))"
+_SED_COMMAND_RE = (
+    rf"(?>(?:{_SED_ADDRESS_RE}(?: *, *(?:{_SED_ADDRESS_RE}|\+\d+))?(?: *! *| *))?"
+    rf"(?:[pdqPDGHhgxnN=]|{_SED_SUBSTITUTION_RE}))"
 )
-_SED_GAP = r"[ \t]*[;\n][ \t;\n]*"
-_SED_SCRIPT = rf"[ \t\n]*{_SED_COMMAND}(?:{_SED_GAP}{_SED_COMMAND})*+[ \t;\n]*"
+_SED_SEPARATOR_RE = r"[ \t]*[;\n][ \t;\n]*"
+_SED_SCRIPT_RE = rf"[ \t\n]*{_SED_COMMAND_RE}(?:{_SED_SEPARATOR_RE}{_SED_COMMAND_RE})*+[ \t;\n]*"
 """Compiled when the first script comes: that takes longer than the rest of this module."""
-_SED_FLAGS = regex(r"-[nErsuz]*e?|--(quiet|silent|regexp-extended|null-data|separate)")
-_SED_EXPRESSION = regex(r"--expression(=.*)?", re.DOTALL)
-_BRACKETS = regex(
+_HARMLESS_SED_OPTION_RE = regex(r"-[nErsuz]*e?|--(quiet|silent|regexp-extended|null-data|separate)")
+_SED_EXPRESSION_OPTION_RE = regex(r"--expression(=.*)?", re.DOTALL)
+_SED_BRACKET_EXPRESSION_RE = regex(
     r"\\.|(?P<set>\[\^?\]?(?:[^\[\]\\]|\[(?![:.=])|\[:[a-z]+:\]|\\[^\[\]\\])*\])|(?P<open>\[)",
     re.DOTALL,
 )
 """A set of characters of which every sed knows the end, or one of which some may not."""
-_SED_MARKS = regex(r"s([/|#,@])")
+_SED_DELIMITER_RE = regex(r"s([/|#,@])")
 
-_AWK_TOKEN = regex(
+_AWK_TOKEN_RE = regex(
     r"""
       (?P<space>[ \t]+)
     | (?P<end>[\n;,])
@@ -46,24 +46,24 @@ _AWK_TOKEN = regex(
     """,
     re.VERBOSE,
 )
-_AWK_POWER = regex(r"[>|@]|system|getline|extension|ARGV|ENVIRON|PROCINFO|SYMTAB")
+_UNSAFE_AWK_RE = regex(r"[>|@]|system|getline|extension|ARGV|ENVIRON|PROCINFO|SYMTAB")
 """A script without these computes and prints, however it is read."""
-_AWK_PATTERN = regex(r"[ \t\n]*/[^/\\\n\[\]]+/")
+_AWK_LEADING_PATTERN_RE = regex(r"[ \t\n]*/[^/\\\n\[\]]+/")
 """At the beginning of a script, where no awk divides."""
-_PRINTING = word_set("print printf")
-_AWK_NAMES = word_set(
+_AWK_PRINT_STATEMENTS = word_set("print printf")
+_AWK_BUILTIN_NAMES = word_set(
     "BEGIN END NR NF FNR FS OFS RS ORS SUBSEP RSTART RLENGTH FILENAME CONVFMT OFMT"
 )
-_AWK_CALLS = word_set(
+_HARMLESS_AWK_FUNCTIONS = word_set(
     "length substr index split sub gsub gensub match sprintf sin cos atan2 exp log sqrt int rand"
     " srand tolower toupper strftime systime asort asorti and or xor lshift rshift compl"
     " if for while print printf return in"
 )
-_AWK_FORBIDDEN = word_set(
+_FORBIDDEN_AWK_NAMES = word_set(
     "system getline close fflush function func include load namespace nextfile"
 )
-_AWK_OPTIONS = regex(r"-F.*|-v", re.DOTALL)
-_LONGEST = 2_000
+_HARMLESS_AWK_OPTION_RE = regex(r"-F.*|-v", re.DOTALL)
+_MAX_SCRIPT_CHARS = 2_000
 """Characters of a script; longer ones are for a person."""
 
 
@@ -97,12 +97,12 @@ def _sed_scripts(words: Words, granted: int) -> tuple[list[int], str | None]:
         if is_script:
             scripts.append(at)
             is_script = False
-        elif _SED_EXPRESSION.fullmatch(word):
+        elif _SED_EXPRESSION_OPTION_RE.fullmatch(word):
             is_script = "=" not in word
             scripts += [] if is_script else [at]
         elif word.startswith("-") and word != "-":
             is_script = word.endswith("e") and not word.startswith("--")
-            if at >= granted and word != "--" and not _SED_FLAGS.fullmatch(word):
+            if at >= granted and word != "--" and not _HARMLESS_SED_OPTION_RE.fullmatch(word):
                 problem = problem or f"option `{word}` of sed is not known to be harmless"
         else:
             operands.append(at)
@@ -112,14 +112,14 @@ def _sed_scripts(words: Words, granted: int) -> tuple[list[int], str | None]:
 
 
 def is_harmless_sed(script: str) -> bool:
-    if len(script) > _LONGEST:
+    if len(script) > _MAX_SCRIPT_CHARS:
         return False
     # Not every sed takes a mark for the end of a pattern when it stands in brackets.
-    marks = {"/", *_SED_MARKS.findall(script)}
-    for found in _BRACKETS.finditer(script):
+    marks = {"/", *_SED_DELIMITER_RE.findall(script)}
+    for found in _SED_BRACKET_EXPRESSION_RE.finditer(script):
         if found["open"] or marks.intersection(found["set"] or ""):
             return False
-    return re.fullmatch(_SED_SCRIPT, script) is not None
+    return re.fullmatch(_SED_SCRIPT_RE, script) is not None
 
 
 def awk_concern(words: Words, granted: int) -> str | None:
@@ -127,7 +127,7 @@ def awk_concern(words: Words, granted: int) -> str | None:
     place = _awk_script(words)
     for at, word in enumerate(words[1:], start=1):
         is_option = word.startswith("-") and word != "-" and at != place
-        if at >= granted and is_option and not _AWK_OPTIONS.fullmatch(word):
+        if at >= granted and is_option and not _HARMLESS_AWK_OPTION_RE.fullmatch(word):
             return f"option `{word}` of awk is not known to be harmless"
     if place >= granted and place < len(words) and not is_harmless_awk(words[place]):
         return "the script of awk can do more than print"
@@ -150,18 +150,18 @@ def is_harmless_awk(script: str) -> bool:
     for a text or a pattern is a command to another. So there is none, but for a first pattern,
     where there is anything that could do harm.
     """
-    if len(script) > _LONGEST:
+    if len(script) > _MAX_SCRIPT_CHARS:
         return False
-    if _AWK_POWER.search(script) is None:
+    if _UNSAFE_AWK_RE.search(script) is None:
         return True
-    first = _AWK_PATTERN.match(script)
+    first = _AWK_LEADING_PATTERN_RE.match(script)
     at = first.end() if first else 0
     depth = parens = 0
     while at < len(script):
-        token = _AWK_TOKEN.match(script, at)
+        token = _AWK_TOKEN_RE.match(script, at)
         if token is None or not _is_harmless_token(token, depth > 0 and parens == 0):
             return False
-        if parens and token["name"] in _PRINTING:
+        if parens and token["name"] in _AWK_PRINT_STATEMENTS:
             return False  # `for (…; …; print > "x")`
         depth += {"{": 1, "}": -1}.get(token["brace"] or "", 0)
         parens += {"(": 1, ")": -1}.get(token[0][-1] if not token["text"] else "", 0)
@@ -179,8 +179,8 @@ def _is_harmless_token(token: re.Match[str], may_write: bool) -> bool:
 
 
 def _is_harmless_name(name: str, is_call: bool) -> bool:
-    if name in _AWK_FORBIDDEN:
+    if name in _FORBIDDEN_AWK_NAMES:
         return False
     if is_call:
-        return name in _AWK_CALLS
-    return name in _AWK_NAMES or not name.isupper()
+        return name in _HARMLESS_AWK_FUNCTIONS
+    return name in _AWK_BUILTIN_NAMES or not name.isupper()

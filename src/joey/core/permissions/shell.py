@@ -25,11 +25,11 @@ def word_set(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-RESERVED = word_set(
+RESERVED_WORDS = word_set(
     "if then elif else fi for while until do done case esac select in function time coproc"
     " { } ! [[ ]]"
 )
-_TOKEN = regex(
+_TOKEN_RE = regex(
     r"""
       (?P<blank>[ \t]+)
     | (?P<joint>&&|\|\||\|)
@@ -42,22 +42,21 @@ _TOKEN = regex(
     """,
     re.VERBOSE,
 )
-_TILDE_EXPANSION = regex(r"(?<![A-Za-z0-9])~")
-_ESCAPED = regex(r'\\(["\\])')
-_CONTROL = regex(r"[\x00-\x08\x0b-\x1f\x7f]")
-_BREAK = regex(r"[;&|()`\n\r]")
+_TILDE_EXPANSION_RE = regex(r"(?<![A-Za-z0-9])~")
+_DOUBLE_QUOTE_ESCAPE_RE = regex(r'\\(["\\])')
+_CONTROL_CHARACTER_RE = regex(r"[\x00-\x08\x0b-\x1f\x7f]")
+_COMMAND_SEPARATOR_RE = regex(r"[;&|()`\n\r]")
 # The looks behind keep long runs from being tried again from each of their characters.
-_REDIRECTION = regex(r"(?<![\d<>])\d*[<>]+")
-_REDIRECTED = regex(r"(?:(?<![\d<>])\d*[<>]+[&|]?|&>+)\s*[^\s;&|()<>]+")
-_QUOTING = regex(r"\\\n|[\\'\"]")
-_PIPE = regex(r"(?<!\|)\|(?!\|)")
-_GROUPING = regex(r"[(){}`]|\b(?:if|for|while|until|case|select)\b")
+_REDIRECTION_OPERATOR_RE = regex(r"(?<![\d<>])\d*[<>]+")
+_REDIRECTION_RE = regex(r"(?:(?<![\d<>])\d*[<>]+[&|]?|&>+)\s*[^\s;&|()<>]+")
+_QUOTE_CHARACTER_RE = regex(r"\\\n|[\\'\"]")
+_PIPE_RE = regex(r"(?<!\|)\|(?!\|)")
+_GROUPING_RE = regex(r"[(){}`]|\b(?:if|for|while|until|case|select)\b")
 """Where the input of a command may be that of the group around it."""
-_ANY_ORDER = regex(r"[<>]\(|\(\s*\)|\b(?:function|coproc)\b")
+_UNORDERED_INPUT_RE = regex(r"[<>]\(|\(\s*\)|\b(?:function|coproc)\b")
 """What is fed may stand anywhere, also before what feeds it."""
-_REMEMBERED = 2_000
-"""Characters of a line that is read but once, though several ask about it."""
-_PART = regex(r"[\w.+-]+")
+_MAX_CACHED_LINE_CHARS = 2_000
+_WORD_PART_RE = regex(r"[\w.+-]+")
 
 
 class _NotPlainError(Exception):
@@ -66,7 +65,7 @@ class _NotPlainError(Exception):
 
 def plain_chain(line: str) -> Chain | None:
     """The commands of a plain line as words without their quotes; None for any other line."""
-    return _remembered_chain(line) if len(line) <= _REMEMBERED else _chain(line)
+    return _remembered_chain(line) if len(line) <= _MAX_CACHED_LINE_CHARS else _chain(line)
 
 
 @lru_cache(maxsize=256)
@@ -75,7 +74,7 @@ def _remembered_chain(line: str) -> Chain | None:
 
 
 def _chain(line: str) -> Chain | None:
-    if _CONTROL.search(line):
+    if _CONTROL_CHARACTER_RE.search(line):
         return None
     try:
         return tuple(_commands(line))
@@ -98,42 +97,46 @@ def fed_commands(line: str) -> tuple[Words, ...]:
     if chain is not None:
         return tuple(words for joint, words in chain if joint == "|")
     text = without_redirections(line)
-    pipe = _PIPE.search(text)
-    if _ANY_ORDER.search(text):
+    pipe = _PIPE_RE.search(text)
+    if _UNORDERED_INPUT_RE.search(text):
         return possible_commands(text)
     if pipe is None:
         return ()
-    if _GROUPING.search(text):
+    if _GROUPING_RE.search(text):
         return possible_commands(text[pipe.end() :])
     return tuple(
         command
-        for behind in _PIPE.split(text)[1:]
+        for behind in _PIPE_RE.split(text)[1:]
         for command in possible_commands(behind.lstrip("& \t\r\n"))[:1]
     )
 
 
 def without_redirections(line: str) -> str:
     """Any line without its quotes, and without what goes to files or comes from them."""
-    return _REDIRECTED.sub(" ", _QUOTING.sub("", line))
+    return _REDIRECTION_RE.sub(" ", _QUOTE_CHARACTER_RE.sub("", line))
 
 
 def possible_commands(line: str) -> tuple[Words, ...]:
     """Any line, cut wherever a command might begin, quotes dropped: to find words, not to trust
     them."""
-    pieces = _BREAK.split(_QUOTING.sub("", line))
+    pieces = _COMMAND_SEPARATOR_RE.split(_QUOTE_CHARACTER_RE.sub("", line))
     return tuple(
-        tuple(words) for piece in pieces if (words := _REDIRECTION.sub(" ", piece).split())
+        tuple(words)
+        for piece in pieces
+        if (words := _REDIRECTION_OPERATOR_RE.sub(" ", piece).split())
     )
 
 
 def unquoted(words: Words) -> Words:
     """As another shell would read what is quoted within a word."""
-    return tuple(_QUOTING.sub("", word) for word in words)
+    return tuple(_QUOTE_CHARACTER_RE.sub("", word) for word in words)
 
 
 def parts(words: Words) -> Words:
     """Everything in the words that might itself be a word to another program, in lower case."""
-    return tuple(without_ending(part.casefold()) for word in words for part in _PART.findall(word))
+    return tuple(
+        without_ending(part.casefold()) for word in words for part in _WORD_PART_RE.findall(word)
+    )
 
 
 def without_ending(name: str) -> str:
@@ -162,7 +165,7 @@ def _commands(line: str) -> Iterator[tuple[str, Words]]:
 
 def _simple(words: list[str]) -> Words:
     program = words[0]
-    if not program or "=" in program or program in RESERVED:
+    if not program or "=" in program or program in RESERVED_WORDS:
         raise _NotPlainError
     return tuple(words)
 
@@ -172,7 +175,7 @@ def _tokens(line: str) -> Iterator[tuple[str, str]]:
     at = 0
     word: str | None = None
     while at < len(line):
-        match = _TOKEN.match(line, at)
+        match = _TOKEN_RE.match(line, at)
         if match is None:
             raise _NotPlainError
         at = match.end()
@@ -194,9 +197,9 @@ def _joined(word: str, kind: str, text: str) -> str:
         case "single":
             return word + text[1:-1]
         case "double":
-            return word + _ESCAPED.sub(r"\1", text[1:-1])
+            return word + _DOUBLE_QUOTE_ESCAPE_RE.sub(r"\1", text[1:-1])
         case "sign":
             return text[-1]
-    if _TILDE_EXPANSION.search(word[-1:] + text):
+    if _TILDE_EXPANSION_RE.search(word[-1:] + text):
         raise _NotPlainError
     return word + text

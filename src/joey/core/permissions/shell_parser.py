@@ -13,8 +13,8 @@ from msgspec import Struct
 
 from joey.core.permissions.shell import word_set
 from joey.core.permissions.shell_words import (
-    EXPANDED,
-    NAME,
+    EXPANSION_PLACEHOLDER,
+    VARIABLE_NAME_PATTERN,
     Command,
     Script,
     UnreadableError,
@@ -23,18 +23,20 @@ from joey.core.permissions.shell_words import (
 )
 from joey.core.text import regex
 
-_REDIRECTION = regex(r"(?:\d+|\{(?P<name>\w+)\})?(?:<<<|<<-?|<>|>>|>\||>&|<&|[<>](?!\())|&>>?")
-_ASSIGNMENT = regex(rf"({NAME})(?:(\[)|\+?=)")
-_COPROCESS = regex(rf"\s+({NAME})(?=\s+(?:[{{(]|(?:while|until|for|if|case|select|\[\[)\s))")
-_ELEMENT = regex(r"\{\w+\[.*\}", re.DOTALL)
-_CONDITION_JOINT = regex(r"[()|&;]|[<>](?!\()")
-_CLAUSE_END = regex(r";;&|;;|;&")
-_TRANSPARENT = word_set("if then elif else fi while until do done { } ! time -p --")
+_REDIRECTION_RE = regex(r"(?:\d+|\{(?P<name>\w+)\})?(?:<<<|<<-?|<>|>>|>\||>&|<&|[<>](?!\())|&>>?")
+_ASSIGNMENT_RE = regex(rf"({VARIABLE_NAME_PATTERN})(?:(\[)|\+?=)")
+_NAMED_COPROC_RE = regex(
+    rf"\s+({VARIABLE_NAME_PATTERN})(?=\s+(?:[{{(]|(?:while|until|for|if|case|select|\[\[)\s))"
+)
+_ARRAY_ELEMENT_TARGET_RE = regex(r"\{\w+\[.*\}", re.DOTALL)
+_CONDITION_OPERATOR_RE = regex(r"[()|&;]|[<>](?!\()")
+_CASE_CLAUSE_END_RE = regex(r";;&|;;|;&")
+_TRANSPARENT_KEYWORDS = word_set("if then elif else fi while until do done { } ! time -p --")
 
 
 def parse_script(text: str) -> Script:
     """Raise `UnreadableError` for a script that is more than this parser knows."""
-    if EXPANDED in text:
+    if EXPANSION_PLACEHOLDER in text:
         raise UnreadableError
     script = Script()
     _Parser(text, script, 0).commands()
@@ -85,7 +87,7 @@ class _Parser(WordReader):
             if char != until:
                 raise UnreadableError
             return True
-        return until == ";;" and (self._matches(_CLAUSE_END) or self._has_keyword("esac"))
+        return until == ";;" and (self._matches(_CASE_CLAUSE_END_RE) or self._has_keyword("esac"))
 
     def _command(self) -> None:
         assigned: list[str] = []
@@ -105,7 +107,7 @@ class _Parser(WordReader):
                 assigned.append(name)
                 continue
             word = self._word()
-            if self._char() in ("<", ">") and _ELEMENT.fullmatch(word.raw):
+            if self._char() in ("<", ">") and _ARRAY_ELEMENT_TARGET_RE.fullmatch(word.raw):
                 raise UnreadableError  # where a descriptor goes: `{a[x]}>out`
             if not words and not assigned and self._keyword(word.raw):
                 return
@@ -126,13 +128,13 @@ class _Parser(WordReader):
                 if self._char() == "(":
                     self._parentheses()
             case "coproc":
-                if found := _COPROCESS.match(self._text, self._at):
+                if found := _NAMED_COPROC_RE.match(self._text, self._at):
                     self._script.assign(found[1], None)
                     self._at = found.end()
             case "[[":
                 self._condition()
             case _:
-                return word in _TRANSPARENT
+                return word in _TRANSPARENT_KEYWORDS
         return True
 
     def _loop(self) -> None:
@@ -166,7 +168,7 @@ class _Parser(WordReader):
                 self._at += 1
             self._patterns()
             self.commands(";;")
-            if found := _CLAUSE_END.match(self._text, self._at):
+            if found := _CASE_CLAUSE_END_RE.match(self._text, self._at):
                 self._at = found.end()
 
     def _patterns(self) -> None:
@@ -183,7 +185,7 @@ class _Parser(WordReader):
         words: list[Word] = []
         while True:
             self._skip_lines()
-            if found := _CONDITION_JOINT.match(self._text, self._at):
+            if found := _CONDITION_OPERATOR_RE.match(self._text, self._at):
                 self._at = found.end()
                 continue
             word = self._word()
@@ -214,7 +216,7 @@ class _Parser(WordReader):
 
     def _assignment(self) -> str:
         """The variable that is set here, or nothing."""
-        found = _ASSIGNMENT.match(self._text, self._at)
+        found = _ASSIGNMENT_RE.match(self._text, self._at)
         if found is None:
             return ""
         self._at = found.end()
@@ -229,7 +231,7 @@ class _Parser(WordReader):
         return found[1]
 
     def _redirection(self, fed: list[Word]) -> bool:
-        found = _REDIRECTION.match(self._text, self._at)
+        found = _REDIRECTION_RE.match(self._text, self._at)
         if found is None:
             return False
         self._at = found.end()

@@ -15,27 +15,31 @@ from itertools import takewhile
 
 from msgspec import structs
 
-from joey.core.permissions.programs import RUNNERS, program_name
+from joey.core.permissions.programs import COMMAND_RUNNERS, program_name
 from joey.core.permissions.shell import word_set
-from joey.core.permissions.shell_words import EXPANDED, Expansion, Kind, Script, Word
+from joey.core.permissions.shell_words import EXPANSION_PLACEHOLDER, Expansion, Kind, Script, Word
 from joey.core.text import regex
 
-_NUMBER = regex(rf"[-+]?[0-9{EXPANDED}]+")
-_RANGE = regex(r"\{-?\d+\.\.-?\d+(\.\.-?\d+)?\}")
-_SIMPLE = regex(r"([\w./:,+@=^][\w./:,+@=^-]*)?")
+_NUMBER_RE = regex(rf"[-+]?[0-9{EXPANSION_PLACEHOLDER}]+")
+_BRACE_RANGE_RE = regex(r"\{-?\d+\.\.-?\d+(\.\.-?\d+)?\}")
+_PLAIN_VALUE_RE = regex(r"([\w./:,+@=^][\w./:,+@=^-]*)?")
 """No blank that would split it, no syntax, and not an option."""
-_COUNTING = regex(
+_COUNTING_COMMAND_RE = regex(
     r"seq( +-?\d+)+|date \+%s|nproc|wc -[lwcm] *(< *)?[\w./-]+|echo +-?\d+|(?P<last>wc -[lwcm])"
 )
-_JOINED = regex(r"[;&\n()`<>]")
-_VARIABLE_NAME = regex(r"(?<![\w#])[A-Za-z_]\w*")
-_COMPUTED_NAME = regex(rf"(?<!\w)[A-Za-z_]\w*+{EXPANDED}|{EXPANDED}[A-Za-z_]")
-_OPERATORS = regex(rf"[\w\s{EXPANDED}+\-*/%<>=!&|^~?:;,()#]*")
-_COUNTS = word_set("# ? $ ! EUID UID PPID SHLVL LINENO SECONDS RANDOM EPOCHSECONDS BASHPID OPTIND")
+_COMMAND_SYNTAX_RE = regex(r"[;&\n()`<>]")
+_VARIABLE_NAME_RE = regex(r"(?<![\w#])[A-Za-z_]\w*")
+_COMPUTED_NAME_RE = regex(
+    rf"(?<!\w)[A-Za-z_]\w*+{EXPANSION_PLACEHOLDER}|{EXPANSION_PLACEHOLDER}[A-Za-z_]"
+)
+_ARITHMETIC_RE = regex(rf"[\w\s{EXPANSION_PLACEHOLDER}+\-*/%<>=!&|^~?:;,()#]*")
+_NUMERIC_PARAMETERS = word_set(
+    "# ? $ ! EUID UID PPID SHLVL LINENO SECONDS RANDOM EPOCHSECONDS BASHPID OPTIND"
+)
 """Parameters that are numbers, unless they are set."""
-_UNKNOWN = regex(r"\d+|[@*_]|BASH_\w+|COMP_\w+|READLINE_\w+")
-_SET_BY_SHELL = word_set("COPROC DIRSTACK FUNCNAME MAPFILE OLDPWD OPTARG PWD REPLY")
-_MOST = 200
+_SHELL_SET_PARAMETER_RE = regex(r"\d+|[@*_]|BASH_\w+|COMP_\w+|READLINE_\w+")
+_SHELL_SET_VARIABLES = word_set("COPROC DIRSTACK FUNCNAME MAPFILE OLDPWD OPTARG PWD REPLY")
+_MAX_VARIABLES = 200
 """Variables; nobody writes more by hand."""
 
 
@@ -53,13 +57,13 @@ class Values:
 
     def settle(self) -> None:
         """Find the variables that hold nothing but numbers, once all assignments are known."""
-        self._numbers = set(self.assignments) if len(self.assignments) <= _MOST else set()
+        self._numbers = set(self.assignments) if len(self.assignments) <= _MAX_VARIABLES else set()
         while dropped := {name for name in self._numbers if not self._is_counted(name)}:
             self._numbers -= dropped
 
     def _is_counted(self, name: str) -> bool:
         return all(
-            value is not None and (self.is_numeric(value) or _RANGE.fullmatch(value.text))
+            value is not None and (self.is_numeric(value) or _BRACE_RANGE_RE.fullmatch(value.text))
             for value in self.assignments[name]
         )
 
@@ -78,11 +82,11 @@ class Values:
     def _is_number(self, name: str) -> bool:
         if name in self.assignments:
             return name in self._numbers
-        return name in _COUNTS or not _is_set_by_shell(name)
+        return name in _NUMERIC_PARAMETERS or not _is_set_by_shell(name)
 
     def is_numeric(self, word: Word) -> bool:
         """Whether the word is a number, whatever its expansions give."""
-        is_made_of_digits = _NUMBER.fullmatch(word.text) is not None and not word.has_pattern
+        is_made_of_digits = _NUMBER_RE.fullmatch(word.text) is not None and not word.has_pattern
         return is_made_of_digits and all(map(self.is_number, word.expansions))
 
     def is_harmless(self, expansion: Expansion) -> bool:
@@ -93,44 +97,44 @@ class Values:
             return False
         given = self.assignments.get(expansion.name, ())
         return all(
-            value is not None and not value.expansions and _SIMPLE.fullmatch(value.text)
+            value is not None and not value.expansions and _PLAIN_VALUE_RE.fullmatch(value.text)
             for value in given
         )
 
     def only_computes(self, expression: Word) -> bool:
         """Whether an arithmetic expression holds numbers, and variables that hold numbers."""
         text = expression.text
-        if not _OPERATORS.fullmatch(text) or _COMPUTED_NAME.search(text):
+        if not _ARITHMETIC_RE.fullmatch(text) or _COMPUTED_NAME_RE.search(text):
             return False
-        names = _VARIABLE_NAME.findall(text)
+        names = _VARIABLE_NAME_RE.findall(text)
         return all(map(self._is_number, names)) and all(map(self.is_number, expression.expansions))
 
 
 def _is_set_by_shell(name: str) -> bool:
-    return name in _SET_BY_SHELL or _UNKNOWN.fullmatch(name) is not None
+    return name in _SHELL_SET_VARIABLES or _SHELL_SET_PARAMETER_RE.fullmatch(name) is not None
 
 
 def _counts(substitution: str) -> bool:
     """Whether commands print a number and nothing else: `$(ls | wc -l)`."""
     inner = substitution[2:-1] if substitution.startswith("$(") else substitution[1:-1]
     *before, last = (part.strip() for part in inner.split("|"))
-    found = _COUNTING.fullmatch(last)
-    if found is None or not all(before) or any(map(_JOINED.search, before)):
+    found = _COUNTING_COMMAND_RE.fullmatch(last)
+    if found is None or not all(before) or any(map(_COMMAND_SYNTAX_RE.search, before)):
         return False
     return bool(before) or found["last"] is None
 
 
 ParsedWords = tuple[Word, ...]
 
-_IDENTIFIER = regex("[A-Za-z_][A-Za-z0-9_]*")
-_ASSIGNMENT = regex(r"([A-Za-z_][A-Za-z0-9_]*)\+?=")
-_DECLARING = word_set("declare export local readonly typeset")
-_COMPARISONS = word_set("= == != < > =~ -eq -ne -lt -le -gt -ge -nt -ot -ef")
-_ARITHMETIC_COMPARISONS = word_set("-eq -ne -lt -le -gt -ge")
-_VARIABLE_TESTS = word_set("-v -R")
-_HARMLESS_TRAPS = ("", "-", "-l", "-p")
-_LITERAL_END = regex(rf"[^\]{EXPANDED}]\Z")
-_NO_NAME = regex(rf"[^\w{EXPANDED}-]")
+_IDENTIFIER_RE = regex("[A-Za-z_][A-Za-z0-9_]*")
+_ASSIGNMENT_RE = regex(r"([A-Za-z_][A-Za-z0-9_]*)\+?=")
+_DECLARATION_BUILTINS = word_set("declare export local readonly typeset")
+_COMPARISON_OPERATORS = word_set("= == != < > =~ -eq -ne -lt -le -gt -ge -nt -ot -ef")
+_ARITHMETIC_COMPARISON_OPERATORS = word_set("-eq -ne -lt -le -gt -ge")
+_VARIABLE_TEST_OPERATORS = word_set("-v -R")
+_HARMLESS_TRAP_ARGUMENTS = ("", "-", "-l", "-p")
+_LITERAL_END_RE = regex(rf"[^\]{EXPANSION_PLACEHOLDER}]\Z")
+_NON_NAME_CHARACTER_RE = regex(rf"[^\w{EXPANSION_PLACEHOLDER}-]")
 
 
 def evaluates(words: ParsedWords, values: Values) -> bool:
@@ -142,7 +146,7 @@ def evaluates(words: ParsedWords, values: Values) -> bool:
         case "eval" | "let" | "alias" | "bind" | "compgen" | "complete" | "enable" | "fc":
             return bool(arguments)
         case "trap":
-            return bool(arguments) and not _is_one_of(arguments[0], _HARMLESS_TRAPS)
+            return bool(arguments) and not _is_one_of(arguments[0], _HARMLESS_TRAP_ARGUMENTS)
         case "hash":
             return _has_option(arguments, "p")
         case "jobs":
@@ -164,7 +168,7 @@ def evaluates(words: ParsedWords, values: Values) -> bool:
             return _stores(arguments, values)
         case "test" | "[":
             return _tests_variable(arguments, values)
-    return name in _DECLARING and _declares(words, values)
+    return name in _DECLARATION_BUILTINS and _declares(words, values)
 
 
 def condition_evaluates(words: ParsedWords, values: Values) -> bool:
@@ -172,9 +176,13 @@ def condition_evaluates(words: ParsedWords, values: Values) -> bool:
     that is named by one."""
     for at, word in enumerate(words):
         neighbours = (*words[max(at - 1, 0) : at], *words[at + 1 : at + 2])
-        if word.text in _ARITHMETIC_COMPARISONS and not all(map(values.is_numeric, neighbours)):
+        if word.text in _ARITHMETIC_COMPARISON_OPERATORS and not all(
+            map(values.is_numeric, neighbours)
+        ):
             return True
-        if word.text in _VARIABLE_TESTS and not all(map(_names_variable, words[at + 1 : at + 2])):
+        if word.text in _VARIABLE_TEST_OPERATORS and not all(
+            map(_names_variable, words[at + 1 : at + 2])
+        ):
             return True
     return False
 
@@ -185,17 +193,17 @@ def assigned_by(words: ParsedWords) -> Iterator[tuple[str, Word | None]]:
     if name in ("command", "builtin"):
         rest = tuple(word for word in words[1:] if not word.text.startswith("-"))
         yield from assigned_by(rest) if rest else ()
-    elif name in _DECLARING:
+    elif name in _DECLARATION_BUILTINS:
         for word in words[1:]:
-            if found := _ASSIGNMENT.match(word.text):
+            if found := _ASSIGNMENT_RE.match(word.text):
                 yield found[1], structs.replace(word, text=word.text[found.end() :])
-    elif name in RUNNERS:
+    elif name in COMMAND_RUNNERS:
         for word in words[1:]:
-            if found := _ASSIGNMENT.match(word.text):
+            if found := _ASSIGNMENT_RE.match(word.text):
                 yield found[1], None
     elif name in ("read", "mapfile", "readarray", "getopts", "wait"):
         for word in words[1:]:
-            if _IDENTIFIER.fullmatch(word.text):
+            if _IDENTIFIER_RE.fullmatch(word.text):
                 yield word.text, None
 
 
@@ -226,7 +234,7 @@ def _has_option(words: ParsedWords, letter: str) -> bool:
 def _names_variable(word: Word) -> bool:
     """Also an option of the command."""
     is_option = word.text.startswith("-") and "[" not in word.text
-    return word.is_literal and (is_option or _IDENTIFIER.fullmatch(word.text) is not None)
+    return word.is_literal and (is_option or _IDENTIFIER_RE.fullmatch(word.text) is not None)
 
 
 def _has_no_subscript(word: Word) -> bool:
@@ -241,7 +249,7 @@ def _declares(words: ParsedWords, values: Values) -> bool:
             evaluating = name in ("declare", "local", "typeset") and {"i", "n"} & set(word.text)
             if evaluating or not word.is_literal:
                 return True
-        elif not _ASSIGNMENT.match(word.text):
+        elif not _ASSIGNMENT_RE.match(word.text):
             if not _names_variable(word):
                 return True
         elif words[0].raw != name and any(not each.quoted for each in word.expansions):
@@ -258,10 +266,12 @@ def _stores(arguments: ParsedWords, values: Values) -> bool:
         return first.text.startswith("-") and first.text != "--"
     if first.has_pattern:
         return True
-    if first.text[0] not in (EXPANDED, "-") or all(map(values.is_harmless, first.expansions)):
+    if first.text[0] not in (EXPANSION_PLACEHOLDER, "-") or all(
+        map(values.is_harmless, first.expansions)
+    ):
         return False
     splits = any(not each.quoted for each in first.expansions)
-    is_format = _LITERAL_END.search(first.text) and _NO_NAME.search(first.text)
+    is_format = _LITERAL_END_RE.search(first.text) and _NON_NAME_CHARACTER_RE.search(first.text)
     return splits or (len(arguments) > 1 and not is_format)
 
 
@@ -275,7 +285,7 @@ def _tests_variable(arguments: ParsedWords, values: Values) -> bool:
     while words and _is_one_of(words[0], ("!",)):
         words = words[1:]
     for at, word in enumerate(words[:-1]):
-        if word.text in _VARIABLE_TESTS and not _names_variable(words[at + 1]):
+        if word.text in _VARIABLE_TEST_OPERATORS and not _names_variable(words[at + 1]):
             return True
     if all(word.is_literal or all(map(values.is_harmless, word.expansions)) for word in words):
         return False
@@ -285,5 +295,5 @@ def _tests_variable(arguments: ParsedWords, values: Values) -> bool:
         case 2:
             return not (words[0].is_literal and words[0].text.startswith("-"))
         case 3:
-            return not _is_one_of(words[1], tuple(_COMPARISONS))
+            return not _is_one_of(words[1], tuple(_COMPARISON_OPERATORS))
     return True

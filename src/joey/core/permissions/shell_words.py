@@ -16,7 +16,7 @@ from msgspec import Struct, field
 
 from joey.core.text import regex
 
-EXPANDED = "\0"
+EXPANSION_PLACEHOLDER = "\0"
 """Stands for an expansion in the text of a word."""
 
 
@@ -35,13 +35,12 @@ class Expansion(Struct, frozen=True):
     raw: str
     quoted: bool
     name: str = ""
-    """Of the parameter."""
 
 
 class Word(Struct, frozen=True):
     raw: str
     text: str
-    """Without quotes; `EXPANDED` stands for each expansion."""
+    """Without quotes; `EXPANSION_PLACEHOLDER` stands for each expansion."""
     expansions: tuple[Expansion, ...] = ()
     has_pattern: bool = False
     """A pattern, braces or a tilde outside quotes."""
@@ -77,7 +76,6 @@ class Script(Struct):
     """Expressions, subscripts and offsets."""
     parameters: list[Parameter] = field(default_factory=list)
     processes: list[str] = field(default_factory=list)
-    """Process substitutions."""
     assignments: dict[str, list[Word | None]] = field(default_factory=dict)
     """By variable, each value that it is given; None for one that the script does not spell out."""
     functions: list[str] = field(default_factory=list)
@@ -86,23 +84,23 @@ class Script(Struct):
         self.assignments.setdefault(name, []).append(value)
 
 
-_DEEPEST = 40
+_MAX_NESTING = 40
 """Levels of nesting; nobody writes more by hand."""
-NAME = "[A-Za-z_][A-Za-z0-9_]*"
-_RUN = regex(r"[^ \t\n;&|()<>'\"\\$`*?\[{~]+")
-_ARRAY = regex(rf"({NAME})\+?=")
-_PARAMETER = regex(
-    rf"(?P<length>[#](?=(?:{NAME}|\d+|[@*#?$!-])[}}\[]))?(?P<indirect>!(?![}}:]))?"
-    rf"(?P<name>{NAME}|\d+|[@*#?$!-])"
+VARIABLE_NAME_PATTERN = "[A-Za-z_][A-Za-z0-9_]*"
+_PLAIN_TEXT_RE = regex(r"[^ \t\n;&|()<>'\"\\$`*?\[{~]+")
+_ARRAY_ASSIGNMENT_RE = regex(rf"({VARIABLE_NAME_PATTERN})\+?=")
+_PARAMETER_RE = regex(
+    rf"(?P<length>[#](?=(?:{VARIABLE_NAME_PATTERN}|\d+|[@*#?$!-])[}}\[]))?(?P<indirect>!(?![}}:]))?"
+    rf"(?P<name>{VARIABLE_NAME_PATTERN}|\d+|[@*#?$!-])"
 )
-_SIMPLE_PARAMETER = regex(rf"{NAME}|[0-9@*#?$!-]")
-_OPERATOR = regex(r":?[-=?+]|##?|%%?|/[/#%]?|\^\^?|,,?")
-_TRANSFORMATION = regex(r"@([A-Za-z])(?=\})")
-_LISTING = regex(r"[@*](?=\})")
-_ANSI = regex(r"\$'(?:[^'\\]|\\.)*'", re.DOTALL)
-_BACKTICKS = regex(r"`((?:[^`\\]|\\.)*)`", re.DOTALL)
-_UNESCAPED = regex(r"\\([$`\\])")
-_BLANKS = regex(r"(?:[ \t]|\\\n)*(?:#[^\n]*)?")
+_SIMPLE_PARAMETER_RE = regex(rf"{VARIABLE_NAME_PATTERN}|[0-9@*#?$!-]")
+_PARAMETER_OPERATOR_RE = regex(r":?[-=?+]|##?|%%?|/[/#%]?|\^\^?|,,?")
+_TRANSFORMATION_RE = regex(r"@([A-Za-z])(?=\})")
+_NAME_LISTING_RE = regex(r"[@*](?=\})")
+_ANSI_C_QUOTE_RE = regex(r"\$'(?:[^'\\]|\\.)*'", re.DOTALL)
+_BACKTICKS_RE = regex(r"`((?:[^`\\]|\\.)*)`", re.DOTALL)
+_BACKTICK_ESCAPE_RE = regex(r"\\([$`\\])")
+_BLANKS_RE = regex(r"(?:[ \t]|\\\n)*(?:#[^\n]*)?")
 
 
 class UnreadableError(Exception):
@@ -118,7 +116,7 @@ class _Builder:
         self.has_pattern = False
 
     def expand(self, kind: Kind, raw: str, quoted: bool, name: str = "") -> None:
-        self.text.append(EXPANDED)
+        self.text.append(EXPANSION_PLACEHOLDER)
         self.expansions.append(Expansion(kind, raw, quoted, name))
 
     def word(self, raw: str) -> Word:
@@ -159,12 +157,12 @@ class WordReader(ABC):
     def _word(self, *, may_be_empty: bool = False) -> Word:
         start, built = self._at, _Builder()
         while char := self._char():
-            if run := _RUN.match(self._text, self._at):
+            if run := _PLAIN_TEXT_RE.match(self._text, self._at):
                 built.text.append(run[0])
                 self._at = run.end()
             elif char in "<>" and self._char(1) == "(":
                 self._process(built)
-            elif char == "(" and _ARRAY.fullmatch(self._text, start, self._at):
+            elif char == "(" and _ARRAY_ASSIGNMENT_RE.fullmatch(self._text, start, self._at):
                 self._array()
                 built.expand(Kind.OTHER, self._text[start : self._at], quoted=True)
             elif char in " \t\n;&|()<>":
@@ -265,7 +263,7 @@ class WordReader(ABC):
             case "{":
                 return self._parameter(quoted)
             case "'" if not quoted:
-                if (found := _ANSI.match(self._text, self._at)) is None:
+                if (found := _ANSI_C_QUOTE_RE.match(self._text, self._at)) is None:
                     raise UnreadableError
                 self._at = found.end()
                 return Kind.OTHER, ""
@@ -274,24 +272,24 @@ class WordReader(ABC):
                 self._double_quotes(_Builder())
                 return Kind.OTHER, ""
         self._at += 1
-        if found := _SIMPLE_PARAMETER.match(self._text, self._at):
+        if found := _SIMPLE_PARAMETER_RE.match(self._text, self._at):
             self._at = found.end()
             return Kind.PARAMETER, found[0]
         built.text.append("$")
         return None, ""
 
     def _backticks(self, quoted: bool) -> None:
-        if (found := _BACKTICKS.match(self._text, self._at)) is None:
+        if (found := _BACKTICKS_RE.match(self._text, self._at)) is None:
             raise UnreadableError
         self._at = found.end()
-        inner = _UNESCAPED.sub(r"\1", found[1])
+        inner = _BACKTICK_ESCAPE_RE.sub(r"\1", found[1])
         if quoted:
             inner = inner.replace('\\"', '"')
         type(self)(inner, self._script, self._depth).commands()
 
     def _parameter(self, quoted: bool) -> tuple[Kind, str]:
         start = self._at
-        found = _PARAMETER.match(self._text, start + 2)
+        found = _PARAMETER_RE.match(self._text, start + 2)
         if found is None:
             raise UnreadableError
         self._at = found.end()
@@ -302,12 +300,12 @@ class WordReader(ABC):
             subscript = self._subscript()
             lists = subscript in ("@", "*") and self._char() == "}"
         else:
-            lists = self._matches(_LISTING)
+            lists = self._matches(_NAME_LISTING_RE)
             if found["indirect"] and lists:
                 self._at += 1
         indirect = bool(found["indirect"]) and not lists
         transformation = ""
-        if changed := _TRANSFORMATION.match(self._text, self._at):
+        if changed := _TRANSFORMATION_RE.match(self._text, self._at):
             transformation = changed[1]
             self._at = changed.end()
             kind = Kind.OTHER
@@ -331,7 +329,7 @@ class WordReader(ABC):
 
     def _modification(self, name: str, quoted: bool) -> None:
         """Of a parameter: a default, a part of it, or a replacement, up to the closing brace."""
-        operator = _OPERATOR.match(self._text, self._at)
+        operator = _PARAMETER_OPERATOR_RE.match(self._text, self._at)
         if operator is None:
             self._take(":")
             self._expression("}")
@@ -399,12 +397,12 @@ class WordReader(ABC):
         self._at += len(text)
 
     def _skip_blanks(self) -> None:
-        if found := _BLANKS.match(self._text, self._at):
+        if found := _BLANKS_RE.match(self._text, self._at):
             self._at = found.end()
 
     @contextmanager
     def _nested(self) -> Iterator[None]:
-        if self._depth >= _DEEPEST:
+        if self._depth >= _MAX_NESTING:
             raise UnreadableError
         self._depth += 1
         yield

@@ -19,14 +19,14 @@ from joey.core.settings import Settings
 from joey.core.task import Todo
 from joey.core.text import regex
 
-OPENING = "<environment_details>"
-CLOSING = "</environment_details>"
+OPENING_TAG = "<environment_details>"
+CLOSING_TAG = "</environment_details>"
 
-_STATUS = {"pending": "Pending", "in_progress": "In Progress", "completed": "Completed"}
+_TODO_STATUS_LABELS = {"pending": "Pending", "in_progress": "In Progress", "completed": "Completed"}
 
-_OWN_TAG = regex(r"<(?=\s*+(?:/\s*+)?environment_details)", re.IGNORECASE)
+_ENVIRONMENT_TAG_RE = regex(r"<(?=\s*+(?:/\s*+)?environment_details)", re.IGNORECASE)
 
-B = TypeVar("B", bound=Block)
+BlockT = TypeVar("BlockT", bound=Block)
 
 
 class TerminalNote(Struct, frozen=True):
@@ -77,10 +77,10 @@ def environment_details(  # noqa: PLR0913 (one argument per fact, all by name)
     body = "\n\n".join(section for section in sections if section)
     if settings.todo_list_enabled:
         body += f"\n{_todos(todos or ())}"
-    return f"{OPENING}\n{body}\n{CLOSING}"
+    return f"{OPENING_TAG}\n{body}\n{CLOSING_TAG}"
 
 
-def strip_environment(blocks: Iterable[B]) -> tuple[B, ...]:
+def strip_environment(blocks: Iterable[BlockT]) -> tuple[BlockT, ...]:
     """The blocks without stale environment details; a fresh one goes with each request."""
     return tuple(block for block in blocks if not _is_environment(block))
 
@@ -89,7 +89,7 @@ def _is_environment(block: Block) -> bool:
     if not isinstance(block, TextBlock):
         return False
     text = block.text.strip()
-    return text.startswith(OPENING) and text.endswith(CLOSING)
+    return text.startswith(OPENING_TAG) and text.endswith(CLOSING_TAG)
 
 
 def _recently_modified(paths: Sequence[str]) -> str:
@@ -176,7 +176,7 @@ def _todos(todos: Sequence[Todo]) -> str:
             " update_todo_list."
         )
     rows = [
-        f"| {number} | {_cell(todo.content)} | {_STATUS[todo.status]} |"
+        f"| {number} | {_cell(todo.content)} | {_TODO_STATUS_LABELS[todo.status]} |"
         for number, todo in enumerate(todos, start=1)
     ]
     return "\n".join(
@@ -206,4 +206,4 @@ def _cell(text: str) -> str:
 
 
 def _contained(text: str) -> str:
-    return _OWN_TAG.sub("&lt;", text)
+    return _ENVIRONMENT_TAG_RE.sub("&lt;", text)

@@ -47,8 +47,8 @@ _NATIVE_REMINDER = """\
 Call tools through the tool-calling interface of this API, with a value for every required \
 parameter. A call that is only written out in your text is not seen."""
 
-_MOST_ERRORS = 5
-_LONGEST_ERROR = 300
+_MAX_REPEATED_ERRORS = 5
+_MAX_ERROR_CHARS = 300
 """Of those that a warning repeats: the model has read them whole."""
 
 _NEXT_STEPS = """\
@@ -95,8 +95,8 @@ def change_of_approach(
     protocol: ToolProtocol, failed: int, left: int, errors: Sequence[str]
 ) -> str:
     """Warns a model that works without a user after several mistakes in a row."""
-    brief = dict.fromkeys(" ".join(error.split())[:_LONGEST_ERROR] for error in errors)
-    listed = "\n".join(f"- {error}" for error in list(brief)[:_MOST_ERRORS])
+    brief = dict.fromkeys(" ".join(error.split())[:_MAX_ERROR_CHARS] for error in errors)
+    listed = "\n".join(f"- {error}" for error in list(brief)[:_MAX_REPEATED_ERRORS])
     more = "one more such reply" if left == 1 else f"{left} more such replies"
     text = (
         f"No call succeeded in your last {failed} replies. The latest errors:\n{listed}\nDo not"
@@ -347,7 +347,7 @@ def messages_hidden(count: int) -> str:
     )
 
 
-_RETRY = "Make the call again with arguments that are one JSON object."
+_RETRY_SUGGESTION = "Make the call again with arguments that are one JSON object."
 
 
 def bad_arguments(protocol: ToolProtocol, server: str, tool: str) -> str:
@@ -355,9 +355,13 @@ def bad_arguments(protocol: ToolProtocol, server: str, tool: str) -> str:
         f"The arguments for the tool '{tool}' of the MCP server '{server}' are no JSON object."
     )
     if protocol is ToolProtocol.XML:
-        return f"{message} {_RETRY}"
+        return f"{message} {_RETRY_SUGGESTION}"
     return _mcp_envelope(
-        type="invalid_argument", message=message, server=server, tool=tool, suggestion=_RETRY
+        type="invalid_argument",
+        message=message,
+        server=server,
+        tool=tool,
+        suggestion=_RETRY_SUGGESTION,
     )
 
 
@@ -391,8 +395,8 @@ def _mcp_envelope(**fields: Any) -> str:
     return msgspec.json.encode({"status": "error", **fields}).decode()
 
 
-_MOST_NAMED = 50
-_MOST_WARNED = 5
+_MAX_LISTED_FILES = 50
+_MAX_WARNED_CONFLICTS = 5
 
 
 def merge_report(merge: Merge) -> str:
@@ -405,7 +409,7 @@ def merge_warning(merge: Merge) -> str:
     where = f"Changes of a subtask are left on the branch {merge.branch}, in {merge.directory}:"
     if not merge.conflicts:
         return f"{where} {merge.error}."
-    names = list(merge.conflicts[:_MOST_WARNED])
+    names = list(merge.conflicts[:_MAX_WARNED_CONFLICTS])
     more = len(merge.conflicts) - len(names)
     listed = ", ".join([*names, f"{more} more"] if more > 0 else names)
     return f"{where} they do not fit in {listed}."
@@ -444,5 +448,5 @@ def _file(file: ChangedFile) -> str:
 
 
 def _listed(lines: list[str]) -> list[str]:
-    more = len(lines) - _MOST_NAMED
-    return [*lines[:_MOST_NAMED], f"- and {more} more"] if more > 0 else lines
+    more = len(lines) - _MAX_LISTED_FILES
+    return [*lines[:_MAX_LISTED_FILES], f"- and {more} more"] if more > 0 else lines

@@ -17,7 +17,7 @@ from joey.core.modes import Group, Instructions, Mode, Skill
 from joey.core.prompts.system_sections import catalogue, fill_in, mcp_servers, skills_list
 from joey.core.prompts.system_sections import custom_instructions as instructions_section
 
-_BETWEEN = "\n\n====\n\n"
+_SECTION_SEPARATOR = "\n\n====\n\n"
 NO_INSTRUCTIONS = Instructions()
 
 
@@ -68,7 +68,7 @@ def system_prompt(  # noqa: PLR0913 (one argument per source, all by name)
 
 
 def _joined(sections: Sequence[str]) -> str:
-    return _BETWEEN.join(section for section in sections if section)
+    return _SECTION_SEPARATOR.join(section for section in sections if section)
 
 
 def markdown_rules() -> str:
@@ -82,13 +82,13 @@ holds for your messages and for the result that you give to attempt_completion, 
 contents of files."""
 
 
-_INTRODUCTION = """\
+_TOOL_USE_INTRODUCTION = """\
 TOOL USE
 
 You act through tools. The user's rules judge every call: some run at once, others wait until \
 the user approves, and the user may refuse. The result of each call comes with the next message."""
 
-_NATIVE = """\
+_NATIVE_TOOL_RULES = """\
 - Make calls through the tool-calling interface of this API. Never write a call into your text, \
 as XML, JSON or a code block: nothing in the text is executed.
 - Every reply makes at least one call; a reply without any comes back to you as an error. To \
@@ -100,7 +100,7 @@ round trip. Wait only where the next call depends on a result.
 nothing to say there; never fill them with guesses.
 - Call attempt_completion alone, in a reply of its own."""
 
-_XML = """\
+_XML_TOOL_RULES = """\
 Calls are written in your reply with XML-style tags. The name of the tool is the outer tag, and \
 each parameter has a tag of its own inside it:
 
@@ -118,7 +118,7 @@ every tag.
 - Values are taken literally: do not escape `<`, `>` or `&`, and keep indentation and line \
 breaks as they shall be. Leave optional parameters out when you have nothing to say there."""
 
-_GUIDELINES = """\
+_TOOL_USE_GUIDELINES = """\
 # Tool Use Guidelines
 
 1. Take stock first: what do you know, what do you still need, which tool gets it most directly? \
@@ -132,7 +132,7 @@ gives the same result, and is stopped after a few times.
 5. When the user refuses a call, do not get the same effect by another way. Take their feedback \
 into account; ask if it is unclear what they want instead."""
 
-_PACE = {
+_PACE_GUIDELINES = {
     ToolProtocol.NATIVE: (
         "2. Gather context broadly and in few replies, then act. Let results, not assumptions,"
         " decide each further step."
@@ -146,14 +146,17 @@ _PACE = {
 
 def tool_use(protocol: ToolProtocol, catalogue: str) -> str:
     """The rules of calling. In XML tasks the catalogue of tools is part of the prompt."""
-    parts = [_INTRODUCTION, _NATIVE if protocol is ToolProtocol.NATIVE else _XML]
+    parts = [
+        _TOOL_USE_INTRODUCTION,
+        _NATIVE_TOOL_RULES if protocol is ToolProtocol.NATIVE else _XML_TOOL_RULES,
+    ]
     if protocol is ToolProtocol.XML:
         parts.append(catalogue)
-    parts.append(_GUIDELINES.format(pace=_PACE[protocol]))
+    parts.append(_TOOL_USE_GUIDELINES.format(pace=_PACE_GUIDELINES[protocol]))
     return "\n\n".join(part for part in parts if part)
 
 
-_EDITING = frozenset(
+_EDITING_TOOLS = frozenset(
     {
         "apply_diff",
         "apply_patch",
@@ -168,7 +171,7 @@ _EDITING = frozenset(
 
 
 def can_edit(names: frozenset[str]) -> bool:
-    return bool(names & _EDITING)
+    return bool(names & _EDITING_TOOLS)
 
 
 def capabilities(names: frozenset[str]) -> str:
@@ -343,7 +346,7 @@ def _talking(names: frozenset[str]) -> Iterator[str]:
     )
 
 
-_LABELS = {
+_SYSTEM_INFORMATION_LABELS = {
     "os": "Operating System",
     "shell": "Default Shell",
     "home": "Home Directory",
@@ -353,7 +356,11 @@ _LABELS = {
 
 def system_information(facts: Mapping[str, str]) -> str:
     """Only the facts named here: what varies with time does not belong in a cached prompt."""
-    lines = [f"{label}: {facts[key]}" for key, label in _LABELS.items() if key in facts]
+    lines = [
+        f"{label}: {facts[key]}"
+        for key, label in _SYSTEM_INFORMATION_LABELS.items()
+        if key in facts
+    ]
     return "\n".join(
         [
             "SYSTEM INFORMATION",

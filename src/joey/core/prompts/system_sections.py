@@ -147,13 +147,13 @@ def _lines(resources: Sequence[McpResource]) -> Iterator[str]:
         yield f"- {item.uri}{name}{description}"
 
 
-_INTRODUCTION = (
+_INSTRUCTIONS_INTRODUCTION = (
     "These come from the user, the mode and the project. Follow them wherever they do not"
     " contradict the rules of tool use; where they contradict other guidance above, they win."
 )
-_TICKS = regex("`{3,}")
+_CODE_FENCE_RE = regex("`{3,}")
 
-LANGUAGES = {
+LANGUAGE_NAMES = {
     "ca": "Català",
     "de": "Deutsch",
     "en": "English",
@@ -189,13 +189,13 @@ def custom_instructions(everywhere: str, in_mode: str, language: str, files: Ins
         parts.append("\n\n".join(["Rules:", *rules]))
     if not parts:
         return ""
-    return "\n\n".join(["USER'S CUSTOM INSTRUCTIONS", _INTRODUCTION, *parts])
+    return "\n\n".join(["USER'S CUSTOM INSTRUCTIONS", _INSTRUCTIONS_INTRODUCTION, *parts])
 
 
 def _language(code: str) -> str:
     if not code:
         return ""
-    name = LANGUAGES.get(code)
+    name = LANGUAGE_NAMES.get(code)
     spoken = f"{name} ({code})" if name else code
     return f"Think and speak in {spoken}, unless the user asks for another language."
 
@@ -214,7 +214,7 @@ def _rule_file(file: RuleFile) -> str:
 
 def _hidden(patterns: str) -> str:
     # A line of backticks among the patterns must not end the block that they stand in.
-    fence = max(["```", *(f"{ticks}`" for ticks in _TICKS.findall(patterns))], key=len)
+    fence = max(["```", *(f"{ticks}`" for ticks in _CODE_FENCE_RE.findall(patterns))], key=len)
     return (
         "# .rooignore\n"
         "The project keeps some files from you. Whatever these patterns (in the syntax of"
@@ -224,7 +224,7 @@ def _hidden(patterns: str) -> str:
     )
 
 
-_PROCEDURE = """\
+_SKILL_PROCEDURE = """\
 A skill is a set of instructions for one kind of work, written by the user or the project. Only \
 its name and purpose are shown here. Before you begin with a request, and again when the work \
 turns to something new, compare it with these purposes. If one of them clearly fits, {fetch}, \
@@ -241,7 +241,7 @@ def skills_list(skills: Sequence[Skill], names: frozenset[str]) -> str:
         return ""
     listed = "\n".join(map(_skill, skills))
     index = f"<available_skills>\n{listed}\n</available_skills>"
-    return "\n\n".join(["AVAILABLE SKILLS", index, _PROCEDURE.format(fetch=fetch)])
+    return "\n\n".join(["AVAILABLE SKILLS", index, _SKILL_PROCEDURE.format(fetch=fetch)])
 
 
 def _fetch(names: frozenset[str]) -> str:
@@ -263,7 +263,7 @@ def _contained(text: str) -> str:
     return line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-_VARIABLE = regex(r"\{\{(workspace|mode|language|shell|operatingSystem)\}\}")
+_VARIABLE_RE = regex(r"\{\{(workspace|mode|language|shell|operatingSystem)\}\}")
 
 
 def fill_in(text: str, *, mode: str, language: str, facts: Mapping[str, str]) -> str:
@@ -275,4 +275,4 @@ def fill_in(text: str, *, mode: str, language: str, facts: Mapping[str, str]) ->
         "shell": facts.get("shell", ""),
         "operatingSystem": facts.get("os", ""),
     }
-    return _VARIABLE.sub(lambda found: values[found[1]], text).strip()
+    return _VARIABLE_RE.sub(lambda found: values[found[1]], text).strip()

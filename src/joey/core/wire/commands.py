@@ -107,7 +107,7 @@ class FileDiffs(_RevisionReply, frozen=True):
     files: list[FileDiff]
 
 
-REVISIONS: tuple[tuple[str, type[Struct], type[Struct]], ...] = (
+REVISION_COMMANDS: tuple[tuple[str, type[Struct], type[Struct]], ...] = (
     ("rewindTask", RewindTask, Revised),
     ("undoRewind", UndoRewind, Revised),
     ("editMessage", EditMessage, Revised),
@@ -418,60 +418,67 @@ class Welcome(_Out, frozen=True):
 
 # The table ------------------------------------------------------------------------------------
 
-_N, _O, _C, _T = TaskNeed.NONE, TaskNeed.OPTIONAL, TaskNeed.CURRENT, TaskNeed.NAMED
-
-_ORIGINAL: tuple[tuple[str, type[Struct], type[Struct], TaskNeed], ...] = (
-    ("startNewTask", StartNewTask, TaskStartedData, _N),
-    ("getCurrentTaskStack", Nothing, TaskStack, _N),
-    ("clearCurrentTask", ClearCurrentTask, Done, _C),
-    ("cancelCurrentTask", Nothing, Done, _C),
-    ("resumeTask", ResumeTask, Done, _T),
-    ("isTaskInHistory", Nothing, InHistory, _T),
-    ("cancelTask", Nothing, Done, _T),
-    ("getConfiguration", Nothing, Configuration, _N),
-    ("createProfile", ProfileEntry, ProfileId, _N),
-    ("getProfiles", Nothing, ProfileNames, _N),
-    ("setActiveProfile", ProfileName, ActiveProfile, _N),
-    ("getActiveProfile", Nothing, ActiveProfile, _N),
-    ("deleteProfile", ProfileName, Done, _N),
-    ("sendMessage", SendMessage, Done, _C),
-    ("pressPrimaryButton", Press, Done, _C),
-    ("pressSecondaryButton", Press, Done, _C),
-    ("setConfiguration", SetConfiguration, Done, _N),
-    ("getMessages", Nothing, Messages, _C),
-    ("getTokenUsage", Nothing, UsageData, _C),
-    ("isReady", Nothing, Ready, _N),
-)
-_ADDED: tuple[tuple[str, type[Struct], type[Struct], TaskNeed], ...] = (
-    ("subscribe", Since, Subscribed, _O),
-    ("listTasks", ListTasks, TaskList, _N),
-    ("searchTasks", SearchTasks, FoundTasks, _N),
-    ("getTask", Nothing, TaskData, _C),
-    ("respond", Respond, Accepted, _C),
-    ("getEvents", GetEvents, Events, _C),
-    ("switchMode", SwitchMode, Done, _O),
-    ("getModes", Nothing, Modes, _N),
-    ("getModels", GetModels, Models, _N),
-    ("getCommands", Nothing, Commands, _N),
-    ("editQueue", EditQueue, Done, _C),
-    ("condenseTask", CondenseTask, Done, _C),
-    ("getTodos", Nothing, Todos, _C),
-    ("getProfileEntry", ProfileName, ProfileData, _N),
-    ("updateProfile", ProfileEntry, ProfileId, _N),
-    ("upsertProfile", ProfileEntry, ProfileId, _N),
-    ("getProcesses", Nothing, Processes, _O),
-    ("killProcess", KillProcess, Done, _O),
-    ("deleteTask", Nothing, Done, _T),
-    ("ping", Nothing, Pong, _N),
+_NO_TASK, _OPTIONAL_TASK, _CURRENT_TASK, _NAMED_TASK = (
+    TaskNeed.NONE,
+    TaskNeed.OPTIONAL,
+    TaskNeed.CURRENT,
+    TaskNeed.NAMED,
 )
 
-_REVISIONS = tuple((name, arguments, data, _C) for name, arguments, data in REVISIONS)
+_ORIGINAL_SPECS: tuple[tuple[str, type[Struct], type[Struct], TaskNeed], ...] = (
+    ("startNewTask", StartNewTask, TaskStartedData, _NO_TASK),
+    ("getCurrentTaskStack", Nothing, TaskStack, _NO_TASK),
+    ("clearCurrentTask", ClearCurrentTask, Done, _CURRENT_TASK),
+    ("cancelCurrentTask", Nothing, Done, _CURRENT_TASK),
+    ("resumeTask", ResumeTask, Done, _NAMED_TASK),
+    ("isTaskInHistory", Nothing, InHistory, _NAMED_TASK),
+    ("cancelTask", Nothing, Done, _NAMED_TASK),
+    ("getConfiguration", Nothing, Configuration, _NO_TASK),
+    ("createProfile", ProfileEntry, ProfileId, _NO_TASK),
+    ("getProfiles", Nothing, ProfileNames, _NO_TASK),
+    ("setActiveProfile", ProfileName, ActiveProfile, _NO_TASK),
+    ("getActiveProfile", Nothing, ActiveProfile, _NO_TASK),
+    ("deleteProfile", ProfileName, Done, _NO_TASK),
+    ("sendMessage", SendMessage, Done, _CURRENT_TASK),
+    ("pressPrimaryButton", Press, Done, _CURRENT_TASK),
+    ("pressSecondaryButton", Press, Done, _CURRENT_TASK),
+    ("setConfiguration", SetConfiguration, Done, _NO_TASK),
+    ("getMessages", Nothing, Messages, _CURRENT_TASK),
+    ("getTokenUsage", Nothing, UsageData, _CURRENT_TASK),
+    ("isReady", Nothing, Ready, _NO_TASK),
+)
+_ADDED_SPECS: tuple[tuple[str, type[Struct], type[Struct], TaskNeed], ...] = (
+    ("subscribe", Since, Subscribed, _OPTIONAL_TASK),
+    ("listTasks", ListTasks, TaskList, _NO_TASK),
+    ("searchTasks", SearchTasks, FoundTasks, _NO_TASK),
+    ("getTask", Nothing, TaskData, _CURRENT_TASK),
+    ("respond", Respond, Accepted, _CURRENT_TASK),
+    ("getEvents", GetEvents, Events, _CURRENT_TASK),
+    ("switchMode", SwitchMode, Done, _OPTIONAL_TASK),
+    ("getModes", Nothing, Modes, _NO_TASK),
+    ("getModels", GetModels, Models, _NO_TASK),
+    ("getCommands", Nothing, Commands, _NO_TASK),
+    ("editQueue", EditQueue, Done, _CURRENT_TASK),
+    ("condenseTask", CondenseTask, Done, _CURRENT_TASK),
+    ("getTodos", Nothing, Todos, _CURRENT_TASK),
+    ("getProfileEntry", ProfileName, ProfileData, _NO_TASK),
+    ("updateProfile", ProfileEntry, ProfileId, _NO_TASK),
+    ("upsertProfile", ProfileEntry, ProfileId, _NO_TASK),
+    ("getProcesses", Nothing, Processes, _OPTIONAL_TASK),
+    ("killProcess", KillProcess, Done, _OPTIONAL_TASK),
+    ("deleteTask", Nothing, Done, _NAMED_TASK),
+    ("ping", Nothing, Pong, _NO_TASK),
+)
+
+_REVISION_SPECS = tuple(
+    (name, arguments, data, _CURRENT_TASK) for name, arguments, data in REVISION_COMMANDS
+)
 
 COMMANDS: dict[str, CommandKind] = {
     name: CommandKind(name, arguments, data, task)
-    for name, arguments, data, task in (*_ORIGINAL, *_ADDED, *_REVISIONS)
+    for name, arguments, data, task in (*_ORIGINAL_SPECS, *_ADDED_SPECS, *_REVISION_SPECS)
 }
-ORIGINAL_COMMANDS = tuple(name for name, *_ in _ORIGINAL)
+ORIGINAL_COMMANDS = tuple(name for name, *_ in _ORIGINAL_SPECS)
 
 
 def data_type(command_name: str) -> type[Struct]:

@@ -13,7 +13,7 @@ from typing import Literal
 from msgspec import Struct, structs
 
 from joey.core.events import (
-    PASSING,
+    TRANSIENT_EVENTS,
     AskAnswered,
     AskOpened,
     AskWithdrawn,
@@ -46,7 +46,7 @@ from joey.core.history.branch import Path
 from joey.core.history.state import TaskFacts
 from joey.core.history.ui import Change, UiHistory
 from joey.core.rewind import ts_of
-from joey.core.task import APPROVALS, AskKind
+from joey.core.task import APPROVAL_ASKS, AskKind
 from joey.core.wire.events import (
     AbortedPayload,
     AskPayload,
@@ -72,8 +72,8 @@ from joey.core.wire.events import (
 )
 from joey.core.wire.frames import EventFrame
 
-INTERACTIVE = APPROVALS | {AskKind.FOLLOWUP}
-RESUMABLE = frozenset({AskKind.RESUME_TASK})
+INTERACTIVE_ASKS = APPROVAL_ASKS | {AskKind.FOLLOWUP}
+RESUMABLE_ASKS = frozenset({AskKind.RESUME_TASK})
 
 
 NamedPayload = tuple[str, Struct]
@@ -95,7 +95,7 @@ class FrameEncoder:
 
     def encode(self, seq: int, event: Event) -> list[EventFrame]:
         """The frames of a durable event."""
-        if type(event) in PASSING:
+        if type(event) in TRANSIENT_EVENTS:
             raise ValueError(f"{type(event).__name__} is not durable")
         before, self.seq = self.seq, seq
         durable: Durable = event  # type: ignore[assignment]
@@ -288,9 +288,9 @@ def waiting(facts: TaskFacts) -> tuple[QueuedMessage, ...]:
 
 def _asked(event: AskOpened) -> NamedPayload:
     name = "taskIdle"
-    if event.ask in INTERACTIVE:
+    if event.ask in INTERACTIVE_ASKS:
         name = "taskInteractive"
-    elif event.ask in RESUMABLE:
+    elif event.ask in RESUMABLE_ASKS:
         name = "taskResumable"
     payload = AskPayload(
         ask_ts=event.ts,

@@ -158,7 +158,7 @@ class ResyncPayload(_Payload, frozen=True, omit_defaults=True):
     task_id: str | None = None
 
 
-PAYLOADS: dict[str, type[Struct]] = {
+PAYLOAD_TYPES: dict[str, type[Struct]] = {
     # of the original API
     "message": MessagePayload,
     "taskStarted": Empty,

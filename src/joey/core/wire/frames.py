@@ -21,11 +21,10 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from joey.core.wire.commands import COMMANDS, CommandKind, TaskNeed
 
-PROTOCOL = 1
-MAX_FRAME = 1024 * 1024
-"""Bytes of one incoming frame."""
-MAX_DEPTH = 64
-LONGEST_ID = 256
+PROTOCOL_VERSION = 1
+MAX_FRAME_BYTES = 1024 * 1024
+MAX_NESTING_DEPTH = 64
+MAX_ID_CHARS = 256
 
 
 class ErrorCode(StrEnum):
@@ -65,8 +64,8 @@ class EventFrame(
     seq: int
 
 
-_RequestId = Annotated[str, Meta(max_length=LONGEST_ID)]
-TaskId = Annotated[str, Meta(min_length=1, max_length=LONGEST_ID)]
+_RequestId = Annotated[str, Meta(max_length=MAX_ID_CHARS)]
+TaskId = Annotated[str, Meta(min_length=1, max_length=MAX_ID_CHARS)]
 """Where the field may be left out, its type is `TaskId | UnsetType`: only an absent id means the
 current task, and `null` is refused like an empty id."""
 
@@ -131,14 +130,16 @@ def failure(request_id: str, command_name: str, code: ErrorCode, message: str) -
 
 # Parsing --------------------------------------------------------------------------------------
 
-_FRAMES = CommandFrame | AuthFrame
-_PLACE = re.compile(r" - at `\$\.?(.*)`$")
+_ClientFrame = CommandFrame | AuthFrame
+_ERROR_PATH_RE = re.compile(r" - at `\$\.?(.*)`$")
 
 
 def parse_frame(data: str | bytes) -> Command | AuthFrame | WireError:
     """What a client sent, or what is wrong with it."""
-    if len(data) > MAX_FRAME:
-        return WireError(ErrorCode.INVALID_PARAMETER, f"A frame holds {MAX_FRAME} bytes at most.")
+    if len(data) > MAX_FRAME_BYTES:
+        return WireError(
+            ErrorCode.INVALID_PARAMETER, f"A frame holds {MAX_FRAME_BYTES} bytes at most."
+        )
     try:
         value = msgspec.json.decode(data)
     except RecursionError:
@@ -147,7 +148,7 @@ def parse_frame(data: str | bytes) -> Command | AuthFrame | WireError:
         return WireError(ErrorCode.INVALID_COMMAND, f"The frame is not JSON: {error}.")
     if not isinstance(value, dict):
         return WireError(ErrorCode.INVALID_COMMAND, "A frame is a JSON object with a `type`.")
-    if _deeper_than(value, MAX_DEPTH):
+    if _deeper_than(value, MAX_NESTING_DEPTH):
         return _too_deep()
     if value.get("type") not in ("command", "auth"):
         return WireError(
@@ -161,7 +162,7 @@ def parse_frame(data: str | bytes) -> Command | AuthFrame | WireError:
 def _parse_object(value: dict[str, Any]) -> Command | AuthFrame | WireError:
     request_id, name = _names(value)
     try:
-        frame = msgspec.convert(value, _FRAMES)
+        frame = msgspec.convert(value, _ClientFrame)
     except msgspec.ValidationError as error:
         return WireError(
             ErrorCode.INVALID_PARAMETER, _format_validation_error(error), request_id, name
@@ -203,8 +204,8 @@ def _invalid(frame: CommandFrame, message: str) -> WireError:
 def _format_validation_error(error: msgspec.ValidationError, within: str = "") -> str:
     """msgspec's words with the place first: `arguments.text`: Expected `str`, got `int`."""
     text = str(error)
-    place = _PLACE.search(text)
-    text = _PLACE.sub("", text)
+    place = _ERROR_PATH_RE.search(text)
+    text = _ERROR_PATH_RE.sub("", text)
     if missing := re.search(r"missing required field `(.+?)`", text):
         path = f"{place[1]}." if place and place[1] else ""
         return f"`{within}{path}{missing[1]}` is missing."
@@ -215,14 +216,14 @@ def _names(value: dict[str, Any]) -> tuple[str, str]:
     """The request's id and name where they can be told back, else nothing."""
     found = (value.get("requestId"), value.get("commandName"))
     request_id, name = (
-        text if isinstance(text, str) and len(text) <= LONGEST_ID else "" for text in found
+        text if isinstance(text, str) and len(text) <= MAX_ID_CHARS else "" for text in found
     )
     return request_id, name
 
 
 def _too_deep() -> WireError:
     return WireError(
-        ErrorCode.INVALID_PARAMETER, f"The frame is nested deeper than {MAX_DEPTH} levels."
+        ErrorCode.INVALID_PARAMETER, f"The frame is nested deeper than {MAX_NESTING_DEPTH} levels."
     )
 
 

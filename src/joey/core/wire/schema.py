@@ -13,12 +13,12 @@ import msgspec
 
 from joey.core.history.ui import Row
 from joey.core.wire.commands import COMMANDS, Done, TaskNeed, Welcome
-from joey.core.wire.events import PAYLOADS
-from joey.core.wire.frames import LONGEST_ID, AuthFrame, ErrorCode
+from joey.core.wire.events import PAYLOAD_TYPES
+from joey.core.wire.frames import MAX_ID_CHARS, AuthFrame, ErrorCode
 
 Schema = dict[str, Any]
-_TEXT: Schema = {"type": "string"}
-_TASK_ID: Schema = {"type": "string", "minLength": 1, "maxLength": LONGEST_ID}
+_STRING_SCHEMA: Schema = {"type": "string"}
+_TASK_ID_SCHEMA: Schema = {"type": "string", "minLength": 1, "maxLength": MAX_ID_CHARS}
 
 
 def wire_schema() -> Schema:
@@ -26,7 +26,7 @@ def wire_schema() -> Schema:
     kinds = list(COMMANDS.values())
     types: list[Any] = [Row, AuthFrame, Welcome]
     types += [*(kind.arguments for kind in kinds), *(kind.data for kind in kinds)]
-    types += PAYLOADS.values()
+    types += PAYLOAD_TYPES.values()
     references, shapes = msgspec.json.schema_components(
         list(dict.fromkeys(types)), ref_template="#/$defs/{name}"
     )
@@ -34,7 +34,7 @@ def wire_schema() -> Schema:
     commands = [_command(kind.name, of[kind.arguments], kind.task) for kind in kinds]
     responses = [_response(kind.name, of[kind.data]) for kind in kinds]
     responses += [_response("welcome", of[Welcome]), _response("auth", of[Done])]
-    events = [_event(name, of[payload]) for name, payload in PAYLOADS.items()]
+    events = [_event(name, of[payload]) for name, payload in PAYLOAD_TYPES.items()]
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Frames of joey's WebSocket API",
@@ -64,8 +64,8 @@ def _command(name: str, arguments: Schema, task: TaskNeed) -> Schema:
         ["type", "commandName", "requestId", *(["arguments"] if needed else [])],
         type={"const": "command"},
         commandName={"const": name},
-        requestId=_TEXT,
-        taskId=_TASK_ID,
+        requestId=_STRING_SCHEMA,
+        taskId=_TASK_ID_SCHEMA,
         arguments=arguments if taken else {"anyOf": [{"type": "object"}, {"type": "null"}]},
     )
     if task is TaskNeed.NAMED:
@@ -78,7 +78,7 @@ def _response(name: str, data: Schema) -> Schema:
         ["type", "status", "requestId", "commandName", "data"],
         type={"const": "response"},
         status={"const": "success"},
-        requestId=_TEXT,
+        requestId=_STRING_SCHEMA,
         commandName={"const": name},
         data=data,
     )
@@ -89,10 +89,12 @@ def _error() -> Schema:
         ["type", "status", "requestId", "commandName", "error"],
         type={"const": "response"},
         status={"const": "error"},
-        requestId=_TEXT,
-        commandName=_TEXT,
+        requestId=_STRING_SCHEMA,
+        commandName=_STRING_SCHEMA,
         error=_object(
-            ["code", "message"], code={"enum": [code.value for code in ErrorCode]}, message=_TEXT
+            ["code", "message"],
+            code={"enum": [code.value for code in ErrorCode]},
+            message=_STRING_SCHEMA,
         ),
     )
 
@@ -102,7 +104,7 @@ def _event(name: str, payload: Schema) -> Schema:
         ["type", "eventName", "payload", "seq"],
         type={"const": "event"},
         eventName={"const": name},
-        taskId=_TEXT,
+        taskId=_STRING_SCHEMA,
         payload=payload,
         seq={"type": "integer"},
     )

@@ -16,16 +16,16 @@ from typing import Any
 
 from joey.execution.sandbox import seccomp
 from joey.execution.sandbox.filesystem import Layout, View
-from joey.execution.sandbox.network_proxy import PORT
+from joey.execution.sandbox.network_proxy import PROXY_PORT
 from joey.execution.sandbox.protected_files import ProtectedPaths
 from joey.ports.execution import Level
 
-_BINARIES = (
+_BINARY_PATHS = (
     *("/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap"),
     "/run/current-system/sw/bin/bwrap",
 )
 """Never looked for on the PATH: whatever confines commands is not to be found by accident."""
-FIRST = r"""
+INIT_SCRIPT = r"""
 for each in $1; do exec {each}>&-; done
 shift
 echo ready >&9
@@ -38,19 +38,19 @@ while kill -s 0 -- -1; do sleep 0.1; done
 """
 """The first process inside. It lives as long as anything does that the command has started: when it
 ends, or whoever watches over it, the kernel ends all the others."""
-_GATE = "read -r go <&8 || exit 1; exec 8<&-"
+_NETWORK_GATE_SCRIPT = "read -r go <&8 || exit 1; exec 8<&-"
 """The network is opened from outside, once there is one."""
-EMPTY = ("--perms", "0555", "--tmpfs")
+EMPTY_MOUNT_OPTIONS = ("--perms", "0555", "--tmpfs")
 """In front of a place: nothing is to be seen there, and nothing can be made."""
-TEMP_INSIDE = "/tmp"
-_DEVICES = (
+SANDBOX_TEMP_DIRECTORY = "/tmp"
+_SHARED_MEMORY_MOUNT_OPTIONS = (
     *("--perms", "1777", "--size", str(1024**3), "--tmpfs", "/dev/shm"),
     *("--remount-ro", "/dev"),
 )
 """What is shared between processes is memory, and needs a bound."""
 
 
-_LATE = (
+_ABSENT_NAMES_GAP_TEXT = (
     "Protected names that are absent, but for .git, .roo and .vscode in the root, can be made while"
     " a command runs, and links of such names replaced; that is undone when it ends."
 )
@@ -61,7 +61,7 @@ class Bubblewrap:
     is_dependable = False
     """Systems and containers have many ways to forbid namespaces."""
 
-    def __init__(self, binaries: Sequence[str] = _BINARIES) -> None:
+    def __init__(self, binaries: Sequence[str] = _BINARY_PATHS) -> None:
         self._binaries = binaries
 
     def obstacle(self) -> str | None:
@@ -76,8 +76,11 @@ class Bubblewrap:
     def gaps(self) -> tuple[str, ...]:
         binary = self._find()
         if binary is not None and not self._knows(binary, "--size"):
-            return (_LATE, "This version of bubblewrap does not limit what is put in /dev/shm.")
-        return (_LATE,)
+            return (
+                _ABSENT_NAMES_GAP_TEXT,
+                "This version of bubblewrap does not limit what is put in /dev/shm.",
+            )
+        return (_ABSENT_NAMES_GAP_TEXT,)
 
     def plan(
         self,
@@ -91,7 +94,7 @@ class Bubblewrap:
         binary = self._find()
         assert binary is not None
         shared = network == "all"
-        first = FIRST.replace("@gate", _GATE if network == "hosts" else "")
+        first = INIT_SCRIPT.replace("@gate", _NETWORK_GATE_SCRIPT if network == "hosts" else "")
         return {
             "level": "full",
             "program": [binary, *_namespaces(layout, shared)],
@@ -101,17 +104,17 @@ class Bubblewrap:
             "again": [*_hidden_again(layout), *_masks(layout, protected_paths), *_seals(layout)],
             "by_descriptor": bool(_quiet(shell)),
             "rest": ["--chdir", str(cwd), "--", shell[0], *_quiet(shell), "-c", first, "joey"],
-            "port": PORT if network == "hosts" else 0,
+            "port": PROXY_PORT if network == "hosts" else 0,
             "shell": list(shell),
             "seccomp": _refused_calls(local_sockets=not shared),
             "absent": list(protected_paths.absent),
-            "empty": list(EMPTY),
+            "empty": list(EMPTY_MOUNT_OPTIONS),
             "guarded": list(protected_paths.undone),
             "pinned": [],
         }
 
     def environment(self, layout: Layout) -> dict[str, str]:
-        return dict.fromkeys(("TMPDIR", "TMP", "TEMP"), TEMP_INSIDE)
+        return dict.fromkeys(("TMPDIR", "TMP", "TEMP"), SANDBOX_TEMP_DIRECTORY)
 
     @cache  # noqa: B019 (there is one for the whole process)
     def _knows(self, binary: str, option: str) -> bool:
@@ -168,7 +171,7 @@ def _mounts(layout: Layout, is_measured: bool) -> tuple[str, ...]:
         if path == Path("/"):
             # What root owns below /proc/sys it may write, without any capability.
             options += ["--proc", "/proc", "--remount-ro", "/proc", "--dev", "/dev"]
-            options += _DEVICES if is_measured else ()
+            options += _SHARED_MEMORY_MOUNT_OPTIONS if is_measured else ()
     return tuple(options)
 
 
@@ -208,17 +211,19 @@ def _mount(path: Path, view: View, layout: Layout) -> list[str]:
             source = layout.temp / ("home" if path == layout.home else "tmp")
             return ["--bind", str(source), place]
     # For each bind bubblewrap reads the list of all mounts; an empty file system costs nothing.
-    return [*EMPTY, place] if path.is_dir() else ["--ro-bind", "/dev/null", place]
+    return [*EMPTY_MOUNT_OPTIONS, place] if path.is_dir() else ["--ro-bind", "/dev/null", place]
 
 
-_TABLE = Path("/proc/net/unix")
+_UNIX_SOCKET_TABLE = Path("/proc/net/unix")
 _PATH_COLUMN = 7
 
 
 def listening(directories: Iterable[str], workspace: Path) -> list[Path]:
     """Those of our own network; a socket of another command lives in that command's."""
     try:
-        lines = _TABLE.read_text(encoding="utf-8", errors="surrogateescape").splitlines()[1:]
+        lines = _UNIX_SOCKET_TABLE.read_text(
+            encoding="utf-8", errors="surrogateescape"
+        ).splitlines()[1:]
     except OSError:
         return []  # Nothing is known about them here.
     rows = (line.split(None, _PATH_COLUMN) for line in lines)

@@ -20,16 +20,20 @@ from joey.execution.sandbox.protected_files import ProtectedPaths, find_protecte
 from joey.execution.sandbox.protected_scan import ScannedDirectory
 from joey.execution.sandbox.sandbox import Session
 
-_HIDDEN = ("/home", "/root", "/run", "/var/run", "/mnt", "/media")
-_VISIBLE_AGAIN = ("/run/systemd/resolve", "/run/current-system", "/run/opengl-driver")
+_HIDDEN_DIRECTORIES = ("/home", "/root", "/run", "/var/run", "/mnt", "/media")
+_READABLE_IN_HIDDEN_DIRECTORIES = (
+    "/run/systemd/resolve",
+    "/run/current-system",
+    "/run/opengl-driver",
+)
 """Where systems keep their resolver and, some of them, all their programs."""
-_PRIVATE = ("/tmp", "/var/tmp")
-_SYSTEM_SECRETS = """
+_PRIVATE_TEMP_DIRECTORIES = ("/tmp", "/var/tmp")
+_ETC_SECRET_PATHS = """
     shadow shadow- gshadow gshadow- sudoers sudoers.d ssl/private krb5.keytab wireguard
     NetworkManager/system-connections docker/key.json ssh/ssh_host_rsa_key
     ssh/ssh_host_ecdsa_key ssh/ssh_host_ed25519_key
 """.split()  # noqa: SIM905 (tables are easier to read)
-_SECRETS = """
+_HOME_SECRET_PATHS = """
     .ssh .aws .gnupg .azure .kube .docker .netrc _netrc .npmrc .yarnrc.yml .pypirc .pgpass .my.cnf
     .git-credentials .vault-token .password-store .terraform.d .terraformrc .boto .s3cfg
     .config/gcloud .config/gh .config/glab-cli .config/git/credentials .config/op .config/sops
@@ -39,7 +43,7 @@ _SECRETS = """
     .composer/auth.json .nuget/NuGet .cache/huggingface/token .bash_history .zsh_history
     .python_history .node_repl_history .psql_history .roo .claude .claude.json .codex .gemini
 """.split()  # noqa: SIM905
-_TOOLS = """
+_HOME_TOOL_PATHS = """
     .gitconfig .config/git/config .config/git/ignore .config/git/attributes .gitignore_global
     .cargo/bin .cargo/registry .cargo/git .cargo/env .cargo/config .cargo/config.toml .rustup
     .nvm .fnm .volta .npm .npm-global .yarn .pnpm-store .bun .deno .nodenv
@@ -53,13 +57,13 @@ _TOOLS = """
     .juliaup .dotnet .nuget/packages .pub-cache .mix .hex .nix-profile .nix-defexpr
     .local/state/nix .linuxbrew .swiftly .dart .flutter .rye .pixi .proto .jenv
 """.split()  # noqa: SIM905
-_TOOL_VARIABLES = """
+_TOOL_PATH_VARIABLES = """
     VIRTUAL_ENV CONDA_PREFIX NVM_DIR PYENV_ROOT RBENV_ROOT ASDF_DIR ASDF_DATA_DIR VOLTA_HOME
     FNM_DIR SDKMAN_DIR JAVA_HOME JDK_HOME GOROOT RUSTUP_HOME PNPM_HOME BUN_INSTALL DENO_INSTALL
     MAVEN_HOME M2_HOME GRADLE_HOME DOTNET_ROOT ANDROID_HOME ANDROID_SDK_ROOT
 """.split()  # noqa: SIM905
 _PROGRAM_DIRECTORY_NAMES = ("bin", "sbin", "shims")
-FRESH_SECONDS = 60.0
+VIEW_CACHE_TTL_S = 60.0
 """Homes and systems seldom change; how they are seen need not be worked out for each use."""
 
 
@@ -71,8 +75,8 @@ class View(StrEnum):
     WRITE = "write"
 
 
-SEEN = frozenset({View.READ, View.WRITE})
-MADE_ANEW = ("/dev", "/proc")
+VISIBLE_VIEWS = frozenset({View.READ, View.WRITE})
+SANDBOX_PROVIDED_DIRECTORIES = ("/dev", "/proc")
 """What a confinement makes for commands itself: they see nothing of the machine's own there."""
 
 
@@ -104,13 +108,15 @@ def find_views(session: Session) -> dict[Path, View]:
     workspace, home = _real(session.workspace), session.home
     writable = [_named(each, workspace, home) for each in session.writable]
     views: dict[Path, View] = {Path("/"): View.READ}
-    views |= dict.fromkeys(_existing(*_PRIVATE, tempfile.gettempdir()), View.PRIVATE)
-    views |= dict.fromkeys(_existing(*_HIDDEN), View.HIDDEN)
-    views |= dict.fromkeys(_existing(*(f"/etc/{each}" for each in _SYSTEM_SECRETS)), View.HIDDEN)
-    views |= dict.fromkeys(_existing(*_VISIBLE_AGAIN), View.READ)
+    views |= dict.fromkeys(
+        _existing(*_PRIVATE_TEMP_DIRECTORIES, tempfile.gettempdir()), View.PRIVATE
+    )
+    views |= dict.fromkeys(_existing(*_HIDDEN_DIRECTORIES), View.HIDDEN)
+    views |= dict.fromkeys(_existing(*(f"/etc/{each}" for each in _ETC_SECRET_PATHS)), View.HIDDEN)
+    views |= dict.fromkeys(_existing(*_READABLE_IN_HIDDEN_DIRECTORIES), View.READ)
     secrets = [_real(session.joey_home)]
     if home is not None:
-        secrets += _existing(*(str(home / each) for each in _SECRETS))
+        secrets += _existing(*(str(home / each) for each in _HOME_SECRET_PATHS))
         views[home] = View.PRIVATE
     for place in _tools(session, home, (*secrets, *_secret_names(home))):
         views.setdefault(place, View.READ)
@@ -120,7 +126,7 @@ def find_views(session: Session) -> dict[Path, View]:
     views |= dict.fromkeys(session.added, View.WRITE)
     views[workspace] = View.WRITE
     for each in secrets:
-        if each not in views and each.exists() and view_at(each, views) in SEEN:
+        if each not in views and each.exists() and view_at(each, views) in VISIBLE_VIEWS:
             views[each] = View.HIDDEN
     return _ordered(views)
 
@@ -153,8 +159,8 @@ def _ordered(views: dict[Path, View]) -> dict[Path, View]:
 def _tools(session: Session, home: Path | None, secrets: tuple[Path, ...]) -> Iterable[Path]:
     """Places outside the ordinary in which programs are installed."""
     if home is not None:
-        yield from _existing(*(str(home / each) for each in _TOOLS))
-    named = [session.env[name] for name in _TOOL_VARIABLES if session.env.get(name)]
+        yield from _existing(*(str(home / each) for each in _HOME_TOOL_PATHS))
+    named = [session.env[name] for name in _TOOL_PATH_VARIABLES if session.env.get(name)]
     for directory in session.env.get("PATH", "").split(":"):
         if not directory.startswith("/"):
             continue
@@ -164,12 +170,16 @@ def _tools(session: Session, home: Path | None, secrets: tuple[Path, ...]) -> It
     for place in _existing(*named):
         around = place == Path("/") or (home is not None and home.is_relative_to(place))
         reveals = any(secret.is_relative_to(place) for secret in secrets)
-        if not around and not reveals and str(place) not in (*_HIDDEN, *_PRIVATE):
+        if (
+            not around
+            and not reveals
+            and str(place) not in (*_HIDDEN_DIRECTORIES, *_PRIVATE_TEMP_DIRECTORIES)
+        ):
             yield place
 
 
 def _secret_names(home: Path | None) -> tuple[Path, ...]:
-    return () if home is None else tuple(home / each for each in _SECRETS)
+    return () if home is None else tuple(home / each for each in _HOME_SECRET_PATHS)
 
 
 def _existing(*places: str) -> list[Path]:

@@ -20,16 +20,16 @@ import select
 
 from joey.execution.sandbox.supervisor import Supervisor, answer, no_process
 
-_IGNORED = (1, 2, 3, 15)
+_IGNORED_SIGNALS = (1, 2, 3, 15)
 """Signals to the whole group are meant for the command, which gets its own."""
-_SOON = 15
+_PRELOAD_DELAY_MS = 15
 """Milliseconds; an order that is not here by then is not for the person who waits now."""
-_PARTS = 3
+_ORDER_DESCRIPTOR_COUNT = 3
 
 
 def main(orders: int) -> None:
     os.set_inheritable(orders, False)  # it came to us by being inherited; a command is no heir
-    for number in _IGNORED:
+    for number in _IGNORED_SIGNALS:
         _signal.signal(number, _signal.SIG_IGN)
     ForkServer(orders).run()
     os._exit(0)
@@ -47,7 +47,7 @@ class ForkServer:
     def run(self) -> None:
         goes_on = True
         while goes_on or self._keepers:
-            ready = self._poll.poll(None if self._is_loaded else _SOON)
+            ready = self._poll.poll(None if self._is_loaded else _PRELOAD_DELAY_MS)
             for descriptor, _ in ready:
                 if descriptor in self._keepers:
                     self._reap(descriptor)
@@ -63,7 +63,7 @@ class ForkServer:
     def _order(self) -> list[int]:
         """The descriptors that came with it; none when joey wants nothing any more."""
         numbers = array.array("i")
-        most = _socket.CMSG_LEN(_PARTS * numbers.itemsize)
+        most = _socket.CMSG_LEN(_ORDER_DESCRIPTOR_COUNT * numbers.itemsize)
         _, attached, *_ = self._joey.recvmsg(1, most, _socket.MSG_CMSG_CLOEXEC)
         for *_, data in attached:
             numbers.frombytes(data)

@@ -22,11 +22,11 @@ from weakref import WeakSet
 
 from joey.execution.sandbox.supervisor_client import ControlGroup, SupervisorTransport
 
-_LONG = 300.0
-_SOON = 10.0
+_IDLE_TIMEOUT_S = 300.0
+_ORDER_TIMEOUT_S = 10.0
 """Seconds in which a starter takes up what it is told, however busy the machine is."""
-_ATTEMPTS = 3
-_MOST = 16
+_MAX_START_ATTEMPTS = 3
+_MAX_IDLE_SERVERS = 16
 """That wait in one process, whatever the number of tasks."""
 
 
@@ -48,7 +48,7 @@ class ForkServerManager:
             OSError
         """
         try:
-            for _ in range(_ATTEMPTS):
+            for _ in range(_MAX_START_ATTEMPTS):
                 making = self._begun()
                 supervisor = await _taken_up(await asyncio.shield(making), plan)
                 if supervisor is not None:
@@ -69,7 +69,7 @@ class ForkServerManager:
 
     def prepare(self) -> None:
         """One will be needed, sooner or later."""
-        if not self._closed and (self in _waiting or len(_waiting) < _MOST):
+        if not self._closed and (self in _waiting or len(_waiting) < _MAX_IDLE_SERVERS):
             self.begin()
             self._let_wait()
 
@@ -83,11 +83,11 @@ class ForkServerManager:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._closed or (self not in _waiting and len(_waiting) >= _MOST):
+        if self._closed or (self not in _waiting and len(_waiting) >= _MAX_IDLE_SERVERS):
             self._dismiss()
         elif self._making is not None:
             _waiting.add(self)
-            self._timer = asyncio.get_running_loop().call_later(_LONG, self._dismiss)
+            self._timer = asyncio.get_running_loop().call_later(_IDLE_TIMEOUT_S, self._dismiss)
 
     def _begun(self) -> asyncio.Task[ForkServerClient]:
         if self._closed:
@@ -119,9 +119,9 @@ async def _taken_up(server: ForkServerClient, plan: dict[str, Any]) -> Superviso
     except (BrokenPipeError, ConnectionResetError):
         return None  # It has just been killed.
     try:
-        if not await supervisor.is_taken_up(_SOON):
+        if not await supervisor.is_taken_up(_ORDER_TIMEOUT_S):
             await server.kill()
-            await supervisor.is_taken_up(_SOON)
+            await supervisor.is_taken_up(_ORDER_TIMEOUT_S)
     except BaseException:
         supervisor.let_go()
         raise
@@ -139,7 +139,7 @@ async def _dismissed(making: asyncio.Task[ForkServerClient]) -> None:
     await server.dismiss()
 
 
-_START = (
+_BOOTSTRAP_CODE = (
     "import sys\n"
     "house = type(sys)('joey')\n"
     "house.__path__ = [sys.argv[1]]\n"
@@ -148,8 +148,8 @@ _START = (
     "main(int(sys.argv[2]))\n"
 )
 """The package itself is not imported: that would take longer than all the rest."""
-_PACKAGE = Path(__file__).parent.parent.parent
-_PATIENCE = 5.0
+_PACKAGE_DIRECTORY = Path(__file__).parent.parent.parent
+_EXIT_TIMEOUT_S = 5.0
 
 
 class ForkServerClient:
@@ -163,7 +163,7 @@ class ForkServerClient:
         self._end = _End()
         self._was_used = False
         self.fds: tuple[int, ...] = (self._theirs,)
-        interpreter = (sys.executable, "-I", "-S", "-c", _START, str(_PACKAGE))
+        interpreter = (sys.executable, "-I", "-S", "-c", _BOOTSTRAP_CODE, str(_PACKAGE_DIRECTORY))
         self.argv: tuple[str, ...] = (*interpreter, str(self._theirs))
 
     async def spawn(self) -> None:
@@ -254,7 +254,7 @@ class ForkServerClient:
         if self._transport is None:
             return
         with suppress(TimeoutError):
-            async with asyncio.timeout(_PATIENCE):
+            async with asyncio.timeout(_EXIT_TIMEOUT_S):
                 await self._end.over.wait()
         self._transport.close()
 

@@ -17,16 +17,16 @@ import os
 import stat
 import sys
 
-_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
-_VERSION_OF_RULESETS = 1
-_PATH_BENEATH = 1
-_SET_SECCOMP, _FILTER = 22, 2
-_BOUNDING_DROP, _AMBIENT, _AMBIENT_CLEAR = 24, 47, 4
-_SET_SUBREAPER, _NO_NEW_PRIVILEGES = 36, 38
-_CAPABILITY_VERSION = 0x20080522
-_LAST_CAPABILITY = 63
-_CURRENT_DIRECTORY, _NO_FOLLOW, _BIRTH_TIME = -100, 0x100, 0x800
-_OWNER_OF_NAMESPACE, _NEW_USERS, _NEW_NETWORK = 0xB701, 0x10000000, 0x40000000
+_SYS_LANDLOCK_CREATE_RULESET, _SYS_LANDLOCK_ADD_RULE, _SYS_LANDLOCK_RESTRICT_SELF = 444, 445, 446
+_LANDLOCK_CREATE_RULESET_VERSION = 1
+_LANDLOCK_RULE_PATH_BENEATH = 1
+_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER = 22, 2
+_PR_CAPBSET_DROP, _PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL = 24, 47, 4
+_PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 36, 38
+_LINUX_CAPABILITY_VERSION_3 = 0x20080522
+_MAX_CAPABILITY_NUMBER = 63
+_AT_FDCWD, _AT_SYMLINK_NOFOLLOW, _STATX_BTIME = -100, 0x100, 0x800
+_NS_GET_USERNS, _CLONE_NEWUSER, _CLONE_NEWNET = 0xB701, 0x10000000, 0x40000000
 
 
 class _Ruleset(ctypes.Structure):
@@ -62,23 +62,25 @@ _libc.prctl.argtypes = (ctypes.c_int, *(ctypes.c_ulong,) * 4)
 
 def landlock_version() -> int:
     """0 when the kernel has none."""
-    found = _libc.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), _VERSION_OF_RULESETS)
+    found = _libc.syscall(
+        _SYS_LANDLOCK_CREATE_RULESET, None, ctypes.c_size_t(0), _LANDLOCK_CREATE_RULESET_VERSION
+    )
     return max(int(found), 0)
 
 
 def adopt_orphans() -> None:
     """Descendants whose parents end become children of this process."""
-    _check(_libc.prctl(_SET_SUBREAPER, 1, 0, 0, 0), "adopt processes")
+    _check(_libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "adopt processes")
 
 
 def birth_time(path: str) -> int | None:
     """When a file was created, in nanoseconds; None where the file system does not record it."""
     found = _Statx()
     answer = _libc.statx(
-        _CURRENT_DIRECTORY, os.fsencode(path), _NO_FOLLOW, _BIRTH_TIME, ctypes.byref(found)
+        _AT_FDCWD, os.fsencode(path), _AT_SYMLINK_NOFOLLOW, _STATX_BTIME, ctypes.byref(found)
     )
     _check(answer, f"look at {path}")
-    if not found.mask & _BIRTH_TIME:
+    if not found.mask & _STATX_BTIME:
         return None
     return int(found.birth_seconds) * 10**9 + int(found.birth_nanoseconds)
 
@@ -86,10 +88,10 @@ def birth_time(path: str) -> int | None:
 def join_network(pid: int) -> None:
     """Go where another process has its network. The one who made its namespace of users may."""
     network = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
-    owner = fcntl.ioctl(network, _OWNER_OF_NAMESPACE)
+    owner = fcntl.ioctl(network, _NS_GET_USERNS)
     if not os.path.samestat(os.fstat(owner), os.stat("/proc/self/ns/user")):
-        _check(_libc.setns(owner, _NEW_USERS), "join its users")
-    _check(_libc.setns(network, _NEW_NETWORK), "join its network")
+        _check(_libc.setns(owner, _CLONE_NEWUSER), "join its users")
+    _check(_libc.setns(network, _CLONE_NEWNET), "join its network")
 
 
 def restrict_files(files: int, tcp: int, scopes: int, rules: list[tuple[str, int]]) -> None:
@@ -98,7 +100,10 @@ def restrict_files(files: int, tcp: int, scopes: int, rules: list[tuple[str, int
     # Older kernels know fewer fields, and refuse those that they do not know unless they are 0.
     size = ctypes.sizeof(attributes) if tcp or scopes else 8
     ruleset = _libc.syscall(
-        _CREATE_RULESET, ctypes.byref(attributes), ctypes.c_size_t(size), ctypes.c_uint32(0)
+        _SYS_LANDLOCK_CREATE_RULESET,
+        ctypes.byref(attributes),
+        ctypes.c_size_t(size),
+        ctypes.c_uint32(0),
     )
     _check(ruleset, "make rules")
     for path, rights in rules:
@@ -113,12 +118,18 @@ def restrict_files(files: int, tcp: int, scopes: int, rules: list[tuple[str, int
             continue  # It has become a link meanwhile.
         rule = _Beneath(rights & files, directory)
         done = _libc.syscall(
-            _ADD_RULE, ruleset, _PATH_BENEATH, ctypes.byref(rule), ctypes.c_uint32(0)
+            _SYS_LANDLOCK_ADD_RULE,
+            ruleset,
+            _LANDLOCK_RULE_PATH_BENEATH,
+            ctypes.byref(rule),
+            ctypes.c_uint32(0),
         )
         os.close(directory)
         _check(done, f"allow {path}")
-    _check(_libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0), "give up new privileges")
-    _check(_libc.syscall(_RESTRICT_SELF, ruleset, ctypes.c_uint32(0)), "restrict itself")
+    _check(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "give up new privileges")
+    _check(
+        _libc.syscall(_SYS_LANDLOCK_RESTRICT_SELF, ruleset, ctypes.c_uint32(0)), "restrict itself"
+    )
     os.close(ruleset)
 
 
@@ -126,11 +137,11 @@ def drop_capabilities(kept: int) -> None:
     """Give up all capabilities but those of the mask, for ever."""
     if os.geteuid() != 0:
         return
-    for each in range(_LAST_CAPABILITY + 1):
+    for each in range(_MAX_CAPABILITY_NUMBER + 1):
         if not kept >> each & 1:
-            _libc.prctl(_BOUNDING_DROP, each, 0, 0, 0)  # fails behind the last that exists
-    _libc.prctl(_AMBIENT, _AMBIENT_CLEAR, 0, 0, 0)
-    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0)
+            _libc.prctl(_PR_CAPBSET_DROP, each, 0, 0, 0)  # fails behind the last that exists
+    _libc.prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
+    header = (ctypes.c_uint32 * 2)(_LINUX_CAPABILITY_VERSION_3, 0)
     low, high = kept & 0xFFFFFFFF, kept >> 32
     data = (ctypes.c_uint32 * 6)(low, low, 0, high, high, 0)
     _check(_libc.capset(header, data), "give up capabilities")
@@ -139,7 +150,7 @@ def drop_capabilities(kept: int) -> None:
 def filter_calls(program: bytes) -> None:
     steps = _Program(len(program) // 8, program)
     place = ctypes.addressof(steps)
-    _check(_libc.prctl(_SET_SECCOMP, _FILTER, place, 0, 0), "filter system calls")
+    _check(_libc.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, place, 0, 0), "filter system calls")
 
 
 def _check(answer: int, what: str) -> None:
@@ -148,8 +159,8 @@ def _check(answer: int, what: str) -> None:
         raise OSError(number, f"the process cannot {what}: {os.strerror(number)}")
 
 
-_BACKLOG = 64
-_DESCRIPTOR = 4
+_LISTEN_BACKLOG = 64
+_DESCRIPTOR_BYTES = 4
 
 
 def listen_in_network_namespace(pid: int, port: int) -> int:
@@ -164,7 +175,7 @@ def listen_in_network_namespace(pid: int, port: int) -> int:
         _hand_out(theirs, pid, port)
     theirs.close()
     try:
-        said, attached, *_ = ours.recvmsg(512, _socket.CMSG_SPACE(_DESCRIPTOR))
+        said, attached, *_ = ours.recvmsg(512, _socket.CMSG_SPACE(_DESCRIPTOR_BYTES))
     finally:
         ours.close()
         os.waitpid(child, 0)
@@ -178,8 +189,8 @@ def _hand_out(taker: _socket.socket, pid: int, port: int) -> None:
         join_network(pid)
         listener = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
         listener.bind(("127.0.0.1", port))
-        listener.listen(_BACKLOG)
-        number = listener.fileno().to_bytes(_DESCRIPTOR, sys.byteorder)
+        listener.listen(_LISTEN_BACKLOG)
+        number = listener.fileno().to_bytes(_DESCRIPTOR_BYTES, sys.byteorder)
         taker.sendmsg([b"D"], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, number)])
     except OSError as error:
         taker.send(str(error).encode()[:500])

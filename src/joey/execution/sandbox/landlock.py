@@ -19,26 +19,45 @@ from joey.execution.sandbox.filesystem import Layout, View
 from joey.execution.sandbox.protected_files import ProtectedPaths
 from joey.ports.execution import Level
 
-OLDEST = 3
+MIN_ABI_VERSION = 3
 """Without version 3, files outside could be cut short."""
-_SCOPES_SINCE = 6
+_SCOPES_MIN_ABI_VERSION = 6
 
-_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1, 2, 4, 8
-_REMOVE, _MAKE_CHAR, _MAKE, _MAKE_BLOCK = 0b11 << 4, 1 << 6, 0b1111 << 7, 1 << 11
-_MAKE_SYM, _REFER, _TRUNCATE, _IOCTL_DEV = 1 << 12, 1 << 13, 1 << 14, 1 << 15
-READ = _EXECUTE | _READ_FILE | _READ_DIR
-CHANGE = _WRITE_FILE | _REMOVE | _MAKE | _MAKE_SYM | _REFER | _TRUNCATE
-_ON_FILES = _EXECUTE | _READ_FILE | _WRITE_FILE | _TRUNCATE | _IOCTL_DEV
-_DEVICES = ("null", "zero", "full", "random", "urandom")
-_TCP = 0b11
-_SCOPES = 0b11
+_EXECUTE_RIGHT, _WRITE_FILE_RIGHT, _READ_FILE_RIGHT, _READ_DIR_RIGHT = 1, 2, 4, 8
+_REMOVE_RIGHTS, _MAKE_CHAR_RIGHT, _MAKE_RIGHTS, _MAKE_BLOCK_RIGHT = (
+    0b11 << 4,
+    1 << 6,
+    0b1111 << 7,
+    1 << 11,
+)
+_MAKE_SYM_RIGHT, _REFER_RIGHT, _TRUNCATE_RIGHT, _IOCTL_DEV_RIGHT = (
+    1 << 12,
+    1 << 13,
+    1 << 14,
+    1 << 15,
+)
+READ_RIGHTS = _EXECUTE_RIGHT | _READ_FILE_RIGHT | _READ_DIR_RIGHT
+CHANGE_RIGHTS = (
+    _WRITE_FILE_RIGHT
+    | _REMOVE_RIGHTS
+    | _MAKE_RIGHTS
+    | _MAKE_SYM_RIGHT
+    | _REFER_RIGHT
+    | _TRUNCATE_RIGHT
+)
+_FILE_RIGHTS = (
+    _EXECUTE_RIGHT | _READ_FILE_RIGHT | _WRITE_FILE_RIGHT | _TRUNCATE_RIGHT | _IOCTL_DEV_RIGHT
+)
+_DEVICE_NAMES = ("null", "zero", "full", "random", "urandom")
+_TCP_RIGHTS = 0b11
+_SCOPE_FLAGS = 0b11
 """No abstract sockets of others, no signals to others."""
-_NO_HOSTS = (
+_HOST_LIST_UNSUPPORTED_MESSAGE = (
     "sandboxNetwork names hosts, and the sandbox of this machine (level landlock) can only close or"
     " open the whole network, so the command was not run. Tell the user: bubblewrap makes it"
     " possible (see `joey doctor`); otherwise sandboxNetwork has to be off or all."
 )
-_CAPABILITIES_OF_OWNERS = 0b11111
+_FILE_OWNER_CAPABILITIES = 0b11111
 """CHOWN, DAC_OVERRIDE, DAC_READ_SEARCH, FOWNER, FSETID."""
 
 
@@ -63,8 +82,10 @@ class Landlock:
             return f"the system calls of this processor ({os.uname().machine}) are not known"
         if self.version < 1:
             return "this kernel has no Landlock, or it is switched off"
-        if self.version < OLDEST:
-            return f"Landlock of this kernel is of version {self.version}; {OLDEST} is needed"
+        if self.version < MIN_ABI_VERSION:
+            return (
+                f"Landlock of this kernel is of version {self.version}; {MIN_ABI_VERSION} is needed"
+            )
         return None
 
     @property
@@ -76,7 +97,7 @@ class Landlock:
             "Local sockets, loopback and shared memory are refused.",
             "Single hosts cannot be allowed: with a list in sandboxNetwork no command runs.",
         ]
-        if self.version < _SCOPES_SINCE:
+        if self.version < _SCOPES_MIN_ABI_VERSION:
             found.append("Other processes of yours, joey excepted, can be sent signals.")
         return tuple(found)
 
@@ -90,18 +111,18 @@ class Landlock:
     ) -> dict[str, Any]:
         """What the keeper needs to know."""
         if network == "hosts":
-            raise ToolError(_NO_HOSTS)
+            raise ToolError(_HOST_LIST_UNSUPPORTED_MESSAGE)
         version = self.version
-        is_scoped = version >= _SCOPES_SINCE
+        is_scoped = version >= _SCOPES_MIN_ABI_VERSION
         spared = () if is_scoped else (os.getpid(),)
-        all_rights = READ | CHANGE | _MAKE_CHAR | _MAKE_BLOCK
+        all_rights = READ_RIGHTS | CHANGE_RIGHTS | _MAKE_CHAR_RIGHT | _MAKE_BLOCK_RIGHT
         return {
             "level": "landlock",
             "cwd": str(cwd),
             "shell": list(shell),
-            "files": all_rights | (_IOCTL_DEV if version >= 5 else 0),
-            "tcp": _TCP if version >= 4 and network != "all" else 0,
-            "scopes": _SCOPES if is_scoped else 0,
+            "files": all_rights | (_IOCTL_DEV_RIGHT if version >= 5 else 0),
+            "tcp": _TCP_RIGHTS if version >= 4 and network != "all" else 0,
+            "scopes": _SCOPE_FLAGS if is_scoped else 0,
             "rules": _rules(layout),
             "seccomp": _refused_calls(internet=network == "all", spared=spared),
             "capabilities": _kept_capabilities(layout.workspace),
@@ -125,7 +146,7 @@ def _refused_calls(*, internet: bool, spared: tuple[int, ...]) -> bytes:
 def _kept_capabilities(workspace: Path) -> int:
     """None; but root that works on somebody else's files has to be able to."""
     foreign = os.geteuid() == 0 and workspace.stat().st_uid != 0
-    return _CAPABILITIES_OF_OWNERS if foreign else 0
+    return _FILE_OWNER_CAPABILITIES if foreign else 0
 
 
 @lru_cache(8)
@@ -142,11 +163,14 @@ def _rules(layout: Layout) -> list[tuple[str, int]]:
         if view is View.READ or view is View.WRITE:
             for place in _spelled_out(path, stricter, layout):
                 found.append((str(place), _rights(place, view)))
-    found.append((str(layout.temp / "tmp"), READ | CHANGE))
+    found.append((str(layout.temp / "tmp"), READ_RIGHTS | CHANGE_RIGHTS))
     if layout.workspace in stricter:
         # It holds secrets, which stay closed; only what they are called can be seen.
-        found.append((str(layout.workspace), _READ_DIR))
-    found += ((f"/dev/{name}", _READ_FILE | _WRITE_FILE | _IOCTL_DEV) for name in _DEVICES)
+        found.append((str(layout.workspace), _READ_DIR_RIGHT))
+    found += (
+        (f"/dev/{name}", _READ_FILE_RIGHT | _WRITE_FILE_RIGHT | _IOCTL_DEV_RIGHT)
+        for name in _DEVICE_NAMES
+    )
     return found
 
 
@@ -168,5 +192,5 @@ def _spelled_out(path: Path, stricter: set[Path], layout: Layout) -> Iterator[Pa
 
 
 def _rights(place: Path, view: View) -> int:
-    rights = READ | CHANGE if view is View.WRITE else READ
-    return rights if place.is_dir() else rights & _ON_FILES
+    rights = READ_RIGHTS | CHANGE_RIGHTS if view is View.WRITE else READ_RIGHTS
+    return rights if place.is_dir() else rights & _FILE_RIGHTS

@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-GATE, STATUS = 8, 9
+GATE_FD, STATUS_FD = 8, 9
 """Where the first process inside waits until the network is ready, and says how the shell ended."""
-_OTHERS = 16
+_FIRST_FREE_FD = 16
 """Numbers from here on are free for what only bubblewrap needs."""
-_DEFAULTS = (1, 2, 3, 13, 15, 25)
+_RESET_SIGNALS = (1, 2, 3, 13, 15, 25)
 """Signals that we ignore, or Python does: what is ignored would stay so in the command."""
 _OPEN_DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
-_PLACE = os.O_PATH | os.O_NOFOLLOW
+_OPEN_PATH_FLAGS = os.O_PATH | os.O_NOFOLLOW
 
 
 class Entrance:
@@ -48,7 +48,7 @@ class Entrance:
         """Turn this process into the command; it does not return."""
         plan = self._plan
         try:
-            for number in _DEFAULTS:
+            for number in _RESET_SIGNALS:
                 _signal.signal(number, _signal.SIG_DFL)
             limit_processes(plan["processes"])
             for kind, most in plan["limits"]:
@@ -94,9 +94,9 @@ class Entrance:
         os.lseek(rules, 0, os.SEEK_SET)
         status, gate = _far(status), _far(gate)
         os.dup2(complains, 2)
-        os.dup2(status, STATUS)
+        os.dup2(status, STATUS_FD)
         if plan["port"]:
-            os.dup2(gate, GATE)
+            os.dup2(gate, GATE_FD)
         for descriptor in (*self._protected_fds, rules):
             os.set_inheritable(descriptor, True)
         argv = [*plan["program"], *plan["views"], *self._mounts, "--seccomp", str(rules)]
@@ -117,7 +117,7 @@ class Entrance:
 
 
 def _far(descriptor: int) -> int:
-    return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _OTHERS)
+    return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _FIRST_FREE_FD)
 
 
 def _open_within(root: str, path: str) -> int | None:
@@ -125,7 +125,7 @@ def _open_within(root: str, path: str) -> int | None:
     directory = os.open(root, _OPEN_DIRECTORY_FLAGS)
     try:
         for name in path.split("/"):
-            inner = os.open(name, _PLACE, dir_fd=directory)
+            inner = os.open(name, _OPEN_PATH_FLAGS, dir_fd=directory)
             os.close(directory)
             directory = inner
     except OSError:

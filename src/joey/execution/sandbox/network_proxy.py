@@ -36,18 +36,23 @@ from joey.core.permissions.hosts import (
 
 log = logging.getLogger(__name__)
 
-PORT = 31280
+PROXY_PORT = 31280
 """Inside; nobody else is there when the command begins."""
-_MOST_AT_ONCE = 64
-_HEAD_SECONDS = 30.0
-_CONNECT_SECONDS = 30.0
-_IDLE_SECONDS = 600.0
-_CHUNK = 64 * 1024
-_LARGEST_HEAD = 64 * 1024
-_MOST_NOTES = 20
+_MAX_CONNECTIONS = 64
+_REQUEST_HEAD_TIMEOUT_S = 30.0
+_CONNECT_TIMEOUT_S = 30.0
+_IDLE_TIMEOUT_S = 600.0
+_CHUNK_BYTES = 64 * 1024
+_MAX_HEAD_BYTES = 64 * 1024
+_MAX_DENIAL_MESSAGES = 20
 _PROXY_VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
-_TOOLS = ("npm_config_proxy", "npm_config_https_proxy", "YARN_HTTP_PROXY", "YARN_HTTPS_PROXY")
-_HERE = ("localhost", "127.0.0.1", "::1")
+_TOOL_PROXY_VARIABLES = (
+    "npm_config_proxy",
+    "npm_config_https_proxy",
+    "YARN_HTTP_PROXY",
+    "YARN_HTTPS_PROXY",
+)
+_LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 
 Resolver = Callable[[str, int], Awaitable[Sequence[str]]]
 """The addresses of a host."""
@@ -70,10 +75,14 @@ class HostProxy:
     @property
     def environment(self) -> dict[str, str]:
         """What tells programs that there is a proxy; what listens inside is reached without."""
-        address = f"http://127.0.0.1:{PORT}"
+        address = f"http://127.0.0.1:{PROXY_PORT}"
         listed = {host.name for host in self._hosts}
-        around = ",".join(each for each in _HERE if each not in listed)
-        names = (*_PROXY_VARIABLES, *(each.lower() for each in _PROXY_VARIABLES), *_TOOLS)
+        around = ",".join(each for each in _LOOPBACK_NAMES if each not in listed)
+        names = (
+            *_PROXY_VARIABLES,
+            *(each.lower() for each in _PROXY_VARIABLES),
+            *_TOOL_PROXY_VARIABLES,
+        )
         found = dict.fromkeys(names, address)
         return found | {"NO_PROXY": around, "no_proxy": around, "NODE_USE_ENV_PROXY": "1"}
 
@@ -82,7 +91,7 @@ class HostProxy:
         endpoint = ProxyEndpoint(self)
         listening.setblocking(False)
         endpoint.server = await asyncio.start_server(
-            endpoint.meet, sock=listening, limit=_LARGEST_HEAD, start_serving=False
+            endpoint.meet, sock=listening, limit=_MAX_HEAD_BYTES, start_serving=False
         )
         try:
             await endpoint.server.start_serving()
@@ -150,7 +159,7 @@ class ProxyEndpoint:
         """Who was not reached, and why; whether it was told."""
 
     def meet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if len(self._visits) >= _MOST_AT_ONCE:
+        if len(self._visits) >= _MAX_CONNECTIONS:
             writer.write(answer_of(503, "joey: too many connections at once"))
             writer.close()
             return
@@ -168,13 +177,13 @@ class ProxyEndpoint:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            async with asyncio.timeout(_HEAD_SECONDS):
+            async with asyncio.timeout(_REQUEST_HEAD_TIMEOUT_S):
                 request = await read_request(reader)
         except BadRequest as error:
             writer.write(answer_of(400, f"joey: {error}"))
             return
         try:
-            async with asyncio.timeout(_CONNECT_SECONDS):
+            async with asyncio.timeout(_CONNECT_TIMEOUT_S):
                 there = await self._proxy.reach(request)
         except Refused as error:
             message = f"refused {request.shown}: {error}"
@@ -194,7 +203,7 @@ class ProxyEndpoint:
         await _relay((reader, writer), there)
 
     def _note(self, message: str) -> None:
-        if len(self._notes) < _MOST_NOTES:
+        if len(self._notes) < _MAX_DENIAL_MESSAGES:
             self._notes.setdefault(message, False)
 
     def take_notes(self) -> list[str]:
@@ -212,7 +221,7 @@ class ProxyEndpoint:
 def _why_unreached(request: Request, error: OSError) -> str:
     if isinstance(error, socket.gaierror):
         return f"{request.host} was not found: {error.strerror}"
-    silence = f"no answer within {_CONNECT_SECONDS:.0f} seconds"
+    silence = f"no answer within {_CONNECT_TIMEOUT_S:.0f} seconds"
     return f"{request.shown} was not reached: {error.strerror or str(error) or silence}"
 
 
@@ -237,17 +246,17 @@ async def _carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, clo
     loop = asyncio.get_running_loop()
     while True:
         try:
-            async with asyncio.timeout_at(clock.moved + _IDLE_SECONDS):
-                data = await reader.read(_CHUNK)
+            async with asyncio.timeout_at(clock.moved + _IDLE_TIMEOUT_S):
+                data = await reader.read(_CHUNK_BYTES)
         except TimeoutError:
-            if loop.time() < clock.moved + _IDLE_SECONDS:
+            if loop.time() < clock.moved + _IDLE_TIMEOUT_S:
                 continue  # The other way is in use.
             raise
         clock.moved = loop.time()
         if not data:
             break
         writer.write(data)
-        async with asyncio.timeout(_IDLE_SECONDS):
+        async with asyncio.timeout(_IDLE_TIMEOUT_S):
             await writer.drain()
     with suppress(OSError, RuntimeError):
         writer.write_eof()
@@ -267,10 +276,10 @@ async def resolve(host: str, port: int) -> Sequence[str]:
     return list(dict.fromkeys(str(address[0]) for *_, address in found))
 
 
-_REQUEST = re.compile(rb"([A-Z]{1,20}) (\S{1,16384}) HTTP/1\.[01]")
-_HEADER = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+:[^\r\n\0]*")
-_ABSOLUTE = re.compile(r"http://([^/?#]+)([/?]?[^#]*)", re.IGNORECASE)
-_DROPPED = (b"host:", b"connection:", b"keep-alive:", b"proxy-")
+_REQUEST_LINE_RE = re.compile(rb"([A-Z]{1,20}) (\S{1,16384}) HTTP/1\.[01]")
+_HEADER_RE = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+:[^\r\n\0]*")
+_ABSOLUTE_URL_RE = re.compile(r"http://([^/?#]+)([/?]?[^#]*)", re.IGNORECASE)
+_DROPPED_HEADERS = (b"host:", b"connection:", b"keep-alive:", b"proxy-")
 
 
 class BadRequest(Exception):
@@ -307,18 +316,18 @@ async def read_request(reader: asyncio.StreamReader) -> Request:
 def parse_request(head: bytes) -> Request:
     """Raises BadRequest."""
     first, *headers = head.removesuffix(b"\r\n\r\n").split(b"\r\n")
-    found = _REQUEST.fullmatch(first)
-    if found is None or not all(_HEADER.fullmatch(each) for each in headers):
+    found = _REQUEST_LINE_RE.fullmatch(first)
+    if found is None or not all(_HEADER_RE.fullmatch(each) for each in headers):
         raise BadRequest("this is not a request for a proxy")
     method, target = found[1], found[2].decode("latin-1")
     if method == b"CONNECT":
         return Request(*_authority(target, None), is_tunnel=True)
-    absolute = _ABSOLUTE.fullmatch(target)
+    absolute = _ABSOLUTE_URL_RE.fullmatch(target)
     if absolute is None:
         raise BadRequest("only CONNECT and requests for http:// addresses are understood")
     host, port = _authority(absolute[1], 80)
     path = absolute[2] if absolute[2].startswith("/") else f"/{absolute[2]}"
-    kept = [each for each in headers if not each.lower().startswith(_DROPPED)]
+    kept = [each for each in headers if not each.lower().startswith(_DROPPED_HEADERS)]
     name = f"[{host}]" if ":" in host else host
     named = name if port == 80 else f"{name}:{port}"
     rest = b"\r\n".join((b"Host: " + named.encode(), b"Connection: close", *kept, b"\r\n"))
@@ -346,7 +355,7 @@ def answer_of(status: int, text: str) -> bytes:
     return "\r\n".join((*head, "", "")).encode() + body
 
 
-_UPSTREAM_VARIABLES = ("https_proxy", "all_proxy", "http_proxy")
+_UPSTREAM_PROXY_VARIABLES = ("https_proxy", "all_proxy", "http_proxy")
 
 
 class Upstream(Struct, frozen=True):
@@ -360,7 +369,7 @@ class Upstream(Struct, frozen=True):
         Raises:
             OSError: the other proxy does not let us through.
         """
-        reader, writer = await asyncio.open_connection(self.host, self.port, limit=_LARGEST_HEAD)
+        reader, writer = await asyncio.open_connection(self.host, self.port, limit=_MAX_HEAD_BYTES)
         host = f"[{request.host}]" if ":" in request.host else request.host
         place = f"{host}:{request.port}"
         lines = [f"CONNECT {place} HTTP/1.1", f"Host: {place}"]
@@ -382,7 +391,7 @@ class Upstream(Struct, frozen=True):
 
 def upstream_of(env: Mapping[str, str]) -> Upstream | None:
     """The proxy that an environment names, if we can speak with it."""
-    found = next((value for name in _UPSTREAM_VARIABLES if (value := _value(env, name))), "")
+    found = next((value for name in _UPSTREAM_PROXY_VARIABLES if (value := _value(env, name))), "")
     try:
         parts = urlsplit(found if "//" in found else f"http://{found}")
         if parts.scheme != "http" or not parts.hostname:

@@ -35,15 +35,15 @@ from joey.ports.execution import Level, SandboxReport
 
 log = logging.getLogger(__name__)
 
-_SCRIPT = """
+_ESCAPE_SCRIPT = """
 mkdir -p "$OUTSIDE"; echo escaped > "$OUTSIDE/escaped"
 cat "$HOME/.ssh/canary" > stolen
 (exec 3<>"/dev/tcp/127.0.0.1/$PORT"); echo escaped > "/dev/udp/127.0.0.1/$PORT"
 mkdir -p .vscode; echo escaped > .vscode/tasks.json
 echo worked > inside
 """
-_PATIENCE = 20.0
-_SECRET = "a secret of the canary"
+_PROBE_TIMEOUT_S = 20.0
+_CANARY_SECRET = "a secret of the canary"
 
 
 class CanaryProbe:
@@ -70,14 +70,16 @@ class CanaryProbe:
         for each in self._confinements:
             reason = each.obstacle() or probe_backend(each)
             if reason is None:
-                gaps = each.gaps if can_count() else (*each.gaps, _UNCOUNTED)
+                gaps = each.gaps if can_count() else (*each.gaps, _NO_PROCESS_LIMIT_GAP)
                 return Found(SandboxReport(each.level, reasons, gaps), each)
             log.info("no sandbox of level %s: %s", each.level, reason)
             reasons[each.level] = reason
         return Found(SandboxReport(Level.NONE, reasons), None)
 
 
-_UNCOUNTED = "The number of root's processes is not limited: no control group can be made."
+_NO_PROCESS_LIMIT_GAP = (
+    "The number of root's processes is not limited: no control group can be made."
+)
 
 
 def probe_backend(confinement: Confinement) -> str | None:
@@ -96,7 +98,7 @@ def _try(confinement: Confinement) -> str | None:
         stack.callback(shutil.rmtree, root, ignore_errors=True)
         for name in ("workspace", "outside", "home/.ssh"):
             (root / name).mkdir(parents=True)
-        (root / "home/.ssh/canary").write_text(_SECRET, encoding="utf-8")
+        (root / "home/.ssh/canary").write_text(_CANARY_SECRET, encoding="utf-8")
         tcp = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
         port = tcp.getsockname()[1]
         udp = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
@@ -126,7 +128,7 @@ def _none(*_: object) -> NoReturn:
 def _run(
     sandbox: LocalSandbox, confinement: Confinement, workspace: Path, env: dict[str, str]
 ) -> str | None:
-    shell = ("/bin/bash", "--noprofile", "--norc", "-c", "--", _SCRIPT)
+    shell = ("/bin/bash", "--noprofile", "--norc", "-c", "--", _ESCAPE_SCRIPT)
     plan = sandbox.lead(confinement, shell, workspace, env, _none).plan
     server = ForkServerClient()
     try:
@@ -144,7 +146,7 @@ def _run(
                 refused = _wait_for_failure_reason(server.start(plan))
             finally:
                 server.release()
-            process.wait(_PATIENCE)
+            process.wait(_PROBE_TIMEOUT_S)
         return refused
     finally:
         server.release()
@@ -153,7 +155,7 @@ def _run(
 def _wait_for_failure_reason(supervisor: SupervisorTransport) -> str | None:
     """Why the command could not be confined, once all has ended."""
     try:
-        answer = supervisor.read_reply_blocking(_PATIENCE)
+        answer = supervisor.read_reply_blocking(_PROBE_TIMEOUT_S)
     except OSError as error:
         return f"it did not start: {error}"
     finally:
@@ -167,7 +169,7 @@ def _judge(root: Path, tcp: socket.socket, udp: socket.socket) -> str | None:
         return "a command could not write in its workspace"
     if (root / "outside/escaped").exists():
         return "a command could write outside of its workspace"
-    if stolen.exists() and _SECRET in stolen.read_text(encoding="utf-8", errors="replace"):
+    if stolen.exists() and _CANARY_SECRET in stolen.read_text(encoding="utf-8", errors="replace"):
         return "a command could read a secret"
     if (root / "workspace/.vscode/tasks.json").exists():
         return "a command could make a protected file"

@@ -18,16 +18,16 @@ from msgspec import Struct
 
 from joey.execution.sandbox.protected_scan import ScannedDirectory, is_placeholder
 
-_OCCUPIED = (".git", ".roo", ".vscode")
+_PLACEHOLDER_NAMES = (".git", ".roo", ".vscode")
 """A prompt, another joey or an open editor acts on what is in them within a moment."""
-_GIT = ".git"
-_LATE = ("commondir", "config.worktree")
+_GIT_DIRECTORY = ".git"
+_RARE_GIT_CONFIG_FILES = ("commondir", "config.worktree")
 """What of a repository redirects it, and is seldom there."""
-_MODULES = 64
-_DEEPEST_MODULE = 6
-_MOST = 64
+_MAX_SUBMODULES = 64
+_MAX_SUBMODULE_DEPTH = 6
+_MAX_READ_ONLY_PATHS = 64
 """Places that are held from the start. Each costs time; the others are put back afterwards."""
-_HOPS = 16
+_MAX_SYMLINK_HOPS = 16
 
 
 class ProtectedPaths(Struct, frozen=True):
@@ -67,13 +67,13 @@ class _Finder:
             return  # It went away.
         if stat.S_ISLNK(mode):
             self._add_link(path)
-        elif name == _GIT and stat.S_ISDIR(mode):
+        elif name == _GIT_DIRECTORY and stat.S_ISDIR(mode):
             self._add_repository(path)
         else:
             self._hold(path)
 
     def _hold(self, path: str) -> None:
-        (self.present if len(self.present) < _MOST else self.undone).append(path)
+        (self.present if len(self.present) < _MAX_READ_ONLY_PATHS else self.undone).append(path)
 
     def _add_link(self, path: str) -> None:
         """The link cannot be held, but put back; what it leads to can be held."""
@@ -83,7 +83,7 @@ class _Finder:
             self._hold(end)
 
     def _add_repository(self, path: str) -> None:
-        if len(self.present) < _MOST:
+        if len(self.present) < _MAX_READ_ONLY_PATHS:
             self.pinned.append(path)
         for each in _deciding(self._workspace / path):
             inner = f"{path}/{each}"
@@ -108,7 +108,7 @@ def find_protected_paths(
             path = f"{directory}/{name}" if directory else name
             if directory or not _is_occupied(workspace / name):
                 finder.add(path)
-    finder.absent += (each for each in _OCCUPIED if _is_free(workspace / each))
+    finder.absent += (each for each in _PLACEHOLDER_NAMES if _is_free(workspace / each))
     return ProtectedPaths(
         present=tuple(_outermost(finder.present)),
         pinned=tuple(finder.pinned),
@@ -156,7 +156,7 @@ def _follow(workspace: Path, path: str) -> tuple[list[str], str | None]:
             continue
         if here not in links:
             links.append(here)
-        if len(links) > _HOPS:
+        if len(links) > _MAX_SYMLINK_HOPS:
             return links, None
         if target.startswith("/"):
             inside = os.path.relpath(os.path.normpath(target), workspace)
@@ -169,9 +169,9 @@ def _follow(workspace: Path, path: str) -> tuple[list[str], str | None]:
 
 def _deciding(directory: Path) -> Iterator[str]:
     """What of a repository decides which programs run, be it there or not."""
-    yield from ("config", "hooks", *_LATE)
+    yield from ("config", "hooks", *_RARE_GIT_CONFIG_FILES)
     for module in _modules(directory / "modules", "modules"):
-        yield from (f"{module}/{each}" for each in ("config", "hooks", *_LATE))
+        yield from (f"{module}/{each}" for each in ("config", "hooks", *_RARE_GIT_CONFIG_FILES))
 
 
 def _modules(directory: Path, path: str) -> list[str]:
@@ -187,13 +187,13 @@ def _modules(directory: Path, path: str) -> list[str]:
         if (place / "HEAD").is_file():
             found.append(name)
             inner = [each for each in inner if each == "modules"]
-        if len(found) < _MODULES and name.count("/") < _DEEPEST_MODULE:
-            pending += ((place / each, f"{name}/{each}") for each in inner[:_MODULES])
-    return found[:_MODULES]
+        if len(found) < _MAX_SUBMODULES and name.count("/") < _MAX_SUBMODULE_DEPTH:
+            pending += ((place / each, f"{name}/{each}") for each in inner[:_MAX_SUBMODULES])
+    return found[:_MAX_SUBMODULES]
 
 
 def _is_occupied(path: Path) -> bool:
-    return path.name in _OCCUPIED and is_placeholder(str(path))
+    return path.name in _PLACEHOLDER_NAMES and is_placeholder(str(path))
 
 
 def _is_free(path: Path) -> bool:

@@ -23,7 +23,7 @@ import time
 
 from joey.core.protected_paths import is_protected
 
-HEAVY = frozenset(
+SKIPPED_DIRECTORY_NAMES = frozenset(
     """
     node_modules bower_components .venv venv site-packages __pycache__ .tox .nox .gradle
     .mypy_cache .ruff_cache .pytest_cache .hypothesis .next .nuxt .svelte-kit .turbo .parcel-cache
@@ -31,10 +31,10 @@ HEAVY = frozenset(
     """.split()  # noqa: SIM905 (a table is easier to read)
 )
 """Not entered; those of them that are protected by name are what a build needs to work at all."""
-_LEFT_TO_COMMANDS = HEAVY | {"pyvenv.cfg"}
+_UNPROTECTED_NAMES = SKIPPED_DIRECTORY_NAMES | {"pyvenv.cfg"}
 MAX_SCANNED_DIRECTORIES = 4096
-MOST_NAMES = 2048
-_UNSETTLED = 50_000_000
+MAX_NAMES_PER_DIRECTORY = 2048
+_CTIME_SETTLE_NS = 50_000_000
 """Nanoseconds in which a folder may be changed again without being told from before."""
 
 Name = tuple[str, int, int]
@@ -45,7 +45,7 @@ and its protected names."""
 
 
 def is_protected_name(name: str) -> bool:
-    return name not in _LEFT_TO_COMMANDS and is_protected(name)
+    return name not in _UNPROTECTED_NAMES and is_protected(name)
 
 
 class Survey:
@@ -89,11 +89,11 @@ def _read(place: str, path: str, seen: os.stat_result) -> ScannedDirectory:
     with os.scandir(place) as entries:
         for entry in entries:
             if is_protected_name(entry.name):
-                if len(names) < MOST_NAMES:
+                if len(names) < MAX_NAMES_PER_DIRECTORY:
                     names += _named(place, entry.name)
-            elif entry.name not in HEAVY and entry.is_dir(follow_symlinks=False):
+            elif entry.name not in SKIPPED_DIRECTORY_NAMES and entry.is_dir(follow_symlinks=False):
                 directories.append(prefix + entry.name)
-    is_settled = time.time_ns() - seen.st_ctime_ns > _UNSETTLED
+    is_settled = time.time_ns() - seen.st_ctime_ns > _CTIME_SETTLE_NS
     changed = seen.st_ctime_ns if is_settled else 0
     return changed, seen.st_ino, tuple(sorted(directories)), tuple(sorted(names))
 
@@ -111,9 +111,9 @@ def _named(place: str, name: str) -> list[Name]:
     return [(name, found.st_ino, found.st_ctime_ns)]
 
 
-_DATE = (1, 1)
+_PLACEHOLDER_TIMES = (1, 1)
 """Modified in the first second of 1970: nobody's own."""
-_TRIES = 10
+_MAX_CREATE_ATTEMPTS = 10
 _OPEN_DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 
 
@@ -124,7 +124,7 @@ class Placeholders:
 
     def take(self, path: str) -> bool:
         """Occupy a name below the root; False when it is, or stays, somebody else's."""
-        for _ in range(_TRIES):
+        for _ in range(_MAX_CREATE_ATTEMPTS):
             try:
                 _make(f"{self._root}/{path}")
                 descriptor = os.open(f"{self._root}/{path}", _OPEN_DIRECTORY_FLAGS)
@@ -166,7 +166,7 @@ def _make(place: str) -> None:
         os.mkdir(place)
     except FileExistsError:
         return
-    os.utime(place, _DATE, follow_symlinks=False)
+    os.utime(place, _PLACEHOLDER_TIMES, follow_symlinks=False)
 
 
 def is_placeholder(path: str) -> bool:
@@ -178,4 +178,4 @@ def is_placeholder(path: str) -> bool:
 
 def _is_ours(found: os.stat_result) -> bool:
     """Whoever puts something into it changes its date."""
-    return stat.S_ISDIR(found.st_mode) and int(found.st_mtime) == _DATE[0]
+    return stat.S_ISDIR(found.st_mode) and int(found.st_mtime) == _PLACEHOLDER_TIMES[0]

@@ -32,12 +32,12 @@ if TYPE_CHECKING:
     """`seen` tells whether it was touched; then `link`, `data` or `entries` (not all if `is_cut`),
     `mode`, `times`."""
 
-_LARGEST = 1024**2
-_MOST_BYTES = 8 * 1024**2
-_MOST_ENTRIES = 2000
-_DEEPEST = 40
+_MAX_FILE_BYTES = 1024**2
+_MAX_TOTAL_BYTES = 8 * 1024**2
+_MAX_ENTRIES = 2000
+_MAX_DEPTH = 40
 _OPEN_DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
-_OWN = 0o700
+_OWNER_RWX_MODE = 0o700
 
 
 class ProtectedFileRestorer:
@@ -48,8 +48,8 @@ class ProtectedFileRestorer:
         self._root = root
         self._aside = aside
         self._spared = spared
-        self._bytes = _MOST_BYTES
-        self._entries = _MOST_ENTRIES
+        self._bytes = _MAX_TOTAL_BYTES
+        self._entries = _MAX_ENTRIES
         self._kept: dict[str, Kept | None] = {}
         self._pins = {name: self._within(name, _identity) for name in pinned}
         for name in names:
@@ -112,8 +112,8 @@ class ProtectedFileRestorer:
         """A command may have closed the workspace to its owner."""
         try:
             mode = os.stat(self._root).st_mode
-            if mode & _OWN != _OWN:
-                os.chmod(self._root, mode & 0o7777 | _OWN)
+            if mode & _OWNER_RWX_MODE != _OWNER_RWX_MODE:
+                os.chmod(self._root, mode & 0o7777 | _OWNER_RWX_MODE)
         except OSError:
             return  # It is somebody else's, or gone; what follows says so.
 
@@ -160,10 +160,10 @@ class ProtectedFileRestorer:
         kept["times"] = (found.st_atime_ns, found.st_mtime_ns)
         if stat.S_ISLNK(found.st_mode):
             kept["link"] = os.readlink(name, dir_fd=directory)
-        elif stat.S_ISREG(found.st_mode) and found.st_size <= min(_LARGEST, self._bytes):
+        elif stat.S_ISREG(found.st_mode) and found.st_size <= min(_MAX_FILE_BYTES, self._bytes):
             self._bytes -= found.st_size
             kept["data"] = _read(directory, name)
-        elif stat.S_ISDIR(found.st_mode) and depth < _DEEPEST:
+        elif stat.S_ISDIR(found.st_mode) and depth < _MAX_DEPTH:
             kept["entries"], kept["is_cut"] = self._save_directory(directory, name, depth)
         return kept
 
@@ -213,7 +213,7 @@ class ProtectedFileRestorer:
 
     def _carry_far(self, directory: int, name: str, place: str) -> bool:
         """To another disk; False when not all of it could be."""
-        self._bytes, self._entries = _MOST_BYTES, _MOST_ENTRIES
+        self._bytes, self._entries = _MAX_TOTAL_BYTES, _MAX_ENTRIES
         above = os.open(os.path.dirname(place), _OPEN_DIRECTORY_FLAGS)
         try:
             kept = self._keep(directory, name)
@@ -267,13 +267,13 @@ def _open_up(directory: int, name: str) -> None:
     """Let the owner change names in a folder, and move what is there: for that a folder has to be
     writable itself."""
     mode = os.fstat(directory).st_mode
-    if mode & _OWN != _OWN:
-        os.fchmod(directory, mode & 0o7777 | _OWN)
+    if mode & _OWNER_RWX_MODE != _OWNER_RWX_MODE:
+        os.fchmod(directory, mode & 0o7777 | _OWNER_RWX_MODE)
     place = os.open(name, os.O_PATH | os.O_NOFOLLOW, dir_fd=directory)
     try:
         mode = os.fstat(place).st_mode
-        if stat.S_ISDIR(mode) and mode & _OWN != _OWN:
-            os.chmod(f"/proc/self/fd/{place}", mode & 0o7777 | _OWN)
+        if stat.S_ISDIR(mode) and mode & _OWNER_RWX_MODE != _OWNER_RWX_MODE:
+            os.chmod(f"/proc/self/fd/{place}", mode & 0o7777 | _OWNER_RWX_MODE)
     finally:
         os.close(place)
 
@@ -285,10 +285,10 @@ def _look(directory: int, name: str, depth: int = 0) -> Kept | None:
     except FileNotFoundError:
         return None
     now: Kept = {"seen": _seen(found)}
-    if stat.S_ISDIR(found.st_mode) and depth < _DEEPEST:
+    if stat.S_ISDIR(found.st_mode) and depth < _MAX_DEPTH:
         inner = _open_directory(directory, name)
         try:
-            names = os.listdir(inner)[:_MOST_ENTRIES]
+            names = os.listdir(inner)[:_MAX_ENTRIES]
             now["entries"] = {each: _look(inner, each, depth + 1) for each in names}
         finally:
             os.close(inner)
@@ -315,7 +315,7 @@ def _seen(found: os.stat_result) -> tuple[int, ...]:
 def _read(directory: int, name: str) -> bytes:
     descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=directory)
     with open(descriptor, "rb") as file:
-        return file.read(_LARGEST)
+        return file.read(_MAX_FILE_BYTES)
 
 
 class _Restore:
@@ -355,7 +355,7 @@ def _restore(directory: int, name: str, kept: Kept) -> bool:
     return complete
 
 
-_REALTIME_COARSE = 5
+_CLOCK_REALTIME_COARSE = 5
 """The clock that file systems take their timestamps from."""
 
 
@@ -376,7 +376,7 @@ class Aftermath:
         self._is_complete = "" in known and all(
             path in known for directory in known.values() for path in directory[2]
         )
-        self._started = time.clock_gettime_ns(_REALTIME_COARSE)
+        self._started = time.clock_gettime_ns(_CLOCK_REALTIME_COARSE)
 
     def appeared(self) -> list[str]:
         """Paths below the root, those above before those below."""
@@ -419,7 +419,11 @@ class Aftermath:
         self, place: str, prefix: str, known: tuple[Name, ...]
     ) -> tuple[list[str], list[str]]:
         # Takes its time, and is seldom needed.
-        from joey.execution.sandbox.protected_scan import HEAVY, MOST_NAMES, is_protected_name
+        from joey.execution.sandbox.protected_scan import (
+            MAX_NAMES_PER_DIRECTORY,
+            SKIPPED_DIRECTORY_NAMES,
+            is_protected_name,
+        )
 
         before = {name: inode for name, inode, _ in known}
         directories: list[str] = []
@@ -431,10 +435,12 @@ class Aftermath:
                     is_old = before.get(entry.name) == entry.inode() or self._is_known(entry)
                     if path not in self._left_out and not is_old:
                         names.append(path)
-                elif entry.name not in HEAVY and entry.is_dir(follow_symlinks=False):
+                elif entry.name not in SKIPPED_DIRECTORY_NAMES and entry.is_dir(
+                    follow_symlinks=False
+                ):
                     directories.append(prefix + entry.name)
         directories = [each for each in directories if each not in self._guarded]
-        return directories, names if len(known) < MOST_NAMES else []
+        return directories, names if len(known) < MAX_NAMES_PER_DIRECTORY else []
 
     def _is_known(self, entry: os.DirEntry[str]) -> bool:
         found = entry.stat(follow_symlinks=False)

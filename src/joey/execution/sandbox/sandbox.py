@@ -50,16 +50,16 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_LONGEST_ARGUMENT = 128 * 1024
+_MAX_ARGUMENT_BYTES = 128 * 1024
 """What the kernel takes as one argument."""
-_CACHES = {"npm_config_cache": "npm", "GOCACHE": "go-build", "UV_CACHE_DIR": "uv"}
+_CACHE_VARIABLES = {"npm_config_cache": "npm", "GOCACHE": "go-build", "UV_CACHE_DIR": "uv"}
 """Caches that tools cannot do without writing: they get one of the task's own."""
-_MEGABYTE = 1024**2
-_PREFIX = "joey-commands-"
+_BYTES_PER_MB = 1024**2
+_TEMP_PREFIX = "joey-commands-"
 CANARY_TEMP_PREFIX = "joey-canary-"
-_WRITTEN = "written"
+_OWN_WRITES_FILE = "written"
 """A list of what joey's own tools have written under protected names; commands do not see it."""
-_LONG_AGO = 24 * 3600
+_STALE_TEMP_AGE_S = 24 * 3600
 
 
 class Confinement(Protocol):
@@ -203,12 +203,12 @@ class LocalSandbox:
             "workspace": str(layout.workspace),
             "folders": protected_paths.scanned_directories,
             "left_out": list(protected_paths.left_out),
-            "written": str(layout.temp / _WRITTEN),
+            "written": str(layout.temp / _OWN_WRITES_FILE),
             "aside": str(self._session.joey_home / "put-aside" / str(time.time_ns())),
             "processes": max(self._settings.sandbox_max_processes, 0),
             "limits": _limits(self._settings),
         }
-        caches = {name: f"/{place}" for name, place in _CACHES.items() if name not in env}
+        caches = {name: f"/{place}" for name, place in _CACHE_VARIABLES.items() if name not in env}
         given = confinement.environment(layout)
         added = given | {name: given["TMPDIR"] + place for name, place in caches.items()}
         plan["env"] = {**env, **added, **(proxy.environment if proxy is not None else {})}
@@ -219,7 +219,7 @@ class LocalSandbox:
             return
         assert self._temp is not None
         found = path.lstat()
-        with (self._temp / _WRITTEN).open("a", encoding="ascii") as record:
+        with (self._temp / _OWN_WRITES_FILE).open("a", encoding="ascii") as record:
             record.write(f"{found.st_ino} {found.st_ctime_ns}\n")
 
     async def close(self) -> None:
@@ -306,19 +306,19 @@ class LocalSandbox:
         return found
 
     def _layout(self) -> Layout:
-        from joey.execution.sandbox.filesystem import FRESH_SECONDS, make_layout
+        from joey.execution.sandbox.filesystem import VIEW_CACHE_TTL_S, make_layout
 
         with self._looking:
             if self._known is None or time.monotonic() > self._known_until:
                 self._known = make_layout(self._session, self._place())
-                self._known_until = time.monotonic() + FRESH_SECONDS
+                self._known_until = time.monotonic() + VIEW_CACHE_TTL_S
             return self._known
 
     def _place(self) -> Path:
         """Where the folder will be that belongs to the task."""
         if self._temp is None:
             directory = os.path.realpath(tempfile.gettempdir())
-            self._temp = Path(directory, f"{_PREFIX}{os.getpid()}-{token_hex(8)}")
+            self._temp = Path(directory, f"{_TEMP_PREFIX}{os.getpid()}-{token_hex(8)}")
         return self._temp
 
     def _make_temp(self, place: Path) -> None:
@@ -337,14 +337,14 @@ class LocalSandbox:
 
 def _sweep(directory: Path) -> None:
     """Remove what processes that were killed long ago have left."""
-    left = (directory.glob(f"{prefix}[0-9]*-*") for prefix in (_PREFIX, CANARY_TEMP_PREFIX))
+    left = (directory.glob(f"{prefix}[0-9]*-*") for prefix in (_TEMP_PREFIX, CANARY_TEMP_PREFIX))
     for each in chain.from_iterable(left):
         try:
             found = each.lstat()
         except OSError:
             continue  # Somebody else sweeps too.
         owner = each.name.split("-")[2]
-        is_old = time.time() - found.st_mtime > _LONG_AGO
+        is_old = time.time() - found.st_mtime > _STALE_TEMP_AGE_S
         if is_old and found.st_uid == os.getuid() and not Path("/proc", owner).exists():
             shutil.rmtree(each, ignore_errors=True)
 
@@ -360,7 +360,7 @@ def _encoded(shell: Sequence[str]) -> list[bytes]:
     encoded = [os.fsencode(each) for each in shell]
     if any(b"\0" in each for each in encoded):
         raise ValueError("embedded null byte")
-    if any(len(each) >= _LONGEST_ARGUMENT for each in encoded):
+    if any(len(each) >= _MAX_ARGUMENT_BYTES for each in encoded):
         raise OSError(errno.E2BIG, os.strerror(errno.E2BIG))
     return encoded
 
@@ -368,8 +368,8 @@ def _encoded(shell: Sequence[str]) -> list[bytes]:
 def _limits(settings: Settings) -> list[tuple[int, int]]:
     found = {
         resource.RLIMIT_CPU: settings.sandbox_max_cpu_seconds,
-        resource.RLIMIT_DATA: settings.sandbox_max_memory_mb * _MEGABYTE,
-        resource.RLIMIT_FSIZE: settings.sandbox_max_file_mb * _MEGABYTE,
+        resource.RLIMIT_DATA: settings.sandbox_max_memory_mb * _BYTES_PER_MB,
+        resource.RLIMIT_FSIZE: settings.sandbox_max_file_mb * _BYTES_PER_MB,
     }
     return [(resource.RLIMIT_CORE, 0), *((kind, most) for kind, most in found.items() if most > 0)]
 
@@ -395,7 +395,7 @@ class Session(Struct, frozen=True):
         return None if found in (None, Path("/")) else found
 
 
-_OWN_PREFIX = "joey-"
+_JOEY_TEMP_PREFIX = "joey-"
 """How the names of joey's own temporary directories begin."""
 
 
@@ -411,13 +411,13 @@ class SandboxBoundary:
         self._views_expire = 0.0
 
     def reach(self, path: Path) -> Reach:
-        from joey.execution.sandbox.filesystem import SEEN, View  # loaded on need
+        from joey.execution.sandbox.filesystem import VISIBLE_VIEWS, View  # loaded on need
 
         # By text, since searches ask this of each file: see `filesystem.view_at`.
         views, place = self._current_views(), str(path)
         while (view := views.get(place)) is None:
             place = place.rpartition("/")[0] or "/"
-        is_seen = view in SEEN
+        is_seen = view in VISIBLE_VIEWS
         whole = f"{path}/"
         root = next((root for root, start in self._starts if whole.startswith(start)), None)
         in_temp = self._is_temporary(path)
@@ -429,12 +429,17 @@ class SandboxBoundary:
         )
 
     def _current_views(self) -> dict[str, View]:
-        from joey.execution.sandbox.filesystem import FRESH_SECONDS, MADE_ANEW, View, find_views
+        from joey.execution.sandbox.filesystem import (
+            SANDBOX_PROVIDED_DIRECTORIES,
+            VIEW_CACHE_TTL_S,
+            View,
+            find_views,
+        )
 
         if self._views is None or time.monotonic() > self._views_expire:
             found = {str(path): view for path, view in find_views(self._session).items()}
-            self._views = dict.fromkeys(MADE_ANEW, View.HIDDEN) | found
-            self._views_expire = time.monotonic() + FRESH_SECONDS
+            self._views = dict.fromkeys(SANDBOX_PROVIDED_DIRECTORIES, View.HIDDEN) | found
+            self._views_expire = time.monotonic() + VIEW_CACHE_TTL_S
         return self._views
 
     def _is_temporary(self, path: Path) -> bool:
@@ -444,7 +449,7 @@ class SandboxBoundary:
             return False
         if path.is_relative_to(os.path.realpath(self._session.joey_home)):
             return False
-        return not path.parts[len(temp.parts)].startswith(_OWN_PREFIX)
+        return not path.parts[len(temp.parts)].startswith(_JOEY_TEMP_PREFIX)
 
 
 def _temporary_directory(session: Session) -> Path | None:

@@ -14,16 +14,22 @@ import struct
 
 from msgspec import Struct
 
-_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
-_ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
-_X32 = 0x40000000
-_NEW_NAMESPACES = 0x7E020080
+_BPF_LOAD, _BPF_JUMP_IF_EQUAL, _BPF_JUMP_IF_AT_LEAST, _BPF_JUMP_IF_ANY_BIT, _BPF_RETURN = (
+    0x20,
+    0x15,
+    0x35,
+    0x45,
+    0x06,
+)
+_SECCOMP_RET_ALLOW, _SECCOMP_RET_ERRNO = 0x7FFF0000, 0x00050000
+_X32_SYSCALL_BIT = 0x40000000
+_CLONE_NEW_NAMESPACE_FLAGS = 0x7E020080
 """CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET and NEWTIME."""
-_UNIX, _INET, _INET6, _NETLINK = 1, 2, 10, 16
-_DATAGRAM, _KIND_OF_SOCKET = 2, 0xF
+_AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK = 1, 2, 10, 16
+_SOCK_DGRAM, _SOCK_TYPE_MASK = 2, 0xF
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 
-_REFUSED = """
+_DENIED_CALL_NAMES = """
     ptrace process_vm_readv process_vm_writev process_madvise kcmp pidfd_getfd
     mount umount2 pivot_root chroot move_mount open_tree fsopen fsconfig fsmount fspick
     mount_setattr setns keyctl add_key request_key bpf perf_event_open userfaultfd kexec_load
@@ -32,21 +38,34 @@ _REFUSED = """
     setdomainname iopl ioperm modify_ldt lookup_dcookie open_by_handle_at fanotify_init vhangup
     syslog uselib sysfs _sysctl
 """.split()  # noqa: SIM905 (a table is easier to read)
-_UNKNOWN = ("clone3", "io_uring_setup", "io_uring_enter", "io_uring_register", "openat2")
+_CALLS_DENIED_AS_UNSUPPORTED = (
+    "clone3",
+    "io_uring_setup",
+    "io_uring_enter",
+    "io_uring_register",
+    "openat2",
+)
 """Answered as by a kernel that has no such call."""
-_OF_A_PROCESS = (
+_CALLS_WITH_PID_AS_FIRST_ARGUMENT = (
     *("prlimit64", "sched_setaffinity", "sched_setattr", "sched_setparam", "sched_setscheduler"),
     *("migrate_pages", "move_pages"),
 )
-_OF_ITS_SECOND = ("setpriority", "ioprio_set")
+_CALLS_WITH_PID_AS_SECOND_ARGUMENT = ("setpriority", "ioprio_set")
 """What is done to a process by its number, in the first argument or in the second: where all can be
 seen, only to oneself (0)."""
-_WITH_MODE = {"chmod": 1, "fchmod": 1, "fchmodat": 2, "fchmodat2": 2, "creat": 1, "mknod": 1}
-_WITH_MODE |= {"mknodat": 2}
-_OPENING = {"open": 1, "openat": 2}
+_MODE_ARGUMENT_INDEXES = {
+    "chmod": 1,
+    "fchmod": 1,
+    "fchmodat": 2,
+    "fchmodat2": 2,
+    "creat": 1,
+    "mknod": 1,
+}
+_MODE_ARGUMENT_INDEXES |= {"mknodat": 2}
+_OPEN_FLAGS_ARGUMENT_INDEXES = {"open": 1, "openat": 2}
 """Which argument is the mode, or the options, which the mode follows."""
-_SET_USER, _CREATE, _UNNAMED = 0o4000, 0o100, 0o20000000
-_SHARED_MEMORY = ("shmget", "shmat", "semget", "msgget", "mq_open")
+_S_ISUID, _O_CREAT, _O_TMPFILE = 0o4000, 0o100, 0o20000000
+_SHARED_MEMORY_CALLS = ("shmget", "shmat", "semget", "msgget", "mq_open")
 
 
 class Condition(Struct, frozen=True):
@@ -54,7 +73,7 @@ class Condition(Struct, frozen=True):
 
     argument: int
     value: int
-    test: int = _EQUAL
+    test: int = _BPF_JUMP_IF_EQUAL
     holds: bool = True
     """False: refused when the test fails."""
     mask: int | None = None
@@ -83,28 +102,35 @@ def refusals(
     `internet` and `local_sockets` say which sockets may be opened; `spared` are processes that
     no signal may be sent to, where the kernel cannot be told so by other means.
     """
-    found = [Refusal(call) for call in _REFUSED]
-    found += [Refusal(call, error=errno.ENOSYS) for call in _UNKNOWN]
+    found = [Refusal(call) for call in _DENIED_CALL_NAMES]
+    found += [Refusal(call, error=errno.ENOSYS) for call in _CALLS_DENIED_AS_UNSUPPORTED]
     found += [
-        Refusal(call, (Condition(0, _NEW_NAMESPACES, _ANY_BIT),)) for call in ("unshare", "clone")
+        Refusal(call, (Condition(0, _CLONE_NEW_NAMESPACE_FLAGS, _BPF_JUMP_IF_ANY_BIT),))
+        for call in ("unshare", "clone")
     ]
     found += _no_programs_that_change_users()
     found += [Refusal("ioctl", (Condition(1, request),)) for request in (_TIOCSTI, _TIOCLINUX)]
-    families = [_NETLINK]
-    families += (_INET, _INET6) if internet else ()
-    families += (_UNIX,) if local_sockets else ()
+    families = [_AF_NETLINK]
+    families += (_AF_INET, _AF_INET6) if internet else ()
+    families += (_AF_UNIX,) if local_sockets else ()
     others = tuple(Condition(0, family, holds=False) for family in families)
     found.append(Refusal("socket", others, errno.EACCES))
-    routes_only = (Condition(0, _NETLINK), Condition(2, 0, holds=False))
+    routes_only = (Condition(0, _AF_NETLINK), Condition(2, 0, holds=False))
     found.append(Refusal("socket", routes_only, errno.EACCES))
     if not local_sockets:
         # Either end of a pair of datagram sockets could be pointed at another address.
-        datagram = Condition(1, _DATAGRAM, mask=_KIND_OF_SOCKET)
+        datagram = Condition(1, _SOCK_DGRAM, mask=_SOCK_TYPE_MASK)
         found.append(Refusal("socketpair", (datagram,), errno.EACCES))
     if not shared_memory:
-        found += [Refusal(call) for call in _SHARED_MEMORY]
-        found += [Refusal(call, (Condition(0, 0, holds=False),)) for call in _OF_A_PROCESS]
-        found += [Refusal(call, (Condition(1, 0, holds=False),)) for call in _OF_ITS_SECOND]
+        found += [Refusal(call) for call in _SHARED_MEMORY_CALLS]
+        found += [
+            Refusal(call, (Condition(0, 0, holds=False),))
+            for call in _CALLS_WITH_PID_AS_FIRST_ARGUMENT
+        ]
+        found += [
+            Refusal(call, (Condition(1, 0, holds=False),))
+            for call in _CALLS_WITH_PID_AS_SECOND_ARGUMENT
+        ]
     if spared:
         found += _no_signals_to(spared)
     return found
@@ -113,15 +139,19 @@ def refusals(
 def _no_programs_that_change_users() -> list[Refusal]:
     """A file of root's that everybody may run as root would outlive the sandbox."""
     found = [
-        Refusal(call, (Condition(place, _SET_USER, _ANY_BIT),))
-        for call, place in _WITH_MODE.items()
+        Refusal(call, (Condition(place, _S_ISUID, _BPF_JUMP_IF_ANY_BIT),))
+        for call, place in _MODE_ARGUMENT_INDEXES.items()
     ]
     return found + [
         Refusal(
-            call, (Condition(place, making, _ANY_BIT), Condition(place + 1, _SET_USER, _ANY_BIT))
+            call,
+            (
+                Condition(place, making, _BPF_JUMP_IF_ANY_BIT),
+                Condition(place + 1, _S_ISUID, _BPF_JUMP_IF_ANY_BIT),
+            ),
         )
-        for call, place in _OPENING.items()
-        for making in (_CREATE, _UNNAMED)
+        for call, place in _OPEN_FLAGS_ARGUMENT_INDEXES.items()
+        for making in (_O_CREAT, _O_TMPFILE)
     ]
 
 
@@ -137,41 +167,45 @@ def _no_signals_to(processes: tuple[int, ...]) -> list[Refusal]:
 def program(found: list[Refusal], machine: str | None = None) -> bytes:
     """Instructions of the classic packet filter, as the kernel reads them."""
     machine = machine or os.uname().machine
-    unknown_call = _ERRNO | errno.ENOSYS
+    unknown_call = _SECCOMP_RET_ERRNO | errno.ENOSYS
     steps = [
-        _step(_LOAD, 4),
-        _step(_EQUAL, AUDIT_ARCH[machine], 1, 0),
-        _step(_RETURN, unknown_call),
+        _step(_BPF_LOAD, 4),
+        _step(_BPF_JUMP_IF_EQUAL, AUDIT_ARCH[machine], 1, 0),
+        _step(_BPF_RETURN, unknown_call),
     ]
     if machine == "x86_64":
-        steps += [_step(_LOAD, 0), _step(_AT_LEAST, _X32, 0, 1), _step(_RETURN, unknown_call)]
-    steps.append(_step(_LOAD, 0))
+        steps += [
+            _step(_BPF_LOAD, 0),
+            _step(_BPF_JUMP_IF_AT_LEAST, _X32_SYSCALL_BIT, 0, 1),
+            _step(_BPF_RETURN, unknown_call),
+        ]
+    steps.append(_step(_BPF_LOAD, 0))
     for refusal in sorted(found, key=lambda each: bool(each.conditions)):
         if (call := number(refusal.call, machine)) is not None:
             steps += _block(call, refusal)
-    return b"".join([*steps, _step(_RETURN, _ALLOW)])
+    return b"".join([*steps, _step(_BPF_RETURN, _SECCOMP_RET_ALLOW)])
 
 
 def _block(call: int, refusal: Refusal) -> list[bytes]:
     """Refuse when all conditions hold, else go on behind the block with the number loaded."""
     checks: list[list[bytes]] = []
     for condition in refusal.conditions:
-        loading = [_step(_LOAD, 16 + 8 * condition.argument)]
+        loading = [_step(_BPF_LOAD, 16 + 8 * condition.argument)]
         if condition.mask is not None:
             loading.append(_step(0x54, condition.mask))  # AND
         checks.append(loading)
     length = sum(len(loading) + 1 for loading in checks) + 1
     # Behind the block the number must be loaded again, if the block has loaded anything else.
-    steps = [_step(_EQUAL, call, 0, length + bool(checks))]
+    steps = [_step(_BPF_JUMP_IF_EQUAL, call, 0, length + bool(checks))]
     left = length
     for loading, condition in zip(checks, refusal.conditions, strict=True):
         steps += loading
         left -= len(loading) + 1
         on_true, on_false = (0, left) if condition.holds else (left, 0)
         steps.append(_step(condition.test, condition.value, on_true, on_false))
-    steps.append(_step(_RETURN, _ERRNO | refusal.error))
+    steps.append(_step(_BPF_RETURN, _SECCOMP_RET_ERRNO | refusal.error))
     if checks:
-        steps.append(_step(_LOAD, 0))
+        steps.append(_step(_BPF_LOAD, 0))
     return steps
 
 
@@ -181,7 +215,7 @@ def _step(code: int, value: int, on_true: int = 0, on_false: int = 0) -> bytes:
 
 AUDIT_ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 
-NUMBERS: dict[str, tuple[int | None, int | None]] = {
+SYSCALL_NUMBERS: dict[str, tuple[int | None, int | None]] = {
     "_sysctl": (156, None),
     "acct": (163, 89),
     "add_key": (248, 217),
@@ -279,5 +313,5 @@ NUMBERS: dict[str, tuple[int | None, int | None]] = {
 
 
 def number(name: str, machine: str) -> int | None:
-    on_x86, on_arm = NUMBERS[name]
+    on_x86, on_arm = SYSCALL_NUMBERS[name]
     return on_x86 if machine == "x86_64" else on_arm

@@ -29,15 +29,15 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-_POLL = 200
+_POLL_INTERVAL_MS = 200
 """Milliseconds between two looks for orphans that have ended."""
-_TERM, _KILL = 15, 9
-_LONGEST_REASON = 2000
-_MOST_SENTENCES = 20
-_LINGER = 0.1
+_SIGTERM, _SIGKILL = 15, 9
+_MAX_REASON_BYTES = 2000
+_MAX_RESTORE_MESSAGES = 20
+_CHILDREN_EXIT_GRACE_S = 0.1
 """Seconds in which what the shell has started may end as well, before it counts as left behind."""
-_DESCRIPTOR = 4
-_LAST = b"!"
+_DESCRIPTOR_BYTES = 4
+_LAST_REPORT_FLAG = b"!"
 
 
 class Supervisor:
@@ -83,7 +83,7 @@ class Supervisor:
                     self._tidy()  # what was left behind may have made names since
             finally:
                 self._placeholders.drop()
-            self._report_exit(_LAST)
+            self._report_exit(_LAST_REPORT_FLAG)
 
     # The beginning
 
@@ -109,7 +109,7 @@ class Supervisor:
         if not reason:
             proxy_socket, reason = self._open_proxy_socket()
         if reason:
-            answer(self._control, b"F" + reason[:_LONGEST_REASON])
+            answer(self._control, b"F" + reason[:_MAX_REASON_BYTES])
             os.close(opens)
             return False
         answer(self._control, b"R%d" % os.getpid(), proxy_socket)
@@ -168,15 +168,15 @@ class Supervisor:
     def _patience(self) -> int | None:
         """Milliseconds until something is to be done."""
         if self._code is not None and not self._has_reported_exit:
-            left = self._ended_at + _LINGER - time.monotonic()
+            left = self._ended_at + _CHILDREN_EXIT_GRACE_S - time.monotonic()
             return max(0, int(left * 1000))
-        return None if self._is_full else _POLL
+        return None if self._is_full else _POLL_INTERVAL_MS
 
     def _obey(self, poll: select.poll) -> None:
         order = os.read(self._control, 1)
         if order == b"T":
-            self._asked = _TERM
-            send(self._inside(), _TERM)
+            self._asked = _SIGTERM
+            send(self._inside(), _SIGTERM)
             return
         poll.unregister(self._control)
         self._end_all()
@@ -193,7 +193,7 @@ class Supervisor:
         if self._was_alone:
             # Whoever waits need not see how the kernel takes an empty sandbox down.
             self._placeholders.drop()
-            self._report_exit(_LAST)
+            self._report_exit(_LAST_REPORT_FLAG)
 
     def _code_in(self, said: bytes) -> int | None:
         """How the shell has ended, once all of that was said. A command can say it too, and only
@@ -213,7 +213,7 @@ class Supervisor:
             code = self._code_in(os.read(self._status, 16))
         except BlockingIOError:
             code = None  # What is being killed still holds it.
-        return -_KILL if code is None else code
+        return -_SIGKILL if code is None else code
 
     def _reap(self) -> None:
         while True:
@@ -240,8 +240,10 @@ class Supervisor:
         """Undo what was done to protected names; sentences about it."""
         messages = self._restorer.put_back()
         messages += filter(None, map(self._restorer.remove, self._aftermath.appeared()))
-        if len(messages) > _MOST_SENTENCES:
-            messages[_MOST_SENTENCES:] = [f"{len(messages) - _MOST_SENTENCES} more of that kind."]
+        if len(messages) > _MAX_RESTORE_MESSAGES:
+            messages[_MAX_RESTORE_MESSAGES:] = [
+                f"{len(messages) - _MAX_RESTORE_MESSAGES} more of that kind."
+            ]
         return messages
 
     def _report_exit(self, last: bytes) -> None:
@@ -260,14 +262,14 @@ class Supervisor:
         return descendants(first[0]) if first else []
 
     def _end_all(self) -> None:
-        self._asked = _KILL
+        self._asked = _SIGKILL
         if self._is_full:
             if self._child:
-                send([self._child], _KILL)
+                send([self._child], _SIGKILL)
             self._wait_for_all()
             return
         while self._child and (found := descendants(os.getpid())):
-            send(found, _KILL)
+            send(found, _SIGKILL)
             self._wait_for_all()
 
     def _wait_for_all(self) -> None:
@@ -277,7 +279,7 @@ class Supervisor:
             self._reap()
             if self._child == before:
                 select.select((), (), (), 0.005)
-                send(descendants(os.getpid()), _KILL)
+                send(descendants(os.getpid()), _SIGKILL)
 
 
 def no_process(error: OSError) -> bytes:
@@ -288,7 +290,7 @@ def answer(control: int, message: bytes, attached: int | None = None) -> None:
     """Say something to joey."""
     joey = _socket.socket(fileno=control)
     rights = (_socket.SOL_SOCKET, _socket.SCM_RIGHTS)
-    number = b"" if attached is None else attached.to_bytes(_DESCRIPTOR, sys.byteorder)
+    number = b"" if attached is None else attached.to_bytes(_DESCRIPTOR_BYTES, sys.byteorder)
     try:
         joey.sendmsg([message], [(*rights, number)] if number else [])
     except OSError:

@@ -23,7 +23,7 @@ from joey.errors import ToolError
 from joey.execution.sandbox.network_proxy import HostProxy, ProxyEndpoint
 from joey.ports.execution import ConfinedProcess
 
-_PATIENCE = 30.0
+_START_TIMEOUT_S = 30.0
 
 
 class SupervisorHandle:
@@ -45,7 +45,7 @@ class SupervisorHandle:
             self._transport = await self._begin(self.plan)
         except OSError as error:
             raise failed(str(error)) from error
-        answer, attached = await self._transport.answer(_PATIENCE)
+        answer, attached = await self._transport.answer(_START_TIMEOUT_S)
         if not answer.startswith(b"R"):
             self.close()
             raise failed(why_not(answer))
@@ -99,11 +99,11 @@ def failed(reason: str) -> ToolError:
 _fits: type[ConfinedProcess] = SupervisorHandle
 
 
-_LONGEST = 4096
-_CHUNK = 256 * 1024
-_OUTPUT = 1
-_KILLED = -9
-_LAST = b"!"
+_MAX_REPORT_BYTES = 4096
+_CHUNK_BYTES = 256 * 1024
+_STDOUT_FD = 1
+_KILLED_RETURNCODE = -9
+_LAST_REPORT_FLAG = b"!"
 
 Answer = tuple[bytes, socket.socket | None]
 """`R` and the number of the keeper when the command itself runs, together with the door to the
@@ -159,9 +159,9 @@ class SupervisorTransport(asyncio.SubprocessTransport):
             OSError
         """
         self._control.settimeout(patience)
-        answer = data = self._control.recv(_LONGEST)
+        answer = data = self._control.recv(_MAX_REPORT_BYTES)
         while data:
-            data = self._control.recv(_LONGEST)
+            data = self._control.recv(_MAX_REPORT_BYTES)
         return answer
 
     def hand_over(self, pid: int, protocol: asyncio.SubprocessProtocol) -> None:
@@ -215,7 +215,7 @@ class SupervisorTransport(asyncio.SubprocessTransport):
     def _read_control(self) -> None:
         while not self.is_slack:
             try:
-                data, attached, *_ = socket.recv_fds(self._control, _LONGEST, 1)
+                data, attached, *_ = socket.recv_fds(self._control, _MAX_REPORT_BYTES, 1)
             except BlockingIOError:
                 return
             except OSError:
@@ -224,9 +224,9 @@ class SupervisorTransport(asyncio.SubprocessTransport):
 
     def _take(self, data: bytes, attached: socket.socket | None) -> None:
         if data.startswith(b"E"):
-            if data.endswith(_LAST):
+            if data.endswith(_LAST_REPORT_FLAG):
                 self._stop_hearing()
-            self._ended(int(data[1:].rstrip(_LAST)))
+            self._ended(int(data[1:].rstrip(_LAST_REPORT_FLAG)))
             return
         assert self._answered is not None
         if not self._answered.done():
@@ -238,7 +238,7 @@ class SupervisorTransport(asyncio.SubprocessTransport):
             attached.close()
         if not data:
             self._stop_hearing()
-            self._ended(_KILLED)
+            self._ended(_KILLED_RETURNCODE)
 
     def _ended(self, code: int) -> None:
         if self._returncode is not None:
@@ -270,17 +270,17 @@ class SupervisorTransport(asyncio.SubprocessTransport):
         assert self._output is not None
         assert self._protocol is not None
         try:
-            data = os.read(self._output, _CHUNK)
+            data = os.read(self._output, _CHUNK_BYTES)
         except BlockingIOError:
             return
         if data:
-            self._protocol.pipe_data_received(_OUTPUT, data)
+            self._protocol.pipe_data_received(_STDOUT_FD, data)
         else:
             self.close()
 
     def _output_ended(self) -> None:
         assert self._protocol is not None
-        self._protocol.pipe_connection_lost(_OUTPUT, None)
+        self._protocol.pipe_connection_lost(_STDOUT_FD, None)
         self._one_less()
 
     def _one_less(self) -> None:
@@ -294,8 +294,8 @@ def _is_read(plan: int) -> bool:
     return os.lseek(plan, 0, os.SEEK_CUR) > 0
 
 
-_ROOT = Path("/sys/fs/cgroup")
-_PREFIX = "joey-"
+_CGROUP_ROOT = Path("/sys/fs/cgroup")
+_GROUP_PREFIX = "joey-"
 _numbers = count(1)
 
 
@@ -321,7 +321,7 @@ def make_group(most: int) -> ControlGroup | None:
     if os.geteuid() != 0:
         return None
     for parent in _parents():
-        directory = parent / f"{_PREFIX}{os.getpid()}-{next(_numbers)}"
+        directory = parent / f"{_GROUP_PREFIX}{os.getpid()}-{next(_numbers)}"
         try:
             directory.mkdir()
         except OSError:
@@ -349,8 +349,8 @@ def can_count() -> bool:
 
 def _sweep(parent: Path) -> None:
     """Remove what processes that were killed have left."""
-    for each in parent.glob(f"{_PREFIX}*"):
-        owner = each.name.removeprefix(_PREFIX).partition("-")[0]
+    for each in parent.glob(f"{_GROUP_PREFIX}*"):
+        owner = each.name.removeprefix(_GROUP_PREFIX).partition("-")[0]
         if not Path("/proc", owner).exists():
             ControlGroup(each).close()
 
@@ -366,8 +366,8 @@ def _parents() -> list[Path]:
         number, controllers, path = line.split(":", 2)
         own = path.strip("/")
         if "pids" in controllers.split(","):
-            found.append(_ROOT / controllers / own)
+            found.append(_CGROUP_ROOT / controllers / own)
         elif number == "0":
             # A group with processes of its own may have no limited groups below it.
-            found += [(_ROOT / own).parent if own else _ROOT, _ROOT / own]
-    return [each for each in found if each.is_dir() and each.is_relative_to(_ROOT)]
+            found += [(_CGROUP_ROOT / own).parent if own else _CGROUP_ROOT, _CGROUP_ROOT / own]
+    return [each for each in found if each.is_dir() and each.is_relative_to(_CGROUP_ROOT)]

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from joey.core.history.ui import Row
-from joey.core.task import AT_REST, TaskState
+from joey.core.task import IDLE_STATES, TaskState
 from joey.core.wire.commands import (
     Events,
     FoundTasks,
@@ -193,7 +193,7 @@ def _status_at_rest(hub: Hub, metadata: TaskMetadata) -> str:
         state = TaskState(metadata.status)
     except ValueError:
         return metadata.status
-    if state in AT_REST and state is not TaskState.CREATED:
+    if state in IDLE_STATES and state is not TaskState.CREATED:
         return str(state)
     try:
         held = hub.store.is_held(metadata.id)
@@ -222,11 +222,11 @@ HANDLERS = {
 }
 
 
-LARGEST_TASK = 32 * 1024 * 1024
+MAX_SEARCHED_TASK_BYTES = 32 * 1024 * 1024
 """Bytes; the conversation of a larger task is not searched."""
-MOST_BYTES = 256 * 1024 * 1024
+MAX_SEARCH_BYTES = 256 * 1024 * 1024
 """Of all conversations that one search reads."""
-_BOOKKEEPING = frozenset({"api_req_started", "api_req_finished"})
+_UNSEARCHED_ROW_KINDS = frozenset({"api_req_started", "api_req_finished"})
 
 
 class _RowText(Struct, frozen=True):
@@ -251,7 +251,7 @@ class Search:
         self._terms = frozenset(query.casefold().split())
         self._store = store
         self._open = open_rows
-        self._left = MOST_BYTES
+        self._left = MAX_SEARCH_BYTES
 
     def run(self, tasks: Iterable[TaskMetadata], limit: int) -> list[TaskMetadata]:
         """At most `limit` of these tasks. Takes its time: call it in a thread."""
@@ -269,7 +269,7 @@ class Search:
         if not missing:
             return True
         for row in self._conversation(task.id):
-            if row.say in _BOOKKEEPING:
+            if row.say in _UNSEARCHED_ROW_KINDS:
                 continue
             text = f"{row.text or ''}\n{row.path or ''}".casefold()
             missing = {word for word in missing if word not in text}
@@ -281,7 +281,7 @@ class Search:
         if (rows := self._open.get(task_id)) is not None:
             return msgspec.convert(rows, list[_RowText], from_attributes=True, strict=False)
         try:
-            data = self._store.rows(task_id, min(LARGEST_TASK, self._left))
+            data = self._store.rows(task_id, min(MAX_SEARCHED_TASK_BYTES, self._left))
             self._left -= len(data)
             return _rows.decode(data) if data else ()
         except (StoreError, TaskNotFoundError, msgspec.DecodeError, UnicodeDecodeError) as error:

@@ -28,10 +28,10 @@ from joey.tui.blocks.styled_text import (
     wrapped,
 )
 
-MARGIN: Spans = ((" ", ""),)
+DEFAULT_MARGIN: Spans = ((" ", ""),)
 
 
-GAP = -1
+GAP_STRIP_KEY = -1
 """Where the line above a block is kept."""
 
 
@@ -41,15 +41,13 @@ class Look(Struct, frozen=True):
     width: int
     palette: Palette
     whole: bool
-    """Nothing is folded."""
 
 
 class Block:
     gap = 1
-    """Empty lines above it."""
     place = -1
     """Which of all blocks it is."""
-    margin: Spans = MARGIN
+    margin: Spans = DEFAULT_MARGIN
     """What stands left of each line."""
 
     # Most blocks of a long task are never seen: until then they cost nothing but their text.
@@ -103,7 +101,9 @@ class Block:
 
     def estimate(self, width: int) -> int:
         characters, breaks = self.size()
-        return self.gap + 1 + breaks + max(0, characters - 40 * breaks) // max(NARROWEST, width)
+        return (
+            self.gap + 1 + breaks + max(0, characters - 40 * breaks) // max(MIN_TEXT_COLUMNS, width)
+        )
 
     def height(self, look: Look) -> int:
         self._lay_out(look)
@@ -113,7 +113,7 @@ class Block:
         self._lay_out(look)
         line -= self.gap
         if not 0 <= line < self._tops[-1]:
-            return self._strips.setdefault(GAP, [self._strip([], look)])[0]
+            return self._strips.setdefault(GAP_STRIP_KEY, [self._strip([], look)])[0]
         number = bisect_right(self._tops, line) - 1
         strips = self._strips.get(number)
         if strips is None:
@@ -127,7 +127,7 @@ class Block:
         self._strips = {}
 
     def _room(self, look: Look) -> int:
-        return max(NARROWEST, look.width - cell_len(plain(self.margin)))
+        return max(MIN_TEXT_COLUMNS, look.width - cell_len(plain(self.margin)))
 
     def _lay_out(self, look: Look) -> None:
         if self._look is not look:
@@ -161,9 +161,9 @@ class Block:
         return Strip(segments, sum(cell_len(segment.text) for segment in segments))
 
 
-CHUNK = 100
+CHUNK_LINES = 100
 """Lines that are drawn and coloured together."""
-NARROWEST = 8
+MIN_TEXT_COLUMNS = 8
 """Columns that text is given, however narrow the screen is."""
 
 
@@ -186,7 +186,7 @@ class Line:
         return len(self.lines(width))
 
     def lines(self, width: int) -> list[Spans]:
-        return wrapped(self._spans, max(NARROWEST, width), self._hang)
+        return wrapped(self._spans, max(MIN_TEXT_COLUMNS, width), self._hang)
 
 
 class LazyLine:
@@ -212,7 +212,7 @@ class LazyLine:
         return len(self.lines(width))
 
     def lines(self, width: int) -> list[Spans]:
-        lines = wrapped(self._drawn(self._text), max(NARROWEST, width), self._hang)
+        lines = wrapped(self._drawn(self._text), max(MIN_TEXT_COLUMNS, width), self._hang)
         if self._lead is None:
             return lines
         blank = (" " * self._hang, "")
@@ -242,7 +242,7 @@ class Verbatim:
         ]
 
     def _room(self, width: int) -> int:
-        return max(NARROWEST, width - cell_len(plain(self._margin)))
+        return max(MIN_TEXT_COLUMNS, width - cell_len(plain(self._margin)))
 
 
 class Marked:
@@ -255,11 +255,11 @@ class Marked:
         self._hang = hang
 
     def height(self, width: int) -> int:
-        room = max(NARROWEST, width)
+        room = max(MIN_TEXT_COLUMNS, width)
         return sum(chopped_height(plain(line), room, self._hang) for line in self._lines)
 
     def lines(self, width: int) -> list[Spans]:
-        room = max(NARROWEST, width)
+        room = max(MIN_TEXT_COLUMNS, width)
         return [part for line in self._lines for part in chopped(line, room, self._hang)]
 
 
@@ -275,7 +275,7 @@ class OneLine:
         return 1
 
     def lines(self, width: int) -> list[Spans]:
-        first, *rest = chopped(self._spans, max(NARROWEST, width) - 1)
+        first, *rest = chopped(self._spans, max(MIN_TEXT_COLUMNS, width) - 1)
         return [[*first, ("…", first[-1][1])] if rest and first else first]
 
 
@@ -299,14 +299,14 @@ class Rule:
         return [[("─" * min(20, width), "muted")]]
 
 
-BLANK = Blank()
+BLANK_LINE = Blank()
 
 
 def in_chunks(lines: Sequence[str], margin: Spans, language: str = "") -> list[Piece]:
     """Many lines as pieces that are small enough to be drawn in a moment."""
     return [
-        Verbatim(lines[start : start + CHUNK], margin, language)
-        for start in range(0, len(lines), CHUNK)
+        Verbatim(lines[start : start + CHUNK_LINES], margin, language)
+        for start in range(0, len(lines), CHUNK_LINES)
     ]
 
 

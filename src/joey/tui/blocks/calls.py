@@ -18,29 +18,27 @@ from joey.core.text import split_lines
 from joey.presentation.phrases import COMMAND_TOOL, command_end
 from joey.presentation.text import one_line, sanitise
 from joey.presentation.tool_calls import (
-    ASKED_LINES,
-    OUTPUT_HEAD,
-    OUTPUT_TAIL,
-    SHOWN_LINES,
+    MAX_ASK_DIFF_LINES,
+    MAX_DIFF_LINES,
+    OUTPUT_HEAD_LINES,
+    OUTPUT_TAIL_LINES,
     change_of,
     extract_subtask_message,
     headline,
     is_custom,
     row_facts,
 )
-from joey.tui.blocks.block import CHUNK, Block, Line, OneLine, Piece, Verbatim, in_chunks
+from joey.tui.blocks.block import CHUNK_LINES, Block, Line, OneLine, Piece, Verbatim, in_chunks
 from joey.tui.blocks.diff import in_pieces, read_change
-from joey.tui.blocks.styled_text import TAB, Span, Spans, from_text
+from joey.tui.blocks.styled_text import TAB_SIZE, Span, Spans, from_text
 from joey.tui.blocks.text import duration
 
 MAX_SUBTASK_MESSAGE_LINES = 8
-"""Lines of what a subtask is told."""
-BRIEF = 400
+MAX_COMPACT_ROW_CHARS = 400
 """Characters of a row that needs one line, or little more."""
-_EXIT = re.compile(r"Exit code: (\d+)")
+_EXIT_CODE_RE = re.compile(r"Exit code: (\d+)")
 _INDENT: Spans = (("  ", ""),)
-_LONG_ENOUGH = 1.0
-"""Seconds that are worth a word."""
+_MIN_DISPLAYED_DURATION_S = 1.0
 
 
 class Call(Block):
@@ -79,7 +77,7 @@ class Call(Block):
 
     def size(self) -> tuple[int, int]:
         text = self._row.diff or self._row.text or ""
-        return 0, min(SHOWN_LINES, text.count("\n"))
+        return 0, min(MAX_DIFF_LINES, text.count("\n"))
 
     def settled(self, *, whole: bool) -> Sequence[Piece]:
         printed = self._printed(whole=whole)
@@ -127,7 +125,7 @@ class Command(Call):
         return 0, (self._row.text or "").count("\n") + 4
 
     def _above(self, *, whole: bool) -> list[Piece]:
-        first, *rest = sanitise(self._row.text or "").expandtabs(TAB).split("\n")
+        first, *rest = sanitise(self._row.text or "").expandtabs(TAB_SIZE).split("\n")
         return [
             Line([("$ ", "mark bold"), (first, "bold")], 4),
             *(Line([("  ", ""), (line, "bold")], 4) for line in rest),
@@ -138,7 +136,7 @@ class Command(Call):
             yield from super()._below(whole=whole)
             return
         content = self._row.result or ""
-        found = _EXIT.search(content[:400])
+        found = _EXIT_CODE_RE.search(content[:400])
         end = command_end(
             ToolFinished(
                 ts=self._row.ts,
@@ -148,7 +146,7 @@ class Command(Call):
                 exit_code=int(found[1]) if found else None,
             )
         )
-        took = duration(self._seconds) if self._seconds >= _LONG_ENOUGH else ""
+        took = duration(self._seconds) if self._seconds >= _MIN_DISPLAYED_DURATION_S else ""
         if outcome := " · ".join(filter(None, (end, took))):
             failed = end.startswith(("exit", "ended"))
             yield Line([("  └ ", "muted"), (outcome, "error" if failed else "muted")], 4)
@@ -157,7 +155,7 @@ class Command(Call):
 class ToolCall(Call):
     @property
     def is_brief(self) -> bool:
-        return self._row.diff is None and len(self._row.text or "") <= BRIEF
+        return self._row.diff is None and len(self._row.text or "") <= MAX_COMPACT_ROW_CHARS
 
     def _above(self, *, whole: bool) -> list[Piece]:
         row = self._row
@@ -169,7 +167,7 @@ class ToolCall(Call):
         counts = _counts(change.added, change.removed) if change.lines else ()
         pieces: list[Piece] = [Line([*first, *counts], 2), *(Line(line, 4) for line in more)]
         if change.lines:
-            limit = ASKED_LINES if row.approval_state == "pending" else SHOWN_LINES
+            limit = MAX_ASK_DIFF_LINES if row.approval_state == "pending" else MAX_DIFF_LINES
             limit = len(change.lines) if whole or len(change.lines) <= limit + 1 else limit
             pieces += in_pieces(change.lines[:limit])
             if hidden := len(change.lines) - limit:
@@ -211,14 +209,25 @@ class ComingCall(Block):
         if self._tool == COMMAND_TOOL:
             command = one_line(_argument(arguments, "command"), 400)
             return [OneLine([("$ ", "mark bold"), (f"{command}…", "bold")])]
-        about = one_line(next(filter(None, (_argument(arguments, key) for key in _ABOUT)), ""), 160)
+        about = one_line(
+            next(filter(None, (_argument(arguments, key) for key in _SUMMARY_ARGUMENTS)), ""), 160
+        )
         spans: list[Span] = [("● ", "mark"), (sanitise(self._tool), "bold")]
         spans += [(f" {about}", "path")] if about else []
         spans.append((f" … {self._lines} lines" if self._lines > 1 else " …", "muted"))
         return [OneLine(spans)]
 
 
-_ABOUT = ("path", "regex", "query", "mode_slug", "mode", "url", "question", "server_name")
+_SUMMARY_ARGUMENTS = (
+    "path",
+    "regex",
+    "query",
+    "mode_slug",
+    "mode",
+    "url",
+    "question",
+    "server_name",
+)
 
 
 def _argument(arguments: dict[str, Any], key: str) -> str:
@@ -239,7 +248,7 @@ def _counts(added: int, removed: int) -> Iterator[Span]:
 
 
 def _build_message_parts(text: str, *, whole: bool) -> list[Piece]:
-    lines = [line.expandtabs(TAB) for line in split_lines(sanitise(text))]
+    lines = [line.expandtabs(TAB_SIZE) for line in split_lines(sanitise(text))]
     limit = (
         len(lines)
         if whole or len(lines) <= MAX_SUBTASK_MESSAGE_LINES + 1
@@ -261,10 +270,10 @@ def _todos(text: str) -> Spans:
     return spans
 
 
-LONGEST_LINE = 4_000
-KEPT = 5_000
+MAX_LINE_CHARS = 4_000
+MAX_BUFFERED_LINES = 5_000
 """Lines of the beginning and of the end that are at hand."""
-MARGIN: Spans = (("  │ ", "muted"),)
+OUTPUT_MARGIN: Spans = (("  │ ", "muted"),)
 
 
 def folded(lines: int, what: str = "more lines") -> Piece:
@@ -283,7 +292,7 @@ class Output:
     def __init__(self, text: str = "") -> None:
         self._unfinished = ""
         self._first: list[str] = []
-        self._last: deque[str] = deque(maxlen=KEPT)
+        self._last: deque[str] = deque(maxlen=MAX_BUFFERED_LINES)
         self._lost = 0
         self._chunks: list[Piece] = []
         if text:
@@ -296,56 +305,58 @@ class Output:
     def feed(self, text: str) -> None:
         rest, at = self._unfinished + text, 0
         while True:
-            end = rest.find("\n", at, at + LONGEST_LINE + 1)
+            end = rest.find("\n", at, at + MAX_LINE_CHARS + 1)
             if end >= 0:
                 self._put(rest[at:end])
                 at = end + 1
-            elif len(rest) - at > LONGEST_LINE:
-                self._put(rest[at : at + LONGEST_LINE])
-                at += LONGEST_LINE
+            elif len(rest) - at > MAX_LINE_CHARS:
+                self._put(rest[at : at + MAX_LINE_CHARS])
+                at += MAX_LINE_CHARS
             else:
                 self._unfinished = rest[at:]
                 return
 
     def settled(self, *, whole: bool) -> Sequence[Piece]:
         if not whole:
-            return [Verbatim([line], MARGIN) for line in self._first[:OUTPUT_HEAD]]
-        full = len(self._first) // CHUNK
+            return [Verbatim([line], OUTPUT_MARGIN) for line in self._first[:OUTPUT_HEAD_LINES]]
+        full = len(self._first) // CHUNK_LINES
         while len(self._chunks) < full:
-            start = len(self._chunks) * CHUNK
-            self._chunks.append(Verbatim(self._first[start : start + CHUNK], MARGIN))
+            start = len(self._chunks) * CHUNK_LINES
+            self._chunks.append(Verbatim(self._first[start : start + CHUNK_LINES], OUTPUT_MARGIN))
         return self._chunks
 
     def open(self, *, whole: bool) -> list[Piece]:
         last = [_clean(self._unfinished)] if self._unfinished else []
         if not whole:
             return self._folded(last)
-        pieces = in_chunks(self._first[len(self._chunks) * CHUNK :], MARGIN)
+        pieces = in_chunks(self._first[len(self._chunks) * CHUNK_LINES :], OUTPUT_MARGIN)
         if self._lost:
             pieces.append(Line([(f"  … {self._lost} lines are left out …", "muted")], 4))
-        return [*pieces, *in_chunks([*self._last, *last], MARGIN)]
+        return [*pieces, *in_chunks([*self._last, *last], OUTPUT_MARGIN)]
 
     def _folded(self, last: list[str]) -> list[Piece]:
-        rest = len(self._first) - OUTPUT_HEAD + self._lost + len(self._last) + len(last)
+        rest = len(self._first) - OUTPUT_HEAD_LINES + self._lost + len(self._last) + len(last)
         if rest <= 0:
             return []
-        tail = [*islice(reversed(self._last), OUTPUT_TAIL)][::-1]
-        tail = [*self._first[max(OUTPUT_HEAD, len(self._first) - OUTPUT_TAIL) :], *tail, *last][
-            -OUTPUT_TAIL:
-        ]
-        if len(self._first) < OUTPUT_HEAD:
+        tail = [*islice(reversed(self._last), OUTPUT_TAIL_LINES)][::-1]
+        tail = [
+            *self._first[max(OUTPUT_HEAD_LINES, len(self._first) - OUTPUT_TAIL_LINES) :],
+            *tail,
+            *last,
+        ][-OUTPUT_TAIL_LINES:]
+        if len(self._first) < OUTPUT_HEAD_LINES:
             tail = last
         hidden = rest - len(tail)
-        return [*([folded(hidden)] if hidden > 0 else []), Verbatim(tail, MARGIN)]
+        return [*([folded(hidden)] if hidden > 0 else []), Verbatim(tail, OUTPUT_MARGIN)]
 
     def _put(self, line: str) -> None:
         line = _clean(line)
-        if len(self._first) < KEPT:
+        if len(self._first) < MAX_BUFFERED_LINES:
             self._first.append(line)
             return
-        self._lost += len(self._last) == KEPT
+        self._lost += len(self._last) == MAX_BUFFERED_LINES
         self._last.append(line)
 
 
 def _clean(line: str) -> str:
-    return sanitise(line).expandtabs(TAB)
+    return sanitise(line).expandtabs(TAB_SIZE)

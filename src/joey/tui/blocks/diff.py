@@ -11,21 +11,21 @@ from msgspec import Struct
 
 from joey.core.text import split_lines
 from joey.presentation.text import sanitise
-from joey.tui.blocks.block import CHUNK, NARROWEST
-from joey.tui.blocks.styled_text import TAB, Span, Spans, chopped, chopped_height
+from joey.tui.blocks.block import CHUNK_LINES, MIN_TEXT_COLUMNS
+from joey.tui.blocks.styled_text import TAB_SIZE, Span, Spans, chopped, chopped_height
 
-_HUNK = re.compile(
+_HUNK_RE = re.compile(
     r"@@ -(?P<old>\d+)(?:,(?P<olds>\d+))? \+(?P<new>\d+)(?:,(?P<news>\d+))? @@(?P<where>.*)"
 )
-_HEADER = ("--- ", "+++ ", "diff --git ", "index ")
-_BLOCK = re.compile(
+_HEADER_PREFIXES = ("--- ", "+++ ", "diff --git ", "index ")
+_SEARCH_REPLACE_RE = re.compile(
     r"<<<<<<< SEARCH|:start_line: *(\d+)|:end_line:.*|-------|=======|>>>>>>> REPLACE"
 )
-_WORD = re.compile(r"\w+|\s+|[^\w\s]")
-LONGEST_COMPARED = 400
+_WORD_RE = re.compile(r"\w+|\s+|[^\w\s]")
+MAX_COMPARED_LINE_CHARS = 400
 """Characters of a line that is compared word by word."""
-_ALIKE = 0.4
-_STYLES = {"+": "added", "-": "removed", " ": "", "@": "hunk", "#": "muted"}
+_MIN_SIMILARITY = 0.4
+_STYLES_BY_SIGN = {"+": "added", "-": "removed", " ": "", "@": "hunk", "#": "muted"}
 
 
 class ChangedLine(Struct, frozen=True):
@@ -49,8 +49,8 @@ class Change(Struct, frozen=True):
 
 def read_change(text: str) -> Change:
     """A unified diff, blocks of SEARCH and REPLACE, or the text of a new file."""
-    lines = [line.expandtabs(TAB) for line in split_lines(sanitise(text))]
-    if any(_HUNK.match(line) for line in lines):
+    lines = [line.expandtabs(TAB_SIZE) for line in split_lines(sanitise(text))]
+    if any(_HUNK_RE.match(line) for line in lines):
         return Change(tuple(_unified(lines)))
     if "<<<<<<< SEARCH" in lines:
         return Change(tuple(_blocks(lines)))
@@ -66,7 +66,7 @@ def _unified(lines: Sequence[str]) -> Iterator[ChangedLine]:
     is_first = True
     for line in lines:
         sign = line[:1] or " "
-        if found := _HUNK.match(line):
+        if found := _HUNK_RE.match(line):
             old, new = int(found["old"]), int(found["new"])
             old_left, new_left = int(found["olds"] or 1), int(found["news"] or 1)
             if not is_first or found["where"].strip():
@@ -79,7 +79,7 @@ def _unified(lines: Sequence[str]) -> Iterator[ChangedLine]:
             in_old, in_new = sign != "+", sign != "-"
             old, old_left = old + in_old, old_left - in_old
             new, new_left = new + in_new, new_left - in_new
-        elif line.startswith(_HEADER):
+        elif line.startswith(_HEADER_PREFIXES):
             if several and line.startswith("+++ "):
                 is_first = True
                 yield ChangedLine("#", line[4:])
@@ -90,7 +90,7 @@ def _unified(lines: Sequence[str]) -> Iterator[ChangedLine]:
 def _blocks(lines: Sequence[str]) -> Iterator[ChangedLine]:
     sign, number, seen = "#", 0, 0
     for line in lines:
-        if not (found := _BLOCK.fullmatch(line)):
+        if not (found := _SEARCH_REPLACE_RE.fullmatch(line)):
             known = number + seen if number and sign != "#" else None
             seen += 1
             yield ChangedLine(sign, line, known)
@@ -120,12 +120,12 @@ class ChangePiece:
         return self._digits + 5
 
     def height(self, width: int) -> int:
-        room = max(NARROWEST, width)
+        room = max(MIN_TEXT_COLUMNS, width)
         lead = " " * self._hang
         return sum(chopped_height(lead + line.text, room, self._hang) for line in self._lines)
 
     def lines(self, width: int) -> list[Spans]:
-        room = max(NARROWEST, width)
+        room = max(MIN_TEXT_COLUMNS, width)
         marked = _highlight_changes(self._lines)
         return [
             part
@@ -136,19 +136,20 @@ class ChangePiece:
     def _lead(self, line: ChangedLine) -> Iterator[Span]:
         number = "" if line.number is None else str(line.number)
         yield f"  {number:>{self._digits}} ", "muted"
-        yield (line.sign if line.sign in "+-" else " ") + " ", _STYLES[line.sign]
+        yield (line.sign if line.sign in "+-" else " ") + " ", _STYLES_BY_SIGN[line.sign]
 
 
 def in_pieces(lines: Sequence[ChangedLine]) -> list[ChangePiece]:
     digits = len(str(max((line.number or 0 for line in lines), default=0)))
     return [
-        ChangePiece(lines[start : start + CHUNK], digits) for start in range(0, len(lines), CHUNK)
+        ChangePiece(lines[start : start + CHUNK_LINES], digits)
+        for start in range(0, len(lines), CHUNK_LINES)
     ]
 
 
 def _highlight_changes(lines: Sequence[ChangedLine]) -> list[Spans]:
     """Lines that replace others side by side: what differs between them stands out."""
-    drawn: list[Spans] = [[(line.text, _STYLES[line.sign])] for line in lines]
+    drawn: list[Spans] = [[(line.text, _STYLES_BY_SIGN[line.sign])] for line in lines]
     at = 0
     while at < len(lines):
         removed = sum(1 for _ in takewhile(lambda line: line.sign == "-", lines[at:]))
@@ -161,10 +162,10 @@ def _highlight_changes(lines: Sequence[ChangedLine]) -> list[Spans]:
 
 
 def _compared(old: str, new: str) -> tuple[Spans, Spans]:
-    before, after = _WORD.findall(old), _WORD.findall(new)
-    if max(len(old), len(new)) <= LONGEST_COMPARED:
+    before, after = _WORD_RE.findall(old), _WORD_RE.findall(new)
+    if max(len(old), len(new)) <= MAX_COMPARED_LINE_CHARS:
         matcher = SequenceMatcher(None, before, after, autojunk=False)
-        if matcher.ratio() >= _ALIKE:
+        if matcher.ratio() >= _MIN_SIMILARITY:
             steps = matcher.get_opcodes()
             return (
                 [

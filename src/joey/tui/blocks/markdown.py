@@ -15,17 +15,17 @@ from functools import partial
 from rich.cells import cell_len
 
 from joey.presentation.text import sanitise
-from joey.tui.blocks.block import BLANK, CHUNK, LazyLine, Marked, Piece, Rule, Verbatim
-from joey.tui.blocks.styled_text import TAB, Span, Spans, coloured, plain, wrapped
+from joey.tui.blocks.block import BLANK_LINE, CHUNK_LINES, LazyLine, Marked, Piece, Rule, Verbatim
+from joey.tui.blocks.styled_text import TAB_SIZE, Span, Spans, coloured, plain, wrapped
 
-LONGEST_LINE = 4_000
+MAX_LINE_CHARS = 4_000
 """Characters that are drawn as one line; a longer one goes on as if it were another."""
-_HEADING = re.compile(r" {0,3}(#{1,6}) +")
-_BULLET = re.compile(r"( *)[-*+] +(\[[ xX]\] +)?")
-_NUMBER = re.compile(r" *\d{1,9}[.)] +")
-_QUOTE = re.compile(r" {0,3}((?:> ?)+)")
-_RULE = re.compile(r" {0,3}([-*_])(?: *\1){2,} *")
-_UNDECIDED = re.compile(r" *(?:#{1,6}|[-*+_]{1,2}|`{1,2}|~{1,2}|>|\d{1,9}[.)]?) *")
+_HEADING_RE = re.compile(r" {0,3}(#{1,6}) +")
+_BULLET_RE = re.compile(r"( *)[-*+] +(\[[ xX]\] +)?")
+_NUMBERED_ITEM_RE = re.compile(r" *\d{1,9}[.)] +")
+_QUOTE_RE = re.compile(r" {0,3}((?:> ?)+)")
+_RULE_RE = re.compile(r" {0,3}([-*_])(?: *\1){2,} *")
+_AMBIGUOUS_START_RE = re.compile(r" *(?:#{1,6}|[-*+_]{1,2}|`{1,2}|~{1,2}|>|\d{1,9}[.)]?) *")
 """The beginning of a line whose meaning is not clear yet."""
 
 
@@ -47,12 +47,12 @@ class Markdown:
     def feed(self, text: str) -> None:
         rest, at = self._line + text, 0
         while True:
-            end = rest.find("\n", at, at + LONGEST_LINE + 1)
+            end = rest.find("\n", at, at + MAX_LINE_CHARS + 1)
             if end >= 0:
                 self._put(_clean(rest[at:end]), goes_on=False)
                 at = end + 1
-            elif len(rest) - at > LONGEST_LINE:
-                end = rest.rfind(" ", at + 1, at + LONGEST_LINE) + 1 or at + LONGEST_LINE
+            elif len(rest) - at > MAX_LINE_CHARS:
+                end = rest.rfind(" ", at + 1, at + MAX_LINE_CHARS) + 1 or at + MAX_LINE_CHARS
                 self._put(_clean(rest[at:end]), goes_on=True)
                 at = end
             else:
@@ -78,9 +78,9 @@ class Markdown:
             held = [_piece(self._headline)]
             if not line.strip(" |:-"):
                 return held
-        if not line.strip() or _UNDECIDED.fullmatch(line) or FENCE.fullmatch(line):
+        if not line.strip() or _AMBIGUOUS_START_RE.fullmatch(line) or FENCE_RE.fullmatch(line):
             return held
-        gap: list[Piece] = [BLANK] if self._needs_gap(line) and not held else []
+        gap: list[Piece] = [BLANK_LINE] if self._needs_gap(line) and not held else []
         return [*held, *gap, self._drawn(line)]
 
     def _put(self, line: str, *, goes_on: bool) -> None:
@@ -97,7 +97,7 @@ class Markdown:
 
     def _held_in_part(self, line: str, *, goes_on: bool) -> bool:
         """Whether the line belongs to what is open above it; else that is ended."""
-        if self._headline is not None and not goes_on and SEPARATOR.fullmatch(line):
+        if self._headline is not None and not goes_on and TABLE_SEPARATOR_RE.fullmatch(line):
             self._part, self._headline = OpenTable(self._headline), None
             return True
         if self._part is None or not (goes_on or self._part.takes(line)):
@@ -113,9 +113,9 @@ class Markdown:
             self._blank = True
             return
         if self._needs_gap(line):
-            self.settled.append(BLANK)
+            self.settled.append(BLANK_LINE)
         self._blank = False
-        if not goes_on and (found := FENCE.fullmatch(line)):
+        if not goes_on and (found := FENCE_RE.fullmatch(line)):
             self._part = OpenCode(found)
         elif not goes_on and "|" in line:
             self._headline = line
@@ -134,7 +134,7 @@ class Markdown:
     def _needs_gap(self, line: str) -> bool:
         if len(self.settled) == self._head:
             return False
-        return self._blank or bool(FENCE.fullmatch(line) or _HEADING.match(line))
+        return self._blank or bool(FENCE_RE.fullmatch(line) or _HEADING_RE.match(line))
 
     def _drawn(self, line: str) -> Piece:
         if self._hang is None:
@@ -143,39 +143,39 @@ class Markdown:
 
 
 def _clean(line: str) -> str:
-    return sanitise(line).expandtabs(TAB)
+    return sanitise(line).expandtabs(TAB_SIZE)
 
 
 def _piece(line: str) -> Piece:
-    if _RULE.fullmatch(line):
+    if _RULE_RE.fullmatch(line):
         return Rule()
-    if found := _QUOTE.match(line):
+    if found := _QUOTE_RE.match(line):
         return LazyLine(line, _lead(line), _styled, ("│ " * found[1].count(">"), "muted"))
     return LazyLine(line, _lead(line), _styled)
 
 
 def _lead(line: str) -> int:
     """The column in which the text of a line begins."""
-    if found := _BULLET.match(line):
+    if found := _BULLET_RE.match(line):
         return len(found[1]) + 2
-    if found := _NUMBER.match(line):
+    if found := _NUMBERED_ITEM_RE.match(line):
         return found.end()
-    if found := _QUOTE.match(line):
+    if found := _QUOTE_RE.match(line):
         return 2 * found[1].count(">")
     return len(line) - len(line.lstrip(" "))
 
 
 def _styled(line: str) -> Spans:
-    if found := _HEADING.match(line):
+    if found := _HEADING_RE.match(line):
         style = "heading bold underline" if found[1] == "#" else "heading bold"
         return list(inline(line[found.end() :].rstrip(" #"), style))
-    if found := _BULLET.match(line):
+    if found := _BULLET_RE.match(line):
         box = (found[2] or "").strip()
         mark = {"": "• ", "[ ]": "☐ "}.get(box, "☑ ")
         return [(found[1], ""), (mark, "mark"), *inline(line[found.end() :])]
-    if found := _NUMBER.match(line):
+    if found := _NUMBERED_ITEM_RE.match(line):
         return [(found.group(), "mark"), *inline(line[found.end() :])]
-    if found := _QUOTE.match(line):
+    if found := _QUOTE_RE.match(line):
         bars = "│ " * found[1].count(">")
         return [(bars, "muted"), *inline(line[found.end() :], "quote")]
     return _plain(line, lead=len(line) - len(line.lstrip(" ")))
@@ -185,10 +185,10 @@ def _plain(line: str, lead: int) -> Spans:
     return [(line[:lead], ""), *inline(line[lead:])]
 
 
-TABLE_ROWS = 50
+TABLE_CHUNK_ROWS = 50
 """Rows that decide about the columns."""
-MARGIN: Spans = (("  ", ""),)
-FENCE = re.compile(r"( *)(`{3,}|~{3,}) *([\w+#.-]*)[^`]*")
+CODE_MARGIN: Spans = (("  ", ""),)
+FENCE_RE = re.compile(r"( *)(`{3,}|~{3,}) *([\w+#.-]*)[^`]*")
 
 
 class OpenCode:
@@ -207,21 +207,21 @@ class OpenCode:
     def put(self, line: str) -> list[Piece]:
         """What no more lines can change."""
         self._lines.append(self._dedented(line))
-        return self.close() if len(self._lines) >= CHUNK else []
+        return self.close() if len(self._lines) >= CHUNK_LINES else []
 
     def open(self, line: str) -> list[Piece]:
         """What still grows, with a line that is not at its end."""
         for whole in self._lines[len(self._seen) :]:
-            self._seen.append([*MARGIN, *coloured([whole], self._language)[0]])
+            self._seen.append([*CODE_MARGIN, *coloured([whole], self._language)[0]])
         unfinished = self._dedented(line)
         may_close = not unfinished.strip(f"{self._fence[0]} ")
-        last: list[Spans] = [] if may_close else [[*MARGIN, (unfinished, "")]]
+        last: list[Spans] = [] if may_close else [[*CODE_MARGIN, (unfinished, "")]]
         lines = [*self._seen, *last]
-        return [Marked(lines, hang=len(MARGIN[0][0]))] if lines else []
+        return [Marked(lines, hang=len(CODE_MARGIN[0][0]))] if lines else []
 
     def close(self) -> list[Piece]:
         lines, self._lines, self._seen = self._lines, [], []
-        return [Verbatim(lines, MARGIN, self._language)] if lines else []
+        return [Verbatim(lines, CODE_MARGIN, self._language)] if lines else []
 
     def _dedented(self, line: str) -> str:
         inside = line[: self._indent].strip(" ")
@@ -239,7 +239,7 @@ class OpenTable:
 
     def put(self, line: str) -> list[Piece]:
         self._rows.append(cells_of(line))
-        return self.close() if len(self._rows) >= TABLE_ROWS else []
+        return self.close() if len(self._rows) >= TABLE_CHUNK_ROWS else []
 
     def open(self, line: str) -> list[Piece]:
         rows = [*self._rows, cells_of(line)] if line.strip() else self._rows
@@ -256,18 +256,17 @@ class OpenTable:
         return Table(rows, head=not self._wanted, wanted=self._wanted)
 
 
-SEPARATOR = re.compile(r" *\|?(?: *:?-+:? *\|)+(?: *:?-+:? *)?\|? *")
-_BAR = re.compile(r"(?<!\\)\|")
-_GAP = " │ "
-_LEAST = 3
-"""Columns of the narrowest cell."""
+TABLE_SEPARATOR_RE = re.compile(r" *\|?(?: *:?-+:? *\|)+(?: *:?-+:? *)?\|? *")
+_CELL_SEPARATOR_RE = re.compile(r"(?<!\\)\|")
+_COLUMN_SEPARATOR = " │ "
+_MIN_COLUMN_WIDTH = 3
 
 
 def cells_of(line: str) -> list[str]:
     inner = line.strip().removeprefix("|")
     if inner.endswith("|") and not inner.endswith("\\|"):
         inner = inner[:-1]
-    return [cell.strip().replace("\\|", "|") for cell in _BAR.split(inner)]
+    return [cell.strip().replace("\\|", "|") for cell in _CELL_SEPARATOR_RE.split(inner)]
 
 
 class Table:
@@ -304,7 +303,10 @@ class Table:
         columns = max((len(row) for row in self._rows), default=0)
         return [
             max(
-                [_LEAST, *(cell_len(plain(row[n])) for row in self._rows if n < len(row))],
+                [
+                    _MIN_COLUMN_WIDTH,
+                    *(cell_len(plain(row[n])) for row in self._rows if n < len(row)),
+                ],
             )
             for n in range(columns)
         ]
@@ -312,13 +314,13 @@ class Table:
 
 def _shared(wanted: Sequence[int], width: int) -> list[int]:
     """Columns as wide as they want to be; the widest give way when there is no room."""
-    room = max(len(wanted) * _LEAST, width - len(_GAP) * (len(wanted) - 1))
+    room = max(len(wanted) * _MIN_COLUMN_WIDTH, width - len(_COLUMN_SEPARATOR) * (len(wanted) - 1))
     if sum(wanted) <= room:
         return list(wanted)
     left, fair = room, dict[int, int]()
     narrowest_first = sorted(range(len(wanted)), key=lambda n: wanted[n])
     for done, n in enumerate(narrowest_first):
-        fair[n] = max(_LEAST, min(wanted[n], left // (len(wanted) - done)))
+        fair[n] = max(_MIN_COLUMN_WIDTH, min(wanted[n], left // (len(wanted) - done)))
         left -= fair[n]
     return [fair[n] for n in range(len(wanted))]
 
@@ -330,31 +332,31 @@ def _row(row: Sequence[Spans], widths: Sequence[int], *, bold: bool) -> list[Spa
         line: list[Span] = []
         for n, (column, size) in enumerate(zip(columns, widths, strict=True)):
             cell = column[y] if y < len(column) else []
-            line += [(_GAP, "muted")] if n else []
+            line += [(_COLUMN_SEPARATOR, "muted")] if n else []
             line += [(text, f"{style} bold" if bold else style) for text, style in cell]
             line.append((" " * (size - cell_len(plain(cell))), ""))
         lines.append(line)
     return lines
 
 
-LONGEST_SPAN = 400
+MAX_INLINE_SPAN_CHARS = 400
 """Characters between two marks that belong together."""
-_INNER = rf"[^\n]{{1,{LONGEST_SPAN}}}?"
-_MARKS = re.compile(
-    rf"(?<!`)(?P<tick>`+)(?!`)(?P<code>{_INNER})(?<!`)(?P=tick)(?!`)"
+_INLINE_TEXT_PATTERN = rf"[^\n]{{1,{MAX_INLINE_SPAN_CHARS}}}?"
+_INLINE_MARKUP_RE = re.compile(
+    rf"(?<!`)(?P<tick>`+)(?!`)(?P<code>{_INLINE_TEXT_PATTERN})(?<!`)(?P=tick)(?!`)"
     r"|\\(?P<escaped>[!-/:-@\[-`{-~])"
-    rf"|!?\[(?P<label>[^\[\]\n]{{0,{LONGEST_SPAN}}})\]\((?P<url>[^\s()]{{1,2000}})(?:\s\"[^\"\n]*\")?\)"
-    rf"|(?P<two>\*\*|(?<!\w)__)(?=\S)(?P<bold>{_INNER})(?<=\S)(?P=two)(?!\*)"
-    rf"|~~(?=\S)(?P<strike>{_INNER})(?<=\S)~~"
-    rf"|(?<![\w*])\*(?=[^\s*])(?P<star>{_INNER})(?<=[^\s*])\*(?![\w*])"
-    rf"|(?<!\w)_(?=[^\s_])(?P<low>{_INNER})(?<=[^\s_])_(?!\w)"
+    rf"|!?\[(?P<label>[^\[\]\n]{{0,{MAX_INLINE_SPAN_CHARS}}})\]\((?P<url>[^\s()]{{1,2000}})(?:\s\"[^\"\n]*\")?\)"
+    rf"|(?P<two>\*\*|(?<!\w)__)(?=\S)(?P<bold>{_INLINE_TEXT_PATTERN})(?<=\S)(?P=two)(?!\*)"
+    rf"|~~(?=\S)(?P<strike>{_INLINE_TEXT_PATTERN})(?<=\S)~~"
+    rf"|(?<![\w*])\*(?=[^\s*])(?P<star>{_INLINE_TEXT_PATTERN})(?<=[^\s*])\*(?![\w*])"
+    rf"|(?<!\w)_(?=[^\s_])(?P<low>{_INLINE_TEXT_PATTERN})(?<=[^\s_])_(?!\w)"
 )
 
 
 def inline(text: str, style: str = "") -> Iterator[Span]:
     """The text without its marks, each piece with its style."""
     at = 0
-    for found in _MARKS.finditer(text):
+    for found in _INLINE_MARKUP_RE.finditer(text):
         if found.start() > at:
             yield text[at : found.start()], style
         yield from _marked(found, style)

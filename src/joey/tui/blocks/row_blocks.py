@@ -38,8 +38,8 @@ from joey.tui.blocks.text import (
     result,
 )
 
-LONGEST_ERROR = 2_000
-_CALLS = frozenset({"tool", "command", "use_mcp_server", "browser_action_launch"})
+MAX_ERROR_CHARS = 2_000
+_CALL_ROW_KINDS = frozenset({"tool", "command", "use_mcp_server", "browser_action_launch"})
 
 
 def as_row(row: Row | dict[str, Any]) -> Row:
@@ -72,7 +72,7 @@ def block_of(row: Row) -> Block | None:
             return Prose(text)
         case "reasoning" if text.strip():
             return Thinking(text)
-        case kind if kind in _CALLS:
+        case kind if kind in _CALL_ROW_KINDS:
             return call_of(row)
         case "completion_result" if row.say and text.strip():
             return result(text)
@@ -115,7 +115,7 @@ def _build_status_block(row: Row, text: str) -> Block | None:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= LONGEST_ERROR else f"{text[:LONGEST_ERROR]}…"
+    return text if len(text) <= MAX_ERROR_CHARS else f"{text[:MAX_ERROR_CHARS]}…"
 
 
 def _shrunk(row: Row) -> Block | None:
@@ -152,11 +152,11 @@ def _page(text: str) -> Block | None:
     return note("\n".join(lines)) if lines else None
 
 
-LONGEST_THOUGHT = 3_600
+MAX_THINKING_S = 3_600
 """Seconds; what took longer was not thinking, but somebody who was away."""
 
 
-MOST_OPEN = 100
+MAX_OPEN_BLOCKS = 100
 """Blocks of one reply, and some more."""
 
 
@@ -164,7 +164,6 @@ class TaskBlocks:
     def __init__(self, name: str) -> None:
         self.name = name
         self.blocks: dict[int, Block] = {}
-        """By the `ts` of their rows."""
         self.opened: dict[int, str] = {}
         """Rows that began to stream and have shown nothing yet: what they are."""
         self.was_interrupted = False
@@ -223,13 +222,13 @@ class TaskBlocks:
             return None
         (begun, block), self._thought = self._thought, None
         seconds = (now - begun) // 1000
-        block.end(seconds if 0 < seconds < LONGEST_THOUGHT else 0)
+        block.end(seconds if 0 < seconds < MAX_THINKING_S else 0)
         return block
 
     def unfinished(self) -> Iterator[tuple[int, Block]]:
         """Blocks of what was announced, and will not come any more."""
         self.opened.clear()
-        for ts, block in [*islice(reversed(self.blocks.items()), MOST_OPEN)]:
+        for ts, block in [*islice(reversed(self.blocks.items()), MAX_OPEN_BLOCKS)]:
             coming = isinstance(block, ComingResult) and not block.is_over
             if coming or isinstance(block, ComingCall | Passing):
                 yield ts, block

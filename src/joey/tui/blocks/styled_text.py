@@ -25,11 +25,13 @@ from textual.widget import Widget
 Span = tuple[str, str | Style]
 Spans = Sequence[Span]
 
-TAB = 4
-_WIDE = "\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60"
-_WORD_RE = re.compile(rf"[{_WIDE}]|[^\s{_WIDE}]+")
+TAB_SIZE = 4
+_WIDE_CHARACTER_RANGES = (
+    "\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60"
+)
+_WORD_RE = re.compile(rf"[{_WIDE_CHARACTER_RANGES}]|[^\s{_WIDE_CHARACTER_RANGES}]+")
 """What is not broken unless it is longer than a line."""
-_CONSOLE = Console(file=io.StringIO())
+_RICH_CONSOLE = Console(file=io.StringIO())
 
 
 def plain(spans: Spans) -> str:
@@ -39,7 +41,7 @@ def plain(spans: Spans) -> str:
 def from_text(text: Text) -> Iterator[Spans]:
     """The lines of a rich text."""
     for line in text.split("\n", allow_blank=True):
-        rendered = line.render(_CONSOLE)
+        rendered = line.render(_RICH_CONSOLE)
         yield [(piece, style or "") for piece, style, _ in rendered if piece]
 
 
@@ -135,9 +137,9 @@ def _cut(spans: Spans, pieces: Sequence[tuple[int, int]], hang: int) -> list[Spa
     return lines
 
 
-LONGEST_COLOURED = 2_000
+MAX_HIGHLIGHTED_LINE_CHARS = 2_000
 """Characters of a line; longer ones were not written by people, and are shown plainly."""
-_HUES = {
+_STYLES_BY_TOKEN_TYPE = {
     ("Keyword",): "keyword",
     ("Name", "Builtin"): "builtin",
     ("Name", "Function"): "function",
@@ -159,7 +161,7 @@ _HUES = {
 def coloured(lines: Sequence[str], language: str) -> list[Spans]:
     """Each line with its styles, as the language's grammar has it."""
     lexer = _lexer(language)
-    if lexer is None or any(len(line) > LONGEST_COLOURED for line in lines):
+    if lexer is None or any(len(line) > MAX_HIGHLIGHTED_LINE_CHARS for line in lines):
         return [[(line, "")] for line in lines]
     tokens = lexer.get_tokens("\n".join(lines))
     found: list[Spans] = list(_lines(tokens))
@@ -210,16 +212,23 @@ def _lines(tokens: Iterable[tuple[Any, str]]) -> Iterator[list[Span]]:
 
 @lru_cache(maxsize=200)
 def _hue(kind: tuple[str, ...]) -> str:
-    return next((_HUES[kind[:n]] for n in range(len(kind), 0, -1) if kind[:n] in _HUES), "")
+    return next(
+        (
+            _STYLES_BY_TOKEN_TYPE[kind[:n]]
+            for n in range(len(kind), 0, -1)
+            if kind[:n] in _STYLES_BY_TOKEN_TYPE
+        ),
+        "",
+    )
 
 
-HUES = (
+STYLE_NAMES = (
     *("person", "heading", "code", "link", "quote", "mark", "path", "muted"),
     *("added", "removed", "added-word", "removed-word", "hunk"),
     *("error", "warning", "success"),
     *("keyword", "string", "comment", "number", "function", "builtin"),
 )
-_LOOKS = {
+_TEXT_ATTRIBUTE_STYLES = {
     "bold": Style(bold=True),
     "italic": Style(italic=True),
     "underline": Style(underline=True),
@@ -232,7 +241,7 @@ class Palette:
     def __init__(self, ground: Style, hues: Mapping[str, Style]) -> None:
         """`ground` is how text looks that has no style of its own."""
         self._ground = ground
-        self._named_styles = {**hues, **_LOOKS}
+        self._named_styles = {**hues, **_TEXT_ATTRIBUTE_STYLES}
         self._styles: dict[str, Style] = {}
 
     def __eq__(self, other: object) -> bool:
@@ -254,15 +263,15 @@ class Palette:
         return style
 
 
-COMPONENTS = {f"conversation--{hue}" for hue in HUES} | {"conversation--more"}
-_TERMINAL = {
+COMPONENT_CLASSES = {f"conversation--{hue}" for hue in STYLE_NAMES} | {"conversation--more"}
+_ANSI_STYLES = {
     **dict.fromkeys(("person", "code", "link", "mark", "path", "hunk", "builtin"), "cyan"),
     **dict.fromkeys(("number", "keyword"), "magenta"),
     **dict.fromkeys(("heading", "function"), "bold"),
     **dict.fromkeys(("muted", "quote", "comment"), "dim"),
 }
 """In the terminal's own colours, whose blue and yellow few people can read everywhere."""
-STYLESHEET = """\
+CONVERSATION_CSS = """\
 Conversation {
     background: $background;
     color: $foreground;
@@ -297,7 +306,7 @@ Conversation {
 
 
 def palette_of(widget: Widget) -> Palette:
-    return Palette(widget.rich_style, {hue: _colour_of(widget, hue) for hue in HUES})
+    return Palette(widget.rich_style, {hue: _colour_of(widget, hue) for hue in STYLE_NAMES})
 
 
 def _colour_of(widget: Widget, name: str) -> Style:
@@ -305,7 +314,7 @@ def _colour_of(widget: Widget, name: str) -> Style:
     styles = widget.get_component_styles(f"conversation--{name}")
     colour = styles.color
     if colour.ansi is not None:
-        own = _TERMINAL.get(name)
+        own = _ANSI_STYLES.get(name)
         return Style.parse(own) if own else Style(color=colour.rich_color) + styles.text_style
     mixed = widget.background_colors[1] + colour
     return Style(color=mixed.rich_color) + styles.text_style

@@ -15,12 +15,12 @@ from joey.core.parsing.json_stream import JsonStream
 from joey.presentation.text import one_line, sanitise
 from joey.tui.blocks.block import Block, Line, OneLine, Piece
 from joey.tui.blocks.markdown import Markdown
-from joey.tui.blocks.styled_text import TAB, Spans, from_text, plain
+from joey.tui.blocks.styled_text import TAB_SIZE, Spans, from_text, plain
 
 MAX_FOLDED_THINKING_CHARS = 400
 """Characters of thinking that are looked at for its first words."""
-MARGIN = 2
-RESULT = (Line([("✓ result", "success bold")]),)
+TEXT_INDENT = 2
+RESULT_HEADING = (Line([("✓ result", "success bold")]),)
 
 
 class Fixed(Block):
@@ -47,9 +47,9 @@ class Said(Block):
         images = " ".join(["[image]"] * self._images)
         message = in_short(self._text).rstrip()
         text = f"{message}\n{images}" if message and images else message or images
-        lines = sanitise(text).expandtabs(TAB).split("\n")
+        lines = sanitise(text).expandtabs(TAB_SIZE).split("\n")
         return [
-            Line([("› " if n == 0 else "  ", "person bold"), (line, "person")], MARGIN)
+            Line([("› " if n == 0 else "  ", "person bold"), (line, "person")], TEXT_INDENT)
             for n, line in enumerate(lines)
         ]
 
@@ -114,7 +114,7 @@ class ComingResult(Prose):
     """A result while the call that presents it comes."""
 
     def __init__(self) -> None:
-        super().__init__(head=RESULT)
+        super().__init__(head=RESULT_HEADING)
         self._arguments = JsonStream()
 
     def feed(self, text: str) -> None:
@@ -152,7 +152,6 @@ class Thinking(Block):
         self._seconds = 0
         self._lines: list[Piece] = []
         self._drawn = 0
-        """Characters that are in these lines."""
 
     def feed(self, text: str) -> None:
         self._text += text
@@ -201,7 +200,7 @@ class Thinking(Block):
 
 
 def _thought(line: str) -> Piece:
-    return Line([("  ", ""), (sanitise(line).expandtabs(TAB), "muted italic")], MARGIN)
+    return Line([("  ", ""), (sanitise(line).expandtabs(TAB_SIZE), "muted italic")], TEXT_INDENT)
 
 
 def duration(seconds: float) -> str:
@@ -213,7 +212,7 @@ def duration(seconds: float) -> str:
 
 
 def result(text: str, of: str = "") -> Prose:
-    return Prose(text, head=(Line([(f"✓ result{of}", "success bold")]),) if of else RESULT)
+    return Prose(text, head=(Line([(f"✓ result{of}", "success bold")]),) if of else RESULT_HEADING)
 
 
 def question(text: str) -> Prose:
@@ -222,16 +221,16 @@ def question(text: str) -> Prose:
 
 def note(text: str) -> Fixed:
     """What joey itself says."""
-    lines = sanitise(text).expandtabs(TAB).split("\n")
+    lines = sanitise(text).expandtabs(TAB_SIZE).split("\n")
     return Fixed(Line([(line, "muted")], len(line) - len(line.lstrip(" "))) for line in lines)
 
 
 def error(text: str) -> Fixed:
-    first, *rest = sanitise(text).expandtabs(TAB).split("\n")
+    first, *rest = sanitise(text).expandtabs(TAB_SIZE).split("\n")
     return Fixed(
         [
-            Line([("! ", "error bold"), (first, "error")], MARGIN),
-            *(Line([("  ", ""), (line, "error")], MARGIN) for line in rest),
+            Line([("! ", "error bold"), (first, "error")], TEXT_INDENT),
+            *(Line([("  ", ""), (line, "error")], TEXT_INDENT) for line in rest),
         ]
     )
 
@@ -246,25 +245,25 @@ def _indent(spans: Spans) -> int:
     return len(line) - len(line.lstrip(" "))
 
 
-HEADING = "\n\nI have run this in my shell:\n\n"
-_COMMAND = re.compile(r"(?:\A|\n\n)\$ ([^\n]*)")
-_BLOCK = re.compile(r"(`{3,})\n(.*)\n\1", re.DOTALL)
+SHELL_OUTPUT_HEADING = "\n\nI have run this in my shell:\n\n"
+_SHELL_COMMAND_RE = re.compile(r"(?:\A|\n\n)\$ ([^\n]*)")
+_FENCED_BLOCK_RE = re.compile(r"(`{3,})\n(.*)\n\1", re.DOTALL)
 
 
 def with_ran(message: str, ran: Sequence[str]) -> str:
     """The words, with commands and what they printed."""
     if not ran:
         return message
-    return f"{message}{HEADING}{fenced((chr(10) * 2).join(ran))}"
+    return f"{message}{SHELL_OUTPUT_HEADING}{fenced((chr(10) * 2).join(ran))}"
 
 
 def in_short(text: str) -> str:
     """The words as they were written, and the names of the commands below them."""
-    message, _, rest = text.rpartition(HEADING)
-    block = _BLOCK.fullmatch(rest.rstrip())
+    message, _, rest = text.rpartition(SHELL_OUTPUT_HEADING)
+    block = _FENCED_BLOCK_RE.fullmatch(rest.rstrip())
     if not message or block is None:
         return text
-    names = ", ".join(f"`{one_line(name, 60)}`" for name in _COMMAND.findall(block[2]))
+    names = ", ".join(f"`{one_line(name, 60)}`" for name in _SHELL_COMMAND_RE.findall(block[2]))
     return f"{message}\n(with the output of {names})" if names else text
 
 

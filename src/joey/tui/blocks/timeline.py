@@ -35,15 +35,15 @@ from joey.core.history.ui import Row, new_row, streamed
 from joey.core.messages import CallPart, ReasoningPart
 from joey.presentation.phrases import describe_provider_error, waiting
 from joey.presentation.text import one_line
-from joey.tui.blocks.block import MARGIN, Block
+from joey.tui.blocks.block import DEFAULT_MARGIN, Block
 from joey.tui.blocks.calls import Call, ComingCall, Command, ended
 from joey.tui.blocks.row_blocks import TaskBlocks, as_row, block_of, kind_of
 from joey.tui.blocks.styled_text import Spans
 from joey.tui.blocks.text import ComingResult, Fixed, Passing, Prose, Thinking, error, note
 from joey.tui.blocks.text import Said as Words
 
-TITLE = 70
-_SUBTASK: Spans = ((" ┊ ", "muted"),)
+MAX_TITLE_CHARS = 70
+_SUBTASK_MARGIN: Spans = ((" ┊ ", "muted"),)
 
 
 Kept = Callable[[str, int], str | None]
@@ -84,7 +84,7 @@ class Timeline:
         if 0 <= block.place < len(self.blocks) and self.blocks[block.place] is block:
             self._changed.add(block.place)
         else:
-            self._append(block, MARGIN)
+            self._append(block, DEFAULT_MARGIN)
 
     def take_changes(self) -> set[int]:
         """The places of blocks that look different since this was last asked."""
@@ -122,7 +122,7 @@ class Timeline:
     def _handle_lifecycle(self, who: str, task_blocks: TaskBlocks, event: Event) -> None:
         match event:
             case UserMessage(is_first=True) if who != self._root:
-                task_blocks.name = f"{task_blocks.name}: {one_line(event.text, TITLE)}"
+                task_blocks.name = f"{task_blocks.name}: {one_line(event.text, MAX_TITLE_CHARS)}"
             case UserMessage(is_first=True):
                 first = Row(ts=event.ts, type="say", say="text", text=event.text)
                 self._show(who, first, Words(event.text, len(event.images)))
@@ -288,8 +288,8 @@ class Timeline:
         """Who speaks is said when it changes."""
         if who != self._front:
             self._front = who
-            self._append(note(f"┄┄ {self._ensure_task_blocks(who).name}"), MARGIN)
-        self._append(block, MARGIN if who == self._root else _SUBTASK)
+            self._append(note(f"┄┄ {self._ensure_task_blocks(who).name}"), DEFAULT_MARGIN)
+        self._append(block, DEFAULT_MARGIN if who == self._root else _SUBTASK_MARGIN)
 
     def _append(self, block: Block, margin: Spans) -> None:
         above = self.blocks[-1] if self.blocks else None

@@ -13,11 +13,11 @@ from textual.message import Message
 from textual.reactive import reactive
 from textual.widget import Widget
 
-MOVES = {"up": -1, "down": 1, "ctrl+p": -1, "ctrl+n": 1, "pageup": -8, "pagedown": 8}
-MARK = "› "
-GAP = 2
+MOVE_STEPS_BY_KEY = {"up": -1, "down": 1, "ctrl+p": -1, "ctrl+n": 1, "pageup": -8, "pagedown": 8}
+CURSOR_MARK = "› "
+COLUMN_GAP = 2
 LEFT_BUTTON = 1
-MOST_LABEL = 0.6
+MAX_LABEL_SHARE = 0.6
 """Of the width, where something stands beside the labels."""
 
 
@@ -116,8 +116,8 @@ class ChoiceList(Widget):
 
     def process_key(self, key: str) -> bool:
         """Whether the key was one for lists."""
-        if key in MOVES:
-            self.move(MOVES[key])
+        if key in MOVE_STEPS_BY_KEY:
+            self.move(MOVE_STEPS_BY_KEY[key])
         elif key == "enter":
             self.take()
         elif (row := self._row_of(key)) is not None:
@@ -176,7 +176,7 @@ class ChoiceList(Widget):
         widest = max(cell_len(self._label(row)) for row in shown)
         if not any(self._lines[row].about for row in shown):
             return widest
-        return min(widest, int(width * MOST_LABEL))
+        return min(widest, int(width * MAX_LABEL_SHARE))
 
     def _label(self, row: int) -> str:
         number = f"{self._number(row)} " if self._numbered else ""
@@ -186,13 +186,15 @@ class ChoiceList(Widget):
     def _drawn(self, row: int, lead: int, width: int) -> Text:
         is_marked = row == self.at
         about = self._lines[row].about
-        label = _fit(self._label(row), lead if about else width - len(MARK))
+        label = _fit(self._label(row), lead if about else width - len(CURSOR_MARK))
         style = "bold cyan" if is_marked else ""
         text = Text(no_wrap=True)
-        text.append(MARK if is_marked else " " * len(MARK), style).append(label, style)
-        room = width - len(MARK) - lead - GAP
+        text.append(CURSOR_MARK if is_marked else " " * len(CURSOR_MARK), style).append(
+            label, style
+        )
+        room = width - len(CURSOR_MARK) - lead - COLUMN_GAP
         if about and room > 8:
-            text.append(" " * (lead - cell_len(label) + GAP))
+            text.append(" " * (lead - cell_len(label) + COLUMN_GAP))
             text.append(_fit(about, room), "dim")
         return text
 
@@ -201,7 +203,7 @@ def left_out(shown: range, count: int) -> str:
     """Which of the lines are not among those in sight."""
     above, below = shown.start, count - shown.stop
     parts = (f"{above} more above" if above else "", f"{below} more below" if below else "")
-    return f"{' ' * len(MARK)}… {', '.join(filter(None, parts))}"
+    return f"{' ' * len(CURSOR_MARK)}… {', '.join(filter(None, parts))}"
 
 
 def _fit(text: str, width: int) -> str:

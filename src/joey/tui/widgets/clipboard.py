@@ -20,16 +20,16 @@ from contextlib import suppress
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from joey.client.images import MAX_IMAGE, MAX_IMAGES, ImageError, encode_image
+from joey.client.images import MAX_IMAGE_BYTES, MAX_IMAGES, ImageError, encode_image
 from joey.system.subprocess import begun, drain
 
-_SECONDS = 5.0
-_POWERSHELL = (
+_CLIPBOARD_TIMEOUT_S = 5.0
+_POWERSHELL_SCRIPT = (
     "Add-Type -AssemblyName System.Windows.Forms,System.Drawing;"
     "$i=[Windows.Forms.Clipboard]::GetImage();if($i){$m=New-Object IO.MemoryStream;"
     "$i.Save($m,[Drawing.Imaging.ImageFormat]::Png);[Convert]::ToBase64String($m.ToArray())}"
 )
-_ADVICE = "paste the path of an image file, or drop the file here"
+_PASTE_ADVICE = "paste the path of an image file, or drop the file here"
 
 
 async def read_clipboard_image(env: Mapping[str, str] = os.environ) -> str:
@@ -40,13 +40,15 @@ async def read_clipboard_image(env: Mapping[str, str] = os.environ) -> str:
     """
     command = next(_commands(env), None)
     if command is None:
-        raise ImageError(f"the clipboard cannot be asked for pictures {_lacking(env)}; {_ADVICE}")
+        raise ImageError(
+            f"the clipboard cannot be asked for pictures {_lacking(env)}; {_PASTE_ADVICE}"
+        )
     data = await _printed(command)
     if command[0].endswith("powershell.exe"):
         with suppress(binascii.Error):
             data = base64.b64decode(data, validate=False)
     if not data:
-        raise ImageError(f"there is no picture in the clipboard; {_ADVICE}")
+        raise ImageError(f"there is no picture in the clipboard; {_PASTE_ADVICE}")
     return encode_image(data, "in the clipboard")
 
 
@@ -58,7 +60,7 @@ def _commands(env: Mapping[str, str]) -> Iterator[list[str]]:
     if tool := _tool("pngpaste", env):
         yield [tool, "-"]
     if env.get("WSL_DISTRO_NAME") and (tool := _tool("powershell.exe", env)):
-        yield [tool, "-NoProfile", "-STA", "-Command", _POWERSHELL]
+        yield [tool, "-NoProfile", "-STA", "-Command", _POWERSHELL_SCRIPT]
 
 
 def _tool(name: str, env: Mapping[str, str]) -> str | None:
@@ -88,14 +90,14 @@ async def _printed(command: list[str]) -> bytes:
     assert process.stdout is not None
     data = bytearray()
     try:
-        async with asyncio.timeout(_SECONDS):
-            while len(data) <= 2 * MAX_IMAGE and (chunk := await process.stdout.read(65536)):
+        async with asyncio.timeout(_CLIPBOARD_TIMEOUT_S):
+            while len(data) <= 2 * MAX_IMAGE_BYTES and (chunk := await process.stdout.read(65536)):
                 data += chunk
-            if len(data) <= 2 * MAX_IMAGE:
+            if len(data) <= 2 * MAX_IMAGE_BYTES:
                 return bytes(data) if await process.wait() == 0 else b""
             return bytes(data)
     except TimeoutError:
-        raise ImageError(f"{command[0]} did not answer; {_ADVICE}") from None
+        raise ImageError(f"{command[0]} did not answer; {_PASTE_ADVICE}") from None
     finally:
         if process.returncode is None:
             with suppress(ProcessLookupError):
@@ -103,8 +105,8 @@ async def _printed(command: list[str]) -> bytes:
         await drain(process)
 
 
-_ENDINGS = (".png", ".jpg", ".jpeg", ".gif", ".webp")
-_LONGEST = 4_096 * 4
+_IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
+_MAX_PASTED_CHARS = 4_096 * 4
 
 
 def parse_dropped_images(pasted: str) -> list[Path]:
@@ -113,7 +115,11 @@ def parse_dropped_images(pasted: str) -> list[Path]:
     Only whole paths count: a name in a sentence is a word of it.
     """
     text = pasted.strip()
-    if not text or len(text) > _LONGEST or not text.rstrip("'\"").lower().endswith(_ENDINGS):
+    if (
+        not text
+        or len(text) > _MAX_PASTED_CHARS
+        or not text.rstrip("'\"").lower().endswith(_IMAGE_SUFFIXES)
+    ):
         return []
     for candidates in _ways_to_read(text):
         paths = [_path(word) for word in candidates]
@@ -144,7 +150,7 @@ def _path(word: str) -> Path | None:
 
 
 def _is_image_file(path: Path | None) -> bool:
-    if path is None or path.suffix.lower() not in _ENDINGS:
+    if path is None or path.suffix.lower() not in _IMAGE_SUFFIXES:
         return False
     try:
         return path.is_file()

@@ -24,10 +24,10 @@ from joey.tui.host import Offer, Offers
 from joey.tui.widgets.choice_list import left_out
 from joey.tui.widgets.text_area import TextEntry
 
-_COMMAND = re.compile(r"/([A-Za-z0-9_.-]*)$")
-_MENTION = re.compile(r"(?<!\S)@((?:\\.|[^\s\\])*)$")
-_ESCAPED = re.compile(r"[\s\\]")
-_PUNCTUATION = ".,;:!?"
+_COMMAND_RE = re.compile(r"/([A-Za-z0-9_.-]*)$")
+_MENTION_RE = re.compile(r"(?<!\S)@((?:\\.|[^\s\\])*)$")
+_ESCAPED_CHARACTER_RE = re.compile(r"[\s\\]")
+_TRAILING_PUNCTUATION = ".,;:!?"
 MENTION_KEYWORDS = (
     Offer("problems", "what the checkers say about the files of the task"),
     Offer("terminal", "the output of the latest command"),
@@ -63,9 +63,9 @@ class Choice(Struct, frozen=True):
 
 def wanted(row: int, before: str) -> Wanted | None:
     """Judged by what stands before the cursor in its line."""
-    if row == 0 and (match := _COMMAND.match(before)):
+    if row == 0 and (match := _COMMAND_RE.match(before)):
         return Wanted(Kind.COMMAND, match[1], 0)
-    match = _MENTION.search(before[-1_000:])
+    match = _MENTION_RE.search(before[-1_000:])
     if match is None or "://" in match[1]:
         return None
     return Wanted(Kind.MENTION, match[1], len(before) - len(match[0]))
@@ -104,13 +104,13 @@ def _match_mention_keywords(typed: str) -> Iterator[Choice]:
 
 
 def _path_choice(path: str) -> Choice:
-    written = _ESCAPED.sub(r"\\\g<0>", path)
-    if written.endswith(tuple(_PUNCTUATION)):
+    written = _ESCAPED_CHARACTER_RE.sub(r"\\\g<0>", path)
+    if written.endswith(tuple(_TRAILING_PUNCTUATION)):
         written = f"{written[:-1]}\\{written[-1]}"
     return Choice(path, "", f"@/{written}", is_directory=path.endswith("/"))
 
 
-_ROWS = 8
+_MAX_VISIBLE_ROWS = 8
 
 
 class Choices(Widget):
@@ -156,7 +156,7 @@ class Choices(Widget):
     def render(self) -> Text:
         """Only the lines around the chosen one, and how many others there are."""
         width = max(1, self.size.width)
-        rows = max(1, min(_ROWS, self.app.size.height // 3))
+        rows = max(1, min(_MAX_VISIBLE_ROWS, self.app.size.height // 3))
         first = max(0, min(self.at - rows // 2, len(self.choices) - rows))
         shown = self.choices[first : first + rows]
         room = min(width * 3 // 5, max((cells(choice.shown) for choice in shown), default=0))

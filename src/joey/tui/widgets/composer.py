@@ -25,9 +25,15 @@ from joey.tui.widgets.completion import Choices, Completer, Wanted
 from joey.tui.widgets.draft import Attachments, Draft, accepted, can_be_shown, is_long, released
 from joey.tui.widgets.external_editor import EditorError, edited
 from joey.tui.widgets.prompt_history import HistorySearch, PromptHistory, Walk
-from joey.tui.widgets.text_area import CHANGING, MOVING, Mark, TextEntry, understand_new_lines
+from joey.tui.widgets.text_area import (
+    EDIT_ACTIONS,
+    MOVE_ACTIONS,
+    Mark,
+    TextEntry,
+    understand_new_lines,
+)
 
-_UNFOLDING = "Tab behind the mark, or pasting it again, shows it whole"
+_UNFOLD_HINT = "Tab behind the mark, or pasting it again, shows it whole"
 
 
 class Composer(Widget):
@@ -239,7 +245,7 @@ class Composer(Widget):
                 self._search.leave()
             case "enter" | "tab":
                 self._take_found()
-            case _ if key in MOVING or key in CHANGING:
+            case _ if key in MOVE_ACTIONS or key in EDIT_ACTIONS:
                 self._take_found()
                 return False
             case _:
@@ -297,7 +303,7 @@ class Composer(Widget):
             self._unfold(mark)
         else:
             self._entry.write(self._attached.fold(text))
-            self.say(_UNFOLDING)
+            self.say(_UNFOLD_HINT)
 
     def _folded(self, text: str) -> Mark | None:
         marks = self._entry.marks()

@@ -24,7 +24,7 @@ from textual.widget import Widget
 
 from joey.core.events import Event, TaskRewound
 from joey.tui.blocks.block import Block, Heights, Look
-from joey.tui.blocks.styled_text import COMPONENTS, STYLESHEET, Palette, palette_of
+from joey.tui.blocks.styled_text import COMPONENT_CLASSES, CONVERSATION_CSS, Palette, palette_of
 from joey.tui.blocks.text import drawn_elsewhere, error, note
 from joey.tui.blocks.timeline import Kept, Timeline
 
@@ -32,17 +32,17 @@ if TYPE_CHECKING:
     from joey.client.session import Session
 
 
-FRAME = 1 / 20
+FRAME_INTERVAL_S = 1 / 20
 """Seconds between two frames while something grows."""
-MOST_DRAWN = 300
+MAX_CACHED_BLOCKS = 300
 """Blocks whose lines are kept."""
-MORE_BELOW = " ↓ more below (Ctrl+End) "
+MORE_BELOW_HINT = " ↓ more below (Ctrl+End) "
 
 
 class Conversation(ScrollView, can_focus=False):
     ALLOW_SELECT = True
-    COMPONENT_CLASSES: ClassVar[set[str]] = COMPONENTS
-    DEFAULT_CSS = STYLESHEET
+    COMPONENT_CLASSES: ClassVar[set[str]] = COMPONENT_CLASSES
+    DEFAULT_CSS = CONVERSATION_CSS
 
     def __init__(self, kept: Kept | None = None, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -69,7 +69,7 @@ class Conversation(ScrollView, can_focus=False):
         self._session = session
         self._timeline.begin(session)
         self._start_over()
-        if len(self._timeline.blocks) > LONG:
+        if len(self._timeline.blocks) > GC_FREEZE_MIN_BLOCKS:
             self.call_after_refresh(let_rest)
 
     def handle_task_event(self, teller: Session, event: Event) -> None:
@@ -225,7 +225,7 @@ class Conversation(ScrollView, can_focus=False):
         if self._frame_is_due or self._look is None:
             return
         self._frame_is_due = True
-        rest = self._last_frame + FRAME - time.monotonic()
+        rest = self._last_frame + FRAME_INTERVAL_S - time.monotonic()
         if rest > 0:
             self.set_timer(rest, self._draw_frame)
         else:
@@ -354,14 +354,14 @@ class Conversation(ScrollView, can_focus=False):
         """The lines of a block are kept until many others were seen."""
         self._drawn.pop(block, None)
         self._drawn[block] = None
-        if len(self._drawn) > MOST_DRAWN:
+        if len(self._drawn) > MAX_CACHED_BLOCKS:
             oldest = next(iter(self._drawn))
             del self._drawn[oldest]
             oldest.forget_strips()
 
     def _with_hint(self, strip: Strip) -> Strip:
         style = self.get_component_rich_style("conversation--more")
-        hint = Segment(MORE_BELOW[: self._room], style)
+        hint = Segment(MORE_BELOW_HINT[: self._room], style)
         kept = strip.crop(0, self._room - len(hint.text))
         rest = strip.crop(self._room, self.size.width)
         return Strip([*kept, hint, *rest], self.size.width)
@@ -376,7 +376,7 @@ class Conversation(ScrollView, can_focus=False):
         self.refresh()
 
 
-MARGIN = 1
+LEFT_MARGIN_COLUMNS = 1
 """The column left of the text, which is nobody's."""
 
 
@@ -404,11 +404,13 @@ def selected_text(selection: Selection, first: int, lines: Iterable[Strip]) -> s
         if (span := selection.get_span(number)) is not None:
             start, end = span
             text = line.text
-            texts.append(text[max(start, MARGIN) : len(text) if end < 0 else end].rstrip())
+            texts.append(
+                text[max(start, LEFT_MARGIN_COLUMNS) : len(text) if end < 0 else end].rstrip()
+            )
     return "\n".join(texts)
 
 
-LONG = 500
+GC_FREEZE_MIN_BLOCKS = 500
 """Blocks of a past that is worth an effort."""
 
 

@@ -22,10 +22,10 @@ from textual.widgets import Input, Static, TextArea
 from joey.presentation.text import one_line
 from joey.tui.host import Entry
 from joey.tui.task_controller import Asked
-from joey.tui.widgets.choice_list import MOVES, ChoiceList, Line
+from joey.tui.widgets.choice_list import MOVE_STEPS_BY_KEY, ChoiceList, Line
 from joey.tui.widgets.completion import Choices
 from joey.tui.widgets.composer import Composer
-from joey.tui.widgets.question_panel import GUARD, QuestionPanel, question_from
+from joey.tui.widgets.question_panel import ANSWER_GUARD_S, QuestionPanel, question_from
 
 T = TypeVar("T")
 
@@ -131,7 +131,7 @@ class Front(Vertical):
 
     @property
     def _may_ask(self) -> bool:
-        was_writing = monotonic() - self._written_at < GUARD
+        was_writing = monotonic() - self._written_at < ANSWER_GUARD_S
         return self.is_unwritten and not self._is_composer_chosen and not was_writing
 
     def go_on_writing(self) -> None:
@@ -237,7 +237,7 @@ class Picker(Widget):
         self.query_one(ChoiceList).show(list(_lines(self._fitting)))
 
     def on_key(self, event: events.Key) -> None:
-        if event.key in MOVES:
+        if event.key in MOVE_STEPS_BY_KEY:
             event.stop()
             event.prevent_default()
             self._narrow()

@@ -13,66 +13,77 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from joey.presentation.text import HIDDEN, sanitise
+from joey.presentation.text import HIDDEN_CODE_POINTS, sanitise
 
-OPEN, SHUT = "\U0010fe00", "\U0010fe01"
-_FIRST = 0x10FE10
-_LINE_ENDS = (0x2028, 0x2029)
-_UNSEEN = (*HIDDEN, *_LINE_ENDS)
-_RESERVED = range(0x10FE00, _FIRST + len(_UNSEEN))
-_REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
-_INWARD: dict[int, str] = {
-    **{code: chr(_FIRST + number) for number, code in enumerate(_UNSEEN)},
-    **dict.fromkeys(_RESERVED, _REPLACEMENT),
+MARK_START, MARK_END = "\U0010fe00", "\U0010fe01"
+_FIRST_STAND_IN = 0x10FE10
+_LINE_SEPARATORS = (0x2028, 0x2029)
+_INVISIBLE_CHARACTERS = (*HIDDEN_CODE_POINTS, *_LINE_SEPARATORS)
+_RESERVED_CODE_POINTS = range(0x10FE00, _FIRST_STAND_IN + len(_INVISIBLE_CHARACTERS))
+_REPLACEMENT_CHARACTER = "\N{REPLACEMENT CHARACTER}"
+_ENCODE_TABLE: dict[int, str] = {
+    **{code: chr(_FIRST_STAND_IN + number) for number, code in enumerate(_INVISIBLE_CHARACTERS)},
+    **dict.fromkeys(_RESERVED_CODE_POINTS, _REPLACEMENT_CHARACTER),
 }
-_CONTROLS = (code for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\n\t")
-_ODD = frozenset(map(chr, (*_CONTROLS, *_INWARD, *range(0xD800, 0xE000))))
+_CONTROL_CHARACTERS = (
+    code for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\n\t"
+)
+_CHARACTERS_TO_ENCODE = frozenset(
+    map(chr, (*_CONTROL_CHARACTERS, *_ENCODE_TABLE, *range(0xD800, 0xE000)))
+)
 """What has to be replaced; looking for it is much quicker than replacing."""
-_OUTWARD = {_FIRST + number: chr(code) for number, code in enumerate(_UNSEEN)}
-_SEEN_AS = {ord(OPEN): "[", ord(SHUT): "]", **dict.fromkeys(_OUTWARD, "▯")}
-_MARK = re.compile(f"{OPEN}(?:image|pasted text) #(\\d+)[^{SHUT}]*{SHUT}")
-_STAND_IN = re.compile(f"[{chr(_FIRST)}-{chr(_RESERVED[-1])}]")
+_DECODE_TABLE = {
+    _FIRST_STAND_IN + number: chr(code) for number, code in enumerate(_INVISIBLE_CHARACTERS)
+}
+_DISPLAY_TABLE = {ord(MARK_START): "[", ord(MARK_END): "]", **dict.fromkeys(_DECODE_TABLE, "▯")}
+_MARK_RE = re.compile(f"{MARK_START}(?:image|pasted text) #(\\d+)[^{MARK_END}]*{MARK_END}")
+_STAND_IN_RE = re.compile(f"[{chr(_FIRST_STAND_IN)}-{chr(_RESERVED_CODE_POINTS[-1])}]")
 
-_MOST_LINES = 8
-_MOST_CHARACTERS = 1_500
-_LONGEST_SHOWN = 100_000
-_LONGEST_LINE = 5_000
+_MAX_UNFOLDED_LINES = 8
+_MAX_UNFOLDED_CHARS = 1_500
+_MAX_EDITABLE_CHARS = 100_000
+_MAX_EDITABLE_LINE_CHARS = 5_000
 """Characters; a line is wrapped anew with every letter that is typed into it."""
 
 
 def accepted(text: str) -> str:
     """Text as it may stand in a draft: lines end alike, and nothing commands a terminal."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")
-    return text if _ODD.isdisjoint(text) else sanitise(text.translate(_INWARD))
+    return (
+        text if _CHARACTERS_TO_ENCODE.isdisjoint(text) else sanitise(text.translate(_ENCODE_TABLE))
+    )
 
 
 def released(text: str) -> str:
     """The opposite: every character as it was."""
-    return text if text.isprintable() else text.translate(_OUTWARD)
+    return text if text.isprintable() else text.translate(_DECODE_TABLE)
 
 
 def visible(line: str) -> str:
     """As long as the line, with something to see for each character."""
-    return line if line.isprintable() else line.translate(_SEEN_AS)
+    return line if line.isprintable() else line.translate(_DISPLAY_TABLE)
 
 
 def unseen_places(line: str) -> Iterator[int]:
-    return (match.start() for match in _STAND_IN.finditer(line))
+    return (match.start() for match in _STAND_IN_RE.finditer(line))
 
 
 def marks(line: str) -> Iterator[tuple[int, int]]:
     """Where marks begin and end."""
-    if OPEN in line:
-        yield from (match.span() for match in _MARK.finditer(line))
+    if MARK_START in line:
+        yield from (match.span() for match in _MARK_RE.finditer(line))
 
 
 def is_long(text: str) -> bool:
-    return len(text) > _MOST_CHARACTERS or text.count("\n") >= _MOST_LINES
+    return len(text) > _MAX_UNFOLDED_CHARS or text.count("\n") >= _MAX_UNFOLDED_LINES
 
 
 def can_be_shown(text: str) -> bool:
     """Whether it can be written in whole without making typing slow."""
-    return len(text) <= _LONGEST_SHOWN and max(map(len, text.split("\n"))) <= _LONGEST_LINE
+    return (
+        len(text) <= _MAX_EDITABLE_CHARS
+        and max(map(len, text.split("\n"))) <= _MAX_EDITABLE_LINE_CHARS
+    )
 
 
 class Draft(Struct, frozen=True):
@@ -97,16 +108,16 @@ class Attachments:
         number = _number(self._pasted, text)
         lines = text.count("\n") + (not text.endswith("\n"))
         size = f"{lines} lines" if lines > 1 else f"{len(text)} characters"
-        unseen = len(_STAND_IN.findall(text))
+        unseen = len(_STAND_IN_RE.findall(text))
         hidden = f", {unseen} hidden characters" if unseen else ""
-        return f"{OPEN}pasted text #{number}, {size}{hidden}{SHUT}"
+        return f"{MARK_START}pasted text #{number}, {size}{hidden}{MARK_END}"
 
     def attach(self, image: str) -> str:
-        return f"{OPEN}image #{_number(self._images, image)}{SHUT}"
+        return f"{MARK_START}image #{_number(self._images, image)}{MARK_END}"
 
     def pasted(self, mark: str) -> str | None:
         """The folded text; None for other marks."""
-        match = _MARK.fullmatch(mark)
+        match = _MARK_RE.fullmatch(mark)
         return self._pasted.get(int(match[1])) if match and _is_paste(mark) else None
 
     def unfold(self, text: str) -> str:
@@ -120,16 +131,16 @@ class Attachments:
             count += 1
             return f"[image #{count}]"
 
-        return _MARK.sub(put, text)
+        return _MARK_RE.sub(put, text)
 
     def list_images(self, text: str) -> tuple[str, ...]:
         """Those that are still in the text, in its order."""
-        found = (match for match in _MARK.finditer(text) if not _is_paste(match[0]))
+        found = (match for match in _MARK_RE.finditer(text) if not _is_paste(match[0]))
         return tuple(self._images[int(match[1])] for match in found)
 
     def spread(self, text: str) -> str:
         """For an editor, where marks are plain words: `gather` knows them again."""
-        return released(_MARK.sub(lambda mark: self.pasted(mark[0]) or visible(mark[0]), text))
+        return released(_MARK_RE.sub(lambda mark: self.pasted(mark[0]) or visible(mark[0]), text))
 
     def gather(self, text: str) -> str:
         """What came back from there, with marks for what there was before."""
@@ -137,12 +148,12 @@ class Attachments:
         for pasted in sorted(self._pasted.values(), key=len, reverse=True):
             text = text.replace(pasted, self.fold(pasted))
         for number in self._images:
-            text = text.replace(f"[image #{number}]", f"{OPEN}image #{number}{SHUT}")
+            text = text.replace(f"[image #{number}]", f"{MARK_START}image #{number}{MARK_END}")
         return text
 
     def draft(self, text: str, *, shell: bool) -> Draft:
         """What is written, with just what belongs to it."""
-        found = [(int(match[1]), _is_paste(match[0])) for match in _MARK.finditer(text)]
+        found = [(int(match[1]), _is_paste(match[0])) for match in _MARK_RE.finditer(text)]
         return Draft(
             text,
             {number: self._pasted[number] for number, paste in found if paste},
@@ -159,7 +170,7 @@ class Attachments:
                 return self.fold(draft.pasted[number]) if number in draft.pasted else ""
             return self.attach(draft.images[number]) if number in draft.images else ""
 
-        return _MARK.sub(renumber, draft.text)
+        return _MARK_RE.sub(renumber, draft.text)
 
 
 def _number(known: dict[int, str], thing: str) -> int:
@@ -173,4 +184,4 @@ def _number(known: dict[int, str], thing: str) -> int:
 
 
 def _is_paste(mark: str) -> bool:
-    return mark.startswith(f"{OPEN}pasted")
+    return mark.startswith(f"{MARK_START}pasted")

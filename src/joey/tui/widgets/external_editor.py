@@ -18,8 +18,8 @@ from textual.app import App, SuspendNotSupported
 
 from joey.errors import UserError
 
-_FALLBACK = "vi"
-_NAME = "message.md"
+_DEFAULT_EDITOR = "vi"
+_DRAFT_FILE_NAME = "message.md"
 
 
 class EditorError(UserError):
@@ -32,7 +32,7 @@ async def edited(app: App[Any], text: str, env: Mapping[str, str] = os.environ) 
     Raises:
         EditorError
     """
-    command = env.get("VISUAL") or env.get("EDITOR") or _FALLBACK
+    command = env.get("VISUAL") or env.get("EDITOR") or _DEFAULT_EDITOR
     try:
         # The screen is left in an orderly way only when nothing is raised inside.
         with app.suspend(), app.batch_update():
@@ -46,7 +46,7 @@ async def edited(app: App[Any], text: str, env: Mapping[str, str] = os.environ) 
 
 def _edited(command: str, text: str, env: Mapping[str, str]) -> str | EditorError:
     with TemporaryDirectory(prefix="joey-") as directory:
-        file = Path(directory, _NAME)
+        file = Path(directory, _DRAFT_FILE_NAME)
         try:
             file.write_text(text, encoding="utf-8")
             code = subprocess.call([*shlex.split(command), str(file)], env=dict(env))

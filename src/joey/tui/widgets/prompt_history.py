@@ -26,19 +26,18 @@ from joey.system.files import make_private_directory
 from joey.tui.widgets.completion import Choice, Choices
 from joey.tui.widgets.draft import Draft, visible
 
-FILE = "prompt-history.jsonl"
-_LARGEST = 2 * 1024 * 1024
-_LARGEST_ENTRY = 64 * 1024
-_MOST = 1_000
+HISTORY_FILE_NAME = "prompt-history.jsonl"
+_MAX_FILE_BYTES = 2 * 1024 * 1024
+_MAX_ENTRY_BYTES = 64 * 1024
+_MAX_PROMPTS = 1_000
 """Prompts of a folder that are gone through."""
-_MODE = 0o600
-_TRIES, _BETWEEN = 50, 0.002
-_FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+_FILE_MODE = 0o600
+_LOCK_ATTEMPTS, _LOCK_RETRY_INTERVAL_S = 50, 0.002
+_OPEN_FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 
 class Entry(Struct, frozen=True, omit_defaults=True):
     at: int
-    """Milliseconds."""
     directory: str = field(name="folder")
     text: str
     pasted: dict[int, str] = {}
@@ -75,7 +74,7 @@ class PromptHistory:
             seen = facts.st_ino, facts.st_size
             if seen != self._seen:
                 entries = [*_read(self._file, self._directory), *self._unwritten]
-                self._drafts = [_draft(one) for one in sorted(entries, key=_time)[-_MOST:]]
+                self._drafts = [_draft(one) for one in sorted(entries, key=_time)[-_MAX_PROMPTS:]]
                 self._seen = seen
         except FileNotFoundError:
             return self._drafts
@@ -89,7 +88,7 @@ class PromptHistory:
         if known and known[-1] == draft:
             return
         known.append(draft)
-        del known[:-_MOST]
+        del known[:-_MAX_PROMPTS]
         self._latest = max(time.time_ns() // 1_000_000, self._latest + 1)
         entry = Entry(self._latest, self._directory, draft.text, draft.pasted, draft.shell)
         if self._file is None or not self._try_to_keep(entry):
@@ -100,7 +99,7 @@ class PromptHistory:
         if blotted_line(text, self._blot) != text:
             return False
         line = msgspec.json.encode(entry) + b"\n"
-        if len(line) > _LARGEST_ENTRY:
+        if len(line) > _MAX_ENTRY_BYTES:
             return False
         try:
             assert self._file is not None
@@ -110,7 +109,7 @@ class PromptHistory:
                 _append(descriptor, line)
                 if nobody_else_wrote:
                     self._seen = _state(descriptor)
-                if os.fstat(descriptor).st_size > _LARGEST:
+                if os.fstat(descriptor).st_size > _MAX_FILE_BYTES:
                     _shorten(self._file, descriptor)
         except OSError as error:
             self._complain(error)
@@ -153,15 +152,15 @@ class Walk:
 @contextmanager
 def _locked(path: Path) -> Iterator[int]:
     """The file that has this name once nobody else writes to it."""
-    for _ in range(_TRIES):
-        descriptor = os.open(path, _FLAGS, _MODE)
+    for _ in range(_LOCK_ATTEMPTS):
+        descriptor = os.open(path, _OPEN_FLAGS, _FILE_MODE)
         try:
             _check_is_file(descriptor)
             if not _try_lock(descriptor):
-                time.sleep(_BETWEEN)
+                time.sleep(_LOCK_RETRY_INTERVAL_S)
                 continue
             if os.path.samestat(os.fstat(descriptor), path.stat()):
-                os.fchmod(descriptor, _MODE)
+                os.fchmod(descriptor, _FILE_MODE)
                 yield descriptor
                 return
         finally:
@@ -198,10 +197,10 @@ def _append(descriptor: int, line: bytes) -> None:
 
 def _shorten(path: Path, descriptor: int) -> None:
     size = os.fstat(descriptor).st_size
-    newer = os.pread(descriptor, _LARGEST // 2, size - _LARGEST // 2)
+    newer = os.pread(descriptor, _MAX_FILE_BYTES // 2, size - _MAX_FILE_BYTES // 2)
     lines = newer.partition(b"\n")[2]
     new = path.with_name(f".{path.name}.{os.getpid()}")
-    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _MODE), "wb") as file:
+    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _FILE_MODE), "wb") as file:
         file.write(lines)
     new.replace(path)
 
@@ -221,8 +220,8 @@ def _read(path: Path, directory: str) -> Iterator[Entry]:
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
         _check_is_file(file.fileno())
         size = os.fstat(file.fileno()).st_size
-        file.seek(max(0, size - 2 * _LARGEST))
-        data = file.read(2 * _LARGEST)
+        file.seek(max(0, size - 2 * _MAX_FILE_BYTES))
+        data = file.read(2 * _MAX_FILE_BYTES)
     for line in data.split(b"\n"):
         try:
             entry = _decoder.decode(line)
@@ -235,7 +234,7 @@ def _read(path: Path, directory: str) -> Iterator[Entry]:
 _decoder = msgspec.json.Decoder(Entry)
 
 
-_MOST_FOUND = 100
+_MAX_SEARCH_RESULTS = 100
 
 
 class HistorySearch:
@@ -295,7 +294,7 @@ class HistorySearch:
         for draft in reversed(self._past.drafts()):
             if query in draft.text.lower():
                 found.setdefault(draft.text, draft)
-            if len(found) == _MOST_FOUND:
+            if len(found) == _MAX_SEARCH_RESULTS:
                 break
         self._found = list(found.values())
         shown = [Choice(_shown(draft), "", "") for draft in self._found]

@@ -19,15 +19,15 @@ from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from joey.core.events import AskOpened
-from joey.core.task import APPROVALS, Answer, AskKind, Response
+from joey.core.task import APPROVAL_ASKS, Answer, AskKind, Response
 from joey.presentation.phrases import COMMAND_TOOL
 from joey.presentation.questions import follow_up, held_by, question_of, why_asked
 from joey.presentation.text import cut, one_line, sanitise
 from joey.presentation.tool_calls import asked_change, card, changes_nothing
 from joey.tui.task_controller import Asked
-from joey.tui.widgets.choice_list import MARK, ChoiceList, Line
+from joey.tui.widgets.choice_list import CURSOR_MARK, ChoiceList, Line
 
-GUARD = 0.3
+ANSWER_GUARD_S = 0.3
 """Seconds for which a question must have been seen before a key or a click can answer it."""
 
 
@@ -94,7 +94,7 @@ class QuestionPanel(Widget, can_focus=True):
     @property
     def is_guarded(self) -> bool:
         """It has only just appeared: keys may have been meant for something else."""
-        return self.question.is_approval and monotonic() - self._seen_at < GUARD
+        return self.question.is_approval and monotonic() - self._seen_at < ANSWER_GUARD_S
 
     def wants(self, event: events.Key) -> bool:
         """Whether a key is meant for the question; all others are words that are being typed."""
@@ -126,7 +126,7 @@ class QuestionPanel(Widget, can_focus=True):
 
     def on_choice_list_taken(self, event: ChoiceList.Taken) -> None:
         event.stop()
-        if event.pressed_at is not None and event.pressed_at - self._seen_at < GUARD:
+        if event.pressed_at is not None and event.pressed_at - self._seen_at < ANSWER_GUARD_S:
             return
         event.sender.at = event.number
         self._choose(self.question.choices[event.number])
@@ -153,11 +153,11 @@ class QuestionPanel(Widget, can_focus=True):
             self.post_message(self.Answered(self, choice.answer))
 
 
-FEW = 5
+SMALL_TERMINAL_ANSWER_LINES = 5
 """Lines that a small terminal has for answers, so that a no stands beside the yes."""
-OTHERS = 5
+SMALL_TERMINAL_RESERVED_LINES = 5
 """Lines of a small terminal that are not for answers; each text above them takes two more."""
-INDENT = 2
+CONTINUATION_INDENT = 2
 """Of the lines behind the first: they stand under its words, not under its number."""
 
 
@@ -169,8 +169,8 @@ class AnswerList(ChoiceList):
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         needed = sum(len(self._pieces(row, width)) for row in range(len(self.lines)))
-        left = viewport.height - OTHERS - 2 * self._texts
-        room = max(3, min(FEW, left), viewport.height // 2 - 2)
+        left = viewport.height - SMALL_TERMINAL_RESERVED_LINES - 2 * self._texts
+        room = max(3, min(SMALL_TERMINAL_ANSWER_LINES, left), viewport.height // 2 - 2)
         return min(room, max(1, needed))
 
     def _scroll(self) -> None:
@@ -193,7 +193,9 @@ class AnswerList(ChoiceList):
 
     def render(self) -> Text:
         drawn = [
-            Text(f"{MARK if row == self.at and not number else '  '}{piece}", self._style(row))
+            Text(
+                f"{CURSOR_MARK if row == self.at and not number else '  '}{piece}", self._style(row)
+            )
             for row in range(self._top, len(self.lines))
             for number, piece in enumerate(self._pieces(row, self.size.width))
         ]
@@ -204,17 +206,17 @@ class AnswerList(ChoiceList):
 
     def _pieces(self, row: int, width: int) -> list[str]:
         label = self._label(row)
-        _, places = cut(label, max(8, width - len(MARK)), INDENT)
+        _, places = cut(label, max(8, width - len(CURSOR_MARK)), CONTINUATION_INDENT)
         first, *more = (label[start:end] for start, end in places)
-        return [first, *(f"{' ' * INDENT}{piece}" for piece in more)]
+        return [first, *(f"{' ' * CONTINUATION_INDENT}{piece}" for piece in more)]
 
 
-MOST_SHOWN = 6
+MAX_SUMMARY_LINES = 6
 """Lines of what would be done; the whole of it stands in the conversation."""
-LONGEST = 2000
+MAX_ANSWER_CHARS = 2000
 """Characters of an answer: a person has to see what they say."""
-YES = Answer(Response.YES)
-NO = Answer(Response.NO)
+YES_ANSWER = Answer(Response.YES)
+NO_ANSWER = Answer(Response.NO)
 
 
 class Choice(Struct, frozen=True):
@@ -243,47 +245,58 @@ class Question(Struct, frozen=True):
 
 
 def question_from(ask: AskOpened) -> Question:
-    if ask.ask in APPROVALS:
+    if ask.ask in APPROVAL_ASKS:
         return _approval(ask)
     match ask.ask:
         case AskKind.FOLLOWUP:
             asked = follow_up(ask.text)
             suggested = tuple(
-                Choice(one_line(one.shown, LONGEST), Answer(Response.MESSAGE, text=one.answer))
+                Choice(
+                    one_line(one.shown, MAX_ANSWER_CHARS), Answer(Response.MESSAGE, text=one.answer)
+                )
                 for one in asked.suggest
             )
             return Question("Your answer", suggested, Text(), hint="or write your own below")
         case AskKind.COMPLETION_RESULT:
-            accept = Choice("accept the result", YES, "y")
+            accept = Choice("accept the result", YES_ANSWER, "y")
             return Question("Done?", (accept,), Text(), hint="or say below what to change")
         case AskKind.API_REQ_FAILED:
-            choices = (Choice("try again", YES, "y"), Choice("stop", NO, "n", on_escape=True))
+            choices = (
+                Choice("try again", YES_ANSWER, "y"),
+                Choice("stop", NO_ANSWER, "n", on_escape=True),
+            )
             return Question("The request failed", choices, Text(), hint="words go along with it")
         case AskKind.MISTAKE_LIMIT_REACHED:
             choices = (
-                Choice("let it try again", YES, "y"),
-                Choice("stop", NO, "n", on_escape=True),
+                Choice("let it try again", YES_ANSWER, "y"),
+                Choice("stop", NO_ANSWER, "n", on_escape=True),
             )
             return Question(
                 "It keeps going wrong", choices, Text(question_of(ask)), hint="or say how to go on"
             )
         case AskKind.LIMIT_REACHED:
-            choices = (Choice("go on", YES, "y"), Choice("stop here", NO, "n", on_escape=True))
+            choices = (
+                Choice("go on", YES_ANSWER, "y"),
+                Choice("stop here", NO_ANSWER, "n", on_escape=True),
+            )
             return Question("A limit is reached", choices, Text(question_of(ask)))
         case AskKind.RESUME_TASK:
-            choices = (Choice("go on", YES, "y"), Choice("not now", NO, "n", on_escape=True))
+            choices = (
+                Choice("go on", YES_ANSWER, "y"),
+                Choice("not now", NO_ANSWER, "n", on_escape=True),
+            )
             return Question("Go on with this task?", choices, Text(), hint="or say what to do")
         case _:
-            leave = Choice("leave it as it is", NO, "n", on_escape=True)
+            leave = Choice("leave it as it is", NO_ANSWER, "n", on_escape=True)
             return Question("The task is done", (leave,), Text(), hint="or say what to do next")
 
 
 def _approval(ask: AskOpened) -> Question:
-    choices = [Choice("yes", YES, "y", number=1)]
+    choices = [Choice("yes", YES_ANSWER, "y", number=1)]
     if ask.always_rule:
-        rule = one_line(ask.always_rule, LONGEST)
+        rule = one_line(ask.always_rule, MAX_ANSWER_CHARS)
         choices.append(Choice(f"always: {rule}", Answer(Response.YES, always=True), "a", 2))
-    choices.append(Choice("no", NO, "n", number=3, on_escape=True))
+    choices.append(Choice("no", NO_ANSWER, "n", number=3, on_escape=True))
     choices.append(Choice("no, and say what to do instead", None, number=4))
     is_command = ask.ask is AskKind.COMMAND
     reason = why_asked(sanitise(ask.reason or ""), ask.text if is_command else "")
@@ -323,7 +336,7 @@ def _brief(ask: AskOpened) -> Text:
     lines = whole.split("\n", allow_blank=True)
     if ask.ask is AskKind.TOOL:
         return lines[0]
-    shown = Text("\n").join(lines[:MOST_SHOWN])
-    if len(lines) > MOST_SHOWN:
-        shown.append(f"\n  … {len(lines) - MOST_SHOWN} more lines above", "dim")
+    shown = Text("\n").join(lines[:MAX_SUMMARY_LINES])
+    if len(lines) > MAX_SUMMARY_LINES:
+        shown.append(f"\n  … {len(lines) - MAX_SUMMARY_LINES} more lines above", "dim")
     return shown

@@ -30,7 +30,7 @@ from joey.presentation.phrases import COMMAND_TOOL, waiting
 from joey.presentation.text import one_line
 from joey.tui.host import StatusInfo, Waiting
 
-RUNNING = "running the command"
+RUNNING_COMMAND_ACTIVITY = "running the command"
 
 
 def doing_of(event: Event) -> str | None:
@@ -47,7 +47,7 @@ def doing_of(event: Event) -> str | None:
         case RowOpened():
             return "writing"
         case ToolStarted(tool=tool):
-            return RUNNING if tool == COMMAND_TOOL else one_line(tool, 30)
+            return RUNNING_COMMAND_ACTIVITY if tool == COMMAND_TOOL else one_line(tool, 30)
         case RetryCountdown():
             return waiting(event)
         case TaskPaused():
@@ -56,13 +56,13 @@ def doing_of(event: Event) -> str | None:
             return None
 
 
-FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
-BEAT = 0.12
-SEPARATOR = " · "
-FULL = 80
+SPINNER_FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+SPINNER_INTERVAL_S = 0.12
+PART_SEPARATOR = " · "
+CONTEXT_WARNING_PERCENT = 80
 """Per cent of the window from which its share is worth a look."""
 
-LASTING = 8
+MIN_LASTING_PRIORITY = 8
 """The worth from which parts are said in full until others have gone."""
 
 
@@ -73,7 +73,7 @@ class Part(Struct, frozen=True):
     """Parts of little worth go first when there is no room."""
     short: str = ""
     """What stands for it before it goes altogether."""
-    joint: str = SEPARATOR
+    joint: str = PART_SEPARATOR
     """What stands between it and the part before."""
 
     @property
@@ -97,7 +97,7 @@ class StatusLine(Widget):
         self._timer: Timer | None = None
 
     def on_mount(self) -> None:
-        self._timer = self.set_interval(BEAT, self.refresh, pause=True)
+        self._timer = self.set_interval(SPINNER_INTERVAL_S, self.refresh, pause=True)
 
     def set_status(self, status: StatusInfo, usage: TokenUsage) -> None:
         if (status, usage) != (self._status_info, self._usage):
@@ -136,10 +136,10 @@ class StatusLine(Widget):
         parts = list(self._parts())
         if self._doing:
             seconds = f" {int(monotonic() - self._began)}s" if self._is_timed else ""
-            frame = FRAMES[int(monotonic() / BEAT) % len(FRAMES)]
+            frame = SPINNER_FRAMES[int(monotonic() / SPINNER_INTERVAL_S) % len(SPINNER_FRAMES)]
             work = [Part(f"{frame} {self._doing}{seconds}", "cyan", 11)]
             work.append(Part("Esc stops", "cyan", 10, joint=", "))
-            if self._doing == RUNNING:
+            if self._doing == RUNNING_COMMAND_ACTIVITY:
                 work.append(Part("Ctrl+B leaves it running", "cyan", 8, "Ctrl+B leaves it", ", "))
             parts = [*work, *parts]
         return fitted(parts, width)
@@ -160,7 +160,7 @@ class StatusLine(Widget):
             yield Part(f"⎇ {one_line(status.branch, 30)}", "dim", 1)
         if status.window and self._usage.context_tokens:
             share = round(100 * self._usage.context_tokens / status.window)
-            style, worth = ("yellow", 6) if share >= FULL else ("dim", 3)
+            style, worth = ("yellow", 6) if share >= CONTEXT_WARNING_PERCENT else ("dim", 3)
             yield Part(f"{share}% context", style, worth, short=f"{share}%")
         if self._usage.total_cost:
             yield Part(f"${self._usage.total_cost:.2f}", "dim", 2)
@@ -177,7 +177,7 @@ def fitted(parts: list[Part], width: int) -> Text:
     last is cut."""
     shown = list(parts)
     while len(shown) > 1 and _width(shown) > width:
-        longer = [part for part in shown if part.is_longer and part.worth < LASTING]
+        longer = [part for part in shown if part.is_longer and part.worth < MIN_LASTING_PRIORITY]
         least = min(longer or shown, key=lambda part: part.worth)
         if least.is_longer:
             shown[shown.index(least)] = structs.replace(least, text=least.short)
@@ -186,7 +186,7 @@ def fitted(parts: list[Part], width: int) -> Text:
     line = Text(no_wrap=True, overflow="ellipsis")
     for number, part in enumerate(shown):
         if number:
-            line.append(part.joint, "dim" if part.joint == SEPARATOR else part.style)
+            line.append(part.joint, "dim" if part.joint == PART_SEPARATOR else part.style)
         line.append(part.text, part.style)
     line.truncate(max(1, width), overflow="ellipsis")
     return line
@@ -197,9 +197,13 @@ def _width(parts: list[Part]) -> int:
     return sum(cell_len(part.text) for part in parts) + joints
 
 
-MOST_TODOS = 7
+MAX_TODO_LINES = 7
 """Lines; of a longer list those around the one that is being worked on."""
-_MARKS = {"completed": ("✓", "green"), "in_progress": ("●", "cyan"), "pending": ("○", "dim")}
+_TODO_STATUS_MARKS = {
+    "completed": ("✓", "green"),
+    "in_progress": ("●", "cyan"),
+    "pending": ("○", "dim"),
+}
 
 
 class TodoList(Widget):
@@ -233,25 +237,25 @@ class TodoList(Widget):
         text = Text(no_wrap=True, overflow="ellipsis")
         text.append(f"{done} of {len(self._todos)} done", "dim")
         first = self._first(done)
-        for todo in self._todos[first : first + MOST_TODOS]:
-            mark, style = _MARKS[todo.status]
+        for todo in self._todos[first : first + MAX_TODO_LINES]:
+            mark, style = _TODO_STATUS_MARKS[todo.status]
             text_style = "dim" if todo.status != "in_progress" else "bold"
             text.append(f"\n{mark} ", style).append(one_line(todo.content, 300), text_style)
-        left = len(self._todos) - first - MOST_TODOS
+        left = len(self._todos) - first - MAX_TODO_LINES
         if left > 0:
             text.append(f"\n  … {left} more", "dim")
         return text
 
     def _first(self, done: int) -> int:
         at = next((n for n, todo in enumerate(self._todos) if todo.status == "in_progress"), done)
-        return max(0, min(at - 2, len(self._todos) - MOST_TODOS))
+        return max(0, min(at - 2, len(self._todos) - MAX_TODO_LINES))
 
 
-MOST_MESSAGES = 3
-SOME = 10
+MAX_MESSAGE_LINES = 3
+MIN_MESSAGE_COLUMNS = 10
 """Columns of the words beside which the hint has to fit."""
-READ = "  (Up takes it back)"
-SENT_BY_HAND = "  (Enter sends, Up takes it back)"
+UNQUEUE_HINT = "  (Up takes it back)"
+SEND_OR_UNQUEUE_HINT = "  (Enter sends, Up takes it back)"
 
 
 class QueuedMessageList(Widget):
@@ -277,12 +281,16 @@ class QueuedMessageList(Widget):
         return self._messages[-1] if self._messages else None
 
     def render(self) -> Text:
-        hint = READ if self._is_read else SENT_BY_HAND
-        lines = [Text(f"↳ {one_line(each.text, 300)}") for each in self._messages[-MOST_MESSAGES:]]
+        hint = UNQUEUE_HINT if self._is_read else SEND_OR_UNQUEUE_HINT
+        lines = [
+            Text(f"↳ {one_line(each.text, 300)}") for each in self._messages[-MAX_MESSAGE_LINES:]
+        ]
         if lines:
-            lines[-1].truncate(max(SOME, self.size.width - len(hint)), overflow="ellipsis")
+            lines[-1].truncate(
+                max(MIN_MESSAGE_COLUMNS, self.size.width - len(hint)), overflow="ellipsis"
+            )
             lines[-1].append(hint)
-        if len(self._messages) > MOST_MESSAGES:
-            lines.insert(0, Text(f"… {len(self._messages) - MOST_MESSAGES} more wait"))
+        if len(self._messages) > MAX_MESSAGE_LINES:
+            lines.insert(0, Text(f"… {len(self._messages) - MAX_MESSAGE_LINES} more wait"))
         text = Text("\n", "dim", no_wrap=True, overflow="ellipsis")
         return text.join(lines)

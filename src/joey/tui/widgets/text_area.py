@@ -32,10 +32,10 @@ from textual.widgets.text_area import (
 
 from joey.tui.widgets import draft
 
-_BLANK_WORD = re.compile(r"\S+\s*$")
+_LAST_WORD_RE = re.compile(r"\S+\s*$")
 
 
-MOVING = {
+MOVE_ACTIONS = {
     "left": "cursor_left",
     "right": "cursor_right",
     "ctrl+f": "cursor_right",
@@ -50,9 +50,9 @@ MOVING = {
     "end": "cursor_line_end",
     "ctrl+e": "cursor_line_end",
 }
-FAR = ("home", "end")
+LINE_EDGE_KEYS = ("home", "end")
 """Left to whoever is around while nothing is written: there is nowhere to go in it."""
-SELECTING = {
+SELECT_ACTIONS = {
     "shift+left": "cursor_left",
     "shift+right": "cursor_right",
     "shift+up": "cursor_up",
@@ -62,7 +62,7 @@ SELECTING = {
     "ctrl+shift+left": "cursor_word_left",
     "ctrl+shift+right": "cursor_word_right",
 }
-CHANGING = {
+EDIT_ACTIONS = {
     "backspace": "delete_left",
     "shift+backspace": "delete_left",
     "ctrl+h": "delete_left",
@@ -239,12 +239,12 @@ class TextEntry(TextArea, inherit_bindings=False):
         key = "ctrl+j" if event.key.endswith("\r") else event.key
         if self._intercept(key, event.character):
             pass
-        elif key in MOVING and not (self.is_empty and key in FAR):
-            getattr(self, f"action_{MOVING[key]}")()
-        elif key in SELECTING:
-            getattr(self, f"action_{SELECTING[key]}")(select=True)
-        elif key in CHANGING:
-            getattr(self, f"action_{CHANGING[key]}")()
+        elif key in MOVE_ACTIONS and not (self.is_empty and key in LINE_EDGE_KEYS):
+            getattr(self, f"action_{MOVE_ACTIONS[key]}")()
+        elif key in SELECT_ACTIONS:
+            getattr(self, f"action_{SELECT_ACTIONS[key]}")(select=True)
+        elif key in EDIT_ACTIONS:
+            getattr(self, f"action_{EDIT_ACTIONS[key]}")()
         else:
             if key.startswith(("ctrl+", "super+")):
                 event.prevent_default()  # some terminals tell the letter too; it is not typed
@@ -285,7 +285,7 @@ class TextEntry(TextArea, inherit_bindings=False):
         row, column = self.cursor_location
         if self.mark_before() is not None:
             self._kill((row, column - 1))
-        elif match := _BLANK_WORD.search(self.before):
+        elif match := _LAST_WORD_RE.search(self.before):
             self._kill((row, match.start()))
         elif self.before:
             self._kill((row, 0))
@@ -330,10 +330,10 @@ class KnownHeight(WrappedDocument):
         return len(self._offset_to_line_info)
 
 
-_SEQUENCES = ("\x1b\r", "\x1b\n")
+_NEW_LINE_SEQUENCES = ("\x1b\r", "\x1b\n")
 
 
 def understand_new_lines() -> None:
     """From now on each of them is one key, Ctrl+J."""
     assert isinstance(ANSI_SEQUENCES_KEYS, dict)
-    ANSI_SEQUENCES_KEYS.update(dict.fromkeys(_SEQUENCES, (Keys.ControlJ,)))
+    ANSI_SEQUENCES_KEYS.update(dict.fromkeys(_NEW_LINE_SEQUENCES, (Keys.ControlJ,)))

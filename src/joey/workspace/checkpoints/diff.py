@@ -14,12 +14,12 @@ from joey.workspace.checkpoints.scan import Sight
 from joey.workspace.checkpoints.shadow_repo import GitRefusal, Shadow
 from joey.workspace.files import printable_name
 
-_MOST_FILES = 200
-_MOST_BYTES = 256 * 1024
-_MOST_TEXT = 16 * 1024 * 1024
+_MAX_DIFFED_FILES = 200
+_MAX_FILE_BYTES = 256 * 1024
+_MAX_TOTAL_BYTES = 16 * 1024 * 1024
 """Bytes of all texts of a comparison together."""
-_AT_ONCE = 32 * 1024 * 1024
-_ABSENT = "000000"
+_MAX_BATCH_BYTES = 32 * 1024 * 1024
+_ABSENT_MODE = "000000"
 
 
 class Difference(Struct, frozen=True):
@@ -33,9 +33,9 @@ class Difference(Struct, frozen=True):
 
     @property
     def kind(self) -> Literal["added", "changed", "removed"]:
-        if self.old_mode == _ABSENT:
+        if self.old_mode == _ABSENT_MODE:
             return "added"
-        return "removed" if self.mode == _ABSENT else "changed"
+        return "removed" if self.mode == _ABSENT_MODE else "changed"
 
     @property
     def change(self) -> FileChange:
@@ -62,12 +62,12 @@ async def differences(git: Shadow, since: Sight, until: Sight) -> list[Differenc
 
 async def texts(git: Shadow, found: Sequence[Difference]) -> list[FileDiff]:
     """With what the first of the files held, as far as it is text, and not too much of it."""
-    wanted = found[:_MOST_FILES]
+    wanted = found[:_MAX_DIFFED_FILES]
     sizes = await blob_sizes(git, _blobs(wanted))
-    small = {blob: size for blob, size in sizes.items() if size <= _MOST_BYTES}
+    small = {blob: size for blob, size in sizes.items() if size <= _MAX_FILE_BYTES}
     shown: dict[str, int] = {}
     for blob, size in small.items():
-        if sum(shown.values()) + size <= _MOST_TEXT:
+        if sum(shown.values()) + size <= _MAX_TOTAL_BYTES:
             shown[blob] = size
     held = {blob: _text(data) async for blob, data in blobs(git, shown)}
     return [
@@ -113,11 +113,11 @@ async def blobs(git: Shadow, sizes: Mapping[str, int]) -> AsyncIterator[tuple[st
 
 def _batches(sizes: Mapping[str, int]) -> Iterator[list[str]]:
     batch: list[str] = []
-    room = _AT_ONCE
+    room = _MAX_BATCH_BYTES
     for blob, size in sizes.items():
         if batch and size > room:
             yield batch
-            batch, room = [], _AT_ONCE
+            batch, room = [], _MAX_BATCH_BYTES
         batch.append(blob)
         room -= size
     if batch:
@@ -126,9 +126,9 @@ def _batches(sizes: Mapping[str, int]) -> Iterator[list[str]]:
 
 def _blobs(found: Iterable[Difference]) -> Iterator[str]:
     for one in found:
-        if one.old_mode != _ABSENT:
+        if one.old_mode != _ABSENT_MODE:
             yield one.old_blob
-        if one.mode != _ABSENT:
+        if one.mode != _ABSENT_MODE:
             yield one.blob
 
 

@@ -18,9 +18,8 @@ from typing import NamedTuple
 from joey.workspace.checkpoints.shadow_repo import Shadow
 
 _TREE_MODE = b"40000"
-_ID_BYTES = 20
-_MOST = 500
-"""Trees that are remembered."""
+_OBJECT_ID_BYTES = 20
+_MAX_CACHED_TREES = 500
 
 
 class Entry(NamedTuple):
@@ -41,7 +40,7 @@ class Trees:
 
     async def load(self, git: Shadow, tree: str, paths: Iterable[bytes]) -> None:
         """Have all folders on the way to some files. Raises CheckpointError."""
-        if len(self._known) > _MOST:
+        if len(self._known) > _MAX_CACHED_TREES:
             self._known.clear()
         pending = [(tree, list(paths))]
         while pending:
@@ -113,7 +112,7 @@ def _parsed(data: bytes) -> Iterator[tuple[bytes, Entry]]:
     while at < len(data):
         named = data.index(b"\0", at)
         mode, _, name = data[at:named].partition(b" ")
-        at = named + 1 + _ID_BYTES
+        at = named + 1 + _OBJECT_ID_BYTES
         yield name, Entry(mode, data[named + 1 : at].hex())
 
 
@@ -128,8 +127,8 @@ def _text(directory: TreeEntries) -> bytes:
     )
 
 
-_MODE, _DIRECTORY_PERMISSIONS = 0o400, 0o700
-_LITTLE = 1
+_FILE_PERMISSIONS, _DIRECTORY_PERMISSIONS = 0o400, 0o700
+_COMPRESSION_LEVEL = 1
 """How hard to compress: this is about speed."""
 
 
@@ -144,10 +143,12 @@ def write_object(repository: Path, kind: bytes, data: bytes) -> str:
     path.parent.mkdir(mode=_DIRECTORY_PERMISSIONS, exist_ok=True)
     # Under a name that git removes when it finds it left behind.
     new = path.with_name(f"tmp_obj_{token_hex(8)}")
-    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, _MODE)
+    descriptor = os.open(
+        new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, _FILE_PERMISSIONS
+    )
     try:
         with os.fdopen(descriptor, "wb") as file:
-            file.write(zlib.compress(head + data, _LITTLE))
+            file.write(zlib.compress(head + data, _COMPRESSION_LEVEL))
         new.rename(path)
     except BaseException:
         new.unlink(missing_ok=True)

@@ -17,8 +17,7 @@ from joey.ports import Checkpoints, FileChange, FileDiff, LeftFile
 if TYPE_CHECKING:
     from joey.workspace.checkpoints.store import WorkspaceCheckpoints
 
-_MOMENT = 0.1
-"""Seconds."""
+_PREWARM_DELAY_S = 0.1
 
 
 class CheckpointStores:
@@ -98,7 +97,7 @@ class TaskCheckpoints:
 
     def begin(self, task_id: str) -> None:
         """In a moment: the first request to the model goes out before it."""
-        asyncio.get_running_loop().call_later(_MOMENT, self._begin, task_id)
+        asyncio.get_running_loop().call_later(_PREWARM_DELAY_S, self._begin, task_id)
 
     def _begin(self, task_id: str) -> None:
         if not self._closed:

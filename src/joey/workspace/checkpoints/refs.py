@@ -28,7 +28,7 @@ from joey.errors import CheckpointError
 from joey.workspace.checkpoints.objects import write_object
 from joey.workspace.checkpoints.scan import Sight
 from joey.workspace.checkpoints.shadow_repo import (
-    LOCK,
+    LOCK_FILE,
     GitRefusal,
     Shadow,
     ShadowDirectory,
@@ -36,11 +36,11 @@ from joey.workspace.checkpoints.shadow_repo import (
     write_private,
 )
 
-_REFS = "refs/joey/"
-_ID = re.compile(r"[0-9a-f]{40}")
-_PLAIN = re.compile(r"[A-Za-z0-9_-]{1,100}")
-_NANOSECONDS = 1_000_000_000
-_WRITER = "joey <joey@localhost>"
+_REFS_PREFIX = "refs/joey/"
+_COMMIT_ID_RE = re.compile(r"[0-9a-f]{40}")
+_PLAIN_TASK_ID_RE = re.compile(r"[A-Za-z0-9_-]{1,100}")
+_NS_PER_SECOND = 1_000_000_000
+_COMMIT_IDENTITY = "joey <joey@localhost>"
 
 
 class Moment(Struct, frozen=True):
@@ -57,7 +57,7 @@ class Ref(Struct, frozen=True):
     def seconds(self) -> float:
         """Since 1970, when it was made."""
         stamp = self.name.rpartition("/")[2]
-        return int(stamp) / _NANOSECONDS if stamp.isdecimal() else 0.0
+        return int(stamp) / _NS_PER_SECOND if stamp.isdecimal() else 0.0
 
 
 def keep(git: Shadow, task_id: str, sight: Sight) -> str:
@@ -65,7 +65,10 @@ def keep(git: Shadow, task_id: str, sight: Sight) -> str:
     now = time.time_ns()
     lines = [
         f"tree {sight.tree}",
-        *(f"{who} {_WRITER} {now // _NANOSECONDS} +0000" for who in ("author", "committer")),
+        *(
+            f"{who} {_COMMIT_IDENTITY} {now // _NS_PER_SECOND} +0000"
+            for who in ("author", "committer")
+        ),
         *("", f"Files of {_encode_task_id(task_id)}", ""),
         *(quote_from_bytes(path) for path in sorted(sight.left_out)),
     ]
@@ -90,7 +93,7 @@ async def last_of(git: Shadow, task_id: str) -> Moment | None:
 
 async def moment(git: Shadow, checkpoint: str) -> Moment:
     """Raises CheckpointError: there is none of this id."""
-    if not _ID.fullmatch(checkpoint):
+    if not _COMMIT_ID_RE.fullmatch(checkpoint):
         raise CheckpointError(f"{checkpoint!r} is not the id of a checkpoint.")
     try:
         text = (await git.run("cat-file", "commit", checkpoint)).decode()
@@ -107,7 +110,7 @@ async def moment(git: Shadow, checkpoint: str) -> Moment:
 
 async def refs(git: Shadow, task_id: str | None = None) -> list[Ref]:
     """Of a task or of all, the oldest first."""
-    below = _REFS if task_id is None else refs_of(task_id)
+    below = _REFS_PREFIX if task_id is None else refs_of(task_id)
     names = (await git.run("for-each-ref", "--format=%(refname)", below)).decode().split()
     return sorted(map(Ref, names), key=lambda ref: ref.seconds)
 
@@ -120,29 +123,29 @@ async def drop(git: Shadow, gone: list[Ref]) -> None:
 
 def refs_of(task_id: str) -> str:
     """The folder of a task's refs, in the repository."""
-    return f"{_REFS}{_encode_task_id(task_id)}/"
+    return f"{_REFS_PREFIX}{_encode_task_id(task_id)}/"
 
 
 def _encode_task_id(task_id: str) -> str:
     """A name that git takes: its own, if it is an ordinary one."""
-    if _PLAIN.fullmatch(task_id) and not task_id.startswith("-"):
+    if _PLAIN_TASK_ID_RE.fullmatch(task_id) and not task_id.startswith("-"):
         return task_id
     return "x" + task_id.encode(errors="surrogateescape").hex()[:200]
 
 
 log = logging.getLogger(__name__)
 
-_DAY = 24 * 60 * 60
-_MEGABYTE = 1024 * 1024
-_GROWN_BY = 64 * _MEGABYTE
-_MOST_LOOSE = 6_000
-_MOST_PACKS = 50
-_SAMPLE = "17"
+_SECONDS_PER_DAY = 24 * 60 * 60
+_BYTES_PER_MB = 1024 * 1024
+_MIN_GROWTH_BYTES = 64 * _BYTES_PER_MB
+_MAX_LOOSE_OBJECTS = 6_000
+_MAX_PACKS = 50
+_SAMPLED_OBJECT_DIRECTORY = "17"
 """One of 256 folders among which objects that are not packed are spread evenly."""
-_SECONDS = 1800.0
-_PART = 4
+_REPACK_TIMEOUT_S = 1800.0
+_DROP_FRACTION_DIVISOR = 4
 """Of checkpoints that are too many, a fourth goes at a time."""
-_STAMP, _COLLECTING = "collected", "collecting"
+_LAST_COLLECTION_FILE, _COLLECTION_LOCK_FILE = "collected", "collecting"
 
 
 class Limits(Struct, frozen=True):
@@ -151,7 +154,7 @@ class Limits(Struct, frozen=True):
 
     @property
     def bytes(self) -> int:
-        return int(self.megabytes * _MEGABYTE)
+        return int(self.megabytes * _BYTES_PER_MB)
 
 
 class Collection:
@@ -178,16 +181,16 @@ class Collection:
             return False
         objects = self._directory.repository / "objects"
         return (
-            time.time() - facts.st_mtime > _DAY
-            or size - last > max(_GROWN_BY, self._limits.bytes // 8)
-            or _count_files(objects / _SAMPLE) * 256 > _MOST_LOOSE
-            or _count_files(objects / "pack") // 2 > _MOST_PACKS
+            time.time() - facts.st_mtime > _SECONDS_PER_DAY
+            or size - last > max(_MIN_GROWTH_BYTES, self._limits.bytes // 8)
+            or _count_files(objects / _SAMPLED_OBJECT_DIRECTORY) * 256 > _MAX_LOOSE_OBJECTS
+            or _count_files(objects / "pack") // 2 > _MAX_PACKS
         )
 
     async def run(self) -> None:
         """Raises CheckpointError."""
         # Not in a thread: who is cancelled meanwhile would never let go of it.
-        lock = take_lock(self._directory.path / _COLLECTING)
+        lock = take_lock(self._directory.path / _COLLECTION_LOCK_FILE)
         if lock is None:
             return  # another process is at it
         try:
@@ -200,20 +203,20 @@ class Collection:
 
     @property
     def _stamp(self) -> Path:
-        return self._directory.path / _STAMP
+        return self._directory.path / _LAST_COLLECTION_FILE
 
     def _sign(self, size: int) -> None:
         write_private(self._stamp, b"%d\n" % size)
 
     async def _pack(self) -> None:
         git = Shadow(self._directory, self._root, gentle=True)
-        await git.run("repack", "-a", "-d", "-k", "-q", seconds=_SECONDS)
+        await git.run("repack", "-a", "-d", "-k", "-q", seconds=_REPACK_TIMEOUT_S)
 
     async def _drop(self) -> None:
         async with self._opened() as git:
             await git.run("pack-refs", "--all")
             kept = await refs(git)
-            since = time.time() - self._limits.days * _DAY
+            since = time.time() - self._limits.days * _SECONDS_PER_DAY
             old = [ref for ref in kept if ref.seconds < since]
             kept = kept[len(old) :]
             await drop(git, old)
@@ -221,7 +224,7 @@ class Collection:
             while (
                 await asyncio.to_thread(self._directory.size) > self._limits.bytes and len(kept) > 1
             ):
-                gone = kept[: max(1, (len(kept) - 1) // _PART)]
+                gone = kept[: max(1, (len(kept) - 1) // _DROP_FRACTION_DIVISOR)]
                 kept = await self._drop_some(git, gone, kept)
 
     async def _drop_some(self, git: Shadow, gone: list[Ref], kept: list[Ref]) -> list[Ref]:
@@ -232,9 +235,9 @@ class Collection:
 
     def _remove_forsaken(self) -> None:
         """Folders of workspaces in which nothing was saved for so long that all of it is old."""
-        since = time.time() - self._limits.days * _DAY
+        since = time.time() - self._limits.days * _SECONDS_PER_DAY
         for directory in self._directory.parent.iterdir():
-            lock = directory / LOCK
+            lock = directory / LOCK_FILE
             if (
                 directory == self._directory.path
                 or not lock.exists()
@@ -254,8 +257,8 @@ class Collection:
 
 async def _prune(git: Shadow) -> None:
     """Let go of what no checkpoint holds."""
-    await git.run("repack", "-a", "-d", "-q", seconds=_SECONDS)
-    await git.run("prune", "--expire=now", seconds=_SECONDS)
+    await git.run("repack", "-a", "-d", "-q", seconds=_REPACK_TIMEOUT_S)
+    await git.run("prune", "--expire=now", seconds=_REPACK_TIMEOUT_S)
 
 
 def _count_files(directory: Path) -> int:

@@ -16,13 +16,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
-from joey.workspace.checkpoints.scan import LARGEST_FILE
+from joey.workspace.checkpoints.scan import MAX_FILE_BYTES
 from joey.workspace.checkpoints.shadow_repo import write_private
 
-_LINK, _PROGRAM = "120000", "100755"
+_SYMLINK_MODE, _EXECUTABLE_MODE = "120000", "100755"
 _OPEN_DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_EXECUTABLE = 0o111
+_CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_EXECUTE_BITS = 0o111
 
 
 class Restoration:
@@ -81,13 +81,13 @@ class Restoration:
         return True
 
     def _fill(self, directory: int, mode: str, data: bytes, earlier: os.stat_result | None) -> None:
-        if mode == _LINK:
+        if mode == _SYMLINK_MODE:
             os.symlink(data, self._temporary, dir_fd=directory)
             return
-        is_program = mode == _PROGRAM
+        is_program = mode == _EXECUTABLE_MODE
         is_replaced = earlier is not None and stat.S_ISREG(earlier.st_mode)
         fresh = 0o600 if is_replaced else 0o777 if is_program else 0o666
-        descriptor = os.open(self._temporary, _NEW, fresh, dir_fd=directory)
+        descriptor = os.open(self._temporary, _CREATE_FLAGS, fresh, dir_fd=directory)
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
             if earlier is not None and is_replaced:
@@ -163,11 +163,11 @@ def _remove_hollow(name: bytes, parent: int) -> None:
 def _is_kept(facts: os.stat_result) -> bool:
     """Whether a file is of the kind that checkpoints hold."""
     if stat.S_ISREG(facts.st_mode):
-        return facts.st_size <= LARGEST_FILE
+        return facts.st_size <= MAX_FILE_BYTES
     return stat.S_ISLNK(facts.st_mode)
 
 
 def _permissions(earlier: os.stat_result, *, is_program: bool) -> int:
     """Those of the file before, with the executable bits that are wanted: for whom may read."""
-    plain = stat.S_IMODE(earlier.st_mode) & ~_EXECUTABLE & 0o777
+    plain = stat.S_IMODE(earlier.st_mode) & ~_EXECUTE_BITS & 0o777
     return plain | (plain & 0o444) >> 2 if is_program else plain

@@ -36,20 +36,20 @@ from joey.workspace.ignore import GitIgnore
 
 log = logging.getLogger(__name__)
 
-_ROUNDS = 3
+_MAX_SCAN_ROUNDS = 3
 """Looks at a workspace that is changed while one looks."""
-_BATCH = 5_000
-_MANY = 200
+_FILES_PER_BATCH = 5_000
+_MIN_FILES_TO_PACK = 200
 """Files that are better kept in one pack than each on its own."""
-_PACKS_AS_IT_READS = (2, 38)
+_MIN_PACKING_GIT_VERSION = (2, 38)
 """The first git that writes one pack of many files."""
-_BATCH_SECONDS = 900.0
-_MEGABYTE = 1024 * 1024
-_MOST_TRACKED = 16 * 1024 * 1024
-_NESTED_AT_ONCE = 100
-_MOST_REFUSED = 20
-_GAVE_UP = re.compile(r"^fatal: Unable to process path (.*)$", re.MULTILINE)
-_EMPTY_BLOB = b"e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
+_BATCH_TIMEOUT_S = 900.0
+_BYTES_PER_MB = 1024 * 1024
+_MAX_TRACKED_LIST_BYTES = 16 * 1024 * 1024
+_NESTED_REPOSITORIES_PER_BATCH = 100
+_MAX_REFUSED_FILES = 20
+_UNPROCESSED_PATH_RE = re.compile(r"^fatal: Unable to process path (.*)$", re.MULTILINE)
+_EMPTY_BLOB_ID = b"e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
 
 
 class Sight(Struct, frozen=True):
@@ -87,7 +87,7 @@ class Looker:
         """Raises CheckpointError; a GitRefusal when the repository may be damaged."""
         self._write_rules(git)
         await _learn_news(git)
-        for last in (False,) * (_ROUNDS - 1) + (True,):
+        for last in (False,) * (_MAX_SCAN_ROUNDS - 1) + (True,):
             try:
                 return await self._look(git)
             except _UnsettledError as error:
@@ -134,12 +134,15 @@ class Looker:
         plan = await asyncio.to_thread(sort_out, self._root, changed, others)
         if plan.size > self._most:
             raise CheckpointError(
-                f"{plan.size // _MEGABYTE:,} MB of files in {self._root} are new, and checkpoints"
-                f" may take {self._most // _MEGABYTE:,} MB. Name what need not be kept in"
+                f"{plan.size // _BYTES_PER_MB:,} MB of files in {self._root} are new, and "
+                "checkpoints"
+                f" may take {self._most // _BYTES_PER_MB:,} MB. Name what need not be kept in"
                 " .gitignore, or set checkpointMaxMegabytes to more."
             )
         if plan.drop:
-            await git.run(*_UPDATE, "--force-remove", "--stdin", given=_joined(plan.drop))
+            await git.run(
+                *_UPDATE_INDEX_COMMAND, "--force-remove", "--stdin", given=_joined(plan.drop)
+            )
             place = os.fsencode(self._root) + b"/"
             if any(_is_directory(place + path) for path in plan.drop):
                 # While it was known as a file, git said nothing of a repository there.
@@ -163,10 +166,14 @@ class Looker:
         index = git.path / "nested.index"
         found: list[bytes] = []
         try:
-            while batch := nested[:_NESTED_AT_ONCE]:
+            while batch := nested[:_NESTED_REPOSITORIES_PER_BATCH]:
                 index.unlink(missing_ok=True)
-                entries = (b"100644 %s\t%s.joey" % (_EMPTY_BLOB, directory) for directory in batch)
-                await git.run(*_UPDATE, "--index-info", given=_joined(entries), index=index)
+                entries = (
+                    b"100644 %s\t%s.joey" % (_EMPTY_BLOB_ID, directory) for directory in batch
+                )
+                await git.run(
+                    *_UPDATE_INDEX_COMMAND, "--index-info", given=_joined(entries), index=index
+                )
                 listed = await self._others(git, *batch, index=index)
                 found += (path for path in listed if not path.endswith(b"/"))
                 nested = nested[len(batch) :] + [path for path in listed if path.endswith(b"/")]
@@ -186,7 +193,7 @@ class Looker:
         question = ("ls-files", "-z", "--cached", "--ignored", "--exclude-per-directory=.gitignore")
         try:
             theirs = await Git.of(self._root)
-            listed = await theirs.ask_bytes(*question, most=_MOST_TRACKED)
+            listed = await theirs.ask_bytes(*question, most=_MAX_TRACKED_LIST_BYTES)
         except ToolError as error:
             log.info("files that are ignored are not kept: %s", error)
             listed = b""
@@ -208,32 +215,32 @@ class Looker:
             write_private(path, rules)
 
 
-_UPDATE = ("update-index", "-z")
-_NEWS = "news.files"
-_NONE = b"0 " + b"0" * 40
+_UPDATE_INDEX_COMMAND = ("update-index", "-z")
+_PENDING_INDEX_FILE = "news.files"
+_REMOVED_INDEX_ENTRY = b"0 " + b"0" * 40
 
 
 def note_news(git: Shadow, kept: Mapping[bytes, Entry], dropped: Iterable[bytes]) -> None:
     """Files that were kept and that the index does not know, and those that it need not know any
     more: what is known once stays known, also to the next process, and when it is ignored by then.
     Raises OSError."""
-    lines = [b"%s\t%s\0" % (_NONE, path) for path in dropped]
+    lines = [b"%s\t%s\0" % (_REMOVED_INDEX_ENTRY, path) for path in dropped]
     lines += (b"%s %s\t%s\0" % (mode, blob.encode(), path) for path, (mode, blob) in kept.items())
     if not lines:
         return
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
-    with os.fdopen(os.open(git.path / _NEWS, flags, 0o600), "ab") as file:
+    with os.fdopen(os.open(git.path / _PENDING_INDEX_FILE, flags, 0o600), "ab") as file:
         file.write(b"".join(lines))
 
 
 async def _learn_news(git: Shadow) -> None:
     """Tell the index. Raises CheckpointError."""
-    news = git.path / _NEWS
+    news = git.path / _PENDING_INDEX_FILE
     if not news.exists():
         return
     whole, end, _ = news.read_bytes().rpartition(b"\0")
     try:
-        await git.run(*_UPDATE, "--index-info", given=whole + end)
+        await git.run(*_UPDATE_INDEX_COMMAND, "--index-info", given=whole + end)
     except GitRefusal:
         news.unlink()
         raise
@@ -247,19 +254,19 @@ async def _keep(git: Shadow, paths: Sequence[bytes]) -> frozenset[bytes]:
     settings = {"core.bigFileThreshold": "0"} if await _may_pack(git, len(paths)) else {}
     remaining = iter(paths)
     refused: set[bytes] = set()
-    while batch := list(islice(remaining, _BATCH)):
+    while batch := list(islice(remaining, _FILES_PER_BATCH)):
         while batch:
             try:
                 await git.run(
-                    *(*_UPDATE, "--add", "--replace", "--stdin"),
+                    *(*_UPDATE_INDEX_COMMAND, "--add", "--replace", "--stdin"),
                     given=_joined(batch),
                     settings=settings,
-                    seconds=_BATCH_SECONDS,
+                    seconds=_BATCH_TIMEOUT_S,
                 )
                 break
             except GitRefusal as refusal:
                 culprit = _culprit(refusal, batch)
-                if culprit is None or len(refused) == _MOST_REFUSED:
+                if culprit is None or len(refused) == _MAX_REFUSED_FILES:
                     raise _UnsettledError(
                         f"files change while they are kept: {refusal}"
                     ) from refusal
@@ -271,17 +278,17 @@ async def _keep(git: Shadow, paths: Sequence[bytes]) -> frozenset[bytes]:
 
 def _culprit(refusal: GitRefusal, batch: Sequence[bytes]) -> bytes | None:
     """The file at which git gave up, if its name can be told. Raises what was no file's fault."""
-    named = _GAVE_UP.search(refusal.said)
+    named = _UNPROCESSED_PATH_RE.search(refusal.said)
     if named is None:
         raise refusal
     return next((path for path in batch if path.decode(errors="replace") == named[1]), None)
 
 
 async def _may_pack(git: Shadow, count: int) -> bool:
-    if count < _MANY:
+    if count < _MIN_FILES_TO_PACK:
         return False
     version = re.search(rb"(\d+)\.(\d+)", await git.run("version"))
-    return version is not None and (int(version[1]), int(version[2])) >= _PACKS_AS_IT_READS
+    return version is not None and (int(version[1]), int(version[2])) >= _MIN_PACKING_GIT_VERSION
 
 
 def sort_out(root: Path, changed: Iterable[tuple[bytes, bytes]], others: Iterable[bytes]) -> Plan:
@@ -324,20 +331,20 @@ def _facts(place: bytes, path: bytes) -> os.stat_result | None:
 def _is_fit(facts: os.stat_result, place: bytes, path: bytes) -> bool:
     if stat.S_ISLNK(facts.st_mode):
         return not path.lower().endswith(b".gitmodules")  # which git refuses
-    return facts.st_size <= LARGEST_FILE and os.access(place + path, os.R_OK)
+    return facts.st_size <= MAX_FILE_BYTES and os.access(place + path, os.R_OK)
 
 
 def _joined(paths: Iterable[bytes]) -> bytes:
     return b"".join(path + b"\0" for path in paths)
 
 
-LARGEST_FILE = 10 * 1024 * 1024
-_LARGEST_RULES = 1024 * 1024
-_FILLED_BY_PROGRAMS = """
+MAX_FILE_BYTES = 10 * 1024 * 1024
+_MAX_GITIGNORE_BYTES = 1024 * 1024
+_GENERATED_DIRECTORIES = """
     node_modules bower_components __pycache__ .venv venv .tox .nox .mypy_cache .pytest_cache
     .ruff_cache .gradle .next .nuxt .svelte-kit .parcel-cache .turbo .terraform
 """.split()  # noqa: SIM905 (a table)
-_NO_PROJECTS = ("Desktop", "Documents", "Downloads")
+_NON_PROJECT_DIRECTORIES = ("Desktop", "Documents", "Downloads")
 
 
 def check_workspace(root: Path, home: Path) -> None:
@@ -358,7 +365,7 @@ def _homes_of_many() -> set[Path]:
         user_home = Path.home()
     except RuntimeError:  # a user without a home
         return set()
-    return {Path(os.path.realpath(user_home / name)) for name in _NO_PROJECTS}
+    return {Path(os.path.realpath(user_home / name)) for name in _NON_PROJECT_DIRECTORIES}
 
 
 def build_joey_home_exclude(root: Path, home: Path) -> tuple[str, ...]:
@@ -370,7 +377,7 @@ def build_joey_home_exclude(root: Path, home: Path) -> tuple[str, ...]:
 
 def rules_text(root: Path) -> bytes:
     """For `info/exclude`, which counts for less than every `.gitignore` of the workspace."""
-    rules = [f"{name}/".encode() for name in _FILLED_BY_PROGRAMS]
+    rules = [f"{name}/".encode() for name in _GENERATED_DIRECTORIES]
     return b"\n".join([*rules, *_rules_above(root), b""])
 
 
@@ -416,7 +423,7 @@ def _read_rules(path: Path) -> list[bytes]:
         return []
     with os.fdopen(descriptor, "rb") as file:
         facts = os.fstat(descriptor)
-        if not stat.S_ISREG(facts.st_mode) or facts.st_size > _LARGEST_RULES:
+        if not stat.S_ISREG(facts.st_mode) or facts.st_size > _MAX_GITIGNORE_BYTES:
             log.warning("%s is not followed: it is no file of reasonable size", path)
             return []
         lines = file.read().splitlines()

@@ -23,12 +23,12 @@ from msgspec import Struct
 
 from joey.errors import CheckpointError
 from joey.system.files import get_workspace_directory, make_private_directory
-from joey.workspace.git.process import HARMLESS, GitAnswer, GitError, GitRun, options, run_git
+from joey.workspace.git.process import SAFE_SETTINGS, GitAnswer, GitError, GitRun, options, run_git
 
-_MOST_BYTES = 128 * 1024 * 1024
-_SECONDS = 120.0
-_SETTINGS = {
-    **HARMLESS,
+_MAX_OUTPUT_BYTES = 128 * 1024 * 1024
+_GIT_TIMEOUT_S = 120.0
+_GIT_SETTINGS = {
+    **SAFE_SETTINGS,
     "core.bare": "false",
     "core.bigFileThreshold": "64m",
     "core.compression": "1",
@@ -45,20 +45,20 @@ _SETTINGS = {
     "pack.threads": "1",
     "pack.windowMemory": "64m",
 }
-_ATTRIBUTES = "info/attributes"
-_FILES = {
+_ATTRIBUTES_FILE = "info/attributes"
+_REPOSITORY_FILES = {
     "HEAD": "ref: refs/heads/none\n",
     "config": "[core]\n\trepositoryformatversion = 0\n",
     # Files are kept as they are. This counts for more than what the workspace's own files ask for.
-    _ATTRIBUTES: "* -text -ident -filter !eol !working-tree-encoding\n",
+    _ATTRIBUTES_FILE: "* -text -ident -filter !eol !working-tree-encoding\n",
 }
 """What makes a folder a repository."""
-_NO_DAMAGE = (
+_HARMLESS_ERROR_TEXTS = (
     *("No space left on device", "Out of diskspace", "Disk quota exceeded"),
     "Read-only file system",
     *("Permission denied", "insufficient permission", "Too many open files", "Out of memory"),
 )
-_ENDED_FROM_OUTSIDE = (signal.SIGHUP, signal.SIGINT, signal.SIGKILL, signal.SIGTERM)
+_EXTERNAL_KILL_SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGKILL, signal.SIGTERM)
 
 
 class GitRefusal(CheckpointError):
@@ -104,16 +104,19 @@ class Shadow:
         shutil.rmtree(new, ignore_errors=True)
         for directory in (".", "objects", "refs", "info"):
             new.joinpath(directory).mkdir(mode=0o700)
-        for name, text in _FILES.items():
+        for name, text in _REPOSITORY_FILES.items():
             write_private(new / name, text.encode())
         new.rename(self.path)
 
     def _check_attributes(self) -> None:
         """Without them, git would change what files hold."""
-        path = self.path / _ATTRIBUTES
-        if not path.exists() or path.read_text(encoding="utf-8") != _FILES[_ATTRIBUTES]:
+        path = self.path / _ATTRIBUTES_FILE
+        if (
+            not path.exists()
+            or path.read_text(encoding="utf-8") != _REPOSITORY_FILES[_ATTRIBUTES_FILE]
+        ):
             path.parent.mkdir(mode=0o700, exist_ok=True)
-            write_private(path, _FILES[_ATTRIBUTES].encode())
+            write_private(path, _REPOSITORY_FILES[_ATTRIBUTES_FILE].encode())
 
     async def run(
         self,
@@ -122,7 +125,7 @@ class Shadow:
         settings: Mapping[str, str] | None = None,
         fine: Sequence[int] = (0,),
         index: Path | None = None,
-        seconds: float = _SECONDS,
+        seconds: float = _GIT_TIMEOUT_S,
     ) -> bytes:
         """What git prints.
 
@@ -131,11 +134,11 @@ class Shadow:
             CheckpointError: it could not be run, or not to its end.
         """
         run = GitRun(
-            arguments=(*options({**_SETTINGS, **(settings or {})}), *arguments),
+            arguments=(*options({**_GIT_SETTINGS, **(settings or {})}), *arguments),
             cwd=self.root,
             environment=self._environment(index or self.index),
             given=given,
-            most=_MOST_BYTES,
+            most=_MAX_OUTPUT_BYTES,
             seconds=seconds,
             gentle=self._gentle,
             held=() if self._hold is None else (self._hold.descriptor,),
@@ -169,20 +172,27 @@ class Shadow:
 def _refusal(command: str, answer: GitAnswer) -> CheckpointError:
     lines = answer.said.strip().splitlines() or [f"it ended with code {answer.code}"]
     for line in lines:
-        if line.startswith(("error:", "fatal:")) and any(text in line for text in _NO_DAMAGE):
+        if line.startswith(("error:", "fatal:")) and any(
+            text in line for text in _HARMLESS_ERROR_TEXTS
+        ):
             return CheckpointError(
                 f"git {command} failed: {line}. Check the room and the permissions there."
             )
-    if -answer.code in _ENDED_FROM_OUTSIDE:
+    if -answer.code in _EXTERNAL_KILL_SIGNALS:
         return CheckpointError(f"git {command} was ended by somebody else.")
     return GitRefusal(f"git {command} failed: {lines[0]}", answer.said)
 
 
-LOCK = "lock"
-_REPOSITORY, _DAMAGED, _NAME, _RESTORING = "repository", "damaged", "workspace", "restoring"
-_MODE = 0o600
-_PATIENCE_SECONDS = 60.0
-_POLL_SECONDS = 0.05
+LOCK_FILE = "lock"
+_REPOSITORY_DIRECTORY, _DAMAGED_DIRECTORY, _WORKSPACE_PATH_FILE, _RECOVERY_FILE = (
+    "repository",
+    "damaged",
+    "workspace",
+    "restoring",
+)
+_FILE_MODE = 0o600
+_LOCK_TIMEOUT_S = 60.0
+_LOCK_POLL_INTERVAL_S = 0.05
 
 
 class Hold(Struct, frozen=True):
@@ -210,32 +220,32 @@ class ShadowDirectory:
 
     @property
     def repository(self) -> Path:
-        return self.path / _REPOSITORY
+        return self.path / _REPOSITORY_DIRECTORY
 
     @property
     def restoring(self) -> Path:
         """There as long as files are being brought back."""
-        return self.path / _RESTORING
+        return self.path / _RECOVERY_FILE
 
     def make(self) -> None:
         make_private_directory(self._parent)
         self._parent.chmod(0o700)
         self.path.mkdir(mode=0o700, exist_ok=True)
-        name = self.path / _NAME
+        name = self.path / _WORKSPACE_PATH_FILE
         if not name.exists():
             write_private(name, os.fsencode(self._workspace) + b"\n")
 
     @asynccontextmanager
     async def locked(self) -> AsyncIterator[Hold]:
         """Raises CheckpointError: somebody else has it, and keeps it."""
-        latest = time.monotonic() + _PATIENCE_SECONDS
+        latest = time.monotonic() + _LOCK_TIMEOUT_S
         while (descriptor := self._take()) is None:
             if time.monotonic() > latest:
                 raise CheckpointError(
                     "another process is at work on the checkpoints of this workspace, for more"
-                    f" than {_PATIENCE_SECONDS:g} seconds. Try again when it is done."
+                    f" than {_LOCK_TIMEOUT_S:g} seconds. Try again when it is done."
                 )
-            await asyncio.sleep(_POLL_SECONDS)
+            await asyncio.sleep(_LOCK_POLL_INTERVAL_S)
         try:
             hold = Hold(descriptor, was_broken_off=os.fstat(descriptor).st_size > 0)
             os.pwrite(descriptor, b"%d\n" % os.getpid(), 0)
@@ -248,7 +258,7 @@ class ShadowDirectory:
     def _take(self) -> int | None:
         try:
             self.make()
-            return take_lock(self.path / LOCK)
+            return take_lock(self.path / LOCK_FILE)
         except OSError as error:
             raise CheckpointError(
                 f"the folder for checkpoints, {self.path}, cannot be used:"
@@ -257,14 +267,14 @@ class ShadowDirectory:
 
     def put_aside(self) -> Path:
         """Begin anew; what was there is kept until this has to be done again."""
-        aside = self.path / _DAMAGED
+        aside = self.path / _DAMAGED_DIRECTORY
         shutil.rmtree(aside, ignore_errors=True)
         self.repository.rename(aside)
         return aside
 
     def clear(self) -> None:
         """Keep nothing of the files; the lock stays."""
-        for name in (_REPOSITORY, _DAMAGED):
+        for name in (_REPOSITORY_DIRECTORY, _DAMAGED_DIRECTORY):
             shutil.rmtree(self.path / name, ignore_errors=True)
 
     def remove_locks(self) -> None:
@@ -280,7 +290,7 @@ class ShadowDirectory:
 
 
 def write_private(path: Path, data: bytes) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, _MODE)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, _FILE_MODE)
     with os.fdopen(descriptor, "wb") as file:
         file.write(data)
 
@@ -296,7 +306,7 @@ def signature(path: Path) -> tuple[int, ...]:
 
 def take_lock(path: Path) -> int | None:
     """The lock's descriptor, or None when somebody else has it."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, _MODE)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, _FILE_MODE)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if os.path.samestat(os.fstat(descriptor), path.stat()):

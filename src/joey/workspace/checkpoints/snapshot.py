@@ -27,7 +27,7 @@ from joey.errors import CheckpointError
 from joey.workspace.blocking_files import is_obstacle_of_git
 from joey.workspace.checkpoints.objects import Entry, Trees, write_object
 from joey.workspace.checkpoints.scan import (
-    LARGEST_FILE,
+    MAX_FILE_BYTES,
     Looker,
     Plan,
     Sight,
@@ -40,10 +40,10 @@ from joey.workspace.git.process import waits_for
 
 log = logging.getLogger(__name__)
 
-_FEW = 100
+_MAX_DIRECT_FILES = 100
 """Files; for more, git is faster."""
-_FEW_BYTES = 32 * 1024 * 1024
-_INDEX = "index"
+_MAX_DIRECT_BYTES = 32 * 1024 * 1024
+_INDEX_FILE = "index"
 
 
 class _Basis(Struct, frozen=True):
@@ -69,7 +69,7 @@ class Renewal:
         """Folders that git ignores as a whole, and that are not looked into."""
         self._is_large = False
         """Also without these."""
-        self._most = min(most, _FEW_BYTES)
+        self._most = min(most, _MAX_DIRECT_BYTES)
         self._looker = Looker(root, home, most)
         self._trees = Trees()
         self._basis: _Basis | None = None
@@ -93,7 +93,7 @@ class Renewal:
             sight = await self._looker.look(git)
             if is_large or self._closed:
                 seen = await self._update_ignored_directories(git, seen, is_large=is_large)
-            self._rely_on(git, sight, seen, _INDEX)
+            self._rely_on(git, sight, seen, _INDEX_FILE)
         self._latest = (sight, seen)
         return sight
 
@@ -155,7 +155,7 @@ class Renewal:
         changed = seen.changed_since(basis.seen)
         if not changed:
             return basis.sight
-        if len(changed) > _FEW or any(map(_is_about_git, changed)):
+        if len(changed) > _MAX_DIRECT_FILES or any(map(_is_about_git, changed)):
             return None
         try:
             return await self._changed(git, basis.sight, seen, changed)
@@ -213,18 +213,18 @@ def _kept(repository: Path, path: bytes) -> Entry:
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     with os.fdopen(descriptor, "rb") as file:
         mode = os.fstat(descriptor).st_mode
-        data = file.read(LARGEST_FILE + 1)
-    if not stat.S_ISREG(mode) or len(data) > LARGEST_FILE:
+        data = file.read(MAX_FILE_BYTES + 1)
+    if not stat.S_ISREG(mode) or len(data) > MAX_FILE_BYTES:
         raise OSError(f"{os.fsdecode(path)!r} has changed while it was kept")
     executable = mode & stat.S_IXUSR
     return Entry(b"100755" if executable else b"100644", write_object(repository, b"blob", data))
 
 
-MOST_ENTRIES = 1_500
-_TICK = 20_000_000
-_COARSE_TICK = 3_000_000_000
+MAX_SCANNED_ENTRIES = 1_500
+_TIMESTAMP_TICK_NS = 20_000_000
+_COARSE_TIMESTAMP_TICK_NS = 3_000_000_000
 """Nanoseconds; the second where files are stamped with whole milliseconds, or with seconds."""
-_COARSE = 1_000_000
+_COARSE_RESOLUTION_NS = 1_000_000
 
 _Facts = tuple[int, int, int, int, int]
 
@@ -258,7 +258,7 @@ def glance(root: Path, passed_over: frozenset[bytes]) -> Glance | None:
         with os.scandir(pending.pop()) as found:
             for entry in found:
                 count += 1
-                if count > MOST_ENTRIES:
+                if count > MAX_SCANNED_ENTRIES:
                     return None
                 facts = entry.stat(follow_symlinks=False)
                 if stat.S_ISDIR(facts.st_mode):
@@ -274,7 +274,11 @@ def glance(root: Path, passed_over: frozenset[bytes]) -> Glance | None:
 
 
 def _settled(facts: os.stat_result, now: int) -> bool:
-    tick = _TICK if facts.st_ctime_ns % _COARSE else _COARSE_TICK
+    tick = (
+        _TIMESTAMP_TICK_NS
+        if facts.st_ctime_ns % _COARSE_RESOLUTION_NS
+        else _COARSE_TIMESTAMP_TICK_NS
+    )
     return now - facts.st_ctime_ns > tick
 
 

@@ -38,7 +38,7 @@ from joey.workspace.checkpoints.snapshot import Renewal
 
 log = logging.getLogger(__name__)
 
-_MOST_NAMED = 5
+_MAX_NAMED_FILES = 5
 
 
 class _Kept(Struct, frozen=True):
@@ -308,8 +308,8 @@ def _partly(count: int, failed: Sequence[str]) -> str:
 
 
 def _named(names: Sequence[str]) -> str:
-    more = len(names) - _MOST_NAMED
-    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+    more = len(names) - _MAX_NAMED_FILES
+    return ", ".join(names[:_MAX_NAMED_FILES]) + (f" and {more} more" if more > 0 else "")
 
 
 _fits: type[Checkpoints] = WorkspaceCheckpoints

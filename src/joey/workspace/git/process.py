@@ -21,11 +21,11 @@ from msgspec import Struct
 
 from joey.errors import ToolError
 from joey.system.subprocess import begun, drain
-from joey.workspace.blocking_files import OPENED_BY_GIT, ObstacleError, unobstructed
+from joey.workspace.blocking_files import FILES_OPENED_BY_GIT, ObstacleError, unobstructed
 
-_LOW_PRIORITY = 10
-_CHUNK = 64 * 1024
-HARMLESS = {
+_LOW_PRIORITY_NICENESS = 10
+_CHUNK_BYTES = 64 * 1024
+SAFE_SETTINGS = {
     "color.branch": "false",
     "color.status": "false",
     "color.ui": "false",
@@ -78,10 +78,10 @@ async def run_git(run: GitRun) -> GitAnswer:
     assert process.stdout is not None and process.stderr is not None
     top = Path(run.environment.get("GIT_WORK_TREE", run.cwd))
     try:
-        async with asyncio.timeout(run.seconds), unobstructed(top, OPENED_BY_GIT):
+        async with asyncio.timeout(run.seconds), unobstructed(top, FILES_OPENED_BY_GIT):
             (out, is_cut), (said, _), _ = await asyncio.gather(
                 _bounded(process.stdout, run.most),
-                _bounded(process.stderr, _CHUNK),
+                _bounded(process.stderr, _CHUNK_BYTES),
                 _feed(process, run.given),
             )
             code = await process.wait()
@@ -118,7 +118,7 @@ async def _start(run: GitRun) -> Process:
         raise GitError(f"git cannot be run: {error.strerror or error}") from error
     if run.gentle:
         with suppress(OSError):  # it has ended already
-            os.setpriority(os.PRIO_PGRP, process.pid, _LOW_PRIORITY)
+            os.setpriority(os.PRIO_PGRP, process.pid, _LOW_PRIORITY_NICENESS)
     return process
 
 
@@ -165,7 +165,7 @@ async def _feed(process: Process, given: bytes | None) -> None:
 async def _bounded(stream: asyncio.StreamReader, most: int) -> tuple[bytes, bool]:
     """The beginning of what a stream says; the rest is read and dropped."""
     kept, is_cut = bytearray(), False
-    while data := await stream.read(_CHUNK):
+    while data := await stream.read(_CHUNK_BYTES):
         room = most - len(kept)
         kept += data[:room]
         is_cut = is_cut or len(data) > room
@@ -179,10 +179,10 @@ async def _end(process: Process) -> None:
     await drain(process)
 
 
-_MOST_BYTES = 2 * 1024 * 1024
-_SECONDS = 20
-_WITHOUT_FILTER = {"clean": "", "smudge": "", "process": "", "required": "false"}
-_NOTHING_FOUND = 1
+_MAX_OUTPUT_BYTES = 2 * 1024 * 1024
+_GIT_TIMEOUT_S = 20
+_DISABLED_FILTER_SETTINGS = {"clean": "", "smudge": "", "process": "", "required": "false"}
+_CONFIG_KEY_NOT_FOUND_CODE = 1
 """The code by which `git config` says so."""
 
 
@@ -197,8 +197,10 @@ class Git:
     ) -> None:
         self._root = root
         self._added = environment or {}
-        off = {f"{name}.{key}": to for name in filters for key, to in _WITHOUT_FILTER.items()}
-        self._options = options({**HARMLESS, **off})
+        off = {
+            f"{name}.{key}": to for name in filters for key, to in _DISABLED_FILTER_SETTINGS.items()
+        }
+        self._options = options({**SAFE_SETTINGS, **off})
 
     @classmethod
     async def of(cls, root: Path, environment: Mapping[str, str] | None = None) -> Git:
@@ -207,7 +209,7 @@ class Git:
         Raises ToolError: there is no git, or it cannot be made harmless."""
         plain = cls(root, environment=environment)
         question = ("config", "-z", "--name-only", "--get-regexp", r"^filter\..")
-        keys = await plain.ask(*question, fine=(0, _NOTHING_FOUND))
+        keys = await plain.ask(*question, fine=(0, _CONFIG_KEY_NOT_FOUND_CODE))
         names = {key.rpartition(".")[0] for key in keys.split("\0") if key}
         for name in names:
             if "=" in name:  # an option would end at it, and switch off something else
@@ -219,7 +221,7 @@ class Git:
         return (await self.ask_bytes(*arguments, fine=fine)).decode(errors="replace")
 
     async def ask_bytes(
-        self, *arguments: str, fine: Sequence[int] = (0,), most: int = _MOST_BYTES
+        self, *arguments: str, fine: Sequence[int] = (0,), most: int = _MAX_OUTPUT_BYTES
     ) -> bytes:
         """The same as it is: names of files may be anything."""
         answer = await self.run(*arguments, most=most)
@@ -232,8 +234,8 @@ class Git:
         *arguments: str,
         given: bytes | None = None,
         environment: Mapping[str, str] | None = None,
-        most: int = _MOST_BYTES,
-        seconds: float = _SECONDS,
+        most: int = _MAX_OUTPUT_BYTES,
+        seconds: float = _GIT_TIMEOUT_S,
     ) -> GitAnswer:
         """Whatever git says, and with whatever code. Raises ToolError."""
         run = GitRun(

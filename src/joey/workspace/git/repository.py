@@ -16,14 +16,20 @@ from joey.ports import Repository
 from joey.workspace.files import LocalFiles, printable_name
 from joey.workspace.git.process import Git
 
-_MOST_LINES = 500
-_LONGEST_LINE = 1000
-_MOST_HIDDEN = 1000
+_MAX_LINES = 500
+_MAX_LINE_CHARS = 1000
+_MAX_HIDDEN_FILES = 1000
 """Changed files that can be left out of one diff."""
-_SUBMODULES = "--ignore-submodules=dirty"
-_DIFF = ("--no-ext-diff", "--no-textconv", "--no-color", "--relative", _SUBMODULES)
-_HASH = regex(r"[0-9a-f]{4,40}")
-_FORMAT = "Commit: %h (%H)%nAuthor: %an%nDate: %ad%n%nMessage: %s%n%n%b"
+_IGNORE_SUBMODULES_OPTION = "--ignore-submodules=dirty"
+_DIFF_OPTIONS = (
+    "--no-ext-diff",
+    "--no-textconv",
+    "--no-color",
+    "--relative",
+    _IGNORE_SUBMODULES_OPTION,
+)
+_COMMIT_HASH_RE = regex(r"[0-9a-f]{4,40}")
+_COMMIT_FORMAT = "Commit: %h (%H)%nAuthor: %an%nDate: %ad%n%nMessage: %s%n%n%b"
 
 
 class GitRepository:
@@ -45,10 +51,10 @@ class GitRepository:
         return _cut("\n".join(["Working directory changes:", "", *files, "", diff]).rstrip())
 
     async def commit(self, name: str) -> str:
-        if not _HASH.fullmatch(name):
+        if not _COMMIT_HASH_RE.fullmatch(name):
             raise ToolError(f"{name} is not the hash of a commit")
         git = await Git.of(self._root)
-        shown = ("show", f"{name}^{{commit}}", f"--format={_FORMAT}")
+        shown = ("show", f"{name}^{{commit}}", f"--format={_COMMIT_FORMAT}")
         return _cut((await self._patch(git, shown, "--stat")).rstrip())
 
     async def status(self, limit: int) -> str:
@@ -59,7 +65,7 @@ class GitRepository:
     async def _status(self, git: Git) -> tuple[str, list[str]]:
         """The branch, and the changed files as `git status --short` shows them."""
         prefix = (await git.ask("rev-parse", "--show-prefix")).rstrip("\n")
-        wanted = ("--short", "--branch", "-z", _SUBMODULES)
+        wanted = ("--short", "--branch", "-z", _IGNORE_SUBMODULES_OPTION)
         branch, *entries = (await git.ask("status", *wanted, "--", ".")).split("\0")
         changed = list(_changes(entries, prefix))
         hidden = await self._hidden(path for _, paths in changed for path in paths)
@@ -72,12 +78,14 @@ class GitRepository:
 
     async def _patch(self, git: Git, command: tuple[str, ...], *options: str) -> str:
         """A diff without the files that are hidden."""
-        names = await git.ask(*command, "--format=", *_DIFF, "--no-renames", "--name-only", "-z")
+        names = await git.ask(
+            *command, "--format=", *_DIFF_OPTIONS, "--no-renames", "--name-only", "-z"
+        )
         hidden = await self._hidden(filter(None, names.split("\0")))
-        if len(hidden) > _MOST_HIDDEN:
-            raise ToolError(f"more than {_MOST_HIDDEN} of the changed files are hidden")
+        if len(hidden) > _MAX_HIDDEN_FILES:
+            raise ToolError(f"more than {_MAX_HIDDEN_FILES} of the changed files are hidden")
         others = [f":(exclude,literal){name}" for name in sorted(hidden)]
-        return await git.ask(*command, *_DIFF, *options, "--patch", "--", ".", *others)
+        return await git.ask(*command, *_DIFF_OPTIONS, *options, "--patch", "--", ".", *others)
 
     async def _hidden(self, paths: Iterable[str]) -> frozenset[str]:
         """Those of the paths that `.rooignore` keeps from the model."""
@@ -109,12 +117,12 @@ async def _has_commits(git: Git) -> bool:
 
 def _cut(text: str) -> str:
     lines = [
-        line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE]} [...]"
+        line if len(line) <= _MAX_LINE_CHARS else f"{line[:_MAX_LINE_CHARS]} [...]"
         for line in text.split("\n")
     ]
-    if len(lines) <= _MOST_LINES:
+    if len(lines) <= _MAX_LINES:
         return "\n".join(lines)
-    head, tail = _MOST_LINES // 5, _MOST_LINES * 4 // 5
+    head, tail = _MAX_LINES // 5, _MAX_LINES * 4 // 5
     left_out = len(lines) - head - tail
     return "\n".join([*lines[:head], f"[...{left_out} lines omitted...]", *lines[-tail:]])
 

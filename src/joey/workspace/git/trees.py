@@ -23,14 +23,21 @@ from joey.errors import ToolError
 from joey.workspace.git.process import Git, reason_of
 from joey.workspace.safe_open import open_directory
 
-_NEEDED = (2, 38)
+_MIN_GIT_VERSION = (2, 38)
 """The first git that merges without touching files."""
-_SECONDS = 300
-_MOST_BYTES = 64 * 1024 * 1024
-_NOTHING_FOUND = 1
-_CONFLICT = 1
-_QUIET = ("-c", "core.safecrlf=false", "-c", "advice.addEmbeddedRepo=false", "-c", "gc.auto=0")
-_ITSELF = {
+_GIT_TIMEOUT_S = 300
+_MAX_OUTPUT_BYTES = 64 * 1024 * 1024
+_CONFIG_KEY_NOT_FOUND_CODE = 1
+_CONFLICT_CODE = 1
+_QUIET_OPTIONS = (
+    "-c",
+    "core.safecrlf=false",
+    "-c",
+    "advice.addEmbeddedRepo=false",
+    "-c",
+    "gc.auto=0",
+)
+_JOEY_IDENTITY_VARIABLES = {
     **{f"GIT_{who}_NAME": "joey" for who in ("AUTHOR", "COMMITTER")},
     **{f"GIT_{who}_EMAIL": "joey@localhost" for who in ("AUTHOR", "COMMITTER")},
     "LC_ALL": "C",
@@ -73,13 +80,13 @@ class Trees:
     async def check_version(self) -> None:
         """Raises ToolError: this git cannot merge."""
         version = re.search(r"(\d+)\.(\d+)", await self._git.ask("version"))
-        if version is None or (int(version[1]), int(version[2])) < _NEEDED:
+        if version is None or (int(version[1]), int(version[2])) < _MIN_GIT_VERSION:
             raise ToolError("worktrees need git 2.38 or newer")
 
     async def _drivers(self) -> list[str]:
         """Options by which programs that merge files are switched off."""
         question = ("config", "-z", "--name-only", "--get-regexp", r"^merge\..*\.driver$")
-        found = await self._git.ask(*question, fine=(0, _NOTHING_FOUND))
+        found = await self._git.ask(*question, fine=(0, _CONFIG_KEY_NOT_FOUND_CODE))
         keys = [key for key in found.split("\0") if key]
         for key in keys:
             if "=" in key:
@@ -98,7 +105,7 @@ class Trees:
     async def take(self, index: Path | None = None) -> str:
         """The tree of the files as they are; all that is not ignored. With the index of the folder
         itself, or with another that is brought up to date."""
-        await self._run(*_QUIET, "add", "--all", index=index)
+        await self._run(*_QUIET_OPTIONS, "add", "--all", index=index)
         return await self.say("write-tree", index=index)
 
     @asynccontextmanager
@@ -144,15 +151,15 @@ class Trees:
         wanted = ("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages")
         answer = await self._git.run(
             *(*await self._drivers(), *wanted, ours, theirs),
-            environment=_ITSELF,
-            most=_MOST_BYTES,
-            seconds=_SECONDS,
+            environment=_JOEY_IDENTITY_VARIABLES,
+            most=_MAX_OUTPUT_BYTES,
+            seconds=_GIT_TIMEOUT_S,
         )
-        if answer.code not in (0, _CONFLICT):
+        if answer.code not in (0, _CONFLICT_CODE):
             raise ToolError(reason_of(answer))
         tree, *names = answer.out.split(b"\0")
         conflicts = tuple(dict.fromkeys(filter(None, names)))
-        return Merged(tree.decode().strip(), conflicts if answer.code == _CONFLICT else ())
+        return Merged(tree.decode().strip(), conflicts if answer.code == _CONFLICT_CODE else ())
 
     async def lay_out(self, tree: str, changes: Iterable[Change], directory: Path) -> None:
         """The new files of a tree, below a folder, as they are written on this system."""
@@ -181,9 +188,9 @@ class Trees:
         answer = await self._git.run(
             *arguments,
             given=given,
-            environment={**_ITSELF, **chosen},
-            most=_MOST_BYTES,
-            seconds=_SECONDS,
+            environment={**_JOEY_IDENTITY_VARIABLES, **chosen},
+            most=_MAX_OUTPUT_BYTES,
+            seconds=_GIT_TIMEOUT_S,
         )
         if answer.is_cut:
             raise ToolError("git has more to say than can be looked at: too many files")
@@ -192,9 +199,9 @@ class Trees:
         return answer.out
 
 
-_LINK, _REPOSITORY, _PROGRAM = "120000", "160000", "100755"
-_ABSENT = "000000"
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_SYMLINK_MODE, _SUBMODULE_MODE, _EXECUTABLE_MODE = "120000", "160000", "100755"
+_ABSENT_MODE = "000000"
+_CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 Looks = Mapping[bytes, tuple[int, ...] | None]
 
@@ -209,15 +216,15 @@ class Change(Struct, frozen=True):
 
     @property
     def is_new(self) -> bool:
-        return self.before == _ABSENT
+        return self.before == _ABSENT_MODE
 
     @property
     def is_gone(self) -> bool:
-        return self.after == _ABSENT
+        return self.after == _ABSENT_MODE
 
     @property
     def is_repository(self) -> bool:
-        return _REPOSITORY in (self.before, self.after)
+        return _SUBMODULE_MODE in (self.before, self.after)
 
 
 def parse_raw(listed: bytes) -> list[Change]:
@@ -316,10 +323,10 @@ def _put(
         os.rmdir(name, dir_fd=directory)  # its files are gone by now, or it is not ours to remove
     temporary = f".joey-{secrets.token_hex(8)}.tmp"
     try:
-        if change.after == _LINK:
+        if change.after == _SYMLINK_MODE:
             os.symlink(made.readlink(), temporary, dir_fd=directory)
         else:
-            _write(temporary, directory, before, made, is_program=change.after == _PROGRAM)
+            _write(temporary, directory, before, made, is_program=change.after == _EXECUTABLE_MODE)
         os.replace(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
     except BaseException:
         with suppress(FileNotFoundError):
@@ -331,7 +338,7 @@ def _write(
     temporary: str, directory: int, before: os.stat_result | None, made: Path, *, is_program: bool
 ) -> None:
     usual = 0o777 if is_program else 0o666
-    descriptor = os.open(temporary, _NEW, usual, dir_fd=directory)
+    descriptor = os.open(temporary, _CREATE_FLAGS, usual, dir_fd=directory)
     with os.fdopen(descriptor, "wb") as file:
         if before is not None and stat.S_ISREG(before.st_mode):
             mode = stat.S_IMODE(before.st_mode) & 0o777

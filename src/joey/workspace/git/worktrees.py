@@ -29,12 +29,19 @@ from joey.workspace.files import printable_name
 from joey.workspace.git.process import repository_top
 from joey.workspace.git.trees import Change, ChangedMeanwhileError, Trees, apply, look
 
-_BASE, _MERGE = "refs/worktree/joey-base", "refs/worktree/joey-merge"
-_TRIES = 3
-_OURS = (".rooignore", ".roomodes", ".roo", ".roorules*", ".clinerules*", "AGENTS*.md")
+_BASE_REF, _MERGE_REF = "refs/worktree/joey-base", "refs/worktree/joey-merge"
+_MAX_MERGE_ATTEMPTS = 3
+_RULE_FILE_PATTERNS = (
+    ".rooignore",
+    ".roomodes",
+    ".roo",
+    ".roorules*",
+    ".clinerules*",
+    "AGENTS*.md",
+)
 """What tells us what we may see and do; it counts in a worktree also when git ignores it."""
-_MOST_COPIED = 1000
-_LARGEST_COPIED = 4 * 1024 * 1024
+_MAX_COPIED_FILES = 1000
+_MAX_COPIED_FILE_BYTES = 4 * 1024 * 1024
 
 
 class GitWorktrees:
@@ -61,7 +68,7 @@ class GitWorktrees:
     async def add(self, name: str) -> Path:
         ours = await Trees.of(self._root)
         theirs = await self._inside(ours, name)
-        if theirs is None or await theirs.find(_BASE) is None:
+        if theirs is None or await theirs.find(_BASE_REF) is None:
             if self._is_there(name) or self._own(ours, name).exists():
                 await self.remove(name)
             await self._make(ours, name)
@@ -84,11 +91,11 @@ class GitWorktrees:
         theirs = await self._inside(ours, name)
         if theirs is None:
             raise ToolError(f"git made no worktree in {directory}")
-        await theirs.say("update-ref", _BASE, base)
+        await theirs.say("update-ref", _BASE_REF, base)
 
     async def _copy_rules(self, ours: Trees, name: str) -> None:
         wanted = ("ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--")
-        listed = (await ours.say(*wanted, *_OURS)).split("\0")
+        listed = (await ours.say(*wanted, *_RULE_FILE_PATTERNS)).split("\0")
         to = self.get_directory(name) / ours.places.prefix
         await asyncio.to_thread(_copy_files, self._root, to, [each for each in listed if each])
 
@@ -106,7 +113,7 @@ class GitWorktrees:
     async def merge(self, name: str, refusal: Callable[[str], str] | None = None) -> Merge:
         ours = await Trees.of(self._root)
         theirs = await self._inside(ours, name)
-        base = None if theirs is None else await theirs.find(_BASE)
+        base = None if theirs is None else await theirs.find(_BASE_REF)
         if theirs is None or base is None:
             raise ToolError(f"the worktree {self.get_directory(name)} is gone")
         # Nobody works there now: what a git left that died with the machine is in the way.
@@ -176,7 +183,7 @@ class _Bringing:
         self._theirs = theirs
 
     async def over(self, base: str, done: str) -> _Hindrance:
-        planned = await self._theirs.find(_MERGE)
+        planned = await self._theirs.find(_MERGE_REF)
         if planned is None or await self._theirs.find(f"{planned}^2^{{tree}}") != done:
             now = await self._ours.look()
             ours = await self._ours.commit(now, [base], "The workspace")
@@ -187,14 +194,14 @@ class _Bringing:
             if hindrance != _Hindrance():
                 return hindrance
             planned = await self._ours.commit(merged.tree, [ours, theirs], "Merged")
-            await self._theirs.say("update-ref", _MERGE, planned)
+            await self._theirs.say("update-ref", _MERGE_REF, planned)
             if not await self._write(now, merged.tree, changes):
                 return _Hindrance()
         return await self._finish(planned)
 
     async def _finish(self, planned: str) -> _Hindrance:
         """Bring over what is not there yet, into files that may have been changed again."""
-        for _ in range(_TRIES):
+        for _ in range(_MAX_MERGE_ATTEMPTS):
             now = await self._ours.look()
             here = await self._ours.commit(now, [f"{planned}^"], "The workspace")
             merged = await self._ours.merge(here, planned)
@@ -205,7 +212,7 @@ class _Bringing:
                 if not problem:
                     return _Hindrance()
             hindrance = _Hindrance(merged.conflicts, problem, is_partly_done=True)
-        await self._theirs.say("update-ref", "-d", _MERGE)
+        await self._theirs.say("update-ref", "-d", _MERGE_REF)
         return hindrance
 
     async def _write(self, now: str, tree: str, changes: Sequence[Change]) -> str:
@@ -253,11 +260,11 @@ def _shown(path: bytes, prefix: str) -> str:
 
 
 def _copy_files(root: Path, to: Path, names: Sequence[str]) -> None:
-    for name in names[:_MOST_COPIED]:
+    for name in names[:_MAX_COPIED_FILES]:
         source, target = root / name, to / name
         if source.is_symlink() or not source.is_file() or os.path.lexists(target):
             continue
-        if source.stat().st_size <= _LARGEST_COPIED:
+        if source.stat().st_size <= _MAX_COPIED_FILE_BYTES:
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(source, target)
 
