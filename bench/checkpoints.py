@@ -18,10 +18,10 @@ from statistics import median
 from subprocess import DEVNULL
 from tempfile import TemporaryDirectory
 
-from bench.crowd import Pulse
+from bench.crowd import LoopLagMonitor
 from bench.tables import table, verdict
 from bench.trees import make_tree
-from joey.workspace.checkpoints.pool import CheckpointStores, TaskCheckpoints
+from joey.workspace.checkpoints.pool import CheckpointStorePool, TaskCheckpoints
 
 FILE_COUNT = 100_000
 ROUNDS = 7
@@ -43,8 +43,8 @@ def main(files: int = FILE_COUNT) -> None:
 
 async def run(directory: Path, files: int) -> None:
     root = directory / "work"
-    checkpoints = CheckpointStores(directory / "home").lease(root)
-    pulse = Pulse()
+    checkpoints = CheckpointStorePool(directory / "home").lease(root)
+    pulse = LoopLagMonitor()
     started = time.perf_counter()
     first = await checkpoints.save("bench")
     seconds = time.perf_counter() - started

@@ -17,8 +17,8 @@ from textual import events
 from textual.app import App, ComposeResult
 
 from bench.tables import table, verdict
-from joey.app.file_finder import Names
-from joey.tui.host import Offer
+from joey.app.file_finder import PathIndex
+from joey.tui.host import CompletionItem
 from joey.tui.widgets.composer import Composer
 from joey.tui.widgets.prompt_history import PromptHistory
 from joey.tui.widgets.text_area import TextEntry
@@ -34,23 +34,23 @@ FUZZY_FIND_GOAL_MS = 100.0
 NAME_PARTS = ("app", "core", "test", "page", "model", "view", "store", "query", "parse", "widget")
 
 
-class Nothing:
-    def commands(self) -> Sequence[Offer]:
+class EmptyCompletions:
+    def commands(self) -> Sequence[CompletionItem]:
         return ()
 
     async def files(self, typed: str) -> Sequence[str]:
         return ()
 
 
-class Desk(App[None]):
+class ComposerApp(App[None]):
     def compose(self) -> ComposeResult:
-        yield Composer(Nothing(), PromptHistory(None, Path("/")))
+        yield Composer(EmptyCompletions(), PromptHistory(None, Path("/")))
 
 
 def main() -> None:
     rows = [["what", "measured", "goal", ""]]
     rows += asyncio.run(keys_and_pastes())
-    names = Names(paths())
+    names = PathIndex(paths())
     for label, typed, goal in (
         ("begins so", "widget", FIND_GOAL_MS),
         ("has it", "st12", FIND_GOAL_MS),
@@ -64,7 +64,7 @@ def main() -> None:
 
 async def keys_and_pastes() -> list[list[str]]:
     rows = []
-    async with Desk().run_test(size=(100, 40)) as pilot:
+    async with ComposerApp().run_test(size=(100, 40)) as pilot:
         composer, entry = pilot.app.query_one(Composer), pilot.app.query_one(TextEntry)
         composer.focus()
         for label, text in (
@@ -97,7 +97,7 @@ async def handled(entry: TextEntry, event: events.Event) -> float:
     return (time.perf_counter() - began) * 1000
 
 
-def timed(names: Names, typed: str) -> float:
+def timed(names: PathIndex, typed: str) -> float:
     began = time.perf_counter()
     names.find(typed)
     return (time.perf_counter() - began) * 1000

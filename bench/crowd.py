@@ -37,7 +37,7 @@ async def run(url: str, directory: Path) -> None:
         policy=Unattended(),
     )
     async with open_engine(home=directory / "home", env=env) as engine:
-        pulse = Pulse()
+        pulse = LoopLagMonitor()
         started, cpu = time.perf_counter(), time.process_time()
         await asyncio.gather(*(one(engine, options) for _ in range(TASK_COUNT)))
         seconds, cpu = time.perf_counter() - started, time.process_time() - cpu
@@ -64,7 +64,7 @@ async def one(engine: Engine, options: TaskOptions) -> None:
     await engine.release(task)
 
 
-class Pulse:
+class LoopLagMonitor:
     """Measures how late the event loop is: how long it was busy with one thing."""
 
     INTERVAL_S = 0.005

@@ -14,10 +14,10 @@ from typing import NamedTuple
 from bench.tables import table, verdict
 from joey.core.edits import patch
 from joey.core.edits.patch_parser import UpdateFile, parse_patch
-from joey.core.edits.search_replace import Applied, apply_blocks
+from joey.core.edits.search_replace import AppliedBlocks, apply_blocks
 from joey.core.models import ModelInfo
 from joey.tools.file_edit import similarity
-from joey.tools.text_edit import Found, Missed, find_and_replace
+from joey.tools.text_edit import ReplaceFailure, ReplaceSuccess, find_and_replace
 
 LINE_COUNT = 10_000
 ROUNDS = 5
@@ -27,7 +27,7 @@ MAX_GROWTH_RATIO = 3.0
 MODEL = ModelInfo(id="claude")
 
 
-class Case(NamedTuple):
+class EditCase(NamedTuple):
     name: str
     work: Callable[[list[str]], Callable[[], object]]
     """Makes, for the lines of a file, the edit that is measured."""
@@ -93,7 +93,7 @@ def exact_blocks(lines: list[str], *, hints: bool) -> Callable[[], object]:
 
     def work() -> None:
         outcome = apply_blocks(text, diff, similarity=similarity)
-        assert isinstance(outcome, Applied)
+        assert isinstance(outcome, AppliedBlocks)
         assert outcome.applied == BLOCK_COUNT
 
     return work
@@ -120,7 +120,7 @@ def chunks(lines: list[str], *, wrong: str = "") -> Callable[[], object]:
         (hunk,) = hunks
         assert isinstance(hunk, UpdateFile)
         outcome = patch.apply_chunks(text, hunk.chunks, similarity=similarity)
-        assert isinstance(outcome, patch.Missed if wrong else str)
+        assert isinstance(outcome, patch.FailedPatch if wrong else str)
 
     return work
 
@@ -143,7 +143,7 @@ def missed_edit(lines: list[str]) -> Callable[[], object]:
 
     def work() -> None:
         outcome = find_and_replace(text, old, "pass", MODEL, tolerant=True)
-        assert isinstance(outcome, Missed)
+        assert isinstance(outcome, ReplaceFailure)
         assert outcome.failure.evidence
 
     return work
@@ -155,7 +155,7 @@ def other_space(lines: list[str]) -> Callable[[], object]:
     old = "\n".join(lines[half : half + QUOTED_LINES]).replace("    ", "\t")
 
     def work() -> None:
-        assert isinstance(find_and_replace(text, old, "pass", MODEL, tolerant=True), Found)
+        assert isinstance(find_and_replace(text, old, "pass", MODEL, tolerant=True), ReplaceSuccess)
 
     return work
 
@@ -165,7 +165,7 @@ def exact_edit(lines: list[str]) -> Callable[[], object]:
     old = "\n".join(lines[half : half + QUOTED_LINES])
 
     def work() -> None:
-        assert isinstance(find_and_replace(text, old, "pass", MODEL), Found)
+        assert isinstance(find_and_replace(text, old, "pass", MODEL), ReplaceSuccess)
 
     return work
 
@@ -177,15 +177,15 @@ def _altered(lines: list[str]) -> str:
 
 
 CASES = [
-    Case("apply_diff, 20 blocks", lambda lines: exact_blocks(lines, hints=True), 10),
-    Case("apply_diff, 20 without lines", lambda lines: exact_blocks(lines, hints=False), 20),
-    Case("apply_diff, fuzzy miss", fuzzy_miss, 200),
-    Case("str.replace, 20 edits", plain_replaces, 10),
-    Case("apply_patch, 20 chunks", chunks, 10),
-    Case("apply_patch, miss", lambda lines: chunks(lines, wrong="?"), 200),
-    Case("edit, exact", exact_edit, 2),
-    Case("edit_file, other white space", other_space, 100),
-    Case("edit_file, miss", missed_edit, 200),
+    EditCase("apply_diff, 20 blocks", lambda lines: exact_blocks(lines, hints=True), 10),
+    EditCase("apply_diff, 20 without lines", lambda lines: exact_blocks(lines, hints=False), 20),
+    EditCase("apply_diff, fuzzy miss", fuzzy_miss, 200),
+    EditCase("str.replace, 20 edits", plain_replaces, 10),
+    EditCase("apply_patch, 20 chunks", chunks, 10),
+    EditCase("apply_patch, miss", lambda lines: chunks(lines, wrong="?"), 200),
+    EditCase("edit, exact", exact_edit, 2),
+    EditCase("edit_file, other white space", other_space, 100),
+    EditCase("edit_file, miss", missed_edit, 200),
 ]
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from bench.crowd import Pulse
+from bench.crowd import LoopLagMonitor
 from bench.runs import environment
 from bench.tables import table
 
@@ -49,7 +49,7 @@ async def measure(who: str, clients: int) -> list[str]:
     loop = asyncio.get_running_loop()
     watchers = []
     for _ in range(clients):
-        _, watcher = await loop.create_connection(Watcher, "127.0.0.1", port)
+        _, watcher = await loop.create_connection(MinimalClient, "127.0.0.1", port)
         await watcher.upgraded
         watchers.append(watcher)
     server.stdin.write(b"go\n")
@@ -73,7 +73,7 @@ async def measure(who: str, clients: int) -> list[str]:
     ]
 
 
-class Watcher(asyncio.Protocol):
+class MinimalClient(asyncio.Protocol):
     """The smallest client: it takes frames apart and looks at the last moment in each."""
 
     def __init__(self) -> None:
@@ -156,9 +156,9 @@ async def serve(who: str, clients: int) -> None:
     print(json.dumps(report), flush=True)
 
 
-class Meter:
+class ResourceMeter:
     def __init__(self) -> None:
-        self._pulse = Pulse()
+        self._pulse = LoopLagMonitor()
         self._cpu = time.process_time()
 
     def report(self) -> dict[str, Any]:
@@ -189,7 +189,7 @@ async def serve_websockets(lines: asyncio.StreamReader, clients: int) -> dict[st
     async with listen(handler, "127.0.0.1", 0, compression=None) as server:
         print(server.sockets[0].getsockname()[1], flush=True)
         await lines.readline()
-        meter, text = Meter(), ""
+        meter, text = ResourceMeter(), ""
         async for word in iter_timestamps():
             text += word
             row = Row(ts=1, type="say", say="text", text=text, partial=True)
@@ -201,22 +201,22 @@ async def serve_websockets(lines: asyncio.StreamReader, clients: int) -> dict[st
 
 
 async def serve_joey(lines: asyncio.StreamReader, clients: int) -> dict[str, Any]:
-    from joey.app import Setup, open_engine
+    from joey.app import Application, open_engine
     from joey.server.auth import Token
-    from joey.server.hub import Hub
+    from joey.server.hub import ServerHub
     from joey.server.serve import ServeOptions, serving
-    from joey.server.websocket import Limits
+    from joey.server.websocket import ConnectionLimits
     from joey.storage.memory_store import MemoryStore
 
     with TemporaryDirectory(prefix="joey-bench-") as directory:
-        setup = Setup(workspace=Path(directory), home=Path(directory, "home"))
+        setup = Application(workspace=Path(directory), home=Path(directory, "home"))
         engine = open_engine(home=setup.home)
-        hub = Hub(engine, MemoryStore(), setup)
-        options = ServeOptions(port=0, limits=Limits(connections=clients))
+        hub = ServerHub(engine, MemoryStore(), setup)
+        options = ServeOptions(port=0, limits=ConnectionLimits(connections=clients))
         async with serving(hub, Token(AUTH_TOKEN), options) as listening:
             print(listening.port, flush=True)
             await lines.readline()
-            meter = Meter()
+            meter = ResourceMeter()
             await play(hub)
             await lines.read()
             return meter.report()

@@ -16,11 +16,11 @@ import msgspec
 from msgspec import structs
 from rapidfuzz.distance import Levenshtein
 
-from bench.runs import Model, environment, measure, running_model
+from bench.runs import ModelProcess, environment, measure, running_model
 from bench.scenarios import make_workspace, prompt
 from bench.tables import table, verdict
 from joey import Unattended, make_options, open_engine
-from joey.core.edits.search_replace import Applied, apply_blocks
+from joey.core.edits.search_replace import AppliedBlocks, apply_blocks
 from joey.core.events import RequestStarted
 
 MAX_DOUBLED_RATIO = 2.3
@@ -67,7 +67,7 @@ def row(name: str, small: float, large: float, goal: float | None) -> list[str]:
     return [*cells, "", ""] if goal is None else [*cells, f"{goal}x", verdict(ratio, goal)]
 
 
-def streamed(model: Model, scenario: str, size: int, empty: float) -> float:
+def streamed(model: ModelProcess, scenario: str, size: int, empty: float) -> float:
     return median(measure(model, "joey", scenario, size).cpu for _ in range(3)) - empty
 
 
@@ -134,7 +134,7 @@ def edited(lines: int, change: Callable[[str], str]) -> float:
     started = time.process_time()
     result = apply_blocks(source, diff, similarity=Levenshtein.normalized_similarity, threshold=0.9)
     cost = time.process_time() - started
-    assert isinstance(result, Applied)
+    assert isinstance(result, AppliedBlocks)
     assert result.applied == BLOCK_COUNT
     return cost
 

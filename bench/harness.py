@@ -12,7 +12,7 @@ from statistics import median
 
 from msgspec import Struct
 
-from bench.runs import Model, Run, measure, running_model
+from bench.runs import MeasuredRun, ModelProcess, measure, running_model
 from bench.tables import table, verdict
 
 ROUNDS = 5
@@ -22,7 +22,7 @@ WRITE_BYTES = 200_000
 TEXT_CHUNKS = 5_000
 
 
-class Figures(Struct, frozen=True):
+class OverheadFigures(Struct, frozen=True):
     cold: float
     read_turn: float
     cpu_turn: float
@@ -40,7 +40,7 @@ class Figures(Struct, frozen=True):
         return self.turn_200 - self.turn_10
 
 
-GOALS = Figures(
+GOALS = OverheadFigures(
     cold=200,
     read_turn=6,
     cpu_turn=5,
@@ -66,7 +66,7 @@ def main() -> None:
     compare(floor, joey)
 
 
-def figures_of(model: Model, who: str) -> Figures:
+def figures_of(model: ModelProcess, who: str) -> OverheadFigures:
     empty = [measure(model, who, "done") for _ in range(ROUNDS)]
     read = [measure(model, who, "read", TURNS) for _ in range(3)]
     shell = [measure(model, who, "shell", TURNS // 2) for _ in range(3)]
@@ -74,7 +74,7 @@ def figures_of(model: Model, who: str) -> Figures:
     write = [measure(model, who, "write", WRITE_BYTES) for _ in range(3)]
     text = [measure(model, who, "text", TEXT_CHUNKS) for _ in range(3)]
     base = cpu(empty)
-    return Figures(
+    return OverheadFigures(
         cold=median(run.cold for run in empty) * 1000,
         read_turn=median(turn for run in read for turn in run.turns) * 1000,
         cpu_turn=(cpu(read) - base) / TURNS * 1000,
@@ -89,12 +89,12 @@ def figures_of(model: Model, who: str) -> Figures:
     )
 
 
-def cpu(runs: list[Run]) -> float:
+def cpu(runs: list[MeasuredRun]) -> float:
     """The least of them: what others do to the processor only ever adds to it."""
     return min(run.cpu for run in runs)
 
 
-def show(floor: Figures, joey: Figures, paced: float) -> None:
+def show(floor: OverheadFigures, joey: OverheadFigures, paced: float) -> None:
     heads = [
         *("", "cold ms", "read turn ms", "CPU ms/turn", "shell turn ms", "turn 10 → 200 ms"),
         *("RSS MB", "write CPU s", "after last byte ms", "text CPU s", "exit ms"),
@@ -113,7 +113,7 @@ def show(floor: Figures, joey: Figures, paced: float) -> None:
     print(f"  (goal 20: {verdict(paced, 20)})")
 
 
-def cells(figures: Figures) -> list[str]:
+def cells(figures: OverheadFigures) -> list[str]:
     return [
         f"{figures.cold:.0f}",
         f"{figures.read_turn:.1f}",
@@ -128,7 +128,7 @@ def cells(figures: Figures) -> list[str]:
     ]
 
 
-def compare(floor: Figures, joey: Figures) -> None:
+def compare(floor: OverheadFigures, joey: OverheadFigures) -> None:
     rows = [["joey in floors", "measured", "goal", ""]]
     for name, ratio, goal in (
         ("cold", joey.cold / floor.cold, 6.0),

@@ -18,10 +18,10 @@ from random import Random
 from statistics import median, quantiles
 from tempfile import TemporaryDirectory
 
-from bench.crowd import Pulse
+from bench.crowd import LoopLagMonitor
 from bench.repository import QUERIES, make_repository
 from bench.tables import table, verdict
-from joey.content.code_index import Indexes
+from joey.content.code_index import WorkspaceIndexPool
 from joey.content.code_index_chunks import extract_query_terms
 from joey.content.code_index_store import cosines, most_alike, pack
 from joey.errors import ToolError
@@ -46,8 +46,8 @@ def main() -> None:
 
 async def run(root: Path, home: Path, size: int) -> None:
     files = LocalFiles(root)
-    index = Indexes(home).open(files, lambda stop: every_file(files, stop))
-    pulse = Pulse()
+    index = WorkspaceIndexPool(home).open(files, lambda stop: every_file(files, stop))
+    pulse = LoopLagMonitor()
     started, cpu = time.perf_counter(), time.process_time()
     await filled(index)
     seconds, cpu = time.perf_counter() - started, time.process_time() - cpu

@@ -27,7 +27,7 @@ from joey.core.events import RequestStarted
 from joey.core.settings import Profile, Settings
 from joey.core.task import TaskState
 from joey.engine.engine import TaskOptions
-from joey.testing.server import ModelServer, StrictModel, Tally, read_in_turn
+from joey.testing.server import ModelServer, RequestTally, StrictModel, read_in_turn
 
 TURN_COUNT = 5_000
 WINDOW_TOKENS = 32_000
@@ -38,8 +38,8 @@ BYTES_PER_TOKEN = (4.0, 2.7)
 """Bytes in a token: as in prose, and as in dense code."""
 
 
-class Outcome(Struct):
-    tally: Tally
+class LongTaskFigures(Struct):
+    tally: RequestTally
     completed: bool
     early_turn: float
     """Milliseconds of CPU, summaries included."""
@@ -61,7 +61,7 @@ def main(turns: int = TURN_COUNT) -> None:
     table("A long task", rows)
 
 
-def _figures(outcomes: Sequence[Outcome]) -> list[list[str]]:
+def _figures(outcomes: Sequence[LongTaskFigures]) -> list[list[str]]:
     def row(name: str, values: Sequence[str], said: str = "") -> list[str]:
         return [name, *values, said]
 
@@ -92,14 +92,14 @@ def _figures(outcomes: Sequence[Outcome]) -> list[list[str]]:
     ]
 
 
-def measure(turns: int, bytes_per_token: float) -> Outcome:
+def measure(turns: int, bytes_per_token: float) -> LongTaskFigures:
     """In a process of its own: others leave memory behind."""
     command = [sys.executable, "-m", "bench.long", "run", str(turns), str(bytes_per_token)]
     done = subprocess.run(command, stdout=subprocess.PIPE, env=environment(), check=True)
-    return msgspec.json.decode(done.stdout, type=Outcome)
+    return msgspec.json.decode(done.stdout, type=LongTaskFigures)
 
 
-async def run(turns: int, bytes_per_token: float) -> Outcome:
+async def run(turns: int, bytes_per_token: float) -> LongTaskFigures:
     model = StrictModel(read_in_turn(FILE_COUNT, turns), WINDOW_TOKENS, bytes_per_token)
     server = ModelServer(model)
     server.on_request = lambda _: server.requests.clear()
@@ -127,7 +127,7 @@ async def run(turns: int, bytes_per_token: float) -> Outcome:
     costs = [1000 * (after - before) for before, after in pairwise(stamps)]
     part = max(1, turns // 10)
     early = min(EARLY_TURNS, part)
-    return Outcome(
+    return LongTaskFigures(
         tally=model.tally,
         completed=completed,
         early_turn=fmean(costs[early // 5 : early // 5 + part]),

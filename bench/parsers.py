@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 
 from joey.core.messages import CallChunk, Chunk, TextChunk
 from joey.core.models import ToolProtocol
-from joey.core.parsing.assembler import Assembler
+from joey.core.parsing.assembler import ReplyAssembler
 
 ARGUMENTS_CHARS = 200_000
 CHUNK_CHARS = 20
@@ -54,10 +54,12 @@ def main() -> None:
         )
 
 
-Stream = tuple[ToolProtocol, list[Chunk]]
+ProtocolChunks = tuple[ToolProtocol, list[Chunk]]
 
 
-def measure(build: Callable[[int], tuple[Stream, list[str]]], size: int) -> tuple[float, float]:
+def measure(
+    build: Callable[[int], tuple[ProtocolChunks, list[str]]], size: int
+) -> tuple[float, float]:
     """CPU seconds of assembling the stream, and of decoding its lines."""
     (protocol, chunks), lines = build(size)
     cost = best_of(lambda: assemble(protocol, chunks))
@@ -74,7 +76,7 @@ def best_of(work: Callable[[], object]) -> float:
     return min(once() for _ in range(ROUNDS))
 
 
-def native_stream(size: int) -> tuple[Stream, list[str]]:
+def native_stream(size: int) -> tuple[ProtocolChunks, list[str]]:
     escaped = len(json.dumps(source(size)))
     arguments = json.dumps({"path": "src/table.py", "content": source(size * size // escaped)})
     pieces = cut(arguments)
@@ -84,7 +86,7 @@ def native_stream(size: int) -> tuple[Stream, list[str]]:
     return (ToolProtocol.NATIVE, chunks), lines
 
 
-def xml_stream(size: int) -> tuple[Stream, list[str]]:
+def xml_stream(size: int) -> tuple[ProtocolChunks, list[str]]:
     text = (
         "I will write it.\n\n<write_to_file>\n<path>src/table.py</path>\n"
         f"<content>\n{source(size)}\n</content>\n</write_to_file>"
@@ -107,7 +109,7 @@ def data_line(delta: dict[str, str]) -> str:
 
 
 def assemble(protocol: ToolProtocol, chunks: Iterable[Chunk]) -> None:
-    assembler = Assembler(
+    assembler = ReplyAssembler(
         protocol=protocol,
         tools=_TOOLS,
         taken_ids=lambda _: False,

@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import median
 
 from bench.tables import table, verdict
-from joey.app.permissions import Explainer, Flags
+from joey.app.permissions import PermissionExplainer, PermissionFlags
 
 ROUNDS = 200
 GOAL_MS = 1.0
@@ -51,8 +51,8 @@ async def _measure() -> None:
     with tempfile.TemporaryDirectory() as directory:
         home, work = Path(directory) / "home", Path(directory) / "work"
         (work / "src").mkdir(parents=True)
-        flags = Flags(allow=RULES, deny=("git push", "rm"), no_sandbox=True)
-        explainer = Explainer(work, flags, home, {})
+        flags = PermissionFlags(allow=RULES, deny=("git push", "rm"), no_sandbox=True)
+        explainer = PermissionExplainer(work, flags, home, {})
         rows = [["judging a command", "ms", "goal", ""]]
         first = await _once(explainer, COMMAND_LINES["one command"])
         rows.append(
@@ -69,7 +69,7 @@ async def _measure() -> None:
     table("The policy for commands, with fifty rules", rows)
 
 
-async def _once(explainer: Explainer, line: str) -> float:
+async def _once(explainer: PermissionExplainer, line: str) -> float:
     start = time.process_time()
     await explainer.command(line)
     return (time.process_time() - start) * 1000

@@ -20,7 +20,7 @@ BASELINE_SCRIPT = Path(__file__).parent / "floor.py"
 SAMPLE_INTERVAL_S = 0.01
 
 
-class Run(Struct, frozen=True):
+class MeasuredRun(Struct, frozen=True):
     started: float
     ended: float
     cpu: float
@@ -45,7 +45,7 @@ class Run(Struct, frozen=True):
         ]
 
 
-class Model:
+class ModelProcess:
     """The scripted model's process, as seen from the harness."""
 
     def __init__(self, url: str, log: Path) -> None:
@@ -65,7 +65,7 @@ class Model:
 
 
 @contextmanager
-def running_model() -> Iterator[Model]:
+def running_model() -> Iterator[ModelProcess]:
     with TemporaryDirectory(prefix="joey-bench-") as directory:
         log = Path(directory, "log")
         log.touch()
@@ -73,7 +73,7 @@ def running_model() -> Iterator[Model]:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment())
         assert process.stdout is not None
         try:
-            yield Model(process.stdout.readline().strip(), log)
+            yield ModelProcess(process.stdout.readline().strip(), log)
         finally:
             process.terminate()
             process.wait()
@@ -94,11 +94,11 @@ def floor_command(url: str, scenario: str, size: int) -> list[str]:
 COMMAND_BUILDERS = {"floor": floor_command, "joey": joey_command}
 
 
-def measure(model: Model, who: str, scenario: str, size: int = 0) -> Run:
+def measure(model: ModelProcess, who: str, scenario: str, size: int = 0) -> MeasuredRun:
     return measure_command(model, COMMAND_BUILDERS[who](model.url, scenario, size))
 
 
-def measure_command(model: Model, command: Sequence[str], **variables: str) -> Run:
+def measure_command(model: ModelProcess, command: Sequence[str], **variables: str) -> MeasuredRun:
     """Run a command in a workspace and a home of its own, with these environment variables.
 
     Raises:
@@ -113,13 +113,15 @@ def measure_command(model: Model, command: Sequence[str], **variables: str) -> R
         return _watch(model, command, workspace, env)
 
 
-def _watch(model: Model, command: Sequence[str], cwd: Path, env: dict[str, str]) -> Run:
+def _watch(
+    model: ModelProcess, command: Sequence[str], cwd: Path, env: dict[str, str]
+) -> MeasuredRun:
     with (cwd.parent / "output").open("w+b") as output:
         started = time.perf_counter()
         process = subprocess.Popen(
             command, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=output, stderr=output
         )
-        memory = _Memory(process.pid)
+        memory = _MemorySampler(process.pid)
         _, status, usage = os.wait4(process.pid, 0)
         ended = time.perf_counter()
         process.returncode = os.waitstatus_to_exitcode(status)
@@ -129,7 +131,7 @@ def _watch(model: Model, command: Sequence[str], cwd: Path, env: dict[str, str])
             said = output.read().decode(errors="replace")[-2000:]
             raise RuntimeError(f"{' '.join(command)} exited with {process.returncode}:\n{said}")
     arrived, answered = model.take()
-    return Run(
+    return MeasuredRun(
         started=started,
         ended=ended,
         cpu=usage.ru_utime + usage.ru_stime,
@@ -139,7 +141,7 @@ def _watch(model: Model, command: Sequence[str], cwd: Path, env: dict[str, str])
     )
 
 
-class _Memory:
+class _MemorySampler:
     """Watches how much memory a process has had at most."""
 
     def __init__(self, pid: int) -> None:

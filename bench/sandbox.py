@@ -21,7 +21,7 @@ from joey.core.settings import Settings
 from joey.execution.sandbox.bubblewrap import Bubblewrap
 from joey.execution.sandbox.landlock import Landlock
 from joey.execution.sandbox.probe import CanaryProbe
-from joey.execution.sandbox.sandbox import LocalSandbox, Session
+from joey.execution.sandbox.sandbox import LocalSandbox, SandboxConfig
 from joey.execution.terminal import LocalTerminal
 from joey.ports import Terminal
 
@@ -74,7 +74,7 @@ async def run(directory: str, workspace: Path) -> None:
 
 
 def confined(home: Path, workspace: Path, prober: CanaryProbe) -> Terminal:
-    session = Session(workspace=workspace, joey_home=home, env=os.environ)
+    session = SandboxConfig(workspace=workspace, joey_home=home, env=os.environ)
     return LocalTerminal(sandbox=LocalSandbox(session, Settings(), lambda: prober))
 
 

@@ -32,7 +32,7 @@ from joey.client.session import Session
 from joey.core.history.ui import Row
 from joey.testing.script import Turn, say
 from joey.testing.server import ModelServer
-from joey.tui.blocks.block import Heights
+from joey.tui.blocks.block import BlockHeights
 from joey.tui.blocks.timeline import Timeline
 
 CHUNKS_PER_SECOND = 200
@@ -152,7 +152,7 @@ def environment(home: Path) -> dict[str, str]:
 
 
 @asynccontextmanager
-async def opened(home: Path, workspace: Path, url: str) -> AsyncIterator[Screen]:
+async def opened(home: Path, workspace: Path, url: str) -> AsyncIterator[TerminalScreen]:
     master, slave = os.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, COLUMNS, 0, 0))
     process = await asyncio.create_subprocess_exec(
@@ -167,7 +167,7 @@ async def opened(home: Path, workspace: Path, url: str) -> AsyncIterator[Screen]
         preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
     )
     os.close(slave)
-    screen = Screen(master, process)
+    screen = TerminalScreen(master, process)
     try:
         yield screen
     finally:
@@ -177,7 +177,7 @@ async def opened(home: Path, workspace: Path, url: str) -> AsyncIterator[Screen]
         await process.wait()
 
 
-class Screen:
+class TerminalScreen:
     """What a program writes to its terminal, read all the time, so that it never waits."""
 
     def __init__(self, fd: int, process: Process) -> None:
@@ -240,7 +240,7 @@ def measure_timeline_ms(count: int) -> float:
     started = time.process_time()
     story = Timeline()
     story.begin(session)
-    Heights(block.estimate(COLUMNS) for block in story.blocks)
+    BlockHeights(block.estimate(COLUMNS) for block in story.blocks)
     return (time.process_time() - started) * 1000
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from bench.runs import Model, Run, measure_command, running_model
+from bench.runs import MeasuredRun, ModelProcess, measure_command, running_model
 from bench.scenarios import prompt
 from bench.tables import table
 
@@ -18,7 +18,7 @@ ROUNDS = 20
 
 def main(old: Path, new: Path) -> None:
     trees = {"old": old, "new": new}
-    runs: dict[str, list[Run]] = {name: [] for name in trees}
+    runs: dict[str, list[MeasuredRun]] = {name: [] for name in trees}
     with running_model() as model:
         for _ in range(ROUNDS + 1):
             for name, tree in trees.items():
@@ -36,7 +36,7 @@ def main(old: Path, new: Path) -> None:
     table(f"joey -p with one request, minimum of {ROUNDS} alternating runs", rows)
 
 
-def _run(model: Model, tree: Path) -> Run:
+def _run(model: ModelProcess, tree: Path) -> MeasuredRun:
     reach = ["--provider", "anthropic", "--base-url", model.url, "-m", "test-model"]
     command = [sys.executable, "-m", "joey", "-p", prompt("read", 0), *reach]
     return measure_command(model, command, PYTHONPATH=str(tree.resolve() / "src"))

@@ -6,10 +6,10 @@ import json
 from collections.abc import Mapping, Sequence
 
 from joey.testing.script import Turn
-from joey.testing.server import Request, Selector, by_conversation
+from joey.testing.server import Request, TurnSelector, by_conversation
 
 
-def by_part(parts: Mapping[str, Sequence[Turn]]) -> Selector:
+def by_part(parts: Mapping[str, Sequence[Turn]]) -> TurnSelector:
     def select(request: Request) -> Turn:
         first = json.dumps(request.body["messages"][0], ensure_ascii=False)
         part = next(name for name in parts if name in first)

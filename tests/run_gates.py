@@ -16,7 +16,7 @@ STDIN: dict[str, Wire] = {
 """With `--input-format stream-json`; whoever writes there has started the run."""
 
 
-class Hooked(StrEnum):
+class HookEffect(StrEnum):
     """What a hook can do. It is yours, or a project's that you trust by its content."""
 
     STOPS = "can stop the call, with a reason; never allows one"
@@ -25,15 +25,15 @@ class Hooked(StrEnum):
     SENDS_BACK = "can send the result back to the model, with a reason"
 
 
-HOOKS: dict[str, Hooked] = {
-    "beforeTool": Hooked.STOPS,
-    "afterTool": Hooked.OBSERVES,
-    "onAsk": Hooked.REFUSES,
-    "onCompletion": Hooked.SENDS_BACK,
+HOOKS: dict[str, HookEffect] = {
+    "beforeTool": HookEffect.STOPS,
+    "afterTool": HookEffect.OBSERVES,
+    "onAsk": HookEffect.REFUSES,
+    "onCompletion": HookEffect.SENDS_BACK,
 }
 
 
-class Flag(StrEnum):
+class FlagEffect(StrEnum):
     """What a flag of a run does to what is allowed in it."""
 
     ALLOWS = "allows more, for this run; a denied command stays denied"
@@ -45,22 +45,22 @@ class Flag(StrEnum):
     SHOWS = "changes what is shown or kept, and nothing that is allowed"
 
 
-RUN_FLAGS: dict[str, Flag] = {
-    "--yes": Flag.ALLOWS,
-    "--allow": Flag.ALLOWS,
-    "--allow-writes": Flag.ALLOWS,
-    "--add-dir": Flag.ALLOWS,
-    "--no-sandbox": Flag.UNCONFINES,
-    "--deny": Flag.TIGHTENS,
-    "--require-approval": Flag.TIGHTENS,
-    "--mode": Flag.TIGHTENS,
-    **dict.fromkeys(("--provider", "--model", "--base-url", "--profile"), Flag.CHOOSES),
-    "--protocol": Flag.CHOOSES,
-    **dict.fromkeys(("--max-turns", "--max-tokens", "--max-tool-calls"), Flag.BOUNDS),
-    **dict.fromkeys(("--max-budget-usd", "--max-wall-time"), Flag.BOUNDS),
-    **dict.fromkeys(("--prompt-file", "--image", "--system-prompt-file"), Flag.SPEAKS),
-    **dict.fromkeys(("--json-schema", "--workspace", "--continue", "--resume"), Flag.SPEAKS),
-    **dict.fromkeys(("--fork", "--input-format", "--stdin-prompt-stream"), Flag.SPEAKS),
-    **dict.fromkeys(("--print", "--output-format", "--plain", "--ephemeral"), Flag.SHOWS),
-    **dict.fromkeys(("--debug", "--version"), Flag.SHOWS),
+RUN_FLAGS: dict[str, FlagEffect] = {
+    "--yes": FlagEffect.ALLOWS,
+    "--allow": FlagEffect.ALLOWS,
+    "--allow-writes": FlagEffect.ALLOWS,
+    "--add-dir": FlagEffect.ALLOWS,
+    "--no-sandbox": FlagEffect.UNCONFINES,
+    "--deny": FlagEffect.TIGHTENS,
+    "--require-approval": FlagEffect.TIGHTENS,
+    "--mode": FlagEffect.TIGHTENS,
+    **dict.fromkeys(("--provider", "--model", "--base-url", "--profile"), FlagEffect.CHOOSES),
+    "--protocol": FlagEffect.CHOOSES,
+    **dict.fromkeys(("--max-turns", "--max-tokens", "--max-tool-calls"), FlagEffect.BOUNDS),
+    **dict.fromkeys(("--max-budget-usd", "--max-wall-time"), FlagEffect.BOUNDS),
+    **dict.fromkeys(("--prompt-file", "--image", "--system-prompt-file"), FlagEffect.SPEAKS),
+    **dict.fromkeys(("--json-schema", "--workspace", "--continue", "--resume"), FlagEffect.SPEAKS),
+    **dict.fromkeys(("--fork", "--input-format", "--stdin-prompt-stream"), FlagEffect.SPEAKS),
+    **dict.fromkeys(("--print", "--output-format", "--plain", "--ephemeral"), FlagEffect.SHOWS),
+    **dict.fromkeys(("--debug", "--version"), FlagEffect.SHOWS),
 }

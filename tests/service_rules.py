@@ -14,8 +14,8 @@ from typing import Any
 from joey.core.messages import Message
 from joey.core.models import ModelInfo, ModelRequest
 from joey.core.settings import Profile
-from joey.providers.anthropic import AnthropicRequests
-from joey.providers.openai import OpenAiRequests
+from joey.providers.anthropic import AnthropicRequestBuilder
+from joey.providers.openai import OpenAiRequestBuilder
 
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _MODEL = ModelInfo(id="checked")
@@ -24,9 +24,9 @@ _PROFILE = Profile(name="checked", provider="anthropic", model="checked")
 
 def check_request(request: ModelRequest) -> None:
     """Raise AssertionError unless both services would take it."""
-    anthropic = AnthropicRequests(_PROFILE, _MODEL, legacy=False).body(request)
+    anthropic = AnthropicRequestBuilder(_PROFILE, _MODEL, legacy=False).body(request)
     check_anthropic(json.loads(b"".join(anthropic)))
-    openai = OpenAiRequests(_PROFILE, _MODEL, "localhost").body(request)
+    openai = OpenAiRequestBuilder(_PROFILE, _MODEL, "localhost").body(request)
     check_openai(json.loads(b"".join(openai)))
 
 

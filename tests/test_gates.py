@@ -22,13 +22,13 @@ from joey.cli.command_line import parse, run_parser
 from joey.cli.commands.arguments import COMMAND_PARSERS
 from joey.cli.headless.stdin_protocol import COMMAND_NAMES as STDIN_COMMANDS
 from joey.config.hooks import read_project_hooks
-from joey.core.hooks import Moment
+from joey.core.hooks import HookEvent
 from joey.core.permissions.hosts import narrowed
 from joey.core.settings import Limits, Profile, Settings
 from joey.core.wire.commands import COMMANDS as WIRE_COMMANDS
 from joey.server.auth import build_origin_policy
-from joey.server.http import Gate, make_application
-from joey.server.ipc_protocol import Command as IpcCommand
+from joey.server.http import SecurityMiddleware, make_application
+from joey.server.ipc_protocol import IpcCommand
 from joey.tools.registry import default_tools
 from joey.workspace.files import LocalFiles
 from tests import gates, run_gates
@@ -89,7 +89,7 @@ def names_of(kind: type[Struct]) -> set[str]:
         (gates.SERVE_FLAGS, flags(COMMAND_PARSERS["serve"]())),
         (gates.VARIABLES, variables()),
         (run_gates.STDIN, set(STDIN_COMMANDS)),
-        (run_gates.HOOKS, {moment.value for moment in Moment}),
+        (run_gates.HOOKS, {moment.value for moment in HookEvent}),
         (run_gates.RUN_FLAGS, flags(run_parser())),
     ],
     ids=[
@@ -114,7 +114,7 @@ async def test_every_route_has_the_gate_that_is_said(tmp_path: Path) -> None:
         made = make_application(
             here.listening.connections, build_origin_policy("127.0.0.1", 1, tls=False)
         )
-        assert isinstance(made, Gate)
+        assert isinstance(made, SecurityMiddleware)
         found = set()
         for route in made._application.routes:  # type: ignore[attr-defined]
             match route:
@@ -317,8 +317,11 @@ def tables() -> str:
                 ("stdin (`--input-format stream-json`)", "what it can do"),
                 grouped(run_gates.STDIN, gates.Wire),
             ),
-            listed(("hook", "what it can do"), grouped(run_gates.HOOKS, run_gates.Hooked)),
-            listed(("flag of a run", "what it does"), grouped(run_gates.RUN_FLAGS, run_gates.Flag)),
+            listed(("hook", "what it can do"), grouped(run_gates.HOOKS, run_gates.HookEffect)),
+            listed(
+                ("flag of a run", "what it does"),
+                grouped(run_gates.RUN_FLAGS, run_gates.FlagEffect),
+            ),
             listed(("route", "gate"), grouped(gates.ROUTES, gates.Web)),
             listed(("`joey …`", "what it does"), grouped(gates.COMMANDS, gates.Shell)),
             listed(("setting", "set by"), grouped({**gates.SETTINGS, **mine}, gates.Key)),

@@ -16,13 +16,13 @@ import pytest
 
 from joey.cli.screen.shell import run_in_shell
 from joey.content.diagnostics import LocalDiagnostics
-from joey.core.hooks import Hook, Moment
+from joey.core.hooks import Hook, HookEvent
 from joey.core.settings import Settings
 from joey.execution.custom_tools import LocalCustomTools
-from joey.execution.hooks import Surroundings, run_hook
+from joey.execution.hooks import HookEnvironment, run_hook
 from joey.execution.processes import end_marked
 from joey.execution.terminal import LocalTerminal
-from joey.mcp.config import Entry
+from joey.mcp.config import ServerEntry
 from joey.mcp.process import StderrTail
 from joey.mcp.transports import stdio_streams
 from joey.workspace.files import LocalFiles
@@ -40,8 +40,8 @@ ENVIRONMENT = {"PATH": os.environ["PATH"]}
 
 
 async def hook(directory: Path) -> None:
-    place = Surroundings(directory, ("/bin/sh", "-c"), ENVIRONMENT, end_marked)
-    await run_hook(Hook(Moment.BEFORE_TOOL, SPAWN_CHILD_COMMAND), b"", place)
+    place = HookEnvironment(directory, ("/bin/sh", "-c"), ENVIRONMENT, end_marked)
+    await run_hook(Hook(HookEvent.BEFORE_TOOL, SPAWN_CHILD_COMMAND), b"", place)
 
 
 async def command(directory: Path) -> None:
@@ -53,7 +53,7 @@ async def command(directory: Path) -> None:
 
 
 async def server(directory: Path) -> None:
-    entry = Entry(command="/bin/sh", args=("-c", SPAWN_CHILD_COMMAND))
+    entry = ServerEntry(command="/bin/sh", args=("-c", SPAWN_CHILD_COMMAND))
     async with stdio_streams(entry, directory, ENVIRONMENT, StderrTail()):
         await asyncio.Event().wait()
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from joey.core.hooks import Hook, Moment
-from joey.execution.hooks import Surroundings, run_hook
+from joey.core.hooks import Hook, HookEvent
+from joey.execution.hooks import HookEnvironment, run_hook
 from joey.execution.processes import end_marked
-from joey.mcp.config import Entry
+from joey.mcp.config import ServerEntry
 from joey.mcp.process import StderrTail
 from joey.mcp.transports import stdio_streams
 from joey.tools.regex_client import ask_script
@@ -38,17 +38,17 @@ def polled(monkeypatch: pytest.MonkeyPatch) -> list[object]:
 
 
 async def test_a_hook_that_is_stopped(tmp_path: Path, polled: list[object]) -> None:
-    place = Surroundings(
+    place = HookEnvironment(
         workspace=tmp_path,
         shell=("/bin/sh", "-c"),
         environment={"PATH": os.environ["PATH"]},
         end_marked=end_marked,
     )
-    slow = Hook(Moment.BEFORE_TOOL, "sleep 60", timeout=0.1)
+    slow = Hook(HookEvent.BEFORE_TOOL, "sleep 60", timeout=0.1)
     assert "was stopped" in (await run_hook(slow, b"", place)).error
     begun = tmp_path / "begun"
     cancelled = asyncio.create_task(
-        run_hook(Hook(Moment.BEFORE_TOOL, "touch begun; sleep 60"), b"", place)
+        run_hook(Hook(HookEvent.BEFORE_TOOL, "touch begun; sleep 60"), b"", place)
     )
     async with asyncio.timeout(60):
         while not begun.exists():  # noqa: ASYNC110
@@ -70,7 +70,7 @@ async def test_a_script_that_takes_too_long(tmp_path: Path, polled: list[object]
 async def test_a_server_that_is_cancelled_while_it_is_asked_to_leave(
     tmp_path: Path, polled: list[object]
 ) -> None:
-    entry = Entry(command="sleep", args=("60",))
+    entry = ServerEntry(command="sleep", args=("60",))
     here = asyncio.Event()
 
     async def use() -> None:

@@ -17,9 +17,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from joey.cli.logs import PlainLines
+from joey.cli.logs import RedactingFormatter
 from joey.core.redaction import REDACTION_TEXT, KnownSecrets, blotted, blotted_line, without_secrets
-from joey.server.serve import JsonLines
+from joey.server.serve import JsonLogFormatter
 from joey.testing.script import Fail, Turn, call, fail, say
 from joey.testing.server import ModelServer
 from tests.canary import KEY, OTHER_KEY, files_under, spellings, traces
@@ -224,7 +224,7 @@ def test_a_log_hides_what_is_only_called_a_secret(text: str) -> None:
 
 
 @pytest.mark.requirement("secrets:log")
-@pytest.mark.parametrize("lines", [PlainLines(), JsonLines()])
+@pytest.mark.parametrize("lines", [RedactingFormatter(), JsonLogFormatter()])
 def test_both_logs_blot_messages_arguments_and_traces(
     lines: logging.Formatter, monkeypatch: pytest.MonkeyPatch
 ) -> None:

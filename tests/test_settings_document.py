@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from joey.config.schema import DescribedKey, profile_keys, setting_keys
+from joey.config.schema import ConfigKey, profile_keys, setting_keys
 from tests.document_tables import hold
 
 DOCUMENT = Path(__file__).parent.parent / "docs" / "settings.md"
@@ -22,13 +22,13 @@ def shown(value: object) -> str:
     return f"`{value if isinstance(value, str) else json.dumps(value)}`"
 
 
-def kind(key: DescribedKey) -> str:
+def kind(key: ConfigKey) -> str:
     """Choices are words to be written, kinds are not."""
     parts = key.kind.split(" or ")
     return " or ".join(f"`{each}`" if each in key.choices else each for each in parts)
 
 
-def table(keys: Iterable[DescribedKey], *, with_project: bool) -> str:
+def table(keys: Iterable[ConfigKey], *, with_project: bool) -> str:
     project = " a project |" if with_project else ""
     lines = [f"| key | may be | default | what it means |{project}"]
     lines.append("|---|---|---|---|" + ("---|" if with_project else ""))

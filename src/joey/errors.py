@@ -3,14 +3,14 @@
     JoeyError
     ├── ToolError              the model: becomes the result of its call
     │   ├── ArgumentError      the call's arguments do not fit the tool
-    │   ├── WordedError        the tool itself words the text that the model reads
-    │   ├── HiddenError        `.rooignore` hides the file from it
-    │   ├── AbsentError        the object of a lookup does not exist
-    │   └── RefusedError       a rule or a hook forbids the call
+    │   ├── PreformattedError        the tool itself words the text that the model reads
+    │   ├── IgnoredPathError        `.rooignore` hides the file from it
+    │   ├── TargetNotFoundError        the object of a lookup does not exist
+    │   └── DeniedError       a rule or a hook forbids the call
     ├── UserError              the user: printed as it is, never as a traceback
     │   ├── ConfigError        settings, profiles, keys (exit 78)
     │   │   ├── NoModelError   no key, no profile, or no model named: nothing was chosen yet
-    │   │   └── UntiedAddressError  a task folder names an address that the user has not
+    │   │   └── UntrustedAddressError  a task folder names an address that the user has not
     │   ├── WorkspaceError     the workspace directory cannot be used
     │   ├── StoreError         task folders: missing, locked, unreadable, disk full
     │   │   ├── TaskNotFoundError
@@ -48,7 +48,7 @@ class ArgumentError(ToolError):
         """The required parameter that has no value, when that is what is wrong."""
 
 
-class WordedError(ToolError):
+class PreformattedError(ToolError):
     """A failure for which the tool has written the whole result."""
 
     def __init__(self, message: str, reply: str, *, is_answer: bool = False) -> None:
@@ -58,7 +58,7 @@ class WordedError(ToolError):
         self.is_answer = is_answer
 
 
-class HiddenError(ToolError):
+class IgnoredPathError(ToolError):
     """The path is hidden from the model by `.rooignore`."""
 
     def __init__(self, path: str, because: str = "") -> None:
@@ -68,13 +68,13 @@ class HiddenError(ToolError):
         """Why every file is hidden, when no rule says so but the rules cannot be used."""
 
 
-class AbsentError(ToolError):
+class TargetNotFoundError(ToolError):
     """The path or output that a call looks up does not exist."""
 
     is_answer = True
 
 
-class RefusedError(ToolError):
+class DeniedError(ToolError):
     """A rule, or a hook of the person's, forbids the call."""
 
     def __init__(self, message: str, rule: str) -> None:
@@ -99,7 +99,7 @@ class NoModelError(ConfigError):
     """No model was chosen yet: whoever comes for the first time meets this."""
 
 
-class UntiedAddressError(ConfigError):
+class UntrustedAddressError(ConfigError):
     """A task folder names an address for its model that the user has not."""
 
     def __init__(self, provider: str, address: str) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.acp.rules import Rules
+from tests.acp.rules import ProtocolSchema
 from tests.front.binary import Joey
 from tests.server.packages import installed
 
@@ -20,10 +20,10 @@ def sdk() -> Path:
 
 
 @pytest.fixture(scope="session")
-def rules(request: pytest.FixtureRequest) -> Rules | None:
+def rules(request: pytest.FixtureRequest) -> ProtocolSchema | None:
     """None without npm: then only the tests that are about the schema are skipped."""
     try:
-        return Rules(request.getfixturevalue("sdk"))
+        return ProtocolSchema(request.getfixturevalue("sdk"))
     except pytest.skip.Exception:
         return None
 

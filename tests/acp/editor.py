@@ -23,7 +23,7 @@ from acp.schema import (
     WriteTextFileResponse,
 )
 
-from tests.acp.rules import Rules
+from tests.acp.rules import ProtocolSchema
 from tests.front.binary import LIMIT, Joey
 
 Json = dict[str, Any]
@@ -166,7 +166,7 @@ class Connected:
 async def connected(
     joey: Joey,
     url: str | None,
-    rules: Rules | None,
+    rules: ProtocolSchema | None,
     editor: Editor | None = None,
     *,
     files: bool = False,

@@ -12,7 +12,7 @@ from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 _SCHEMA_DIRECTORY = "node_modules/@agentclientprotocol/sdk/schema/v1"
 
 
-class Rules:
+class ProtocolSchema:
     def __init__(self, packages: Path) -> None:
         self._schemas = [
             json.loads((packages / _SCHEMA_DIRECTORY / name).read_text(encoding="utf-8"))

@@ -12,7 +12,7 @@ from acp.schema import ClientCapabilities
 from joey.testing.script import Turn, call, fail, say, stop
 from joey.testing.server import ModelServer
 from tests.acp.editor import connected
-from tests.acp.rules import Rules
+from tests.acp.rules import ProtocolSchema
 from tests.acp.test_task import done
 from tests.front.binary import Joey
 
@@ -23,7 +23,9 @@ def tools(body: dict[str, object]) -> set[str]:
     return {tool["name"] for tool in listed}
 
 
-async def test_a_mode_is_chosen_before_and_between_prompts(joey: Joey, rules: Rules | None) -> None:
+async def test_a_mode_is_chosen_before_and_between_prompts(
+    joey: Joey, rules: ProtocolSchema | None
+) -> None:
     async with (
         ModelServer([done(), done(), done()]) as server,
         connected(joey, server.url, rules) as here,
@@ -54,7 +56,9 @@ async def test_a_mode_is_chosen_before_and_between_prompts(joey: Joey, rules: Ru
             await here.agent.set_session_mode(session_id=session, mode_id="poet")
 
 
-async def test_a_mode_that_the_model_switches_to_is_sent(joey: Joey, rules: Rules | None) -> None:
+async def test_a_mode_that_the_model_switches_to_is_sent(
+    joey: Joey, rules: ProtocolSchema | None
+) -> None:
     switch = Turn(call("switch_mode", {"mode_slug": "debug", "reason": "it is broken"}))
     async with (
         ModelServer([switch, done()]) as server,
@@ -71,7 +75,7 @@ async def test_a_mode_that_the_model_switches_to_is_sent(joey: Joey, rules: Rule
 
 
 async def test_another_model_counts_from_the_next_prompt_on(
-    joey: Joey, rules: Rules | None
+    joey: Joey, rules: ProtocolSchema | None
 ) -> None:
     async with (
         ModelServer([done("one"), done("two"), done("three")]) as server,
@@ -96,7 +100,9 @@ async def test_another_model_counts_from_the_next_prompt_on(
                 await here.agent.set_config_option(session_id=session, config_id=id, value=value)
 
 
-async def test_slash_commands_are_offered_and_understood(joey: Joey, rules: Rules | None) -> None:
+async def test_slash_commands_are_offered_and_understood(
+    joey: Joey, rules: ProtocolSchema | None
+) -> None:
     commands = joey.workspace / ".roo" / "commands"
     commands.mkdir(parents=True)
     text = "---\ndescription: Look it through\nargument-hint: what\n---\nReview it closely."
@@ -115,7 +121,9 @@ async def test_slash_commands_are_offered_and_understood(joey: Joey, rules: Rule
         assert "Review it closely." in str(server.requests[0].body["messages"])
 
 
-async def test_without_a_key_the_editor_hears_what_to_do(joey: Joey, rules: Rules | None) -> None:
+async def test_without_a_key_the_editor_hears_what_to_do(
+    joey: Joey, rules: ProtocolSchema | None
+) -> None:
     async with connected(joey, None, rules) as here:
         asked = next(frame for _, frame in here.editor.frames if "result" in frame)
         (method,) = asked["result"]["authMethods"]
@@ -139,13 +147,13 @@ async def greeting(agent: ClientSideConnection, version: int) -> tuple[int, list
 
 @pytest.mark.parametrize(("asked", "agreed"), [(1, 1), (2, 1), (99, 1), (0, 1)])
 async def test_the_versions_agree_on_what_both_know(
-    joey: Joey, rules: Rules | None, asked: int, agreed: int
+    joey: Joey, rules: ProtocolSchema | None, asked: int, agreed: int
 ) -> None:
     async with connected(joey, None, rules) as here:
         assert await greeting(here.agent, asked) == (agreed, ["terminal", "environment"])
 
 
-async def test_a_wrong_setting_is_no_missing_key(joey: Joey, rules: Rules | None) -> None:
+async def test_a_wrong_setting_is_no_missing_key(joey: Joey, rules: ProtocolSchema | None) -> None:
     joey.home.mkdir()
     (joey.home / "settings.json").write_text("{ broken", encoding="utf-8")
     async with connected(joey, "http://127.0.0.1:9", rules) as here:
@@ -156,7 +164,9 @@ async def test_a_wrong_setting_is_no_missing_key(joey: Joey, rules: Rules | None
         assert caught.value.code == -32603
 
 
-async def test_a_key_that_is_refused_is_reported_as_such(joey: Joey, rules: Rules | None) -> None:
+async def test_a_key_that_is_refused_is_reported_as_such(
+    joey: Joey, rules: ProtocolSchema | None
+) -> None:
     wrong = Turn(fail(401, "invalid x-api-key"))
     async with (
         ModelServer([wrong, done()]) as server,
@@ -169,7 +179,7 @@ async def test_a_key_that_is_refused_is_reported_as_such(joey: Joey, rules: Rule
         assert await here.prompt(session, "again") == "end_turn"
 
 
-async def test_a_refusal_ends_the_turn(joey: Joey, rules: Rules | None) -> None:
+async def test_a_refusal_ends_the_turn(joey: Joey, rules: ProtocolSchema | None) -> None:
     async with (
         ModelServer([Turn(say("I would rather not."), stop("refusal")), done()]) as server,
         connected(joey, server.url, rules) as here,
@@ -180,7 +190,7 @@ async def test_a_refusal_ends_the_turn(joey: Joey, rules: Rules | None) -> None:
         assert await here.prompt(session, "do good") == "end_turn"
 
 
-async def test_compact_sums_the_conversation_up(joey: Joey, rules: Rules | None) -> None:
+async def test_compact_sums_the_conversation_up(joey: Joey, rules: ProtocolSchema | None) -> None:
     summary = Turn(say("All that was said so far: one, and first."))
     async with (
         ModelServer([done("first " * 5000), summary, done("second")]) as server,
@@ -200,7 +210,7 @@ async def test_compact_sums_the_conversation_up(joey: Joey, rules: Rules | None)
 
 
 async def test_what_a_directory_brings_and_nobody_trusts_is_reported(
-    joey: Joey, rules: Rules | None
+    joey: Joey, rules: ProtocolSchema | None
 ) -> None:
     (joey.workspace / ".roo").mkdir()
     theirs = '{"mcpServers": {"theirs": {"command": "touch", "args": ["started.txt"]}}}'
@@ -215,7 +225,7 @@ async def test_what_a_directory_brings_and_nobody_trusts_is_reported(
     assert not (joey.workspace / "started.txt").exists()
 
 
-async def test_two_prompts_at_once_begin_one_task(joey: Joey, rules: Rules | None) -> None:
+async def test_two_prompts_at_once_begin_one_task(joey: Joey, rules: ProtocolSchema | None) -> None:
     async with (
         ModelServer([done("one"), done("two")]) as server,
         connected(joey, server.url, rules) as here,

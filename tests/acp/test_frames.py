@@ -18,7 +18,7 @@ from joey.acp.jsonrpc import MAX_LINE_BYTES
 from joey.testing.script import Turn, call, say
 from joey.testing.server import ModelServer, by_conversation
 from tests.acp.editor import Editor, connected, model_at
-from tests.acp.rules import Rules
+from tests.acp.rules import ProtocolSchema
 from tests.acp.test_task import done
 from tests.front.binary import LIMIT, Joey
 
@@ -183,7 +183,7 @@ TALK = [
 @pytest.mark.requirement("acp:cancel")
 @pytest.mark.parametrize("after", [1, 2, 5, 9, 14, 20, 25])
 async def test_a_cancel_at_any_moment_ends_the_turn(
-    joey: Joey, rules: Rules | None, after: int
+    joey: Joey, rules: ProtocolSchema | None, after: int
 ) -> None:
     """After so many updates of the agent, of which the last may be on their way."""
     editor = Editor()

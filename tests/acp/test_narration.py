@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from joey.acp.editor import as_json
-from joey.acp.jsonrpc import Frames
+from joey.acp.jsonrpc import JsonRpcTransport
 from joey.acp.tool_calls import changes_of
 from joey.acp.updates import UpdateEncoder
 from joey.core.edits.diff import unified_patch
@@ -135,7 +135,7 @@ def test_lines_are_the_same_however_they_are_cut(sizes: list[int], ended: bool) 
     async def run() -> None:
         reading, writing = os.pipe()
         try:
-            frames = Frames(pieces(), writing)
+            frames = JsonRpcTransport(pieces(), writing)
             received = []
             while (message := await frames.receive()) is not None:
                 received.append(message)

@@ -7,7 +7,7 @@ import pytest
 from joey.testing.script import Turn, call
 from joey.testing.server import ModelServer
 from tests.acp.editor import Json, connected
-from tests.acp.rules import Rules
+from tests.acp.rules import ProtocolSchema
 from tests.front.binary import Joey
 
 DONE = Turn(call("attempt_completion", {"result": "Over."}))
@@ -28,7 +28,7 @@ def texts(ended: Json) -> list[str]:
 @pytest.mark.requirement("acp:task")
 @pytest.mark.parametrize(("command", "status", "shown"), COMMANDS)
 async def test_a_command_that_has_ended_shows_what_it_printed(
-    joey: Joey, rules: Rules | None, command: str, status: str, shown: list[str]
+    joey: Joey, rules: ProtocolSchema | None, command: str, status: str, shown: list[str]
 ) -> None:
     joey.settings(sandbox="off")  # which tells of signals as codes
     turns = [Turn(call("execute_command", {"command": command})), DONE]
@@ -46,7 +46,7 @@ async def test_a_command_that_has_ended_shows_what_it_printed(
 
 
 async def test_an_edit_that_failed_says_why_in_a_sentence_or_two(
-    joey: Joey, rules: Rules | None
+    joey: Joey, rules: ProtocolSchema | None
 ) -> None:
     lines = "".join(f"line {number}\n" for number in range(1, 40))
     (joey.workspace / "a.txt").write_text(lines, encoding="utf-8")

@@ -10,11 +10,11 @@ from typing import Any
 import psutil
 import pytest
 
-from joey.acp.jsonrpc import Frames
+from joey.acp.jsonrpc import JsonRpcTransport
 from joey.testing.script import Turn, call, pause, say
 from joey.testing.server import ModelServer
 from tests.acp.editor import Editor, connected
-from tests.acp.rules import Rules
+from tests.acp.rules import ProtocolSchema
 from tests.acp.test_task import done
 from tests.front.binary import LIMIT, Joey
 
@@ -32,7 +32,7 @@ def choosing(*choices: str | None) -> Editor:
 
 @pytest.mark.requirement("acp:permission")
 async def test_a_rejected_call_is_not_made_and_the_model_hears_of_it(
-    joey: Joey, rules: Rules | None
+    joey: Joey, rules: ProtocolSchema | None
 ) -> None:
     async with (
         ModelServer([RUN, done()]) as server,
@@ -47,7 +47,7 @@ async def test_a_rejected_call_is_not_made_and_the_model_hears_of_it(
 
 
 async def test_always_names_its_rule_and_is_not_asked_again(
-    joey: Joey, rules: Rules | None
+    joey: Joey, rules: ProtocolSchema | None
 ) -> None:
     async with (
         ModelServer([RUN, RUN, done()]) as server,
@@ -68,7 +68,7 @@ async def test_always_names_its_rule_and_is_not_asked_again(
 
 
 async def test_the_edits_of_a_session_are_accepted_with_one_answer(
-    joey: Joey, rules: Rules | None
+    joey: Joey, rules: ProtocolSchema | None
 ) -> None:
     def write(path: str) -> Turn:
         return Turn(call("write_to_file", {"path": path, "content": "x\n"}))
@@ -87,7 +87,7 @@ async def test_the_edits_of_a_session_are_accepted_with_one_answer(
 
 @pytest.mark.requirement("acp:permission")
 async def test_an_option_that_was_not_offered_allows_nothing(
-    joey: Joey, rules: Rules | None
+    joey: Joey, rules: ProtocolSchema | None
 ) -> None:
     async with (
         ModelServer([RUN, done()]) as server,
@@ -98,7 +98,9 @@ async def test_an_option_that_was_not_offered_allows_nothing(
     assert not (joey.workspace / "made.txt").exists()
 
 
-async def test_an_editor_that_fails_to_ask_allows_nothing(joey: Joey, rules: Rules | None) -> None:
+async def test_an_editor_that_fails_to_ask_allows_nothing(
+    joey: Joey, rules: ProtocolSchema | None
+) -> None:
     async def fail(_: Any) -> str:
         raise RuntimeError("no window")
 
@@ -119,12 +121,12 @@ async def test_an_answer_that_is_also_an_error_allows_nothing(joey: Joey) -> Non
         yield json.dumps({"jsonrpc": "2.0", "id": 0, "result": chosen, "error": error}).encode()
 
     with (joey.workspace / "frames").open("wb") as output:
-        received = await Frames(pieces(), output.fileno()).receive()
+        received = await JsonRpcTransport(pieces(), output.fileno()).receive()
     assert received is not None and "result" not in received
 
 
 async def test_a_permission_that_is_cancelled_ends_the_turn(
-    joey: Joey, rules: Rules | None
+    joey: Joey, rules: ProtocolSchema | None
 ) -> None:
     async with (
         ModelServer([RUN, done()]) as server,
@@ -138,7 +140,7 @@ async def test_a_permission_that_is_cancelled_ends_the_turn(
 
 @pytest.mark.requirement("acp:cancel")
 async def test_a_cancel_while_asking_leaves_nothing_pending(
-    joey: Joey, rules: Rules | None
+    joey: Joey, rules: ProtocolSchema | None
 ) -> None:
     """The editor never answers the question; the turn ends all the same."""
     never = asyncio.Event()
@@ -167,7 +169,7 @@ async def test_a_cancel_while_asking_leaves_nothing_pending(
 
 
 async def test_a_message_while_asking_rejects_with_a_reason(
-    joey: Joey, rules: Rules | None
+    joey: Joey, rules: ProtocolSchema | None
 ) -> None:
     never = asyncio.Event()
 
@@ -206,7 +208,7 @@ QUESTION = Turn(
     ("said", "answer"), [("2", "The blue one"), ("neither", "neither")], ids=["number", "words"]
 )
 async def test_a_question_ends_the_turn_and_the_next_prompt_answers_it(
-    joey: Joey, rules: Rules | None, said: str, answer: str
+    joey: Joey, rules: ProtocolSchema | None, said: str, answer: str
 ) -> None:
     async with (
         ModelServer([QUESTION, done()]) as server,
@@ -222,7 +224,7 @@ async def test_a_question_ends_the_turn_and_the_next_prompt_answers_it(
 
 
 async def test_a_limit_of_the_settings_ends_the_turn_and_a_prompt_goes_on(
-    joey: Joey, rules: Rules | None
+    joey: Joey, rules: ProtocolSchema | None
 ) -> None:
     joey.settings(allowedMaxRequests=1)
     look = Turn(call("list_files", {"path": "."}))
@@ -237,7 +239,7 @@ async def test_a_limit_of_the_settings_ends_the_turn_and_a_prompt_goes_on(
 
 
 async def test_too_many_mistakes_end_the_turn_and_a_prompt_helps(
-    joey: Joey, rules: Rules | None
+    joey: Joey, rules: ProtocolSchema | None
 ) -> None:
     joey.settings(consecutiveMistakeLimit=1)
     wrong = Turn(call("read_file", {"files": [{"path": "missing.txt"}], "nonsense": 1}))
@@ -253,7 +255,7 @@ async def test_too_many_mistakes_end_the_turn_and_a_prompt_helps(
         assert "look at the manual" in json.dumps(server.requests[1].body["messages"][-1])
 
 
-async def test_a_cancel_ends_a_command_that_runs(joey: Joey, rules: Rules | None) -> None:
+async def test_a_cancel_ends_a_command_that_runs(joey: Joey, rules: ProtocolSchema | None) -> None:
     run = Turn(call("execute_command", {"command": "echo begun; sleep 1000"}))
     async with (
         ModelServer([run, done()]) as server,
@@ -278,7 +280,7 @@ async def test_a_cancel_ends_a_command_that_runs(joey: Joey, rules: Rules | None
         assert alive == []
 
 
-async def test_a_cancel_while_the_model_speaks(joey: Joey, rules: Rules | None) -> None:
+async def test_a_cancel_while_the_model_speaks(joey: Joey, rules: ProtocolSchema | None) -> None:
     gate = asyncio.Event()
     slow = Turn(say("I begin"), pause(gate), say(" and go on"), call("list_files", {"path": "."}))
     async with (

@@ -19,7 +19,7 @@ from acp.helpers import (
 from joey.testing.script import Turn, call
 from joey.testing.server import ModelServer
 from tests.acp.editor import Editor, connected
-from tests.acp.rules import Rules
+from tests.acp.rules import ProtocolSchema
 from tests.acp.test_task import done
 from tests.front.binary import Joey
 
@@ -36,7 +36,9 @@ def last_message(server: ModelServer, number: int = 0) -> list[Any]:
     return content
 
 
-async def test_an_image_reaches_the_model_and_is_replayed(joey: Joey, rules: Rules | None) -> None:
+async def test_an_image_reaches_the_model_and_is_replayed(
+    joey: Joey, rules: ProtocolSchema | None
+) -> None:
     async with ModelServer([done()]) as server:
         async with connected(joey, server.url, rules) as here:
             session = await here.new(joey.workspace)
@@ -52,7 +54,7 @@ async def test_an_image_reaches_the_model_and_is_replayed(joey: Joey, rules: Rul
             assert chunks[1]["content"]["data"] == PNG
 
 
-async def test_a_link_brings_the_file_along(joey: Joey, rules: Rules | None) -> None:
+async def test_a_link_brings_the_file_along(joey: Joey, rules: ProtocolSchema | None) -> None:
     path = joey.workspace / "my notes, all.txt"
     path.write_text("remember the milk\n", encoding="utf-8")
     async with (
@@ -66,7 +68,9 @@ async def test_a_link_brings_the_file_along(joey: Joey, rules: Rules | None) -> 
         assert "remember the milk" in sent
 
 
-async def test_a_link_out_of_the_workspace_brings_nothing(joey: Joey, rules: Rules | None) -> None:
+async def test_a_link_out_of_the_workspace_brings_nothing(
+    joey: Joey, rules: ProtocolSchema | None
+) -> None:
     secret = joey.workspace.parent / "secret.txt"
     secret.write_text("swordfish", encoding="utf-8")
     (joey.workspace / ".rooignore").write_text("hidden.txt\n", encoding="utf-8")
@@ -88,7 +92,7 @@ async def test_a_link_out_of_the_workspace_brings_nothing(joey: Joey, rules: Rul
 
 
 async def test_what_is_embedded_is_sent_and_points_at_nothing(
-    joey: Joey, rules: Rules | None
+    joey: Joey, rules: ProtocolSchema | None
 ) -> None:
     (joey.workspace / "other.txt").write_text("swordfish", encoding="utf-8")
     commands = joey.workspace / ".roo" / "commands"
@@ -120,7 +124,7 @@ async def test_what_is_embedded_is_sent_and_points_at_nothing(
     ids=["sound", "tiff", "damaged", "no-picture", "empty"],
 )
 async def test_what_cannot_be_taken_in_is_named(
-    joey: Joey, rules: Rules | None, block: Any, problem: str
+    joey: Joey, rules: ProtocolSchema | None, block: Any, problem: str
 ) -> None:
     async with connected(joey, "http://127.0.0.1:9", rules) as here:
         session = await here.new(joey.workspace)
@@ -131,7 +135,7 @@ async def test_what_cannot_be_taken_in_is_named(
             await here.prompt(session, "  ")
 
 
-async def test_an_image_is_sent_as_what_it_is(joey: Joey, rules: Rules | None) -> None:
+async def test_an_image_is_sent_as_what_it_is(joey: Joey, rules: ProtocolSchema | None) -> None:
     """A service refuses one that is named wrongly, and with it every later turn of the task."""
     async with ModelServer([done()]) as server, connected(joey, server.url, rules) as here:
         session = await here.new(joey.workspace)
@@ -145,7 +149,7 @@ READ = Turn(call("read_file", {"files": [{"path": "open.txt"}]}))
 
 @pytest.mark.requirement("acp:files")
 async def test_a_buffer_that_is_not_saved_is_what_the_model_reads_and_changes(
-    joey: Joey, rules: Rules | None
+    joey: Joey, rules: ProtocolSchema | None
 ) -> None:
     path = joey.workspace / "open.txt"
     path.write_text("on disk\nlast\n", encoding="utf-8")
@@ -170,7 +174,7 @@ async def test_a_buffer_that_is_not_saved_is_what_the_model_reads_and_changes(
 
 @pytest.mark.requirement("acp:files")
 async def test_the_editor_is_not_asked_for_what_is_not_its_business(
-    joey: Joey, rules: Rules | None
+    joey: Joey, rules: ProtocolSchema | None
 ) -> None:
     """Hidden, outside, protected and binary files stay with the gate of the workspace."""
     joey.settings(autoApprovalEnabled=True, alwaysAllowReadOnly=True)
@@ -194,7 +198,7 @@ async def test_the_editor_is_not_asked_for_what_is_not_its_business(
 
 
 async def test_an_editor_that_cannot_read_or_write_is_done_without(
-    joey: Joey, rules: Rules | None
+    joey: Joey, rules: ProtocolSchema | None
 ) -> None:
     class Useless(Editor):
         async def read_text_file(self, path: str, **_: Any) -> Any:

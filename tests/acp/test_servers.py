@@ -13,7 +13,7 @@ from acp.schema import AcpMcpServer, EnvVariable, HttpHeader, HttpMcpServer, Mcp
 from joey.testing.script import Turn, call
 from joey.testing.server import ModelServer, by_conversation
 from tests.acp.editor import connected
-from tests.acp.rules import Rules
+from tests.acp.rules import ProtocolSchema
 from tests.acp.test_choices import tools
 from tests.acp.test_task import done
 from tests.front.binary import Joey
@@ -29,7 +29,7 @@ def tiny(name: str = "tiny", **env: str) -> McpServerStdio:
 
 @pytest.mark.requirement("acp:servers")
 async def test_a_server_of_the_editor_is_used_in_its_session_alone(
-    joey: Joey, rules: Rules | None, tmp_path: Path
+    joey: Joey, rules: ProtocolSchema | None, tmp_path: Path
 ) -> None:
     turns = [Turn(call("mcp--tiny--environment", {})), done()]
     async with (
@@ -58,7 +58,9 @@ async def test_a_server_of_the_editor_starts_in_the_directory_of_its_session(joe
     assert started.strip() == str(joey.workspace)
 
 
-async def test_a_server_behind_an_address_gets_its_headers(joey: Joey, rules: Rules | None) -> None:
+async def test_a_server_behind_an_address_gets_its_headers(
+    joey: Joey, rules: ProtocolSchema | None
+) -> None:
     async with serving() as web, ModelServer([done()]) as model:
         async with connected(joey, model.url, rules) as here:
             header = HttpHeader(name="X-Key", value="value")
@@ -70,7 +72,7 @@ async def test_a_server_behind_an_address_gets_its_headers(joey: Joey, rules: Ru
 
 
 async def test_a_server_of_the_editor_hides_the_projects_of_the_same_name(
-    joey: Joey, rules: Rules | None
+    joey: Joey, rules: ProtocolSchema | None
 ) -> None:
     (joey.workspace / ".roo").mkdir()
     theirs = {"mcpServers": {"tiny": {"command": "touch", "args": ["started.txt"]}}}

@@ -13,7 +13,7 @@ from acp.exceptions import RequestError
 from joey.testing.script import Turn, call, pause, say, think
 from joey.testing.server import ModelServer
 from tests.acp.editor import Editor, calls_of, connected
-from tests.acp.rules import Rules
+from tests.acp.rules import ProtocolSchema
 from tests.acp.test_task import TODOS, done
 from tests.front.binary import LIMIT, Joey, reach
 
@@ -54,7 +54,7 @@ def summarize_updates(updates: list[dict[str, Any]]) -> dict[str, Any]:
 
 @pytest.mark.requirement("acp:reload")
 async def test_a_loaded_session_tells_the_same_as_the_live_one(
-    joey: Joey, rules: Rules | None
+    joey: Joey, rules: ProtocolSchema | None
 ) -> None:
     async with (
         ModelServer(SCRIPT) as server,
@@ -75,7 +75,7 @@ async def test_a_loaded_session_tells_the_same_as_the_live_one(
 
 
 async def test_a_resumed_session_tells_nothing_of_the_past_and_goes_on(
-    joey: Joey, rules: Rules | None
+    joey: Joey, rules: ProtocolSchema | None
 ) -> None:
     async with ModelServer([done("first"), done("second")]) as server:
         async with connected(joey, server.url, rules) as here:
@@ -90,7 +90,7 @@ async def test_a_resumed_session_tells_nothing_of_the_past_and_goes_on(
 
 
 async def test_a_task_of_the_command_line_is_listed_and_loaded(
-    joey: Joey, rules: Rules | None
+    joey: Joey, rules: ProtocolSchema | None
 ) -> None:
     async with ModelServer([done("from the shell"), done("from the editor")]) as server:
         ran = await joey.run("-p", *reach(server.url), "begin here")
@@ -127,7 +127,9 @@ ROO_MESSAGES = [
 ]
 
 
-async def test_a_task_of_roo_is_loaded_and_goes_on(joey: Joey, rules: Rules | None) -> None:
+async def test_a_task_of_roo_is_loaded_and_goes_on(
+    joey: Joey, rules: ProtocolSchema | None
+) -> None:
     id = "0190a3b2-1111-7000-8000-000000000001"
     directory = joey.home / "tasks" / f"task_{id}"
     directory.mkdir(parents=True)
@@ -155,7 +157,7 @@ async def test_a_task_of_roo_is_loaded_and_goes_on(joey: Joey, rules: Rules | No
 
 @pytest.mark.requirement("acp:reload")
 async def test_after_kill_9_a_session_is_loaded_and_goes_on(
-    joey: Joey, rules: Rules | None
+    joey: Joey, rules: ProtocolSchema | None
 ) -> None:
     never = asyncio.Event()
     turns = [
@@ -194,7 +196,7 @@ async def test_after_kill_9_a_session_is_loaded_and_goes_on(
     assert not (joey.workspace / "b.txt").exists()
 
 
-async def test_a_fork_leaves_its_origin_alone(joey: Joey, rules: Rules | None) -> None:
+async def test_a_fork_leaves_its_origin_alone(joey: Joey, rules: ProtocolSchema | None) -> None:
     async with ModelServer([done("first"), done("second")]) as server:
         async with connected(joey, server.url, rules) as here:
             session = await here.new(joey.workspace)
@@ -207,7 +209,7 @@ async def test_a_fork_leaves_its_origin_alone(joey: Joey, rules: Rules | None) -
         assert "one" in json.dumps(server.requests[1].body["messages"])
 
 
-async def test_a_closed_session_is_left_to_others(joey: Joey, rules: Rules | None) -> None:
+async def test_a_closed_session_is_left_to_others(joey: Joey, rules: ProtocolSchema | None) -> None:
     async with (  # noqa: SIM117
         ModelServer([done("first"), done("second")]) as server
     ):
@@ -223,7 +225,7 @@ async def test_a_closed_session_is_left_to_others(joey: Joey, rules: Rules | Non
             assert ran.code == 0, ran.err
 
 
-async def test_a_session_that_is_not_there(joey: Joey, rules: Rules | None) -> None:
+async def test_a_session_that_is_not_there(joey: Joey, rules: ProtocolSchema | None) -> None:
     async with connected(joey, "http://127.0.0.1:9", rules) as here:
         for ask in (here.agent.load_session, here.agent.resume_session):
             with pytest.raises(RequestError) as caught:
@@ -232,7 +234,9 @@ async def test_a_session_that_is_not_there(joey: Joey, rules: Rules | None) -> N
 
 
 @pytest.mark.parametrize("cwd", ["relative", "/does/not/exist", ""])
-async def test_a_directory_that_cannot_be_used(joey: Joey, rules: Rules | None, cwd: str) -> None:
+async def test_a_directory_that_cannot_be_used(
+    joey: Joey, rules: ProtocolSchema | None, cwd: str
+) -> None:
     async with connected(joey, "http://127.0.0.1:9", rules) as here:
         with pytest.raises(RequestError, match="cwd") as caught:
             await here.agent.new_session(cwd=cwd, mcp_servers=[])

@@ -14,7 +14,7 @@ from jsonschema import ValidationError  # type: ignore[import-untyped]
 from joey.testing.script import Turn, call, say, think, usage
 from joey.testing.server import ModelServer, by_conversation
 from tests.acp.editor import Editor, connected, model_at
-from tests.acp.rules import Rules
+from tests.acp.rules import ProtocolSchema
 from tests.front.binary import LIMIT, Joey
 from tests.parts import by_part
 
@@ -26,7 +26,7 @@ def done(result: str = "All is well.") -> Turn:
 
 
 @pytest.mark.requirement("acp:task")
-async def test_a_whole_task(joey: Joey, rules: Rules | None) -> None:
+async def test_a_whole_task(joey: Joey, rules: ProtocolSchema | None) -> None:
     (joey.workspace / "notes.txt").write_text("one\ntwo\nthree\n", encoding="utf-8")
     change = {"path": "notes.txt", "content": "one\n2\nthree\n"}
     turns = [
@@ -88,7 +88,7 @@ async def test_a_whole_task(joey: Joey, rules: Rules | None) -> None:
 
 
 async def test_statuses_go_from_pending_over_in_progress_to_the_end(
-    joey: Joey, rules: Rules | None
+    joey: Joey, rules: ProtocolSchema | None
 ) -> None:
     turns = [
         Turn(call("execute_command", {"command": "echo one; exit 3"})),
@@ -112,7 +112,7 @@ async def test_statuses_go_from_pending_over_in_progress_to_the_end(
 
 @pytest.mark.parametrize("ending", ["", "\n"])
 async def test_a_new_file_is_sent_to_the_letter(
-    joey: Joey, rules: Rules | None, ending: str
+    joey: Joey, rules: ProtocolSchema | None, ending: str
 ) -> None:
     text = f"first\n\n  third{ending}"
     turns = [Turn(call("write_to_file", {"path": "a/new.txt", "content": text})), done()]
@@ -128,7 +128,9 @@ async def test_a_new_file_is_sent_to_the_letter(
     assert path.read_text(encoding="utf-8") == text
 
 
-async def test_a_change_in_two_places_is_sent_as_two_pairs(joey: Joey, rules: Rules | None) -> None:
+async def test_a_change_in_two_places_is_sent_as_two_pairs(
+    joey: Joey, rules: ProtocolSchema | None
+) -> None:
     before = [f"line {number}" for number in range(60)]
     after = [*before[:5], "new", *before[6:50], *before[52:]]
     path = joey.workspace / "long.txt"
@@ -149,7 +151,7 @@ async def test_a_change_in_two_places_is_sent_as_two_pairs(joey: Joey, rules: Ru
     assert [place["line"] for place in write["locations"]] == [6, 51]
 
 
-async def test_a_prompt_goes_on_after_the_result(joey: Joey, rules: Rules | None) -> None:
+async def test_a_prompt_goes_on_after_the_result(joey: Joey, rules: ProtocolSchema | None) -> None:
     async with (
         ModelServer([done("first"), done("second")]) as server,
         connected(joey, server.url, rules) as here,
@@ -164,7 +166,7 @@ async def test_a_prompt_goes_on_after_the_result(joey: Joey, rules: Rules | None
 
 @pytest.mark.requirement("acp:task")
 async def test_two_sessions_work_side_by_side(
-    joey: Joey, rules: Rules | None, tmp_path: Path
+    joey: Joey, rules: ProtocolSchema | None, tmp_path: Path
 ) -> None:
     """Each waits in the middle of its turn for the other one to be asked."""
     other = tmp_path / "other"
@@ -189,7 +191,7 @@ async def test_two_sessions_work_side_by_side(
     assert {each["session"] for each in editor.asked} == {first, second}
 
 
-async def test_a_subtask_is_shown_while_it_works(joey: Joey, rules: Rules | None) -> None:
+async def test_a_subtask_is_shown_while_it_works(joey: Joey, rules: ProtocolSchema | None) -> None:
     parts = {
         "the big thing": [
             Turn(call("new_task", {"mode": "code", "message": "the small thing"})),
@@ -227,7 +229,7 @@ async def test_an_editor_that_does_not_read_holds_nobody_up(joey: Joey) -> None:
     async with ModelServer(turns) as server:
         process = await joey.start("acp", stdin=PIPE, env={**joey.env, **model_at(server.url)})
         assert process.stdin and process.stdout
-        frames = Talk(process.stdin, process.stdout)
+        frames = RawClient(process.stdin, process.stdout)
         await frames.ask("initialize", {"protocolVersion": 1})
         made = await frames.ask("session/new", {"cwd": str(joey.workspace), "mcpServers": []})
         process.stdout._transport.pause_reading()  # type: ignore[attr-defined]
@@ -242,7 +244,7 @@ async def test_an_editor_that_does_not_read_holds_nobody_up(joey: Joey) -> None:
     assert frames.text.count("0") >= 60_000 and frames.text.endswith("Over.")
 
 
-class Talk:
+class RawClient:
     """Frames by hand, for what the library would not let happen."""
 
     def __init__(self, input: asyncio.StreamWriter, output: asyncio.StreamReader) -> None:
@@ -274,7 +276,7 @@ class Talk:
 @pytest.mark.requirement("acp:schema")
 async def test_the_published_schema_judges_every_frame(joey: Joey, sdk: Path) -> None:
     """All tests here ask it where it is at hand; this one says when it is not."""
-    judge = Rules(sdk)
+    judge = ProtocolSchema(sdk)
     async with (
         ModelServer([Turn(call("execute_command", {"command": "true"})), done()]) as server,
         connected(joey, server.url, judge) as here,
@@ -287,7 +289,7 @@ async def test_the_published_schema_judges_every_frame(joey: Joey, sdk: Path) ->
 
 @pytest.mark.requirement("engine:loop:plain-answer")
 async def test_a_plain_answer_ends_the_turn_and_is_sent_once(
-    joey: Joey, rules: Rules | None
+    joey: Joey, rules: ProtocolSchema | None
 ) -> None:
     turns = [Turn(say("The linker.", chunk=3)), Turn(say("Install lld.", chunk=3)), done()]
     async with ModelServer(turns) as server, connected(joey, server.url, rules) as here:

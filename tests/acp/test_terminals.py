@@ -22,11 +22,11 @@ from acp.exceptions import RequestError
 from acp.schema import CreateTerminalResponse, ReleaseTerminalResponse
 
 from joey.acp.terminal_viewer import DISCONNECTED_EXIT_CODE, view
-from joey.acp.terminals import MAX_UNREAD_BYTES, View
+from joey.acp.terminals import MAX_UNREAD_BYTES, TerminalView
 from joey.testing.script import Turn, call
 from joey.testing.server import ModelServer
 from tests.acp.editor import Connected, Editor, connected
-from tests.acp.rules import Rules
+from tests.acp.rules import ProtocolSchema
 from tests.front.binary import LIMIT, Joey
 
 SLOW = "echo begun; sleep 600; echo never"
@@ -83,7 +83,7 @@ def done() -> Turn:
 
 @asynccontextmanager
 async def editing(
-    joey: Joey, rules: Rules | None, editor: Editor, *turns: Turn
+    joey: Joey, rules: ProtocolSchema | None, editor: Editor, *turns: Turn
 ) -> AsyncIterator[tuple[Connected, str]]:
     async with (
         ModelServer([*turns]) as server,
@@ -100,7 +100,7 @@ def contents(editor: Editor, session: str) -> list[list[str]]:
 
 @pytest.mark.requirement("acp:terminals")
 async def test_a_command_is_seen_in_a_terminal_of_the_editor(
-    joey: Joey, rules: Rules | None
+    joey: Joey, rules: ProtocolSchema | None
 ) -> None:
     editor = TerminalEditor()
     script = "printf 'one\\ntwo\\n'; printf '\\033]52;c;c3RvbGVu\\007'; exit 3"
@@ -118,7 +118,7 @@ async def test_a_command_is_seen_in_a_terminal_of_the_editor(
 
 
 async def test_it_is_seen_while_it_runs_and_who_closes_the_terminal_ends_it(
-    joey: Joey, rules: Rules | None
+    joey: Joey, rules: ProtocolSchema | None
 ) -> None:
     editor = TerminalEditor()
     async with editing(joey, rules, editor, running(SLOW), done()) as (here, session):
@@ -133,7 +133,7 @@ async def test_it_is_seen_while_it_runs_and_who_closes_the_terminal_ends_it(
 
 
 async def test_cancelling_the_turn_ends_what_the_terminal_shows(
-    joey: Joey, rules: Rules | None
+    joey: Joey, rules: ProtocolSchema | None
 ) -> None:
     editor = TerminalEditor()
     async with editing(joey, rules, editor, running(SLOW), done()) as (here, session):
@@ -145,7 +145,9 @@ async def test_cancelling_the_turn_ends_what_the_terminal_shows(
         await editor.until(lambda: editor.started[0].returncode is not None)
 
 
-async def test_every_command_has_a_terminal_of_its_own(joey: Joey, rules: Rules | None) -> None:
+async def test_every_command_has_a_terminal_of_its_own(
+    joey: Joey, rules: ProtocolSchema | None
+) -> None:
     editor = TerminalEditor()
     turns = (running("echo first"), running("true"), running("echo second"), done())
     async with editing(joey, rules, editor, *turns) as (here, session):
@@ -157,7 +159,9 @@ async def test_every_command_has_a_terminal_of_its_own(joey: Joey, rules: Rules 
 
 
 @pytest.mark.requirement("acp:terminals")
-async def test_the_command_is_confined_whoever_shows_it(joey: Joey, rules: Rules | None) -> None:
+async def test_the_command_is_confined_whoever_shows_it(
+    joey: Joey, rules: ProtocolSchema | None
+) -> None:
     editor = TerminalEditor()
     outside = joey.workspace.parent / "outside.txt"
     command = f"echo x > {outside}; echo tried"
@@ -185,7 +189,9 @@ class Elsewhere(TerminalEditor):
         return CreateTerminalResponse(terminal_id="far")
 
 
-async def test_without_a_terminal_the_output_comes_as_text(joey: Joey, rules: Rules | None) -> None:
+async def test_without_a_terminal_the_output_comes_as_text(
+    joey: Joey, rules: ProtocolSchema | None
+) -> None:
     editor = Refusing()
     turns = (running("echo first"), running("echo second"), done())
     async with (
@@ -208,7 +214,7 @@ async def test_without_a_terminal_the_output_comes_as_text(joey: Joey, rules: Ru
 
 
 async def test_a_terminal_that_shows_nothing_is_not_relied_on(
-    joey: Joey, rules: Rules | None
+    joey: Joey, rules: ProtocolSchema | None
 ) -> None:
     editor = Elsewhere()
     turns = (running("echo seen"), running("echo here"), done())
@@ -231,7 +237,7 @@ async def test_a_terminal_that_shows_nothing_is_not_relied_on(
 
 
 async def test_it_ends_as_the_command_did_however_soon_it_is_let_go(
-    joey: Joey, rules: Rules | None
+    joey: Joey, rules: ProtocolSchema | None
 ) -> None:
     editor = TerminalEditor()
     turns = [running(f"echo {code}; exit {code}") for code in range(1, 11)]
@@ -244,7 +250,7 @@ async def test_it_ends_as_the_command_did_however_soon_it_is_let_go(
 
 @pytest.mark.parametrize("sandbox", ["off", "auto"])
 async def test_it_ends_as_a_shell_would_when_a_signal_ended_the_command(
-    joey: Joey, rules: Rules | None, sandbox: str
+    joey: Joey, rules: ProtocolSchema | None, sandbox: str
 ) -> None:
     joey.settings(sandbox=sandbox)
     editor = TerminalEditor()
@@ -273,7 +279,7 @@ class Silent(TerminalEditor):
 
 
 async def test_who_cancels_is_free_though_the_editor_opens_no_terminal(
-    joey: Joey, rules: Rules | None
+    joey: Joey, rules: ProtocolSchema | None
 ) -> None:
     """That joey has waited in vain would be a complaint."""
     editor = Silent()
@@ -310,7 +316,7 @@ def _wait_for_visitor(path: Path) -> None:
 
 
 async def test_a_viewer_that_came_to_a_refused_terminal_goes_again(
-    joey: Joey, rules: Rules | None
+    joey: Joey, rules: ProtocolSchema | None
 ) -> None:
     editor = Undecided()
     async with (
@@ -332,7 +338,7 @@ async def test_a_viewer_that_came_to_a_refused_terminal_goes_again(
     assert shown_call["content"][1]["content"]["text"] == "```\nseen\n```"
 
 
-async def test_a_viewer_ends_when_joey_does(joey: Joey, rules: Rules | None) -> None:
+async def test_a_viewer_ends_when_joey_does(joey: Joey, rules: ProtocolSchema | None) -> None:
     editor = TerminalEditor()
     async with ModelServer([running(SLOW), done()]) as server:
         with pytest.raises((AssertionError, RequestError, ConnectionError)):
@@ -351,7 +357,7 @@ async def test_what_was_left_out_last_is_reported_too() -> None:
     async def closed() -> None:
         raise AssertionError
 
-    view = View("1", closed)
+    view = TerminalView("1", closed)
     view.print("a")
     view.print("b" * MAX_UNREAD_BYTES)
     view.end(3)
@@ -376,7 +382,7 @@ class Far(Joey, frozen=True):
 
 
 async def test_directories_of_killed_joeys_go_with_the_next_terminal(
-    joey: Joey, rules: Rules | None
+    joey: Joey, rules: ProtocolSchema | None
 ) -> None:
     with TemporaryDirectory(prefix="joey-") as name:  # pytest's own is too long for a socket
         place = Path(name)
@@ -405,7 +411,7 @@ def _listening(directory: Path) -> Iterator[None]:
 
 
 async def test_no_directory_stays_where_there_can_be_no_socket(
-    joey: Joey, rules: Rules | None, tmp_path: Path
+    joey: Joey, rules: ProtocolSchema | None, tmp_path: Path
 ) -> None:
     far = tmp_path / ("long" * 30)
     far.mkdir()

@@ -18,13 +18,13 @@ from joey.content.browser import Chromium, find_chromium
 from joey.core.events import TaskCompleted
 from joey.core.settings import Settings
 from joey.core.task import AskKind
-from joey.errors import ArgumentError, HiddenError, ToolError
+from joey.errors import ArgumentError, IgnoredPathError, ToolError
 from joey.ports import BrowserStep, Capabilities, ToolContext
 from joey.testing.script import Turn, call
-from joey.tools.base import Access, Offer, Outcome
+from joey.tools.base import Access, AvailabilityContext, Outcome
 from joey.tools.browser_action import BrowserAction
 from joey.tools.registry import Registry, default_tools
-from tests.engine.workshop import Workshop, asked, finish, wait_for_event
+from tests.engine.workshop import EngineHarness, asked, finish, wait_for_event
 from tests.tools.shell_context import make_context
 from tests.tools.test_registry import MODEL, mode
 from tests.tools.test_xml_calls import only_call
@@ -175,7 +175,7 @@ async def test_a_file_is_opened_only_where_it_may_be_read(tmp_path: Path) -> Non
     assert outside.claims[1].place is not None
     assert not outside.claims[1].place.inside
     hidden = f"file://{tmp_path}/work/hidden.html"
-    with pytest.raises(HiddenError):
+    with pytest.raises(IgnoredPathError):
         await tool.prepare(tool.parse({"action": "launch", "url": hidden}), ctx)
 
 
@@ -225,7 +225,7 @@ async def test_a_screenshot_stays_in_the_workspace_and_is_an_image(
 
 @needs_chromium
 async def test_a_task_opens_a_page_once_the_user_agrees(
-    workshop: Workshop, site: str, browser: Chromium
+    workshop: EngineHarness, site: str, browser: Chromium
 ) -> None:
     workshop.capabilities = Capabilities(browser=browser)
     task = await workshop.start(
@@ -245,7 +245,7 @@ def test_it_is_offered_where_there_is_a_browser_and_it_is_not_switched_off() -> 
     registry = Registry(default_tools())
 
     def offered(settings: Settings, extras: Capabilities) -> bool:
-        specs = registry.specs(mode("code"), Offer(settings, MODEL, extras))
+        specs = registry.specs(mode("code"), AvailabilityContext(settings, MODEL, extras))
         return "browser_action" in {spec.name for spec in specs}
 
     assert offered(Settings(), Capabilities(browser=Nothing()))

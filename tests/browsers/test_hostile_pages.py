@@ -15,8 +15,8 @@ from joey.content import browser
 from joey.content.browser import Chromium
 from joey.core.modes import find_mode
 from joey.errors import ArgumentError, ToolError
-from joey.ports import BrowserLook, BrowserStep, Capabilities
-from joey.tools.browser_action import BrowserAction, PreparedStep
+from joey.ports import BrowserObservation, BrowserStep, Capabilities
+from joey.tools.browser_action import BrowserAction, PreparedBrowserStep
 from joey.workspace.files import LocalFiles
 from tests.browsers.test_chromium import EXECUTABLE, Opened, needs_chromium, use
 from tests.tools.shell_context import make_context
@@ -30,7 +30,7 @@ class Pages:
         self.secret = (root / "secret.html").as_uri()
         self.browser = Chromium(EXECUTABLE or "", gives=page_files(LocalFiles(self.directory)))
 
-    async def open(self, html: str, name: str = "page.html") -> BrowserLook:
+    async def open(self, html: str, name: str = "page.html") -> BrowserObservation:
         (self.directory / name).write_text(html)
         return await self.browser.do(BrowserStep("launch", url=(self.directory / name).as_uri()))
 
@@ -123,7 +123,7 @@ async def test_the_browser_gets_no_keys(pages: Pages, monkeypatch: pytest.Monkey
     assert all("ANTHROPIC_API_KEY" not in process.environ() for process in browsers[:1])
 
 
-async def prepared(tmp_path: Path, mode: str = "code", **arguments: Any) -> PreparedStep:
+async def prepared(tmp_path: Path, mode: str = "code", **arguments: Any) -> PreparedBrowserStep:
     wanted = find_mode(mode)
     ctx = make_context(tmp_path, capabilities=Capabilities(browser=Opened()), mode=wanted)
     tool = BrowserAction()

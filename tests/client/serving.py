@@ -7,10 +7,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from joey.app import Setup, open_engine, open_store
+from joey.app import Application, open_engine, open_store
 from joey.client.remote import RemoteEngine
 from joey.server.auth import Token
-from joey.server.hub import Hub
+from joey.server.hub import ServerHub
 from joey.server.serve import ServeOptions, serving
 from joey.testing.script import Call, Turn, call
 from joey.testing.server import ModelServer
@@ -26,7 +26,7 @@ ALLOW_ALL = {
 }
 
 
-class Place:
+class ServerHarness:
     """One home and one folder to work in; servers come and go."""
 
     def __init__(self, root: Path, model_url: str) -> None:
@@ -40,10 +40,10 @@ class Place:
             "ANTHROPIC_BASE_URL": model_url,
         }
 
-    def hub(self) -> Hub:
-        setup = Setup(workspace=self.workspace, home=self.home, env=self.env)
+    def hub(self) -> ServerHub:
+        setup = Application(workspace=self.workspace, home=self.home, env=self.env)
         engine = open_engine(home=self.home, env=self.env)
-        return Hub(engine, open_store(self.home, self.env), setup)
+        return ServerHub(engine, open_store(self.home, self.env), setup)
 
     @asynccontextmanager
     async def serving(self, port: int = 0) -> AsyncIterator[Server]:
@@ -55,7 +55,7 @@ class Place:
 
 
 class Server:
-    def __init__(self, hub: Hub, port: int) -> None:
+    def __init__(self, hub: ServerHub, port: int) -> None:
         self.hub = hub
         self.port = port
 
@@ -70,9 +70,9 @@ class Server:
 @asynccontextmanager
 async def a_place(
     root: Path, turns: Sequence[Turn | Callable[..., Turn]]
-) -> AsyncIterator[tuple[Place, ModelServer]]:
+) -> AsyncIterator[tuple[ServerHarness, ModelServer]]:
     async with ModelServer(turns) as model:
-        yield Place(root, model.url), model
+        yield ServerHarness(root, model.url), model
 
 
 def done(result: str = "all done") -> Call:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from joey.client.connection import Address, find_server
+from joey.client.connection import ServerAddress, find_server
 from joey.errors import UserError
 
 
@@ -32,7 +32,7 @@ def test_what_is_no_address_is_refused(wrong: str) -> None:
 
 def test_the_link_that_a_server_prints_carries_its_token() -> None:
     found = find_server("http://127.0.0.1:7800/#token=secret", None, {"JOEY_TOKEN": "other"})
-    assert found == Address("ws://127.0.0.1:7800/ws", "secret", is_local=True)
+    assert found == ServerAddress("ws://127.0.0.1:7800/ws", "secret", is_local=True)
 
 
 def test_a_server_of_this_machine_left_its_token_at_home(tmp_path: Path) -> None:

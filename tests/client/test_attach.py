@@ -16,7 +16,7 @@ from joey.client.remote import RemoteEngine, RemoteSession
 from joey.core.events import AskOpened
 from joey.core.task import AskKind
 from joey.testing.script import Turn, call, pause, say
-from joey.testing.server import ModelServer, Selector
+from joey.testing.server import ModelServer, TurnSelector
 from tests.client.serving import done, write
 from tests.front.binary import Finished, Joey
 from tests.front.terminal import CTRL_C, CTRL_D, Screen, terminal
@@ -25,7 +25,7 @@ ASK = {"autoApprovalEnabled": False}
 TIMEOUT_S = 60.0
 
 
-class Stage(Struct, frozen=True):
+class AttachHarness(Struct, frozen=True):
     joey: Joey
     model: ModelServer
     link: str
@@ -40,7 +40,7 @@ class Stage(Struct, frozen=True):
 
 
 @asynccontextmanager
-async def serving(root: Path, *turns: Turn | Selector) -> AsyncIterator[Stage]:
+async def serving(root: Path, *turns: Turn | TurnSelector) -> AsyncIterator[AttachHarness]:
     joey = Joey(home=root / "joey-home", workspace=root / "work")
     joey.workspace.mkdir()
     async with asyncio.timeout(TIMEOUT_S), ModelServer(turns) as model:
@@ -51,7 +51,7 @@ async def serving(root: Path, *turns: Turn | Selector) -> AsyncIterator[Stage]:
             link = (await server.stdout.readline()).decode().strip()
             drained = asyncio.create_task(server.communicate())
             async with await RemoteEngine.connect(link) as engine:
-                yield Stage(joey, model, link, engine)
+                yield AttachHarness(joey, model, link, engine)
             await _stop(server)
             await drained
         finally:
@@ -65,7 +65,7 @@ async def _stop(server: Process) -> None:
     assert await server.wait() == 143
 
 
-def attached(stage: Stage, *arguments: str) -> AbstractAsyncContextManager[Screen]:
+def attached(stage: AttachHarness, *arguments: str) -> AbstractAsyncContextManager[Screen]:
     return terminal(stage.joey, "attach", "--url", stage.url, *arguments)
 
 

@@ -24,7 +24,7 @@ from joey.core.events import (
 from joey.core.task import Answer, AskKind, Response
 from joey.testing.script import Turn, call, pause
 from joey.testing.server import ModelServer
-from tests.client.serving import ALLOW_ALL, TIMEOUT_S, Place, done
+from tests.client.serving import ALLOW_ALL, TIMEOUT_S, ServerHarness, done
 from tests.parts import by_part
 
 Start = Callable[..., Awaitable[Session]]
@@ -45,7 +45,7 @@ async def stage(
     root: Path, flavour: str, parts: Mapping[str, Sequence[Turn]]
 ) -> AsyncIterator[Start]:
     async with asyncio.timeout(TIMEOUT_S), ModelServer(by_part(parts)) as model:
-        place = Place(root, model.url)
+        place = ServerHarness(root, model.url)
         if flavour == "local":
             hub = place.hub()
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from joey.client.event_decoder import EventReader, Following
+from joey.client.event_decoder import EventDecoder, TaskMirror
 from joey.core.events import (
     AskAnswered,
     AskOpened,
@@ -43,18 +43,18 @@ from joey.core.history.ui import UiHistory
 from joey.core.messages import TextPart
 from joey.core.settings import Settings
 from joey.core.task import AskKind
-from joey.core.wire.encoder import FrameEncoder, Replay
+from joey.core.wire.encoder import FrameEncoder, ReplayNormalizer
 from joey.core.wire.frames import EventFrame, encode_frame
 from joey.testing.script import Turn, call, say, think
 from tests.core.history.test_path import JournalBuilder, stories
-from tests.engine.workshop import Workshop, done
+from tests.engine.workshop import EngineHarness, done
 
 ASKING = Settings(always_allow_execute=True, allowed_commands=("*",))
 
 
 async def _play(root: Path) -> tuple[Sequence[Record], Sequence[Any]]:
     """A task with a bit of everything: its records and its rows."""
-    workshop = Workshop(root)
+    workshop = EngineHarness(root)
     task = await workshop.start(
         Turn(
             think("Let me see."),
@@ -88,7 +88,7 @@ def played() -> tuple[Sequence[Record], Sequence[Any]]:
         return asyncio.run(_play(Path(root)))
 
 
-class Telling:
+class FrameLog:
     """The server's side: all frames of a task, as they travel, from any number on."""
 
     def __init__(self, records: Sequence[Record]) -> None:
@@ -101,7 +101,7 @@ class Telling:
             self.seqs += [record.seq] * len(fresh)
 
     def after(self, seq: int) -> list[EventFrame]:
-        replay = Replay()
+        replay = ReplayNormalizer()
         sent_frames = self.frames[bisect.bisect_right(self.seqs, seq) :]
         return [travelled(replay.retell(frame)) for frame in sent_frames]
 
@@ -125,8 +125,8 @@ def test_under_any_cuts_every_frame_is_delivered_once_and_in_order(
     played: tuple[Sequence[Record], Sequence[Any]], cuts: list[int]
 ) -> None:
     records, rows = played
-    server = Telling(records)
-    client = Following([], 0)
+    server = FrameLog(records)
+    client = TaskMirror([], 0)
     delivered: list[EventFrame] = []
     for length in [*cuts, len(server.frames)]:
         for frame in server.after(client.seq)[:length]:
@@ -140,8 +140,8 @@ def test_under_any_cuts_every_frame_is_delivered_once_and_in_order(
 def test_what_is_sent_again_from_an_earlier_number_is_passed_over(
     played: tuple[Sequence[Record], Sequence[Any]],
 ) -> None:
-    server = Telling(played[0])
-    client = Following([], 0)
+    server = FrameLog(played[0])
+    client = TaskMirror([], 0)
     for frame in server.after(0):
         client.take(frame)
     assert [client.take(frame) for frame in server.after(0)] == [None] * len(server.frames)
@@ -150,8 +150,8 @@ def test_what_is_sent_again_from_an_earlier_number_is_passed_over(
 def test_a_row_is_created_once_and_updated_from_then_on(
     played: tuple[Sequence[Record], Sequence[Any]],
 ) -> None:
-    server = Telling(played[0])
-    client = Following([], 0)
+    server = FrameLog(played[0])
+    client = TaskMirror([], 0)
     met: set[int] = set()
     for length in (5, 9, len(server.frames)):
         for frame in server.after(client.seq)[:length]:
@@ -165,7 +165,7 @@ def test_a_row_is_created_once_and_updated_from_then_on(
 def test_the_open_question_is_known_at_every_moment(
     played: tuple[Sequence[Record], Sequence[Any]],
 ) -> None:
-    client = Following([], 0)
+    client = TaskMirror([], 0)
     encoder = FrameEncoder("t")
     for record in played[0]:
         for frame in encoder.encode(record.seq, record.event):
@@ -177,7 +177,7 @@ def test_the_open_question_is_known_at_every_moment(
 
 
 def events_of(frames: Sequence[EventFrame]) -> list[Event]:
-    reader = EventReader()
+    reader = EventDecoder()
     return [event for frame in frames for event in reader.feed(travelled(frame))]
 
 
@@ -217,7 +217,7 @@ def test_events_are_read_back_from_frames(
         ToolFinished,
         UserMessage,
     )
-    read = events_of(Telling(played[0]).frames)
+    read = events_of(FrameLog(played[0]).frames)
 
     for kind in alike:
         original = [essence(r.event) for r in played[0] if isinstance(r.event, kind)]
@@ -296,7 +296,7 @@ def test_a_question_without_an_answer_is_withdrawn_when_the_task_goes_on() -> No
     aborted = EventFrame(
         event_name="taskAborted", task_id="t", payload={"reason": "user_cancelled"}, seq=3
     )
-    client = Following([], 0)
+    client = TaskMirror([], 0)
     read = events_of([question, active, aborted])
     assert [type(event) for event in read] == [AskOpened, AskWithdrawn, TaskAborted]
     client.take(question)
@@ -311,7 +311,7 @@ def test_a_question_without_an_answer_is_withdrawn_when_the_task_goes_on() -> No
 def test_a_client_has_the_rows_that_are_in_sight_however_often_it_was_rewound(
     story: JournalBuilder,
 ) -> None:
-    encoder, following = FrameEncoder("t"), Following((), 0)
+    encoder, following = FrameEncoder("t"), TaskMirror((), 0)
     for number, record in enumerate(story.records):
         for frame in encoder.encode(record.seq, record.event):
             following.take(msgspec.json.decode(encode_frame(frame), type=EventFrame))

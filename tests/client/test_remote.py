@@ -22,7 +22,7 @@ from joey.testing.script import Turn, call, pause, say, usage
 from tests.client.serving import ALLOW_ALL, TIMEOUT_S, TOKEN, Server, a_place, done, write
 
 
-class Cutting:
+class CuttingProxy:
     """A way to a server that breaks: after some bytes, or when told to."""
 
     def __init__(
@@ -119,7 +119,7 @@ async def test_random_cuts_leave_no_gap_and_no_repeat(tmp_path: Path, seed: int)
         for number in range(4)
     ]
     async with a_server(tmp_path, *turns, Turn(done())) as server, await server.connect() as near:
-        way = Cutting(server.port, seed)
+        way = CuttingProxy(server.port, seed)
         async with way.serving() as url:
             task = await near.start("go", configuration=ALLOW_ALL)
             async with await _patiently(url) as far:
@@ -148,7 +148,7 @@ async def test_a_history_is_read_over_a_line_that_never_lasts_for_all_of_it(tmp_
         whole = await near.command("getEvents", task.id)
         least = len(msgspec.json.encode(await task.messages())) + 3_000
         assert len(msgspec.json.encode(whole)) > 2 * least
-        way = Cutting(server.port, 1, (least, least))
+        way = CuttingProxy(server.port, 1, (least, least))
         async with way.serving() as url, await _patiently(url) as far:
             session = await far.attach(task.id)
             receiving = asyncio.create_task(lasting(session))
@@ -189,7 +189,7 @@ async def test_a_quiet_row_is_shown_to_whoever_attaches_reads_again_or_comes_bac
     async with a_server(tmp_path, *turns) as server, await server.connect() as near:
         task = await near.start("go")
         await _shown(task, "half of it")
-        way = Cutting(server.port)
+        way = CuttingProxy(server.port)
         async with way.serving() as url, await RemoteEngine.connect(url, TOKEN) as far:
             session = await far.attach(task.id)
             await _shown(session, "half of it")
@@ -217,7 +217,7 @@ async def test_a_question_that_opened_while_the_line_was_down_is_there_afterward
     gate = asyncio.Event()
     turns = Turn(pause(gate), write("note", "x")), Turn(done())
     async with a_server(tmp_path, *turns) as server, await server.connect() as near:
-        way = Cutting(server.port)
+        way = CuttingProxy(server.port)
         async with way.serving() as url, await RemoteEngine.connect(url, TOKEN) as far:
             task = await near.start("go", configuration={"autoApprovalEnabled": False})
             session = await far.attach(task.id)
@@ -266,7 +266,7 @@ async def test_a_server_on_its_way_down_is_waited_for(tmp_path: Path) -> None:
     async with a_server(tmp_path, *turns) as server, await server.connect() as near:
         task = await near.start("go")
         await anext(_asks(task))
-        way = Cutting(server.port)
+        way = CuttingProxy(server.port)
         async with way.serving() as url, await RemoteEngine.connect(url, TOKEN) as far:
             server.hub.ready = False
             attaching = asyncio.create_task(far.attach(task.id))
@@ -285,7 +285,7 @@ async def test_a_server_on_its_way_down_is_waited_for(tmp_path: Path) -> None:
 async def test_a_server_that_does_not_come_back_is_given_up(tmp_path: Path) -> None:
     turns = (Turn(pause(asyncio.Event())),)
     async with a_server(tmp_path, *turns) as server:
-        way = Cutting(server.port)
+        way = CuttingProxy(server.port)
         async with way.serving() as url:
             engine = await RemoteEngine.connect(url, TOKEN, patience=0.5)
             session = await engine.start("go")

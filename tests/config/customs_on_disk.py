@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from joey.config.customizations import FileCustomizations, Places
+from joey.config.customizations import CustomizationPaths, FileCustomizations
 from joey.core.modes import Instructions, Mode, find_mode
 from joey.core.settings import Settings
 
@@ -37,7 +37,9 @@ class Disk:
         path.symlink_to(target)
 
     def load_customizations(self, **settings: Any) -> FileCustomizations:
-        places = Places(self.work, self.home, self.user_home, lambda path: path in self.hidden)
+        places = CustomizationPaths(
+            self.work, self.home, self.user_home, lambda path: path in self.hidden
+        )
         return FileCustomizations(places, Settings(**settings))
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from joey.config.customizations import FileCustomizations, Places, trusted_parts
-from joey.config.trust import Trust, Trusted
-from joey.core.modes import BUILT_IN_MODES, Group, find_mode
+from joey.config.customizations import CustomizationPaths, FileCustomizations, trusted_parts
+from joey.config.trust import Trusted, TrustStore
+from joey.core.modes import BUILT_IN_MODES, ToolGroup, find_mode
 from joey.core.settings import Settings
 from tests.config.customs_on_disk import Disk, mode_of
 
@@ -28,11 +28,11 @@ def write(disk: Disk, slug: str, *groups: Any, name: str = ".roomodes") -> None:
     disk.write({name: json.dumps({"customModes": [mode]})})
 
 
-def places(disk: Disk) -> Places:
+def places(disk: Disk) -> CustomizationPaths:
     def trusts(wanted: Any) -> bool:
-        return isinstance(Trust(disk.home).check(disk.work, wanted), Trusted)
+        return isinstance(TrustStore(disk.home).check(disk.work, wanted), Trusted)
 
-    return Places(disk.work, disk.home, disk.user_home, lambda _: False, trusts)
+    return CustomizationPaths(disk.work, disk.home, disk.user_home, lambda _: False, trusts)
 
 
 def load_customizations(disk: Disk, settings: Settings | None = None) -> FileCustomizations:
@@ -41,7 +41,7 @@ def load_customizations(disk: Disk, settings: Settings | None = None) -> FileCus
 
 def trust(disk: Disk) -> None:
     wanted = {item.name: item.content for item in trusted_parts(places(disk))}
-    Trust(disk.home).grant(disk.work, wanted)
+    TrustStore(disk.home).grant(disk.work, wanted)
 
 
 @pytest.mark.requirement("modes:trust")
@@ -73,7 +73,7 @@ def test_a_built_in_mode_that_may_do_more_stays_as_it_is_until_trusted(
 def test_a_mode_that_was_changed_after_trust_is_not_used(disk: Disk) -> None:
     write(disk, "ask", "read", "command")
     trust(disk)
-    assert mode_of(load_customizations(disk), "ask").grant(Group.COMMAND) is not None
+    assert mode_of(load_customizations(disk), "ask").grant(ToolGroup.COMMAND) is not None
     write(disk, "ask", "read", "command", "edit")
     assert mode_of(load_customizations(disk), "ask") == find_mode("ask", BUILT_IN_MODES)
 
@@ -83,7 +83,7 @@ def test_what_the_user_has_made_stricter_is_not_loosened(disk: Disk) -> None:
     write(disk, "code", "read", name="~/.roo/modes.yaml")
     write(disk, "code", "read", "edit")
     mine = mode_of(load_customizations(disk), "code")
-    assert (mine.source, mine.grant(Group.EDIT)) == ("global", None)
+    assert (mine.source, mine.grant(ToolGroup.EDIT)) == ("global", None)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from joey.config.customizations import FileCustomizations
 from joey.config.untrusted_files import UntrustedFileReader, YamlError, find_scopes, read_yaml
-from joey.core.modes import BUILT_IN_MODES, Grant, Group, Mode, ModePrompt
+from joey.core.modes import BUILT_IN_MODES, Grant, Mode, ModePromptOverride, ToolGroup
 from tests.config.customs_on_disk import Disk, mode_of
 
 POET = """\
@@ -72,11 +72,11 @@ customModes:
             role="You are Roo, a writer.\nYou are brief.",
             when_to_use="For everything in docs/.",
             grants=(
-                Grant(Group.READ),
-                Grant(Group.EDIT, r"\.(md|mdx)$", "Markdown files only"),
-                Grant(Group.BROWSER),
-                Grant(Group.COMMAND),
-                Grant(Group.MCP),
+                Grant(ToolGroup.READ),
+                Grant(ToolGroup.EDIT, r"\.(md|mdx)$", "Markdown files only"),
+                Grant(ToolGroup.BROWSER),
+                Grant(ToolGroup.COMMAND),
+                Grant(ToolGroup.MCP),
             ),
             custom_instructions="Use short sentences.",
             description="Writes the manual",
@@ -143,7 +143,7 @@ def test_the_second_mode_of_a_slug_is_dropped(disk: Disk) -> None:
 def test_a_group_that_is_not_known_grants_nothing_and_is_reported(disk: Disk) -> None:
     write(disk, entry(groups=["read", "magic", "always"]))
     customizations = disk.load_customizations()
-    assert mode_of(customizations, "poet").grants == (Grant(Group.READ),)
+    assert mode_of(customizations, "poet").grants == (Grant(ToolGroup.READ),)
     assert [warning.split(": ", 2)[2] for warning in customizations.warnings] == [
         "`groups` has 'magic', which is not known and grants nothing.",
         "`groups` has 'always', which is not known and grants nothing.",
@@ -172,7 +172,7 @@ def test_files_are_cleaned_of_what_editors_put_in(disk: Disk, text: str) -> None
     assert customizations.warnings == ()
     (poet,) = custom(customizations)
     assert (poet.slug, poet.name, poet.role) == ("poet", "Poet", "You are Roo, a poet.")
-    assert poet.grants == (Grant(Group.READ),)
+    assert poet.grants == (Grant(ToolGroup.READ),)
 
 
 def test_cleaning_that_would_spoil_a_file_is_left_out(disk: Disk) -> None:
@@ -242,7 +242,7 @@ def test_whatever_is_in_the_file_there_are_modes(
 
 
 def test_settings_change_the_text_of_built_in_modes(disk: Disk) -> None:
-    prompts = {"ask": ModePrompt(role_definition="You know it all.")}
+    prompts = {"ask": ModePromptOverride(role_definition="You know it all.")}
     assert (
         mode_of(disk.load_customizations(custom_mode_prompts=prompts), "ask").role
         == "You know it all."

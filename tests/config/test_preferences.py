@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from joey.config.preferences import Preferences
+from joey.config.preferences import ConfigStore
 from joey.errors import ConfigError
 
 
@@ -21,7 +21,7 @@ def read(path: Path) -> Any:
 
 def test_what_is_not_known_is_kept_and_null_takes_a_setting_back(tmp_path: Path) -> None:
     (tmp_path / "settings.json").write_text('{"fontSize": 12, "maxRetries": 2}', encoding="utf-8")
-    preferences = Preferences(tmp_path)
+    preferences = ConfigStore(tmp_path)
     preferences.change({"maxRetries": None, "alwaysAllowWrite": True})
     assert read(tmp_path / "settings.json") == {"fontSize": 12, "alwaysAllowWrite": True}
     assert preferences.settings().always_allow_write
@@ -29,14 +29,14 @@ def test_what_is_not_known_is_kept_and_null_takes_a_setting_back(tmp_path: Path)
 
 def test_files_are_private_whoever_made_them(tmp_path: Path) -> None:
     home = tmp_path / "new" / "home"
-    Preferences(home).change({"apiProvider": "anthropic", "apiKey": "k", "mode": "ask"})
+    ConfigStore(home).change({"apiProvider": "anthropic", "apiKey": "k", "mode": "ask"})
     for name in ("settings.json", "profiles.json"):
         assert stat.S_IMODE((home / name).stat().st_mode) == 0o600
     assert sorted(path.name for path in home.iterdir()) == ["profiles.json", "settings.json"]
 
 
 def test_a_wrong_value_changes_nothing(tmp_path: Path) -> None:
-    preferences = Preferences(tmp_path)
+    preferences = ConfigStore(tmp_path)
     preferences.change({"maxRetries": 4})
     with pytest.raises(ConfigError, match="maxRetries"):
         preferences.change({"maxRetries": "four", "apiKey": "k"})
@@ -50,7 +50,7 @@ def test_a_file_of_roos_shape_keeps_its_shape(tmp_path: Path) -> None:
         "apiConfigs": {"a": {"apiProvider": "openai", "openAiApiKey": "k"}},
     }
     (tmp_path / "profiles.json").write_text(json.dumps(document), encoding="utf-8")
-    preferences = Preferences(tmp_path)
+    preferences = ConfigStore(tmp_path)
     preferences.save_profile("b", {"provider": "ollama", "model": "m"}, activate=True)
     assert read(tmp_path / "profiles.json") == {
         "currentApiConfigName": "b",
@@ -61,7 +61,7 @@ def test_a_file_of_roos_shape_keeps_its_shape(tmp_path: Path) -> None:
 
 
 def test_a_key_does_not_follow_to_another_provider(tmp_path: Path) -> None:
-    preferences = Preferences(tmp_path)
+    preferences = ConfigStore(tmp_path)
     preferences.save_profile(
         "p", {"provider": "anthropic", "apiKey": "k", "baseUrl": "http://a"}, activate=True
     )
@@ -72,9 +72,9 @@ def test_a_key_does_not_follow_to_another_provider(tmp_path: Path) -> None:
 
 def test_two_processes_that_change_settings_at_once_lose_nothing(tmp_path: Path) -> None:
     program = (
-        "import sys; from pathlib import Path; from joey.config.preferences import Preferences\n"
+        "import sys; from pathlib import Path; from joey.config.preferences import ConfigStore\n"
         "home, who = Path(sys.argv[1]), sys.argv[2]\n"
-        "for n in range(40): Preferences(home).change_settings({f'{who}{n}': n})"
+        "for n in range(40): ConfigStore(home).change_settings({f'{who}{n}': n})"
     )
     command = [sys.executable, "-c", program, str(tmp_path)]
     both = [subprocess.Popen([*command, who]) for who in ("a", "b")]
@@ -88,6 +88,6 @@ def test_a_file_that_is_a_link_stays_one(tmp_path: Path) -> None:
         directory.mkdir()
     kept.write_text("{}", encoding="utf-8")
     (home / "settings.json").symlink_to(kept)
-    Preferences(home).change_settings({"mode": "ask"})
+    ConfigStore(home).change_settings({"mode": "ask"})
     assert (home / "settings.json").is_symlink()
     assert read(kept) == {"mode": "ask"}

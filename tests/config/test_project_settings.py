@@ -12,8 +12,8 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 from msgspec import structs
 
-from joey.app.permissions import Explainer, Flags
-from joey.config.customizations import Places, scopes_of
+from joey.app.permissions import PermissionExplainer, PermissionFlags
+from joey.config.customizations import CustomizationPaths, scopes_of
 from joey.config.settings import read_tightening, tightened
 from joey.config.untrusted_files import UntrustedFileReader
 from joey.core.settings import Settings
@@ -36,7 +36,7 @@ def disk(tmp_path: Path) -> Disk:
 
 
 def read(disk: Disk, settings: Settings = OPEN) -> tuple[Settings, tuple[str, ...]]:
-    places = Places(disk.work, disk.home, disk.user_home, lambda _: False)
+    places = CustomizationPaths(disk.work, disk.home, disk.user_home, lambda _: False)
     reader = UntrustedFileReader()
     found = tightened(settings, read_tightening(scopes_of(places), reader))
     return found, reader.warnings
@@ -146,7 +146,7 @@ def test_a_link_out_of_the_workspace_makes_everything_asked(disk: Disk) -> None:
 
 
 def test_the_users_own_settings_are_not_those_of_a_project(disk: Disk) -> None:
-    places = Places(disk.user_home, disk.home, disk.user_home, lambda _: False)
+    places = CustomizationPaths(disk.user_home, disk.home, disk.user_home, lambda _: False)
     disk.write({"~/.roo/settings.json": '{"alwaysAllowWrite": false}'})
     assert tightened(OPEN, read_tightening(scopes_of(places), UntrustedFileReader())) == OPEN
 
@@ -154,8 +154,8 @@ def test_the_users_own_settings_are_not_those_of_a_project(disk: Disk) -> None:
 @pytest.mark.requirement("project-settings:tighten")
 async def test_flags_do_not_get_around_it(disk: Disk) -> None:
     disk.write({FILE: '{"deniedCommands": ["git push"], "alwaysAllowWrite": false}'})
-    flags = Flags(yes=True, no_sandbox=True)
-    explainer = Explainer(disk.work, flags, disk.home, {"HOME": str(disk.user_home)})
+    flags = PermissionFlags(yes=True, no_sandbox=True)
+    explainer = PermissionExplainer(disk.work, flags, disk.home, {"HOME": str(disk.user_home)})
     assert (await explainer.command("git push")).decision == "deny"
     assert (await explainer.write("a.txt")).decision == "ask"
     assert (await explainer.command("git status")).decision == "allow"

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from joey.config.trust import Trust, Trusted, Untrusted
+from joey.config.trust import Trusted, TrustStore, Untrusted
 from joey.errors import ConfigError
 
 WANTED = {"mcp:a": b"one", "mcp:b": b"two"}
@@ -20,13 +20,13 @@ WANTED = {"mcp:a": b"one", "mcp:b": b"two"}
 
 @pytest.mark.requirement("trust:default")
 def test_nothing_is_trusted_before_it_is_granted(tmp_path: Path) -> None:
-    assert Trust(tmp_path).check(tmp_path, WANTED) == Untrusted(new=("mcp:a", "mcp:b"))
-    assert Trust(tmp_path).check(tmp_path, {}) == Trusted()
+    assert TrustStore(tmp_path).check(tmp_path, WANTED) == Untrusted(new=("mcp:a", "mcp:b"))
+    assert TrustStore(tmp_path).check(tmp_path, {}) == Trusted()
 
 
 @pytest.mark.requirement("trust:any-change")
 def test_trust_holds_for_the_same_bytes_and_no_others(tmp_path: Path) -> None:
-    trust = Trust(tmp_path)
+    trust = TrustStore(tmp_path)
     trust.grant(tmp_path, WANTED)
     assert trust.check(tmp_path, WANTED) == Trusted()
     assert trust.check(tmp_path, {"mcp:a": b"one"}) == Trusted()
@@ -40,7 +40,7 @@ def test_any_other_byte_anywhere_is_not_trusted(
     tmp_path_factory: pytest.TempPathFactory, wanted: dict[str, bytes], data: st.DataObject
 ) -> None:
     home = tmp_path_factory.mktemp("home")
-    trust = Trust(home)
+    trust = TrustStore(home)
     trust.grant(home, wanted)
     name = data.draw(st.sampled_from(sorted(wanted)))
     content = data.draw(st.binary(max_size=6).filter(lambda found: found != wanted[name]))
@@ -53,7 +53,7 @@ def test_trust_belongs_to_the_real_path_of_the_directory(tmp_path: Path) -> None
     real.mkdir()
     other.mkdir()
     (tmp_path / "link").symlink_to(real)
-    trust = Trust(tmp_path)
+    trust = TrustStore(tmp_path)
     trust.grant(tmp_path / "link", WANTED)
     assert trust.check(real, WANTED) == Trusted()
     assert isinstance(trust.check(other, WANTED), Untrusted)
@@ -63,7 +63,7 @@ def test_trust_belongs_to_the_real_path_of_the_directory(tmp_path: Path) -> None
 
 
 def test_a_new_grant_takes_the_place_of_the_old_one(tmp_path: Path) -> None:
-    trust = Trust(tmp_path)
+    trust = TrustStore(tmp_path)
     trust.grant(tmp_path, WANTED)
     trust.grant(tmp_path, {"mcp:a": b"new"})
     assert trust.check(tmp_path, WANTED) == Untrusted(new=("mcp:b",), changed=("mcp:a",))
@@ -71,7 +71,7 @@ def test_a_new_grant_takes_the_place_of_the_old_one(tmp_path: Path) -> None:
 
 @pytest.mark.requirement("trust:revoke")
 def test_trust_can_be_taken_back_without_touching_other_directories(tmp_path: Path) -> None:
-    trust, other = Trust(tmp_path), tmp_path / "other"
+    trust, other = TrustStore(tmp_path), tmp_path / "other"
     other.mkdir()
     trust.grant(tmp_path, WANTED)
     trust.grant(other, WANTED)
@@ -83,7 +83,7 @@ def test_trust_can_be_taken_back_without_touching_other_directories(tmp_path: Pa
 
 @pytest.mark.requirement("trust:private")
 def test_the_file_is_private_and_holds_no_content(tmp_path: Path) -> None:
-    Trust(tmp_path).grant(tmp_path, {"mcp:a": b"password"})
+    TrustStore(tmp_path).grant(tmp_path, {"mcp:a": b"password"})
     file = tmp_path / "trust.json"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert "password" not in file.read_text()
@@ -97,7 +97,7 @@ def test_a_file_that_cannot_be_understood_is_an_error_and_no_trust(
 ) -> None:
     (tmp_path / "trust.json").write_text(text)
     with pytest.raises(ConfigError, match=r"trust\.json"):
-        Trust(tmp_path).check(tmp_path, WANTED)
+        TrustStore(tmp_path).check(tmp_path, WANTED)
 
 
 def test_workspaces_that_are_trusted_at_once_are_all_trusted(
@@ -107,11 +107,13 @@ def test_workspaces_that_are_trusted_at_once_are_all_trusted(
 
     def grant(directory: Path) -> None:
         together.wait()
-        Trust(tmp_path).grant(directory, WANTED)
+        TrustStore(tmp_path).grant(directory, WANTED)
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(grant, directories))
-    assert {Trust(tmp_path).check(directory, WANTED) for directory in directories} == {Trusted()}
+    assert {TrustStore(tmp_path).check(directory, WANTED) for directory in directories} == {
+        Trusted()
+    }
 
 
 def test_trust_that_is_taken_back_stays_so_whoever_else_is_trusted_at_once(
@@ -119,12 +121,14 @@ def test_trust_that_is_taken_back_stays_so_whoever_else_is_trusted_at_once(
 ) -> None:
     directories, together = [tmp_path / str(number) for number in range(8)], Barrier(8)
     for directory in directories:
-        Trust(tmp_path).grant(directory, WANTED)
+        TrustStore(tmp_path).grant(directory, WANTED)
 
     def revoke(directory: Path) -> None:
         together.wait()
-        Trust(tmp_path).revoke(directory)
+        TrustStore(tmp_path).revoke(directory)
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(revoke, directories))
-    assert Trusted() not in {Trust(tmp_path).check(directory, WANTED) for directory in directories}
+    assert Trusted() not in {
+        TrustStore(tmp_path).check(directory, WANTED) for directory in directories
+    }

@@ -9,18 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from joey.config.schema import DescribedKey, find_key, profile_keys, read_value, setting_keys
+from joey.config.schema import ConfigKey, find_key, profile_keys, read_value, setting_keys
 from joey.core.settings import Profile, Settings
 from joey.errors import ConfigError
 
-EVERY: list[tuple[type[Struct], DescribedKey]] = [
+EVERY: list[tuple[type[Struct], ConfigKey]] = [
     *((Settings, key) for key in setting_keys().values()),
     *((Profile, key) for key in profile_keys().values()),
 ]
 
 
 @pytest.mark.parametrize(("kind", "key"), EVERY, ids=lambda each: getattr(each, "name", ""))
-def test_a_default_can_be_written_and_read_back(kind: type[Struct], key: DescribedKey) -> None:
+def test_a_default_can_be_written_and_read_back(kind: type[Struct], key: ConfigKey) -> None:
     if key.default is None:
         return
     written = json.dumps(key.default)
@@ -29,7 +29,7 @@ def test_a_default_can_be_written_and_read_back(kind: type[Struct], key: Describ
 
 @given(st.sampled_from(EVERY), st.lists(st.text(), max_size=3))
 def test_any_arguments_are_a_value_or_an_error_for_a_user(
-    each: tuple[type[Struct], DescribedKey], arguments: list[str]
+    each: tuple[type[Struct], ConfigKey], arguments: list[str]
 ) -> None:
     kind, key = each
     try:
@@ -63,7 +63,7 @@ def test_what_is_out_of_range_is_refused_with_the_range(name: str, word: str, al
 
 
 @pytest.mark.parametrize(("kind", "key"), EVERY, ids=lambda each: getattr(each, "name", ""))
-def test_no_number_but_a_marked_one_may_be_negative(kind: type[Struct], key: DescribedKey) -> None:
+def test_no_number_but_a_marked_one_may_be_negative(kind: type[Struct], key: ConfigKey) -> None:
     if "number" not in key.kind or "object" in key.kind:
         return
     with pytest.raises(ConfigError, match="is not in this range"):

@@ -182,9 +182,9 @@ def test_what_is_too_deep_or_too_large_is_refused_and_not_waited_for() -> None:
 
 def problems_of_unread(document: Any) -> list[str]:
     """A schema whose parts are shared would be too large to be read."""
-    from joey.core.structured_output import Schema
+    from joey.core.structured_output import JsonSchema
 
-    return find_schema_problems(Schema(document), "x", found)
+    return find_schema_problems(JsonSchema(document), "x", found)
 
 
 @pytest.mark.parametrize("text", ['{"a": 1}', ' \n{"a": 1}\n', '```json\n{"a": 1}\n```\n'])

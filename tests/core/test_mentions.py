@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from joey.core.mentions import (
-    Kind,
     Mention,
+    MentionKind,
     as_shown,
     find_commands,
     find_mentions,
@@ -15,7 +15,7 @@ from joey.core.mentions import (
 from tests.bounded import run_bounded
 
 
-def found(text: str) -> list[tuple[Kind, str]]:
+def found(text: str) -> list[tuple[MentionKind, str]]:
     return [(mention.kind, mention.subject) for mention in find_mentions(text)]
 
 
@@ -23,18 +23,21 @@ def found(text: str) -> list[tuple[Kind, str]]:
 @pytest.mark.parametrize(
     ("text", "mentions"),
     [
-        ("look at @/src/app.py please", [(Kind.FILE, "src/app.py")]),
-        ("@/src/", [(Kind.DIRECTORY, "src")]),
-        ("@/", [(Kind.DIRECTORY, ".")]),
-        (r"@/my\ file.txt", [(Kind.FILE, "my file.txt")]),
-        ("see @/a.py, @/b.py; and @/c.py!", [(Kind.FILE, p) for p in ("a.py", "b.py", "c.py")]),
-        ("what is in @/a.py?", [(Kind.FILE, "a.py")]),
-        ("@https://example.org/x?y=1.", [(Kind.URL, "https://example.org/x?y=1")]),
-        ("fix @problems", [(Kind.PROBLEMS, "")]),
-        ("review @git-changes.", [(Kind.GIT_CHANGES, "")]),
-        ("see @terminal", [(Kind.TERMINAL, "")]),
-        ("since @a1b2c3d it fails", [(Kind.COMMIT, "a1b2c3d")]),
-        ("two\n@/a\n@/b", [(Kind.FILE, "a"), (Kind.FILE, "b")]),
+        ("look at @/src/app.py please", [(MentionKind.FILE, "src/app.py")]),
+        ("@/src/", [(MentionKind.DIRECTORY, "src")]),
+        ("@/", [(MentionKind.DIRECTORY, ".")]),
+        (r"@/my\ file.txt", [(MentionKind.FILE, "my file.txt")]),
+        (
+            "see @/a.py, @/b.py; and @/c.py!",
+            [(MentionKind.FILE, p) for p in ("a.py", "b.py", "c.py")],
+        ),
+        ("what is in @/a.py?", [(MentionKind.FILE, "a.py")]),
+        ("@https://example.org/x?y=1.", [(MentionKind.URL, "https://example.org/x?y=1")]),
+        ("fix @problems", [(MentionKind.PROBLEMS, "")]),
+        ("review @git-changes.", [(MentionKind.GIT_CHANGES, "")]),
+        ("see @terminal", [(MentionKind.TERMINAL, "")]),
+        ("since @a1b2c3d it fails", [(MentionKind.COMMIT, "a1b2c3d")]),
+        ("two\n@/a\n@/b", [(MentionKind.FILE, "a"), (MentionKind.FILE, "b")]),
         ("mail me@example.org", []),
         (r"not \@/a.py", []),
         ("@problematic and @terminals", []),
@@ -44,7 +47,7 @@ def found(text: str) -> list[tuple[Kind, str]]:
     ],
 )
 def test_mentions_are_found_where_people_write_them(
-    text: str, mentions: list[tuple[Kind, str]]
+    text: str, mentions: list[tuple[MentionKind, str]]
 ) -> None:
     assert found(text) == mentions
 
@@ -80,8 +83,10 @@ def test_replacing_nothing_changes_nothing() -> None:
 
 
 def test_a_mention_is_shown_by_its_name() -> None:
-    assert as_shown(Mention(Kind.FILE, "src/a.py", 0, 1)) == "'src/a.py' (see below)"
-    assert as_shown(Mention(Kind.COMMIT, "a1b2c3d", 0, 1)) == "Git commit 'a1b2c3d' (see below)"
+    assert as_shown(Mention(MentionKind.FILE, "src/a.py", 0, 1)) == "'src/a.py' (see below)"
+    assert (
+        as_shown(Mention(MentionKind.COMMIT, "a1b2c3d", 0, 1)) == "Git commit 'a1b2c3d' (see below)"
+    )
 
 
 @pytest.mark.parametrize("message", ["@/" + "." * 1_000_000, "@http://" + "!" * 1_000_000])

@@ -2,7 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from joey.core.modes import BUILT_IN_MODES, Mode, ModePrompt, all_modes, find_mode, usual_mode
+from joey.core.modes import (
+    BUILT_IN_MODES,
+    Mode,
+    ModePromptOverride,
+    all_modes,
+    find_mode,
+    usual_mode,
+)
 
 POET = Mode(slug="poet", name="Poet", role="You rhyme.", source="project")
 
@@ -14,7 +21,7 @@ def slugs(*custom: Mode) -> list[str]:
 @pytest.mark.requirement("modes:precedence")
 def test_a_custom_mode_takes_the_place_of_a_built_in_one_whole() -> None:
     own = Mode(slug="debug", name="Mine", role="You are mine.", source="global")
-    modes = all_modes((own,), {"debug": ModePrompt(when_to_use="never")})
+    modes = all_modes((own,), {"debug": ModePromptOverride(when_to_use="never")})
     assert find_mode("debug", modes) == own
     assert [mode.slug for mode in modes] == [mode.slug for mode in BUILT_IN_MODES]
 
@@ -29,9 +36,9 @@ def test_custom_modes_come_last_and_of_one_slug_the_first_counts() -> None:
 @pytest.mark.requirement("modes:prompts")
 def test_texts_of_built_in_modes_can_be_replaced_one_by_one() -> None:
     prompts = {
-        "ask": ModePrompt(role_definition="You know it all.", custom_instructions=""),
+        "ask": ModePromptOverride(role_definition="You know it all.", custom_instructions=""),
         "code": None,
-        "poet": ModePrompt(role_definition="Never used."),
+        "poet": ModePromptOverride(role_definition="Never used."),
     }
     modes = all_modes((POET,), prompts)
     before, after = find_mode("ask"), find_mode("ask", modes)

@@ -23,7 +23,7 @@ from joey.core.events import (
 from joey.core.messages import ReasoningPart, TextPart
 from joey.core.models import ToolProtocol
 from joey.core.task import Answer, AskKind, Response
-from joey.core.wire.encoder import Replay, narrate
+from joey.core.wire.encoder import ReplayNormalizer, narrate
 from joey.core.wire.frames import EventFrame, encode_frame
 
 CREATED = TaskCreated(
@@ -89,7 +89,7 @@ def test_a_row_that_grows_is_shown_whole_under_the_number_before() -> None:
 
 def test_sent_again_a_row_is_created_where_it_is_first_met() -> None:
     frames = encode_events(BEGINNING)
-    replay = Replay()
+    replay = ReplayNormalizer()
     again = [replay.retell(frame) for frame in frames[-3:]]
     assert frames[-3].payload.action == "updated"
     assert again[0].payload.action == "created"

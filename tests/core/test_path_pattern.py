@@ -7,7 +7,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from joey.core.js_regex import PathPattern, PatternError
-from joey.core.modes import Grant, Group
+from joey.core.modes import Grant, ToolGroup
 from tests.bounded import run_bounded
 
 PIECES = [
@@ -53,7 +53,7 @@ def test_patterns_mean_what_javascript_means(
 def test_what_cannot_be_used_says_why_and_covers_nothing(pattern: str) -> None:
     with pytest.raises(PatternError, match=r"^it(s)? "):
         PathPattern(pattern)
-    assert not Grant(Group.EDIT, file_regex=pattern).covers("a")
+    assert not Grant(ToolGroup.EDIT, file_regex=pattern).covers("a")
 
 
 @settings(max_examples=200)

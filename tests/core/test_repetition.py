@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from joey.engine.limits import Repetition, Rounds, Verdict
+from joey.engine.limits import RepeatedCallDetector, RepeatedRoundDetector, RepetitionVerdict
 
 
 def verdicts(
@@ -15,12 +15,12 @@ def verdicts(
 ) -> list[bool]:
     """Whether each call is stopped. `results`: what each one gets, a letter for each; `busy`: `x`
     while a background command runs."""
-    repetition = Repetition(limit)
+    repetition = RepeatedCallDetector(limit)
     stops: list[bool] = []
     for number, (name, arguments) in enumerate(calls):
         is_busy = busy is not None and busy[number] == "x"
         verdict = repetition.check(str(number), name, arguments, is_busy=is_busy)
-        stops.append(verdict is not Verdict.ALLOW)
+        stops.append(verdict is not RepetitionVerdict.ALLOW)
         result = "same" if results is None else results[number]
         repetition.settle({str(number): result}.get, is_busy=is_busy)
     return stops
@@ -90,39 +90,42 @@ def test_calls_made_while_a_background_command_runs_are_no_repetitions() -> None
 
 
 def test_a_second_stop_with_the_same_result_is_distinguished() -> None:
-    repetition = Repetition(1)
+    repetition = RepeatedCallDetector(1)
 
-    def call(name: str, result: str) -> Verdict:
+    def call(name: str, result: str) -> RepetitionVerdict:
         verdict = repetition.check("id", name, {}, is_busy=False)
         repetition.settle({"id": result}.get, is_busy=False)
         return verdict
 
     assert [call("a", "x") for _ in range(4)] == [
-        *(Verdict.ALLOW, Verdict.STOP),
-        *(Verdict.ALLOW, Verdict.STOP_AGAIN),
+        *(RepetitionVerdict.ALLOW, RepetitionVerdict.STOP),
+        *(RepetitionVerdict.ALLOW, RepetitionVerdict.STOP_AGAIN),
     ]
-    assert [call("b", "x") for _ in range(2)] == [Verdict.ALLOW, Verdict.STOP]
-    assert [call("a", "y") for _ in range(2)] == [Verdict.ALLOW, Verdict.STOP]
-    assert [call("a", "x") for _ in range(2)] == [Verdict.ALLOW, Verdict.STOP_AGAIN]
+    assert [call("b", "x") for _ in range(2)] == [RepetitionVerdict.ALLOW, RepetitionVerdict.STOP]
+    assert [call("a", "y") for _ in range(2)] == [RepetitionVerdict.ALLOW, RepetitionVerdict.STOP]
+    assert [call("a", "x") for _ in range(2)] == [
+        RepetitionVerdict.ALLOW,
+        RepetitionVerdict.STOP_AGAIN,
+    ]
 
 
 def test_calls_side_by_side_are_compared_once_all_before_them_have_results() -> None:
-    repetition = Repetition(2)
+    repetition = RepeatedCallDetector(2)
     results: dict[str, str] = {}
     for id in "abc":
-        assert repetition.check(id, "t", {}, is_busy=False) is Verdict.ALLOW
+        assert repetition.check(id, "t", {}, is_busy=False) is RepetitionVerdict.ALLOW
     results["c"] = "same"
     repetition.settle(results.get, is_busy=False)
-    assert repetition.check("d", "t", {}, is_busy=False) is Verdict.ALLOW
+    assert repetition.check("d", "t", {}, is_busy=False) is RepetitionVerdict.ALLOW
     results |= {"a": "same", "b": "same"}
     repetition.settle(results.get, is_busy=False)
     repetition.forget_unsettled()
-    assert repetition.check("e", "t", {}, is_busy=False) is Verdict.STOP
+    assert repetition.check("e", "t", {}, is_busy=False) is RepetitionVerdict.STOP
 
 
 def rounds_of(limit: int, *rounds: str) -> bool:
     """Whether so many rounds of calls, each a letter, are too many alike."""
-    seen = Rounds(limit)
+    seen = RepeatedRoundDetector(limit)
     for number, calls in enumerate(rounds):
         seen.after(f"summary {number}")
         for name in calls:
@@ -149,7 +152,7 @@ def test_rounds_alike_between_summaries_are_too_many(
 
 
 def test_calls_after_the_same_summary_are_one_round() -> None:
-    seen = Rounds(1)
+    seen = RepeatedRoundDetector(1)
     for _ in range(9):
         seen.after("the only one")
         seen.called("a", {})

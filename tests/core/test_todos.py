@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from joey.core.task import Status, parse_todos
+from joey.core.task import TodoStatus, parse_todos
 from tests.bounded import run_bounded
 
 
@@ -28,7 +28,7 @@ from tests.bounded import run_bounded
         ("  12) [-] write it", "write it", "in_progress"),
     ],
 )
-def test_a_line_of_a_checklist_is_an_item(line: str, content: str, status: Status) -> None:
+def test_a_line_of_a_checklist_is_an_item(line: str, content: str, status: TodoStatus) -> None:
     (todo,) = parse_todos(line)
     assert (todo.content, todo.status) == (content, status)
 
@@ -59,7 +59,7 @@ marks = st.sampled_from([(" ", "pending"), ("-", "in_progress"), ("x", "complete
 
 
 @given(st.lists(st.tuples(contents, marks), max_size=8))
-def test_every_item_of_a_checklist_is_read(rows: list[tuple[str, tuple[str, Status]]]) -> None:
+def test_every_item_of_a_checklist_is_read(rows: list[tuple[str, tuple[str, TodoStatus]]]) -> None:
     markdown = "\n".join(f"[{mark}] {content}" for content, (mark, _) in rows)
     read = parse_todos(markdown)
     assert [(todo.content, todo.status) for todo in read] == [(c, s) for c, (_, s) in rows]

@@ -19,7 +19,7 @@ from joey.cli.main import main
 from joey.core.events import FilesRestored, Record, TaskRewound
 from joey.storage import journal
 from joey.workspace.checkpoints.pool import TaskCheckpoints
-from joey.workspace.checkpoints.restore import Restoration
+from joey.workspace.checkpoints.restore import FileRestorer
 
 
 def die() -> None:
@@ -71,7 +71,7 @@ def appoint(step: str) -> None:
         case "told":
             after_record(TaskRewound)
         case "half":
-            after(Restoration, "write")
+            after(FileRestorer, "write")
         case "back":
             after_waiting("restore")
         case "noted":

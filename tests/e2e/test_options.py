@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from joey.app import make_options, open_engine
-from joey.core.settings import Limits, Route
+from joey.core.settings import Limits, ModelRoute
 from joey.engine.asks import Unattended
 from joey.engine.engine import TaskOptions
 from joey.engine.outcomes import Completed
@@ -55,7 +55,7 @@ async def test_a_resumed_task_stays_with_its_model_and_its_address(
 
 
 def test_flags_move_a_resumed_task_to_another_model(work: Path) -> None:
-    earlier = Route(provider="openai", base_url="http://127.0.0.1:1/v1", model="local")
+    earlier = ModelRoute(provider="openai", base_url="http://127.0.0.1:1/v1", model="local")
     options = make_options(
         workspace=work, env=ELSEWHERE, provider="anthropic", model="claude", earlier=earlier
     )

@@ -39,7 +39,7 @@ def done() -> Turn:
     return Turn(call("attempt_completion", {"result": "ok"}))
 
 
-class Place:
+class CrashHarness:
     def __init__(self, root: Path) -> None:
         self.home, self.work = root / "home", root / "work"
         self.work.mkdir()
@@ -91,7 +91,7 @@ def check(task: Task, texts: str) -> None:
     assert [event.files_checkpoint for event in rewound] == [event.checkpoint for event in restored]
 
 
-async def reopen(place: Place, task_id: str, texts: str) -> None:
+async def reopen(place: CrashHarness, task_id: str, texts: str) -> None:
     async with open_engine(home=place.home) as engine:
         task = await engine.open(task_id, options=idle_options(str(place.work), place.home))
         check(task, texts)
@@ -99,7 +99,7 @@ async def reopen(place: Place, task_id: str, texts: str) -> None:
 
 @pytest.mark.parametrize("step", STEPS)
 async def test_a_rewind_is_done_whole_or_not_at_all(tmp_path: Path, step: str) -> None:
-    place = Place(tmp_path)
+    place = CrashHarness(tmp_path)
     task_id = await place.play()
     await place.die(step, task_id, "--with-files")
     if step in NOTHING_DONE:
@@ -116,7 +116,7 @@ async def test_a_rewind_is_done_whole_or_not_at_all(tmp_path: Path, step: str) -
 
 @pytest.mark.parametrize("step", ["told", "half", "back"])
 async def test_so_is_the_undoing_of_one(tmp_path: Path, step: str) -> None:
-    place = Place(tmp_path)
+    place = CrashHarness(tmp_path)
     task_id = await place.play()
     assert await place.run("-m", "joey", "tasks", "rewind", task_id, "-y", "--with-files") == 0
     assert place.files == ONE

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from joey.app import make_options, open_engine
-from joey.app.mcp_servers import Servers
+from joey.app.mcp_servers import McpServerPool
 from joey.app.trust import WorkspaceTrust
-from joey.config.trust import Trust
+from joey.config.trust import TrustStore
 from joey.engine.asks import Unattended
 from joey.engine.outcomes import Completed
 from joey.testing.script import Turn, call, pause
@@ -92,8 +92,8 @@ def test_servers_of_a_worktree_are_trusted_only_as_they_were_in_the_workspace(
     tmp_path: Path,
 ) -> None:
     wanted = {"mcp:x": b"its entry"}
-    Trust(tmp_path / "home").grant(tmp_path / "work", wanted)
-    servers = Servers(tmp_path / "home", {})
+    TrustStore(tmp_path / "home").grant(tmp_path / "work", wanted)
+    servers = McpServerPool(tmp_path / "home", {})
     servers.lease(tmp_path / "worktree", tmp_path / "work")
     assert servers._trusts(tmp_path / "worktree", wanted)
     assert not servers._trusts(tmp_path / "worktree", {"mcp:x": b"another"})

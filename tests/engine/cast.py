@@ -22,7 +22,7 @@ PRICED_MODEL = ModelInfo(
 )
 
 
-class Cast:
+class ScriptedSubtasks:
     """The turn is chosen by the part and by how many answers the conversation holds already."""
 
     def __init__(self, parts: Mapping[str, Sequence[Turn]], model: ModelInfo | None = None) -> None:
@@ -67,4 +67,4 @@ def hand(message: str, mode: str = "code", **more: str) -> Call:
     return call("new_task", {"mode": mode, "message": message, **more})
 
 
-_fits: type[Provider] = Cast
+_fits: type[Provider] = ScriptedSubtasks

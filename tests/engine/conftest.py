@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.engine.workshop import Workshop
+from tests.engine.workshop import EngineHarness
 
 
 @pytest.fixture
-async def workshop(tmp_path: Path) -> AsyncIterator[Workshop]:
-    shop = Workshop(tmp_path)
+async def workshop(tmp_path: Path) -> AsyncIterator[EngineHarness]:
+    shop = EngineHarness(tmp_path)
     yield shop
     await shop.engine.close()

@@ -10,7 +10,7 @@ from joey.core.messages import Message, TextBlock, blocks_of
 from joey.core.models import ModelInfo, ModelRequest
 from joey.core.settings import Profile
 from joey.engine.task import Task
-from joey.providers.anthropic import AnthropicRequests
+from joey.providers.anthropic import AnthropicRequestBuilder
 from joey.testing.script import Turn, call, fail, say, usage
 from joey.testing.scripted import ScriptedProvider, ScriptedTurn
 from tests.engine.workshop import durable
@@ -20,7 +20,7 @@ WINDOW_TOKENS = 32_000
 MAX_OUTPUT_TOKENS = 4_000
 
 
-class NarrowModel(ScriptedProvider):
+class SmallWindowModel(ScriptedProvider):
     """Plays its turns; summaries apart. What a service would refuse fails the test."""
 
     def __init__(
@@ -73,7 +73,7 @@ class NarrowModel(ScriptedProvider):
         return Turn(say(f"Summary number {len(self.summary_requests)}."))
 
     def size(self, request: ModelRequest) -> int:
-        wire = AnthropicRequests(Profile(model="narrow"), self.model, legacy=False)
+        wire = AnthropicRequestBuilder(Profile(model="narrow"), self.model, legacy=False)
         return int(len(b"".join(wire.body(request))) / self._bytes_per_token)
 
 

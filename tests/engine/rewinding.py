@@ -13,7 +13,7 @@ from msgspec import structs
 
 from joey.core.history.api import ApiHistory
 from joey.core.history.branch import live_path
-from joey.core.history.state import TaskFacts
+from joey.core.history.state import TaskProjection
 from joey.core.history.ui import UiHistory
 from joey.core.messages import (
     Message,
@@ -33,18 +33,18 @@ from joey.engine.task import Task
 from joey.ports import Capabilities, Store
 from joey.storage.task_store import JsonFileStore
 from joey.testing.script import Call, Turn, call, say, think, usage
-from joey.workspace.checkpoints.pool import CheckpointStores
-from tests.engine.workshop import TIMEOUT_S, Workshop
+from joey.workspace.checkpoints.pool import CheckpointStorePool
+from tests.engine.workshop import TIMEOUT_S, EngineHarness
 
 TODOS = "[x] look\n[ ] write"
 ASK_BEFORE_EDITS = Settings(always_allow_read_only=True, always_allow_mode_switch=True)
 
 
-class Past(Workshop):
+class RewindHarness(EngineHarness):
     """A workshop whose files are kept in checkpoints."""
 
     def __init__(self, tmp_path: Path) -> None:
-        self._stores = CheckpointStores(tmp_path / "home")
+        self._stores = CheckpointStorePool(tmp_path / "home")
         super().__init__(tmp_path)
 
     def new_engine(self, store: Store | None = None) -> Engine:
@@ -152,7 +152,7 @@ def patient(ask: AskKind, number: int) -> Answer:
             return yes
 
 
-async def rich_task(shop: Past, protocol: ToolProtocol) -> Task:
+async def rich_task(shop: RewindHarness, protocol: ToolProtocol) -> Task:
     (shop.root / "a.txt").write_text("alpha\n")
     task = await shop.start(
         *turns(protocol), text="do much", settings=ASK_BEFORE_EDITS, protocol=protocol
@@ -173,7 +173,7 @@ def shown(task: Task) -> list[int]:
 
 def check_past(task: Task) -> None:
     """What is in memory is what the path gives, both histories are whole, all calls are paired."""
-    ui, api, facts = UiHistory(), ApiHistory(), TaskFacts()
+    ui, api, facts = UiHistory(), ApiHistory(), TaskProjection()
     for record in task.bus.after(0):
         facts.ledger.apply(record.event)
     for record in live_path(task.bus.after(0)):
@@ -204,7 +204,7 @@ def check_messages(messages: list[Message]) -> None:
 
 
 @pytest.fixture
-async def past(tmp_path: Path) -> AsyncIterator[Past]:
-    shop = Past(tmp_path)
+async def past(tmp_path: Path) -> AsyncIterator[RewindHarness]:
+    shop = RewindHarness(tmp_path)
     yield shop
     await shop.engine.close()

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from joey.core.events import ContextCondensed, Spending, TaskFailed, TaskStarted, ToolFinished
-from joey.core.history.ledger import Ledger
+from joey.core.history.ledger import UsageLedger
 from joey.core.messages import Chunk, TextChunk, Usage, UsageChunk
 from joey.core.models import ModelInfo, ModelRequest, Prices
 from joey.core.settings import Limits
@@ -25,10 +25,10 @@ from joey.engine.outcomes import Completed, Ending, Failed
 from joey.engine.task import Task
 from joey.errors import ProviderError, ProviderFailure
 from joey.testing.script import Turn, call
-from joey.testing.scripted import Item
-from tests.engine.cast import ALLOW_ALL_WITH_SUBTASKS, PRICED_MODEL, Cast, hand
+from joey.testing.scripted import ScriptItem
+from tests.engine.cast import ALLOW_ALL_WITH_SUBTASKS, PRICED_MODEL, ScriptedSubtasks, hand
 from tests.engine.test_subtask_limits import LOOK, children_of, looking, play
-from tests.engine.workshop import TIMEOUT_S, Workshop, check_history, durable, finish, settled
+from tests.engine.workshop import TIMEOUT_S, EngineHarness, check_history, durable, finish, settled
 
 CENTS = ModelInfo(id="scripted", context_window=200_000, prices=Prices(input=10_000.0, output=0.0))
 """A token is a cent, so that a request of the scripts is a dime."""
@@ -40,7 +40,9 @@ def code_of(ending: Ending) -> str:
 
 
 @pytest.mark.requirement("budgets:tokens")
-async def test_tokens_that_went_to_and_fro_are_limited_over_the_tree(workshop: Workshop) -> None:
+async def test_tokens_that_went_to_and_fro_are_limited_over_the_tree(
+    workshop: EngineHarness,
+) -> None:
     parts = {"the whole": [Turn(hand("a part")), finish()], "a part": [*looking(8), finish()]}
     task, cast = await play(workshop, parts, limits=Limits(max_tokens=40))
     ending = await settled(task)
@@ -49,7 +51,7 @@ async def test_tokens_that_went_to_and_fro_are_limited_over_the_tree(workshop: W
 
 
 @pytest.mark.requirement("budgets:calls")
-async def test_calls_beyond_the_limit_are_refused_before_they_run(workshop: Workshop) -> None:
+async def test_calls_beyond_the_limit_are_refused_before_they_run(workshop: EngineHarness) -> None:
     def write(name: str) -> Turn:
         return Turn(call("write_to_file", {"path": name, "content": "x"}))
 
@@ -66,7 +68,7 @@ async def test_calls_beyond_the_limit_are_refused_before_they_run(workshop: Work
     check_history(task.messages)
 
 
-async def test_handing_over_the_result_takes_no_call(workshop: Workshop) -> None:
+async def test_handing_over_the_result_takes_no_call(workshop: EngineHarness) -> None:
     task = await workshop.start(
         LOOK, finish("done"), limits=Limits(max_tool_calls=1), policy=Unattended()
     )
@@ -75,7 +77,7 @@ async def test_handing_over_the_result_takes_no_call(workshop: Workshop) -> None
 
 @pytest.mark.requirement("budgets:calls")
 async def test_calls_of_subtasks_count_and_so_does_the_one_that_made_them(
-    workshop: Workshop,
+    workshop: EngineHarness,
 ) -> None:
     parts = {"the whole": [Turn(hand("a part")), finish()], "a part": [*looking(8), finish()]}
     task, cast = await play(workshop, parts, limits=Limits(max_tool_calls=3))
@@ -85,7 +87,7 @@ async def test_calls_of_subtasks_count_and_so_does_the_one_that_made_them(
     assert len(cast.requests) == 4  # the last one asked for a call too many
 
 
-class Witness(Cast):
+class SpendingRecorder(ScriptedSubtasks):
     """Notes what the tree had spent when each request was sent."""
 
     def __init__(self, parts: Mapping[str, Sequence[Turn]], seed: int) -> None:
@@ -117,12 +119,12 @@ def test_nothing_is_sent_once_a_budget_is_used_up(budget: int, turns: list[int],
     """So it is exceeded by no more than what was in flight."""
 
     async def run(directory: Path) -> None:
-        workshop = Workshop(directory)
+        workshop = EngineHarness(directory)
         parts: dict[str, Sequence[Turn]] = {
             "the whole": [Turn(*(hand(f"part {n}.") for n in range(8))), finish()]
         }
         parts |= {f"part {n}.": [*looking(count), finish()] for n, count in enumerate(turns)}
-        workshop.provider = witness = Witness(parts, seed)
+        workshop.provider = witness = SpendingRecorder(parts, seed)
         task = await workshop.start(
             text="the whole",
             settings=ALLOW_ALL_WITH_SUBTASKS,
@@ -140,10 +142,10 @@ def test_nothing_is_sent_once_a_budget_is_used_up(budget: int, turns: list[int],
         asyncio.run(run(Path(directory)))
 
 
-class Dead:
+class CrashedTree:
     """A tree whose process died: cut back to a record, with no ending after it."""
 
-    def __init__(self, workshop: Workshop, task: Task) -> None:
+    def __init__(self, workshop: EngineHarness, task: Task) -> None:
         self.workshop = workshop
         self.id = task.id
         self.children = list(task.recorder.facts.children)
@@ -167,8 +169,8 @@ class Dead:
 
     async def resume(
         self, parts: Mapping[str, Sequence[Turn]], limits: Limits | None = None, **model: ModelInfo
-    ) -> tuple[Ending, Cast]:
-        self.workshop.provider = cast = Cast(parts, **model)
+    ) -> tuple[Ending, ScriptedSubtasks]:
+        self.workshop.provider = cast = ScriptedSubtasks(parts, **model)
         options = TaskOptions(
             settings=ALLOW_ALL_WITH_SUBTASKS, policy=Unattended(), limits=limits or Limits()
         )
@@ -180,15 +182,15 @@ class Dead:
 
 
 async def die(
-    workshop: Workshop,
+    workshop: EngineHarness,
     parts: Mapping[str, Sequence[Turn]],
     limits: Limits,
     model: ModelInfo = PRICED_MODEL,
-) -> Dead:
+) -> CrashedTree:
     task, _ = await play(workshop, parts, limits=limits, model=model)
     await settled(task)
     await workshop.engine.release(task)
-    return Dead(workshop, task)
+    return CrashedTree(workshop, task)
 
 
 ALONE = {"the whole": [*looking(8), finish("whole")]}
@@ -205,7 +207,7 @@ ALONE = {"the whole": [*looking(8), finish("whole")]}
     ],
 )
 async def test_a_run_that_was_interrupted_goes_on_with_what_was_left(
-    workshop: Workshop, limits: Limits, code: str
+    workshop: EngineHarness, limits: Limits, code: str
 ) -> None:
     dead = await die(workshop, ALONE, limits, model=PRICED_MODEL)
     dead.cut(dead.id, "toolFinished", 2)
@@ -225,12 +227,12 @@ async def test_a_run_that_was_interrupted_goes_on_with_what_was_left(
     ],
 )
 async def test_a_limit_that_ended_a_run_ends_it_in_the_same_way_when_that_was_not_recorded(
-    workshop: Workshop, limits: Limits
+    workshop: EngineHarness, limits: Limits
 ) -> None:
     task, _ = await play(workshop, ALONE, limits=limits, model=PRICED_MODEL)
     ending = await settled(task)
     await workshop.engine.release(task)
-    dead = Dead(workshop, task)
+    dead = CrashedTree(workshop, task)
     dead.cut(dead.id, "toolFinished", 3)
     again, cast = await dead.resume(ALONE, model=PRICED_MODEL)
     assert again == ending
@@ -238,7 +240,7 @@ async def test_a_limit_that_ended_a_run_ends_it_in_the_same_way_when_that_was_no
 
 
 async def test_a_run_that_was_ended_is_over_and_the_next_has_its_own_limits(
-    workshop: Workshop,
+    workshop: EngineHarness,
 ) -> None:
     dead = await die(workshop, ALONE, Limits(max_turns=3))
     ending, cast = await dead.resume(ALONE)
@@ -247,7 +249,7 @@ async def test_a_run_that_was_ended_is_over_and_the_next_has_its_own_limits(
 
 
 @pytest.mark.requirement("budgets:crash")
-async def test_limits_that_are_named_anew_count_from_then_on(workshop: Workshop) -> None:
+async def test_limits_that_are_named_anew_count_from_then_on(workshop: EngineHarness) -> None:
     dead = await die(workshop, ALONE, Limits(max_turns=4))
     dead.cut(dead.id, "toolFinished", 3)
     ending, cast = await dead.resume(ALONE, Limits(max_turns=2))
@@ -266,7 +268,7 @@ TREE = {
 @pytest.mark.requirement("budgets:crash")
 @pytest.mark.parametrize("limits", [Limits(max_turns=11), Limits(max_cost=110.0)])
 async def test_what_subtasks_used_before_the_death_counts_wherever_they_stood(
-    workshop: Workshop, limits: Limits
+    workshop: EngineHarness, limits: Limits
 ) -> None:
     """The whole tree takes eleven turns; after any death only those that are left."""
     dead = await die(workshop, TREE, Limits(max_turns=20, max_cost=1000.0), model=PRICED_MODEL)
@@ -288,7 +290,9 @@ async def test_what_subtasks_used_before_the_death_counts_wherever_they_stood(
         assert used + len(cast.requests) == 11
 
 
-async def test_after_a_death_a_tree_stops_where_it_would_have_stopped(workshop: Workshop) -> None:
+async def test_after_a_death_a_tree_stops_where_it_would_have_stopped(
+    workshop: EngineHarness,
+) -> None:
     dead = await die(workshop, TREE, Limits(max_turns=9), model=PRICED_MODEL)
     one, two = dead.children
     for name in (two, dead.grandchild):
@@ -314,17 +318,17 @@ def _replies(journal: Path) -> int:
 
 @pytest.mark.requirement("budgets:crash")
 async def test_time_that_was_worked_counts_and_time_that_nobody_worked_does_not(
-    workshop: Workshop,
+    workshop: EngineHarness,
 ) -> None:
     parts = {"the whole": [*looking(2), finish("whole")]}
     task, _ = await play(workshop, parts, limits=Limits(max_seconds=3600))
     workshop.clock.time += 3000_000
     await settled(task)
     await workshop.engine.release(task)
-    dead = Dead(workshop, task)
+    dead = CrashedTree(workshop, task)
     dead.cut(dead.id, "toolFinished", 1)
     workshop.clock.time += 10_000_000
-    workshop.provider = Cast(parts)
+    workshop.provider = ScriptedSubtasks(parts)
     options = TaskOptions(settings=ALLOW_ALL_WITH_SUBTASKS, policy=Unattended())
     loop = asyncio.get_running_loop()
     again = await workshop.engine.resume(dead.id, "go on", options=options)
@@ -335,7 +339,7 @@ async def test_time_that_was_worked_counts_and_time_that_nobody_worked_does_not(
 
 
 async def test_the_limits_of_a_run_are_sent_once_and_its_subtasks_name_the_run(
-    workshop: Workshop,
+    workshop: EngineHarness,
 ) -> None:
     task, _ = await play(workshop, TREE, limits=Limits(max_turns=20))
     children = await children_of(task)
@@ -348,10 +352,10 @@ async def test_the_limits_of_a_run_are_sent_once_and_its_subtasks_name_the_run(
 
 
 async def test_a_request_that_fails_and_costs_is_not_repeated_beyond_the_budget(
-    workshop: Workshop,
+    workshop: EngineHarness,
 ) -> None:
     """The stream breaks after it has told what it cost."""
-    broken: list[Item] = [
+    broken: list[ScriptItem] = [
         TextChunk("well"),
         UsageChunk(Usage(input=10)),
         ProviderError("gone", failure=ProviderFailure.NETWORK),
@@ -366,7 +370,7 @@ async def test_a_request_that_fails_and_costs_is_not_repeated_beyond_the_budget(
 
 
 def test_a_summary_counts_like_a_request() -> None:
-    ledger = Ledger()
+    ledger = UsageLedger()
     condensed = ContextCondensed(
         ts=1,
         condense_id="c",

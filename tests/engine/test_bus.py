@@ -8,21 +8,21 @@ import pytest
 
 from joey.core.events import Event, RowAdded, RowDelta
 from joey.engine import bus as bus_module
-from joey.engine.bus import Bus, NumberedEvent, Records
+from joey.engine.bus import EventBus, NumberedEvent, RecordCache
 
 
 def said(n: int) -> RowAdded:
     return RowAdded(ts=n, say="text", text=str(n))
 
 
-def bus_of(count: int) -> Bus:
-    bus = Bus(Records(tuple), lambda event: None)
+def bus_of(count: int) -> EventBus:
+    bus = EventBus(RecordCache(tuple), lambda event: None)
     for n in range(1, count + 1):
         bus.publish(said(n))
     return bus
 
 
-async def read(bus: Bus, since: int | None, count: int) -> list[NumberedEvent]:
+async def read(bus: EventBus, since: int | None, count: int) -> list[NumberedEvent]:
     async with asyncio.timeout(60):
         with bus.subscribe(since) as subscription:
             return [await anext(subscription) for _ in range(count)]
@@ -68,7 +68,7 @@ async def test_what_cannot_be_recorded_is_not_announced() -> None:
     def full(item: NumberedEvent) -> None:
         raise OSError("no space left")
 
-    bus = Bus(Records(tuple), full)
+    bus = EventBus(RecordCache(tuple), full)
     with bus.subscribe() as subscription:
         with pytest.raises(OSError, match="no space"):
             bus.publish(said(1))

@@ -14,12 +14,20 @@ from joey.engine.outcomes import Completed
 from joey.testing.script import Turn, call
 from joey.tools.read_file import ReadFile
 from joey.tools.registry import default_tools
-from tests.engine.workshop import Workshop, asked, finish, results, rows, settled, wait_for_event
+from tests.engine.workshop import (
+    EngineHarness,
+    asked,
+    finish,
+    results,
+    rows,
+    settled,
+    wait_for_event,
+)
 
 
 @pytest.mark.requirement("engine:calls:side-by-side")
 async def test_neighbouring_reads_run_at_the_same_time(
-    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+    workshop: EngineHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each read waits for the other to have begun: one after the other would never end."""
     both, read = asyncio.Barrier(2), ReadFile.run
@@ -41,7 +49,7 @@ async def test_neighbouring_reads_run_at_the_same_time(
 
 
 @pytest.mark.requirement("engine:calls:malformed", "engine:calls:unknown-tool")
-async def test_calls_beside_a_wrong_one_still_run(workshop: Workshop) -> None:
+async def test_calls_beside_a_wrong_one_still_run(workshop: EngineHarness) -> None:
     task = await workshop.start(
         Turn(
             call("write_to_file", '{"path": "a.txt", "content": "half'),
@@ -63,7 +71,7 @@ async def test_calls_beside_a_wrong_one_still_run(workshop: Workshop) -> None:
 
 @pytest.mark.requirement("engine:calls:message-is-no")
 async def test_a_message_in_place_of_a_yes_rejects_the_call_and_is_its_feedback(
-    workshop: Workshop,
+    workshop: EngineHarness,
 ) -> None:
     task = await workshop.start(
         Turn(call("write_to_file", {"path": "new.txt", "content": "1"})),
@@ -80,7 +88,7 @@ async def test_a_message_in_place_of_a_yes_rejects_the_call_and_is_its_feedback(
 
 @pytest.mark.requirement("engine:asks:followup-time")
 async def test_a_question_answers_itself_with_its_first_suggestion_after_a_while(
-    workshop: Workshop,
+    workshop: EngineHarness,
 ) -> None:
     question = {"question": "which?", "follow_up": [{"text": "the red one"}, {"text": "the blue"}]}
     settings = Settings(always_allow_followup_questions=True, followup_auto_approve_timeout_ms=1)
@@ -93,7 +101,7 @@ async def test_a_question_answers_itself_with_its_first_suggestion_after_a_while
 
 
 async def test_what_nobody_was_there_to_allow_is_named_in_the_ending_and_put_in_no_mouth(
-    workshop: Workshop,
+    workshop: EngineHarness,
 ) -> None:
     task = await workshop.start(
         Turn(call("write_to_file", {"path": "a.txt", "content": "1"})),

@@ -31,7 +31,7 @@ from joey.testing.scripted import ScriptedProvider
 from joey.testing.server import ModelServer
 from tests.engine.workshop import (
     TIMEOUT_S,
-    Workshop,
+    EngineHarness,
     asked,
     check_history,
     durable,
@@ -58,7 +58,7 @@ async def check_stopped(task: Task, provider: ScriptedProvider) -> None:
     assert not {name for name in alive if name.startswith("joey-")}
 
 
-async def check_resumes(workshop: Workshop, task: Task) -> None:
+async def check_resumes(workshop: EngineHarness, task: Task) -> None:
     workshop.script(finish("after all"))
     await workshop.engine.release(task)
     again = await workshop.engine.resume(task.id, "go on")
@@ -69,7 +69,7 @@ async def check_resumes(workshop: Workshop, task: Task) -> None:
 
 
 @pytest.mark.requirement("engine:cancel:twice")
-async def test_before_the_first_step(workshop: Workshop) -> None:
+async def test_before_the_first_step(workshop: EngineHarness) -> None:
     provider = workshop.script(finish())
     task = await workshop.start()
     await task.cancel()
@@ -78,7 +78,7 @@ async def test_before_the_first_step(workshop: Workshop) -> None:
 
 
 @pytest.mark.requirement("engine:cancel:before-reply")
-async def test_before_the_first_chunk(workshop: Workshop) -> None:
+async def test_before_the_first_chunk(workshop: EngineHarness) -> None:
     provider = workshop.script(Turn(pause(600), say("never")))
     task = await workshop.start()
     await wait_for_event(task, RequestStarted)
@@ -91,7 +91,7 @@ async def test_before_the_first_chunk(workshop: Workshop) -> None:
 @pytest.mark.requirement(
     "engine:cancel:mid-text", "history:api:interrupted-text", "history:ui:request-row"
 )
-async def test_in_the_middle_of_text(workshop: Workshop) -> None:
+async def test_in_the_middle_of_text(workshop: EngineHarness) -> None:
     provider = workshop.script(Turn(say("I was say"), pause(600), say("ing")))
     task = await workshop.start()
     await wait_for_event(task, RowDelta)
@@ -103,7 +103,7 @@ async def test_in_the_middle_of_text(workshop: Workshop) -> None:
 
 
 @pytest.mark.requirement("engine:cancel:mid-arguments")
-async def test_in_the_middle_of_arguments(workshop: Workshop) -> None:
+async def test_in_the_middle_of_arguments(workshop: EngineHarness) -> None:
     gate = asyncio.Event()
     provider = workshop.script(
         [
@@ -123,7 +123,7 @@ async def test_in_the_middle_of_arguments(workshop: Workshop) -> None:
 @pytest.mark.requirement(
     "engine:cancel:during-tool", "tool:execute_command:success:group", "history:api:missing-result"
 )
-async def test_in_a_command_whose_processes_go_with_it(workshop: Workshop) -> None:
+async def test_in_a_command_whose_processes_go_with_it(workshop: EngineHarness) -> None:
     command = "echo $$; trap '' TERM; sleep 600 & wait"
     provider = workshop.script(Turn(call("execute_command", {"command": command})))
     task = await workshop.start()
@@ -151,7 +151,7 @@ def _group_of(pid: int) -> int | None:
 
 
 @pytest.mark.requirement("engine:cancel:during-wait")
-async def test_in_a_countdown(workshop: Workshop) -> None:
+async def test_in_a_countdown(workshop: EngineHarness) -> None:
     workshop.clock.held = asyncio.Event()
     provider = workshop.script(Turn(fail(529, "overloaded")))
     task = await workshop.start()
@@ -164,7 +164,7 @@ async def test_in_a_countdown(workshop: Workshop) -> None:
 
 
 @pytest.mark.requirement("engine:asks:cancel")
-async def test_while_asking(workshop: Workshop) -> None:
+async def test_while_asking(workshop: EngineHarness) -> None:
     provider = workshop.script(Turn(call("write_to_file", {"path": "a", "content": "1"})))
     task = await workshop.start(settings=Settings())
     ask = await asked(task)
@@ -177,7 +177,7 @@ async def test_while_asking(workshop: Workshop) -> None:
 
 
 @pytest.mark.requirement("engine:cancel:twice")
-async def test_twice_at_once(workshop: Workshop) -> None:
+async def test_twice_at_once(workshop: EngineHarness) -> None:
     provider = workshop.script(Turn(say("hm"), pause(600)))
     task = await workshop.start()
     await wait_for_event(task, RowDelta)
@@ -188,7 +188,7 @@ async def test_twice_at_once(workshop: Workshop) -> None:
 
 
 async def test_a_message_sent_just_before_it_is_stopped_waits_and_does_not_set_it_to_work(
-    workshop: Workshop,
+    workshop: EngineHarness,
 ) -> None:
     provider = workshop.script(Turn(say("hm"), pause(600)), finish())
     task = await workshop.start()
@@ -201,7 +201,9 @@ async def test_a_message_sent_just_before_it_is_stopped_waits_and_does_not_set_i
     assert [waiting.text for waiting in task.recorder.facts.queue.values()] == ["and be quick"]
 
 
-async def test_a_task_of_the_engine_is_stopped_when_the_engine_closes(workshop: Workshop) -> None:
+async def test_a_task_of_the_engine_is_stopped_when_the_engine_closes(
+    workshop: EngineHarness,
+) -> None:
     provider = workshop.script(Turn(say("hm"), pause(600)))
     task = await workshop.start(policy=Unattended())
     await wait_for_event(task, RowDelta)
@@ -212,7 +214,7 @@ async def test_a_task_of_the_engine_is_stopped_when_the_engine_closes(workshop: 
 
 
 @pytest.mark.requirement("engine:resume:goes-on")
-async def test_a_cancelled_task_goes_on_with_all_it_knew(workshop: Workshop) -> None:
+async def test_a_cancelled_task_goes_on_with_all_it_knew(workshop: EngineHarness) -> None:
     (workshop.root / "a.txt").write_text("the content")
     look = Turn(call("read_file", {"files": [{"path": "a.txt"}]}))
     workshop.script(look, Turn(say("I begin to see"), pause(600)))
@@ -234,7 +236,7 @@ async def test_a_cancelled_task_goes_on_with_all_it_knew(workshop: Workshop) -> 
 
 @pytest.mark.requirement("store:artifacts")
 async def test_the_output_of_a_command_outlives_cancelling_and_resuming(
-    workshop: Workshop,
+    workshop: EngineHarness,
 ) -> None:
     flood = call("execute_command", {"command": "seq 1 5000; echo THE END"})
     workshop.script(Turn(flood), Turn(say("hm"), pause(600)))

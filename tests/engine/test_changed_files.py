@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from joey.core.file_state import FileMemory
+from joey.core.file_state import ReadTracker
 from joey.engine.asks import Unattended
 from joey.engine.environment import recently_modified
-from joey.ports import Place
+from joey.ports import ResolvedPath
 from joey.testing.script import Turn, call
 from joey.testing.scripted import ScriptedProvider
 from joey.workspace.files import LocalFiles
-from tests.engine.workshop import Workshop, finish, settled, texts
+from tests.engine.workshop import EngineHarness, finish, settled, texts
 
 HEADING = "# Recently Modified Files"
 
@@ -35,7 +35,7 @@ def then(act: Callable[[], object], turn: Turn) -> Callable[..., Turn]:
 
 
 @pytest.mark.requirement("prompts:environment:recently-modified")
-async def test_a_file_that_somebody_else_changed_is_reported_once(workshop: Workshop) -> None:
+async def test_a_file_that_somebody_else_changed_is_reported_once(workshop: EngineHarness) -> None:
     path = workshop.root / "a.py"
     path.write_text("one\n")
     (workshop.root / "b.py").write_text("never seen\n")
@@ -59,7 +59,7 @@ async def test_a_file_that_somebody_else_changed_is_reported_once(workshop: Work
 
 
 @pytest.mark.requirement("prompts:environment:recently-modified")
-async def test_what_the_model_changes_itself_is_not_reported(workshop: Workshop) -> None:
+async def test_what_the_model_changes_itself_is_not_reported(workshop: EngineHarness) -> None:
     (workshop.root / "a.py").write_text("one\n")
     edit = {"file_path": "a.py", "old_string": "one", "new_string": "two"}
     provider = workshop.script(
@@ -73,7 +73,9 @@ async def test_what_the_model_changes_itself_is_not_reported(workshop: Workshop)
     assert not any(HEADING in text for text in surroundings(provider))
 
 
-async def seen(files: LocalFiles, memory: FileMemory, name: str, text: str = "one\n") -> Place:
+async def seen(
+    files: LocalFiles, memory: ReadTracker, name: str, text: str = "one\n"
+) -> ResolvedPath:
     (files.root / name).write_text(text)
     place = files.resolve(name)
     kind = await files.stat(place)
@@ -82,7 +84,7 @@ async def seen(files: LocalFiles, memory: FileMemory, name: str, text: str = "on
 
 
 async def test_a_file_that_says_the_same_again_is_not_reported(tmp_path: Path) -> None:
-    files, memory = LocalFiles(tmp_path), FileMemory()
+    files, memory = LocalFiles(tmp_path), ReadTracker()
     await seen(files, memory, "a")
     os.utime(tmp_path / "a", ns=(1, 1))
     assert await recently_modified(memory, files) == []
@@ -94,7 +96,7 @@ async def test_a_file_that_says_the_same_again_is_not_reported(tmp_path: Path) -
 
 
 async def test_a_file_that_is_gone_is_reported_once(tmp_path: Path) -> None:
-    files, memory = LocalFiles(tmp_path), FileMemory()
+    files, memory = LocalFiles(tmp_path), ReadTracker()
     await seen(files, memory, "a")
     (tmp_path / "a").unlink()
     assert await recently_modified(memory, files) == ["a (deleted)"]
@@ -102,7 +104,7 @@ async def test_a_file_that_is_gone_is_reported_once(tmp_path: Path) -> None:
 
 
 async def test_only_the_files_that_were_seen_last_are_looked_at(tmp_path: Path) -> None:
-    files, memory = LocalFiles(tmp_path), FileMemory()
+    files, memory = LocalFiles(tmp_path), ReadTracker()
     for number in range(230):
         await seen(files, memory, f"{number:03}")
     for number in range(230):

@@ -5,14 +5,22 @@ from __future__ import annotations
 from joey.core.events import CommandOutputDelta
 from joey.engine.asks import Unattended
 from joey.testing.script import Turn, call
-from tests.engine.workshop import Workshop, asked, done, finish, results, settled, wait_for_event
+from tests.engine.workshop import (
+    EngineHarness,
+    asked,
+    done,
+    finish,
+    results,
+    settled,
+    wait_for_event,
+)
 
 ACCEPTED = "The user accepted this result."
 TODOS = call("update_todo_list", {"todos": "[x] a"})
 
 
 async def test_a_result_that_was_cancelled_while_presented_is_not_called_accepted(
-    workshop: Workshop,
+    workshop: EngineHarness,
 ) -> None:
     task = await workshop.start(finish("half of it"), finish())
     await asked(task)
@@ -24,7 +32,7 @@ async def test_a_result_that_was_cancelled_while_presented_is_not_called_accepte
 
 
 async def test_a_result_that_was_never_presented_is_not_called_accepted(
-    workshop: Workshop,
+    workshop: EngineHarness,
 ) -> None:
     slow = call("execute_command", {"command": "echo go; sleep 600"})
     task = await workshop.start(Turn(slow, done("unseen")), finish())
@@ -36,7 +44,7 @@ async def test_a_result_that_was_never_presented_is_not_called_accepted(
 
 
 async def test_an_accepted_result_beside_other_calls_does_not_read_as_interrupted(
-    workshop: Workshop,
+    workshop: EngineHarness,
 ) -> None:
     task = await workshop.start(Turn(TODOS, done("42")), policy=Unattended())
     await settled(task)
@@ -45,7 +53,7 @@ async def test_an_accepted_result_beside_other_calls_does_not_read_as_interrupte
 
 
 async def test_a_call_behind_an_accepted_result_is_not_said_to_have_perhaps_run(
-    workshop: Workshop,
+    workshop: EngineHarness,
 ) -> None:
     task = await workshop.start(Turn(done("42"), TODOS), policy=Unattended())
     await settled(task)
@@ -57,7 +65,7 @@ async def test_a_call_behind_an_accepted_result_is_not_said_to_have_perhaps_run(
 
 
 async def test_feedback_on_a_result_skips_the_second_result_of_the_same_reply(
-    workshop: Workshop,
+    workshop: EngineHarness,
 ) -> None:
     task = await workshop.start(Turn(done("one"), done("two")), finish("three"))
     await asked(task)

@@ -24,10 +24,10 @@ from joey.errors import CondenseError, ConfigError, UserError
 from joey.ports import Provider
 from joey.testing.script import Turn, fail, pause, say
 from joey.testing.scripted import ScriptedProvider, ScriptedTurn
-from tests.engine.narrow import NarrowModel, condensed, read, text_of
+from tests.engine.narrow import SmallWindowModel, condensed, read, text_of
 from tests.engine.workshop import (
     TIMEOUT_S,
-    Workshop,
+    EngineHarness,
     asked,
     finish,
     kinds,
@@ -51,18 +51,20 @@ class Awaited(asyncio.Event):
 
 
 @pytest.fixture
-def shop(workshop: Workshop) -> Workshop:
+def shop(workshop: EngineHarness) -> EngineHarness:
     for number in range(4):
         (workshop.root / f"file{number}.txt").write_text("some words of a file\n" * 200)
     return workshop
 
 
-def model(shop: Workshop, *turns: ScriptedTurn, summaries: list[ScriptedTurn]) -> NarrowModel:
-    shop.provider = narrow = NarrowModel(turns, summaries=summaries)
+def model(
+    shop: EngineHarness, *turns: ScriptedTurn, summaries: list[ScriptedTurn]
+) -> SmallWindowModel:
+    shop.provider = narrow = SmallWindowModel(turns, summaries=summaries)
     return narrow
 
 
-async def worked(shop: Workshop, *summaries: ScriptedTurn, **about: object) -> Task:
+async def worked(shop: EngineHarness, *summaries: ScriptedTurn, **about: object) -> Task:
     """A task that has read two files and rests."""
     model(shop, read(0), read(1), finish(), summaries=list(summaries))
     task = await shop.start(policy=Unattended(), **about)  # type: ignore[arg-type]
@@ -76,7 +78,7 @@ def look(task: Task) -> object:
 
 
 @pytest.mark.requirement("context:manual")
-async def test_a_completed_task_is_condensed_and_stays_completed(shop: Workshop) -> None:
+async def test_a_completed_task_is_condensed_and_stays_completed(shop: EngineHarness) -> None:
     task = await worked(shop, Turn(say("Two files were read.")))
     since = task.seq
     event = await task.condense("Keep the names.")
@@ -86,7 +88,7 @@ async def test_a_completed_task_is_condensed_and_stays_completed(shop: Workshop)
     assert [record.event for record in task.bus.after(since)] == [event]
     assert len(task.recorder.api.messages) == 1
     narrow = shop.provider
-    assert isinstance(narrow, NarrowModel)
+    assert isinstance(narrow, SmallWindowModel)
     asked_for = text_of(narrow.summary_requests[0].messages[0])
     assert "Keep the names." in asked_for
     assert "some words of a file" in asked_for
@@ -100,7 +102,7 @@ async def test_a_completed_task_is_condensed_and_stays_completed(shop: Workshop)
 
 
 @pytest.mark.requirement("context:manual")
-async def test_there_must_be_something_to_condense(shop: Workshop) -> None:
+async def test_there_must_be_something_to_condense(shop: EngineHarness) -> None:
     task = await worked(shop, Turn(say("Short.")))
     await task.condense()
     before = look(task)
@@ -111,7 +113,7 @@ async def test_there_must_be_something_to_condense(shop: Workshop) -> None:
 
 @pytest.mark.requirement("context:manual")
 async def test_there_must_be_something_also_while_the_last_summary_is_being_saved(
-    shop: Workshop,
+    shop: EngineHarness,
 ) -> None:
     task = await worked(shop, Turn(say("Short.")))
     with slow_disk(task):
@@ -122,7 +124,7 @@ async def test_there_must_be_something_also_while_the_last_summary_is_being_save
 
 @pytest.mark.requirement("context:manual")
 async def test_a_condense_request_that_can_no_longer_be_met_is_answered_in_the_conversation(
-    shop: Workshop,
+    shop: EngineHarness,
 ) -> None:
     gate = asyncio.Event()
     model(shop, Turn(pause(gate), fail(401, "who are you?")), summaries=[])
@@ -138,7 +140,7 @@ async def test_a_condense_request_that_can_no_longer_be_met_is_answered_in_the_c
 
 
 @pytest.mark.requirement("context:manual")
-async def test_a_summary_that_is_no_shorter_counts_as_failed(shop: Workshop) -> None:
+async def test_a_summary_that_is_no_shorter_counts_as_failed(shop: EngineHarness) -> None:
     task = await worked(shop, Turn(say("many words " * 10_000)))
     shown = msgspec.to_builtins(task.recorder.api.so_far())
     with pytest.raises(CondenseError, match="longer than the conversation"):
@@ -149,7 +151,7 @@ async def test_a_summary_that_is_no_shorter_counts_as_failed(shop: Workshop) -> 
 
 
 @pytest.mark.requirement("context:manual")
-async def test_a_service_that_fails_leaves_everything_as_it_was(shop: Workshop) -> None:
+async def test_a_service_that_fails_leaves_everything_as_it_was(shop: EngineHarness) -> None:
     task = await worked(shop, Turn(fail(401, "who are you?")))
     shown = msgspec.to_builtins(task.recorder.api.so_far())
     with pytest.raises(UserError, match="who are you"):
@@ -159,7 +161,7 @@ async def test_a_service_that_fails_leaves_everything_as_it_was(shop: Workshop) 
 
 
 @pytest.mark.requirement("context:manual")
-async def test_transient_errors_are_waited_out(shop: Workshop) -> None:
+async def test_transient_errors_are_waited_out(shop: EngineHarness) -> None:
     task = await worked(shop, Turn(fail(529, "overloaded")), Turn(say("At last.")))
     event = await task.condense()
     assert event.summary == "At last."
@@ -167,7 +169,7 @@ async def test_transient_errors_are_waited_out(shop: Workshop) -> None:
 
 
 @pytest.mark.requirement("context:cancel")
-async def test_cancelling_a_summary_changes_nothing(shop: Workshop) -> None:
+async def test_cancelling_a_summary_changes_nothing(shop: EngineHarness) -> None:
     never = asyncio.Event()
     task = await worked(shop, [Turn(say("half a")).steps[0], pause(never)])
     shown = msgspec.to_builtins(task.recorder.api.so_far())
@@ -185,7 +187,9 @@ async def test_cancelling_a_summary_changes_nothing(shop: Workshop) -> None:
 
 
 @pytest.mark.requirement("context:cancel")
-async def test_cancelling_a_run_that_is_being_condensed_changes_nothing(shop: Workshop) -> None:
+async def test_cancelling_a_run_that_is_being_condensed_changes_nothing(
+    shop: EngineHarness,
+) -> None:
     never = asyncio.Event()
     narrow = model(shop, *map(read, range(4)), finish(), summaries=[[pause(never)]])
     settings = Settings(auto_condense_context_percent=30)
@@ -204,7 +208,7 @@ async def test_cancelling_a_run_that_is_being_condensed_changes_nothing(shop: Wo
 
 @pytest.mark.requirement("context:crash")
 async def test_a_death_while_a_summary_is_written_loses_nothing(
-    shop: Workshop, tmp_path: Path
+    shop: EngineHarness, tmp_path: Path
 ) -> None:
     never = Awaited()
     task = await worked(shop, [Turn(say("half a")).steps[0], pause(never)], Turn(say("Whole.")))
@@ -230,7 +234,7 @@ async def test_a_death_while_a_summary_is_written_loses_nothing(
 
 
 @pytest.mark.requirement("context:manual")
-async def test_a_task_at_work_is_condensed_before_its_next_request(shop: Workshop) -> None:
+async def test_a_task_at_work_is_condensed_before_its_next_request(shop: EngineHarness) -> None:
     gate = asyncio.Event()
     narrow = model(
         shop, read(0), Turn(pause(gate), *read(1).steps), finish(), summaries=[Turn(say("So far."))]
@@ -251,7 +255,7 @@ async def test_a_task_at_work_is_condensed_before_its_next_request(shop: Worksho
 
 @pytest.mark.requirement("context:manual")
 async def test_a_condense_request_that_comes_with_the_last_reply_is_met_at_rest(
-    shop: Workshop,
+    shop: EngineHarness,
 ) -> None:
     narrow = model(shop, read(0), read(1), finish(), summaries=[Turn(say("So far."))])
     task = await shop.start()
@@ -266,7 +270,7 @@ async def test_a_condense_request_that_comes_with_the_last_reply_is_met_at_rest(
 
 
 async def test_messages_that_come_while_a_summary_is_written_are_sent_after_it(
-    shop: Workshop,
+    shop: EngineHarness,
 ) -> None:
     gate = asyncio.Event()
     task = await worked(shop, Turn(pause(gate), say("So far.")))
@@ -285,7 +289,7 @@ async def test_messages_that_come_while_a_summary_is_written_are_sent_after_it(
 
 
 @pytest.mark.requirement("context:rewind")
-async def test_going_back_before_a_summary_shows_what_it_hid(shop: Workshop) -> None:
+async def test_going_back_before_a_summary_shows_what_it_hid(shop: EngineHarness) -> None:
     task = await worked(shop, Turn(say("So far.")))
     before = look(task)
     last = max(int(row["ts"]) for row in msgspec.to_builtins(list(task.rows)))
@@ -301,7 +305,7 @@ async def test_going_back_before_a_summary_shows_what_it_hid(shop: Workshop) -> 
     assert event.condense_id == task.recorder.api.first.condense_parent
 
 
-async def test_the_users_own_prompt_replaces_ours(shop: Workshop) -> None:
+async def test_the_users_own_prompt_replaces_ours(shop: EngineHarness) -> None:
     settings = Settings(custom_condensing_prompt="Write a haiku.", always_allow_read_only=True)
     task = await worked(shop, Turn(say("Leaves fall on the code.")), settings=settings)
     await task.condense()
@@ -332,7 +336,7 @@ async def test_another_model_may_write_the_summaries() -> None:
 
 
 @pytest.mark.requirement("context:adopted")
-async def test_a_task_of_roo_can_be_condensed(shop: Workshop) -> None:
+async def test_a_task_of_roo_can_be_condensed(shop: EngineHarness) -> None:
     directory = shop.home / "tasks" / "0196e6b5-4fb2-7391-b6a7-2b7a4b4f7c10"
     directory.mkdir(parents=True)
     read_file = {"type": "tool_use", "id": "t1", "name": "read_file", "input": {"path": "a.txt"}}
@@ -361,12 +365,12 @@ async def test_a_task_of_roo_can_be_condensed(shop: Workshop) -> None:
     assert shown.is_summary
 
 
-def _narrow(shop: Workshop) -> NarrowModel:
-    assert isinstance(shop.provider, NarrowModel)
+def _narrow(shop: EngineHarness) -> SmallWindowModel:
+    assert isinstance(shop.provider, SmallWindowModel)
     return shop.provider
 
 
-async def test_a_summary_covers_the_results_of_the_turn_before(shop: Workshop) -> None:
+async def test_a_summary_covers_the_results_of_the_turn_before(shop: EngineHarness) -> None:
     narrow = model(shop, *map(read, range(3)), finish(), summaries=[])
     settings = Settings(auto_condense_context_percent=30)
     task = await shop.start(policy=Unattended(), settings=settings)
@@ -377,8 +381,10 @@ async def test_a_summary_covers_the_results_of_the_turn_before(shop: Workshop) -
 
 
 @pytest.mark.requirement("context:manual")
-async def test_a_service_that_counts_less_than_we_do_is_not_shown_growth(shop: Workshop) -> None:
-    shop.provider = NarrowModel(
+async def test_a_service_that_counts_less_than_we_do_is_not_shown_growth(
+    shop: EngineHarness,
+) -> None:
+    shop.provider = SmallWindowModel(
         [read(0), finish()], bytes_per_token=8.0, summaries=[Turn(say("A file was read. " * 30))]
     )
     task = await shop.start(policy=Unattended())

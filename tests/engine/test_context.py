@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from joey.content.outlines import LocalOutlines
+from joey.content.outlines import OutlineExtractor
 from joey.core.events import MessageQueued
 from joey.core.models import ModelRequest, ToolProtocol
 from joey.core.settings import Settings
@@ -17,28 +17,28 @@ from joey.ports import Capabilities
 from joey.testing.script import Turn, call, fail, say
 from joey.testing.scripted import ScriptedTurn
 from tests.engine.cast import hand
-from tests.engine.narrow import NarrowModel, condensed, read, text_of, truncated
-from tests.engine.workshop import Workshop, finish, rows, settled, texts
+from tests.engine.narrow import SmallWindowModel, condensed, read, text_of, truncated
+from tests.engine.workshop import EngineHarness, finish, rows, settled, texts
 
 READS = 30
 OFF = Settings(auto_condense_context=False)
 
 
 @pytest.fixture
-def shop(workshop: Workshop) -> Workshop:
+def shop(workshop: EngineHarness) -> EngineHarness:
     for number in range(READS):
         lines = (f"line {line} of file {number}, and some more words" for line in range(100))
         (workshop.root / f"file{number}.txt").write_text("\n".join(lines))
     return workshop
 
 
-def model(shop: Workshop, *, reads: int = READS, **about: object) -> NarrowModel:
+def model(shop: EngineHarness, *, reads: int = READS, **about: object) -> SmallWindowModel:
     turns = [*(read(number) for number in range(reads)), finish()]
-    shop.provider = narrow = NarrowModel(turns, **about)  # type: ignore[arg-type]
+    shop.provider = narrow = SmallWindowModel(turns, **about)  # type: ignore[arg-type]
     return narrow
 
 
-async def work(shop: Workshop, text: str = "Read all files.", **about: object) -> Task:
+async def work(shop: EngineHarness, text: str = "Read all files.", **about: object) -> Task:
     task = await shop.start(text=text, policy=Unattended(), **about)  # type: ignore[arg-type]
     assert await settled(task) == Completed("all done")
     return task
@@ -52,7 +52,7 @@ def encoded(request: ModelRequest) -> list[bytes]:
 @pytest.mark.parametrize("bytes_per_token", [4.0, 2.7])
 @pytest.mark.parametrize("protocol", ToolProtocol)
 async def test_a_long_task_is_summed_up_before_the_window_is_full(
-    shop: Workshop, bytes_per_token: float, protocol: ToolProtocol
+    shop: EngineHarness, bytes_per_token: float, protocol: ToolProtocol
 ) -> None:
     narrow = model(shop, bytes_per_token=bytes_per_token)
     if protocol is ToolProtocol.XML:
@@ -73,7 +73,7 @@ async def test_a_long_task_is_summed_up_before_the_window_is_full(
 
 
 @pytest.mark.requirement("context:kept")
-async def test_what_must_not_be_lost_stands_beside_the_summary(shop: Workshop) -> None:
+async def test_what_must_not_be_lost_stands_beside_the_summary(shop: EngineHarness) -> None:
     narrow = model(shop, reads=14)
     todos = "[x] begin\n[-] read on"
     narrow.left.insert(0, Turn(call("update_todo_list", {"todos": todos})))
@@ -95,7 +95,9 @@ async def test_what_must_not_be_lost_stands_beside_the_summary(shop: Workshop) -
 
 
 @pytest.mark.requirement("context:stable-prefix")
-async def test_between_reductions_each_request_begins_with_the_one_before(shop: Workshop) -> None:
+async def test_between_reductions_each_request_begins_with_the_one_before(
+    shop: EngineHarness,
+) -> None:
     narrow = model(shop)
     await work(shop)
     for before, after in zip(narrow.asked, narrow.asked[1:], strict=False):
@@ -124,7 +126,7 @@ async def test_between_reductions_each_request_begins_with_the_one_before(shop: 
     ],
 )
 async def test_the_threshold_is_the_profiles_own_or_the_general_one(
-    shop: Workshop, settings: Settings, early: bool, warned: bool
+    shop: EngineHarness, settings: Settings, early: bool, warned: bool
 ) -> None:
     narrow = model(shop, reads=9)
     task = await work(shop, settings=settings)
@@ -137,7 +139,7 @@ async def test_the_threshold_is_the_profiles_own_or_the_general_one(
 @pytest.mark.parametrize("protocol", ToolProtocol)
 @pytest.mark.parametrize("how", ["off", "fails", "says nothing"])
 async def test_without_a_summary_the_oldest_turns_go(
-    shop: Workshop, how: str, protocol: ToolProtocol
+    shop: EngineHarness, how: str, protocol: ToolProtocol
 ) -> None:
     failing = [Turn(fail(400, "no")) if how == "fails" else Turn()] * 100
     narrow = model(shop, summaries=failing)
@@ -166,7 +168,7 @@ def _as_xml(turn: object) -> str:
 
 
 @pytest.mark.requirement("context:truncation")
-async def test_truncation_after_a_summary_counts_what_the_model_sees(shop: Workshop) -> None:
+async def test_truncation_after_a_summary_counts_what_the_model_sees(shop: EngineHarness) -> None:
     good = Turn(say("Summary number 1."))
     narrow = model(shop, summaries=[good, *([Turn(fail(400, "no"))] * 100)])
     task = await work(shop)
@@ -180,7 +182,9 @@ async def test_truncation_after_a_summary_counts_what_the_model_sees(shop: Works
 
 @pytest.mark.requirement("context:overflow")
 @pytest.mark.parametrize("summary", [Turn(say("In short.")), Turn(fail(400, "no"))])
-async def test_a_service_with_a_smaller_window_is_believed(shop: Workshop, summary: Turn) -> None:
+async def test_a_service_with_a_smaller_window_is_believed(
+    shop: EngineHarness, summary: Turn
+) -> None:
     narrow = model(
         shop,
         window=16_000,
@@ -196,7 +200,9 @@ async def test_a_service_with_a_smaller_window_is_believed(shop: Workshop, summa
 
 
 @pytest.mark.requirement("context:overflow")
-async def test_a_message_that_was_refused_is_sent_again_after_the_summary(shop: Workshop) -> None:
+async def test_a_message_that_was_refused_is_sent_again_after_the_summary(
+    shop: EngineHarness,
+) -> None:
     narrow = model(shop, reads=6, window=16_000, stated=200_000, states_usage=False)
     task = await work(shop)
     narrow.left = [finish()]
@@ -212,7 +218,7 @@ async def test_a_message_that_was_refused_is_sent_again_after_the_summary(shop: 
 
 @pytest.mark.requirement("context:giant-result")
 @pytest.mark.parametrize("settings", [OFF, Settings()])
-async def test_a_giant_result_is_cut_to_fit(shop: Workshop, settings: Settings) -> None:
+async def test_a_giant_result_is_cut_to_fit(shop: EngineHarness, settings: Settings) -> None:
     names = [f"giant{number}.txt" for number in range(8)]
     for name in names:
         (shop.root / name).write_text("a line of the giant file\n" * 100_000)
@@ -227,7 +233,7 @@ async def test_a_giant_result_is_cut_to_fit(shop: Workshop, settings: Settings) 
 
 @pytest.mark.requirement("context:too-much")
 async def test_a_message_larger_than_the_window_ends_the_run_and_is_not_in_the_way(
-    shop: Workshop,
+    shop: EngineHarness,
 ) -> None:
     narrow = model(shop, reads=1)
     task = await work(shop)
@@ -244,7 +250,7 @@ async def test_a_message_larger_than_the_window_ends_the_run_and_is_not_in_the_w
 
 
 @pytest.mark.requirement("context:too-much")
-async def test_short_messages_that_wait_with_it_are_sent_later(shop: Workshop) -> None:
+async def test_short_messages_that_wait_with_it_are_sent_later(shop: EngineHarness) -> None:
     narrow = model(shop, reads=1)
     task = await work(shop)
     task.publish(MessageQueued(ts=task.now(), id="q", text="paint it red"))
@@ -260,7 +266,7 @@ async def test_short_messages_that_wait_with_it_are_sent_later(shop: Workshop) -
 
 
 @pytest.mark.requirement("context:too-much")
-async def test_a_task_that_begins_with_too_much_says_so(shop: Workshop) -> None:
+async def test_a_task_that_begins_with_too_much_says_so(shop: EngineHarness) -> None:
     narrow = model(shop)
     task = await shop.start(text="much to say " * 20_000, policy=Unattended())
     ending = await settled(task)
@@ -270,7 +276,7 @@ async def test_a_task_that_begins_with_too_much_says_so(shop: Workshop) -> None:
 
 
 @pytest.mark.requirement("context:never-above-window")
-async def test_a_mentioned_file_is_cut_where_the_message_is_not(shop: Workshop) -> None:
+async def test_a_mentioned_file_is_cut_where_the_message_is_not(shop: EngineHarness) -> None:
     (shop.root / "giant.txt").write_text("a line of the giant file\n" * 100_000)
     narrow = model(shop, window=16_000)
     narrow.left = [finish()]
@@ -283,7 +289,7 @@ async def test_a_mentioned_file_is_cut_where_the_message_is_not(shop: Workshop) 
 
 
 @pytest.mark.requirement("context:subtasks")
-async def test_a_subtask_has_a_window_of_its_own(shop: Workshop) -> None:
+async def test_a_subtask_has_a_window_of_its_own(shop: EngineHarness) -> None:
     narrow = model(shop, reads=0)
     narrow.left = [
         Turn(hand("Read all files.")),
@@ -301,8 +307,8 @@ async def test_a_subtask_has_a_window_of_its_own(shop: Workshop) -> None:
     assert "Hand it on." not in "".join(block.text for block in condensed(child)[0].content)
 
 
-async def test_a_summary_names_what_the_files_define(shop: Workshop) -> None:
-    shop.capabilities = Capabilities(outlines=LocalOutlines())
+async def test_a_summary_names_what_the_files_define(shop: EngineHarness) -> None:
+    shop.capabilities = Capabilities(outlines=OutlineExtractor())
     (shop.root / "app.py").write_text("def answer() -> int:\n    x = 1\n    y = 2\n    return 42\n")
     narrow = model(shop, reads=18)
     narrow.left.insert(3, Turn(call("read_file", {"path": "app.py"})))
@@ -312,7 +318,7 @@ async def test_a_summary_names_what_the_files_define(shop: Workshop) -> None:
     assert "def answer() -> int:" in summary
 
 
-async def test_another_engine_goes_on_from_the_summary(shop: Workshop) -> None:
+async def test_another_engine_goes_on_from_the_summary(shop: EngineHarness) -> None:
     narrow = model(shop, reads=18)
     task = await work(shop)
     assert condensed(task)
@@ -328,8 +334,8 @@ async def test_another_engine_goes_on_from_the_summary(shop: Workshop) -> None:
     assert len(narrow.asked[-1].messages) == len(shown) + 1
 
 
-async def test_a_model_that_begins_anew_after_each_summary_is_stopped(shop: Workshop) -> None:
-    class Forgetful(NarrowModel):
+async def test_a_model_that_begins_anew_after_each_summary_is_stopped(shop: EngineHarness) -> None:
+    class Forgetful(SmallWindowModel):
         def _next(self, request: ModelRequest) -> ScriptedTurn:
             replies = sum(message.role == "assistant" for message in request.messages)
             self.left = [read(replies)]

@@ -14,7 +14,7 @@ from joey.execution.processes import end_marked
 from joey.ports import Capabilities
 from joey.testing.script import Turn, call, say
 from joey.testing.scripted import ScriptedProvider
-from tests.engine.workshop import Workshop, asked, finish
+from tests.engine.workshop import EngineHarness, asked, finish
 
 GREET = '''"""Greet somebody."""
 
@@ -23,7 +23,7 @@ def run(name: str, loud: bool = False) -> str:
 '''
 
 
-def give(workshop: Workshop, **files: str) -> None:
+def give(workshop: EngineHarness, **files: str) -> None:
     directory = workshop.root / ".roo/tools"
     directory.mkdir(parents=True)
     for name, text in files.items():
@@ -36,7 +36,7 @@ def give(workshop: Workshop, **files: str) -> None:
 
 @pytest.mark.requirement("tool:custom:approval")
 async def test_a_custom_tool_is_offered_and_runs_once_the_user_agrees(
-    workshop: Workshop,
+    workshop: EngineHarness,
 ) -> None:
     give(workshop, greet=GREET)
     task = await workshop.start(
@@ -54,7 +54,7 @@ async def test_a_custom_tool_is_offered_and_runs_once_the_user_agrees(
     assert offered[-1] == "greet"
 
 
-async def test_a_custom_tool_is_called_in_xml_too(workshop: Workshop) -> None:
+async def test_a_custom_tool_is_called_in_xml_too(workshop: EngineHarness) -> None:
     give(workshop, greet=GREET)
     xml = "<greet>\n<name>Ann</name>\n<loud>true</loud>\n</greet>"
     task = await workshop.start(
@@ -68,7 +68,7 @@ async def test_a_custom_tool_is_called_in_xml_too(workshop: Workshop) -> None:
     assert "Greet somebody." in workshop.provider.requests[0].system
 
 
-async def test_a_file_that_is_no_tool_is_shown_to_the_user_once(workshop: Workshop) -> None:
+async def test_a_file_that_is_no_tool_is_shown_to_the_user_once(workshop: EngineHarness) -> None:
     give(workshop, broken="def run(:", greet=GREET)
     task = await workshop.start(finish("one"), finish("two"))
     await asked(task)
@@ -82,7 +82,7 @@ async def test_a_file_that_is_no_tool_is_shown_to_the_user_once(workshop: Worksh
     assert "SyntaxError" in warnings[0]
 
 
-async def test_a_custom_tool_never_takes_the_name_of_one_of_ours(workshop: Workshop) -> None:
+async def test_a_custom_tool_never_takes_the_name_of_one_of_ours(workshop: EngineHarness) -> None:
     give(workshop, read_file='"""Mine."""\ndef run(): return "mine"')
     (workshop.root / "a.txt").write_text("the file itself")
     task = await workshop.start(Turn(call("read_file", {"path": "a.txt"})), finish())

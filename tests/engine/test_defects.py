@@ -16,7 +16,7 @@ from joey.testing.script import Turn, call, say
 from joey.tools.read_file import ReadFile
 from joey.tools.update_todo_list import UpdateTodoList
 from tests.engine.workshop import (
-    Workshop,
+    EngineHarness,
     check_history,
     durable,
     finish,
@@ -31,7 +31,7 @@ TODOS = call("update_todo_list", {"todos": "[ ] a"})
 @pytest.mark.parametrize("step", ["prepare", "run"])
 @pytest.mark.parametrize("error", [ValueError, TimeoutError])
 async def test_a_defect_in_a_tool_becomes_the_result_of_its_call(
-    workshop: Workshop, monkeypatch: pytest.MonkeyPatch, step: str, error: type[Exception]
+    workshop: EngineHarness, monkeypatch: pytest.MonkeyPatch, step: str, error: type[Exception]
 ) -> None:
     def broken(*_: Any) -> Any:
         raise error("a defect")
@@ -44,7 +44,7 @@ async def test_a_defect_in_a_tool_becomes_the_result_of_its_call(
 
 
 async def test_a_defect_in_one_of_several_reads_leaves_the_others_their_results(
-    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+    workshop: EngineHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (workshop.root / "good.txt").write_text("good")
     (workshop.root / "bad.txt").write_text("bad")
@@ -74,7 +74,7 @@ LONE = "half \ud83d pair"
     ],
 )
 async def test_half_a_surrogate_pair_from_the_model_does_not_end_the_task(
-    workshop: Workshop, turn: list[Any]
+    workshop: EngineHarness, turn: list[Any]
 ) -> None:
     task = await workshop.start(
         [*turn, CallEndChunk(0), StopChunk("tool_use")], finish(), policy=Unattended()
@@ -84,7 +84,7 @@ async def test_half_a_surrogate_pair_from_the_model_does_not_end_the_task(
 
 
 async def test_a_message_with_bytes_that_are_no_text_is_taken_as_far_as_it_is_text(
-    workshop: Workshop,
+    workshop: EngineHarness,
 ) -> None:
     task = await workshop.start(finish(), text="caf\udce9", policy=Unattended())
     assert await settled(task) == Completed("all done")
@@ -93,7 +93,7 @@ async def test_a_message_with_bytes_that_are_no_text_is_taken_as_far_as_it_is_te
 
 @pytest.mark.parametrize("name", ["", "two words", "x" * 200])
 async def test_a_name_that_no_service_accepts_is_not_sent_back_to_it(
-    workshop: Workshop, name: str
+    workshop: EngineHarness, name: str
 ) -> None:
     task = await workshop.start(
         [CallChunk(0, "a", name, "{}"), CallEndChunk(0), StopChunk("tool_use")],
@@ -105,7 +105,7 @@ async def test_a_name_that_no_service_accepts_is_not_sent_back_to_it(
     assert all(re.fullmatch(r"[A-Za-z0-9_-]{1,64}", used) for used in sent), sent
 
 
-async def test_a_structured_call_in_an_xml_task_gets_its_result(workshop: Workshop) -> None:
+async def test_a_structured_call_in_an_xml_task_gets_its_result(workshop: EngineHarness) -> None:
     end = Turn(say("<attempt_completion><result>ok</result></attempt_completion>"))
     provider = workshop.script(Turn(TODOS), end)
     task = await workshop.start(policy=Unattended(), protocol=ToolProtocol.XML)

@@ -20,7 +20,7 @@ from joey.engine.task import Task
 from joey.errors import StoreError
 from joey.testing.script import Call, Turn, call
 from joey.testing.scripted import ScriptedTurn
-from tests.engine.workshop import Workshop, asked, finish, settled, wait_for_event
+from tests.engine.workshop import EngineHarness, asked, finish, settled, wait_for_event
 
 ENOUGH = 60
 STUBBORN = Turn(call("execute_command", {"command": "echo go; trap '' TERM; sleep 600 & wait"}))
@@ -42,7 +42,7 @@ def forever(turn: Turn) -> Callable[[ModelRequest], ScriptedTurn]:
     ],
 )
 async def test_a_model_that_is_stuck_ends_an_unattended_run(
-    workshop: Workshop, stuck: Call
+    workshop: EngineHarness, stuck: Call
 ) -> None:
     provider = workshop.script(*[forever(Turn(stuck)) for _ in range(ENOUGH)])
     task = await workshop.start(settings=Settings(), policy=Unattended())
@@ -52,7 +52,7 @@ async def test_a_model_that_is_stuck_ends_an_unattended_run(
     assert len(provider.requests) < ENOUGH
 
 
-async def test_a_no_at_the_repetition_limit_stops_the_task(workshop: Workshop) -> None:
+async def test_a_no_at_the_repetition_limit_stops_the_task(workshop: EngineHarness) -> None:
     same = Turn(call("update_todo_list", {"todos": "[ ] a"}))
     task = await workshop.start(same, same, same, same, finish())
     assert (await asked(task)).ask is AskKind.MISTAKE_LIMIT_REACHED
@@ -73,7 +73,7 @@ def look_at_exception(task: Task) -> None:
 
 
 async def test_a_full_disk_at_the_end_still_lets_the_task_go(
-    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+    workshop: EngineHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     task = await workshop.start(SLOW)
     await wait_for_event(task, CommandOutputDelta)
@@ -87,7 +87,7 @@ async def test_a_full_disk_at_the_end_still_lets_the_task_go(
 
 
 async def test_one_task_that_cannot_be_closed_does_not_keep_the_others_open(
-    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+    workshop: EngineHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bad = await workshop.start(SLOW)
     await wait_for_event(bad, CommandOutputDelta)
@@ -105,7 +105,7 @@ async def test_one_task_that_cannot_be_closed_does_not_keep_the_others_open(
 
 
 async def test_history_files_that_could_not_be_written_are_written_when_the_task_is_closed(
-    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+    workshop: EngineHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     task = await workshop.start(finish("one"), policy=Unattended())
     with monkeypatch.context() as full:
@@ -117,7 +117,7 @@ async def test_history_files_that_could_not_be_written_are_written_when_the_task
 
 
 async def test_a_completed_task_that_nobody_goes_on_with_stays_completed(
-    workshop: Workshop,
+    workshop: EngineHarness,
 ) -> None:
     task = await workshop.start(finish("one"), policy=Unattended())
     await settled(task)
@@ -131,7 +131,7 @@ async def test_a_completed_task_that_nobody_goes_on_with_stays_completed(
 
 
 async def test_an_adopted_task_that_was_completed_is_resumed_as_completed(
-    workshop: Workshop,
+    workshop: EngineHarness,
 ) -> None:
     directory = workshop.home / "tasks" / "abc"
     directory.mkdir(parents=True)
@@ -149,7 +149,7 @@ async def test_an_adopted_task_that_was_completed_is_resumed_as_completed(
     assert (await asked(task)).ask is AskKind.RESUME_COMPLETED_TASK
 
 
-async def test_a_policy_with_a_defect_leaves_no_pending_ask(workshop: Workshop) -> None:
+async def test_a_policy_with_a_defect_leaves_no_pending_ask(workshop: EngineHarness) -> None:
     class Broken:
         name = "broken"
 

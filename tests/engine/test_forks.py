@@ -24,8 +24,8 @@ from joey.engine.task import Task
 from joey.errors import TaskNotFoundError, UserError
 from joey.storage.memory_store import MemoryStore
 from joey.testing.script import Turn, call, pause, say
-from tests.engine.cast import ALLOW_ALL_WITH_SUBTASKS, Cast, hand
-from tests.engine.rewinding import Past, check_past, past, rich_task, said, shown
+from tests.engine.cast import ALLOW_ALL_WITH_SUBTASKS, ScriptedSubtasks, hand
+from tests.engine.rewinding import RewindHarness, check_past, past, rich_task, said, shown
 from tests.engine.workshop import asked, durable, finish, settled, wait_for_event
 
 __all__ = ["past"]
@@ -35,7 +35,9 @@ PROTOCOLS = pytest.mark.parametrize("protocol", list(ToolProtocol))
 
 
 @PROTOCOLS
-async def test_every_row_can_be_the_last_of_a_fork(past: Past, protocol: ToolProtocol) -> None:
+async def test_every_row_can_be_the_last_of_a_fork(
+    past: RewindHarness, protocol: ToolProtocol
+) -> None:
     task = await rich_task(past, protocol)
     before = durable(task)
     for ts in shown(task):
@@ -54,7 +56,7 @@ async def test_every_row_can_be_the_last_of_a_fork(past: Past, protocol: ToolPro
     assert durable(task)[: len(before)] == before
 
 
-async def test_a_fork_has_its_own_name_and_has_spent_nothing(past: Past) -> None:
+async def test_a_fork_has_its_own_name_and_has_spent_nothing(past: RewindHarness) -> None:
     task = await rich_task(past, ToolProtocol.NATIVE)
     fork = await past.engine.fork(task.id)
     first, *_, last = durable(fork)
@@ -68,7 +70,7 @@ async def test_a_fork_has_its_own_name_and_has_spent_nothing(past: Past) -> None
     assert {entry.id for entry in past.engine.history()} == {task.id, fork.id}
 
 
-async def test_both_go_on_without_each_other(past: Past) -> None:
+async def test_both_go_on_without_each_other(past: RewindHarness) -> None:
     task = await rich_task(past, ToolProtocol.NATIVE)
     rows, history = shown(task), said(task)
     past.script(finish("otherwise"))
@@ -82,7 +84,7 @@ async def test_both_go_on_without_each_other(past: Past) -> None:
     check_past(fork)
 
 
-async def test_of_a_task_at_work_in_another_process(past: Past) -> None:
+async def test_of_a_task_at_work_in_another_process(past: RewindHarness) -> None:
     task = await past.start(
         Turn(say("one"), call("read_file", {"path": "a"})),
         Turn(say("a long story"), pause(60)),
@@ -99,7 +101,7 @@ async def test_of_a_task_at_work_in_another_process(past: Past) -> None:
     await elsewhere.close()
 
 
-async def test_of_a_rewound_task_only_what_is_in_sight(past: Past) -> None:
+async def test_of_a_rewound_task_only_what_is_in_sight(past: RewindHarness) -> None:
     task = await rich_task(past, ToolProtocol.NATIVE)
     await task.rewind(shown(task)[5])
     fork = await past.engine.fork(task.id)
@@ -107,12 +109,12 @@ async def test_of_a_rewound_task_only_what_is_in_sight(past: Past) -> None:
     assert not any(type(event).__name__ == "TaskRewound" for event in durable(fork))
 
 
-async def test_subtasks_stay_with_the_one_that_began_them(past: Past) -> None:
+async def test_subtasks_stay_with_the_one_that_began_them(past: RewindHarness) -> None:
     parts = {
         "the whole": [Turn(hand("part 1")), finish("whole"), finish("fork")],
         "part 1": [finish("result 1")],
     }
-    past.provider = Cast(parts)
+    past.provider = ScriptedSubtasks(parts)
     task = await past.start(text="the whole", settings=ALLOW_ALL_WITH_SUBTASKS, policy=Unattended())
     await settled(task)
     [child] = task.recorder.facts.children
@@ -128,7 +130,7 @@ async def test_subtasks_stay_with_the_one_that_began_them(past: Past) -> None:
     check_past(cut)
 
 
-async def test_of_a_task_that_somebody_else_wrote(past: Past) -> None:
+async def test_of_a_task_that_somebody_else_wrote(past: RewindHarness) -> None:
     directory = past.home / "tasks" / "1700000000001"
     directory.mkdir(parents=True)
     rows = [
@@ -156,14 +158,14 @@ async def test_of_a_task_that_somebody_else_wrote(past: Past) -> None:
     check_past(fork)
 
 
-async def test_another_mode_and_model_may_take_it_over(past: Past) -> None:
+async def test_another_mode_and_model_may_take_it_over(past: RewindHarness) -> None:
     task = await rich_task(past, ToolProtocol.NATIVE)
     fork = await past.engine.fork(task.id, options=TaskOptions(mode="ask"))
     assert fork.mode.slug == "ask"
     assert task.mode.slug == "code"
 
 
-async def test_its_command_output_can_still_be_read(past: Past) -> None:
+async def test_its_command_output_can_still_be_read(past: RewindHarness) -> None:
     task = await rich_task(past, ToolProtocol.NATIVE)
     output = task.recorder.log.directory / "command-output"
     (output / "cmd-1.txt").write_text("long")
@@ -174,7 +176,7 @@ async def test_its_command_output_can_still_be_read(past: Past) -> None:
     assert not (copied / "elsewhere.txt").exists()
 
 
-async def test_in_memory(past: Past) -> None:
+async def test_in_memory(past: RewindHarness) -> None:
     engine = past.new_engine(MemoryStore())
     past.script(finish("one"))
     task = await engine.start("x", options=TaskOptions(policy=Unattended()))
@@ -184,7 +186,7 @@ async def test_in_memory(past: Past) -> None:
     await engine.close()
 
 
-async def test_what_is_not_there_cannot_be_forked(past: Past) -> None:
+async def test_what_is_not_there_cannot_be_forked(past: RewindHarness) -> None:
     task: Task = await rich_task(past, ToolProtocol.NATIVE)
     with pytest.raises(TaskNotFoundError):
         await past.engine.fork("nobody")
@@ -223,7 +225,7 @@ def die(step: str, home: Path, task_id: str) -> int:
     ("step", "there"), [("before-journal", False), ("before-rename", False), ("after-rename", True)]
 )
 async def test_a_process_that_dies_leaves_a_whole_fork_or_none(
-    past: Past, step: str, there: bool
+    past: RewindHarness, step: str, there: bool
 ) -> None:
     task = await rich_task(past, ToolProtocol.NATIVE)
     assert die(step, past.home, task.id) == -signal.SIGKILL
@@ -235,7 +237,9 @@ async def test_a_process_that_dies_leaves_a_whole_fork_or_none(
     check_past(fork)
 
 
-async def test_what_a_process_that_died_left_of_a_fork_is_swept_by_the_next(past: Past) -> None:
+async def test_what_a_process_that_died_left_of_a_fork_is_swept_by_the_next(
+    past: RewindHarness,
+) -> None:
     task = await rich_task(past, ToolProtocol.NATIVE)
     assert die("before-rename", past.home, task.id) == -signal.SIGKILL
     [left] = (past.home / "tasks").glob(".fork-*")
@@ -246,7 +250,7 @@ async def test_what_a_process_that_died_left_of_a_fork_is_swept_by_the_next(past
     assert not left.exists()
 
 
-async def test_a_fork_that_is_being_made_elsewhere_is_left_alone(past: Past) -> None:
+async def test_a_fork_that_is_being_made_elsewhere_is_left_alone(past: RewindHarness) -> None:
     task = await rich_task(past, ToolProtocol.NATIVE)
     busy = past.home / "tasks/.fork-busy"
     busy.mkdir()

@@ -19,7 +19,7 @@ from joey.storage.task_store import JsonFileStore
 from joey.testing.script import Turn, call, disconnect, say, think
 from tests.engine.workshop import (
     ALLOW_ALL,
-    Workshop,
+    EngineHarness,
     check_history,
     done,
     durable,
@@ -29,7 +29,7 @@ from tests.engine.workshop import (
 )
 
 
-async def worked(workshop: Workshop, settings: Settings = ALLOW_ALL) -> Task:
+async def worked(workshop: EngineHarness, settings: Settings = ALLOW_ALL) -> Task:
     """A finished task in which a good deal went right and wrong."""
     (workshop.root / "a.txt").write_text("AAA")
     task = await workshop.start(
@@ -65,7 +65,7 @@ def check_nothing_open(messages: list[Message]) -> None:
 @pytest.mark.requirement("history:both:any-moment")
 @pytest.mark.parametrize("settings", [ALLOW_ALL, Settings()], ids=["allowed", "refused"])
 async def test_cut_anywhere_the_journal_gives_a_valid_api_history(
-    workshop: Workshop, settings: Settings
+    workshop: EngineHarness, settings: Settings
 ) -> None:
     events = durable(await worked(workshop, settings))
     history = ApiHistory()
@@ -78,7 +78,9 @@ async def test_cut_anywhere_the_journal_gives_a_valid_api_history(
 
 
 @pytest.mark.requirement("history:both:replay")
-async def test_replaying_the_journal_gives_both_histories_as_they_were(workshop: Workshop) -> None:
+async def test_replaying_the_journal_gives_both_histories_as_they_were(
+    workshop: EngineHarness,
+) -> None:
     task = await worked(workshop)
     rows, messages = to_builtins(task.rows), to_builtins(task.messages)
     await workshop.engine.release(task)
@@ -92,7 +94,7 @@ async def test_replaying_the_journal_gives_both_histories_as_they_were(workshop:
 @pytest.mark.requirement("history:both:rising-ts")
 @pytest.mark.parametrize("step", [0, -1], ids=["stands still", "goes backwards"])
 async def test_rows_have_a_ts_of_their_own_although_the_clock(
-    workshop: Workshop, monkeypatch: pytest.MonkeyPatch, step: int
+    workshop: EngineHarness, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
     times = itertools.count(1_700_000_000_000, step)
     monkeypatch.setattr(workshop.clock, "now", lambda: next(times))
@@ -105,7 +107,7 @@ async def test_rows_have_a_ts_of_their_own_although_the_clock(
 
 
 @pytest.mark.requirement("engine:loop:commit-before-act")
-async def test_a_call_finds_its_own_reply_in_the_journal(workshop: Workshop) -> None:
+async def test_a_call_finds_its_own_reply_in_the_journal(workshop: EngineHarness) -> None:
     """The command is the call: what it sees on disk was there before it ran."""
     reply = '"event":"replyReceived".*the_looking_call'
     command = f"grep -c '{reply}' {workshop.home}/tasks/*/journal.jsonl"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from joey.engine.asks import Unattended
-from tests.engine.workshop import Workshop, finish, settled, texts
+from tests.engine.workshop import EngineHarness, finish, settled, texts
 
 
 def pipe(path: Path) -> None:
@@ -26,7 +26,7 @@ def without_end(path: Path) -> None:
 
 @pytest.mark.parametrize("make", [pipe, make_directory, without_end])
 async def test_a_task_starts_where_rooignore_cannot_be_read(
-    workshop: Workshop, make: Callable[[Path], None]
+    workshop: EngineHarness, make: Callable[[Path], None]
 ) -> None:
     make(workshop.root / ".rooignore")
     (workshop.root / "a.py").write_text("x\n")

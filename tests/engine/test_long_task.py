@@ -48,7 +48,7 @@ from joey.errors import UserError
 from joey.storage.task_store import JsonFileStore
 from joey.testing.script import Call, Gate, Step, Turn, call, redacted, say, think
 from joey.testing.scripted import ScriptedProvider, ScriptedTurn
-from tests.engine.workshop import Workshop, done
+from tests.engine.workshop import EngineHarness, done
 from tests.service_rules import check_messages, check_request
 
 STEPS = int(os.environ.get("JOEY_LONG_STEPS", "2000"))
@@ -170,7 +170,7 @@ class ScriptedUser:
         return Answer(Response.YES if self.yes or not calls else Response.NO)
 
 
-class Look(msgspec.Struct, frozen=True):
+class TaskSnapshot(msgspec.Struct, frozen=True):
     """All that a rewind must bring back."""
 
     rows: list[Any]
@@ -180,7 +180,7 @@ class Look(msgspec.Struct, frozen=True):
     mode: str
 
     @classmethod
-    def at(cls, task: Task) -> Look:
+    def at(cls, task: Task) -> TaskSnapshot:
         recorder = task.recorder
         plain = msgspec.to_builtins
         return cls(
@@ -192,7 +192,7 @@ class Look(msgspec.Struct, frozen=True):
         )
 
     @property
-    def timeless(self) -> Look:
+    def timeless(self) -> TaskSnapshot:
         """Without the times of messages: what a fork takes over from Roo begins with it."""
         messages, shown = (
             [{**message, "ts": None} for message in some] for some in (self.messages, self.shown)
@@ -204,8 +204,8 @@ class Look(msgspec.Struct, frozen=True):
         return max(int(row["ts"]) for row in self.rows)
 
 
-def same(found: Look, wanted: Look) -> None:
-    for name in Look.__struct_fields__:
+def same(found: TaskSnapshot, wanted: TaskSnapshot) -> None:
+    for name in TaskSnapshot.__struct_fields__:
         assert getattr(found, name) == getattr(wanted, name), name
 
 
@@ -217,14 +217,14 @@ class LongTask(RuleBasedStateMachine):
         super().__init__()
         self.directory = Path(tempfile.mkdtemp(prefix="joey-long-"))
         self.loop = asyncio.new_event_loop()
-        self.shop = Workshop(self.directory)
+        self.shop = EngineHarness(self.directory)
         (self.shop.root / "a.txt").write_text("a word\n" * 50)
         self.model = AnyAnswer()
         self.policy = ScriptedUser()
         self.shop.provider = self.model
-        self.looks: dict[int, Look] = {}
+        self.looks: dict[int, TaskSnapshot] = {}
         """By the row that was the last one when the task rested."""
-        self.undoable: list[Look] = []
+        self.undoable: list[TaskSnapshot] = []
         self.journals: dict[str, bytes] = {}
         self.homes = 0
         self.message_count = 0
@@ -327,11 +327,11 @@ class LongTask(RuleBasedStateMachine):
 
     @rule()
     def condense(self) -> None:
-        before = Look.at(self.task)
+        before = TaskSnapshot.at(self.task)
         try:
             self.do(self.task.condense())
         except UserError:
-            assert Look.at(self.task) == before
+            assert TaskSnapshot.at(self.task) == before
             return
         self.do(self.task.wait())
         assert len(self.task.recorder.api.messages) == 1
@@ -350,10 +350,10 @@ class LongTask(RuleBasedStateMachine):
     @rule(data=st.data())
     def rewind(self, data: st.DataObject) -> None:
         """To any row: it is there and nothing new is, and what was at rest there is as it was."""
-        before = Look.at(self.task)
+        before = TaskSnapshot.at(self.task)
         ts = data.draw(st.sampled_from([int(row["ts"]) for row in before.rows]))
         self.do(self.task.rewind(ts))
-        after = Look.at(self.task)
+        after = TaskSnapshot.at(self.task)
         stamps = {int(row["ts"]) for row in after.rows}
         assert ts in stamps
         assert stamps <= {int(row["ts"]) for row in before.rows}
@@ -365,16 +365,16 @@ class LongTask(RuleBasedStateMachine):
     @rule()
     def undo(self) -> None:
         self.do(self.task.undo_rewind())
-        same(Look.at(self.task), self.undoable.pop())
+        same(TaskSnapshot.at(self.task), self.undoable.pop())
 
     @rule(data=st.data(), stay=st.booleans())
     def fork(self, data: st.DataObject, stay: bool) -> None:
-        source = Look.at(self.task)
+        source = TaskSnapshot.at(self.task)
         ts = data.draw(st.sampled_from([int(row["ts"]) for row in source.rows]))
         fork = self.do(self.shop.engine.fork(self.task.id, ts, options=self.reopening))
-        assert Look.at(self.task) == source
+        assert TaskSnapshot.at(self.task) == source
         if ts in self.looks:
-            same(Look.at(fork).timeless, self.looks[ts].timeless)
+            same(TaskSnapshot.at(fork).timeless, self.looks[ts].timeless)
         assert fork.usage.total_cost == 0
         self.check_task(fork)
         other = self.task if not stay else fork
@@ -389,9 +389,9 @@ class LongTask(RuleBasedStateMachine):
 
     @rule()
     def die_and_come_back(self) -> None:
-        before = Look.at(self.task)
+        before = TaskSnapshot.at(self.task)
         self.move_to_another_process()
-        same(Look.at(self.task), before)
+        same(TaskSnapshot.at(self.task), before)
 
     def move_to_another_process(self) -> None:
         """The folder as it is on disk at this moment, in the hands of another engine."""
@@ -430,7 +430,7 @@ class LongTask(RuleBasedStateMachine):
         self.note()
 
     def note(self) -> None:
-        look = Look.at(self.task)
+        look = TaskSnapshot.at(self.task)
         self.looks[look.last] = look
         self.undoable.clear()
 

@@ -16,8 +16,8 @@ from joey.core.rewind import RewindPreview
 from joey.engine.checkpoints import restore_checkpoint
 from joey.errors import UserError
 from joey.testing.script import Call, Turn, call
-from tests.engine.rewinding import Past
-from tests.engine.test_long_task import STEPS, LongTask, Look, same, survive
+from tests.engine.rewinding import RewindHarness
+from tests.engine.test_long_task import STEPS, LongTask, TaskSnapshot, same, survive
 from tests.engine.workshop import durable
 
 FILE_STEPS = STEPS // 10
@@ -56,7 +56,7 @@ class KeptTask(LongTask):
         super().__init__()
         kept = self.directory / "kept"
         kept.mkdir()
-        self.shop = Past(kept)
+        self.shop = RewindHarness(kept)
         (self.shop.root / "a.txt").write_text("a word\n" * 50)
         self.shop.provider = self.model
         self.files: dict[int, dict[str, str]] = {}
@@ -102,18 +102,18 @@ class KeptTask(LongTask):
 
     @rule(data=st.data())
     def rewind_with_files(self, data: st.DataObject) -> None:
-        look, disk = Look.at(self.task), self.disk
+        look, disk = TaskSnapshot.at(self.task), self.disk
         ts = data.draw(st.sampled_from(self.stamps))
         preview = self.do(self.task.preview_rewind(ts, files=True))
         self.check_conflicts(preview)
         if preview.conflicts:
             with pytest.raises(UserError, match="Somebody else"):
                 self.do(self.task.rewind(ts, files=True))
-        assert (Look.at(self.task), self.disk) == (look, disk)
+        assert (TaskSnapshot.at(self.task), self.disk) == (look, disk)
         assert self.do(self.task.rewind(ts, files=True, force=True)) == preview
         assert _changed(disk, self.disk) == {each.path for each in preview.files}
         if ts in self.looks:
-            same(Look.at(self.task), self.looks[ts])
+            same(TaskSnapshot.at(self.task), self.looks[ts])
         assert self.disk == self.files.get(ts, self.disk)
         self.undoable.append(look)
         self.restored.append(disk if preview.checkpoint is not None else None)
@@ -167,7 +167,7 @@ class KeptTask(LongTask):
     def undo(self) -> None:
         disk, before = self.disk, self.restored.pop()
         self.do(self.task.undo_rewind(force=True))
-        same(Look.at(self.task), self.undoable.pop())
+        same(TaskSnapshot.at(self.task), self.undoable.pop())
         assert self.disk == (disk if before is None else before)
         self.lose_sight()
 

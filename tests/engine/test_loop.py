@@ -16,7 +16,7 @@ from joey.engine.outcomes import Completed, Failed
 from joey.testing.script import Turn, call, pause, say, usage
 from tests.engine.workshop import (
     ALLOW_ALL,
-    Workshop,
+    EngineHarness,
     asked,
     check_history,
     done,
@@ -33,7 +33,7 @@ from tests.engine.workshop import (
 @pytest.mark.requirement(
     "engine:completion:accepted", "engine:loop:ends", "history:api:accepted-completion"
 )
-async def test_an_accepted_result_ends_the_task_after_one_request(workshop: Workshop) -> None:
+async def test_an_accepted_result_ends_the_task_after_one_request(workshop: EngineHarness) -> None:
     provider = workshop.script(finish("42"))
     task = await workshop.start(policy=Unattended())
     assert await settled(task) == Completed("42")
@@ -46,7 +46,7 @@ async def test_an_accepted_result_ends_the_task_after_one_request(workshop: Work
     "engine:completion:fires", "engine:completion:feedback", "engine:completion:fires-again"
 )
 async def test_feedback_on_a_result_becomes_its_result_and_the_loop_goes_on(
-    workshop: Workshop,
+    workshop: EngineHarness,
 ) -> None:
     task = await workshop.start(finish("one"), finish("two"))
     ask = await asked(task)
@@ -65,7 +65,7 @@ async def test_feedback_on_a_result_becomes_its_result_and_the_loop_goes_on(
 @pytest.mark.requirement("tool:attempt_completion:failure:after-a-failure")
 @pytest.mark.requirement("engine:completion:failed-tool")
 async def test_a_result_is_refused_when_a_tool_of_the_same_reply_failed(
-    workshop: Workshop,
+    workshop: EngineHarness,
 ) -> None:
     failing = call("read_file", {"files": [{"path": "missing.txt"}]})
     task = await workshop.start(Turn(failing, done("too early")), finish(), policy=Unattended())
@@ -75,7 +75,7 @@ async def test_a_result_is_refused_when_a_tool_of_the_same_reply_failed(
 
 
 @pytest.mark.requirement("engine:completion:open-todos")
-async def test_open_todos_refuse_a_result_when_the_setting_says_so(workshop: Workshop) -> None:
+async def test_open_todos_refuse_a_result_when_the_setting_says_so(workshop: EngineHarness) -> None:
     settings = Settings(prevent_completion_with_open_todos=True)
     task = await workshop.start(
         Turn(call("update_todo_list", {"todos": "[ ] one"})),
@@ -93,7 +93,7 @@ async def test_open_todos_refuse_a_result_when_the_setting_says_so(workshop: Wor
 @pytest.mark.requirement("engine:loop:no-tool", "engine:loop:no-tool-wording")
 @pytest.mark.parametrize("protocol", list(ToolProtocol))
 async def test_a_reply_without_a_tool_is_answered_with_the_reminder_of_its_protocol(
-    workshop: Workshop, protocol: ToolProtocol
+    workshop: EngineHarness, protocol: ToolProtocol
 ) -> None:
     last = (
         finish()
@@ -112,7 +112,7 @@ async def test_a_reply_without_a_tool_is_answered_with_the_reminder_of_its_proto
 
 @pytest.mark.requirement("engine:loop:mistake-limit")
 async def test_mistakes_in_a_row_stop_for_a_user_whose_advice_reaches_the_model(
-    workshop: Workshop,
+    workshop: EngineHarness,
 ) -> None:
     task = await workshop.start(*(Turn(call("no_such_tool", {"n": n})) for n in range(3)), finish())
     ask = await asked(task)
@@ -126,7 +126,7 @@ async def test_mistakes_in_a_row_stop_for_a_user_whose_advice_reaches_the_model(
 
 
 @pytest.mark.requirement("engine:asks:nobody-there")
-async def test_mistakes_without_a_user_end_the_run_as_failed(workshop: Workshop) -> None:
+async def test_mistakes_without_a_user_end_the_run_as_failed(workshop: EngineHarness) -> None:
     task = await workshop.start(
         *(Turn(call("no_such_tool", {"n": n})) for n in range(10)), policy=Unattended()
     )
@@ -137,7 +137,7 @@ async def test_mistakes_without_a_user_end_the_run_as_failed(workshop: Workshop)
 
 
 @pytest.mark.requirement("engine:loop:repetition")
-async def test_the_fourth_identical_call_is_not_run(workshop: Workshop) -> None:
+async def test_the_fourth_identical_call_is_not_run(workshop: EngineHarness) -> None:
     (workshop.root / "a.txt").write_text("x")
     same = [Turn(call("read_file", {"files": [{"path": "a.txt"}]})) for _ in range(4)]
     task = await workshop.start(*same, finish())
@@ -151,7 +151,7 @@ async def test_the_fourth_identical_call_is_not_run(workshop: Workshop) -> None:
 
 
 @pytest.mark.requirement("engine:loop:run-limits")
-async def test_the_turn_limit_ends_the_run_with_its_code(workshop: Workshop) -> None:
+async def test_the_turn_limit_ends_the_run_with_its_code(workshop: EngineHarness) -> None:
     todo = [Turn(call("update_todo_list", {"todos": f"[ ] {n}"})) for n in range(5)]
     task = await workshop.start(*todo, limits=Limits(max_turns=2), policy=Unattended())
     ending = await settled(task)
@@ -160,7 +160,7 @@ async def test_the_turn_limit_ends_the_run_with_its_code(workshop: Workshop) -> 
 
 
 @pytest.mark.requirement("engine:loop:run-limits")
-async def test_the_time_limit_cuts_a_silent_stream(workshop: Workshop) -> None:
+async def test_the_time_limit_cuts_a_silent_stream(workshop: EngineHarness) -> None:
     task = await workshop.start(
         Turn(say("hm"), pause(600)), limits=Limits(max_seconds=0.05), policy=Unattended()
     )
@@ -171,7 +171,7 @@ async def test_the_time_limit_cuts_a_silent_stream(workshop: Workshop) -> None:
 
 
 @pytest.mark.requirement("engine:loop:settings-limits")
-async def test_the_request_limit_asks_and_yes_goes_on(workshop: Workshop) -> None:
+async def test_the_request_limit_asks_and_yes_goes_on(workshop: EngineHarness) -> None:
     settings = Settings(allowed_max_requests=1)
     task = await workshop.start(
         Turn(call("update_todo_list", {"todos": "[ ] a"})), finish(), settings=settings
@@ -185,7 +185,7 @@ async def test_the_request_limit_asks_and_yes_goes_on(workshop: Workshop) -> Non
 
 @pytest.mark.requirement("engine:calls:in-order")
 async def test_several_calls_run_in_order_and_reads_side_by_side_keep_theirs(
-    workshop: Workshop,
+    workshop: EngineHarness,
 ) -> None:
     (workshop.root / "a.txt").write_text("AAA")
     (workshop.root / "b.txt").write_text("BBB")
@@ -209,7 +209,7 @@ async def test_several_calls_run_in_order_and_reads_side_by_side_keep_theirs(
 
 @pytest.mark.requirement("engine:calls:rejection")
 async def test_a_rejection_skips_the_rest_and_its_message_reaches_the_model(
-    workshop: Workshop,
+    workshop: EngineHarness,
 ) -> None:
     task = await workshop.start(
         Turn(
@@ -232,7 +232,7 @@ async def test_a_rejection_skips_the_rest_and_its_message_reaches_the_model(
 
 
 @pytest.mark.requirement("engine:calls:feedback-with-yes")
-async def test_a_message_with_a_yes_goes_in_front_of_the_result(workshop: Workshop) -> None:
+async def test_a_message_with_a_yes_goes_in_front_of_the_result(workshop: EngineHarness) -> None:
     task = await workshop.start(
         Turn(call("write_to_file", {"path": "one.txt", "content": "1"})),
         finish(),
@@ -248,7 +248,7 @@ async def test_a_message_with_a_yes_goes_in_front_of_the_result(workshop: Worksh
 
 @pytest.mark.requirement("engine:asks:queue-is-no-answer", "engine:asks:queued-words")
 async def test_a_message_queued_before_an_ask_is_no_approval_and_reaches_the_model_later(
-    workshop: Workshop,
+    workshop: EngineHarness,
 ) -> None:
     gate = asyncio.Event()
     task = await workshop.start(
@@ -270,7 +270,7 @@ async def test_a_message_queued_before_an_ask_is_no_approval_and_reaches_the_mod
 
 @pytest.mark.requirement("engine:calls:malformed")
 async def test_a_call_with_broken_arguments_is_not_run_and_the_model_learns_why(
-    workshop: Workshop,
+    workshop: EngineHarness,
 ) -> None:
     task = await workshop.start(
         Turn(call("write_to_file", '{"path": "a.txt", "content": "half')),
@@ -284,7 +284,7 @@ async def test_a_call_with_broken_arguments_is_not_run_and_the_model_learns_why(
 
 
 @pytest.mark.requirement("parsing:native:unique-ids")
-async def test_ids_that_a_provider_repeats_are_made_unique(workshop: Workshop) -> None:
+async def test_ids_that_a_provider_repeats_are_made_unique(workshop: EngineHarness) -> None:
     def todo(text: str) -> Turn:
         return Turn(call("update_todo_list", {"todos": text}, id="call_0"))
 
@@ -297,7 +297,7 @@ async def test_ids_that_a_provider_repeats_are_made_unique(workshop: Workshop) -
 
 @pytest.mark.requirement("engine:calls:mode", "tool:switch_mode:success")
 async def test_a_tool_outside_the_modes_groups_is_refused_with_the_reason(
-    workshop: Workshop,
+    workshop: EngineHarness,
 ) -> None:
     task = await workshop.start(
         Turn(call("switch_mode", {"mode_slug": "ask", "reason": "to look"})),
@@ -312,7 +312,7 @@ async def test_a_tool_outside_the_modes_groups_is_refused_with_the_reason(
 
 @pytest.mark.requirement("engine:asks:nobody-there", "permissions:nobody-there")
 async def test_without_a_user_questions_get_the_first_suggestion_and_writes_are_refused(
-    workshop: Workshop,
+    workshop: EngineHarness,
 ) -> None:
     policy = Unattended()
     question = {"question": "which?", "follow_up": [{"text": "the red one", "mode": None}]}
@@ -330,7 +330,7 @@ async def test_without_a_user_questions_get_the_first_suggestion_and_writes_are_
 
 
 @pytest.mark.requirement("engine:usage:adds-up")
-async def test_usage_and_cost_add_up_over_requests(workshop: Workshop) -> None:
+async def test_usage_and_cost_add_up_over_requests(workshop: EngineHarness) -> None:
     task = await workshop.start(
         Turn(
             call("update_todo_list", {"todos": "[ ] a"}),
@@ -347,7 +347,7 @@ async def test_usage_and_cost_add_up_over_requests(workshop: Workshop) -> None:
 
 
 @pytest.mark.requirement("engine:asks:once")
-async def test_the_answer_that_comes_first_counts(workshop: Workshop) -> None:
+async def test_the_answer_that_comes_first_counts(workshop: EngineHarness) -> None:
     task = await workshop.start(
         Turn(call("execute_command", {"command": "touch ran"})), finish(), settings=Settings()
     )
@@ -360,7 +360,7 @@ async def test_the_answer_that_comes_first_counts(workshop: Workshop) -> None:
 
 @pytest.mark.requirement("history:api:environment-last", "prompts:environment")
 async def test_surroundings_come_last_with_every_message_and_files_only_with_the_first(
-    workshop: Workshop,
+    workshop: EngineHarness,
 ) -> None:
     (workshop.root / "seen.txt").write_text("x")
     task = await workshop.start(

@@ -9,14 +9,14 @@ from joey.core.task import AskKind
 from joey.engine.asks import Unattended
 from joey.engine.outcomes import Completed, Failed
 from joey.testing.script import Turn, call
-from tests.engine.cast import ALLOW_ALL_WITH_SUBTASKS, Cast, hand
-from tests.engine.workshop import Workshop, asked, finish, results, settled, texts
+from tests.engine.cast import ALLOW_ALL_WITH_SUBTASKS, ScriptedSubtasks, hand
+from tests.engine.workshop import EngineHarness, asked, finish, results, settled, texts
 
 WRONG = [call("no_such_tool", {"n": n}) for n in range(3)]
 
 
 @pytest.mark.requirement("engine:loop:mistakes-per-reply")
-async def test_with_a_user_each_reply_that_fails_is_one_mistake(workshop: Workshop) -> None:
+async def test_with_a_user_each_reply_that_fails_is_one_mistake(workshop: EngineHarness) -> None:
     task = await workshop.start(*[Turn(*WRONG)] * 3, finish())
     ask = await asked(task)
     assert ask.ask is AskKind.MISTAKE_LIMIT_REACHED
@@ -25,7 +25,7 @@ async def test_with_a_user_each_reply_that_fails_is_one_mistake(workshop: Worksh
 
 
 @pytest.mark.requirement("engine:loop:mistakes-per-reply")
-async def test_a_mistake_is_forgiven_when_a_later_reply_succeeds(workshop: Workshop) -> None:
+async def test_a_mistake_is_forgiven_when_a_later_reply_succeeds(workshop: EngineHarness) -> None:
     good = [call("update_todo_list", {"todos": f"[ ] {n}"}) for n in range(3)]
     pairs = [turn for each in good for turn in (Turn(*WRONG), Turn(each))]
     settings = Settings(consecutive_mistake_limit=2)
@@ -34,9 +34,9 @@ async def test_a_mistake_is_forgiven_when_a_later_reply_succeeds(workshop: Works
 
 
 @pytest.mark.requirement("engine:loop:mistakes-unattended")
-async def test_a_subtask_without_a_user_has_the_larger_limit_too(workshop: Workshop) -> None:
+async def test_a_subtask_without_a_user_has_the_larger_limit_too(workshop: EngineHarness) -> None:
     lost = [Turn(call("no_such_tool", {"n": n})) for n in range(9)]
-    workshop.provider = Cast(
+    workshop.provider = ScriptedSubtasks(
         {
             "the whole": [Turn(hand("a part")), finish("whole")],
             "a part": [*lost, finish("found")],
@@ -50,7 +50,7 @@ async def test_a_subtask_without_a_user_has_the_larger_limit_too(workshop: Works
 
 
 @pytest.mark.requirement("engine:loop:repetition-result")
-async def test_a_repetition_after_another_call_still_ends_the_run(workshop: Workshop) -> None:
+async def test_a_repetition_after_another_call_still_ends_the_run(workshop: EngineHarness) -> None:
     same = Turn(call("list_files", {"path": "."}))
     other = Turn(call("update_todo_list", {"todos": "[ ] a"}))
     stuck = [*[same] * 4, other]

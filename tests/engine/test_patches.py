@@ -9,7 +9,7 @@ from joey.core.models import ToolProtocol
 from joey.core.settings import Settings
 from joey.engine.asks import Unattended
 from joey.testing.script import Say, Turn, call
-from tests.engine.workshop import Workshop, asked, finish, results, rows, settled, texts
+from tests.engine.workshop import EngineHarness, asked, finish, results, rows, settled, texts
 
 PATCH = """\
 *** Begin Patch
@@ -23,18 +23,18 @@ PATCH = """\
 
 
 @pytest.fixture
-def patched(workshop: Workshop) -> Workshop:
+def patched(workshop: EngineHarness) -> EngineHarness:
     (workshop.root / "a.txt").write_text("one\n")
     (workshop.root / "b.txt").write_text("two\n")
     return workshop
 
 
-def files(workshop: Workshop) -> dict[str, str]:
+def files(workshop: EngineHarness) -> dict[str, str]:
     return {path.name: path.read_text() for path in workshop.root.iterdir()}
 
 
 @pytest.mark.requirement("tool:apply_patch:success:several")
-async def test_one_answer_decides_about_all_files(patched: Workshop) -> None:
+async def test_one_answer_decides_about_all_files(patched: EngineHarness) -> None:
     turn = Turn(call("apply_patch", {"patch": PATCH}))
     task = await patched.start(turn, finish(), settings=Settings())
     await asked(task)
@@ -49,7 +49,7 @@ async def test_one_answer_decides_about_all_files(patched: Workshop) -> None:
     assert files(patched) == {"a.txt": "1\n", "c.txt": "<patch>\n"}
 
 
-async def test_a_patch_that_is_rejected_changes_nothing(patched: Workshop) -> None:
+async def test_a_patch_that_is_rejected_changes_nothing(patched: EngineHarness) -> None:
     turn = Turn(call("apply_patch", {"patch": PATCH}))
     task = await patched.start(turn, finish(), settings=Settings())
     await asked(task)
@@ -58,7 +58,7 @@ async def test_a_patch_that_is_rejected_changes_nothing(patched: Workshop) -> No
     assert files(patched) == {"a.txt": "one\n", "b.txt": "two\n"}
 
 
-async def test_a_patch_in_xml_is_carried_out(patched: Workshop) -> None:
+async def test_a_patch_in_xml_is_carried_out(patched: EngineHarness) -> None:
     text = f"<apply_patch>\n<patch>\n{PATCH}\n</patch>\n</apply_patch>"
     task = await patched.start(
         Turn(Say(text)), finish(), policy=Unattended(), protocol=ToolProtocol.XML

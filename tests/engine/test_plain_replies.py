@@ -15,9 +15,9 @@ from joey.engine.asks import Unattended
 from joey.engine.engine import TaskOptions
 from joey.engine.outcomes import Completed, Failed
 from joey.testing.script import Turn, call, pause, say, think
-from tests.engine.cast import ALLOW_ALL_WITH_SUBTASKS, Cast, hand
+from tests.engine.cast import ALLOW_ALL_WITH_SUBTASKS, ScriptedSubtasks, hand
 from tests.engine.workshop import (
-    Workshop,
+    EngineHarness,
     asked,
     check_history,
     durable,
@@ -37,7 +37,7 @@ OPEN = Turn(call("update_todo_list", {"todos": "[ ] one"}))
 @pytest.mark.requirement("engine:loop:plain-answer")
 @pytest.mark.parametrize("protocol", list(ToolProtocol))
 async def test_the_answer_to_a_plain_answer_is_the_next_message(
-    workshop: Workshop, protocol: ToolProtocol
+    workshop: EngineHarness, protocol: ToolProtocol
 ) -> None:
     task = await workshop.start(ANSWER, ANSWER, ANSWER, ANSWER, protocol=protocol)
     assert (await asked(task)).ask is AskKind.COMPLETION_RESULT
@@ -54,7 +54,7 @@ async def test_the_answer_to_a_plain_answer_is_the_next_message(
     check_history(task.messages)
 
 
-async def test_a_plain_no_to_a_plain_answer_is_sent_to_the_model(workshop: Workshop) -> None:
+async def test_a_plain_no_to_a_plain_answer_is_sent_to_the_model(workshop: EngineHarness) -> None:
     task = await workshop.start(ANSWER, finish(), settings=ASKS)
     await asked(task)
     await task.reject()
@@ -64,7 +64,9 @@ async def test_a_plain_no_to_a_plain_answer_is_sent_to_the_model(workshop: Works
 
 
 @pytest.mark.requirement("engine:loop:plain-answer")
-async def test_the_row_of_a_plain_answer_becomes_that_of_the_result(workshop: Workshop) -> None:
+async def test_the_row_of_a_plain_answer_becomes_that_of_the_result(
+    workshop: EngineHarness,
+) -> None:
     task = await workshop.start(
         Turn(think("hm"), say("It is the linker.")), settings=ASKS, policy=Unattended()
     )
@@ -84,22 +86,24 @@ async def test_the_row_of_a_plain_answer_becomes_that_of_the_result(workshop: Wo
     ],
 )
 async def test_what_the_second_reply_repeats_is_said_once(
-    workshop: Workshop, replies: Sequence[str], answer: str
+    workshop: EngineHarness, replies: Sequence[str], answer: str
 ) -> None:
     turns = [Turn(say(text)) for text in replies]
     task = await workshop.start(*turns, policy=Unattended())
     assert await settled(task) == Completed(answer, answered=True)
 
 
-async def test_all_that_a_reply_says_is_its_answer(workshop: Workshop) -> None:
+async def test_all_that_a_reply_says_is_its_answer(workshop: EngineHarness) -> None:
     turn = Turn(say("One."), think("hm"), say("Two."))
     task = await workshop.start(turn, settings=ASKS, policy=Unattended())
     assert await settled(task) == Completed("One.\n\nTwo.", answered=True)
 
 
 @pytest.mark.requirement("engine:loop:plain-answer")
-async def test_a_subtask_that_answers_in_plain_text_returns_its_answer(workshop: Workshop) -> None:
-    workshop.provider = Cast(
+async def test_a_subtask_that_answers_in_plain_text_returns_its_answer(
+    workshop: EngineHarness,
+) -> None:
+    workshop.provider = ScriptedSubtasks(
         {
             "the whole": [Turn(hand("a part"), hand("look", "ask")), finish("whole")],
             "a part": [ANSWER, ANSWER],
@@ -115,8 +119,8 @@ async def test_a_subtask_that_answers_in_plain_text_returns_its_answer(workshop:
     assert look.endswith("Result:\nI see.")
 
 
-async def test_a_subtask_whose_answer_is_sent_back_goes_on(workshop: Workshop) -> None:
-    workshop.provider = Cast(
+async def test_a_subtask_whose_answer_is_sent_back_goes_on(workshop: EngineHarness) -> None:
+    workshop.provider = ScriptedSubtasks(
         {
             "the whole": [Turn(hand("look", "ask")), finish("whole")],
             "look": [Turn(say("I see.")), Turn(say("I see more."))],
@@ -136,7 +140,7 @@ async def test_a_subtask_whose_answer_is_sent_back_goes_on(workshop: Workshop) -
     assert results(task.messages[2])[0].endswith("Result:\nI see more.")
 
 
-async def test_a_plain_answer_is_held_back_by_open_todos(workshop: Workshop) -> None:
+async def test_a_plain_answer_is_held_back_by_open_todos(workshop: EngineHarness) -> None:
     settings = Settings(prevent_completion_with_open_todos=True)
     task = await workshop.start(
         OPEN, ANSWER, ANSWER, finish("too early"), settings=settings, policy=Unattended()
@@ -146,7 +150,7 @@ async def test_a_plain_answer_is_held_back_by_open_todos(workshop: Workshop) -> 
     assert not rows(task, "completion_result")
 
 
-async def test_a_model_that_only_talks_and_is_held_back_is_stopped(workshop: Workshop) -> None:
+async def test_a_model_that_only_talks_and_is_held_back_is_stopped(workshop: EngineHarness) -> None:
     settings = Settings(prevent_completion_with_open_todos=True)
     task = await workshop.start(OPEN, *[ANSWER] * 11, settings=settings, policy=Unattended())
     ending = await settled(task)
@@ -154,7 +158,7 @@ async def test_a_model_that_only_talks_and_is_held_back_is_stopped(workshop: Wor
     assert ending.code == "mistakes"
 
 
-async def test_messages_that_came_in_while_it_answered_are_sent(workshop: Workshop) -> None:
+async def test_messages_that_came_in_while_it_answered_are_sent(workshop: EngineHarness) -> None:
     gate = asyncio.Event()
     turn = Turn(say("It is"), pause(gate), say(" the linker."))
     task = await workshop.start(turn, finish(), settings=ASKS)
@@ -171,7 +175,7 @@ async def test_messages_that_came_in_while_it_answered_are_sent(workshop: Worksh
 @pytest.mark.requirement("engine:loop:plain-answer")
 @pytest.mark.parametrize("accepted", [True, False])
 async def test_a_task_goes_on_after_a_plain_answer_in_another_process(
-    workshop: Workshop, accepted: bool
+    workshop: EngineHarness, accepted: bool
 ) -> None:
     task = await workshop.start(ANSWER, settings=ASKS)
     await asked(task)
@@ -191,7 +195,7 @@ async def test_a_task_goes_on_after_a_plain_answer_in_another_process(
 
 
 async def test_an_answered_task_is_known_as_that_when_it_is_opened_again(
-    workshop: Workshop,
+    workshop: EngineHarness,
 ) -> None:
     task = await workshop.start(ANSWER, settings=ASKS, policy=Unattended())
     ending = await settled(task)
@@ -201,7 +205,7 @@ async def test_an_answered_task_is_known_as_that_when_it_is_opened_again(
     assert again.ending == ending == Completed("It is the linker.", answered=True)
 
 
-async def test_rewinding_to_a_plain_answer_keeps_it(workshop: Workshop) -> None:
+async def test_rewinding_to_a_plain_answer_keeps_it(workshop: EngineHarness) -> None:
     task = await workshop.start(ANSWER, finish(), settings=ASKS)
     await asked(task)
     (row, _) = rows(task, "completion_result")

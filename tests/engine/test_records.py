@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from joey.core.events import Record, RowAdded
-from joey.engine.bus import RECORD_CACHE_SIZE, Records
+from joey.engine.bus import RECORD_CACHE_SIZE, RecordCache
 
 
 def record(seq: int) -> Record:
@@ -20,7 +20,7 @@ def record(seq: int) -> Record:
 )
 def test_what_came_after_any_number_is_whole(count: int, opened: int, since: int) -> None:
     journal = [record(seq) for seq in range(1, opened + 1)]
-    records = Records(lambda: journal, journal[:])
+    records = RecordCache(lambda: journal, journal[:])
     for seq in range(opened + 1, opened + count + 1):
         journal.append(record(seq))
         records.append(journal[-1])
@@ -36,7 +36,7 @@ def test_long_ago_is_not_in_memory() -> None:
         reads += 1
         return [record(seq) for seq in range(1, 5 * RECORD_CACHE_SIZE)]
 
-    records = Records(read)
+    records = RecordCache(read)
     for seq in range(1, 5 * RECORD_CACHE_SIZE):
         records.append(record(seq))
     assert len(records.after(4 * RECORD_CACHE_SIZE)) == RECORD_CACHE_SIZE - 1

@@ -17,7 +17,7 @@ from joey.engine.outcomes import Completed, Failed
 from joey.engine.task import Task
 from joey.testing.script import Turn, call, fail, say, think
 from tests.engine.workshop import (
-    Workshop,
+    EngineHarness,
     asked,
     check_history,
     finish,
@@ -28,14 +28,14 @@ from tests.engine.workshop import (
 )
 
 
-async def reopened(workshop: Workshop, task: Task, text: str | None = None) -> Task:
+async def reopened(workshop: EngineHarness, task: Task, text: str | None = None) -> Task:
     await workshop.engine.release(task)
     return await workshop.engine.resume(task.id, text)
 
 
 @pytest.mark.requirement("engine:resume:completed", "engine:completion:continued")
 async def test_a_completed_task_goes_on_and_its_completion_gets_its_result(
-    workshop: Workshop,
+    workshop: EngineHarness,
 ) -> None:
     task = await workshop.start(finish("one"), policy=Unattended())
     await settled(task)
@@ -49,7 +49,7 @@ async def test_a_completed_task_goes_on_and_its_completion_gets_its_result(
     assert await settled(again) == Completed("two")
 
 
-async def test_without_a_message_a_user_is_asked_whether_to_go_on(workshop: Workshop) -> None:
+async def test_without_a_message_a_user_is_asked_whether_to_go_on(workshop: EngineHarness) -> None:
     task = await workshop.start(finish("one"), policy=Unattended())
     await settled(task)
     again = await reopened(workshop, task)
@@ -59,7 +59,7 @@ async def test_without_a_message_a_user_is_asked_whether_to_go_on(workshop: Work
     assert isinstance(ending, Failed)
 
 
-async def test_an_unfinished_task_asks_to_resume_and_yes_goes_on(workshop: Workshop) -> None:
+async def test_an_unfinished_task_asks_to_resume_and_yes_goes_on(workshop: EngineHarness) -> None:
     task = await workshop.start(Turn(fail(401, "no")), policy=Unattended())
     await settled(task)
     workshop.script(finish())
@@ -71,7 +71,7 @@ async def test_an_unfinished_task_asks_to_resume_and_yes_goes_on(workshop: Works
 
 
 @pytest.mark.requirement("engine:resume:same-protocol", "protocol:locked-first")
-async def test_an_xml_task_resumes_as_xml(workshop: Workshop) -> None:
+async def test_an_xml_task_resumes_as_xml(workshop: EngineHarness) -> None:
     end = Turn(say("<attempt_completion><result>ok</result></attempt_completion>"))
     task = await workshop.start(end, policy=Unattended(), protocol=ToolProtocol.XML)
     await settled(task)
@@ -84,7 +84,7 @@ async def test_an_xml_task_resumes_as_xml(workshop: Workshop) -> None:
 
 @pytest.mark.requirement("engine:resume:after-kill")
 async def test_messages_acknowledged_just_before_a_crash_reach_the_model(
-    workshop: Workshop,
+    workshop: EngineHarness,
 ) -> None:
     task = await workshop.start(
         Turn(call("write_to_file", {"path": "a", "content": "1"})), settings=Settings()
@@ -98,7 +98,7 @@ async def test_messages_acknowledged_just_before_a_crash_reach_the_model(
     task.publish(MessageQueued(ts=task.now(), id="q1", text="and hurry"))
     runner = task._runner
     assert runner is not None
-    task.recorder.log = _Dead(log)  # type: ignore[assignment]
+    task.recorder.log = _DetachedLog(log)  # type: ignore[assignment]
     runner.cancel()
     await settled_quietly(task)
     log.close()
@@ -114,7 +114,7 @@ async def test_messages_acknowledged_just_before_a_crash_reach_the_model(
     check_history(again.messages)
 
 
-class _Dead:
+class _DetachedLog:
     """A journal after the process is gone: nothing reaches it any more."""
 
     def __init__(self, log: object) -> None:
@@ -137,13 +137,13 @@ async def settled_quietly(task: Task) -> None:
     await asyncio.wait([task._runner])
 
 
-async def test_an_ask_of_a_dead_process_is_withdrawn(workshop: Workshop) -> None:
+async def test_an_ask_of_a_dead_process_is_withdrawn(workshop: EngineHarness) -> None:
     task = await workshop.start(
         Turn(call("execute_command", {"command": "true"})), settings=Settings()
     )
     ask = await asked(task)
     log = task.recorder.log
-    task.recorder.log = _Dead(log)  # type: ignore[assignment]
+    task.recorder.log = _DetachedLog(log)  # type: ignore[assignment]
     await task.cancel()
     log.close()
     workshop.engine = workshop.new_engine()
@@ -154,7 +154,7 @@ async def test_an_ask_of_a_dead_process_is_withdrawn(workshop: Workshop) -> None
     assert rows(again, "command")[0].approval_state == "rejected"
 
 
-async def test_a_message_to_a_task_at_rest_sets_it_to_work(workshop: Workshop) -> None:
+async def test_a_message_to_a_task_at_rest_sets_it_to_work(workshop: EngineHarness) -> None:
     task = await workshop.start(finish("one"), finish("two"))
     await asked(task)
     await task.approve()
@@ -168,7 +168,7 @@ async def test_a_message_to_a_task_at_rest_sets_it_to_work(workshop: Workshop) -
 
 @pytest.mark.requirement("store:at-rest", "store:layout")
 async def test_both_history_files_are_on_disk_when_the_task_waits_for_a_user(
-    workshop: Workshop,
+    workshop: EngineHarness,
 ) -> None:
     task = await workshop.start(finish("one"))
     await asked(task)
@@ -184,7 +184,7 @@ async def test_both_history_files_are_on_disk_when_the_task_waits_for_a_user(
     assert metadata["title"] == "do it"
 
 
-async def test_a_mode_chosen_on_resuming_is_switched_to(workshop: Workshop) -> None:
+async def test_a_mode_chosen_on_resuming_is_switched_to(workshop: EngineHarness) -> None:
     task = await workshop.start(finish("one"), policy=Unattended())
     await settled(task)
     await workshop.engine.release(task)
@@ -196,7 +196,9 @@ async def test_a_mode_chosen_on_resuming_is_switched_to(workshop: Workshop) -> N
     assert again.mode.slug == "ask"
 
 
-async def test_a_replayed_journal_gives_the_very_rows_that_people_saw(workshop: Workshop) -> None:
+async def test_a_replayed_journal_gives_the_very_rows_that_people_saw(
+    workshop: EngineHarness,
+) -> None:
     (workshop.root / "a.txt").write_text("x")
     task = await workshop.start(
         Turn(think("hm"), say("Let me look."), call("read_file", {"path": "a.txt"})),

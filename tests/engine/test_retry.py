@@ -8,12 +8,12 @@ from joey.core.events import RequestEnded, RetryCountdown
 from joey.core.settings import Settings
 from joey.core.task import AskKind
 from joey.engine.asks import Unattended
-from joey.engine.limits import Budget
+from joey.engine.limits import RetryBudget
 from joey.engine.outcomes import Completed, Failed
 from joey.errors import UNREACHABLE_CODE, ProviderError, ProviderFailure
 from joey.testing.script import Turn, call, disconnect, fail, say
 from tests.engine.workshop import (
-    Workshop,
+    EngineHarness,
     asked,
     check_history,
     durable,
@@ -37,7 +37,7 @@ from tests.engine.workshop import (
         pytest.param(Turn(say("  \n")), id="blank reply"),
     ],
 )
-async def test_transient_errors_are_waited_out(workshop: Workshop, failing_turn: Turn) -> None:
+async def test_transient_errors_are_waited_out(workshop: EngineHarness, failing_turn: Turn) -> None:
     provider = workshop.script(failing_turn, finish())
     task = await workshop.start(policy=Unattended())
     assert await settled(task) == Completed("all done")
@@ -48,7 +48,7 @@ async def test_transient_errors_are_waited_out(workshop: Workshop, failing_turn:
 
 
 async def test_a_lost_stream_keeps_its_text_on_screen_but_not_in_the_conversation(
-    workshop: Workshop,
+    workshop: EngineHarness,
 ) -> None:
     task = await workshop.start(
         Turn(say("I was about to"), disconnect()), finish(), policy=Unattended()
@@ -62,7 +62,7 @@ async def test_a_lost_stream_keeps_its_text_on_screen_but_not_in_the_conversatio
 
 @pytest.mark.requirement("engine:retry:announced", "engine:retry:service-wait")
 async def test_the_service_says_how_long_to_wait_and_each_second_is_announced(
-    workshop: Workshop,
+    workshop: EngineHarness,
 ) -> None:
     workshop.script(Turn(fail(429, "slow down", retry_after=3)), finish())
     task = await workshop.start(policy=Unattended())
@@ -75,7 +75,7 @@ async def test_the_service_says_how_long_to_wait_and_each_second_is_announced(
 
 
 @pytest.mark.requirement("engine:retry:bounded")
-async def test_the_budget_ends_and_a_user_is_asked(workshop: Workshop) -> None:
+async def test_the_budget_ends_and_a_user_is_asked(workshop: EngineHarness) -> None:
     down = [Turn(fail(529, "overloaded")) for _ in range(3)]
     task = await workshop.start(*down, finish(), settings=Settings(max_retries=2))
     ask = await asked(task)
@@ -92,7 +92,7 @@ async def test_the_budget_ends_and_a_user_is_asked(workshop: Workshop) -> None:
     [(401, "provider:auth"), (404, "provider:not_found"), (400, "provider:invalid")],
 )
 async def test_errors_that_waiting_does_not_fix_are_not_retried(
-    workshop: Workshop, status: int, code: str
+    workshop: EngineHarness, status: int, code: str
 ) -> None:
     provider = workshop.script(Turn(fail(status, "no")))
     task = await workshop.start(policy=Unattended())
@@ -104,7 +104,9 @@ async def test_errors_that_waiting_does_not_fix_are_not_retried(
 
 
 @pytest.mark.requirement("engine:retry:nothing-lost")
-async def test_what_was_said_survives_a_request_that_failed_for_good(workshop: Workshop) -> None:
+async def test_what_was_said_survives_a_request_that_failed_for_good(
+    workshop: EngineHarness,
+) -> None:
     task = await workshop.start(Turn(fail(401, "bad key")), policy=Unattended(), text="the request")
     await settled(task)
     workshop.script(finish())
@@ -119,7 +121,7 @@ async def test_what_was_said_survives_a_request_that_failed_for_good(workshop: W
     assert said.count("<environment_details>") == 1
 
 
-async def test_the_second_empty_reply_is_reported(workshop: Workshop) -> None:
+async def test_the_second_empty_reply_is_reported(workshop: EngineHarness) -> None:
     task = await workshop.start(Turn(), Turn(), finish(), policy=Unattended())
     await settled(task)
     assert [row.text for row in rows(task, "error")] == ["MODEL_NO_ASSISTANT_MESSAGES"]
@@ -130,7 +132,9 @@ async def test_the_second_empty_reply_is_reported(workshop: Workshop) -> None:
     "failing_turn",
     [pytest.param(Turn(), id="empty"), pytest.param(Turn(say("I was"), disconnect()), id="broken")],
 )
-async def test_results_are_sent_again_unchanged(workshop: Workshop, failing_turn: Turn) -> None:
+async def test_results_are_sent_again_unchanged(
+    workshop: EngineHarness, failing_turn: Turn
+) -> None:
     (workshop.root / "a.txt").write_text("the content")
     look = Turn(call("read_file", {"files": [{"path": "a.txt"}]}))
     provider = workshop.script(look, failing_turn, finish())
@@ -143,20 +147,22 @@ async def test_results_are_sent_again_unchanged(workshop: Workshop, failing_turn
 @pytest.mark.requirement("engine:retry:bounded")
 def test_waits_double_and_both_counts_and_total_time_are_bounded() -> None:
     error = ProviderError("down", failure=ProviderFailure.OVERLOAD)
-    budget = Budget(Settings(request_delay_seconds=5, max_retries=10, max_retry_wait_seconds=40))
+    budget = RetryBudget(
+        Settings(request_delay_seconds=5, max_retries=10, max_retry_wait_seconds=40)
+    )
     assert [budget.wait_after(error) for _ in range(4)] == [5, 10, 20, None]
-    few = Budget(Settings(max_retries=1))
+    few = RetryBudget(Settings(max_retries=1))
     assert few.wait_after(error) is not None
     assert few.wait_after(error) is None
 
 
 def test_an_address_where_nobody_listens_is_not_waited_for_long() -> None:
     error = ProviderError("refused", failure=ProviderFailure.NETWORK, code=UNREACHABLE_CODE)
-    budget = Budget(Settings())
+    budget = RetryBudget(Settings())
     assert [budget.wait_after(error) for _ in range(3)] == [5, 10, None]
 
 
-async def test_a_countdown_says_how_many_attempts_there_will_be(workshop: Workshop) -> None:
+async def test_a_countdown_says_how_many_attempts_there_will_be(workshop: EngineHarness) -> None:
     workshop.script(Turn(fail(529, "overloaded")), finish())
     task = await workshop.start(policy=Unattended())
     ticks = [event async for event in task.events() if isinstance(event, RetryCountdown)]

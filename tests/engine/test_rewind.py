@@ -14,12 +14,12 @@ from joey.core.task import TaskState
 from joey.engine.asks import Unattended
 from joey.engine.engine import TaskOptions
 from joey.engine.outcomes import Completed
-from joey.engine.run_start import Opening
+from joey.engine.run_start import RunStart
 from joey.engine.task import Task
 from joey.errors import TaskStateError, UserError
 from joey.testing.script import Turn, call, pause, say
-from tests.engine.cast import ALLOW_ALL_WITH_SUBTASKS, Cast, hand
-from tests.engine.rewinding import Past, check_past, past, rich_task, said, shown
+from tests.engine.cast import ALLOW_ALL_WITH_SUBTASKS, ScriptedSubtasks, hand
+from tests.engine.rewinding import RewindHarness, check_past, past, rich_task, said, shown
 from tests.engine.workshop import asked, durable, finish, settled, texts, wait_for_event
 
 __all__ = ["past"]
@@ -35,7 +35,7 @@ def row_of(task: Task, say: str, number: int = 0) -> int:
 @pytest.mark.requirement("rewind:any-row")
 @PROTOCOLS
 async def test_every_row_can_be_the_last_one_and_come_back(
-    past: Past, protocol: ToolProtocol
+    past: RewindHarness, protocol: ToolProtocol
 ) -> None:
     task = await rich_task(past, protocol)
     before, messages, spent = shown(task), said(task), task.usage.total_tokens_in
@@ -60,7 +60,7 @@ async def test_every_row_can_be_the_last_one_and_come_back(
 
 @pytest.mark.requirement("rewind:any-row")
 @PROTOCOLS
-async def test_a_task_goes_on_from_every_row(past: Past, protocol: ToolProtocol) -> None:
+async def test_a_task_goes_on_from_every_row(past: RewindHarness, protocol: ToolProtocol) -> None:
     task = await rich_task(past, protocol)
     for ts in shown(task):
         end = Turn(say("<attempt_completion><result>ok</result></attempt_completion>"))
@@ -76,7 +76,7 @@ async def test_a_task_goes_on_from_every_row(past: Past, protocol: ToolProtocol)
         await task.undo_rewind()
 
 
-async def test_the_row_before_one_can_be_the_last(past: Past) -> None:
+async def test_the_row_before_one_can_be_the_last(past: RewindHarness) -> None:
     task = await rich_task(past, ToolProtocol.NATIVE)
     rows = shown(task)
     at = row_of(task, "user_feedback", 2)
@@ -86,7 +86,7 @@ async def test_the_row_before_one_can_be_the_last(past: Past) -> None:
     assert task.recorder.facts.unheard == ()
 
 
-async def test_todos_and_mode_go_back_and_money_and_queue_do_not(past: Past) -> None:
+async def test_todos_and_mode_go_back_and_money_and_queue_do_not(past: RewindHarness) -> None:
     task = await rich_task(past, ToolProtocol.NATIVE)
     spent = task.usage.total_tokens_in
     task.publish(MessageQueued(ts=task.now(), id="q", text="later"))
@@ -103,7 +103,7 @@ async def test_todos_and_mode_go_back_and_money_and_queue_do_not(past: Past) -> 
     assert [message.text for message in task.recorder.facts.queue.values()] == ["later"]
 
 
-async def test_a_preview_tells_what_cannot_be_undone(past: Past) -> None:
+async def test_a_preview_tells_what_cannot_be_undone(past: RewindHarness) -> None:
     task = await rich_task(past, ToolProtocol.NATIVE)
     before = durable(task)
     preview = await task.preview_rewind(shown(task)[0])
@@ -115,7 +115,7 @@ async def test_a_preview_tells_what_cannot_be_undone(past: Past) -> None:
 
 
 @pytest.mark.requirement("rewind:stops")
-async def test_a_task_at_work_is_stopped_and_goes_back(past: Past) -> None:
+async def test_a_task_at_work_is_stopped_and_goes_back(past: RewindHarness) -> None:
     slow = Turn(say("a long story"), pause(60))
     task = await past.start(slow, policy=Unattended())
     await wait_for_event(task, RowDelta)
@@ -126,7 +126,7 @@ async def test_a_task_at_work_is_stopped_and_goes_back(past: Past) -> None:
     check_past(task)
 
 
-async def test_a_row_that_is_still_growing_can_be_the_last_one(past: Past) -> None:
+async def test_a_row_that_is_still_growing_can_be_the_last_one(past: RewindHarness) -> None:
     slow = Turn(say("a long story"), pause(60))
     task = await past.start(slow, policy=Unattended())
     growing = (await wait_for_event(task, RowDelta)).ts
@@ -136,7 +136,7 @@ async def test_a_row_that_is_still_growing_can_be_the_last_one(past: Past) -> No
     check_past(task)
 
 
-async def test_an_open_question_is_taken_back(past: Past) -> None:
+async def test_an_open_question_is_taken_back(past: RewindHarness) -> None:
     task = await past.start(
         Turn(say("May I?"), call("write_to_file", {"path": "a", "content": "1"})),
         settings=Settings(),
@@ -149,7 +149,7 @@ async def test_an_open_question_is_taken_back(past: Past) -> None:
     assert not await task.approve()
 
 
-async def test_messages_sent_meanwhile_wait_until_it_is_done(past: Past) -> None:
+async def test_messages_sent_meanwhile_wait_until_it_is_done(past: RewindHarness) -> None:
     task = await rich_task(past, ToolProtocol.NATIVE)
     past.script(finish("ok"))
     past.talk_to(task)
@@ -157,12 +157,12 @@ async def test_messages_sent_meanwhile_wait_until_it_is_done(past: Past) -> None
         await task.send("one more thing")
         assert not task.running
         with pytest.raises(TaskStateError, match="being rewound"):
-            task.start(Opening.RESUME)
+            task.start(RunStart.RESUME)
     await asked(task)
     assert any("one more thing" in text for text in texts(task.messages[-2]))
 
 
-async def test_a_row_that_is_not_there_is_an_error_for_people(past: Past) -> None:
+async def test_a_row_that_is_not_there_is_an_error_for_people(past: RewindHarness) -> None:
     task = await past.start(Turn(say("x"), pause(60)))
     with pytest.raises(
         UserError, match=rf"no message 12 in this task.*tasks show {task.id} --rows"
@@ -175,7 +175,9 @@ async def test_a_row_that_is_not_there_is_an_error_for_people(past: Past) -> Non
         await task.undo_rewind()
 
 
-async def test_rewinds_are_undone_one_after_the_other_and_the_last_undo_too(past: Past) -> None:
+async def test_rewinds_are_undone_one_after_the_other_and_the_last_undo_too(
+    past: RewindHarness,
+) -> None:
     task = await rich_task(past, ToolProtocol.NATIVE)
     whole = shown(task)
     await task.rewind(row_of(task, "user_feedback", 1))
@@ -192,7 +194,7 @@ async def test_rewinds_are_undone_one_after_the_other_and_the_last_undo_too(past
     check_past(task)
 
 
-async def test_undoing_tells_of_what_came_since(past: Past) -> None:
+async def test_undoing_tells_of_what_came_since(past: RewindHarness) -> None:
     task = await rich_task(past, ToolProtocol.NATIVE)
     whole, first = shown(task), shown(task)[0]
     past.script(finish("another way"))
@@ -210,7 +212,9 @@ async def test_undoing_tells_of_what_came_since(past: Past) -> None:
 
 
 @pytest.mark.requirement("rewind:snapshots")
-async def test_the_files_on_disk_and_a_new_process_show_the_earlier_state(past: Past) -> None:
+async def test_the_files_on_disk_and_a_new_process_show_the_earlier_state(
+    past: RewindHarness,
+) -> None:
     task = await rich_task(past, ToolProtocol.NATIVE)
     at = row_of(task, "user_feedback", 1)
     await task.rewind(at)
@@ -226,7 +230,7 @@ async def test_the_files_on_disk_and_a_new_process_show_the_earlier_state(past: 
     check_past(again)
 
 
-async def test_a_message_of_the_user_that_is_last_reaches_the_model(past: Past) -> None:
+async def test_a_message_of_the_user_that_is_last_reaches_the_model(past: RewindHarness) -> None:
     """They were told with a request that is gone."""
     task = await past.start(finish("one"), policy=Unattended())
     await settled(task)
@@ -241,7 +245,7 @@ async def test_a_message_of_the_user_that_is_last_reaches_the_model(past: Past) 
 
 
 @pytest.mark.requirement("rewind:edit")
-async def test_an_edited_message_takes_the_place_of_the_old_one(past: Past) -> None:
+async def test_an_edited_message_takes_the_place_of_the_old_one(past: RewindHarness) -> None:
     task = await rich_task(past, ToolProtocol.NATIVE)
     provider = past.script(finish("better"))
     past.talk_to(task)
@@ -259,7 +263,9 @@ async def test_an_edited_message_takes_the_place_of_the_old_one(past: Past) -> N
 
 @pytest.mark.requirement("rewind:edit")
 @PROTOCOLS
-async def test_the_first_message_can_be_said_anew(past: Past, protocol: ToolProtocol) -> None:
+async def test_the_first_message_can_be_said_anew(
+    past: RewindHarness, protocol: ToolProtocol
+) -> None:
     task = await rich_task(past, protocol)
     whole = shown(task)
     end = Turn(say("<attempt_completion><result>ok</result></attempt_completion>"))
@@ -277,12 +283,12 @@ async def test_the_first_message_can_be_said_anew(past: Past, protocol: ToolProt
     assert task.recorder.facts.title == "do much"
 
 
-async def test_subtasks_are_notified_and_taken_up_again(past: Past) -> None:
+async def test_subtasks_are_notified_and_taken_up_again(past: RewindHarness) -> None:
     parts = {
         "the whole": [Turn(hand("part 1")), finish("whole"), finish("whole")],
         "part 1": [finish("result 1")],
     }
-    past.provider = Cast(parts)
+    past.provider = ScriptedSubtasks(parts)
     task = await past.start(text="the whole", settings=ALLOW_ALL_WITH_SUBTASKS, policy=Unattended())
     assert await settled(task) == Completed("whole")
     [child] = task.recorder.facts.children
@@ -297,12 +303,12 @@ async def test_subtasks_are_notified_and_taken_up_again(past: Past) -> None:
     check_past(task)
 
 
-async def test_a_task_that_another_waits_for_is_left_alone(past: Past) -> None:
+async def test_a_task_that_another_waits_for_is_left_alone(past: RewindHarness) -> None:
     parts = {
         "the whole": [Turn(hand("part 1"))],
         "part 1": [Turn(say("thinking"), pause(60))],
     }
-    past.provider = Cast(parts)
+    past.provider = ScriptedSubtasks(parts)
     task = await past.start(text="the whole", settings=ALLOW_ALL_WITH_SUBTASKS, policy=Unattended())
     while not task.waits_for:
         await wait_for_event(task, object, since=task.seq)
@@ -313,12 +319,12 @@ async def test_a_task_that_another_waits_for_is_left_alone(past: Past) -> None:
     await task.cancel()
 
 
-async def test_a_parent_waits_until_the_past_of_its_subtask_is_settled(past: Past) -> None:
+async def test_a_parent_waits_until_the_past_of_its_subtask_is_settled(past: RewindHarness) -> None:
     parts = {
         "the whole": [Turn(hand("part 1")), finish("whole")],
         "part 1": [Turn(say("thinking"), pause(60)), finish("result 1")],
     }
-    past.provider = Cast(parts)
+    past.provider = ScriptedSubtasks(parts)
     task = await past.start(text="the whole", settings=ALLOW_ALL_WITH_SUBTASKS, policy=Unattended())
     while not task.waits_for:
         await wait_for_event(task, object, since=task.seq)
@@ -336,7 +342,7 @@ async def test_a_parent_waits_until_the_past_of_its_subtask_is_settled(past: Pas
     assert await settled(task) == Completed("whole")
 
 
-async def test_everybody_who_listens_hears_of_it(past: Past) -> None:
+async def test_everybody_who_listens_hears_of_it(past: RewindHarness) -> None:
     task = await rich_task(past, ToolProtocol.NATIVE)
     with task.subscribe() as subscription:
         await task.rewind(shown(task)[0])
@@ -344,7 +350,7 @@ async def test_everybody_who_listens_hears_of_it(past: Past) -> None:
     assert isinstance(received.event, TaskRewound)
 
 
-async def test_what_was_seen_of_files_is_forgotten_with_it(past: Past) -> None:
+async def test_what_was_seen_of_files_is_forgotten_with_it(past: RewindHarness) -> None:
     (past.root / "a.txt").write_text("one\n")
     task = await past.start(
         Turn(call("read_file", {"path": "a.txt"})), finish(), policy=Unattended()
@@ -355,7 +361,7 @@ async def test_what_was_seen_of_files_is_forgotten_with_it(past: Past) -> None:
     assert not task.runtime.memory.newest(5)
 
 
-async def test_a_task_whose_process_died_at_work_goes_back(past: Past) -> None:
+async def test_a_task_whose_process_died_at_work_goes_back(past: RewindHarness) -> None:
     task = await rich_task(past, ToolProtocol.NATIVE)
     await past.engine.release(task)
     journal = past.journal(task)

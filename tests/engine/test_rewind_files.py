@@ -17,8 +17,8 @@ from joey.engine.task import Task
 from joey.errors import UserError
 from joey.ports import Capabilities
 from joey.testing.script import Turn, call
-from tests.engine.rewinding import Past, check_past, past, rich_task, shown
-from tests.engine.workshop import Workshop, durable, finish, settled, wait_for_event
+from tests.engine.rewinding import RewindHarness, check_past, past, rich_task, shown
+from tests.engine.workshop import EngineHarness, durable, finish, settled, wait_for_event
 
 __all__ = ["past"]
 
@@ -29,11 +29,11 @@ def write(path: str, content: str) -> Turn:
     return Turn(call("write_to_file", {"path": path, "content": content}))
 
 
-def files(past: Past) -> dict[str, str]:
+def files(past: RewindHarness) -> dict[str, str]:
     return {path.name: path.read_text() for path in sorted(past.root.iterdir())}
 
 
-async def written(past: Past) -> Task:
+async def written(past: RewindHarness) -> Task:
     """`a` is written, then `a` and `b`."""
     (past.root / "own.txt").write_text("mine\n")
     task = await past.start(
@@ -48,7 +48,7 @@ def tools(task: Task) -> list[int]:
     return [row.ts for row in task.rows if isinstance(row, Row) and row.tool == "write_to_file"]
 
 
-async def test_files_come_back_as_they_were_at_each_row(past: Past) -> None:
+async def test_files_come_back_as_they_were_at_each_row(past: RewindHarness) -> None:
     task = await written(past)
     first, second, third = tools(task)
     expected = {
@@ -65,7 +65,7 @@ async def test_files_come_back_as_they_were_at_each_row(past: Past) -> None:
         check_past(task)
 
 
-async def test_without_files_they_stay_and_can_follow_later(past: Past) -> None:
+async def test_without_files_they_stay_and_can_follow_later(past: RewindHarness) -> None:
     task = await written(past)
     first = shown(task)[0]
     await task.rewind(first)
@@ -74,7 +74,7 @@ async def test_without_files_they_stay_and_can_follow_later(past: Past) -> None:
     assert files(past) == {"own.txt": "mine\n"}
 
 
-async def test_a_preview_names_the_files_and_touches_none(past: Past) -> None:
+async def test_a_preview_names_the_files_and_touches_none(past: RewindHarness) -> None:
     task = await written(past)
     preview = await task.preview_rewind(tools(task)[0], files=True)
     assert preview.files == (FileChange("a", "changed"), FileChange("b", "removed"))
@@ -82,7 +82,7 @@ async def test_a_preview_names_the_files_and_touches_none(past: Past) -> None:
     assert files(past)["a"] == "2\n"
 
 
-async def test_what_a_user_changed_since_is_not_overwritten(past: Past) -> None:
+async def test_what_a_user_changed_since_is_not_overwritten(past: RewindHarness) -> None:
     task = await written(past)
     (past.root / "a").write_text("by hand\n")
     (past.root / "own.txt").write_text("more\n")
@@ -98,7 +98,9 @@ async def test_what_a_user_changed_since_is_not_overwritten(past: Past) -> None:
     assert files(past) == {"a": "by hand\n", "b": "3\n", "own.txt": "more\n"}
 
 
-async def test_what_a_user_changed_between_two_steps_is_not_overwritten(past: Past) -> None:
+async def test_what_a_user_changed_between_two_steps_is_not_overwritten(
+    past: RewindHarness,
+) -> None:
     task = await written(past)
     (past.root / "own.txt").write_text("later\n")
     past.script(write("c", "4\n"), finish())
@@ -113,7 +115,7 @@ async def test_what_a_user_changed_between_two_steps_is_not_overwritten(past: Pa
     assert files(past) == {"a": "2\n", "b": "3\n", "own.txt": "later\n"}
 
 
-async def test_the_work_of_a_command_that_was_stopped_is_its_own(past: Past) -> None:
+async def test_the_work_of_a_command_that_was_stopped_is_its_own(past: RewindHarness) -> None:
     command = "echo x > made.txt; echo ready; sleep 60"
     task = await past.start(
         write("a", "1\n"), Turn(call("execute_command", {"command": command})), policy=Unattended()
@@ -126,7 +128,7 @@ async def test_the_work_of_a_command_that_was_stopped_is_its_own(past: Past) -> 
     assert files(past) == {"a": "1\n"}
 
 
-async def test_where_nothing_was_changed_since_nothing_is_restored(past: Past) -> None:
+async def test_where_nothing_was_changed_since_nothing_is_restored(past: RewindHarness) -> None:
     task = await written(past)
     (past.root / "own.txt").write_text("more\n")
     preview = await task.rewind(shown(task)[-1], files=True)
@@ -134,7 +136,7 @@ async def test_where_nothing_was_changed_since_nothing_is_restored(past: Past) -
     assert files(past)["own.txt"] == "more\n"
 
 
-async def test_both_steps_are_in_the_journal(past: Past) -> None:
+async def test_both_steps_are_in_the_journal(past: RewindHarness) -> None:
     task = await written(past)
     await task.rewind(shown(task)[0], files=True)
     *_, rewound, restored = durable(task)
@@ -145,7 +147,7 @@ async def test_both_steps_are_in_the_journal(past: Past) -> None:
     assert task.recorder.facts.restoring is None
 
 
-async def test_a_process_that_died_before_the_files_came_back(past: Past) -> None:
+async def test_a_process_that_died_before_the_files_came_back(past: RewindHarness) -> None:
     task = await written(past)
     await task.rewind(shown(task)[0], files=True)
     await past.engine.release(task)
@@ -166,7 +168,7 @@ def cut(journal: Path, count: int) -> None:
 
 
 async def test_files_that_cannot_come_back_are_reported_and_never_overwrite_later_work(
-    past: Past,
+    past: RewindHarness,
 ) -> None:
     task = await written(past)
     await task.rewind(shown(task)[0], files=True)
@@ -187,7 +189,7 @@ async def test_files_that_cannot_come_back_are_reported_and_never_overwrite_late
     await again.cancel()
 
 
-async def test_without_checkpoints_only_the_history_goes_back(workshop: Workshop) -> None:
+async def test_without_checkpoints_only_the_history_goes_back(workshop: EngineHarness) -> None:
     assert workshop.capabilities == Capabilities()
     task = await workshop.start(write("a", "1\n"), finish(), policy=Unattended())
     await settled(task)
@@ -198,7 +200,9 @@ async def test_without_checkpoints_only_the_history_goes_back(workshop: Workshop
 
 
 @pytest.mark.parametrize("protocol", list(ToolProtocol))
-async def test_every_row_of_a_rich_task_has_its_files(past: Past, protocol: ToolProtocol) -> None:
+async def test_every_row_of_a_rich_task_has_its_files(
+    past: RewindHarness, protocol: ToolProtocol
+) -> None:
     task = await rich_task(past, protocol)
     latest = files(past)
     for ts in shown(task):
@@ -211,7 +215,7 @@ async def test_every_row_of_a_rich_task_has_its_files(past: Past, protocol: Tool
         assert files(past) == latest
 
 
-async def test_files_alone_come_back_and_the_state_before_is_kept(past: Past) -> None:
+async def test_files_alone_come_back_and_the_state_before_is_kept(past: RewindHarness) -> None:
     task = await written(past)
     rows = shown(task)
     [first, *_] = [e.id for e in durable(task) if isinstance(e, CheckpointSaved)]

@@ -24,8 +24,8 @@ from joey.engine.task import Task
 from joey.errors import UserError
 from joey.testing.script import Turn, call
 from joey.testing.scripted import ScriptedTurn
-from tests.engine.cast import ALLOW_ALL_WITH_SUBTASKS, Cast, hand
-from tests.engine.rewinding import Past, check_past, past, shown
+from tests.engine.cast import ALLOW_ALL_WITH_SUBTASKS, ScriptedSubtasks, hand
+from tests.engine.rewinding import RewindHarness, check_past, past, shown
 from tests.engine.test_rewind import row_of
 from tests.engine.test_rewind_files import cut, files, tools, write, written
 from tests.engine.workshop import asked, durable, finish, settled, wait_for_event
@@ -37,7 +37,7 @@ pytestmark = pytest.mark.requirement("rewind:files")
 ALL = {"a": "2\n", "b": "3\n", "own.txt": "mine\n"}
 
 
-async def talk(past: Past, task: Task, text: str, *turns: ScriptedTurn) -> int:
+async def talk(past: RewindHarness, task: Task, text: str, *turns: ScriptedTurn) -> int:
     """The row of these words, when what they led to is done."""
     past.script(*turns, finish())
     past.talk_to(task)
@@ -49,7 +49,7 @@ async def talk(past: Past, task: Task, text: str, *turns: ScriptedTurn) -> int:
 # Which files those of a row are
 
 
-async def test_after_files_alone_came_back_later_rows_have_those(past: Past) -> None:
+async def test_after_files_alone_came_back_later_rows_have_those(past: RewindHarness) -> None:
     task = await written(past)
     [first, *_] = [e.id for e in durable(task) if isinstance(e, CheckpointSaved)]
     await restore_checkpoint(task, first, force=False)
@@ -60,7 +60,7 @@ async def test_after_files_alone_came_back_later_rows_have_those(past: Past) -> 
     assert files(past) == {"own.txt": "mine\n"}
 
 
-async def test_after_a_rewind_with_files_later_rows_have_those(past: Past) -> None:
+async def test_after_a_rewind_with_files_later_rows_have_those(past: RewindHarness) -> None:
     task = await written(past)
     (past.root / "own.txt").write_text("more\n")
     at = await talk(past, task, "go on", write("c", "4\n"))
@@ -71,7 +71,9 @@ async def test_after_a_rewind_with_files_later_rows_have_those(past: Past) -> No
     assert files(past) == {**ALL, "own.txt": "more\n"}
 
 
-async def test_after_a_rewind_without_files_later_rows_have_what_stayed(past: Past) -> None:
+async def test_after_a_rewind_without_files_later_rows_have_what_stayed(
+    past: RewindHarness,
+) -> None:
     task = await written(past)
     await task.rewind(tools(task)[0])
     at = await talk(past, task, "hello")
@@ -80,13 +82,13 @@ async def test_after_a_rewind_without_files_later_rows_have_what_stayed(past: Pa
     assert files(past) == ALL
 
 
-async def test_while_subtasks_had_not_returned_their_work_stays(past: Past) -> None:
+async def test_while_subtasks_had_not_returned_their_work_stays(past: RewindHarness) -> None:
     """They are taken up again as they are, so their results tell of these files."""
     parts = {
         "the whole": [Turn(hand("part 1")), finish("whole"), finish("whole")],
         "part 1": [write("made", "1\n"), finish("result 1")],
     }
-    past.provider = Cast(parts)
+    past.provider = ScriptedSubtasks(parts)
     task = await past.start(text="the whole", settings=ALLOW_ALL_WITH_SUBTASKS, policy=Unattended())
     await settled(task)
     await task.rewind(row_of(task, "subtask_result"), keep=False, files=True)
@@ -101,7 +103,7 @@ async def test_while_subtasks_had_not_returned_their_work_stays(past: Past) -> N
 # What others changed
 
 
-async def test_what_is_brought_back_itself_is_no_conflict(past: Past) -> None:
+async def test_what_is_brought_back_itself_is_no_conflict(past: RewindHarness) -> None:
     task = await written(past)
     (past.root / "a").write_text("by hand\n")
     await talk(past, task, "go on", Turn(call("execute_command", {"command": "echo 9 > a"})))
@@ -113,7 +115,7 @@ async def test_what_is_brought_back_itself_is_no_conflict(past: Past) -> None:
 
 
 async def test_changes_between_steps_that_a_rewind_took_out_of_sight_are_conflicts(
-    past: Past,
+    past: RewindHarness,
 ) -> None:
     task = await written(past)
     (past.root / "own.txt").write_text("more\n")
@@ -125,7 +127,7 @@ async def test_changes_between_steps_that_a_rewind_took_out_of_sight_are_conflic
     assert (await task.preview_rewind(tools(task)[0], files=True)).conflicts == ()
 
 
-async def test_what_an_undo_has_brought_back_is_still_theirs(past: Past) -> None:
+async def test_what_an_undo_has_brought_back_is_still_theirs(past: RewindHarness) -> None:
     task = await written(past)
     (past.root / "own.txt").write_text("more\n")
     for _ in range(2):
@@ -135,7 +137,7 @@ async def test_what_an_undo_has_brought_back_is_still_theirs(past: Past) -> None
         assert files(past)["own.txt"] == "more\n"
 
 
-async def test_what_a_user_changed_while_they_were_asked_is_theirs(past: Past) -> None:
+async def test_what_a_user_changed_while_they_were_asked_is_theirs(past: RewindHarness) -> None:
     (past.root / "own.txt").write_text("mine\n")
     one, two = (call("write_to_file", {"path": name, "content": "1\n"}) for name in "ab")
     task = await past.start(Turn(one, two), finish(), settings=Settings())
@@ -155,7 +157,7 @@ async def test_what_a_user_changed_while_they_were_asked_is_theirs(past: Past) -
     ]
 
 
-async def test_what_a_user_changed_after_a_death_is_not_overwritten(past: Past) -> None:
+async def test_what_a_user_changed_after_a_death_is_not_overwritten(past: RewindHarness) -> None:
     task = await written(past)
     await task.rewind(shown(task)[0], files=True)
     await past.engine.release(task)
@@ -178,7 +180,9 @@ async def test_what_a_user_changed_after_a_death_is_not_overwritten(past: Past) 
     assert files(past)["a"] == "by hand\n"
 
 
-async def test_whoever_writes_between_the_look_and_the_restoring_is_noticed(past: Past) -> None:
+async def test_whoever_writes_between_the_look_and_the_restoring_is_noticed(
+    past: RewindHarness,
+) -> None:
     task = await written(past)
 
     going = asyncio.ensure_future(task.rewind(shown(task)[0], files=True))
@@ -193,7 +197,7 @@ async def test_whoever_writes_between_the_look_and_the_restoring_is_noticed(past
 # Whole, or not at all
 
 
-async def test_who_gives_up_waiting_does_not_leave_the_files_behind(past: Past) -> None:
+async def test_who_gives_up_waiting_does_not_leave_the_files_behind(past: RewindHarness) -> None:
     task = await written(past)
     going = asyncio.ensure_future(task.rewind(tools(task)[0], files=True))
     await wait_for_event(task, TaskRewound)
@@ -210,7 +214,7 @@ async def test_who_gives_up_waiting_does_not_leave_the_files_behind(past: Past) 
     check_past(task)
 
 
-async def test_closing_waits_until_the_files_are_back(past: Past) -> None:
+async def test_closing_waits_until_the_files_are_back(past: RewindHarness) -> None:
     task = await written(past)
     going = asyncio.ensure_future(task.rewind(tools(task)[0], files=True))
     await wait_for_event(task, TaskRewound)
@@ -221,7 +225,7 @@ async def test_closing_waits_until_the_files_are_back(past: Past) -> None:
     assert isinstance(durable(again)[-1], FilesRestored)
 
 
-async def test_messages_sent_while_a_rewind_is_refused_are_handled(past: Past) -> None:
+async def test_messages_sent_while_a_rewind_is_refused_are_handled(past: RewindHarness) -> None:
     task = await written(past)
     (past.root / "a").write_text("by hand\n")
     provider = past.script(finish("ok"))
@@ -237,12 +241,12 @@ async def test_messages_sent_while_a_rewind_is_refused_are_handled(past: Past) -
     assert "one more thing" in str(provider.requests[0].messages[-1].content)
 
 
-async def test_a_subtask_that_returns_once_more_has_used_nothing_more(past: Past) -> None:
+async def test_a_subtask_that_returns_once_more_has_used_nothing_more(past: RewindHarness) -> None:
     parts = {
         "the whole": [Turn(hand("part 1")), finish("whole"), finish("whole")],
         "part 1": [finish("result 1")],
     }
-    past.provider = Cast(parts)
+    past.provider = ScriptedSubtasks(parts)
     task = await past.start(text="the whole", settings=ALLOW_ALL_WITH_SUBTASKS, policy=Unattended())
     await settled(task)
     [returned] = [e.usage for e in durable(task) if isinstance(e, ToolFinished) and e.usage]

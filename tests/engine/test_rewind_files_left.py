@@ -11,7 +11,7 @@ from joey.core.settings import Settings
 from joey.engine.asks import Unattended
 from joey.engine.checkpoints import preview_restore
 from joey.testing.script import Turn, call
-from tests.engine.rewinding import Past, past
+from tests.engine.rewinding import RewindHarness, past
 from tests.engine.test_rewind_files import tools, write
 from tests.engine.workshop import finish, settled
 
@@ -23,7 +23,7 @@ WIDE = Settings(always_allow_write=True, always_allow_write_outside_workspace=Tr
 
 
 async def test_what_git_ignores_and_what_lies_outside_is_named_and_stays(
-    past: Past, tmp_path: Path
+    past: RewindHarness, tmp_path: Path
 ) -> None:
     elsewhere = tmp_path / "elsewhere" / "note.txt"
     (past.root / ".gitignore").write_text("*.log\nbuild/\n")
@@ -55,7 +55,7 @@ async def test_what_git_ignores_and_what_lies_outside_is_named_and_stays(
     assert not (past.root / "b").exists()
 
 
-async def test_they_are_named_where_nothing_else_was_changed(past: Past) -> None:
+async def test_they_are_named_where_nothing_else_was_changed(past: RewindHarness) -> None:
     (past.root / ".gitignore").write_text("*.log\n")
     task = await past.start(write("own.log", "1\n"), finish(), policy=Unattended())
     await settled(task)
@@ -64,7 +64,7 @@ async def test_they_are_named_where_nothing_else_was_changed(past: Past) -> None
     assert preview.files_left == (LeftFile("own.log", "ignored"),)
 
 
-async def test_they_are_named_when_only_the_history_went_back_before(past: Past) -> None:
+async def test_they_are_named_when_only_the_history_went_back_before(past: RewindHarness) -> None:
     (past.root / ".gitignore").write_text("*.log\n")
     task = await past.start(write("a", "1\n"), write("x.log", "2\n"), finish(), policy=Unattended())
     await settled(task)
@@ -75,7 +75,7 @@ async def test_they_are_named_when_only_the_history_went_back_before(past: Past)
     )
 
 
-async def test_a_file_that_is_too_large_is_named(past: Past) -> None:
+async def test_a_file_that_is_too_large_is_named(past: RewindHarness) -> None:
     task = await past.start(
         write("a", "1\n"), write("big.txt", "x" * (11 * 1024 * 1024)), finish(), policy=Unattended()
     )
@@ -84,7 +84,9 @@ async def test_a_file_that_is_too_large_is_named(past: Past) -> None:
     assert preview.files_left == (LeftFile("big.txt", "large"),)
 
 
-async def test_each_file_of_a_patch_is_looked_at_and_a_failed_edit_is_none(past: Past) -> None:
+async def test_each_file_of_a_patch_is_looked_at_and_a_failed_edit_is_none(
+    past: RewindHarness,
+) -> None:
     (past.root / ".gitignore").write_text("*.log\n")
     patch = "*** Begin Patch\n*** Add File: p.log\n+1\n*** Add File: q.txt\n+2\n*** End Patch"
     task = await past.start(
@@ -101,7 +103,7 @@ async def test_each_file_of_a_patch_is_looked_at_and_a_failed_edit_is_none(past:
     assert preview.files_left == (LeftFile("p.log", "ignored"),)
 
 
-async def test_a_checkpoint_that_is_brought_back_alone_tells_them_too(past: Past) -> None:
+async def test_a_checkpoint_that_is_brought_back_alone_tells_them_too(past: RewindHarness) -> None:
     (past.root / ".gitignore").write_text("*.log\n")
     task = await past.start(write("a", "1\n"), write("x.log", "2\n"), finish(), policy=Unattended())
     await settled(task)
@@ -110,7 +112,9 @@ async def test_a_checkpoint_that_is_brought_back_alone_tells_them_too(past: Past
     assert (await preview_restore(task, checkpoint)).files_left == (LeftFile("x.log", "ignored"),)
 
 
-async def test_behind_a_link_to_the_outside_it_is_outside(past: Past, tmp_path: Path) -> None:
+async def test_behind_a_link_to_the_outside_it_is_outside(
+    past: RewindHarness, tmp_path: Path
+) -> None:
     (tmp_path / "far").mkdir()
     (past.root / "near").symlink_to(tmp_path / "far")
     task = await past.start(

@@ -15,7 +15,7 @@ from joey.engine.task import Task
 from joey.testing.script import Turn, call, disconnect, say, think
 from tests.engine.workshop import (
     TIMEOUT_S,
-    Workshop,
+    EngineHarness,
     asked,
     done,
     durable,
@@ -39,14 +39,14 @@ def stamps(task: Task) -> list[int]:
         pytest.param(Turn(ECHO, TODOS), id="a call behind a command"),
     ],
 )
-async def test_rows_stand_in_the_order_of_their_ts(workshop: Workshop, turn: Turn) -> None:
+async def test_rows_stand_in_the_order_of_their_ts(workshop: EngineHarness, turn: Turn) -> None:
     task = await workshop.start(turn, finish(), policy=Unattended())
     await settled(task)
     assert stamps(task) == sorted(stamps(task))
 
 
 async def test_output_of_a_command_comes_after_the_message_that_came_with_its_approval(
-    workshop: Workshop,
+    workshop: EngineHarness,
 ) -> None:
     task = await workshop.start(Turn(ECHO), finish(), settings=Settings())
     await asked(task)
@@ -55,7 +55,7 @@ async def test_output_of_a_command_comes_after_the_message_that_came_with_its_ap
     assert stamps(task) == sorted(stamps(task))
 
 
-async def test_rows_are_the_same_live_and_folded_from_the_journal(workshop: Workshop) -> None:
+async def test_rows_are_the_same_live_and_folded_from_the_journal(workshop: EngineHarness) -> None:
     task = await workshop.start(Turn(say("hello"), TODOS), finish(), policy=Unattended())
     await settled(task)
     folded = UiHistory()
@@ -72,7 +72,7 @@ async def test_rows_are_the_same_live_and_folded_from_the_journal(workshop: Work
     ],
 )
 async def test_no_row_is_left_streaming_when_the_task_is_over(
-    workshop: Workshop, turn: Turn
+    workshop: EngineHarness, turn: Turn
 ) -> None:
     task = await workshop.start(turn, finish(), policy=Unattended())
     opened: list[int] = []
@@ -88,7 +88,7 @@ async def test_no_row_is_left_streaming_when_the_task_is_over(
     assert not [row for row in shown if isinstance(row, Row) and row.partial]
 
 
-async def test_a_question_whose_time_is_up_is_no_longer_pending(workshop: Workshop) -> None:
+async def test_a_question_whose_time_is_up_is_no_longer_pending(workshop: EngineHarness) -> None:
     question = call("ask_followup_question", {"question": "which?", "follow_up": [{"text": "red"}]})
     settings = Settings(always_allow_followup_questions=True, followup_auto_approve_timeout_ms=1)
     task = await workshop.start(Turn(question), Turn(TODOS), finish(), settings=settings)
@@ -99,7 +99,7 @@ async def test_a_question_whose_time_is_up_is_no_longer_pending(workshop: Worksh
 
 
 async def test_a_question_whose_time_is_up_is_answered_with_its_first_suggestion(
-    workshop: Workshop,
+    workshop: EngineHarness,
 ) -> None:
     question = call(
         "ask_followup_question", {"question": "which?", "follow_up": [{"text": "the red one"}]}
@@ -111,7 +111,7 @@ async def test_a_question_whose_time_is_up_is_answered_with_its_first_suggestion
 
 
 async def test_events_of_a_task_at_rest_end_when_the_reader_has_had_them_all(
-    workshop: Workshop,
+    workshop: EngineHarness,
 ) -> None:
     task = await workshop.start(Turn(done()), policy=Unattended())
     await settled(task)
@@ -119,7 +119,7 @@ async def test_events_of_a_task_at_rest_end_when_the_reader_has_had_them_all(
         assert [event async for event in task.events(since=task.bus.seq)] == []
 
 
-async def test_output_of_a_cancelled_command_stays_on_the_screen(workshop: Workshop) -> None:
+async def test_output_of_a_cancelled_command_stays_on_the_screen(workshop: EngineHarness) -> None:
     slow = call("execute_command", {"command": "echo go; sleep 600"})
     task = await workshop.start(Turn(slow))
     ts = (await wait_for_event(task, CommandOutputDelta)).ts

@@ -24,9 +24,9 @@ from joey.engine.task import Task
 from joey.ports import Store, TaskLog, TaskMetadata
 from joey.storage.task_store import JsonFileStore
 from joey.testing.script import Turn
-from tests.engine.cast import ALLOW_ALL_WITH_SUBTASKS, Cast, hand
+from tests.engine.cast import ALLOW_ALL_WITH_SUBTASKS, ScriptedSubtasks, hand
 from tests.engine.workshop import (
-    Workshop,
+    EngineHarness,
     check_history,
     finish,
     settled,
@@ -89,7 +89,7 @@ class WatchedStore:
         return getattr(self._store, name)
 
 
-async def cancelled_at(workshop: Workshop, number: int, who: str) -> Task | None:
+async def cancelled_at(workshop: EngineHarness, number: int, who: str) -> Task | None:
     """A run that was cancelled at its `number`-th moment; None when it has fewer."""
     moments, jobs, task = 0, [], None
 
@@ -107,7 +107,7 @@ async def cancelled_at(workshop: Workshop, number: int, who: str) -> Task | None
 
     store: Any = WatchedStore(JsonFileStore(workshop.home), moment)
     workshop.engine = workshop.new_engine(store)
-    workshop.provider = Cast(PARTS)
+    workshop.provider = ScriptedSubtasks(PARTS)
     task = await workshop.start(
         text="the whole", settings=ALLOW_ALL_WITH_SUBTASKS, policy=Unattended()
     )
@@ -116,7 +116,7 @@ async def cancelled_at(workshop: Workshop, number: int, who: str) -> Task | None
     return task if moments >= number else None
 
 
-async def gone_on(workshop: Workshop, task: Task) -> Any:
+async def gone_on(workshop: EngineHarness, task: Task) -> Any:
     """Its ending, after it was resumed where it had not come to one."""
     ending = task.ending
     await workshop.engine.release(task)
@@ -133,7 +133,7 @@ async def test_a_tree_is_cancelled_whole_and_goes_on_from_any_moment(
 ) -> None:
     for number in range(1, 1000, step):
         (tmp_path / str(number)).mkdir()
-        workshop = Workshop(tmp_path / str(number))
+        workshop = EngineHarness(tmp_path / str(number))
         task = await cancelled_at(workshop, number, who)
         if task is None:
             assert number > 50

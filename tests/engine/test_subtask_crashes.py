@@ -20,8 +20,16 @@ from joey.engine.outcomes import Completed, Failed
 from joey.engine.task import Task
 from joey.storage.task_store import JsonFileStore
 from joey.testing.script import Turn, call
-from tests.engine.cast import ALLOW_ALL_WITH_SUBTASKS, Cast, hand
-from tests.engine.workshop import Workshop, check_history, durable, finish, results, rows, settled
+from tests.engine.cast import ALLOW_ALL_WITH_SUBTASKS, ScriptedSubtasks, hand
+from tests.engine.workshop import (
+    EngineHarness,
+    check_history,
+    durable,
+    finish,
+    results,
+    rows,
+    settled,
+)
 
 PARTS = {
     "the whole": [Turn(hand("part 1", todos="[ ] look"), hand("part 2")), finish("whole")],
@@ -34,10 +42,10 @@ PARTS = {
 OPTIONS = TaskOptions(settings=ALLOW_ALL_WITH_SUBTASKS, policy=Unattended())
 
 
-class Wreck:
+class CrashedTree:
     """A finished tree on disk, to be cut back."""
 
-    def __init__(self, workshop: Workshop, task: Task) -> None:
+    def __init__(self, workshop: EngineHarness, task: Task) -> None:
         self.workshop = workshop
         self.parent = task.id
         self.children = list(task.recorder.facts.children)
@@ -62,8 +70,8 @@ class Wreck:
     def remove(self, task_id: str) -> None:
         shutil.rmtree(self.find_directory(task_id))
 
-    async def resume(self) -> tuple[Task, Cast]:
-        self.workshop.provider = cast = Cast(PARTS)
+    async def resume(self) -> tuple[Task, ScriptedSubtasks]:
+        self.workshop.provider = cast = ScriptedSubtasks(PARTS)
         task = await self.workshop.engine.resume(self.parent, "go on", options=OPTIONS)
         assert await settled(task) == Completed("whole")
         self._check(task)
@@ -86,27 +94,27 @@ class Wreck:
 
 
 @pytest.fixture
-async def wreck(workshop: Workshop) -> Wreck:
-    workshop.provider = Cast(PARTS)
+async def wreck(workshop: EngineHarness) -> CrashedTree:
+    workshop.provider = ScriptedSubtasks(PARTS)
     task = await workshop.start(
         text="the whole", settings=ALLOW_ALL_WITH_SUBTASKS, policy=Unattended()
     )
     assert await settled(task) == Completed("whole")
     await workshop.engine.release(task)
-    return Wreck(workshop, task)
+    return CrashedTree(workshop, task)
 
 
 pytestmark = pytest.mark.requirement("subtasks:crash")
 
 
-async def test_before_the_first_child_is_made(wreck: Wreck) -> None:
+async def test_before_the_first_child_is_made(wreck: CrashedTree) -> None:
     wreck.cut(wreck.parent, "taskSpawned", 2)
     for child in wreck.children:
         wreck.remove(child)
     await wreck.resume()
 
 
-async def test_before_the_second_child_is_made(wreck: Wreck) -> None:
+async def test_before_the_second_child_is_made(wreck: CrashedTree) -> None:
     wreck.cut(wreck.parent, "taskSpawned", 2)
     wreck.cut(wreck.children[0], "userSaid")
     wreck.remove(wreck.children[1])
@@ -114,7 +122,7 @@ async def test_before_the_second_child_is_made(wreck: Wreck) -> None:
 
 
 @pytest.mark.parametrize("left", [b"", b'{"seq":1,"event":{"eve'])
-async def test_before_the_first_record_of_a_child_is_whole(wreck: Wreck, left: bytes) -> None:
+async def test_before_the_first_record_of_a_child_is_whole(wreck: CrashedTree, left: bytes) -> None:
     wreck.cut(wreck.parent, "taskSpawned", 2)
     for child in wreck.children:
         wreck.cut(child, "taskCreated")
@@ -122,7 +130,7 @@ async def test_before_the_first_record_of_a_child_is_whole(wreck: Wreck, left: b
     await wreck.resume()
 
 
-async def test_when_only_the_directory_of_a_child_is_there(wreck: Wreck) -> None:
+async def test_when_only_the_directory_of_a_child_is_there(wreck: CrashedTree) -> None:
     wreck.cut(wreck.parent, "taskSpawned", 2)
     for child in wreck.children:
         wreck.cut(child, "taskCreated")
@@ -130,14 +138,14 @@ async def test_when_only_the_directory_of_a_child_is_there(wreck: Wreck) -> None
     await wreck.resume()
 
 
-async def test_before_a_child_knows_what_to_do(wreck: Wreck) -> None:
+async def test_before_a_child_knows_what_to_do(wreck: CrashedTree) -> None:
     wreck.cut(wreck.parent, "taskSpawned", 2)
     for child in wreck.children:
         wreck.cut(child, "taskCreated")
     await wreck.resume()
 
 
-async def test_before_a_child_has_its_todos(wreck: Wreck) -> None:
+async def test_before_a_child_has_its_todos(wreck: CrashedTree) -> None:
     wreck.cut(wreck.parent, "taskPaused")
     for child in wreck.children:
         wreck.cut(child, "userSaid")
@@ -145,7 +153,7 @@ async def test_before_a_child_has_its_todos(wreck: Wreck) -> None:
     assert "look" in cast.join_last_request("part 1")
 
 
-async def test_while_the_children_work(wreck: Wreck) -> None:
+async def test_while_the_children_work(wreck: CrashedTree) -> None:
     wreck.cut(wreck.parent, "taskPaused")
     wreck.cut(wreck.children[0], "toolFinished")
     wreck.cut(wreck.children[1], "requestStarted")
@@ -155,14 +163,14 @@ async def test_while_the_children_work(wreck: Wreck) -> None:
     assert not (wreck.workshop.root / "1.txt").exists()
 
 
-async def test_after_one_child_has_finished(wreck: Wreck) -> None:
+async def test_after_one_child_has_finished(wreck: CrashedTree) -> None:
     wreck.cut(wreck.parent, "taskPaused")
     wreck.cut(wreck.children[1], "requestStarted")
     _, cast = await wreck.resume()
     assert "part 1" not in [part for part, _ in cast.requests]
 
 
-async def test_after_a_result_was_accepted_and_before_the_last_word(wreck: Wreck) -> None:
+async def test_after_a_result_was_accepted_and_before_the_last_word(wreck: CrashedTree) -> None:
     wreck.cut(wreck.parent, "taskPaused")
     for child in wreck.children:
         wreck.cut(child, "toolAnnounced", 2 if child == wreck.children[0] else 1)
@@ -170,33 +178,33 @@ async def test_after_a_result_was_accepted_and_before_the_last_word(wreck: Wreck
     assert {part for part, _ in cast.requests} == {"the whole"}
 
 
-async def test_before_the_first_result_is_written(wreck: Wreck) -> None:
+async def test_before_the_first_result_is_written(wreck: CrashedTree) -> None:
     wreck.cut(wreck.parent, "taskPaused")
     _, cast = await wreck.resume()
     assert {part for part, _ in cast.requests} == {"the whole"}
 
 
-async def test_between_a_row_and_its_result(wreck: Wreck) -> None:
+async def test_between_a_row_and_its_result(wreck: CrashedTree) -> None:
     wreck.cut(wreck.parent, "said")
     await wreck.resume()
 
 
-async def test_between_two_results(wreck: Wreck) -> None:
+async def test_between_two_results(wreck: CrashedTree) -> None:
     wreck.cut(wreck.parent, "toolFinished")
     await wreck.resume()
 
 
-async def test_after_all_results_and_before_going_on(wreck: Wreck) -> None:
+async def test_after_all_results_and_before_going_on(wreck: CrashedTree) -> None:
     wreck.cut(wreck.parent, "toolFinished", 2)
     task, _ = await wreck.resume()
     kinds = [type(event).__name__ for event in durable(task)]
     assert kinds.count("TaskPaused") == kinds.count("TaskUnpaused") == 1
 
 
-async def test_a_child_that_somebody_else_has_open_is_not_lost(wreck: Wreck) -> None:
+async def test_a_child_that_somebody_else_has_open_is_not_lost(wreck: CrashedTree) -> None:
     wreck.cut(wreck.parent, "taskPaused")
     wreck.cut(wreck.children[1], "requestStarted")
-    wreck.workshop.provider = Cast(PARTS)
+    wreck.workshop.provider = ScriptedSubtasks(PARTS)
     held, _ = JsonFileStore(wreck.workshop.home).open(wreck.children[1])
     task = await wreck.workshop.engine.resume(wreck.parent, "go on", options=OPTIONS)
     ending = await settled(task)
@@ -208,7 +216,7 @@ async def test_a_child_that_somebody_else_has_open_is_not_lost(wreck: Wreck) -> 
 
 
 @pytest.mark.parametrize("line", [0, 5])
-async def test_when_the_journal_of_a_child_was_damaged(wreck: Wreck, line: int) -> None:
+async def test_when_the_journal_of_a_child_was_damaged(wreck: CrashedTree, line: int) -> None:
     wreck.cut(wreck.parent, "taskPaused")
     for child in wreck.children:
         journal = wreck.find_directory(child) / "journal.jsonl"
@@ -216,7 +224,7 @@ async def test_when_the_journal_of_a_child_was_damaged(wreck: Wreck, line: int) 
         lines[line] = b"\0 what is this?\n"
         journal.write_bytes(b"".join(lines))
     again = {f"part {n}": [finish(f"result {n}")] * 3 for n in (1, 2)}
-    wreck.workshop.provider = Cast(PARTS | again)
+    wreck.workshop.provider = ScriptedSubtasks(PARTS | again)
     task = await wreck.workshop.engine.resume(wreck.parent, "go on", options=OPTIONS)
     assert await settled(task) == Completed("whole")
     check_history(task.messages)
@@ -224,12 +232,12 @@ async def test_when_the_journal_of_a_child_was_damaged(wreck: Wreck, line: int) 
     assert "result 1" in one and "result 2" in two
 
 
-async def test_another_task_in_the_directory_of_a_child_is_left_alone(wreck: Wreck) -> None:
+async def test_another_task_in_the_directory_of_a_child_is_left_alone(wreck: CrashedTree) -> None:
     wreck.cut(wreck.parent, "taskPaused")
     first, second = wreck.children
     wreck.remove(first)
     engine = wreck.workshop.engine
-    wreck.workshop.provider = Cast({**PARTS, "a foreign one": [finish("a secret")]})
+    wreck.workshop.provider = ScriptedSubtasks({**PARTS, "a foreign one": [finish("a secret")]})
     foreign = await engine.start("a foreign one", task_id=first, options=OPTIONS)
     await settled(foreign)
     await engine.release(foreign)

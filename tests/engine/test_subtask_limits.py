@@ -23,9 +23,9 @@ from joey.engine.asks import Unattended
 from joey.engine.outcomes import Completed, Failed
 from joey.engine.task import Task
 from joey.testing.script import Turn, call, pause
-from tests.engine.cast import ALLOW_ALL_WITH_SUBTASKS, PRICED_MODEL, Cast, hand
+from tests.engine.cast import ALLOW_ALL_WITH_SUBTASKS, PRICED_MODEL, ScriptedSubtasks, hand
 from tests.engine.workshop import (
-    Workshop,
+    EngineHarness,
     asked,
     check_history,
     durable,
@@ -39,15 +39,15 @@ LOOK_AGAIN = Turn(call("list_files", {"path": "."}), call("read_file", {"path": 
 
 
 async def play(
-    workshop: Workshop,
+    workshop: EngineHarness,
     parts: Mapping[str, Sequence[Turn]],
     *,
     limits: Limits | None = None,
     attended: bool = False,
     settings: Settings = ALLOW_ALL_WITH_SUBTASKS,
     **model: Any,
-) -> tuple[Task, Cast]:
-    workshop.provider = cast = Cast(parts, **model)
+) -> tuple[Task, ScriptedSubtasks]:
+    workshop.provider = cast = ScriptedSubtasks(parts, **model)
     policy = None if attended else Unattended()
     task = await workshop.start(text="the whole", settings=settings, policy=policy, limits=limits)
     return task, cast
@@ -65,7 +65,7 @@ def looking(count: int) -> list[Turn]:
 
 
 @pytest.mark.requirement("subtasks:limits")
-async def test_turns_of_subtasks_count_and_the_limit_ends_the_tree(workshop: Workshop) -> None:
+async def test_turns_of_subtasks_count_and_the_limit_ends_the_tree(workshop: EngineHarness) -> None:
     parts = {"the whole": [Turn(hand("a part")), finish()], "a part": [*looking(8), finish()]}
     task, cast = await play(workshop, parts, limits=Limits(max_turns=4))
     [child] = await children_of(task)
@@ -79,7 +79,7 @@ async def test_turns_of_subtasks_count_and_the_limit_ends_the_tree(workshop: Wor
     check_history(task.messages)
 
 
-async def test_siblings_never_take_more_turns_than_there_are(workshop: Workshop) -> None:
+async def test_siblings_never_take_more_turns_than_there_are(workshop: EngineHarness) -> None:
     hands = [hand(f"part {n}") for n in range(4)]
     parts: dict[str, Sequence[Turn]] = {"the whole": [Turn(*hands), finish()]}
     parts |= {f"part {n}": [*looking(8), finish()] for n in range(4)}
@@ -91,7 +91,7 @@ async def test_siblings_never_take_more_turns_than_there_are(workshop: Workshop)
 
 
 @pytest.mark.requirement("subtasks:limits")
-async def test_money_of_subtasks_counts(workshop: Workshop) -> None:
+async def test_money_of_subtasks_counts(workshop: EngineHarness) -> None:
     parts = {"the whole": [Turn(hand("a part")), finish()], "a part": [*looking(8), finish()]}
     task, cast = await play(workshop, parts, limits=Limits(max_cost=25.0), model=PRICED_MODEL)
     ending = await settled(task)
@@ -102,7 +102,7 @@ async def test_money_of_subtasks_counts(workshop: Workshop) -> None:
 
 
 @pytest.mark.requirement("subtasks:limits")
-async def test_time_ends_subtasks_and_parent_alike(workshop: Workshop) -> None:
+async def test_time_ends_subtasks_and_parent_alike(workshop: EngineHarness) -> None:
     parts = {
         "the whole": [Turn(hand("part 1"), hand("part 2")), finish()],
         "part 1": [Turn(pause(600))],
@@ -120,7 +120,7 @@ async def test_time_ends_subtasks_and_parent_alike(workshop: Workshop) -> None:
 
 
 @pytest.mark.requirement("subtasks:limits")
-async def test_a_limit_of_the_settings_is_asked_once_for_the_tree(workshop: Workshop) -> None:
+async def test_a_limit_of_the_settings_is_asked_once_for_the_tree(workshop: EngineHarness) -> None:
     settings = structs.replace(ALLOW_ALL_WITH_SUBTASKS, allowed_max_requests=3)
     hands = [hand("part 1"), hand("part 2")]
     parts = {
@@ -146,7 +146,9 @@ async def test_a_limit_of_the_settings_is_asked_once_for_the_tree(workshop: Work
 
 
 @pytest.mark.requirement("subtasks:limits")
-async def test_one_no_to_a_limit_of_the_settings_is_for_the_whole_tree(workshop: Workshop) -> None:
+async def test_one_no_to_a_limit_of_the_settings_is_for_the_whole_tree(
+    workshop: EngineHarness,
+) -> None:
     settings = structs.replace(ALLOW_ALL_WITH_SUBTASKS, allowed_max_requests=1)
     hands = [hand(f"part {n}") for n in range(3)]
     parts: dict[str, Sequence[Turn]] = {"the whole": [Turn(*hands), finish("whole")]}
@@ -163,7 +165,9 @@ async def test_one_no_to_a_limit_of_the_settings_is_for_the_whole_tree(workshop:
     assert len(cast.requests) == 1
 
 
-async def test_what_subtasks_used_before_they_were_cut_off_is_reported(workshop: Workshop) -> None:
+async def test_what_subtasks_used_before_they_were_cut_off_is_reported(
+    workshop: EngineHarness,
+) -> None:
     parts = {
         "the whole": [Turn(hand("a part")), finish()],
         "a part": [*looking(2), Turn(pause(600))],

@@ -15,22 +15,30 @@ from joey.engine.asks import Unattended
 from joey.engine.engine import TaskOptions
 from joey.engine.outcomes import Completed
 from joey.testing.script import Turn, call, pause
-from tests.engine.cast import ALLOW_ALL_WITH_SUBTASKS, Cast, hand
+from tests.engine.cast import ALLOW_ALL_WITH_SUBTASKS, ScriptedSubtasks, hand
 from tests.engine.test_subtasks import child_of, ended, play, spawned_by
-from tests.engine.workshop import Workshop, asked, done, finish, results, settled, wait_for_event
+from tests.engine.workshop import (
+    EngineHarness,
+    asked,
+    done,
+    finish,
+    results,
+    settled,
+    wait_for_event,
+)
 
 
 def looking(count: int) -> list[Turn]:
     return [Turn(call("list_files", {"path": ".", "recursive": bool(n % 2)})) for n in range(count)]
 
 
-def cast_of(workshop: Workshop) -> Cast:
-    assert isinstance(workshop.provider, Cast)
+def cast_of(workshop: EngineHarness) -> ScriptedSubtasks:
+    assert isinstance(workshop.provider, ScriptedSubtasks)
     return workshop.provider
 
 
 async def test_a_message_to_a_subtask_that_is_done_restarts_it_while_its_sibling_works(
-    workshop: Workshop,
+    workshop: EngineHarness,
 ) -> None:
     gate = asyncio.Event()
     parts = {
@@ -54,14 +62,14 @@ async def test_a_message_to_a_subtask_that_is_done_restarts_it_while_its_sibling
 
 @pytest.mark.requirement("subtasks:limits")
 async def test_a_subtask_that_a_message_restarts_draws_from_the_same_limits(
-    workshop: Workshop,
+    workshop: EngineHarness,
 ) -> None:
     parts = {
         "the whole": [Turn(hand("part one"), hand("part two")), finish()],
         "part one": [finish("first"), *looking(9)],
         "part two": [Turn(pause(600))],
     }
-    workshop.provider = cast = Cast(parts)
+    workshop.provider = cast = ScriptedSubtasks(parts)
     task = await workshop.start(
         text="the whole", settings=ALLOW_ALL_WITH_SUBTASKS, limits=Limits(max_turns=5)
     )
@@ -75,7 +83,7 @@ async def test_a_subtask_that_a_message_restarts_draws_from_the_same_limits(
 
 @pytest.mark.requirement("subtasks:words")
 async def test_a_message_that_answers_the_question_whether_to_resume_reaches_the_subtask(
-    workshop: Workshop,
+    workshop: EngineHarness,
 ) -> None:
     parts = {"the whole": [Turn(hand("a part")), finish("whole")], "a part": [Turn(pause(600))]}
     task = await play(workshop, parts)
@@ -93,7 +101,7 @@ async def test_a_message_that_answers_the_question_whether_to_resume_reaches_the
         assert cast_of(workshop).join_last_request(part).count("do it in German") == 1
 
 
-async def test_messages_of_each_run_are_sent_to_the_subtask_once(workshop: Workshop) -> None:
+async def test_messages_of_each_run_are_sent_to_the_subtask_once(workshop: EngineHarness) -> None:
     parts = {"the whole": [Turn(hand("a part")), finish("whole")], "a part": [Turn(pause(600))]}
     task = await play(workshop, parts)
     await wait_for_event(await child_of(task), RequestStarted)
@@ -114,7 +122,7 @@ async def test_messages_of_each_run_are_sent_to_the_subtask_once(workshop: Works
 
 
 async def test_a_message_that_came_with_the_yes_is_sent_when_the_subtask_fails_too(
-    workshop: Workshop,
+    workshop: EngineHarness,
 ) -> None:
     parts = {"the whole": [Turn(hand("a part")), finish()], "a part": [Turn(pause(600))]}
     task = await play(workshop, parts, settings=Settings())
@@ -128,7 +136,9 @@ async def test_a_message_that_came_with_the_yes_is_sent_when_the_subtask_fails_t
     assert "but only once" in result and "was stopped by the user" in result
 
 
-async def test_messages_to_a_paused_parent_wait_for_its_own_next_turn(workshop: Workshop) -> None:
+async def test_messages_to_a_paused_parent_wait_for_its_own_next_turn(
+    workshop: EngineHarness,
+) -> None:
     gate = asyncio.Event()
     parts = {
         "the whole": [Turn(hand("a part")), finish()],
@@ -144,7 +154,9 @@ async def test_messages_to_a_paused_parent_wait_for_its_own_next_turn(workshop: 
 
 
 @pytest.mark.requirement("subtasks:crash")
-async def test_messages_that_wait_for_a_subtask_keep_it_from_returning(workshop: Workshop) -> None:
+async def test_messages_that_wait_for_a_subtask_keep_it_from_returning(
+    workshop: EngineHarness,
+) -> None:
     parts = {
         "the whole": [Turn(hand("a part")), finish("whole")],
         "a part": [finish("first"), finish("second")],
@@ -168,7 +180,7 @@ async def test_messages_that_wait_for_a_subtask_keep_it_from_returning(workshop:
     assert results(again.messages[2])[0].endswith("second")
 
 
-def cut(workshop: Workshop, task_id: str, after: str) -> dict[str, Any]:
+def cut(workshop: EngineHarness, task_id: str, after: str) -> dict[str, Any]:
     """Keep a journal up to the first record of a kind, which is returned."""
     journal = workshop.home / "tasks" / f"task_{task_id}" / "journal.jsonl"
     lines = journal.read_text(encoding="utf-8").splitlines(keepends=True)

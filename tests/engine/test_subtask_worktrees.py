@@ -22,10 +22,10 @@ from joey.ports import Capabilities, Store
 from joey.storage.task_store import JsonFileStore
 from joey.testing.script import Call, Turn, call, fail, pause, say
 from joey.workspace.git.worktrees import GitWorktrees
-from tests.engine.cast import ALLOW_ALL_WITH_SUBTASKS, Cast
+from tests.engine.cast import ALLOW_ALL_WITH_SUBTASKS, ScriptedSubtasks
 from tests.engine.test_subtask_limits import children_of
 from tests.engine.workshop import (
-    Workshop,
+    EngineHarness,
     asked,
     check_history,
     durable,
@@ -39,7 +39,7 @@ from tests.workspace.test_worktrees import git
 OPTIONS = TaskOptions(settings=ALLOW_ALL_WITH_SUBTASKS, policy=Unattended())
 
 
-class Repository(Workshop):
+class RepositoryHarness(EngineHarness):
     """A workshop whose workspace is a repository."""
 
     def __init__(self, tmp_path: Path) -> None:
@@ -72,15 +72,15 @@ class Repository(Workshop):
         return git(self.root, "branch", "--format=%(refname:short)", "--list", "joey/*").split()
 
     async def play(self, parts: Mapping[str, Sequence[Turn]], **more: Any) -> Task:
-        self.provider = Cast(parts)
+        self.provider = ScriptedSubtasks(parts)
         return await self.start(
             text="the whole", settings=ALLOW_ALL_WITH_SUBTASKS, policy=Unattended(), **more
         )
 
 
 @pytest.fixture
-async def shop(tmp_path: Path) -> AsyncIterator[Repository]:
-    shop = Repository(tmp_path)
+async def shop(tmp_path: Path) -> AsyncIterator[RepositoryHarness]:
+    shop = RepositoryHarness(tmp_path)
     yield shop
     await shop.engine.close()
 
@@ -98,7 +98,9 @@ def spawned(task: Task) -> list[str]:
 
 
 @pytest.mark.requirement("worktrees:subtasks")
-async def test_subtasks_that_touch_the_same_file_do_not_see_each_other(shop: Repository) -> None:
+async def test_subtasks_that_touch_the_same_file_do_not_see_each_other(
+    shop: RepositoryHarness,
+) -> None:
     (shop.root / "a.txt").write_text("one\ntwo\nthree\nfour\nFIVE\n")
     parts = {
         "the whole": [Turn(hand("part 1"), hand("part 2")), finish("whole")],
@@ -128,7 +130,9 @@ async def test_subtasks_that_touch_the_same_file_do_not_see_each_other(shop: Rep
 
 
 @pytest.mark.requirement("worktrees:conflict")
-async def test_the_second_of_two_that_do_not_fit_stays_in_its_worktree(shop: Repository) -> None:
+async def test_the_second_of_two_that_do_not_fit_stays_in_its_worktree(
+    shop: RepositoryHarness,
+) -> None:
     parts = {
         "the whole": [Turn(hand("part 1"), hand("part 2")), finish("whole")],
         "part 1": [write("a.txt", "1\n"), finish("1")],
@@ -152,8 +156,12 @@ async def test_the_second_of_two_that_do_not_fit_stays_in_its_worktree(shop: Rep
 
 
 @pytest.mark.requirement("worktrees:approval")
-async def test_the_user_sees_that_it_is_a_worktree_before_there_is_one(shop: Repository) -> None:
-    shop.provider = Cast({"the whole": [Turn(hand("a part")), finish()], "a part": [finish()]})
+async def test_the_user_sees_that_it_is_a_worktree_before_there_is_one(
+    shop: RepositoryHarness,
+) -> None:
+    shop.provider = ScriptedSubtasks(
+        {"the whole": [Turn(hand("a part")), finish()], "a part": [finish()]}
+    )
     settings = structs.replace(ALLOW_ALL_WITH_SUBTASKS, always_allow_subtasks=False)
     task = await shop.start(text="the whole", settings=settings)
     question = await asked(task)
@@ -167,10 +175,10 @@ async def test_the_user_sees_that_it_is_a_worktree_before_there_is_one(shop: Rep
 @pytest.mark.requirement("worktrees:offered")
 @pytest.mark.parametrize("protocol", list(ToolProtocol))
 async def test_worktrees_are_offered_where_there_is_a_repository(
-    shop: Repository, workshop_without: Workshop, protocol: ToolProtocol
+    shop: RepositoryHarness, workshop_without: EngineHarness, protocol: ToolProtocol
 ) -> None:
     for each, offered in ((shop, True), (workshop_without, False)):
-        each.provider = cast = Cast({"the whole": [finish()]})
+        each.provider = cast = ScriptedSubtasks({"the whole": [finish()]})
         task = await each.start(text="the whole", protocol=protocol, policy=Unattended())
         await settled(task)
         [(_, request)] = cast.requests
@@ -182,16 +190,18 @@ async def test_worktrees_are_offered_where_there_is_a_repository(
 
 
 @pytest.fixture
-async def workshop_without(tmp_path: Path) -> AsyncIterator[Workshop]:
+async def workshop_without(tmp_path: Path) -> AsyncIterator[EngineHarness]:
     (tmp_path / "plain").mkdir()
-    shop = Workshop(tmp_path / "plain")
+    shop = EngineHarness(tmp_path / "plain")
     yield shop
     await shop.engine.close()
 
 
 @pytest.mark.requirement("tool:new_task:failure:no-repository")
-async def test_without_a_repository_a_worktree_is_refused(workshop_without: Workshop) -> None:
-    workshop_without.provider = Cast({"the whole": [Turn(hand("a part")), finish("whole")]})
+async def test_without_a_repository_a_worktree_is_refused(workshop_without: EngineHarness) -> None:
+    workshop_without.provider = ScriptedSubtasks(
+        {"the whole": [Turn(hand("a part")), finish("whole")]}
+    )
     task = await workshop_without.start(
         text="the whole", settings=ALLOW_ALL_WITH_SUBTASKS, policy=Unattended()
     )
@@ -201,7 +211,9 @@ async def test_without_a_repository_a_worktree_is_refused(workshop_without: Work
 
 
 @pytest.mark.requirement("worktrees:left")
-async def test_a_subtask_that_fails_leaves_its_worktree_and_says_where(shop: Repository) -> None:
+async def test_a_subtask_that_fails_leaves_its_worktree_and_says_where(
+    shop: RepositoryHarness,
+) -> None:
     parts = {
         "the whole": [Turn(hand("a part")), finish("whole")],
         "a part": [write("half.txt", "half\n"), Turn(fail(400, "no"))],
@@ -216,7 +228,9 @@ async def test_a_subtask_that_fails_leaves_its_worktree_and_says_where(shop: Rep
 
 
 @pytest.mark.requirement("worktrees:nested")
-async def test_a_worktree_below_a_worktree_starts_from_and_returns_to_it(shop: Repository) -> None:
+async def test_a_worktree_below_a_worktree_starts_from_and_returns_to_it(
+    shop: RepositoryHarness,
+) -> None:
     parts = {
         "the whole": [Turn(hand("part 1")), finish("whole")],
         "part 1": [write("b.txt", "from 1\n"), Turn(hand("part 2")), finish("1")],
@@ -234,7 +248,7 @@ async def test_a_worktree_below_a_worktree_starts_from_and_returns_to_it(shop: R
 
 
 @pytest.mark.requirement("worktrees:trust")
-async def test_the_workspace_above_is_the_one_whose_trust_counts(shop: Repository) -> None:
+async def test_the_workspace_above_is_the_one_whose_trust_counts(shop: RepositoryHarness) -> None:
     seen: list[TaskOptions] = []
     make = shop.engine._build_runtime
 
@@ -254,7 +268,9 @@ async def test_the_workspace_above_is_the_one_whose_trust_counts(shop: Repositor
     assert len({options.workspace for options in seen}) == 3
 
 
-async def test_cancel_leaves_the_worktree_and_resuming_goes_on_in_it(shop: Repository) -> None:
+async def test_cancel_leaves_the_worktree_and_resuming_goes_on_in_it(
+    shop: RepositoryHarness,
+) -> None:
     parts: dict[str, list[Turn]] = {
         "the whole": [Turn(hand("a part")), finish("whole")],
         "a part": [write("b.txt", "half\n"), Turn(say("…"), pause(600))],
@@ -283,7 +299,7 @@ PARTS = {
 
 
 @pytest.mark.requirement("worktrees:crash")
-async def test_what_is_recorded_as_merged_is_not_merged_again(shop: Repository) -> None:
+async def test_what_is_recorded_as_merged_is_not_merged_again(shop: RepositoryHarness) -> None:
     """The process died right after the record, before the worktree went and the call had its
     result; meanwhile the person has taken the changes back."""
     task = await shop.play(PARTS)
@@ -294,7 +310,7 @@ async def test_what_is_recorded_as_merged_is_not_merged_again(shop: Repository) 
     merged = [n for n, line in enumerate(lines) if '"event":"worktreeMerged"' in line]
     journal.write_text("".join(lines[: merged[1] + 1]))
     git(shop.root, "checkout", "-q", "--", "a.txt")
-    shop.provider = Cast(PARTS)
+    shop.provider = ScriptedSubtasks(PARTS)
     again = await shop.engine.resume(task.id, "go on", options=OPTIONS)
     assert await settled(again) == Completed("whole")
     assert shop.read("a.txt") == "one\ntwo\nthree\nfour\nfive\n"
@@ -305,7 +321,7 @@ async def test_what_is_recorded_as_merged_is_not_merged_again(shop: Repository) 
     assert shop.branches() == []
 
 
-async def test_the_task_of_a_worktree_is_created_in_it(shop: Repository) -> None:
+async def test_the_task_of_a_worktree_is_created_in_it(shop: RepositoryHarness) -> None:
     task = await shop.play(PARTS)
     await settled(task)
     store = JsonFileStore(shop.home)

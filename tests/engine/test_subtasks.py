@@ -31,10 +31,10 @@ from joey.engine.outcomes import Aborted, Completed
 from joey.engine.task import Task
 from joey.ports import Capabilities
 from joey.testing.script import Turn, call, fail, pause, say
-from tests.engine.cast import ALLOW_ALL_WITH_SUBTASKS, Cast, hand
+from tests.engine.cast import ALLOW_ALL_WITH_SUBTASKS, ScriptedSubtasks, hand
 from tests.engine.workshop import (
     TIMEOUT_S,
-    Workshop,
+    EngineHarness,
     asked,
     check_history,
     done,
@@ -51,14 +51,14 @@ from tests.engine.written_customs import StaticCustomizations
 
 
 async def play(
-    workshop: Workshop,
+    workshop: EngineHarness,
     parts: Mapping[str, Sequence[Turn]],
     *,
     text: str = "the whole",
     settings: Settings = ALLOW_ALL_WITH_SUBTASKS,
     policy: Unattended | None = None,
 ) -> Task:
-    workshop.provider = Cast(parts)
+    workshop.provider = ScriptedSubtasks(parts)
     return await workshop.start(text=text, settings=settings, policy=policy)
 
 
@@ -88,7 +88,7 @@ async def ended(task: Task) -> Completed:
 
 
 @pytest.mark.requirement("subtasks:result", "subtasks:events")
-async def test_the_result_of_a_subtask_is_the_result_of_the_call(workshop: Workshop) -> None:
+async def test_the_result_of_a_subtask_is_the_result_of_the_call(workshop: EngineHarness) -> None:
     task = await play(
         workshop,
         {
@@ -120,7 +120,7 @@ async def test_the_result_of_a_subtask_is_the_result_of_the_call(workshop: Works
 
 
 @pytest.mark.requirement("subtasks:row")
-async def test_the_row_of_the_call_says_who_shall_do_what(workshop: Workshop) -> None:
+async def test_the_row_of_the_call_says_who_shall_do_what(workshop: EngineHarness) -> None:
     parts = {
         "the whole": [Turn(hand("mail x\\\\@y", todos="[ ] one\n[x] two")), finish()],
         "mail": [finish("ok")],
@@ -144,7 +144,7 @@ async def test_the_row_of_the_call_says_who_shall_do_what(workshop: Workshop) ->
 
 
 @pytest.mark.requirement("subtasks:finish")
-async def test_a_subtask_asks_before_it_hands_over_its_result(workshop: Workshop) -> None:
+async def test_a_subtask_asks_before_it_hands_over_its_result(workshop: EngineHarness) -> None:
     parts = {
         "the whole": [Turn(hand("a part")), finish()],
         "a part": [finish("half"), finish("all of it")],
@@ -166,7 +166,7 @@ async def test_a_subtask_asks_before_it_hands_over_its_result(workshop: Workshop
     assert len(rows(task, "subtask_result")) == 1
 
 
-async def test_the_rules_let_a_subtask_finish_without_a_question(workshop: Workshop) -> None:
+async def test_the_rules_let_a_subtask_finish_without_a_question(workshop: EngineHarness) -> None:
     parts = {"the whole": [Turn(hand("a part")), finish()], "a part": [finish("ok")]}
     task = await play(workshop, parts)
     child = await child_of(task)
@@ -177,7 +177,7 @@ async def test_the_rules_let_a_subtask_finish_without_a_question(workshop: Works
     assert kinds(child)[-1] == "TaskFinished"
 
 
-async def test_a_rejected_delegation_makes_no_subtask(workshop: Workshop) -> None:
+async def test_a_rejected_delegation_makes_no_subtask(workshop: EngineHarness) -> None:
     parts = {"the whole": [Turn(hand("a part"), hand("b part")), finish()]}
     task = await play(workshop, parts, settings=Settings())
     await asked(task)
@@ -191,7 +191,7 @@ async def test_a_rejected_delegation_makes_no_subtask(workshop: Workshop) -> Non
 
 @pytest.mark.requirement("subtasks:side-by-side")
 async def test_neighbours_work_at_the_same_time_and_each_call_gets_its_own_result(
-    workshop: Workshop,
+    workshop: EngineHarness,
 ) -> None:
     gates = {name: asyncio.Event() for name in ("one", "two")}
     parts = {
@@ -215,7 +215,7 @@ async def test_neighbours_work_at_the_same_time_and_each_call_gets_its_own_resul
     assert kinds(task).count("TaskPaused") == kinds(task).count("TaskUnpaused") == 1
 
 
-async def test_neighbours_are_all_approved_before_the_first_begins(workshop: Workshop) -> None:
+async def test_neighbours_are_all_approved_before_the_first_begins(workshop: EngineHarness) -> None:
     parts = {
         "the whole": [Turn(hand("part one"), hand("part two")), finish()],
         "part one": [finish("1")],
@@ -237,7 +237,7 @@ async def test_neighbours_are_all_approved_before_the_first_begins(workshop: Wor
 
 
 @pytest.mark.requirement("subtasks:order")
-async def test_a_call_after_a_subtask_sees_what_the_subtask_did(workshop: Workshop) -> None:
+async def test_a_call_after_a_subtask_sees_what_the_subtask_did(workshop: EngineHarness) -> None:
     write = call("write_to_file", {"path": "a.txt", "content": "parent\n"})
     read = call("read_file", {"path": "a.txt"})
     parts = {
@@ -256,14 +256,14 @@ async def test_a_call_after_a_subtask_sees_what_the_subtask_did(workshop: Worksh
     [row] = [row for row in rows(task, "tool") if row.tool == "write_to_file"]
     assert "-child" in (row.diff or "")
     cast = workshop.provider
-    assert isinstance(cast, Cast)
+    assert isinstance(cast, ScriptedSubtasks)
     assert "parent" in cast.join_last_request("part two")
 
 
 @pytest.mark.requirement("tool:new_task:failure:subtask-failed")
 @pytest.mark.requirement("subtasks:failure")
 async def test_a_subtask_that_fails_gives_an_error_and_the_parent_goes_on(
-    workshop: Workshop,
+    workshop: EngineHarness,
 ) -> None:
     parts = {
         "the whole": [Turn(hand("a part")), finish("without it")],
@@ -281,7 +281,7 @@ async def test_a_subtask_that_fails_gives_an_error_and_the_parent_goes_on(
 @pytest.mark.requirement("tool:new_task:failure:subtask-stopped")
 @pytest.mark.requirement("subtasks:stopped")
 async def test_a_subtask_that_is_stopped_alone_gives_an_error_and_the_parent_goes_on(
-    workshop: Workshop,
+    workshop: EngineHarness,
 ) -> None:
     parts = {
         "the whole": [Turn(hand("part one"), hand("part two")), finish("without it")],
@@ -301,7 +301,7 @@ async def test_a_subtask_that_is_stopped_alone_gives_an_error_and_the_parent_goe
 
 @pytest.mark.requirement("subtasks:cancel")
 async def test_cancel_stops_the_whole_tree_and_resuming_goes_on_with_the_subtask(
-    workshop: Workshop,
+    workshop: EngineHarness,
 ) -> None:
     parts = {
         "the whole": [Turn(hand("part one"), hand("part two")), finish("whole")],
@@ -335,7 +335,9 @@ async def test_cancel_stops_the_whole_tree_and_resuming_goes_on_with_the_subtask
     assert "TASK RESUMPTION" not in str(again.messages[2].content)
 
 
-async def test_closing_the_engine_leaves_a_tree_that_can_be_resumed(workshop: Workshop) -> None:
+async def test_closing_the_engine_leaves_a_tree_that_can_be_resumed(
+    workshop: EngineHarness,
+) -> None:
     parts = {
         "the whole": [Turn(hand("a part")), finish("whole")],
         "a part": [Turn(pause(600)), finish("part")],
@@ -345,7 +347,7 @@ async def test_closing_the_engine_leaves_a_tree_that_can_be_resumed(workshop: Wo
     await wait_for_event(child, RequestStarted)
     await workshop.engine.close()
     assert (task.state, child.state) == (TaskState.ABORTED, TaskState.ABORTED)
-    workshop.provider = Cast({**parts, "a part": [finish("part")]})
+    workshop.provider = ScriptedSubtasks({**parts, "a part": [finish("part")]})
     workshop.engine = workshop.new_engine()
     again = await workshop.engine.resume(
         task.id, "go on", options=TaskOptions(settings=ALLOW_ALL_WITH_SUBTASKS, policy=Unattended())
@@ -355,7 +357,9 @@ async def test_closing_the_engine_leaves_a_tree_that_can_be_resumed(workshop: Wo
 
 
 @pytest.mark.requirement("subtasks:words")
-async def test_messages_after_a_stop_reach_the_subtask_and_the_parent(workshop: Workshop) -> None:
+async def test_messages_after_a_stop_reach_the_subtask_and_the_parent(
+    workshop: EngineHarness,
+) -> None:
     parts = {
         "the whole": [Turn(hand("a part")), finish("whole")],
         "a part": [Turn(pause(600))],
@@ -368,13 +372,13 @@ async def test_messages_after_a_stop_reach_the_subtask_and_the_parent(workshop: 
     await task.send("do it in German")
     await ended(task)
     cast = workshop.provider
-    assert isinstance(cast, Cast)
+    assert isinstance(cast, ScriptedSubtasks)
     assert "do it in German" in cast.join_last_request("a part")
     assert "do it in German" in cast.join_last_request("the whole")
 
 
 @pytest.mark.requirement("subtasks:nested")
-async def test_subtasks_have_subtasks(workshop: Workshop) -> None:
+async def test_subtasks_have_subtasks(workshop: EngineHarness) -> None:
     parts = {
         "part A": [Turn(hand("part B")), finish("A")],
         "part B": [Turn(hand("part C")), finish("B")],
@@ -390,7 +394,7 @@ async def test_subtasks_have_subtasks(workshop: Workshop) -> None:
     assert {entry.status for entry in known.values()} == {TaskState.COMPLETED}
 
 
-async def test_a_tree_that_is_cut_off_goes_on_at_its_lowest_leaf(workshop: Workshop) -> None:
+async def test_a_tree_that_is_cut_off_goes_on_at_its_lowest_leaf(workshop: EngineHarness) -> None:
     parts = {
         "part A": [Turn(hand("part B")), finish("A")],
         "part B": [Turn(hand("part C")), finish("B")],
@@ -402,7 +406,7 @@ async def test_a_tree_that_is_cut_off_goes_on_at_its_lowest_leaf(workshop: Works
     await wait_for_event(c, RequestStarted)
     await task.cancel()
     assert [each.state for each in (task, b, c)] == [TaskState.ABORTED] * 3
-    workshop.provider = cast = Cast({**parts, "part C": [finish("C")]})
+    workshop.provider = cast = ScriptedSubtasks({**parts, "part C": [finish("C")]})
     await workshop.engine.release(task)
     again = await workshop.engine.resume(
         task.id, options=TaskOptions(settings=ALLOW_ALL_WITH_SUBTASKS, policy=Unattended())
@@ -412,7 +416,7 @@ async def test_a_tree_that_is_cut_off_goes_on_at_its_lowest_leaf(workshop: Works
 
 
 @pytest.mark.requirement("subtasks:depth")
-async def test_a_tree_has_a_greatest_depth(workshop: Workshop) -> None:
+async def test_a_tree_has_a_greatest_depth(workshop: EngineHarness) -> None:
     parts: dict[str, Sequence[Turn]] = {
         f"level {n}.": [Turn(hand(f"level {n + 1}.")), finish(f"result {n}")] for n in range(9)
     }
@@ -420,12 +424,12 @@ async def test_a_tree_has_a_greatest_depth(workshop: Workshop) -> None:
     assert await settled(task) == Completed("result 0")
     assert len(workshop.engine.history()) == 9
     cast = workshop.provider
-    assert isinstance(cast, Cast)
+    assert isinstance(cast, ScriptedSubtasks)
     assert "nested 8 deep" in cast.join_last_request("level 8.")
 
 
 @pytest.mark.requirement("subtasks:once")
-async def test_a_subtask_that_goes_on_later_does_not_return_twice(workshop: Workshop) -> None:
+async def test_a_subtask_that_goes_on_later_does_not_return_twice(workshop: EngineHarness) -> None:
     parts = {
         "the whole": [Turn(hand("a part")), finish("whole")],
         "a part": [finish("one"), finish("two")],
@@ -443,7 +447,7 @@ async def test_a_subtask_that_goes_on_later_does_not_return_twice(workshop: Work
     assert task.seq == before
 
 
-async def test_the_task_says_what_its_subtasks_have_used(workshop: Workshop) -> None:
+async def test_the_task_says_what_its_subtasks_have_used(workshop: EngineHarness) -> None:
     parts = {
         "part A": [Turn(hand("part B")), finish("A")],
         "part B": [Turn(hand("part C")), finish("B")],
@@ -456,7 +460,7 @@ async def test_the_task_says_what_its_subtasks_have_used(workshop: Workshop) -> 
 
 
 async def test_a_task_that_waits_for_its_subtask_is_listed_as_delegated(
-    workshop: Workshop,
+    workshop: EngineHarness,
 ) -> None:
     parts = {"the whole": [Turn(hand("a part")), finish()], "a part": [Turn(pause(600))]}
     task = await play(workshop, parts)
@@ -471,7 +475,9 @@ async def test_a_task_that_waits_for_its_subtask_is_listed_as_delegated(
     assert known[task.id].child_ids == (child.id,)
 
 
-async def test_a_message_that_came_with_the_yes_is_sent_with_the_result(workshop: Workshop) -> None:
+async def test_a_message_that_came_with_the_yes_is_sent_with_the_result(
+    workshop: EngineHarness,
+) -> None:
     parts = {"the whole": [Turn(hand("a part")), finish()], "a part": [finish("ok")]}
     task = await play(workshop, parts, settings=Settings())
     await asked(task)
@@ -484,12 +490,12 @@ async def test_a_message_that_came_with_the_yes_is_sent_with_the_result(workshop
     assert "but only once" in result and "completed." in result
 
 
-async def test_subtasks_speak_the_protocol_of_their_parent(workshop: Workshop) -> None:
+async def test_subtasks_speak_the_protocol_of_their_parent(workshop: EngineHarness) -> None:
     def xml(tool: str, **arguments: str) -> Turn:
         inner = "".join(f"<{key}>{value}</{key}>" for key, value in arguments.items())
         return Turn(say(f"<{tool}>{inner}</{tool}>"))
 
-    workshop.provider = Cast(
+    workshop.provider = ScriptedSubtasks(
         {
             "the whole": [
                 xml("new_task", mode="code", message="a part"),
@@ -510,7 +516,7 @@ async def test_subtasks_speak_the_protocol_of_their_parent(workshop: Workshop) -
 
 
 @pytest.mark.requirement("subtasks:failure")
-async def test_subtasks_that_fail_together_are_one_mistake(workshop: Workshop) -> None:
+async def test_subtasks_that_fail_together_are_one_mistake(workshop: EngineHarness) -> None:
     hands = [hand(f"part {n}") for n in range(4)]
     parts: dict[str, Sequence[Turn]] = {"the whole": [Turn(*hands), finish("without them")]}
     parts |= {f"part {n}": [Turn(fail(401, "no such key"))] for n in range(4)}
@@ -521,7 +527,7 @@ async def test_subtasks_that_fail_together_are_one_mistake(workshop: Workshop) -
 
 @pytest.mark.requirement("subtasks:side-by-side")
 async def test_of_many_subtasks_fifty_work_at_once_and_nothing_of_them_is_kept(
-    workshop: Workshop,
+    workshop: EngineHarness,
 ) -> None:
     hands = [hand(f"part {n}.") for n in range(60)]
     parts: dict[str, Sequence[Turn]] = {"the whole": [Turn(*hands), finish("whole")]}
@@ -546,7 +552,7 @@ async def test_of_many_subtasks_fifty_work_at_once_and_nothing_of_them_is_kept(
 
 
 async def test_what_looks_like_a_mention_in_the_text_of_a_model_is_left_as_it_is(
-    workshop: Workshop,
+    workshop: EngineHarness,
 ) -> None:
     (workshop.root / "notes.txt").write_text("the notes")
     review = SlashCommand("review", "Read every line.", mode="ask", source="project")
@@ -559,7 +565,7 @@ async def test_what_looks_like_a_mention_in_the_text_of_a_model_is_left_as_it_is
     child = await child_of(task)
     await ended(task)
     cast = workshop.provider
-    assert isinstance(cast, Cast)
+    assert isinstance(cast, ScriptedSubtasks)
     sent = cast.join_last_request("a part")
     assert message in sent
     assert "the notes" not in sent

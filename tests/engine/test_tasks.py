@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from joey.core.events import AskOpened, MessageQueued, RowDelta
-from joey.core.mcp import McpAnswer, McpServer
+from joey.core.mcp import McpResult, McpServer
 from joey.core.models import ModelInfo, ToolProtocol
 from joey.core.task import AskKind, TaskState
 from joey.engine.asks import Unattended
@@ -19,7 +19,7 @@ from joey.testing.script import Turn, call, pause, say
 from joey.testing.scripted import ScriptedProvider
 from tests.engine.workshop import (
     TIMEOUT_S,
-    Workshop,
+    EngineHarness,
     asked,
     finish,
     results,
@@ -36,7 +36,9 @@ def offered(provider: ScriptedProvider) -> set[str]:
 
 
 @pytest.mark.requirement("engine:tasks:own-settings")
-async def test_a_mode_switched_in_one_task_leaves_the_others_in_theirs(workshop: Workshop) -> None:
+async def test_a_mode_switched_in_one_task_leaves_the_others_in_theirs(
+    workshop: EngineHarness,
+) -> None:
     gate = asyncio.Event()
     write = call("write_to_file", {"path": "a.txt", "content": "1"})
     writer = workshop.script(Turn(say("wait"), pause(gate), write), finish())
@@ -60,7 +62,7 @@ async def test_a_mode_switched_in_one_task_leaves_the_others_in_theirs(workshop:
 
 @pytest.mark.requirement("protocol:from-model")
 @pytest.mark.parametrize("native", [True, False])
-async def test_a_new_task_speaks_what_its_model_can(workshop: Workshop, native: bool) -> None:
+async def test_a_new_task_speaks_what_its_model_can(workshop: EngineHarness, native: bool) -> None:
     end = finish() if native else XML_END
     provider = ScriptedProvider([end], model=ModelInfo(id="m", native_tools=native))
     workshop.provider = provider
@@ -71,7 +73,9 @@ async def test_a_new_task_speaks_what_its_model_can(workshop: Workshop, native: 
 
 
 @pytest.mark.requirement("protocol:from-history")
-async def test_a_task_of_roo_goes_on_in_the_protocol_of_its_history(workshop: Workshop) -> None:
+async def test_a_task_of_roo_goes_on_in_the_protocol_of_its_history(
+    workshop: EngineHarness,
+) -> None:
     shutil.copytree(ROO_TASKS, workshop.home / "tasks")
     provider = workshop.script(XML_END)
     task = await workshop.engine.resume(
@@ -84,7 +88,7 @@ async def test_a_task_of_roo_goes_on_in_the_protocol_of_its_history(workshop: Wo
 
 @pytest.mark.requirement("tools:xml-catalogue")
 async def test_the_prompt_of_an_xml_task_shows_every_tool_with_its_tags(
-    workshop: Workshop,
+    workshop: EngineHarness,
 ) -> None:
     provider = workshop.script(XML_END)
     task = await workshop.start(policy=Unattended(), protocol=ToolProtocol.XML)
@@ -111,7 +115,7 @@ def test_without_a_user_every_kind_of_ask_has_an_answer(kind: AskKind) -> None:
 
 
 async def test_a_task_that_is_being_let_go_of_is_opened_again_as_soon_as_it_is_free(
-    workshop: Workshop,
+    workshop: EngineHarness,
 ) -> None:
     task = await workshop.start(finish())
     await asked(task)
@@ -124,7 +128,7 @@ async def test_a_task_that_is_being_let_go_of_is_opened_again_as_soon_as_it_is_f
     await letting_go
 
 
-class Lingering:
+class SlowClosingServers:
     """Servers that take their time to leave."""
 
     servers: tuple[McpServer, ...] = ()
@@ -134,10 +138,10 @@ class Lingering:
 
     async def settle(self, patience: float) -> None: ...
 
-    async def call(self, *_: object) -> McpAnswer:
+    async def call(self, *_: object) -> McpResult:
         raise AssertionError("nobody calls")
 
-    async def read(self, server: str, uri: str) -> McpAnswer:
+    async def read(self, server: str, uri: str) -> McpResult:
         raise AssertionError("nobody reads")
 
     async def close(self) -> None:
@@ -146,9 +150,9 @@ class Lingering:
 
 
 async def test_messages_that_come_while_a_task_is_being_closed_are_kept_for_its_next_run(
-    workshop: Workshop,
+    workshop: EngineHarness,
 ) -> None:
-    servers = Lingering()
+    servers = SlowClosingServers()
     workshop.capabilities = Capabilities(mcp=servers)
     task = await workshop.start(finish(), finish("said again"))
     await asked(task)
@@ -166,7 +170,7 @@ async def test_messages_that_come_while_a_task_is_being_closed_are_kept_for_its_
 
 
 async def test_messages_are_safe_however_soon_after_them_the_task_is_closed(
-    workshop: Workshop,
+    workshop: EngineHarness,
 ) -> None:
     for steps in range(40):
         task = await workshop.start(finish(), finish())

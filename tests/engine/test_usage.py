@@ -12,14 +12,14 @@ from joey.engine.asks import Unattended
 from joey.engine.outcomes import Completed, Failed
 from joey.testing.script import Turn, call, disconnect, usage
 from joey.testing.scripted import ScriptedProvider, ScriptedTurn
-from tests.engine.workshop import Workshop, asked, done, settled
+from tests.engine.workshop import EngineHarness, asked, done, settled
 
 PRICED = ModelInfo(id="priced", prices=Prices(input=1.0, output=10.0))
 MILLION = 1_000_000
 DOLLAR = usage(input=MILLION)
 
 
-def play(workshop: Workshop, *turns: ScriptedTurn) -> ScriptedProvider:
+def play(workshop: EngineHarness, *turns: ScriptedTurn) -> ScriptedProvider:
     workshop.provider = provider = ScriptedProvider(turns, model=PRICED)
     return provider
 
@@ -29,7 +29,7 @@ def todo(text: str) -> Turn:
 
 
 @pytest.mark.requirement("engine:usage:adds-up")
-async def test_tokens_and_cost_of_failed_requests_count_too(workshop: Workshop) -> None:
+async def test_tokens_and_cost_of_failed_requests_count_too(workshop: EngineHarness) -> None:
     play(
         workshop,
         [TextChunk("I was"), usage(input=MILLION, output=MILLION // 2), disconnect()],
@@ -43,7 +43,7 @@ async def test_tokens_and_cost_of_failed_requests_count_too(workshop: Workshop) 
 
 
 @pytest.mark.requirement("engine:loop:run-limits")
-async def test_the_budget_ends_the_run_with_its_code(workshop: Workshop) -> None:
+async def test_the_budget_ends_the_run_with_its_code(workshop: EngineHarness) -> None:
     provider = play(workshop, todo("[ ] a"), todo("[ ] b"), todo("[ ] c"))
     task = await workshop.start(limits=Limits(max_cost=1.5), policy=Unattended())
     ending = await settled(task)
@@ -53,7 +53,7 @@ async def test_the_budget_ends_the_run_with_its_code(workshop: Workshop) -> None
 
 
 @pytest.mark.requirement("engine:loop:settings-limits")
-async def test_the_cost_limit_asks_and_yes_goes_on(workshop: Workshop) -> None:
+async def test_the_cost_limit_asks_and_yes_goes_on(workshop: EngineHarness) -> None:
     play(workshop, todo("[ ] a"), todo("[ ] b"), todo("[ ] c"), Turn(done()))
     task = await workshop.start(settings=Settings(allowed_max_cost=1.5))
     ask = await asked(task)

@@ -13,7 +13,7 @@ from joey.engine.outcomes import Completed
 from joey.testing.script import Turn, call, fail, pause, say
 from joey.testing.scripted import ScriptedProvider
 from tests.engine.workshop import (
-    Workshop,
+    EngineHarness,
     asked,
     done,
     finish,
@@ -42,7 +42,7 @@ def count_images(provider: object) -> int:
 
 
 async def test_a_message_that_comes_with_a_yes_to_the_request_limit_reaches_the_model(
-    workshop: Workshop,
+    workshop: EngineHarness,
 ) -> None:
     task = await workshop.start(
         Turn(call("update_todo_list", {"todos": "[ ] a"})),
@@ -56,7 +56,7 @@ async def test_a_message_that_comes_with_a_yes_to_the_request_limit_reaches_the_
 
 
 async def test_a_message_that_comes_with_a_yes_to_try_again_reaches_the_model(
-    workshop: Workshop,
+    workshop: EngineHarness,
 ) -> None:
     task = await workshop.start(
         Turn(fail(401, "no")), Turn(call("update_todo_list", {"todos": "[ ] a"})), finish()
@@ -68,7 +68,7 @@ async def test_a_message_that_comes_with_a_yes_to_try_again_reaches_the_model(
 
 
 async def test_a_message_sent_to_a_failed_request_is_shown_to_the_user(
-    workshop: Workshop,
+    workshop: EngineHarness,
 ) -> None:
     task = await workshop.start(Turn(fail(401, "no")))
     await asked(task)
@@ -77,7 +77,7 @@ async def test_a_message_sent_to_a_failed_request_is_shown_to_the_user(
     assert "use the other key" in [row.text for row in rows(task, "user_feedback")]
 
 
-async def test_a_image_that_comes_with_a_yes_reaches_the_model(workshop: Workshop) -> None:
+async def test_a_image_that_comes_with_a_yes_reaches_the_model(workshop: EngineHarness) -> None:
     task = await workshop.start(
         Turn(call("execute_command", {"command": "true"})), finish(), settings=Settings()
     )
@@ -88,7 +88,7 @@ async def test_a_image_that_comes_with_a_yes_reaches_the_model(workshop: Worksho
 
 
 async def test_a_image_alone_that_answers_a_question_is_shown_to_the_user(
-    workshop: Workshop,
+    workshop: EngineHarness,
 ) -> None:
     task = await workshop.start(
         Turn(call("ask_followup_question", {"question": "which?", "follow_up": []})), finish()
@@ -100,7 +100,7 @@ async def test_a_image_alone_that_answers_a_question_is_shown_to_the_user(
 
 
 async def test_a_image_that_answers_the_repetition_limit_reaches_the_model(
-    workshop: Workshop,
+    workshop: EngineHarness,
 ) -> None:
     same = call("update_todo_list", {"todos": "[ ] a"})
     task = await workshop.start(Turn(same), Turn(same), Turn(same), Turn(same), finish())
@@ -112,7 +112,7 @@ async def test_a_image_that_answers_the_repetition_limit_reaches_the_model(
 
 
 async def test_a_message_sent_while_a_finished_task_is_being_saved_restarts_it(
-    workshop: Workshop,
+    workshop: EngineHarness,
 ) -> None:
     task = await workshop.start(finish("one"), finish("two"))
     await asked(task)
@@ -125,7 +125,7 @@ async def test_a_message_sent_while_a_finished_task_is_being_saved_restarts_it(
 
 
 async def test_a_message_that_comes_with_a_yes_survives_a_cancel_when_another_call_ended_meanwhile(
-    workshop: Workshop,
+    workshop: EngineHarness,
 ) -> None:
     (workshop.root / "a.txt").write_text("A")
     task = await workshop.start(
@@ -146,7 +146,7 @@ async def test_a_message_that_comes_with_a_yes_survives_a_cancel_when_another_ca
 
 
 async def test_messages_queued_before_a_result_is_accepted_by_a_policy_reach_the_model(
-    workshop: Workshop,
+    workshop: EngineHarness,
 ) -> None:
     gate = asyncio.Event()
     provider = workshop.script(Turn(say("nearly"), pause(gate), done("one")), finish("two"))
@@ -159,7 +159,7 @@ async def test_messages_queued_before_a_result_is_accepted_by_a_policy_reach_the
 
 
 async def test_a_message_sent_while_a_task_is_being_cancelled_restarts_it(
-    workshop: Workshop,
+    workshop: EngineHarness,
 ) -> None:
     task = await workshop.start(Turn(say("hm"), pause(600)), finish())
     await wait_for_event(task, RowDelta)
@@ -168,7 +168,7 @@ async def test_a_message_sent_while_a_task_is_being_cancelled_restarts_it(
 
 
 async def test_a_message_that_comes_with_a_yes_reaches_the_model_when_the_call_fails(
-    workshop: Workshop,
+    workshop: EngineHarness,
 ) -> None:
     task = await workshop.start(
         Turn(call("write_to_file", {"path": "a.txt", "content": "1"})),

@@ -58,7 +58,7 @@ class TestClock:
             await self.held.wait()
 
 
-class Workshop:
+class EngineHarness:
     def __init__(self, tmp_path: Path) -> None:
         self.root = tmp_path / "workspace"
         self.root.mkdir()

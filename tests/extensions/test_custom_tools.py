@@ -22,7 +22,7 @@ def run(city: str, days: int = 3, sunny: bool | None = None) -> str:
 '''
 
 
-class Place:
+class ToolHarness:
     def __init__(self, root: Path) -> None:
         self.home, self.workspace = root / "home", root / "work"
         self.trusted = True
@@ -50,12 +50,12 @@ async def names(tools: LocalCustomTools) -> list[str]:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place(tmp_path)
+def place(tmp_path: Path) -> ToolHarness:
+    return ToolHarness(tmp_path)
 
 
 @pytest.mark.requirement("tool:custom:success")
-async def test_a_python_file_is_a_tool(place: Place) -> None:
+async def test_a_python_file_is_a_tool(place: ToolHarness) -> None:
     place.project("weather.py", WEATHER)
     tools = await place.tools()
     (info,) = tools.tools
@@ -67,21 +67,21 @@ async def test_a_python_file_is_a_tool(place: Place) -> None:
     assert said == "Perth: 2 days, sunny: None"
 
 
-async def test_a_missing_argument_is_named(place: Place) -> None:
+async def test_a_missing_argument_is_named(place: ToolHarness) -> None:
     place.project("weather.py", WEATHER)
     (info,) = (await place.tools()).tools
     with pytest.raises(ArgumentError, match="'city' of weather"):
         CustomTool(info).parse({"days": 2})
 
 
-async def test_a_tool_may_be_asynchronous_and_know_the_mode(place: Place) -> None:
+async def test_a_tool_may_be_asynchronous_and_know_the_mode(place: ToolHarness) -> None:
     place.user("later.py", '"""Late."""\nasync def run(mode_slug): return {"mode": mode_slug}')
     tools = await place.tools()
     assert tools.tools[0].schema["properties"] == {}
     assert await tools.run("later", {}, "debug") == '{"mode": "debug"}'
 
 
-async def test_the_projects_tool_wins_over_the_users(place: Place) -> None:
+async def test_the_projects_tool_wins_over_the_users(place: ToolHarness) -> None:
     place.user("same.py", '"""Mine."""\ndef run(): return "mine"')
     place.project("same.py", '"""Ours."""\ndef run(): return "ours"')
     tools = await place.tools()
@@ -90,7 +90,7 @@ async def test_the_projects_tool_wins_over_the_users(place: Place) -> None:
 
 
 @pytest.mark.requirement("tool:custom:schema:trust")
-async def test_a_file_of_a_project_that_is_not_trusted_is_never_run(place: Place) -> None:
+async def test_a_file_of_a_project_that_is_not_trusted_is_never_run(place: ToolHarness) -> None:
     marker = place.workspace / "ran"
     place.project("evil.py", f'"""Bad."""\nopen({str(marker)!r}, "w")\ndef run(): return ""')
     place.trusted = False
@@ -117,7 +117,7 @@ async def test_a_file_of_a_project_that_is_not_trusted_is_never_run(place: Place
     ],
 )
 async def test_a_file_that_is_no_tool_is_reported_and_the_others_work(
-    place: Place, name: str, text: str, reason: str
+    place: ToolHarness, name: str, text: str, reason: str
 ) -> None:
     place.project("good.py", '"""Good."""\ndef run(): return "ok"')
     place.project(name, text)
@@ -138,7 +138,9 @@ async def test_a_file_that_is_no_tool_is_reported_and_the_others_work(
         ("return object()", "TypeError"),
     ],
 )
-async def test_a_tool_that_fails_tells_the_model_why(place: Place, body: str, reason: str) -> None:
+async def test_a_tool_that_fails_tells_the_model_why(
+    place: ToolHarness, body: str, reason: str
+) -> None:
     place.project("bad.py", f'"""Bad."""\ndef run():\n    {body}\n')
     tools = await place.tools()
     with pytest.raises(ToolError, match=reason):
@@ -146,7 +148,7 @@ async def test_a_tool_that_fails_tells_the_model_why(place: Place, body: str, re
 
 
 @pytest.mark.requirement("tool:custom:success:contained")
-async def test_a_tool_sees_no_keys_and_leaves_nothing_running(place: Place) -> None:
+async def test_a_tool_sees_no_keys_and_leaves_nothing_running(place: ToolHarness) -> None:
     place.project(
         "spawn.py",
         '"""Spawn."""\nimport os, subprocess\ndef run():\n'
@@ -159,7 +161,7 @@ async def test_a_tool_sees_no_keys_and_leaves_nothing_running(place: Place) -> N
     assert await asyncio.to_thread(is_gone, int(pid))
 
 
-async def test_cancelling_a_call_stops_the_tool(place: Place) -> None:
+async def test_cancelling_a_call_stops_the_tool(place: ToolHarness) -> None:
     place.project(
         "slow.py",
         '"""Slow."""\nimport os, time\ndef run(path: str):\n'
@@ -177,7 +179,7 @@ async def test_cancelling_a_call_stops_the_tool(place: Place) -> None:
 
 
 async def test_a_changed_file_is_noticed_and_an_unchanged_one_is_not_run_again(
-    place: Place,
+    place: ToolHarness,
 ) -> None:
     place.project("a.py", '"""First."""\ndef run(): pass')
     tools = await place.tools()
@@ -198,7 +200,7 @@ def is_gone(pid: int) -> bool:
     return bool(gone) or process.status() == psutil.STATUS_ZOMBIE
 
 
-async def test_the_schema_may_be_stated_by_the_file(place: Place) -> None:
+async def test_the_schema_may_be_stated_by_the_file(place: ToolHarness) -> None:
     place.project(
         "stated.py",
         '"""Stated."""\nPARAMETERS = {"type": "object", "properties": {"n": {"type": "integer"}},'

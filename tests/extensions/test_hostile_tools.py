@@ -14,22 +14,22 @@ from joey.errors import ToolError
 from joey.execution.custom_tools import wanted_tools
 from joey.ports import CustomToolInfo
 from joey.tools.custom_tool import CustomTool
-from joey.tools.registry import Registry, Toolboxes, default_tools
-from tests.extensions.test_custom_tools import Place, is_gone
+from joey.tools.registry import Registry, ToolSetCache, default_tools
+from tests.extensions.test_custom_tools import ToolHarness, is_gone
 
 HARMLESS = '"""Good."""\nimport _beside\ndef run(): return _beside.WORDS'
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place(tmp_path)
+def place(tmp_path: Path) -> ToolHarness:
+    return ToolHarness(tmp_path)
 
 
-def contents(place: Place) -> dict[str, bytes]:
+def contents(place: ToolHarness) -> dict[str, bytes]:
     return {item.name: item.content for item in wanted_tools(place.workspace)}
 
 
-async def test_compiled_files_do_not_run_in_place_of_what_was_trusted(place: Place) -> None:
+async def test_compiled_files_do_not_run_in_place_of_what_was_trusted(place: ToolHarness) -> None:
     place.project("good.py", HARMLESS)
     place.project("_beside.py", 'WORDS = "trusted"')
     before = contents(place)
@@ -44,13 +44,13 @@ async def test_compiled_files_do_not_run_in_place_of_what_was_trusted(place: Pla
 
 
 @pytest.mark.parametrize("name", ["_beside.pyc", "_beside.so", "_beside.abi3.so", "_b/__init__.py"])
-def test_whatever_can_be_imported_has_to_be_trusted(place: Place, name: str) -> None:
+def test_whatever_can_be_imported_has_to_be_trusted(place: ToolHarness, name: str) -> None:
     (place.workspace / ".roo/tools" / name).parent.mkdir(exist_ok=True)
     place.project(name, "x")
     assert f"tool:{name}" in contents(place)
 
 
-def test_what_links_lead_to_has_to_be_trusted(place: Place) -> None:
+def test_what_links_lead_to_has_to_be_trusted(place: ToolHarness) -> None:
     (place.workspace / "lib").mkdir()
     (place.workspace / "lib/code.py").write_text("first")
     (place.workspace / "lib/round").symlink_to(".")
@@ -61,12 +61,12 @@ def test_what_links_lead_to_has_to_be_trusted(place: Place) -> None:
     assert contents(place) != before
 
 
-def test_a_directory_without_end_is_never_trusted(place: Place) -> None:
+def test_a_directory_without_end_is_never_trusted(place: ToolHarness) -> None:
     (place.workspace / ".roo/tools/all").symlink_to("/")
     assert contents(place) != contents(place)
 
 
-def test_a_large_file_is_known_by_all_of_its_bytes(place: Place) -> None:
+def test_a_large_file_is_known_by_all_of_its_bytes(place: ToolHarness) -> None:
     place.project("large.py", "x" * 2_000_000 + "a")
     file = place.workspace / ".roo/tools/large.py"
     times = (file.stat().st_atime_ns, file.stat().st_mtime_ns)
@@ -76,14 +76,14 @@ def test_a_large_file_is_known_by_all_of_its_bytes(place: Place) -> None:
     assert contents(place) != before
 
 
-async def test_a_pipe_is_no_tool(place: Place) -> None:
+async def test_a_pipe_is_no_tool(place: ToolHarness) -> None:
     os.mkfifo(place.workspace / ".roo/tools/pipe.py")
     async with asyncio.timeout(60):
         tools = await place.tools()
     assert tools.tools == ()
 
 
-async def test_a_process_that_left_its_session_ends_with_the_call(place: Place) -> None:
+async def test_a_process_that_left_its_session_ends_with_the_call(place: ToolHarness) -> None:
     place.project(
         "daemon.py",
         '"""Daemon."""\nimport os, time\ndef run():\n'
@@ -100,7 +100,7 @@ async def test_a_process_that_left_its_session_ends_with_the_call(place: Place) 
     assert await asyncio.to_thread(is_gone, pid)
 
 
-async def test_a_result_without_end_is_cut(place: Place) -> None:
+async def test_a_result_without_end_is_cut(place: ToolHarness) -> None:
     place.project("long.py", '"""Long."""\ndef run(): return "x" * 1_000_000')
     said = await (await place.tools()).run("long", {}, "code")
     assert said.endswith("[...800,000 characters left out...]")
@@ -119,7 +119,7 @@ async def test_a_result_without_end_is_cut(place: Place) -> None:
     ],
 )
 async def test_a_description_that_no_provider_would_take_is_refused(
-    place: Place, line: str, reason: str
+    place: ToolHarness, line: str, reason: str
 ) -> None:
     place.project("odd.py", f'"""Odd."""\n{line}\ndef run(): return ""')
     tools = await place.tools()
@@ -131,11 +131,11 @@ async def test_a_description_that_no_provider_would_take_is_refused(
 def test_a_tool_cannot_take_the_place_of_one_of_ours(name: str) -> None:
     registry = Registry(default_tools())
     mine = (CustomToolInfo(name, "Mine.", {"type": "object"}, "tools/mine.py"),)
-    box = Toolboxes().of(registry, (), mine)
+    box = ToolSetCache().of(registry, (), mine)
     assert not isinstance(box.find(name), CustomTool)
 
 
-async def test_a_workspace_that_is_gone_is_reported(place: Place) -> None:
+async def test_a_workspace_that_is_gone_is_reported(place: ToolHarness) -> None:
     place.user("mine.py", '"""Mine."""\ndef run(): return "ok"')
     tools = await place.tools()
     (place.workspace / ".roo/tools").rmdir()

@@ -23,7 +23,7 @@ from joey.cli.commands.completion import (
     FILE_METAVARS,
     FREE_TEXT_METAVARS,
     VALUE_COMPLETERS,
-    Files,
+    FileCompletion,
     complete,
     split_command_line,
 )
@@ -80,7 +80,7 @@ def test_every_value_has_choices_or_a_metavar_that_is_known(
         if action.option_strings:
             flag = action.option_strings[-1]
             assert complete((*arguments, flag, "")).files is FILE_METAVARS.get(
-                str(action.metavar), Files.NONE
+                str(action.metavar), FileCompletion.NONE
             )
 
 

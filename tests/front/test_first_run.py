@@ -11,7 +11,7 @@ from tests.front.small_web import OLLAMA, small_web
 from tests.front.terminal import terminal
 
 
-class Beside(Joey, frozen=True):
+class JoeyWithOllama(Joey, frozen=True):
     """With Ollama at an address of its own."""
 
     ollama: str
@@ -21,8 +21,8 @@ class Beside(Joey, frozen=True):
         return {**super().env, "OLLAMA_HOST": self.ollama, "JOEY_PLAIN": "1"}
 
 
-def beside(joey: Joey, url: str) -> Beside:
-    return Beside(home=joey.home, workspace=joey.workspace, ollama=url)
+def beside(joey: Joey, url: str) -> JoeyWithOllama:
+    return JoeyWithOllama(home=joey.home, workspace=joey.workspace, ollama=url)
 
 
 async def test_a_script_hears_of_three_ways_to_go_on(joey: Joey) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from joey.cli.repl.markdown import MarkdownStream
+from joey.cli.repl.markdown import MarkdownStreamRenderer
 from tests.front.terminal import render_lines
 
 TEXT = """\
@@ -55,7 +55,7 @@ def drawn(pieces: Iterable[str], columns: int | None = None) -> str:
     console = Console(
         file=file, width=columns or 80, force_terminal=columns is not None, color_system=colours
     )
-    stream = MarkdownStream(console)
+    stream = MarkdownStreamRenderer(console)
     for piece in pieces:
         stream.feed(piece)
     stream.pause()
@@ -102,6 +102,6 @@ def test_styles_reach_the_terminal_and_marks_do_not() -> None:
 
 def test_the_last_word_is_seen_before_it_is_complete() -> None:
     file = io.StringIO()
-    stream = MarkdownStream(Console(file=file, width=40, force_terminal=True))
+    stream = MarkdownStreamRenderer(Console(file=file, width=40, force_terminal=True))
     stream.feed("I think")
     assert file.getvalue() == "I think"

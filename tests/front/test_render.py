@@ -6,7 +6,7 @@ from typing import Literal
 import pytest
 from rich.console import Console
 
-from joey.cli.repl.renderer import Renderer
+from joey.cli.repl.renderer import TaskRenderer
 from joey.core.events import (
     AskAnswered,
     AskOpened,
@@ -27,9 +27,14 @@ from joey.core.events import (
     UserMessage,
 )
 from joey.core.messages import ReasoningPart, TextPart
-from joey.core.permissions.policy import Confinement
+from joey.core.permissions.policy import SandboxStatus
 from joey.core.task import Answer, AskKind, Response, parse_todos
-from joey.presentation.tool_calls import MAX_ASK_DIFF_LINES, CommandOutput, card, coloured_diff
+from joey.presentation.tool_calls import (
+    MAX_ASK_DIFF_LINES,
+    CommandOutputPreview,
+    card,
+    coloured_diff,
+)
 from tests.front.terminal import render_lines
 
 DIFF = "--- a.py\n+++ a.py\n@@ -1 +1 @@\n-old\n+new\n"
@@ -39,7 +44,7 @@ def drawn(*events: Event, terminal: bool = False, echo: bool = False) -> str:
     file = io.StringIO()
     colours: Literal["standard"] | None = "standard" if terminal else None
     console = Console(file=file, width=80, force_terminal=terminal, color_system=colours)
-    renderer = Renderer(console, echo=echo)
+    renderer = TaskRenderer(console, echo=echo)
     for event in events:
         renderer.show(event)
     return file.getvalue()
@@ -133,7 +138,7 @@ def test_why_and_what_is_special_is_said_with_the_question() -> None:
         ("off", "  runs UNCONFINED: the sandbox is switched off\n"),
     ],
 )
-def test_the_question_says_what_would_hold_the_command(level: Confinement, said: str) -> None:
+def test_the_question_says_what_would_hold_the_command(level: SandboxStatus, said: str) -> None:
     tool = "execute_command"
     assert said in drawn(AskOpened(ts=1, ask=AskKind.COMMAND, tool=tool, text="ls", sandbox=level))
 
@@ -154,7 +159,7 @@ def test_a_card_names_what_the_tool_looks_at() -> None:
 
 
 def test_output_is_bounded_and_its_end_is_kept() -> None:
-    output = CommandOutput()
+    output = CommandOutputPreview()
     first = list(output.feed("".join(f"line {n}\n" for n in range(100)) + "unfinished"))
     last = list(output.close())
     assert first == [f"line {n}" for n in range(20)]
@@ -163,7 +168,7 @@ def test_output_is_bounded_and_its_end_is_kept() -> None:
 
 
 def test_short_output_is_shown_as_it_is() -> None:
-    output = CommandOutput()
+    output = CommandOutputPreview()
     assert list(output.feed("one\ntw")) == ["one"]
     assert list(output.feed("o\n")) == ["two"]
     assert list(output.close()) == []

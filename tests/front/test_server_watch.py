@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from joey.cli.notices import ServerWatch
+from joey.cli.notices import McpStartupReporter
 from joey.core.events import RequestStarted
 from tests.mcp.house import HubHarness, tiny
 
@@ -18,7 +18,7 @@ async def test_servers_that_are_waited_for_are_named_and_later_those_that_are_mi
     house.write(deaf=tiny("--deaf"), off=tiny(disabled=True))
     lease = house.hubs.lease(house.workspace)
     messages: list[str] = []
-    watch = ServerWatch(lease, messages.append)
+    watch = McpStartupReporter(lease, messages.append)
     await lease.settle(0)
     watch.report_waiting()
     watch.handle(ASKED)
@@ -34,7 +34,7 @@ async def test_servers_that_are_waited_for_are_named_and_later_those_that_are_mi
 async def test_servers_that_are_there_are_worth_no_word(tmp_path: Path) -> None:
     lease = await HubHarness(tmp_path).open(tiny=tiny())
     messages: list[str] = []
-    watch = ServerWatch(lease, messages.append)
+    watch = McpStartupReporter(lease, messages.append)
     watch.report_waiting()
     watch.handle(ASKED)
     await lease.close()

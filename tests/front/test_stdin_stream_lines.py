@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from joey.cli.headless.stdin_protocol import BadLine, Command, CommandReader
+from joey.cli.headless.stdin_protocol import InvalidLine, StdinCommand, StdinCommandParser
 from joey.core.task import Response
 
 START = {"command": "start", "requestId": "1", "prompt": "do it"}
@@ -22,13 +22,13 @@ def with_image(uri: str) -> str:
     return json.dumps(START | {"requestId": "7", "images": [uri]})
 
 
-def read(*data: bytes, longest: int = 10_000) -> list[Command | BadLine]:
-    reader = CommandReader(longest)
+def read(*data: bytes, longest: int = 10_000) -> list[StdinCommand | InvalidLine]:
+    reader = StdinCommandParser(longest)
     found = [command for piece in data for command in reader.feed(piece)]
     return [*found, *reader.close()]
 
 
-def understood(**changes: Any) -> Command | BadLine:
+def understood(**changes: Any) -> StdinCommand | InvalidLine:
     (found,) = read(json.dumps(START | changes).encode())
     return found
 
@@ -68,7 +68,7 @@ def test_a_line_that_is_no_command_says_why(line: str, reason: str, request_id: 
     data = f"{good}\n{line}\n\n{good}".encode(errors="surrogateescape")
     before, bad, after = read(data)
     assert before == after == understood()
-    assert isinstance(bad, BadLine)
+    assert isinstance(bad, InvalidLine)
     assert bad.problem.startswith("line 2 of stdin is no command: ")
     assert reason in bad.problem
     assert bad.request_id == request_id
@@ -78,12 +78,12 @@ def test_what_a_command_may_bring_along() -> None:
     task_id = "01A1E0F0-06f2-73af-994d-80f41896f1da"
     image = f"data:image/gif;base64,{GIF}"
     full = understood(taskId=task_id, images=[image], configuration={"mode": "ask"}, more=1)
-    assert full == Command(
+    assert full == StdinCommand(
         "start", "1", "do it", (image,), task_id=task_id, configuration={"mode": "ask"}
     )
     assert understood(requestId=" 1 ") == understood()
     yes = understood(command="message", prompt="", response="yesButtonClicked")
-    assert isinstance(yes, Command)
+    assert isinstance(yes, StdinCommand)
     assert yes.response is Response.YES
 
 

@@ -2,7 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from joey.cli.headless.stream_json import Line, RunResult, StreamJson, init_line, result_line
+from joey.cli.headless.stream_json import (
+    JsonLine,
+    RunResult,
+    StreamJsonEncoder,
+    init_line,
+    result_line,
+)
 from joey.core.events import (
     ArgumentsDelta,
     AskAnswered,
@@ -28,11 +34,11 @@ from joey.core.task import Answer, AskKind, Response
 
 MCP_ROW = r'{"type":"use_mcp_tool","serverName":"s","toolName":"t","arguments":"{\"a\":1}"}'
 
-EARLIER: Line = {"type": "tool_use", "subtype": "tool", "id": 11, "callId": "c", "done": True}
+EARLIER: JsonLine = {"type": "tool_use", "subtype": "tool", "id": 11, "callId": "c", "done": True}
 EARLIER |= {"tool_use": {"name": "readFile", "tool": "read_file"}}
 """A call of another run, of which only the outcome is known."""
 
-TABLE: list[tuple[str, Event, list[Line]]] = [
+TABLE: list[tuple[str, Event, list[JsonLine]]] = [
     (
         "the prompt",
         UserMessage(ts=1, text="do it", is_first=True),
@@ -245,12 +251,12 @@ TABLE: list[tuple[str, Event, list[Line]]] = [
 
 
 @pytest.mark.parametrize(("event", "lines"), [row[1:] for row in TABLE], ids=[r[0] for r in TABLE])
-def test_each_event_has_its_lines(event: Event, lines: list[Line]) -> None:
-    assert StreamJson().feed(event) == lines
+def test_each_event_has_its_lines(event: Event, lines: list[JsonLine]) -> None:
+    assert StreamJsonEncoder().feed(event) == lines
 
 
 def test_text_is_sent_piece_by_piece_and_then_whole() -> None:
-    stream = StreamJson()
+    stream = StreamJsonEncoder()
     lines = [
         line
         for event in (
@@ -276,7 +282,7 @@ def test_text_is_sent_piece_by_piece_and_then_whole() -> None:
 
 
 def test_arguments_are_sent_while_they_grow_and_not_after_the_call_is_whole() -> None:
-    stream = StreamJson()
+    stream = StreamJsonEncoder()
     opened = RowOpened(ts=1, say="tool", tool="write_to_file", call_id="c")
     assert stream.feed(opened) == [
         {
@@ -299,7 +305,7 @@ ROWS = [("read_file", "readFile"), ("write_to_file", "newFileCreated")]
 
 @pytest.mark.parametrize(("tool", "tag"), ROWS)
 def test_all_lines_of_a_call_agree_and_the_last_has_its_arguments(tool: str, tag: str) -> None:
-    stream = StreamJson()
+    stream = StreamJsonEncoder()
     made = ToolCall(id="c", name=tool, input={"path": "a", "more": 1})
     events = (
         RowOpened(ts=1, say="tool", tool=tool, call_id="c"),
@@ -322,7 +328,7 @@ def test_all_lines_of_a_call_agree_and_the_last_has_its_arguments(tool: str, tag
 
 
 def test_the_output_of_a_command_names_its_call() -> None:
-    stream = StreamJson()
+    stream = StreamJsonEncoder()
     stream.feed(ToolStarted(ts=1, call_id="c7", tool="execute_command", text="ls"))
     (line,) = stream.feed(CommandOutputDelta(ts=2, output="a"))
     assert line["callId"] == "c7"
@@ -330,18 +336,18 @@ def test_the_output_of_a_command_names_its_call() -> None:
 
 @pytest.mark.parametrize("tool", ["attempt_completion", "ask_followup_question"])
 def test_calls_that_speak_to_the_user_are_sent_only_as_text(tool: str) -> None:
-    stream = StreamJson()
+    stream = StreamJsonEncoder()
     assert stream.feed(RowOpened(ts=1, say="tool", tool=tool, call_id="c")) == []
     assert stream.feed(ArgumentsDelta(ts=1, delta='{"res')) == []
 
 
 def test_a_reply_that_only_calls_says_nothing_by_itself() -> None:
     call = RowPart(1, CallPart(ToolCall(id="c", name="read_file")))
-    assert StreamJson().feed(ReplyReceived(ts=2, parts=(call,))) == []
+    assert StreamJsonEncoder().feed(ReplyReceived(ts=2, parts=(call,))) == []
 
 
 def test_the_output_of_a_command_and_its_end_have_one_id() -> None:
-    stream = StreamJson()
+    stream = StreamJsonEncoder()
     content = "Command executed in '/w'. The command was not successful.\nExit code: 3\nOutput:\nab"
     finished = ToolFinished(
         ts=30, call_id="c", tool="execute_command", content=content, exit_code=3
@@ -363,7 +369,7 @@ def test_the_output_of_a_command_and_its_end_have_one_id() -> None:
 def test_what_a_command_prints_is_not_taken_for_its_exit_code() -> None:
     content = "Command is still running in terminal from '/w'.\nOutput so far:\nExit code: 7\n"
     finished = ToolFinished(ts=1, call_id="c", tool="execute_command", content=content)
-    assert "exitCode" not in StreamJson().feed(finished)[-1]["tool_result"]
+    assert "exitCode" not in StreamJsonEncoder().feed(finished)[-1]["tool_result"]
 
 
 def test_the_first_line_names_the_format_and_the_task() -> None:

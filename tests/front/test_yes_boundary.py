@@ -12,7 +12,7 @@ import pytest
 from joey.testing.script import Turn, call
 from joey.testing.server import ModelServer
 from tests.front.binary import Finished, Joey, reach
-from tests.tools.test_generate_image import URI, Painter, make_image_answer, painter
+from tests.tools.test_generate_image import URI, ImageServer, make_image_answer, painter
 
 __all__ = ["painter"]
 
@@ -171,7 +171,7 @@ async def test_a_temporary_directory_around_the_home_opens_nothing(
 
 
 async def test_images_stay_in_the_workspace(
-    joey: Joey, home: Path, painter: tuple[type[Painter], str]
+    joey: Joey, home: Path, painter: tuple[type[ImageServer], str]
 ) -> None:
     kind, url = painter
     kind.answer = make_image_answer(URI)

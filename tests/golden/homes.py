@@ -19,41 +19,39 @@ import joey
 from joey.cli.command_line import run_parser
 from joey.cli.commands.arguments import COMMAND_PARSERS
 from joey.cli.exit_codes import ExitCode, exit_code_of
-from joey.cli.headless.stdin_protocol import CAPABILITIES
-from joey.cli.headless.stdin_protocol import Command as StdinCommand
+from joey.cli.headless.stdin_protocol import CAPABILITIES, StdinCommand
 from joey.config.profiles import PROFILE_KEYS
-from joey.config.schema import DescribedKey
+from joey.config.schema import ConfigKey
 from joey.config.settings import DISABLEABLE_FIELDS, EXTENDABLE_FIELDS, LOWERABLE_FIELDS
 from joey.core.events import Durable, Record, Spending, TokenUsage, Transient
 from joey.core.history.ui import RequestInfo, Row
-from joey.core.hooks import Hook, HookCall, Moment
+from joey.core.hooks import Hook, HookEvent, HookInput
 from joey.core.messages import Message
 from joey.core.models import ToolProtocol
-from joey.core.modes import BUILT_IN_MODES, Group, ModePrompt
-from joey.core.permissions.audit import Judged
+from joey.core.modes import BUILT_IN_MODES, ModePromptOverride, ToolGroup
+from joey.core.permissions.audit import AuditEntry
 from joey.core.permissions.policy import Access
-from joey.core.settings import Limits, Profile, Route, Settings, TaskSecrets
+from joey.core.settings import Limits, ModelRoute, Profile, Settings, TaskSecrets
 from joey.core.task import AskKind, FollowUp, Response, TaskState
 from joey.core.wire.commands import COMMANDS, Done, TaskNeed, Welcome
 from joey.core.wire.events import PAYLOAD_TYPES
-from joey.core.wire.frames import AuthFrame, CommandFrame, ErrorCode, EventFrame
-from joey.core.wire.frames import Response as ResponseFrame
+from joey.core.wire.frames import AuthFrame, CommandFrame, ErrorCode, EventFrame, ResponseFrame
 from joey.core.wire.schema import wire_schema
 from joey.engine.outcomes import Failed
 from joey.engine.recorder import Recorder
 from joey.errors import ProviderFailure
-from joey.mcp.config import Entry as McpEntry
-from joey.mcp.servers import Listed
+from joey.mcp.config import ServerEntry as McpEntry
+from joey.mcp.servers import ServerInfo
 from joey.ports import TaskMetadata
-from joey.server.ipc_protocol import Command as IpcCommand
+from joey.server.ipc_protocol import IpcCommand
 from joey.storage.journal import decode_journal, encode_record
 from joey.storage.roo_import import ImportCandidate
-from joey.storage.task_folder import Holder
+from joey.storage.task_folder import LockOwner
 from joey.storage.task_store import JsonFileStore
 from joey.testing.script import Turn, call, fail, pause, redacted, say, think, usage
 from joey.testing.server import ModelServer, Request, by_conversation
 from joey.tools.registry import default_tools
-from joey.tui.widgets.prompt_history import Entry as PromptEntry
+from joey.tui.widgets.prompt_history import StoredPrompt as PromptEntry
 
 __all__ = [
     "ModelServer",
@@ -86,7 +84,7 @@ PASSING_EVENTS: Any = Transient
 JOURNAL = {"record": Record}
 SNAPSHOTS = {
     "api_conversation_history.json, each element": Message,
-    "lock": Holder,
+    "lock": LockOwner,
     "prompt-history.jsonl, each line": PromptEntry,
     "task_metadata.json": TaskMetadata,
     "task secrets": TaskSecrets,
@@ -95,7 +93,7 @@ SNAPSHOTS = {
     "ui_messages.json, text of followup": FollowUp,
 }
 SETTINGS = {
-    "customModePrompts, each value": ModePrompt,
+    "customModePrompts, each value": ModePromptOverride,
     "hooks, each element": Hook,
     "mcpServers, each value": McpEntry,
     "settings.json": Settings,
@@ -105,7 +103,7 @@ PROJECT_SETTINGS = {
     "added to": EXTENDABLE_FIELDS,
     "lowered": LOWERABLE_FIELDS,
 }
-PROFILES = {"limits": Limits, "profile": Profile, "route": Route}
+PROFILES = {"limits": Limits, "profile": Profile, "route": ModelRoute}
 PROFILE_NAMES = PROFILE_KEYS
 FRAMES = {
     "auth": AuthFrame,
@@ -115,14 +113,14 @@ FRAMES = {
 }
 WELCOME, ANSWER_TO_AUTH = Welcome, Done
 EVENT_PAYLOADS: dict[str, Any] = dict(PAYLOAD_TYPES)
-HOOK_PAYLOADS = {"standard input": HookCall}
+HOOK_PAYLOADS = {"standard input": HookInput}
 STDIN_COMMANDS = {"command": StdinCommand}
 STDIN_CAPABILITIES = CAPABILITIES
 IPC_COMMANDS: Any = IpcCommand
 COMMAND_OUTPUTS = {
-    "description of a setting": DescribedKey,
-    "joey mcp list --json, each element": Listed,
-    "joey permissions report --json, each call": Judged,
+    "description of a setting": ConfigKey,
+    "joey mcp list --json, each element": ServerInfo,
+    "joey permissions report --json, each call": AuditEntry,
     "joey tasks import --json, each element": ImportCandidate,
     "usage": TokenUsage,
     "spent": Spending,
@@ -132,12 +130,12 @@ ENUMERATIONS: dict[str, Any] = {
     "command needs a task": TaskNeed,
     "error of the WebSocket API": ErrorCode,
     "kind of question": AskKind,
-    "moment of a hook": Moment,
+    "moment of a hook": HookEvent,
     "problem of a provider": ProviderFailure,
     "protocol of tools": ToolProtocol,
     "response to a question": Response,
     "status of a task": TaskState,
-    "tool group": Group,
+    "tool group": ToolGroup,
 }
 
 

@@ -11,7 +11,7 @@ import msgspec
 
 from joey.app.customizations import hooks_for
 from joey.app.trust import WorkspaceTrust
-from joey.config.preferences import SettingsRulebook
+from joey.config.preferences import SettingsRuleStore
 from joey.core.events import RowAdded, ToolFailed, ToolFinished
 from joey.core.hooks import Hook
 from joey.core.settings import Settings
@@ -19,12 +19,12 @@ from joey.engine.task import Task
 from joey.execution.bash_grammar import BashGrammar
 from joey.ports import Capabilities
 from joey.workspace.files import LocalFiles
-from tests.engine.workshop import ALLOW_ALL, Workshop, durable
+from tests.engine.workshop import ALLOW_ALL, EngineHarness, durable
 
 READS_ALONE = Settings()
 
 
-class HookWorkshop(Workshop):
+class HookHarness(EngineHarness):
     def __init__(self, tmp_path: Path) -> None:
         super().__init__(tmp_path)
         self.home.mkdir()
@@ -41,7 +41,7 @@ class HookWorkshop(Workshop):
         )
         self.capabilities = Capabilities(
             hooks=hooks_for(LocalFiles(self.root), self.home, self.env, settings),
-            rulebook=SettingsRulebook(self.home),
+            rulebook=SettingsRuleStore(self.home),
             shell=BashGrammar(),
         )
 

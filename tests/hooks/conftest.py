@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.hooks.bench import HookWorkshop
+from tests.hooks.bench import HookHarness
 
 
 @pytest.fixture
-async def workshop(tmp_path: Path) -> AsyncIterator[HookWorkshop]:
-    workshop = HookWorkshop(tmp_path)
+async def workshop(tmp_path: Path) -> AsyncIterator[HookHarness]:
+    workshop = HookHarness(tmp_path)
     yield workshop
     await workshop.engine.close()

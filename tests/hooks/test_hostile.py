@@ -8,24 +8,24 @@ from pathlib import Path
 
 import pytest
 
-from joey.core.hooks import MAX_MESSAGE_CHARS, Hook, HookEnd, Moment
+from joey.core.hooks import MAX_MESSAGE_CHARS, Hook, HookEvent, HookExit
 from joey.engine.asks import Unattended
 from joey.engine.outcomes import Aborted, Completed
-from joey.execution.hooks import Surroundings, run_hook
+from joey.execution.hooks import HookEnvironment, run_hook
 from joey.execution.processes import end_marked
 from joey.execution.terminal import command_environment, find_shell
 from joey.testing.script import Turn, call
 from tests.engine.workshop import TIMEOUT_S, finish, settled
-from tests.hooks.bench import HookWorkshop, failures, hook, outcomes, said
+from tests.hooks.bench import HookHarness, failures, hook, outcomes, said
 
 READ = Turn(call("read_file", {"path": "a.txt"}))
 
 
-async def run(tmp_path: Path, command: str, seconds: float = 10) -> HookEnd:
+async def run(tmp_path: Path, command: str, seconds: float = 10) -> HookExit:
     secret = {"ANTHROPIC_API_KEY": "sk-1", "JOEY_TOKEN": "t", "MY_PASSWORD": "p"}
     environment = command_environment({**os.environ, **secret})
-    place = Surroundings(tmp_path, find_shell(os.environ["PATH"]), environment, end_marked)
-    one = Hook(Moment.BEFORE_TOOL, command, timeout=seconds)
+    place = HookEnvironment(tmp_path, find_shell(os.environ["PATH"]), environment, end_marked)
+    one = Hook(HookEvent.BEFORE_TOOL, command, timeout=seconds)
     async with asyncio.timeout(TIMEOUT_S):
         return await run_hook(one, b"{}\n" * 100_000, place)
 
@@ -81,7 +81,7 @@ async def test_hooks_get_no_keys(tmp_path: Path) -> None:
 
 
 async def test_control_characters_of_a_hook_reach_neither_the_model_nor_the_screen(
-    workshop: HookWorkshop,
+    workshop: HookHarness,
 ) -> None:
     (workshop.root / "a.txt").write_text("x")
     noise = r"printf '\033[2J\033]0;owned\007no\r\x9b31m\b\x7f way\0' >&2; exit 2"
@@ -93,7 +93,7 @@ async def test_control_characters_of_a_hook_reach_neither_the_model_nor_the_scre
     assert not any(0x7F <= ord(char) < 0xA0 for char in shown)
 
 
-async def test_a_long_message_of_a_hook_is_cut(workshop: HookWorkshop) -> None:
+async def test_a_long_message_of_a_hook_is_cut(workshop: HookHarness) -> None:
     (workshop.root / "a.txt").write_text("x")
     many = "seq 100000 >&2; exit 2"
     workshop.give(hook("beforeTool", many, tools=["read_file"]))
@@ -105,7 +105,7 @@ async def test_a_long_message_of_a_hook_is_cut(workshop: HookWorkshop) -> None:
 
 @pytest.mark.requirement("hooks:failure")
 async def test_a_hook_that_fails_is_reported_once_and_holds_nothing_up(
-    workshop: HookWorkshop,
+    workshop: HookHarness,
 ) -> None:
     (workshop.root / "a.txt").write_text("x")
     workshop.give(hook("beforeTool", "exit 7", tools=["read_file"]))
@@ -120,7 +120,7 @@ async def test_a_hook_that_fails_is_reported_once_and_holds_nothing_up(
 @pytest.mark.requirement("hooks:failure")
 @pytest.mark.parametrize("command", ["exit 1", "sleep 100", "kill -9 $$"])
 async def test_a_hook_that_has_to_succeed_blocks_when_it_fails(
-    workshop: HookWorkshop, command: str
+    workshop: HookHarness, command: str
 ) -> None:
     (workshop.root / "a.txt").write_text("x")
     workshop.give(hook("beforeTool", command, tools=["read_file"], timeout=0.5, onFailure="block"))
@@ -136,7 +136,7 @@ async def opened(pipe: Path) -> str:
 
 
 @pytest.mark.requirement("hooks:cancel")
-async def test_cancelling_a_task_ends_its_hook_at_once(workshop: HookWorkshop) -> None:
+async def test_cancelling_a_task_ends_its_hook_at_once(workshop: HookHarness) -> None:
     (workshop.root / "a.txt").write_text("x")
     os.mkfifo(workshop.root / "began")
     workshop.give(hook("beforeTool", "echo $$ > child; echo > began; sleep 1000", timeout=600))
@@ -147,7 +147,7 @@ async def test_cancelling_a_task_ends_its_hook_at_once(workshop: HookWorkshop) -
     assert not is_alive(workshop.root / "child")
 
 
-async def test_other_tasks_go_on_while_a_hook_takes_its_time(workshop: HookWorkshop) -> None:
+async def test_other_tasks_go_on_while_a_hook_takes_its_time(workshop: HookHarness) -> None:
     (workshop.root / "a.txt").write_text("x")
     for name in ("began", "go"):
         os.mkfifo(workshop.root / name)

@@ -15,14 +15,14 @@ from joey.engine.asks import Unattended
 from joey.engine.outcomes import Completed
 from joey.testing.script import Turn, call, say
 from tests.engine.workshop import TIMEOUT_S, asked, durable, finish, settled, texts, wait_for_event
-from tests.hooks.bench import HookWorkshop, failures, hook, outcomes, said
+from tests.hooks.bench import HookHarness, failures, hook, outcomes, said
 
 WRITE = Turn(call("write_to_file", {"path": "a.txt", "content": "one\n"}))
 READ = Turn(call("read_file", {"path": "a.txt"}))
 
 
 @pytest.mark.requirement("hooks:before")
-async def test_a_hook_sees_the_call_and_stops_it_with_its_reason(workshop: HookWorkshop) -> None:
+async def test_a_hook_sees_the_call_and_stops_it_with_its_reason(workshop: HookHarness) -> None:
     look = "cat > seen.json; echo 'no writes today' >&2; exit 2"
     workshop.give(hook("beforeTool", look, tools=["write_to_file"]))
     task = await workshop.start(WRITE, finish(), policy=Unattended())
@@ -39,7 +39,7 @@ async def test_a_hook_sees_the_call_and_stops_it_with_its_reason(workshop: HookW
 
 
 async def test_a_hook_that_is_content_changes_nothing_and_may_speak_to_the_user(
-    workshop: HookWorkshop,
+    workshop: HookHarness,
 ) -> None:
     workshop.give(
         hook("beforeTool", """echo '{"message": "a write"}'""", tools=["write_to_file"]),
@@ -53,7 +53,7 @@ async def test_a_hook_that_is_content_changes_nothing_and_may_speak_to_the_user(
 
 
 @pytest.mark.requirement("hooks:approved")
-async def test_a_hook_cannot_change_what_was_approved(workshop: HookWorkshop) -> None:
+async def test_a_hook_cannot_change_what_was_approved(workshop: HookHarness) -> None:
     answer = {"input": {"path": "b.txt", "content": "two"}, "decision": "allow", "message": "x"}
     workshop.give(hook("beforeTool", f"echo '{json.dumps(answer)}'"))
     task = await workshop.start(WRITE, finish(), policy=Unattended())
@@ -62,7 +62,7 @@ async def test_a_hook_cannot_change_what_was_approved(workshop: HookWorkshop) ->
     assert not (workshop.root / "b.txt").exists()
 
 
-async def test_a_hook_after_a_call_adds_its_message_to_the_result(workshop: HookWorkshop) -> None:
+async def test_a_hook_after_a_call_adds_its_message_to_the_result(workshop: HookHarness) -> None:
     (workshop.root / "a.txt").write_text("hello\n")
     workshop.give(hook("afterTool", "cat > seen.json; echo 'mind the style' >&2; exit 2"))
     task = await workshop.start(READ, finish(), policy=Unattended())
@@ -74,7 +74,7 @@ async def test_a_hook_after_a_call_adds_its_message_to_the_result(workshop: Hook
 
 
 async def test_a_hook_after_a_failed_call_knows_it_and_adds_its_message(
-    workshop: HookWorkshop,
+    workshop: HookHarness,
 ) -> None:
     look = "cat > seen.json; echo 'read it again' >&2; exit 2"
     workshop.give(
@@ -90,7 +90,7 @@ async def test_a_hook_after_a_failed_call_knows_it_and_adds_its_message(
 
 @pytest.mark.requirement("engine:loop:mistakes-per-reply")
 async def test_a_message_about_a_path_that_does_not_exist_makes_it_no_mistake(
-    workshop: HookWorkshop,
+    workshop: HookHarness,
 ) -> None:
     workshop.give(hook("afterTool", "echo 'look elsewhere' >&2; exit 2"))
     look = Turn(call("list_files", {"path": str(workshop.root.parent / "nowhere")}))
@@ -100,7 +100,7 @@ async def test_a_message_about_a_path_that_does_not_exist_makes_it_no_mistake(
     assert outcomes(task)[0].endswith("look elsewhere")
 
 
-async def test_a_long_result_is_shortened_for_the_hook(workshop: HookWorkshop) -> None:
+async def test_a_long_result_is_shortened_for_the_hook(workshop: HookHarness) -> None:
     (workshop.root / "a.txt").write_text("".join(f"line {n}\n" for n in range(20_000)))
     workshop.give(hook("afterTool", "wc -c > size"))
     task = await workshop.start(READ, finish(), policy=Unattended())
@@ -109,7 +109,7 @@ async def test_a_long_result_is_shortened_for_the_hook(workshop: HookWorkshop) -
 
 
 @pytest.mark.requirement("hooks:completion")
-async def test_a_result_is_presented_once_the_hook_accepts_it(workshop: HookWorkshop) -> None:
+async def test_a_result_is_presented_once_the_hook_accepts_it(workshop: HookHarness) -> None:
     workshop.give(hook("onCompletion", "test -e a.txt || { echo 'a.txt is missing' >&2; exit 2; }"))
     task = await workshop.start(finish("first"), WRITE, finish("second"), policy=Unattended())
     assert await settled(task) == Completed("second")
@@ -118,7 +118,7 @@ async def test_a_result_is_presented_once_the_hook_accepts_it(workshop: HookWork
 
 
 @pytest.mark.requirement("hooks:completion", "engine:loop:plain-answer")
-async def test_a_plain_answer_is_presented_once_the_hook_accepts_it(workshop: HookWorkshop) -> None:
+async def test_a_plain_answer_is_presented_once_the_hook_accepts_it(workshop: HookHarness) -> None:
     workshop.give(hook("onCompletion", "test -e a.txt || { echo 'a.txt is missing' >&2; exit 2; }"))
     answer = Turn(say("It is done."))
     task = await workshop.start(answer, answer, WRITE, answer, answer, policy=Unattended())
@@ -128,7 +128,7 @@ async def test_a_plain_answer_is_presented_once_the_hook_accepts_it(workshop: Ho
 
 
 @pytest.mark.requirement("hooks:ask")
-async def test_a_hook_cannot_say_yes_to_a_question(workshop: HookWorkshop) -> None:
+async def test_a_hook_cannot_say_yes_to_a_question(workshop: HookHarness) -> None:
     yes = '{"message": "yes", "response": "yesButtonClicked", "decision": "allow"}'
     workshop.give(hook("onAsk", f"cat > seen.json; echo '{yes}'"))
     task = await workshop.start(WRITE, finish(), settings=Settings())
@@ -152,7 +152,7 @@ async def test_a_hook_cannot_say_yes_to_a_question(workshop: HookWorkshop) -> No
     assert {answer.by for answer in answers} == {"person"}
 
 
-async def test_a_hook_may_say_no_in_place_of_the_user(workshop: HookWorkshop) -> None:
+async def test_a_hook_may_say_no_in_place_of_the_user(workshop: HookHarness) -> None:
     workshop.give(hook("onAsk", "echo 'not while I am away' >&2; exit 2", tools=["write_to_file"]))
     task = await workshop.start(WRITE, finish(), settings=Settings())
     answered = await wait_for_event(task, AskAnswered)
@@ -166,7 +166,7 @@ async def test_a_hook_may_say_no_in_place_of_the_user(workshop: HookWorkshop) ->
 
 
 async def test_a_slow_hook_at_a_question_does_not_keep_the_user_waiting(
-    workshop: HookWorkshop,
+    workshop: HookHarness,
 ) -> None:
     workshop.give(hook("onAsk", "touch began; sleep 100", tools=["write_to_file"]))
     task = await workshop.start(WRITE, finish(), settings=Settings())
@@ -178,7 +178,7 @@ async def test_a_slow_hook_at_a_question_does_not_keep_the_user_waiting(
 
 
 @pytest.mark.requirement("hooks:denied")
-async def test_hooks_do_not_run_for_what_the_rules_refuse(workshop: HookWorkshop) -> None:
+async def test_hooks_do_not_run_for_what_the_rules_refuse(workshop: HookHarness) -> None:
     workshop.give(hook("beforeTool", "touch ran", tools=["execute_command"]))
     settings = Settings(always_allow_execute=True, allowed_commands=("*",), denied_commands=("rm",))
     task = await workshop.start(

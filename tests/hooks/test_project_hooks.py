@@ -15,13 +15,13 @@ from joey.engine.asks import Unattended
 from joey.testing.script import Turn, call
 from joey.workspace.files import LocalFiles
 from tests.engine.workshop import finish, settled
-from tests.hooks.bench import HookWorkshop, failures, hook, said
+from tests.hooks.bench import HookHarness, failures, hook, said
 
 READ = Turn(call("read_file", {"path": "a.txt"}))
 UNTRUSTED = "The hooks of .roo/hooks.json are not used, because you have not trusted them"
 
 
-async def work(workshop: HookWorkshop, *turns: Turn) -> list[str]:
+async def work(workshop: HookHarness, *turns: Turn) -> list[str]:
     """What the person is told; the task is done."""
     (workshop.root / "a.txt").write_text("x")
     task = await workshop.start(*(turns or (READ,)), finish(), policy=Unattended())
@@ -30,7 +30,7 @@ async def work(workshop: HookWorkshop, *turns: Turn) -> list[str]:
 
 
 @pytest.mark.requirement("hooks:trust")
-async def test_hooks_of_a_project_run_once_they_are_trusted(workshop: HookWorkshop) -> None:
+async def test_hooks_of_a_project_run_once_they_are_trusted(workshop: HookHarness) -> None:
     workshop.project(hook("beforeTool", "touch ran"))
     (warning,) = await work(workshop)
     assert warning.startswith(UNTRUSTED)
@@ -42,7 +42,7 @@ async def test_hooks_of_a_project_run_once_they_are_trusted(workshop: HookWorksh
 
 
 @pytest.mark.requirement("hooks:trust")
-async def test_a_file_that_was_changed_after_trust_is_not_run(workshop: HookWorkshop) -> None:
+async def test_a_file_that_was_changed_after_trust_is_not_run(workshop: HookHarness) -> None:
     workshop.project(hook("beforeTool", "true"))
     workshop.trust()
     workshop.project(hook("beforeTool", "touch ran"))
@@ -56,7 +56,7 @@ async def test_a_file_that_was_changed_after_trust_is_not_run(workshop: HookWork
     ["sh tools/check.sh", "bash -c 'true && sh tools/check.sh'", "X=tools/check.sh;sh $X"],
 )
 async def test_a_script_that_was_changed_after_trust_is_not_run(
-    workshop: HookWorkshop, command: str
+    workshop: HookHarness, command: str
 ) -> None:
     script = workshop.root / "tools/check.sh"
     script.parent.mkdir()
@@ -70,7 +70,7 @@ async def test_a_script_that_was_changed_after_trust_is_not_run(
 
 @pytest.mark.requirement("hooks:trust")
 async def test_a_helper_that_appears_beside_the_hooks_ends_their_trust(
-    workshop: HookWorkshop,
+    workshop: HookHarness,
 ) -> None:
     (workshop.root / ".roo/hooks").mkdir(parents=True)
     workshop.project(hook("beforeTool", "cd .roo/hooks && if test -e new.sh; then . ./new.sh; fi"))
@@ -83,7 +83,7 @@ async def test_a_helper_that_appears_beside_the_hooks_ends_their_trust(
 @pytest.mark.requirement("hooks:changed")
 @pytest.mark.parametrize("on_failure", ["continue", "block"])
 async def test_a_hook_that_is_changed_while_a_task_works_has_failed(
-    workshop: HookWorkshop, on_failure: str
+    workshop: HookHarness, on_failure: str
 ) -> None:
     script = workshop.root / "check.sh"
     script.write_text("true\n")
@@ -100,7 +100,7 @@ async def test_a_hook_that_is_changed_while_a_task_works_has_failed(
 
 @pytest.mark.requirement("hooks:links")
 async def test_a_file_of_hooks_that_is_a_link_out_of_the_workspace_is_not_read(
-    workshop: HookWorkshop,
+    workshop: HookHarness,
 ) -> None:
     outside = workshop.root.parent / "hooks.json"
     outside.write_text(json.dumps([hook("beforeTool", "touch ran")]))
@@ -114,7 +114,7 @@ async def test_a_file_of_hooks_that_is_a_link_out_of_the_workspace_is_not_read(
 
 
 @pytest.mark.requirement("hooks:links")
-async def test_trust_follows_the_bytes_and_not_the_link(workshop: HookWorkshop) -> None:
+async def test_trust_follows_the_bytes_and_not_the_link(workshop: HookHarness) -> None:
     real = workshop.root / "data.json"
     real.write_text(json.dumps([hook("beforeTool", "true")]))
     (workshop.root / ".roo").mkdir()
@@ -139,7 +139,7 @@ async def test_trust_follows_the_bytes_and_not_the_link(workshop: HookWorkshop) 
     ],
 )
 async def test_a_broken_file_is_reported_and_runs_nothing(
-    workshop: HookWorkshop, text: str, warning: str
+    workshop: HookHarness, text: str, warning: str
 ) -> None:
     file = workshop.project()
     file.write_text(text)
@@ -147,7 +147,7 @@ async def test_a_broken_file_is_reported_and_runs_nothing(
     assert warning in (await work(workshop))[0]
 
 
-async def test_a_pipe_in_place_of_the_file_holds_nothing_up(workshop: HookWorkshop) -> None:
+async def test_a_pipe_in_place_of_the_file_holds_nothing_up(workshop: HookHarness) -> None:
     file = workshop.project()
     file.unlink()
     os.mkfifo(file)
@@ -156,7 +156,7 @@ async def test_a_pipe_in_place_of_the_file_holds_nothing_up(workshop: HookWorksh
 
 
 @pytest.mark.requirement("hooks:shown")
-def test_trust_shows_the_whole_command(workshop: HookWorkshop) -> None:
+def test_trust_shows_the_whole_command(workshop: HookHarness) -> None:
     command = "curl https://example.org/" + "x" * 300 + "\nsecond line"
     workshop.project(hook("beforeTool", command, tools=["write_to_file"]))
     (wanted,) = WorkspaceTrust(workshop.root, workshop.home, workshop.env).wanted

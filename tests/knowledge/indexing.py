@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from joey.content.code_index import IndexDirectory, Indexes
+from joey.content.code_index import IndexDirectory, WorkspaceIndexPool
 from joey.errors import ToolError
-from joey.ports import CodeAnswer, CodeIndex, Embedder
+from joey.ports import CodeIndex, CodeSearchResult, Embedder
 from joey.workspace.files import LocalFiles
 from joey.workspace.listing import every_file
 
@@ -30,8 +30,10 @@ class IndexHarness:
         file.write_text(text, encoding="utf-8")
         return file
 
-    def open(self, indexes: Indexes | None = None, embedder: Embedder | None = None) -> CodeIndex:
-        indexes = indexes or Indexes(self.home)
+    def open(
+        self, indexes: WorkspaceIndexPool | None = None, embedder: Embedder | None = None
+    ) -> CodeIndex:
+        indexes = indexes or WorkspaceIndexPool(self.home)
         return indexes.open(self.files, lambda stop: every_file(self.files, stop), embedder)
 
     @asynccontextmanager
@@ -44,7 +46,7 @@ class IndexHarness:
             await index.close()
 
 
-async def answer(index: CodeIndex, query: str, limit: int = 10) -> CodeAnswer:
+async def answer(index: CodeIndex, query: str, limit: int = 10) -> CodeSearchResult:
     """What is found, once the index is filled."""
     while True:
         try:
@@ -54,7 +56,7 @@ async def answer(index: CodeIndex, query: str, limit: int = 10) -> CodeAnswer:
                 raise
 
 
-async def whole_answer(index: CodeIndex, query: str) -> CodeAnswer:
+async def whole_answer(index: CodeIndex, query: str) -> CodeSearchResult:
     """What is found once there is nothing left to be said about it."""
     while (found := await answer(index, query)).note:
         pass

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from joey.content.document_worker import MAX_TEXT_CHARS, collected, lines_of
-from joey.content.isolated import LocalDocuments
+from joey.content.isolated import IsolatedDocumentReader
 from joey.errors import ToolError
 from joey.workspace.files import LocalFiles
 from tests.knowledge.papers import (
@@ -30,7 +30,7 @@ from tests.knowledge.papers import (
 async def text(root: Path, name: str, data: bytes) -> str:
     (root / name).write_bytes(data)
     files = LocalFiles(root)
-    return await LocalDocuments(files).text(files.resolve(name))
+    return await IsolatedDocumentReader(files).text(files.resolve(name))
 
 
 async def refusal(root: Path, name: str, data: bytes) -> str:
@@ -42,7 +42,7 @@ async def refusal(root: Path, name: str, data: bytes) -> str:
 
 
 def test_documents_are_known_by_their_names(tmp_path: Path) -> None:
-    documents = LocalDocuments(LocalFiles(tmp_path))
+    documents = IsolatedDocumentReader(LocalFiles(tmp_path))
     known = ("a.pdf", "A.PDF", "b.docx", "c.x.xlsx", "d.ipynb")
     assert all(documents.supports(name) for name in known)
     assert not any(documents.supports(name) for name in ("a.txt", "pdf", "a.doc", "a.pdf.py"))
@@ -254,7 +254,7 @@ async def test_a_document_that_is_too_large_is_not_read(tmp_path: Path) -> None:
         file.truncate(2 * 2**30)
     files = LocalFiles(tmp_path)
     with pytest.raises(ToolError, match="larger than 64 MB"):
-        await LocalDocuments(files).text(files.resolve("a.pdf"))
+        await IsolatedDocumentReader(files).text(files.resolve("a.pdf"))
 
 
 SHEET_PARTS = ("<row>", "</row>", '<row r="9">', "<c>", '<c t="s">', '<c s="1" r="B2">', "</c>")

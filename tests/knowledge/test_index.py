@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from joey.content import code_index as index_module
-from joey.content.code_index import BUILD_LOCK_FILE, Indexes
-from joey.content.code_index_store import IndexStore
-from joey.content.code_index_worker import Changes, Progress, take_in
+from joey.content.code_index import BUILD_LOCK_FILE, WorkspaceIndexPool
+from joey.content.code_index_store import CodeIndexStore
+from joey.content.code_index_worker import IndexChanges, IndexProgress, take_in
 from joey.errors import ToolError
 from joey.ports import Listing
 from joey.workspace.listing import every_file
@@ -154,9 +154,9 @@ async def test_a_directory_that_becomes_a_link_while_files_are_read_in_is_not_fo
     (tmp_path / "outside" / "a.py").write_text("needle = 1\n")
     (harness.root / "src").rename(tmp_path / "src")
     (harness.root / "src").symlink_to(tmp_path / "outside")
-    store = IndexStore(tmp_path / "database")
-    changes = Changes(("src/a.py",), (), 1, False)
-    assert take_in(store, harness.root, changes, Progress(), threading.Event())
+    store = CodeIndexStore(tmp_path / "database")
+    changes = IndexChanges(("src/a.py",), (), 1, False)
+    assert take_in(store, harness.root, changes, IndexProgress(), threading.Event())
     assert store.search_text("needle", "", 9) == []
     store.close()
 
@@ -235,7 +235,7 @@ async def test_while_it_is_filled_a_search_says_how_far_it_is(
         assert gate.wait(20)
         return every_file(harness.files, stop)
 
-    index = Indexes(harness.home).open(harness.files, slowly)
+    index = WorkspaceIndexPool(harness.home).open(harness.files, slowly)
     try:
         with pytest.raises(ToolError, match=r"not ready yet.*search_files"):
             await index.search("needle", None, 10)
@@ -261,7 +261,7 @@ async def test_the_index_is_begun_by_itself_when_nobody_asks(
         loop.call_soon_threadsafe(listed.set)
         return every_file(harness.files, stop)
 
-    index = Indexes(harness.home).open(harness.files, listing)
+    index = WorkspaceIndexPool(harness.home).open(harness.files, listing)
     async with asyncio.timeout(20):
         await listed.wait()
     await index.close()
@@ -272,7 +272,7 @@ async def test_tasks_of_a_workspace_share_one_index_until_the_last_is_closed(
     harness: IndexHarness,
 ) -> None:
     harness.write("a.py", "needle = 1\n")
-    indexes = Indexes(harness.home)
+    indexes = WorkspaceIndexPool(harness.home)
     listings = 0
 
     def listing(stop: threading.Event) -> Listing:
@@ -300,7 +300,7 @@ async def test_closing_stops_what_is_under_way(harness: IndexHarness) -> None:
         assert stop.wait(20)
         return every_file(harness.files, stop)
 
-    index = Indexes(harness.home).open(harness.files, listing)
+    index = WorkspaceIndexPool(harness.home).open(harness.files, listing)
     searching = asyncio.create_task(index.search("needle", None, 10))
     async with asyncio.timeout(20):
         await listed.wait()
@@ -320,7 +320,7 @@ async def test_an_index_that_is_not_to_be_kept_leaves_nothing(
     (tmp_path / "tmp").mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
     harness.write("a.py", "needle = 1\n")
-    indexes = Indexes(harness.home, kept=False)
+    indexes = WorkspaceIndexPool(harness.home, kept=False)
     unused = harness.open(indexes)
     assert [*(tmp_path / "tmp").iterdir()] == []
     index = harness.open(indexes)

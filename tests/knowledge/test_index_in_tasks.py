@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from joey.app import make_options, open_engine
-from joey.content.code_index import Indexes
+from joey.content.code_index import WorkspaceIndexPool
 from joey.core.history.ui import Row
 from joey.core.models import ToolProtocol
 from joey.engine.asks import Unattended
@@ -20,7 +20,7 @@ from joey.testing.script import Turn, call, say
 from joey.testing.server import ModelServer
 from joey.workspace.files import LocalFiles
 from joey.workspace.listing import every_file
-from tests.engine.workshop import Workshop, finish
+from tests.engine.workshop import EngineHarness, finish
 
 ENV = {"ANTHROPIC_API_KEY": "key"}
 XML = "<codebase_search>\n<query>login check</query>\n<path>src</path>\n</codebase_search>"
@@ -108,8 +108,8 @@ async def test_an_embedding_profile_that_does_not_exist_is_reported_and_the_text
 
 @pytest.mark.requirement("index:shared")
 async def test_a_task_that_cannot_be_opened_lets_go_of_the_index(tmp_path: Path) -> None:
-    shop = Workshop(tmp_path)
-    files, indexes = LocalFiles(shop.root), Indexes(tmp_path / "home")
+    shop = EngineHarness(tmp_path)
+    files, indexes = LocalFiles(shop.root), WorkspaceIndexPool(tmp_path / "home")
     shop.script(finish())
     async with asyncio.timeout(30), shop.engine as engine:
         await engine.start("do it", task_id="one")

@@ -7,16 +7,16 @@ from joey.content.code_index_store import (
     MAX_HIT_LINES,
     MAX_HITS_PER_FILE,
     MIN_SCORE,
-    Found,
-    Match,
+    FoundPassage,
+    PassageMatch,
     combine,
     mix,
 )
 
 
-def found(path: str, start: int, end: int, score: float = 1.0) -> Found:
+def found(path: str, start: int, end: int, score: float = 1.0) -> FoundPassage:
     text = "\n".join(f"{path}:{number}" for number in range(start, end + 1))
-    return Found(path, start, end, text, score)
+    return FoundPassage(path, start, end, text, score)
 
 
 @pytest.mark.requirement("index:ranking")
@@ -41,7 +41,10 @@ def test_hits_do_not_grow_without_end() -> None:
 
 
 def test_long_lines_do_not_make_a_hit_that_nobody_wants_to_read() -> None:
-    long = [Found("a", start, start + 9, "\n".join(["x" * 500] * 10), 1.0) for start in (1, 11, 21)]
+    long = [
+        FoundPassage("a", start, start + 9, "\n".join(["x" * 500] * 10), 1.0)
+        for start in (1, 11, 21)
+    ]
     assert max(len(hit.text) for hit in mix(long, 10)) <= MAX_HIT_CHARS
 
 
@@ -59,11 +62,14 @@ def test_the_list_is_as_long_as_wanted_and_what_hardly_fits_is_left_out() -> Non
 
 @pytest.mark.requirement("index:meaning")
 def test_meaning_and_text_count_together() -> None:
-    text_matches = [Match(1, 1.0), Match(2, 0.6), Match(3, 0.5)]
+    text_matches = [PassageMatch(1, 1.0), PassageMatch(2, 0.6), PassageMatch(3, 0.5)]
     matches = combine(text_matches, {1: 0.1, 2: 0.8, 4: 0.8})
     assert [match.place for match in matches] == [2, 4, 3, 1]
     assert all(0 <= match.score <= 1 for match in matches)
 
 
 def test_without_meanings_the_text_decides() -> None:
-    assert combine([Match(1, 1.0), Match(2, 0.4)], {}) == [Match(1, 1.0), Match(2, 0.4)]
+    assert combine([PassageMatch(1, 1.0), PassageMatch(2, 0.4)], {}) == [
+        PassageMatch(1, 1.0),
+        PassageMatch(2, 0.4),
+    ]

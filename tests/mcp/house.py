@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 
 from joey.core.mcp import McpServer
-from joey.mcp.leases import Hubs, Lease, Surroundings
+from joey.mcp.leases import HubConfig, HubLease, HubPool
 
 TIMEOUT_S = 30
 TINY = Path(__file__).parent / "tiny_server.py"
@@ -35,7 +35,7 @@ class HubHarness:
         self.trusted = trusted
         self.asked: list[Mapping[str, bytes]] = []
         self.environment = {"PATH": os.environ["PATH"]}
-        self.surroundings = Surroundings(
+        self.surroundings = HubConfig(
             home=self.home,
             env={"NAME": "value"},
             environment=self.environment,
@@ -43,7 +43,7 @@ class HubHarness:
             trusts=self._trusts,
             first_delay=0.05,
         )
-        self.hubs = Hubs(self.surroundings)
+        self.hubs = HubPool(self.surroundings)
 
     def _trusts(self, workspace: Path, wanted: Mapping[str, bytes]) -> bool:
         self.asked.append(wanted)
@@ -53,7 +53,7 @@ class HubHarness:
         path = self.workspace / ".roo" / "mcp.json" if project else self.home / "mcp.json"
         path.write_text(json.dumps({"mcpServers": servers}), encoding="utf-8")
 
-    async def open(self, **servers: Any) -> Lease:
+    async def open(self, **servers: Any) -> HubLease:
         """A lease on these servers, all of which have connected or failed."""
         self.write(**servers)
         lease = self.hubs.lease(self.workspace)
@@ -61,16 +61,16 @@ class HubHarness:
         return lease
 
 
-async def settled(lease: Lease) -> None:
+async def settled(lease: HubLease) -> None:
     async with asyncio.timeout(TIMEOUT_S):
         await lease.settle(TIMEOUT_S)
 
 
-def server(lease: Lease, name: str) -> McpServer:
+def server(lease: HubLease, name: str) -> McpServer:
     return next(found for found in lease.servers if found.name == name)
 
 
-def names(lease: Lease, name: str) -> list[str]:
+def names(lease: HubLease, name: str) -> list[str]:
     return [tool.name for tool in server(lease, name).tools]
 
 

@@ -13,7 +13,7 @@ import pytest
 from joey.app.trust import open_server_admin
 from joey.core.mcp import McpTool
 from joey.mcp.config import parse_server
-from joey.mcp.trust import PINS_FILE_NAME, Pins
+from joey.mcp.trust import PINS_FILE_NAME, ToolPins
 
 MANY = 8
 
@@ -35,7 +35,9 @@ def test_what_tools_looked_like_is_remembered_for_all_servers(
     tool = McpTool(name="look", description="looks", schema={})
 
     def see(number: int) -> None:
-        Pins(tmp_path).changed(parse_server(f"s{number}", {"command": "x"}, "global", {}), [tool])
+        ToolPins(tmp_path).changed(
+            parse_server(f"s{number}", {"command": "x"}, "global", {}), [tool]
+        )
 
     at_once(see)
 

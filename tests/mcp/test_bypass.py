@@ -14,7 +14,7 @@ import pytest
 from mcp.shared.message import SessionMessage
 from mcp.types import JSONRPCRequest
 
-from joey.config.trust import Trust, Trusted
+from joey.config.trust import Trusted, TrustStore
 from joey.core.permissions.policy import Access, Allow, Claim, decide
 from joey.core.settings import Settings
 from joey.errors import ToolError
@@ -35,14 +35,14 @@ def request(method: str, params: dict[str, Any]) -> SessionMessage:
     return SessionMessage(JSONRPCRequest(jsonrpc="2.0", id=1, method=method, params=params))
 
 
-class Ground:
+class TrustedProject:
     """A workspace whose one server was trusted as it was."""
 
     def __init__(self, root: Path) -> None:
         self.workspace = root / "work"
         self.workspace.mkdir()
         self.environment = {"PATH": os.environ["PATH"]}
-        self._trust = Trust(root / "home")
+        self._trust = TrustStore(root / "home")
         self._entry: dict[str, Any] = {}
 
     def write(self, name: str, text: str = "print(1)") -> Path:
@@ -68,8 +68,8 @@ class Ground:
 
 
 @pytest.fixture
-def ground(tmp_path: Path) -> Ground:
-    return Ground(tmp_path)
+def ground(tmp_path: Path) -> TrustedProject:
+    return TrustedProject(tmp_path)
 
 
 def to_directory(script: Path) -> None:
@@ -91,7 +91,7 @@ def to_link(script: Path) -> None:
 @pytest.mark.requirement("trust:scripts")
 @pytest.mark.parametrize("swap", [to_directory, to_pipe, to_link, Path.unlink])
 def test_a_trusted_script_that_becomes_something_else_is_a_new_question(
-    ground: Ground, swap: Callable[[Path], None]
+    ground: TrustedProject, swap: Callable[[Path], None]
 ) -> None:
     script = ground.write("server.py")
     ground.trust(command="python3", args=["server.py"])
@@ -101,7 +101,7 @@ def test_a_trusted_script_that_becomes_something_else_is_a_new_question(
 
 @pytest.mark.requirement("trust:scripts")
 def test_a_link_out_of_the_workspace_that_is_turned_elsewhere_is_a_new_question(
-    ground: Ground, tmp_path: Path
+    ground: TrustedProject, tmp_path: Path
 ) -> None:
     for name in ("one.py", "two.py"):
         (tmp_path / name).write_text("print(1)")
@@ -127,7 +127,9 @@ def test_a_link_out_of_the_workspace_that_is_turned_elsewhere_is_a_new_question(
         {"command": "node", "cwd": "sub", "args": ["../run.js"]},
     ],
 )
-def test_a_script_counts_however_the_entry_names_it(ground: Ground, entry: dict[str, Any]) -> None:
+def test_a_script_counts_however_the_entry_names_it(
+    ground: TrustedProject, entry: dict[str, Any]
+) -> None:
     ground.environment["workspaceFolder"] = str(ground.workspace)
     script = ground.write("run.js")
     ground.trust(**entry)
@@ -137,7 +139,7 @@ def test_a_script_counts_however_the_entry_names_it(ground: Ground, entry: dict[
 
 @pytest.mark.requirement("trust:scripts")
 def test_a_program_of_the_workspace_that_is_found_by_the_users_own_path_counts(
-    ground: Ground,
+    ground: TrustedProject,
 ) -> None:
     program = ground.write("bin/serve")
     ground.environment["PATH"] = f"{program.parent}:/usr/bin"
@@ -148,7 +150,7 @@ def test_a_program_of_the_workspace_that_is_found_by_the_users_own_path_counts(
 
 @pytest.mark.requirement("trust:scripts")
 def test_reaching_the_workspace_by_a_link_leaves_no_script_out(
-    ground: Ground, tmp_path: Path
+    ground: TrustedProject, tmp_path: Path
 ) -> None:
     script = ground.write("server.py")
     ground.trust(command="python3", args=["server.py"])
@@ -159,7 +161,7 @@ def test_reaching_the_workspace_by_a_link_leaves_no_script_out(
     assert not ground.is_trusted(link)
 
 
-def test_directories_and_loops_on_a_command_line_are_no_crash(ground: Ground) -> None:
+def test_directories_and_loops_on_a_command_line_are_no_crash(ground: TrustedProject) -> None:
     (ground.workspace / "loop").symlink_to("loop")
     ground.trust(command="npx", args=["files", str(ground.workspace), "loop", "a" * 70_000])
 

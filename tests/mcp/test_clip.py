@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from joey.mcp.message_limits import Cut, Lines, clipped, message_of
+from joey.mcp.message_limits import BoundedLineSplitter, TruncatedLine, clipped, message_of
 
 
-def fed(data: bytes, limit: int, size: int) -> list[bytes | Cut]:
-    lines = Lines(limit)
+def fed(data: bytes, limit: int, size: int) -> list[bytes | TruncatedLine]:
+    lines = BoundedLineSplitter(limit)
     found = [line for at in range(0, len(data), size) for line in lines.feed(data[at : at + size])]
     return [*found, lines.close()]
 
@@ -31,14 +31,14 @@ def test_however_the_bytes_arrive_the_lines_are_the_same(lines: list[bytes], siz
         if len(line) <= 20:
             assert found == line
         else:
-            assert isinstance(found, Cut)
+            assert isinstance(found, TruncatedLine)
             assert (found.head, found.size) == (line[:20], len(line))
 
 
 def cut(message: dict[str, Any], limit: int) -> dict[str, Any] | None:
     data = json.dumps(message).encode()
     (line,) = [found for found in fed(data, limit, 64) if found]
-    assert isinstance(line, Cut)
+    assert isinstance(line, TruncatedLine)
     short = clipped(line.head, line.tail, line.size)
     return None if short is None else json.loads(short)
 
@@ -86,7 +86,9 @@ def test_bytes_that_are_no_message_are_no_crash(head: bytes, tail: bytes) -> Non
 
 
 async def test_an_event_keeps_its_field_name() -> None:
-    line = Cut(b'data: {"id": 3, "result": {"content": [{"type": "text", "text": "ab', b"", 99)
+    line = TruncatedLine(
+        b'data: {"id": 3, "result": {"content": [{"type": "text", "text": "ab', b"", 99
+    )
     message = await message_of(line, b"data: ")
     assert message.startswith(b"data: {")
     assert json.loads(message[6:])["id"] == 3

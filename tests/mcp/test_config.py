@@ -102,7 +102,7 @@ def test_nothing_that_can_stand_in_a_file_is_a_crash(value: Any) -> None:
     parse_servers({"mcpServers": {"name": value}}, "global", Path("f"), {})
 
 
-class Place:
+class ConfigHarness:
     def __init__(self, root: Path) -> None:
         self.home, self.workspace = root / "home", root / "work"
         for directory in (self.home, self.workspace / ".roo"):
@@ -115,12 +115,12 @@ class Place:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place(tmp_path)
+def place(tmp_path: Path) -> ConfigHarness:
+    return ConfigHarness(tmp_path)
 
 
 @pytest.mark.requirement("mcp:config:scopes")
-def test_the_projects_server_hides_the_users_of_the_same_name(place: Place) -> None:
+def test_the_projects_server_hides_the_users_of_the_same_name(place: ConfigHarness) -> None:
     place.write(place.home / "mcp_settings.json", a={"command": "roo"}, c={"command": "roo"})
     place.write(place.home / "mcp.json", a={"command": "mine"}, b={"command": "mine"})
     place.write(place.project, b={"command": "project"})
@@ -135,7 +135,7 @@ def test_the_projects_server_hides_the_users_of_the_same_name(place: Place) -> N
 
 
 @pytest.mark.requirement("mcp:config:broken-json")
-def test_broken_json_keeps_what_was_loaded(place: Place) -> None:
+def test_broken_json_keeps_what_was_loaded(place: ConfigHarness) -> None:
     place.write(place.home / "mcp.json", a={"command": "x"})
     place.files.refresh()
     (place.home / "mcp.json").write_text('{"mcpServers": {')
@@ -150,7 +150,9 @@ def test_broken_json_keeps_what_was_loaded(place: Place) -> None:
     assert place.files.configs == {}
 
 
-def test_a_pipe_or_a_giant_in_place_of_the_file_is_a_problem_and_no_wait(place: Place) -> None:
+def test_a_pipe_or_a_giant_in_place_of_the_file_is_a_problem_and_no_wait(
+    place: ConfigHarness,
+) -> None:
     os.mkfifo(place.project)
     (place.home / "mcp.json").write_bytes(b" " * 2_000_000)
     place.files.refresh()
@@ -172,7 +174,7 @@ def test_where_the_users_directory_is_the_workspaces_its_servers_are_the_users(
 
 @pytest.mark.requirement("trust:scripts")
 def test_files_of_the_workspace_that_a_server_runs_are_part_of_what_is_trusted(
-    place: Place,
+    place: ConfigHarness,
 ) -> None:
     script = place.workspace / "server.py"
     script.write_text("print(1)")

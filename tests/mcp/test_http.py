@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from joey.errors import ToolError, UserError
-from joey.mcp.leases import Surroundings
+from joey.mcp.leases import HubConfig
 from joey.mcp.login import listening
 from joey.mcp.servers import ServerAdmin
 from tests.mcp.house import HubHarness, names, server, settled, until
@@ -99,7 +99,7 @@ async def test_a_server_that_wants_a_login_says_how_and_nobody_is_registered(
 
 
 def make_server_admin(harness: HubHarness) -> ServerAdmin:
-    around = Surroundings(
+    around = HubConfig(
         home=harness.home,
         env={},
         environment={},

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from joey.core.mcp import McpAnswer, McpServer, McpTool
+from joey.core.mcp import McpResult, McpServer, McpTool
 from joey.core.messages import ImageBlock
 from joey.core.models import ToolProtocol
 from joey.core.settings import Settings
@@ -16,31 +16,39 @@ from joey.core.task import AskKind
 from joey.engine.asks import Unattended
 from joey.ports import Capabilities
 from joey.testing.script import Turn, call, say
-from tests.engine.workshop import Workshop, asked, check_history, finish, results, rows, settled
+from tests.engine.workshop import (
+    EngineHarness,
+    asked,
+    check_history,
+    finish,
+    results,
+    rows,
+    settled,
+)
 from tests.mcp.house import HubHarness, tiny
-from tests.tools.mcp_servers import WEATHER, StillServers
+from tests.tools.mcp_servers import WEATHER, StaticMcpServers
 
 ECHO = Turn(call("mcp--tiny--echo", {"text": "hello there"}))
 
 
 @pytest.fixture
-async def workshop(tmp_path: Path) -> AsyncIterator[Workshop]:
-    shop = Workshop(tmp_path)
+async def workshop(tmp_path: Path) -> AsyncIterator[EngineHarness]:
+    shop = EngineHarness(tmp_path)
     yield shop
     await shop.engine.close()
 
 
 def with_servers(
-    shop: Workshop, *servers: McpServer, answer: McpAnswer | None = None
-) -> StillServers:
-    mcp = StillServers(*servers, answer=answer)
+    shop: EngineHarness, *servers: McpServer, answer: McpResult | None = None
+) -> StaticMcpServers:
+    mcp = StaticMcpServers(*servers, answer=answer)
     shop.capabilities = Capabilities(mcp=mcp)
     return mcp
 
 
 @pytest.mark.requirement("tool:mcp:success")
 async def test_a_model_calls_a_real_servers_tool_and_a_user_allows_it(
-    workshop: Workshop, tmp_path: Path
+    workshop: EngineHarness, tmp_path: Path
 ) -> None:
     hub_harness = HubHarness(tmp_path)
     hub_harness.write(tiny=tiny())
@@ -67,7 +75,7 @@ async def test_a_model_calls_a_real_servers_tool_and_a_user_allows_it(
 
 @pytest.mark.requirement("tool:mcp:success")
 async def test_the_first_request_already_offers_the_tools_and_the_name_stays_as_called(
-    workshop: Workshop,
+    workshop: EngineHarness,
 ) -> None:
     mcp = with_servers(workshop)
     model = workshop.script(Turn(call("weather__get_forecast", {"days": 1})), finish())
@@ -86,7 +94,7 @@ async def test_the_first_request_already_offers_the_tools_and_the_name_stays_as_
 
 @pytest.mark.requirement("tool:use_mcp_tool:xml")
 async def test_an_xml_task_reads_of_servers_in_its_prompt_and_calls_by_tags(
-    workshop: Workshop,
+    workshop: EngineHarness,
 ) -> None:
     mcp = with_servers(workshop)
     text = """I ask.
@@ -115,7 +123,7 @@ async def test_an_xml_task_reads_of_servers_in_its_prompt_and_calls_by_tags(
 
 
 async def test_a_native_prompt_and_a_mode_without_mcp_say_nothing_of_servers(
-    workshop: Workshop,
+    workshop: EngineHarness,
 ) -> None:
     mcp = with_servers(workshop)
     model = workshop.script(finish())
@@ -127,7 +135,7 @@ async def test_a_native_prompt_and_a_mode_without_mcp_say_nothing_of_servers(
 
 
 @pytest.mark.requirement("tool:use_mcp_tool:schema:mode")
-async def test_a_mode_without_mcp_may_not_call_servers(workshop: Workshop) -> None:
+async def test_a_mode_without_mcp_may_not_call_servers(workshop: EngineHarness) -> None:
     mcp = with_servers(workshop)
     workshop.script(Turn(call("mcp--weather--get_forecast", {"days": 1})), finish())
     settings = Settings(mode="orchestrator", always_allow_mcp=True, allowed_mcp_tools=("*",))
@@ -140,7 +148,7 @@ async def test_a_mode_without_mcp_may_not_call_servers(workshop: Workshop) -> No
 @pytest.mark.requirement("tool:use_mcp_tool:failure:unknown-tool")
 @pytest.mark.requirement("tool:use_mcp_tool:failure:unknown-server")
 async def test_an_unknown_tool_of_a_server_counts_as_a_mistake_and_is_answered_in_json(
-    workshop: Workshop,
+    workshop: EngineHarness,
 ) -> None:
     with_servers(workshop)
     wrong = call("use_mcp_tool", {"server_name": "weather", "tool_name": "x", "arguments": {}})
@@ -152,9 +160,9 @@ async def test_an_unknown_tool_of_a_server_counts_as_a_mistake_and_is_answered_i
     assert "has no tool 'x'" in (rows(task, "error")[0].text or "")
 
 
-async def test_images_of_a_server_reach_the_model(workshop: Workshop) -> None:
+async def test_images_of_a_server_reach_the_model(workshop: EngineHarness) -> None:
     pixel = "data:image/png;base64,iVBORw0KGgo="
-    with_servers(workshop, answer=McpAnswer("look", (pixel,)))
+    with_servers(workshop, answer=McpResult("look", (pixel,)))
     workshop.script(Turn(call("mcp--weather--listed", {})), finish())
     settings = Settings(always_allow_mcp=True)
     task = await workshop.start(settings=settings, policy=Unattended())
@@ -164,7 +172,7 @@ async def test_images_of_a_server_reach_the_model(workshop: Workshop) -> None:
 
 
 async def test_tools_that_come_later_are_offered_from_the_next_request_on(
-    workshop: Workshop,
+    workshop: EngineHarness,
 ) -> None:
     mcp = with_servers(workshop, McpServer("late", status="connecting"))
     late = McpServer("late", status="connected", tools=(McpTool("now"),))
@@ -181,7 +189,7 @@ async def test_tools_that_come_later_are_offered_from_the_next_request_on(
     assert offered[1][0] == "mcp--late--now"
 
 
-async def test_closing_a_task_gives_its_servers_back(workshop: Workshop) -> None:
+async def test_closing_a_task_gives_its_servers_back(workshop: EngineHarness) -> None:
     mcp = with_servers(workshop)
     task = await workshop.start(finish(), policy=Unattended())
     await settled(task)

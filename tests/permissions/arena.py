@@ -23,7 +23,7 @@ _SELF_CHANGING_FILES = (".git/index",)
 """git keeps notes there whenever it looks."""
 
 
-class Arena:
+class CommandTestbed:
     """Where commands are denied, everything else may run, and only the denied ones are harm."""
 
     def __init__(self, root: Path, allowed: Iterable[str], denied: Iterable[str] = ()) -> None:

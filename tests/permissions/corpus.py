@@ -15,13 +15,13 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from joey.app.permissions import Explainer, Flags
-from tests.permissions.arena import Arena
+from joey.app.permissions import PermissionExplainer, PermissionFlags
+from tests.permissions.arena import CommandTestbed
 from tests.permissions.harmless import ALLOWED_RULES, harmless_commands
-from tests.permissions.hostile import WRITING_RULES, Hostile, hostile_commands
+from tests.permissions.hostile import WRITING_RULES, HostileCommand, hostile_commands
 
 
-class Outcome(Struct):
+class CorpusOutcome(Struct):
     judged: int
     approved: list[str]
     """Lines that would run unasked."""
@@ -29,12 +29,12 @@ class Outcome(Struct):
     """By line, what it did when it was run."""
 
 
-async def try_hostile(root: Path, commands: Sequence[Hostile]) -> Outcome:
+async def try_hostile(root: Path, commands: Sequence[HostileCommand]) -> CorpusOutcome:
     """Judge each; run for real what would run unasked."""
-    outcome = Outcome(len(commands), [], {})
+    outcome = CorpusOutcome(len(commands), [], {})
     rules = dict.fromkeys((item.allowed, item.denied) for item in commands)
     for number, (allowed, denied) in enumerate(rules):
-        arena = Arena(root / str(number), allowed, denied)
+        arena = CommandTestbed(root / str(number), allowed, denied)
         explainer = _explainer(arena, allowed, denied)
         for item in commands:
             if item.allowed is not allowed:
@@ -52,19 +52,21 @@ async def try_harmless(
     root: Path, lines: Sequence[str], denied: tuple[str, ...] = ()
 ) -> dict[str, str]:
     """Those that would be asked about, with the reason."""
-    arena = Arena(root / "harmless", ALLOWED_RULES)
+    arena = CommandTestbed(root / "harmless", ALLOWED_RULES)
     explainer = _explainer(arena, ALLOWED_RULES, denied)
     explained = {line: await explainer.command(line) for line in lines}
     return {line: why.reason for line, why in explained.items() if why.decision != "allow"}
 
 
-def _explainer(arena: Arena, allowed: tuple[str, ...], denied: tuple[str, ...] = ()) -> Explainer:
+def _explainer(
+    arena: CommandTestbed, allowed: tuple[str, ...], denied: tuple[str, ...] = ()
+) -> PermissionExplainer:
     home = arena.root / "joey-home"
-    flags = Flags(allow=allowed, deny=denied, no_sandbox=True)
-    return Explainer(arena.work, flags, home=home, env={"PATH": "/usr/bin:/bin"})
+    flags = PermissionFlags(allow=allowed, deny=denied, no_sandbox=True)
+    return PermissionExplainer(arena.work, flags, home=home, env={"PATH": "/usr/bin:/bin"})
 
 
-def sample(commands: Sequence[Hostile], size: int, seed: int) -> list[Hostile]:
+def sample(commands: Sequence[HostileCommand], size: int, seed: int) -> list[HostileCommand]:
     return random.Random(seed).sample(commands, size)
 
 

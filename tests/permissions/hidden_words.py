@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
-from joey.core.permissions.arguments import Sheet
+from joey.core.permissions.arguments import ProgramSpec
 from joey.core.permissions.git_commands import READ_ONLY_SUBCOMMANDS, git_sheet
 from joey.core.permissions.program_tables import READ_ONLY_PROGRAMS
 
@@ -25,5 +25,5 @@ def readers() -> tuple[str, ...]:
     return ("git", *READ_ONLY_PROGRAMS)
 
 
-def _options(sheet: Sheet) -> list[str]:
+def _options(sheet: ProgramSpec) -> list[str]:
     return [option.rstrip(":=#") for option in sheet.options.split()]

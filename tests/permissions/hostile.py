@@ -47,7 +47,7 @@ PROGRAM_RULES = (*looking_programs(), "git")
 READER_RULES = readers()
 
 
-class Hostile(NamedTuple):
+class HostileCommand(NamedTuple):
     kind: str
     allowed: tuple[str, ...]
     line: str
@@ -113,15 +113,15 @@ PROGRAM_NAME_TEMPLATES = (
 )
 
 
-def composed() -> Iterator[Hostile]:
+def composed() -> Iterator[HostileCommand]:
     for base, payload, form in product(HARMLESS_LINES, PAYLOADS, COMPOSITION_TEMPLATES):
-        yield Hostile("K1", EXECUTION_RULES, form.format(b=base, p=payload))
+        yield HostileCommand("K1", EXECUTION_RULES, form.format(b=base, p=payload))
     for base, form in product(HARMLESS_LINES, REDIRECTION_TEMPLATES):
-        yield Hostile("K1", EXECUTION_RULES, form.format(b=base))
+        yield HostileCommand("K1", EXECUTION_RULES, form.format(b=base))
     for name, form in product(
         ("git", "ls", "cat", "find", "npm", "pytest", "make"), PROGRAM_NAME_TEMPLATES
     ):
-        yield Hostile("K1", EXECUTION_RULES, form.format(n=name, N=name.upper()))
+        yield HostileCommand("K1", EXECUTION_RULES, form.format(n=name, N=name.upper()))
 
 
 TARGET_FILES = ("canary", "./canary", "new", "sub/new")
@@ -391,16 +391,16 @@ OPTION_TEMPLATES = (
 """Programs of the list, told to write, to run something, or to go elsewhere."""
 
 
-def optioned() -> Iterator[Hostile]:
+def optioned() -> Iterator[HostileCommand]:
     for form in OPTION_TEMPLATES:
         for file in TARGET_FILES if "{f}" in form else TARGET_FILES[:1]:
             line = form.format(f=file)
-            yield Hostile("K1", EXECUTION_RULES, line)
-            yield Hostile("K1", EXECUTION_RULES, f"ls && {line}")
+            yield HostileCommand("K1", EXECUTION_RULES, line)
+            yield HostileCommand("K1", EXECUTION_RULES, f"ls && {line}")
             if '"' not in line and "'" not in line and "\n" not in line:
                 name, _, rest = line.partition(" ")
-                yield Hostile("K1", EXECUTION_RULES, f"'{name}' {rest}")
-                yield Hostile(
+                yield HostileCommand("K1", EXECUTION_RULES, f"'{name}' {rest}")
+                yield HostileCommand(
                     "K1", EXECUTION_RULES, f"{name} " + " ".join(f'"{w}"' for w in rest.split())
                 )
 
@@ -526,11 +526,11 @@ DIRECTORY_CHANGE_LINES = (
 )
 
 
-def escaping() -> Iterator[Hostile]:
+def escaping() -> Iterator[HostileCommand]:
     for form, secret in product(READER_TEMPLATES, SECRET_PATHS):
-        yield Hostile("K2", READ_ONLY_RULES, form.format(s=secret))
+        yield HostileCommand("K2", READ_ONLY_RULES, form.format(s=secret))
     for form in DIRECTORY_CHANGE_LINES:
-        yield Hostile("K2", READ_ONLY_RULES, form)
+        yield HostileCommand("K2", READ_ONLY_RULES, form)
 
 
 PROTECTED_PATHS = (
@@ -644,19 +644,21 @@ PROTECTED_WRITE_LINES = (
 )
 
 
-def protected() -> Iterator[Hostile]:
+def protected() -> Iterator[HostileCommand]:
     for form, target in product(WRITER_TEMPLATES, PROTECTED_PATHS):
-        yield Hostile("K3", WRITING_RULES, form.format(t=target))
+        yield HostileCommand("K3", WRITING_RULES, form.format(t=target))
     for line in PROTECTED_WRITE_LINES:
-        yield Hostile("K3", WRITING_RULES, line)
+        yield HostileCommand("K3", WRITING_RULES, line)
 
 
-def hostile_commands() -> list[Hostile]:
+def hostile_commands() -> list[HostileCommand]:
     """All of them, once each, in a fixed order."""
-    listed = (Hostile("K1", PROGRAM_RULES, line) for line in looking_lines())
-    hidden = (Hostile("K2", READER_RULES, line) for line in iter_option_value_lines())
-    evaluating = (Hostile("K1", ALLOW_ALL_RULES, line, DENIED_RULES) for line in evaluating_lines())
-    helped = (Hostile("K1", GIT_TRANSPORT_RULES, line) for line in GIT_HELPER_LINES)
+    listed = (HostileCommand("K1", PROGRAM_RULES, line) for line in looking_lines())
+    hidden = (HostileCommand("K2", READER_RULES, line) for line in iter_option_value_lines())
+    evaluating = (
+        HostileCommand("K1", ALLOW_ALL_RULES, line, DENIED_RULES) for line in evaluating_lines()
+    )
+    helped = (HostileCommand("K1", GIT_TRANSPORT_RULES, line) for line in GIT_HELPER_LINES)
     everything = (*composed(), *optioned(), *escaping(), *protected(), *listed, *hidden)
     everything = (*everything, *evaluating, *helped)
     return list(dict.fromkeys(everything))

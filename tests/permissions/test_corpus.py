@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from joey.app.permissions import Explainer, Flags
+from joey.app.permissions import PermissionExplainer, PermissionFlags
 from joey.core.permissions.commands import judge_command
 from joey.core.permissions.policy import Allow
-from tests.permissions.arena import Arena
+from tests.permissions.arena import CommandTestbed
 from tests.permissions.corpus import sample, try_harmless, try_hostile
 from tests.permissions.evaluating import (
     ALLOW_ALL_RULES,
@@ -53,11 +53,11 @@ async def test_nearly_all_harmless_commands_run_unasked(tmp_path: Path) -> None:
 
 @pytest.mark.requirement("permissions:commands:corpus", "permissions:commands:options")
 async def test_none_of_the_listed_lines_runs_unasked(tmp_path: Path) -> None:
-    arena = Arena(tmp_path, READ_ONLY_RULES)
+    arena = CommandTestbed(tmp_path, READ_ONLY_RULES)
     unasked = []
     for rules, line in asked_lines():
-        flags = Flags(allow=rules, no_sandbox=True)
-        explainer = Explainer(arena.work, flags, home=tmp_path / "joey-home", env={})
+        flags = PermissionFlags(allow=rules, no_sandbox=True)
+        explainer = PermissionExplainer(arena.work, flags, home=tmp_path / "joey-home", env={})
         if (await explainer.command(line)).decision == "allow":
             unasked.append((rules, line))
 
@@ -75,7 +75,7 @@ def test_no_line_that_evaluates_data_runs_unasked_beside_a_deny_rule() -> None:
 
 @pytest.mark.skipif(BASH < (5, 2), reason="an older bash evaluates less")
 def test_the_lines_that_evaluate_data_run_what_is_denied(tmp_path: Path) -> None:
-    arena = Arena(tmp_path, ALLOW_ALL_RULES, DENIED_RULES)
+    arena = CommandTestbed(tmp_path, ALLOW_ALL_RULES, DENIED_RULES)
     lines = random.Random(SEED).sample(list(running_lines()), 60)
 
     assert [line for line in lines if arena.run(line, only_guarded=False) is None] == []
@@ -115,7 +115,7 @@ def test_the_corpus_is_as_large_as_it_should_be() -> None:
     ],
 )
 def test_the_arena_notices_harm(tmp_path: Path, line: str, harm: str) -> None:
-    arena = Arena(tmp_path, READ_ONLY_RULES)
+    arena = CommandTestbed(tmp_path, READ_ONLY_RULES)
 
     assert arena.run(line, only_guarded=False) == harm
     assert arena.run("cat other && git status", only_guarded=False) is None

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from joey.app.sandbox import sandbox_report
-from joey.ports import Level
+from joey.ports import SandboxLevel
 
 
 def explain(
@@ -162,8 +162,8 @@ def test_the_sandbox_is_part_of_the_answer(work: Path) -> None:
     result = json.loads(run)
 
     assert result["sandbox"] == level
-    assert result["decision"] == ("ask" if level is Level.NONE else "allow")
-    assert level is not Level.NONE or "no sandbox works here" in result["reason"]
+    assert result["decision"] == ("ask" if level is SandboxLevel.NONE else "allow")
+    assert level is not SandboxLevel.NONE or "no sandbox works here" in result["reason"]
     assert answer(work, "--allow", "ls", "--", "ls")["sandbox"] == "off"
     assert "sandbox" not in answer(work, "--read", "plain.txt")
 

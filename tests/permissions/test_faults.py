@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from joey.core.paths import Place
+from joey.core.paths import ResolvedPath
 from joey.core.permissions.policy import Access, Ask, Claim, decide
-from joey.core.permissions.shell import Chain
+from joey.core.permissions.shell import CommandChain
 from joey.core.settings import Settings
 from joey.engine.asks import Unattended
 from joey.execution.bash_grammar import BashGrammar
@@ -19,7 +19,7 @@ from joey.ports import Capabilities
 from joey.testing.script import Turn, call
 from joey.tools.execute_command import ExecuteCommand
 from joey.workspace.files import LocalFiles
-from tests.engine.workshop import Workshop, asked, finish, settled
+from tests.engine.workshop import EngineHarness, asked, finish, settled
 from tests.tools.shell_context import make_context
 
 SETTINGS = Settings(always_allow_execute=True, allowed_commands=("ls", "echo", "touch"))
@@ -37,7 +37,7 @@ class Broken:
     def __init__(self, fault: type[Exception] = RuntimeError) -> None:
         self._fault = fault
 
-    def chain(self, line: str) -> Chain | None:
+    def chain(self, line: str) -> CommandChain | None:
         raise self._fault("the grammar broke")
 
 
@@ -82,7 +82,7 @@ def test_a_line_that_is_too_long_is_for_a_user(pieces: list[str], size: int) -> 
 class FailingFiles(LocalFiles):
     """Files that break while a command's words are looked up."""
 
-    def resolve(self, path: str) -> Place:
+    def resolve(self, path: str) -> ResolvedPath:
         if path.endswith("made.txt"):
             raise RuntimeError("the disk is on fire")
         return super().resolve(path)
@@ -102,7 +102,7 @@ async def test_a_fault_in_looking_up_words_is_for_a_user(tmp_path: Path) -> None
 @pytest.mark.requirement("permissions:commands:faults", "permissions:nobody-there")
 @pytest.mark.parametrize("shell", [Broken(), IMPATIENT, None])
 async def test_where_nobody_can_be_asked_a_fault_is_a_refusal(
-    workshop: Workshop, shell: BashGrammar | Broken | None
+    workshop: EngineHarness, shell: BashGrammar | Broken | None
 ) -> None:
     workshop.capabilities = Capabilities(shell=shell)
     policy = Unattended()
@@ -114,7 +114,7 @@ async def test_where_nobody_can_be_asked_a_fault_is_a_refusal(
 
 
 @pytest.mark.requirement("permissions:commands:faults")
-async def test_a_fault_is_put_to_the_user_who_is_there(workshop: Workshop) -> None:
+async def test_a_fault_is_put_to_the_user_who_is_there(workshop: EngineHarness) -> None:
     workshop.capabilities = Capabilities(shell=Broken())
     task = await workshop.start(LISTING, finish(), settings=SETTINGS)
     question = await asked(task)

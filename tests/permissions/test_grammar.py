@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from joey.core.permissions.policy import Access, Allow, Ask, Claim, decide
-from joey.core.permissions.shell import Chain, plain_chain
+from joey.core.permissions.shell import CommandChain, plain_chain
 from joey.core.settings import Settings
 from joey.execution.bash_grammar import BashGrammar
 
@@ -95,19 +95,19 @@ def test_only_lines_that_both_readers_read_alike_run_unasked(line: str) -> None:
         assert GRAMMAR.chain(line) == plain_chain(line)
 
 
-def other_words(line: str) -> Chain | None:
+def other_words(line: str) -> CommandChain | None:
     return (("", ("ls", "other")),)
 
 
-def nothing(line: str) -> Chain | None:
+def nothing(line: str) -> CommandChain | None:
     return None
 
 
-def fails(line: str) -> Chain | None:
+def fails(line: str) -> CommandChain | None:
     raise RuntimeError("the grammar broke")
 
 
-def overflows(line: str) -> Chain | None:
+def overflows(line: str) -> CommandChain | None:
     raise RecursionError
 
 

@@ -11,17 +11,17 @@ from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
-from joey.app.permission_overview import Judgement, PermissionOverview, SettingSources
-from joey.app.permissions import Flags
+from joey.app.permission_overview import PermissionLine, PermissionOverview, SettingSources
+from joey.app.permissions import PermissionFlags
 from joey.core.modes import BUILT_IN_MODES, find_mode
 from joey.core.permissions.policy import (
     WORKSPACE_EDITS_TEXT,
-    Confinement,
     PersistentRule,
+    SandboxStatus,
     with_rule,
 )
 
-NO_FLAGS = Flags()
+NO_FLAGS = PermissionFlags()
 
 
 class SettingsDirectories:
@@ -40,19 +40,19 @@ class SettingsDirectories:
     def project(self, **settings: Any) -> None:
         self.write(self.workspace / ".roo", **settings)
 
-    def sources(self, flags: Flags = NO_FLAGS) -> SettingSources:
+    def sources(self, flags: PermissionFlags = NO_FLAGS) -> SettingSources:
         env = {"HOME": str(self.home.parent)}
         return SettingSources(self.workspace, flags, self.home, env)
 
     def found(
         self,
-        flags: Flags = NO_FLAGS,
+        flags: PermissionFlags = NO_FLAGS,
         *,
         mode: str = "code",
-        sandbox: Confinement = "full",
+        sandbox: SandboxStatus = "full",
         edits_granted: bool = False,
         rule: PersistentRule | None = None,
-    ) -> dict[str, Judgement]:
+    ) -> dict[str, PermissionLine]:
         sources = self.sources(flags)
         settings = sources.settings if rule is None else with_rule(sources.settings, rule)
         known = find_mode(mode, BUILT_IN_MODES)
@@ -68,7 +68,7 @@ def settings_directories(tmp_path: Path) -> SettingsDirectories:
     return SettingsDirectories(tmp_path)
 
 
-def summarize(judged: Judgement) -> tuple[str, str, str]:
+def summarize(judged: PermissionLine) -> tuple[str, str, str]:
     return judged.decision, judged.rule, judged.source
 
 
@@ -85,7 +85,7 @@ def test_only_the_commands_that_a_rule_names_run_unasked(
 ) -> None:
     settings_directories.own(alwaysAllowExecute=True, allowedCommands=["git status", "npm test"])
     settings_directories.project(deniedCommands=["npm publish"])
-    found = settings_directories.found(Flags(allow=("make",), deny=("rm",)))
+    found = settings_directories.found(PermissionFlags(allow=("make",), deny=("rm",)))
     own = ("allow", "allowedCommands", "~/.roo/settings.json")
     assert summarize(found["commands `git status`, `npm test`"]) == own
     assert summarize(found["commands `make`"]) == ("allow", "allowedCommands", "--allow")
@@ -110,20 +110,23 @@ def test_what_a_project_switches_off_is_its_doing(
     settings_directories.project(alwaysAllowWrite=False)
     asked = ("ask", "alwaysAllowWrite is off", ".roo/settings.json of the project")
     assert summarize(settings_directories.found()["changing files here"]) == asked
-    assert summarize(settings_directories.found(Flags(yes=True))["changing files here"]) == asked
+    assert (
+        summarize(settings_directories.found(PermissionFlags(yes=True))["changing files here"])
+        == asked
+    )
 
 
 @pytest.mark.parametrize(
     ("flags", "decision", "source"),
     [
-        (Flags(yes=True), "allow", "-y"),
-        (Flags(allow_writes=True), "allow", "--allow-writes"),
-        (Flags(require_approval=True), "ask", "-a"),
-        (Flags(require_approval=True, yes=True), "ask", "-a"),
+        (PermissionFlags(yes=True), "allow", "-y"),
+        (PermissionFlags(allow_writes=True), "allow", "--allow-writes"),
+        (PermissionFlags(require_approval=True), "ask", "-a"),
+        (PermissionFlags(require_approval=True, yes=True), "ask", "-a"),
     ],
 )
 def test_flags_are_named(
-    settings_directories: SettingsDirectories, flags: Flags, decision: str, source: str
+    settings_directories: SettingsDirectories, flags: PermissionFlags, decision: str, source: str
 ) -> None:
     judged = settings_directories.found(flags)["changing files here"]
     assert (judged.decision, judged.source) == (decision, source)
@@ -187,14 +190,19 @@ def test_tools_of_servers_run_unasked_where_a_list_names_them(
         st.booleans(),
     ),
     st.dictionaries(st.sampled_from(["autoApprovalEnabled", "alwaysAllowWrite"]), st.just(False)),
-    st.builds(Flags, yes=st.booleans(), require_approval=st.booleans(), allow_writes=st.booleans()),
+    st.builds(
+        PermissionFlags,
+        yes=st.booleans(),
+        require_approval=st.booleans(),
+        allow_writes=st.booleans(),
+    ),
 )
 @examples(max_examples=60)
 def test_every_answer_names_where_it_comes_from(
     tmp_path_factory: pytest.TempPathFactory,
     own: dict[str, bool],
     project: dict[str, bool],
-    flags: Flags,
+    flags: PermissionFlags,
 ) -> None:
     house = SettingsDirectories(tmp_path_factory.mktemp("house"))
     house.own(**own)

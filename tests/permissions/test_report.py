@@ -11,18 +11,18 @@ from typing import Any
 
 import pytest
 
-from joey.config.preferences import SettingsRulebook
+from joey.config.preferences import SettingsRuleStore
 from joey.core.settings import Settings
 from joey.core.task import Answer, Response
 from joey.engine.asks import Unattended
 from joey.execution.bash_grammar import BashGrammar
 from joey.ports import Capabilities
 from joey.testing.script import Turn, call
-from tests.engine.cast import ALLOW_ALL_WITH_SUBTASKS, Cast, hand
-from tests.engine.workshop import Workshop, asked, finish, settled
+from tests.engine.cast import ALLOW_ALL_WITH_SUBTASKS, ScriptedSubtasks, hand
+from tests.engine.workshop import EngineHarness, asked, finish, settled
 
 
-def report(workshop: Workshop, *arguments: str) -> str:
+def report(workshop: EngineHarness, *arguments: str) -> str:
     env = {**os.environ, "JOEY_HOME": str(workshop.home), "HOME": str(workshop.home)}
     done = subprocess.run(
         [sys.executable, "-m", "joey", "permissions", "report", *arguments],
@@ -37,7 +37,7 @@ def report(workshop: Workshop, *arguments: str) -> str:
     return done.stdout
 
 
-def load_report(workshop: Workshop, *arguments: str) -> dict[str, Any]:
+def load_report(workshop: EngineHarness, *arguments: str) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(report(workshop, "--json", *arguments))
     return found
 
@@ -47,11 +47,11 @@ def command(line: str) -> Turn:
 
 
 @pytest.fixture
-async def worked(workshop: Workshop) -> Workshop:
+async def worked(workshop: EngineHarness) -> EngineHarness:
     """A task in which something was allowed, refused, rejected, approved and always allowed."""
     workshop.home.mkdir()
     workshop.capabilities = Capabilities(
-        shell=BashGrammar(), rulebook=SettingsRulebook(workshop.home)
+        shell=BashGrammar(), rulebook=SettingsRuleStore(workshop.home)
     )
     (workshop.root / "a.txt").write_text("x\n")
     (workshop.root / ".rooignore").write_text("secret\n")
@@ -78,7 +78,9 @@ async def worked(workshop: Workshop) -> Workshop:
 
 
 @pytest.mark.requirement("permissions:report")
-async def test_each_decision_is_reported_with_its_rule_or_who_made_it(worked: Workshop) -> None:
+async def test_each_decision_is_reported_with_its_rule_or_who_made_it(
+    worked: EngineHarness,
+) -> None:
     (task,) = load_report(worked)["tasks"]
     found = [
         (call["tool"], call["about"], call["decision"], call["outcome"], call.get("rule"))
@@ -101,7 +103,7 @@ async def test_each_decision_is_reported_with_its_rule_or_who_made_it(worked: Wo
 
 
 @pytest.mark.requirement("permissions:report")
-async def test_people_read_it_as_a_table(worked: Workshop) -> None:
+async def test_people_read_it_as_a_table(worked: EngineHarness) -> None:
     text = report(worked)
     assert "by alwaysAllowReadOnly" in text
     assert "you said always `touch d.txt`: commands are not allowed without you" in text
@@ -110,7 +112,7 @@ async def test_people_read_it_as_a_table(worked: Workshop) -> None:
 
 
 @pytest.mark.requirement("permissions:report:rules")
-async def test_other_rules_show_what_they_would_decide_otherwise(worked: Workshop) -> None:
+async def test_other_rules_show_what_they_would_decide_otherwise(worked: EngineHarness) -> None:
     compared = load_report(worked, "--no-sandbox", "--allow", "touch", "--deny", "touch e.txt")
     changes = [
         (one["call"]["about"], one["call"]["decision"], one["now"]["decision"], one["now"]["rule"])
@@ -124,7 +126,7 @@ async def test_other_rules_show_what_they_would_decide_otherwise(worked: Worksho
 
 @pytest.mark.requirement("permissions:report:rules")
 async def test_with_everything_allowed_only_what_is_hidden_stays_refused(
-    worked: Workshop,
+    worked: EngineHarness,
 ) -> None:
     compared = load_report(worked, "--no-sandbox", "-y", "--deny", "git push")
     assert compared["changes"] == {"ask-allow": 3}
@@ -133,7 +135,7 @@ async def test_with_everything_allowed_only_what_is_hidden_stays_refused(
 
 
 @pytest.mark.requirement("permissions:report:reads")
-async def test_the_report_changes_nothing(worked: Workshop) -> None:
+async def test_the_report_changes_nothing(worked: EngineHarness) -> None:
     def everything() -> dict[str, tuple[int, bytes]]:
         roots = (worked.root, worked.home)
         files = (path for root in roots for path in root.rglob("*") if path.is_file())
@@ -146,7 +148,7 @@ async def test_the_report_changes_nothing(worked: Workshop) -> None:
 
 
 async def test_one_task_or_the_latest_or_those_of_a_directory(
-    worked: Workshop, tmp_path: Path
+    worked: EngineHarness, tmp_path: Path
 ) -> None:
     other = await worked.start(finish(), policy=Unattended())
     await settled(other)
@@ -157,7 +159,7 @@ async def test_one_task_or_the_latest_or_those_of_a_directory(
 
 
 async def test_calls_in_a_directory_that_is_gone_are_counted_as_not_judged(
-    worked: Workshop, tmp_path: Path
+    worked: EngineHarness, tmp_path: Path
 ) -> None:
     worked.root.rename(tmp_path / "elsewhere")
     worked.root = tmp_path
@@ -165,14 +167,16 @@ async def test_calls_in_a_directory_that_is_gone_are_counted_as_not_judged(
 
 
 @pytest.mark.requirement("permissions:report")
-async def test_the_completion_of_a_subtask_ran_and_ids_mean_one_task(workshop: Workshop) -> None:
+async def test_the_completion_of_a_subtask_ran_and_ids_mean_one_task(
+    workshop: EngineHarness,
+) -> None:
     workshop.home.mkdir()
     parts = {
         "the whole": [Turn(hand("part 1"), hand("part 2")), finish("whole")],
         "part 1": [command("true"), finish("1")],
         "part 2": [command("true"), finish("2")],
     }
-    workshop.provider = Cast(parts)
+    workshop.provider = ScriptedSubtasks(parts)
     task = await workshop.start(
         text="the whole", settings=ALLOW_ALL_WITH_SUBTASKS, policy=Unattended()
     )

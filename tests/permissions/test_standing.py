@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
-from joey.config.preferences import SettingsRulebook
+from joey.config.preferences import SettingsRuleStore
 from joey.core.permissions.policy import (
     Access,
     Allow,
@@ -29,7 +29,7 @@ from joey.errors import ConfigError
 from joey.execution.bash_grammar import BashGrammar
 from joey.ports import Capabilities
 from joey.testing.script import Turn, call
-from tests.engine.workshop import Workshop, asked, finish, rows
+from tests.engine.workshop import EngineHarness, asked, finish, rows
 
 READ = BashGrammar().chain
 
@@ -80,7 +80,7 @@ def test_rules_that_are_added_at_once_are_all_written(tmp_path: Path, eager_thre
 
     def add(rule: PersistentRule) -> None:
         together.wait()
-        SettingsRulebook(tmp_path).add(rule)
+        SettingsRuleStore(tmp_path).add(rule)
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(add, rules))
@@ -145,12 +145,12 @@ def test_a_rule_is_added_to_the_settings_and_nothing_else_is_touched(tmp_path: P
     file = tmp_path / "settings.json"
     kept = {"somethingNew": {"b": [1]}, "alwaysAllowExecute": True, "allowedCommands": ["git log"]}
     file.write_text(json.dumps(kept))
-    book = SettingsRulebook(tmp_path)
+    book = SettingsRuleStore(tmp_path)
     rule = PersistentRule("allowedCommands", "npm test")
     book.add(rule)
     book.add(rule)
     assert json.loads(file.read_text()) == {**kept, "allowedCommands": ["git log", "npm test"]}
-    SettingsRulebook(tmp_path / "new").add(PersistentRule("allowedMcpTools", "a/b"))
+    SettingsRuleStore(tmp_path / "new").add(PersistentRule("allowedMcpTools", "a/b"))
     made = json.loads((tmp_path / "new/settings.json").read_text())
     assert made == {"alwaysAllowMcp": True, "allowedMcpTools": ["a/b"]}
 
@@ -163,7 +163,7 @@ def test_settings_that_would_allow_more_with_the_rule_are_left_alone(
     tmp_path: Path, text: str
 ) -> None:
     (tmp_path / "settings.json").write_text(text)
-    book = SettingsRulebook(tmp_path)
+    book = SettingsRuleStore(tmp_path)
     rule = PersistentRule("allowedCommands", "npm test")
     assert not book.takes(rule)
     with pytest.raises(ConfigError):
@@ -175,13 +175,13 @@ def run_command(line: str) -> Turn:
     return Turn(call("execute_command", {"command": line, "cwd": None}))
 
 
-class Book:
+class UserSettingsFile:
     """The person's settings."""
 
-    def __init__(self, workshop: Workshop) -> None:
+    def __init__(self, workshop: EngineHarness) -> None:
         workshop.home.mkdir()
         workshop.capabilities = Capabilities(
-            shell=BashGrammar(), rulebook=SettingsRulebook(workshop.home)
+            shell=BashGrammar(), rulebook=SettingsRuleStore(workshop.home)
         )
         self._file = workshop.home / "settings.json"
 
@@ -194,12 +194,14 @@ class Book:
 
 
 @pytest.fixture
-def book(workshop: Workshop) -> Book:
-    return Book(workshop)
+def book(workshop: EngineHarness) -> UserSettingsFile:
+    return UserSettingsFile(workshop)
 
 
 @pytest.mark.requirement("always:task")
-async def test_the_task_itself_goes_by_the_rule_at_once(workshop: Workshop, book: Book) -> None:
+async def test_the_task_itself_goes_by_the_rule_at_once(
+    workshop: EngineHarness, book: UserSettingsFile
+) -> None:
     task = await workshop.start(
         run_command("touch a.txt"),
         run_command("touch a.txt"),
@@ -220,7 +222,9 @@ async def test_the_task_itself_goes_by_the_rule_at_once(workshop: Workshop, book
 
 @pytest.mark.requirement("always:only-yes")
 @pytest.mark.parametrize("response", [Response.NO, Response.MESSAGE])
-async def test_only_a_yes_makes_a_rule(workshop: Workshop, book: Book, response: Response) -> None:
+async def test_only_a_yes_makes_a_rule(
+    workshop: EngineHarness, book: UserSettingsFile, response: Response
+) -> None:
     task = await workshop.start(run_command("touch a.txt"), finish(), settings=Settings())
     ask = await asked(task)
     assert await task.answer(ask.ts, Answer(response, text="always", always=True))
@@ -229,7 +233,9 @@ async def test_only_a_yes_makes_a_rule(workshop: Workshop, book: Book, response:
 
 
 @pytest.mark.requirement("always:only-yes")
-async def test_an_always_where_no_rule_was_offered_is_a_yes(workshop: Workshop, book: Book) -> None:
+async def test_an_always_where_no_rule_was_offered_is_a_yes(
+    workshop: EngineHarness, book: UserSettingsFile
+) -> None:
     line = "touch a.txt && touch b.txt"
     task = await workshop.start(run_command(line), finish(), settings=Settings())
     ask = await asked(task)
@@ -241,7 +247,7 @@ async def test_an_always_where_no_rule_was_offered_is_a_yes(workshop: Workshop, 
 
 
 async def test_a_rule_that_cannot_be_saved_counts_for_the_task_and_is_reported(
-    workshop: Workshop, book: Book
+    workshop: EngineHarness, book: UserSettingsFile
 ) -> None:
     again = run_command("touch a.txt")
     task = await workshop.start(again, again, finish(), settings=Settings())

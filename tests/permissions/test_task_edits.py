@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from joey.core.events import TaskPaused, ToolStarted
-from joey.core.paths import Place
+from joey.core.paths import ResolvedPath
 from joey.core.permissions.policy import (
     WORKSPACE_EDITS_TEXT,
     Access,
@@ -28,11 +28,11 @@ from joey.core.task import Answer, AskKind, Response
 from joey.engine.engine import TaskOptions
 from joey.execution.bash_grammar import BashGrammar
 from joey.testing.script import Turn, call
-from tests.engine.cast import Cast, hand
-from tests.engine.workshop import Workshop, asked, durable, finish, wait_for_event
+from tests.engine.cast import ScriptedSubtasks, hand
+from tests.engine.workshop import EngineHarness, asked, durable, finish, wait_for_event
 
-HERE = Place(given="a.py", path=Path("/w/a.py"), shown="a.py", inside=True)
-OUTSIDE = Place(given="/etc/x", path=Path("/etc/x"), shown="/etc/x", inside=False)
+HERE = ResolvedPath(given="a.py", path=Path("/w/a.py"), shown="a.py", inside=True)
+OUTSIDE = ResolvedPath(given="/etc/x", path=Path("/etc/x"), shown="/etc/x", inside=False)
 PROTECTED = structs.replace(HERE, shown=".roo/a.py", protected=True)
 HIDDEN = structs.replace(HERE, ignored=True)
 ALWAYS = Answer(Response.YES, always=True)
@@ -53,7 +53,7 @@ CLAIMS = [
 READ = BashGrammar().chain
 
 
-def edits(*places: Place | None) -> tuple[Claim, ...]:
+def edits(*places: ResolvedPath | None) -> tuple[Claim, ...]:
     return tuple(Claim(Access.WRITE, place=place) for place in places)
 
 
@@ -68,7 +68,9 @@ def test_an_edit_in_the_workspace_is_offered_leave_for_the_task() -> None:
     ("place", "why"),
     [(OUTSIDE, "alwaysAllowWriteOutsideWorkspace"), (PROTECTED, "alwaysAllowWriteProtected")],
 )
-def test_what_lies_beyond_the_leave_is_asked_about_for_that_reason(place: Place, why: str) -> None:
+def test_what_lies_beyond_the_leave_is_asked_about_for_that_reason(
+    place: ResolvedPath, why: str
+) -> None:
     asking = Settings(auto_approval_enabled=True)
     decided = decide(edits(place), asking, edits_granted=True)
     assert isinstance(decided, Ask) and f"{why} is off" in decided.reason
@@ -129,7 +131,7 @@ def write(path: str) -> Turn:
 
 @pytest.mark.requirement("always:edits")
 async def test_the_task_edits_on_and_asks_about_everything_else(
-    workshop: Workshop, tmp_path: Path
+    workshop: EngineHarness, tmp_path: Path
 ) -> None:
     outside = str(tmp_path / "far.txt")
     turns = (write("a.txt"), write("b.txt"), write(".roo/rules.md"), write(outside))
@@ -151,14 +153,14 @@ async def test_the_task_edits_on_and_asks_about_everything_else(
 
 @pytest.mark.requirement("always:edits")
 @pytest.mark.parametrize("answer", [Answer(Response.YES), Answer(Response.NO, always=True)])
-async def test_only_a_yes_for_good_gives_leave(workshop: Workshop, answer: Answer) -> None:
+async def test_only_a_yes_for_good_gives_leave(workshop: EngineHarness, answer: Answer) -> None:
     task = await workshop.start(write("a.txt"), write("b.txt"), finish(), settings=Settings())
     assert await task.answer((await asked(task)).ts, answer)
     assert (await asked(task)).path == "b.txt"
 
 
 @pytest.mark.requirement("always:edits")
-async def test_what_rooignore_hides_stays_hidden(workshop: Workshop) -> None:
+async def test_what_rooignore_hides_stays_hidden(workshop: EngineHarness) -> None:
     (workshop.root / ".rooignore").write_text("secret.txt\n")
     turns = (write("a.txt"), write("secret.txt"), finish())
     task = await workshop.start(*turns, settings=Settings())
@@ -168,12 +170,12 @@ async def test_what_rooignore_hides_stays_hidden(workshop: Workshop) -> None:
 
 
 @pytest.mark.requirement("always:edits")
-async def test_leave_counts_for_subtasks_too(workshop: Workshop) -> None:
+async def test_leave_counts_for_subtasks_too(workshop: EngineHarness) -> None:
     parts = {
         "the whole": (write("a.txt"), Turn(hand("a part")), finish()),
         "a part": (write("b.txt"), finish()),
     }
-    workshop.provider = Cast(parts)
+    workshop.provider = ScriptedSubtasks(parts)
     settings = Settings(always_allow_subtasks=True)
     task = await workshop.start(text="the whole", settings=settings)
     assert await task.answer((await asked(task)).ts, ALWAYS)
@@ -182,7 +184,9 @@ async def test_leave_counts_for_subtasks_too(workshop: Workshop) -> None:
 
 
 @pytest.mark.requirement("always:edits")
-async def test_leave_is_gone_with_the_task_and_when_it_is_opened_again(workshop: Workshop) -> None:
+async def test_leave_is_gone_with_the_task_and_when_it_is_opened_again(
+    workshop: EngineHarness,
+) -> None:
     task = await workshop.start(write("a.txt"), finish(), settings=Settings())
     assert await task.answer((await asked(task)).ts, ALWAYS)
     assert await task.answer((await asked(task)).ts, Answer(Response.YES))
@@ -195,7 +199,7 @@ async def test_leave_is_gone_with_the_task_and_when_it_is_opened_again(workshop:
 
 
 @pytest.mark.requirement("always:edits")
-async def test_leave_that_is_withdrawn_is_gone_at_once(workshop: Workshop) -> None:
+async def test_leave_that_is_withdrawn_is_gone_at_once(workshop: EngineHarness) -> None:
     read = Turn(call("ask_followup_question", {"question": "On?", "follow_up": []}))
     turns = (write("a.txt"), read, write("b.txt"), finish())
     task = await workshop.start(*turns, settings=Settings())
@@ -208,7 +212,7 @@ async def test_leave_that_is_withdrawn_is_gone_at_once(workshop: Workshop) -> No
 
 @pytest.mark.requirement("always:edits")
 async def test_leave_goes_with_the_answer_that_gave_it_when_the_task_is_rewound(
-    workshop: Workshop,
+    workshop: EngineHarness,
 ) -> None:
     question = Turn(call("ask_followup_question", {"question": "On?", "follow_up": []}))
     turns = (write("a.txt"), question, write("b.txt"), finish())
@@ -228,12 +232,12 @@ async def test_leave_goes_with_the_answer_that_gave_it_when_the_task_is_rewound(
 
 
 @pytest.mark.requirement("always:edits")
-async def test_leave_given_to_a_subtask_goes_with_the_subtask(workshop: Workshop) -> None:
+async def test_leave_given_to_a_subtask_goes_with_the_subtask(workshop: EngineHarness) -> None:
     parts = {
         "the whole": (Turn(hand("a part")), finish()),
         "a part": (write("b.txt"), finish()),
     }
-    workshop.provider = Cast(parts)
+    workshop.provider = ScriptedSubtasks(parts)
     task = await workshop.start(text="the whole", settings=Settings(always_allow_subtasks=True))
     (child_id,) = (await wait_for_event(task, TaskPaused)).child_ids
     child = await task.child(child_id)
@@ -248,7 +252,7 @@ async def test_leave_given_to_a_subtask_goes_with_the_subtask(workshop: Workshop
 
 @pytest.mark.requirement("always:edits")
 async def test_tasks_that_begin_with_the_same_options_have_their_own_leave(
-    workshop: Workshop,
+    workshop: EngineHarness,
 ) -> None:
     options = TaskOptions(workspace=workshop.root, settings=Settings())
     workshop.script(write("a.txt"), finish())

@@ -10,15 +10,15 @@ import msgspec
 import pytest
 
 from joey.app.sandbox import sandbox_report
-from joey.cli.headless.stream_json import StreamJson
-from joey.client.event_decoder import EventReader
+from joey.cli.headless.stream_json import StreamJsonEncoder
+from joey.client.event_decoder import EventDecoder
 from joey.core.events import AskOpened, ToolStarted
-from joey.core.permissions.policy import Access, Allow, Ask, Claim, Confinement, decide
+from joey.core.permissions.policy import Access, Allow, Ask, Claim, SandboxStatus, decide
 from joey.core.settings import Settings
 from joey.execution.bash_grammar import BashGrammar
 from joey.ports import Capabilities
 from joey.testing.script import Turn, call
-from tests.engine.workshop import Workshop, asked, durable, finish, rows
+from tests.engine.workshop import EngineHarness, asked, durable, finish, rows
 from tests.server.house import done, open_server
 
 YES = "yesButtonClicked"
@@ -56,7 +56,9 @@ async def test_a_client_is_sent_the_level_with_each_question(tmp_path: Path, set
 
 
 @pytest.mark.requirement("permissions:sandbox:told")
-async def test_the_level_is_in_the_journal_and_reaches_other_front_ends(workshop: Workshop) -> None:
+async def test_the_level_is_in_the_journal_and_reaches_other_front_ends(
+    workshop: EngineHarness,
+) -> None:
     settings = Settings(always_allow_execute=True, allowed_commands=("ls",))
     workshop.capabilities = Capabilities(shell=BashGrammar())
     task = await workshop.start(command("ls"), command("touch a"), finish(), settings=settings)
@@ -70,7 +72,7 @@ async def test_the_level_is_in_the_journal_and_reaches_other_front_ends(workshop
     events = [
         event
         for row in (*rows(task, "tool"), *rows(task, "command"))
-        for event in EventReader().feed_row(msgspec.to_builtins(row))
+        for event in EventDecoder().feed_row(msgspec.to_builtins(row))
     ]
     assert [
         (type(event), event.sandbox) for event in events if isinstance(event, Announcement)
@@ -78,7 +80,7 @@ async def test_the_level_is_in_the_journal_and_reaches_other_front_ends(workshop
         (ToolStarted, "off"),
         (AskOpened, "off"),
     ]
-    stream = StreamJson()
+    stream = StreamJsonEncoder()
     lines = [line for event in events for line in stream.feed(event)]
     uses = [line for line in lines if line["type"] == "tool_use"]
     assert [line["sandbox"] for line in uses] == ["off", "off"]
@@ -90,7 +92,7 @@ async def test_the_level_is_in_the_journal_and_reaches_other_front_ends(workshop
 def test_where_no_sandbox_works_each_command_is_asked(rule: str) -> None:
     settings = Settings(always_allow_execute=True, allowed_commands=(rule,))
 
-    def decided(level: Confinement) -> Allow | Ask | object:
+    def decided(level: SandboxStatus) -> Allow | Ask | object:
         claims = (Claim(Access.EXECUTE, command="ls", sandbox=level),)
         return decide(claims, settings, lambda _: (("", ("ls",)),))
 

@@ -11,20 +11,20 @@ from pathlib import Path
 
 import pytest
 
-from joey.app.permissions import Explainer, Flags
-from joey.core.permissions.arguments import Sheet
+from joey.app.permissions import PermissionExplainer, PermissionFlags
+from joey.core.permissions.arguments import ProgramSpec
 from joey.core.permissions.git_commands import READ_ONLY_SUBCOMMANDS, git_sheet
 from joey.core.permissions.program_tables import (
     BUILD_PROGRAMS,
     MODIFYING_PROGRAMS,
     READ_ONLY_PROGRAMS,
 )
-from tests.permissions.arena import Arena
+from tests.permissions.arena import CommandTestbed
 
 OUTSIDE = ("../outside/secret", "link", "dirlink/secret", "{root}/outside/secret")
 
 
-def valued(sheet: Sheet) -> Iterator[str]:
+def valued(sheet: ProgramSpec) -> Iterator[str]:
     return (word.rstrip("=") for word in sheet.options.split() if word.endswith("="))
 
 
@@ -40,12 +40,12 @@ def lines() -> Iterator[str]:
 @pytest.mark.requirement("permissions:commands:options", "permissions:paths:outside")
 @pytest.mark.parametrize("value", OUTSIDE)
 async def test_no_option_hides_a_file_outside_as_its_value(tmp_path: Path, value: str) -> None:
-    arena = Arena(tmp_path, ())
+    arena = CommandTestbed(tmp_path, ())
     named = value.replace("{root}", str(arena.root))
     unasked = []
     for line in lines():
-        flags = Flags(allow=(line.split()[0],), no_sandbox=True)
-        explainer = Explainer(arena.work, flags, home=tmp_path / "joey-home", env={})
+        flags = PermissionFlags(allow=(line.split()[0],), no_sandbox=True)
+        explainer = PermissionExplainer(arena.work, flags, home=tmp_path / "joey-home", env={})
         for given in (f"{line} {named}", f"{line} {line.split()[-1]} {named}"):
             if (await explainer.command(given)).decision == "allow":
                 unasked.append(given)
@@ -63,10 +63,10 @@ async def test_no_option_hides_a_file_outside_as_its_value(tmp_path: Path, value
     ],
 )
 async def test_a_value_that_is_no_file_outside_is_text(tmp_path: Path, line: str) -> None:
-    arena = Arena(tmp_path, ())
+    arena = CommandTestbed(tmp_path, ())
     rules = ("grep", "rg", "cut", "git", "jq", "git commit", "git config")
-    flags = Flags(allow=rules, no_sandbox=True)
-    explainer = Explainer(arena.work, flags, home=tmp_path / "joey-home", env={})
+    flags = PermissionFlags(allow=rules, no_sandbox=True)
+    explainer = PermissionExplainer(arena.work, flags, home=tmp_path / "joey-home", env={})
 
     answer = await explainer.command(line)
 

@@ -17,7 +17,7 @@ from joey.core.messages import (
 )
 from joey.core.models import ModelInfo, ModelRequest
 from joey.core.settings import Profile
-from joey.providers.anthropic import AnthropicRequests
+from joey.providers.anthropic import AnthropicRequestBuilder
 from joey.providers.factory import model_of
 from tests.providers.conversations import (
     CALL_ID,
@@ -41,7 +41,7 @@ SONNET = Profile(
 
 
 def body(profile: Profile, request: ModelRequest, *, legacy: bool = True) -> dict[str, Any]:
-    requests = AnthropicRequests(profile, model_of(profile), legacy=legacy)
+    requests = AnthropicRequestBuilder(profile, model_of(profile), legacy=legacy)
     parsed: dict[str, Any] = msgspec.json.decode(b"".join(requests.body(request)))
     return parsed
 
@@ -171,7 +171,7 @@ def test_a_result_with_an_image_carries_the_mark_itself() -> None:
 
 def test_a_model_without_a_cache_gets_no_marks() -> None:
     model = ModelInfo(id="plain", prompt_cache=False)
-    requests = AnthropicRequests(SONNET, model, legacy=True)
+    requests = AnthropicRequestBuilder(SONNET, model, legacy=True)
     assert b"cache_control" not in b"".join(requests.body(native(second_turn())))
 
 
@@ -220,7 +220,7 @@ def test_what_the_service_would_refuse_as_empty_is_left_out() -> None:
 def test_a_model_without_image_support_gets_text_for_images() -> None:
     model = ModelInfo(id="blind", images=False)
     message = Message("user", (ToolResultBlock("t", [IMAGE_BLOCK]), IMAGE_BLOCK))
-    sent = b"".join(AnthropicRequests(SONNET, model, legacy=True).body(native([message])))
+    sent = b"".join(AnthropicRequestBuilder(SONNET, model, legacy=True).body(native([message])))
     assert sent.count(b"takes no images") == 2
     assert b"base64" not in sent
 

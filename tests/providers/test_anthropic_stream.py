@@ -19,8 +19,8 @@ from joey.core.messages import (
     UsageChunk,
 )
 from joey.errors import ProviderError, ProviderFailure
-from joey.providers.anthropic import AnthropicStream
-from joey.providers.errors import Service
+from joey.providers.anthropic import AnthropicStreamDecoder
+from joey.providers.errors import ServiceInfo
 from joey.providers.registry import lookup
 from joey.providers.sse import SseReader
 from joey.testing import wire_format
@@ -39,7 +39,7 @@ from joey.testing.script import (
 )
 from tests.providers.talking import MODEL_REQUEST, chunks_of, events, stream_until_error, talking
 
-SERVICE = Service("anthropic", "model.test:443", "claude", "default")
+SERVICE = ServiceInfo("anthropic", "model.test:443", "claude", "default")
 
 
 @pytest.mark.requirement("providers:anthropic:stream")
@@ -264,7 +264,7 @@ def test_however_the_bytes_are_split_the_chunks_say_the_same(places: list[int], 
     )
     data = b"".join(line for line in body.split(b"\r\n") if line.startswith(b"event"))
     edges = [0, *sorted(place % (len(data) + 1) for place in places), len(data)]
-    reader, stream = SseReader(), AnthropicStream(SERVICE)
+    reader, stream = SseReader(), AnthropicStreamDecoder(SERVICE)
     text, thought, arguments = "", "", ""
     for start, end in itertools.pairwise(edges):
         for event in reader.feed(data[start:end]):
@@ -298,7 +298,7 @@ def test_however_the_bytes_are_split_the_chunks_say_the_same(places: list[int], 
 )
 def test_any_json_at_all_is_either_read_or_a_provider_error(body: object) -> None:
     reader = SseReader()
-    stream = AnthropicStream(SERVICE)
+    stream = AnthropicStreamDecoder(SERVICE)
     for event in reader.feed(b"data: " + msgspec.json.encode(body) + b"\n\n"):
         try:
             list(stream.feed(event))

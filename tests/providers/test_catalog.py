@@ -10,8 +10,8 @@ from joey.providers.factory import make_provider, model_of
 from joey.providers.http import HttpClient
 from joey.providers.registry import (
     PROVIDER_SPECS,
-    ProviderKind,
-    WireKind,
+    ApiProtocol,
+    ProviderSpec,
     endpoint,
     find_kind,
     lookup,
@@ -127,7 +127,7 @@ def test_an_answer_gets_at_most_a_fifth_of_the_window() -> None:
 
 
 @pytest.mark.parametrize("kind", PROVIDER_SPECS, ids=lambda kind: kind.name)
-def test_every_provider_can_be_made(kind: ProviderKind) -> None:
+def test_every_provider_can_be_made(kind: ProviderSpec) -> None:
     profile = Profile(provider=kind.name, model="any")
     provider = make_provider(profile, HttpClient(environ={}))
     assert provider.api_protocol == kind.wire.value
@@ -156,7 +156,7 @@ def test_a_base_url_that_is_none_is_refused_before_any_request() -> None:
 
 def test_old_names_of_providers_are_understood() -> None:
     assert find_kind("openai-native").name == "openai"
-    assert find_kind(" Anthropic ").wire is WireKind.ANTHROPIC
+    assert find_kind(" Anthropic ").wire is ApiProtocol.ANTHROPIC
 
 
 @pytest.mark.parametrize(

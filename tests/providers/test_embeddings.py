@@ -12,7 +12,12 @@ from msgspec import structs
 
 from joey.core.settings import Profile
 from joey.errors import ConfigError, ProviderError, ProviderFailure
-from joey.providers.embeddings import MAX_ATTEMPTS, MAX_BATCH_CHARS, MAX_BATCH_TEXTS, Embeddings
+from joey.providers.embeddings import (
+    MAX_ATTEMPTS,
+    MAX_BATCH_CHARS,
+    MAX_BATCH_TEXTS,
+    EmbeddingClient,
+)
 from joey.providers.http import HttpClient
 from tests.providers.sockets import Reader, Writer, listening, read_request
 
@@ -31,7 +36,7 @@ def vectors(body: dict[str, Any]) -> Answer:
     return 200, {}, json.dumps(answer).encode()
 
 
-class Desk:
+class RequestLog:
     """What arrived at the server."""
 
     def __init__(self) -> None:
@@ -40,8 +45,10 @@ class Desk:
 
 
 @asynccontextmanager
-async def serving(answering: Answering = vectors) -> AsyncIterator[tuple[Embeddings, Desk]]:
-    desk = Desk()
+async def serving(
+    answering: Answering = vectors,
+) -> AsyncIterator[tuple[EmbeddingClient, RequestLog]]:
+    desk = RequestLog()
 
     async def handler(reader: Reader, writer: Writer) -> None:
         while True:
@@ -55,7 +62,7 @@ async def serving(answering: Answering = vectors) -> AsyncIterator[tuple[Embeddi
 
     async with listening(handler) as port, asyncio.timeout(20):
         profile = structs.replace(PROFILE, base_url=f"http://127.0.0.1:{port}/v1")
-        embeddings = Embeddings(profile, HttpClient(environ={}), first_wait=0.001)
+        embeddings = EmbeddingClient(profile, HttpClient(environ={}), first_wait=0.001)
         yield embeddings, desk
         await embeddings.close()
 
@@ -140,7 +147,7 @@ async def test_nobody_there_is_reported_at_once() -> None:
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
     profile = structs.replace(PROFILE, base_url=url)
-    embeddings = Embeddings(profile, HttpClient(environ={}), first_wait=3600)
+    embeddings = EmbeddingClient(profile, HttpClient(environ={}), first_wait=3600)
     async with asyncio.timeout(20):
         with pytest.raises(ProviderError):
             await embeddings.embed(["a"])
@@ -157,4 +164,4 @@ async def test_nobody_there_is_reported_at_once() -> None:
 )
 def test_a_profile_that_cannot_make_vectors_is_refused(profile: Profile, expected: str) -> None:
     with pytest.raises(ConfigError, match=expected):
-        Embeddings(profile, HttpClient(environ={}))
+        EmbeddingClient(profile, HttpClient(environ={}))

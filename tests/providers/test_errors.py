@@ -10,16 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from joey.core.settings import Profile, Route
+from joey.core.settings import ModelRoute, Profile
 from joey.errors import ProviderError, ProviderFailure
-from joey.providers.errors import Service, is_overflow, refusal, retry_after, service_of
+from joey.providers.errors import ServiceInfo, is_overflow, refusal, retry_after, service_of
 from joey.providers.factory import make_provider
 from joey.providers.http import HttpClient
 from joey.testing.script import Fail, Turn, disconnect, fail, say
 from tests.providers.sockets import Reader, Writer, listening, read_request
 from tests.providers.talking import MODEL_REQUEST, PROFILES, stream_until_error
 
-SERVICE = Service("anthropic", "model.test:443", "claude-x", "work", "k3y-secret", "MY_KEY")
+SERVICE = ServiceInfo("anthropic", "model.test:443", "claude-x", "work", "k3y-secret", "MY_KEY")
 
 
 async def failing(wire: str, step: Fail) -> ProviderError:
@@ -75,12 +75,18 @@ async def test_a_missing_key_is_distinguished_from_a_wrong_one() -> None:
 @pytest.mark.parametrize(
     ("route", "expected"),
     [
-        (Route(profile=""), "Check the model (joey models lists them) and OPENAI_BASE_URL, which"),
-        (Route(profile="", base_url="http://x/v1"), "and --base-url, which is http://x/v1."),
-        (Route(profile="work", base_url="http://x/v1"), "and the base URL of the profile 'work',"),
+        (
+            ModelRoute(profile=""),
+            "Check the model (joey models lists them) and OPENAI_BASE_URL, which",
+        ),
+        (ModelRoute(profile="", base_url="http://x/v1"), "and --base-url, which is http://x/v1."),
+        (
+            ModelRoute(profile="work", base_url="http://x/v1"),
+            "and the base URL of the profile 'work',",
+        ),
     ],
 )
-def test_what_is_wrong_is_sought_where_it_was_said(route: Route, expected: str) -> None:
+def test_what_is_wrong_is_sought_where_it_was_said(route: ModelRoute, expected: str) -> None:
     profile = Profile(provider="openai", model="m", base_url="http://x/v1", api_key="k3y-secret")
     service = service_of(profile, "http://x/v1/chat/completions", route)
     assert expected in str(refusal(service, 404, {}, b""))
@@ -90,7 +96,9 @@ def test_what_is_wrong_is_sought_where_it_was_said(route: Route, expected: str) 
 
 def test_the_address_of_the_service_itself_is_not_to_blame() -> None:
     profile = Profile(provider="openai", model="m", api_key="k3y-secret")
-    service = service_of(profile, "https://api.openai.com/v1/chat/completions", Route(profile=""))
+    service = service_of(
+        profile, "https://api.openai.com/v1/chat/completions", ModelRoute(profile="")
+    )
     message = str(refusal(service, 404, {}, b""))
     assert "Check the model (joey models lists them). (404)" in message
 

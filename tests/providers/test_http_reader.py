@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from joey.providers.http_reader import (
     MAX_HEAD_BYTES,
-    CutOffError,
-    End,
-    Head,
     HttpEvent,
     ProtocolError,
+    ResponseEnd,
+    ResponseHead,
     ResponseReader,
+    TruncatedResponseError,
 )
 
 CHUNKED = (
@@ -28,7 +28,7 @@ WITHOUT_BODY = b"HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\n"
 WHOLE = [CHUNKED, LENGTH, INTERIM, EMPTY, WITHOUT_BODY]
 
 
-def read(pieces: list[bytes], *, close: bool = False) -> tuple[Head | None, bytes, bool]:
+def read(pieces: list[bytes], *, close: bool = False) -> tuple[ResponseHead | None, bytes, bool]:
     """Head, body and whether the response ended."""
     reader = ResponseReader()
     events: list[HttpEvent] = []
@@ -36,10 +36,10 @@ def read(pieces: list[bytes], *, close: bool = False) -> tuple[Head | None, byte
         events += reader.feed(piece)
     if close:
         events += reader.close()
-    heads = [event for event in events if isinstance(event, Head)]
+    heads = [event for event in events if isinstance(event, ResponseHead)]
     body = b"".join(event for event in events if isinstance(event, bytes))
     assert len(heads) <= 1
-    return heads[0] if heads else None, body, End() in events
+    return heads[0] if heads else None, body, ResponseEnd() in events
 
 
 def split(data: bytes, places: list[int]) -> list[bytes]:
@@ -167,8 +167,8 @@ def test_what_is_not_http_is_refused(response: bytes) -> None:
 def test_a_response_that_is_cut_off_anywhere_is_not_taken_for_whole(response: bytes) -> None:
     for place in range(len(response)):
         reader = ResponseReader()
-        assert End() not in reader.feed(response[:place])
-        with pytest.raises(CutOffError):
+        assert ResponseEnd() not in reader.feed(response[:place])
+        with pytest.raises(TruncatedResponseError):
             reader.close()
 
 

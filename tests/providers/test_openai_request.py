@@ -16,7 +16,7 @@ from joey.core.messages import (
 from joey.core.models import ModelInfo, ModelRequest
 from joey.core.settings import Profile
 from joey.providers.factory import model_of
-from joey.providers.openai import OpenAiRequests
+from joey.providers.openai import OpenAiRequestBuilder
 from tests.providers.conversations import (
     CALL_ID,
     DETAILS,
@@ -45,7 +45,7 @@ def body(
     model: ModelInfo | None = None,
     host: str = "model.test",
 ) -> dict[str, Any]:
-    requests = OpenAiRequests(profile, model or model_of(profile), host)
+    requests = OpenAiRequestBuilder(profile, model or model_of(profile), host)
     parsed: dict[str, Any] = msgspec.json.decode(b"".join(requests.body(request)))
     return parsed
 
@@ -272,7 +272,7 @@ def test_marks_go_on_the_system_and_the_last_text_of_the_last_two_users() -> Non
 
 def test_a_message_loses_its_mark_when_the_conversation_has_moved_on() -> None:
     model = ModelInfo(id="cached", prompt_cache=True)
-    requests = OpenAiRequests(QWEN, model, "model.test")
+    requests = OpenAiRequestBuilder(QWEN, model, "model.test")
     messages = first_turn()
     requests.body(xml(messages))
     messages += [Message("user", "two"), Message("user", "three")]

@@ -19,11 +19,11 @@ from joey.core.messages import (
     UsageChunk,
 )
 from joey.errors import ProviderError, ProviderFailure
-from joey.providers.errors import Service
+from joey.providers.errors import ServiceInfo
 from joey.providers.factory import make_provider
 from joey.providers.http import HttpClient
-from joey.providers.openai import OpenAiStream
-from joey.providers.sse import ServerEvent
+from joey.providers.openai import OpenAiStreamDecoder
+from joey.providers.sse import ServerSentEvent
 from joey.testing.script import (
     Turn,
     call,
@@ -48,7 +48,7 @@ from tests.providers.talking import (
     talking,
 )
 
-SERVICE = Service("openai", "model.test:443", "gpt", "default")
+SERVICE = ServiceInfo("openai", "model.test:443", "gpt", "default")
 
 
 def delta(**fields: object) -> dict[str, object]:
@@ -57,11 +57,11 @@ def delta(**fields: object) -> dict[str, object]:
 
 def read(*bodies: object) -> list[Chunk]:
     """The chunks of a stream of these JSON bodies."""
-    stream = OpenAiStream(SERVICE)
+    stream = OpenAiStreamDecoder(SERVICE)
     return [
         chunk
         for body in bodies
-        for chunk in stream.feed(ServerEvent("", msgspec.json.encode(body)))
+        for chunk in stream.feed(ServerSentEvent("", msgspec.json.encode(body)))
     ]
 
 

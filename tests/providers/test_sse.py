@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from joey.providers.sse import ServerEvent, SseReader
+from joey.providers.sse import ServerSentEvent, SseReader
 
 STREAM = (
     'event: message_start\ndata: {"a": 1}\n\n'
@@ -20,18 +20,18 @@ STREAM = (
     "data: [DONE]\n\n"
 )
 EVENTS = [
-    ServerEvent("message_start", b'{"a": 1}'),
-    ServerEvent("", b"plain"),
-    ServerEvent("", b"no space"),
-    ServerEvent("", "größer 🦘".encode()),
-    ServerEvent("odd", b"one\ntwo\n"),
-    ServerEvent("", b"after blank lines"),
-    ServerEvent("", b"[DONE]"),
+    ServerSentEvent("message_start", b'{"a": 1}'),
+    ServerSentEvent("", b"plain"),
+    ServerSentEvent("", b"no space"),
+    ServerSentEvent("", "größer 🦘".encode()),
+    ServerSentEvent("odd", b"one\ntwo\n"),
+    ServerSentEvent("", b"after blank lines"),
+    ServerSentEvent("", b"[DONE]"),
 ]
 ENDINGS = ["\n", "\r\n", "\r"]
 
 
-def read(pieces: list[bytes]) -> list[ServerEvent]:
+def read(pieces: list[bytes]) -> list[ServerSentEvent]:
     reader = SseReader()
     return [event for piece in pieces for event in reader.feed(piece)]
 
@@ -82,8 +82,8 @@ def test_arbitrary_bytes_give_the_same_events_whole_and_in_pieces(pieces: list[b
 def test_an_event_without_its_blank_line_is_not_one_yet() -> None:
     reader = SseReader()
     assert reader.feed(b"data: almost\n") == []
-    assert reader.feed(b"\n") == [ServerEvent("", b"almost")]
+    assert reader.feed(b"\n") == [ServerSentEvent("", b"almost")]
 
 
 def test_a_line_feed_that_belongs_to_the_carriage_return_before_ends_no_event() -> None:
-    assert read([b"data: one\r", b"\ndata: two\r\n\r", b"\n"]) == [ServerEvent("", b"one\ntwo")]
+    assert read([b"data: one\r", b"\ndata: two\r\n\r", b"\n"]) == [ServerSentEvent("", b"one\ntwo")]

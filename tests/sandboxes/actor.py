@@ -20,16 +20,16 @@ from joey.errors import ToolError
 from joey.execution.sandbox.bubblewrap import Bubblewrap
 from joey.execution.sandbox.landlock import Landlock
 from joey.execution.sandbox.probe import CanaryProbe
-from joey.execution.sandbox.sandbox import Confinement, LocalSandbox, Session
+from joey.execution.sandbox.sandbox import LocalSandbox, SandboxBackend, SandboxConfig
 from joey.execution.terminal import LocalTerminal
-from joey.ports import Level, Terminal
+from joey.ports import SandboxLevel, Terminal
 from joey.workspace.files import LocalFiles
 from tests.terminals.processes import Listener
 
 TIMEOUT_S = 60.0
 
 
-class Deed(Struct, frozen=True):
+class CommandStep(Struct, frozen=True):
     command: str
     until: str = ""
     """Wait for this in the output; then `then`."""
@@ -42,7 +42,7 @@ class RunnerRequest(Struct, frozen=True):
     kind: Literal["full", "landlock", "landlock-3"]
     workspace: str
     home: str
-    deeds: list[Deed]
+    deeds: list[CommandStep]
     settings: Settings = Settings()
     added: tuple[str, ...] = ()
     """Directories that count as part of the workspace."""
@@ -62,7 +62,7 @@ class Answer(Struct, frozen=True):
     """Why the level does not work here."""
 
 
-def confinement(kind: str) -> Confinement:
+def confinement(kind: str) -> SandboxBackend:
     match kind:
         case "full":
             return Bubblewrap()
@@ -79,7 +79,7 @@ def main() -> None:
 async def act(request: RunnerRequest) -> None:
     workspace = Path(request.workspace)
     env = {**os.environ, "HOME": request.home}
-    session = Session(
+    session = SandboxConfig(
         workspace=workspace,
         joey_home=Path(request.home, ".roo"),
         env=env,
@@ -90,7 +90,7 @@ async def act(request: RunnerRequest) -> None:
     prober = CanaryProbe((confinement(request.kind),))
     sandbox = LocalSandbox(session, request.settings, lambda: prober)
     report = await sandbox.probe()
-    if report.level is Level.NONE:
+    if report.level is SandboxLevel.NONE:
         write_answer(Answer(impossible=str(report.reasons)))
         return
     files = LocalFiles(workspace, sandbox.spare)
@@ -104,7 +104,7 @@ async def act(request: RunnerRequest) -> None:
         await terminal.close()
 
 
-async def do(terminal: Terminal, deed: Deed, files: LocalFiles) -> Answer:
+async def do(terminal: Terminal, deed: CommandStep, files: LocalFiles) -> Answer:
     listener = Listener()
     try:
         running = await terminal.start(deed.command, files.root, None, listener)

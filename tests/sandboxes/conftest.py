@@ -20,7 +20,7 @@ import pytest
 
 from joey.core.settings import Settings
 from tests.conftest import ROOT
-from tests.sandboxes.actor import Answer, Deed, RunnerRequest
+from tests.sandboxes.actor import Answer, CommandStep, RunnerRequest
 
 NOBODY = 65534
 CANARY = "canary-of-a-secret"
@@ -52,7 +52,7 @@ class SandboxHarness:
 
     async def run(
         self,
-        *commands: str | Deed,
+        *commands: str | CommandStep,
         settings: Settings | None = None,
         grace: float = 0.5,
         added: tuple[Path, ...] = (),
@@ -75,7 +75,7 @@ class SandboxHarness:
 
     async def start(
         self,
-        *commands: str | Deed,
+        *commands: str | CommandStep,
         settings: Settings | None = None,
         grace: float = 0.5,
         lingers: bool = False,
@@ -87,7 +87,7 @@ class SandboxHarness:
             kind=cast(Any, self.kind),
             workspace=str(self.workspace),
             home=str(self.home),
-            deeds=[Deed(each) if isinstance(each, str) else each for each in commands],
+            deeds=[CommandStep(each) if isinstance(each, str) else each for each in commands],
             settings=settings or Settings(),
             added=tuple(map(str, added)),
             grace=grace,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from joey.app.sandbox import boundary_for
-from joey.core.paths import FileScope, Place
+from joey.core.paths import FileScope, ResolvedPath
 from joey.core.settings import Settings
 from joey.workspace.files import LocalFiles
 from tests.sandboxes.conftest import SandboxHarness
@@ -24,7 +24,7 @@ def gate(harness: SandboxHarness, settings: Settings, *added: Path, **env: str) 
     return LocalFiles(harness.workspace, boundary=boundary)
 
 
-def may_read(place: Place) -> bool:
+def may_read(place: ResolvedPath) -> bool:
     return place.inside or place.readable
 
 
@@ -113,7 +113,7 @@ def test_settings_that_allow_reading_everywhere_hide_nothing_from_searches(
 ) -> None:
     (harness.home / ".ssh").mkdir()
     key = harness.home / ".ssh/id_rsa"
-    root = Place(given="/", path=Path("/"), shown="/", inside=False, readable=True)
+    root = ResolvedPath(given="/", path=Path("/"), shown="/", inside=False, readable=True)
     assert not gate(harness, Settings()).shows(root, key)
     everywhere = Settings(always_allow_read_only_outside_workspace=True)
     assert gate(harness, everywhere).shows(root, key)

@@ -11,7 +11,7 @@ import pytest
 
 from joey.core.settings import Settings
 from joey.execution.sandbox.supervisor_client import can_count
-from tests.sandboxes.actor import Deed
+from tests.sandboxes.actor import CommandStep
 from tests.sandboxes.conftest import SandboxHarness, end
 
 _numbers = count(os.getpid() * 10_000)
@@ -59,7 +59,7 @@ async def test_killing_a_command_ends_what_has_detached_itself_from_it(
 ) -> None:
     sleeper, other = Sleeper(), Sleeper()
     line = f"trap '' TERM; {detached(sleeper)}; echo up; {other.command}; echo on; sleep 60"
-    killed, after = await harness.run(Deed(line, until="up", then="kill"), "echo still here")
+    killed, after = await harness.run(CommandStep(line, until="up", then="kill"), "echo still here")
     assert killed.signal is not None
     assert after.output == "still here\n"
     assert not sleeper.is_alive()
@@ -69,7 +69,7 @@ async def test_killing_a_command_ends_what_has_detached_itself_from_it(
 @pytest.mark.requirement("sandbox:containment")
 async def test_killing_joey_ends_everything_that_it_has_started(harness: SandboxHarness) -> None:
     sleeper = Sleeper()
-    deed = Deed(f"{detached(sleeper)}; echo up; {sleeper.command}", until="up", then="leave")
+    deed = CommandStep(f"{detached(sleeper)}; echo up; {sleeper.command}", until="up", then="leave")
     process = await harness.start(deed, lingers=True)
     assert process.stdout is not None
     async with asyncio.timeout(60):
@@ -94,7 +94,7 @@ async def test_a_command_in_the_background_goes_on_and_its_output_is_seen(
 
 async def test_a_polite_end_comes_before_the_hard_one(harness: SandboxHarness) -> None:
     line = "trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 0.05; done"
-    (answer,) = await harness.run(Deed(line, until="up", then="kill"), grace=20)
+    (answer,) = await harness.run(CommandStep(line, until="up", then="kill"), grace=20)
     assert answer.output.endswith("bye\n")
 
 
@@ -120,9 +120,9 @@ async def test_the_number_of_processes_is_limited(harness: SandboxHarness) -> No
     (harness.workspace / "forks.py").write_text(FORKS, encoding="utf-8")
     few = Settings(sandbox_max_processes=60)
     said, bomb = await harness.run(
-        Deed("/usr/bin/python3 forks.py", until="refused", then="kill"),
+        CommandStep("/usr/bin/python3 forks.py", until="refused", then="kill"),
         # Started with one fork: for a second one there may be no room any more.
-        Deed("b() { b | b & }; b 2>/dev/null & echo up; while :; do :; done", "up", "kill"),
+        CommandStep("b() { b | b & }; b 2>/dev/null & echo up; while :; do :; done", "up", "kill"),
         settings=few,
     )
     assert "refused" in said.output

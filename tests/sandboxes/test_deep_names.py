@@ -11,9 +11,13 @@ import pytest
 
 from joey.core.settings import Settings
 from joey.execution.sandbox.protected_files import find_protected_paths
-from joey.execution.sandbox.protected_scan import MAX_SCANNED_DIRECTORIES, ScannedDirectory, Survey
-from joey.execution.sandbox.restore import Aftermath
-from tests.sandboxes.actor import Deed
+from joey.execution.sandbox.protected_scan import (
+    MAX_SCANNED_DIRECTORIES,
+    ProtectedPathScanner,
+    ScannedDirectory,
+)
+from joey.execution.sandbox.restore import NewProtectedFileFinder
+from tests.sandboxes.actor import CommandStep
 from tests.sandboxes.conftest import SandboxHarness, end
 from tests.sandboxes.test_protected import EVIL, tree
 
@@ -144,7 +148,7 @@ async def test_a_user_can_open_a_protected_name_deep_in_the_workspace(
 async def test_what_joey_writes_itself_meanwhile_stays(harness: SandboxHarness, path: str) -> None:
     (harness.workspace / "sub").mkdir()
     wait = f"echo up; until [ -e {path} ]; do sleep 0.05; done; sleep 0.2; touch sub/.npmrc"
-    await harness.run(Deed(wait, until="up", writes=path))
+    await harness.run(CommandStep(wait, until="up", writes=path))
     assert (harness.workspace / path).read_text(encoding="utf-8") == "by joey"
     assert not (harness.workspace / "sub/.npmrc").exists()
 
@@ -175,7 +179,7 @@ async def test_names_beyond_the_number_that_can_be_held_are_put_back(
 async def test_what_was_made_deep_before_joey_was_killed_is_put_aside(
     harness: SandboxHarness,
 ) -> None:
-    deed = Deed("mkdir -p a/b/.idea; echo up; sleep 300", until="up", then="leave")
+    deed = CommandStep("mkdir -p a/b/.idea; echo up; sleep 300", until="up", then="leave")
     process = await harness.start(deed, lingers=True)
     assert process.stdout is not None
     await process.stdout.readline()
@@ -185,7 +189,7 @@ async def test_what_was_made_deep_before_joey_was_killed_is_put_aside(
 
 
 def look(root: Path) -> dict[str, ScannedDirectory]:
-    return Survey(str(root)).look()
+    return ProtectedPathScanner(str(root)).look()
 
 
 def test_a_survey_reads_again_only_what_was_changed(tmp_path: Path) -> None:
@@ -193,7 +197,7 @@ def test_a_survey_reads_again_only_what_was_changed(tmp_path: Path) -> None:
     (tmp_path / "node_modules/x/.vscode").mkdir(parents=True)
     for directory in (tmp_path, *(each for each in tmp_path.rglob("*") if each.is_dir())):
         until_settled(directory)
-    survey = Survey(str(tmp_path))
+    survey = ProtectedPathScanner(str(tmp_path))
     first = survey.look()
     assert [name for name, _, _ in first["packages/a"][3]] == [".git", ".vscode", "AGENTS.md"]
     assert "node_modules" not in first
@@ -216,7 +220,7 @@ def test_a_huge_workspace_is_surveyed_from_above_to_a_bound(tmp_path: Path) -> N
     for number in range(MAX_SCANNED_DIRECTORIES // 64 + 1):
         for inner in range(64):
             (tmp_path / f"z{number}/{inner}").mkdir(parents=True)
-    survey = Survey(str(tmp_path))
+    survey = ProtectedPathScanner(str(tmp_path))
     found = survey.look()
     assert len(found) == MAX_SCANNED_DIRECTORIES
     assert not survey.is_complete
@@ -228,4 +232,6 @@ def test_an_inode_that_is_used_again_is_not_taken_for_the_old_one(tmp_path: Path
     known = look(tmp_path)
     (tmp_path / "AGENTS.md").unlink()
     (tmp_path / "CLAUDE.md").write_text("new", encoding="utf-8")
-    assert Aftermath(str(tmp_path), known, {"AGENTS.md"}, set()).appeared() == ["CLAUDE.md"]
+    assert NewProtectedFileFinder(str(tmp_path), known, {"AGENTS.md"}, set()).appeared() == [
+        "CLAUDE.md"
+    ]

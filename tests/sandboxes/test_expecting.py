@@ -17,21 +17,21 @@ import pytest
 from joey.core.settings import Settings
 from joey.engine.engine import TaskOptions
 from joey.execution.sandbox.landlock import Landlock
-from joey.execution.sandbox.sandbox import Found, LocalSandbox, Session
+from joey.execution.sandbox.sandbox import AvailableSandbox, LocalSandbox, SandboxConfig
 from joey.execution.terminal import LocalTerminal
-from joey.ports import Level, SandboxReport
+from joey.ports import SandboxLevel, SandboxReport
 from joey.testing.script import Turn, call, pause
-from tests.engine.workshop import ALLOW_ALL, Workshop, asked, finish
+from tests.engine.workshop import ALLOW_ALL, EngineHarness, asked, finish
 from tests.sandboxes.conftest import end
 from tests.sandboxes.test_standby import leftovers, starters
 
 COMMAND = call("execute_command", {"command": "true"})
 
 
-class Believer:
+class FakeProber:
     """A prober that believes in a sandbox when it is let."""
 
-    def __init__(self, level: Level = Level.LANDLOCK) -> None:
+    def __init__(self, level: SandboxLevel = SandboxLevel.LANDLOCK) -> None:
         self.asked = threading.Event()
         self.let = threading.Event()
         self.let.set()
@@ -40,21 +40,23 @@ class Believer:
     def expects_one(self) -> bool:
         return True
 
-    def find(self) -> Found:
+    def find(self) -> AvailableSandbox:
         self.asked.set()
         assert self.let.wait(20)
-        confinement = None if self._level is Level.NONE else Landlock()
-        return Found(SandboxReport(self._level), confinement)
+        confinement = None if self._level is SandboxLevel.NONE else Landlock()
+        return AvailableSandbox(SandboxReport(self._level), confinement)
 
 
 @pytest.fixture
-def shop(tmp_path: Path) -> Workshop:
-    return Workshop(tmp_path)
+def shop(tmp_path: Path) -> EngineHarness:
+    return EngineHarness(tmp_path)
 
 
-def terminal(shop: Workshop, prober: Believer, monkeypatch: pytest.MonkeyPatch) -> LocalSandbox:
+def terminal(
+    shop: EngineHarness, prober: FakeProber, monkeypatch: pytest.MonkeyPatch
+) -> LocalSandbox:
     """The sandbox of the terminal that the next task gets."""
-    session = Session(workspace=shop.root, joey_home=shop.home, env=os.environ)
+    session = SandboxConfig(workspace=shop.root, joey_home=shop.home, env=os.environ)
     held = LocalSandbox(session, Settings(), lambda: prober)
     monkeypatch.setattr("tests.engine.workshop.LocalTerminal", lambda: LocalTerminal(sandbox=held))
     return held
@@ -67,11 +69,11 @@ async def until_starters(number: int) -> None:
 
 
 async def test_a_supervisor_waits_before_the_command_is_written_and_goes_when_it_is_not(
-    shop: Workshop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    shop: EngineHarness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     before = len(starters())
-    terminal(shop, Believer(), monkeypatch)
+    terminal(shop, FakeProber(), monkeypatch)
     task = await shop.start(Turn(COMMAND, pause(asyncio.Event())))
     await until_starters(before + 1)
     await task.cancel()
@@ -90,9 +92,9 @@ async def test_a_supervisor_waits_before_the_command_is_written_and_goes_when_it
     ],
 )
 async def test_nothing_is_tried_where_no_command_comes(
-    shop: Workshop, monkeypatch: pytest.MonkeyPatch, mode: str, turn: Turn
+    shop: EngineHarness, monkeypatch: pytest.MonkeyPatch, mode: str, turn: Turn
 ) -> None:
-    prober = Believer()
+    prober = FakeProber()
     terminal(shop, prober, monkeypatch)
     shop.script(turn, finish())
     options = TaskOptions(workspace=shop.root, mode=mode, settings=ALLOW_ALL)
@@ -102,10 +104,10 @@ async def test_nothing_is_tried_where_no_command_comes(
 
 
 async def test_where_nothing_works_no_supervisor_is_started(
-    shop: Workshop, monkeypatch: pytest.MonkeyPatch
+    shop: EngineHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = starters()
-    held = terminal(shop, Believer(Level.NONE), monkeypatch)
+    held = terminal(shop, FakeProber(SandboxLevel.NONE), monkeypatch)
     held.expect()
     await held.probe()
     await held.close()
@@ -113,10 +115,10 @@ async def test_where_nothing_works_no_supervisor_is_started(
 
 
 async def test_a_task_that_closes_while_it_is_tried_what_works_starts_no_supervisor(
-    shop: Workshop, monkeypatch: pytest.MonkeyPatch
+    shop: EngineHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = starters()
-    prober = Believer()
+    prober = FakeProber()
     prober.let.clear()
     held = terminal(shop, prober, monkeypatch)
     held.expect()
@@ -129,10 +131,10 @@ async def test_a_task_that_closes_while_it_is_tried_what_works_starts_no_supervi
 
 
 async def test_a_task_that_goes_on_after_it_was_cancelled_has_the_next_supervisor_waiting_again(
-    shop: Workshop, monkeypatch: pytest.MonkeyPatch
+    shop: EngineHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = len(starters())
-    held = terminal(shop, Believer(), monkeypatch)
+    held = terminal(shop, FakeProber(), monkeypatch)
     for _ in range(2):
         held.expect()
         await until_starters(before + 1)
@@ -173,17 +175,17 @@ async def test_what_waits_for_a_command_ends_with_a_joey_that_is_killed(tmp_path
     assert leftovers(tmp_path) == []
 
 
-class Desperate(Believer):
-    def find(self) -> Found:
+class FailingProber(FakeProber):
+    def find(self) -> AvailableSandbox:
         super().find()
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-async def test_a_full_disk_is_reported_by_the_command_not_before(shop: Workshop) -> None:
+async def test_a_full_disk_is_reported_by_the_command_not_before(shop: EngineHarness) -> None:
     errors: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, error: errors.append(error))
-    prober = Desperate()
-    session = Session(workspace=shop.root, joey_home=shop.home, env=os.environ)
+    prober = FailingProber()
+    session = SandboxConfig(workspace=shop.root, joey_home=shop.home, env=os.environ)
     held = LocalSandbox(session, Settings(), lambda: prober)
     me = asyncio.current_task()
     for _ in range(2):  # the second makes the first forgotten

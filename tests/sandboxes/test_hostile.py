@@ -8,7 +8,7 @@ import socket
 import pytest
 
 from joey.core.settings import Settings
-from tests.sandboxes.actor import Deed
+from tests.sandboxes.actor import CommandStep
 from tests.sandboxes.conftest import CANARY, SandboxHarness
 
 SYSTEM_PLACES = ("/etc", "/usr", "/usr/local/bin", "/var/lib", "/opt", "/", "/dev", "/sys")
@@ -165,7 +165,7 @@ async def test_a_socket_of_an_earlier_command_is_reached(harness: SandboxHarness
     )
     (harness.workspace / "connect.py").write_text(CONNECT, encoding="utf-8")
     _, answer = await harness.run(
-        Deed(f'/usr/bin/python3 -c "{serve}"', until="up", then="leave"),
+        CommandStep(f'/usr/bin/python3 -c "{serve}"', until="up", then="leave"),
         "/usr/bin/python3 connect.py own.sock",
     )
     assert "reached own.sock" in answer.output

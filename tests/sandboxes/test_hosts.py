@@ -14,15 +14,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from joey.config.settings import load_settings
-from joey.core.permissions.hosts import Host, as_address, is_public, narrowed, plain_host, read_host
+from joey.core.permissions.hosts import (
+    AllowedHost,
+    as_address,
+    is_public,
+    narrowed,
+    plain_host,
+    read_host,
+)
 from joey.core.settings import Settings
 from joey.errors import ConfigError
 from joey.execution.sandbox.network_proxy import (
-    BadRequest,
+    BadProxyRequestError,
     HostProxy,
+    HostResolver,
     ProxyEndpoint,
-    Resolver,
-    Upstream,
+    UpstreamProxy,
     make_proxy,
     parse_request,
     upstream_of,
@@ -154,7 +161,7 @@ def test_what_two_lists_allow_together_both_allow(
     ],
 )
 def test_what_can_be_read_in_two_ways_is_refused(head: str) -> None:
-    with pytest.raises(BadRequest):
+    with pytest.raises(BadProxyRequestError):
         parse_request(f"{head}\r\n\r\n".encode())
 
 
@@ -234,7 +241,7 @@ async def here(host: str, port: int) -> Sequence[str]:
 @pytest.mark.requirement("sandbox:hosts")
 async def test_a_listed_host_is_reached_in_both_ways() -> None:
     async with site() as found:
-        hosts = [Host("localhost", found.port)]
+        hosts = [AllowedHost("localhost", found.port)]
         async with opened(HostProxy(hosts, nowhere)) as (door, port):
             plain = await ask(port, f"GET http://localhost:{found.port}/a HTTP/1.1")
             tunnel = f"CONNECT LOCALHOST:{found.port} HTTP/1.1\r\n\r\nGET /b HTTP/1.1"
@@ -257,7 +264,10 @@ async def test_a_door_is_closed_when_its_command_is_given_up_while_it_opens() ->
 
 
 async def test_others_are_refused_with_the_setting_and_reported_once() -> None:
-    async with site() as found, opened(HostProxy([Host("a.example")], nowhere)) as (door, port):
+    async with (
+        site() as found,
+        opened(HostProxy([AllowedHost("a.example")], nowhere)) as (door, port),
+    ):
         for _ in range(2):
             answer = await ask(port, f"CONNECT localhost:{found.port} HTTP/1.1")
         other = await ask(port, "GET http://evil.example/ HTTP/1.1")
@@ -277,7 +287,7 @@ async def test_others_are_refused_with_the_setting_and_reported_once() -> None:
 @pytest.mark.requirement("sandbox:hosts")
 async def test_a_name_that_leads_to_this_machine_is_refused_unless_its_address_is_listed() -> None:
     async with site() as found:
-        name = Host("rebound.example", found.port)
+        name = AllowedHost("rebound.example", found.port)
         line = f"GET http://rebound.example:{found.port}/ HTTP/1.1"
         async with opened(HostProxy([name], here)) as (door, port):
             refused = await ask(port, line)
@@ -289,13 +299,13 @@ async def test_a_name_that_leads_to_this_machine_is_refused_unless_its_address_i
         assert refused.startswith(b"HTTP/1.1 403")
         assert reason in refused.decode()
         assert note == f"network: {reason}"
-        both = [name, Host("127.0.0.1", found.port)]
+        both = [name, AllowedHost("127.0.0.1", found.port)]
         async with opened(HostProxy(both, here)) as (_, port):
             assert (await ask(port, line)).endswith(b"hello")
     assert len(found.asked) == 1
 
 
-REASONS: list[tuple[Resolver, str, int, str]] = [
+REASONS: list[tuple[HostResolver, str, int, str]] = [
     (nowhere, "b.example", 443, "refused b.example: it is not in sandboxNetwork"),
     (
         nowhere,
@@ -318,9 +328,9 @@ REASONS: list[tuple[Resolver, str, int, str]] = [
 
 @pytest.mark.parametrize(("resolve", "host", "port", "reason"), REASONS)
 async def test_the_reason_is_in_the_answer_and_in_the_note(
-    resolve: Resolver, host: str, port: int, reason: str
+    resolve: HostResolver, host: str, port: int, reason: str
 ) -> None:
-    proxy = HostProxy([Host("a.example"), Host("localhost", 8099)], resolve)
+    proxy = HostProxy([AllowedHost("a.example"), AllowedHost("localhost", 8099)], resolve)
     async with opened(proxy) as (door, here):
         answer = (await ask(here, f"CONNECT {host}:{port} HTTP/1.1")).decode()
         assert door.take_notes() == [f"network: {reason}"]
@@ -329,7 +339,7 @@ async def test_the_reason_is_in_the_answer_and_in_the_note(
 
 
 async def test_a_host_that_does_not_answer_is_reported_as_not_reached(closed_port: int) -> None:
-    proxy = HostProxy([Host("localhost", closed_port)], nowhere)
+    proxy = HostProxy([AllowedHost("localhost", closed_port)], nowhere)
     async with opened(proxy) as (door, port):
         answer = (await ask(port, f"CONNECT localhost:{closed_port} HTTP/1.1")).decode()
         (note,) = door.take_notes()
@@ -341,8 +351,8 @@ async def test_a_host_that_does_not_answer_is_reported_as_not_reached(closed_por
 async def test_a_proxy_of_the_users_own_is_used_and_gets_its_password() -> None:
     async with site() as found:
         upstream = upstream_of({"HTTPS_PROXY": f"http://me:p%40ss@127.0.0.1:{found.port}"})
-        assert upstream == Upstream("127.0.0.1", found.port, "me:p@ss")
-        async with opened(HostProxy([Host("far.example")], nowhere, upstream)) as (_, port):
+        assert upstream == UpstreamProxy("127.0.0.1", found.port, "me:p@ss")
+        async with opened(HostProxy([AllowedHost("far.example")], nowhere, upstream)) as (_, port):
             answer = await ask(port, "CONNECT far.example:443 HTTP/1.1")
             refused = await ask(port, "CONNECT evil.example:443 HTTP/1.1")
     assert answer.endswith(b"hello")
@@ -353,7 +363,7 @@ async def test_a_proxy_of_the_users_own_is_used_and_gets_its_password() -> None:
 
 
 async def test_a_head_without_end_and_a_crowd_are_turned_away() -> None:
-    async with site() as found, opened(HostProxy([Host("localhost")], nowhere)) as (_, port):
+    async with site() as found, opened(HostProxy([AllowedHost("localhost")], nowhere)) as (_, port):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(b"GET http://localhost/ HTTP/1.1\r\nA: " + b"x" * 200_000)
         async with asyncio.timeout(10):

@@ -21,35 +21,40 @@ from joey.core.settings import Settings
 from joey.core.task import AskKind
 from joey.errors import ConfigError, ToolError
 from joey.execution.sandbox.bubblewrap import Bubblewrap
-from joey.execution.sandbox.filesystem import Layout
+from joey.execution.sandbox.filesystem import FilesystemLayout
 from joey.execution.sandbox.landlock import Landlock
 from joey.execution.sandbox.probe import CanaryProbe, probe_backend
 from joey.execution.sandbox.protected_files import ProtectedPaths
-from joey.execution.sandbox.sandbox import Confinement, Found, LocalSandbox, Session
+from joey.execution.sandbox.sandbox import (
+    AvailableSandbox,
+    LocalSandbox,
+    SandboxBackend,
+    SandboxConfig,
+)
 from joey.execution.sandbox.supervisor_client import SupervisorTransport
 from joey.execution.terminal import LocalTerminal
-from joey.ports import Level, SandboxReport
+from joey.ports import SandboxLevel, SandboxReport
 from joey.testing.script import Turn, call
 from joey.tools.base import Outcome
 from joey.tools.execute_command import explained
-from tests.engine.workshop import Workshop, asked, finish
+from tests.engine.workshop import EngineHarness, asked, finish
 
 
-class Sure:
+class FixedProber:
     """A prober that believes what it is told."""
 
-    def __init__(self, confinement: Confinement) -> None:
+    def __init__(self, confinement: SandboxBackend) -> None:
         self._confinement = confinement
 
     def expects_one(self) -> bool:
         return True
 
-    def find(self) -> Found:
-        return Found(SandboxReport(self._confinement.level), self._confinement)
+    def find(self) -> AvailableSandbox:
+        return AvailableSandbox(SandboxReport(self._confinement.level), self._confinement)
 
 
-def sandbox(workspace: Path, prober: CanaryProbe | Sure, settings: Settings) -> LocalSandbox:
-    session = Session(
+def sandbox(workspace: Path, prober: CanaryProbe | FixedProber, settings: Settings) -> LocalSandbox:
+    session = SandboxConfig(
         workspace=workspace,
         joey_home=workspace.parent / "home",
         env=os.environ,
@@ -72,7 +77,9 @@ NOTHING = CanaryProbe(())
 async def test_a_sandbox_that_fails_is_not_a_command_that_fails(
     workspace: Path, binary: str
 ) -> None:
-    terminal = LocalTerminal(sandbox=sandbox(workspace, Sure(Bubblewrap((binary,))), Settings()))
+    terminal = LocalTerminal(
+        sandbox=sandbox(workspace, FixedProber(Bubblewrap((binary,))), Settings())
+    )
     with pytest.raises(ToolError, match=r"could not be set up, and the command was not run"):
         await terminal.start("touch ran", workspace, None)
     await terminal.close()
@@ -85,7 +92,7 @@ def names(directory: Path) -> list[str]:
 
 @pytest.mark.requirement("sandbox:failure")
 async def test_commands_that_no_system_can_run_are_refused_with_a_reason(workspace: Path) -> None:
-    terminal = LocalTerminal(sandbox=sandbox(workspace, Sure(Landlock()), Settings()))
+    terminal = LocalTerminal(sandbox=sandbox(workspace, FixedProber(Landlock()), Settings()))
     for command in ("echo \0", "echo \ud800", "echo " + "x" * 300_000):
         with pytest.raises(ToolError, match="command"):
             await terminal.start(command, workspace, None)
@@ -99,7 +106,7 @@ async def test_commands_that_no_system_can_run_are_refused_with_a_reason(workspa
 async def test_what_is_missing_is_named(workspace: Path) -> None:
     prober = CanaryProbe((Bubblewrap(("/nowhere/bwrap",)), Landlock(2)))
     report = await sandbox(workspace, prober, Settings()).probe()
-    assert report.level is Level.NONE
+    assert report.level is SandboxLevel.NONE
     assert "not installed" in report.reasons["full"]
     assert (
         "3 is needed" in report.reasons["landlock"] or "no Landlock" in report.reasons["landlock"]
@@ -118,7 +125,7 @@ class Sieve(Landlock):
 
     def plan(
         self,
-        layout: Layout,
+        layout: FilesystemLayout,
         protected_paths: ProtectedPaths,
         shell: Sequence[bytes],
         cwd: Path,
@@ -151,7 +158,7 @@ async def test_without_a_sandbox_commands_run_plainly_or_not_at_all(workspace: P
 async def test_without_a_sandbox_each_command_is_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shop = Workshop(tmp_path)
+    shop = EngineHarness(tmp_path)
     held = sandbox(shop.root, NOTHING, Settings())
     monkeypatch.setattr("tests.engine.workshop.LocalTerminal", lambda: LocalTerminal(sandbox=held))
     task = await shop.start(Turn(call("execute_command", {"command": "echo hi"})), finish())
@@ -191,14 +198,14 @@ async def test_the_second_flag_and_the_setting_count(
 @pytest.mark.parametrize(
     ("text", "code", "level", "is_mentioned"),
     [
-        ("touch: /etc/x: Read-only file system", 1, Level.FULL, True),
-        ("touch: /etc/x: Read-only file system", 1, Level.NONE, False),
-        ("touch: /etc/x: Read-only file system", 0, Level.FULL, False),
-        ("1 test failed", 1, Level.FULL, False),
+        ("touch: /etc/x: Read-only file system", 1, SandboxLevel.FULL, True),
+        ("touch: /etc/x: Read-only file system", 1, SandboxLevel.NONE, False),
+        ("touch: /etc/x: Read-only file system", 0, SandboxLevel.FULL, False),
+        ("1 test failed", 1, SandboxLevel.FULL, False),
     ],
 )
 def test_the_model_is_informed_when_the_sandbox_may_be_the_reason(
-    text: str, code: int, level: Level, is_mentioned: bool
+    text: str, code: int, level: SandboxLevel, is_mentioned: bool
 ) -> None:
     outcome = explained(Outcome(text, exit_code=code), SandboxReport(level), Settings())
     assert ("ran in a sandbox" in outcome.text) is is_mentioned
@@ -226,8 +233,8 @@ async def test_a_command_that_is_given_up_while_it_is_prepared_leaves_no_tempora
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     env = Slow()
-    session = Session(workspace=workspace, joey_home=tmp_path / ".roo", env=env)
-    held = LocalSandbox(session, Settings(), lambda: Sure(Landlock()))
+    session = SandboxConfig(workspace=workspace, joey_home=tmp_path / ".roo", env=env)
+    held = LocalSandbox(session, Settings(), lambda: FixedProber(Landlock()))
     starting = asyncio.ensure_future(held.confine(("/bin/true",), workspace, {}))
     await asyncio.to_thread(env.is_met.wait, 60)
     starting.cancel()

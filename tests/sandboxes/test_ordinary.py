@@ -10,7 +10,7 @@ from signal import SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM, SIGXFSZ
 import pytest
 
 from joey.core.settings import Settings
-from tests.sandboxes.actor import Deed
+from tests.sandboxes.actor import CommandStep
 from tests.sandboxes.conftest import SandboxHarness
 from tests.sandboxes.test_hostile import there
 
@@ -108,7 +108,7 @@ async def test_what_runs_is_exactly_what_was_given(harness: SandboxHarness) -> N
 
 
 async def test_signals_and_codes_are_reported(harness: SandboxHarness) -> None:
-    asked_to_end = Deed("echo up; sleep 60", until="up", then="kill")
+    asked_to_end = CommandStep("echo up; sleep 60", until="up", then="kill")
     said = await harness.run("exit 7", "kill -KILL $$", asked_to_end, grace=20)
     assert said[0].exit_code == 7
     assert (said[1].exit_code, said[1].signal) in ((137, None), (None, "SIGKILL"))

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from joey.core.settings import Settings
-from joey.execution.sandbox.restore import ProtectedFileRestorer, Spared
-from tests.sandboxes.actor import Deed
+from joey.execution.sandbox.restore import OwnWrites, ProtectedFileRestorer
+from tests.sandboxes.actor import CommandStep
 from tests.sandboxes.conftest import SandboxHarness, end
 
 EVIL = "evil"
@@ -93,9 +93,9 @@ async def test_what_a_command_made_of_a_protected_file_is_not_lost(harness: Sand
 
 async def test_commands_side_by_side_leave_no_placeholder(harness: SandboxHarness) -> None:
     answers = await harness.run(
-        Deed("echo up; sleep 2; echo x > AGENTS.md", until="up", then="leave"),
+        CommandStep("echo up; sleep 2; echo x > AGENTS.md", until="up", then="leave"),
         "echo x > AGENTS.md; mkdir -p .vscode; echo x > .vscode/a",
-        Deed("echo up; sleep 60", until="up", then="kill"),
+        CommandStep("echo up; sleep 60", until="up", then="kill"),
         "sleep 3; echo x > AGENTS.md; cat AGENTS.md",
     )
     assert len(answers) == 4
@@ -108,7 +108,7 @@ async def test_what_a_killed_joey_left_in_place_of_names_is_tidied_up(
     if not harness.is_full:
         pytest.skip("nothing is put in place of names at this level")
     process = await harness.start(
-        Deed("echo up; sleep 300", until="up", then="leave"), lingers=True
+        CommandStep("echo up; sleep 300", until="up", then="leave"), lingers=True
     )
     assert process.stdout is not None
     async with asyncio.timeout(60):
@@ -119,7 +119,9 @@ async def test_what_a_killed_joey_left_in_place_of_names_is_tidied_up(
 
 
 async def test_what_was_made_before_joey_was_killed_is_put_aside(harness: SandboxHarness) -> None:
-    deed = Deed("echo x > AGENTS.md; mkdir .idea; echo up; sleep 300", until="up", then="leave")
+    deed = CommandStep(
+        "echo x > AGENTS.md; mkdir .idea; echo up; sleep 300", until="up", then="leave"
+    )
     process = await harness.start(deed, lingers=True)
     assert process.stdout is not None
     async with asyncio.timeout(60):
@@ -147,7 +149,7 @@ async def test_no_file_is_taken_for_a_directory_while_a_command_runs(
     harness: SandboxHarness,
 ) -> None:
     process = await harness.start(
-        Deed("ls -A; echo up; sleep 300", until="up", then="leave"), lingers=True
+        CommandStep("ls -A; echo up; sleep 300", until="up", then="leave"), lingers=True
     )
     assert process.stdout is not None
     async with asyncio.timeout(60):
@@ -164,7 +166,7 @@ def test_what_cannot_be_carried_to_another_disk_keeps_another_name(tmp_path: Pat
     if not SHARED.is_dir() or SHARED.stat().st_dev == tmp_path.stat().st_dev:
         pytest.skip("there is one disk only")
     with tempfile.TemporaryDirectory(dir=SHARED) as home:
-        nothing = Spared(f"{home}/written")
+        nothing = OwnWrites(f"{home}/written")
         guard = ProtectedFileRestorer(
             str(tmp_path), ["AGENTS.md", ".idea"], [], f"{home}/put-aside/1", nothing
         )
@@ -185,7 +187,7 @@ def test_what_is_too_deep_to_be_copied_to_another_disk_is_not_removed(tmp_path: 
         pytest.skip("there is one disk only")
     with tempfile.TemporaryDirectory(dir=SHARED) as home:
         guard = ProtectedFileRestorer(
-            str(tmp_path), [".idea"], [], f"{home}/put-aside/1", Spared(f"{home}/none")
+            str(tmp_path), [".idea"], [], f"{home}/put-aside/1", OwnWrites(f"{home}/none")
         )
         deep = tmp_path / ".idea" / "/".join("d" * 45)
         deep.mkdir(parents=True)

@@ -21,10 +21,15 @@ from joey.execution.sandbox.bubblewrap import Bubblewrap
 from joey.execution.sandbox.forkserver_client import ForkServerClient, ForkServerManager
 from joey.execution.sandbox.landlock import Landlock
 from joey.execution.sandbox.probe import probe_backend
-from joey.execution.sandbox.sandbox import Confinement, Found, LocalSandbox, Session
+from joey.execution.sandbox.sandbox import (
+    AvailableSandbox,
+    LocalSandbox,
+    SandboxBackend,
+    SandboxConfig,
+)
 from joey.execution.sandbox.supervisor_client import ControlGroup, can_count
 from joey.execution.terminal import LocalTerminal
-from joey.ports import Level, SandboxReport
+from joey.ports import SandboxLevel, SandboxReport
 from tests.terminals.processes import Listener
 
 
@@ -53,35 +58,35 @@ def leftovers(directory: Path) -> list[Path]:
     return list(directory.glob("joey-*"))
 
 
-class Sure:
-    def __init__(self, confinement: Confinement) -> None:
+class FixedProber:
+    def __init__(self, confinement: SandboxBackend) -> None:
         self._confinement = confinement
 
     def expects_one(self) -> bool:
         return True
 
-    def find(self) -> Found:
-        return Found(SandboxReport(self._confinement.level), self._confinement)
+    def find(self) -> AvailableSandbox:
+        return AvailableSandbox(SandboxReport(self._confinement.level), self._confinement)
 
 
-def made(tmp_path: Path, confinement: Confinement, settings: Settings) -> LocalTerminal:
+def made(tmp_path: Path, confinement: SandboxBackend, settings: Settings) -> LocalTerminal:
     home = tmp_path / ".roo"
     home.mkdir(exist_ok=True)
-    session = Session(workspace=tmp_path, joey_home=home, env=os.environ)
-    held = LocalSandbox(session, settings, lambda: Sure(confinement))
+    session = SandboxConfig(workspace=tmp_path, joey_home=home, env=os.environ)
+    held = LocalSandbox(session, settings, lambda: FixedProber(confinement))
     return LocalTerminal(sandbox=held, kill_grace=10)
 
 
 @pytest.fixture(params=[Bubblewrap(), Landlock()], ids=lambda each: str(each.level))
-def confinement(request: pytest.FixtureRequest) -> Confinement:
-    found: Confinement = request.param
+def confinement(request: pytest.FixtureRequest) -> SandboxBackend:
+    found: SandboxBackend = request.param
     if reason := found.obstacle() or probe_backend(found):
         pytest.skip(reason)
     return found
 
 
 @pytest.fixture
-async def terminal(tmp_path: Path, confinement: Confinement) -> AsyncIterator[LocalTerminal]:
+async def terminal(tmp_path: Path, confinement: SandboxBackend) -> AsyncIterator[LocalTerminal]:
     before = starters()
     found = made(tmp_path, confinement, Settings())
     yield found
@@ -207,10 +212,10 @@ class Deadly(ControlGroup):
 
 
 async def test_commands_that_wait_for_a_fork_server_that_is_killed_all_get_the_next_one(
-    tmp_path: Path, confinement: Confinement
+    tmp_path: Path, confinement: SandboxBackend
 ) -> None:
-    session = Session(workspace=tmp_path, joey_home=tmp_path / ".roo", env=os.environ)
-    sandbox, group = LocalSandbox(session, Settings(), lambda: Sure(confinement)), Deadly()
+    session = SandboxConfig(workspace=tmp_path, joey_home=tmp_path / ".roo", env=os.environ)
+    sandbox, group = LocalSandbox(session, Settings(), lambda: FixedProber(confinement)), Deadly()
     keepers_of = ForkServerManager(lambda: group)
     shell = ("/bin/sh", "-c", "true")
     plan = sandbox.lead(confinement, shell, tmp_path, os.environ, keepers_of.start).plan
@@ -236,12 +241,12 @@ async def test_a_supervisor_that_is_killed_takes_its_command_with_it(
         end = await running.wait()
     assert end is not None
     assert end.signal == "SIGKILL"
-    if await _level(terminal) is Level.FULL:
+    if await _level(terminal) is SandboxLevel.FULL:
         _, alive = await asyncio.to_thread(psutil.wait_procs, family, 20)
         assert alive == []
 
 
-async def _level(terminal: LocalTerminal) -> Level:
+async def _level(terminal: LocalTerminal) -> SandboxLevel:
     report = await terminal.confinement()
     assert report is not None
     return report.level
@@ -256,7 +261,7 @@ async def test_a_lot_of_output_arrives_whole(terminal: LocalTerminal, tmp_path: 
 
 
 async def test_a_limit_too_low_for_a_supervisor_is_reported(
-    tmp_path: Path, confinement: Confinement
+    tmp_path: Path, confinement: SandboxBackend
 ) -> None:
     if os.geteuid() != 0 or not can_count():
         pytest.skip("no control group can be made here")
@@ -267,7 +272,7 @@ async def test_a_limit_too_low_for_a_supervisor_is_reported(
 
 
 async def test_a_limit_too_low_for_the_command_is_reported(
-    tmp_path: Path, confinement: Confinement
+    tmp_path: Path, confinement: SandboxBackend
 ) -> None:
     if os.geteuid() != 0 or not can_count():
         pytest.skip("no control group can be made here")
@@ -278,10 +283,10 @@ async def test_a_limit_too_low_for_the_command_is_reported(
 
 
 async def test_a_command_that_is_given_up_before_its_start_never_starts(
-    tmp_path: Path, confinement: Confinement
+    tmp_path: Path, confinement: SandboxBackend
 ) -> None:
-    session = Session(workspace=tmp_path, joey_home=tmp_path / ".roo", env=os.environ)
-    sandbox = LocalSandbox(session, Settings(), lambda: Sure(confinement))
+    session = SandboxConfig(workspace=tmp_path, joey_home=tmp_path / ".roo", env=os.environ)
+    sandbox = LocalSandbox(session, Settings(), lambda: FixedProber(confinement))
     shell = ("/bin/sh", "-c", ": > ran")
     fork_server = ForkServerClient()
     handle = sandbox.lead(
@@ -296,7 +301,7 @@ async def test_a_command_that_is_given_up_before_its_start_never_starts(
 
 
 async def test_a_directory_for_temporary_files_that_could_not_be_made_is_made_the_next_time(
-    tmp_path: Path, confinement: Confinement, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, confinement: SandboxBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = tmp_path / "gone"
     monkeypatch.setattr("tempfile.tempdir", str(place))
@@ -323,7 +328,7 @@ async def test_at_most_sixteen_wait_however_many_tasks_there_are() -> None:
 
 
 async def test_nothing_stays_when_the_task_closes_while_a_command_starts(
-    tmp_path: Path, confinement: Confinement, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, confinement: SandboxBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     before = starters()

@@ -19,7 +19,7 @@ import pytest
 from msgspec import Struct
 
 from joey.testing.script import Turn
-from joey.testing.server import ModelServer, Selector
+from joey.testing.server import ModelServer, TurnSelector
 
 pytest.importorskip("playwright", reason="the page's tests need playwright")
 
@@ -112,7 +112,7 @@ class Served:
             await self._output
 
 
-class Watched:
+class WatchedPage:
     """A page that remembers every error its console has shown."""
 
     def __init__(self, page: Page) -> None:
@@ -149,13 +149,13 @@ async def served(root: Path, model: ModelServer) -> AsyncIterator[Served]:
 @asynccontextmanager
 async def opened(
     browser: Browser, address: str, size: tuple[int, int] = DESKTOP, **options: Any
-) -> AsyncIterator[Watched]:
+) -> AsyncIterator[WatchedPage]:
     """A page in a context of its own, at an address; its console must stay clean."""
     width, height = size
     context = await browser.new_context(viewport={"width": width, "height": height}, **options)
     page = await context.new_page()
     page.set_default_timeout(TIMEOUT_S * 1000)
-    watched = Watched(page)
+    watched = WatchedPage(page)
     await page.goto(address)
     try:
         yield watched
@@ -167,7 +167,7 @@ async def opened(
 class Visit(Struct, frozen=True):
     model: ModelServer
     server: Served
-    watched: Watched
+    watched: WatchedPage
 
     @property
     def page(self) -> Page:
@@ -178,7 +178,7 @@ class Visit(Struct, frozen=True):
 async def visit(
     browser: Browser,
     root: Path,
-    turns: Sequence[Turn] | Selector,
+    turns: Sequence[Turn] | TurnSelector,
     task: str | None = None,
     size: tuple[int, int] = DESKTOP,
     **options: Any,

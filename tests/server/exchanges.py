@@ -10,11 +10,11 @@ from joey.testing.script import Turn, call, fail, pause, say, usage
 from tests.parts import by_part
 from tests.server.house import ServerFixture, done
 from tests.server.scenes import (
-    Deaf,
-    Do,
     Exchange,
     ExpectEvent,
-    Say,
+    PauseReading,
+    RunAction,
+    SendFrame,
     asked,
     command,
     refused,
@@ -333,21 +333,23 @@ EXCHANGES = (
         "mistakes of the client",
         (
             refused("fly", "INVALID_COMMAND", "fly"),
-            Say("{", error="INVALID_COMMAND", reason="not JSON"),
-            Say(b"{}", error="INVALID_COMMAND", reason="text"),
+            SendFrame("{", error="INVALID_COMMAND", reason="not JSON"),
+            SendFrame(b"{}", error="INVALID_COMMAND", reason="text"),
             refused("startNewTask", "INVALID_PARAMETER", "text"),
             refused("cancelTask", "INVALID_PARAMETER", "taskId"),
             refused("getMessages", "TASK_NOT_FOUND", "'nobody'", task="nobody"),
             command("createProfile", name="keyless", profile={"provider": "groq", "model": "m"}),
             refused("startNewTask", "EXECUTION_ERROR", "GROQ_API_KEY", text="go"),
-            Say({"type": "auth", "token": "wrong"}, error="PERMISSION_DENIED", reason="token"),
+            SendFrame(
+                {"type": "auth", "token": "wrong"}, error="PERMISSION_DENIED", reason="token"
+            ),
             command("ping", {"pong": ...}),
         ),
     ),
     Exchange(
         "a defect of the server",
         (
-            Do(break_a_command),
+            RunAction(break_a_command),
             refused("getModes", "SERVER_ERROR", "its log"),
             command("ping", {"pong": ...}),
         ),
@@ -355,13 +357,17 @@ EXCHANGES = (
     Exchange(
         "a server that stops",
         (
-            Do(stop),
+            RunAction(stop),
             refused("startNewTask", "API_NOT_READY", "shutting down", text="go"),
             command("isReady", {"ready": False}),
         ),
     ),
     Exchange(
         "a client that reads too slowly",
-        (Deaf(announce_too_much), ExpectEvent("resync", {}, None), command("ping", {"pong": ...})),
+        (
+            PauseReading(announce_too_much),
+            ExpectEvent("resync", {}, None),
+            command("ping", {"pong": ...}),
+        ),
     ),
 )

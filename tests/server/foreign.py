@@ -13,7 +13,7 @@ from typing import Any
 
 from websockets.asyncio.client import ClientConnection
 
-from tests.server.house import TIMEOUT_S, TOKEN, ServerFixture, Talk
+from tests.server.house import TIMEOUT_S, TOKEN, FrameClient, ServerFixture
 
 JS = Path(__file__).parent / "js"
 MAX_LINE_BYTES = 64 * 1024 * 1024
@@ -26,15 +26,15 @@ class Client:
         self._packages = packages
 
     @asynccontextmanager
-    async def talk(self, here: ServerFixture) -> AsyncIterator[Foreign]:
+    async def talk(self, here: ServerFixture) -> AsyncIterator[ForeignClient]:
         async with here.socket() if self._packages is None else node(here, self._packages) as wire:
-            foreign = Foreign(wire)
+            foreign = ForeignClient(wire)
             welcome = await foreign.frame()
             assert welcome["requestId"] == "welcome"
             yield foreign
 
 
-class Foreign(Talk):
+class ForeignClient(FrameClient):
     def __init__(self, wire: ClientConnection | NodeSocket) -> None:
         super().__init__(wire)
         self._wire = wire

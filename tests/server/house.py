@@ -13,12 +13,12 @@ from typing import Any, Protocol
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.typing import Origin, Subprotocol
 
-from joey.app import Setup, open_engine, open_store
+from joey.app import Application, open_engine, open_store
 from joey.server.auth import Token
-from joey.server.hub import Hub
-from joey.server.serve import Listening, ServeOptions, serving
+from joey.server.hub import ServerHub
+from joey.server.serve import RunningServer, ServeOptions, serving
 from joey.testing.script import Turn, call
-from joey.testing.server import ModelServer, Selector, by_conversation
+from joey.testing.server import ModelServer, TurnSelector, by_conversation
 from tests.server.shapes import find_violations
 
 TOKEN = "a-token-for-tests-0123456789"
@@ -39,7 +39,7 @@ class Wire(Protocol):
     async def recv(self) -> str | bytes: ...
 
 
-class Talk:
+class FrameClient:
     """A client that knows nothing of joey but its frames, each of which it checks."""
 
     def __init__(self, wire: Wire) -> None:
@@ -108,7 +108,7 @@ class Talk:
         return rows_of(self.events, task_id)
 
 
-class Peer(Talk):
+class Peer(FrameClient):
     """With the library `websockets`."""
 
     def __init__(self, socket: ClientConnection) -> None:
@@ -126,7 +126,9 @@ def rows_of(events: Sequence[Frame], task_id: str | None = None) -> list[Frame]:
 
 
 class ServerFixture:
-    def __init__(self, hub: Hub, listening: Listening, model: ModelServer, root: Path) -> None:
+    def __init__(
+        self, hub: ServerHub, listening: RunningServer, model: ModelServer, root: Path
+    ) -> None:
         self.hub = hub
         self.listening = listening
         self.model = model
@@ -175,7 +177,7 @@ class ServerFixture:
 
 @asynccontextmanager
 async def open_server(
-    root: Path, *turns: Turn | Selector, options: ServeOptions | None = None, **settings: Any
+    root: Path, *turns: Turn | TurnSelector, options: ServeOptions | None = None, **settings: Any
 ) -> AsyncIterator[ServerFixture]:
     """A server whose model plays these turns to every conversation."""
     (root / "work").mkdir(exist_ok=True)
@@ -184,8 +186,8 @@ async def open_server(
     async with ModelServer(by_conversation(turns)) as model:
         env = {"ANTHROPIC_API_KEY": "key-of-the-environment", "ANTHROPIC_BASE_URL": model.url}
         env |= {"PATH": "/usr/bin:/bin"}
-        setup = Setup(workspace=root / "work", home=root / "home", env=env)
-        hub = Hub(open_engine(home=setup.home, env=env), open_store(setup.home), setup)
+        setup = Application(workspace=root / "work", home=root / "home", env=env)
+        hub = ServerHub(open_engine(home=setup.home, env=env), open_store(setup.home), setup)
         async with serving(hub, Token(TOKEN), options or ServeOptions(port=0)) as listening:
             yield ServerFixture(hub, listening, model, root)
 

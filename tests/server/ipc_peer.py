@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from joey.server.hub import Hub
+from joey.server.hub import ServerHub
 from joey.server.ipc import serve_ipc
 from joey.testing.script import Turn
 from tests.client.serving import a_place
@@ -78,7 +78,7 @@ async def connected(path: Path, *, limit: int = 64 * 1024 * 1024) -> AsyncIterat
 
 
 @asynccontextmanager
-async def serving(root: Path, *turns: Turn) -> AsyncIterator[tuple[Hub, Path]]:
+async def serving(root: Path, *turns: Turn) -> AsyncIterator[tuple[ServerHub, Path]]:
     path = root / "private" / "roo.sock"
     async with a_place(root, turns) as (place, _):
         hub = place.hub()

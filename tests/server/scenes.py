@@ -13,14 +13,14 @@ from typing import Any
 from msgspec import Struct
 
 from joey.testing.script import Turn
-from joey.testing.server import Selector
-from tests.server.foreign import Foreign
+from joey.testing.server import TurnSelector
+from tests.server.foreign import ForeignClient
 from tests.server.house import ServerFixture
 
 Pattern = Any
 
 
-class Say(Struct, frozen=True):
+class SendFrame(Struct, frozen=True):
     """A frame, and the response to it."""
 
     frame: dict[str, Any] | str | bytes
@@ -41,25 +41,25 @@ class ExpectEvent(Struct, frozen=True):
     keep: dict[str, str] = {}
 
 
-class Do(Struct, frozen=True):
+class RunAction(Struct, frozen=True):
     """Something happens at the server."""
 
     what: Callable[[ServerFixture], Awaitable[None]]
 
 
-class Deaf(Struct, frozen=True):
+class PauseReading(Struct, frozen=True):
     """The client does not read while this happens."""
 
     what: Callable[[ServerFixture], Awaitable[None]]
 
 
-Step = Say | ExpectEvent | Do | Deaf
+Step = SendFrame | ExpectEvent | RunAction | PauseReading
 
 
 class Exchange(Struct, frozen=True):
     name: str
     steps: tuple[Step, ...]
-    turns: tuple[Turn | Selector, ...] = ()
+    turns: tuple[Turn | TurnSelector, ...] = ()
     settings: dict[str, Any] = {}
 
 
@@ -71,15 +71,15 @@ def command(
     task: str | None = None,
     keep: dict[str, str] | None = None,
     **arguments: Any,
-) -> Say:
+) -> SendFrame:
     """A command that is carried out."""
-    return Say(_frame(name, task, arguments), data, keep=keep or {})
+    return SendFrame(_frame(name, task, arguments), data, keep=keep or {})
 
 
 def refused(
     name: str, error: str, reason: str, /, *, task: str | None = None, **arguments: Any
-) -> Say:
-    return Say(_frame(name, task, arguments), error=error, reason=reason)
+) -> SendFrame:
+    return SendFrame(_frame(name, task, arguments), error=error, reason=reason)
 
 
 def _frame(name: str, task: str | None, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -91,7 +91,7 @@ def _frame(name: str, task: str | None, arguments: dict[str, Any]) -> dict[str, 
     return frame
 
 
-def started(text: str = "go") -> Say:
+def started(text: str = "go") -> SendFrame:
     return command("startNewTask", {"taskId": ...}, text=text, keep={"task": "taskId"})
 
 
@@ -106,8 +106,8 @@ def row(**fields: Any) -> dict[str, Any]:
 # Playing --------------------------------------------------------------------------------------
 
 
-class Player:
-    def __init__(self, here: ServerFixture, talk: Foreign) -> None:
+class ExchangePlayer:
+    def __init__(self, here: ServerFixture, talk: ForeignClient) -> None:
         self._here = here
         self._talk = talk
         self._kept: dict[str, Any] = {}
@@ -117,18 +117,18 @@ class Player:
     async def play(self, exchange: Exchange) -> None:
         for step in exchange.steps:
             match step:
-                case Say():
+                case SendFrame():
                     await self._say(step)
                 case ExpectEvent():
                     await self._expect_event(step)
-                case Do(what):
+                case RunAction(what):
                     await what(self._here)
-                case Deaf(what):
+                case PauseReading(what):
                     self._talk.stop_reading()
                     await what(self._here)
                     self._talk.read_on()
 
-    async def _say(self, step: Say) -> None:
+    async def _say(self, step: SendFrame) -> None:
         frame = step.frame
         if isinstance(frame, dict):
             frame = json.dumps(self._filled(frame))

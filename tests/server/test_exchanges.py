@@ -13,7 +13,7 @@ from joey.server.commands import HANDLERS
 from tests.server.exchanges import EXCHANGES
 from tests.server.foreign import Client
 from tests.server.house import open_server
-from tests.server.scenes import Exchange, ExpectEvent, Player, Say
+from tests.server.scenes import Exchange, ExchangePlayer, ExpectEvent, SendFrame
 
 pytestmark = pytest.mark.requirement("websocket:commands")
 
@@ -27,12 +27,12 @@ async def test_an_exchange_is_played_as_written(
         open_server(tmp_path, *exchange.turns, **exchange.settings) as here,
         client.talk(here) as talk,
     ):
-        await Player(here, talk).play(exchange)
+        await ExchangePlayer(here, talk).play(exchange)
 
 
 def test_every_command_event_and_error_code_is_in_an_exchange() -> None:
     steps = [step for exchange in EXCHANGES for step in exchange.steps]
-    said = [step for step in steps if isinstance(step, Say)]
+    said = [step for step in steps if isinstance(step, SendFrame)]
     expected_events = {step.name for step in steps if isinstance(step, ExpectEvent)}
     obeyed = {
         step.frame["commandName"]

@@ -19,9 +19,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from joey.core.wire.frames import AuthFrame, Command, WireError, encode_frame, parse_frame
+from joey.core.wire.frames import AuthFrame, ParsedCommand, WireError, encode_frame, parse_frame
 from joey.server.serve import ServeOptions
-from joey.server.websocket import Limits
+from joey.server.websocket import ConnectionLimits
 from joey.testing.script import Turn, call
 from tests.server.fuzzing import Fuzzer
 from tests.server.house import TOKEN, Peer, ServerFixture, done, open_server
@@ -32,7 +32,7 @@ SENT = int(os.environ.get("JOEY_FUZZ", "4000"))
 PEERS = 4
 AT_ONCE = 50
 """Frames that are on their way before the first answer is read."""
-UNHURRIED = ServeOptions(port=0, limits=Limits(frames_per_second=1e6, burst=10**6))
+UNHURRIED = ServeOptions(port=0, limits=ConnectionLimits(frames_per_second=1e6, burst=10**6))
 
 pytestmark = pytest.mark.requirement("websocket:fuzz")
 
@@ -43,7 +43,7 @@ def check_parsed(frame: str | bytes) -> str:
         case WireError() as wrong:
             assert find_violations(json.loads(encode_frame(wrong.response))) == []
             return wrong.code.value
-        case Command() as command:
+        case ParsedCommand() as command:
             assert isinstance(command.arguments, command.kind.arguments)
             return "command"
         case other:

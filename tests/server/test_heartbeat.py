@@ -11,10 +11,10 @@ from websockets.frames import Frame, Opcode
 from websockets.uri import parse_uri
 
 from joey.server.serve import ServeOptions
-from joey.server.websocket import Limits
+from joey.server.websocket import ConnectionLimits
 from tests.server.house import TIMEOUT_S, TOKEN, ServerFixture, open_server
 
-SHORT = ServeOptions(port=0, limits=Limits(heartbeat_seconds=1))
+SHORT = ServeOptions(port=0, limits=ConnectionLimits(heartbeat_seconds=1))
 
 
 async def silence(here: ServerFixture) -> ClientProtocol:

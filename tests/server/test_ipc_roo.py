@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from joey.errors import ConfigError
-from joey.server.hub import Hub
+from joey.server.hub import ServerHub
 from joey.testing.script import Turn, call, pause, say
 from tests.client.serving import done
 from tests.server.ipc_peer import connected, new_task, serving
@@ -70,10 +70,10 @@ async def test_a_question_that_cannot_be_answered_gets_an_empty_answer(
     answer: str,
     empty: object,
 ) -> None:
-    async def fails(hub: Hub, name: str, *_: object) -> None:
+    async def fails(hub: ServerHub, name: str, *_: object) -> None:
         raise ConfigError("profiles.json is not readable")
 
-    monkeypatch.setattr(Hub, "run", fails)
+    monkeypatch.setattr(ServerHub, "run", fails)
     async with serving(tmp_path) as (_, path), connected(path) as peer:
         peer.send(command)
         assert await peer.event(answer) == [empty]

@@ -13,13 +13,13 @@ from joey.server.ipc_protocol import (
     CancelTask,
     CloseTask,
     DeleteQueuedMessage,
-    Frames,
     FrameTooLargeError,
     GetCommands,
     GetModels,
     GetModes,
+    IpcFrameParser,
     MessageData,
-    NewTask,
+    NewTaskData,
     ResumeTask,
     SendMessage,
     StartNewTask,
@@ -46,7 +46,7 @@ def test_frames_are_the_same_however_the_bytes_are_cut(
     frames = [json.dumps({"text": text}).encode() for text in texts]
     stream = b"".join(frame + b"\x0c" for frame in frames)
     cuts = data.draw(st.lists(st.integers(0, len(stream))).map(sorted))
-    reader, read = Frames(), []
+    reader, read = IpcFrameParser(), []
     for start, end in zip([0, *cuts], [*cuts, len(stream)], strict=True):
         read += reader.feed(stream[start:end])
     assert read == frames
@@ -54,13 +54,13 @@ def test_frames_are_the_same_however_the_bytes_are_cut(
 
 @pytest.mark.requirement("ipc:frames")
 def test_what_has_no_form_feed_is_not_read_yet() -> None:
-    reader = Frames()
+    reader = IpcFrameParser()
     assert reader.feed(b'{"type":') == []
     assert reader.feed(b"1}\x0c{") == [b'{"type":1}']
 
 
 def test_a_frame_has_a_largest_size() -> None:
-    reader = Frames(limit=10)
+    reader = IpcFrameParser(limit=10)
     assert reader.feed(b"0123456789\x0c01234") == [b"0123456789"]
     with pytest.raises(FrameTooLargeError):
         reader.feed(b"567890")
@@ -75,14 +75,14 @@ def test_a_frame_has_a_largest_size() -> None:
                 "commandName": "StartNewTask",
                 "data": {"configuration": {"mode": "ask"}, "text": "go", "images": ["a"]},
             },
-            StartNewTask(NewTask(text="go", configuration={"mode": "ask"}, images=("a",))),
+            StartNewTask(NewTaskData(text="go", configuration={"mode": "ask"}, images=("a",))),
         ),
         (
             {
                 "commandName": "StartNewTask",
                 "data": {"configuration": {}, "text": "go", "newTab": True},
             },
-            StartNewTask(NewTask(text="go", new_tab=True)),
+            StartNewTask(NewTaskData(text="go", new_tab=True)),
         ),
         ({"commandName": "CancelTask", "data": "t1"}, CancelTask("t1")),
         ({"commandName": "CancelTask"}, CancelTask()),

@@ -57,7 +57,7 @@ async def browser() -> AsyncIterator[Browser]:
         yield launched
 
 
-class Frozen:
+class FrozenPage:
     """A page whose clock stands still, and the answers it has sent."""
 
     def __init__(self, page: Page) -> None:
@@ -96,28 +96,28 @@ class Frozen:
         return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
 
 
-Gesture = Callable[[Frozen, str], Awaitable[None]]
+Gesture = Callable[[FrozenPage, str], Awaitable[None]]
 
 
-async def click(at: Frozen, name: str) -> None:
+async def click(at: FrozenPage, name: str) -> None:
     await at.page.mouse.click(*await at.middle(name))
 
 
-async def tap(at: Frozen, name: str) -> None:
+async def tap(at: FrozenPage, name: str) -> None:
     await at.page.touchscreen.tap(*await at.middle(name))
 
 
-async def press_enter(at: Frozen, name: str) -> None:
+async def press_enter(at: FrozenPage, name: str) -> None:
     await at.button(name).focus()
     await at.page.keyboard.press("Enter")
 
 
-async def press_space(at: Frozen, name: str) -> None:
+async def press_space(at: FrozenPage, name: str) -> None:
     await at.button(name).focus()
     await at.page.keyboard.press("Space")
 
 
-async def press_shortcut(at: Frozen, name: str) -> None:
+async def press_shortcut(at: FrozenPage, name: str) -> None:
     await at.page.keyboard.press("Alt+1" if name == "Red" else "Alt+y")
 
 
@@ -133,7 +133,7 @@ async def test_a_second_press_does_not_approve_the_next_question(
 ) -> None:
     turns = [writing("a.txt", "b.txt"), DONE]
     async with visit(browser, tmp_path, turns, has_touch=True) as visited:
-        at = Frozen(visited.page)
+        at = FrozenPage(visited.page)
         await at.start("Write", "Approve")
         await gesture(at, "Approve")
         await at.draw("b.txt")
@@ -164,7 +164,7 @@ async def test_no_question_is_answered_as_soon_as_it_appears(
     browser: Browser, tmp_path: Path, turn: Turn, title: str, button: str, gesture: Gesture
 ) -> None:
     async with visit(browser, tmp_path, [writing("a.txt"), turn, DONE, DONE]) as visited:
-        at = Frozen(visited.page)
+        at = FrozenPage(visited.page)
         await at.start("Write", "Approve")
         await at.button("Approve").click()
         await at.draw(title)
@@ -186,7 +186,7 @@ async def test_a_press_that_began_before_the_question_does_not_answer_it(
     browser: Browser, tmp_path: Path, press: str
 ) -> None:
     async with visit(browser, tmp_path, [writing("a.txt", "b.txt"), DONE]) as visited:
-        at = Frozen(visited.page)
+        at = FrozenPage(visited.page)
         await at.start("Write", "Approve")
         await at.button("Approve").focus()
         await at.page.mouse.move(*await at.middle("Approve"))
@@ -218,7 +218,7 @@ async def test_a_key_that_is_held_answers_one_question(
     browser: Browser, tmp_path: Path, key: str
 ) -> None:
     async with visit(browser, tmp_path, [writing("a.txt", "b.txt"), DONE]) as visited:
-        at = Frozen(visited.page)
+        at = FrozenPage(visited.page)
         await at.start("Write", "Approve")
         *modifiers, name = key.split("+")
         await at.button("Approve").focus()
@@ -245,7 +245,7 @@ async def test_the_press_that_stops_a_task_does_not_resume_it(
 ) -> None:
     turns = [Turn(say("It takes long"), pause(asyncio.Event())), DONE]
     async with visit(browser, tmp_path, turns) as visited:
-        at = Frozen(visited.page)
+        at = FrozenPage(visited.page)
         page = at.page
         await page.clock.install(time=0)
         await page.reload()

@@ -13,13 +13,13 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from joey.server.commands import HANDLERS
 from joey.server.serve import ServeOptions
-from joey.server.websocket import Limits
+from joey.server.websocket import ConnectionLimits
 from joey.testing.script import Turn, pause, say
 from tests.server.house import TOKEN, Peer, ServerFixture, done, open_server
 
 WRONG = "not-the-token-0123456789"
-QUICK = ServeOptions(port=0, limits=Limits(failed_auth_seconds=0))
-IMPATIENT = ServeOptions(port=0, limits=Limits(auth_seconds=0.1, failed_auth_seconds=0))
+QUICK = ServeOptions(port=0, limits=ConnectionLimits(failed_auth_seconds=0))
+IMPATIENT = ServeOptions(port=0, limits=ConnectionLimits(auth_seconds=0.1, failed_auth_seconds=0))
 ROUTES = ("/", "/health", "/metrics", "/schema.json", "/assets/index.js")
 
 
@@ -180,7 +180,7 @@ async def test_health_is_for_all_and_numbers_are_for_those_with_the_token(tmp_pa
 
 
 async def test_too_many_connections_are_refused_and_the_others_stay(tmp_path: Path) -> None:
-    options = ServeOptions(port=0, limits=Limits(connections=2))
+    options = ServeOptions(port=0, limits=ConnectionLimits(connections=2))
     async with open_server(tmp_path, options=options) as here, here.peer() as peer:
         async with here.peer():
             assert await refused(here) == 503

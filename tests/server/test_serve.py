@@ -17,10 +17,10 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 
 import joey
-from joey.app import Setup, open_engine, open_store
+from joey.app import Application, open_engine, open_store
 from joey.errors import ConfigError
 from joey.server.auth import Token, find_token
-from joey.server.hub import Hub
+from joey.server.hub import ServerHub
 from joey.server.serve import ServeOptions, serving
 from joey.testing.script import Turn, pause, say
 from joey.testing.server import ModelServer, by_conversation
@@ -119,11 +119,11 @@ async def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
 async def test_of_two_that_begin_on_one_port_at_once_one_serves_and_one_is_refused(
     tmp_path: Path, unused_tcp_port: int
 ) -> None:
-    setup = Setup(workspace=tmp_path, home=tmp_path / "home", env={})
+    setup = Application(workspace=tmp_path, home=tmp_path / "home", env={})
     over = asyncio.Event()
 
     async def serve() -> None:
-        hub = Hub(open_engine(home=setup.home, env={}), open_store(setup.home), setup)
+        hub = ServerHub(open_engine(home=setup.home, env={}), open_store(setup.home), setup)
         async with serving(hub, Token(TOKEN), ServeOptions(port=unused_tcp_port)):
             await over.wait()
 

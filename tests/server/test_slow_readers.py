@@ -14,10 +14,10 @@ from websockets.frames import Opcode
 from joey.core.wire.commands import Pong
 from joey.core.wire.events import MessagePayload, ModePayload
 from joey.core.wire.frames import EventFrame, success
-from joey.server.feed import MAX_QUEUED_EVENTS, Broadcast, Outbox, Source
+from joey.server.feed import MAX_QUEUED_EVENTS, Broadcast, ReplaySource, SendQueue
 from joey.server.hub import StoredTask
 from joey.server.serve import ServeOptions
-from joey.server.websocket import Limits
+from joey.server.websocket import ConnectionLimits
 from tests.server.house import open_server
 
 
@@ -63,8 +63,10 @@ def frame(text: str, seq: int, task_id: str = "t", ts: int = 1) -> EventFrame:
     return EventFrame(event_name="message", task_id=task_id, payload=payload, seq=seq)
 
 
-def outbox(pipe: Pipe, source: Source | None = None, drain_seconds: float = 60.0) -> Outbox:
-    return Outbox(pipe, lambda task_id: source, lambda: None, drain_seconds)
+def outbox(
+    pipe: Pipe, source: ReplaySource | None = None, drain_seconds: float = 60.0
+) -> SendQueue:
+    return SendQueue(pipe, lambda task_id: source, lambda: None, drain_seconds)
 
 
 async def test_a_growing_row_is_sent_once_it_can_be_and_as_it_looks_then() -> None:
@@ -160,7 +162,7 @@ async def test_whoever_does_not_even_read_that_is_cut() -> None:
 
 
 async def test_a_client_that_never_reads_is_cut_and_disturbs_nobody(tmp_path: Path) -> None:
-    options = ServeOptions(port=0, limits=Limits(drain_seconds=0.1))
+    options = ServeOptions(port=0, limits=ConnectionLimits(drain_seconds=0.1))
     async with open_server(tmp_path, options=options) as here, here.peer() as reader:
         deaf = socket.socket()
         deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)

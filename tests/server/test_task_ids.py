@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from joey.client.remote import RemoteError
-from joey.core.wire.commands import COMMANDS, CommandKind, TaskNeed
+from joey.core.wire.commands import COMMANDS, CommandSpec, TaskNeed
 from joey.testing.script import Turn, call
 from tests.client.serving import a_place, write
 from tests.client.serving import done as completing
@@ -61,7 +61,7 @@ def yes(ask_ts: int) -> dict[str, Any]:
     return {"askTs": ask_ts, "response": "yesButtonClicked"}
 
 
-async def error_of(peer: Peer, kind: CommandKind, where: str, task_id: Any) -> dict[str, Any]:
+async def error_of(peer: Peer, kind: CommandSpec, where: str, task_id: Any) -> dict[str, Any]:
     frame: dict[str, Any] = {"type": "command", "commandName": kind.name, "requestId": "r"}
     frame["arguments"] = dict(ARGUMENTS.get(kind.name, {}))
     (frame if where == "frame" else frame["arguments"])["taskId"] = task_id

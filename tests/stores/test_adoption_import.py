@@ -22,7 +22,7 @@ from joey.engine.asks import Unattended
 from joey.errors import StoreError
 from joey.storage.roo_import import (
     ForeignTask,
-    Place,
+    TaskLocation,
     disk_is_full,
     import_task,
     known_places,
@@ -80,7 +80,7 @@ def test_storage_is_found_for_every_editor_and_platform(
 ) -> None:
     fill(tmp_path / storage / "tasks", "t1")
     (place,) = known_places(tmp_path, {}, tmp_path / "mnt")
-    assert place == Place(program, tmp_path / storage / "tasks")
+    assert place == TaskLocation(program, tmp_path / storage / "tasks")
     (task,) = tasks_of([place], tmp_path / "own")
     assert (task.program, task.id, task.changed) == (program, "t1", START + 7000)
 

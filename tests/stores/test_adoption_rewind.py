@@ -16,7 +16,7 @@ from joey.core.events import Record, TaskImported, TaskRewound
 from joey.core.history.branch import find_cut, live_path
 from joey.core.messages import Message, ToolResultBlock, blocks_of, plain_text
 from joey.core.models import ToolProtocol
-from joey.core.rewind import History, compare, say_of, ts_of
+from joey.core.rewind import FoldedHistory, compare, say_of, ts_of
 from joey.ports import TaskMetadata
 from joey.storage.roo_folder import write_roo_directory
 from joey.storage.task_store import JsonFileStore
@@ -57,7 +57,7 @@ def said(messages: Iterable[Message]) -> str:
     return "\n".join(texts)
 
 
-def check_valid(history: History) -> None:
+def check_valid(history: FoldedHistory) -> None:
     messages = list(history.api.messages)
     if messages and messages[-1].role == "assistant":
         messages.pop()
@@ -76,17 +76,17 @@ def test_a_service_takes_every_history_now_and_gone_back_to_any_row(
     tmp_path: Path, form: Form, protocol: ToolProtocol, steps: list[Turn | Condense | Truncate]
 ) -> None:
     session, records = played(tmp_path, form, protocol, *steps)
-    history = History(records)
+    history = FoldedHistory(records)
     check_valid(history)
     assert len(history.facts.said) == sum(row.get("say") == "user_feedback" for row in session.ui)
     for place, row in enumerate(history.rows):
-        back = History(gone_back(records, row))
+        back = FoldedHistory(gone_back(records, row))
         check_valid(back)
         assert back.rows == history.rows[: place + 1]
         check_halves(session.ui[place + 1 :], back)
 
 
-def check_halves(gone: list[dict[str, Any]], back: History) -> None:
+def check_halves(gone: list[dict[str, Any]], back: FoldedHistory) -> None:
     """What no row shows is not in the messages, and what people said in a row is."""
     kept = said(back.api.rendered())
     for row in gone:
@@ -111,12 +111,12 @@ def test_summaries_within_summaries_come_off_one_by_one(
     session, records = played(tmp_path, form, protocol, *turns, Condense(), *turns, last, Turn())
     condensed = [row["ts"] for row in session.ui if row.get("say") == "condense_context"]
     first, second = "Summary c6", "Summary c12"
-    shown = said(History(records).api.messages)
+    shown = said(FoldedHistory(records).api.messages)
     assert second in shown and first not in shown and "Reply 2" not in shown
-    before_second = said(History(gone_back(records, condensed[1], keep=False)).api.messages)
+    before_second = said(FoldedHistory(gone_back(records, condensed[1], keep=False)).api.messages)
     assert first in before_second and second not in before_second
     assert "Reply 8" in before_second and "Reply 2" not in before_second
-    before_first = History(gone_back(records, condensed[0], keep=False))
+    before_first = FoldedHistory(gone_back(records, condensed[0], keep=False))
     whole = said(before_first.api.messages)
     assert "Summary" not in whole
     assert [f"Reply {number}" for number in range(1, 6)] == re.findall(r"Reply \d+", whole)
@@ -146,11 +146,11 @@ def test_what_is_hidden_goes_with_an_export_and_comes_back_too(
     task = TaskMetadata(id="again", protocol=protocol)
     write_roo_directory(task, records, tmp_path / "tasks", force=True)
     again = JsonFileStore(tmp_path).read("again")
-    here, there = History(records), History(again)
+    here, there = FoldedHistory(records), FoldedHistory(again)
     assert said(there.api.so_far()) == said(here.api.so_far())
     assert there.rows == here.rows
     for row in here.rows:
-        mine, theirs = History(gone_back(records, row)), History(gone_back(again, row))
+        mine, theirs = FoldedHistory(gone_back(records, row)), FoldedHistory(gone_back(again, row))
         check_valid(theirs)
         # A result whose call was hidden when it was exported is text since then.
         phrases = [sorted(PHRASES_RE.findall(said(each.api.messages))) for each in (mine, theirs)]
@@ -164,7 +164,7 @@ def test_without_times_replies_go_with_their_requests(tmp_path: Path) -> None:
     records = records_of(tmp_path, session.ui, bare, ToolProtocol.NATIVE)
     replies = [row["ts"] for row in session.ui if str(row.get("text")).startswith("Reply")]
     for number, row in enumerate(replies):
-        shown = said(History(gone_back(records, row)).api.messages)
+        shown = said(FoldedHistory(gone_back(records, row)).api.messages)
         assert len(re.findall(r"Reply \d", shown)) == number + 1
 
 
@@ -178,7 +178,7 @@ def test_a_message_without_a_time_goes_with_the_one_before_it(tmp_path: Path) ->
     rows = [say(0, "text", "go"), say(2, "text", "Reply 1"), say(3, "user_feedback", "Words 2")]
     records = records_of(tmp_path, rows, api, ToolProtocol.NATIVE)
     back = gone_back(records, rows[1]["ts"])
-    assert said(History(back).api.messages) == "go\nReply 1"
+    assert said(FoldedHistory(back).api.messages) == "go\nReply 1"
 
 
 TAGS = st.fixed_dictionaries(
@@ -222,9 +222,9 @@ def test_no_order_of_blocks_and_no_tags_make_a_history_that_a_service_refuses(
     rows = [{"ts": ts, "type": "say", "say": "text", "text": "x"} for ts in range(0, 60, 10)]
     records = records_of(tmp_path, rows, api, protocol)
     for row in range(10, 60, 20):
-        back = History(gone_back(records, row))
+        back = FoldedHistory(gone_back(records, row))
         check_valid(back)
-    history = History(records)
+    history = FoldedHistory(records)
     check_valid(history)
     assert history.api.messages
 
@@ -236,15 +236,15 @@ def test_a_directory_of_any_form_goes_back_to_any_row(tmp_path: Path, form: str)
     event = records[0].event
     assert isinstance(event, TaskImported)
     for row in event.rows:
-        check_valid(History(gone_back(records, row["ts"])))
+        check_valid(FoldedHistory(gone_back(records, row["ts"])))
 
 
 def test_rows_made_up_for_a_lost_file_tell_of_what_is_hidden(tmp_path: Path) -> None:
     session = RooSession("april", ToolProtocol.NATIVE)
     session.play([Turn(), Turn(), Condense(), Turn()])
     records = records_of(tmp_path, None, session.api, ToolProtocol.NATIVE)
-    rows = History(records).ui.rows
+    rows = FoldedHistory(records).ui.rows
     (condensed,) = [ts_of(row) for row in rows if say_of(row) == "condense_context"]
-    back = History(gone_back(records, condensed, keep=False))
+    back = FoldedHistory(gone_back(records, condensed, keep=False))
     assert "Reply 2" in said(back.api.messages)
     assert "Summary" not in said(back.api.messages)

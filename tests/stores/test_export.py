@@ -27,7 +27,7 @@ from joey.core.events import (
 from joey.core.history.api import ApiHistory
 from joey.core.history.ui import UiHistory
 from joey.core.messages import TextBlock, TextPart
-from joey.core.rewind import History
+from joey.core.rewind import FoldedHistory
 from joey.errors import StoreError
 from joey.ports import TaskMetadata
 from joey.storage.roo_folder import roo_files, write_roo_directory
@@ -204,7 +204,7 @@ def test_summaries_cuts_and_checkpoints_are_exported_as_roo_writes_them(tmp_path
     assert rows["condense_context"]["contextCondense"]["condenseId"] == "c1"
     assert rows["sliding_window_truncation"]["contextTruncation"]["messagesRemoved"] == 3
     assert rows["checkpoint_saved"]["checkpoint"] == {"to": "abc", "from": "def"}
-    again, before = History(JsonFileStore(tmp_path).read("out")), History(records)
+    again, before = FoldedHistory(JsonFileStore(tmp_path).read("out")), FoldedHistory(records)
     assert [m.content for m in again.api.messages] == [m.content for m in before.api.messages]
 
 

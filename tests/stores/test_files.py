@@ -19,7 +19,7 @@ import pytest
 from joey.core.settings import TaskSecrets
 from joey.errors import StoreError, TaskLockedError
 from joey.ports import TaskMetadata
-from joey.storage.task_folder import Holder, process_start
+from joey.storage.task_folder import LockOwner, process_start
 from joey.storage.task_store import JsonFileStore
 from joey.system.files import read_regular
 from tests.stores.records import TASK, created, said
@@ -169,7 +169,7 @@ def test_a_lock_file_left_by_a_dead_process_blocks_nobody(tmp_path: Path) -> Non
     log = JsonFileStore(tmp_path).create(TASK)
     log.append(created())
     log.close()
-    stale = Holder(pid=os.getpid(), since=0, started=1)
+    stale = LockOwner(pid=os.getpid(), since=0, started=1)
     (log.directory / "lock").write_bytes(msgspec.json.encode(stale))
     JsonFileStore(tmp_path).open(TASK)[0].close()
 
@@ -178,7 +178,10 @@ def test_a_lock_whose_holder_left_a_process_behind_says_so(tmp_path: Path) -> No
     log = JsonFileStore(tmp_path).create(TASK)
     log.append(created())
     for content, message in (
-        (msgspec.json.encode(Holder(pid=2**22 + 1, since=0, started=1)), "left behind by process"),
+        (
+            msgspec.json.encode(LockOwner(pid=2**22 + 1, since=0, started=1)),
+            "left behind by process",
+        ),
         (b"", "in another process"),
         (b"\xff", "in another process"),
     ):

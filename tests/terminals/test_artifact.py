@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from joey.execution.command import Artifact
+from joey.execution.command import OutputFile
 
 MIB = 1024 * 1024
 
 
 def test_bytes_are_there_as_soon_as_they_are_written(tmp_path: Path) -> None:
-    artifact = Artifact(tmp_path / "a.txt")
+    artifact = OutputFile(tmp_path / "a.txt")
     artifact.write(b"one ")
     artifact.write(b"two")
     assert (tmp_path / "a.txt").read_bytes() == b"one two"
@@ -19,7 +19,7 @@ def test_bytes_are_there_as_soon_as_they_are_written(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("extra", [1, MIB])
 def test_beyond_the_cap_a_note_takes_the_place_of_the_rest(tmp_path: Path, extra: int) -> None:
-    artifact = Artifact(tmp_path / "a.txt", cap=MIB)
+    artifact = OutputFile(tmp_path / "a.txt", cap=MIB)
     artifact.write(b"x" * (MIB - 10))
     artifact.write(b"y" * (10 + extra))
     artifact.write(b"z")
@@ -30,7 +30,7 @@ def test_beyond_the_cap_a_note_takes_the_place_of_the_rest(tmp_path: Path, extra
 
 
 def test_exactly_the_cap_is_kept_without_a_note(tmp_path: Path) -> None:
-    artifact = Artifact(tmp_path / "a.txt", cap=MIB)
+    artifact = OutputFile(tmp_path / "a.txt", cap=MIB)
     artifact.write(b"x" * MIB)
     artifact.close()
     assert (tmp_path / "a.txt").stat().st_size == MIB
@@ -38,7 +38,7 @@ def test_exactly_the_cap_is_kept_without_a_note(tmp_path: Path) -> None:
 
 def test_an_old_file_of_the_same_name_is_replaced(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"old and longer")
-    artifact = Artifact(tmp_path / "a.txt")
+    artifact = OutputFile(tmp_path / "a.txt")
     artifact.write(b"new")
     artifact.close()
     assert (tmp_path / "a.txt").read_bytes() == b"new"
@@ -47,7 +47,7 @@ def test_an_old_file_of_the_same_name_is_replaced(tmp_path: Path) -> None:
 def test_a_link_is_not_written_through(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "target").write_bytes(b"precious")
     (tmp_path / "a.txt").symlink_to(tmp_path / "target")
-    artifact = Artifact(tmp_path / "a.txt")
+    artifact = OutputFile(tmp_path / "a.txt")
     artifact.write(b"new")
     artifact.close()
     assert (tmp_path / "target").read_bytes() == b"precious"

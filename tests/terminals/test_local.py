@@ -11,13 +11,13 @@ import pytest
 from joey.errors import ToolError
 from joey.execution import terminal as terminal_module
 from joey.execution.terminal import LocalTerminal
-from joey.ports import CommandEnd
+from joey.ports import CommandExit
 from tests.terminals.processes import Listener, is_alive
 
 
 async def finished(
     terminal: LocalTerminal, command: str, cwd: Path, artifact: Path | None = None
-) -> tuple[CommandEnd, str]:
+) -> tuple[CommandExit, str]:
     running = await terminal.start(command, cwd, artifact)
     async with asyncio.timeout(20):
         end = await running.wait()
@@ -29,16 +29,16 @@ async def finished(
 @pytest.mark.parametrize(
     ("command", "end"),
     [
-        ("true", CommandEnd(exit_code=0)),
-        ("exit 3", CommandEnd(exit_code=3)),
-        ("kill -KILL $$", CommandEnd(exit_code=None, signal="SIGKILL")),
-        ("kill -SEGV $$", CommandEnd(exit_code=None, signal="SIGSEGV")),
-        ("bash -c 'kill -TERM $$'; exit $?", CommandEnd(exit_code=143)),
-        ("no-such-program-anywhere", CommandEnd(exit_code=127)),
+        ("true", CommandExit(exit_code=0)),
+        ("exit 3", CommandExit(exit_code=3)),
+        ("kill -KILL $$", CommandExit(exit_code=None, signal="SIGKILL")),
+        ("kill -SEGV $$", CommandExit(exit_code=None, signal="SIGSEGV")),
+        ("bash -c 'kill -TERM $$'; exit $?", CommandExit(exit_code=143)),
+        ("no-such-program-anywhere", CommandExit(exit_code=127)),
     ],
 )
 async def test_the_end_is_the_true_exit_code_or_signal(
-    terminal: LocalTerminal, tmp_path: Path, command: str, end: CommandEnd
+    terminal: LocalTerminal, tmp_path: Path, command: str, end: CommandExit
 ) -> None:
     assert (await finished(terminal, command, tmp_path))[0] == end
 
@@ -146,7 +146,7 @@ async def test_a_hundred_megabytes_neither_block_nor_fill_memory(
     async with asyncio.timeout(60):
         end = await running.wait()
     grown = psutil.Process().memory_info().rss - before
-    assert end == CommandEnd(exit_code=0)
+    assert end == CommandExit(exit_code=0)
     assert running.total_bytes == artifact.stat().st_size == size
     assert f"[...{size - 1000} bytes omitted...]" in running.preview(1000)
     assert grown < 32_000_000
@@ -224,7 +224,7 @@ async def test_a_command_that_takes_longer_than_the_wait_goes_on_in_the_backgrou
 
     await asyncio.to_thread(gate.write_text, "go\n")
     async with asyncio.timeout(60):
-        assert await running.wait() == CommandEnd(exit_code=4)
+        assert await running.wait() == CommandExit(exit_code=4)
     assert list(terminal.running) == [running]
     assert running.take_new() == "after\n"
     assert not terminal.running
@@ -248,7 +248,7 @@ async def test_the_command_is_over_although_a_child_holds_its_output(
     async with asyncio.timeout(60):
         end = await running.wait()
     (child,) = await listener.pids()
-    assert end == CommandEnd(exit_code=0, left_running=True)
+    assert end == CommandExit(exit_code=0, left_running=True)
     assert is_alive(child)
     assert list(terminal.running) == [running]
     await terminal.close()
@@ -265,7 +265,7 @@ async def test_the_output_of_a_child_left_behind_is_still_read(
     command = f"(read < {gate}; echo late words) & echo early words"
     running = await terminal.start(command, tmp_path, artifact, listener)
     async with asyncio.timeout(60):
-        assert await running.wait() == CommandEnd(exit_code=0, left_running=True)
+        assert await running.wait() == CommandExit(exit_code=0, left_running=True)
     await asyncio.to_thread(gate.write_text, "go\n")
     await listener.until("late words")
     assert artifact.read_text() == "early words\nlate words\n"
@@ -278,7 +278,7 @@ async def test_a_child_with_its_output_elsewhere_is_noticed_and_ended_with_the_t
     command = "sleep 100 > /dev/null 2>&1 & echo pids: $!"
     running = await terminal.start(command, tmp_path, None, listener)
     async with asyncio.timeout(60):
-        assert await running.wait() == CommandEnd(exit_code=0, left_running=True)
+        assert await running.wait() == CommandExit(exit_code=0, left_running=True)
     (child,) = await listener.pids()
     running.take_new()
     assert not terminal.running
@@ -294,7 +294,7 @@ async def test_kill_ends_the_whole_group(terminal: LocalTerminal, tmp_path: Path
     pids = await listener.pids()
     async with asyncio.timeout(60):
         end = await running.kill()
-    assert end == CommandEnd(exit_code=None, signal="SIGTERM")
+    assert end == CommandExit(exit_code=None, signal="SIGTERM")
     assert not any(map(is_alive, pids))
 
 
@@ -307,7 +307,7 @@ async def test_a_child_that_ignores_sigterm_is_killed(
     pids = await listener.pids()
     async with asyncio.timeout(60):
         end = await running.kill()
-    assert end == CommandEnd(exit_code=None, signal="SIGKILL")
+    assert end == CommandExit(exit_code=None, signal="SIGKILL")
     assert not any(map(is_alive, pids))
 
 
@@ -320,7 +320,7 @@ async def test_a_child_that_outlives_its_shell_is_killed_with_it(
     pids = await listener.pids()
     async with asyncio.timeout(60):
         end = await running.kill()
-    assert end == running.end == CommandEnd(exit_code=None, signal="SIGTERM")
+    assert end == running.end == CommandExit(exit_code=None, signal="SIGTERM")
     assert not any(map(is_alive, pids))
     assert not terminal.running
 
@@ -345,7 +345,7 @@ async def test_killing_what_was_left_behind_ends_it(
     (child,) = await listener.pids()
     async with asyncio.timeout(60):
         await running.wait()
-        assert await running.kill() == CommandEnd(exit_code=0)
+        assert await running.kill() == CommandExit(exit_code=0)
     assert not is_alive(child)
 
 
@@ -359,7 +359,7 @@ async def test_a_killed_command_never_looks_like_a_success(
     await listener.until("ready")
     async with asyncio.timeout(60):
         end = await running.kill()
-    assert end == CommandEnd(exit_code=None, signal="SIGTERM")
+    assert end == CommandExit(exit_code=None, signal="SIGTERM")
 
 
 async def test_killing_what_has_ended_changes_nothing(
@@ -368,7 +368,7 @@ async def test_killing_what_has_ended_changes_nothing(
     running = await terminal.start("exit 5", tmp_path, None)
     async with asyncio.timeout(60):
         await running.wait()
-        assert await running.kill() == CommandEnd(exit_code=5)
+        assert await running.kill() == CommandExit(exit_code=5)
 
 
 SURVIVORS = [
@@ -419,7 +419,7 @@ async def test_a_second_cancel_kills_at_once(tmp_path: Path) -> None:
     async with asyncio.timeout(60):
         with pytest.raises(asyncio.CancelledError):
             await waiting
-        assert await running.wait() == CommandEnd(exit_code=None, signal="SIGKILL")
+        assert await running.wait() == CommandExit(exit_code=None, signal="SIGKILL")
     await terminal.close()
 
 

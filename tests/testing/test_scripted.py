@@ -30,7 +30,7 @@ from joey.testing.script import (
     think,
     usage,
 )
-from joey.testing.scripted import Item, ScriptedProvider, ScriptEndedError
+from joey.testing.scripted import ScriptedProvider, ScriptEndedError, ScriptItem
 
 ASK = ModelRequest("Be brief.", [Message("user", "Hello?")])
 
@@ -65,7 +65,7 @@ async def test_a_turn_is_played_as_chunks_with_usage_and_a_reason_to_stop() -> N
 
 @pytest.mark.requirement("testing:script")
 async def test_a_bare_list_is_played_as_it_stands() -> None:
-    script: list[Item] = [TextChunk("a"), say("b"), usage(output=1), stop("end_turn")]
+    script: list[ScriptItem] = [TextChunk("a"), say("b"), usage(output=1), stop("end_turn")]
     assert await play(ScriptedProvider([script])) == [
         TextChunk("a"),
         TextChunk("b"),

@@ -10,15 +10,15 @@ from joey.core.models import ModelInfo
 from joey.core.settings import Settings
 from joey.errors import ToolError
 from joey.ports import Capabilities, ToolContext
-from joey.tools.base import Offer, Outcome, Prepared, Tool
+from joey.tools.base import AvailabilityContext, Outcome, PreparedToolCall, Tool
 
 AnyTool = Tool[Any, Any]
 CODE = "def one():\n    return 1\n\n\ndef two():\n    return 2\n"
 
 
-async def prepare(tool: AnyTool, ctx: ToolContext, arguments: dict[str, Any]) -> Prepared:
+async def prepare(tool: AnyTool, ctx: ToolContext, arguments: dict[str, Any]) -> PreparedToolCall:
     prepared = await tool.prepare(tool.parse(arguments), ctx)
-    assert isinstance(prepared, Prepared)
+    assert isinstance(prepared, PreparedToolCall)
     return prepared
 
 
@@ -34,4 +34,4 @@ async def expect_error(tool: AnyTool, ctx: ToolContext, arguments: dict[str, Any
 
 def is_offered(tool: AnyTool, edit_tool: Any = "auto", model: str = "apply_diff") -> bool:
     info = ModelInfo(id="m", edit_tool=model)
-    return tool.offered(Offer(Settings(edit_tool=edit_tool), info, Capabilities()))
+    return tool.offered(AvailabilityContext(Settings(edit_tool=edit_tool), info, Capabilities()))

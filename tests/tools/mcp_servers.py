@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from joey.core.mcp import McpAnswer, McpResource, McpServer, McpTool
+from joey.core.mcp import McpResource, McpResult, McpServer, McpTool
 from joey.ports import Mcp
 
 WEATHER = McpServer(
@@ -30,10 +30,10 @@ WEATHER = McpServer(
 )
 
 
-class StillServers:
+class StaticMcpServers:
     """Answers every call with what it was called with."""
 
-    def __init__(self, *servers: McpServer, answer: McpAnswer | None = None) -> None:
+    def __init__(self, *servers: McpServer, answer: McpResult | None = None) -> None:
         self.servers = servers or (WEATHER,)
         self.answer = answer
         self.calls: list[tuple[str, str, dict[str, Any]]] = []
@@ -50,17 +50,17 @@ class StillServers:
         tool: str,
         arguments: dict[str, Any],
         on_progress: Callable[[str], None] | None = None,
-    ) -> McpAnswer:
+    ) -> McpResult:
         self.calls.append((server, tool, arguments))
         if on_progress is not None:
             on_progress("1 of 2: half")
-        return self.answer or McpAnswer(f"{tool} of {server}: {arguments}")
+        return self.answer or McpResult(f"{tool} of {server}: {arguments}")
 
-    async def read(self, server: str, uri: str) -> McpAnswer:
-        return self.answer or McpAnswer(f"the text of {uri}")
+    async def read(self, server: str, uri: str) -> McpResult:
+        return self.answer or McpResult(f"the text of {uri}")
 
     async def close(self) -> None:
         self.closed = True
 
 
-_fits: type[Mcp] = StillServers
+_fits: type[Mcp] = StaticMcpServers

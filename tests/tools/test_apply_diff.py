@@ -7,9 +7,9 @@ import msgspec
 import pytest
 
 from joey.core.models import ModelInfo, ToolProtocol
-from joey.errors import ArgumentError, HiddenError, ToolError
+from joey.errors import ArgumentError, IgnoredPathError, ToolError
 from joey.ports import ToolContext
-from joey.tools.apply_diff import ApplyDiff, DiffRequest, FileDiff, PreparedDiff
+from joey.tools.apply_diff import ApplyDiff, DiffRequest, FileDiffRequest, PreparedDiff
 from joey.tools.base import Access, Claim, Outcome
 from tests.tools.editing import is_offered
 from tests.tools.shell_context import make_context
@@ -76,7 +76,7 @@ def test_it_is_offered_unless_another_way_to_edit_is_preferred() -> None:
 @pytest.mark.requirement("tool:apply_diff:native")
 @pytest.mark.requirement("tool:apply_diff:xml")
 def test_a_call_is_understood_in_both_protocols() -> None:
-    request = DiffRequest((FileDiff("a.py", ONE.rstrip("\n")),))
+    request = DiffRequest((FileDiffRequest("a.py", ONE.rstrip("\n")),))
     assert tool.parse({"path": "a.py", "diff": ONE.rstrip("\n")}) == request
     assert parsed(f"<apply_diff><path>a.py</path><diff>\n{ONE}</diff></apply_diff>") == request
 
@@ -214,7 +214,7 @@ async def test_only_text_files_that_exist_can_be_changed(ctx: ToolContext) -> No
     )
     assert "binary file" in await problem(ctx, ONE, "binary")
     assert "is a directory" in await problem(ctx, ONE, "folder")
-    with pytest.raises(HiddenError):
+    with pytest.raises(IgnoredPathError):
         await apply(ctx, ONE, "secret")
 
 
@@ -342,11 +342,11 @@ def test_files_may_be_a_list_and_lines_numbers(is_wrapped: bool) -> None:
     files = [{"path": "a", "diff": {"content": block("x", "y"), "start_line": 3}}]
     request = tool.parse({"args": {"file": files} if is_wrapped else files})
     expected = block("x", "y").replace("SEARCH\n", "SEARCH\n:start_line:3\n")
-    assert request.files == (FileDiff("a", expected),)
+    assert request.files == (FileDiffRequest("a", expected),)
 
 
 def test_a_path_may_have_the_name_that_other_tools_give_it() -> None:
-    assert tool.parse({"file_path": "a", "diff": ONE}).files == (FileDiff("a", ONE),)
+    assert tool.parse({"file_path": "a", "diff": ONE}).files == (FileDiffRequest("a", ONE),)
     assert "file_path" in tool.xml_tags
 
 

@@ -9,13 +9,13 @@ import pytest
 from joey.core.messages import CallChunk, CallPart, StopChunk, TextChunk, ToolCall
 from joey.core.models import ModelInfo, ToolProtocol
 from joey.core.modes import Mode, find_mode
-from joey.core.parsing.assembler import Assembler
+from joey.core.parsing.assembler import ReplyAssembler
 from joey.core.permissions.policy import Ask, decide
 from joey.core.settings import Settings
-from joey.errors import ArgumentError, HiddenError, ToolError
+from joey.errors import ArgumentError, IgnoredPathError, ToolError
 from joey.ports import Capabilities, ToolContext
 from joey.tools.apply_patch import ApplyPatch, PreparedPatch
-from joey.tools.base import Access, Claim, Offer, Outcome
+from joey.tools.base import Access, AvailabilityContext, Claim, Outcome
 from joey.tools.registry import Registry, default_tools
 from tests.tools.shell_context import make_context
 
@@ -89,7 +89,9 @@ def test_it_is_offered_instead_of_the_other_edit_tools(
 ) -> None:
     mode = find_mode("code")
     assert mode is not None
-    offer = Offer(Settings(edit_tool=chosen), ModelInfo(id="m", edit_tool=model), Capabilities())
+    offer = AvailabilityContext(
+        Settings(edit_tool=chosen), ModelInfo(id="m", edit_tool=model), Capabilities()
+    )
     offered = [spec.name for spec in registry.specs(mode, offer)]
     assert [name for name in offered if name in ("apply_diff", "apply_patch", "write_to_file")] == (
         names
@@ -112,7 +114,7 @@ def test_what_the_model_is_shown_is_a_patch_that_can_be_read() -> None:
 
 def only_call(protocol: ToolProtocol, text: str) -> ToolCall:
     """The call that a model makes, its stream cut into small pieces."""
-    assembler = Assembler(
+    assembler = ReplyAssembler(
         protocol=protocol,
         tools=registry.xml_tools(),
         taken_ids=lambda call_id: False,
@@ -518,7 +520,7 @@ async def test_a_hidden_file_stops_the_whole_patch(
 ) -> None:
     (work / ".rooignore").write_text("secret\n")
     before = snapshot(work)
-    with pytest.raises(HiddenError):
+    with pytest.raises(IgnoredPathError):
         await apply(ctx, "*** Add File: fine", "+x", *lines)
     assert snapshot(work) == before
 

@@ -10,7 +10,7 @@ from joey.core.models import ToolProtocol
 from joey.core.task import Answer, AskKind, Response
 from joey.errors import ArgumentError, ToolError
 from joey.tools.ask_followup_question import AskFollowupQuestion
-from joey.tools.base import Access, SwitchMode
+from joey.tools.base import Access, ChangeMode
 from tests.bounded import run_bounded
 from tests.tools.shell_context import make_context
 
@@ -131,6 +131,6 @@ async def test_a_picked_answer_goes_on_in_its_mode_if_the_task_has_it(tmp_path: 
         answer = Answer(Response.MESSAGE, text=text, by=by)
         return (await tool.run(prepared, ctx, answer)).directive
 
-    assert await directive("plan it") == SwitchMode("architect")
+    assert await directive("plan it") == ChangeMode("architect")
     assert await directive("plan it", by="timeout") is None
     assert [await directive(text) for text in ("stay", "sing", "else")] == [None] * 3

@@ -7,7 +7,7 @@ import pytest
 
 from joey.errors import ArgumentError
 from joey.tools.attempt_completion import AttemptCompletion
-from joey.tools.base import Access, Complete, Outcome
+from joey.tools.base import Access, CompleteTask, Outcome
 from tests.tools.shell_context import make_context
 
 tool = AttemptCompletion()
@@ -20,7 +20,7 @@ async def test_the_result_is_handed_to_the_task(tmp_path: Path, extra: dict[str,
     prepared = await tool.prepare(tool.parse({"result": "All done.", **extra}), ctx)
     assert prepared.row == {}
     assert [claim.access for claim in prepared.claims] == [Access.NONE]
-    assert await tool.run(prepared, ctx, None) == Outcome("", directive=Complete("All done."))
+    assert await tool.run(prepared, ctx, None) == Outcome("", directive=CompleteTask("All done."))
 
 
 @pytest.mark.requirement("tool:attempt_completion:success")

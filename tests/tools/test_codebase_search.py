@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from joey.content.code_index import Indexes
+from joey.content.code_index import WorkspaceIndexPool
 from joey.core.models import ModelInfo, ToolProtocol
 from joey.core.modes import BUILT_IN_MODES
 from joey.core.settings import Settings
-from joey.errors import ArgumentError, HiddenError, ToolError
-from joey.ports import Capabilities, CodeAnswer, CodeHit, ToolContext
-from joey.tools.base import Access, Claim, Offer, Outcome
+from joey.errors import ArgumentError, IgnoredPathError, ToolError
+from joey.ports import Capabilities, CodeSearchHit, CodeSearchResult, ToolContext
+from joey.tools.base import Access, AvailabilityContext, Claim, Outcome
 from joey.tools.codebase_search import CodebaseSearch, render
 from joey.tools.registry import Registry, default_tools
 from joey.workspace.files import LocalFiles
@@ -28,7 +28,7 @@ tool = CodebaseSearch()
 async def ctx(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[ToolContext]:
     context = make_context(tmp_path, protocol=request.param)
     files = LocalFiles(context.files.root)
-    index = Indexes(tmp_path / "home").open(files, lambda stop: every_file(files, stop))
+    index = WorkspaceIndexPool(tmp_path / "home").open(files, lambda stop: every_file(files, stop))
     yield structs.replace(context, capabilities=Capabilities(index=index))
     await index.close()
 
@@ -92,9 +92,11 @@ async def test_a_directory_that_does_not_exist_is_an_error(ctx: ToolContext) -> 
 
 
 def test_a_note_follows_the_results() -> None:
-    hit = CodeHit("a.py", 0.5, 1, 1, "x")
-    assert render("q", CodeAnswer((hit,), "Be careful.")).endswith("Code Chunk:\nx\n\nBe careful.")
-    assert render("q", CodeAnswer((), "Be careful.")).endswith('"q".\n\nBe careful.')
+    hit = CodeSearchHit("a.py", 0.5, 1, 1, "x")
+    assert render("q", CodeSearchResult((hit,), "Be careful.")).endswith(
+        "Code Chunk:\nx\n\nBe careful."
+    )
+    assert render("q", CodeSearchResult((), "Be careful.")).endswith('"q".\n\nBe careful.')
 
 
 @pytest.mark.requirement("tool:codebase_search:approval")
@@ -131,7 +133,7 @@ async def test_a_directory_keeps_the_search_to_it(ctx: ToolContext) -> None:
 async def test_hidden_and_foreign_directories_are_refused(ctx: ToolContext) -> None:
     (ctx.files.root / ".rooignore").write_text("secret/\n")
     (ctx.files.root / "secret").mkdir()
-    with pytest.raises(HiddenError):
+    with pytest.raises(IgnoredPathError):
         await search(ctx, query="q", path="secret")
     with pytest.raises(ToolError, match="outside of the workspace"):
         await search(ctx, query="q", path="..")
@@ -152,7 +154,7 @@ async def test_it_is_offered_where_there_is_an_index_whether_it_is_filled_or_not
     mode = BUILT_IN_MODES[0]
 
     def names(settings: Settings, extras: Capabilities) -> set[str]:
-        offer = Offer(settings, ModelInfo(id="any"), extras)
+        offer = AvailabilityContext(settings, ModelInfo(id="any"), extras)
         return {spec.name for spec in registry.specs(mode, offer)}
 
     on, off = Settings(), Settings(codebase_index_enabled=False)

@@ -7,10 +7,16 @@ import msgspec
 import pytest
 
 from joey.core.models import ModelInfo, ToolProtocol
-from joey.errors import ArgumentError, HiddenError, ToolError
+from joey.errors import ArgumentError, IgnoredPathError, ToolError
 from joey.ports import ToolContext
 from joey.tools.base import Access, Claim
-from joey.tools.edit import Edit, Everywhere, OneText, Operation, SeveralTexts
+from joey.tools.edit import (
+    BatchReplacement,
+    Edit,
+    PatternReplacement,
+    ReplaceOperation,
+    StringReplacement,
+)
 from joey.tools.regex_client import find_pattern
 from tests.tools.editing import CODE, carry_out, expect_error, is_offered, prepare
 from tests.tools.shell_context import make_context
@@ -60,7 +66,7 @@ def test_it_is_offered_to_models_that_know_it_best_and_where_the_user_wants_it()
 @pytest.mark.parametrize("replace_all", [True, "true"])
 def test_a_native_call_is_understood(replace_all: object) -> None:
     request = tool.parse(arguments("a", "b", replace_all=replace_all))
-    assert request.wanted == OneText("a.py", "a", "b", replace_all=True)
+    assert request.wanted == StringReplacement("a.py", "a", "b", replace_all=True)
     assert tool.parse({"path": "a.py", "old_string": " ", "new_string": ""}).path == "a.py"
 
 
@@ -72,7 +78,7 @@ def test_a_call_in_xml_keeps_its_indentation() -> None:
         "<new_string>\n    return <path>x</path>\n\n</new_string>\n"
         "<replace_all>true</replace_all>\n</edit>"
     )
-    assert request.wanted == OneText(
+    assert request.wanted == StringReplacement(
         "a.py", "    return 1", "    return <path>x</path>\n", replace_all=True
     )
 
@@ -80,7 +86,7 @@ def test_a_call_in_xml_keeps_its_indentation() -> None:
 @pytest.mark.requirement("tool:edit:native:older-forms")
 def test_the_older_forms_are_understood() -> None:
     operations = '[{"search": "a", "replace": ""}, {"search": "b", "replace": "c"}]'
-    several = SeveralTexts("a.py", (Operation("a", ""), Operation("b", "c")))
+    several = BatchReplacement("a.py", (ReplaceOperation("a", ""), ReplaceOperation("b", "c")))
     assert tool.parse({"path": "a.py", "operations": operations}).wanted == several
     assert (
         parsed(
@@ -93,7 +99,7 @@ def test_the_older_forms_are_understood() -> None:
         "<search_and_replace>\n<path>a.py</path>\n<search>a.c</search>\n<replace>x</replace>\n"
         "<start_line>2</start_line>\n<end_line>4</end_line>\n<use_regex>true</use_regex>\n"
         "<ignore_case>false</ignore_case>\n</search_and_replace>"
-    ).wanted == Everywhere("a.py", "a.c", "x", 2, 4, use_regex=True)
+    ).wanted == PatternReplacement("a.py", "a.c", "x", 2, 4, use_regex=True)
 
 
 def test_a_result_names_the_file() -> None:
@@ -270,7 +276,7 @@ async def test_only_text_files_that_exist_can_be_changed(ctx: ToolContext, work:
         ("folder", "is a directory"),
     ):
         assert expected in await expect_error(tool, ctx, arguments("1", "2") | {"file_path": name})
-    with pytest.raises(HiddenError):
+    with pytest.raises(IgnoredPathError):
         await carry_out(tool, ctx, arguments("1", "2") | {"file_path": "secret"})
 
 

@@ -34,20 +34,20 @@ from joey.core.messages import (
     ToolResultBlock,
 )
 from joey.core.models import ModelInfo, ModelRequest, ToolProtocol
-from joey.core.parsing.assembler import Assembler
+from joey.core.parsing.assembler import ReplyAssembler
 from joey.core.prompts.system_sections import catalogue
 from joey.core.settings import Profile, Settings
 from joey.core.task import Answer, AskKind, Response
 from joey.engine.task import Task
 from joey.errors import ArgumentError
 from joey.ports import CustomToolInfo
-from joey.providers.anthropic import AnthropicRequests
-from joey.providers.openai import OpenAiRequests
+from joey.providers.anthropic import AnthropicRequestBuilder
+from joey.providers.openai import OpenAiRequestBuilder
 from joey.testing.script import Call, Turn, say
 from joey.tools.custom_tool import CustomTool
 from joey.tools.mcp_tool import McpServerTool
 from joey.tools.registry import AnyTool, Registry, default_tools
-from tests.engine.workshop import Workshop, check_history, durable, finish, settled
+from tests.engine.workshop import EngineHarness, check_history, durable, finish, settled
 from tests.requirements import REQUIREMENTS
 from tests.tools.tool_examples import (
     ALWAYS,
@@ -170,10 +170,12 @@ def test_the_official_clients_take_every_tool() -> None:
     specs = tuple(tool.spec for tool in TOOLS.values())
     request = ModelRequest(system="s", messages=[Message("user", "hello")], tools=specs)
     model = ModelInfo(id="m")
-    sent = json.loads(b"".join(AnthropicRequests(Profile(), model, legacy=False).body(request)))
+    sent = json.loads(
+        b"".join(AnthropicRequestBuilder(Profile(), model, legacy=False).body(request))
+    )
     TypeAdapter(list[anthropic.types.ToolParam]).validate_python(sent["tools"], strict=True)
     assert [tool["input_schema"] for tool in sent["tools"]] == [spec.parameters for spec in specs]
-    sent = json.loads(b"".join(OpenAiRequests(Profile(), model, "host").body(request)))
+    sent = json.loads(b"".join(OpenAiRequestBuilder(Profile(), model, "host").body(request)))
     kind = openai.types.chat.ChatCompletionFunctionToolParam
     TypeAdapter(list[kind]).validate_python(sent["tools"], strict=True)  # type: ignore[valid-type]
     for tool in sent["tools"]:
@@ -218,7 +220,7 @@ def values(schema: dict[str, Any]) -> Iterator[str]:
 
 
 def read(protocol: ToolProtocol, chunks: Iterable[Chunk]) -> list[ToolCall]:
-    assembler = Assembler(
+    assembler = ReplyAssembler(
         protocol=protocol, tools=XML_TOOLS, taken_ids=lambda id: False, make_id=lambda: "made"
     )
     for chunk in chunks:
@@ -351,10 +353,10 @@ class CallResult(NamedTuple):
     is_error: bool
 
 
-class Stage:
+class ToolCallRunner:
     """Plays a call in a task of its own."""
 
-    def __init__(self, shop: Workshop, example: Example, protocol: ToolProtocol) -> None:
+    def __init__(self, shop: EngineHarness, example: Example, protocol: ToolProtocol) -> None:
         self.shop, self.example, self.protocol = shop, example, protocol
         self.user = RecordingUser()
         self.request: ModelRequest | None = None
@@ -437,8 +439,8 @@ class Stage:
 
 
 @pytest.fixture
-async def shop(tmp_path: Path) -> AsyncIterator[Workshop]:
-    made = Workshop(tmp_path)
+async def shop(tmp_path: Path) -> AsyncIterator[EngineHarness]:
+    made = EngineHarness(tmp_path)
     yield made
     await made.engine.close()
 
@@ -485,10 +487,10 @@ def skip_without_chromium(example: Example) -> None:
 @in_both
 @each("approval", "success", "schema")
 async def test_a_call_is_shown_allowed_carried_out_and_answered(
-    example: Example, protocol: ToolProtocol, shop: Workshop
+    example: Example, protocol: ToolProtocol, shop: EngineHarness
 ) -> None:
     skip_without_chromium(example)
-    stage = Stage(shop, example, protocol)
+    stage = ToolCallRunner(shop, example, protocol)
     task = await stage.play(example, without_its_switch(example))
     result = stage.read_result(task)
     assert expected_result(example, protocol) in result.text
@@ -505,7 +507,7 @@ def expected_result(example: Example, protocol: ToolProtocol) -> str:
     return example.xml_result or example.result if protocol == "xml" else example.result
 
 
-def check_offer(stage: Stage) -> None:
+def check_offer(stage: ToolCallRunner) -> None:
     """The model was told of the tool, in the way of its protocol."""
     request, example = stage.request, stage.example
     assert request is not None
@@ -516,7 +518,7 @@ def check_offer(stage: Stage) -> None:
     assert in_prompt == (is_offered and stage.protocol is ToolProtocol.XML)
 
 
-def check_question(stage: Stage, task: Task) -> None:
+def check_question(stage: ToolCallRunner, task: Task) -> None:
     """The person was asked exactly when they had to be, and saw what it is about."""
     example = stage.example
     if example.ask is AskKind.COMPLETION_RESULT:
@@ -538,12 +540,12 @@ def check_question(stage: Stage, task: Task) -> None:
 
 @each("approval", "success")
 async def test_a_call_that_the_rules_allow_is_not_asked_about(
-    example: Example, shop: Workshop
+    example: Example, shop: EngineHarness
 ) -> None:
     skip_without_chromium(example)
     if example.switch in (None, ALWAYS):
         return
-    stage = Stage(shop, example, ToolProtocol.NATIVE)
+    stage = ToolCallRunner(shop, example, ToolProtocol.NATIVE)
     task = await stage.play(example, all_allowed(example))
     assert example.result in stage.read_result(task).text
     assert stage.user.asked_about(example.called) == []
@@ -556,11 +558,11 @@ async def test_a_call_that_the_rules_allow_is_not_asked_about(
 @in_both
 @each("approval")
 async def test_a_rejected_call_is_not_carried_out(
-    example: Example, protocol: ToolProtocol, shop: Workshop
+    example: Example, protocol: ToolProtocol, shop: EngineHarness
 ) -> None:
     if example.switch in (None, ALWAYS):
         return
-    stage = Stage(shop, example, protocol)
+    stage = ToolCallRunner(shop, example, protocol)
     stage.user.rejects = example.called
     task = await stage.play(example, without_its_switch(example))
     result = stage.read_result(task)
@@ -589,9 +591,9 @@ FAILURES = [
 @in_both
 @pytest.mark.parametrize(("example", "failure"), FAILURES)
 async def test_a_call_that_fails_says_why_and_changes_nothing(
-    example: Example, failure: Failure, protocol: ToolProtocol, shop: Workshop
+    example: Example, failure: Failure, protocol: ToolProtocol, shop: EngineHarness
 ) -> None:
-    stage = Stage(shop, example, protocol)
+    stage = ToolCallRunner(shop, example, protocol)
     task = await stage.play(failure, all_allowed(example, **failure.settings))
     result = stage.read_result(task)
     assert failure.says in result.text.replace('\\"', '"')

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from joey.core.settings import Profile
-from joey.errors import HiddenError, ToolError
+from joey.errors import IgnoredPathError, ToolError
 from joey.ports import Capabilities, ToolContext
 from joey.providers.http import HttpClient
 from joey.providers.images import ProfileImageGenerator
@@ -26,7 +26,7 @@ PNG = b"\x89PNG\r\n\x1a\n" + b"picture"
 URI = f"data:image/png;base64,{base64.b64encode(PNG).decode()}"
 
 
-class Painter(http.server.BaseHTTPRequestHandler):
+class ImageServer(http.server.BaseHTTPRequestHandler):
     answer: tuple[int, Any] = (200, {})
     asked: list[Any] = []  # noqa: RUF012 (a server of its own for each test)
 
@@ -46,8 +46,8 @@ class Painter(http.server.BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def painter() -> Iterator[tuple[type[Painter], str]]:
-    kind = type("Painter", (Painter,), {"asked": []})
+def painter() -> Iterator[tuple[type[ImageServer], str]]:
+    kind = type("Painter", (ImageServer,), {"asked": []})
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), kind) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
@@ -75,7 +75,7 @@ async def make(root: Path, url: str, **arguments: Any) -> tuple[Outcome, ToolCon
 
 @pytest.mark.requirement("tool:generate_image:success")
 async def test_a_image_is_made_and_written(
-    tmp_path: Path, painter: tuple[type[Painter], str]
+    tmp_path: Path, painter: tuple[type[ImageServer], str]
 ) -> None:
     server, url = painter
     server.answer = make_image_answer(URI)
@@ -90,7 +90,7 @@ async def test_a_image_is_made_and_written(
 
 
 async def test_a_image_can_be_made_from_another_one(
-    tmp_path: Path, painter: tuple[type[Painter], str]
+    tmp_path: Path, painter: tuple[type[ImageServer], str]
 ) -> None:
     server, url = painter
     server.answer = make_image_answer(URI)
@@ -114,7 +114,7 @@ async def test_a_image_can_be_made_from_another_one(
     ],
 )
 async def test_a_service_that_gives_no_image_is_reported_with_its_reason(
-    tmp_path: Path, painter: tuple[type[Painter], str], answer: tuple[int, Any], expected: str
+    tmp_path: Path, painter: tuple[type[ImageServer], str], answer: tuple[int, Any], expected: str
 ) -> None:
     server, url = painter
     server.answer = answer
@@ -146,7 +146,7 @@ async def test_hidden_files_are_neither_written_nor_started_from(tmp_path: Path)
     (tmp_path / "work/.rooignore").write_text("secret*\n")
     tool = GenerateImage()
     for given in ({"path": "secret.png"}, {"path": "a.png", "image": "secret.png"}):
-        with pytest.raises(HiddenError):
+        with pytest.raises(IgnoredPathError):
             await tool.prepare(tool.parse({"prompt": "x", **given}), ctx)
 
 

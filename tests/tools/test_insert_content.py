@@ -8,11 +8,11 @@ import pytest
 
 from joey.core.messages import CallPart, StopChunk, TextChunk
 from joey.core.models import ModelInfo, ToolProtocol
-from joey.core.parsing.assembler import Assembler
+from joey.core.parsing.assembler import ReplyAssembler
 from joey.core.settings import Settings
-from joey.errors import ArgumentError, HiddenError, ToolError
+from joey.errors import ArgumentError, IgnoredPathError, ToolError
 from joey.ports import Capabilities, ToolContext
-from joey.tools.base import Access, Claim, Offer, Outcome
+from joey.tools.base import Access, AvailabilityContext, Claim, Outcome
 from joey.tools.insert_content import InsertContent, InsertContentParams, PreparedInsertion
 from joey.tools.registry import Registry, default_tools
 from tests.tools.shell_context import make_context
@@ -47,7 +47,7 @@ async def insert(
 @pytest.mark.requirement("tool:insert_content:schema")
 @pytest.mark.parametrize("chosen", ["auto", "apply_diff", "apply_patch", "edit"])
 def test_it_is_never_offered_and_has_a_schema_all_the_same(chosen: Any) -> None:
-    offer = Offer(Settings(edit_tool=chosen), ModelInfo(id="m"), Capabilities())
+    offer = AvailabilityContext(Settings(edit_tool=chosen), ModelInfo(id="m"), Capabilities())
     assert not tool.offered(offer)
     assert tool.spec.parameters["required"] == ["path", "line", "content"]
     assert tool.spec.parameters["properties"]["line"]["type"] == "integer"
@@ -68,7 +68,7 @@ def test_a_path_may_have_the_name_that_other_tools_give_it() -> None:
 
 
 def test_an_xml_call_keeps_the_indentation_of_its_content() -> None:
-    assembler = Assembler(
+    assembler = ReplyAssembler(
         protocol=ToolProtocol.XML,
         tools=Registry(default_tools()).xml_tools(),
         taken_ids=lambda call_id: False,
@@ -202,7 +202,7 @@ def test_what_is_missing_is_named(arguments: dict[str, Any], parameter: str | No
 @pytest.mark.requirement("tool:insert_content:failure:hidden")
 async def test_a_hidden_file_is_refused(ctx: ToolContext, work: Path) -> None:
     (work / ".rooignore").write_text("a.txt\n")
-    with pytest.raises(HiddenError):
+    with pytest.raises(IgnoredPathError):
         await prepare(ctx, 0)
 
 

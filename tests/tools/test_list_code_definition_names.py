@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from joey.content.outlines import LocalOutlines
+from joey.content.outlines import OutlineExtractor
 from joey.core.models import ModelInfo, ToolProtocol
 from joey.core.settings import Settings
-from joey.errors import ArgumentError, HiddenError, ToolError
+from joey.errors import ArgumentError, IgnoredPathError, ToolError
 from joey.ports import Capabilities, ToolContext
-from joey.tools.base import Access, Claim, Offer
+from joey.tools.base import Access, AvailabilityContext, Claim
 from joey.tools.list_code_definition_names import MAX_FILES, ListCodeDefinitionNames
 from tests.tools.hostile import make_sparse, make_special_files
 from tests.tools.shell_context import make_context
@@ -22,7 +22,7 @@ CODE = "def total(items):\n    a()\n    b()\n    return 1\n"
 
 @pytest.fixture(params=list(ToolProtocol))
 def ctx(tmp_path: Path, request: pytest.FixtureRequest) -> ToolContext:
-    extras = Capabilities(outlines=LocalOutlines())
+    extras = Capabilities(outlines=OutlineExtractor())
     return make_context(tmp_path, protocol=request.param, capabilities=extras)
 
 
@@ -68,7 +68,7 @@ async def test_what_cannot_be_listed_is_an_error(ctx: ToolContext) -> None:
     (ctx.files.root / "secret.py").write_text(CODE)
     with pytest.raises(ToolError, match="does not exist"):
         await listed(ctx, "missing.py")
-    with pytest.raises(HiddenError):
+    with pytest.raises(IgnoredPathError):
         await listed(ctx, "secret.py")
     assert "total" not in await listed(ctx, ".")
     with pytest.raises(ToolError, match="cannot be listed here"):
@@ -132,10 +132,10 @@ async def test_the_row_is_what_clients_know(ctx: ToolContext) -> None:
 @pytest.mark.requirement("tool:list_code_definition_names:native")
 @pytest.mark.requirement("tool:list_code_definition_names:xml")
 def test_it_is_offered_where_definitions_can_be_found_and_understood_in_xml() -> None:
-    def offer(**extras: Any) -> Offer:
-        return Offer(Settings(), ModelInfo(id="test"), Capabilities(**extras))
+    def offer(**extras: Any) -> AvailabilityContext:
+        return AvailabilityContext(Settings(), ModelInfo(id="test"), Capabilities(**extras))
 
-    assert tool.offered(offer(outlines=LocalOutlines()))
+    assert tool.offered(offer(outlines=OutlineExtractor()))
     assert not tool.offered(offer())
     call = "<list_code_definition_names>\n<path>src</path>\n</list_code_definition_names>"
     assert parsed(call).path == "src"

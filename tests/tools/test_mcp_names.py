@@ -15,9 +15,9 @@ from joey.core.modes import find_mode
 from joey.core.settings import Settings
 from joey.errors import ToolError
 from joey.ports import Capabilities
-from joey.tools.base import Offer
+from joey.tools.base import AvailabilityContext
 from joey.tools.mcp_tool import server_tools
-from joey.tools.registry import Registry, Toolbox, Toolboxes, default_tools
+from joey.tools.registry import Registry, ToolSet, ToolSetCache, default_tools
 from tests.tools.mcp_servers import WEATHER
 
 OFFERED = re.compile(r"mcp--[A-Za-z_][A-Za-z0-9_-]*")
@@ -51,8 +51,8 @@ def test_whatever_a_server_is_called_its_tools_can_be_offered(server: str, tool:
     assert fold(name) == fold(name.replace("--", "__"))
 
 
-def toolbox(*servers: McpServer) -> Toolbox:
-    return Toolbox(Registry(default_tools()), servers or (WEATHER,))
+def toolbox(*servers: McpServer) -> ToolSet:
+    return ToolSet(Registry(default_tools()), servers or (WEATHER,))
 
 
 @pytest.mark.requirement("tool:mcp:native:mangled-names", "mcp:names")
@@ -100,7 +100,7 @@ def test_of_two_tools_that_get_the_same_name_the_first_is_offered() -> None:
 
 @pytest.mark.requirement("tool:mcp:schema:stable")
 def test_the_same_tools_give_the_same_box_whatever_else_changes() -> None:
-    boxes, registry = Toolboxes(), Registry(default_tools())
+    boxes, registry = ToolSetCache(), Registry(default_tools())
     servers = (WEATHER,)
     box = boxes.of(registry, servers)
     assert boxes.of(registry, servers) is box
@@ -119,7 +119,10 @@ def test_the_same_tools_give_the_same_box_whatever_else_changes() -> None:
     for number in range(200):
         boxes.of(registry, (McpServer(f"s{number}", tools=(McpTool("x"),)),))
     again = boxes.of(registry, servers)
-    code, offer = find_mode("code"), Offer(Settings(), ModelInfo(id="m"), Capabilities())
+    code, offer = (
+        find_mode("code"),
+        AvailabilityContext(Settings(), ModelInfo(id="m"), Capabilities()),
+    )
     assert code is not None
     assert again.specs(code, offer) == box.specs(code, offer)
     assert again.specs(code, offer) is again.specs(code, offer)

@@ -9,27 +9,27 @@ from typing import Any
 import msgspec
 import pytest
 
-from joey.core.mcp import McpAnswer, McpServer, McpTool
+from joey.core.mcp import McpResult, McpServer, McpTool
 from joey.core.models import ModelInfo, ToolProtocol
 from joey.core.modes import find_mode
 from joey.core.permissions.policy import Allow, Ask, decide
 from joey.core.settings import Settings
 from joey.core.task import AskKind
-from joey.errors import ArgumentError, ToolError, WordedError
+from joey.errors import ArgumentError, PreformattedError, ToolError
 from joey.ports import Capabilities, ToolContext
 from joey.tools.access_mcp_resource import AccessMcpResource
-from joey.tools.base import Offer
+from joey.tools.base import AvailabilityContext
 from joey.tools.mcp_tool import McpServerTool
-from joey.tools.registry import Registry, Toolbox, default_tools
+from joey.tools.registry import Registry, ToolSet, default_tools
 from joey.tools.use_mcp_tool import UseMcpTool
-from tests.tools.mcp_servers import WEATHER, StillServers
+from tests.tools.mcp_servers import WEATHER, StaticMcpServers
 from tests.tools.shell_context import make_context
 
 FORECAST = {"server_name": "weather", "tool_name": "get_forecast", "arguments": {"days": 3}}
 
 
-def context(root: Path, mcp: StillServers | None = None, **changes: Any) -> ToolContext:
-    return make_context(root, capabilities=Capabilities(mcp=mcp or StillServers()), **changes)
+def context(root: Path, mcp: StaticMcpServers | None = None, **changes: Any) -> ToolContext:
+    return make_context(root, capabilities=Capabilities(mcp=mcp or StaticMcpServers()), **changes)
 
 
 async def prepare(root: Path, call: dict[str, Any], **changes: Any) -> Any:
@@ -79,7 +79,7 @@ async def test_a_tool_runs_unasked_only_if_both_the_settings_and_a_list_allow_it
 async def test_a_tool_that_changed_says_so_in_the_question(tmp_path: Path) -> None:
     changed = McpServer("w", status="connected", tools=(McpTool("t", changed=True),))
     call = {"server_name": "w", "tool_name": "t"}
-    prepared = await prepare(tmp_path, call, mcp=StillServers(changed))
+    prepared = await prepare(tmp_path, call, mcp=StaticMcpServers(changed))
     settings = Settings(always_allow_mcp=True, allowed_mcp_tools=("w/t",))
     decision = decide(prepared.claims, settings)
     assert isinstance(decision, Ask)
@@ -107,7 +107,7 @@ async def test_arguments_may_come_as_an_object_or_as_its_json(
 @pytest.mark.requirement("tool:use_mcp_tool:native:arguments")
 @pytest.mark.parametrize("given", ["{days: 3}", "[1]", '"text"', [1], 3, "null"])
 async def test_arguments_that_are_no_object_are_refused(tmp_path: Path, given: Any) -> None:
-    with pytest.raises(WordedError) as error:
+    with pytest.raises(PreformattedError) as error:
         await prepare(tmp_path, FORECAST | {"arguments": given})
     reply = json.loads(error.value.reply)
     assert (reply["status"], reply["type"]) == ("error", "invalid_argument")
@@ -129,12 +129,12 @@ def test_a_call_without_a_name_is_answered_with_which_is_missing(
 @pytest.mark.requirement("tool:use_mcp_tool:failure:unknown-tool")
 @pytest.mark.requirement("tool:use_mcp_tool:failure:unknown-server")
 async def test_a_server_that_is_not_there_is_answered_with_those_that_are(tmp_path: Path) -> None:
-    with pytest.raises(WordedError) as error:
+    with pytest.raises(PreformattedError) as error:
         await prepare(tmp_path, FORECAST | {"server_name": "wether"})
     reply = json.loads(error.value.reply)
     assert reply["type"] == "unknown_server"
     assert reply["available_servers"] == ["weather"]
-    with pytest.raises(WordedError) as error:
+    with pytest.raises(PreformattedError) as error:
         await prepare(tmp_path, FORECAST | {"server_name": "no"}, protocol=ToolProtocol.XML)
     assert error.value.reply.endswith("Available servers: weather.")
 
@@ -145,25 +145,25 @@ async def test_a_server_that_is_not_there_is_answered_with_those_that_are(tmp_pa
 async def test_a_tool_that_is_not_there_or_switched_off_is_answered_with_the_others(
     tmp_path: Path, name: str
 ) -> None:
-    with pytest.raises(WordedError) as error:
+    with pytest.raises(PreformattedError) as error:
         await prepare(tmp_path, FORECAST | {"tool_name": name})
     reply = json.loads(error.value.reply)
     assert reply["type"] == "unknown_tool"
     assert reply["available_tools"] == ["get_forecast", "listed"]
-    with pytest.raises(WordedError) as error:
+    with pytest.raises(PreformattedError) as error:
         await prepare(tmp_path, FORECAST | {"tool_name": name}, protocol=ToolProtocol.XML)
     assert error.value.reply.endswith("Available tools: get_forecast, listed.")
 
 
 async def test_a_server_without_tools_says_so(tmp_path: Path) -> None:
-    bare = StillServers(McpServer("bare", status="connected"))
-    with pytest.raises(WordedError) as error:
+    bare = StaticMcpServers(McpServer("bare", status="connected"))
+    with pytest.raises(PreformattedError) as error:
         await prepare(tmp_path, FORECAST | {"server_name": "bare"}, mcp=bare)
     assert json.loads(error.value.reply)["available_tools"] == []
 
 
 async def test_a_server_that_is_down_is_not_called_unknown(tmp_path: Path) -> None:
-    down = StillServers(McpServer("down", status="untrusted", error="see joey trust"))
+    down = StaticMcpServers(McpServer("down", status="untrusted", error="see joey trust"))
     with pytest.raises(ToolError, match="'down' is untrusted: see joey trust"):
         await prepare(tmp_path, FORECAST | {"server_name": "down"}, mcp=down)
 
@@ -178,7 +178,7 @@ async def test_dashes_and_underscores_may_be_confused(tmp_path: Path) -> None:
 async def test_a_call_is_shown_to_the_user_from_its_start_to_its_answer(tmp_path: Path) -> None:
     said: list[tuple[str, str, tuple[str, ...]]] = []
     shown: list[str] = []
-    mcp = StillServers(answer=McpAnswer("sunny", ("data:image/png;base64,AA",)))
+    mcp = StaticMcpServers(answer=McpResult("sunny", ("data:image/png;base64,AA",)))
     ctx = context(
         tmp_path,
         mcp,
@@ -199,7 +199,7 @@ async def test_a_call_is_shown_to_the_user_from_its_start_to_its_answer(tmp_path
 
 
 async def test_an_answer_that_is_an_error_is_an_error(tmp_path: Path) -> None:
-    mcp = StillServers(answer=McpAnswer("Error:\nno", is_error=True))
+    mcp = StaticMcpServers(answer=McpResult("Error:\nno", is_error=True))
     ctx = context(tmp_path, mcp)
     tool = UseMcpTool()
     outcome = await tool.run(await tool.prepare(tool.parse(FORECAST), ctx), ctx, None)
@@ -216,11 +216,11 @@ async def test_without_servers_every_call_says_that_they_are_switched_off(tmp_pa
 
 
 def offered(protocol: ToolProtocol, mode: str = "code", *servers: McpServer) -> list[str]:
-    mcp = StillServers(*servers)
-    box = Toolbox(Registry(default_tools()), mcp.servers)
+    mcp = StaticMcpServers(*servers)
+    box = ToolSet(Registry(default_tools()), mcp.servers)
     chosen = find_mode(mode)
     assert chosen is not None
-    offer = Offer(Settings(), ModelInfo(id="m"), Capabilities(mcp=mcp), protocol)
+    offer = AvailabilityContext(Settings(), ModelInfo(id="m"), Capabilities(mcp=mcp), protocol)
     return [spec.name for spec in box.specs(chosen, offer) if "mcp" in spec.name]
 
 

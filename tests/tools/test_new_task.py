@@ -9,17 +9,17 @@ from joey.core.permissions.policy import Access
 from joey.core.settings import Settings
 from joey.errors import ArgumentError, ToolError
 from joey.ports import ToolContext
-from joey.tools.base import Delegate
-from joey.tools.new_task import MAX_SUBTASK_DEPTH, NewTask
+from joey.tools.base import StartSubtask
+from joey.tools.new_task import MAX_SUBTASK_DEPTH, NewTaskTool
 from tests.tools.shell_context import make_context
 
-TOOL = NewTask()
+TOOL = NewTaskTool()
 
 
-async def delegated(ctx: ToolContext, **arguments: Any) -> Delegate:
+async def delegated(ctx: ToolContext, **arguments: Any) -> StartSubtask:
     prepared = await TOOL.prepare(TOOL.parse(arguments), ctx)
     outcome = await TOOL.run(prepared, ctx, None)
-    assert isinstance(outcome.directive, Delegate)
+    assert isinstance(outcome.directive, StartSubtask)
     return outcome.directive
 
 
@@ -29,7 +29,7 @@ async def test_a_part_of_the_work_goes_to_a_task_in_another_mode(tmp_path: Path)
     prepared = await TOOL.prepare(TOOL.parse({"mode": " ask ", "message": "look"}), ctx)
     assert [claim.access for claim in prepared.claims] == [Access.DELEGATE]
     assert prepared.row == {"tool": "newTask", "mode": "❓ Ask", "content": "look", "todos": []}
-    assert await delegated(ctx, mode="ask", message="look") == Delegate("ask", "look")
+    assert await delegated(ctx, mode="ask", message="look") == StartSubtask("ask", "look")
 
 
 @pytest.mark.requirement("tool:new_task:native")

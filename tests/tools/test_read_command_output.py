@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from joey.errors import ToolError
 from joey.tools.base import Access
-from joey.tools.read_command_output import PreparedReading, ReadCommandOutput
+from joey.tools.read_command_output import PreparedOutputRead, ReadCommandOutput
 from joey.tools.regex_client import search_lines
 from tests.tools.shell_context import make_context
 
@@ -24,7 +24,7 @@ def keep(root: Path, content: bytes) -> None:
     (directory / ID).write_bytes(content)
 
 
-async def read(root: Path, **arguments: Any) -> PreparedReading:
+async def read(root: Path, **arguments: Any) -> PreparedOutputRead:
     ctx = make_context(root)
     prepared = await tool.prepare(tool.parse({"artifact_id": ID, **arguments}), ctx)
     outcome = await tool.run(prepared, ctx, None)

@@ -9,7 +9,7 @@ import pytest
 from joey.core.models import ModelInfo, ToolProtocol
 from joey.core.settings import Settings
 from joey.core.text import number_lines
-from joey.errors import ArgumentError, HiddenError, ToolError
+from joey.errors import ArgumentError, IgnoredPathError, ToolError
 from joey.ports import ToolContext
 from joey.tools.base import Access, Claim, Outcome
 from joey.tools.read_file import ReadFile
@@ -314,7 +314,7 @@ async def test_a_hidden_file_is_refused_and_reported(ctx: ToolContext, work: Pat
     assert "1 | fine" in result.text
     assert result.is_error
     assert result.said == (("rooignore_error", "secret"),)
-    with pytest.raises(HiddenError) as caught:
+    with pytest.raises(IgnoredPathError) as caught:
         await outcome({"path": "secret"}, ctx)
     assert caught.value.path == "secret"
 

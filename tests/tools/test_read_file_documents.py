@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from joey.content.isolated import LocalDocuments
-from joey.content.outlines import LocalOutlines
+from joey.content.isolated import IsolatedDocumentReader
+from joey.content.outlines import OutlineExtractor
 from joey.core.models import ToolProtocol
 from joey.core.settings import Settings
 from joey.ports import Capabilities, ToolContext
@@ -26,7 +26,7 @@ CODE = "".join(
 
 def context(root: Path, protocol: ToolProtocol = ToolProtocol.NATIVE, **settings: Any) -> Any:
     files = make_context(root).files
-    extras = Capabilities(outlines=LocalOutlines(), documents=LocalDocuments(files))
+    extras = Capabilities(outlines=OutlineExtractor(), documents=IsolatedDocumentReader(files))
     return make_context(
         root, protocol=protocol, settings=Settings(**settings), files=files, capabilities=extras
     )

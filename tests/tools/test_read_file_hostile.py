@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from joey.content.isolated import LocalDocuments
-from joey.content.outlines import LocalOutlines
+from joey.content.isolated import IsolatedDocumentReader
+from joey.content.outlines import OutlineExtractor
 from joey.core.models import ToolProtocol
 from joey.errors import ToolError
-from joey.ports import Capabilities, Place, ToolContext
+from joey.ports import Capabilities, ResolvedPath, ToolContext
 from joey.tools.base import Outcome
 from joey.tools.read_file import ReadFile
 from joey.workspace.files import LocalFiles
@@ -32,7 +32,9 @@ tool = ReadFile()
 @pytest.fixture(params=list(ToolProtocol))
 def ctx(tmp_path: Path, request: pytest.FixtureRequest) -> ToolContext:
     context = make_context(tmp_path, protocol=request.param)
-    extras = Capabilities(outlines=LocalOutlines(), documents=LocalDocuments(context.files))
+    extras = Capabilities(
+        outlines=OutlineExtractor(), documents=IsolatedDocumentReader(context.files)
+    )
     return make_context(tmp_path, protocol=request.param, files=context.files, capabilities=extras)
 
 
@@ -153,7 +155,7 @@ async def test_an_archive_that_unpacks_without_end_is_an_error_of_its_file(
 class GrowingFiles(LocalFiles):
     """Each read finds more in the file than the one before."""
 
-    async def read(self, place: Place, limit: int | None = None, offset: int = 0) -> bytes:
+    async def read(self, place: ResolvedPath, limit: int | None = None, offset: int = 0) -> bytes:
         data = await super().read(place, limit, offset)
         with place.path.open("ab") as file:
             file.write(b"one more line\n" * 80_000)
@@ -173,7 +175,7 @@ async def test_a_file_that_grows_while_it_is_read_has_an_end(tmp_path: Path) -> 
 
 
 class ShrinkingFiles(LocalFiles):
-    async def read(self, place: Place, limit: int | None = None, offset: int = 0) -> bytes:
+    async def read(self, place: ResolvedPath, limit: int | None = None, offset: int = 0) -> bytes:
         data = await super().read(place, limit, offset)
         place.path.write_bytes(b"")
         return data

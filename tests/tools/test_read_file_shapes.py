@@ -13,8 +13,8 @@ from joey.core.models import ToolProtocol
 from joey.errors import ArgumentError
 from joey.ports import ToolContext
 from joey.tools.base import Outcome
-from joey.tools.file_view import WantedFile
-from joey.tools.line_reader import Block, block_around
+from joey.tools.file_view import FileReadRequest
+from joey.tools.line_reader import BlockRequest, block_around
 from joey.tools.read_file import ReadFile
 from tests.tools.shell_context import make_context
 from tests.tools.test_xml_calls import parsed
@@ -56,8 +56,8 @@ async def outcome(arguments: dict[str, Any], ctx: ToolContext) -> Outcome:
     return await tool.run(await tool.prepare(tool.parse(arguments), ctx), ctx, None)
 
 
-def block(anchor: int, **fields: Any) -> Block:
-    return Block(anchor_line=anchor, **fields)
+def block(anchor: int, **fields: Any) -> BlockRequest:
+    return BlockRequest(anchor_line=anchor, **fields)
 
 
 # How a call may say it
@@ -67,21 +67,27 @@ def block(anchor: int, **fields: Any) -> Block:
 @pytest.mark.parametrize(
     ("arguments", "wanted"),
     [
-        ({"path": "a", "mode": "slice"}, WantedFile("a")),
-        ({"path": "a", "mode": "slice", "indentation": {"anchor_line": 3}}, WantedFile("a")),
-        ({"path": "a", "offset": 5}, WantedFile("a", ((5, 2004),), pages=True)),
-        ({"path": "a", "mode": "slice", "offset": 5, "limit": 2}, WantedFile("a", ((5, 6),), True)),
-        ({"path": "a", "mode": None, "offset": None, "limit": None}, WantedFile("a")),
+        ({"path": "a", "mode": "slice"}, FileReadRequest("a")),
+        ({"path": "a", "mode": "slice", "indentation": {"anchor_line": 3}}, FileReadRequest("a")),
+        ({"path": "a", "offset": 5}, FileReadRequest("a", ((5, 2004),), pages=True)),
+        (
+            {"path": "a", "mode": "slice", "offset": 5, "limit": 2},
+            FileReadRequest("a", ((5, 6),), True),
+        ),
+        ({"path": "a", "mode": None, "offset": None, "limit": None}, FileReadRequest("a")),
         (
             {"files": [{"path": "a", "offset": 5, "limit": 2}, {"path": "b"}]},
-            (WantedFile("a", ((5, 6),), pages=True), WantedFile("b")),
+            (FileReadRequest("a", ((5, 6),), pages=True), FileReadRequest("b")),
         ),
-        ({"files": [{"path": "a", "start_line": 2, "end_line": 3}]}, WantedFile("a", ((2, 3),))),
-        ({"path": "a", "mode": "indentation"}, WantedFile("a", block=block(1))),
-        ({"path": "a", "mode": "indentation", "offset": 7}, WantedFile("a", block=block(7))),
+        (
+            {"files": [{"path": "a", "start_line": 2, "end_line": 3}]},
+            FileReadRequest("a", ((2, 3),)),
+        ),
+        ({"path": "a", "mode": "indentation"}, FileReadRequest("a", block=block(1))),
+        ({"path": "a", "mode": "indentation", "offset": 7}, FileReadRequest("a", block=block(7))),
         (
             {"path": "a", "mode": "indentation", "indentation": {"anchor_line": "7"}, "offset": 2},
-            WantedFile("a", block=block(7)),
+            FileReadRequest("a", block=block(7)),
         ),
         (
             {
@@ -96,7 +102,7 @@ def block(anchor: int, **fields: Any) -> Block:
                     "include_header": False,
                 },
             },
-            WantedFile(
+            FileReadRequest(
                 "a",
                 block=block(
                     7, max_levels=2, max_lines=50, include_siblings=True, include_header=False
@@ -105,22 +111,22 @@ def block(anchor: int, **fields: Any) -> Block:
         ),
         (
             {"path": "a", "indentation": '{"anchor_line": 7, "max_levels": null}'},
-            WantedFile("a", block=block(7)),
+            FileReadRequest("a", block=block(7)),
         ),
         (
             {"files": [{"path": "a", "line_ranges": None, "indentation": {"anchor_line": 7}}]},
-            WantedFile("a", block=block(7)),
+            FileReadRequest("a", block=block(7)),
         ),
         (
             {"files": [{"path": "a", "line_ranges": [[1, 2]], "indentation": None}]},
-            WantedFile("a", ((1, 2),)),
+            FileReadRequest("a", ((1, 2),)),
         ),
-        ({"path": "a", "indentation": {"anchor_line": None}}, WantedFile("a")),
-        ({"path": "a", "indentation": ""}, WantedFile("a")),
+        ({"path": "a", "indentation": {"anchor_line": None}}, FileReadRequest("a")),
+        ({"path": "a", "indentation": ""}, FileReadRequest("a")),
     ],
 )
 def test_every_form_is_understood(
-    arguments: dict[str, Any], wanted: WantedFile | tuple[WantedFile, ...]
+    arguments: dict[str, Any], wanted: FileReadRequest | tuple[FileReadRequest, ...]
 ) -> None:
     expected = wanted if isinstance(wanted, tuple) else (wanted,)
     assert tool.parse(arguments).files == expected
@@ -132,30 +138,30 @@ def test_every_form_is_understood(
     [
         (
             "<path>a</path><mode>slice</mode><offset>5</offset><limit>2</limit>",
-            WantedFile("a", ((5, 6),), pages=True),
+            FileReadRequest("a", ((5, 6),), pages=True),
         ),
         (
             "<path>a</path><mode>indentation</mode><indentation><anchor_line>7</anchor_line>"
             "<include_siblings>true</include_siblings></indentation>",
-            WantedFile("a", block=block(7, include_siblings=True)),
+            FileReadRequest("a", block=block(7, include_siblings=True)),
         ),
-        ("<path>a</path><anchor_line>7</anchor_line>", WantedFile("a", block=block(7))),
+        ("<path>a</path><anchor_line>7</anchor_line>", FileReadRequest("a", block=block(7))),
         (
             "<args><file><path>a</path><indentation><anchor_line>7</anchor_line><max_levels>1"
             "</max_levels></indentation></file></args>",
-            WantedFile("a", block=block(7, max_levels=1)),
+            FileReadRequest("a", block=block(7, max_levels=1)),
         ),
         (
             '<path>a</path><indentation>{"anchor_line": 7}</indentation>',
-            WantedFile("a", block=block(7)),
+            FileReadRequest("a", block=block(7)),
         ),
         (
             "<args><file><path>a</path><offset>5</offset><limit>2</limit></file></args>",
-            WantedFile("a", ((5, 6),), pages=True),
+            FileReadRequest("a", ((5, 6),), pages=True),
         ),
     ],
 )
-def test_every_form_is_understood_in_xml(text: str, wanted: WantedFile) -> None:
+def test_every_form_is_understood_in_xml(text: str, wanted: FileReadRequest) -> None:
     assert parsed(f"<read_file>{text}</read_file>").files == (wanted,)
 
 

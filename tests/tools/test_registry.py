@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from joey.core.models import ModelInfo
-from joey.core.modes import BUILT_IN_MODES, Grant, Group, Mode, find_mode
+from joey.core.modes import BUILT_IN_MODES, Grant, Mode, ToolGroup, find_mode
 from joey.core.permissions.policy import Access, Claim
 from joey.core.settings import Settings
 from joey.errors import ToolError
 from joey.ports import Capabilities
-from joey.tools.base import Offer
+from joey.tools.base import AvailabilityContext
 from joey.tools.registry import Registry, default_tools
 from joey.workspace.files import LocalFiles
 
@@ -31,8 +31,8 @@ def mode(slug: str) -> Mode:
     return found
 
 
-def offer(**settings: Any) -> Offer:
-    return Offer(Settings(**settings), MODEL, Capabilities())
+def offer(**settings: Any) -> AvailabilityContext:
+    return AvailabilityContext(Settings(**settings), MODEL, Capabilities())
 
 
 def offered(slug: str, **settings: Any) -> list[str]:
@@ -167,7 +167,7 @@ def test_reading_is_not_restricted_by_the_files_that_may_be_edited() -> None:
 
 
 def test_an_invalid_pattern_allows_nothing() -> None:
-    broken = Mode("x", "X", "role", grants=(Grant(Group.EDIT, file_regex="["),))
+    broken = Mode("x", "X", "role", grants=(Grant(ToolGroup.EDIT, file_regex="["),))
     with pytest.raises(ToolError, match="may only change"):
         registry.check_allowed(registry.find("write_to_file"), broken, Settings(), {"path": "a.md"})
 

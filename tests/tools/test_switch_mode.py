@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from joey.errors import ArgumentError, ToolError
-from joey.tools.base import Access, SwitchMode
+from joey.tools.base import Access, ChangeMode
 from joey.tools.switch_mode import SwitchModeTool
 from tests.tools.shell_context import make_context
 
@@ -27,7 +27,7 @@ async def test_a_switch_is_claimed_and_shown_by_name(
     assert [claim.access for claim in prepared.claims] == [Access.SWITCH_MODE]
     assert prepared.row == {"tool": "switchMode", "mode": "architect", "reason": reason or ""}
     outcome = await tool.run(prepared, ctx, None)
-    assert outcome.directive == SwitchMode("architect")
+    assert outcome.directive == ChangeMode("architect")
     assert outcome.text == (
         f"Successfully switched from 💻 Code mode to 🏗️ Architect mode{because}."
     )

@@ -6,16 +6,16 @@ from typing import Any
 
 from joey.core.messages import CallPart, StopChunk, TextChunk, ToolCall
 from joey.core.models import ToolProtocol
-from joey.core.parsing.assembler import Assembler
-from joey.tools.apply_diff import FileDiff
-from joey.tools.file_view import WantedFile
+from joey.core.parsing.assembler import ReplyAssembler
+from joey.tools.apply_diff import FileDiffRequest
+from joey.tools.file_view import FileReadRequest
 from joey.tools.registry import Registry, default_tools
 
 registry = Registry(default_tools())
 
 
 def only_call(text: str) -> ToolCall:
-    assembler = Assembler(
+    assembler = ReplyAssembler(
         protocol=ToolProtocol.XML,
         tools=registry.xml_tools(),
         taken_ids=lambda call_id: False,
@@ -38,12 +38,12 @@ def test_files_without_args_around_them_are_all_read() -> None:
     request = parsed(
         "<read_file>\n<file><path>a</path></file>\n<file><path>b</path></file>\n</read_file>"
     )
-    assert request.files == (WantedFile("a"), WantedFile("b"))
+    assert request.files == (FileReadRequest("a"), FileReadRequest("b"))
 
 
 def test_paths_that_stand_side_by_side_in_args_are_all_read() -> None:
     request = parsed("<read_file><args><path>a</path><path>b</path></args></read_file>")
-    assert request.files == (WantedFile("a"), WantedFile("b"))
+    assert request.files == (FileReadRequest("a"), FileReadRequest("b"))
 
 
 def test_ranges_beside_a_path_are_all_read() -> None:
@@ -51,12 +51,12 @@ def test_ranges_beside_a_path_are_all_read() -> None:
         "<read_file><path>a</path><line_range>1-5</line_range>"
         "<line_range>9-10</line_range></read_file>"
     )
-    assert request.files == (WantedFile("a", ((1, 5), (9, 10))),)
+    assert request.files == (FileReadRequest("a", ((1, 5), (9, 10))),)
 
 
 def test_files_beside_a_path_are_all_read() -> None:
     request = parsed("<read_file><path>a</path><file><path>b</path></file></read_file>")
-    assert request.files == (WantedFile("b"), WantedFile("a"))
+    assert request.files == (FileReadRequest("b"), FileReadRequest("a"))
 
 
 def test_args_that_are_written_twice_are_all_read() -> None:
@@ -64,7 +64,7 @@ def test_args_that_are_written_twice_are_all_read() -> None:
         "<read_file><args><file><path>a</path></file></args>\n"
         "<args><file><path>b</path></file></args></read_file>"
     )
-    assert request.files == (WantedFile("a"), WantedFile("b"))
+    assert request.files == (FileReadRequest("a"), FileReadRequest("b"))
 
 
 def test_files_of_a_diff_without_args_around_them_are_all_changed() -> None:
@@ -72,7 +72,7 @@ def test_files_of_a_diff_without_args_around_them_are_all_changed() -> None:
         "<apply_diff><file><path>a</path><diff><content>1</content></diff></file>\n"
         "<file><path>b</path><diff>2</diff></file></apply_diff>"
     )
-    assert request.files == (FileDiff("a", "1"), FileDiff("b", "2"))
+    assert request.files == (FileDiffRequest("a", "1"), FileDiffRequest("b", "2"))
 
 
 def test_what_is_searched_in_an_output_has_no_white_space_around_it() -> None:

@@ -12,19 +12,19 @@ import sys
 from pathlib import Path
 
 from joey.app.runtime import page_files
-from joey.config.customizations import FileCustomizations, Places
+from joey.config.customizations import CustomizationPaths, FileCustomizations
 from joey.content.browser import Chromium, find_chromium
-from joey.content.code_index import Indexes
-from joey.content.outlines import LocalOutlines
+from joey.content.code_index import WorkspaceIndexPool
+from joey.content.outlines import OutlineExtractor
 from joey.core.settings import Settings
 from joey.errors import ToolError
 from joey.execution.custom_tools import LocalCustomTools
 from joey.execution.processes import end_marked
-from joey.mcp.leases import Hubs, Surroundings
-from joey.ports import Capabilities, ImageMaker, Mcp
+from joey.mcp.leases import HubConfig, HubPool
+from joey.ports import Capabilities, ImageGenerator, Mcp
 from joey.workspace.files import LocalFiles
 from joey.workspace.listing import every_file
-from tests.engine.workshop import Workshop
+from tests.engine.workshop import EngineHarness
 
 CHROMIUM = find_chromium(os.environ)
 SERVER_SCRIPT = Path(__file__).with_name("weather_server.py")
@@ -58,7 +58,7 @@ def furnish(root: Path) -> None:
         path.write_bytes(data)
 
 
-class Painter:
+class FakeImageGenerator:
     """Paints the same picture for everybody, but no dragons."""
 
     async def make(self, prompt: str, image: str | None = None) -> str:
@@ -67,23 +67,23 @@ class Painter:
         return f"data:image/png;base64,{base64.b64encode(SAMPLE_FILES['photo.png']).decode()}"
 
 
-_fits: type[ImageMaker] = Painter
+_fits: type[ImageGenerator] = FakeImageGenerator
 
 
-def build_capabilities(kind: str, shop: Workshop) -> Capabilities:
+def build_capabilities(kind: str, shop: EngineHarness) -> Capabilities:
     """What tools of this kind need; nothing for most."""
     match kind:
         case "fetch_instructions" | "run_slash_command" | "skill":
-            places = Places(shop.root, shop.home, shop.home.parent, lambda path: False)
+            places = CustomizationPaths(shop.root, shop.home, shop.home.parent, lambda path: False)
             return Capabilities(customizations=FileCustomizations(places, Settings()))
         case "codebase_search":
             files = LocalFiles(shop.root)
-            indexes = Indexes(shop.home)
+            indexes = WorkspaceIndexPool(shop.home)
             return Capabilities(index=indexes.open(files, lambda stop: every_file(files, stop)))
         case "list_code_definition_names":
-            return Capabilities(outlines=LocalOutlines())
+            return Capabilities(outlines=OutlineExtractor())
         case "generate_image":
-            return Capabilities(images=Painter())
+            return Capabilities(images=FakeImageGenerator())
         case "browser_action":
             files = LocalFiles(shop.root)
             return Capabilities(browser=Chromium(CHROMIUM or "", gives=page_files(files)))
@@ -97,15 +97,15 @@ def build_capabilities(kind: str, shop: Workshop) -> Capabilities:
     return Capabilities()
 
 
-def _servers(shop: Workshop) -> Mcp:
+def _servers(shop: EngineHarness) -> Mcp:
     weather = {"command": sys.executable, "args": [str(SERVER_SCRIPT)]}
     shop.home.mkdir(exist_ok=True)
     (shop.home / "mcp.json").write_text(json.dumps({"mcpServers": {"weather": weather}}))
-    around = Surroundings(
+    around = HubConfig(
         home=shop.home,
         env={},
         environment={"PATH": os.environ["PATH"]},
         trust_file=shop.home / "trust.json",
         trusts=lambda workspace, wanted: True,
     )
-    return Hubs(around).lease(shop.root)
+    return HubPool(around).lease(shop.root)

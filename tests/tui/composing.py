@@ -13,32 +13,35 @@ from textual.message import Message
 from textual.pilot import Pilot
 from textual.widgets import Static
 
-from joey.tui.host import Offer, Offers
-from joey.tui.widgets.completion import Choices
+from joey.tui.host import CompletionItem, CompletionSource
+from joey.tui.widgets.completion import CompletionList
 from joey.tui.widgets.composer import Composer
 from joey.tui.widgets.draft import visible
 from joey.tui.widgets.prompt_history import PromptHistory
 from joey.tui.widgets.text_area import TextEntry
 
 _LETTERS = {"space": " ", "backslash": "\\"}
-COMMANDS = (Offer("help", "keys and commands"), Offer("new", "begin another task"))
+COMMANDS = (
+    CompletionItem("help", "keys and commands"),
+    CompletionItem("new", "begin another task"),
+)
 PATHS = ("src/", "src/app.py", "src/a b.py", "docs/what?.md")
 
 
 class FixedCompletions:
     """Offers that are known beforehand."""
 
-    def commands(self) -> Sequence[Offer]:
+    def commands(self) -> Sequence[CompletionItem]:
         return COMMANDS
 
     async def files(self, typed: str) -> Sequence[str]:
         return [path for path in PATHS if typed in path]
 
 
-class Desk(App[None]):
+class ComposerApp(App[None]):
     ENABLE_COMMAND_PALETTE = False
 
-    def __init__(self, offers: Offers, past: PromptHistory) -> None:
+    def __init__(self, offers: CompletionSource, past: PromptHistory) -> None:
         super().__init__()
         self.composer = Composer(offers, past)
         self.received_messages: list[Message] = []
@@ -67,10 +70,10 @@ class Desk(App[None]):
         self.escaped += event.key == "escape"
 
 
-class Writer:
+class ComposerUser:
     """Somebody who sits at the desk."""
 
-    def __init__(self, app: Desk, pilot: Pilot[None]) -> None:
+    def __init__(self, app: ComposerApp, pilot: Pilot[None]) -> None:
         self.app = app
         self.composer = app.composer
         self._pilot = pilot
@@ -116,7 +119,7 @@ class Writer:
 
     @property
     def offered(self) -> list[str]:
-        return [choice.shown for choice in self.app.query_one(Choices).choices]
+        return [choice.shown for choice in self.app.query_one(CompletionList).choices]
 
     @property
     def hint(self) -> str:
@@ -153,9 +156,9 @@ class Writer:
 @asynccontextmanager
 async def writing(
     past: PromptHistory | None = None,
-    offers: Offers | None = None,
+    offers: CompletionSource | None = None,
     size: tuple[int, int] = (80, 24),
-) -> AsyncIterator[Writer]:
-    app = Desk(offers or FixedCompletions(), past or PromptHistory(None, Path("/work")))
+) -> AsyncIterator[ComposerUser]:
+    app = ComposerApp(offers or FixedCompletions(), past or PromptHistory(None, Path("/work")))
     async with app.run_test(size=size) as pilot:
-        yield Writer(app, pilot)
+        yield ComposerUser(app, pilot)

@@ -11,40 +11,40 @@ from rich.style import Style
 from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 
-from joey.tui.blocks.block import Block, Look, Piece
+from joey.tui.blocks.block import Block, BlockPart, DrawContext
 from joey.tui.blocks.styled_text import Palette, plain
-from joey.tui.widgets.conversation import MORE_BELOW_HINT, Conversation
+from joey.tui.widgets.conversation import MORE_BELOW_HINT, ConversationView
 
 PALETTE = Palette(Style.null(), {})
 
 
-def piece_lines(pieces: Iterable[Piece], width: int = 40) -> list[str]:
+def piece_lines(pieces: Iterable[BlockPart], width: int = 40) -> list[str]:
     return [plain(line).rstrip() for piece in pieces for line in piece.lines(width)]
 
 
 def block_lines(block: Block, width: int = 40, *, whole: bool = False) -> list[str]:
-    look = Look(width + 1, PALETTE, whole)
+    look = DrawContext(width + 1, PALETTE, whole)
     return [block.strip(y, look).text[1:].rstrip() for y in range(block.gap, block.height(look))]
 
 
-class Theatre(App[None]):
+class ConversationApp(App[None]):
     """A conversation alone on a screen."""
 
-    def __init__(self, conversation: Conversation | None = None) -> None:
+    def __init__(self, conversation: ConversationView | None = None) -> None:
         super().__init__()
-        self.conversation = conversation or Conversation()
+        self.conversation = conversation or ConversationView()
 
     def compose(self) -> ComposeResult:
         yield self.conversation
 
 
-def screen_lines(conversation: Conversation) -> list[str]:
+def screen_lines(conversation: ConversationView) -> list[str]:
     """What is in sight."""
     height = conversation.size.height
     return [conversation.render_line(y).text[1:].rstrip() for y in range(height)]
 
 
-def all_lines(conversation: Conversation) -> list[str]:
+def all_lines(conversation: ConversationView) -> list[str]:
     """Everything, as a person sees it who goes from the top to the end."""
     conversation.action_scroll_home()
     lines: dict[int, str] = {}
@@ -62,7 +62,7 @@ def all_lines(conversation: Conversation) -> list[str]:
 
 async def settled(pilot: Pilot[Any]) -> None:
     """All that was told is drawn."""
-    conversation = pilot.app.query_one(Conversation)
+    conversation = pilot.app.query_one(ConversationView)
     await pilot.pause()
     while conversation.has_news:
         await pilot.pause(0.01)
@@ -76,7 +76,7 @@ def save_screenshot(app: App[Any], name: str, tmp_path: Path) -> None:
     (directory / f"{name}.svg").write_text(app.export_screenshot(), encoding="utf-8")
 
 
-class Past:
+class SessionStub:
     """A task of which only its rows count."""
 
     def __init__(self, rows: Sequence[Any] = (), id: str = "task") -> None:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from joey.core.history.ui import Row
 from joey.presentation.tool_calls import MAX_DIFF_LINES, OUTPUT_HEAD_LINES, OUTPUT_TAIL_LINES
-from joey.tui.blocks.calls import MAX_BUFFERED_LINES, ComingCall, Output
+from joey.tui.blocks.calls import MAX_BUFFERED_LINES, OutputLines, StreamingCallBlock
 from joey.tui.blocks.diff import in_pieces, read_change
 from joey.tui.blocks.row_blocks import as_row, block_of, call_of
 from tests.tui.drawing import block_lines, piece_lines
@@ -152,21 +152,21 @@ def test_results_for_the_model_are_shown_when_everything_is() -> None:
 
 
 def test_a_call_is_shown_while_it_comes() -> None:
-    coming = ComingCall("write_to_file")
+    coming = StreamingCallBlock("write_to_file")
     for piece in ('{"path": "src/', 'a.py", "content": "one\\n', "two\\nthree"):
         coming.feed(piece)
     assert block_lines(coming) == ["● write_to_file src/a.py … 2 lines"]
-    command = ComingCall("execute_command")
+    command = StreamingCallBlock("execute_command")
     command.feed('{"command": "make te')
     assert block_lines(command) == ["$ make te…"]
 
 
-def output_lines(output: Output, *, whole: bool = False) -> list[str]:
+def output_lines(output: OutputLines, *, whole: bool = False) -> list[str]:
     return piece_lines([*output.settled(whole=whole), *output.open(whole=whole)])
 
 
 def test_of_a_long_output_the_beginning_and_the_end_are_in_sight() -> None:
-    output = Output("".join(f"line {n}\n" for n in range(60)) + "and more")
+    output = OutputLines("".join(f"line {n}\n" for n in range(60)) + "and more")
     lines = output_lines(output)
     assert lines[:2] == ["  │ line 0", "  │ line 1"]
     assert (
@@ -178,7 +178,7 @@ def test_of_a_long_output_the_beginning_and_the_end_are_in_sight() -> None:
 
 
 def test_of_an_endless_output_the_middle_is_not_kept() -> None:
-    output = Output("".join(f"{n}\n" for n in range(3 * MAX_BUFFERED_LINES)))
+    output = OutputLines("".join(f"{n}\n" for n in range(3 * MAX_BUFFERED_LINES)))
     lines = output_lines(output, whole=True)
     assert len(lines) == 2 * MAX_BUFFERED_LINES + 1
     assert lines[MAX_BUFFERED_LINES] == f"  … {MAX_BUFFERED_LINES} lines are left out …"
@@ -186,11 +186,13 @@ def test_of_an_endless_output_the_middle_is_not_kept() -> None:
 
 @given(st.lists(st.text("ab\n\t\x1b[", max_size=60)), st.booleans())
 def test_any_split_of_an_output_gives_the_same_lines(parts: list[str], whole: bool) -> None:
-    grown = Output()
+    grown = OutputLines()
     for part in parts:
         grown.feed(part)
         output_lines(grown, whole=whole)
-    assert output_lines(grown, whole=whole) == output_lines(Output("".join(parts)), whole=whole)
+    assert output_lines(grown, whole=whole) == output_lines(
+        OutputLines("".join(parts)), whole=whole
+    )
 
 
 @pytest.mark.parametrize(

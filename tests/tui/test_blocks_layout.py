@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from joey.tui.blocks.block import Heights
+from joey.tui.blocks.block import BlockHeights
 from joey.tui.blocks.styled_text import chopped, chopped_height, plain, wrapped
 
 TEXTS = st.text("ab \t你好é́👍🏽‍️⚠️·-", max_size=120)
@@ -32,7 +32,7 @@ def test_a_chopped_line_fits_and_keeps_every_character(text: str, width: int, ha
 def test_heights_are_those_of_a_list(
     first: list[int], later: list[int], changes: list[tuple[int, int]]
 ) -> None:
-    heights, plain_list = Heights(first), [*first]
+    heights, plain_list = BlockHeights(first), [*first]
     for height in later:
         heights.append(height)
         plain_list.append(height)

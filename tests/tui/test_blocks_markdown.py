@@ -5,9 +5,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from joey.tui.blocks.block import CHUNK_LINES
-from joey.tui.blocks.markdown import MAX_LINE_CHARS, TABLE_CHUNK_ROWS, Markdown, inline
+from joey.tui.blocks.markdown import MAX_LINE_CHARS, TABLE_CHUNK_ROWS, MarkdownParser, inline
 from joey.tui.blocks.styled_text import plain
-from joey.tui.blocks.text import Prose
+from joey.tui.blocks.text import MarkdownBlock
 from tests.tui.drawing import block_lines, piece_lines
 
 SAMPLE = """\
@@ -35,7 +35,7 @@ end | with a bar
 
 
 def drawn(text: str, width: int = 40) -> list[str]:
-    return block_lines(Prose(text), width)
+    return block_lines(MarkdownBlock(text), width)
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_marks_become_styles() -> None:
 
 
 def test_code_is_coloured() -> None:
-    prose = Prose("```python\nreturn 1\n```")
+    prose = MarkdownBlock("```python\nreturn 1\n```")
     line = prose.settled(whole=False)[0].lines(40)[0]
     assert ("return", "keyword") in line
     assert ("1", "number") in line
@@ -145,10 +145,10 @@ pieces = st.lists(
 @given(st.data(), pieces.map("".join))
 @example(None, SAMPLE)
 def test_any_split_of_a_stream_gives_the_same_lines(data: st.DataObject | None, text: str) -> None:
-    whole = Markdown()
+    whole = MarkdownParser()
     whole.feed(text)
     whole.close()
-    streamed, at = Markdown(), 0
+    streamed, at = MarkdownParser(), 0
     while at < len(text):
         size = 1 if data is None else data.draw(st.integers(1, max(1, len(text) // 2)))
         streamed.feed(text[at : at + size])
@@ -162,7 +162,7 @@ def test_any_split_of_a_stream_gives_the_same_lines(data: st.DataObject | None, 
 
 @given(pieces.map("".join), st.integers(1, 60))
 def test_a_piece_knows_its_height_before_it_is_drawn(text: str, width: int) -> None:
-    markdown = Markdown()
+    markdown = MarkdownParser()
     markdown.feed(text)
     markdown.close()
     for piece in markdown.settled:
@@ -170,7 +170,7 @@ def test_a_piece_knows_its_height_before_it_is_drawn(text: str, width: int) -> N
 
 
 def test_no_more_is_drawn_again_than_the_open_end() -> None:
-    markdown = Markdown()
+    markdown = MarkdownParser()
     for _ in range(10_000):
         markdown.feed("A line of code\n")
     first = markdown.settled[0]

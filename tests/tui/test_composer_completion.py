@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from joey.core.mentions import find_mentions
-from joey.tui.host import Offer
+from joey.tui.host import CompletionItem
 from joey.tui.widgets.completion import mention_choices
 from tests.tui.composing import COMMANDS, writing
 
@@ -131,7 +131,7 @@ class Slow:
         self.found = asyncio.Event()
         self.asked = asyncio.Event()
 
-    def commands(self) -> Sequence[Offer]:
+    def commands(self) -> Sequence[CompletionItem]:
         return COMMANDS
 
     async def files(self, typed: str) -> Sequence[str]:

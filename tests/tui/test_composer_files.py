@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from joey.app import file_finder
-from joey.app.file_finder import FileOffers, Names
-from joey.tui.host import Offer
+from joey.app.file_finder import FileFinder, PathIndex
+from joey.tui.host import CompletionItem
 from joey.workspace.files import LocalFiles
 from tests.tui.composing import writing
 
@@ -31,13 +31,13 @@ def workspace(tmp_path: Path) -> Path:
 
 
 async def test_names_that_begin_so_come_first_and_ignored_ones_never(workspace: Path) -> None:
-    offers = FileOffers(LocalFiles(workspace))
+    offers = FileFinder(LocalFiles(workspace))
     assert await offers.find("app") == ["src/app.py", "src/deep/apparatus.py"]
     assert (await offers.find("sn"))[:2] == ["src/snapshot/", "src/snapshot/x.txt"]
 
 
 async def test_directories_hidden_and_generated_files_are_offered(workspace: Path) -> None:
-    offers = FileOffers(LocalFiles(workspace))
+    offers = FileFinder(LocalFiles(workspace))
     everything = await offers.find("")
     assert {"src/", "src/deep/", ".github/flow.yml", "logo.svg", "docs/a b.md"} <= {*everything}
     assert everything[:3] == ["docs/", "logo.svg", "src/"]
@@ -45,7 +45,7 @@ async def test_directories_hidden_and_generated_files_are_offered(workspace: Pat
 
 
 async def test_letters_in_their_order_are_enough(workspace: Path) -> None:
-    offers = FileOffers(LocalFiles(workspace))
+    offers = FileFinder(LocalFiles(workspace))
     assert await offers.find("sdeapp") == ["src/deep/apparatus.py"]
     assert await offers.find("DEEP/app") == ["src/deep/apparatus.py"]
     assert await offers.find("zzz") == []
@@ -55,7 +55,7 @@ async def test_a_new_file_is_found_when_the_list_has_become_old(
     workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(file_finder, "_LISTING_MAX_AGE_S", 0.0)
-    offers = FileOffers(LocalFiles(workspace))
+    offers = FileFinder(LocalFiles(workspace))
     assert await offers.find("fresh") == []
     (workspace / "fresh.py").touch()
     async with asyncio.timeout(20):
@@ -68,15 +68,15 @@ async def test_a_home_of_many_projects_is_not_walked(
     workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(workspace))
-    assert await FileOffers(LocalFiles(workspace)).find("app") == []
+    assert await FileFinder(LocalFiles(workspace)).find("app") == []
 
 
 async def test_a_file_of_the_workspace_is_mentioned(workspace: Path) -> None:
     class House:
         def __init__(self) -> None:
-            self._files = FileOffers(LocalFiles(workspace))
+            self._files = FileFinder(LocalFiles(workspace))
 
-        def commands(self) -> Sequence[Offer]:
+        def commands(self) -> Sequence[CompletionItem]:
             return ()
 
         async def files(self, typed: str) -> Sequence[str]:
@@ -97,7 +97,7 @@ def test_all_that_fits_is_found_and_nothing_else(paths: list[str], typed: str) -
         "./"
     }
     known = {*(path for path in paths), *directories}
-    found = Names(sorted(paths)).find(typed, most=10_000)
+    found = PathIndex(sorted(paths)).find(typed, most=10_000)
     low = typed.lower()
     having = {path for path in known if low in path.lower()}
     spelling = {path for path in known if _has_in_order(path.lower(), low)}

@@ -18,10 +18,10 @@ from tests.front.terminal import CTRL_D, Screen
 PROGRAM = """
 import json, sys
 from pathlib import Path
-from tests.tui.composing import Desk, FixedCompletions
+from tests.tui.composing import ComposerApp, FixedCompletions
 from joey.tui.widgets.prompt_history import PromptHistory
 
-class Told(Desk):
+class Told(ComposerApp):
     def on_mount(self):
         super().on_mount()
         self.composer.placeholder = "say something"

@@ -14,8 +14,15 @@ from textual.selection import Selection
 from joey.client.session import Session
 from joey.core.events import Event, RowDelta, RowOpened, TaskRewound, ToolStarted, UserMessage
 from joey.core.history.ui import Row
-from joey.tui.widgets.conversation import Conversation
-from tests.tui.drawing import Past, Theatre, all_lines, save_screenshot, screen_lines, settled
+from joey.tui.widgets.conversation import ConversationView
+from tests.tui.drawing import (
+    ConversationApp,
+    SessionStub,
+    all_lines,
+    save_screenshot,
+    screen_lines,
+    settled,
+)
 
 SIZES = [(200, 50), (80, 24), (60, 20), (30, 10)]
 HINT = "more below"
@@ -27,14 +34,14 @@ def past(rows: int) -> Session:
     for number in range(2, rows + 1):
         text = f"**Row {number}** " + "and `words` " * (number % 40) + "\n\n- x\n" * (number % 5)
         said.append(Row(ts=number, type="say", say="text", text=text, partial=False))
-    return cast(Session, Past(said))
+    return cast(Session, SessionStub(said))
 
 
 def wheel(kind: type[MouseScrollUp] | type[MouseScrollDown]) -> MouseScrollUp | MouseScrollDown:
     return kind(None, 1, 1, 0, 1, 0, False, False, False)
 
 
-class Counted(Conversation):
+class Counted(ConversationView):
     """Tells how often it was drawn anew."""
 
     refreshed = 0
@@ -44,14 +51,14 @@ class Counted(Conversation):
         return super().refresh(*regions, **how)
 
 
-def show(conversation: Conversation, session: Session, *events: Event) -> None:
+def show(conversation: ConversationView, session: Session, *events: Event) -> None:
     for event in events:
         conversation.handle_task_event(session, event)
 
 
 @pytest.mark.parametrize("size", SIZES)
 async def test_an_opened_task_shows_its_end(size: tuple[int, int]) -> None:
-    app = Theatre()
+    app = ConversationApp()
     async with app.run_test(size=size) as pilot:
         app.conversation.begin(past(5_000))
         await settled(pilot)
@@ -65,7 +72,7 @@ async def test_an_opened_task_shows_its_end(size: tuple[int, int]) -> None:
 
 @pytest.mark.parametrize("size", SIZES)
 async def test_every_line_is_seen_once_from_top_to_end_and_back(size: tuple[int, int]) -> None:
-    app = Theatre()
+    app = ConversationApp()
     async with app.run_test(size=size) as pilot:
         app.conversation.begin(past(120))
         await settled(pilot)
@@ -76,7 +83,7 @@ async def test_every_line_is_seen_once_from_top_to_end_and_back(size: tuple[int,
 
 
 async def test_lines_in_sight_stay_while_more_comes_below_and_heights_above_are_corrected() -> None:
-    app = Theatre()
+    app = ConversationApp()
     async with app.run_test(size=(70, 20)) as pilot:
         conversation, session = app.conversation, past(300)
         conversation.begin(session)
@@ -97,7 +104,7 @@ async def test_lines_in_sight_stay_while_more_comes_below_and_heights_above_are_
 
 
 async def test_text_is_on_the_screen_as_it_comes() -> None:
-    app = Theatre()
+    app = ConversationApp()
     async with app.run_test(size=(60, 10)) as pilot:
         session = past(0)
         app.conversation.begin(session)
@@ -110,7 +117,7 @@ async def test_text_is_on_the_screen_as_it_comes() -> None:
 
 
 async def test_a_resize_keeps_the_row_at_the_top() -> None:
-    app = Theatre()
+    app = ConversationApp()
     async with app.run_test(size=(200, 50)) as pilot:
         app.conversation.begin(past(400))
         await settled(pilot)
@@ -126,7 +133,7 @@ async def test_a_resize_keeps_the_row_at_the_top() -> None:
 
 
 async def test_the_end_stays_in_sight_through_a_resize() -> None:
-    app = Theatre()
+    app = ConversationApp()
     async with app.run_test(size=(200, 50)) as pilot:
         app.conversation.begin(past(400))
         for size in SIZES:
@@ -140,7 +147,7 @@ async def test_the_end_stays_in_sight_through_a_resize() -> None:
 async def test_the_end_stays_in_sight_when_the_size_changes_while_text_comes(
     small: tuple[int, int],
 ) -> None:
-    app = Theatre()
+    app = ConversationApp()
     async with app.run_test(size=(100, 30)) as pilot:
         session = past(60)
         app.conversation.begin(session)
@@ -155,7 +162,7 @@ async def test_the_end_stays_in_sight_when_the_size_changes_while_text_comes(
 
 
 async def test_the_mouse_wheel_leaves_the_end_and_comes_back() -> None:
-    app = Theatre()
+    app = ConversationApp()
     async with app.run_test(size=(70, 20)) as pilot:
         app.conversation.begin(past(50))
         await settled(pilot)
@@ -169,7 +176,7 @@ async def test_the_mouse_wheel_leaves_the_end_and_comes_back() -> None:
 
 
 async def test_details_are_unfolded_and_folded_again() -> None:
-    app = Theatre()
+    app = ConversationApp()
     async with app.run_test(size=(70, 60)) as pilot:
         rows = [
             Row(ts=1, type="say", say="text", text="Go"),
@@ -177,7 +184,7 @@ async def test_details_are_unfolded_and_folded_again() -> None:
             Row(ts=3, type="say", say="tool", tool="execute_command", text="make"),
             Row(ts=4, type="say", say="command_output", text="x\n" * 30),
         ]
-        app.conversation.begin(cast(Session, Past(rows)))
+        app.conversation.begin(cast(Session, SessionStub(rows)))
         await settled(pilot)
         folded = screen_lines(app.conversation)
         assert "∴ thought: First this. Then that." in folded
@@ -191,7 +198,7 @@ async def test_details_are_unfolded_and_folded_again() -> None:
 
 
 async def test_joeys_own_notes_errors_and_cards_are_shown() -> None:
-    app = Theatre()
+    app = ConversationApp()
     async with app.run_test(size=(40, 12)) as pilot:
         app.conversation.begin(past(0))
         app.conversation.note("rewound; \x1b[2J/undo takes it back")
@@ -207,7 +214,7 @@ async def test_joeys_own_notes_errors_and_cards_are_shown() -> None:
 
 
 async def test_text_is_selected_with_the_mouse_and_copied() -> None:
-    app = Theatre()
+    app = ConversationApp()
     async with app.run_test(size=(40, 12)) as pilot:
         app.conversation.begin(past(0))
         app.conversation.note("one two three")
@@ -222,7 +229,7 @@ async def test_text_is_selected_with_the_mouse_and_copied() -> None:
 
 async def test_many_events_lead_to_one_frame() -> None:
     conversation = Counted()
-    app = Theatre(conversation)
+    app = ConversationApp(conversation)
     async with app.run_test(size=(80, 24)) as pilot:
         session = past(10)
         app.conversation.begin(session)
@@ -239,7 +246,7 @@ async def test_many_events_lead_to_one_frame() -> None:
     "text", ["", "\n", "x" * 1_000_000, "\x1b]52;c;eA==\x07", "👩‍👩‍👧 你" * 500]
 )
 async def test_odd_texts_break_nothing(text: str) -> None:
-    app = Theatre()
+    app = ConversationApp()
     async with app.run_test(size=(30, 10)) as pilot:
         session = past(0)
         app.conversation.begin(session)
@@ -259,7 +266,7 @@ async def test_everything_is_readable_in_every_look(
 ) -> None:
     if look == "no colour":
         monkeypatch.setenv("NO_COLOR", "1")
-    app = Theatre()
+    app = ConversationApp()
     if look != "no colour":
         app.theme = look
     async with app.run_test(size=(80, 24)) as pilot:
@@ -286,12 +293,12 @@ async def test_everything_is_readable_in_every_look(
 
 
 async def test_after_a_rewind_the_rows_that_are_left_are_shown() -> None:
-    app = Theatre()
+    app = ConversationApp()
     async with app.run_test(size=(60, 20)) as pilot:
         session = past(40)
         app.conversation.begin(session)
         await settled(pilot)
-        cast(Past, session).rows = past(10).rows
+        cast(SessionStub, session).rows = past(10).rows
         show(app.conversation, session, TaskRewound(ts=99, to_seq=5))
         await settled(pilot)
         lines = all_lines(app.conversation)
@@ -300,10 +307,10 @@ async def test_after_a_rewind_the_rows_that_are_left_are_shown() -> None:
 
 
 async def test_what_is_shown_before_there_is_a_screen_is_not_lost() -> None:
-    conversation, session = Conversation(), past(3)
+    conversation, session = ConversationView(), past(3)
     conversation.begin(session)
     conversation.note("early")
-    app = Theatre(conversation)
+    app = ConversationApp(conversation)
     async with app.run_test(size=(60, 20)) as pilot:
         await settled(pilot)
         assert screen_lines(conversation)[0] == "› the task"
@@ -312,7 +319,7 @@ async def test_what_is_shown_before_there_is_a_screen_is_not_lost() -> None:
 
 async def test_nothing_is_drawn_while_nothing_happens() -> None:
     conversation = Counted()
-    app = Theatre(conversation)
+    app = ConversationApp(conversation)
     async with app.run_test(size=(60, 20)) as pilot:
         conversation.begin(past(50))
         await settled(pilot)

@@ -30,25 +30,25 @@ from joey.core.task import Answer, AskKind, Response
 from joey.engine.task import Task
 from joey.presentation.text import sanitise
 from joey.testing.script import Turn, call, fail, pause, say, think
-from joey.tui.blocks.block import Look
+from joey.tui.blocks.block import DrawContext
 from joey.tui.blocks.timeline import Timeline
-from tests.engine.cast import ALLOW_ALL_WITH_SUBTASKS, Cast, hand
-from tests.engine.workshop import TIMEOUT_S, Workshop, finish
-from tests.tui.drawing import PALETTE, Past
+from tests.engine.cast import ALLOW_ALL_WITH_SUBTASKS, ScriptedSubtasks, hand
+from tests.engine.workshop import TIMEOUT_S, EngineHarness, finish
+from tests.tui.drawing import PALETTE, SessionStub
 
 ASKING = Settings(always_allow_read_only=True)
 REPLY_TEXT = "## Plan\n\nI **look** at it:\n\n1. read\n2. change\n\n```python\nx = 1\n```\n"
 
 
 @pytest.fixture
-async def workshop(tmp_path: Path) -> AsyncIterator[Workshop]:
-    shop = Workshop(tmp_path)
+async def workshop(tmp_path: Path) -> AsyncIterator[EngineHarness]:
+    shop = EngineHarness(tmp_path)
     yield shop
     await shop.engine.close()
 
 
 def render_timeline(story: Timeline, *, whole: bool = False, width: int = 60) -> list[str]:
-    look = Look(width + 1, PALETTE, whole)
+    look = DrawContext(width + 1, PALETTE, whole)
     lines: list[str] = []
     for block in story.blocks:
         lines += [block.strip(y, look).text[1:].rstrip() for y in range(block.height(look))]
@@ -57,14 +57,14 @@ def render_timeline(story: Timeline, *, whole: bool = False, width: int = 60) ->
 
 def from_rows(rows: Sequence[Row | dict[str, Any]]) -> Timeline:
     story = Timeline()
-    story.begin(cast(Session, Past(rows)))
+    story.begin(cast(Session, SessionStub(rows)))
     return story
 
 
 async def watched(task: Task, answers: dict[AskKind, Sequence[Answer]]) -> Timeline:
     """What somebody sees who was there from the beginning, and answers as they go."""
     story, left = Timeline(), {kind: list(given) for kind, given in answers.items()}
-    story.begin(cast(Session, Past(id=task.id)))
+    story.begin(cast(Session, SessionStub(id=task.id)))
     async with asyncio.timeout(TIMEOUT_S), family(task, task.events(0), whole=True) as tree_events:
         async for one in tree_events:
             story.handle(one.teller, one.event)
@@ -78,7 +78,7 @@ YES, NO = Answer(Response.YES), Answer(Response.NO)
 
 
 @pytest.mark.parametrize("whole", [False, True])
-async def test_rows_and_events_are_drawn_the_same(workshop: Workshop, whole: bool) -> None:
+async def test_rows_and_events_are_drawn_the_same(workshop: EngineHarness, whole: bool) -> None:
     (workshop.root / "a.py").write_text("old = 1\nkept = 2\n")
     todos = "[x] read it\n[-] change it\n[ ] test it"
     question = {"question": "Which one?", "follow_up": [{"text": "the first"}, {"text": "both"}]}
@@ -120,7 +120,7 @@ async def test_rows_and_events_are_drawn_the_same(workshop: Workshop, whole: boo
 
 @pytest.mark.requirement("parsing:think:calls")
 async def test_text_and_calls_that_turn_out_to_be_reasoning_are_drawn_as_thinking(
-    workshop: Workshop,
+    workshop: EngineHarness,
 ) -> None:
     calls = (
         "<list_files><path>.</path></list_files>\n"
@@ -132,7 +132,7 @@ async def test_text_and_calls_that_turn_out_to_be_reasoning_are_drawn_as_thinkin
     reply = Turn(thought, pause(gate), say(f"\n</think>\nI stop.\n{result}"))
     task = await workshop.start(reply, protocol=ToolProtocol.XML)
     story = Timeline()
-    story.begin(cast(Session, Past(id=task.id)))
+    story.begin(cast(Session, SessionStub(id=task.id)))
     async with asyncio.timeout(TIMEOUT_S):
         async for event in task.events(0):
             story.handle(task, event)
@@ -152,12 +152,12 @@ async def test_text_and_calls_that_turn_out_to_be_reasoning_are_drawn_as_thinkin
 
 
 async def test_an_interrupted_task_is_drawn_the_same_when_it_is_opened_again(
-    workshop: Workshop,
+    workshop: EngineHarness,
 ) -> None:
     gate = asyncio.Event()
     task = await workshop.start(Turn(say("I begin to "), pause(gate), say("work")))
     story = Timeline()
-    story.begin(cast(Session, Past(id=task.id)))
+    story.begin(cast(Session, SessionStub(id=task.id)))
     async with asyncio.timeout(TIMEOUT_S):
         async for event in task.events(0):
             story.handle(task, event)
@@ -167,12 +167,14 @@ async def test_an_interrupted_task_is_drawn_the_same_when_it_is_opened_again(
     assert render_timeline(from_rows(task.rows)) == render_timeline(story)
 
 
-async def test_subtasks_speak_under_their_name_and_the_task_goes_on(workshop: Workshop) -> None:
+async def test_subtasks_speak_under_their_name_and_the_task_goes_on(
+    workshop: EngineHarness,
+) -> None:
     parts = {
         "the whole": [Turn(say("I delegate."), hand("part one")), finish("Whole.")],
         "part one": [Turn(say("I work."), call("list_files", {"path": "."})), finish("One.")],
     }
-    workshop.provider = Cast(parts)
+    workshop.provider = ScriptedSubtasks(parts)
     task = await workshop.start(text="the whole", settings=ALLOW_ALL_WITH_SUBTASKS)
     story = await watched(task, {AskKind.COMPLETION_RESULT: [YES, YES]})
     assert render_timeline(story) == [
@@ -188,7 +190,7 @@ async def test_subtasks_speak_under_their_name_and_the_task_goes_on(workshop: Wo
 
 
 def render_events(*events: Event) -> list[str]:
-    story, session = Timeline(), cast(Session, Past())
+    story, session = Timeline(), cast(Session, SessionStub())
     story.begin(session)
     for event in events:
         story.handle(session, event)
@@ -219,7 +221,7 @@ def test_a_call_that_was_never_made_is_not_left_behind() -> None:
     ]
 
 
-async def test_a_failed_request_tells_why(workshop: Workshop) -> None:
+async def test_a_failed_request_tells_why(workshop: EngineHarness) -> None:
     task = await workshop.start(Turn(fail(400, "bad request")), settings=ALLOW_ALL_WITH_SUBTASKS)
     story = await watched(task, {AskKind.API_REQ_FAILED: [NO]})
     assert any("bad request" in line for line in render_timeline(story))
@@ -284,7 +286,7 @@ def test_rows_that_others_wrote_are_drawn_whatever_is_in_them(
 
 
 def test_a_request_that_failed_for_good_is_shown_once() -> None:
-    story, teller = Timeline(), cast(Session, Past(id="t"))
+    story, teller = Timeline(), cast(Session, SessionStub(id="t"))
     story.begin(teller)
     story.handle(teller, AskOpened(ts=1, ask=AskKind.API_REQ_FAILED, text="no such model"))
     story.handle(teller, TaskFailed(ts=2, code="provider:not_found", message="no such model"))
@@ -293,7 +295,7 @@ def test_a_request_that_failed_for_good_is_shown_once() -> None:
     assert "the time is up" in "\n".join(render_timeline(story))
 
 
-async def test_a_plain_answer_is_shown_once_as_the_result(workshop: Workshop) -> None:
+async def test_a_plain_answer_is_shown_once_as_the_result(workshop: EngineHarness) -> None:
     settings = Settings(mode="ask")
     task = await workshop.start(Turn(say("It is the linker.", chunk=3)), settings=settings)
     story = await watched(task, {AskKind.COMPLETION_RESULT: [YES]})
@@ -303,7 +305,7 @@ async def test_a_plain_answer_is_shown_once_as_the_result(workshop: Workshop) ->
     assert shown.index("✓ result") < shown.index("It is the linker.")
 
 
-async def test_a_result_that_is_not_presented_stays_as_plain_text(workshop: Workshop) -> None:
+async def test_a_result_that_is_not_presented_stays_as_plain_text(workshop: EngineHarness) -> None:
     todos, early = (
         call("list_files", {"path": "."}),
         call("attempt_completion", {"result": "Soon."}),

@@ -17,12 +17,12 @@ from textual.app import App, ComposeResult
 from joey.client.session import Session
 from joey.core.events import AskOpened
 from joey.core.task import Answer, AskKind, Response
-from joey.tui.host import Offer
-from joey.tui.task_controller import Asked
+from joey.tui.host import CompletionItem
+from joey.tui.task_controller import PendingQuestion
 from joey.tui.widgets import dialog_area as front_module
 from joey.tui.widgets import question_panel
 from joey.tui.widgets.composer import Composer
-from joey.tui.widgets.dialog_area import Front
+from joey.tui.widgets.dialog_area import DialogArea
 from joey.tui.widgets.prompt_history import PromptHistory
 from joey.tui.widgets.question_panel import AnswerList, QuestionPanel, question_from
 
@@ -42,7 +42,7 @@ JUST_NOW, LONG_AGO = 1000.0, 0.0
 
 
 class Nothing:
-    def commands(self) -> list[Offer]:
+    def commands(self) -> list[CompletionItem]:
         return []
 
     async def files(self, typed: str) -> list[str]:
@@ -55,7 +55,7 @@ class Small(App[None]):
     def __init__(self) -> None:
         super().__init__()
         self.composer = Composer(Nothing(), PromptHistory(None, Path()))
-        self.front = Front(self.composer)
+        self.front = DialogArea(self.composer)
         self.answers: list[Answer] = []
         self.sent: list[str] = []
 
@@ -84,8 +84,8 @@ def guard(patch: pytest.MonkeyPatch, *, seen: float = LONG_AGO, written: float =
     patch.setattr(front_module, "ANSWER_GUARD_S", written)
 
 
-def asked(ask: AskOpened) -> Asked:
-    return Asked(cast("Session", SimpleNamespace(id="one")), ask)
+def asked(ask: AskOpened) -> PendingQuestion:
+    return PendingQuestion(cast("Session", SimpleNamespace(id="one")), ask)
 
 
 async def appear(app: Small, ask: AskOpened) -> None:

@@ -8,16 +8,16 @@ from textual.app import App, ComposeResult
 
 from joey.core.events import TokenUsage
 from joey.tui.host import StatusInfo
-from joey.tui.widgets.status import RUNNING_COMMAND_ACTIVITY, Part, StatusLine, fitted
+from joey.tui.widgets.status import RUNNING_COMMAND_ACTIVITY, StatusLine, StatusPart, fitted
 
 PARTS = [
-    Part("thinking 12s", worth=10),
-    Part("Esc stops", worth=9, joint=", "),
-    Part("code", worth=7),
-    Part("anthropic/claude-sonnet", worth=6, short="claude-sonnet"),
-    Part("~/a/long/way/to/project", worth=1, short="project"),
-    Part("42% context", worth=5, short="42%"),
-    Part("$0.12", worth=4),
+    StatusPart("thinking 12s", worth=10),
+    StatusPart("Esc stops", worth=9, joint=", "),
+    StatusPart("code", worth=7),
+    StatusPart("anthropic/claude-sonnet", worth=6, short="claude-sonnet"),
+    StatusPart("~/a/long/way/to/project", worth=1, short="project"),
+    StatusPart("42% context", worth=5, short="42%"),
+    StatusPart("$0.12", worth=4),
 ]
 STATUS_INFO = StatusInfo(
     mode="code",

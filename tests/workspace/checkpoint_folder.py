@@ -10,9 +10,9 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from joey.workspace.checkpoints.pool import CheckpointStores, TaskCheckpoints
+from joey.workspace.checkpoints.pool import CheckpointStorePool, TaskCheckpoints
 
-Held = tuple[str, bytes, bool]
+FileState = tuple[str, bytes, bool]
 """Kind, what it holds, whether it is executable."""
 
 IDENTITY = {
@@ -34,19 +34,19 @@ def commit_all(directory: Path) -> None:
     git(directory, "commit", "-q", "--allow-empty", "-m", "first")
 
 
-def snapshot(root: Path) -> dict[str, Held]:
+def snapshot(root: Path) -> dict[str, FileState]:
     """All files and links of a folder, but for those of git."""
     found = {str(path.relative_to(root)): path for path in _files(root)}
     return {name: held(path) for name, path in found.items() if ".git" not in name.split("/")}
 
 
-def metadata(root: Path) -> dict[Path, tuple[Held, int]]:
+def metadata(root: Path) -> dict[Path, tuple[FileState, int]]:
     """All files of git in a folder, with the times of their changes."""
     found = [path for path in _files(root) if ".git" in path.parts]
     return {path: (held(path), path.lstat().st_mtime_ns) for path in found}
 
 
-def held(path: Path) -> Held:
+def held(path: Path) -> FileState:
     facts = path.lstat()
     if stat.S_ISLNK(facts.st_mode):
         return "link", os.fsencode(path.readlink()), False
@@ -63,7 +63,7 @@ def _files(root: Path) -> Iterator[Path]:
 async def checkpoints_of(
     root: Path, home: Path, *, max_age_days: float = 30, max_megabytes: float = 2048
 ) -> AsyncIterator[TaskCheckpoints]:
-    stores = CheckpointStores(home)
+    stores = CheckpointStorePool(home)
     lease = stores.lease(root, max_age_days=max_age_days, max_megabytes=max_megabytes)
     try:
         yield lease

@@ -15,7 +15,7 @@ import pytest
 
 from joey.errors import CheckpointError
 from joey.ports import FileChange
-from joey.workspace.checkpoints.pool import CheckpointStores, TaskCheckpoints
+from joey.workspace.checkpoints.pool import CheckpointStorePool, TaskCheckpoints
 from joey.workspace.checkpoints.scan import MAX_FILE_BYTES
 from tests.workspace.checkpoint_folder import (
     checkpoints_of,
@@ -472,7 +472,7 @@ async def test_directories_and_files_are_private(
 
 
 async def test_tasks_of_one_workspace_share_one_shadow(root: Path, home: Path) -> None:
-    stores = CheckpointStores(home)
+    stores = CheckpointStorePool(home)
     one, other = stores.lease(root), stores.lease(root)
     one.begin("one")
     other.begin("other")
@@ -488,7 +488,7 @@ async def test_tasks_of_one_workspace_share_one_shadow(root: Path, home: Path) -
 
 
 async def test_what_is_not_to_be_kept_is_gone_after_the_last_task(root: Path, home: Path) -> None:
-    stores = CheckpointStores(home, kept=False)
+    stores = CheckpointStorePool(home, kept=False)
     checkpoints = stores.lease(root)
     write(root, "a.txt", "before")
     first = await checkpoints.save("t")

@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from joey.workspace.checkpoints import snapshot
-from joey.workspace.checkpoints.snapshot import Glance, glance
+from joey.workspace.checkpoints.snapshot import QuickScan, glance
 from tests.workspace.checkpoint_folder import checkpoints_of, git, shadow_of
 
 
-def settled(root: Path) -> Glance:
+def settled(root: Path) -> QuickScan:
     """A look at the files, once their times are old enough to tell something."""
     until = time.monotonic() + 10
     while (seen := seen_in(root)).fresh:
@@ -26,7 +26,7 @@ def settled(root: Path) -> Glance:
     return seen
 
 
-def seen_in(root: Path) -> Glance:
+def seen_in(root: Path) -> QuickScan:
     seen = glance(root, frozenset())
     assert seen is not None
     return seen

@@ -32,10 +32,10 @@ from tests.workspace.checkpoint_folder import (
 WORKER = """
 import asyncio, sys
 from pathlib import Path
-from joey.workspace.checkpoints.pool import CheckpointStores
+from joey.workspace.checkpoints.pool import CheckpointStorePool
 
 async def main(root, home, what, checkpoint):
-    checkpoints = CheckpointStores(Path(home)).lease(Path(root))
+    checkpoints = CheckpointStorePool(Path(home)).lease(Path(root))
     print("begun", flush=True)
     if what == "save":
         print(await checkpoints.save("t"), flush=True)

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from joey.app.runtime import page_files
-from joey.content.outlines import LocalOutlines
+from joey.content.outlines import OutlineExtractor
 from joey.core.permissions.policy import Allow, decide
 from joey.core.settings import Settings
 from joey.errors import ToolError
@@ -32,7 +32,7 @@ from joey.tools.search_replace import SearchReplace
 from joey.tools.write_to_file import WriteToFile
 from tests.tools.hostile import make_special_files
 from tests.tools.shell_context import make_context
-from tests.tools.tool_world import Painter
+from tests.tools.tool_world import FakeImageGenerator
 
 SECRET = "SECRET-BYTES"
 TEXT = f"class {SECRET.replace('-', '')}:\n    a = 1\n    b = 2\n    c = 3\n{SECRET}\n"
@@ -94,7 +94,7 @@ class EscapeHarness:
         self.context = make_context(
             root,
             settings=EASY,
-            capabilities=Capabilities(outlines=LocalOutlines(), images=Painter()),
+            capabilities=Capabilities(outlines=OutlineExtractor(), images=FakeImageGenerator()),
         )
 
     def plant(self, name: str, target: Path | str) -> None:

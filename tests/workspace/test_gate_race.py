@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from joey.config.untrusted_files import Fence, UntrustedFileReader
+from joey.config.untrusted_files import SymlinkPolicy, UntrustedFileReader
 from joey.errors import ToolError
 from joey.workspace.files import LocalFiles
-from joey.workspace.git.trees import Change, ChangedMeanwhileError, apply, look
+from joey.workspace.git.trees import ConcurrentChangeError, TreeChange, apply, look
 from joey.workspace.search import LocalSearch
 
 SWAPS = int(os.environ.get("JOEY_SWAPS", "10000"))
@@ -165,7 +165,7 @@ async def test_searching_and_listing_show_nothing_of_what_is_swapped_in(
 
 @pytest.mark.requirement("permissions:paths:race")
 def test_rules_are_not_read_from_what_is_swapped_in(harness: RaceHarness) -> None:
-    fence = Fence((harness.work,), lambda path: False)
+    fence = SymlinkPolicy((harness.work,), lambda path: False)
     read = set()
     with swapping(harness.work / "d", harness.outside) as process:
         tried = 0
@@ -187,15 +187,18 @@ def test_a_merge_writes_nothing_into_what_is_swapped_in(
     (made / "d").mkdir(parents=True)
     (made / "d" / "f.txt").write_text("merged\n")
     (made / "d" / "new.txt").write_text("merged\n")
-    changed = Change(b"d/f.txt", "100644", "100644")
-    new, gone = Change(b"d/new.txt", "000000", "100644"), Change(b"d/new.txt", "100644", "000000")
+    changed = TreeChange(b"d/f.txt", "100644", "100644")
+    new, gone = (
+        TreeChange(b"d/new.txt", "000000", "100644"),
+        TreeChange(b"d/new.txt", "100644", "000000"),
+    )
     merged = 0
     with swapping(harness.work / "d", harness.outside) as process:
         tried = 0
         while tried < LEAST or not enough(process):
             tried += 1
             for changes in ([changed], [new], [gone]):
-                with suppress(OSError, ChangedMeanwhileError):
+                with suppress(OSError, ConcurrentChangeError):
                     apply(harness.work, changes, made, look(harness.work, changes))
                     merged += 1
     assert merged

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from joey.core.file_state import ChangedFile, Merge
+from joey.core.file_state import FileDiffStat, MergeResult
 from joey.core.prompts.replies import merge_report
 from joey.errors import ToolError
-from joey.workspace.git.trees import Change, Looks, apply
+from joey.workspace.git.trees import StatSummaries, TreeChange, apply
 from joey.workspace.git.worktrees import GitWorktrees
 
 APPLY = "joey.workspace.git.worktrees.apply"
@@ -27,7 +27,7 @@ def git(directory: Path, *arguments: str) -> str:
     return run.stdout
 
 
-class Place:
+class WorktreeHarness:
     def __init__(self, root: Path) -> None:
         self.top = root / "repository"
         self.top.mkdir()
@@ -65,17 +65,19 @@ class Place:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place(tmp_path)
+def place(tmp_path: Path) -> WorktreeHarness:
+    return WorktreeHarness(tmp_path)
 
 
-def gone(place: Place, name: str) -> bool:
+def gone(place: WorktreeHarness, name: str) -> bool:
     known = git(place.top, "worktree", "list") + git(place.top, "branch", "--list")
     return name not in known and not (place.home / name).exists()
 
 
 @pytest.mark.requirement("worktrees:base")
-async def test_a_worktree_has_what_is_not_committed_and_touches_nothing(place: Place) -> None:
+async def test_a_worktree_has_what_is_not_committed_and_touches_nothing(
+    place: WorktreeHarness,
+) -> None:
     place.write("a.txt", "changed\n")
     place.write("staged.txt", "staged\n")
     git(place.top, "add", "staged.txt")
@@ -98,7 +100,9 @@ async def test_a_worktree_has_what_is_not_committed_and_touches_nothing(place: P
 
 
 @pytest.mark.requirement("worktrees:merge")
-async def test_changes_come_back_as_changes_of_files_and_the_worktree_goes(place: Place) -> None:
+async def test_changes_come_back_as_changes_of_files_and_the_worktree_goes(
+    place: WorktreeHarness,
+) -> None:
     place.write("b.txt", "not committed\n")
     root = await place.worktrees.add("child")
     (root / "a.txt").write_text("one\ntwo\nthree\nfour\nFIVE\n")
@@ -112,10 +116,10 @@ async def test_changes_come_back_as_changes_of_files_and_the_worktree_goes(place
     merge = await place.worktrees.merge("child")
     assert merge.is_clean
     assert merge.files == (
-        ChangedFile("a.txt", 1, 1),
-        ChangedFile("data.bin", None, None),
-        ChangedFile("link", 1, 0),
-        ChangedFile("made/deep.sh", 1, 0),
+        FileDiffStat("a.txt", 1, 1),
+        FileDiffStat("data.bin", None, None),
+        FileDiffStat("link", 1, 0),
+        FileDiffStat("made/deep.sh", 1, 0),
     )
     assert place.read("a.txt") == "ONE\ntwo\nthree\nfour\nFIVE\n"
     assert place.read("b.txt") == "not committed\n"
@@ -129,7 +133,9 @@ async def test_changes_come_back_as_changes_of_files_and_the_worktree_goes(place
     assert place.own() == before
 
 
-async def test_files_that_the_subtask_removed_go_with_their_empty_directories(place: Place) -> None:
+async def test_files_that_the_subtask_removed_go_with_their_empty_directories(
+    place: WorktreeHarness,
+) -> None:
     place.write("deep/er/file.txt", "x\n")
     root = await place.worktrees.add("child")
     (root / "deep/er/file.txt").unlink()
@@ -144,7 +150,7 @@ async def test_files_that_the_subtask_removed_go_with_their_empty_directories(pl
 
 @pytest.mark.requirement("worktrees:conflict")
 async def test_a_conflict_leaves_the_files_alone_and_names_branch_and_worktree(
-    place: Place,
+    place: WorktreeHarness,
 ) -> None:
     root = await place.worktrees.add("child")
     (root / "a.txt").write_text("theirs\n")
@@ -162,7 +168,7 @@ async def test_a_conflict_leaves_the_files_alone_and_names_branch_and_worktree(
     assert git(root, "status", "--short") == ""
 
 
-async def test_siblings_are_merged_one_after_the_other(place: Place) -> None:
+async def test_siblings_are_merged_one_after_the_other(place: WorktreeHarness) -> None:
     roots = [await place.worktrees.add(name) for name in ("first", "second", "third")]
     (roots[0] / "a.txt").write_text("1\ntwo\nthree\nfour\nfive\n")
     (roots[1] / "a.txt").write_text("one\ntwo\nthree\nfour\n5\n")
@@ -175,7 +181,7 @@ async def test_siblings_are_merged_one_after_the_other(place: Place) -> None:
 @pytest.mark.requirement("worktrees:crash")
 @pytest.mark.parametrize("written", range(4))
 async def test_a_merge_that_was_broken_off_is_finished(
-    place: Place, monkeypatch: pytest.MonkeyPatch, written: int
+    place: WorktreeHarness, monkeypatch: pytest.MonkeyPatch, written: int
 ) -> None:
     """Dies after so many files, and is done again."""
     root = await place.worktrees.add("child")
@@ -184,7 +190,7 @@ async def test_a_merge_that_was_broken_off_is_finished(
     (root / "b.txt").unlink()
     (root / "c.txt").write_text("c\n")
 
-    def dying(top: Path, changes: Sequence[Change], made: Path, looks: Looks) -> None:
+    def dying(top: Path, changes: Sequence[TreeChange], made: Path, looks: StatSummaries) -> None:
         apply(top, changes[:written], made, looks)
         raise KeyboardInterrupt
 
@@ -202,12 +208,12 @@ async def test_a_merge_that_was_broken_off_is_finished(
 
 
 async def test_what_the_user_changes_between_a_death_and_the_resumption_is_kept(
-    place: Place, monkeypatch: pytest.MonkeyPatch
+    place: WorktreeHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = await place.worktrees.add("child")
     (root / "a.txt").write_text("one\ntwo\nthree\nfour\nFIVE\n")
 
-    def dying(top: Path, changes: Sequence[Change], made: Path, looks: Looks) -> None:
+    def dying(top: Path, changes: Sequence[TreeChange], made: Path, looks: StatSummaries) -> None:
         apply(top, changes, made, looks)
         raise KeyboardInterrupt
 
@@ -222,7 +228,7 @@ async def test_what_the_user_changes_between_a_death_and_the_resumption_is_kept(
 
 @pytest.mark.requirement("worktrees:crash")
 async def test_a_worktree_that_was_never_whole_is_made_anew_and_one_that_is_stays(
-    place: Place,
+    place: WorktreeHarness,
 ) -> None:
     root = await place.worktrees.add("child")
     (root / "mine.txt").write_text("work\n")
@@ -241,7 +247,7 @@ async def test_a_worktree_that_was_never_whole_is_made_anew_and_one_that_is_stay
     assert gone(place, "child")
 
 
-async def test_a_file_that_git_ignores_is_not_overwritten(place: Place) -> None:
+async def test_a_file_that_git_ignores_is_not_overwritten(place: WorktreeHarness) -> None:
     place.write("secret.log", "mine\n")
     root = await place.worktrees.add("child")
     (root / ".gitignore").write_text("")
@@ -252,7 +258,7 @@ async def test_a_file_that_git_ignores_is_not_overwritten(place: Place) -> None:
     assert place.read(".gitignore") != ""
 
 
-async def test_rules_that_git_ignores_count_in_the_worktree(place: Place) -> None:
+async def test_rules_that_git_ignores_count_in_the_worktree(place: WorktreeHarness) -> None:
     place.write(".rooignore", "b.txt\n")
     root = await place.worktrees.add("child")
     assert (root / ".rooignore").read_text() == "b.txt\n"
@@ -261,7 +267,7 @@ async def test_rules_that_git_ignores_count_in_the_worktree(place: Place) -> Non
 
 
 async def test_a_part_of_a_repository_gets_that_part_and_changes_nothing_else(
-    place: Place,
+    place: WorktreeHarness,
 ) -> None:
     place.write("part/x.txt", "x\n")
     part = GitWorktrees.of(place.top / "part", place.home)
@@ -280,7 +286,7 @@ async def test_a_part_of_a_repository_gets_that_part_and_changes_nothing_else(
 
 
 @pytest.mark.requirement("worktrees:nested")
-async def test_a_worktree_of_a_worktree_comes_back_into_that_one(place: Place) -> None:
+async def test_a_worktree_of_a_worktree_comes_back_into_that_one(place: WorktreeHarness) -> None:
     outer = await place.worktrees.add("outer")
     (outer / "a.txt").write_text("outer\n")
     below = GitWorktrees.of(outer, place.home)
@@ -299,7 +305,9 @@ async def test_a_worktree_of_a_worktree_comes_back_into_that_one(place: Place) -
 
 
 @pytest.mark.requirement("worktrees:harmless")
-async def test_nothing_that_the_repository_names_is_run(place: Place, tmp_path: Path) -> None:
+async def test_nothing_that_the_repository_names_is_run(
+    place: WorktreeHarness, tmp_path: Path
+) -> None:
     trap = tmp_path / "trap"
     run = f"touch {trap}; cat"
     for key in ("filter.x.clean", "filter.x.smudge", "filter.x.process", "merge.y.driver"):
@@ -320,10 +328,10 @@ async def test_nothing_that_the_repository_names_is_run(place: Place, tmp_path: 
 
 
 async def test_a_worktree_that_claims_to_be_another_repository_is_still_its_own(
-    place: Place, tmp_path: Path
+    place: WorktreeHarness, tmp_path: Path
 ) -> None:
     (tmp_path / "x").mkdir()
-    other = Place(tmp_path / "x")
+    other = WorktreeHarness(tmp_path / "x")
     root = await place.worktrees.add("child")
     (root / ".git").write_text(f"gitdir: {other.top}/.git\n")
     (root / "a.txt").write_text("theirs\n")
@@ -333,7 +341,7 @@ async def test_a_worktree_that_claims_to_be_another_repository_is_still_its_own(
     assert place.read("a.txt") == "theirs\n"
 
 
-async def test_work_on_another_branch_comes_back_too(place: Place) -> None:
+async def test_work_on_another_branch_comes_back_too(place: WorktreeHarness) -> None:
     root = await place.worktrees.add("child")
     git(root, "checkout", "-q", "-b", "elsewhere")
     (root / "c.txt").write_text("c\n")
@@ -358,7 +366,7 @@ async def test_a_repository_without_a_commit_has_worktrees(tmp_path: Path) -> No
 
 
 async def test_without_a_repository_or_with_our_directory_in_it_there_are_none(
-    tmp_path: Path, place: Place
+    tmp_path: Path, place: WorktreeHarness
 ) -> None:
     (tmp_path / "plain").mkdir()
     assert GitWorktrees.of(tmp_path / "plain", tmp_path / "home") is None
@@ -368,7 +376,7 @@ async def test_without_a_repository_or_with_our_directory_in_it_there_are_none(
 
 
 def test_a_report_of_many_files_is_short() -> None:
-    files = tuple(ChangedFile(f"{n}.txt", 1, 0) for n in range(500))
-    report = merge_report(Merge(files=files, directory="/f", branch="b"))
+    files = tuple(FileDiffStat(f"{n}.txt", 1, 0) for n in range(500))
+    report = merge_report(MergeResult(files=files, directory="/f", branch="b"))
     assert len(report) < 2000
     assert "450 more" in report

@@ -62,9 +62,9 @@ from pydantic import BaseModel, ValidationError
 from joey import __version__
 from joey.acp.editor import Editor, as_json
 from joey.acp.errors import AUTH_REQUIRED, to_request_error
-from joey.acp.jsonrpc import Frames
-from joey.acp.session import INVALID_PARAMS, AcpServices, Server, Session, as_entries
-from joey.acp.terminals import Terminals
+from joey.acp.jsonrpc import JsonRpcTransport
+from joey.acp.session import INVALID_PARAMS, AcpServices, AcpSession, EditorMcpServer, as_entries
+from joey.acp.terminals import EditorTerminals
 from joey.client.local import Engine, new_task_id
 from joey.errors import UserError
 from joey.presentation.text import one_line
@@ -77,7 +77,7 @@ SESSIONS_PER_PAGE = 50
 log = logging.getLogger(__name__)
 
 
-class Method(NamedTuple):
+class MethodHandler(NamedTuple):
     params: type[BaseModel]
     run: Callable[[Any], Awaitable[BaseModel]]
 
@@ -88,32 +88,32 @@ class Agent:
         self._services = services
         self._now = now
         self._editor: Editor | None = None
-        self._terminals: Terminals | None = None
+        self._terminals: EditorTerminals | None = None
         self._is_ready = False
-        self._sessions: dict[str, Session] = {}
+        self._sessions: dict[str, AcpSession] = {}
         self._opening: dict[str, asyncio.Lock] = {}
         self._jobs: set[asyncio.Task[None]] = set()
         self._answering: set[asyncio.Task[Any]] = set()
         methods = {
-            "initialize": Method(InitializeRequest, self._initialize),
-            "authenticate": Method(AuthenticateRequest, self._authenticate),
-            "session_new": Method(NewSessionRequest, self._new),
-            "session_load": Method(LoadSessionRequest, self._load),
-            "session_resume": Method(ResumeSessionRequest, self._resume),
-            "session_fork": Method(ForkSessionRequest, self._fork),
-            "session_list": Method(ListSessionsRequest, self._list),
-            "session_close": Method(CloseSessionRequest, self._close),
-            "session_set_mode": Method(SetSessionModeRequest, self._set_mode),
-            "session_set_config_option": Method(
+            "initialize": MethodHandler(InitializeRequest, self._initialize),
+            "authenticate": MethodHandler(AuthenticateRequest, self._authenticate),
+            "session_new": MethodHandler(NewSessionRequest, self._new),
+            "session_load": MethodHandler(LoadSessionRequest, self._load),
+            "session_resume": MethodHandler(ResumeSessionRequest, self._resume),
+            "session_fork": MethodHandler(ForkSessionRequest, self._fork),
+            "session_list": MethodHandler(ListSessionsRequest, self._list),
+            "session_close": MethodHandler(CloseSessionRequest, self._close),
+            "session_set_mode": MethodHandler(SetSessionModeRequest, self._set_mode),
+            "session_set_config_option": MethodHandler(
                 SetSessionConfigOptionSelectRequest, self._set_option
             ),
-            "session_prompt": Method(PromptRequest, self._prompt),
+            "session_prompt": MethodHandler(PromptRequest, self._prompt),
         }
         self._methods = {AGENT_METHODS[name]: method for name, method in methods.items()}
 
     def connect(self, connection: Connection) -> None:
         self._editor = Editor(connection)
-        self._terminals = Terminals(self._editor)
+        self._terminals = EditorTerminals(self._editor)
 
     async def handle(self, name: str, params: Any, is_notification: bool) -> Any:
         """What the library calls for each message.
@@ -216,7 +216,7 @@ class Agent:
 
     async def _opened(
         self, asked: LoadSessionRequest | ResumeSessionRequest, *, replay: bool
-    ) -> Session:
+    ) -> AcpSession:
         id = asked.session_id.removeprefix("task_")
         async with self._opening.setdefault(id, asyncio.Lock()):
             session = self._sessions.get(id)
@@ -234,15 +234,15 @@ class Agent:
             session_id=session.id, modes=session.mode_state, config_options=session.options
         )
 
-    async def _made(self, id: str, cwd: str, servers: list[Server] | None) -> Session:
+    async def _made(self, id: str, cwd: str, servers: list[EditorMcpServer] | None) -> AcpSession:
         assert self._editor and self._terminals
         directory = await asyncio.to_thread(self._services.resolve_workspace, Path(_checked(cwd)))
         entries = as_entries(servers)
-        return Session(
+        return AcpSession(
             id, directory, entries, self._engine, self._services, self._editor, self._terminals
         )
 
-    def _keep(self, session: Session) -> None:
+    def _keep(self, session: AcpSession) -> None:
         self._sessions[session.id] = session
         # The editor has to know of the session first: this comes after the answer.
         self._begin(session.send_commands())
@@ -288,7 +288,7 @@ class Agent:
         stop_reason = await self._find(asked.session_id).prompt(asked.prompt)
         return PromptResponse(stop_reason=stop_reason)
 
-    def _find(self, session_id: str) -> Session:
+    def _find(self, session_id: str) -> AcpSession:
         session = self._sessions.get(session_id)
         if session is None:
             raise RequestError(
@@ -320,7 +320,7 @@ async def _unless_gone(job: Coroutine[Any, Any, None]) -> None:
         log.debug("the editor is gone")
 
 
-async def serve(agent: Agent, frames: Frames) -> None:
+async def serve(agent: Agent, frames: JsonRpcTransport) -> None:
     """Until no more messages come, or nobody takes ours; then all tasks are stopped."""
     connection = Connection(agent.handle, frames, listening=False)
     agent.connect(connection)

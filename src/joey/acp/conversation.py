@@ -22,7 +22,7 @@ from acp.schema import (
     UsageUpdate,
 )
 
-from joey.acp.editor import Editor, Update
+from joey.acp.editor import Editor, SessionUpdate
 from joey.acp.errors import stop_of
 from joey.acp.permissions import (
     TURN_ENDING_ASKS,
@@ -31,7 +31,7 @@ from joey.acp.permissions import (
     options_for,
     shown_call,
 )
-from joey.acp.terminals import CommandViews, Terminals
+from joey.acp.terminals import CommandTerminals, EditorTerminals
 from joey.acp.updates import UpdateEncoder
 from joey.client.family import family
 from joey.client.local import Engine, Subscription, Task, TaskOptions
@@ -60,7 +60,7 @@ REFUSAL_STOP_REASONS = frozenset({"refusal", "content_filter"})
 log = logging.getLogger(__name__)
 
 
-class Turn:
+class PromptTurn:
     def __init__(self) -> None:
         self.ended: asyncio.Future[StopReason] = asyncio.get_running_loop().create_future()
         self.cancelled = asyncio.Event()
@@ -87,7 +87,7 @@ class Conversation:
         id: str,
         engine: Engine,
         editor: Editor,
-        terminals: Terminals,
+        terminals: EditorTerminals,
         on_mode: Callable[[str], Awaitable[None]],
     ) -> None:
         """`on_mode` is told of every mode that the task switches to."""
@@ -95,14 +95,14 @@ class Conversation:
         self.task: Task | None = None
         self._engine = engine
         self._editor = editor
-        self._turn: Turn | None = None
+        self._turn: PromptTurn | None = None
         self._narrators: dict[str, UpdateEncoder] = {}
         self._listening: asyncio.Task[None] | None = None
         self._jobs: dict[tuple[str, int], asyncio.Task[None]] = {}
         """Questions that the editor has been asked, by task and `ts`."""
         self._asked: tuple[Teller, AskOpened] | None = None
         """The question that the latest turn has ended with."""
-        self._views = CommandViews(terminals, lambda: self.id)
+        self._views = CommandTerminals(terminals, lambda: self.id)
         self._on_mode = on_mode
         self._saying = asyncio.Lock()
         """A task is started once, and not let go of while it is."""
@@ -126,7 +126,7 @@ class Conversation:
         """
         turn = self._turn
         if turn is None:
-            turn = self._turn = Turn()
+            turn = self._turn = PromptTurn()
         try:
             async with self._saying:
                 await self._say(text, images, options)
@@ -144,7 +144,7 @@ class Conversation:
         if turn is not None:
             task.begin_condensing(instructions)  # before its next request
             return await asyncio.shield(turn.ended)
-        turn = self._turn = Turn()
+        turn = self._turn = PromptTurn()
         try:
             await task.condense(instructions)
         except CondenseError:
@@ -303,11 +303,11 @@ class Conversation:
         if turn is not None:
             turn.end(how)
 
-    async def _send_updates(self, updates: Iterable[Update]) -> None:
+    async def _send_updates(self, updates: Iterable[SessionUpdate]) -> None:
         for update in updates:
             await self._editor.send_update(self.id, update)
 
-    def _usage(self, usage: TokenUsage) -> Update:
+    def _usage(self, usage: TokenUsage) -> SessionUpdate:
         assert self.task is not None
         cost = Cost(amount=usage.total_cost, currency="USD") if usage.total_cost else None
         window = self.task.provider.model.context_window

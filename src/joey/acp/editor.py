@@ -1,6 +1,6 @@
 """The editor at the other end: its capabilities, requests to it, and files read through it.
 
-`ClientFiles` gives the files of the workspace as the user has them on the screen, saved or not.
+`EditorFiles` gives the files of the workspace as the user has them on the screen, saved or not.
 What may be read and written has been decided before by the workspace's own checks, which also
 handle everything outside, protected, or not text. A request to the editor names a file by its
 resolved path, and only if that still leads to the same place.
@@ -46,9 +46,9 @@ from pydantic import BaseModel, ValidationError
 
 from joey.core.edits.encodings import UTF_8, encoding_of
 from joey.errors import ToolError
-from joey.ports import FileKind, Files, Place
+from joey.ports import Files, FileStat, ResolvedPath
 
-Update = (
+SessionUpdate = (
     AgentMessageChunk
     | AgentPlanUpdate
     | AgentThoughtChunk
@@ -82,7 +82,7 @@ class Editor:
     def writes_files(self) -> bool:
         return bool(self.can.fs and self.can.fs.write_text_file)
 
-    async def send_update(self, session_id: str, update: Update) -> None:
+    async def send_update(self, session_id: str, update: SessionUpdate) -> None:
         """Raises ConnectionError."""
         notification = SessionNotification(session_id=session_id, update=update)
         method = CLIENT_METHODS["session_update"]
@@ -161,7 +161,7 @@ MAX_EDITOR_FILE_BYTES = 1024 * 1024
 log = logging.getLogger(__name__)
 
 
-class ClientFiles:
+class EditorFiles:
     def __init__(self, files: Files, editor: Editor, session_id: Callable[[], str]) -> None:
         self.root: Path = files.root
         self._files = files
@@ -170,20 +170,20 @@ class ClientFiles:
         self._looked: tuple[Path, bytes] | None = None
         """What was read last, for whoever reads on."""
 
-    def resolve(self, path: str) -> Place:
+    def resolve(self, path: str) -> ResolvedPath:
         return self._files.resolve(path)
 
     def hides_some(self) -> bool:
         return self._files.hides_some()
 
-    async def stat(self, place: Place) -> FileKind:
+    async def stat(self, place: ResolvedPath) -> FileStat:
         """As it is on disk: a version is known by its content wherever that is at hand."""
         return await self._files.stat(place)
 
-    async def stat_all(self, places: Sequence[Place]) -> Sequence[FileKind]:
+    async def stat_all(self, places: Sequence[ResolvedPath]) -> Sequence[FileStat]:
         return await self._files.stat_all(places)
 
-    async def read(self, place: Place, limit: int | None = None, offset: int = 0) -> bytes:
+    async def read(self, place: ResolvedPath, limit: int | None = None, offset: int = 0) -> bytes:
         looked, self._looked = self._looked, None
         if looked is None or looked[0] != place.path or not offset:
             if not self._is_shared(place, await self._files.stat(place)):
@@ -194,7 +194,9 @@ class ClientFiles:
             self._looked = looked
         return data[offset:] if limit is None else data[offset : offset + limit]
 
-    async def write(self, place: Place, data: bytes, like: Place | None = None) -> None:
+    async def write(
+        self, place: ResolvedPath, data: bytes, like: ResolvedPath | None = None
+    ) -> None:
         self._looked = None
         text = _plain_text(data)
         through = self._editor.writes_files and place.inside and not place.protected
@@ -213,11 +215,11 @@ class ClientFiles:
             log.info("the editor did not write %s: %s", place.path, error)
             await self._files.write(place, data, like)
 
-    async def remove(self, place: Place) -> None:
+    async def remove(self, place: ResolvedPath) -> None:
         self._looked = None
         await self._files.remove(place)
 
-    def _is_shared(self, place: Place, kind: FileKind) -> bool:
+    def _is_shared(self, place: ResolvedPath, kind: FileStat) -> bool:
         """The editor may be asked about this file."""
         mine = (
             place.inside
@@ -227,7 +229,7 @@ class ClientFiles:
         )
         return mine and self._editor.reads_files
 
-    async def _seen(self, place: Place) -> bytes:
+    async def _seen(self, place: ResolvedPath) -> bytes:
         disk = await self._files.read(place)
         encoding = encoding_of(disk)
         if encoding is None:
@@ -263,4 +265,4 @@ def _plain_text(data: bytes) -> str | None:
         return None
 
 
-_fits: type[Files] = ClientFiles
+_fits: type[Files] = EditorFiles

@@ -21,7 +21,7 @@ PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
 
 
-class BadFrame(Exception):
+class InvalidMessageError(Exception):
     """The text says what is wrong with a line."""
 
     def __init__(self, code: int, problem: str, id: str | int | None = None) -> None:
@@ -30,7 +30,7 @@ class BadFrame(Exception):
         self.id = id
 
 
-class Frames:
+class JsonRpcTransport:
     """What the library takes for a transport: messages in, messages out."""
 
     def __init__(self, pieces: AsyncIterator[bytes], output: int) -> None:
@@ -47,7 +47,7 @@ class Frames:
         async for line in self._lines:
             try:
                 return _message(line)
-            except BadFrame as bad:
+            except InvalidMessageError as bad:
                 error = {"code": bad.code, "message": str(bad)}
                 await self.send({"jsonrpc": "2.0", "id": bad.id, "error": error})
         return None
@@ -106,32 +106,38 @@ async def _lines(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes | None]:
 
 
 def _message(line: bytes | None) -> dict[str, Any]:
-    """Raises BadFrame."""
+    """Raises InvalidMessageError."""
     if line is None:
-        raise BadFrame(INVALID_REQUEST, f"The line is longer than {MAX_LINE_BYTES // 2**20} MiB.")
+        raise InvalidMessageError(
+            INVALID_REQUEST, f"The line is longer than {MAX_LINE_BYTES // 2**20} MiB."
+        )
     try:
         message = json.loads(line)
     except (ValueError, RecursionError) as error:
         shown = one_line(line[:80].decode(errors="replace"), 60)
         why = str(error) if isinstance(error, json.JSONDecodeError) else "it cannot be read"
-        raise BadFrame(PARSE_ERROR, f"The line is not JSON ({why}): {shown}") from error
+        raise InvalidMessageError(PARSE_ERROR, f"The line is not JSON ({why}): {shown}") from error
     if not isinstance(message, dict):
-        raise BadFrame(INVALID_REQUEST, "A message must be a JSON object; batches are not taken.")
+        raise InvalidMessageError(
+            INVALID_REQUEST, "A message must be a JSON object; batches are not taken."
+        )
     return _checked(message)
 
 
 def _checked(message: dict[str, Any]) -> dict[str, Any]:
     id = message.get("id")
     if isinstance(id, bool) or not isinstance(id, str | int | None):
-        raise BadFrame(INVALID_REQUEST, "`id` must be text, a whole number or null.")
+        raise InvalidMessageError(INVALID_REQUEST, "`id` must be text, a whole number or null.")
     if "method" in message:
         if not isinstance(message["method"], str):
-            raise BadFrame(INVALID_REQUEST, "`method` must be text.", id)
+            raise InvalidMessageError(INVALID_REQUEST, "`method` must be text.", id)
         if not isinstance(message.get("params"), dict | None):
-            raise BadFrame(INVALID_REQUEST, "`params` must be an object.", id)
+            raise InvalidMessageError(INVALID_REQUEST, "`params` must be an object.", id)
         return message
     if "result" not in message and "error" not in message:
-        raise BadFrame(INVALID_REQUEST, "A message needs `method`, `result` or `error`.", id)
+        raise InvalidMessageError(
+            INVALID_REQUEST, "A message needs `method`, `result` or `error`.", id
+        )
     error = message.get("error")
     if not isinstance(error, dict | None):
         error = {"code": -32603, "message": one_line(str(error), 200)}

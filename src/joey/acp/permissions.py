@@ -20,7 +20,7 @@ from acp.schema import (
     ToolCallUpdate,
 )
 
-from joey.acp.tool_calls import Look, text_content
+from joey.acp.tool_calls import ToolCallView, text_content
 from joey.core.events import AskOpened
 from joey.core.task import APPROVAL_ASKS, Answer, AskKind, Response
 from joey.presentation.questions import answer_of, held_by, why_asked
@@ -36,7 +36,7 @@ TURN_ENDING_ASKS: dict[AskKind, StopReason] = {
 """Questions that the next prompt answers."""
 
 
-class EditorPolicy:
+class EditorAnswerPolicy:
     """Answers what no person is to be asked."""
 
     name = "editor"
@@ -62,7 +62,7 @@ def options_for(ask: AskOpened) -> list[PermissionOption]:
     return options
 
 
-def shown_call(ask: AskOpened, name: str, look: Look) -> ToolCallUpdate:
+def shown_call(ask: AskOpened, name: str, look: ToolCallView) -> ToolCallUpdate:
     """What the person decides about."""
     reasons = [why_asked(ask.reason, ask.text)] if ask.reason else []
     if ask.sandbox is not None:

@@ -25,12 +25,12 @@ from acp.schema import (
     UserMessageChunk,
 )
 
-from joey.acp.editor import Update
+from joey.acp.editor import SessionUpdate
 from joey.client.images import ImageError, encode_image
 from joey.core.mentions import find_commands, find_mentions, replace_spans
 from joey.presentation.text import sanitise
 
-Block = (
+PromptBlock = (
     TextContentBlock
     | ImageContentBlock
     | AudioContentBlock
@@ -43,7 +43,7 @@ _MENTION_ESCAPE_RE = re.compile(r"([\s\\])|(?<=.)([.,;:!?])$")
 
 
 def read_prompt(
-    blocks: Sequence[Block], workspace: Path, commands: Collection[str] = ()
+    blocks: Sequence[PromptBlock], workspace: Path, commands: Collection[str] = ()
 ) -> tuple[str, tuple[str, ...]]:
     """Text for the engine, and pictures as data URIs; `commands` are names of slash commands.
 
@@ -138,7 +138,7 @@ def _embedded(uri: str, text: str, commands: Collection[str]) -> str:
     return f'<context ref="{escape(uri)}">\n{quiet}\n</context>'
 
 
-def user_chunks(ts: int, text: str, images: tuple[str, ...] = ()) -> Iterator[Update]:
+def user_chunks(ts: int, text: str, images: tuple[str, ...] = ()) -> Iterator[SessionUpdate]:
     """`images` are data URIs."""
     if text:
         block = TextContentBlock(type="text", text=sanitise(text))

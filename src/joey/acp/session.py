@@ -35,19 +35,19 @@ from acp.schema import (
 from msgspec import Struct, structs
 
 from joey.acp.conversation import Conversation
-from joey.acp.editor import ClientFiles, Editor
-from joey.acp.permissions import EditorPolicy
-from joey.acp.prompts import Block, read_prompt
-from joey.acp.terminals import Terminals
+from joey.acp.editor import Editor, EditorFiles
+from joey.acp.permissions import EditorAnswerPolicy
+from joey.acp.prompts import PromptBlock, read_prompt
+from joey.acp.terminals import EditorTerminals
 from joey.client.local import Engine, Task, TaskOptions
 from joey.core.events import ModeSwitched
 from joey.core.modes import Mode, usual_mode
-from joey.core.settings import Route, TaskSecrets
-from joey.ports import Brought, Files, TaskMetadata
+from joey.core.settings import ModelRoute, TaskSecrets
+from joey.ports import Files, FrontEndResources, TaskMetadata
 from joey.presentation.text import one_line
 
 
-class Choice(Struct, frozen=True):
+class SlashCommandInfo(Struct, frozen=True):
     """Something that can be chosen, or called, by its name."""
 
     name: str
@@ -56,7 +56,7 @@ class Choice(Struct, frozen=True):
     """What may follow the name of a command."""
 
 
-class Page(Struct, frozen=True):
+class TaskListPage(Struct, frozen=True):
     tasks: Sequence[TaskMetadata]
     more: bool = False
 
@@ -73,14 +73,14 @@ class AcpServices(Protocol):
         ...
 
     def other_options(
-        self, directory: Path, model: str, earlier: Route, secrets: TaskSecrets | None
+        self, directory: Path, model: str, earlier: ModelRoute, secrets: TaskSecrets | None
     ) -> TaskOptions:
         """Of a task that is to go on with another model."""
         ...
 
     def modes(self, directory: Path) -> Sequence[Mode]: ...
 
-    def commands(self, directory: Path) -> Sequence[Choice]:
+    def commands(self, directory: Path) -> Sequence[SlashCommandInfo]:
         """What may be written with a slash."""
         ...
 
@@ -92,7 +92,7 @@ class AcpServices(Protocol):
         """Those that are worth offering."""
         ...
 
-    def tasks(self, directory: str | None, skip: int, most: int) -> Page:
+    def tasks(self, directory: str | None, skip: int, most: int) -> TaskListPage:
         """Tasks that are no subtasks, the most recently changed first."""
         ...
 
@@ -104,7 +104,7 @@ class AcpServices(Protocol):
 INVALID_PARAMS = -32602
 
 
-class Session:
+class AcpSession:
     def __init__(
         self,
         id: str,
@@ -113,7 +113,7 @@ class Session:
         engine: Engine,
         services: AcpServices,
         editor: Editor,
-        terminals: Terminals,
+        terminals: EditorTerminals,
     ) -> None:
         self.id = id
         self.directory = directory
@@ -124,7 +124,7 @@ class Session:
         self._talk = Conversation(id, engine, editor, terminals, self._send_config_options)
         self._modes: Sequence[Mode] = ()
         self._models: Sequence[str] = ()
-        self._commands: Sequence[Choice] = ()
+        self._commands: Sequence[SlashCommandInfo] = ()
         self._mode = ""
         self._model = ""
         self._wants_model = False
@@ -179,15 +179,15 @@ class Session:
         """With what the editor brings along."""
         shares = self._editor.reads_files or self._editor.writes_files
         files = self._through_editor if shares else None
-        brought = Brought(files=files, servers=self._servers)
-        return structs.replace(options, policy=EditorPolicy(), brought=brought)
+        brought = FrontEndResources(files=files, servers=self._servers)
+        return structs.replace(options, policy=EditorAnswerPolicy(), brought=brought)
 
     def _through_editor(self, files: Files) -> Files:
-        return ClientFiles(files, self._editor, lambda: self.id)
+        return EditorFiles(files, self._editor, lambda: self.id)
 
     # What is said -------------------------------------------------------------------------------
 
-    async def prompt(self, blocks: Sequence[Block]) -> StopReason:
+    async def prompt(self, blocks: Sequence[PromptBlock]) -> StopReason:
         """Raises RequestError, UserError."""
         names = {command.name for command in self._commands}
         text, images = read_prompt(blocks, self.directory, names)
@@ -227,7 +227,7 @@ class Session:
         return mode_state(self._modes, self._mode)
 
     @property
-    def options(self) -> Options:
+    def options(self) -> ConfigOptions:
         return config_options(self._modes, self._mode, self._models, self._model)
 
     async def set_mode(self, slug: str) -> None:
@@ -277,11 +277,11 @@ class Session:
 
 MODE_OPTION_ID, MODEL_OPTION_ID = "mode", "model"
 COMPACT_COMMAND_NAME = "compact"
-_COMPACT_COMMAND = Choice(
+_COMPACT_COMMAND = SlashCommandInfo(
     COMPACT_COMMAND_NAME, "Sum the conversation up, to make room", "what to mind"
 )
 
-Options = list[SessionConfigOptionSelect | SessionConfigOptionBoolean]
+ConfigOptions = list[SessionConfigOptionSelect | SessionConfigOptionBoolean]
 
 
 def mode_state(modes: Sequence[Mode], current: str) -> SessionModeState:
@@ -292,9 +292,11 @@ def mode_state(modes: Sequence[Mode], current: str) -> SessionModeState:
     return SessionModeState(available_modes=listed, current_mode_id=current)
 
 
-def config_options(modes: Sequence[Mode], mode: str, models: Sequence[str], model: str) -> Options:
+def config_options(
+    modes: Sequence[Mode], mode: str, models: Sequence[str], model: str
+) -> ConfigOptions:
     """The same modes once more, for editors that know options only, and the models."""
-    options: Options = [
+    options: ConfigOptions = [
         SessionConfigOptionSelect(
             type="select",
             id=MODE_OPTION_ID,
@@ -324,7 +326,7 @@ def config_options(modes: Sequence[Mode], mode: str, models: Sequence[str], mode
     return options
 
 
-def commands_update(commands: Sequence[Choice]) -> AvailableCommandsUpdate:
+def commands_update(commands: Sequence[SlashCommandInfo]) -> AvailableCommandsUpdate:
     """Those of files, and our own where no file has one of that name."""
     named = {command.name: command for command in (_COMPACT_COMMAND, *commands)}
     return AvailableCommandsUpdate(
@@ -339,7 +341,7 @@ def parse_compact_command(text: str) -> str | None:
     return instructions.strip() if name == f"/{COMPACT_COMMAND_NAME}" else None
 
 
-def _command(command: Choice) -> AvailableCommand:
+def _command(command: SlashCommandInfo) -> AvailableCommand:
     hint = AvailableCommandInput(UnstructuredCommandInput(hint=one_line(command.hint, 80)))
     return AvailableCommand(
         name=command.name,
@@ -352,15 +354,15 @@ def _about(mode: Mode) -> str:
     return one_line(mode.description or mode.purpose, 200)
 
 
-Server = HttpMcpServer | SseMcpServer | AcpMcpServer | McpServerStdio
+EditorMcpServer = HttpMcpServer | SseMcpServer | AcpMcpServer | McpServerStdio
 
 
-def as_entries(servers: Sequence[Server] | None) -> dict[str, Any]:
+def as_entries(servers: Sequence[EditorMcpServer] | None) -> dict[str, Any]:
     """Raises RequestError for a server that cannot be reached from here."""
     return {server.name: _entry(server) for server in servers or ()}
 
 
-def _entry(server: Server) -> dict[str, Any]:
+def _entry(server: EditorMcpServer) -> dict[str, Any]:
     match server:
         case McpServerStdio():
             env = {variable.name: variable.value for variable in server.env}

@@ -55,7 +55,7 @@ _STARTUP_GRACE_S = 60.0
 log = logging.getLogger(__name__)
 
 
-class View:
+class TerminalView:
     """One command, as one terminal shows it."""
 
     def __init__(self, number: str, on_closed: Callable[[], Awaitable[None]]) -> None:
@@ -133,14 +133,14 @@ class View:
             self._writer.write(data)
 
 
-class Terminals:
+class EditorTerminals:
     """Those of one editor."""
 
     def __init__(self, editor: Editor) -> None:
         self._editor = editor
         self._directory: Path | None = None
         self._server: asyncio.Server | None = None
-        self._views: dict[str, View] = {}
+        self._views: dict[str, TerminalView] = {}
         self._count = 0
         self._beginning = asyncio.Lock()
 
@@ -150,7 +150,7 @@ class Terminals:
 
     async def show(
         self, session_id: str, command: str, cwd: Path, on_closed: Callable[[], Awaitable[None]]
-    ) -> View:
+    ) -> TerminalView:
         """A terminal for a command that runs by now.
 
         Raises:
@@ -159,7 +159,7 @@ class Terminals:
         async with self._beginning:
             directory = self._directory or await self._begin()
         self._count += 1
-        view = View(str(self._count), on_closed)
+        view = TerminalView(str(self._count), on_closed)
         self._views[view.number] = view
         arguments = [view.number, one_line(command, 200)]
         try:
@@ -172,12 +172,12 @@ class Terminals:
             raise
         return view
 
-    async def release(self, session_id: str, view: View) -> None:
+    async def release(self, session_id: str, view: TerminalView) -> None:
         """Once the viewer is gone; what it has printed stays where it is shown."""
         await view.until_gone()
         await self.drop(session_id, view)
 
-    async def drop(self, session_id: str, view: View) -> None:
+    async def drop(self, session_id: str, view: TerminalView) -> None:
         """Whether or not anything is shown."""
         self._views.pop(view.number, None)
         try:
@@ -241,15 +241,15 @@ def _sweep(directory: Path) -> None:
             log.debug("%s stays: %s", each, error)
 
 
-class CommandViews:
-    def __init__(self, terminals: Terminals, session_id: Callable[[], str]) -> None:
+class CommandTerminals:
+    def __init__(self, terminals: EditorTerminals, session_id: Callable[[], str]) -> None:
         self._terminals = terminals
         self._session_id = session_id
         self._is_wanted = True
         """The editor has not refused one yet, or had one that shows nothing."""
-        self._views: dict[str, View] = {}
+        self._views: dict[str, TerminalView] = {}
         """By task: commands of one task run one after the other."""
-        self._late: set[asyncio.Task[View | None]] = set()
+        self._late: set[asyncio.Task[TerminalView | None]] = set()
         """Terminals that come too late, if at all."""
         self._releases: set[asyncio.Task[None]] = set()
 
@@ -284,7 +284,7 @@ class CommandViews:
 
     async def _open(
         self, teller: Teller, encoder: UpdateEncoder, stopped: asyncio.Event
-    ) -> View | None:
+    ) -> TerminalView | None:
         command = encoder.running_command
         if not self._is_wanted or command is None or not isinstance(teller, Task):
             return None
@@ -308,7 +308,7 @@ class CommandViews:
             self._views[teller.id] = view
         return view
 
-    async def _opened(self, shown: Awaitable[View]) -> View | None:
+    async def _opened(self, shown: Awaitable[TerminalView]) -> TerminalView | None:
         try:
             return await shown
         except (RequestError, TimeoutError, OSError) as error:
@@ -317,7 +317,7 @@ class CommandViews:
             self._is_wanted = False
             return None
 
-    async def _let_go(self, opening: asyncio.Task[View | None]) -> None:
+    async def _let_go(self, opening: asyncio.Task[TerminalView | None]) -> None:
         """Of a terminal that nobody waits for any more, when there is one."""
         await asyncio.wait((opening,))
         self._late.discard(opening)
@@ -331,7 +331,7 @@ class CommandViews:
         self._releases.add(task)
         task.add_done_callback(self._releases.discard)
 
-    def _end(self, task_id: str, code: int | None) -> View | None:
+    def _end(self, task_id: str, code: int | None) -> TerminalView | None:
         view = self._views.pop(task_id, None)
         if view is None:
             return None

@@ -82,29 +82,31 @@ _TOOL_TITLES: dict[str, str] = {
 _EDIT_TOOLS = frozenset(name for name, kind in TOOL_KINDS.items() if kind == "edit")
 _DETAIL_KEYS = ("path", "regex", "query", "mode", "command", "skill", "action", "url")
 
-Content = ContentToolCallContent | FileEditToolCallContent
+ToolCallContent = ContentToolCallContent | FileEditToolCallContent
 
 
-class Look(Struct, frozen=True):
+class ToolCallView(Struct, frozen=True):
     """What is known of a call once its tool has looked at it."""
 
     kind: ToolKind
     title: str
-    content: tuple[Content, ...] = ()
+    content: tuple[ToolCallContent, ...] = ()
     locations: tuple[ToolCallLocation, ...] = ()
     raw_input: Any = None
 
 
-def first_look(tool: str) -> Look:
+def first_look(tool: str) -> ToolCallView:
     """While the model still writes the call."""
-    return Look(kind_of(tool), _named(tool))
+    return ToolCallView(kind_of(tool), _named(tool))
 
 
 def kind_of(tool: str) -> ToolKind:
     return TOOL_KINDS.get(tool, "other")
 
 
-def closer_look(event: ToolStarted | AskOpened, arguments: dict[str, Any], workspace: Path) -> Look:
+def closer_look(
+    event: ToolStarted | AskOpened, arguments: dict[str, Any], workspace: Path
+) -> ToolCallView:
     """What is about to be done, as a person must see it to decide."""
     tool = event.tool or ""
     if tool == COMMAND_TOOL:
@@ -120,7 +122,7 @@ def closer_look(event: ToolStarted | AskOpened, arguments: dict[str, Any], works
         for one in changes
     )
     places = [*((one.path, one.line) for one in changes)] or _places(event.path, row)
-    return Look(
+    return ToolCallView(
         _edit_kind(tool, event.diff, changes),
         f"{_named(tool)} {_detail(event.path, row)}".strip(),
         edits or _build_fallback_content(tool, event, row),
@@ -179,9 +181,9 @@ def _named(tool: str) -> str:
     return "Edit" if tool in _EDIT_TOOLS else one_line(tool, 80) or "Tool"
 
 
-def _command(command: str, directory: str | None, arguments: dict[str, Any]) -> Look:
+def _command(command: str, directory: str | None, arguments: dict[str, Any]) -> ToolCallView:
     where = f" in {code(one_line(directory, 160))}" if directory else ""
-    return Look(
+    return ToolCallView(
         "execute",
         code(one_line(command, 160)) + where,
         (text_content(fenced(command, "sh", whole=True)),),
@@ -190,12 +192,12 @@ def _command(command: str, directory: str | None, arguments: dict[str, Any]) -> 
     )
 
 
-def _server_call(row: dict[str, Any], arguments: dict[str, Any], kind: ToolKind) -> Look:
+def _server_call(row: dict[str, Any], arguments: dict[str, Any], kind: ToolKind) -> ToolCallView:
     target = row.get("toolName") or row.get("uri") or ""
     title = f"{row.get('serverName') or ''}: {target}"
     given = str(row.get("arguments") or "")
     shown = (text_content(fenced(given, "json", whole=True)),) if given not in ("", "{}") else ()
-    return Look(kind, one_line(title, 160), shown, (), arguments or None)
+    return ToolCallView(kind, one_line(title, 160), shown, (), arguments or None)
 
 
 def _edit_kind(tool: str, diff: str | None, changes: Iterable[Any]) -> ToolKind:
@@ -248,7 +250,7 @@ _HUNK_HEADER_RE = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 _NEW_FILE_HEADER = "--- /dev/null"
 
 
-class Change(Struct, frozen=True):
+class DiffHunk(Struct, frozen=True):
     path: str
     old: str | None
     """None: the file is new."""
@@ -257,7 +259,7 @@ class Change(Struct, frozen=True):
     """Where the change begins, in the file as it will be."""
 
 
-def changes_of(path: str | None, diff: str | None, row: dict[str, Any]) -> list[Change]:
+def changes_of(path: str | None, diff: str | None, row: dict[str, Any]) -> list[DiffHunk]:
     """What a call is about to change. `row` tells of several files where `path` names none."""
     if path is not None:
         return list(_changes(path, diff or ""))
@@ -267,34 +269,34 @@ def changes_of(path: str | None, diff: str | None, row: dict[str, Any]) -> list[
     return [change for name, text in files for change in _changes(name, text)]
 
 
-def with_exact_end(changes: Iterable[Change], contents: Iterable[str]) -> list[Change]:
+def with_exact_end(changes: Iterable[DiffHunk], contents: Iterable[str]) -> list[DiffHunk]:
     """Whether a new file ends with a line break is in the model's own `contents`, not in a diff."""
     exact = {word.replace("\r\n", "\n") for word in contents}
     return [
-        Change(one.path, None, one.new[:-1], one.line)
+        DiffHunk(one.path, None, one.new[:-1], one.line)
         if one.old is None and one.new not in exact and one.new[:-1] in exact
         else one
         for one in changes
     ]
 
 
-def _changes(path: str, diff: str) -> Iterator[Change]:
+def _changes(path: str, diff: str) -> Iterator[DiffHunk]:
     is_new = diff.startswith(_NEW_FILE_HEADER)
-    hunk: _Lines | None = None
+    hunk: _HunkBuilder | None = None
     for line in diff.split("\n"):
         if found := _HUNK_HEADER_RE.match(line):
             if hunk is not None:
                 yield hunk.change(path, is_new=is_new)
-            hunk = _Lines(max(1, int(found[2])))
+            hunk = _HunkBuilder(max(1, int(found[2])))
         elif hunk is not None:
             hunk.add(line)
     if hunk is not None:
         yield hunk.change(path, is_new=is_new)
     elif is_new:
-        yield Change(path, None, "", 1)
+        yield DiffHunk(path, None, "", 1)
 
 
-class _Lines:
+class _HunkBuilder:
     def __init__(self, start: int) -> None:
         self._old: list[str] = []
         self._new: list[str] = []
@@ -310,9 +312,9 @@ class _Lines:
         if sign in (" ", "+"):
             self._new.append(text)
 
-    def change(self, path: str, *, is_new: bool) -> Change:
+    def change(self, path: str, *, is_new: bool) -> DiffHunk:
         old, new = ("".join(f"{line}\n" for line in lines) for lines in (self._old, self._new))
-        return Change(path, None if is_new else old, new, self._first or self._start)
+        return DiffHunk(path, None if is_new else old, new, self._first or self._start)
 
 
 MAX_RESULT_CHARS = 32 * 1024

@@ -22,12 +22,12 @@ from acp.schema import (
     ToolCallStart,
 )
 
-from joey.acp.editor import Update
+from joey.acp.editor import SessionUpdate
 from joey.acp.prompts import user_chunks
 from joey.acp.tool_calls import (
     COMMAND_TOOL,
     HIDDEN_TOOLS,
-    Look,
+    ToolCallView,
     closer_look,
     fenced,
     first_look,
@@ -81,13 +81,13 @@ MAX_RUNNING_OUTPUT_CHARS = 16 * 1024
 _HIDDEN_ERRORS = frozenset({"MODEL_NO_TOOLS_USED", "MODEL_NO_ASSISTANT_MESSAGES"})
 
 
-class _Call:
+class _OpenCall:
     """A call that has no outcome yet."""
 
     def __init__(self, id: str, tool: str) -> None:
         self.id = id
         self.tool = tool
-        self.look: Look = first_look(tool)
+        self.look: ToolCallView = first_look(tool)
         self.command = ""
         self.is_rejected = False
         self.output = ""
@@ -106,7 +106,7 @@ class UpdateEncoder:
         """Rows that stream: text or reasoning."""
         self._streamed: dict[int, int] = {}
         """How many characters of a row were told."""
-        self._calls: dict[str, _Call] = {}
+        self._calls: dict[str, _OpenCall] = {}
         self._inputs: dict[str, dict[str, Any]] = {}
         self._asked: dict[int, str] = {}
         """Calls by the question about them."""
@@ -116,7 +116,7 @@ class UpdateEncoder:
         self._message = 0
         """The row whose words came last."""
 
-    def encode(self, event: Event, *, live: bool = True) -> Iterator[Update]:
+    def encode(self, event: Event, *, live: bool = True) -> Iterator[SessionUpdate]:
         """The updates that an event is worth; `live`, the person knows what they said."""
         held, self._held = self._held, None
         if held is not None and not isinstance(event, ToolFailed):
@@ -145,13 +145,13 @@ class UpdateEncoder:
             case _:
                 yield from self._encode_lifecycle(event)
 
-    def close(self) -> Iterator[Update]:
+    def close(self) -> Iterator[SessionUpdate]:
         """Nothing more will come of what has no outcome."""
         for call in list(self._calls.values()):
             yield self._progress(call, status="failed")
         self._calls.clear()
 
-    def look_of(self, ask: AskOpened) -> tuple[str, Look]:
+    def look_of(self, ask: AskOpened) -> tuple[str, ToolCallView]:
         """The call that a question is about: its name in the session, and how it looks."""
         call_id = ask.call_id or f"ask_{ask.ts}"
         return self._name(call_id), self._look(ask, call_id)
@@ -168,7 +168,7 @@ class UpdateEncoder:
 
     # The task --------------------------------------------------------------------------------
 
-    def _encode_lifecycle(self, event: Event) -> Iterator[Update]:
+    def _encode_lifecycle(self, event: Event) -> Iterator[SessionUpdate]:
         match event:
             case TaskCreated(workspace=workspace):
                 self._workspace = Path(workspace)
@@ -187,7 +187,7 @@ class UpdateEncoder:
 
     def _encode_transient(
         self, event: RowOpened | RowDelta | CommandOutputDelta | RetryCountdown
-    ) -> Iterator[Update]:
+    ) -> Iterator[SessionUpdate]:
         match event:
             case RowOpened(ts=ts, tool=None, say=say):
                 self._kinds[ts] = say
@@ -204,7 +204,7 @@ class UpdateEncoder:
                 text = f"{describe_provider_error(event.message)} ({waiting(event)})"
                 yield self._thought(ts, f"\n\n{sanitise(text)}\n\n")
 
-    def _reply(self, event: ReplyReceived) -> Iterator[Update]:
+    def _reply(self, event: ReplyReceived) -> Iterator[SessionUpdate]:
         kept: set[str] = set()
         for placed in event.parts:
             match placed.part:
@@ -220,20 +220,20 @@ class UpdateEncoder:
         for call_id in [each for each in self._calls if each not in kept]:
             yield self._progress(self._calls.pop(call_id), status="failed")
 
-    def _rest(self, ts: int, say: str, text: str) -> Iterator[Update]:
+    def _rest(self, ts: int, say: str, text: str) -> Iterator[SessionUpdate]:
         """What of a row has not been told yet."""
         sent_chars = self._streamed.get(ts, 0)
         if text[sent_chars:] and (sent_chars or text.strip()):
             self._streamed[ts] = len(text)
             yield from self._grow(ts, say, text[sent_chars:])
 
-    def _grow(self, ts: int, say: str, delta: str) -> Iterator[Update]:
+    def _grow(self, ts: int, say: str, delta: str) -> Iterator[SessionUpdate]:
         if say == "reasoning" or self._is_subtask:
             yield self._thought(ts, sanitise(delta))
         elif say == "text":
             yield from self._encode_message(ts, sanitise(delta))
 
-    def _encode_message(self, ts: int, text: str) -> Iterator[Update]:
+    def _encode_message(self, ts: int, text: str) -> Iterator[SessionUpdate]:
         """Words of the agent; those of another row begin a paragraph."""
         if not text:
             return
@@ -247,7 +247,7 @@ class UpdateEncoder:
             session_update="agent_message_chunk", content=block, message_id=str(ts)
         )
 
-    def _thought(self, ts: int, text: str) -> Update:
+    def _thought(self, ts: int, text: str) -> SessionUpdate:
         block = TextContentBlock(type="text", text=text)
         return AgentThoughtChunk(
             session_update="agent_thought_chunk",
@@ -255,7 +255,7 @@ class UpdateEncoder:
             message_id=f"{self._prefix}{ts}",
         )
 
-    def _said(self, event: RowAdded) -> Iterator[Update]:
+    def _said(self, event: RowAdded) -> Iterator[SessionUpdate]:
         match event.say:
             case "text" | "reasoning":
                 yield from self._rest(event.ts, event.say, event.text)
@@ -273,10 +273,10 @@ class UpdateEncoder:
 
     # Calls -----------------------------------------------------------------------------------
 
-    def _announce(self, call_id: str, tool: str) -> Iterator[Update]:
+    def _announce(self, call_id: str, tool: str) -> Iterator[SessionUpdate]:
         if call_id in self._calls or tool in HIDDEN_TOOLS:
             return
-        call = self._calls[call_id] = _Call(self._name(call_id), tool)
+        call = self._calls[call_id] = _OpenCall(self._name(call_id), tool)
         self._message = 0
         yield ToolCallStart(
             session_update="tool_call",
@@ -288,7 +288,7 @@ class UpdateEncoder:
 
     def _encode_call_event(
         self, event: ToolStarted | AskOpened | AskAnswered | ToolFinished
-    ) -> Iterator[Update]:
+    ) -> Iterator[SessionUpdate]:
         match event:
             case ToolStarted():
                 yield from self._show(event, event.call_id, "in_progress")
@@ -309,16 +309,18 @@ class UpdateEncoder:
             case ToolFinished():
                 yield from self._finish(event)
 
-    def _question(self, ask: AskOpened) -> Iterator[Update]:
+    def _question(self, ask: AskOpened) -> Iterator[SessionUpdate]:
         text = f"{question_of(ask)}\n\n{hint_of(ask)}" if ask.ask is not AskKind.FOLLOWUP else ""
         yield from self._encode_message(ask.ts, text or question_of(ask))
 
-    def _show(self, event: ToolStarted | AskOpened, call_id: str, status: str) -> Iterator[Update]:
+    def _show(
+        self, event: ToolStarted | AskOpened, call_id: str, status: str
+    ) -> Iterator[SessionUpdate]:
         tool = event.tool or ""
         if isinstance(event, ToolStarted) and tool in HIDDEN_TOOLS:
             return
         if call_id not in self._calls:
-            self._calls[call_id] = _Call(self._name(call_id), tool)
+            self._calls[call_id] = _OpenCall(self._name(call_id), tool)
             yield ToolCallStart(
                 session_update="tool_call",
                 tool_call_id=self._name(call_id),
@@ -339,10 +341,10 @@ class UpdateEncoder:
             raw_input=call.look.raw_input,
         )
 
-    def _look(self, event: ToolStarted | AskOpened, call_id: str) -> Look:
+    def _look(self, event: ToolStarted | AskOpened, call_id: str) -> ToolCallView:
         return closer_look(event, self._inputs.get(call_id, {}), self._workspace)
 
-    def _output(self, output: str) -> Iterator[Update]:
+    def _output(self, output: str) -> Iterator[SessionUpdate]:
         for call in self._running():
             is_new = not call.output
             call.output = (call.output + output)[-MAX_RUNNING_OUTPUT_CHARS:]
@@ -354,11 +356,11 @@ class UpdateEncoder:
             shown = text_content(fenced(call.output))
             yield self._progress(call, content=[*call.look.content, shown])
 
-    def _running(self) -> list[_Call]:
+    def _running(self) -> list[_OpenCall]:
         """Commands run one after the other, so that the first is the one that is at work."""
         return [call for call in self._calls.values() if call.tool == COMMAND_TOOL][:1]
 
-    def _finish(self, event: ToolFinished) -> Iterator[Update]:
+    def _finish(self, event: ToolFinished) -> Iterator[SessionUpdate]:
         self._inputs.pop(event.call_id, None)
         call = self._calls.pop(event.call_id, None)
         if call is None:
@@ -376,7 +378,7 @@ class UpdateEncoder:
         content = [*call.look.content, *shown, *image_contents(event.images)]
         yield self._progress(call, status=status, content=content, raw_output=raw)
 
-    def _progress(self, call: _Call, **fields: Any) -> Update:
+    def _progress(self, call: _OpenCall, **fields: Any) -> SessionUpdate:
         known = {name: value for name, value in fields.items() if value is not None}
         return ToolCallProgress(session_update="tool_call_update", tool_call_id=call.id, **known)
 
@@ -384,7 +386,7 @@ class UpdateEncoder:
         return f"{self._prefix}{call_id}"
 
 
-def _plan(todos: tuple[Todo, ...]) -> Update:
+def _plan(todos: tuple[Todo, ...]) -> SessionUpdate:
     entries = [
         PlanEntry(content=sanitise(todo.content), priority="medium", status=todo.status)
         for todo in todos
@@ -413,10 +415,10 @@ _TOOL_BY_ROW_TOOL = {
 }
 _HIDDEN_ROW_TOOLS = ("finishTask", "updateTodoList")
 
-_Row = dict[str, Any]
+_RowData = dict[str, Any]
 
 
-def adopted_updates(event: TaskImported, workspace: Path) -> Iterator[Update]:
+def adopted_updates(event: TaskImported, workspace: Path) -> Iterator[SessionUpdate]:
     output: dict[int, str] = {}
     command: int | None = None
     rows = [row for row in event.rows if not row.get("partial")]
@@ -431,8 +433,8 @@ def adopted_updates(event: TaskImported, workspace: Path) -> Iterator[Update]:
 
 
 def _updates(
-    row: _Row, workspace: Path, output: dict[int, str], *, first: bool
-) -> Iterator[Update]:
+    row: _RowData, workspace: Path, output: dict[int, str], *, first: bool
+) -> Iterator[SessionUpdate]:
     ts, text = int(row["ts"]), str(row.get("text") or "")
     kind = "user_feedback" if first else str(row.get("ask") or row.get("say"))
     match kind:
@@ -459,14 +461,14 @@ def _updates(
                 yield _call(ts, _TOOL_BY_ROW_TOOL.get(tool, tool), text, workspace)
 
 
-def _build_message_update(ts: int, text: str) -> Update:
+def _build_message_update(ts: int, text: str) -> SessionUpdate:
     block = TextContentBlock(type="text", text=f"{sanitise(text)}\n\n")
     return AgentMessageChunk(
         session_update="agent_message_chunk", content=block, message_id=str(ts)
     )
 
 
-def _call(ts: int, tool: str, text: str, workspace: Path, output: str = "") -> Update:
+def _call(ts: int, tool: str, text: str, workspace: Path, output: str = "") -> SessionUpdate:
     row = {} if tool == COMMAND_TOOL else row_of(text)
     path, diff = row.get("path"), row.get("diff") or row.get("content")
     asked = AskOpened(

@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from joey.app.customizations import open_customizations
     from joey.app.engine import open_engine, open_store, open_task_index
     from joey.app.options import make_options
-    from joey.app.service import Setup
+    from joey.app.service import Application
     from joey.config.home import joey_home
 
 _EXPORT_MODULES = {
-    "Setup": "joey.app.service",
+    "Application": "joey.app.service",
     "joey_home": "joey.config.home",
     "make_options": "joey.app.options",
     "open_customizations": "joey.app.customizations",
@@ -26,7 +26,7 @@ _EXPORT_MODULES = {
 }
 
 __all__ = [
-    "Setup",
+    "Application",
     "joey_home",
     "make_options",
     "open_customizations",

@@ -11,8 +11,8 @@ from functools import partial
 from pathlib import Path
 
 from joey.config.customizations import (
+    CustomizationPaths,
     FileCustomizations,
-    Places,
     read_modes,
     scopes_of,
     trusted_parts,
@@ -20,18 +20,18 @@ from joey.config.customizations import (
 from joey.config.home import joey_home, resolve_user_home
 from joey.config.hooks import read_project_hooks
 from joey.config.settings import load_settings, read_tightening, tightened
-from joey.config.trust import Trust, Trusted
-from joey.config.untrusted_files import Scopes, UntrustedFileReader
+from joey.config.trust import Trusted, TrustStore
+from joey.config.untrusted_files import ConfigScopes, UntrustedFileReader
 from joey.core.hooks import Hook
 from joey.core.modes import Mode, find_mode
 from joey.core.settings import Settings
 from joey.core.suggest import nearest
 from joey.errors import ConfigError, ToolError
-from joey.execution.hooks import LocalHooks, Surroundings
+from joey.execution.hooks import HookEnvironment, LocalHooks
 from joey.execution.processes import MARKER_VARIABLE, end_marked
 from joey.execution.terminal import command_environment, find_shell
 from joey.ports import ProjectHooks
-from joey.ports.extensions import Wanted
+from joey.ports.extensions import TrustItem
 from joey.workspace.files import LocalFiles
 
 
@@ -59,7 +59,7 @@ def load_customizations(
     return FileCustomizations(_places(files, home, env, trusted_as), settings)
 
 
-def scopes_for(files: LocalFiles, home: Path, env: Mapping[str, str]) -> Scopes:
+def scopes_for(files: LocalFiles, home: Path, env: Mapping[str, str]) -> ConfigScopes:
     return scopes_of(_places(files, home, env))
 
 
@@ -70,7 +70,7 @@ def settings_within(
     return tightened(settings, read_tightening(scopes_for(files, home, env), UntrustedFileReader()))
 
 
-def modes_to_trust(files: LocalFiles, home: Path, env: Mapping[str, str]) -> tuple[Wanted, ...]:
+def modes_to_trust(files: LocalFiles, home: Path, env: Mapping[str, str]) -> tuple[TrustItem, ...]:
     return trusted_parts(_places(files, home, env))
 
 
@@ -93,7 +93,7 @@ def check_mode(slug: str | None, modes: Callable[[], tuple[Mode, ...]]) -> None:
 
 def _places(
     files: LocalFiles, home: Path, env: Mapping[str, str], trusted_as: Path | None = None
-) -> Places:
+) -> CustomizationPaths:
     def hides(path: Path) -> bool:
         try:
             return files.resolve(str(path)).ignored
@@ -101,7 +101,7 @@ def _places(
             return True
 
     trusts = partial(is_trusted, home, trusted_as or files.root)
-    return Places(files.root, home, resolve_user_home(env), hides, trusts)
+    return CustomizationPaths(files.root, home, resolve_user_home(env), hides, trusts)
 
 
 def hooks_for(
@@ -116,7 +116,7 @@ def hooks_for(
         settings.hooks,
         partial(project_hooks, files, home, env),
         partial(is_trusted, home, trusted_as or files.root),
-        Surroundings(
+        HookEnvironment(
             workspace=files.root,
             shell=find_shell(environment.get("PATH")),
             environment=environment,
@@ -151,6 +151,6 @@ def project_hooks(files: LocalFiles, home: Path, env: Mapping[str, str]) -> Proj
 def is_trusted(home: Path, workspace: Path, wanted: Mapping[str, bytes]) -> bool:
     """Whether the person has agreed to all of this; a file that cannot be read is no trust."""
     try:
-        return isinstance(Trust(home).check(workspace, wanted), Trusted)
+        return isinstance(TrustStore(home).check(workspace, wanted), Trusted)
     except ConfigError:
         return False

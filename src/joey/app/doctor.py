@@ -17,11 +17,11 @@ from joey.config.settings import SETTINGS_FILE
 from joey.content.browser import find_chromium
 from joey.errors import UserError
 from joey.providers.registry import PROVIDER_SPECS
-from joey.storage.cleanup import StoreState, look_over, tidy
+from joey.storage.cleanup import StoreHealth, look_over, tidy
 from joey.storage.task_folder import INDEX_FILE, clean_id
 from joey.storage.task_list import list_ids
 
-__all__ = ["FoundKey", "StoreState", "find_chromium", "tidy"]
+__all__ = ["FoundKey", "StoreHealth", "find_chromium", "tidy"]
 
 _PRIVATE_FILES = (
     PROFILES_FILE,
@@ -82,14 +82,14 @@ def _find_key_error(key: str, provider: str, elsewhere: bool = False) -> str:
 # Privacy ------------------------------------------------------------------------------------------
 
 
-class Exposure(Struct, frozen=True):
+class FileExposure(Struct, frozen=True):
     path: Path
     why: str
     mode: int | None
     """What it should be; None when that is not ours to change."""
 
 
-def exposures(home: Path) -> list[Exposure]:
+def exposures(home: Path) -> list[FileExposure]:
     """What others could read or change of the person's folder."""
     if not home.exists():
         return []
@@ -97,7 +97,7 @@ def exposures(home: Path) -> list[Exposure]:
     return [found for path in named if (found := _exposure(path)) is not None]
 
 
-def _exposure(path: Path) -> Exposure | None:
+def _exposure(path: Path) -> FileExposure | None:
     try:
         status = path.lstat()
     except OSError:
@@ -105,15 +105,15 @@ def _exposure(path: Path) -> Exposure | None:
     if stat.S_ISLNK(status.st_mode):
         return None  # where it leads is the person's own affair
     if status.st_uid != os.geteuid():
-        return Exposure(path, f"belongs to another user (uid {status.st_uid})", None)
+        return FileExposure(path, f"belongs to another user (uid {status.st_uid})", None)
     wanted = 0o700 if stat.S_ISDIR(status.st_mode) else 0o600
     mode = stat.S_IMODE(status.st_mode)
     if mode & 0o077:
-        return Exposure(path, f"can be read by others ({mode:04o})", wanted)
+        return FileExposure(path, f"can be read by others ({mode:04o})", wanted)
     return None
 
 
-def close_to_others(found: Sequence[Exposure]) -> Iterator[str]:
+def close_to_others(found: Sequence[FileExposure]) -> Iterator[str]:
     """Make private what can be; a sentence about each."""
     for each in found:
         if each.mode is None:
@@ -129,7 +129,7 @@ def close_to_others(found: Sequence[Exposure]) -> Iterator[str]:
 # Tasks --------------------------------------------------------------------------------------------
 
 
-def store_state(home: Path) -> StoreState:
+def store_state(home: Path) -> StoreHealth:
     """Raises OSError."""
     return look_over(home / "tasks")
 

@@ -7,19 +7,19 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from joey.app.mcp_servers import Servers
-from joey.app.runtime import CodeIndexes, build_runtime
+from joey.app.mcp_servers import McpServerPool
+from joey.app.runtime import CodeIndexPool, build_runtime
 from joey.config.home import joey_home
 from joey.engine.engine import Engine, TaskOptions
 from joey.engine.runtime import TaskRuntime
 from joey.errors import ToolError
 from joey.ports import Store
-from joey.ports.storage import Progress, TaskIndex
+from joey.ports.storage import IndexProgressCallback, TaskIndex
 from joey.storage.memory_store import MemoryStore
 from joey.storage.task_folder import WORKTREES_DIRECTORY
 from joey.storage.task_store import JsonFileStore
 from joey.tools.registry import Registry, default_tools
-from joey.workspace.checkpoints.pool import CheckpointStores
+from joey.workspace.checkpoints.pool import CheckpointStorePool
 from joey.workspace.environment import SystemClock
 from joey.workspace.git.worktrees import GitWorktrees
 
@@ -38,9 +38,9 @@ def open_engine(
     home = home or joey_home(env)
     store: Store = MemoryStore() if ephemeral else open_store(home, env)
     registry = Registry(default_tools())
-    servers = Servers(home, env)
-    indexes = CodeIndexes(home, env, kept=not ephemeral)
-    checkpoints = CheckpointStores(home, kept=not ephemeral)
+    servers = McpServerPool(home, env)
+    indexes = CodeIndexPool(home, env, kept=not ephemeral)
+    checkpoints = CheckpointStorePool(home, kept=not ephemeral)
 
     worktrees = None if ephemeral else resolve_worktrees_directory(home)
 
@@ -58,7 +58,7 @@ def open_store(home: Path | None = None, env: Mapping[str, str] | None = None) -
 def open_task_index(
     home: Path | None = None,
     env: Mapping[str, str] | None = None,
-    progress: Progress | None = None,
+    progress: IndexProgressCallback | None = None,
 ) -> TaskIndex:
     """The index of the tasks on disk."""
     # SQLite takes its time to load, and only those who look for tasks come here.

@@ -33,10 +33,10 @@ _FUZZY_CHUNK_LINES = 5_000
 """Names that are looked at before another thread may go on."""
 
 
-class FileOffers:
+class FileFinder:
     def __init__(self, files: LocalFiles) -> None:
         self._files = files
-        self._names = Names(())
+        self._names = PathIndex(())
         self._listed_at = 0.0
         self._listing: asyncio.Task[None] | None = None
         self._stop = Event()
@@ -56,7 +56,7 @@ class FileOffers:
         if self._listing is not None:
             await asyncio.gather(self._listing, return_exceptions=True)
 
-    def _find(self, names: Names, typed: str) -> list[str]:
+    def _find(self, names: PathIndex, typed: str) -> list[str]:
         """Without what `.rooignore` hides by now, or by rules that ripgrep reads otherwise."""
         hides = self._files.rules.hides
         return [
@@ -74,12 +74,12 @@ class FileOffers:
             self._listed_at = time.monotonic()
             self._listing = None
 
-    def _all_names(self) -> Names:
+    def _all_names(self) -> PathIndex:
         paths = sorted(every_name(self._files, self._stop).entries)
-        return self._names if paths == self._names.listed else Names(paths)
+        return self._names if paths == self._names.listed else PathIndex(paths)
 
 
-class Names:
+class PathIndex:
     """All names of a workspace, with the folders in which they are, in small letters.
 
     They stand in two long texts, a line each, because nothing looks through so many names faster
@@ -91,8 +91,8 @@ class Names:
         directories = _collect_directories(paths)
         self._paths = sorted((*directories, *paths), key=_near_first)
         self._lows = [path.lower() for path in self._paths]
-        self._whole = _Lines(self._lows)
-        self._last = _Lines([_last_part(low) for low in self._lows])
+        self._whole = _LineSearcher(self._lows)
+        self._last = _LineSearcher([_last_part(low) for low in self._lows])
 
     def find(self, typed: str, most: int = MAX_RESULTS) -> list[str]:
         """Names whose last part begins so come first, then those that have it somewhere, then
@@ -127,7 +127,7 @@ class Names:
         return last != low, low not in last, len(path), path
 
 
-class _Lines:
+class _LineSearcher:
     def __init__(self, lines: Sequence[str]) -> None:
         self._text = "\n".join(("", *lines, ""))
         ends = accumulate(len(line) + 1 for line in lines)
@@ -173,6 +173,6 @@ def _collect_directories(paths: Sequence[str]) -> set[str]:
     return directories
 
 
-def open_file_offers(workspace: Path) -> FileOffers:
+def open_file_offers(workspace: Path) -> FileFinder:
     """The files of a workspace, for those who type their names."""
-    return FileOffers(LocalFiles(workspace))
+    return FileFinder(LocalFiles(workspace))

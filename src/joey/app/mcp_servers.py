@@ -12,21 +12,21 @@ from msgspec import structs
 
 from joey.app.customizations import is_trusted
 from joey.config.home import joey_home
-from joey.config.trust import Trust
+from joey.config.trust import TrustStore
 from joey.core.mcp import config_paths
 from joey.execution.terminal import command_environment
-from joey.mcp.leases import Hubs, Surroundings
+from joey.mcp.leases import HubConfig, HubPool
 from joey.ports import Mcp
-from joey.tools.registry import Toolboxes
+from joey.tools.registry import ToolSetCache
 
 
-class Servers:
+class McpServerPool:
     """What the tasks of one engine share of them."""
 
     def __init__(self, home: Path, env: Mapping[str, str]) -> None:
-        self.toolboxes = Toolboxes()
+        self.toolboxes = ToolSetCache()
         self._home = home
-        self._hubs = Hubs(structs.replace(surroundings(home, env), trusts=self._trusts))
+        self._hubs = HubPool(structs.replace(surroundings(home, env), trusts=self._trusts))
         self._worktrees: dict[Path, Path] = {}
         """Each with the workspace whose trust counts in it, for the very same things."""
 
@@ -56,11 +56,11 @@ def list_config_problems(workspace: Path) -> tuple[str, ...]:
     return files.problems
 
 
-def surroundings(home: Path, env: Mapping[str, str]) -> Surroundings:
-    return Surroundings(
+def surroundings(home: Path, env: Mapping[str, str]) -> HubConfig:
+    return HubConfig(
         home=home,
         env=env,
         environment=command_environment(env),
-        trust_file=Trust(home).path,
+        trust_file=TrustStore(home).path,
         trusts=partial(is_trusted, home),
     )

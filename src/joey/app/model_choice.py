@@ -24,8 +24,8 @@ from joey.config.profiles import (
     same_address,
 )
 from joey.core.redaction import without_user
-from joey.core.settings import Profile, Route, TaskSecrets
-from joey.errors import ConfigError, UntiedAddressError
+from joey.core.settings import ModelRoute, Profile, TaskSecrets
+from joey.errors import ConfigError, UntrustedAddressError
 from joey.providers.registry import PROVIDER_SPECS, find_kind
 
 _TUNING_FIELDS = {
@@ -37,7 +37,7 @@ _TUNING_FIELDS = {
 _CONFIGURATION_LABEL = Path("configuration")
 
 
-class KnownModel(Protocol):
+class StoredModel(Protocol):
     """What is remembered of the model that a task works with."""
 
     @property
@@ -52,7 +52,7 @@ class KnownModel(Protocol):
     def own_key(self) -> bool: ...
 
 
-class Asked(Struct, frozen=True, kw_only=True):
+class ModelFlags(Struct, frozen=True, kw_only=True):
     """What flags say about the model."""
 
     provider: str | None = None
@@ -61,9 +61,9 @@ class Asked(Struct, frozen=True, kw_only=True):
     profile: str | None = None
 
 
-class Choice(Struct, frozen=True):
+class ModelChoice(Struct, frozen=True):
     profile: Profile
-    route: Route
+    route: ModelRoute
     """What the task remembers of it."""
     secrets: TaskSecrets | None = None
     """What is remembered outside the task folder."""
@@ -72,19 +72,19 @@ class Choice(Struct, frozen=True):
 
 
 def choose(
-    asked: Asked,
-    earlier: KnownModel | None,
+    asked: ModelFlags,
+    earlier: StoredModel | None,
     profiles: Profiles,
     env: Mapping[str, str],
     secrets: TaskSecrets | None = None,
-) -> Choice:
+) -> ModelChoice:
     """The model that flags and files ask for; a task that is resumed stays with its own unless
     the flags name another.
 
     Raises:
         ConfigError
     """
-    by_user = asked != Asked()
+    by_user = asked != ModelFlags()
     if earlier is not None and not (asked.provider or asked.base_url or asked.profile):
         return _as_before(asked.model, earlier, profiles, env, secrets, by_user=by_user)
     if earlier is not None and _confirms(asked, earlier):
@@ -101,10 +101,10 @@ def choose(
         named = TaskSecrets(
             profile=route.profile, provider=chosen.provider, base_url=asked.base_url
         )
-    return Choice(chosen, route, named)
+    return ModelChoice(chosen, route, named)
 
 
-def _confirms(asked: Asked, earlier: KnownModel) -> bool:
+def _confirms(asked: ModelFlags, earlier: StoredModel) -> bool:
     """Whether the flags name the address of before, and nothing else about the service."""
     alone = asked.base_url is not None and not (asked.provider or asked.profile)
     return alone and same_address(asked.base_url, earlier.base_url)
@@ -112,7 +112,7 @@ def _confirms(asked: Asked, earlier: KnownModel) -> bool:
 
 def remembered(
     chosen: Profile, profiles: Profiles, base_url: str | None, *, by_user: bool
-) -> Route:
+) -> ModelRoute:
     """An address from a flag or a profile stays with the task; one from the environment may
     change with it."""
     known = profiles.profiles.get(chosen.name)
@@ -131,13 +131,13 @@ def _is_made_of(chosen: Profile, known: Profile) -> bool:
 
 def _as_before(
     model: str | None,
-    earlier: KnownModel,
+    earlier: StoredModel,
     profiles: Profiles,
     env: Mapping[str, str],
     secrets: TaskSecrets | None,
     *,
     by_user: bool,
-) -> Choice:
+) -> ModelChoice:
     model = model or earlier.model or None
     if secrets is not None and _leads_to(secrets, earlier):
         return _with_secrets(model, secrets, profiles, env, by_user=by_user)
@@ -152,18 +152,18 @@ def _as_before(
     if known is not None and earlier.provider not in ("", known.provider):
         known = None
     if earlier.base_url is None:
-        asked = Asked(provider=earlier.provider or None, model=model)
+        asked = ModelFlags(provider=earlier.provider or None, model=model)
         if known is not None:
-            asked = Asked(model=model, profile=earlier.profile)
+            asked = ModelFlags(model=model, profile=earlier.profile)
     else:
         asked, profiles = _tied(model, earlier, known, profiles, env)
     chosen = choose_profile(
         profiles=profiles, env=env, kinds=PROVIDER_SPECS, **structs.asdict(asked)
     )
-    return Choice(chosen, remembered(chosen, profiles, None, by_user=by_user))
+    return ModelChoice(chosen, remembered(chosen, profiles, None, by_user=by_user))
 
 
-def _leads_to(secrets: TaskSecrets, earlier: KnownModel) -> bool:
+def _leads_to(secrets: TaskSecrets, earlier: StoredModel) -> bool:
     provider = earlier.provider or DEFAULT_PROVIDER
     return secrets.provider == provider and same_address(secrets.base_url, earlier.base_url)
 
@@ -175,7 +175,7 @@ def _with_secrets(
     env: Mapping[str, str],
     *,
     by_user: bool,
-) -> Choice:
+) -> ModelChoice:
     if secrets.own_key:
         given = Profile(
             name=secrets.profile or "default",
@@ -186,7 +186,7 @@ def _with_secrets(
             headers=secrets.headers,
         )
         return _only_with_own_key(given, secrets)
-    asked = Asked(provider=secrets.provider or None, model=model, base_url=secrets.base_url)
+    asked = ModelFlags(provider=secrets.provider or None, model=model, base_url=secrets.base_url)
     if secrets.profile in profiles.profiles:
         asked = structs.replace(asked, provider=None, profile=secrets.profile)
     elif secrets.base_url is not None:
@@ -196,89 +196,91 @@ def _with_secrets(
     )
     route = remembered(chosen, profiles, secrets.base_url, by_user=by_user)
     chosen = structs.replace(chosen, headers={**chosen.headers, **secrets.headers})
-    return Choice(chosen, route, secrets)
+    return ModelChoice(chosen, route, secrets)
 
 
-def _only_with_own_key(given: Profile, secrets: TaskSecrets) -> Choice:
+def _only_with_own_key(given: Profile, secrets: TaskSecrets) -> ModelChoice:
     profiles = Profiles(given.name, {given.name: given})
     chosen = choose_profile(profiles=profiles, env={}, kinds=PROVIDER_SPECS, profile=given.name)
     route = structs.replace(
         chosen.route, base_url=without_user(given.base_url), chosen=True, own_key=True
     )
-    return Choice(chosen, route, secrets)
+    return ModelChoice(chosen, route, secrets)
 
 
 def _tied(
     model: str | None,
-    earlier: KnownModel,
+    earlier: StoredModel,
     known: Profile | None,
     profiles: Profiles,
     env: Mapping[str, str],
-) -> tuple[Asked, Profiles]:
+) -> tuple[ModelFlags, Profiles]:
     """How the user has named the address that a task folder names.
 
     Raises:
-        UntiedAddressError
+        UntrustedAddressError
     """
     provider = earlier.provider or DEFAULT_PROVIDER
     for profile in (*filter(None, (known,)), *profiles.profiles.values()):
         if profile.provider == provider and same_address(profile.base_url, earlier.base_url):
-            return Asked(model=model, profile=profile.name), profiles
+            return ModelFlags(model=model, profile=profile.name), profiles
     kind = find_kind(provider)
     if any(same_address(own, earlier.base_url) for own in (kind.base_url, address_of(kind, env))):
-        return Asked(provider=provider, model=model), Profiles()
+        return ModelFlags(provider=provider, model=model), Profiles()
     assert earlier.base_url is not None
-    raise UntiedAddressError(provider, earlier.base_url)
+    raise UntrustedAddressError(provider, earlier.base_url)
 
 
-def _place(earlier: KnownModel) -> str:
+def _place(earlier: StoredModel) -> str:
     return earlier.base_url or earlier.provider
 
 
 # What a client gives with a task ---------------------------------------------------------------
 
 
-def users_choice(name: str | None, profiles: Profiles, env: Mapping[str, str]) -> Choice:
+def users_choice(name: str | None, profiles: Profiles, env: Mapping[str, str]) -> ModelChoice:
     """The profile of this name, else what the user's files and variables choose.
 
     Raises:
         ConfigError
     """
     chosen = choose_profile(profiles=profiles, env=env, kinds=PROVIDER_SPECS, profile=name)
-    return Choice(chosen, remembered(chosen, profiles, None, by_user=name is not None))
+    return ModelChoice(chosen, remembered(chosen, profiles, None, by_user=name is not None))
 
 
-def new_choice(name: str, fields: Mapping[str, Any]) -> Choice | None:
+def new_choice(name: str, fields: Mapping[str, Any]) -> ModelChoice | None:
     """To lay a client's fields over, where neither files nor variables choose anything."""
     if not fields.keys() & {"provider", "baseUrl", "apiKey"}:
         return None
     profile = Profile(name=name, provider=fields.get("provider", Profile().provider))
-    return Choice(profile, profile.route)
+    return ModelChoice(profile, profile.route)
 
 
 def choice_again(
     fields: Mapping[str, Any],
-    earlier: KnownModel,
+    earlier: StoredModel,
     secrets: TaskSecrets | None,
     profiles: Profiles,
     env: Mapping[str, str],
-) -> Choice:
+) -> ModelChoice:
     """To lay a client's fields over, for a task that there is already: its own model.
 
     Raises:
         ConfigError
     """
     try:
-        return choose(Asked(), earlier, profiles, env, secrets)
+        return choose(ModelFlags(), earlier, profiles, env, secrets)
     except ConfigError:
         # A key alone does not tie the address that the task folder names.
         if ("apiKey" if earlier.base_url is None else "baseUrl") not in fields:
             raise
         profile = Profile(name=earlier.profile, provider=earlier.provider, model=earlier.model)
-        return Choice(profile, structs.replace(profile.route, own_key=True))
+        return ModelChoice(profile, structs.replace(profile.route, own_key=True))
 
 
-def with_client_fields(base: Choice, fields: Mapping[str, Any], env: Mapping[str, str]) -> Choice:
+def with_client_fields(
+    base: ModelChoice, fields: Mapping[str, Any], env: Mapping[str, str]
+) -> ModelChoice:
     """A choice with the fields of a profile, by our names, that a client gives for one task.
 
     Raises:
@@ -307,16 +309,16 @@ def with_client_fields(base: Choice, fields: Mapping[str, Any], env: Mapping[str
         return structs.replace(_only_with_own_key(given, given.own_secrets), tuning=tuning)
     route = structs.replace(base.route, model=given.model, chosen=True)
     if "headers" not in fields:
-        return Choice(given, route, base.secrets, tuning)
+        return ModelChoice(given, route, base.secrets, tuning)
     kept = base.secrets or TaskSecrets(
         profile=route.profile, provider=route.provider, base_url=route.base_url
     )
-    return Choice(given, route, structs.replace(kept, headers=given.headers), tuning)
+    return ModelChoice(given, route, structs.replace(kept, headers=given.headers), tuning)
 
 
 def _of_provider(
     provider: str, name: str, fields: Mapping[str, Any], env: Mapping[str, str]
-) -> Choice:
+) -> ModelChoice:
     """Another provider than the user's: with a key from the environment, if there is one."""
     profiles, model = Profiles(), fields.get("model")
     try:
@@ -326,7 +328,7 @@ def _of_provider(
     except ConfigError:
         find_kind(provider)  # one that does not exist is an error, whatever key the client gives
         chosen = Profile(name=name, provider=provider)
-    return Choice(chosen, remembered(chosen, profiles, None, by_user=True))
+    return ModelChoice(chosen, remembered(chosen, profiles, None, by_user=True))
 
 
 def tuned(profile: Profile, tuning: Mapping[str, Any]) -> Profile:

@@ -24,12 +24,12 @@ from joey.core.models import ModelInfo
 from joey.core.settings import Profile
 from joey.errors import ConfigError, ProviderError, ProviderFailure, UserError
 from joey.providers.anthropic import headers_for, wants_legacy
-from joey.providers.connection import Address, Connection, connect, parse_url, proxy_for
-from joey.providers.http_reader import End, Head, ProtocolError, ResponseReader
+from joey.providers.connection import HttpAddress, HttpConnection, connect, parse_url, proxy_for
+from joey.providers.http_reader import ProtocolError, ResponseEnd, ResponseHead, ResponseReader
 from joey.providers.registry import (
     PROVIDER_SPECS,
-    ProviderKind,
-    WireKind,
+    ApiProtocol,
+    ProviderSpec,
     endpoint,
     find_kind,
     lookup,
@@ -140,7 +140,9 @@ async def offered_by(
     return names
 
 
-async def ask_for_models(profile: Profile, env: Mapping[str, str], seconds: float) -> Answer:
+async def ask_for_models(
+    profile: Profile, env: Mapping[str, str], seconds: float
+) -> HttpGetResponse:
     """The cheapest thing that one can ask a service: it costs nothing, and checks the key.
 
     Raises:
@@ -148,7 +150,7 @@ async def ask_for_models(profile: Profile, env: Mapping[str, str], seconds: floa
     """
     kind = find_kind(profile.provider)
     url = endpoint(kind, profile.base_url)
-    if kind.wire is WireKind.ANTHROPIC:
+    if kind.wire is ApiProtocol.ANTHROPIC:
         url = f"{url.removesuffix('/messages')}/models?limit=100"
     else:
         url = f"{url.removesuffix('/chat/completions')}/models"
@@ -170,7 +172,7 @@ async def silent_address(
 
 
 def _headers(profile: Profile) -> dict[str, str]:
-    if find_kind(profile.provider).wire is WireKind.ANTHROPIC:
+    if find_kind(profile.provider).wire is ApiProtocol.ANTHROPIC:
         key = headers_for(profile.api_key, legacy=wants_legacy(profile))
     else:
         key = {"authorization": f"Bearer {profile.api_key}"} if profile.api_key else {}
@@ -203,7 +205,7 @@ async def find_local_servers(env: Mapping[str, str]) -> list[LocalServer]:
     return [server for server in found if server is not None]
 
 
-async def _ask(kind: ProviderKind, env: Mapping[str, str]) -> LocalServer | None:
+async def _ask(kind: ProviderSpec, env: Mapping[str, str]) -> LocalServer | None:
     base = (address_of(kind, env) or kind.base_url).rstrip("/")
     root = base.removesuffix("/v1")
     is_ollama = kind.name == "ollama"
@@ -218,7 +220,7 @@ async def _ask(kind: ProviderKind, env: Mapping[str, str]) -> LocalServer | None
     return LocalServer(kind.name, f"{root}/v1" if is_ollama else base, tuple(names))
 
 
-def listed(answer: Answer, group: str = "data", name: str = "id") -> list[str] | None:
+def listed(answer: HttpGetResponse, group: str = "data", name: str = "id") -> list[str] | None:
     """Names in an answer such as `{"data": [{"id": "a"}]}`; None for any other."""
     said: Any = answer.json
     entries = said.get(group) if answer.status == 200 and isinstance(said, dict) else None
@@ -241,7 +243,7 @@ def known_providers() -> tuple[KnownProvider, ...]:
     )
 
 
-def _models(kind: ProviderKind) -> tuple[str, ...]:
+def _models(kind: ProviderSpec) -> tuple[str, ...]:
     names = dict.fromkeys((kind.default_model, *models_of(kind.name)))
     return tuple(name for name in names if name)
 
@@ -250,7 +252,7 @@ MAX_RESPONSE_BYTES = 4 * 1024 * 1024
 """Bytes of an answer that are read: lists of models are long, and some are no lists."""
 
 
-class Answer(Struct, frozen=True):
+class HttpGetResponse(Struct, frozen=True):
     status: int
     body: bytes
 
@@ -265,7 +267,7 @@ class Answer(Struct, frozen=True):
 
 async def look(
     url: str, env: Mapping[str, str], seconds: float, headers: Mapping[str, str] | None = None
-) -> Answer:
+) -> HttpGetResponse:
     """The answer to GET.
 
     Raises:
@@ -273,7 +275,7 @@ async def look(
         ConfigError: the address, or a proxy's in the environment, is not one.
     """
     address = parse_url(url)
-    target = Address(address.host, address.port, address.secure)
+    target = HttpAddress(address.host, address.port, address.secure)
     proxy = proxy_for(target, env)
     try:
         async with asyncio.timeout(seconds):
@@ -291,7 +293,7 @@ async def look(
         raise ProviderError(text, failure=ProviderFailure.NETWORK) from error
 
 
-async def _answer(connection: Connection) -> Answer:
+async def _answer(connection: HttpConnection) -> HttpGetResponse:
     """Raises OSError, ProtocolError."""
     reader = ResponseReader()
     status, pieces, size = 0, list[bytes](), 0
@@ -299,19 +301,19 @@ async def _answer(connection: Connection) -> Answer:
         data = await connection.receive()
         for event in reader.feed(data) if data else reader.close():
             match event:
-                case Head():
+                case ResponseHead():
                     status = event.status
-                case End():
-                    return Answer(status, b"".join(pieces))
+                case ResponseEnd():
+                    return HttpGetResponse(status, b"".join(pieces))
                 case bytes():
                     pieces.append(event)
                     size += len(event)
         if not data:
             break
-    return Answer(status, b"".join(pieces))
+    return HttpGetResponse(status, b"".join(pieces))
 
 
-def _request(address: Address, proxy: Address | None, headers: Mapping[str, str]) -> bytes:
+def _request(address: HttpAddress, proxy: HttpAddress | None, headers: Mapping[str, str]) -> bytes:
     fields = {"Host": address.authority, "Accept": "application/json", **headers}
     path = address.path
     if proxy is not None and not address.secure:

@@ -15,9 +15,9 @@ from msgspec import Struct, structs
 
 from joey.app.customizations import check_mode, modes_for
 from joey.app.model_choice import (
-    Asked,
-    Choice,
-    KnownModel,
+    ModelChoice,
+    ModelFlags,
+    StoredModel,
     choice_again,
     choose,
     new_choice,
@@ -25,7 +25,7 @@ from joey.app.model_choice import (
     with_client_fields,
 )
 from joey.config.home import joey_home, resolve_user_home
-from joey.config.preferences import Preferences
+from joey.config.preferences import ConfigStore
 from joey.config.profiles import Profiles, client_fields, load_profiles, split
 from joey.config.settings import PRIVATE_KEYS, load_settings, unknown_settings, with_configuration
 from joey.core.models import ToolProtocol
@@ -63,7 +63,7 @@ def make_options(  # noqa: PLR0913 (one argument per flag, all by name)
     limits: Limits = UNLIMITED,
     policy: AnswerPolicy | None = None,
     system_prompt: str | None = None,
-    earlier: KnownModel | None = None,
+    earlier: StoredModel | None = None,
     secrets: TaskSecrets | None = None,
     allow_writes: bool = False,
     no_sandbox: bool = False,
@@ -87,7 +87,7 @@ def make_options(  # noqa: PLR0913 (one argument per flag, all by name)
     settings = with_permissions(settings, yes, require_approval, allow, deny, allow_writes)
     scope = FileScope(added=added_directories(add_dirs, home, env), as_sandboxed=yes)
     check_mode(mode, lambda: modes_for(workspace, home, env, settings))
-    asked = Asked(provider=provider, model=model, base_url=base_url, profile=profile)
+    asked = ModelFlags(provider=provider, model=model, base_url=base_url, profile=profile)
     if secrets is None and isinstance(earlier, TaskMetadata):
         secrets = TaskSecretFiles(home).load(earlier.id)
     choice = choose(asked, earlier, load_profiles(home), env, secrets)
@@ -249,7 +249,7 @@ _STORED_SETTINGS = frozenset(Settings.__struct_encode_fields__) - PRIVATE_KEYS -
 """Settings that a task keeps in its folder; its mode has a record of its own."""
 
 
-class _Given(Struct, frozen=True):
+class _ClientConfiguration(Struct, frozen=True):
     settings: dict[str, Any]
     keys: dict[str, Any]
     profile: str | None
@@ -275,13 +275,15 @@ def configured(
     if options.profile is None or given.profile is not None:
         base = _users_choice(given, profiles, env)
     elif given.keys:
-        base = Choice(options.profile, options.route or options.profile.route, options.secrets)
+        base = ModelChoice(options.profile, options.route or options.profile.route, options.secrets)
     else:
         return options
     return _with_model(options, _chosen(base, given, env))
 
 
-def _users_choice(given: _Given, profiles: Profiles, env: Mapping[str, str]) -> Choice:
+def _users_choice(
+    given: _ClientConfiguration, profiles: Profiles, env: Mapping[str, str]
+) -> ModelChoice:
     try:
         return users_choice(given.profile, profiles, env)
     except ConfigError:
@@ -292,14 +294,14 @@ def _users_choice(given: _Given, profiles: Profiles, env: Mapping[str, str]) -> 
         return base
 
 
-def _chosen(base: Choice, given: _Given, env: Mapping[str, str]) -> Choice:
+def _chosen(base: ModelChoice, given: _ClientConfiguration, env: Mapping[str, str]) -> ModelChoice:
     if not given.keys:
         return base
     return with_client_fields(base, client_fields(given.keys, base.profile.provider), env)
 
 
 def reconfigured(
-    task: KnownModel,
+    task: StoredModel,
     workspace: Path,
     secrets: TaskSecrets | None,
     values: dict[str, Any],
@@ -312,7 +314,7 @@ def reconfigured(
         ConfigError
     """
     given = _read(values)
-    preferences = Preferences(home)
+    preferences = ConfigStore(home)
     options = TaskOptions(workspace=workspace, settings=preferences.settings())
     options = _with_settings(options, given, home, env)
     if given.profile is not None:
@@ -325,10 +327,10 @@ def reconfigured(
     return _with_model(options, _chosen(base, given, env))
 
 
-def _read(values: dict[str, Any]) -> _Given:
+def _read(values: dict[str, Any]) -> _ClientConfiguration:
     settings, keys = split({name: value for name, value in values.items() if value is not None})
     profile = _name("currentApiConfigName", settings.pop("currentApiConfigName", None))
-    return _Given(settings, keys, profile, _name("mode", settings.get("mode")))
+    return _ClientConfiguration(settings, keys, profile, _name("mode", settings.get("mode")))
 
 
 def _name(key: str, value: object) -> str | None:
@@ -338,7 +340,7 @@ def _name(key: str, value: object) -> str | None:
 
 
 def _with_settings(
-    options: TaskOptions, given: _Given, home: Path, env: Mapping[str, str]
+    options: TaskOptions, given: _ClientConfiguration, home: Path, env: Mapping[str, str]
 ) -> TaskOptions:
     workspace = options.workspace
     assert workspace is not None
@@ -359,7 +361,7 @@ def _with_settings(
     )
 
 
-def _with_model(options: TaskOptions, choice: Choice) -> TaskOptions:
+def _with_model(options: TaskOptions, choice: ModelChoice) -> TaskOptions:
     check_price(choice.profile, options.limits)
     secrets = choice.secrets
     if options.secrets is not None and options.secrets.settings:

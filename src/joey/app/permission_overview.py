@@ -15,13 +15,13 @@ from msgspec import Struct, structs
 
 from joey.app.customizations import scopes_for
 from joey.app.options import with_permissions
-from joey.app.permissions import Flags
+from joey.app.permissions import PermissionFlags
 from joey.config.files import read_document
 from joey.config.home import joey_home, resolve_user_home
 from joey.config.settings import SETTINGS_FILE, load_settings, read_tightening, tightened
 from joey.config.untrusted_files import UntrustedFileReader
-from joey.core.modes import Group, Mode
-from joey.core.paths import FileScope, Place
+from joey.core.modes import Mode, ToolGroup
+from joey.core.paths import FileScope, ResolvedPath
 from joey.core.permissions.policy import (
     ALLOW_ALL_RULE,
     NO_SANDBOX_REASON,
@@ -30,8 +30,8 @@ from joey.core.permissions.policy import (
     Allow,
     Ask,
     Claim,
-    Confinement,
     Deny,
+    SandboxStatus,
     decide,
 )
 from joey.core.settings import Settings
@@ -40,27 +40,27 @@ from joey.workspace.ignore import IGNORE_FILE_NAME as IGNORE_FILE
 
 _FIELD_BY_SETTING = {field.encode_name: field.name for field in structs.fields(Settings)}
 _SETTING_BY_FIELD = {field: name for name, field in _FIELD_BY_SETTING.items()}
-_WORKSPACE_PATH = Place(given="", path=Path("/x"), shown="", inside=True)
+_WORKSPACE_PATH = ResolvedPath(given="", path=Path("/x"), shown="", inside=True)
 _OUTSIDE_PATH = structs.replace(_WORKSPACE_PATH, inside=False)
 _READABLE_OUTSIDE_PATH = structs.replace(_OUTSIDE_PATH, readable=True)
 _PROTECTED_PATH = structs.replace(_WORKSPACE_PATH, protected=True)
 _CALL_KINDS = (
-    ("reading files here", Group.READ, Claim(Access.READ, place=_WORKSPACE_PATH)),
-    ("reading files elsewhere", Group.READ, Claim(Access.READ, place=_OUTSIDE_PATH)),
-    ("changing files here", Group.EDIT, Claim(Access.WRITE, place=_WORKSPACE_PATH)),
-    ("changing files elsewhere", Group.EDIT, Claim(Access.WRITE, place=_OUTSIDE_PATH)),
-    ("changing protected files", Group.EDIT, Claim(Access.WRITE, place=_PROTECTED_PATH)),
-    ("another mode", Group.ALWAYS, Claim(Access.SWITCH_MODE)),
-    ("subtasks", Group.ALWAYS, Claim(Access.DELEGATE)),
-    ("skills and commands of yours", Group.ALWAYS, Claim(Access.FETCH_INSTRUCTIONS)),
-    ("tools of your own", Group.ALWAYS, Claim(Access.CUSTOM_TOOL)),
-    ("the browser", Group.BROWSER, Claim(Access.BROWSER)),
+    ("reading files here", ToolGroup.READ, Claim(Access.READ, place=_WORKSPACE_PATH)),
+    ("reading files elsewhere", ToolGroup.READ, Claim(Access.READ, place=_OUTSIDE_PATH)),
+    ("changing files here", ToolGroup.EDIT, Claim(Access.WRITE, place=_WORKSPACE_PATH)),
+    ("changing files elsewhere", ToolGroup.EDIT, Claim(Access.WRITE, place=_OUTSIDE_PATH)),
+    ("changing protected files", ToolGroup.EDIT, Claim(Access.WRITE, place=_PROTECTED_PATH)),
+    ("another mode", ToolGroup.ALWAYS, Claim(Access.SWITCH_MODE)),
+    ("subtasks", ToolGroup.ALWAYS, Claim(Access.DELEGATE)),
+    ("skills and commands of yours", ToolGroup.ALWAYS, Claim(Access.FETCH_INSTRUCTIONS)),
+    ("tools of your own", ToolGroup.ALWAYS, Claim(Access.CUSTOM_TOOL)),
+    ("the browser", ToolGroup.BROWSER, Claim(Access.BROWSER)),
 )
 
 DEFAULT_FILE_SCOPE = FileScope()
 
 
-class Judgement(Struct, frozen=True):
+class PermissionLine(Struct, frozen=True):
     about: str
     decision: Literal["allow", "ask", "deny"]
     rule: str
@@ -75,7 +75,7 @@ class PermissionOverview:
         sources: SettingSources,
         settings: Settings,
         mode: Mode,
-        sandbox: Confinement,
+        sandbox: SandboxStatus,
         workspace: Path,
         *,
         edits_granted: bool = False,
@@ -89,12 +89,12 @@ class PermissionOverview:
         self._edits_granted = edits_granted
         self._scope = scope
 
-    def judgements(self) -> list[Judgement]:
+    def judgements(self) -> list[PermissionLine]:
         kinds = [self._of_kind(*kind) for kind in _CALL_KINDS]
         rest = (*self._of_commands(), *self._of_mcp(), *self._of_hidden_files())
         return [*kinds, *self._of_scope(), *rest]
 
-    def _of_kind(self, about: str, group: Group, claim: Claim) -> Judgement:
+    def _of_kind(self, about: str, group: ToolGroup, claim: Claim) -> PermissionLine:
         grant = self._mode.grant(group)
         if grant is None:
             return self._not_in_mode(about)
@@ -105,50 +105,50 @@ class PermissionOverview:
         which = grant.description or grant.file_regex
         return structs.replace(judged, about=f"{about} ({which})")
 
-    def _judgement(self, about: str, decision: Allow | Ask | Deny) -> Judgement:
+    def _judgement(self, about: str, decision: Allow | Ask | Deny) -> PermissionLine:
         match decision:
             case Allow(rule) if rule == WORKSPACE_EDITS_TEXT:
-                return Judgement(about, "allow", rule)
+                return PermissionLine(about, "allow", rule)
             case Allow(rule):
-                return Judgement(about, "allow", rule, self._source_of(rule.split(" + ")))
+                return PermissionLine(about, "allow", rule, self._source_of(rule.split(" + ")))
             case Deny(rule):
-                return Judgement(about, "deny", rule)
+                return PermissionLine(about, "deny", rule)
             case Ask(reason):
                 why = reason.rpartition(": ")[2]
-                return Judgement(about, "ask", why, self._source_of([why.partition(" ")[0]]))
+                return PermissionLine(about, "ask", why, self._source_of([why.partition(" ")[0]]))
 
     def _source_of(self, switches: Sequence[str]) -> str:
         fields = [_FIELD_BY_SETTING[name] for name in switches if name in _FIELD_BY_SETTING]
         found = (self._sources.of_value(each, getattr(self._settings, each)) for each in fields)
         return ", ".join(dict.fromkeys(found))
 
-    def _not_in_mode(self, about: str) -> Judgement:
-        return Judgement(about, "deny", f"the mode {self._mode.slug} does not have it")
+    def _not_in_mode(self, about: str) -> PermissionLine:
+        return PermissionLine(about, "deny", f"the mode {self._mode.slug} does not have it")
 
     # Commands
 
-    def _of_commands(self) -> Iterator[Judgement]:
-        if self._mode.grant(Group.COMMAND) is None:
+    def _of_commands(self) -> Iterator[PermissionLine]:
+        if self._mode.grant(ToolGroup.COMMAND) is None:
             yield self._not_in_mode("commands")
             return
         yield from self._entries("denied_commands", "commands", "deny")
         if self._sandbox == "none" and self._settings.sandbox == "required":
-            yield Judgement("commands", "deny", "sandbox is required, and none works here")
+            yield PermissionLine("commands", "deny", "sandbox is required, and none works here")
             return
         if (asleep := self._switch_off("alwaysAllowExecute")) is not None:
             yield structs.replace(asleep, about="commands")
             return
         if self._sandbox == "none":
-            yield Judgement("commands", "ask", NO_SANDBOX_REASON)
+            yield PermissionLine("commands", "ask", NO_SANDBOX_REASON)
             return
         yield from self._entries("allowed_commands", "commands", "allow")
         if ALLOW_ALL_RULE not in self._settings.allowed_commands:
-            yield Judgement("other commands", "ask", "no rule of allowedCommands names them")
+            yield PermissionLine("other commands", "ask", "no rule of allowedCommands names them")
 
     # MCP
 
-    def _of_mcp(self) -> Iterator[Judgement]:
-        if self._mode.grant(Group.MCP) is None:
+    def _of_mcp(self) -> Iterator[PermissionLine]:
+        if self._mode.grant(ToolGroup.MCP) is None:
             yield self._not_in_mode("MCP tools")
             return
         if (asleep := self._switch_off("alwaysAllowMcp")) is not None:
@@ -158,33 +158,33 @@ class PermissionOverview:
         if ALLOW_ALL_RULE in self._settings.allowed_mcp_tools:
             return
         source = self._source_of(["alwaysAllowMcp"])
-        yield Judgement(
+        yield PermissionLine(
             "MCP tools on alwaysAllow of their server", "allow", "alwaysAllowMcp", source
         )
-        yield Judgement("other MCP tools", "ask", "neither list names them")
+        yield PermissionLine("other MCP tools", "ask", "neither list names them")
 
-    def _of_scope(self) -> Iterator[Judgement]:
+    def _of_scope(self) -> Iterator[PermissionLine]:
         for directory in self._scope.added:
             about = f"{directory}, as part of the workspace"
-            yield Judgement(about, "allow", "for this run", "--add-dir")
+            yield PermissionLine(about, "allow", "for this run", "--add-dir")
         if self._scope.as_sandboxed:
             claim = Claim(Access.READ, place=_READABLE_OUTSIDE_PATH)
-            seen = self._of_kind("reading what sandboxed commands see", Group.READ, claim)
+            seen = self._of_kind("reading what sandboxed commands see", ToolGroup.READ, claim)
             yield structs.replace(seen, source="-y") if seen.decision == "allow" else seen
 
-    def _of_hidden_files(self) -> Iterator[Judgement]:
+    def _of_hidden_files(self) -> Iterator[PermissionLine]:
         if (self._workspace / IGNORE_FILE).exists():
-            yield Judgement("hidden files", "deny", IGNORE_FILE)
+            yield PermissionLine("hidden files", "deny", IGNORE_FILE)
 
-    def _switch_off(self, switch: str) -> Judgement | None:
+    def _switch_off(self, switch: str) -> PermissionLine | None:
         for name in ("autoApprovalEnabled", switch):
             if not getattr(self._settings, _FIELD_BY_SETTING[name]):
-                return Judgement("", "ask", f"{name} is off", self._source_of([name]))
+                return PermissionLine("", "ask", f"{name} is off", self._source_of([name]))
         return None
 
     def _entries(
         self, field: str, about: str, decision: Literal["allow", "deny"]
-    ) -> Iterator[Judgement]:
+    ) -> Iterator[PermissionLine]:
         """Those from the same place together."""
         rule = _SETTING_BY_FIELD[field]
         by_source: dict[str, list[str]] = {}
@@ -193,7 +193,7 @@ class PermissionOverview:
         for source, entries in by_source.items():
             kept = "" if source == TASK_SOURCE else source
             listed = f"{about} {', '.join(f'`{entry}`' for entry in entries)}"
-            yield Judgement(listed, decision, rule if kept else f"{rule}, {TASK_SOURCE}", kept)
+            yield PermissionLine(listed, decision, rule if kept else f"{rule}, {TASK_SOURCE}", kept)
 
 
 DEFAULT_SOURCE = "default"
@@ -208,7 +208,7 @@ class SettingSources:
     def __init__(
         self,
         workspace: Path,
-        flags: Flags,
+        flags: PermissionFlags,
         home: Path | None = None,
         env: Mapping[str, str] | None = None,
     ) -> None:

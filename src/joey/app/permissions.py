@@ -2,8 +2,8 @@
 
 The tools state their claims as they do in a task, and the same policy judges them. Nothing in the
 workspace is run and nothing is written: no task directory, no index, no file in the user's home.
-What a sandbox can confine is probed before the first command by joey's own canary. `Audit` reads
-journals and compares the recorded decisions with those of other rules.
+What a sandbox can confine is probed before the first command by joey's own canary.
+`PermissionAudit` reads journals and compares the recorded decisions with those of other rules.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from joey.config.settings import load_settings
 from joey.core.models import ModelInfo, ToolProtocol
 from joey.core.modes import usual_mode
 from joey.core.paths import FileScope
-from joey.core.permissions.audit import Judged, Recorded, recorded
+from joey.core.permissions.audit import AuditEntry, ReplayableEntry, recorded
 from joey.core.permissions.commands import MAX_COMMAND_CHARS
-from joey.core.permissions.policy import Access, Allow, Ask, Claim, Confinement, Deny, decide
+from joey.core.permissions.policy import Access, Allow, Ask, Claim, Deny, SandboxStatus, decide
 from joey.core.permissions.shell import plain_commands
 from joey.core.settings import Settings
-from joey.errors import HiddenError, RefusedError, StoreError, ToolError, UserError
+from joey.errors import DeniedError, IgnoredPathError, StoreError, ToolError, UserError
 from joey.execution.bash_grammar import BashGrammar
 from joey.execution.terminal import LocalTerminal
-from joey.ports import Place, Store, TaskMetadata, ToolContext
+from joey.ports import ResolvedPath, Store, TaskMetadata, ToolContext
 from joey.tools.file_edit import locate
 from joey.tools.registry import AnyTool, Registry, default_tools, paths_in
 from joey.workspace.files import LocalFiles
 from joey.workspace.search import LocalSearch
 
 
-class Flags(Struct, frozen=True, kw_only=True):
+class PermissionFlags(Struct, frozen=True, kw_only=True):
     """What a run could have been started with."""
 
     yes: bool = False
@@ -53,7 +53,7 @@ class Flags(Struct, frozen=True, kw_only=True):
 
 
 def scope_of(
-    flags: Flags, home: Path | None = None, env: Mapping[str, str] | None = None
+    flags: PermissionFlags, home: Path | None = None, env: Mapping[str, str] | None = None
 ) -> FileScope:
     """Raises WorkspaceError."""
     env = os.environ if env is None else env
@@ -61,20 +61,20 @@ def scope_of(
     return FileScope(added=added, as_sandboxed=flags.yes)
 
 
-class Explanation(Struct, frozen=True):
+class PermissionExplanation(Struct, frozen=True):
     decision: Literal["allow", "ask", "deny"]
     rule: str | None
     """The rule or the settings that allowed or refused it."""
     reason: str
     commands: tuple[tuple[str, ...], ...] = ()
     """The commands of a line as words; none when it is more than plain words."""
-    sandbox: Confinement | UnsetType = UNSET
+    sandbox: SandboxStatus | UnsetType = UNSET
     """Of a command: how far it would be confined."""
     protected: bool | UnsetType = UNSET
     """Of a file that would be changed: only its own switch lets that happen unasked."""
 
 
-class Explainer:
+class PermissionExplainer:
     """Of one workspace, with one person's settings.
 
     Raises:
@@ -84,7 +84,7 @@ class Explainer:
     def __init__(
         self,
         workspace: Path,
-        flags: Flags,
+        flags: PermissionFlags,
         home: Path | None = None,
         env: Mapping[str, str] | None = None,
         mode: str | None = None,
@@ -108,7 +108,7 @@ class Explainer:
         scope = scope_of(flags, home, env)
         self._context = _context(directory, home, env, self.settings, scope, mode)
 
-    async def command(self, line: str, cwd: str | None = None) -> Explanation:
+    async def command(self, line: str, cwd: str | None = None) -> PermissionExplanation:
         """`folder` is the one to run it in, when that is not the workspace."""
         asked = {"command": line} if cwd is None else {"command": line, "cwd": cwd}
         try:
@@ -119,7 +119,7 @@ class Explainer:
             claims, plain_commands(line) or () if len(line) <= MAX_COMMAND_CHARS else ()
         )
 
-    async def read(self, path: str) -> Explanation:
+    async def read(self, path: str) -> PermissionExplanation:
         try:
             claims = await self._claims("read_file", {"path": path})
             await self._check_ordinary(self.place(path))
@@ -127,7 +127,7 @@ class Explainer:
             return refused(error)
         return self.judge(claims)
 
-    async def write(self, path: str) -> Explanation:
+    async def write(self, path: str) -> PermissionExplanation:
         """Tools that write claim the file alone; what would be written makes no difference."""
         try:
             tool = self._allowed("write_to_file", {"path": path})
@@ -139,7 +139,7 @@ class Explainer:
         protected = self.place(path).protected or UNSET
         return structs.replace(self.judge(claims), protected=protected)
 
-    async def _check_ordinary(self, place: Place) -> None:
+    async def _check_ordinary(self, place: ResolvedPath) -> None:
         """Raises ToolError, as reading and writing would: it is a pipe, a socket or a device, or
         links that lead in a circle."""
         if not place.inside:
@@ -148,7 +148,7 @@ class Explainer:
         if found.exists and not (found.is_file or found.is_dir):
             raise ToolError(f"{place.shown} is not a regular file.")
 
-    def place(self, path: str) -> Place:
+    def place(self, path: str) -> ResolvedPath:
         """Raises ToolError."""
         return locate(self._context, path)
 
@@ -166,24 +166,24 @@ class Explainer:
 
     def judge(
         self, claims: tuple[Claim, ...], commands: tuple[tuple[str, ...], ...] = ()
-    ) -> Explanation:
+    ) -> PermissionExplanation:
         sandbox = next((claim.sandbox for claim in claims if claim.sandbox is not None), UNSET)
         match decide(claims, self.settings, self._shell.chain):
             case Allow(rule):
-                return Explanation("allow", rule, f"allowed by {rule}", commands, sandbox)
+                return PermissionExplanation("allow", rule, f"allowed by {rule}", commands, sandbox)
             case Ask(reason):
-                return Explanation("ask", None, reason, commands, sandbox)
+                return PermissionExplanation("ask", None, reason, commands, sandbox)
             case Deny(rule, reason):
-                return Explanation("deny", rule, reason, commands, sandbox)
+                return PermissionExplanation("deny", rule, reason, commands, sandbox)
 
 
-def refused(error: ToolError) -> Explanation:
+def refused(error: ToolError) -> PermissionExplanation:
     match error:
-        case RefusedError(rule=rule):
-            return Explanation("deny", rule, str(error))
-        case HiddenError():
-            return Explanation("deny", ".rooignore", str(error))
-    return Explanation("deny", None, str(error))
+        case DeniedError(rule=rule):
+            return PermissionExplanation("deny", rule, str(error))
+        case IgnoredPathError():
+            return PermissionExplanation("deny", ".rooignore", str(error))
+    return PermissionExplanation("deny", None, str(error))
 
 
 def _context(
@@ -235,33 +235,33 @@ class TaskReport(Struct, frozen=True):
     id: str
     title: str
     workspace: str
-    calls: tuple[Judged, ...] = ()
+    calls: tuple[AuditEntry, ...] = ()
     problem: str = ""
     """Why its journal could not be read."""
 
 
-class Difference(Struct, frozen=True):
+class DecisionDifference(Struct, frozen=True):
     task: str
-    call: Judged
-    now: Explanation
+    call: AuditEntry
+    now: PermissionExplanation
 
 
-class Comparison(Struct, frozen=True):
+class AuditComparison(Struct, frozen=True):
     """What other rules would decide about the calls of some tasks."""
 
     judged: int
-    differences: tuple[Difference, ...]
+    differences: tuple[DecisionDifference, ...]
     left_out: int
     """Calls that cannot be decided about without making them."""
 
 
-class Audit:
+class PermissionAudit:
     def __init__(self, home: Path | None = None, env: Mapping[str, str] | None = None) -> None:
         self._env = os.environ if env is None else env
         self._home = home
         self._store: Store = open_store(home, self._env)
         self._names = Registry(default_tools())
-        self._explainers: dict[tuple[str, str], Explainer | None] = {}
+        self._explainers: dict[tuple[str, str], PermissionExplainer | None] = {}
 
     def latest(self, count: int, workspace: Path | None = None) -> list[TaskMetadata]:
         tasks = self._store.list()
@@ -282,8 +282,10 @@ class Audit:
             judged = tuple(each.judged for each in calls)
             yield TaskReport(task.id, task.title, task.workspace, judged, problem)
 
-    async def compare(self, tasks: Sequence[TaskMetadata], flags: Flags) -> Comparison:
-        differences: list[Difference] = []
+    async def compare(
+        self, tasks: Sequence[TaskMetadata], flags: PermissionFlags
+    ) -> AuditComparison:
+        differences: list[DecisionDifference] = []
         judged = left_out = 0
         for task in tasks:
             for each in self._calls(task)[0]:
@@ -293,16 +295,18 @@ class Audit:
                     continue
                 judged += 1
                 if now.decision != each.judged.decision:
-                    differences.append(Difference(task.id, each.judged, now))
-        return Comparison(judged, tuple(differences), left_out)
+                    differences.append(DecisionDifference(task.id, each.judged, now))
+        return AuditComparison(judged, tuple(differences), left_out)
 
-    def _calls(self, task: TaskMetadata) -> tuple[list[Recorded], str]:
+    def _calls(self, task: TaskMetadata) -> tuple[list[ReplayableEntry], str]:
         try:
             return recorded(self._store.read(task.id)), ""
         except StoreError as error:
             return [], str(error)
 
-    async def _decide(self, each: Recorded, workspace: str, flags: Flags) -> Explanation | None:
+    async def _decide(
+        self, each: ReplayableEntry, workspace: str, flags: PermissionFlags
+    ) -> PermissionExplanation | None:
         explainer = self._explainer(workspace, each.judged.mode, flags)
         if explainer is None:
             return None
@@ -314,7 +318,7 @@ class Audit:
             return refused(error)
         return explainer.judge(claims) if claims else None
 
-    def _claims(self, each: Recorded, explainer: Explainer) -> tuple[Claim, ...]:
+    def _claims(self, each: ReplayableEntry, explainer: PermissionExplainer) -> tuple[Claim, ...]:
         """Raises ToolError."""
         name, subject = self._tool(each.judged.tool), each.judged.about
         if name in _SWITCH_ONLY_TOOLS:
@@ -331,19 +335,23 @@ class Audit:
         except ToolError:
             return name  # of a server, or the person's own
 
-    def _explainer(self, workspace: str, mode: str, flags: Flags) -> Explainer | None:
+    def _explainer(
+        self, workspace: str, mode: str, flags: PermissionFlags
+    ) -> PermissionExplainer | None:
         """None where the folder is gone, or cannot be looked at."""
         key = (workspace, mode)
         if key not in self._explainers:
             try:
-                made = Explainer(Path(workspace), flags, self._home, self._env, mode or None)
+                made = PermissionExplainer(
+                    Path(workspace), flags, self._home, self._env, mode or None
+                )
                 self._explainers[key] = made
             except UserError:
                 self._explainers[key] = None
         return self._explainers[key]
 
 
-def _foreign(each: Recorded) -> tuple[Claim, ...]:
+def _foreign(each: ReplayableEntry) -> tuple[Claim, ...]:
     """Tools of servers, and of the person's own."""
     try:
         row = msgspec.json.decode(each.row or "{}")
@@ -359,6 +367,6 @@ def _foreign(each: Recorded) -> tuple[Claim, ...]:
     return ()
 
 
-def _extract_cwd(each: Recorded) -> str | None:
+def _extract_cwd(each: ReplayableEntry) -> str | None:
     cwd = each.call.input.get("cwd")
     return cwd if isinstance(cwd, str) else None

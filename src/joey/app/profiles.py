@@ -14,7 +14,7 @@ from msgspec import Struct, structs
 
 from joey.app.models import LocalServer
 from joey.config.home import joey_home
-from joey.config.preferences import Preferences
+from joey.config.preferences import ConfigStore
 from joey.config.profiles import (
     DEFAULT_PROFILE_NAME,
     PROFILES_FILE,
@@ -25,11 +25,11 @@ from joey.config.profiles import (
     load_profiles,
     name_of_key,
 )
-from joey.config.schema import DescribedKey, find_key, profile_keys, read_value
+from joey.config.schema import ConfigKey, find_key, profile_keys, read_value
 from joey.core.redaction import without_secrets
 from joey.core.settings import Profile
 from joey.errors import ConfigError, NoModelError
-from joey.providers.registry import PROVIDER_SPECS, ProviderKind, find_kind
+from joey.providers.registry import PROVIDER_SPECS, ProviderSpec, find_kind
 
 API_KEY_NAME = "apiKey"
 _SHOWN_KEY_CHARS = 4
@@ -37,7 +37,7 @@ _SHOWN_KEY_CHARS = 4
 _MIN_PARTLY_SHOWN_KEY_CHARS = 20
 
 
-class ProfileFact(Struct, frozen=True):
+class ProfileValue(Struct, frozen=True):
     """One key of a profile, as it counts."""
 
     name: str
@@ -51,7 +51,7 @@ class ProfileAdmin:
     def __init__(self, home: Path | None = None, env: Mapping[str, str] | None = None) -> None:
         self._env = os.environ if env is None else env
         self._home = home or joey_home(self._env)
-        self._preferences = Preferences(self._home)
+        self._preferences = ConfigStore(self._home)
 
     @property
     def path(self) -> Path:
@@ -81,7 +81,7 @@ class ProfileAdmin:
         known = self._preferences.profiles().profiles
         return {name: structs.replace(each, api_key=None) for name, each in known.items()}
 
-    def facts(self, name: str | None = None) -> list[ProfileFact]:
+    def facts(self, name: str | None = None) -> list[ProfileValue]:
         """A profile as a task would get it; without a name, whatever would be used now.
 
         Raises:
@@ -102,7 +102,7 @@ class ProfileAdmin:
 
     def _facts(
         self, chosen: Profile, known: Profile | None, written: frozenset[str]
-    ) -> Sequence[ProfileFact]:
+    ) -> Sequence[ProfileValue]:
         kind = find_kind(chosen.provider)
         facts = []
         for key, field in zip(
@@ -113,10 +113,12 @@ class ProfileAdmin:
             if key == "name" or value in (None, {}, ""):
                 continue
             origin = _origin(key, value, mine, kind, self._env)
-            facts.append(ProfileFact(key, mask_value(key, value), origin))
+            facts.append(ProfileValue(key, mask_value(key, value), origin))
         if chosen.api_key is None and (key_of(kind, self._env)):
             variable = _key_variable(kind, self._env)
-            facts.append(ProfileFact(API_KEY_NAME, masked(key_of(kind, self._env) or ""), variable))
+            facts.append(
+                ProfileValue(API_KEY_NAME, masked(key_of(kind, self._env) or ""), variable)
+            )
         return facts
 
     def add(self, name: str, provider: str, **values: Any) -> None:
@@ -178,7 +180,7 @@ class ProfileAdmin:
         self._named(name)
         self._preferences.delete_profile(name)
 
-    def key(self, name: str) -> DescribedKey:
+    def key(self, name: str) -> ConfigKey:
         """Raises ConfigError."""
         return profile_keys()[find_key(name, profile_keys(), "key of a profile")]
 
@@ -209,7 +211,7 @@ def mask_value(key: str, value: Any) -> Any:
     return hidden[key] if isinstance(hidden, dict) else hidden
 
 
-def _origin(key: str, value: Any, mine: Any, kind: ProviderKind, env: Mapping[str, str]) -> str:
+def _origin(key: str, value: Any, mine: Any, kind: ProviderSpec, env: Mapping[str, str]) -> str:
     if key == API_KEY_NAME and mine is None:
         return _key_variable(kind, env)
     if key == "baseUrl" and mine is None and address_of(kind, env) == value:
@@ -217,7 +219,7 @@ def _origin(key: str, value: Any, mine: Any, kind: ProviderKind, env: Mapping[st
     return PROFILES_FILE if mine == value and mine is not None else "default"
 
 
-def _key_variable(kind: ProviderKind, env: Mapping[str, str]) -> str:
+def _key_variable(kind: ProviderSpec, env: Mapping[str, str]) -> str:
     return next((name for name in kind.key_variables if env.get(name, "").strip()), "default")
 
 
@@ -265,7 +267,7 @@ def save_first_profile(
     key = None if key is None else usable_key(key)
     given = {"provider": kind.name, "model": model, "baseUrl": base_url, "apiKey": key}
     values = {key: value for key, value in given.items() if value}
-    preferences = Preferences(home)
+    preferences = ConfigStore(home)
     complete = choose_profile(
         profiles=preferences.profiles_with(name, values),
         env=env,

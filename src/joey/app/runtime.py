@@ -14,21 +14,21 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from joey.app.customizations import hooks_for, is_trusted, load_customizations, settings_within
-from joey.app.mcp_servers import Servers
+from joey.app.mcp_servers import McpServerPool
 from joey.app.model_choice import tuned
 from joey.app.options import check_price, make_options, remembered_workspace
 from joey.app.redaction import http_client
 from joey.app.sandbox import boundary_for, sandbox_for
-from joey.config.preferences import SettingsRulebook
+from joey.config.preferences import SettingsRuleStore
 from joey.config.profiles import choose_profile, load_profiles, split
 from joey.config.settings import reopened_settings
 from joey.content.browser import Chromium, find_chromium, viewport_size
-from joey.content.code_index import Indexes
+from joey.content.code_index import WorkspaceIndexPool
 from joey.content.diagnostics import LocalDiagnostics
-from joey.content.isolated import LocalDocuments, WebPages
-from joey.content.outlines import LocalOutlines
+from joey.content.isolated import IsolatedDocumentReader, WebPageFetcher
+from joey.content.outlines import OutlineExtractor
 from joey.core.redaction import without_user
-from joey.core.settings import Limits, Profile, Route, Settings
+from joey.core.settings import Limits, ModelRoute, Profile, Settings
 from joey.engine.engine import TaskOptions
 from joey.engine.runtime import SUMMARY_PROFILE_KEY, ModeProviders, TaskRuntime
 from joey.errors import ConfigError, ToolError
@@ -41,7 +41,7 @@ from joey.providers.factory import make_provider
 from joey.providers.images import ProfileImageGenerator
 from joey.providers.registry import PROVIDER_SPECS
 from joey.tools.registry import Registry
-from joey.workspace.checkpoints.pool import CheckpointStores, TaskCheckpoints
+from joey.workspace.checkpoints.pool import CheckpointStorePool, TaskCheckpoints
 from joey.workspace.environment import LocalEnvironment, SystemClock
 from joey.workspace.files import LocalFiles
 from joey.workspace.git.process import repository_top
@@ -51,15 +51,15 @@ from joey.workspace.listing import every_file
 from joey.workspace.search import LocalSearch
 
 if TYPE_CHECKING:
-    from joey.engine.result_schema import ResultCheck
+    from joey.engine.result_schema import ResultValidator
 
 
 def build_runtime(
     options: TaskOptions,
     registry: Registry,
-    servers: Servers,
-    indexes: CodeIndexes,
-    checkpoints: CheckpointStores,
+    servers: McpServerPool,
+    indexes: CodeIndexPool,
+    checkpoints: CheckpointStorePool,
     worktrees: Path | None,
     home: Path,
     env: Mapping[str, str],
@@ -89,16 +89,16 @@ def build_runtime(
         result_check=_result_check(options),
         toolboxes=servers.toolboxes,
         capabilities=Capabilities(
-            outlines=LocalOutlines(),
-            documents=LocalDocuments(files),
+            outlines=OutlineExtractor(),
+            documents=IsolatedDocumentReader(files),
             customizations=load_customizations(
                 files, home, env, options.settings, options.trusted_as
             ),
             hooks=hooks_for(files, home, env, options.settings, options.trusted_as),
-            rulebook=SettingsRulebook(home),
+            rulebook=SettingsRuleStore(home),
             repository=GitRepository(options.workspace),
             worktrees=GitWorktrees.of(files.root, worktrees) if worktrees is not None else None,
-            pages=WebPages(),
+            pages=WebPageFetcher(),
             shell=BashGrammar(),
             diagnostics=LocalDiagnostics(files, options.settings, env),
             custom_tools=LocalCustomTools(
@@ -187,21 +187,21 @@ def _tightened(options: TaskOptions, home: Path, env: Mapping[str, str]) -> Task
     return structs.replace(options, settings=settings_within(files, home, env, options.settings))
 
 
-def _route(options: TaskOptions, profile: Profile) -> Route:
+def _route(options: TaskOptions, profile: Profile) -> ModelRoute:
     """What the task remembers; a model that was once chosen for it stays so."""
     route = options.route or _given_route(profile)
     earlier = options.earlier
     return structs.replace(route, chosen=True) if earlier is not None and earlier.chosen else route
 
 
-def _given_route(profile: Profile) -> Route:
+def _given_route(profile: Profile) -> ModelRoute:
     """Of a profile that a program gave for the task."""
     own_key = bool(profile.base_url or profile.api_key or profile.headers)
     return structs.replace(profile.route, base_url=without_user(profile.base_url), own_key=own_key)
 
 
 def _other_providers(
-    settings: Settings, route: Route, limits: Limits, home: Path, env: Mapping[str, str]
+    settings: Settings, route: ModelRoute, limits: Limits, home: Path, env: Mapping[str, str]
 ) -> ModeProviders | None:
     profiles = {} if route.chosen else dict(settings.mode_api_configs)
     if settings.condensing_profile:
@@ -218,13 +218,13 @@ def _other_providers(
     return ModeProviders(profiles, make)
 
 
-def _result_check(options: TaskOptions) -> ResultCheck | None:
+def _result_check(options: TaskOptions) -> ResultValidator | None:
     if options.result_schema is None:
         return None
     # Few runs ask for it, and all of them would pay for loading it.
-    from joey.engine.result_schema import ResultCheck
+    from joey.engine.result_schema import ResultValidator
 
-    return ResultCheck(options.result_schema)
+    return ResultValidator(options.result_schema)
 
 
 def _browser(files: LocalFiles, settings: Settings, env: Mapping[str, str]) -> Chromium | None:
@@ -239,8 +239,8 @@ def _of_workspace(
     options: TaskOptions,
     files: LocalFiles,
     settings: Settings,
-    indexes: CodeIndexes,
-    stores: CheckpointStores,
+    indexes: CodeIndexPool,
+    stores: CheckpointStorePool,
 ) -> dict[str, Any]:
     """What is kept of a workspace from task to task: too much for a worktree, which soon goes."""
     if options.trusted_as is not None:
@@ -252,7 +252,7 @@ def _of_workspace(
 
 
 def _checkpoints(
-    stores: CheckpointStores, workspace: Path, settings: Settings
+    stores: CheckpointStorePool, workspace: Path, settings: Settings
 ) -> TaskCheckpoints | None:
     if not settings.enable_checkpoints:
         return None
@@ -290,11 +290,11 @@ def page_files(files: Files) -> Callable[[str, bool], Awaitable[bytes | None]]:
     return give
 
 
-class CodeIndexes:
+class CodeIndexPool:
     def __init__(self, home: Path, env: Mapping[str, str], *, kept: bool = True) -> None:
         self._home = home
         self._env = env
-        self._indexes = Indexes(home, kept=kept)
+        self._indexes = WorkspaceIndexPool(home, kept=kept)
 
     def lease(self, files: LocalFiles, settings: Settings) -> CodeIndex | None:
         if not settings.codebase_index_enabled:
@@ -307,7 +307,7 @@ class CodeIndexes:
         why."""
         if not name:
             return None
-        from joey.providers.embeddings import Embeddings
+        from joey.providers.embeddings import EmbeddingClient
 
         try:
             profiles = load_profiles(self._home)
@@ -316,12 +316,12 @@ class CodeIndexes:
             )
             # A provider's usual model is one for chatting.
             chosen = structs.replace(chosen, model=profiles.profiles[name].model)
-            return Embeddings(chosen, http_client(chosen, self._env))
+            return EmbeddingClient(chosen, http_client(chosen, self._env))
         except ConfigError as error:
-            return _NoEmbedder(name, error)
+            return _UnusableEmbedder(name, error)
 
 
-class _NoEmbedder:
+class _UnusableEmbedder:
     """Stands where a model should, and says what is wrong with its profile."""
 
     def __init__(self, profile: str, error: ConfigError) -> None:
@@ -335,4 +335,4 @@ class _NoEmbedder:
         """Nothing was opened."""
 
 
-_fits: type[Embedder] = _NoEmbedder
+_fits: type[Embedder] = _UnusableEmbedder

@@ -15,8 +15,14 @@ from pathlib import Path
 from joey.core.paths import DirectoryBoundary, FileScope
 from joey.core.settings import Settings
 from joey.errors import ConfigError
-from joey.execution.sandbox.sandbox import LocalSandbox, Prober, SandboxBoundary, Session, why_none
-from joey.ports import Boundary, Level, Sandbox, SandboxReport
+from joey.execution.sandbox.sandbox import (
+    LocalSandbox,
+    SandboxBoundary,
+    SandboxConfig,
+    SandboxProbe,
+    why_none,
+)
+from joey.ports import Boundary, Sandbox, SandboxLevel, SandboxReport
 
 _making = threading.Lock()
 
@@ -52,8 +58,8 @@ def _session(
     env: Mapping[str, str],
     settings: Settings,
     added: tuple[Path, ...],
-) -> Session:
-    return Session(
+) -> SandboxConfig:
+    return SandboxConfig(
         workspace=workspace,
         joey_home=home,
         env=env,
@@ -78,7 +84,7 @@ async def check_unattended(settings: Settings) -> None:
     if settings.sandbox == "off" or prober().expects_one():
         return  # Before the first command it is tried all the same.
     report = await asyncio.to_thread(sandbox_report)
-    if report.level is Level.NONE:
+    if report.level is SandboxLevel.NONE:
         raise ConfigError(
             "-y lets the model run every command without asking, and nothing would keep these from"
             f" your files, keys and network: {why_none(report)} Install bubblewrap, or add"
@@ -86,13 +92,13 @@ async def check_unattended(settings: Settings) -> None:
         )
 
 
-def prober() -> Prober:
+def prober() -> SandboxProbe:
     with _making:  # two commands that come at the same time try the same one
         return _prober()
 
 
 @cache
-def _prober() -> Prober:
+def _prober() -> SandboxProbe:
     # Only who runs a command, or asks what works, needs all this.
     from joey.execution.sandbox.bubblewrap import Bubblewrap
     from joey.execution.sandbox.landlock import Landlock

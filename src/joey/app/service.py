@@ -10,23 +10,23 @@ from typing import Any
 
 from joey.app.customizations import modes_for, open_customizations
 from joey.app.engine import remove_worktree
-from joey.app.model_choice import KnownModel
+from joey.app.model_choice import StoredModel
 from joey.app.options import UNLIMITED, configured, reconfigured, remembered_workspace, usable
 from joey.app.sandbox import sandbox_report
 from joey.config.home import joey_home
-from joey.config.preferences import Preferences
+from joey.config.preferences import ConfigStore
 from joey.config.settings import check_spelling
 from joey.core.models import ModelInfo
 from joey.core.modes import Mode, SlashCommand
 from joey.core.settings import Limits, Profile, TaskSecrets
 from joey.engine.engine import TaskOptions
 from joey.errors import ConfigError
-from joey.ports import Level, TaskMetadata
+from joey.ports import SandboxLevel, TaskMetadata
 from joey.providers.factory import model_of
 from joey.providers.registry import PROVIDER_SPECS, lookup, models_of
 
 
-class Setup:
+class Application:
     """Options of new tasks, settings, profiles."""
 
     def __init__(
@@ -35,7 +35,7 @@ class Setup:
         self._env = os.environ if env is None else env
         self.home = home or joey_home(self._env)
         self.workspace = usable(workspace)
-        self.preferences = Preferences(self.home)
+        self.preferences = ConfigStore(self.home)
 
     def options(
         self,
@@ -90,7 +90,7 @@ class Setup:
         except ConfigError:
             wanted = "auto"  # Whoever starts a task hears what is wrong with the settings.
         if wanted == "off":
-            return Level.NONE
+            return SandboxLevel.NONE
         return (await asyncio.to_thread(sandbox_report)).level
 
     def modes(self, workspace: Path | None = None) -> tuple[Mode, ...]:
@@ -118,7 +118,7 @@ class Setup:
         ids = dict.fromkeys((active.model, *models_of(name)))
         return {id: lookup(name, id) for id in ids if id}
 
-    def model_of_task(self, task: KnownModel) -> ModelInfo | None:
+    def model_of_task(self, task: StoredModel) -> ModelInfo | None:
         """What is known of the model that a task at rest worked with."""
         profile = self.preferences.profiles().profiles.get(task.profile)
         if profile is not None and profile.model == task.model:

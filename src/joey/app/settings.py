@@ -20,12 +20,12 @@ from joey.config.files import (
     write_text,
 )
 from joey.config.home import joey_home
-from joey.config.preferences import Preferences
-from joey.config.schema import DescribedKey, checked, find_key, read_value, setting_keys
+from joey.config.preferences import ConfigStore
+from joey.config.schema import ConfigKey, checked, find_key, read_value, setting_keys
 from joey.config.settings import (
     PROJECT_SETTINGS_FILE,
     SETTINGS_FILE,
-    Tightening,
+    ProjectRestrictions,
     read_tightening,
     tightened,
     unknown_settings,
@@ -36,10 +36,10 @@ from joey.errors import ConfigError
 from joey.system.files import changing
 from joey.workspace.files import LocalFiles
 
-__all__ = ["DescribedKey", "Origin", "PersonalSettings", "SettingState"]
+__all__ = ["ConfigKey", "SettingOrigin", "SettingState", "SettingsAdmin"]
 
 
-class Origin(StrEnum):
+class SettingOrigin(StrEnum):
     DEFAULT = "default"
     USER = "yours"
     """`settings.json` in JOEY_HOME."""
@@ -48,20 +48,20 @@ class Origin(StrEnum):
 
 
 class SettingState(Struct, frozen=True):
-    key: DescribedKey
+    key: ConfigKey
     value: Any
     """What counts in this workspace."""
-    origin: Origin
+    origin: SettingOrigin
 
 
-class PersonalSettings:
+class SettingsAdmin:
     def __init__(
         self, workspace: Path, home: Path | None = None, env: Mapping[str, str] | None = None
     ) -> None:
         self._env = os.environ if env is None else env
         self._home = home or joey_home(self._env)
         self._workspace = workspace
-        self._preferences = Preferences(self._home)
+        self._preferences = ConfigStore(self._home)
 
     @property
     def path(self) -> Path:
@@ -91,7 +91,7 @@ class PersonalSettings:
         wanted = self.key(name).name
         return next(state for state in self.states() if state.key.name == wanted)
 
-    def key(self, name: str) -> DescribedKey:
+    def key(self, name: str) -> ConfigKey:
         """Raises ConfigError, which suggests the one that was probably meant."""
         return setting_keys()[find_key(name, setting_keys())]
 
@@ -181,7 +181,7 @@ class PersonalSettings:
     def _within_project(self, own: Settings) -> Settings:
         return tightened(own, self._tightening(UntrustedFileReader()))
 
-    def _tightening(self, reader: UntrustedFileReader) -> Tightening:
+    def _tightening(self, reader: UntrustedFileReader) -> ProjectRestrictions:
         """Raises WorkspaceError."""
         scopes = scopes_for(LocalFiles(self._workspace), self._home, self._env)
         return read_tightening(scopes, reader)
@@ -195,10 +195,10 @@ def _built_in(settings: Settings) -> dict[str, Any]:
 
 def _origin(
     name: str, given: Mapping[str, Any], mine: Mapping[str, Any], theirs: Mapping[str, Any]
-) -> Origin:
+) -> SettingOrigin:
     if mine[name] != theirs[name]:
-        return Origin.PROJECT
-    return Origin.USER if name in given else Origin.DEFAULT
+        return SettingOrigin.PROJECT
+    return SettingOrigin.USER if name in given else SettingOrigin.DEFAULT
 
 
 def _listed(values: Sequence[Any]) -> str:

@@ -22,15 +22,15 @@ from joey.storage.roo_import import (
 from joey.storage.task_store import JsonFileStore
 
 __all__ = [
-    "Exchange",
     "ForeignTask",
     "ImportCandidate",
+    "TaskExchange",
     "disk_is_full",
     "write_roo_directory",
 ]
 
 
-class Exchange:
+class TaskExchange:
     """Where the others keep their tasks, and where joey does."""
 
     def __init__(self, home: Path | None = None, env: Mapping[str, str] | None = None) -> None:

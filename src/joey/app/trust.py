@@ -12,10 +12,10 @@ from pathlib import Path
 from joey.app.customizations import modes_to_trust, project_hooks
 from joey.app.mcp_servers import surroundings
 from joey.config.home import joey_home
-from joey.config.trust import Trust, Trusted
+from joey.config.trust import Trusted, TrustStore
 from joey.execution.custom_tools import wanted_tools
-from joey.mcp.servers import Listed, ServerAdmin, ServerNotFoundError
-from joey.ports.extensions import Wanted
+from joey.mcp.servers import ServerAdmin, ServerInfo, ServerNotFoundError
+from joey.ports.extensions import TrustItem
 from joey.workspace.files import LocalFiles
 
 
@@ -30,17 +30,17 @@ class WorkspaceTrust:
         servers = open_server_admin(workspace, home, env).wanted()
         hooks = project_hooks(files, home, env).wanted
         modes = modes_to_trust(files, home, env)
-        self.wanted: tuple[Wanted, ...] = (
+        self.wanted: tuple[TrustItem, ...] = (
             *servers,
             *wanted_tools(self.workspace),
             *hooks,
             *modes,
         )
         """Everything that would run, trusted or not."""
-        self._trust = Trust(home)
+        self._trust = TrustStore(home)
 
     @property
-    def missing(self) -> tuple[Wanted, ...]:
+    def missing(self) -> tuple[TrustItem, ...]:
         """What is not trusted as it is now. Raises ConfigError."""
         status = self._trust.check(self.workspace, self._contents)
         if isinstance(status, Trusted):
@@ -60,7 +60,7 @@ class WorkspaceTrust:
         return {item.name: item.content for item in self.wanted}
 
 
-__all__ = ["Listed", "ServerAdmin", "ServerNotFoundError", "open_server_admin"]
+__all__ = ["ServerAdmin", "ServerInfo", "ServerNotFoundError", "open_server_admin"]
 
 
 def open_server_admin(

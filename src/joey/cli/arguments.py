@@ -11,18 +11,18 @@ from joey.cli.exit_codes import UsageError
 from joey.core.suggest import nearest
 
 
-class Help(argparse.HelpFormatter):
+class CliHelpFormatter(argparse.HelpFormatter):
     """One paragraph is wrapped; what has lines of its own stays as it is."""
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         return text if "\n" in text else super()._fill_text(text, width, indent)
 
 
-class Parser(argparse.ArgumentParser):
+class CliArgumentParser(argparse.ArgumentParser):
     """Errors are ours to print, with our exit code, and with what was probably meant."""
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(**(options | {"formatter_class": Help}))
+        super().__init__(**(options | {"formatter_class": CliHelpFormatter}))
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message}{self._meant(message)} (see {self.prog} --help)")
@@ -45,7 +45,7 @@ class Parser(argparse.ArgumentParser):
         return f"; did you mean {near}?" if near else ""
 
 
-class ActionParser(Parser):
+class SubcommandParser(CliArgumentParser):
     """Of one action of a command: its words and flags may stand in any order, and what it does
     not know is its own to complain about."""
 

@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Sequence
 
 from joey import __version__
-from joey.cli.arguments import Parser, count, duration, money
+from joey.cli.arguments import CliArgumentParser, count, duration, money
 from joey.cli.commands.arguments import COMMAND_PARSERS
 from joey.cli.exit_codes import UsageError
 from joey.core.suggest import nearest
@@ -141,8 +141,8 @@ def _check_stream(arguments: argparse.Namespace) -> None:
         )
 
 
-def run_parser() -> Parser:
-    parser = Parser(
+def run_parser() -> CliArgumentParser:
+    parser = CliArgumentParser(
         prog="joey",
         usage="joey [OPTIONS] [PROMPT]\n       joey -p [OPTIONS] PROMPT\n       joey COMMAND …",
         description=_HELP_DESCRIPTION,

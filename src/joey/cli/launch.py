@@ -23,12 +23,12 @@ from joey.cli.exit_codes import UsageError
 from joey.cli.notices import introduce
 from joey.core.models import ToolProtocol
 from joey.core.settings import Limits, TaskSecrets
-from joey.core.structured_output import Schema, read_schema
+from joey.core.structured_output import JsonSchema, read_schema
 from joey.core.task import TaskState
 from joey.engine.asks import Unattended
 from joey.engine.engine import Engine, TaskOptions
 from joey.engine.task import Task
-from joey.errors import ConfigError, UntiedAddressError
+from joey.errors import ConfigError, UntrustedAddressError
 from joey.ports import TaskMetadata
 from joey.presentation.text import one_line
 
@@ -217,7 +217,7 @@ def _system_prompt(file: str | None) -> str | None:
 MAX_SCHEMA_BYTES = 1024 * 1024
 
 
-def load_schema(given: str) -> Schema:
+def load_schema(given: str) -> JsonSchema:
     """A schema that is written out, or in a file.
 
     Raises:
@@ -233,7 +233,7 @@ def load_schema(given: str) -> Schema:
         raise UsageError(str(error)) from error
 
 
-def _schema(text: bytes, where: str) -> Schema:
+def _schema(text: bytes, where: str) -> JsonSchema:
     try:
         return read_schema(msgspec.json.decode(text))
     except msgspec.DecodeError as error:
@@ -266,14 +266,14 @@ def check_model(engine: Engine, arguments: Namespace) -> None:
     earlier = earlier_task(engine, arguments)
     try:
         options_for(arguments, earlier, None)
-    except UntiedAddressError as error:
+    except UntrustedAddressError as error:
         if earlier is None or not sys.stdin.isatty() or not _agreed(error):
             raise
         tie = TaskSecrets(provider=error.provider, base_url=error.address)
         engine.keep_secrets(earlier.id, tie)
 
 
-def _agreed(error: UntiedAddressError) -> bool:
+def _agreed(error: UntrustedAddressError) -> bool:
     print(f"This task talks to {one_line(error.address, 400)}, as to {error.provider}.")
     print("The address comes from the task folder; it is in none of your profiles.")
     question = f"Send the conversation and your key for {error.provider}, if any, there? [y/N] "

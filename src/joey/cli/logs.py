@@ -9,7 +9,7 @@ import sys
 from joey.core.redaction import KnownSecrets, blotted_line
 
 
-class PlainLines(logging.Formatter):
+class RedactingFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         return blotted_line(super().format(record), discreet)
 
@@ -17,10 +17,10 @@ class PlainLines(logging.Formatter):
 def set_up_log(*, debug: bool) -> None:
     """Also what nobody has set up a handler for goes through here."""
     if logging.lastResort is not None:
-        logging.lastResort.setFormatter(PlainLines())
+        logging.lastResort.setFormatter(RedactingFormatter())
     if debug:
         handler = logging.StreamHandler(sys.stderr)
-        handler.setFormatter(PlainLines(logging.BASIC_FORMAT))
+        handler.setFormatter(RedactingFormatter(logging.BASIC_FORMAT))
         logging.basicConfig(level=logging.DEBUG, handlers=[handler])
 
 

@@ -2,8 +2,8 @@
 
 All front ends of the command line print them. A task itself waits some seconds for its MCP
 servers before its first request, and continues without those that are not ready by then;
-`ServerWatch` only reports that. Whether a workspace has untrusted programs is only looked at from
-outside: most have none, and need not load `trust`.
+`McpStartupReporter` only reports that. Whether a workspace has untrusted programs is only looked at
+from outside: most have none, and need not load `trust`.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _shown(directory: Path) -> str:
 WAIT_MESSAGE_DELAY_S = 1.0
 
 
-class ServerWatch:
+class McpStartupReporter:
     def __init__(self, mcp: Mcp | None, print_line: Callable[[str], None]) -> None:
         self._mcp = mcp
         self._print = print_line

@@ -190,7 +190,7 @@ _ROW_KIND_LABELS = {
 }
 
 
-class Listed(Struct, frozen=True):
+class NumberedRow(Struct, frozen=True):
     number: int
     """From the end; the last is 1."""
     ts: int
@@ -198,11 +198,11 @@ class Listed(Struct, frozen=True):
     text: str
 
 
-def listed_rows(rows: Sequence[Mapping[str, Any]]) -> list[Listed]:
+def listed_rows(rows: Sequence[Mapping[str, Any]]) -> list[NumberedRow]:
     """Those that a person knows, the first one first."""
     visible = [(row, place == 0) for place, row in enumerate(rows) if is_visible_row(row)]
     return [
-        Listed(len(visible) - place, int(row["ts"]), _kind(row, first), _extract_row_text(row))
+        NumberedRow(len(visible) - place, int(row["ts"]), _kind(row, first), _extract_row_text(row))
         for place, (row, first) in enumerate(visible)
     ]
 
@@ -214,7 +214,7 @@ def is_visible_row(row: Mapping[str, Any]) -> bool:
     return not (row.get("ask") in _ASKS_HIDDEN_IF_EMPTY and not row.get("text"))
 
 
-def row_table(rows: Sequence[Listed], width: int | None) -> list[str]:
+def row_table(rows: Sequence[NumberedRow], width: int | None) -> list[str]:
     zone = datetime.now().astimezone().tzname()
     heading = ["number", "message", f"time ({zone})", "what", "words"]
     cells = [

@@ -21,7 +21,7 @@ from msgspec import UNSET, Struct
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 
-from joey.core.wire.frames import CommandFrame, ErrorInfo, EventFrame, Response
+from joey.core.wire.frames import CommandFrame, ErrorInfo, EventFrame, ResponseFrame
 from joey.errors import UserError
 
 log = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ class RemoteError(UserError):
         """The error code of the API, or `CONNECTION_LOST`."""
 
 
-class Owner(Protocol):
+class ConnectionListener(Protocol):
     def handle(self, frame: EventFrame) -> None: ...
 
     def lost(self) -> None:
@@ -61,14 +61,14 @@ class Owner(Protocol):
     def gave_up(self, error: RemoteError) -> None: ...
 
 
-class _Waiting:
+class _PendingRequest:
     """A command without a response yet."""
 
     def __init__(self, then: Callable[[Any], None] | None) -> None:
         self.answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self.then = then
 
-    def settle(self, response: Response) -> None:
+    def settle(self, response: ResponseFrame) -> None:
         if self.answer.done():
             return
         if response.status == "success":
@@ -84,9 +84,12 @@ class _Waiting:
             self.answer.set_exception(error)
 
 
-class Connection:
+class ServerConnection:
     def __init__(
-        self, address: Address, owner: Owner, patience: float = RECONNECT_TIMEOUT_S
+        self,
+        address: ServerAddress,
+        owner: ConnectionListener,
+        patience: float = RECONNECT_TIMEOUT_S,
     ) -> None:
         self._address = address
         self._owner = owner
@@ -94,7 +97,7 @@ class Connection:
         self._socket: ClientConnection | None = None
         self._online = asyncio.Event()
         self._offline = asyncio.Event()
-        self._waiting: dict[str, _Waiting] = {}
+        self._waiting: dict[str, _PendingRequest] = {}
         self._number = 0
         self._connection_task: asyncio.Task[None] | None = None
         self._error: RemoteError | None = None
@@ -199,7 +202,7 @@ class Connection:
             task_id=UNSET if task_id is None else task_id,
             arguments=dict(arguments) if arguments else None,
         )
-        waiting = self._waiting[frame.request_id] = _Waiting(then)
+        waiting = self._waiting[frame.request_id] = _PendingRequest(then)
         try:
             await self._socket.send(msgspec.json.encode(frame).decode())
             return await waiting.answer
@@ -315,10 +318,12 @@ class Connection:
             ) from error
 
 
-_decoder: msgspec.json.Decoder[EventFrame | Response] = msgspec.json.Decoder(EventFrame | Response)
+_decoder: msgspec.json.Decoder[EventFrame | ResponseFrame] = msgspec.json.Decoder(
+    EventFrame | ResponseFrame
+)
 
 
-def _decode(text: str | bytes) -> EventFrame | Response:
+def _decode(text: str | bytes) -> EventFrame | ResponseFrame:
     try:
         return _decoder.decode(text)
     except msgspec.DecodeError as error:
@@ -331,7 +336,7 @@ def _lost(what: str) -> RemoteError:
     )
 
 
-def _denied(address: Address) -> RemoteError:
+def _denied(address: ServerAddress) -> RemoteError:
     return RemoteError(
         f"the server at {address.url} wants another token: give it as JOEY_TOKEN,"
         " or with the link that `joey serve` prints",
@@ -343,14 +348,14 @@ DEFAULT_URL = "ws://127.0.0.1:7800/ws"
 _WEBSOCKET_SCHEMES = {"ws": "ws", "wss": "wss", "http": "ws", "https": "wss"}
 
 
-class Address(Struct, frozen=True):
+class ServerAddress(Struct, frozen=True):
     url: str
     token: str | None
     is_local: bool
     """The server is on this machine."""
 
 
-def find_server(url: str | None, token: str | None, env: Mapping[str, str]) -> Address:
+def find_server(url: str | None, token: str | None, env: Mapping[str, str]) -> ServerAddress:
     """The server at `url`, which may also be the link that `joey serve` prints.
 
     The token is the argument, else that of the link, else `JOEY_TOKEN`; a server on this
@@ -367,7 +372,7 @@ def find_server(url: str | None, token: str | None, env: Mapping[str, str]) -> A
     linked = parse_qs(parts.fragment).get("token", [""])[0]
     token = token or linked or env.get("JOEY_TOKEN") or (_kept_token(env) if is_local else None)
     plain = urlunsplit((_WEBSOCKET_SCHEMES[parts.scheme], parts.netloc, path, parts.query, ""))
-    return Address(plain, token, is_local)
+    return ServerAddress(plain, token, is_local)
 
 
 def _is_loopback(host: str) -> bool:

@@ -5,10 +5,10 @@ the row as it was before. What the protocol does not carry is filled in: a call 
 row (`row_<ts>`), each part of a reply is a `ReplyReceived` of its own, and an event without a row
 has the `ts` of the latest one.
 
-`Following` mirrors a remote task across lost connections. The `seq` of a frame says that everything
-up to that record has been sent, so after a loss the client asks for what follows the last one it
-saw. A record may be sent in several frames; those that arrived before the loss come again, and are
-recognized by their content.
+`TaskMirror` mirrors a remote task across lost connections. The `seq` of a frame says that
+everything up to that record has been sent, so after a loss the client asks for what follows the
+last one it saw. A record may be sent in several frames; those that arrived before the loss come
+again, and are recognized by their content.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ from joey.core.wire.frames import EventFrame
 RowData = Mapping[str, Any]
 
 
-class EventReader:
+class EventDecoder:
     def __init__(self, rows: Iterable[RowData] = ()) -> None:
         """`rows` are known already: only what happens to them later is news."""
         self._rows: dict[int, RowData] = {row["ts"]: row for row in rows}
@@ -394,7 +394,7 @@ def is_passing(frame: EventFrame) -> bool:
             return False
 
 
-class Following:
+class TaskMirror:
     """The rows, the open question and the frames of one task, as far as they were heard."""
 
     def __init__(self, rows: Iterable[RowData], seq: int) -> None:
@@ -416,7 +416,7 @@ class Following:
         self._open: set[int] = set()
         self._seen_contents: set[bytes] = set()
         """What came with this `seq`: perhaps the beginning of the next record already."""
-        self._reader = EventReader(self._rows.values())
+        self._reader = EventDecoder(self._rows.values())
 
     @property
     def rows(self) -> Sequence[RowData]:

@@ -33,7 +33,7 @@ async def family(
 
     When they are not the `whole` story, subtasks may be at work of which they do not tell.
     """
-    listening = _Listening()
+    listening = _TaskTreeListener()
     listening.begin(session, events, whole=whole)
     try:
         yield listening.iter_events()
@@ -41,7 +41,7 @@ async def family(
         await listening.close()
 
 
-class _Listening:
+class _TaskTreeListener:
     def __init__(self) -> None:
         self._event_queue: asyncio.Queue[TaskTreeEvent | None] = asyncio.Queue(MAX_UNREAD_EVENTS)
         self._root: asyncio.Task[None] | None = None

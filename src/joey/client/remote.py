@@ -18,16 +18,16 @@ import msgspec
 from joey.client.connection import (
     CONNECTION_LOST,
     RECONNECT_TIMEOUT_S,
-    Address,
-    Connection,
     RemoteError,
+    ServerAddress,
+    ServerConnection,
     find_server,
 )
 from joey.client.event_decoder import (
     END_EVENT_NAMES,
-    EventReader,
-    Following,
+    EventDecoder,
     RowData,
+    TaskMirror,
     is_passing,
     renamed,
 )
@@ -47,12 +47,12 @@ class RemoteEngine:
     async context manager."""
 
     def __init__(
-        self, address: Address, patience: float, notice: Callable[[str], None] | None = None
+        self, address: ServerAddress, patience: float, notice: Callable[[str], None] | None = None
     ) -> None:
         self._sessions: dict[str, RemoteSession] = {}
         self._notice = notice
         self._is_lost = False
-        self._connection = Connection(address, self, patience)
+        self._connection = ServerConnection(address, self, patience)
 
     @classmethod
     async def connect(
@@ -241,7 +241,7 @@ class RemoteSession:
 
     def __init__(
         self,
-        connection: Connection,
+        connection: ServerConnection,
         task_id: str,
         rows: Sequence[RowData],
         seq: int,
@@ -252,8 +252,8 @@ class RemoteSession:
         self._request = connection.request
         self._look = connection.look
         self._id = task_id
-        self._state = Following(rows, seq)
-        self._ears: set[_Ear] = set()
+        self._state = TaskMirror(rows, seq)
+        self._ears: set[_FrameSubscriber] = set()
         self._jobs: set[asyncio.Task[None]] = set()
         self._is_over = False
         self._error: RemoteError | None = None
@@ -343,7 +343,7 @@ class RemoteSession:
         if rests and not await self._has_more(since or 0):
             return
         older, skipped = await self._older(since)
-        reader = EventReader(() if older else self._state.first_rows)
+        reader = EventDecoder(() if older else self._state.first_rows)
         with self._listening(older) as ear:
             while (frame := await ear.next()) is not None:
                 events = reader.feed(frame)
@@ -386,8 +386,8 @@ class RemoteSession:
         return frames
 
     @contextmanager
-    def _listening(self, older: Sequence[EventFrame]) -> Iterator[_Ear]:
-        ear = _Ear([*older, *self._state.frames, *self._state.growing.values()])
+    def _listening(self, older: Sequence[EventFrame]) -> Iterator[_FrameSubscriber]:
+        ear = _FrameSubscriber([*older, *self._state.frames, *self._state.growing.values()])
         if self._is_over or self._connection.error is not None:
             ear.finish(self._error or self._connection.error)
         self._ears.add(ear)
@@ -544,7 +544,7 @@ def _once_created(frame: EventFrame, met: set[int]) -> EventFrame:
 _fits: type[Session] = RemoteSession
 
 
-class _Ear:
+class _FrameSubscriber:
     """The frames that one reader has not read yet."""
 
     def __init__(self, frames: Sequence[EventFrame]) -> None:

@@ -21,14 +21,14 @@ from typing import Any
 
 from msgspec import Struct
 
-from joey.config.modes import Trusts, load_modes, usable_modes, wanted_modes
-from joey.config.rules import Rules
+from joey.config.modes import TrustCheck, load_modes, usable_modes, wanted_modes
+from joey.config.rules import RuleLoader
 from joey.config.settings import read_tightening
 from joey.config.trust import TRUST_FILE as TRUST
 from joey.config.untrusted_files import (
-    Fence,
-    Scope,
-    Scopes,
+    ConfigScope,
+    ConfigScopes,
+    SymlinkPolicy,
     UntrustedFileReader,
     YamlError,
     find_scopes,
@@ -40,14 +40,14 @@ from joey.core.settings import Settings
 from joey.core.text import regex
 from joey.errors import ToolError
 from joey.ports import Customizations
-from joey.ports.extensions import Wanted
+from joey.ports.extensions import TrustItem
 
 
 def _trusts_nothing(_: Mapping[str, bytes]) -> bool:
     return False
 
 
-class Places(Struct, frozen=True):
+class CustomizationPaths(Struct, frozen=True):
     """Where to look."""
 
     workspace: Path
@@ -56,11 +56,11 @@ class Places(Struct, frozen=True):
     user_home: Path
     hides: Callable[[Path], bool]
     """What the project keeps from the model; links must not get around it."""
-    trusts: Trusts = _trusts_nothing
+    trusts: TrustCheck = _trusts_nothing
     """What of the project the person has agreed to."""
 
 
-class _Reading(Struct, frozen=True):
+class _LoadedCustomizations(Struct, frozen=True):
     modes: tuple[Mode, ...]
     instructions: Mapping[str, Instructions]
     commands: tuple[SlashCommand, ...]
@@ -68,18 +68,18 @@ class _Reading(Struct, frozen=True):
     warnings: tuple[str, ...]
 
 
-def read_modes(places: Places, settings: Settings) -> tuple[Mode, ...]:
+def read_modes(places: CustomizationPaths, settings: Settings) -> tuple[Mode, ...]:
     """The modes alone, for those who need nothing else."""
     return _usable_modes(places, scopes_of(places), settings, UntrustedFileReader())
 
 
-def trusted_parts(places: Places) -> tuple[Wanted, ...]:
+def trusted_parts(places: CustomizationPaths) -> tuple[TrustItem, ...]:
     """The project's modes, as far as trust in them matters."""
     return wanted_modes(load_modes(scopes_of(places), UntrustedFileReader()))
 
 
 class FileCustomizations:
-    def __init__(self, places: Places, settings: Settings) -> None:
+    def __init__(self, places: CustomizationPaths, settings: Settings) -> None:
         self._places = places
         self._settings = settings
         self._reader, self._reading = self._read()
@@ -113,15 +113,15 @@ class FileCustomizations:
         self._reading = reading
         return True
 
-    def _read(self) -> tuple[UntrustedFileReader, _Reading]:
+    def _read(self) -> tuple[UntrustedFileReader, _LoadedCustomizations]:
         places, settings = self._places, self._settings
         reader = UntrustedFileReader()
         scopes = scopes_of(places)
         nested = nested_scopes(scopes, reader) if settings.enable_subfolder_rules else ()
         modes = _usable_modes(places, scopes, settings, reader)
         read_tightening(scopes, reader)
-        rules = Rules(scopes, nested, reader, agents=settings.use_agent_rules)
-        reading = _Reading(
+        rules = RuleLoader(scopes, nested, reader, agents=settings.use_agent_rules)
+        reading = _LoadedCustomizations(
             modes=modes,
             instructions={mode.slug: rules.of(mode.slug) for mode in modes},
             commands=load_commands(scopes, reader),
@@ -132,7 +132,10 @@ class FileCustomizations:
 
 
 def _usable_modes(
-    places: Places, scopes: Scopes, settings: Settings, reader: UntrustedFileReader
+    places: CustomizationPaths,
+    scopes: ConfigScopes,
+    settings: Settings,
+    reader: UntrustedFileReader,
 ) -> tuple[Mode, ...]:
     found = load_modes(scopes, reader)
     usable = usable_modes(found, settings, places.trusts, reader)
@@ -141,7 +144,7 @@ def _usable_modes(
     return all_modes(usable, settings.custom_mode_prompts)
 
 
-def scopes_of(places: Places) -> Scopes:
+def scopes_of(places: CustomizationPaths) -> ConfigScopes:
     return find_scopes(
         workspace=places.workspace,
         home=places.home,
@@ -183,7 +186,7 @@ out.""",
 )
 
 
-def load_commands(scopes: Scopes, reader: UntrustedFileReader) -> tuple[SlashCommand, ...]:
+def load_commands(scopes: ConfigScopes, reader: UntrustedFileReader) -> tuple[SlashCommand, ...]:
     """One for each name: the project's, else the person's, else ours."""
     found = {INIT_COMMAND.name: INIT_COMMAND}
     for scope in scopes.roo:
@@ -192,7 +195,7 @@ def load_commands(scopes: Scopes, reader: UntrustedFileReader) -> tuple[SlashCom
     return tuple(found[name] for name in sorted(found))
 
 
-def _commands_of(scope: Scope, reader: UntrustedFileReader) -> Iterator[SlashCommand]:
+def _commands_of(scope: ConfigScope, reader: UntrustedFileReader) -> Iterator[SlashCommand]:
     directory, label = scope.directory / COMMANDS_DIRECTORY, f"{scope.label}/{COMMANDS_DIRECTORY}"
     for file in reader.names(directory, label, scope.fence):
         if not file.lower().endswith(_COMMAND_FILE_SUFFIX):
@@ -231,13 +234,13 @@ class FoundSkill(Struct, frozen=True):
     skill: Skill
     rank: tuple[int, ...]
     """The smaller, the better."""
-    fence: Fence | None
+    fence: SymlinkPolicy | None
 
     def fits(self, slug: str) -> bool:
         return not self.skill.modes or slug in self.skill.modes
 
 
-def load_skills(scopes: Scopes, reader: UntrustedFileReader) -> tuple[FoundSkill, ...]:
+def load_skills(scopes: ConfigScopes, reader: UntrustedFileReader) -> tuple[FoundSkill, ...]:
     """All that can be used in some mode, the best first."""
     places = (
         (scopes.project, 0, 0),
@@ -280,7 +283,7 @@ def read_skill(found: Sequence[FoundSkill], skill: Skill) -> str:
     return split_front_matter(text.text).body + note
 
 
-def _skills_of(scope: Scope, reader: UntrustedFileReader) -> Iterator[Skill]:
+def _skills_of(scope: ConfigScope, reader: UntrustedFileReader) -> Iterator[Skill]:
     for name in reader.names(scope.directory, scope.label, scope.fence):
         match = _SKILLS_DIRECTORY_RE.fullmatch(name)
         if match is None:

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import msgspec
 
-from joey.config.untrusted_files import ROO_DIRECTORY, Scopes, UntrustedFileReader
+from joey.config.untrusted_files import ROO_DIRECTORY, ConfigScopes, UntrustedFileReader
 from joey.core.hooks import Hook
-from joey.ports.extensions import ProjectHooks, Wanted
+from joey.ports.extensions import ProjectHooks, TrustItem
 from joey.system.files import file_digest
 
 HOOKS_FILE = "hooks.json"
@@ -26,7 +26,7 @@ _SHELL_OPERATOR_CHARS = frozenset("();<>|&")
 _WRITING_PROGRAMS = frozenset({"mkdir", "rm", "tee", "touch"})
 
 
-def read_project_hooks(scopes: Scopes) -> ProjectHooks:
+def read_project_hooks(scopes: ConfigScopes) -> ProjectHooks:
     """Nothing of it is run, and nothing here raises."""
     scope = scopes.project
     if scope is None:
@@ -60,16 +60,20 @@ def _hooks(text: str) -> tuple[Hook, ...]:
     return hooks
 
 
-def _wanted(label: str, text: str, hooks: tuple[Hook, ...], workspace: Path) -> tuple[Wanted, ...]:
+def _wanted(
+    label: str, text: str, hooks: tuple[Hook, ...], workspace: Path
+) -> tuple[TrustItem, ...]:
     files = dict(_files(hooks, workspace))
     # Also which files there are: a word that becomes a file is not the same hook any more.
     content = b"\n".join((text.encode(), *(os.fsencode(name) for name in sorted(files))))
     details = tuple(line for hook in hooks for line in _details(hook))
     scripts = (
-        Wanted(name=f"hook:{name}", title=f"file {name}, used by the hooks", content=digest)
+        TrustItem(name=f"hook:{name}", title=f"file {name}, used by the hooks", content=digest)
         for name, digest in files.items()
     )
-    file = Wanted(name=f"hook:{label}", title=f"hooks of {label}", content=content, details=details)
+    file = TrustItem(
+        name=f"hook:{label}", title=f"hooks of {label}", content=content, details=details
+    )
     return (file, *scripts)
 
 

@@ -19,13 +19,27 @@ from typing import Any
 
 import msgspec
 
-from joey.config.untrusted_files import Fence, Scopes, UntrustedFileReader, YamlError, read_yaml
+from joey.config.untrusted_files import (
+    ConfigScopes,
+    SymlinkPolicy,
+    UntrustedFileReader,
+    YamlError,
+    read_yaml,
+)
 from joey.core.js_regex import PatternError, path_pattern
-from joey.core.modes import BUILT_IN_MODES, Grant, Group, Mode, Source, find_mode, may_do_more
+from joey.core.modes import (
+    BUILT_IN_MODES,
+    CustomizationSource,
+    Grant,
+    Mode,
+    ToolGroup,
+    find_mode,
+    may_do_more,
+)
 from joey.core.permissions.policy import ALLOW_ALL_RULE
 from joey.core.settings import Settings
 from joey.core.text import regex
-from joey.ports.extensions import Wanted
+from joey.ports.extensions import TrustItem
 
 PROJECT_MODES_FILE = ".roomodes"
 USER_MODES_FILES = ("modes.yaml", "custom_modes.yaml")
@@ -34,7 +48,7 @@ MAX_FILE_BYTES = 256_000
 MAX_MODES = 100
 
 _SLUG_RE = regex(r"[A-Za-z0-9-]{1,100}", re.ASCII)
-_GROUPS_BY_NAME = {str(group): group for group in Group if group is not Group.ALWAYS}
+_GROUPS_BY_NAME = {str(group): group for group in ToolGroup if group is not ToolGroup.ALWAYS}
 _IGNORED_GROUPS = frozenset({"modes"})
 """Roo's name for tools that every mode has."""
 _EMPTY_VALUES = (None, "", "~", "null")
@@ -53,11 +67,11 @@ _TYPOGRAPHY_TABLE = str.maketrans(
 )
 
 
-class BrokenModeError(ValueError):
+class InvalidModeError(ValueError):
     """The text names the field and what is wrong with it."""
 
 
-def load_modes(scopes: Scopes, reader: UntrustedFileReader) -> tuple[Mode, ...]:
+def load_modes(scopes: ConfigScopes, reader: UntrustedFileReader) -> tuple[Mode, ...]:
     """Custom modes, the project's before the person's; of one slug the first counts."""
     modes = [
         *_file_modes(
@@ -71,7 +85,7 @@ def load_modes(scopes: Scopes, reader: UntrustedFileReader) -> tuple[Mode, ...]:
 
 
 def _file_modes(
-    reader: UntrustedFileReader, path: Path, label: str, fence: Fence | None
+    reader: UntrustedFileReader, path: Path, label: str, fence: SymlinkPolicy | None
 ) -> Iterator[Mode]:
     text = reader.read(path, label, fence, MAX_FILE_BYTES)
     if text is None or not text.text.strip():
@@ -84,7 +98,7 @@ def _file_modes(
     except ValueError as error:
         reader.warn(f"{label} is not used: {error}.")
         return
-    source: Source = "global" if fence is None else "project"
+    source: CustomizationSource = "global" if fence is None else "project"
     seen: set[str] = set()
     if len(entries) > MAX_MODES:
         reader.warn(f"{label}: only the first {MAX_MODES} modes are used.")
@@ -93,8 +107,8 @@ def _file_modes(
         try:
             mode = _mode(entry, source, lambda note, where=where: reader.warn(f"{where}: {note}."))
             if mode.slug in seen:
-                raise BrokenModeError("`slug` is that of another mode before it")
-        except BrokenModeError as error:
+                raise InvalidModeError("`slug` is that of another mode before it")
+        except InvalidModeError as error:
             reader.warn(f"{where} is not used: {error}.")
             continue
         seen.add(mode.slug)
@@ -141,12 +155,12 @@ def _name_of(entry: Any, number: int) -> str:
     )
 
 
-def _mode(entry: Any, source: Source, note: Any) -> Mode:
+def _mode(entry: Any, source: CustomizationSource, note: Any) -> Mode:
     if not isinstance(entry, dict):
-        raise BrokenModeError("it is not a list of fields")
+        raise InvalidModeError("it is not a list of fields")
     slug = _required(entry, "slug")
     if not _SLUG_RE.fullmatch(slug):
-        raise BrokenModeError("`slug` may have letters, digits and dashes, at most 100")
+        raise InvalidModeError("`slug` may have letters, digits and dashes, at most 100")
     return Mode(
         slug=slug,
         name=" ".join(_required(entry, "name").split()),
@@ -162,9 +176,9 @@ def _mode(entry: Any, source: Source, note: Any) -> Mode:
 def _required(entry: dict[str, Any], field: str) -> str:
     value = entry.get(field)
     if value in _EMPTY_VALUES:
-        raise BrokenModeError(f"`{field}` is missing")
+        raise InvalidModeError(f"`{field}` is missing")
     if not isinstance(value, str) or not value.strip():
-        raise BrokenModeError(f"`{field}` must be text")
+        raise InvalidModeError(f"`{field}` must be text")
     return value.strip()
 
 
@@ -173,20 +187,20 @@ def _optional(entry: dict[str, Any], field: str) -> str:
     if value in _EMPTY_VALUES:
         return ""
     if not isinstance(value, str):
-        raise BrokenModeError(f"`{field}` must be text")
+        raise InvalidModeError(f"`{field}` must be text")
     return value.strip()
 
 
 def _grants(groups: Any, note: Any) -> Iterator[Grant]:
     if groups in _EMPTY_VALUES:
-        raise BrokenModeError("`groups` is missing (it may be empty: `groups: []`)")
+        raise InvalidModeError("`groups` is missing (it may be empty: `groups: []`)")
     if not isinstance(groups, list):
-        raise BrokenModeError("`groups` must be a list")
+        raise InvalidModeError("`groups` must be a list")
     seen: set[str] = set()
     for entry in groups:
         name, options = _group(entry)
         if name in seen:
-            raise BrokenModeError(f"`groups` has {name!r} twice")
+            raise InvalidModeError(f"`groups` has {name!r} twice")
         seen.add(name)
         if name in _IGNORED_GROUPS:
             continue
@@ -204,7 +218,7 @@ def _group(entry: Any) -> tuple[str, tuple[str | None, str | None]]:
             return name.strip(), (None, None)
         case [str() as name, dict() as options]:
             return name.strip(), (_pattern(options), _optional(options, "description") or None)
-    raise BrokenModeError("`groups` must hold names, or pairs of a name and its options")
+    raise InvalidModeError("`groups` must hold names, or pairs of a name and its options")
 
 
 def _pattern(options: dict[str, Any]) -> str | None:
@@ -212,20 +226,20 @@ def _pattern(options: dict[str, Any]) -> str | None:
     if pattern is None:
         return None
     if not isinstance(pattern, str):
-        raise BrokenModeError("`fileRegex` must be text")
+        raise InvalidModeError("`fileRegex` must be text")
     try:
         path_pattern(pattern)
     except PatternError as error:
-        raise BrokenModeError(f"`fileRegex` cannot be used: {error}") from error
+        raise InvalidModeError(f"`fileRegex` cannot be used: {error}") from error
     return pattern
 
 
-Trusts = Callable[[Mapping[str, bytes]], bool]
+TrustCheck = Callable[[Mapping[str, bytes]], bool]
 """Whether the person has agreed to these things of the project, byte for byte."""
 
 
 def usable_modes(
-    found: tuple[Mode, ...], settings: Settings, trusts: Trusts, reader: UntrustedFileReader
+    found: tuple[Mode, ...], settings: Settings, trusts: TrustCheck, reader: UntrustedFileReader
 ) -> tuple[Mode, ...]:
     """Without those of the project that need trust and have none; each is told."""
     unasked = _asks_nothing(settings)
@@ -243,10 +257,10 @@ def usable_modes(
     return tuple(usable)
 
 
-def wanted_modes(found: Sequence[Mode]) -> tuple[Wanted, ...]:
+def wanted_modes(found: Sequence[Mode]) -> tuple[TrustItem, ...]:
     """All of a project's, and whether a person is to be asked about them before anything else."""
     return tuple(
-        Wanted(
+        TrustItem(
             name=_name(mode),
             title=f"mode '{mode.slug}' of {PROJECT_MODES_FILE}",
             content=_content(mode),

@@ -1,7 +1,7 @@
 """Store of the user's choices: reads and changes `settings.json` and `profiles.json`.
 
 Everything is read afresh, so that a change made in an editor counts at once; keys that are not
-understood are kept as they were. `SettingsRulebook` adds the permission rules of "always"
+understood are kept as they were. `SettingsRuleStore` adds the permission rules of "always"
 answers.
 """
 
@@ -19,14 +19,14 @@ from joey.config.settings import SETTINGS_FILE, check_spelling, load_settings
 from joey.core.permissions.policy import PersistentRule, adds_nothing_else, with_rule
 from joey.core.settings import Profile, Settings
 from joey.errors import ConfigError
-from joey.ports.extensions import Rulebook
+from joey.ports.extensions import RuleStore
 from joey.system.files import changing
 
 _PROVIDER_SPECIFIC_KEYS = ("apiKey", "baseUrl", "model", "headers")
 """What means nothing to another provider, or must not go to one."""
 
 
-class Preferences:
+class ConfigStore:
     def __init__(self, home: Path) -> None:
         self._settings_file = home / SETTINGS_FILE
         self._profiles_file = home / PROFILES_FILE
@@ -184,10 +184,10 @@ def _merged(known: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in merged.items() if value is not None}
 
 
-class SettingsRulebook:
+class SettingsRuleStore:
     def __init__(self, home: Path) -> None:
         self._file = home / SETTINGS_FILE
-        self._preferences = Preferences(home)
+        self._preferences = ConfigStore(home)
 
     def takes(self, rule: PersistentRule) -> bool:
         try:
@@ -209,4 +209,4 @@ class SettingsRulebook:
         return {"alwaysAllowMcp": True, "allowedMcpTools": settings.allowed_mcp_tools}
 
 
-_fits: type[Rulebook] = SettingsRulebook
+_fits: type[RuleStore] = SettingsRuleStore

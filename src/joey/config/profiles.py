@@ -240,7 +240,7 @@ class Profiles(Struct, frozen=True):
         return f"Choose one with joey profiles use NAME: {', '.join(self.profiles)}."
 
 
-class _RooKeys(Struct, frozen=True):
+class _RooKeyNames(Struct, frozen=True):
     """How Roo names the three things that differ from provider to provider."""
 
     model: str = "apiModelId"
@@ -250,21 +250,21 @@ class _RooKeys(Struct, frozen=True):
     """Our name for the provider, where it is another one."""
 
 
-_ROO_KEY_NAMES: dict[str, _RooKeys] = {
-    "anthropic": _RooKeys(key="apiKey", url="anthropicBaseUrl"),
-    "openai": _RooKeys("openAiModelId", "openAiApiKey", "openAiBaseUrl"),
-    "openai-native": _RooKeys(
+_ROO_KEY_NAMES: dict[str, _RooKeyNames] = {
+    "anthropic": _RooKeyNames(key="apiKey", url="anthropicBaseUrl"),
+    "openai": _RooKeyNames("openAiModelId", "openAiApiKey", "openAiBaseUrl"),
+    "openai-native": _RooKeyNames(
         key="openAiNativeApiKey", url="openAiNativeBaseUrl", provider="openai"
     ),
-    "openrouter": _RooKeys("openRouterModelId", "openRouterApiKey", "openRouterBaseUrl"),
-    "ollama": _RooKeys("ollamaModelId", "ollamaApiKey", "ollamaBaseUrl"),
-    "lmstudio": _RooKeys("lmStudioModelId", None, "lmStudioBaseUrl"),
-    "deepseek": _RooKeys(key="deepSeekApiKey", url="deepSeekBaseUrl"),
-    "gemini": _RooKeys(key="geminiApiKey", url="googleGeminiBaseUrl"),
-    "mistral": _RooKeys(key="mistralApiKey"),
-    "xai": _RooKeys(key="xaiApiKey"),
-    "groq": _RooKeys(key="groqApiKey"),
-    "litellm": _RooKeys("litellmModelId", "litellmApiKey", "litellmBaseUrl"),
+    "openrouter": _RooKeyNames("openRouterModelId", "openRouterApiKey", "openRouterBaseUrl"),
+    "ollama": _RooKeyNames("ollamaModelId", "ollamaApiKey", "ollamaBaseUrl"),
+    "lmstudio": _RooKeyNames("lmStudioModelId", None, "lmStudioBaseUrl"),
+    "deepseek": _RooKeyNames(key="deepSeekApiKey", url="deepSeekBaseUrl"),
+    "gemini": _RooKeyNames(key="geminiApiKey", url="googleGeminiBaseUrl"),
+    "mistral": _RooKeyNames(key="mistralApiKey"),
+    "xai": _RooKeyNames(key="xaiApiKey"),
+    "groq": _RooKeyNames(key="groqApiKey"),
+    "litellm": _RooKeyNames("litellmModelId", "litellmApiKey", "litellmBaseUrl"),
 }
 PROFILE_KEYS = frozenset(
     {*Profile.__struct_encode_fields__, "apiProvider", "modelTemperature", "modelMaxTokens"}
@@ -347,7 +347,11 @@ def name_of_key(given: dict[str, Any]) -> str:
 
 def _from_roo(given: dict[str, Any]) -> dict[str, Any]:
     provider = given["apiProvider"]
-    keys = _ROO_KEY_NAMES.get(provider, _RooKeys()) if isinstance(provider, str) else _RooKeys()
+    keys = (
+        _ROO_KEY_NAMES.get(provider, _RooKeyNames())
+        if isinstance(provider, str)
+        else _RooKeyNames()
+    )
     fields = {
         "provider": keys.provider or provider,
         "model": given.get(keys.model),

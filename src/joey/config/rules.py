@@ -15,10 +15,10 @@ from msgspec import structs
 
 from joey.config.untrusted_files import (
     ROO_DIRECTORY,
-    Fence,
-    Scope,
-    Scopes,
-    Text,
+    ConfigScope,
+    ConfigScopes,
+    FileText,
+    SymlinkPolicy,
     UntrustedFileReader,
     links_on_the_way,
     on_one_line,
@@ -38,11 +38,16 @@ _SKIPPED_SUFFIXES = (
 )
 
 
-class Rules:
+class RuleLoader:
     """The rules of a workspace, as they are on disk."""
 
     def __init__(
-        self, scopes: Scopes, nested: Sequence[Scope], reader: UntrustedFileReader, *, agents: bool
+        self,
+        scopes: ConfigScopes,
+        nested: Sequence[ConfigScope],
+        reader: UntrustedFileReader,
+        *,
+        agents: bool,
     ) -> None:
         self._scopes = scopes
         self._nested = nested
@@ -56,7 +61,7 @@ class Rules:
     def of(self, slug: str) -> Instructions:
         """What is told in a mode, within the room there is."""
         own = self._load_rule_directories(f"rules-{slug}")
-        room = _Room(self._reader)
+        room = _RuleBudget(self._reader)
         return Instructions(
             mode_rules=room.take(own or self._single(f".roorules-{slug}", f".clinerules-{slug}")),
             ignored=self._ignored,
@@ -106,7 +111,7 @@ class Rules:
 class _RuleDirectory:
     """All files of one rules folder, links included."""
 
-    def __init__(self, scope: Scope, reader: UntrustedFileReader) -> None:
+    def __init__(self, scope: ConfigScope, reader: UntrustedFileReader) -> None:
         self._scope = scope
         self._reader = reader
         self._found: list[tuple[str, str, Path]] = []
@@ -124,7 +129,7 @@ class _RuleDirectory:
                 return
 
     @property
-    def _fence(self) -> Fence | None:
+    def _fence(self) -> SymlinkPolicy | None:
         return self._scope.fence
 
     def _walk(self, directory: Path, label: str, links: int, depth: int) -> None:
@@ -150,7 +155,7 @@ class _RuleDirectory:
             self._found.append((path.name.lower(), label, path))
 
 
-class _Room:
+class _RuleBudget:
     """What is left of the room for rules while they are put together."""
 
     def __init__(self, reader: UntrustedFileReader) -> None:
@@ -173,7 +178,7 @@ class _Room:
         return structs.replace(file, text=f"{kept}\n\n{note}" if kept else note)
 
 
-def _rule_file(text: Text | None, label: str) -> RuleFile | None:
+def _rule_file(text: FileText | None, label: str) -> RuleFile | None:
     """None for a file that says nothing."""
     if text is None or not text.text.strip():
         return None

@@ -43,7 +43,7 @@ from joey.errors import ConfigError
 _UNION_ORIGINS = (Union, TypeUnion)
 
 
-class DescribedKey(Struct, frozen=True, rename="camel", omit_defaults=True):
+class ConfigKey(Struct, frozen=True, rename="camel", omit_defaults=True):
     name: str
     kind: str
     """In words: `true or false`, `whole number`, `list of texts`."""
@@ -59,13 +59,13 @@ class DescribedKey(Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 @cache
-def setting_keys() -> dict[str, DescribedKey]:
+def setting_keys() -> dict[str, ConfigKey]:
     """By their names in the file, in the order of their definition."""
     return {key.name: key for key in _described(Settings)}
 
 
 @cache
-def profile_keys() -> dict[str, DescribedKey]:
+def profile_keys() -> dict[str, ConfigKey]:
     """What a profile may say; its name is not written into it."""
     return {key.name: key for key in _described(Profile) if key.name != "name"}
 
@@ -102,7 +102,7 @@ def _plain(name: str) -> str:
     return name.replace("_", "").replace("-", "").lower()
 
 
-def _described(struct: type[Struct]) -> Iterable[DescribedKey]:
+def _described(struct: type[Struct]) -> Iterable[ConfigKey]:
     info = type_info(struct)
     assert isinstance(info, StructType)
     meanings = _meanings(struct)
@@ -111,7 +111,7 @@ def _described(struct: type[Struct]) -> Iterable[DescribedKey]:
         if field.default_factory is not msgspec.NODEFAULT:
             default = field.default_factory()
         choices = _choices(type_of(struct, field.encode_name))
-        yield DescribedKey(
+        yield ConfigKey(
             name=field.encode_name,
             kind=" or ".join([*choices, *_other_kinds(field.type, bool(choices))]),
             default=msgspec.to_builtins(default),
@@ -202,7 +202,7 @@ _FALSE_VALUES = frozenset({"false", "no", "off", "0"})
 _COMMAND_LIST_KEYS = frozenset({"allowedCommands", "deniedCommands", "commandTimeoutAllowlist"})
 
 
-def read_value(struct: type[Struct], key: DescribedKey, arguments: Sequence[str]) -> Any:
+def read_value(struct: type[Struct], key: ConfigKey, arguments: Sequence[str]) -> Any:
     """The value that these words stand for.
 
     Raises:
@@ -221,7 +221,7 @@ def read_value(struct: type[Struct], key: DescribedKey, arguments: Sequence[str]
     return checked(struct, key, _plain_value(struct, key, arguments[0]))
 
 
-def _check_quoted(key: DescribedKey, arguments: Sequence[str]) -> None:
+def _check_quoted(key: ConfigKey, arguments: Sequence[str]) -> None:
     """Raises ConfigError: without quotes, the words of one command would be rules of their own,
     and the first of them, which names a program alone, allows much more."""
     if all(" " in word.strip() for word in arguments):
@@ -237,7 +237,7 @@ def _check_quoted(key: DescribedKey, arguments: Sequence[str]) -> None:
     )
 
 
-def _are_items(key: DescribedKey, arguments: Sequence[str]) -> bool:
+def _are_items(key: ConfigKey, arguments: Sequence[str]) -> bool:
     """Whether words stand for a list where one of them could be a choice, or a slip of one."""
     if len(arguments) != 1:
         return True
@@ -245,7 +245,7 @@ def _are_items(key: DescribedKey, arguments: Sequence[str]) -> bool:
     return word[:1] not in ("", "[", "{", '"') and nearest(word, key.choices) is None
 
 
-def checked(struct: type[Struct], key: DescribedKey, value: Any) -> Any:
+def checked(struct: type[Struct], key: ConfigKey, value: Any) -> Any:
     """The value, if it can be one of this key.
 
     Raises:
@@ -271,7 +271,7 @@ def checked(struct: type[Struct], key: DescribedKey, value: Any) -> Any:
     return value
 
 
-def _plain_value(struct: type[Struct], key: DescribedKey, text: str) -> Any:
+def _plain_value(struct: type[Struct], key: ConfigKey, text: str) -> Any:
     if key.choices == ("true", "false"):
         word = text.strip().lower()
         return True if word in _TRUE_VALUES else False if word in _FALSE_VALUES else text
@@ -291,7 +291,7 @@ def _from_json(text: str) -> Any:
         return text
 
 
-def _not_among(key: DescribedKey, value: Any) -> str:
+def _not_among(key: ConfigKey, value: Any) -> str:
     *others, last = key.kind.split(" or ")
     allowed = f"{', '.join(others)} or {last}" if others else last
     near = nearest(str(value), key.choices)

@@ -25,7 +25,7 @@ from msgspec import Struct, structs
 
 from joey.config.files import convert_document, read_document
 from joey.config.profiles import PROFILE_KEYS, PROFILES_FILE
-from joey.config.untrusted_files import Scopes, UntrustedFileReader
+from joey.config.untrusted_files import ConfigScopes, UntrustedFileReader
 from joey.core.permissions.hosts import narrowed, read_host
 from joey.core.settings import Settings
 from joey.core.suggest import nearest
@@ -121,7 +121,7 @@ _STRICTEST_VALUES = {"sandbox": "required"}
 _NETWORK_KEY = "sandboxNetwork"
 
 
-class Tightening(Struct, frozen=True):
+class ProjectRestrictions(Struct, frozen=True):
     """What a project makes stricter, by the names of fields of `Settings`."""
 
     off: frozenset[str] = frozenset()
@@ -132,18 +132,18 @@ class Tightening(Struct, frozen=True):
     """The only hosts that commands shall reach."""
 
 
-UNREADABLE_RESTRICTIONS = Tightening(off=frozenset({"auto_approval_enabled"}))
+UNREADABLE_RESTRICTIONS = ProjectRestrictions(off=frozenset({"auto_approval_enabled"}))
 
 
-def read_tightening(scopes: Scopes, reader: UntrustedFileReader) -> Tightening:
+def read_tightening(scopes: ConfigScopes, reader: UntrustedFileReader) -> ProjectRestrictions:
     scope = scopes.project
     if scope is None:
-        return Tightening()
+        return ProjectRestrictions()
     label = f"{scope.label}/{PROJECT_SETTINGS_FILE}"
     known = len(reader.warnings)
     found = reader.read(scope.directory / PROJECT_SETTINGS_FILE, label, scope.fence)
     if found is None:
-        return Tightening() if len(reader.warnings) == known else UNREADABLE_RESTRICTIONS
+        return ProjectRestrictions() if len(reader.warnings) == known else UNREADABLE_RESTRICTIONS
     try:
         document = msgspec.json.decode(found.text or "{}", type=dict[str, Any])
         return _tightening(document, label, reader)
@@ -152,7 +152,7 @@ def read_tightening(scopes: Scopes, reader: UntrustedFileReader) -> Tightening:
         return UNREADABLE_RESTRICTIONS
 
 
-def tightened(settings: Settings, project: Tightening) -> Settings:
+def tightened(settings: Settings, project: ProjectRestrictions) -> Settings:
     """Flags and the person's settings first, then this: the stricter always counts."""
     changes: dict[str, Any] = dict.fromkeys(project.off, False)
     for field, more in project.added.items():
@@ -165,7 +165,9 @@ def tightened(settings: Settings, project: Tightening) -> Settings:
     return structs.replace(settings, **changes, **project.strictest)
 
 
-def _tightening(document: Mapping[str, Any], label: str, reader: UntrustedFileReader) -> Tightening:
+def _tightening(
+    document: Mapping[str, Any], label: str, reader: UntrustedFileReader
+) -> ProjectRestrictions:
     """Raises msgspec.ValidationError."""
     off: set[str] = set()
     added: dict[str, tuple[str, ...]] = {}
@@ -186,7 +188,7 @@ def _tightening(document: Mapping[str, Any], label: str, reader: UntrustedFileRe
             network = _network(value)
         elif key != "$schema":
             reader.warn(f"{label}: `{key[:60]}` is not used: {_why_not(key)}.")
-    return Tightening(frozenset(off), added, lowered, strictest, network)
+    return ProjectRestrictions(frozenset(off), added, lowered, strictest, network)
 
 
 def _network(value: object) -> str | tuple[str, ...]:

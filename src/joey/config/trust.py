@@ -30,11 +30,11 @@ class Untrusted(Struct, frozen=True):
     changed: tuple[str, ...] = ()
 
 
-class _Document(Struct, frozen=True):
+class _TrustDocument(Struct, frozen=True):
     workspaces: dict[str, dict[str, str]] = {}
 
 
-class Trust:
+class TrustStore:
     """Every method may raise ConfigError: a file that cannot be read is no trust."""
 
     def __init__(self, home: Path) -> None:
@@ -68,7 +68,7 @@ class Trust:
 
     def _load(self) -> dict[str, dict[str, str]]:
         document = read_document(self.path) or {}
-        return dict(convert_document(document, _Document, self.path).workspaces)
+        return dict(convert_document(document, _TrustDocument, self.path).workspaces)
 
     def _save(self, workspaces: dict[str, dict[str, str]]) -> None:
         write_document(self.path, {"workspaces": workspaces})

@@ -27,7 +27,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from joey.core.modes import Source
+from joey.core.modes import CustomizationSource
 from joey.core.text import regex
 
 MAX_FILE_BYTES = 100_000
@@ -41,10 +41,10 @@ _DIRECTORY_FLAGS = (
     os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
 )
 
-Signature = tuple[int, ...]
+FileSignature = tuple[int, ...]
 
 
-class Fence(Struct, frozen=True):
+class SymlinkPolicy(Struct, frozen=True):
     """Where links that belong to a project may lead."""
 
     roots: tuple[Path, ...]
@@ -63,7 +63,7 @@ class Fence(Struct, frozen=True):
         return real if real == path or not self.hides(real) else None
 
 
-class Text(Struct, frozen=True):
+class FileText(Struct, frozen=True):
     """What a file says: all of it, or the beginning."""
 
     text: str
@@ -74,7 +74,7 @@ class Text(Struct, frozen=True):
 
 class UntrustedFileReader:
     def __init__(self) -> None:
-        self._seen: dict[Path, Signature] = {}
+        self._seen: dict[Path, FileSignature] = {}
         self._warnings: dict[str, None] = {}
 
     @property
@@ -97,7 +97,7 @@ class UntrustedFileReader:
         facts = self._look(path)
         return facts is not None and stat.S_ISREG(facts.st_mode)
 
-    def names(self, directory: Path, label: str, fence: Fence | None) -> list[str]:
+    def names(self, directory: Path, label: str, fence: SymlinkPolicy | None) -> list[str]:
         """What is in a folder, sorted; nothing when it is none, or may not be entered."""
         if not self.is_directory(directory) or not self._passes(directory, label, fence):
             return []
@@ -128,8 +128,8 @@ class UntrustedFileReader:
             return []  # nothing of joey's is missed where nobody may look
 
     def read(
-        self, path: Path, label: str, fence: Fence | None, limit: int = MAX_FILE_BYTES
-    ) -> Text | None:
+        self, path: Path, label: str, fence: SymlinkPolicy | None, limit: int = MAX_FILE_BYTES
+    ) -> FileText | None:
         """The text of a file; None when there is none that can be used."""
         facts = self._look(path, label)
         if facts is None:
@@ -148,11 +148,13 @@ class UntrustedFileReader:
             self.warn(f"{label} is not read: it is not text.")
             return None
         if len(data) <= limit:
-            return Text(data.decode("utf-8-sig", "replace"), size)
+            return FileText(data.decode("utf-8-sig", "replace"), size)
         self.warn(f"{label} has {size:,} bytes; only the first {limit:,} are used.")
-        return Text(data[:limit].decode("utf-8-sig", "replace").rstrip("\ufffd"), size, is_cut=True)
+        return FileText(
+            data[:limit].decode("utf-8-sig", "replace").rstrip("\ufffd"), size, is_cut=True
+        )
 
-    def _passes(self, path: Path, label: str, fence: Fence | None) -> bool:
+    def _passes(self, path: Path, label: str, fence: SymlinkPolicy | None) -> bool:
         if fence is None or fence.reached(path) is not None:
             return True
         self.warn(f"{label} is not read: it is a link that leads out of the workspace.")
@@ -196,18 +198,18 @@ def is_link(path: Path) -> bool:
         return False
 
 
-def _sign(path: Path) -> Signature:
+def _sign(path: Path) -> FileSignature:
     try:
         return _signature(path.stat())
     except OSError as error:
         return (error.errno or 0,)
 
 
-def _signature(facts: os.stat_result) -> Signature:
+def _signature(facts: os.stat_result) -> FileSignature:
     return (facts.st_mtime_ns, facts.st_ctime_ns, facts.st_size, facts.st_ino, facts.st_mode)
 
 
-def _read(path: Path, fence: Fence | None, limit: int) -> tuple[bytes, int]:
+def _read(path: Path, fence: SymlinkPolicy | None, limit: int) -> tuple[bytes, int]:
     """Up to one byte more than the limit, and the size of the whole."""
     with _opened(path, fence) as descriptor, os.fdopen(descriptor, "rb", closefd=False) as file:
         facts = os.fstat(descriptor)
@@ -217,7 +219,7 @@ def _read(path: Path, fence: Fence | None, limit: int) -> tuple[bytes, int]:
 
 
 @contextmanager
-def _opened(path: Path, fence: Fence | None) -> Iterator[int]:
+def _opened(path: Path, fence: SymlinkPolicy | None) -> Iterator[int]:
     """Raises OSError, also when it leads over the fence."""
     if fence is None:
         descriptor = os.open(path, _READ_FLAGS)
@@ -260,52 +262,52 @@ MAX_DIRECTORY_DEPTH = 12
 MAX_SEARCHED_DIRECTORIES = 5000
 
 
-class Scope(Struct, frozen=True):
+class ConfigScope(Struct, frozen=True):
     """A `.roo` or `.agents` folder."""
 
     directory: Path
     label: str
     """How people and the prompt name it: `.roo`, `~/.roo`, `packages/web/.roo`."""
-    source: Source
-    fence: Fence | None
+    source: CustomizationSource
+    fence: SymlinkPolicy | None
     """None: the person's own, who may link to anywhere."""
 
 
-class Scopes(Struct, frozen=True):
+class ConfigScopes(Struct, frozen=True):
     """Where things are looked for."""
 
     workspace: Path
-    fence: Fence
-    user: Scope
-    project: Scope | None
+    fence: SymlinkPolicy
+    user: ConfigScope
+    project: ConfigScope | None
     """None when the workspace's folder is the person's own."""
-    user_agents: Scope
-    project_agents: Scope | None
+    user_agents: ConfigScope
+    project_agents: ConfigScope | None
 
     @property
-    def roo(self) -> tuple[Scope, ...]:
+    def roo(self) -> tuple[ConfigScope, ...]:
         return (self.user,) if self.project is None else (self.user, self.project)
 
 
 def find_scopes(
     *, workspace: Path, home: Path, user_home: Path, hides: Callable[[Path], bool]
-) -> Scopes:
+) -> ConfigScopes:
     """`workspace` is a real path; `home` is the person's `.roo`, `user_home` the folder it is
     usually in."""
     workspace = Path(os.path.realpath(workspace))
     shared = _shared(home) + _shared(user_home / AGENTS_DIRECTORY)
-    fence = Fence((workspace, *shared), hides)
+    fence = SymlinkPolicy((workspace, *shared), hides)
 
-    def user(directory: Path) -> Scope:
-        return Scope(directory, _label(directory, user_home), "global", None)
+    def user(directory: Path) -> ConfigScope:
+        return ConfigScope(directory, _label(directory, user_home), "global", None)
 
-    def project(name: str, own: Path) -> Scope | None:
+    def project(name: str, own: Path) -> ConfigScope | None:
         directory = workspace / name
         if os.path.realpath(directory) == os.path.realpath(own):
             return None
-        return Scope(directory, name, "project", fence)
+        return ConfigScope(directory, name, "project", fence)
 
-    return Scopes(
+    return ConfigScopes(
         workspace=workspace,
         fence=fence,
         user=user(home),
@@ -315,9 +317,9 @@ def find_scopes(
     )
 
 
-def nested_scopes(scopes: Scopes, reader: UntrustedFileReader) -> tuple[Scope, ...]:
+def nested_scopes(scopes: ConfigScopes, reader: UntrustedFileReader) -> tuple[ConfigScope, ...]:
     """The `.roo` folders below the workspace, by the alphabet."""
-    found: list[Scope] = []
+    found: list[ConfigScope] = []
     pending = [(scopes.workspace, "", 0)]
     looked_at = 0
     while pending:
@@ -333,7 +335,7 @@ def nested_scopes(scopes: Scopes, reader: UntrustedFileReader) -> tuple[Scope, .
             path = directory / name
             shown = f"{label}/{name}" if label else name
             if name == ROO_DIRECTORY and label:
-                found.append(Scope(path, shown, "project", scopes.fence))
+                found.append(ConfigScope(path, shown, "project", scopes.fence))
             elif (
                 not name.startswith(".")
                 and name not in _SKIPPED_DIRECTORIES

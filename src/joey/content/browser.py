@@ -22,7 +22,7 @@ from urllib.parse import unquote, urlsplit
 
 from joey.core.redaction import may_hold_secret
 from joey.errors import ToolError
-from joey.ports import Browser, BrowserLook, BrowserStep
+from joey.ports import Browser, BrowserObservation, BrowserStep
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser as Process
@@ -73,7 +73,7 @@ _KEY_ALIASES = {
 _FILE_URL_RE = re.compile("^file:", re.IGNORECASE)
 
 DEFAULT_VIEWPORT = (900, 600)
-Gives = Callable[[str, bool], Awaitable[bytes | None]]
+FileProvider = Callable[[str, bool], Awaitable[bytes | None]]
 """The file at a path, if pages may show it; true for the one that was asked for itself."""
 
 
@@ -99,12 +99,12 @@ class Chromium:
         self,
         executable: str,
         viewport: tuple[int, int] = DEFAULT_VIEWPORT,
-        gives: Gives | None = None,
+        gives: FileProvider | None = None,
     ) -> None:
         self._executable = executable
         self._viewport = viewport
         self._gives = gives
-        self._engine: asyncio.Task[_Engine] | None = None
+        self._engine: asyncio.Task[_RunningBrowser] | None = None
         self._context: BrowserContext | None = None
         self._page: Page | None = None
         self._opened_file: str | None = None
@@ -121,7 +121,7 @@ class Chromium:
     def viewport(self) -> tuple[int, int]:
         return self._viewport
 
-    async def do(self, step: BrowserStep) -> BrowserLook:
+    async def do(self, step: BrowserStep) -> BrowserObservation:
         from playwright.async_api import Error
 
         async with self._lock:
@@ -137,10 +137,10 @@ class Chromium:
             except Error as error:
                 raise ToolError(await self._reason(step, error)) from error
 
-    async def _do(self, step: BrowserStep) -> BrowserLook:
+    async def _do(self, step: BrowserStep) -> BrowserObservation:
         if step.action == "close":
             await self._leave()
-            return BrowserLook()
+            return BrowserObservation()
         if step.action == "launch":
             await self._launch(step.url)
         if self._page is None:
@@ -239,14 +239,14 @@ class Chromium:
                 await page.set_viewport_size({"width": step.x, "height": step.y})
                 self._viewport = (step.x, step.y)
 
-    async def _look(self, page: Page, step: BrowserStep) -> BrowserLook:
+    async def _look(self, page: Page, step: BrowserStep) -> BrowserObservation:
         note = await _settled(page)
         if self._page is None:
             raise ToolError("The page has closed itself. Launch another one.")
         page = self._page
         console = "\n".join(self._console)
         self._console.clear()
-        return BrowserLook(
+        return BrowserObservation(
             screenshot=await _take_screenshot(
                 page, step.text if step.action == "screenshot" else "webp"
             ),
@@ -284,7 +284,7 @@ class Chromium:
             await asyncio.shield(asyncio.ensure_future(_end(starting)))
 
 
-class _Engine:
+class _RunningBrowser:
     """Playwright, and the browser that it steers."""
 
     def __init__(self, playwright: Playwright, process: Process, group: int) -> None:
@@ -293,7 +293,7 @@ class _Engine:
         self.group = group
 
 
-async def _start(executable: str) -> _Engine:
+async def _start(executable: str) -> _RunningBrowser:
     from playwright.async_api import async_playwright
 
     env = {
@@ -315,7 +315,7 @@ async def _start(executable: str) -> _Engine:
         await playwright.stop()
         raise
     number = next(each["id"] for each in facts["processInfo"] if each["type"] == "browser")
-    return _Engine(playwright, process, number)
+    return _RunningBrowser(playwright, process, number)
 
 
 def _keep_from_driver(env: Mapping[str, str]) -> None:
@@ -332,7 +332,7 @@ def _keep_from_driver(env: Mapping[str, str]) -> None:
     vars(transport)["get_driver_env"] = lambda: {**env, **own}
 
 
-async def _end(starting: asyncio.Task[_Engine]) -> None:
+async def _end(starting: asyncio.Task[_RunningBrowser]) -> None:
     """A browser that a page keeps busy would take half a minute to leave by itself."""
     from playwright.async_api import Error
 
@@ -350,7 +350,7 @@ async def _end(starting: asyncio.Task[_Engine]) -> None:
     await engine.playwright.stop()
 
 
-def _is_alive(starting: asyncio.Task[_Engine]) -> bool:
+def _is_alive(starting: asyncio.Task[_RunningBrowser]) -> bool:
     if not starting.done() or starting.cancelled() or starting.exception() is not None:
         return False
     return starting.result().process.is_connected()

@@ -33,11 +33,20 @@ from typing import TYPE_CHECKING, TypeVar, cast
 from msgspec import Struct
 
 from joey.errors import ProviderError, ProviderFailure, ToolError, UserError
-from joey.ports import CodeAnswer, CodeHit, CodeIndex, Embedder, Files, IndexState, Listing, Place
+from joey.ports import (
+    CodeIndex,
+    CodeSearchHit,
+    CodeSearchResult,
+    Embedder,
+    Files,
+    IndexState,
+    Listing,
+    ResolvedPath,
+)
 from joey.system.files import get_workspace_directory, make_private_directory
 
 if TYPE_CHECKING:
-    from joey.content.code_index_worker import IndexWork
+    from joey.content.code_index_worker import IndexWorker
 
 
 INDEXING_START_DELAY_S = 3.0
@@ -45,10 +54,10 @@ INDEXING_START_DELAY_S = 3.0
 never pays for it, and in a long one it is there before it is asked for; the first request to the
 model has long gone out."""
 
-_Key = tuple[Path, str]
+_IndexKey = tuple[Path, str]
 
 
-class Indexes:
+class WorkspaceIndexPool:
     """Belongs to one event loop."""
 
     def __init__(self, home: Path, *, kept: bool = True) -> None:
@@ -56,7 +65,7 @@ class Indexes:
         self._parent = home / "index"
         self._directory_class = IndexDirectory if kept else TemporaryIndexDirectory
         self._turn = asyncio.Semaphore(1)
-        self._shared: dict[_Key, _Shared] = {}
+        self._shared: dict[_IndexKey, _SharedIndex] = {}
 
     def open(
         self, files: Files, list_files: ListFiles, embedder: Embedder | None = None
@@ -68,11 +77,11 @@ class Indexes:
         if shared is None:
             directory = self._directory_class(self._parent, files.root)
             index = WorkspaceIndex(directory, files, list_files, embedder, self._turn)
-            shared = self._shared[key] = _Shared(index)
+            shared = self._shared[key] = _SharedIndex(index)
         shared.users += 1
-        return TaskIndex(self, key, shared.index)
+        return TaskCodeIndex(self, key, shared.index)
 
-    async def leave(self, key: _Key) -> None:
+    async def leave(self, key: _IndexKey) -> None:
         """One user less; the last one closes the index."""
         shared = self._shared[key]
         shared.users -= 1
@@ -82,17 +91,17 @@ class Indexes:
             await shared.index.close()
 
 
-class _Shared:
+class _SharedIndex:
     def __init__(self, index: WorkspaceIndex) -> None:
         self.index = index
         self.users = 0
         self.idle = asyncio.get_running_loop().call_later(INDEXING_START_DELAY_S, index.begin)
 
 
-class TaskIndex:
+class TaskCodeIndex:
     """What one task has of a shared index."""
 
-    def __init__(self, indexes: Indexes, key: _Key, index: WorkspaceIndex) -> None:
+    def __init__(self, indexes: WorkspaceIndexPool, key: _IndexKey, index: WorkspaceIndex) -> None:
         self._indexes = indexes
         self._key = key
         self._index = index
@@ -102,7 +111,9 @@ class TaskIndex:
     def state(self) -> IndexState:
         return self._index.state
 
-    async def search(self, query: str, directory: Place | None, limit: int) -> CodeAnswer:
+    async def search(
+        self, query: str, directory: ResolvedPath | None, limit: int
+    ) -> CodeSearchResult:
         if self._closed:
             raise ToolError("The code index is closed.")
         return await self._index.search(query, directory, limit)
@@ -113,7 +124,7 @@ class TaskIndex:
             await self._indexes.leave(self._key)
 
 
-_fits: type[CodeIndex] = TaskIndex
+_fits: type[CodeIndex] = TaskCodeIndex
 
 
 log = logging.getLogger(__name__)
@@ -149,8 +160,8 @@ class WorkspaceIndex:
         self._embedder = embedder
         self._turn = turn
         self._refreshing = asyncio.Lock()
-        self._work: IndexWork | None = None
-        self._meaning: Meaning | None = None
+        self._work: IndexWorker | None = None
+        self._meaning: EmbeddingIndex | None = None
         self._job: asyncio.Task[None] | None = None
         self._embedding: asyncio.Task[None] | None = None
         self._problem = ""
@@ -167,18 +178,20 @@ class WorkspaceIndex:
         if self._job is None or self._job.done():
             self._job = asyncio.create_task(self._catch_up(), name="joey-index")
 
-    async def search(self, query: str, directory: Place | None, limit: int) -> CodeAnswer:
+    async def search(
+        self, query: str, directory: ResolvedPath | None, limit: int
+    ) -> CodeSearchResult:
         work = await self._ready()
         prefix = "" if directory is None or directory.path == self._files.root else directory.shown
 
-        async def find(wanted: Wanted) -> tuple[list[CodeHit], str]:
+        async def find(wanted: QueryVector) -> tuple[list[CodeSearchHit], str]:
             wanted = await self._meaning.add_coverage_note(wanted) if self._meaning else wanted
             return await asyncio.to_thread(
                 work.find, query, prefix, limit, wanted.vector
             ), wanted.note
 
-        async def ask() -> tuple[Wanted, list[CodeHit], str]:
-            wanted = await self._meaning.of_query(query) if self._meaning else Wanted()
+        async def ask() -> tuple[QueryVector, list[CodeSearchHit], str]:
+            wanted = await self._meaning.of_query(query) if self._meaning else QueryVector()
             return wanted, *await find(wanted)
 
         try:
@@ -193,7 +206,7 @@ class WorkspaceIndex:
             raise
         if unknown and wanted.vector is not None:
             self._begin_embedding()
-        return CodeAnswer(tuple(hits), " ".join(filter(None, (note, unknown))))
+        return CodeSearchResult(tuple(hits), " ".join(filter(None, (note, unknown))))
 
     async def close(self) -> None:
         if self._work is not None:
@@ -210,7 +223,7 @@ class WorkspaceIndex:
 
     # Searching
 
-    async def _ready(self) -> IndexWork:
+    async def _ready(self) -> IndexWorker:
         """Raises ToolError when there is nothing to search in yet; the text says how far it is."""
         work = await self._open()
         if not work.complete:
@@ -221,7 +234,7 @@ class WorkspaceIndex:
             raise ToolError(self._problem or _unready(self.state))
         return work
 
-    async def _refresh(self, work: IndexWork) -> tuple[bool, str]:
+    async def _refresh(self, work: IndexWorker) -> tuple[bool, str]:
         """Take in what changed, if it is little; whether something did, and a note."""
         if self._is_busy:
             return False, _behind(self.state)
@@ -245,14 +258,14 @@ class WorkspaceIndex:
     def _is_busy(self) -> bool:
         return self._job is not None and not self._job.done()
 
-    async def _open(self) -> IndexWork:
+    async def _open(self) -> IndexWorker:
         # Imported on need: SQLite takes a while to load, and most tasks never come here.
-        from joey.content.code_index_worker import IndexWork
+        from joey.content.code_index_worker import IndexWorker
 
         if self._work is None:
-            self._work = IndexWork(self._directory, self._files, self._list_files)
+            self._work = IndexWorker(self._directory, self._files, self._list_files)
             if self._embedder is not None:
-                self._meaning = Meaning(self._embedder, self._directory, self._work)
+                self._meaning = EmbeddingIndex(self._embedder, self._directory, self._work)
         try:
             await asyncio.to_thread(self._work.open)
         except ToolError as error:
@@ -330,21 +343,21 @@ EMBEDDING_BATCH_SIZE = 128
 """Passages between two writes to disk."""
 _PROBE_TEXT = "code"
 
-Packed = tuple[bytes, bytes]
+PackedVector = tuple[bytes, bytes]
 """The signs of a vector, and its numbers."""
 
 
-class Wanted(Struct, frozen=True):
+class QueryVector(Struct, frozen=True):
     """What a query means, as far as it can be compared."""
 
-    vector: Packed | None = None
+    vector: PackedVector | None = None
     """None when the words have to do; the note says why."""
     model: str = ""
     note: str = ""
 
 
-class Meaning:
-    def __init__(self, embedder: Embedder, directory: IndexDirectory, work: IndexWork) -> None:
+class EmbeddingIndex:
+    def __init__(self, embedder: Embedder, directory: IndexDirectory, work: IndexWorker) -> None:
         self._embedder = embedder
         self._directory = directory
         self._work = work
@@ -354,16 +367,16 @@ class Meaning:
         self._last_error = ""
         """Why vectors are missing, as far as nobody has had them since."""
 
-    async def of_query(self, query: str) -> Wanted:
+    async def of_query(self, query: str) -> QueryVector:
         try:
             async with asyncio.timeout(QUERY_TIMEOUT_S):
                 (packed,), model = await self._vectors([query])
         except (UserError, TimeoutError) as error:
             reason = str(error) or f"no answer within {QUERY_TIMEOUT_S:g} seconds."
-            return Wanted(note=f"Searched by words only, not by meaning. {reason}")
-        return Wanted(packed, model)
+            return QueryVector(note=f"Searched by words only, not by meaning. {reason}")
+        return QueryVector(packed, model)
 
-    async def add_coverage_note(self, wanted: Wanted) -> Wanted:
+    async def add_coverage_note(self, wanted: QueryVector) -> QueryVector:
         """The same with a note on the passages whose meaning is not known now; without the vector
         when that is all of them."""
         if wanted.vector is None:
@@ -377,7 +390,7 @@ class Meaning:
             f"The meaning of {vectors} of {passages} passages is known so far. {self._last_error}"
         )
         note = note.rstrip()
-        return Wanted(wanted.vector if vectors else None, wanted.model, note)
+        return QueryVector(wanted.vector if vectors else None, wanted.model, note)
 
     async def complete(self) -> None:
         """Ask for the vectors that are missing, until the service fails or work is stopped."""
@@ -418,7 +431,7 @@ class Meaning:
                 pairs = list(zip(places, vectors, strict=True))
                 await asyncio.to_thread(self._work.put_vectors, pairs)
 
-    async def _vectors(self, texts: Sequence[str]) -> tuple[list[Packed], str]:
+    async def _vectors(self, texts: Sequence[str]) -> tuple[list[PackedVector], str]:
         """Of each text one, and which model they are of: one that gives longer or shorter vectors
         than before is another model."""
         from joey.content.code_index_store import pack

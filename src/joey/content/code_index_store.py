@@ -27,7 +27,7 @@ from pathlib import Path
 from msgspec import Struct, structs
 
 from joey.content.code_index_chunks import Passage, extract_query_terms, parts_of
-from joey.ports.content import CodeHit
+from joey.ports.content import CodeSearchHit
 
 SCHEMA_VERSION = 1
 MAX_POSTINGS = 20_000
@@ -61,18 +61,18 @@ _IN_DIRECTORY_SQL = (
 )
 
 
-Stamp = tuple[int, int, int, int]
+IndexedFileStamp = tuple[int, int, int, int]
 """When a file was modified and changed, its size and its inode."""
 
 
-class Match(Struct, frozen=True):
+class PassageMatch(Struct, frozen=True):
     """A passage and how well it fits, 0 to 1."""
 
     place: int
     score: float
 
 
-class Found(Struct, frozen=True):
+class FoundPassage(Struct, frozen=True):
     path: str
     start: int
     end: int
@@ -80,7 +80,7 @@ class Found(Struct, frozen=True):
     score: float
 
 
-class DamagedError(Exception):
+class DatabaseDamagedError(Exception):
     """The file is not a database any more."""
 
 
@@ -94,16 +94,16 @@ def has_full_text() -> bool:
     return True
 
 
-class IndexStore:
+class CodeIndexStore:
     """One connection. Used by one thread at a time, whichever that is."""
 
     def __init__(self, path: Path) -> None:
-        """Raises OSError, sqlite3.Error or DamagedError."""
+        """Raises OSError, sqlite3.Error or DatabaseDamagedError."""
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
         self._connection = sqlite3.connect(
             path, timeout=_BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False
         )
-        self._stamps: dict[str, Stamp] = {}
+        self._stamps: dict[str, IndexedFileStamp] = {}
         self._stamps_version = 0
         try:
             with _translate_damage():
@@ -139,7 +139,7 @@ class IndexStore:
     def set_facts(self, facts: Mapping[str, str]) -> None:
         self._connection.executemany("INSERT OR REPLACE INTO facts VALUES (?, ?)", facts.items())
 
-    def stamps(self) -> Mapping[str, Stamp]:
+    def stamps(self) -> Mapping[str, IndexedFileStamp]:
         """By path: what a file looked like when it was read. Read again when another connection
         has changed something, so ask one that changes nothing itself."""
         with _translate_damage():
@@ -150,7 +150,7 @@ class IndexStore:
                 self._stamps_version = version
             return self._stamps
 
-    def restamp(self, path: str, stamp: Stamp, digest: bytes) -> bool:
+    def restamp(self, path: str, stamp: IndexedFileStamp, digest: bytes) -> bool:
         """Whether the file holds what it held before; then only its stamp is new. Inside
         `changes`."""
         sql = (
@@ -159,7 +159,9 @@ class IndexStore:
         )
         return self._connection.execute(sql, (*stamp, path, digest)).rowcount > 0
 
-    def put(self, path: str, stamp: Stamp, digest: bytes, passages: Iterable[Passage]) -> None:
+    def put(
+        self, path: str, stamp: IndexedFileStamp, digest: bytes, passages: Iterable[Passage]
+    ) -> None:
         """Inside `changes`."""
         self.drop(path)
         run = self._connection.execute
@@ -187,7 +189,7 @@ class IndexStore:
 
     # What is found
 
-    def search_text(self, query: str, directory: str, limit: int) -> list[Match]:
+    def search_text(self, query: str, directory: str, limit: int) -> list[PassageMatch]:
         """Passages with words of the query, best first; the best has 1."""
         with _translate_damage():
             terms = self._telling(extract_query_terms(query))
@@ -201,9 +203,9 @@ class IndexStore:
                 sql, (directory, _below(directory), " OR ".join(terms), _BM25_WEIGHTS, limit)
             ).fetchall()
         # SQLite's ranks are negative, the best the lowest.
-        return [Match(place, rank / rows[0][1]) for place, rank in rows if rank < 0]
+        return [PassageMatch(place, rank / rows[0][1]) for place, rank in rows if rank < 0]
 
-    def found(self, matches: Iterable[Match]) -> Iterator[Found]:
+    def found(self, matches: Iterable[PassageMatch]) -> Iterator[FoundPassage]:
         """Where the matches are, and what they say; those that have gone are left out."""
         sql = (
             "SELECT files.path, first, last, text FROM places JOIN files ON files.id = file"
@@ -212,7 +214,7 @@ class IndexStore:
         with _translate_damage():
             for match in matches:
                 for path, first, last, text in self._connection.execute(sql, (match.place,)):
-                    yield Found(path, first, last, text, match.score)
+                    yield FoundPassage(path, first, last, text, match.score)
 
     def _telling(self, terms: Sequence[str]) -> list[str]:
         """The words as FTS5 wants them, the rarest first, as many as may be weighed."""
@@ -283,7 +285,7 @@ class IndexStore:
             if version == SCHEMA_VERSION:
                 return
             if version or self._connection.execute("SELECT 1 FROM sqlite_master").fetchone():
-                raise DamagedError(f"layout {version} instead of {SCHEMA_VERSION}")
+                raise DatabaseDamagedError(f"layout {version} instead of {SCHEMA_VERSION}")
             for statement in _SCHEMA_SQL.split(";"):
                 self._connection.execute(statement)
 
@@ -301,7 +303,7 @@ def _translate_damage() -> Iterator[None]:
     except sqlite3.DatabaseError as error:
         code = getattr(error, "sqlite_errorcode", None) or 0
         if code & _PRIMARY_CODE_MASK in _CORRUPTION_CODES:
-            raise DamagedError(str(error)) from error
+            raise DatabaseDamagedError(str(error)) from error
         raise
 
 
@@ -318,7 +320,9 @@ _MAX_GAP_LINES = 3
 """So few lines between two passages are empty ones: no passage is that short."""
 
 
-def combine(text_matches: Sequence[Match], cosines: Mapping[int, float]) -> list[Match]:
+def combine(
+    text_matches: Sequence[PassageMatch], cosines: Mapping[int, float]
+) -> list[PassageMatch]:
     """Passages by words and by meaning, best first. One whose meaning is not known yet counts
     by its words alone."""
     text_scores = {match.place: match.score for match in text_matches}
@@ -328,19 +332,19 @@ def combine(text_matches: Sequence[Match], cosines: Mapping[int, float]) -> list
         score = text_scores.get(place, 0.0)
         if place in cosines:
             score = (1 - SEMANTIC_WEIGHT) * score + SEMANTIC_WEIGHT * cosines[place] / best
-        matches.append(Match(place, score))
+        matches.append(PassageMatch(place, score))
     return sorted(matches, key=lambda match: (-match.score, match.place))
 
 
-def mix(found: Iterable[Found], limit: int) -> list[CodeHit]:
+def mix(found: Iterable[FoundPassage], limit: int) -> list[CodeSearchHit]:
     """Hits, best first: neighbours in a file are one hit, and no file fills the list."""
-    hits: list[CodeHit] = []
+    hits: list[CodeSearchHit] = []
     of_file: dict[str, list[int]] = {}
     for passage in found:
         if passage.score < MIN_SCORE or len(hits) == limit:
             break
         own = of_file.setdefault(passage.path, [])
-        hit = CodeHit(passage.path, passage.score, passage.start, passage.end, passage.text)
+        hit = CodeSearchHit(passage.path, passage.score, passage.start, passage.end, passage.text)
         for at in own:
             if (joined := _join(hits[at], hit)) is not None:
                 hits[at] = joined
@@ -352,7 +356,7 @@ def mix(found: Iterable[Found], limit: int) -> list[CodeHit]:
     return hits
 
 
-def _join(hit: CodeHit, other: CodeHit) -> CodeHit | None:
+def _join(hit: CodeSearchHit, other: CodeSearchHit) -> CodeSearchHit | None:
     """Both as one hit, if they lie beside each other; the better one's score stays."""
     first, second = (hit, other) if hit.start <= other.start else (other, hit)
     gap = second.start - first.end - 1

@@ -25,9 +25,9 @@ from msgspec import Struct
 from joey.content.code_index import BUILD_LOCK_FILE, IndexDirectory
 from joey.content.code_index_chunks import Passage, passages
 from joey.content.code_index_store import (
-    DamagedError,
-    IndexStore,
-    Stamp,
+    CodeIndexStore,
+    DatabaseDamagedError,
+    IndexedFileStamp,
     combine,
     cosines,
     has_full_text,
@@ -36,7 +36,7 @@ from joey.content.code_index_store import (
 )
 from joey.content.outlines import text_of
 from joey.errors import ToolError
-from joey.ports import CodeHit, Files, Listing
+from joey.ports import CodeSearchHit, Files, Listing
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ _MAX_EMBEDDED_BYTES = 8_000
 models for embeddings take 8,191."""
 
 
-class IndexWork:
+class IndexWorker:
     def __init__(
         self,
         directory: IndexDirectory,
@@ -63,14 +63,14 @@ class IndexWork:
         self._list_files = list_files
         self._finding = threading.Lock()
         self._changing = threading.Lock()
-        self._reader: IndexStore | None = None
-        self._writer: IndexStore | None = None
+        self._reader: CodeIndexStore | None = None
+        self._writer: CodeIndexStore | None = None
         self._inode = 0
         self._damaged = False
         self._hidden: set[str] = set()
         """Paths that turned out to be hidden by now: looked at again with the next changes."""
         self.stop = threading.Event()
-        self.progress = Progress()
+        self.progress = IndexProgress()
         self.complete = False
         """Everything has been read once; only changes are left."""
 
@@ -93,7 +93,7 @@ class IndexWork:
                 self._throw_away()
             try:
                 self._connect()
-            except DamagedError as error:
+            except DatabaseDamagedError as error:
                 log.warning("the index in %s is made anew: %s", self._directory.path, error)
                 self._throw_away()
                 self._connect()
@@ -104,8 +104,8 @@ class IndexWork:
         )
 
     def _connect(self) -> None:
-        self._reader = IndexStore(self._directory.database)
-        self._writer = IndexStore(self._directory.database)
+        self._reader = CodeIndexStore(self._directory.database)
+        self._writer = CodeIndexStore(self._directory.database)
         self._inode = self._inode_on_disk()
         self._damaged = False
         self.complete = bool(self._reader.fact(_COMPLETE_PROPERTY))
@@ -123,7 +123,7 @@ class IndexWork:
 
     # Reading in
 
-    def changes(self) -> Changes:
+    def changes(self) -> IndexChanges:
         """What would have to be read.
 
         Raises:
@@ -135,7 +135,7 @@ class IndexWork:
         list_files = partial(self._list_files, self.stop)
         return compare(self._files.root, list_files, stamps, self._shows, doubtful)
 
-    def take_in(self, changes: Changes) -> bool:
+    def take_in(self, changes: IndexChanges) -> bool:
         """False when another process is at it, or when it was stopped."""
         with self._using_writer() as store, self._patient_lock() as ours:
             return ours and take_in(store, self._files.root, changes, self.progress, self.stop)
@@ -176,7 +176,7 @@ class IndexWork:
 
     def find(
         self, query: str, directory: str, limit: int, vector: tuple[bytes, bytes] | None = None
-    ) -> list[CodeHit]:
+    ) -> list[CodeSearchHit]:
         """What fits, without anything that may not be shown now, whatever was read in before.
 
         `directory` is relative to the workspace, or empty; `vector` has the signs and numbers of
@@ -234,16 +234,16 @@ class IndexWork:
     # The two connections
 
     @contextmanager
-    def _using_reader(self) -> Iterator[IndexStore]:
+    def _using_reader(self) -> Iterator[CodeIndexStore]:
         with self._finding, self._translate_errors():
             yield self._opened(self._reader)
 
     @contextmanager
-    def _using_writer(self) -> Iterator[IndexStore]:
+    def _using_writer(self) -> Iterator[CodeIndexStore]:
         with self._changing, self._translate_errors():
             yield self._opened(self._writer)
 
-    def _opened(self, store: IndexStore | None) -> IndexStore:
+    def _opened(self, store: CodeIndexStore | None) -> CodeIndexStore:
         if store is None:
             raise ToolError(_CLOSED_MESSAGE)
         return store
@@ -252,7 +252,7 @@ class IndexWork:
     def _translate_errors(self) -> Iterator[None]:
         try:
             yield
-        except DamagedError as error:
+        except DatabaseDamagedError as error:
             self._damaged = True
             self.complete = False
             raise ToolError(
@@ -287,7 +287,7 @@ _BATCH_SIZE = 50
 """Files in one transaction."""
 _BINARY_CHECK_CHARS = 8192
 _STAMP_SETTLING_NS = 100_000_000
-UNSETTLED_STAMP: Stamp = (0, 0, 0, 0)
+UNSETTLED_STAMP: IndexedFileStamp = (0, 0, 0, 0)
 """Of a file that was changed a moment ago: it may be changed again within the same tick of the
 disk's clock and look the same, so it is like no other."""
 _DIRECTORY_FLAGS = (
@@ -296,7 +296,7 @@ _DIRECTORY_FLAGS = (
 _READ_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-class Changes(Struct, frozen=True):
+class IndexChanges(Struct, frozen=True):
     changed: tuple[str, ...]
     gone: tuple[str, ...]
     listed: int
@@ -308,7 +308,7 @@ class Changes(Struct, frozen=True):
         return len(self.changed) + len(self.gone)
 
 
-class Progress:
+class IndexProgress:
     """How far reading is; looked at by others meanwhile."""
 
     def __init__(self) -> None:
@@ -319,10 +319,10 @@ class Progress:
 def compare(
     root: Path,
     list_files: Callable[[], Listing],
-    known: Mapping[str, Stamp],
+    known: Mapping[str, IndexedFileStamp],
     shows: Callable[[str], bool],
     doubtful: Collection[str] = (),
-) -> Changes:
+) -> IndexChanges:
     """What of the listed files is new or different, and what is known but listed no more.
 
     A file that must not be shown counts as not listed; those that are known are asked about only
@@ -344,11 +344,15 @@ def compare(
         elif shows(path):
             left.discard(path)
             changed.append(path)
-    return Changes(tuple(changed), tuple(left), len(listing.entries), listing.truncated)
+    return IndexChanges(tuple(changed), tuple(left), len(listing.entries), listing.truncated)
 
 
 def take_in(
-    store: IndexStore, root: Path, changes: Changes, progress: Progress, stop: threading.Event
+    store: CodeIndexStore,
+    root: Path,
+    changes: IndexChanges,
+    progress: IndexProgress,
+    stop: threading.Event,
 ) -> bool:
     """Read what changed; False when it was stopped before the end."""
     progress.done, progress.total = 0, changes.count
@@ -364,7 +368,7 @@ def take_in(
     return True
 
 
-def _take_in_file(store: IndexStore, root: Path, path: str, is_there: bool) -> None:
+def _take_in_file(store: CodeIndexStore, root: Path, path: str, is_there: bool) -> None:
     read = _read(root, path) if is_there else None
     if read is None:
         store.drop(path)
@@ -383,7 +387,7 @@ def _passages(path: str, data: bytes) -> list[Passage]:
     return [] if "\0" in text[:_BINARY_CHECK_CHARS] else passages(path, text)
 
 
-def _read(root: Path, path: str) -> tuple[Stamp, bytes] | None:
+def _read(root: Path, path: str) -> tuple[IndexedFileStamp, bytes] | None:
     """What the file looks like and holds; None when it is not there any more, or no file."""
     try:
         descriptor = _open(root, path)
@@ -412,13 +416,13 @@ def _open(root: Path, path: str) -> int:
         os.close(current)
 
 
-def _unreadable(path: Path) -> tuple[Stamp, bytes] | None:
+def _unreadable(path: Path) -> tuple[IndexedFileStamp, bytes] | None:
     """A file that may not be read is known, so that it is not tried again until it changes."""
     stamp = _stamp_on_disk(path)
     return None if stamp is None else (stamp, b"")
 
 
-def _stamp_on_disk(path: Path | str) -> Stamp | None:
+def _stamp_on_disk(path: Path | str) -> IndexedFileStamp | None:
     try:
         facts = os.lstat(path)
     except OSError:
@@ -426,7 +430,7 @@ def _stamp_on_disk(path: Path | str) -> Stamp | None:
     return _stamp(facts) if stat.S_ISREG(facts.st_mode) else None
 
 
-def _stamp(facts: os.stat_result) -> Stamp:
+def _stamp(facts: os.stat_result) -> IndexedFileStamp:
     if abs(time.time_ns() - facts.st_ctime_ns) < _STAMP_SETTLING_NS:
         return UNSETTLED_STAMP
     return facts.st_mtime_ns, facts.st_ctime_ns, facts.st_size, facts.st_ino

@@ -23,7 +23,7 @@ from joey.content.syntax import can_parse, mistakes
 from joey.core.diagnostics import Diagnostic, parse_report
 from joey.core.settings import Settings
 from joey.errors import ConfigError, ToolError
-from joey.ports import Diagnostics, Files, Place
+from joey.ports import Diagnostics, Files, ResolvedPath
 from joey.system.subprocess import begun, drain
 
 _MAX_FILE_BYTES = 1024 * 1024
@@ -65,7 +65,7 @@ class LocalDiagnostics:
         self._checkers = (*_configured(settings), *there)
         self._known: dict[Path, tuple[tuple[int, int], tuple[Diagnostic, ...]]] = {}
 
-    async def of(self, places: Sequence[Place]) -> Sequence[Diagnostic]:
+    async def of(self, places: Sequence[ResolvedPath]) -> Sequence[Diagnostic]:
         found = await asyncio.gather(*(self._of(place) for place in places))
         return [problem for problems in found for problem in problems]
 
@@ -74,7 +74,7 @@ class LocalDiagnostics:
         places = [self._files.resolve(str(path)) for path in list(self._known)]
         return (await self.of([place for place in places if place.inside]))[:limit]
 
-    async def _of(self, place: Place) -> tuple[Diagnostic, ...]:
+    async def _of(self, place: ResolvedPath) -> tuple[Diagnostic, ...]:
         version = _version(place.path)
         if version is None or place.ignored:
             return ()
@@ -87,7 +87,7 @@ class LocalDiagnostics:
         self._known[place.path] = (version, problems)
         return problems
 
-    async def _check(self, place: Place) -> tuple[Diagnostic, ...]:
+    async def _check(self, place: ResolvedPath) -> tuple[Diagnostic, ...]:
         suffix = PurePath(place.shown).suffix.lower()
         found: list[Diagnostic] = []
         if can_parse(suffix):
@@ -105,7 +105,7 @@ class LocalDiagnostics:
             found += problems
         return tuple(found)
 
-    async def _ask(self, checker: _Checker, place: Place) -> list[Diagnostic]:
+    async def _ask(self, checker: _Checker, place: ResolvedPath) -> list[Diagnostic]:
         if not checker.alone:
             return await self._run(checker, place, str(place.path))
         try:
@@ -119,7 +119,7 @@ class LocalDiagnostics:
             await asyncio.to_thread(copy.write_bytes, data)
             return await self._run(checker, place, str(copy))
 
-    async def _run(self, checker: _Checker, place: Place, file: str) -> list[Diagnostic]:
+    async def _run(self, checker: _Checker, place: ResolvedPath, file: str) -> list[Diagnostic]:
         command = [part.replace("{file}", file) for part in checker.command]
         if command == list(checker.command):
             command.append(file)

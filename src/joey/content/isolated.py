@@ -23,7 +23,7 @@ from msgspec import Struct
 
 from joey.content.worker import MAX_CPU_S, REFUSED_EXIT_CODE
 from joey.errors import ToolError
-from joey.ports import Documents, Files, Pages, Place
+from joey.ports import Documents, Files, PageFetcher, ResolvedPath
 from joey.system.subprocess import begun, end
 
 _WORKER_TIMEOUT_S = MAX_CPU_S + 10
@@ -74,7 +74,7 @@ _DOCUMENT_KINDS = {
 _MAX_PARALLEL_WORKERS = 2
 
 
-class LocalDocuments:
+class IsolatedDocumentReader:
     """Reads through `files`, as everybody; what is in them is unpacked in another process."""
 
     def __init__(self, files: Files) -> None:
@@ -84,7 +84,7 @@ class LocalDocuments:
     def supports(self, name: str) -> bool:
         return _suffix(name) in _DOCUMENT_KINDS
 
-    async def text(self, place: Place) -> str:
+    async def text(self, place: ResolvedPath) -> str:
         kind = _DOCUMENT_KINDS[_suffix(place.path.name)]
         async with self._turns:
             data = await self._files.read(place)
@@ -99,7 +99,7 @@ def _suffix(name: str) -> str:
     return PurePath(name).suffix.lower()
 
 
-_documents_fit: type[Documents] = LocalDocuments
+_documents_fit: type[Documents] = IsolatedDocumentReader
 
 
 _PAGE_TIMEOUT_S = 30
@@ -114,7 +114,7 @@ _INHERITED_VARIABLES = (
 )
 
 
-class Asked(Struct, frozen=True):
+class PageRequest(Struct, frozen=True):
     """What the process is told."""
 
     url: str
@@ -122,7 +122,7 @@ class Asked(Struct, frozen=True):
     """Proxies and certificates, as the engine's own environment names them."""
 
 
-class WebPages:
+class WebPageFetcher:
     """Only `http` and `https`, only text, never more than a few megabytes."""
 
     async def text(self, url: str) -> str:
@@ -134,7 +134,7 @@ class WebPages:
             for name, value in os.environ.items()
             if name.lower() in _INHERITED_VARIABLES
         }
-        asked = msgspec.json.encode(Asked(url, env))
+        asked = msgspec.json.encode(PageRequest(url, env))
         text = (
             await run_apart("joey.content.web_page_worker", "text", asked, _PAGE_TIMEOUT_S)
         ).decode()
@@ -143,4 +143,4 @@ class WebPages:
         return text
 
 
-_pages_fit: type[Pages] = WebPages
+_pages_fit: type[PageFetcher] = WebPageFetcher

@@ -22,7 +22,7 @@ _OLE_MAGIC = b"\xd0\xcf\x11\xe0"
 """The container of old Office files, and of new ones with a password."""
 
 
-class Package:
+class OoxmlPackage:
     def __init__(self, data: bytes) -> None:
         if data.startswith(_OLE_MAGIC):
             raise ToolError("it is encrypted with a password, or in the old format of Office.")
@@ -62,26 +62,30 @@ class Package:
             raise ToolError(f"it is damaged: {error}.") from error
 
 
-class Kind(Enum):
+class OoxmlEventKind(Enum):
     START = "start"
     END = "end"
     TEXT = "text"
 
 
-Event = tuple[Kind, str, dict[str, str]]
+OoxmlEvent = tuple[OoxmlEventKind, str, dict[str, str]]
 """A name (or the text), and attributes; names are without their namespace."""
 
 
-def events(chunks: Iterable[bytes]) -> Iterator[Event]:
+def events(chunks: Iterable[bytes]) -> Iterator[OoxmlEvent]:
     """Raises ToolError when it is not well-formed, or declares types or entities of its own."""
-    pending: list[Event] = []
+    pending: list[OoxmlEvent] = []
     parser = expat.ParserCreate(namespace_separator=" ")
     parser.buffer_text = True
     parser.StartElementHandler = lambda name, attributes: pending.append(
-        (Kind.START, _local(name), {_local(key): value for key, value in attributes.items()})
+        (
+            OoxmlEventKind.START,
+            _local(name),
+            {_local(key): value for key, value in attributes.items()},
+        )
     )
-    parser.EndElementHandler = lambda name: pending.append((Kind.END, _local(name), {}))
-    parser.CharacterDataHandler = lambda text: pending.append((Kind.TEXT, text, {}))
+    parser.EndElementHandler = lambda name: pending.append((OoxmlEventKind.END, _local(name), {}))
+    parser.CharacterDataHandler = lambda text: pending.append((OoxmlEventKind.TEXT, text, {}))
     parser.StartDoctypeDeclHandler = _refuse
     try:
         for chunk in chunks:

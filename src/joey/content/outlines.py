@@ -23,10 +23,10 @@ _MAX_LINE_CHARS = 200
 _MAX_PARALLEL_WORKERS = 2
 _PARSE_TIMEOUT_S = 10
 
-_Spans = list[tuple[int, int]]
+_LineSpans = list[tuple[int, int]]
 
 
-class LocalOutlines:
+class OutlineExtractor:
     """Code is parsed in another process, since grammars crash over some texts."""
 
     def __init__(self) -> None:
@@ -51,15 +51,15 @@ class LocalOutlines:
             if last - first + 1 >= _MIN_DEFINITION_LINES and first <= len(lines)
         )
 
-    async def _parse(self, language: str, data: bytes) -> _Spans:
+    async def _parse(self, language: str, data: bytes) -> _LineSpans:
         async with self._turns:
             answer = await run_apart(
                 "joey.content.outline_worker", language, data, _PARSE_TIMEOUT_S
             )
-        return msgspec.json.decode(answer, type=_Spans)
+        return msgspec.json.decode(answer, type=_LineSpans)
 
 
-_fits: type[Outlines] = LocalOutlines
+_fits: type[Outlines] = OutlineExtractor
 
 
 MARKDOWN = "markdown"
@@ -98,7 +98,7 @@ _NOT_PARAGRAPH_RE = regex(r"[ \t]*$| {4}|\t| {0,3}(?:[>|]|[-*+][ \t]|\d{1,9}[.)]
 """A line that an underline does not make a heading: empty, code, a quote, a table, a list."""
 
 
-class _Heading(Struct, frozen=True):
+class _MarkdownHeading(Struct, frozen=True):
     line: int
     level: int
 
@@ -107,16 +107,16 @@ def sections(lines: list[str]) -> list[tuple[int, int]]:
     """First and last lines, counted from 1, in order."""
     headings = _headings(lines)
     found: list[tuple[int, int]] = []
-    open_ones: list[_Heading] = []
-    for heading in (*headings, _Heading(len(lines) + 1, 0)):
+    open_ones: list[_MarkdownHeading] = []
+    for heading in (*headings, _MarkdownHeading(len(lines) + 1, 0)):
         while open_ones and open_ones[-1].level >= heading.level:
             found.append((open_ones.pop().line, heading.line - 1))
         open_ones.append(heading)
     return sorted(found)
 
 
-def _headings(lines: list[str]) -> list[_Heading]:
-    headings: list[_Heading] = []
+def _headings(lines: list[str]) -> list[_MarkdownHeading]:
+    headings: list[_MarkdownHeading] = []
     fence = ""
     above = ""
     start = _after_front_matter(lines)
@@ -130,11 +130,11 @@ def _headings(lines: list[str]) -> list[_Heading]:
         elif fence:
             continue
         elif heading := _ATX_HEADING_RE.match(line):
-            headings.append(_Heading(number, len(heading[1])))
+            headings.append(_MarkdownHeading(number, len(heading[1])))
         elif (under := _HEADING_UNDERLINE_RE.match(line)) and not _NOT_PARAGRAPH_RE.match(
             paragraph
         ):
-            headings.append(_Heading(number - 1, 1 if under[1][0] == "=" else 2))
+            headings.append(_MarkdownHeading(number - 1, 1 if under[1][0] == "=" else 2))
         else:
             above = line
     return headings

@@ -12,7 +12,7 @@ from posixpath import join, normpath
 
 from msgspec import Struct
 
-from joey.content.ooxml import Kind, Package, events
+from joey.content.ooxml import OoxmlEventKind, OoxmlPackage, events
 from joey.errors import ToolError
 
 MAX_ROWS = 50_000
@@ -25,7 +25,7 @@ _MAX_CELL_CHARS = 32_767
 """Characters, as in Excel."""
 
 
-class _Sheet(Struct, frozen=True):
+class _Worksheet(Struct, frozen=True):
     name: str
     path: str
 
@@ -40,7 +40,7 @@ class _Cell(Struct):
 
 def lines(data: bytes) -> Iterator[str]:
     """Raises ToolError when the file is damaged, locked, or unpacks to too much."""
-    package = Package(data)
+    package = OoxmlPackage(data)
     sheets, from_1904 = _workbook(package)
     strings = tuple(_strings(package)) if _SHARED_STRINGS_PATH in package else ()
     formats = (
@@ -50,26 +50,26 @@ def lines(data: bytes) -> Iterator[str]:
         if number:
             yield ""
         yield f"--- Sheet: {sheet.name} ---"
-        yield from _SheetReader(package, sheet, strings, formats, from_1904).rows()
+        yield from _WorksheetReader(package, sheet, strings, formats, from_1904).rows()
 
 
-def _workbook(package: Package) -> tuple[list[_Sheet], bool]:
+def _workbook(package: OoxmlPackage) -> tuple[list[_Worksheet], bool]:
     """The sheets that a person would see, and whether days are counted from 1904."""
     targets = _relations(package, _WORKBOOK_PATH)
-    sheets: list[_Sheet] = []
+    sheets: list[_Worksheet] = []
     from_1904 = False
     for kind, name, attributes in events(package.chunks(_WORKBOOK_PATH)):
-        if kind is not Kind.START:
+        if kind is not OoxmlEventKind.START:
             continue
         if name == "workbookPr":
             from_1904 = attributes.get("date1904") in ("1", "true")
         elif name == "sheet" and attributes.get("state", "visible") == "visible":
             target = targets.get(attributes.get("id", ""), "")
-            sheets.append(_Sheet(attributes.get("name", ""), _inside(_XL_DIRECTORY, target)))
+            sheets.append(_Worksheet(attributes.get("name", ""), _inside(_XL_DIRECTORY, target)))
     return sheets, from_1904
 
 
-def _relations(package: Package, path: str) -> dict[str, str]:
+def _relations(package: OoxmlPackage, path: str) -> dict[str, str]:
     """Where the ids in a part of the document lead."""
     directory, _, name = path.rpartition("/")
     relations = f"{directory}/_rels/{name}.rels"
@@ -78,7 +78,7 @@ def _relations(package: Package, path: str) -> dict[str, str]:
     return {
         attributes.get("Id", ""): attributes.get("Target", "")
         for kind, element, attributes in events(package.chunks(relations))
-        if kind is Kind.START and element == "Relationship"
+        if kind is OoxmlEventKind.START and element == "Relationship"
     }
 
 
@@ -86,16 +86,16 @@ def _inside(directory: str, target: str) -> str:
     return normpath(target.lstrip("/") if target.startswith("/") else join(directory, target))
 
 
-def _strings(package: Package) -> Iterator[str]:
+def _strings(package: OoxmlPackage) -> Iterator[str]:
     """The texts that cells refer to by number; hints on pronunciation are none of them."""
     parts: list[str] = []
     parents = [""]
     spoken = False
     for kind, name, _ in events(package.chunks(_SHARED_STRINGS_PATH)):
-        if kind is Kind.START:
+        if kind is OoxmlEventKind.START:
             parents.append(name)
             spoken = spoken or name == "rPh"
-        elif kind is Kind.END:
+        elif kind is OoxmlEventKind.END:
             parents.pop()
             spoken = spoken and name != "rPh"
             if name == "si":
@@ -105,11 +105,11 @@ def _strings(package: Package) -> Iterator[str]:
             parts.append(name)
 
 
-class _SheetReader:
+class _WorksheetReader:
     def __init__(
         self,
-        package: Package,
-        sheet: _Sheet,
+        package: OoxmlPackage,
+        sheet: _Worksheet,
         strings: tuple[str, ...],
         formats: CellFormats,
         from_1904: bool,
@@ -127,12 +127,12 @@ class _SheetReader:
         cell = _Cell(0, "", 0)
         inside = ""
         for kind, name, attributes in events(self._package.chunks(self._path)):
-            if kind is Kind.TEXT:
+            if kind is OoxmlEventKind.TEXT:
                 if inside == "f":
                     cell.formula = (cell.formula + name)[:_MAX_CELL_CHARS]
                 elif inside:
                     cell.value = (cell.value + name)[:_MAX_CELL_CHARS]
-            elif kind is Kind.END:
+            elif kind is OoxmlEventKind.END:
                 inside = ""
                 if name == "c":
                     self._put(row, cell, number)
@@ -181,7 +181,7 @@ class _SheetReader:
             return {}
         links: dict[tuple[int, int], str] = {}
         for kind, name, attributes in events(self._package.chunks(self._path)):
-            if kind is Kind.START and name == "hyperlink":
+            if kind is OoxmlEventKind.START and name == "hyperlink":
                 place = attributes.get("ref", "")
                 target = targets.get(attributes.get("id", ""), "")
                 row = _number(place.lstrip("ABCDEFGHIJKLMNOPQRSTUVWXYZ"), 0)
@@ -244,11 +244,11 @@ def read_formats(chunks: Iterable[bytes]) -> CellFormats:
     count = 0
     inside = ""
     for kind, name, attributes in events(chunks):
-        if kind is Kind.START and name == "numFmt":
+        if kind is OoxmlEventKind.START and name == "numFmt":
             own[attributes.get("numFmtId", "")] = attributes.get("formatCode", "")
         elif name == "cellXfs":
-            inside = name if kind is Kind.START else ""
-        elif kind is Kind.START and name == "xf" and inside:
+            inside = name if kind is OoxmlEventKind.START else ""
+        elif kind is OoxmlEventKind.START and name == "xf" and inside:
             if _is_date(attributes.get("numFmtId", "0"), own):
                 dates.add(count)
             count += 1

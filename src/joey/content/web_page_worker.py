@@ -21,7 +21,7 @@ from typing import IO, Any
 
 import msgspec
 
-from joey.content.isolated import Asked
+from joey.content.isolated import PageRequest
 from joey.content.worker import serve
 from joey.errors import ToolError
 
@@ -47,13 +47,13 @@ _CODE_FENCE = "```"
 
 def markdown_of(html: str) -> str:
     """The words of a page, with headings, lists, links and code kept as Markdown."""
-    reader = _Reader()
+    reader = _HtmlToMarkdownParser()
     reader.feed(html)
     reader.close()
     return reader.markdown
 
 
-class _Reader(HTMLParser):
+class _HtmlToMarkdownParser(HTMLParser):
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
         self._parts: list[str] = []
@@ -128,7 +128,7 @@ _SAFE_URL_CHARS = "%/:=&?~#+!$,;'@()*[]"
 
 def page_text(data: bytes) -> bytes:
     """Raises ToolError: nobody answers, or with something that is not text."""
-    asked = msgspec.json.decode(data, type=Asked)
+    asked = msgspec.json.decode(data, type=PageRequest)
     os.environ.update(asked.env)
     try:
         kind, charset, body = _fetch(_plain(asked.url))
@@ -150,7 +150,7 @@ def _fetch(url: str) -> tuple[str, str, bytes]:
         urllib.request.HTTPSHandler(),
         urllib.request.HTTPDefaultErrorHandler(),
         urllib.request.HTTPErrorProcessor(),
-        _Redirects(),
+        _SafeRedirectHandler(),
     ):
         opener.add_handler(handler)
     request = urllib.request.Request(url, headers={"User-Agent": "joey", "Accept": "text/*"})
@@ -164,7 +164,7 @@ def _fetch(url: str) -> tuple[str, str, bytes]:
         return kind, charset, response.read(_MAX_PAGE_BYTES)
 
 
-class _Redirects(urllib.request.HTTPRedirectHandler):
+class _SafeRedirectHandler(urllib.request.HTTPRedirectHandler):
     def redirect_request(
         self,
         req: urllib.request.Request,

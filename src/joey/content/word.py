@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from joey.content.ooxml import Kind, Package, events
+from joey.content.ooxml import OoxmlEventKind, OoxmlPackage, events
 
 _DOCUMENT_PATH = "word/document.xml"
 _ELEMENT_CHARACTERS = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-"}
@@ -17,17 +17,17 @@ _FALLBACK_ELEMENT = "Fallback"
 
 def lines(data: bytes) -> Iterator[str]:
     """Raises ToolError when the file is damaged, locked, or unpacks to too much."""
-    page = _Page()
+    page = _ParagraphCollector()
     parents = [""]
     repeated = 0
-    for kind, name, _ in events(Package(data).chunks(_DOCUMENT_PATH)):
-        if name == _FALLBACK_ELEMENT and kind is not Kind.TEXT:
-            repeated += 1 if kind is Kind.START else -1
-        if kind is Kind.START:
+    for kind, name, _ in events(OoxmlPackage(data).chunks(_DOCUMENT_PATH)):
+        if name == _FALLBACK_ELEMENT and kind is not OoxmlEventKind.TEXT:
+            repeated += 1 if kind is OoxmlEventKind.START else -1
+        if kind is OoxmlEventKind.START:
             if not repeated:
                 page.open(name, parents[-1])
             parents.append(name)
-        elif kind is Kind.END:
+        elif kind is OoxmlEventKind.END:
             parents.pop()
             if not repeated:
                 yield from page.close(name)
@@ -35,7 +35,7 @@ def lines(data: bytes) -> Iterator[str]:
             page.write(name)
 
 
-class _Page:
+class _ParagraphCollector:
     """What has been read of the paragraph and the row that are open."""
 
     def __init__(self) -> None:

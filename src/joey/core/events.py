@@ -22,8 +22,8 @@ from msgspec import Struct, field
 
 from joey.core.messages import Message, Part, TextBlock, Usage, UserBlock
 from joey.core.models import ToolProtocol
-from joey.core.permissions.policy import Confinement
-from joey.core.settings import Limits, Route
+from joey.core.permissions.policy import SandboxStatus
+from joey.core.settings import Limits, ModelRoute
 from joey.core.task import Answer, AskKind, Todo
 
 
@@ -140,7 +140,7 @@ class TaskStarted(EventBase, frozen=True, tag="taskStarted"):
     """The loop begins to work, for the first time or again."""
 
     resumed: bool = False
-    route: Route | None = None
+    route: ModelRoute | None = None
     """The model it works with from here on."""
     run_id: str = field(default="", name="run")
     """Whose limits count: the same for a task and its subtasks, and for a run that goes on after
@@ -232,7 +232,7 @@ class ToolStarted(EventBase, frozen=True, tag="toolAnnounced"):
     diff: str | None = None
     rule: str | None = None
     """What allowed it."""
-    sandbox: Confinement | None = None
+    sandbox: SandboxStatus | None = None
     """Of a command: how far the operating system holds it."""
 
 
@@ -250,7 +250,7 @@ class AskOpened(EventBase, frozen=True, tag="askOpened"):
     """Which rule wants a person to look."""
     always_rule: str | None = field(default=None, name="always")
     """The rule that an answer may add, so that it is not asked again."""
-    sandbox: Confinement | None = None
+    sandbox: SandboxStatus | None = None
     """Of a command: how far the operating system would hold it."""
 
 
@@ -475,7 +475,7 @@ class TaskForked(EventBase, frozen=True, tag="taskForked"):
     source_id: str
     source_seq: int
     """The last record that was taken over, by its number there."""
-    route: Route | None = None
+    route: ModelRoute | None = None
     """The model that it worked with."""
 
 

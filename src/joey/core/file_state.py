@@ -14,71 +14,71 @@ from typing import Literal, NamedTuple
 
 from msgspec import Struct, structs
 
-from joey.core.paths import Place
+from joey.core.paths import ResolvedPath
 
 _MAX_REMEMBERED_FILES = 2_000
 """Files that are remembered; the ones seen longest ago are forgotten first."""
 
 
-class Stamp(NamedTuple):
+class FileStamp(NamedTuple):
     """How a version of a file is known without reading it."""
 
     size: int
     mtime_ns: int
 
 
-class _Seen(Struct, frozen=True):
-    place: Place
-    stamp: Stamp
+class _SeenVersion(Struct, frozen=True):
+    place: ResolvedPath
+    stamp: FileStamp
     digest: bytes | None
-    reported_stamp: Stamp | None = None
+    reported_stamp: FileStamp | None = None
     """The version of which the model was told that it is another one."""
 
 
-class FileMemory:
+class ReadTracker:
     """Belongs to one task."""
 
     def __init__(self) -> None:
-        self._seen: dict[Path, _Seen] = {}
+        self._seen: dict[Path, _SeenVersion] = {}
 
-    def note(self, place: Place, stamp: Stamp, data: bytes | None = None) -> None:
+    def note(self, place: ResolvedPath, stamp: FileStamp, data: bytes | None = None) -> None:
         """The model has read or written this version, which has exactly these bytes."""
         digest = None if data is None else _digest(data)
         self._seen.pop(place.path, None)
-        self._seen[place.path] = _Seen(place, stamp, digest)
+        self._seen[place.path] = _SeenVersion(place, stamp, digest)
         if len(self._seen) > _MAX_REMEMBERED_FILES:
             del self._seen[next(iter(self._seen))]
 
-    def record_reported(self, place: Place, stamp: Stamp) -> None:
+    def record_reported(self, place: ResolvedPath, stamp: FileStamp) -> None:
         """The model knows that there is another version, but not what is in it."""
         if seen := self._seen.get(place.path):
             self._seen[place.path] = structs.replace(seen, reported_stamp=stamp)
 
-    def forget(self, place: Place) -> None:
+    def forget(self, place: ResolvedPath) -> None:
         self._seen.pop(place.path, None)
 
     def clear(self) -> None:
         """The model has seen nothing, as far as it remembers."""
         self._seen.clear()
 
-    def is_stale(self, place: Place, stamp: Stamp, data: bytes) -> bool:
+    def is_stale(self, place: ResolvedPath, stamp: FileStamp, data: bytes) -> bool:
         """Whether the model has seen this file, and it is another one by now."""
         seen = self._seen.get(place.path)
         if seen is None:
             return False
         return stamp != seen.stamp if seen.digest is None else _digest(data) != seen.digest
 
-    def newest(self, most: int) -> tuple[Place, ...]:
+    def newest(self, most: int) -> tuple[ResolvedPath, ...]:
         """The files that the model has seen last, the latest first."""
         places = (seen.place for seen in reversed(self._seen.values()))
         return tuple(place for place, _ in zip(places, range(most), strict=False))
 
-    def needs_look(self, place: Place, stamp: Stamp) -> bool:
+    def needs_look(self, place: ResolvedPath, stamp: FileStamp) -> bool:
         """Whether the file may be another one than the model has seen or was told of."""
         seen = self._seen.get(place.path)
         return seen is not None and stamp not in (seen.stamp, seen.reported_stamp)
 
-    def may_be_same(self, place: Place, stamp: Stamp) -> bool:
+    def may_be_same(self, place: ResolvedPath, stamp: FileStamp) -> bool:
         """Whether only the bytes can tell if the file is another one: somebody wrote it anew."""
         seen = self._seen.get(place.path)
         return seen is not None and seen.digest is not None and seen.stamp.size == stamp.size
@@ -114,7 +114,7 @@ class FileDiff(Struct, frozen=True, rename="camel"):
     after: str | None
 
 
-class ChangedFile(Struct, frozen=True):
+class FileDiffStat(Struct, frozen=True):
     path: str
     """As seen from the workspace."""
     added: int | None
@@ -122,8 +122,8 @@ class ChangedFile(Struct, frozen=True):
     removed: int | None
 
 
-class Merge(Struct, frozen=True, kw_only=True):
-    files: tuple[ChangedFile, ...]
+class MergeResult(Struct, frozen=True, kw_only=True):
+    files: tuple[FileDiffStat, ...]
     """What the subtask changed."""
     directory: str
     branch: str

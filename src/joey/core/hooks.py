@@ -26,7 +26,7 @@ _MAX_COMMAND_CHARS = 120
 _REMOVED_CONTROLS = dict.fromkeys((0x7F, *range(0x80, 0xA0)))
 
 
-class Moment(StrEnum):
+class HookEvent(StrEnum):
     BEFORE_TOOL = "beforeTool"
     """A call was allowed, by a rule or a person, and is about to run."""
     AFTER_TOOL = "afterTool"
@@ -37,7 +37,7 @@ class Moment(StrEnum):
 
 
 class Hook(Struct, frozen=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True):
-    event: Moment
+    event: HookEvent
     command: Annotated[str, Meta(min_length=1, max_length=8_192)]
     tools: tuple[str, ...] = ("*",)
     """Names of tools; `*` stands for any characters."""
@@ -45,7 +45,7 @@ class Hook(Struct, frozen=True, rename="camel", omit_defaults=True, forbid_unkno
     """Seconds."""
     on_failure: Literal["continue", "block"] = "continue"
 
-    def concerns(self, event: Moment, names: Sequence[str]) -> bool:
+    def concerns(self, event: HookEvent, names: Sequence[str]) -> bool:
         """`names` are all that the tool goes by; none where no tool is concerned."""
         if event is not self.event:
             return False
@@ -58,10 +58,10 @@ class Hook(Struct, frozen=True, rename="camel", omit_defaults=True, forbid_unkno
         return line if len(line) <= _MAX_COMMAND_CHARS else f"{line[: _MAX_COMMAND_CHARS - 1]}…"
 
 
-class HookCall(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
+class HookInput(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
     """What a hook reads on its standard input."""
 
-    event: Moment
+    event: HookEvent
     task_id: str
     workspace: str
     mode: str
@@ -78,7 +78,7 @@ class HookCall(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=
     is_error: bool | None = None
 
 
-class HookEnd(Struct, frozen=True):
+class HookExit(Struct, frozen=True):
     """How the process of a hook ended."""
 
     exit_code: int | None = None
@@ -101,7 +101,7 @@ class HookReport(Struct, frozen=True):
     """Hooks that failed."""
 
 
-def report(hook: Hook, end: HookEnd) -> HookReport:
+def report(hook: Hook, end: HookExit) -> HookReport:
     """What the end of a hook means."""
     by = f"hook `{hook.shown}`"
     if end.exit_code == 0:

@@ -25,21 +25,21 @@ MAX_PATH_CHARS = 4096
 """A longer one names no file."""
 MAX_PROGRAM_INSTRUCTIONS = 2000
 
-Test = Callable[[str], bool]
+CharTest = Callable[[str], bool]
 
 
-class _Fork:
+class _ForkInstruction:
     def __init__(self) -> None:
         self.targets: list[int] = []
 
 
-class _Assert:
-    def __init__(self, node: Edge | Look, entry: int = -1) -> None:
+class _AssertInstruction:
+    def __init__(self, node: AnchorNode | LookaroundNode, entry: int = -1) -> None:
         self.node = node
         self.entry = entry
 
 
-Instruction = Test | _Fork | _Assert | None
+Instruction = CharTest | _ForkInstruction | _AssertInstruction | None
 """None: a match ends here."""
 
 
@@ -54,7 +54,7 @@ class PathPattern:
         """Whether the pattern is found anywhere in the path."""
         if len(path) > MAX_PATH_CHARS:
             return False
-        return _Walk(self._program, path).find(0, 0, len(path), floating=True)
+        return _Matcher(self._program, path).find(0, 0, len(path), floating=True)
 
     def _add(self, instruction: Instruction) -> int:
         if len(self._program) >= MAX_PROGRAM_INSTRUCTIONS:
@@ -62,33 +62,33 @@ class PathPattern:
         self._program.append(instruction)
         return len(self._program) - 1
 
-    def _fork(self) -> tuple[int, _Fork]:
-        fork = _Fork()
+    def _fork(self) -> tuple[int, _ForkInstruction]:
+        fork = _ForkInstruction()
         return self._add(fork), fork
 
-    def _emit(self, node: Node) -> None:
+    def _emit(self, node: RegexNode) -> None:
         match node:
-            case One(test):
+            case CharNode(test):
                 self._add(test)
-            case Edge():
-                self._add(_Assert(node))
-            case Sequence(nodes):
+            case AnchorNode():
+                self._add(_AssertInstruction(node))
+            case SequenceNode(nodes):
                 for inner in nodes:
                     self._emit(inner)
-            case Choice(nodes):
+            case AlternationNode(nodes):
                 self._emit_choice(nodes)
-            case Repeat(inner, least, most):
+            case RepeatNode(inner, least, most):
                 self._emit_repeat(inner, least, most)
-            case Look(inner):
+            case LookaroundNode(inner):
                 _, over = self._fork()
                 entry = len(self._program)
                 self._emit(inner)
                 self._add(None)
-                over.targets.append(self._add(_Assert(node, entry)))
+                over.targets.append(self._add(_AssertInstruction(node, entry)))
 
-    def _emit_choice(self, nodes: tuple[Node, ...]) -> None:
+    def _emit_choice(self, nodes: tuple[RegexNode, ...]) -> None:
         _, choose = self._fork()
-        ends: list[_Fork] = []
+        ends: list[_ForkInstruction] = []
         for inner in nodes:
             choose.targets.append(len(self._program))
             self._emit(inner)
@@ -96,7 +96,7 @@ class PathPattern:
         for end in ends:
             end.targets.append(len(self._program))
 
-    def _emit_repeat(self, inner: Node, least: int, most: int | None) -> None:
+    def _emit_repeat(self, inner: RegexNode, least: int, most: int | None) -> None:
         for _ in range(least):
             before = len(self._program)
             self._emit(inner)
@@ -120,7 +120,7 @@ class PathPattern:
             fork.targets.append(len(self._program))
 
 
-class _Walk:
+class _Matcher:
     """One match: what was found out on the way, and how many steps are left."""
 
     def __init__(self, program: list[Instruction], text: str) -> None:
@@ -151,10 +151,12 @@ class _Walk:
                 return False
         return False
 
-    def _reach(self, places: set[int], position: int) -> tuple[list[tuple[Test, int]], bool] | None:
+    def _reach(
+        self, places: set[int], position: int
+    ) -> tuple[list[tuple[CharTest, int]], bool] | None:
         """The tests that can be made from here, each with the place behind it, and whether a
         match ends here; None when the steps are used up."""
-        tests: list[tuple[Test, int]] = []
+        tests: list[tuple[CharTest, int]] = []
         is_match = False
         seen = set(places)
         pending = list(places)
@@ -165,9 +167,9 @@ class _Walk:
             place = pending.pop()
             instruction = self._program[place]
             match instruction:
-                case _Fork():
+                case _ForkInstruction():
                     onward = instruction.targets
-                case _Assert():
+                case _AssertInstruction():
                     onward = [place + 1] if self._holds(instruction, position) else []
                 case None:
                     is_match = True
@@ -180,9 +182,9 @@ class _Walk:
             pending += fresh
         return tests, is_match
 
-    def _holds(self, assertion: _Assert, position: int) -> bool:
+    def _holds(self, assertion: _AssertInstruction, position: int) -> bool:
         node = assertion.node
-        if isinstance(node, Edge):
+        if isinstance(node, AnchorNode):
             return node.holds(self._text, position)
         key = (assertion.entry, position)
         if key not in self._looked:
@@ -225,13 +227,13 @@ class PatternError(ValueError):
     """The pattern cannot be used; the text says why."""
 
 
-class One(Struct, frozen=True, gc=False):
+class CharNode(Struct, frozen=True, gc=False):
     """One character that passes a test."""
 
     test: Callable[[str], bool]
 
 
-class Edge(Struct, frozen=True):
+class AnchorNode(Struct, frozen=True):
     kind: str
     """`^`, `$`, `b` or `B`."""
 
@@ -246,74 +248,74 @@ class Edge(Struct, frozen=True):
         return (before != after) == (self.kind == "b")
 
 
-class Sequence(Struct, frozen=True):
-    nodes: tuple[Node, ...]
+class SequenceNode(Struct, frozen=True):
+    nodes: tuple[RegexNode, ...]
 
 
-class Choice(Struct, frozen=True):
-    nodes: tuple[Node, ...]
+class AlternationNode(Struct, frozen=True):
+    nodes: tuple[RegexNode, ...]
 
 
-class Repeat(Struct, frozen=True):
-    node: Node
+class RepeatNode(Struct, frozen=True):
+    node: RegexNode
     least: int
     most: int | None
 
 
-class Look(Struct, frozen=True):
+class LookaroundNode(Struct, frozen=True):
     """A look-around: what stands before or behind, without going there."""
 
-    node: Node
+    node: RegexNode
     ahead: bool
     negated: bool
 
 
-Node = One | Edge | Sequence | Choice | Repeat | Look
+RegexNode = CharNode | AnchorNode | SequenceNode | AlternationNode | RepeatNode | LookaroundNode
 
 
 def is_word(char: str) -> bool:
     return char == "_" or (char.isascii() and char.isalnum())
 
 
-def parse(source: str) -> Node:
+def parse(source: str) -> RegexNode:
     """Raises PatternError."""
     if len(source) > MAX_PATTERN_CHARS:
         raise PatternError(f"it is longer than {MAX_PATTERN_CHARS} characters")
-    parser = _Parser(source)
+    parser = _PatternParser(source)
     node = parser.choice()
     if parser.position < len(source):
         raise PatternError("it closes a group that is not open")
     return node
 
 
-class _Parser:
+class _PatternParser:
     def __init__(self, source: str) -> None:
         self._source = source
         self.position = 0
         self._depth = 0
 
-    def choice(self) -> Node:
+    def choice(self) -> RegexNode:
         nodes = [self._sequence()]
         while self._take("|"):
             nodes.append(self._sequence())
-        return nodes[0] if len(nodes) == 1 else Choice(tuple(nodes))
+        return nodes[0] if len(nodes) == 1 else AlternationNode(tuple(nodes))
 
-    def _sequence(self) -> Node:
-        nodes: list[Node] = []
+    def _sequence(self) -> RegexNode:
+        nodes: list[RegexNode] = []
         while self.position < len(self._source) and self._peek() not in "|)":
             nodes.append(self._quantified(self._atom()))
-        return Sequence(tuple(nodes))
+        return SequenceNode(tuple(nodes))
 
-    def _quantified(self, node: Node) -> Node:
+    def _quantified(self, node: RegexNode) -> RegexNode:
         count = self._count()
         if count is None:
             return node
         self._take("?")
         if self._count() is not None:
             raise PatternError("it repeats a repetition")
-        if isinstance(node, Edge):
+        if isinstance(node, AnchorNode):
             raise PatternError("it repeats an edge")
-        return Repeat(node, *count)
+        return RepeatNode(node, *count)
 
     def _count(self) -> tuple[int, int | None] | None:
         for sign, count in (("*", (0, None)), ("+", (1, None)), ("?", (0, 1))):
@@ -329,24 +331,24 @@ class _Parser:
             raise PatternError(f"its count {found[0]} is not usable")
         return least, most
 
-    def _atom(self) -> Node:
+    def _atom(self) -> RegexNode:
         char = self._next()
         match char:
             case "^" | "$":
-                return Edge(char)
+                return AnchorNode(char)
             case ".":
-                return One(lambda seen: seen not in _LINE_TERMINATORS)
+                return CharNode(lambda seen: seen not in _LINE_TERMINATORS)
             case "(":
                 return self._group()
             case "[":
-                return One(self._set())
+                return CharNode(self._set())
             case "\\":
                 return self._escape()
             case "*" | "+" | "?":
                 raise PatternError("it repeats nothing")
-        return One(_is(char))
+        return CharNode(_is(char))
 
-    def _group(self) -> Node:
+    def _group(self) -> RegexNode:
         self._depth += 1
         if self._depth > MAX_GROUP_DEPTH:
             raise PatternError(f"its groups are nested more than {MAX_GROUP_DEPTH} deep")
@@ -363,16 +365,16 @@ class _Parser:
         if not self._take(")"):
             raise PatternError("it does not close a group")
         self._depth -= 1
-        return node if look is None else Look(node, *_LOOKAROUNDS[look])
+        return node if look is None else LookaroundNode(node, *_LOOKAROUNDS[look])
 
-    def _escape(self) -> Node:
+    def _escape(self) -> RegexNode:
         char = self._peek()
         if char in ("b", "B"):
             self.position += 1
-            return Edge(char)
+            return AnchorNode(char)
         if char in "123456789" or (char == "k" and self._source[self.position + 1 :][:1] == "<"):
             raise PatternError("it refers to what a group matched, which is not supported")
-        return One(self._escaped_test())
+        return CharNode(self._escaped_test())
 
     def _escaped_test(self) -> Callable[[str], bool]:
         """What is escaped here, in a set or outside: a class of characters, or one."""

@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from joey.core.structured_output import Schema, resolve
+from joey.core.structured_output import JsonSchema, resolve
 
 MAX_PROBLEMS = 10
 MAX_DEPTH = 100
@@ -21,23 +21,23 @@ MAX_VALIDATION_STEPS = 200_000
 """Pairs of a schema and a value that are looked at; what needs more is not an answer."""
 _MAX_SHOWN_CHARS = 80
 
-Matches = Callable[[str, str], bool]
+PatternMatcher = Callable[[str, str], bool]
 """Whether an expression is found in a text."""
 
 
-class TooMuchError(Exception):
+class ValidationLimitError(Exception):
     """Checking would take too long."""
 
 
-def find_schema_problems(schema: Schema, value: Any, matches: Matches) -> list[str]:
+def find_schema_problems(schema: JsonSchema, value: Any, matches: PatternMatcher) -> list[str]:
     """Where and how a value does not fit, a sentence each; nothing when it does."""
     try:
-        return _Check(schema, matches).find_problems(schema.document, value, "$", 0)
-    except TooMuchError as error:
+        return _Validator(schema, matches).find_problems(schema.document, value, "$", 0)
+    except ValidationLimitError as error:
         return [str(error)]
 
 
-def expressions_asked(schema: Schema, value: Any) -> frozenset[tuple[str, str]]:
+def expressions_asked(schema: JsonSchema, value: Any) -> frozenset[tuple[str, str]]:
     """The expressions, and the texts that they will be looked for in."""
     asked: set[tuple[str, str]] = set()
 
@@ -49,8 +49,8 @@ def expressions_asked(schema: Schema, value: Any) -> frozenset[tuple[str, str]]:
     return frozenset(asked)
 
 
-class _Check:
-    def __init__(self, schema: Schema, matches: Matches) -> None:
+class _Validator:
+    def __init__(self, schema: JsonSchema, matches: PatternMatcher) -> None:
         self._schema = schema
         self._matches = matches
         self._steps = 0
@@ -58,9 +58,11 @@ class _Check:
     def find_problems(self, schema: Any, value: Any, path: str, depth: int) -> list[str]:
         self._steps += 1
         if self._steps > MAX_VALIDATION_STEPS:
-            raise TooMuchError("It is too large to be checked.")
+            raise ValidationLimitError("It is too large to be checked.")
         if depth > MAX_DEPTH:
-            raise TooMuchError(f"{path[:_MAX_SHOWN_CHARS]}… is nested too deeply to be checked.")
+            raise ValidationLimitError(
+                f"{path[:_MAX_SHOWN_CHARS]}… is nested too deeply to be checked."
+            )
         if schema is True:
             return []
         if schema is False:

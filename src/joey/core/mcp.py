@@ -65,7 +65,7 @@ class McpServer(Struct, frozen=True, omit_defaults=True):
         return tuple(tool for tool in self.tools if tool.enabled)
 
 
-class McpAnswer(Struct, frozen=True, omit_defaults=True):
+class McpResult(Struct, frozen=True, omit_defaults=True):
     text: str
     images: tuple[str, ...] = ()
     """Data URIs."""
@@ -126,7 +126,7 @@ _DROPPED_TOP_LEVEL_KEYS = (
 _MAX_SUBSCHEMAS = 200
 _MAX_SCHEMA_DEPTH = 20
 
-Members = tuple[dict[str, Any], list[str]]
+ObjectMembers = tuple[dict[str, Any], list[str]]
 """Properties, and the names of those that are required."""
 
 
@@ -134,7 +134,7 @@ def normalised(schema: object) -> dict[str, Any]:
     """The same schema where it is usable as it is; the open object where nothing is known."""
     if not isinstance(schema, dict):
         return {"type": "object", "properties": {}}
-    properties, required = _Walk(schema).members(schema)
+    properties, required = _SchemaMerger(schema).members(schema)
     flat = {
         key: value
         for key, value in schema.items()
@@ -145,14 +145,14 @@ def normalised(schema: object) -> dict[str, Any]:
     return flat | {"required": names} if names else flat
 
 
-class _Walk:
+class _SchemaMerger:
     """Through the alternatives of one schema; one that refers to itself has no end, this has."""
 
     def __init__(self, root: dict[str, Any]) -> None:
         self._root = root
         self._left = _MAX_SUBSCHEMAS
 
-    def members(self, schema: dict[str, Any], depth: int = 0) -> Members:
+    def members(self, schema: dict[str, Any], depth: int = 0) -> ObjectMembers:
         self._left -= 1
         if self._left < 0 or depth > _MAX_SCHEMA_DEPTH:
             return {}, []
@@ -170,7 +170,7 @@ class _Walk:
                 required += sorted(set.intersection(*(set(needed) for _, needed in parts)))
         return properties, list(dict.fromkeys(required))
 
-    def _parts(self, value: object, depth: int) -> list[Members]:
+    def _parts(self, value: object, depth: int) -> list[ObjectMembers]:
         return [self.members(part, depth + 1) for part in _list(value) if isinstance(part, dict)]
 
     def _resolved(self, schema: dict[str, Any]) -> dict[str, Any]:

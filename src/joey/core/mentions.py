@@ -27,7 +27,7 @@ _COMMAND_RE = regex(r"(?<![^\s])/(?P<name>[A-Za-z0-9_.-]+)(?=\s|$)")
 _CLOSING_PUNCTUATION = ".,;:!?"
 
 
-class Kind(StrEnum):
+class MentionKind(StrEnum):
     FILE = "file"
     DIRECTORY = "folder"
     URL = "url"
@@ -38,7 +38,7 @@ class Kind(StrEnum):
 
 
 class Mention(Struct, frozen=True):
-    kind: Kind
+    kind: MentionKind
     subject: str
     """A path relative to the workspace, an address, a hash; empty where the kind says it all."""
     start: int
@@ -63,15 +63,17 @@ def _mentions(text: str) -> Iterator[Mention]:
             path = _without_punctuation(path)
             end = start + 1 + len(path)
             subject = re.sub(r"\\(.)", r"\1", path)[1:]
-            kind = Kind.DIRECTORY if not subject or subject.endswith("/") else Kind.FILE
+            kind = (
+                MentionKind.DIRECTORY if not subject or subject.endswith("/") else MentionKind.FILE
+            )
             yield Mention(kind, subject.rstrip("/") or ".", start, end)
         elif (url := match["url"]) is not None:
             url = _without_punctuation(url)
-            yield Mention(Kind.URL, url, start, start + 1 + len(url))
+            yield Mention(MentionKind.URL, url, start, start + 1 + len(url))
         elif (word := match["word"]) is not None:
-            yield Mention(Kind(word), "", start, end)
+            yield Mention(MentionKind(word), "", start, end)
         else:
-            yield Mention(Kind.COMMIT, match["commit"], start, end)
+            yield Mention(MentionKind.COMMIT, match["commit"], start, end)
 
 
 def find_commands(text: str) -> tuple[CommandMention, ...]:
@@ -93,14 +95,14 @@ def replace_spans(text: str, spans: list[tuple[int, int, str]]) -> str:
 
 def as_shown(mention: Mention) -> str:
     """What takes the place of a mention in the message, where its content is told below."""
-    named: dict[Kind, Callable[[str], str]] = {
-        Kind.FILE: lambda path: f"'{path}'",
-        Kind.DIRECTORY: lambda path: f"'{path}/'" if path != "." else "'./'",
-        Kind.URL: lambda url: f"'{url}'",
-        Kind.PROBLEMS: lambda _: "Workspace Problems",
-        Kind.GIT_CHANGES: lambda _: "Working directory changes",
-        Kind.TERMINAL: lambda _: "Terminal Output",
-        Kind.COMMIT: lambda commit: f"Git commit '{commit}'",
+    named: dict[MentionKind, Callable[[str], str]] = {
+        MentionKind.FILE: lambda path: f"'{path}'",
+        MentionKind.DIRECTORY: lambda path: f"'{path}/'" if path != "." else "'./'",
+        MentionKind.URL: lambda url: f"'{url}'",
+        MentionKind.PROBLEMS: lambda _: "Workspace Problems",
+        MentionKind.GIT_CHANGES: lambda _: "Working directory changes",
+        MentionKind.TERMINAL: lambda _: "Terminal Output",
+        MentionKind.COMMIT: lambda commit: f"Git commit '{commit}'",
     }
     return f"{named[mention.kind](mention.subject)} (see below)"
 

@@ -15,7 +15,7 @@ from msgspec import Struct, structs
 from joey.core.js_regex import PatternError, path_pattern
 
 
-class Group(StrEnum):
+class ToolGroup(StrEnum):
     """A family of tools that a mode grants as a whole."""
 
     READ = "read"
@@ -28,7 +28,7 @@ class Group(StrEnum):
 
 
 class Grant(Struct, frozen=True, omit_defaults=True):
-    group: Group
+    group: ToolGroup
     file_regex: str | None = None
     """Edits only: the paths this mode may change, in JavaScript's syntax."""
     description: str | None = None
@@ -52,7 +52,7 @@ class Mode(Struct, frozen=True, omit_defaults=True):
     custom_instructions: str = ""
     description: str = ""
     """For people who choose a mode."""
-    source: Source = "built-in"
+    source: CustomizationSource = "built-in"
 
     @property
     def purpose(self) -> str:
@@ -65,11 +65,11 @@ class Mode(Struct, frozen=True, omit_defaults=True):
     @property
     def may_edit_or_run(self) -> bool:
         """Whether it grants edits, if only of some files, or commands."""
-        return any(grant.group in (Group.EDIT, Group.COMMAND) for grant in self.grants)
+        return any(grant.group in (ToolGroup.EDIT, ToolGroup.COMMAND) for grant in self.grants)
 
-    def grant(self, group: Group) -> Grant | None:
-        if group is Group.ALWAYS:
-            return Grant(Group.ALWAYS)
+    def grant(self, group: ToolGroup) -> Grant | None:
+        if group is ToolGroup.ALWAYS:
+            return Grant(ToolGroup.ALWAYS)
         return next((grant for grant in self.grants if grant.group is group), None)
 
 
@@ -83,7 +83,7 @@ def _is_granted(grant: Grant, mode: Mode) -> bool:
     return same is not None and same.file_regex in (None, grant.file_regex)
 
 
-class ModePrompt(Struct, frozen=True, rename="camel", omit_defaults=True):
+class ModePromptOverride(Struct, frozen=True, rename="camel", omit_defaults=True):
     """What a person has put in place of the words of a built-in mode."""
 
     role_definition: str | None = None
@@ -102,12 +102,12 @@ class ModePrompt(Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 _STANDARD_GRANTS = (
-    Grant(Group.READ),
-    Grant(Group.EDIT),
-    Grant(Group.BROWSER),
-    Grant(Group.COMMAND),
+    Grant(ToolGroup.READ),
+    Grant(ToolGroup.EDIT),
+    Grant(ToolGroup.BROWSER),
+    Grant(ToolGroup.COMMAND),
 )
-_MCP_GRANT = Grant(Group.MCP)
+_MCP_GRANT = Grant(ToolGroup.MCP)
 
 BUILT_IN_MODES: tuple[Mode, ...] = (
     Mode(
@@ -119,9 +119,9 @@ BUILT_IN_MODES: tuple[Mode, ...] = (
         ),
         when_to_use="Planning and designing before anything is built.",
         grants=(
-            Grant(Group.READ),
-            Grant(Group.EDIT, file_regex=r"\.md$", description="Markdown files only"),
-            Grant(Group.BROWSER),
+            Grant(ToolGroup.READ),
+            Grant(ToolGroup.EDIT, file_regex=r"\.md$", description="Markdown files only"),
+            Grant(ToolGroup.BROWSER),
             _MCP_GRANT,
         ),
         custom_instructions=(
@@ -148,7 +148,7 @@ BUILT_IN_MODES: tuple[Mode, ...] = (
             " software and explains code, concepts and trade-offs."
         ),
         when_to_use="Explanations and answers, without changing anything.",
-        grants=(Grant(Group.READ), Grant(Group.BROWSER), _MCP_GRANT),
+        grants=(Grant(ToolGroup.READ), Grant(ToolGroup.BROWSER), _MCP_GRANT),
         custom_instructions=(
             "Answer thoroughly and point to the code you mean. Change no files; suggest another"
             " mode when the user wants something built."
@@ -192,7 +192,7 @@ def usual_mode(preferred: str, modes: tuple[Mode, ...]) -> Mode:
 
 
 def all_modes(
-    custom: tuple[Mode, ...], prompts: Mapping[str, ModePrompt | None] | None = None
+    custom: tuple[Mode, ...], prompts: Mapping[str, ModePromptOverride | None] | None = None
 ) -> tuple[Mode, ...]:
     """Built-in modes, then custom ones; a custom mode takes the place of a built-in one whole.
 
@@ -210,7 +210,7 @@ def all_modes(
     return tuple(found.values())
 
 
-Source = Literal["project", "global", "built-in"]
+CustomizationSource = Literal["project", "global", "built-in"]
 
 
 class SlashCommand(Struct, frozen=True, omit_defaults=True):
@@ -222,7 +222,7 @@ class SlashCommand(Struct, frozen=True, omit_defaults=True):
     argument_hint: str = ""
     mode: str | None = None
     """The mode that the command wants to be carried out in."""
-    source: Source = "project"
+    source: CustomizationSource = "project"
 
 
 class Skill(Struct, frozen=True, omit_defaults=True):
@@ -234,7 +234,7 @@ class Skill(Struct, frozen=True, omit_defaults=True):
     """Where its `SKILL.md` is."""
     modes: tuple[str, ...] = ()
     """Empty: every mode."""
-    source: Source = "project"
+    source: CustomizationSource = "project"
 
 
 class RuleFile(Struct, frozen=True):

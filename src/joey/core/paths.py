@@ -1,6 +1,7 @@
 """Resolved paths, and the directories that a task may reach.
 
-A path that the model names is resolved once (`Place`); every reader and writer goes through one.
+A path that the model names is resolved once (`ResolvedPath`); every reader and writer goes through
+one.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from pathlib import Path
 from msgspec import Struct
 
 
-class Footing(Struct, frozen=True):
+class DirectoryIdentity(Struct, frozen=True):
     """The folder in which a file is, or the nearest one above it that exists: known again by what
     it is, not by its name."""
 
@@ -29,7 +30,7 @@ class FileScope(Struct, frozen=True):
     """The tools reach what sandboxed commands can, and no more (`-y`)."""
 
 
-class Reach(Struct, frozen=True):
+class PathAccess(Struct, frozen=True):
     """What a run may do with a resolved path before a setting has to allow it."""
 
     base: Path | None = None
@@ -40,7 +41,7 @@ class Reach(Struct, frozen=True):
     writable: bool = False
 
 
-class Place(Struct, frozen=True):
+class ResolvedPath(Struct, frozen=True):
     """A path that a model named, resolved once; every reader and writer goes through one."""
 
     given: str
@@ -62,7 +63,7 @@ class Place(Struct, frozen=True):
     """Configures the agent or its host: writes always need a person."""
     because: str = ""
     """Why it is hidden, when no rule says so but the rules cannot be used."""
-    footing: Footing | None = None
+    footing: DirectoryIdentity | None = None
     """What is written goes there and nowhere else; None: as far as can be told."""
 
 
@@ -71,10 +72,10 @@ class DirectoryBoundary:
         """`roots` are resolved."""
         self.roots = roots
 
-    def reach(self, path: Path) -> Reach:
+    def reach(self, path: Path) -> PathAccess:
         root = next((root for root in self.roots if path_below(path, root) is not None), None)
         is_in = root is not None
-        return Reach(base=root, inside=is_in, readable=is_in, writable=is_in)
+        return PathAccess(base=root, inside=is_in, readable=is_in, writable=is_in)
 
 
 def path_below(path: Path, directory: Path) -> str | None:

@@ -19,7 +19,7 @@ from joey.core.events import (
 )
 from joey.core.file_state import FileChange, LeftFile
 from joey.core.history.api import ApiHistory
-from joey.core.history.state import TaskFacts
+from joey.core.history.state import TaskProjection
 from joey.core.history.ui import Row, UiHistory
 from joey.core.task import AskKind, Todo
 
@@ -61,12 +61,12 @@ class RewindPreview(Struct, frozen=True, rename="camel", kw_only=True):
     """Edits were accepted for the task by an answer that goes: they are asked about again."""
 
 
-class History:
+class FoldedHistory:
     """All that a path tells."""
 
     def __init__(self, path: Sequence[Record]) -> None:
         self.path = path
-        self.api, self.ui, self.facts = ApiHistory(), UiHistory(), TaskFacts()
+        self.api, self.ui, self.facts = ApiHistory(), UiHistory(), TaskProjection()
         for record in path:
             self.facts.follow(record.event)
             self.api.protocol = self.facts.protocol
@@ -91,7 +91,7 @@ class History:
 
 def compare(before: Sequence[Record], after: Sequence[Record]) -> RewindPreview:
     """What is different when the history is made of other records."""
-    old, new = History(before), History(after)
+    old, new = FoldedHistory(before), FoldedHistory(after)
     known = {record.seq for record in after}
     gone = [record for record in before if record.seq not in known]
     rows = new.rows

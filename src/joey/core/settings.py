@@ -11,15 +11,15 @@ from msgspec import Meta, Struct
 
 from joey.core.hooks import Hook
 from joey.core.models import ToolProtocol
-from joey.core.modes import DEFAULT_MODE, ModePrompt
+from joey.core.modes import DEFAULT_MODE, ModePromptOverride
 from joey.core.permissions.hosts import read_host
 
-_Number = Annotated[int, Meta(ge=1, le=2**53)]
-_Amount = Annotated[float, Meta(gt=0)]
-_Count = Annotated[int, Meta(ge=0)]
-_Some = Annotated[int, Meta(ge=1)]
-_CountOrAll = Annotated[int, Meta(ge=-1)]
-_Measure = Annotated[float, Meta(ge=0)]
+_PositiveSafeInt = Annotated[int, Meta(ge=1, le=2**53)]
+_PositiveFloat = Annotated[float, Meta(gt=0)]
+_NonNegativeInt = Annotated[int, Meta(ge=0)]
+_PositiveInt = Annotated[int, Meta(ge=1)]
+_CountOrUnlimited = Annotated[int, Meta(ge=-1)]
+_NonNegativeFloat = Annotated[float, Meta(ge=0)]
 _Percent = Annotated[int, Meta(ge=5, le=100)]
 
 
@@ -34,7 +34,7 @@ class Settings(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=
     """The language that the model shall speak with the user; empty: the user's own."""
     mode_api_configs: dict[str, str] = {}
     """Which profile a mode works with, by the mode's slug; others stay with the task's own."""
-    custom_mode_prompts: dict[str, ModePrompt | None] = {}
+    custom_mode_prompts: dict[str, ModePromptOverride | None] = {}
     """Other words for built-in modes, by their slugs."""
 
     auto_approval_enabled: bool = True
@@ -65,7 +65,7 @@ class Settings(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=
     """Let the model use the browser without asking."""
     always_allow_followup_questions: bool = False
     """Answer a question of the model with its first suggestion when nobody does."""
-    followup_auto_approve_timeout_ms: _Count = 60_000
+    followup_auto_approve_timeout_ms: _NonNegativeInt = 60_000
     """Milliseconds before a question of the model is answered with its first suggestion."""
     allowed_commands: tuple[str, ...] = ()
     """Beginnings of commands that may run without asking; `*` stands for all."""
@@ -74,18 +74,18 @@ class Settings(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=
     hooks: tuple[Hook, ...] = ()
     """Commands of the person's own that run at certain moments of a task."""
 
-    allowed_max_requests: _Count | None = None
+    allowed_max_requests: _NonNegativeInt | None = None
     """Requests to the model before a person is asked whether to go on."""
-    allowed_max_cost: _Measure | None = None
+    allowed_max_cost: _NonNegativeFloat | None = None
     """US dollars before a person is asked whether to go on."""
-    consecutive_mistake_limit: _Count = 3
+    consecutive_mistake_limit: _NonNegativeInt = 3
     """Mistakes of the model in a row before a person is asked: replies in which no call succeeded.
     Without a person the run ends after them, but not before the tenth. 0 switches this, and the
     check for repeated calls, off."""
     prevent_completion_with_open_todos: bool = False
     """Refuse a result while items of the todo list are open."""
 
-    command_execution_timeout: _Count = 0
+    command_execution_timeout: _NonNegativeInt = 0
     """Seconds after which a command is killed; 0 means never."""
     command_timeout_allowlist: tuple[str, ...] = ()
     """Beginnings of commands that may take longer than `commandExecutionTimeout`."""
@@ -99,24 +99,24 @@ class Settings(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=
     """Folders beside the workspace and the system that confined commands may read."""
     sandbox_writable: tuple[str, ...] = ()
     """Folders beside the workspace, and protected names in it, that such commands may change."""
-    sandbox_max_processes: _Count = 1024
+    sandbox_max_processes: _NonNegativeInt = 1024
     """Processes that a confined command may have at once; 0: no limit."""
-    sandbox_max_memory_mb: _Count = 16_384
+    sandbox_max_memory_mb: _NonNegativeInt = 16_384
     """Megabytes of data in one process of a confined command; 0: no limit."""
-    sandbox_max_file_mb: _Count = 8_192
+    sandbox_max_file_mb: _NonNegativeInt = 8_192
     """Megabytes of one file that a confined command writes; 0: no limit."""
-    sandbox_max_cpu_seconds: _Count = 14_400
+    sandbox_max_cpu_seconds: _NonNegativeInt = 14_400
     """Seconds of the processor for one process of a confined command; 0: no limit."""
 
-    max_workspace_files: _Count = 200
+    max_workspace_files: _NonNegativeInt = 200
     """Names of files that the model is told of when a task begins."""
-    max_concurrent_file_reads: _Some = 5
+    max_concurrent_file_reads: _PositiveInt = 5
     """Files that one call may read."""
-    max_read_file_line: _CountOrAll = -1
+    max_read_file_line: _CountOrUnlimited = -1
     """Lines of a file that are read unless a range is asked for; -1: all."""
-    max_image_file_size: _Count = 5
+    max_image_file_size: _NonNegativeInt = 5
     """Megabytes of one picture that is read."""
-    max_total_image_size: _Count = 20
+    max_total_image_size: _NonNegativeInt = 20
     """Megabytes of all pictures in one call."""
     include_current_time: bool = True
     """Tell the model the time with each request."""
@@ -125,11 +125,11 @@ class Settings(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=
     todo_list_enabled: bool = True
     """Offer the model a todo list."""
 
-    request_delay_seconds: _Measure = 5.0
+    request_delay_seconds: _NonNegativeFloat = 5.0
     """First wait after a failed request; doubles with each further failure."""
-    max_retries: _Count = 6
+    max_retries: _NonNegativeInt = 6
     """Failed attempts in a row before a person is asked."""
-    max_retry_wait_seconds: _Measure = 600.0
+    max_retry_wait_seconds: _NonNegativeFloat = 600.0
     """Total time spent waiting between attempts before a person is asked."""
 
     edit_tool: Literal[
@@ -151,29 +151,29 @@ class Settings(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=
     image_profile: str = ""
     """The profile whose model makes pictures; empty: none are made."""
     use_agent_rules: bool = True
-    """Read `AGENTS.md`."""
+    """Read `AGENTS_DIRECTORY.md`."""
     enable_subfolder_rules: bool = False
-    """Read the `.roo` folders and `AGENTS.md` files below the workspace too."""
-    max_git_status_files: _Count = 0
+    """Read the `.roo` folders and `AGENTS_DIRECTORY.md` files below the workspace too."""
+    max_git_status_files: _NonNegativeInt = 0
     """Changed files told with each request; 0 leaves the git status out."""
     new_task_require_todos: bool = False
     """A subtask has to be given a todo list."""
     include_diagnostic_messages: bool = True
     """Tell the model of new problems in a file that it changed."""
-    max_diagnostic_messages: _CountOrAll = 50
+    max_diagnostic_messages: _CountOrUnlimited = 50
     """New problems of one file that the model is told of; -1: all."""
-    diagnostics_timeout_seconds: _Measure = 5.0
+    diagnostics_timeout_seconds: _NonNegativeFloat = 5.0
     """Seconds that a checker of a file may take."""
     diagnostic_checkers: dict[str, str] = {}
     """Commands that check a file, by a pattern of its name: `{"*.py": "mypy {file}"}`."""
 
     enable_checkpoints: bool = True
     """Keep the files of the workspace before and after each step that may change them."""
-    checkpoint_timeout: _Count = 15
+    checkpoint_timeout: _NonNegativeInt = 15
     """Seconds that a step waits for its checkpoint."""
-    checkpoint_max_age_days: _Count = 30
+    checkpoint_max_age_days: _NonNegativeInt = 30
     """Days for which checkpoints are kept."""
-    checkpoint_max_megabytes: _Count = 2048
+    checkpoint_max_megabytes: _NonNegativeInt = 2048
     """Megabytes of checkpoints that are kept of each workspace; the oldest go first."""
 
     auto_condense_context: bool = True
@@ -206,17 +206,17 @@ class Settings(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=
 class Limits(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
     """How far one run and all its subtasks may go; reaching a limit ends it with a result."""
 
-    max_turns: _Number | None = None
-    max_cost: _Amount | None = None
+    max_turns: _PositiveSafeInt | None = None
+    max_cost: _PositiveFloat | None = None
     """US dollars."""
-    max_seconds: _Amount | None = None
-    max_tokens: _Number | None = None
+    max_seconds: _PositiveFloat | None = None
+    max_tokens: _PositiveSafeInt | None = None
     """Sent and received."""
-    max_tool_calls: _Number | None = None
+    max_tool_calls: _PositiveSafeInt | None = None
     """Handing over the result is not counted."""
 
 
-class Route(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
+class ModelRoute(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
     """Which model a run talks to, and where; what a task remembers of a profile. No key."""
 
     profile: str = "default"
@@ -258,13 +258,13 @@ class Profile(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=T
     """Another address of the provider."""
     api_key: str | None = None
     """The key; without one, the provider's variable is used."""
-    max_tokens: _Count | None = None
+    max_tokens: _NonNegativeInt | None = None
     """Tokens of one answer, where the catalogue does not know the model."""
-    context_window: _Count | None = None
+    context_window: _NonNegativeInt | None = None
     """Tokens that the model takes in, where the catalogue does not know it."""
-    temperature: _Measure | None = None
+    temperature: _NonNegativeFloat | None = None
     """Sent along where the model takes it."""
-    thinking_budget: _Count | None = None
+    thinking_budget: _NonNegativeInt | None = None
     """Tokens of extended thinking; without, it is off."""
     reasoning_effort: str | None = None
     """How hard the model shall think, where it takes that: `low`, `medium`, `high`."""
@@ -275,7 +275,7 @@ class Profile(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=T
     """How the model calls tools: `native` or `xml`."""
     native_tools: bool | None = None
     """Whether the model can call tools by the API, where the catalogue is wrong."""
-    request_timeout: _Measure = 600.0
+    request_timeout: _NonNegativeFloat = 600.0
     """Seconds without a byte before a request is given up."""
     headers: dict[str, str] = {}
     """Added to each request."""
@@ -293,7 +293,7 @@ class Profile(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=T
         )
 
     @property
-    def route(self) -> Route:
-        return Route(
+    def route(self) -> ModelRoute:
+        return ModelRoute(
             profile=self.name, provider=self.provider, base_url=self.base_url, model=self.model
         )

@@ -49,13 +49,13 @@ SUPPORTED_KEYWORDS = _ANNOTATION_KEYWORDS.union(
 )
 
 
-class Schema(Struct, frozen=True):
+class JsonSchema(Struct, frozen=True):
     """A document that was read by `read_schema`."""
 
     document: dict[str, Any] | bool
 
 
-def read_schema(document: Any) -> Schema:
+def read_schema(document: Any) -> JsonSchema:
     """Raises ConfigError: naming the place, and what is wrong or not supported there."""
     found: dict[str, Any] = {}
     for schema, place in _walk(document, "#"):
@@ -72,7 +72,7 @@ def read_schema(document: Any) -> Schema:
                     f"The JSON schema is wrong at {place}/$ref: what it leads to is no schema."
                 )
         _check_end(schema, place, document)
-    return Schema(document)
+    return JsonSchema(document)
 
 
 def resolve(document: Any, reference: str) -> Any:
@@ -220,12 +220,12 @@ def _same_value(schema: Any, document: Any) -> Iterator[Any]:
 _CODE_FENCE_RE = regex(r"\s*```[A-Za-z]*[ \t]*\n(?P<inside>.*)\n[ \t]*```\s*", re.DOTALL)
 
 
-class Structured(Struct, frozen=True):
+class StructuredResult(Struct, frozen=True):
     text: str
     value: Any
 
 
-def read_structured(result: str) -> Structured:
+def read_structured(result: str) -> StructuredResult:
     """The JSON of a result, also of one that stands in a code fence.
 
     Raises:
@@ -234,14 +234,14 @@ def read_structured(result: str) -> Structured:
     fenced = _CODE_FENCE_RE.fullmatch(result)
     text = (fenced["inside"] if fenced else result).strip()
     try:
-        return Structured(text, msgspec.json.decode(text))
+        return StructuredResult(text, msgspec.json.decode(text))
     except msgspec.DecodeError as error:
         raise ValueError(str(error)) from error
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
 
 
-def instructions(schema: Schema) -> str:
+def instructions(schema: JsonSchema) -> str:
     """The section of the system prompt; the same bytes for the same schema."""
     document = msgspec.json.encode(schema.document).decode()
     return (

@@ -57,9 +57,9 @@ def check_transition(old: TaskState, new: TaskState) -> None:
         raise TaskStateError(f"a task cannot go from {old} to {new}")
 
 
-Status = Literal["pending", "in_progress", "completed"]
+TodoStatus = Literal["pending", "in_progress", "completed"]
 _TODO_LINE_RE = regex(r"(?:[-*+]\s*+|\d{1,9}[.)]\s*+)?\[\s{0,9}([xX~-]?)\s{0,9}\]\s++(.+)")
-_STATUS_BY_MARK: dict[str, Status] = {
+_STATUS_BY_MARK: dict[str, TodoStatus] = {
     "": "pending",
     "x": "completed",
     "X": "completed",
@@ -71,7 +71,7 @@ _STATUS_BY_MARK: dict[str, Status] = {
 class Todo(Struct, frozen=True):
     id: str
     content: str
-    status: Status
+    status: TodoStatus
 
 
 def parse_todos(markdown: str) -> tuple[Todo, ...]:

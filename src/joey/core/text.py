@@ -16,10 +16,10 @@ from typing import Any, AnyStr, cast
 
 def regex(pattern: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
     """What `re.compile` makes, for its methods; a mistake in it shows at the first use only."""
-    return cast("re.Pattern[AnyStr]", _Regex(pattern, flags))
+    return cast("re.Pattern[AnyStr]", _LazyRegex(pattern, flags))
 
 
-class _Regex:
+class _LazyRegex:
     def __init__(self, pattern: str | bytes, flags: int) -> None:
         self._pattern, self._flags = pattern, flags
 

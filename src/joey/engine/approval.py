@@ -1,7 +1,7 @@
 """Approval of a tool call: find and prepare the tool, decide by the rules, ask the user.
 
-`Granted` holds the rules that users add during a task by answering "always"; they apply to the task
-and its subtasks at once.
+`TaskGrants` holds the rules that users add during a task by answering "always"; they apply to the
+task and its subtasks at once.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from joey.core.permissions.policy import (
     Allow,
     Ask,
     Claim,
-    Confinement,
     Deny,
+    GrammarParser,
     PersistentRule,
-    SecondReading,
+    SandboxStatus,
     TaskRule,
     decide,
     missing_reach,
@@ -33,21 +33,30 @@ from joey.core.permissions.policy import (
 from joey.core.prompts import replies
 from joey.core.settings import Settings
 from joey.core.task import Answer, AskKind, Response, first_suggestion
-from joey.engine.asks import Lapse, publish_feedback
+from joey.engine.asks import TimeoutAnswer, publish_feedback
 from joey.engine.environment import is_busy
 from joey.engine.hooks import check_refused
-from joey.engine.limits import Mistakes, Verdict
-from joey.engine.outcomes import AnyTool, PlacedCall, Ready, Rejected, RepeatedError, Stop
+from joey.engine.limits import FailureCounter, RepetitionVerdict
+from joey.engine.outcomes import (
+    AnyTool,
+    ApprovedCall,
+    RejectedCall,
+    RepeatedCallError,
+    RowCall,
+    RunStopped,
+)
 from joey.engine.runtime import tool_context
-from joey.errors import ArgumentError, ConfigError, RefusedError
+from joey.errors import ArgumentError, ConfigError, DeniedError
 from joey.ports import ToolContext
-from joey.tools.base import Prepared
+from joey.tools.base import PreparedToolCall
 
 if TYPE_CHECKING:
     from joey.engine.task import Task
 
 
-async def make_ready(task: Task, placed: PlacedCall, mistakes: Mistakes) -> Ready | Rejected:
+async def make_ready(
+    task: Task, placed: RowCall, mistakes: FailureCounter
+) -> ApprovedCall | RejectedCall:
     """Prepare, decide, ask.
 
     Raises:
@@ -61,9 +70,9 @@ async def make_ready(task: Task, placed: PlacedCall, mistakes: Mistakes) -> Read
         case Allow(rule):
             if prepared.row or any(claim.access is not Access.NONE for claim in prepared.claims):
                 _announce(task, placed, tool, prepared, rule)
-            return Ready(tool, prepared, context, None, rule)
+            return ApprovedCall(tool, prepared, context, None, rule)
         case Deny(rule, reason):
-            raise RefusedError(reason, rule)
+            raise DeniedError(reason, rule)
         case Ask(reason):
             offered = await rule_to_offer(task, prepared.claims, read)
             answer = await _ask_approval(task, placed, tool, prepared, reason, offered)
@@ -71,13 +80,13 @@ async def make_ready(task: Task, placed: PlacedCall, mistakes: Mistakes) -> Read
     await apply_always_answer(task, offered, answer, placed.row_ts)
     publish_feedback(task, answer)
     if prepared.ask is AskKind.FOLLOWUP or answer.approves:
-        return Ready(tool, prepared, context, answer)
-    return Rejected(answer, missing_reach(prepared.claims, task.settings, read))
+        return ApprovedCall(tool, prepared, context, answer)
+    return RejectedCall(answer, missing_reach(prepared.claims, task.settings, read))
 
 
 async def _prepare(
-    task: Task, placed: PlacedCall, mistakes: Mistakes
-) -> tuple[AnyTool, Prepared, ToolContext]:
+    task: Task, placed: RowCall, mistakes: FailureCounter
+) -> tuple[AnyTool, PreparedToolCall, ToolContext]:
     call, registry = placed.call, task.runtime.toolbox
     if call.problem is not None:
         raise ArgumentError(call.problem)
@@ -86,7 +95,7 @@ async def _prepare(
     params = tool.parse(call.input)
     mistakes.rounds.called(tool.name, call.input)
     verdict = mistakes.repetition.check(call.id, tool.name, call.input, is_busy=is_busy(task))
-    if verdict is not Verdict.ALLOW:
+    if verdict is not RepetitionVerdict.ALLOW:
         await _stop_repeating(task, placed, tool, verdict)
     context = tool_context(task, placed.call.id, placed.row_ts)
     prepared = await tool.prepare(params, context)
@@ -94,20 +103,24 @@ async def _prepare(
     return tool, prepared, context
 
 
-async def _stop_repeating(task: Task, placed: PlacedCall, tool: AnyTool, verdict: Verdict) -> None:
-    """Raises RepeatedError or Stop: without a user, the first time never ends the run."""
+async def _stop_repeating(
+    task: Task, placed: RowCall, tool: AnyTool, verdict: RepetitionVerdict
+) -> None:
+    """Raises RepeatedCallError or Stop: without a user, the first time never ends the run."""
     limit = replies.repetition_limit(tool.name)
-    if verdict is Verdict.STOP and task.asks.is_unattended:
-        raise RepeatedError(limit, ())
+    if verdict is RepetitionVerdict.STOP and task.asks.is_unattended:
+        raise RepeatedCallError(limit, ())
     answer = await task.ask(AskKind.MISTAKE_LIMIT_REACHED, limit, call_id=placed.call.id)
     publish_feedback(task, answer)
     if answer.response is Response.NO:
-        raise Stop("mistakes", f"The model kept calling {tool.name} in the same way.")
+        raise RunStopped("mistakes", f"The model kept calling {tool.name} in the same way.")
     advice = f"\n{replies.user_message(answer.text)}" if answer.text else ""
-    raise RepeatedError(limit + advice, answer.images)
+    raise RepeatedCallError(limit + advice, answer.images)
 
 
-def _announce(task: Task, placed: PlacedCall, tool: AnyTool, prepared: Prepared, rule: str) -> None:
+def _announce(
+    task: Task, placed: RowCall, tool: AnyTool, prepared: PreparedToolCall, rule: str
+) -> None:
     task.publish(
         ToolStarted(
             ts=placed.row_ts,
@@ -124,9 +137,9 @@ def _announce(task: Task, placed: PlacedCall, tool: AnyTool, prepared: Prepared,
 
 async def _ask_approval(
     task: Task,
-    placed: PlacedCall,
+    placed: RowCall,
     tool: AnyTool,
-    prepared: Prepared,
+    prepared: PreparedToolCall,
     reason: str,
     offered: PersistentRule | TaskRule | None,
 ) -> Answer:
@@ -146,28 +159,28 @@ async def _ask_approval(
     )
 
 
-def _sandbox(prepared: Prepared) -> Confinement | None:
+def _sandbox(prepared: PreparedToolCall) -> SandboxStatus | None:
     """What would hold the command, if the call is one."""
     return next((claim.sandbox for claim in prepared.claims if claim.sandbox is not None), None)
 
 
-def _lapse(prepared: Prepared, settings: Settings) -> Lapse | None:
+def _lapse(prepared: PreparedToolCall, settings: Settings) -> TimeoutAnswer | None:
     """A question may answer itself with its first suggestion, if the settings say so."""
     seconds = settings.followup_auto_approve_timeout_ms / 1000
     wanted = prepared.ask is AskKind.FOLLOWUP and settings.always_allow_followup_questions
     if not wanted or seconds <= 0:
         return None
     suggestion = first_suggestion(_row_text(prepared))
-    return Lapse(seconds, Answer(Response.MESSAGE, text=suggestion)) if suggestion else None
+    return TimeoutAnswer(seconds, Answer(Response.MESSAGE, text=suggestion)) if suggestion else None
 
 
-def _row_text(prepared: Prepared) -> str:
+def _row_text(prepared: PreparedToolCall) -> str:
     if prepared.row_text is not None:
         return prepared.row_text
     return msgspec.json.encode(prepared.row).decode()
 
 
-class Granted:
+class TaskGrants:
     """Those of a task and its subtasks, which count for all of them at once."""
 
     def __init__(self) -> None:
@@ -219,7 +232,7 @@ class Granted:
 
 
 async def rule_to_offer(
-    task: Task, claims: Sequence[Claim], read: SecondReading | None
+    task: Task, claims: Sequence[Claim], read: GrammarParser | None
 ) -> PersistentRule | TaskRule | None:
     """What the person may add with their answer; None where that would not be just this."""
     if (leave := task_rule(claims, task.settings)) is not None:

@@ -34,14 +34,14 @@ class AnswerPolicy(Protocol):
         ...
 
 
-class Lapse(Struct, frozen=True):
+class TimeoutAnswer(Struct, frozen=True):
     """An answer that is taken when nobody gave one in time."""
 
     seconds: float
     answer: Answer
 
 
-class Asks:
+class PendingAsks:
     def __init__(
         self,
         publish: Callable[[Event], object],
@@ -58,7 +58,7 @@ class Asks:
         """Whether a policy answers in place of a user."""
         return isinstance(self._policy, Unattended) and self._policy.replaces_user
 
-    async def ask(self, opened: AskOpened, lapse: Lapse | None = None) -> Answer:
+    async def ask(self, opened: AskOpened, lapse: TimeoutAnswer | None = None) -> Answer:
         """Put the question and wait for its answer, or for the time of `lapse` to be up."""
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._open[opened.ts] = future
@@ -76,7 +76,7 @@ class Asks:
             del self._open[opened.ts]
 
     async def _wait(
-        self, ask_ts: int, future: asyncio.Future[Answer], lapse: Lapse | None
+        self, ask_ts: int, future: asyncio.Future[Answer], lapse: TimeoutAnswer | None
     ) -> Answer:
         if lapse is None:
             return await future

@@ -26,8 +26,8 @@ class NumberedEvent(Struct, frozen=True):
     event: Event
 
 
-class Bus:
-    def __init__(self, records: Records, recorder: Callable[[NumberedEvent], None]) -> None:
+class EventBus:
+    def __init__(self, records: RecordCache, recorder: Callable[[NumberedEvent], None]) -> None:
         self._records = records
         self._recorder = recorder
         self._subscriptions: set[Subscription] = set()
@@ -74,7 +74,7 @@ class Bus:
 class Subscription:
     """An async iterator over `NumberedEvent`; use as a context manager, or call `close`."""
 
-    def __init__(self, bus: Bus, since: int) -> None:
+    def __init__(self, bus: EventBus, since: int) -> None:
         self._bus = bus
         self._since = since
         self._backlog: deque[NumberedEvent] = deque()
@@ -136,7 +136,7 @@ RECORD_CACHE_SIZE = 1024
 """Records that are at hand; twice as many before the older half is let go."""
 
 
-class Records:
+class RecordCache:
     """A task that has worked for days weighs no more than one that has just begun: whoever wants
     to know of long ago has it read again."""
 

@@ -33,7 +33,7 @@ from joey.core.events import (
     ToolStarted,
 )
 from joey.core.file_state import FileChange
-from joey.core.modes import Group
+from joey.core.modes import ToolGroup
 from joey.core.permissions.policy import Access, Claim
 from joey.core.rewind import RewindPreview, compare
 from joey.errors import CheckpointError, ToolError, UserError
@@ -49,7 +49,7 @@ FILE_CHANGING_ACCESSES = frozenset({Access.WRITE, Access.EXECUTE, Access.MCP, Ac
 def begin_checkpoints(task: Task) -> None:
     """Let the first checkpoint of the workspace be made while the model thinks."""
     checkpoints = task.runtime.capabilities.checkpoints
-    grants = (task.mode.grant(Group.EDIT), task.mode.grant(Group.COMMAND))
+    grants = (task.mode.grant(ToolGroup.EDIT), task.mode.grant(ToolGroup.COMMAND))
     if checkpoints is not None and any(grant is not None for grant in grants):
         checkpoints.begin(task.id)
 
@@ -126,11 +126,15 @@ class CheckpointGuard:
             task.publish(RowAdded(ts=task.now(), say="error", text=text))
 
 
-Kind = Literal["added", "changed", "removed"]
+FileChangeKind = Literal["added", "changed", "removed"]
 
 MAX_JOURNALED_PATHS = 100
 MAX_LISTED_CONFLICTS = 10
-_INVERSE_CHANGES: dict[Kind, Kind] = {"added": "removed", "removed": "added", "changed": "changed"}
+_INVERSE_CHANGES: dict[FileChangeKind, FileChangeKind] = {
+    "added": "removed",
+    "removed": "added",
+    "changed": "changed",
+}
 
 
 async def keep_files(task: Task) -> str:
@@ -239,7 +243,7 @@ def refuse_conflicts(preview: RewindPreview, force: bool) -> None:
     )
 
 
-_Step = tuple[str, str]
+_CheckpointPair = tuple[str, str]
 """Two checkpoints, with the work of others in between."""
 
 
@@ -247,8 +251,8 @@ async def changed_by_others(task: Task, checkpoints: Checkpoints, wanted: str) -
     """Files that somebody else changed, and that are otherwise in the checkpoint that is wanted.
 
     Raises CheckpointError."""
-    stopped, foreign = Stopped(task), set[str]()
-    done = _Steps(task.bus.after(0), stopped.before)
+    stopped, foreign = InterruptedCalls(task), set[str]()
+    done = _ExternalChanges(task.bus.after(0), stopped.before)
     for before, saved in set(done.now).difference(done.until.get(wanted, ())):
         foreign |= _paths(await checkpoints.changes(before, saved))
     known = task.recorder.facts.ledger.checkpoint
@@ -261,14 +265,14 @@ def _paths(changes: Sequence[FileChange]) -> set[str]:
     return {each.path for each in changes}
 
 
-class _Steps:
+class _ExternalChanges:
     """Of others."""
 
     def __init__(self, records: Iterable[Record], own: set[str]) -> None:
         """`own` are checkpoints that only tell of the task's work."""
-        self.now: tuple[_Step, ...] = ()
+        self.now: tuple[_CheckpointPair, ...] = ()
         """Those that the files have."""
-        self.until: dict[str, tuple[_Step, ...]] = {}
+        self.until: dict[str, tuple[_CheckpointPair, ...]] = {}
         """Those that a checkpoint has."""
         known: str | None = None
         for record in records:
@@ -282,11 +286,11 @@ class _Steps:
                 case FilesRestored(checkpoint=restored):
                     self.now, known = self.until.get(restored, ()), restored
 
-    def _with(self, before: str | None, saved: str) -> tuple[_Step, ...]:
+    def _with(self, before: str | None, saved: str) -> tuple[_CheckpointPair, ...]:
         return self.now if before in (None, saved) else (*self.now, (before, saved))
 
 
-class Stopped:
+class InterruptedCalls:
     """Calls that were stopped before what they changed was kept: it is the task's own work."""
 
     def __init__(self, task: Task) -> None:
@@ -331,18 +335,18 @@ class Stopped:
             return True
 
 
-class _File(Struct, frozen=True):
+class _DiffEntry(Struct, frozen=True):
     path: str | None = None
 
 
-class _Row(Struct, frozen=True, rename="camel"):
+class _EditRow(Struct, frozen=True, rename="camel"):
     """Of a call that edits."""
 
     path: str | None = None
-    batch_diffs: tuple[_File, ...] = ()
+    batch_diffs: tuple[_DiffEntry, ...] = ()
 
 
-class _Edit(Struct, frozen=True):
+class _RecordedEdit(Struct, frozen=True):
     seq: int
     call: ToolStarted | AskOpened
 
@@ -370,21 +374,21 @@ async def with_left_files(task: Task, preview: RewindPreview, since: int) -> Rew
 def _edited(task: Task, since: int) -> Iterator[str]:
     """By the task's own tools. The journal tells it, whatever of it was rewound meanwhile."""
     asked: dict[int, AskOpened] = {}
-    begun: dict[str | None, _Edit] = {}
-    done: list[_Edit] = []
+    begun: dict[str | None, _RecordedEdit] = {}
+    done: list[_RecordedEdit] = []
     for record in task.bus.after(0):
         match record.event:
             case AskOpened(call_id=str()) as opened:
                 asked[opened.ts] = opened
             case AskAnswered(ask_ts=ts, answer=answer) if answer.approves and ts in asked:
-                begun[asked[ts].call_id] = _Edit(record.seq, asked[ts])
+                begun[asked[ts].call_id] = _RecordedEdit(record.seq, asked[ts])
             case ToolStarted() as announced:
-                begun[announced.call_id] = _Edit(record.seq, announced)
+                begun[announced.call_id] = _RecordedEdit(record.seq, announced)
             case ToolFinished(call_id=call_id, is_error=failed) if call_id in begun:
                 call = begun.pop(call_id).call
                 # Of several files, which have no one path, some may be written when it fails.
                 if not failed or call.path is None:
-                    done.append(_Edit(record.seq, call))
+                    done.append(_RecordedEdit(record.seq, call))
     for edit in (*done, *begun.values()):  # those that were stopped may have written, too
         if edit.seq > since:
             yield from _files(task, edit.call)
@@ -394,15 +398,15 @@ def _files(task: Task, call: ToolStarted | AskOpened) -> tuple[str, ...]:
     if call.tool is None or not _edits(task, call.tool):
         return ()
     try:
-        row = msgspec.json.decode(call.text, type=_Row)
+        row = msgspec.json.decode(call.text, type=_EditRow)
     except msgspec.DecodeError:  # of another program
-        row = _Row(path=call.path)
+        row = _EditRow(path=call.path)
     files = (row.path, *(each.path for each in row.batch_diffs))
     return tuple(path for path in files if path)
 
 
 def _edits(task: Task, tool: str) -> bool:
     try:
-        return task.runtime.toolbox.find(tool).group is Group.EDIT
+        return task.runtime.toolbox.find(tool).group is ToolGroup.EDIT
     except ToolError:
         return False

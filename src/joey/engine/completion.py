@@ -18,7 +18,7 @@ from joey.core.prompts import replies
 from joey.core.task import Answer, AskKind
 from joey.engine.asks import publish_feedback
 from joey.engine.hooks import on_completion
-from joey.engine.limits import Mistakes
+from joey.engine.limits import FailureCounter
 from joey.engine.mentions import expand_mentions
 from joey.engine.outcomes import Completed, Continue
 from joey.errors import ToolError
@@ -102,7 +102,7 @@ def _check_todos(task: Task) -> None:
 
 
 async def judge_plain_reply(
-    task: Task, reply: Sequence[RowPart], mistakes: Mistakes
+    task: Task, reply: Sequence[RowPart], mistakes: FailureCounter
 ) -> Completed | Continue:
     """Remind the model, or present what it said as the result."""
     texts = {p.ts: p.part.text.strip() for p in reply if isinstance(p.part, TextPart)}
@@ -117,7 +117,7 @@ async def judge_plain_reply(
 
 
 async def _present(
-    task: Task, answer: str, row_ts: int, mistakes: Mistakes
+    task: Task, answer: str, row_ts: int, mistakes: FailureCounter
 ) -> Completed | Continue:
     try:
         response = await present(task, answer, row_ts)

@@ -8,8 +8,8 @@ was. The result is one event, or none.
 A running task carries out a user's request before its next model request. A task at rest does so at
 once and stays at rest: its state does not change, only what the model will be shown.
 
-A `Room` is the context usage at one moment: the tokens that the next request takes of the model's
-window. Create a new one after the history has changed.
+A `ContextUsage` is the context usage at one moment: the tokens that the next request takes of the
+model's window. Create a new one after the history has changed.
 """
 
 from __future__ import annotations
@@ -22,8 +22,14 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, structs
 
 from joey.core.context import condense as prompts
-from joey.core.context.condense import Allotment, Kept, commands_in, summary_content, transcript
-from joey.core.context.window import CHARACTERS_PER_TOKEN, Window, blocks_tokens, text_tokens
+from joey.core.context.condense import (
+    PreservedContext,
+    SummaryBudget,
+    commands_in,
+    summary_content,
+    transcript,
+)
+from joey.core.context.window import CHARACTERS_PER_TOKEN, ContextWindow, blocks_tokens, text_tokens
 from joey.core.events import ContextCondensed, RequestEnded, RowAdded, RowOpened, UsageChanged
 from joey.core.messages import (
     Message,
@@ -36,7 +42,7 @@ from joey.core.messages import (
 )
 from joey.core.models import ModelRequest
 from joey.core.task import IDLE_STATES
-from joey.engine.limits import Budget, count_down
+from joey.engine.limits import RetryBudget, count_down
 from joey.engine.runtime import prompt_of
 from joey.errors import CondenseError, ProviderError, ProviderFailure, StoreError, ToolError
 from joey.ports import Provider
@@ -49,14 +55,14 @@ if TYPE_CHECKING:
 _MIN_CONVERSATION_CHARS = 6_000
 
 
-class Room:
+class ContextUsage:
     """A look at one moment; make a new one after the history has changed."""
 
     def __init__(self, task: Task) -> None:
         model, facts, api = task.provider.model, task.recorder.facts, task.recorder.api
         self.gauge = task.gauge
         self.gauge.talk_to(model.id, facts.requests)
-        self.window = Window.of(model)
+        self.window = ContextWindow.of(model)
         system, tools = prompt_of(task)
         self.head = text_tokens(system) + self.gauge.tools(tools)
         self._api = api
@@ -122,17 +128,17 @@ async def condense(
         CondenseError: nothing has changed.
     """
     check_enough(task, following_content)
-    api, room = task.recorder.api, Room(task)
+    api, room = task.recorder.api, ContextUsage(task)
     messages = (*room.visible, *room.open_results)
     before = room.estimate - room.head
-    most = Allotment.of(room.characters)
+    most = SummaryBudget.of(room.characters)
     kept = _gather(task, following_content)
     outlined = structs.replace(kept, outlines=await _outlines(task, most.files))
     if _least(outlined, most) < before:
         kept = outlined
     ts = task.now()
     task.publish(RowOpened(ts=ts, say=CONDENSE_ROW))
-    writing = _Writing(task, most, instructions)
+    writing = _SummaryWriter(task, most, instructions)
     try:
         summary = await writing.write(messages)
         content = summary_content(summary, kept, most)
@@ -165,24 +171,24 @@ async def condense(
 
 def check_enough(task: Task, following_content: Sequence[UserBlock] = ()) -> None:
     """Raises CondenseError unless a summary could be shorter than what it stands for."""
-    room = Room(task)
+    room = ContextUsage(task)
     messages = (*room.visible, *room.open_results)
     if not any(message.role == "assistant" for message in messages):
         raise CondenseError("There is nothing to condense.")
-    least = _least(_gather(task, following_content), Allotment.of(room.characters))
+    least = _least(_gather(task, following_content), SummaryBudget.of(room.characters))
     if least >= room.estimate - room.head:
         raise CondenseError("There is nothing to condense: a summary would not be shorter.")
 
 
-def _least(kept: Kept, most: Allotment) -> int:
+def _least(kept: PreservedContext, most: SummaryBudget) -> int:
     """The tokens of the shortest summary with all that is kept."""
     return blocks_tokens(summary_content("", kept, most)) + _MIN_SUMMARY_TOKENS
 
 
-def _gather(task: Task, following_content: Sequence[UserBlock]) -> Kept:
+def _gather(task: Task, following_content: Sequence[UserBlock]) -> PreservedContext:
     facts = task.recorder.facts
     again = plain_text(tuple(following_content))
-    return Kept(
+    return PreservedContext(
         task=facts.prompt.text if facts.prompt is not None else "",
         said=[said.text for said in facts.said if said.text and said.text not in again],
         commands=commands_in(task.recorder.api.first),
@@ -212,10 +218,10 @@ async def _outlines(task: Task, most: int) -> list[str]:
     return found
 
 
-class _Writing:
+class _SummaryWriter:
     """The request for a summary, as often as it takes, and what that used."""
 
-    def __init__(self, task: Task, most: Allotment, instructions: str) -> None:
+    def __init__(self, task: Task, most: SummaryBudget, instructions: str) -> None:
         self._task = task
         runtime, settings = task.runtime, task.runtime.settings
         self._provider: Provider = runtime.condenser or task.provider
@@ -234,7 +240,7 @@ class _Writing:
 
     async def write(self, messages: Sequence[Message]) -> str:
         """Raises CondenseError."""
-        budget, room, shrinkings = Budget(self._task.runtime.settings), self._room, 0
+        budget, room, shrinkings = RetryBudget(self._task.runtime.settings), self._room, 0
         while True:
             try:
                 text = await asyncio.to_thread(_fitting, messages, room)
@@ -256,7 +262,7 @@ class _Writing:
     @property
     def _room(self) -> int:
         """Tokens that the conversation may take, by our estimate."""
-        window = Window.of(self._provider.model)
+        window = ContextWindow.of(self._provider.model)
         own = text_tokens(prompts.CONDENSE_SYSTEM_PROMPT) + text_tokens(self._instruction)
         is_own_model = self._provider.model.id == self._task.provider.model.id
         scale = self._task.gauge.scale if is_own_model else 1.0

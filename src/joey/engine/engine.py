@@ -35,24 +35,24 @@ from joey.core.events import (
     UserMessage,
 )
 from joey.core.history.branch import find_cut, live_path
-from joey.core.history.ledger import Ledger
-from joey.core.history.state import TaskFacts
+from joey.core.history.ledger import UsageLedger
+from joey.core.history.state import TaskProjection
 from joey.core.messages import well_formed
 from joey.core.models import ToolProtocol, choose_protocol
 from joey.core.modes import usual_mode
 from joey.core.paths import FileScope
-from joey.core.settings import Limits, Profile, Route, Settings, TaskSecrets
-from joey.core.structured_output import Schema
+from joey.core.settings import Limits, ModelRoute, Profile, Settings, TaskSecrets
+from joey.core.structured_output import JsonSchema
 from joey.core.task import TaskState
-from joey.engine.approval import Granted
+from joey.engine.approval import TaskGrants
 from joey.engine.asks import AnswerPolicy
 from joey.engine.checkpoints import finish_restoring
-from joey.engine.run_start import Opening
+from joey.engine.run_start import RunStart
 from joey.engine.runtime import TaskRuntime, new_task_id
 from joey.engine.subtasks import Subtasks
 from joey.engine.task import Task
 from joey.errors import StoreError, TaskNotFoundError, TaskStateError, UserError
-from joey.ports import Brought, Clock, Store, TaskMetadata
+from joey.ports import Clock, FrontEndResources, Store, TaskMetadata
 
 
 class TaskOptions(Struct, frozen=True, kw_only=True):
@@ -67,7 +67,7 @@ class TaskOptions(Struct, frozen=True, kw_only=True):
     policy: AnswerPolicy | None = None
     """Answers in place of a person; None waits for one."""
     system_prompt: str | None = None
-    route: Route | None = None
+    route: ModelRoute | None = None
     """What the task remembers of the profile."""
     secrets: TaskSecrets | None = None
     """What is remembered of it, and of the configuration, outside the task's folder."""
@@ -77,17 +77,17 @@ class TaskOptions(Struct, frozen=True, kw_only=True):
     """Those stored with a task that is resumed; the engine fills them in."""
     left_in: Path | None = None
     """Where that task worked, by its folder; used where `workspace` says nothing."""
-    earlier: Route | None = None
+    earlier: ModelRoute | None = None
     """The model that a resumed task worked with; used where `profile` says nothing."""
-    granted: Granted | None = None
+    granted: TaskGrants | None = None
     """Rules that the person has added in this task already; subtasks share them."""
     scope: FileScope = FileScope()
     """How far file tools reach without asking; subtasks have it too."""
     trusted_as: Path | None = None
     """The workspace that this one is a worktree of, and whose trust counts here too."""
-    result_schema: Schema | None = None
+    result_schema: JsonSchema | None = None
     """The result must be JSON that fits; those of subtasks need not."""
-    brought: Brought = Brought()
+    brought: FrontEndResources = FrontEndResources()
 
 
 RuntimeFactory = Callable[[TaskOptions], TaskRuntime]
@@ -123,7 +123,7 @@ class Engine:
         # Its first request tells of the workspace: one can look while the disk is at work.
         task.runtime.environment.expect_listing(task.runtime.settings.max_workspace_files)
         await task.recorder.commit()
-        task.start(Opening.NEW)
+        task.start(RunStart.NEW)
         return task
 
     async def _create(self, task_id: str, options: TaskOptions, parent: Task | None = None) -> Task:
@@ -234,7 +234,7 @@ class Engine:
         if text is not None:
             await task.send(text, images, queue=queue)
         elif not task.running:
-            task.start(Opening.RESUME)
+            task.start(RunStart.RESUME)
         return task
 
     async def open(self, task_id: str, *, options: TaskOptions | None = None) -> Task:
@@ -305,7 +305,7 @@ class Engine:
         self, task_id: str, records: Sequence[Record], options: TaskOptions
     ) -> TaskOptions:
         """The options with what the task remembers of itself."""
-        facts = TaskFacts()
+        facts = TaskProjection()
         for record in records:
             facts.ledger.apply(record.event)
         for record in live_path(records):
@@ -443,7 +443,7 @@ def fork_records(
     """The journal of a fork."""
     path = _path_to(source, row_ts, keep=keep)
     events = list(_events(path, fork_id, now))
-    ledger = Ledger()
+    ledger = UsageLedger()
     for record in source:
         ledger.apply(record.event)
     if ledger.configuration:
@@ -464,7 +464,7 @@ def _path_to(source: Sequence[Record], row_ts: int | None, *, keep: bool) -> Seq
 
 
 def _events(path: Sequence[Record], fork_id: str, now: int) -> Iterator[Durable]:
-    facts = TaskFacts()
+    facts = TaskProjection()
     for record in path:
         facts.follow(record.event)
     first, *rest = path

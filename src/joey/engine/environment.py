@@ -8,10 +8,10 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from joey.core.file_state import FileMemory
-from joey.core.prompts.environment import TerminalNote, WorkspaceFiles, environment_details
+from joey.core.file_state import ReadTracker
+from joey.core.prompts.environment import TerminalStatus, WorkspaceFiles, environment_details
 from joey.errors import ToolError, WorkspaceError
-from joey.ports import FileKind, Files, Place, RunningCommand
+from joey.ports import Files, FileStat, ResolvedPath, RunningCommand
 
 if TYPE_CHECKING:
     from joey.engine.task import Task
@@ -48,9 +48,9 @@ def _is_running(command: RunningCommand) -> bool:
     return command.end is None or command.end.left_running
 
 
-def _terminals(task: Task) -> list[TerminalNote]:
+def _terminals(task: Task) -> list[TerminalStatus]:
     return [
-        TerminalNote(
+        TerminalStatus(
             id=command.pid,
             command=command.command,
             cwd=str(command.cwd),
@@ -90,7 +90,7 @@ _MAX_CHECKED_FILES = 200
 _MAX_COMPARED_FILE_BYTES = 1024 * 1024
 
 
-async def recently_modified(memory: FileMemory, files: Files) -> list[str]:
+async def recently_modified(memory: ReadTracker, files: Files) -> list[str]:
     """A look at size and time of each; only one that was written anew is read."""
     places = memory.newest(_MAX_CHECKED_FILES)
     if not places:
@@ -106,7 +106,7 @@ async def recently_modified(memory: FileMemory, files: Files) -> list[str]:
     return modified
 
 
-async def _differs(memory: FileMemory, files: Files, place: Place, kind: FileKind) -> bool:
+async def _differs(memory: ReadTracker, files: Files, place: ResolvedPath, kind: FileStat) -> bool:
     if not memory.may_be_same(place, kind.stamp) or kind.size > _MAX_COMPARED_FILE_BYTES:
         return True
     try:

@@ -16,13 +16,13 @@ from msgspec import structs
 
 from joey.core.events import AskOpened, RowAdded
 from joey.core.history.api import COMPLETION_TOOL
-from joey.core.hooks import HookCall, HookReport, Moment, shortened
+from joey.core.hooks import HookEvent, HookInput, HookReport, shortened
 from joey.core.messages import ToolCall
 from joey.core.prompts import replies
 from joey.core.task import APPROVAL_ASKS, Answer, Response
-from joey.engine.outcomes import PlacedCall, Ready
-from joey.errors import RefusedError, ToolError, WordedError
-from joey.tools.base import Complete, Delegate, Outcome
+from joey.engine.outcomes import ApprovedCall, RowCall
+from joey.errors import DeniedError, PreformattedError, ToolError
+from joey.tools.base import CompleteTask, Outcome, StartSubtask
 
 if TYPE_CHECKING:
     from joey.engine.task import Task
@@ -42,31 +42,31 @@ async def read_hooks(task: Task) -> None:
     _warn(task, hooks.warnings)
 
 
-async def before_tool(task: Task, placed: PlacedCall, ready: Ready) -> None:
-    """Raises RefusedError."""
+async def before_tool(task: Task, placed: RowCall, ready: ApprovedCall) -> None:
+    """Raises DeniedError."""
     by_rule = ready.answer is None
     report = await _run(
         task,
-        Moment.BEFORE_TOOL,
+        HookEvent.BEFORE_TOOL,
         ready.tool.name,
         input=placed.call.input,
         decision="allowed" if by_rule else "approved",
         rule=ready.rule,
     )
     if report.blocks is not None:
-        raise RefusedError(replies.blocked_by_hook(report.blocks), report.by)
+        raise DeniedError(replies.blocked_by_hook(report.blocks), report.by)
 
 
 async def after_tool(
-    task: Task, placed: PlacedCall, ready: Ready, outcome: Outcome | ToolError
+    task: Task, placed: RowCall, ready: ApprovedCall, outcome: Outcome | ToolError
 ) -> Outcome | ToolError:
     """The outcome, with what hooks have to say about it."""
-    if isinstance(outcome, Outcome) and isinstance(outcome.directive, Complete | Delegate):
+    if isinstance(outcome, Outcome) and isinstance(outcome.directive, CompleteTask | StartSubtask):
         return outcome  # neither has a result yet
     failed = isinstance(outcome, ToolError)
     report = await _run(
         task,
-        Moment.AFTER_TOOL,
+        HookEvent.AFTER_TOOL,
         ready.tool.name,
         input=placed.call.input,
         result=shortened(str(outcome) if isinstance(outcome, ToolError) else outcome.text),
@@ -77,27 +77,27 @@ async def after_tool(
     hook_text = replies.render_hook_comment(report.blocks)
     if isinstance(outcome, Outcome):
         return structs.replace(outcome, text=f"{outcome.text}\n\n{hook_text}")
-    said = outcome.reply if isinstance(outcome, WordedError) else None
+    said = outcome.reply if isinstance(outcome, PreformattedError) else None
     protocol = task.recorder.facts.protocol
     reply = f"{said or replies.tool_error(protocol, str(outcome))}\n\n{hook_text}"
-    return WordedError(str(outcome), reply, is_answer=outcome.is_answer)
+    return PreformattedError(str(outcome), reply, is_answer=outcome.is_answer)
 
 
 async def on_completion(task: Task, call: ToolCall | None, result: str) -> None:
     """Run the hooks for a result that is about to be presented; a plain answer has no call.
 
     Raises:
-        RefusedError: the model has to go on.
+        DeniedError: the model has to go on.
     """
     report = await _run(
         task,
-        Moment.ON_COMPLETION,
+        HookEvent.ON_COMPLETION,
         COMPLETION_TOOL,
         input=None if call is None else call.input,
         result=shortened(result),
     )
     if report.blocks is not None:
-        raise RefusedError(replies.completion_blocked(report.blocks), report.by)
+        raise DeniedError(replies.completion_blocked(report.blocks), report.by)
 
 
 @asynccontextmanager
@@ -123,7 +123,7 @@ async def _run_ask_hooks(task: Task, opened: AskOpened) -> None:
     call = next((call for call in task.recorder.api.open_calls if call.id == opened.call_id), None)
     report = await _run(
         task,
-        Moment.ON_ASK,
+        HookEvent.ON_ASK,
         opened.tool,
         input=call.input if call is not None else None,
         ask=opened.ask.value,
@@ -138,16 +138,16 @@ def _waits(task: Task, opened: AskOpened) -> bool:
 
 
 def check_refused(answer: Answer) -> None:
-    """Raises RefusedError: a hook has answered in place of the person."""
+    """Raises DeniedError: a hook has answered in place of the person."""
     if answer.by.startswith(HOOK_NAME_PREFIX):
-        raise RefusedError(replies.blocked_by_hook(answer.text), answer.by)
+        raise DeniedError(replies.blocked_by_hook(answer.text), answer.by)
 
 
-async def _run(task: Task, event: Moment, tool: str | None, **about: Any) -> HookReport:
+async def _run(task: Task, event: HookEvent, tool: str | None, **about: Any) -> HookReport:
     hooks = task.runtime.capabilities.hooks
     if hooks is None:
         return HookReport()
-    call = HookCall(
+    call = HookInput(
         event=event,
         task_id=task.id,
         workspace=str(task.runtime.workspace),

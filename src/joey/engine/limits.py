@@ -1,6 +1,6 @@
 """Limits of a run: spending, mistakes, repeated calls, retries and the countdown before each.
 
-A task and all its subtasks draw from one `Allowance` of turns, calls, tokens, money, time and
+A task and all its subtasks draw from one `RunLimits` of turns, calls, tokens, money, time and
 requests. The task that reaches a limit first stops; the others find it reached before their next
 request, up to the task that a user started.
 
@@ -8,10 +8,10 @@ The limits are those of a run, which lasts from the start of a task until its en
 run whose process died is not over: resuming its task without other limits continues with what was
 left, including time; the clock stood still while no process worked.
 
-`Mistakes` counts replies in a row that achieved nothing. It also finds models that are stuck: the
-same call with the same result too often, or the same calls after every summary.
+`FailureCounter` counts replies in a row that achieved nothing. It also finds models that are stuck:
+the same call with the same result too often, or the same calls after every summary.
 
-`Budget` bounds the attempts and the total wait of one series of failed requests.
+`RetryBudget` bounds the attempts and the total wait of one series of failed requests.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ import msgspec
 from msgspec import Struct
 
 from joey.core.events import RetryCountdown, RowAdded, Spending
-from joey.core.history.ledger import Ledger
-from joey.core.history.state import TaskFacts
+from joey.core.history.ledger import UsageLedger
+from joey.core.history.state import TaskProjection
 from joey.core.messages import UserBlock
 from joey.core.settings import Limits, Settings
 from joey.core.task import AskKind
 from joey.engine.asks import build_feedback_blocks, publish_feedback
-from joey.engine.outcomes import Failed, Stop
+from joey.engine.outcomes import Failed, RunStopped
 from joey.errors import UNREACHABLE_CODE, ProviderError, ProviderFailure
 
 if TYPE_CHECKING:
@@ -45,11 +45,11 @@ if TYPE_CHECKING:
 COST_EPSILON_USD = 0.0001
 
 
-class Share(Struct, frozen=True):
+class TaskSpending(Struct, frozen=True):
     """What one task has taken: `ledger` says it, less what it said before."""
 
     parent_id: str | None
-    ledger: Ledger
+    ledger: UsageLedger
     before: Spending
 
     @property
@@ -57,7 +57,7 @@ class Share(Struct, frozen=True):
         return self.ledger.spent.minus(self.before)
 
 
-class Allowance:
+class RunLimits:
     """Limits of this run end it with a result; limits of the settings ask whether to go on."""
 
     def __init__(self, run: str, limits: Limits, settings: Settings, worked: float = 0.0) -> None:
@@ -65,7 +65,7 @@ class Allowance:
         self.run = run
         self.limits = limits
         self._settings = settings
-        self._shares: dict[str, Share] = {}
+        self._shares: dict[str, TaskSpending] = {}
         self._folded: set[str] = set()
         self._turns = 0
         self._calls = 0
@@ -93,7 +93,7 @@ class Allowance:
             allowance.join(facts)
         return allowance
 
-    def join(self, facts: TaskFacts) -> None:
+    def join(self, facts: TaskProjection) -> None:
         """What this task uses from here on counts, and what it has used in this run before."""
         ledger = facts.ledger
         earlier = Spending() if facts.task_id in self._folded else ledger.spent_in(self.run)
@@ -104,7 +104,7 @@ class Allowance:
         elif self._shares[facts.task_id].ledger is ledger:
             return
         before = ledger.spent.minus(earlier)
-        self._shares[facts.task_id] = Share(facts.parent_id, ledger, before)
+        self._shares[facts.task_id] = TaskSpending(facts.parent_id, ledger, before)
 
     def fold(self, task_id: str) -> Spending:
         """A subtask returns: what it and those below it have spent counts as its parent's."""
@@ -139,9 +139,11 @@ class Allowance:
         """
         limits, spent = self.limits, self._spent
         if limits.max_cost is not None and spent.cost >= limits.max_cost:
-            raise Stop("budget", f"The budget of ${limits.max_cost:.2f} is used up.")
+            raise RunStopped("budget", f"The budget of ${limits.max_cost:.2f} is used up.")
         if limits.max_tokens is not None and spent.tokens >= limits.max_tokens:
-            raise Stop("tokens", f"The limit of {_counted(limits.max_tokens, 'token')} is reached.")
+            raise RunStopped(
+                "tokens", f"The limit of {_counted(limits.max_tokens, 'token')} is reached."
+            )
 
     def take_call(self) -> str | None:
         """Take one call out of it; why it must not be made, when there is none left."""
@@ -151,9 +153,11 @@ class Allowance:
     def _check_counts(self) -> None:
         limits = self.limits
         if limits.max_turns is not None and self._turns >= limits.max_turns:
-            raise Stop("turns", f"The limit of {_counted(limits.max_turns, 'turn')} is reached.")
+            raise RunStopped(
+                "turns", f"The limit of {_counted(limits.max_turns, 'turn')} is reached."
+            )
         if reason := self._calls_used_up:
-            raise Stop("calls", reason)
+            raise RunStopped("calls", reason)
 
     @property
     def _calls_used_up(self) -> str | None:
@@ -164,7 +168,7 @@ class Allowance:
 
     async def _check_settings(self, task: Task) -> tuple[UserBlock, ...]:
         if self._refusal is not None:
-            raise Stop(self._refusal.code, self._refusal.message)
+            raise RunStopped(self._refusal.code, self._refusal.message)
         settings, since = self._settings, self._spent.minus(self._asked_at)
         if settings.allowed_max_requests and since.requests >= settings.allowed_max_requests:
             return await self._ask(task, settings.allowed_max_requests, "requests")
@@ -179,13 +183,13 @@ class Allowance:
         if not answer.approves:
             code = "budget" if kind == "cost" else "turns"
             self._refusal = Failed(code, f"The limit of {count} {kind} is reached.")
-            raise Stop(self._refusal.code, self._refusal.message)
+            raise RunStopped(self._refusal.code, self._refusal.message)
         self._asked_at = self._spent
         return build_feedback_blocks(answer)
 
     @property
     def _spent(self) -> Spending:
-        shares: Sequence[Share] = tuple(self._shares.values())
+        shares: Sequence[TaskSpending] = tuple(self._shares.values())
         return reduce(Spending.plus, (share.spent for share in shares), Spending())
 
 
@@ -203,7 +207,7 @@ MIN_UNATTENDED_FAILURE_LIMIT = 10
 """Mistakes in a row that are allowed at least where no user can help the model."""
 
 
-class Mistakes:
+class FailureCounter:
     """Counters of one run. A mistake is a reply that achieved nothing; a limit of 0 allows any
     number of them."""
 
@@ -215,8 +219,8 @@ class Mistakes:
         """What went wrong in the latest of them."""
         self.plain_replies: list[str] = []
         """The texts of the latest replies in a row that made no call."""
-        self.repetition = Repetition(limit)
-        self.rounds = Rounds(limit)
+        self.repetition = RepeatedCallDetector(limit)
+        self.rounds = RepeatedRoundDetector(limit)
         self._warns = raised
 
     @property
@@ -239,7 +243,7 @@ class Mistakes:
 _MAX_COMPARED_CALLS_PER_ROUND = 50
 
 
-class Verdict(Enum):
+class RepetitionVerdict(Enum):
     """Whether a call may be made."""
 
     ALLOW = auto()
@@ -249,7 +253,7 @@ class Verdict(Enum):
     """It was stopped before, with that result."""
 
 
-class Repetition:
+class RepeatedCallDetector:
     """Counts identical calls in a row that had the same result.
 
     With a limit of 3 the fourth one is stopped; then the count starts over. A limit of 0 or less
@@ -268,16 +272,18 @@ class Repetition:
 
     def check(
         self, call_id: str, name: str, arguments: Mapping[str, Any], *, is_busy: bool
-    ) -> Verdict:
+    ) -> RepetitionVerdict:
         """Judge a call that is about to be made; `is_busy`: a background command is running."""
         if self._limit <= 0:
-            return Verdict.ALLOW
+            return RepetitionVerdict.ALLOW
         call = _fingerprint(name, arguments)
         latest = self._latest
         if is_busy or latest is None or latest[0] != call or self._count < self._limit:
             self._unsettled.append((call_id, call))
-            return Verdict.ALLOW
-        verdict = Verdict.STOP_AGAIN if latest in self._stopped else Verdict.STOP
+            return RepetitionVerdict.ALLOW
+        verdict = (
+            RepetitionVerdict.STOP_AGAIN if latest in self._stopped else RepetitionVerdict.STOP
+        )
         self._stopped.add(latest)
         self._count = 0
         return verdict
@@ -301,7 +307,7 @@ class Repetition:
         self._unsettled.clear()
 
 
-class Rounds:
+class RepeatedRoundDetector:
     """Counts rounds in a row that are alike: the calls between one summary and the next.
 
     How far a round gets depends on the length of the summary, so rounds are alike when one begins
@@ -358,7 +364,7 @@ MAX_RETRY_WAIT_S = 600.0
 MAX_UNREACHABLE_RETRIES = 2
 
 
-class Budget:
+class RetryBudget:
     """How often and how long one stretch of failures may be waited out."""
 
     def __init__(self, settings: Settings) -> None:
@@ -385,7 +391,7 @@ class Budget:
         return min(retries, MAX_UNREACHABLE_RETRIES) if error.code == UNREACHABLE_CODE else retries
 
 
-async def count_down(task: Task, error: ProviderError, wait: float, budget: Budget) -> None:
+async def count_down(task: Task, error: ProviderError, wait: float, budget: RetryBudget) -> None:
     """Announce the wait second by second, in a row that stays when it is over."""
     status = f"{error.status}\n" if error.status is not None else ""
     message = f"{status}{error}"

@@ -32,32 +32,32 @@ from joey.engine.environment import describe_surroundings
 from joey.engine.limits import (
     FAILURE_LIMIT_QUESTION,
     REPEATED_ROUNDS_QUESTION,
-    Allowance,
-    Mistakes,
+    FailureCounter,
+    RunLimits,
     check_spending,
 )
 from joey.engine.mentions import expand_mentions
-from joey.engine.outcomes import Completed, Continue, Failed, PlacedCall, Stop
+from joey.engine.outcomes import Completed, Continue, Failed, RowCall, RunStopped
 from joey.engine.request import make_room, take_turn_with_patience
 from joey.engine.run_start import (
-    Opening,
+    RunStart,
     first_content,
     reload_customizations,
     warn_missing_profile,
 )
 from joey.engine.runtime import prompt_of
-from joey.engine.tool_calls import Dispatch
+from joey.engine.tool_calls import ToolCallRunner
 
 if TYPE_CHECKING:
     from joey.engine.task import Task
 
 
-async def run(task: Task, opening: Opening, allowance: Allowance) -> Completed | Failed:
+async def run(task: Task, opening: RunStart, allowance: RunLimits) -> Completed | Failed:
     """Work until the result is accepted, the allowance is used up, or nobody wants to go on."""
     try:
         async with asyncio.timeout_at(allowance.deadline) as limit:
             return await _converse(task, opening, allowance)
-    except Stop as stop:
+    except RunStopped as stop:
         return Failed(stop.code, stop.message)
     except TimeoutError:
         if not limit.expired():
@@ -65,14 +65,14 @@ async def run(task: Task, opening: Opening, allowance: Allowance) -> Completed |
         return allowance.late
 
 
-async def _converse(task: Task, opening: Opening, allowance: Allowance) -> Completed:
+async def _converse(task: Task, opening: RunStart, allowance: RunLimits) -> Completed:
     limit = task.runtime.settings.consecutive_mistake_limit
-    mistakes = Mistakes(limit, is_unattended=task.asks.is_unattended)
+    mistakes = FailureCounter(limit, is_unattended=task.asks.is_unattended)
     await reload_customizations(task)
     content = await first_content(task, opening)
-    if opening is Opening.RESUME:
+    if opening is RunStart.RESUME:
         await reload_customizations(task)  # the answer may have come days after the question
-    await Dispatch(task, mistakes).take_up()
+    await ToolCallRunner(task, mistakes).take_up()
     while True:
         content += await check_limits(task, mistakes, allowance)
         request, request_ts = await compose(task, content)
@@ -85,7 +85,7 @@ async def _converse(task: Task, opening: Opening, allowance: Allowance) -> Compl
 
 
 async def check_limits(
-    task: Task, mistakes: Mistakes, allowance: Allowance
+    task: Task, mistakes: FailureCounter, allowance: RunLimits
 ) -> tuple[UserBlock, ...]:
     """Stop for a person where that is due; their advice becomes part of the next message."""
     blocks = await allowance.check(task)
@@ -99,13 +99,13 @@ async def check_limits(
     publish_feedback(task, answer)
     if answer.response is Response.NO:
         did = "doing the same after each summary" if goes_round else "making mistakes"
-        raise Stop("mistakes", f"The model kept {did} and nobody told it how to go on.")
+        raise RunStopped("mistakes", f"The model kept {did} and nobody told it how to go on.")
     if answer.text:
         blocks += (TextBlock(replies.guidance(task.recorder.facts.protocol, answer.text)),)
     return (*blocks, *(image_block(uri) for uri in answer.images))
 
 
-def _warning(task: Task, mistakes: Mistakes) -> tuple[UserBlock, ...]:
+def _warning(task: Task, mistakes: FailureCounter) -> tuple[UserBlock, ...]:
     """What the model is told where no user can help it, before its mistakes end the run."""
     if not mistakes.warning_due:
         return ()
@@ -154,15 +154,17 @@ async def compose(task: Task, content: tuple[UserBlock, ...]) -> tuple[ModelRequ
     return request, request_ts
 
 
-async def act(task: Task, reply: tuple[RowPart, ...], mistakes: Mistakes) -> Completed | Continue:
+async def act(
+    task: Task, reply: tuple[RowPart, ...], mistakes: FailureCounter
+) -> Completed | Continue:
     """Run the calls of the reply, and judge what it leads to."""
     first = task.recorder.api.visible[0]
     mistakes.rounds.after(str(first.condense_id) if first.is_summary else None)
-    calls = [PlacedCall(p.part.call, p.ts) for p in reply if isinstance(p.part, CallPart)]
+    calls = [RowCall(p.part.call, p.ts) for p in reply if isinstance(p.part, CallPart)]
     if not calls:
         return await judge_plain_reply(task, reply, mistakes)
     mistakes.plain_replies.clear()
-    dispatch = Dispatch(task, mistakes)
+    dispatch = ToolCallRunner(task, mistakes)
     await dispatch.run(calls)
     return judge(task, dispatch.accepted)
 

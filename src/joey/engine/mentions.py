@@ -16,7 +16,7 @@ from joey.core.diagnostics import format_diagnostics
 from joey.core.events import ModeSwitched, RowAdded
 from joey.core.history.ui import Row
 from joey.core.mentions import (
-    Kind,
+    MentionKind,
     as_shown,
     find_commands,
     find_mentions,
@@ -29,8 +29,8 @@ from joey.core.permissions.policy import Access, Allow, Claim, decide
 from joey.core.prompts import replies
 from joey.engine.runtime import tool_context
 from joey.errors import ToolError
-from joey.ports import Place, Repository, ToolContext
-from joey.tools.file_view import Entry, FileViewer, WantedFile, render
+from joey.ports import Repository, ResolvedPath, ToolContext
+from joey.tools.file_view import FileReadRequest, FileView, FileViewer, render
 
 if TYPE_CHECKING:
     from joey.engine.task import Task
@@ -39,11 +39,11 @@ MAX_MENTIONS = 50
 MAX_FILES_PER_DIRECTORY = 30
 MAX_LISTED_ENTRIES = 200
 
-Wrap = Callable[[str], str]
+TextWrapper = Callable[[str], str]
 
 
 async def expand_mentions(
-    task: Task, text: str, images: Sequence[str] = (), wrap: Wrap = replies.user_message
+    task: Task, text: str, images: Sequence[str] = (), wrap: TextWrapper = replies.user_message
 ) -> tuple[UserBlock, ...]:
     """A message in blocks. `wrap` puts the tags around the text that say whose words they are."""
     image_blocks = tuple(image_block(uri) for uri in images)
@@ -54,7 +54,7 @@ async def expand_mentions(
     text, commands = _call_commands(task, text)
     mentions = find_mentions(text)[:MAX_MENTIONS]
     shown = replace_spans(text, [(m.start, m.end, as_shown(m)) for m in mentions])
-    bringing = _Bringing(task)
+    bringing = _MentionFetcher(task)
     brought: list[UserBlock] = []
     for mention in dict.fromkeys((mention.kind, mention.subject) for mention in mentions):
         brought += await bringing.bring(*mention)
@@ -115,7 +115,7 @@ def _command_block(command: SlashCommand) -> TextBlock:
     return _tagged("command", f"{about}{command.content}", name=command.name)
 
 
-class _Bringing:
+class _MentionFetcher:
     """Fetches what the mentions of one message point at; files share one budget of text."""
 
     def __init__(self, task: Task) -> None:
@@ -124,30 +124,30 @@ class _Bringing:
         self._context: ToolContext = tool_context(task, "mention", task.now())
         self._viewer = FileViewer(self._context)
 
-    async def bring(self, kind: Kind, subject: str) -> list[UserBlock]:
+    async def bring(self, kind: MentionKind, subject: str) -> list[UserBlock]:
         try:
             match kind:
-                case Kind.FILE:
+                case MentionKind.FILE:
                     return await self._file(subject)
-                case Kind.DIRECTORY:
+                case MentionKind.DIRECTORY:
                     return await self._read_directory(subject)
-                case Kind.URL:
+                case MentionKind.URL:
                     return [_tagged("url_content", await self._page(subject), url=subject)]
-                case Kind.PROBLEMS:
+                case MentionKind.PROBLEMS:
                     return [_tagged("workspace_diagnostics", await self._collect_diagnostics())]
-                case Kind.GIT_CHANGES:
+                case MentionKind.GIT_CHANGES:
                     return [_tagged("git_working_state", await self._repository().changes())]
-                case Kind.COMMIT:
+                case MentionKind.COMMIT:
                     commit = await self._repository().commit(subject)
                     return [_tagged("git_commit", commit, hash=subject)]
-                case Kind.TERMINAL:
+                case MentionKind.TERMINAL:
                     return [_tagged("terminal_output", self._terminal())]
         except ToolError as error:
             about = f" {subject}" if subject else ""
             return [TextBlock(f"[The {kind}{about} that was mentioned is not shown: {error}]")]
 
     async def _file(self, path: str) -> list[UserBlock]:
-        entry = await self._viewer.view(WantedFile(path), self._place(path))
+        entry = await self._viewer.view(FileReadRequest(path), self._place(path))
         return _shown(f"[read_file for '{path}']", [entry])
 
     async def _read_directory(self, path: str) -> list[UserBlock]:
@@ -168,15 +168,15 @@ class _Bringing:
             return [TextBlock(head)]
         return _shown(f"{head}\n\n--- File Contents ---", readable)
 
-    async def _file_of(self, directory: str, name: str) -> Entry:
+    async def _file_of(self, directory: str, name: str) -> FileView:
         path = name if directory == "." else f"{directory}/{name}"
         try:
             place = self._place(path)  # a link in the folder may lead anywhere
         except ToolError as error:
-            return Entry(path, error=str(error))
-        return await self._viewer.view(WantedFile(path), place)
+            return FileView(path, error=str(error))
+        return await self._viewer.view(FileReadRequest(path), place)
 
-    def _place(self, path: str) -> Place:
+    def _place(self, path: str) -> ResolvedPath:
         place = self._runtime.files.resolve(path)
         if place.ignored:
             raise ToolError(place.because or "it is hidden by .rooignore")
@@ -211,7 +211,7 @@ class _Bringing:
         raise ToolError("no command has printed anything in this task")
 
 
-def _shown(head: str, entries: list[Entry]) -> list[UserBlock]:
+def _shown(head: str, entries: list[FileView]) -> list[UserBlock]:
     text = TextBlock(f"{head}\n{render(entries, ToolProtocol.NATIVE)}")
     return [text, *(image_block(entry.image) for entry in entries if entry.image is not None)]
 

@@ -9,13 +9,13 @@ from typing import Any
 
 from msgspec import Struct
 
-from joey.core.history.state import TaskFacts
+from joey.core.history.state import TaskProjection
 from joey.core.messages import ToolCall, UserBlock
-from joey.core.permissions.policy import Beyond
+from joey.core.permissions.policy import BoundarySetting
 from joey.core.task import Answer, TaskState
 from joey.errors import JoeyError, ToolError
 from joey.ports import ToolContext
-from joey.tools.base import Prepared, Tool
+from joey.tools.base import PreparedToolCall, Tool
 
 
 class Completed(Struct, frozen=True):
@@ -48,7 +48,7 @@ class Continue(Struct, frozen=True):
     content: tuple[UserBlock, ...] = ()
 
 
-class Stop(JoeyError):
+class RunStopped(JoeyError):
     """Ends the run from wherever it is, with a code and a sentence for the person."""
 
     def __init__(self, code: str, message: str) -> None:
@@ -60,16 +60,16 @@ class Stop(JoeyError):
 AnyTool = Tool[Any, Any]
 
 
-class PlacedCall(Struct, frozen=True):
+class RowCall(Struct, frozen=True):
     call: ToolCall
     row_ts: int
 
 
-class Ready(Struct, frozen=True):
+class ApprovedCall(Struct, frozen=True):
     """A call that may run."""
 
     tool: AnyTool
-    prepared: Prepared
+    prepared: PreparedToolCall
     context: ToolContext
     answer: Answer | None
     """The person's, when one was asked."""
@@ -77,15 +77,15 @@ class Ready(Struct, frozen=True):
     """What allowed it, when nobody was asked."""
 
 
-class Rejected(Struct, frozen=True):
+class RejectedCall(Struct, frozen=True):
     """The person said no, or nobody was there to say yes."""
 
     answer: Answer
-    beyond: tuple[Beyond, ...] = ()
+    beyond: tuple[BoundarySetting, ...] = ()
     """The settings that would allow it, where it lies beyond the boundary of the run."""
 
 
-class RepeatedError(ToolError):
+class RepeatedCallError(ToolError):
     """The same call again and again; carries the person's advice."""
 
     def __init__(self, message: str, images: tuple[str, ...]) -> None:
@@ -93,7 +93,7 @@ class RepeatedError(ToolError):
         self.images = images
 
 
-def ending_of(facts: TaskFacts) -> Ending:
+def ending_of(facts: TaskProjection) -> Ending:
     """How the latest run ended, from what the journal says."""
     match facts.state:
         case TaskState.COMPLETED:

@@ -10,9 +10,9 @@ import msgspec
 from joey.core.events import TRANSIENT_EVENTS, Durable, Record, SubtaskSpawned, TaskRewound
 from joey.core.history.api import ApiHistory
 from joey.core.history.branch import live_path
-from joey.core.history.state import TaskFacts
+from joey.core.history.state import TaskProjection
 from joey.core.history.ui import UiHistory
-from joey.engine.bus import NumberedEvent, Records
+from joey.engine.bus import NumberedEvent, RecordCache
 from joey.errors import StoreError
 from joey.ports import TaskLog, TaskMetadata
 
@@ -27,8 +27,8 @@ class Recorder:
         self.log = log
         self.api = ApiHistory()
         self.ui = UiHistory()
-        self.facts = TaskFacts()
-        self.records = Records(log.records, records)
+        self.facts = TaskProjection()
+        self.records = RecordCache(log.records, records)
         self._seq = records[-1].seq if records else 0
         self._saved_seq = 0
         for record in records:

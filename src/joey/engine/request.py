@@ -42,13 +42,13 @@ from joey.core.events import (
 from joey.core.history.visible import cut_text
 from joey.core.messages import CallPart, ReasoningPart, Reply, TextBlock, TextPart, UserBlock
 from joey.core.models import ModelRequest, ToolProtocol
-from joey.core.parsing.assembler import Assembler, PartEnded, PartEvent, PartGrew, PartStarted
+from joey.core.parsing.assembler import PartDelta, PartEnded, PartEvent, PartStarted, ReplyAssembler
 from joey.core.task import AskKind
 from joey.engine.asks import build_feedback_blocks, publish_feedback
-from joey.engine.condense import Room, condense
+from joey.engine.condense import ContextUsage, condense
 from joey.engine.environment import describe_surroundings
-from joey.engine.limits import Budget, check_spending, count_down
-from joey.engine.outcomes import Stop
+from joey.engine.limits import RetryBudget, check_spending, count_down
+from joey.engine.outcomes import RunStopped
 from joey.errors import CondenseError, ProviderError, ProviderFailure, ToolError
 from joey.ports import Provider
 
@@ -64,7 +64,7 @@ async def take_turn_with_patience(
     Raises:
         Stop: the person, or the policy in their place, gave up.
     """
-    budget, recoveries = Budget(task.runtime.settings), 0
+    budget, recoveries = RetryBudget(task.runtime.settings), 0
     while True:
         try:
             return await take_turn(task, request, request_ts)
@@ -83,7 +83,7 @@ async def take_turn_with_patience(
                 blocks = await recover(task)
             elif wait is None:
                 blocks = await _ask_to_try_again(task, error)
-                budget, recoveries = Budget(task.runtime.settings), 0
+                budget, recoveries = RetryBudget(task.runtime.settings), 0
             else:
                 await count_down(task, error, wait, budget)
         check_spending(task)
@@ -98,12 +98,12 @@ async def _ask_to_try_again(task: Task, error: ProviderError) -> tuple[UserBlock
     answer = await task.ask(AskKind.API_REQ_FAILED, str(error))
     publish_feedback(task, answer)
     if not answer.approves:
-        raise Stop(f"provider:{error.failure}", str(error)) from error
+        raise RunStopped(f"provider:{error.failure}", str(error)) from error
     task.publish(RowAdded(ts=task.now(), say="api_req_retried"))
     return build_feedback_blocks(answer)
 
 
-class LiveReply:
+class ReplyStream:
     """A reply while it streams: which part is shown in which row."""
 
     def __init__(self, task: Task, request_ts: int, provider: Provider) -> None:
@@ -113,7 +113,7 @@ class LiveReply:
         self._rows: list[int] = []
         self._is_call: list[bool] = []
         runtime, facts = task.runtime, task.recorder.facts
-        self.assembler = Assembler(
+        self.assembler = ReplyAssembler(
             protocol=facts.protocol,
             tools=runtime.toolbox.xml_tools() if facts.protocol is ToolProtocol.XML else {},
             taken_ids=task.recorder.api.knows_call,
@@ -125,7 +125,7 @@ class LiveReply:
         publish = self._task.publish
         for event in events:
             match event:
-                case PartGrew(index, delta):
+                case PartDelta(index, delta):
                     grew = ArgumentsDelta if self._is_call[index] else RowDelta
                     publish(grew(ts=self._rows[index], delta=delta))
                 case PartStarted():
@@ -208,7 +208,7 @@ async def take_turn(task: Task, request: ModelRequest, request_ts: int) -> tuple
         CancelledError: what had arrived is committed as an interrupted reply.
     """
     provider = task.provider
-    live = LiveReply(task, request_ts, provider)
+    live = ReplyStream(task, request_ts, provider)
     assembler = live.assembler
     try:
         async with aclosing(provider.stream(request)) as chunks:  # type: ignore[type-var]
@@ -250,18 +250,18 @@ async def make_room(task: Task, content: tuple[UserBlock, ...]) -> tuple[UserBlo
     Raises:
         Stop: what is to be said alone is too much for the window.
     """
-    room = Room(task)
+    room = ContextUsage(task)
     content = _within_half(room, content)
     if await task.condense_requests.grant(task):
-        room = Room(task)
+        room = ContextUsage(task)
     if _is_due(task, room, content):
         try:
             await condense(task)
         except CondenseError:
             task.gauge.failed_at = room.use()
-        room = Room(task)
+        room = ContextUsage(task)
     if _hide_oldest(task, room, content):
-        room = Room(task)
+        room = ContextUsage(task)
     if room.use(content) > room.window.most:
         raise _too_much(task, room, content)
     room.gauge.sent(room.head)
@@ -275,7 +275,7 @@ async def recover(task: Task) -> tuple[UserBlock, ...]:
     Raises:
         Stop: it cannot be made shorter.
     """
-    room = Room(task)
+    room = ContextUsage(task)
     before = room.estimate
     room.gauge.overflowed(before, room.window.size)
     content: tuple[UserBlock, ...] = ()
@@ -284,17 +284,17 @@ async def recover(task: Task) -> tuple[UserBlock, ...]:
     try:
         await condense(task, following_content=user_blocks)
         surroundings = await describe_surroundings(task, with_files=False)
-        content = _within_half(Room(task), (*user_blocks, TextBlock(surroundings)))
+        content = _within_half(ContextUsage(task), (*user_blocks, TextBlock(surroundings)))
     except CondenseError:
         pass  # a row says why; the oldest turns go instead
-    _hide_oldest(task, Room(task), content)
-    room = Room(task)
+    _hide_oldest(task, ContextUsage(task), content)
+    room = ContextUsage(task)
     if room.estimate + blocks_tokens(content) >= before or room.use(content) > room.window.most:
         raise _too_much(task, room, content)
     return content
 
 
-def _is_due(task: Task, room: Room, content: Sequence[UserBlock]) -> bool:
+def _is_due(task: Task, room: ContextUsage, content: Sequence[UserBlock]) -> bool:
     settings = task.runtime.settings
     if not settings.auto_condense_context:
         return False
@@ -318,7 +318,7 @@ def _is_due(task: Task, room: Room, content: Sequence[UserBlock]) -> bool:
     )
 
 
-def _hide_oldest(task: Task, room: Room, content: Sequence[UserBlock]) -> bool:
+def _hide_oldest(task: Task, room: ContextUsage, content: Sequence[UserBlock]) -> bool:
     """Hide turns until the request fits, or all that can be hidden is; whether that was needed."""
     gauge, allowed = room.gauge, room.window.allowed
     use, new = room.use(content), blocks_tokens(content)
@@ -348,7 +348,7 @@ def _hide_oldest(task: Task, room: Room, content: Sequence[UserBlock]) -> bool:
     return True
 
 
-def _within_half(room: Room, content: tuple[UserBlock, ...]) -> tuple[UserBlock, ...]:
+def _within_half(room: ContextUsage, content: tuple[UserBlock, ...]) -> tuple[UserBlock, ...]:
     """What came along with the words takes half of the room at most."""
     most = (room.window.allowed - room.gauge.whole(room.head)) // 2
     longest = MAX_TEXT_CHARS
@@ -365,10 +365,10 @@ def _cut(block: UserBlock, longest: int) -> UserBlock:
     return block
 
 
-def _too_much(task: Task, room: Room, content: Sequence[UserBlock]) -> Stop:
+def _too_much(task: Task, room: ContextUsage, content: Sequence[UserBlock]) -> RunStopped:
     whole = room.gauge.whole
     _give_up_longest(task, whole(room.head + blocks_tokens(content)) - room.window.most, whole)
-    return Stop(
+    return RunStopped(
         "context",
         f"This is too much for {task.provider.model.id}: of its window of {room.window.size}"
         f" tokens, about {room.window.most} may be filled, and the instructions and tools take"

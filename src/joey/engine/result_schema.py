@@ -10,18 +10,18 @@ import asyncio
 
 from joey.core.json_schema import expressions_asked, find_schema_problems
 from joey.core.prompts import replies
-from joey.core.structured_output import Schema, instructions, read_structured
-from joey.engine.outcomes import Stop
+from joey.core.structured_output import JsonSchema, instructions, read_structured
+from joey.engine.outcomes import RunStopped
 from joey.errors import ToolError
 from joey.tools.regex_client import match_patterns
 
 MAX_ATTEMPTS = 3
 
 
-class ResultCheck:
+class ResultValidator:
     """Belongs to one task. Results of its subtasks are its own business."""
 
-    def __init__(self, schema: Schema) -> None:
+    def __init__(self, schema: JsonSchema) -> None:
         self._schema = schema
         self._refused = 0
         self.instructions = instructions(schema)
@@ -36,7 +36,7 @@ class ResultCheck:
         self._refused += 1
         if self._refused >= MAX_ATTEMPTS:
             self._refused = 0
-            raise Stop(
+            raise RunStopped(
                 "schema",
                 f"The model's result did not fit the JSON schema in {MAX_ATTEMPTS} attempts. The"
                 f" last one: {problems[0]}",

@@ -26,7 +26,7 @@ from joey.core.history.branch import checkpoint_at, find_cut, live_path
 from joey.core.messages import well_formed
 from joey.core.rewind import RewindPreview, compare, ts_of, user_row
 from joey.engine.checkpoints import (
-    Stopped,
+    InterruptedCalls,
     checkpoints_of,
     keep_files,
     preview_files,
@@ -34,14 +34,14 @@ from joey.engine.checkpoints import (
     restore_due_files,
     with_left_files,
 )
-from joey.engine.run_start import Opening
+from joey.engine.run_start import RunStart
 from joey.errors import CheckpointError, TaskStateError, UserError
 
 if TYPE_CHECKING:
     from joey.engine.task import Task
 
 
-class Target(Struct, frozen=True):
+class RewindTarget(Struct, frozen=True):
     """Where the history shall go on from."""
 
     to: int
@@ -104,20 +104,20 @@ async def edit(task: Task, row_ts: int, text: str, images: tuple[str, ...]) -> R
             " it in another way."
         )
     async with task.at_rest():
-        first = Target(to=task.recorder.path[0].seq, row_ts=0)
+        first = RewindTarget(to=task.recorder.path[0].seq, row_ts=0)
         preview = await _go_back(task, first, force=False)
         message = UserMessage(ts=task.now(), text=well_formed(text), images=images, is_first=True)
         task.publish(message)
         await task.recorder.commit()
     if not task.running:
-        task.start(Opening.NEW)
+        task.start(RunStart.NEW)
     return preview
 
 
 # Where to go
 
 
-def _target(task: Task, row_ts: int, *, keep: bool, files: bool) -> Target:
+def _target(task: Task, row_ts: int, *, keep: bool, files: bool) -> RewindTarget:
     if row_ts not in [ts_of(row) for row in task.rows]:
         raise _no_such_row(task, row_ts)
     try:
@@ -129,7 +129,7 @@ def _target(task: Task, row_ts: int, *, keep: bool, files: bool) -> Target:
         ) from error
     checkpoint = _checkpoint(task, cut.to) if files else None
     since = _moment(task, cut.to) if files else None
-    return Target(cut.to, cut.row_ts, checkpoint, since)
+    return RewindTarget(cut.to, cut.row_ts, checkpoint, since)
 
 
 def _no_such_row(task: Task, row_ts: int) -> UserError:
@@ -138,7 +138,7 @@ def _no_such_row(task: Task, row_ts: int) -> UserError:
     )
 
 
-def _undoing(task: Task) -> Target:
+def _undoing(task: Task) -> RewindTarget:
     """Before the latest rewind that was not taken back; where all were, the last undo goes."""
     rewinds = [(r.seq, r.event) for r in task.recorder.path if isinstance(r.event, TaskRewound)]
     if not rewinds:
@@ -146,8 +146,8 @@ def _undoing(task: Task) -> Target:
     not_undone = [(seq, rewound) for seq, rewound in rewinds if not rewound.is_undo]
     seq, rewound = (not_undone or rewinds)[-1]
     if rewound.files_checkpoint is None:
-        return Target(seq - 1, None, undo=True)
-    return Target(seq - 1, None, rewound.files_checkpoint_before, seq, undo=True)
+        return RewindTarget(seq - 1, None, undo=True)
+    return RewindTarget(seq - 1, None, rewound.files_checkpoint_before, seq, undo=True)
 
 
 def _checkpoint(task: Task, to: int) -> str | None:
@@ -156,7 +156,7 @@ def _checkpoint(task: Task, to: int) -> str | None:
     at, journal = _moment(task, to), task.bus.after(0)
     later = (r.event.id for r in journal if r.seq > at and isinstance(r.event, CheckpointSaved))
     found = checkpoint_at(task.recorder.path, at, journal) or next(later, None)
-    are_known = not Stopped(task).at_last
+    are_known = not InterruptedCalls(task).at_last
     return None if are_known and found == task.recorder.facts.ledger.checkpoint else found
 
 
@@ -171,7 +171,7 @@ def _moment(task: Task, to: int) -> int:
 # Going
 
 
-async def _preview(task: Task, target: Target) -> RewindPreview:
+async def _preview(task: Task, target: RewindTarget) -> RewindPreview:
     going = TaskRewound(ts=0, to_seq=target.to, last_row_ts=target.row_ts)
     after = live_path([*task.bus.after(0), Record(task.seq + 1, going)])
     preview = compare(task.recorder.path, after)
@@ -184,7 +184,7 @@ async def _preview(task: Task, target: Target) -> RewindPreview:
     return await with_left_files(task, preview, target.files_since)
 
 
-async def _go_back(task: Task, target: Target, force: bool) -> RewindPreview:
+async def _go_back(task: Task, target: RewindTarget, force: bool) -> RewindPreview:
     preview = await _preview(task, target)
     refuse_conflicts(preview, force)
     before = await keep_files(task) if preview.checkpoint is not None else None

@@ -21,13 +21,13 @@ from joey.engine.asks import build_feedback_blocks, publish_feedback
 from joey.engine.completion import close_completion
 from joey.engine.hooks import read_hooks
 from joey.engine.mentions import expand_mentions
-from joey.engine.outcomes import Stop
+from joey.engine.outcomes import RunStopped
 
 if TYPE_CHECKING:
     from joey.engine.task import Task
 
 
-class Opening(StrEnum):
+class RunStart(StrEnum):
     NEW = "new"
     MESSAGE = "message"
     """Words are waiting in the queue."""
@@ -38,10 +38,10 @@ class Opening(StrEnum):
 
     @property
     def resumed(self) -> bool:
-        return self is not Opening.NEW
+        return self is not RunStart.NEW
 
 
-async def first_content(task: Task, opening: Opening) -> tuple[UserBlock, ...]:
+async def first_content(task: Task, opening: RunStart) -> tuple[UserBlock, ...]:
     """What the first request of this run says; queued messages join it when it is composed.
 
     Words that were acknowledged just before a process ended come first: they are never lost.
@@ -54,7 +54,7 @@ async def first_content(task: Task, opening: Opening) -> tuple[UserBlock, ...]:
     for said in facts.untold:
         if (said.text, said.images) not in queued:
             blocks += await expand_mentions(task, said.text, said.images)
-    if opening is Opening.RESUME:
+    if opening is RunStart.RESUME:
         blocks += await _ask_to_resume(task)
     if not task.recorder.api.messages and facts.prompt is not None:
         blocks = [*await _build_prompt_blocks(task, facts.prompt), *blocks]
@@ -81,7 +81,7 @@ async def _ask_to_resume(task: Task) -> tuple[UserBlock, ...]:
     answer = await task.ask(AskKind.RESUME_COMPLETED_TASK if completed else AskKind.RESUME_TASK)
     publish_feedback(task, answer)
     if answer.response is Response.NO:
-        raise Stop("declined", "The task was not resumed.")
+        raise RunStopped("declined", "The task was not resumed.")
     return await expand_mentions(task, answer.text, answer.images) if answer.has_content else ()
 
 

@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 
 from joey.core.events import CommandOutputDelta, RowAdded
-from joey.core.file_state import FileMemory
+from joey.core.file_state import ReadTracker
 from joey.core.mcp import McpServer
 from joey.core.models import ToolProtocol, ToolSpec
-from joey.core.modes import BUILT_IN_MODES, Group, Instructions, Mode
+from joey.core.modes import BUILT_IN_MODES, Instructions, Mode, ToolGroup
 from joey.core.paths import FileScope
 from joey.core.prompts.system import ToolDoc, system_prompt
-from joey.core.settings import Limits, Route, Settings
+from joey.core.settings import Limits, ModelRoute, Settings
 from joey.errors import UserError
 from joey.ports import (
     Capabilities,
@@ -37,11 +37,11 @@ from joey.ports import (
     Terminal,
     ToolContext,
 )
-from joey.tools.base import Offer
-from joey.tools.registry import Registry, Toolboxes
+from joey.tools.base import AvailabilityContext
+from joey.tools.registry import Registry, ToolSetCache
 
 if TYPE_CHECKING:
-    from joey.engine.result_schema import ResultCheck
+    from joey.engine.result_schema import ResultValidator
     from joey.engine.task import Task
 
 
@@ -65,20 +65,20 @@ class TaskRuntime(Struct, frozen=True, kw_only=True):
     settings: Settings
     scope: FileScope = FileScope()
     limits: Limits = Limits()
-    route: Route = Route()
+    route: ModelRoute = ModelRoute()
     base_url: str | None = None
     """Where the model is, if not at the provider's own address; unlike that of the route, also one
     that comes from the environment."""
     system_prompt: str | None = None
     """The person's own, in place of ours."""
-    result_check: ResultCheck | None = None
+    result_check: ResultValidator | None = None
     """The form that the result must have."""
     capabilities: Capabilities = Capabilities()
     others: ModeProviders | None = None
     """Models that modes have in place of the task's own."""
-    toolboxes: Toolboxes = field(default_factory=Toolboxes)
+    toolboxes: ToolSetCache = field(default_factory=ToolSetCache)
     """Shared by tasks that may have the same MCP servers."""
-    memory: FileMemory = field(default_factory=FileMemory)
+    memory: ReadTracker = field(default_factory=ReadTracker)
     prompts: dict[tuple[Mode, ToolProtocol, Registry], str] = field(default_factory=dict)
 
     @property
@@ -105,7 +105,7 @@ class TaskRuntime(Struct, frozen=True, kw_only=True):
 
     async def settle(self, mode: Mode) -> None:
         """MCP servers that connect get a moment: the model is to know of their tools at once."""
-        if self.capabilities.mcp is not None and mode.grant(Group.MCP) is not None:
+        if self.capabilities.mcp is not None and mode.grant(ToolGroup.MCP) is not None:
             await self.capabilities.mcp.settle(MCP_START_TIMEOUT_S)
 
     async def close(self) -> None:
@@ -125,7 +125,9 @@ class TaskRuntime(Struct, frozen=True, kw_only=True):
     def tool_specs(
         self, mode: Mode, protocol: ToolProtocol = ToolProtocol.NATIVE
     ) -> tuple[ToolSpec, ...]:
-        offer = Offer(self.settings, self.provider_for(mode).model, self.capabilities, protocol)
+        offer = AvailabilityContext(
+            self.settings, self.provider_for(mode).model, self.capabilities, protocol
+        )
         return self.toolbox.specs(mode, offer)
 
     @property
@@ -148,7 +150,7 @@ class TaskRuntime(Struct, frozen=True, kw_only=True):
 
     def _servers(self, mode: Mode) -> tuple[McpServer, ...]:
         mcp = self.capabilities.mcp
-        return () if mcp is None or mode.grant(Group.MCP) is None else mcp.servers
+        return () if mcp is None or mode.grant(ToolGroup.MCP) is None else mcp.servers
 
     def _compose_system(self, mode: Mode, protocol: ToolProtocol) -> str:
         docs = tuple(

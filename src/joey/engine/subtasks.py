@@ -43,25 +43,25 @@ from joey.core.events import (
     ToolFinished,
     WorktreeMerged,
 )
-from joey.core.file_state import Merge
-from joey.core.history.state import TaskFacts
-from joey.core.permissions.policy import Beyond
+from joey.core.file_state import MergeResult
+from joey.core.history.state import TaskProjection
+from joey.core.permissions.policy import BoundarySetting
 from joey.core.prompts import replies
 from joey.core.prompts.replies import merge_report, merge_warning
 from joey.core.task import TaskState
-from joey.engine.outcomes import Completed, Failed, PlacedCall, Stop
-from joey.engine.run_start import Opening
+from joey.engine.outcomes import Completed, Failed, RowCall, RunStopped
+from joey.engine.run_start import RunStart
 from joey.engine.runtime import new_task_id
 from joey.errors import JoeyError, StoreError, ToolError, UserError
 from joey.ports import Worktrees
-from joey.tools.base import Delegate
+from joey.tools.base import StartSubtask
 
 if TYPE_CHECKING:
     from joey.engine.engine import Engine, TaskOptions
     from joey.engine.task import Task
 
 
-class Returned(Struct, frozen=True):
+class SubtaskResult(Struct, frozen=True):
     usage: TokenUsage = TokenUsage()
     result: str | None = None
     error: ToolError | None = None
@@ -72,7 +72,7 @@ log = logging.getLogger(__name__)
 MAX_CONCURRENT_WORKTREE_CREATIONS = 8
 """Worktrees: making them keeps the disk busy."""
 
-Settle = Callable[[SubtaskSpawned, Returned], None]
+ResultCallback = Callable[[SubtaskSpawned, SubtaskResult], None]
 
 
 class Subtasks:
@@ -88,10 +88,10 @@ class Subtasks:
         """A subtask that is open."""
         return self._engine.find(child_id)
 
-    def unreturned(self, task: Task) -> list[TaskFacts]:
+    def unreturned(self, task: Task) -> list[TaskProjection]:
         """The subtasks of calls that have no outcome, and those below them, as their journals
         tell of them: what they have used before they are taken up again."""
-        found: list[TaskFacts] = []
+        found: list[TaskProjection] = []
         names = [child.child_id for child in task.recorder.delegated]
         while names:
             try:
@@ -99,7 +99,7 @@ class Subtasks:
             except StoreError as error:
                 log.info("what a subtask has used is not known: %s", error)
                 continue
-            facts, waiting = TaskFacts(), dict[str, str]()
+            facts, waiting = TaskProjection(), dict[str, str]()
             for record in records:
                 facts.ledger.apply(record.event)
                 match record.event:
@@ -113,7 +113,7 @@ class Subtasks:
             names += waiting.values()
         return found
 
-    def spawn(self, task: Task, placed: PlacedCall, wanted: Delegate) -> SubtaskSpawned:
+    def spawn(self, task: Task, placed: RowCall, wanted: StartSubtask) -> SubtaskSpawned:
         """Name the child that shall do the work of a call."""
         spawned = SubtaskSpawned(
             ts=task.now(),
@@ -130,7 +130,7 @@ class Subtasks:
         return spawned
 
     async def see_through(
-        self, task: Task, spawned: Sequence[SubtaskSpawned], settle: Settle
+        self, task: Task, spawned: Sequence[SubtaskSpawned], settle: ResultCallback
     ) -> None:
         """Steps 1 to 7, for children that were named just now or in an earlier run.
 
@@ -164,7 +164,7 @@ class Subtasks:
 
     async def _hand_over(
         self, task: Task, spawned: SubtaskSpawned, member: Task | ToolError
-    ) -> Returned:
+    ) -> SubtaskResult:
         returned = returned_by(member)
         if not spawned.has_worktree or isinstance(member, ToolError):
             return returned
@@ -194,7 +194,7 @@ class Subtasks:
         try:
             child = await self._engine.open_subtask(task, self._options, spawned, workspace)
         except StoreError as error:
-            raise Stop("subtask", f"The subtask cannot be opened: {error}") from error
+            raise RunStopped("subtask", f"The subtask cannot be opened: {error}") from error
         except UserError as error:
             return ToolError(replies.subtask_not_started(str(error)))
         return child
@@ -235,7 +235,7 @@ def _set_to_work(task: Task, child: Task) -> None:
         return
     if facts.requests:
         _forward_messages(task, child)
-    child.start(Opening.CONTINUE if facts.requests else Opening.NEW, task.allowance)
+    child.start(RunStart.CONTINUE if facts.requests else RunStart.NEW, task.allowance)
 
 
 def _forward_messages(task: Task, child: Task) -> None:
@@ -257,22 +257,22 @@ async def _come_to_rest(children: Sequence[Task]) -> None:
                 await child.wait()
 
 
-def returned_by(member: Task | ToolError) -> Returned:
+def returned_by(member: Task | ToolError) -> SubtaskResult:
     if isinstance(member, ToolError):
-        return Returned(error=member)
+        return SubtaskResult(error=member)
     usage = member.total_usage
     if member.recorder.facts.accepted:
-        return Returned(usage, member.result or "")
+        return SubtaskResult(usage, member.result or "")
     match member.error or member.ending:
         case Completed(result):
-            return Returned(usage, result)
+            return SubtaskResult(usage, result)
         case Failed(_, message):
             text = replies.subtask_failed(member.id, message)
         case JoeyError() as error:
             text = replies.subtask_failed(member.id, str(error))
         case _:
             text = replies.subtask_stopped(member.id)
-    return Returned(usage, error=ToolError(text))
+    return SubtaskResult(usage, error=ToolError(text))
 
 
 async def workspace_for(task: Task, spawned: SubtaskSpawned) -> Path:
@@ -285,7 +285,7 @@ async def workspace_for(task: Task, spawned: SubtaskSpawned) -> Path:
     return await _worktrees(task).add(spawned.child_id)
 
 
-async def bring_back(task: Task, spawned: SubtaskSpawned, returned: Returned) -> Returned:
+async def bring_back(task: Task, spawned: SubtaskSpawned, returned: SubtaskResult) -> SubtaskResult:
     """What came of a subtask, with what came of its changes."""
     name = spawned.child_id
     try:
@@ -311,7 +311,7 @@ async def _merge(task: Task, worktrees: Worktrees, name: str) -> WorktreeMerged:
         merge = await worktrees.merge(name, lambda path: _refusal(task, path))
     except ToolError as error:
         directory, branch = str(worktrees.get_directory(name)), worktrees.branch(name)
-        merge = Merge(files=(), directory=directory, branch=branch, error=str(error))
+        merge = MergeResult(files=(), directory=directory, branch=branch, error=str(error))
     merged = WorktreeMerged(
         ts=task.now(), child_id=name, report=merge_report(merge), is_clean=merge.is_clean
     )
@@ -334,11 +334,11 @@ def _refusal(task: Task, path: str) -> str:
     except ToolError as error:
         return str(error)
     if place.protected and not task.settings.always_allow_write_protected:
-        return f"{place.shown} is protected, and {Beyond.WRITE_PROTECTED} is off"
+        return f"{place.shown} is protected, and {BoundarySetting.WRITE_PROTECTED} is off"
     return ""
 
 
-def _with_report(returned: Returned, report: str) -> Returned:
+def _with_report(returned: SubtaskResult, report: str) -> SubtaskResult:
     if returned.error is not None:
         return returned
     result = f"{returned.result}\n\n{report}" if returned.result else report

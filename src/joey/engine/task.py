@@ -15,7 +15,7 @@ from typing import Any
 
 from msgspec import structs
 
-from joey.core.context.window import Gauge
+from joey.core.context.window import TokenEstimator
 from joey.core.events import (
     AskOpened,
     ContextCondensed,
@@ -36,16 +36,16 @@ from joey.core.settings import Limits, Settings
 from joey.core.task import IDLE_STATES, Answer, AskKind, Response, TaskState
 from joey.engine import loop, outcomes
 from joey.engine import rewind as rewinding
-from joey.engine.approval import Granted
-from joey.engine.asks import AnswerPolicy, Asks, Lapse
-from joey.engine.bus import Bus, Subscription
+from joey.engine.approval import TaskGrants
+from joey.engine.asks import AnswerPolicy, PendingAsks, TimeoutAnswer
+from joey.engine.bus import EventBus, Subscription
 from joey.engine.checkpoints import begin_checkpoints
 from joey.engine.condense import CondenseRequests
 from joey.engine.hooks import while_asking
-from joey.engine.limits import Allowance
+from joey.engine.limits import RunLimits
 from joey.engine.outcomes import Completed, Ending, Failed
 from joey.engine.recorder import Recorder
-from joey.engine.run_start import Opening
+from joey.engine.run_start import RunStart
 from joey.engine.runtime import TaskRuntime
 from joey.engine.subtasks import Subtasks
 from joey.errors import CondenseError, JoeyError, StoreError, TaskStateError, UserError
@@ -60,8 +60,8 @@ class TaskView:
     runtime: TaskRuntime
     subtasks: Subtasks
     recorder: Recorder
-    bus: Bus
-    granted: Granted
+    bus: EventBus
+    granted: TaskGrants
 
     @property
     def id(self) -> str:
@@ -170,21 +170,21 @@ class Task(TaskView):
         runtime: TaskRuntime,
         subtasks: Subtasks,
         policy: AnswerPolicy | None = None,
-        granted: Granted | None = None,
+        granted: TaskGrants | None = None,
     ) -> None:
         self.runtime = runtime
-        self.granted = granted or Granted()
+        self.granted = granted or TaskGrants()
         self.subtasks = subtasks
         self.recorder = Recorder(journal, records)
-        self.bus = Bus(self.recorder.records, self.recorder.handle)
-        self.asks = Asks(self.publish, self.now, policy)
+        self.bus = EventBus(self.recorder.records, self.recorder.handle)
+        self.asks = PendingAsks(self.publish, self.now, policy)
         self.error: JoeyError | None = None
         """Why the latest run broke down, where the journal could not be told."""
-        self.allowance: Allowance | None = None
+        self.allowance: RunLimits | None = None
         """What the latest run may use."""
         self.is_awaited = False
         """A parent waits for the result of the latest run."""
-        self.gauge = Gauge()
+        self.gauge = TokenEstimator()
         """How full the model's window is."""
         self.max_queued_per_request: int | None = None
         """How many waiting messages one request takes along; None: all."""
@@ -232,7 +232,7 @@ class Task(TaskView):
         if self._closing is not None or self._winding_down or self._revising.locked():
             self._goes_on = True
         elif not self.running:
-            self.start(Opening.MESSAGE)
+            self.start(RunStart.MESSAGE)
 
     async def answer(self, ask_ts: int, answer: Answer) -> bool:
         """Answer one question; the first answer counts. Returns when it is safe on disk."""
@@ -386,7 +386,7 @@ class Task(TaskView):
         self.bus.publish(event)
 
     async def ask(
-        self, kind: AskKind, text: str = "", *, lapse: Lapse | None = None, **about: Any
+        self, kind: AskKind, text: str = "", *, lapse: TimeoutAnswer | None = None, **about: Any
     ) -> Answer:
         """Ask a person. Keyword arguments are fields of `AskOpened` (`ts` names an open row)."""
         opened = AskOpened(ts=about.pop("ts", None) or self.now(), ask=kind, text=text, **about)
@@ -409,7 +409,7 @@ class Task(TaskView):
         except StoreError as error:
             log.warning("task %s: the history files could not be written: %s", self.id, error)
 
-    def start(self, opening: Opening, allowance: Allowance | None = None) -> None:
+    def start(self, opening: RunStart, allowance: RunLimits | None = None) -> None:
         """Set the loop to work: by itself, or drawing from the allowance of whoever awaits it.
 
         Whoever awaited the run before still waits: a parent lets go of its subtasks with a close.
@@ -422,7 +422,7 @@ class Task(TaskView):
         if allowance is None and self.is_awaited:
             allowance = self.allowance
         self.is_awaited = allowance is not None
-        self.allowance = allowance or Allowance.of(self)
+        self.allowance = allowance or RunLimits.of(self)
         self.allowance.join(self.recorder.facts)
         limits = None if self.is_awaited else self.allowance.limits
         self.publish(
@@ -443,7 +443,7 @@ class Task(TaskView):
         self._runner = asyncio.create_task(what, name=f"joey-{self.id}")
         self._runner.add_done_callback(self._after_run)
 
-    async def _run(self, opening: Opening, allowance: Allowance) -> None:
+    async def _run(self, opening: RunStart, allowance: RunLimits) -> None:
         try:
             match await loop.run(self, opening, allowance):
                 case Completed():
@@ -473,7 +473,7 @@ class Task(TaskView):
 
     def _go_on(self) -> None:
         if self._goes_on and self.error is None and self._closing is None:
-            self.start(Opening.MESSAGE)
+            self.start(RunStart.MESSAGE)
 
     def _end(self, event: TaskFinished | TaskAborted | TaskFailed) -> None:
         try:

@@ -38,19 +38,19 @@ from joey.engine.checkpoints import CheckpointGuard
 from joey.engine.completion import DEFAULT_REJECTION_FEEDBACK, close_completion, present
 from joey.engine.environment import is_busy
 from joey.engine.hooks import after_tool, before_tool
-from joey.engine.limits import Mistakes
-from joey.engine.outcomes import PlacedCall, Ready, Rejected, RepeatedError, Stop
-from joey.engine.subtasks import Returned
+from joey.engine.limits import FailureCounter
+from joey.engine.outcomes import ApprovedCall, RejectedCall, RepeatedCallError, RowCall, RunStopped
+from joey.engine.subtasks import SubtaskResult
 from joey.errors import (
     ArgumentError,
-    HiddenError,
-    RefusedError,
+    DeniedError,
+    IgnoredPathError,
+    PreformattedError,
     StoreError,
     TaskStateError,
     ToolError,
-    WordedError,
 )
-from joey.tools.base import Complete, Delegate, Outcome, SetTodos, SwitchMode
+from joey.tools.base import ChangeMode, CompleteTask, Outcome, SetTodos, StartSubtask
 
 if TYPE_CHECKING:
     from joey.engine.task import Task
@@ -60,14 +60,14 @@ log = logging.getLogger(__name__)
 
 MAX_CONCURRENT_SUBTASKS = 50
 """Subtasks that work side by side: each has files, connections and processes of its own."""
-FATAL_ERRORS = (Stop, StoreError, TaskStateError)
+FATAL_ERRORS = (RunStopped, StoreError, TaskStateError)
 """What no call can be blamed for: it ends the run."""
 
 
-class Dispatch:
+class ToolCallRunner:
     """The state of one reply's calls while they are worked through."""
 
-    def __init__(self, task: Task, mistakes: Mistakes) -> None:
+    def __init__(self, task: Task, mistakes: FailureCounter) -> None:
         self._task = task
         self._mistakes = mistakes
         self._checkpoint_guard = CheckpointGuard(task)
@@ -83,14 +83,14 @@ class Dispatch:
         self.accepted: str | None = None
         """The result that the person accepted, which ends the task."""
 
-    async def run(self, calls: Sequence[PlacedCall]) -> None:
+    async def run(self, calls: Sequence[RowCall]) -> None:
         await self._run_all(calls)
         self._compare_results()
         self._mistakes.repetition.forget_unsettled()
         self._count_mistake()
 
-    async def _run_all(self, calls: Sequence[PlacedCall]) -> None:
-        waiting: list[tuple[PlacedCall, Ready]] = []
+    async def _run_all(self, calls: Sequence[RowCall]) -> None:
+        waiting: list[tuple[RowCall, ApprovedCall]] = []
         for placed in calls:
             is_completion = placed.call.name == COMPLETION_TOOL
             if is_completion or (_delegating(waiting) and not self._delegates(placed)):
@@ -139,25 +139,25 @@ class Dispatch:
         task = self._task
         self._mistakes.repetition.settle(partial(compared, task), is_busy=is_busy(task))
 
-    def _take_call(self, placed: PlacedCall) -> str | None:
+    def _take_call(self, placed: RowCall) -> str | None:
         """Why the call must not be made, when the allowance has none left."""
         allowance = self._task.allowance
         if allowance is None or placed.call.name == COMPLETION_TOOL:
             return None
         return allowance.take_call()
 
-    def _delegates(self, placed: PlacedCall) -> bool:
+    def _delegates(self, placed: RowCall) -> bool:
         try:
             return self._task.runtime.toolbox.find(placed.call.name).delegates
         except ToolError:
             return False
 
-    def _skip_if_rejected(self, placed: PlacedCall) -> None:
+    def _skip_if_rejected(self, placed: RowCall) -> None:
         if self.rejected and is_open(self._task, placed):
             reason = replies.skipped_after_rejection(placed.call.name)
             skip(self._task, placed, reason)
 
-    async def _make_ready(self, placed: PlacedCall) -> Ready | None:
+    async def _make_ready(self, placed: RowCall) -> ApprovedCall | None:
         """None when the call already has its outcome."""
         self._compare_results()
         try:
@@ -170,13 +170,13 @@ class Dispatch:
         except Exception as error:
             self._fail(placed, _defect(placed.call, error))
             return None
-        if isinstance(ready, Rejected):
+        if isinstance(ready, RejectedCall):
             self.rejected = True
             reject(self._task, placed, ready)
             return None
         return ready
 
-    async def _run_side_by_side(self, waiting: list[tuple[PlacedCall, Ready]]) -> None:
+    async def _run_side_by_side(self, waiting: list[tuple[RowCall, ApprovedCall]]) -> None:
         batch = waiting[:]
         waiting.clear()
         if _delegating(batch):
@@ -185,7 +185,7 @@ class Dispatch:
         delegated: list[SubtaskSpawned] = []
         for (placed, ready), outcome in zip(batch, outcomes, strict=True):
             match outcome:
-                case Outcome(directive=Delegate() as wanted):
+                case Outcome(directive=StartSubtask() as wanted):
                     delegated.append(self._task.subtasks.spawn(self._task, placed, wanted))
                 case _:
                     await self._settle(placed, ready, outcome)
@@ -198,11 +198,11 @@ class Dispatch:
             await self._task.subtasks.see_through(self._task, some, self._return)
         await self._checkpoint_guard.after_subtasks()
 
-    def _return(self, spawned: SubtaskSpawned, returned: Returned) -> None:
+    def _return(self, spawned: SubtaskSpawned, returned: SubtaskResult) -> None:
         """The outcome of a call, once its subtask has returned."""
         task = self._task
         call = next(call for call in task.recorder.api.open_calls if call.id == spawned.call_id)
-        placed = PlacedCall(call, spawned.row_ts)
+        placed = RowCall(call, spawned.row_ts)
         answers = [said.answer for said in task.recorder.facts.unheard if said.about == call.id]
         answer = next((answer for answer in answers if answer.approves), None)
         child_id, usage = spawned.child_id, returned.usage
@@ -219,15 +219,15 @@ class Dispatch:
         outcome = Outcome(replies.subtask_completed(child_id, result))
         finish(task, placed, outcome, answer, usage, spent)
 
-    async def _outcome(self, placed: PlacedCall, ready: Ready) -> Outcome | ToolError:
+    async def _outcome(self, placed: RowCall, ready: ApprovedCall) -> Outcome | ToolError:
         try:
             await before_tool(self._task, placed, ready)
-        except RefusedError as error:
+        except DeniedError as error:
             return error
         outcome = await self._run(placed, ready)
         return await after_tool(self._task, placed, ready, outcome)
 
-    async def _run(self, placed: PlacedCall, ready: Ready) -> Outcome | ToolError:
+    async def _run(self, placed: RowCall, ready: ApprovedCall) -> Outcome | ToolError:
         try:
             return await ready.tool.run(ready.prepared, ready.context, ready.answer)
         except ToolError as error:
@@ -246,7 +246,9 @@ class Dispatch:
         if isinstance(row, Row) and row.partial:
             self._task.publish(RowAdded(ts=ts, say="command_output", text=row.text or ""))
 
-    async def _settle(self, placed: PlacedCall, ready: Ready, outcome: Outcome | ToolError) -> None:
+    async def _settle(
+        self, placed: RowCall, ready: ApprovedCall, outcome: Outcome | ToolError
+    ) -> None:
         if isinstance(outcome, ToolError):
             self._fail(placed, outcome, ready.answer)
             return
@@ -256,18 +258,18 @@ class Dispatch:
             task.publish(RowAdded(ts=ts, say=say, text=text))
         self._failed = self._failed or outcome.is_error
         match outcome.directive:
-            case Complete(result):
+            case CompleteTask(result):
                 await self._complete(placed, result)
                 return
             case SetTodos(todos):
                 task.publish(TodosChanged(ts=task.now(), todos=todos))
-            case SwitchMode(slug):
+            case ChangeMode(slug):
                 task.publish(ModeSwitched(ts=task.now(), mode=slug))
         self._succeeded = True
         self._unseen = self._unseen or not isinstance(outcome.directive, SetTodos)
         finish(task, placed, outcome, ready.answer)
 
-    async def _complete(self, placed: PlacedCall, result: str) -> None:
+    async def _complete(self, placed: RowCall, result: str) -> None:
         try:
             answer = await present(self._task, result, placed.row_ts, placed.call)
         except ToolError as error:
@@ -281,7 +283,7 @@ class Dispatch:
             feedback = replies.completion_feedback(answer.text or DEFAULT_REJECTION_FEEDBACK)
             finish(self._task, placed, Outcome(feedback, images=answer.images))
 
-    def _hold_back(self, placed: PlacedCall) -> None:
+    def _hold_back(self, placed: RowCall) -> None:
         """Do not present a result; its text stays on the screen as something the model said."""
         match placed.call.input:
             case {"result": str(text)} if text.strip():
@@ -291,7 +293,7 @@ class Dispatch:
         else:
             skip(self._task, placed, replies.results_unseen())
 
-    def _close_around_completion(self, calls: Sequence[PlacedCall]) -> None:
+    def _close_around_completion(self, calls: Sequence[RowCall]) -> None:
         """An accepted result alone stays open, as the seed has it; beside others it is closed."""
         if len(calls) == 1:
             return
@@ -301,11 +303,11 @@ class Dispatch:
                 reason = replies.skipped_after_completion(placed.call.name)
                 skip(self._task, placed, reason)
 
-    def _fail(self, placed: PlacedCall, error: ToolError, answer: Answer | None = None) -> None:
+    def _fail(self, placed: RowCall, error: ToolError, answer: Answer | None = None) -> None:
         self._note_failure(placed, error)
         fail(self._task, placed, error, answer)
 
-    def _note_failure(self, placed: PlacedCall, error: ToolError) -> None:
+    def _note_failure(self, placed: RowCall, error: ToolError) -> None:
         self._failed = self._unseen = True
         if error.is_answer:
             self._succeeded = True
@@ -313,7 +315,7 @@ class Dispatch:
             self._errors.append(f"{placed.call.name}: {error}")
 
 
-def _delegating(waiting: Sequence[tuple[PlacedCall, Ready]]) -> bool:
+def _delegating(waiting: Sequence[tuple[RowCall, ApprovedCall]]) -> bool:
     return bool(waiting) and waiting[-1][1].tool.delegates
 
 
@@ -322,7 +324,7 @@ def _defect(call: ToolCall, error: Exception) -> ToolError:
     return ToolError(f"The tool itself failed: {error!r}. Try another way.")
 
 
-def is_open(task: Task, placed: PlacedCall) -> bool:
+def is_open(task: Task, placed: RowCall) -> bool:
     """Whether the call still has no outcome."""
     return any(call.id == placed.call.id for call in task.recorder.api.open_calls)
 
@@ -335,7 +337,7 @@ def compared(task: Task, call_id: str) -> tuple[object, ...] | None:
 
 def finish(
     task: Task,
-    placed: PlacedCall,
+    placed: RowCall,
     outcome: Outcome,
     answer: Answer | None = None,
     usage: TokenUsage | None = None,
@@ -364,7 +366,7 @@ def finish(
 
 def fail(
     task: Task,
-    placed: PlacedCall,
+    placed: RowCall,
     error: ToolError,
     answer: Answer | None = None,
     usage: TokenUsage | None = None,
@@ -376,12 +378,12 @@ def fail(
     match error:
         case ArgumentError(parameter=str(parameter)):
             text = replies.missing_parameter(protocol, name, parameter)
-        case HiddenError(path=path, because=""):
+        case IgnoredPathError(path=path, because=""):
             text = replies.rooignore(protocol, path)
             say, shown = "rooignore_error", path
-        case WordedError(reply=text):
+        case PreformattedError(reply=text):
             pass
-        case RepeatedError():
+        case RepeatedCallError():
             text, images = replies.tool_error(protocol, str(error)), error.images
         case _:
             text = replies.tool_error(protocol, str(error))
@@ -398,14 +400,14 @@ def fail(
     finish(task, placed, Outcome(text, images=images, is_error=True), answer, usage, spent)
 
 
-def reject(task: Task, placed: PlacedCall, rejected: Rejected) -> None:
+def reject(task: Task, placed: RowCall, rejected: RejectedCall) -> None:
     answer = rejected.answer
     unattended = replies.unattended_denial(rejected.beyond) if answer.by != "person" else ""
     text = replies.denied(task.recorder.facts.protocol, answer.text or unattended)
     finish(task, placed, Outcome(text, images=answer.images))
 
 
-def skip(task: Task, placed: PlacedCall, reason: str) -> None:
+def skip(task: Task, placed: RowCall, reason: str) -> None:
     finish(task, placed, Outcome(reason, is_error=True))
 
 
@@ -419,9 +421,9 @@ def _prepend_feedback(outcome: Outcome, answer: Answer, protocol: ToolProtocol) 
 
 def _refused_by(error: ToolError) -> str | None:
     match error:
-        case RefusedError(rule=rule):
+        case DeniedError(rule=rule):
             return rule
-        case HiddenError():
+        case IgnoredPathError():
             return ".rooignore"
         case _:
             return None

@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from joey.core.permissions.shell import Chain
+from joey.core.permissions.shell import CommandChain
 from joey.ports.execution import ShellGrammar
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class BashGrammar:
         self._patience = patience
         self._parser: Parser | None = None
 
-    def chain(self, line: str) -> Chain | None:
+    def chain(self, line: str) -> CommandChain | None:
         source = line.encode()
         if len(source) > MAX_LINE_BYTES or b"\0" in source:
             return None
@@ -57,7 +57,7 @@ class BashGrammar:
         root = parser.parse(source).root_node
         if root.has_error:
             return None
-        chain = _Reader(source).read(root)
+        chain = _CommandChainReader(source).read(root)
         return chain if time.monotonic() - start <= self._patience else None
 
     def _loaded(self) -> Parser:
@@ -69,11 +69,11 @@ class BashGrammar:
         return self._parser
 
 
-class _StrangeError(Exception):
+class _UnsupportedSyntaxError(Exception):
     """The tree holds something that is not a plain word."""
 
 
-class _Reader:
+class _CommandChainReader:
     """Walks the leaves of a tree in the order of the text."""
 
     def __init__(self, source: bytes) -> None:
@@ -83,20 +83,20 @@ class _Reader:
         self._words: list[str] = []
         self._joint = ""
 
-    def read(self, root: Node) -> Chain | None:
+    def read(self, root: Node) -> CommandChain | None:
         waiting = [root]
         try:
             while waiting:
                 node = waiting.pop()
                 if node.is_missing or node.is_error or node.is_extra:
-                    raise _StrangeError
+                    raise _UnsupportedSyntaxError
                 if node.type in _COMPOUND_NODE_TYPES:
                     waiting += reversed(node.children)
                 else:
                     self._take(node)
             self._skip_to(len(self._source))
             self._finish()
-        except (_StrangeError, UnicodeDecodeError):
+        except (_UnsupportedSyntaxError, UnicodeDecodeError):
             return None
         return tuple(self._commands)
 
@@ -111,20 +111,20 @@ class _Reader:
                 self._words.append(text)
         elif node.type == "file_redirect":
             if self._source[node.start_byte : node.end_byte] not in _HARMLESS_REDIRECTIONS:
-                raise _StrangeError
+                raise _UnsupportedSyntaxError
         elif node.type in _CHAIN_OPERATORS:
             self._finish()
             self._joint = node.type
         elif node.type in _COMMAND_TERMINATORS:
             self._finish()
         else:
-            raise _StrangeError
+            raise _UnsupportedSyntaxError
 
     def _skip_to(self, end: int) -> bool:
         """Whether there was anything; a line break that is no node ends a command as well."""
         gap = self._source[self._at : end]
         if gap.strip(b" \t\n"):
-            raise _StrangeError
+            raise _UnsupportedSyntaxError
         if b"\n" in gap:
             self._finish()
         return bool(gap)
@@ -145,7 +145,7 @@ def _text(source: bytes, node: Node) -> str:
         return source[-1:].decode()
     text = source.decode()
     if any(byte not in _SAFE_UNQUOTED_BYTES and not _is_alphanumeric(byte) for byte in source):
-        raise _StrangeError
+        raise _UnsupportedSyntaxError
     return text
 
 
@@ -163,15 +163,15 @@ def _unquoted(source: bytes) -> str:
         if byte == ord("\\"):
             after = source[at + 1]
             if after in b"$`\n":
-                raise _StrangeError
+                raise _UnsupportedSyntaxError
             if after in _ESCAPABLE_IN_DOUBLE_QUOTES:
                 next(inner)
                 byte = after
         elif byte == ord("$"):
             if source[at + 1] not in _BYTES_KEEPING_DOLLAR_LITERAL:
-                raise _StrangeError
+                raise _UnsupportedSyntaxError
         elif byte in b'`"':
-            raise _StrangeError
+            raise _UnsupportedSyntaxError
         result.append(byte)
     return result.decode()
 

@@ -5,7 +5,7 @@ the background may hold the output open for days, so after a short grace period 
 as over all the same; the rest keeps running, watched, until it ends or is killed.
 
 The output is always drained. The beginning and the end are held in bounded memory
-(`OutputBuffer`); all of it, up to a cap, goes byte for byte to a file (`Artifact`).
+(`OutputBuffer`); all of it, up to a cap, goes byte for byte to a file (`OutputFile`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from joey.execution.processes import (
     group_exists,
     send_signal,
 )
-from joey.ports import CommandEnd, ConfinedProcess, RunningCommand
+from joey.ports import CommandExit, ConfinedProcess, RunningCommand
 from joey.system.files import make_private_directory
 
 log = logging.getLogger(__name__)
@@ -43,13 +43,13 @@ _MAX_NEW_OUTPUT_BYTES = 8 * 1024
 """Bytes of new output that one look at a background command shows."""
 
 
-class Intake:
+class OutputSink:
     """Everything that is done with the bytes of a command while they come."""
 
     def __init__(self, artifact: Path | None, on_output: Callable[[str], None] | None) -> None:
         self.buffer = OutputBuffer()
         self.is_open = True
-        self._artifact = Artifact(artifact) if artifact is not None else None
+        self._artifact = OutputFile(artifact) if artifact is not None else None
         self._on_output = on_output
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
@@ -89,7 +89,7 @@ class LocalCommand(asyncio.SubprocessProtocol):
         self.confined_process: ConfinedProcess | None = None
         """What holds it, when it is confined: its keeper lives as long as anything inside does."""
         self._mark = mark
-        self._intake = Intake(artifact, on_output)
+        self._intake = OutputSink(artifact, on_output)
         self._kill_grace = kill_grace
         self._exit_grace = exit_grace
         self._returncode: int | None = None
@@ -98,7 +98,7 @@ class LocalCommand(asyncio.SubprocessProtocol):
         self._kills = 0
         """How many are at work right now: until they are done, nothing counts as left behind."""
         self._reported = False
-        self._end: CommandEnd | None = None
+        self._end: CommandExit | None = None
         self._exited = asyncio.Event()
         self._over = asyncio.Event()
         self._waits: set[asyncio.Timeout] = set()
@@ -108,7 +108,7 @@ class LocalCommand(asyncio.SubprocessProtocol):
     # What the port promises
 
     @property
-    def end(self) -> CommandEnd | None:
+    def end(self) -> CommandExit | None:
         return self._end
 
     @property
@@ -122,7 +122,7 @@ class LocalCommand(asyncio.SubprocessProtocol):
         self._reported = self._end is not None and not self._intake.is_open
         return as_shown(self._intake.buffer.take_new(_MAX_NEW_OUTPUT_BYTES))
 
-    async def wait(self, patience: float | None = None) -> CommandEnd | None:
+    async def wait(self, patience: float | None = None) -> CommandExit | None:
         limit = asyncio.timeout(patience)
         try:
             async with limit:
@@ -145,7 +145,7 @@ class LocalCommand(asyncio.SubprocessProtocol):
             limit.reschedule(asyncio.get_running_loop().time())
         return bool(self._waits)
 
-    async def kill(self) -> CommandEnd:
+    async def kill(self) -> CommandExit:
         self._killed = self._killed or self._returncode is None
         self._kills += 1
         try:
@@ -270,7 +270,7 @@ class LocalCommand(asyncio.SubprocessProtocol):
             for note in self.confined_process.notes():
                 self._intake.feed(f"[joey: {note}]\n".encode())
 
-    def _finish(self, left_running: bool) -> CommandEnd:
+    def _finish(self, left_running: bool) -> CommandExit:
         if self._end is None:
             self._take_notes()
             self.in_background = self.in_background or left_running
@@ -281,17 +281,17 @@ class LocalCommand(asyncio.SubprocessProtocol):
         return self._end
 
 
-def _end(returncode: int | None, killed: bool, left_running: bool) -> CommandEnd:
+def _end(returncode: int | None, killed: bool, left_running: bool) -> CommandExit:
     """The truth about an end; a command that was killed never looks like a success."""
     if returncode is None:
-        return CommandEnd(exit_code=None, signal="SIGKILL")
+        return CommandExit(exit_code=None, signal="SIGKILL")
     if returncode < 0:
-        return CommandEnd(
+        return CommandExit(
             exit_code=None, signal=_signal_name(-returncode), left_running=left_running
         )
     if killed:
-        return CommandEnd(exit_code=returncode or None, signal="SIGTERM")
-    return CommandEnd(exit_code=returncode, left_running=left_running)
+        return CommandExit(exit_code=returncode or None, signal="SIGTERM")
+    return CommandExit(exit_code=returncode, left_running=left_running)
 
 
 def _signal_name(number: int) -> str:
@@ -394,7 +394,7 @@ def _continued(data: bytes) -> int:
 MAX_OUTPUT_FILE_BYTES = 256 * 1024 * 1024
 
 
-class Artifact:
+class OutputFile:
     """Opened by the first byte, so that a silent command leaves no file."""
 
     def __init__(self, path: Path, cap: int = MAX_OUTPUT_FILE_BYTES) -> None:

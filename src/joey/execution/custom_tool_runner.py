@@ -33,19 +33,19 @@ _JSON_TYPE_NAMES = {str: "string", int: "integer", float: "number", bool: "boole
 _MODE_PARAMETER = "mode_slug"
 
 
-class NotATool(Exception):
+class InvalidToolError(Exception):
     """The file cannot be used, and why."""
 
 
 def load(path: Path) -> types.ModuleType:
     spec = importlib.util.spec_from_file_location("joey_custom_tool", path)
     if spec is None or spec.loader is None:
-        raise NotATool("it is not a Python file")
+        raise InvalidToolError("it is not a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.path.insert(0, str(path.parent))
     spec.loader.exec_module(module)
     if not callable(getattr(module, "run", None)):
-        raise NotATool("it has no function `run`")
+        raise InvalidToolError("it has no function `run`")
     return module
 
 
@@ -53,10 +53,10 @@ def describe(path: Path) -> dict[str, Any]:
     module = load(path)
     name = getattr(module, "NAME", path.stem)
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_-]{0,63}", name):
-        raise NotATool(f"{name!r} cannot be the name of a tool")
+        raise InvalidToolError(f"{name!r} cannot be the name of a tool")
     description = inspect.getdoc(module.run) or inspect.getdoc(module) or ""
     if not description.strip():
-        raise NotATool("it has no docstring that says what it does")
+        raise InvalidToolError("it has no docstring that says what it does")
     schema = getattr(module, "PARAMETERS", None) or schema_of(module.run)
     return {"name": name, "description": description.strip(), "schema": schema}
 
@@ -69,7 +69,7 @@ def schema_of(function: Any) -> dict[str, Any]:
         if parameter.name == _MODE_PARAMETER:
             continue
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            raise NotATool("`run` must name its parameters, or PARAMETERS describe them")
+            raise InvalidToolError("`run` must name its parameters, or PARAMETERS describe them")
         property = _type(hints.get(parameter.name, str))
         if parameter.default is not parameter.empty:
             property["type"] = [property["type"], "null"]
@@ -93,7 +93,7 @@ def _type(hint: Any) -> dict[str, Any]:
         return {"type": "array", "items": _type(inner[0] if inner else str)}
     simple = _JSON_TYPE_NAMES.get(origin or hint)
     if simple is None:
-        raise NotATool(f"a parameter of type {hint} cannot be described; use PARAMETERS")
+        raise InvalidToolError(f"a parameter of type {hint} cannot be described; use PARAMETERS")
     return {"type": simple}
 
 
@@ -124,7 +124,7 @@ def main() -> None:
         else:
             asked = json.load(sys.stdin)
             answer = {"result": run(path, asked["arguments"], asked["mode"])}
-    except NotATool as error:
+    except InvalidToolError as error:
         answer = {"error": str(error)}
     except BaseException as error:
         answer = {"error": f"{type(error).__name__}: {error}"}

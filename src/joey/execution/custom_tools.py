@@ -28,7 +28,7 @@ from msgspec import Struct
 from joey.core.text import regex
 from joey.errors import ToolError
 from joey.ports import CustomToolInfo, CustomTools
-from joey.ports.extensions import Wanted
+from joey.ports.extensions import TrustItem
 from joey.system.subprocess import begun, drain
 
 TOOLS_DIRECTORY = ".roo/tools"
@@ -44,14 +44,14 @@ MARKER_VARIABLE = "JOEY_COMMAND"
 _UNSUPPORTED_SUFFIXES = frozenset({".ts", ".js", ".mts", ".mjs", ".cts", ".cjs"})
 _INHERITED_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "TERM", "TZ", "TMPDIR")
 
-Source = Literal["project", "global"]
-Trusts = Callable[[Mapping[str, bytes]], bool]
+ToolSource = Literal["project", "global"]
+ToolTrustCheck = Callable[[Mapping[str, bytes]], bool]
 """Whether the person has agreed to these files of the project, byte for byte."""
-EndMarked = Callable[[str], None]
+MarkedProcessKiller = Callable[[str], None]
 """Ends every process that bears a mark, wherever it has gone."""
 
 
-class _Said(Struct, frozen=True):
+class _RunnerReply(Struct, frozen=True):
     """What the runner answers."""
 
     tool: dict[str, Any] | None = None
@@ -65,10 +65,10 @@ class LocalCustomTools:
         home: Path,
         workspace: Path,
         env: Mapping[str, str],
-        trusts: Trusts,
-        end_marked: EndMarked,
+        trusts: ToolTrustCheck,
+        end_marked: MarkedProcessKiller,
     ) -> None:
-        self._directories: tuple[tuple[Source, Path], ...] = (
+        self._directories: tuple[tuple[ToolSource, Path], ...] = (
             ("global", home / "tools"),
             ("project", workspace / TOOLS_DIRECTORY),
         )
@@ -123,7 +123,7 @@ class LocalCustomTools:
         self,
         file: Path,
         shown: str,
-        source: Source,
+        source: ToolSource,
         found: dict[str, CustomToolInfo],
         warnings: list[str],
     ) -> None:
@@ -157,7 +157,7 @@ class LocalCustomTools:
         left_out = len(said.result) - _MAX_RESULT_CHARS
         return f"{said.result[:_MAX_RESULT_CHARS]}\n[...{left_out:,} characters left out...]"
 
-    async def _ask(self, action: str, file: Path, given: bytes, seconds: float) -> _Said:
+    async def _ask(self, action: str, file: Path, given: bytes, seconds: float) -> _RunnerReply:
         mark = f"tool-{secrets.token_hex(8)}"
         try:
             process = await begun(
@@ -217,9 +217,9 @@ async def _exchange(process: asyncio.subprocess.Process, given: bytes) -> bytes:
     return bytes(answer)
 
 
-def _understood(answer: bytes) -> _Said:
+def _understood(answer: bytes) -> _RunnerReply:
     try:
-        return msgspec.json.decode(answer, type=_Said)
+        return msgspec.json.decode(answer, type=_RunnerReply)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ToolError("it ended without an answer") from error
 
@@ -280,7 +280,7 @@ _BYTECODE_DIRECTORY = "__pycache__"
 """Tools are run without it."""
 
 
-def wanted_tools(workspace: Path) -> tuple[Wanted, ...]:
+def wanted_tools(workspace: Path) -> tuple[TrustItem, ...]:
     """One for each file that could run: the tools, and whatever they may import beside them."""
     directory = workspace / TOOLS_DIRECTORY
     found = _importable(directory)
@@ -291,8 +291,8 @@ def wanted_tools(workspace: Path) -> tuple[Wanted, ...]:
     )
 
 
-def _wanted(name: str, content: bytes) -> Wanted:
-    return Wanted(
+def _wanted(name: str, content: bytes) -> TrustItem:
+    return TrustItem(
         name=f"tool:{name}",
         title=f"custom tool {TOOLS_DIRECTORY}/{name}",
         content=content,

@@ -21,11 +21,11 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from joey.core.hooks import Hook, HookCall, HookEnd, HookReport, joined, report
+from joey.core.hooks import Hook, HookExit, HookInput, HookReport, joined, report
 from joey.ports.extensions import Hooks, ProjectHooks
 from joey.system.subprocess import begun
 
-Trusts = Callable[[Mapping[str, bytes]], bool]
+HookTrustCheck = Callable[[Mapping[str, bytes]], bool]
 """Whether the person has agreed to these things of the project, byte for byte."""
 _CHANGED_MESSAGE = "it was changed since you trusted it (`joey trust` shows and asks)"
 _UNTRUSTED_WARNING = (
@@ -39,8 +39,8 @@ class LocalHooks:
         self,
         own: tuple[Hook, ...],
         find: Callable[[], ProjectHooks],
-        trusts: Trusts,
-        place: Surroundings,
+        trusts: HookTrustCheck,
+        place: HookEnvironment,
     ) -> None:
         """`find` reads what the project has; it is called in a thread."""
         self._own = own
@@ -63,7 +63,7 @@ class LocalHooks:
         untrusted = (_UNTRUSTED_WARNING,) if found.hooks and not trusted else ()
         self._warnings = (*found.warnings, *untrusted)
 
-    async def run(self, about: HookCall, names: Sequence[str]) -> HookReport:
+    async def run(self, about: HookInput, names: Sequence[str]) -> HookReport:
         own = [hook for hook in self._own if hook.concerns(about.event, names)]
         projects = [hook for hook in self._project if hook.concerns(about.event, names)]
         if not own and not projects:
@@ -72,7 +72,7 @@ class LocalHooks:
         reports: list[HookReport] = []
         for number, hook in enumerate((*own, *projects)):
             if number >= len(own) and not await asyncio.to_thread(self._is_as_trusted):
-                end = HookEnd(error=_CHANGED_MESSAGE)
+                end = HookExit(error=_CHANGED_MESSAGE)
             else:
                 end = await run_hook(hook, given, self._place)
             reports.append(report(hook, end))
@@ -105,7 +105,7 @@ _DRAIN_TIMEOUT_S = 0.2
 _KILL_TIMEOUT_S = 5.0
 
 
-class Surroundings(Struct, frozen=True):
+class HookEnvironment(Struct, frozen=True):
     """Where and with what hooks run."""
 
     workspace: Path
@@ -118,11 +118,11 @@ class Surroundings(Struct, frozen=True):
     """Marks of commands that joey itself belongs to."""
 
 
-async def run_hook(hook: Hook, given: bytes, place: Surroundings) -> HookEnd:
+async def run_hook(hook: Hook, given: bytes, place: HookEnvironment) -> HookExit:
     """Raises nothing but CancelledError, and then the hook is dead."""
     mark = f"hook-{secrets.token_hex(8)}"
     env = {**place.environment, MARKER_VARIABLE: f"{place.outer_marks}:{mark}".lstrip(":")}
-    listener = _Listener()
+    listener = _HookProcessProtocol()
     try:
         transport, _ = await begun(
             asyncio.get_running_loop().subprocess_exec(
@@ -138,7 +138,7 @@ async def run_hook(hook: Hook, given: bytes, place: Surroundings) -> HookEnd:
         )
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        return HookEnd(error=f"it could not be started ({reason})")
+        return HookExit(error=f"it could not be started ({reason})")
     failure = ""
     try:
         async with asyncio.timeout(hook.timeout):
@@ -164,7 +164,7 @@ def _hand_in(transport: asyncio.SubprocessTransport, given: bytes) -> None:
     stdin.close()
 
 
-def _kill_group(pid: int, listener: _Listener) -> None:
+def _kill_group(pid: int, listener: _HookProcessProtocol) -> None:
     """While its leader is there the number is its own; afterwards its mark finds what is left."""
     if listener.exited.is_set():
         return
@@ -173,7 +173,10 @@ def _kill_group(pid: int, listener: _Listener) -> None:
 
 
 async def _see_dead(
-    transport: asyncio.SubprocessTransport, listener: _Listener, mark: str, place: Surroundings
+    transport: asyncio.SubprocessTransport,
+    listener: _HookProcessProtocol,
+    mark: str,
+    place: HookEnvironment,
 ) -> None:
     await asyncio.to_thread(place.end_marked, mark)
     with suppress(TimeoutError):  # not even SIGKILL ends a process that waits for a dead disk
@@ -183,7 +186,7 @@ async def _see_dead(
     transport.close()
 
 
-class _Listener(asyncio.SubprocessProtocol):
+class _HookProcessProtocol(asyncio.SubprocessProtocol):
     def __init__(self) -> None:
         self.exited = asyncio.Event()
         self.over = asyncio.Event()
@@ -199,14 +202,14 @@ class _Listener(asyncio.SubprocessProtocol):
                 for closed in self._closed.values():
                     await closed.wait()
 
-    def end(self, failure: str, exit_code: int | None) -> HookEnd:
+    def end(self, failure: str, exit_code: int | None) -> HookExit:
         stdout, stderr = (bytes(kept).decode("utf-8", "replace") for kept in self._kept.values())
         if failure:
-            return HookEnd(stdout=stdout, stderr=stderr, error=failure)
+            return HookExit(stdout=stdout, stderr=stderr, error=failure)
         if exit_code is None or exit_code < 0:
             number = "SIGKILL" if exit_code is None else _signal_name(-exit_code)
-            return HookEnd(stdout=stdout, stderr=stderr, error=f"it was killed by {number}")
-        return HookEnd(exit_code, stdout, stderr)
+            return HookExit(stdout=stdout, stderr=stderr, error=f"it was killed by {number}")
+        return HookExit(exit_code, stdout, stderr)
 
     # What asyncio tells
 

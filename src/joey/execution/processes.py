@@ -30,7 +30,7 @@ _MAX_KILL_ROUNDS = 100
 _KILL_TIMEOUT_S = 5.0
 
 
-class _Stat(Struct, frozen=True):
+class _ProcessStat(Struct, frozen=True):
     pid: int
     parent: int
     group: int
@@ -123,8 +123,8 @@ async def _until_none(find: Callable[[], list[int]], seconds: float, insist: boo
         await asyncio.sleep(_POLL_INTERVAL_S)
 
 
-def _read_stats() -> list[_Stat]:
-    stats: list[_Stat] = []
+def _read_stats() -> list[_ProcessStat]:
+    stats: list[_ProcessStat] = []
     for name in os.listdir(_PROC_ROOT):  # noqa: PTH208 (names only: this runs over every process)
         if not name.isdigit():
             continue
@@ -134,7 +134,7 @@ def _read_stats() -> list[_Stat]:
         except OSError:
             continue  # It ended meanwhile.
         if fields[0] not in (b"Z", b"X"):
-            stats.append(_Stat(int(name), int(fields[1]), int(fields[2]), int(fields[3])))
+            stats.append(_ProcessStat(int(name), int(fields[1]), int(fields[2]), int(fields[3])))
     return stats
 
 

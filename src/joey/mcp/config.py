@@ -17,14 +17,14 @@ from urllib.parse import parse_qsl, urlsplit
 import msgspec
 from msgspec import Meta, Struct, structs
 
-Source = Literal["project", "global"]
-Transport = Literal["stdio", "sse", "streamable-http"]
+ServerSource = Literal["project", "global"]
+TransportKind = Literal["stdio", "sse", "streamable-http"]
 
 SERVERS_KEY = "mcpServers"
 DEFAULT_CALL_TIMEOUT_S = 60
 ANY_TOOL_WILDCARD = "*"
 
-_TRANSPORT_BY_TYPE: dict[str, Transport] = {
+_TRANSPORT_BY_TYPE: dict[str, TransportKind] = {
     "stdio": "stdio",
     "sse": "sse",
     "streamable-http": "streamable-http",
@@ -35,7 +35,7 @@ _HEADER_NAME_RE = re.compile(r"[!#$%&'*+.^_`|~\w-]+", re.ASCII)
 _ERROR_PATH_RE = re.compile(r" - at `\$\.?(.*)`$")
 
 
-class Entry(Struct, frozen=True, rename="camel"):
+class ServerEntry(Struct, frozen=True, rename="camel"):
     """A server as the file has it."""
 
     type: str | None = None
@@ -55,11 +55,11 @@ class Entry(Struct, frozen=True, rename="camel"):
 
 class ServerConfig(Struct, frozen=True, kw_only=True):
     name: str
-    source: Source
-    transport: Transport
-    entry: Entry
+    source: ServerSource
+    transport: TransportKind
+    entry: ServerEntry
     """With its variables filled in."""
-    written: Entry
+    written: ServerEntry
     """With its variables as they were written."""
     content: bytes
     """What trust is bound to: everything that the file says about it."""
@@ -109,7 +109,7 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
         return tool in self.entry.always_allow or ANY_TOOL_WILDCARD in self.entry.always_allow
 
 
-class Servers(Struct, frozen=True):
+class ParsedServers(Struct, frozen=True):
     """What a file says: those that can be used, and why others cannot."""
 
     configs: dict[str, ServerConfig] = {}
@@ -117,12 +117,12 @@ class Servers(Struct, frozen=True):
 
 
 def parse_servers(
-    document: Mapping[str, Any], source: Source, path: Path, variables: Mapping[str, str]
-) -> Servers:
+    document: Mapping[str, Any], source: ServerSource, path: Path, variables: Mapping[str, str]
+) -> ParsedServers:
     """`variables` are the environment, and `workspaceFolder`."""
     group = document.get(SERVERS_KEY, {})
     if not isinstance(group, dict):
-        return Servers(
+        return ParsedServers(
             problems=(f"{path}: `{SERVERS_KEY}` must be an object with one key per server.",)
         )
     configs: dict[str, ServerConfig] = {}
@@ -132,11 +132,11 @@ def parse_servers(
             configs[name] = parse_server(name, entry, source, variables)
         except ValueError as error:
             problems.append(f"{path}: the server {name!r} is left out: {error}.")
-    return Servers(configs, tuple(problems))
+    return ParsedServers(configs, tuple(problems))
 
 
 def parse_server(
-    name: str, value: object, source: Source, variables: Mapping[str, str]
+    name: str, value: object, source: ServerSource, variables: Mapping[str, str]
 ) -> ServerConfig:
     """Raises ValueError with what is wrong."""
     if not name.strip():
@@ -146,7 +146,7 @@ def parse_server(
     if not isinstance(value, dict):
         raise ValueError("its entry must be an object")
     try:
-        written = msgspec.convert(value, Entry)
+        written = msgspec.convert(value, ServerEntry)
     except msgspec.ValidationError as error:
         place = _ERROR_PATH_RE.search(str(error))
         key = f"`{place[1]}`: " if place else ""
@@ -183,7 +183,7 @@ def set_aside(config: ServerConfig, aside: Path, user_home: Path) -> ServerConfi
     return structs.replace(config, entry=entry)
 
 
-def _transport(entry: Entry) -> Transport:
+def _transport(entry: ServerEntry) -> TransportKind:
     if entry.type is not None and entry.type not in _TRANSPORT_BY_TYPE:
         raise ValueError(f"unknown `type` {entry.type!r}; there are stdio, sse and streamable-http")
     if entry.command is not None and entry.url is not None:
@@ -228,7 +228,7 @@ def variables_in(text: str) -> list[str]:
     return [found[0] for found in _VARIABLE_RE.finditer(text)]
 
 
-def _filled(entry: Entry, variables: Mapping[str, str]) -> Entry:
+def _filled(entry: ServerEntry, variables: Mapping[str, str]) -> ServerEntry:
     """Unset variables are left as they are written, so that it can be seen which are missing."""
 
     def fill(text: str) -> str:

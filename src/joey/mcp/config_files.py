@@ -17,8 +17,8 @@ from typing import Any
 
 from joey.core.mcp import SERVER_WORKING_DIRECTORY, config_paths
 from joey.errors import ConfigError
-from joey.mcp.config import SERVERS_KEY, ServerConfig, Servers, parse_servers, set_aside
-from joey.system.files import Stamp, make_private_directory, stamp
+from joey.mcp.config import SERVERS_KEY, ParsedServers, ServerConfig, parse_servers, set_aside
+from joey.system.files import FileFingerprint, make_private_directory, stamp
 
 MAX_FILE_BYTES = 1024 * 1024
 EXTRA_SERVERS_PATH = Path("given")
@@ -81,8 +81,8 @@ class ConfigFiles:
         self._user_home = Path(env["HOME"]) if env.get("HOME") else Path.home()
         self.paths = config_paths(home, workspace)
         self.project, *self._user = self.paths
-        self._stamps: dict[Path, Stamp] = {}
-        self._loaded: dict[Path, Servers] = {}
+        self._stamps: dict[Path, FileFingerprint] = {}
+        self._loaded: dict[Path, ParsedServers] = {}
         self._broken: dict[Path, str] = {}
 
     @property
@@ -91,18 +91,18 @@ class ConfigFiles:
         given hides both."""
         merged = dict(self._given.configs)
         for path in self.paths:
-            for name, config in self._loaded.get(path, Servers()).configs.items():
+            for name, config in self._loaded.get(path, ParsedServers()).configs.items():
                 merged.setdefault(name, config)
         return merged
 
     def is_own(self, name: str) -> bool:
         """Whether the person has a server of this name, hidden or not."""
-        return any(name in self._loaded.get(path, Servers()).configs for path in self._user)
+        return any(name in self._loaded.get(path, ParsedServers()).configs for path in self._user)
 
     @property
     def problems(self) -> tuple[str, ...]:
         """Why servers, or whole files, are left out."""
-        left_out = (self._loaded.get(path, Servers()).problems for path in self.paths)
+        left_out = (self._loaded.get(path, ParsedServers()).problems for path in self.paths)
         of_files = (problem for some in left_out for problem in some)
         return (*self.broken, *of_files, *self._given.problems)
 
@@ -140,7 +140,7 @@ class ConfigFiles:
             name: set_aside(config, self._aside, self._user_home)
             for name, config in own.configs.items()
         }
-        self._loaded[path] = Servers(placed, own.problems)
+        self._loaded[path] = ParsedServers(placed, own.problems)
 
 
 def _same(one: Path, other: Path) -> bool:

@@ -18,16 +18,16 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, structs
 
-from joey.core.mcp import McpAnswer, McpServer, McpStatus, McpTool
+from joey.core.mcp import McpResult, McpServer, McpStatus, McpTool
 from joey.errors import ToolError
 from joey.mcp.config import ServerConfig, without
 from joey.mcp.login import Credentials
-from joey.mcp.process import Circumstances, StderrTail, closed, describe_error
-from joey.mcp.trust import Pins, wanted_of
-from joey.system.files import Stamp, stamp
+from joey.mcp.process import ErrorContext, StderrTail, closed, describe_error
+from joey.mcp.trust import ToolPins, wanted_of
+from joey.system.files import FileFingerprint, stamp
 
 if TYPE_CHECKING:
-    from joey.mcp.session import Dialogue
+    from joey.mcp.session import McpSession
 
 
 log = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ _STOP_TIMEOUT_S = 3.0
 _BUILD_OUTPUT_PATH = "build/index.js"
 
 
-class World(Struct, frozen=True, kw_only=True):
+class HubContext(Struct, frozen=True, kw_only=True):
     """What all servers of a workspace share."""
 
     home: Path
@@ -53,12 +53,14 @@ class World(Struct, frozen=True, kw_only=True):
     """What a server may see of ours."""
     trusts: Callable[[Mapping[str, bytes]], bool]
     """Whether the person has agreed to this, for this workspace."""
-    pins: Pins
+    pins: ToolPins
     first_delay: float
 
 
-class Connection:
-    def __init__(self, config: ServerConfig, world: World, on_change: Callable[[], None]) -> None:
+class McpConnection:
+    def __init__(
+        self, config: ServerConfig, world: HubContext, on_change: Callable[[], None]
+    ) -> None:
         self.config = config
         self.settled = asyncio.Event()
         """Connected once, or known not to be."""
@@ -67,7 +69,7 @@ class Connection:
         self._on_change = on_change
         self._credentials = Credentials(world.home, config.entry.url or "")
         self._watched = self._stamps()
-        self._dialogue: Dialogue | None = None
+        self._dialogue: McpSession | None = None
         self._signal = asyncio.Event()
         """Something is to be done: look again, start again, try again."""
         self._over: str | None = None
@@ -130,17 +132,17 @@ class Connection:
 
     async def call(
         self, tool: McpTool, arguments: dict[str, Any], on_progress: Callable[[str], None] | None
-    ) -> McpAnswer:
+    ) -> McpResult:
         dialogue = self._ready()
         if tool.changed:
             self._world.pins.accept(self.config, tool)
             self._show(tools=self._flagged(self.server.tools))
         return await self._ask(dialogue.call(tool.name, arguments, on_progress), tool.name)
 
-    async def read(self, uri: str) -> McpAnswer:
+    async def read(self, uri: str) -> McpResult:
         return await self._ask(self._ready().read(uri), uri)
 
-    def _ready(self) -> Dialogue:
+    def _ready(self) -> McpSession:
         if self._dialogue is None or self._again:
             raise ToolError(f"The MCP server {self.config.name!r} {self._why_not()}")
         return self._dialogue
@@ -166,10 +168,10 @@ class Connection:
             after = f"It is tried again in {seconds:.0f} s."
         return f"is not connected: {server.error}. {after}"
 
-    async def _ask(self, question: Coroutine[Any, Any, McpAnswer], what: str) -> McpAnswer:
+    async def _ask(self, question: Coroutine[Any, Any, McpResult], what: str) -> McpResult:
         """A job of its own: whoever is cancelled need not wait until the server was told."""
         name, limit = self.config.name, self.config.entry.timeout
-        job: asyncio.Task[McpAnswer] = self._begin(question)
+        job: asyncio.Task[McpResult] = self._begin(question)
         try:
             done, _ = await asyncio.wait({job}, timeout=limit)
         except asyncio.CancelledError:
@@ -184,7 +186,7 @@ class Connection:
             raise ToolError(f"The MCP server {name!r} was stopped during the call.") from None
         except Exception as error:
             if not closed(error) or self._is_alive:
-                problem = without(describe_error(error, Circumstances()), self.config.secrets)
+                problem = without(describe_error(error, ErrorContext()), self.config.secrets)
                 raise ToolError(f"The MCP server {name!r} failed: {problem}.") from error
         await asyncio.wait({self._begin(self._down.wait())}, timeout=_STOP_TIMEOUT_S)
         raise ToolError(f"The MCP server {name!r} died during the call. It {self._why_not()}")
@@ -251,11 +253,11 @@ class Connection:
         """Connect and stay connected; why that came to an end."""
         module = await load("session")
         oauth = await load("oauth") if self.config.transport != "stdio" else None
-        about = Circumstances(stderr_tail=StderrTail())
+        about = ErrorContext(stderr_tail=StderrTail())
         self._over, self._stale = None, False
         self._signal.clear()
         self._down.clear()
-        links = module.Links(
+        links = module.SessionContext(
             workspace=self._world.workspace,
             environment=self._world.environment,
             auth=oauth.known_login(self._credentials) if oauth else None,
@@ -290,7 +292,7 @@ class Connection:
                 return describe_error(error, about, self.config.name)
         return f"{self._over or 'it was stopped'}{about.exit_details}"
 
-    async def _attend(self, dialogue: Dialogue) -> None:
+    async def _attend(self, dialogue: McpSession) -> None:
         while self._over is None and not self._again:
             if self._stale:
                 self._stale = False
@@ -300,7 +302,7 @@ class Connection:
                 self._signal.clear()
                 await self._signal.wait()
 
-    async def _list_again(self, dialogue: Dialogue) -> None:
+    async def _list_again(self, dialogue: McpSession) -> None:
         self._listing = self._begin(self._list(dialogue))
         done, _ = await asyncio.wait({self._listing}, timeout=START_TIMEOUT_S)
         if not done:
@@ -310,7 +312,7 @@ class Connection:
             self._listing.result()
             self._show("connected")
 
-    async def _list(self, dialogue: Dialogue) -> None:
+    async def _list(self, dialogue: McpSession) -> None:
         tools = await dialogue.tools()
         resources = await dialogue.resources()
         unique = {tool.name: tool for tool in tools}
@@ -351,7 +353,7 @@ class Connection:
         self._stale = True
         self._signal.set()
 
-    def _stamps(self) -> tuple[Stamp, ...]:
+    def _stamps(self) -> tuple[FileFingerprint, ...]:
         entry, root = self.config.entry, self._world.workspace
         watched = [*entry.watch_paths, *(arg for arg in entry.args if _BUILD_OUTPUT_PATH in arg)]
         return (stamp(self._credentials.path), *(stamp(root / path) for path in watched))

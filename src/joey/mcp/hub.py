@@ -13,33 +13,33 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from joey.core.mcp import McpAnswer, McpServer
+from joey.core.mcp import McpResult, McpServer
 from joey.errors import ToolError
 from joey.mcp.config_files import ConfigFiles
-from joey.mcp.connection import Connection, World
-from joey.mcp.leases import Surroundings
-from joey.mcp.trust import Pins
-from joey.system.files import Stamp, stamp
+from joey.mcp.connection import HubContext, McpConnection
+from joey.mcp.leases import HubConfig
+from joey.mcp.trust import ToolPins
+from joey.system.files import FileFingerprint, stamp
 
 
 class Hub:
     def __init__(
-        self, workspace: Path, around: Surroundings, given: Mapping[str, Any] | None = None
+        self, workspace: Path, around: HubConfig, given: Mapping[str, Any] | None = None
     ) -> None:
         """`given` are servers of the person's own that no file names."""
         self.users = 0
         self._files = ConfigFiles(around.home, workspace, around.env, given)
         self._trust_file = around.trust_file
-        self._trust_stamp: Stamp = stamp(around.trust_file)
-        self._world = World(
+        self._trust_stamp: FileFingerprint = stamp(around.trust_file)
+        self._world = HubContext(
             home=around.home,
             workspace=workspace,
             environment=around.environment,
             trusts=lambda wanted: around.trusts(workspace, wanted),
-            pins=Pins(around.home),
+            pins=ToolPins(around.home),
             first_delay=around.first_delay,
         )
-        self._connections: dict[str, Connection] = {}
+        self._connections: dict[str, McpConnection] = {}
         self._leaving: set[asyncio.Task[None]] = set()
         self._servers: tuple[McpServer, ...] | None = ()
 
@@ -82,14 +82,14 @@ class Hub:
         tool: str,
         arguments: dict[str, Any],
         on_progress: Callable[[str], None] | None = None,
-    ) -> McpAnswer:
+    ) -> McpResult:
         connection = self._find(server)
         for known in connection.server.tools:
             if known.name == tool and known.enabled:
                 return await connection.call(known, arguments, on_progress)
         raise ToolError(f"The MCP server {server!r} has no tool {tool!r}.")
 
-    async def read(self, server: str, uri: str) -> McpAnswer:
+    async def read(self, server: str, uri: str) -> McpResult:
         return await self._find(server).read(uri)
 
     async def close(self) -> None:
@@ -99,7 +99,7 @@ class Hub:
         while self._leaving:
             await asyncio.gather(*self._leaving)
 
-    def _find(self, server: str) -> Connection:
+    def _find(self, server: str) -> McpConnection:
         if server not in self._connections:
             raise ToolError(f"There is no MCP server {server!r}.")
         return self._connections[server]
@@ -117,13 +117,13 @@ class Hub:
             else:
                 if known is not None:
                     self._leave(known)
-                known = Connection(config, self._world, self._change)
+                known = McpConnection(config, self._world, self._change)
             self._connections[name] = known
         for connection in old.values():
             self._leave(connection)
         self._change()
 
-    def _leave(self, connection: Connection) -> None:
+    def _leave(self, connection: McpConnection) -> None:
         leaving = asyncio.create_task(connection.close())
         self._leaving.add(leaving)
         leaving.add_done_callback(self._leaving.discard)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct
 
-from joey.core.mcp import McpAnswer, McpServer, config_paths
+from joey.core.mcp import McpResult, McpServer, config_paths
 from joey.errors import ToolError
 from joey.ports import Mcp
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from joey.mcp.hub import Hub
 
 
-class Surroundings(Struct, frozen=True, kw_only=True):
+class HubConfig(Struct, frozen=True, kw_only=True):
     """What hubs need to know of the person and the machine."""
 
     home: Path
@@ -35,16 +35,16 @@ class Surroundings(Struct, frozen=True, kw_only=True):
     first_delay: float = 1.0
 
 
-class Hubs:
+class HubPool:
     """One hub for each workspace and what is given there, for as long as somebody uses it."""
 
-    def __init__(self, around: Surroundings) -> None:
+    def __init__(self, around: HubConfig) -> None:
         self._around = around
         self._hubs: dict[tuple[Path, bytes], Hub] = {}
 
-    def lease(self, workspace: Path, given: Mapping[str, Any] | None = None) -> Lease:
+    def lease(self, workspace: Path, given: Mapping[str, Any] | None = None) -> HubLease:
         """`given` are servers beside those of the files, in the shape that these have."""
-        return Lease(self, workspace, given or {})
+        return HubLease(self, workspace, given or {})
 
     def take(self, workspace: Path, given: Mapping[str, Any]) -> Hub | None:
         """None as long as nobody names a server."""
@@ -73,10 +73,10 @@ def _key(workspace: Path, given: Mapping[str, Any]) -> tuple[Path, bytes]:
     return workspace, msgspec.json.encode(given, order="sorted")
 
 
-class Lease:
+class HubLease:
     """The servers as one task has them. Nothing is read or started before `settle`."""
 
-    def __init__(self, hubs: Hubs, workspace: Path, given: Mapping[str, Any]) -> None:
+    def __init__(self, hubs: HubPool, workspace: Path, given: Mapping[str, Any]) -> None:
         self._hubs = hubs
         self._workspace = workspace
         self._given = given
@@ -98,10 +98,10 @@ class Lease:
         tool: str,
         arguments: dict[str, Any],
         on_progress: Callable[[str], None] | None = None,
-    ) -> McpAnswer:
+    ) -> McpResult:
         return await self._open().call(server, tool, arguments, on_progress)
 
-    async def read(self, server: str, uri: str) -> McpAnswer:
+    async def read(self, server: str, uri: str) -> McpResult:
         return await self._open().read(server, uri)
 
     async def close(self) -> None:
@@ -115,4 +115,4 @@ class Lease:
         return self._hub
 
 
-_fits: type[Mcp] = Lease
+_fits: type[Mcp] = HubLease

@@ -16,7 +16,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from joey.errors import UserError
 from joey.mcp.config_files import replace_json
-from joey.system.files import Stamp, stamp
+from joey.system.files import FileFingerprint, stamp
 
 CREDENTIALS_DIRECTORY = "mcp-auth"
 
@@ -28,7 +28,7 @@ class Credentials:
         self.url = url
         digest = hashlib.sha256(url.encode()).hexdigest()[:24]
         self.path = home / CREDENTIALS_DIRECTORY / f"{digest}.json"
-        self.renewed: Stamp = None
+        self.renewed: FileFingerprint = None
         """Of the file as we have written it ourselves: no news for us."""
 
     def load(self) -> dict[str, Any]:
@@ -64,7 +64,7 @@ _UNEXPECTED_VISIT_TEXT = (
 )
 
 
-class Callback:
+class LoginCallback:
     """The answer that the login service sends by way of the browser."""
 
     def __init__(self, port: int) -> None:
@@ -97,7 +97,7 @@ class Callback:
 
 
 @asynccontextmanager
-async def listening() -> AsyncIterator[Callback]:
+async def listening() -> AsyncIterator[LoginCallback]:
     async def visit(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             async with asyncio.timeout(_REQUEST_TIMEOUT_S):
@@ -120,7 +120,7 @@ async def listening() -> AsyncIterator[Callback]:
             writer.close()
 
     server = await asyncio.start_server(visit, "127.0.0.1", 0, limit=_MAX_REQUEST_BYTES)
-    callback = Callback(server.sockets[0].getsockname()[1])
+    callback = LoginCallback(server.sockets[0].getsockname()[1])
     try:
         yield callback
     finally:

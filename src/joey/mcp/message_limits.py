@@ -35,7 +35,9 @@ from msgspec import Struct
 
 from joey.core.parsing.json_stream import JsonScanner
 
-Streams: TypeAlias = tuple[ReadStream[SessionMessage | Exception], WriteStream[SessionMessage]]
+MessageStreams: TypeAlias = tuple[
+    ReadStream[SessionMessage | Exception], WriteStream[SessionMessage]
+]
 
 MAX_OPEN_REQUESTS = 64
 """Questions of a server that may wait for an answer."""
@@ -54,13 +56,13 @@ _ALLOWED_NOTIFICATIONS = frozenset(
 )
 
 
-class Gate:
+class MessageLimiter:
     """A pair of streams around another one."""
 
-    def __init__(self, streams: Streams, on_end: Callable[[str], None]) -> None:
+    def __init__(self, streams: MessageStreams, on_end: Callable[[str], None]) -> None:
         """`on_end` is called once, with why it is over."""
-        self.read = GateReader(streams[0], self)
-        self.write = GateWriter(streams[1], self)
+        self.read = LimitedReader(streams[0], self)
+        self.write = LimitedWriter(streams[1], self)
         self._on_end = on_end
         self._open = 0
 
@@ -85,8 +87,8 @@ class Gate:
         on_end(reason)
 
 
-class GateReader:
-    def __init__(self, inner: ReadStream[SessionMessage | Exception], gate: Gate) -> None:
+class LimitedReader:
+    def __init__(self, inner: ReadStream[SessionMessage | Exception], gate: MessageLimiter) -> None:
         self._inner = inner
         self._gate = gate
 
@@ -125,8 +127,8 @@ class GateReader:
         await self.aclose()
 
 
-class GateWriter:
-    def __init__(self, inner: WriteStream[SessionMessage], gate: Gate) -> None:
+class LimitedWriter:
+    def __init__(self, inner: WriteStream[SessionMessage], gate: MessageLimiter) -> None:
         self._inner = inner
         self._gate = gate
 
@@ -177,7 +179,7 @@ _MESSAGE_ID_RE = re.compile(rb'"id"\s*:\s*(\d{1,18}|"[^"\\]{1,200}")\s*[,}]')
 _MESSAGE_TOO_LONG_CODE = -32010
 
 
-class Cut(Struct, frozen=True):
+class TruncatedLine(Struct, frozen=True):
     """A line that was too long."""
 
     head: bytes
@@ -185,7 +187,7 @@ class Cut(Struct, frozen=True):
     size: int
 
 
-class Lines:
+class BoundedLineSplitter:
     """Bytes in, whole lines out, none longer than the limit."""
 
     def __init__(self, limit: int = MAX_MESSAGE_BYTES) -> None:
@@ -195,7 +197,7 @@ class Lines:
         self._size = 0
         """Of the line that is being read."""
 
-    def feed(self, data: bytes) -> Iterator[bytes | Cut]:
+    def feed(self, data: bytes) -> Iterator[bytes | TruncatedLine]:
         """Lines without their newline."""
         *ended, rest = data.split(b"\n")
         for piece in ended:
@@ -203,7 +205,7 @@ class Lines:
             yield self._take()
         self._grow(rest)
 
-    def close(self) -> bytes | Cut:
+    def close(self) -> bytes | TruncatedLine:
         """What stood behind the last newline."""
         return self._take()
 
@@ -214,13 +216,13 @@ class Lines:
         if len(piece) > room:
             self._tail = (self._tail + piece[room:][-_TAIL_BYTES:])[-_TAIL_BYTES:]
 
-    def _take(self) -> bytes | Cut:
+    def _take(self) -> bytes | TruncatedLine:
         line, size, tail = bytes(self._head), self._size, self._tail
         self._head, self._tail, self._size = bytearray(), b"", 0
-        return line if size <= self._limit else Cut(line, tail, size)
+        return line if size <= self._limit else TruncatedLine(line, tail, size)
 
 
-async def message_of(line: bytes | Cut, prefix: bytes = b"") -> bytes:
+async def message_of(line: bytes | TruncatedLine, prefix: bytes = b"") -> bytes:
     """The line, or the shorter message that stands for it; empty when nobody waits for it.
 
     `prefix` stands before a message in its line (`data: ` in a stream of events).

@@ -24,7 +24,7 @@ from mcp.shared.auth import (
 from pydantic import AnyUrl, ValidationError
 
 from joey.errors import UserError
-from joey.mcp.login import Callback, Credentials
+from joey.mcp.login import Credentials, LoginCallback
 
 _UNUSED_REDIRECT_URL = "http://127.0.0.1/callback"
 
@@ -33,7 +33,7 @@ class LoginNeededError(Exception):
     """A person has to log in again."""
 
 
-class Storage:
+class FileTokenStorage:
     """The library's idea of a place for tokens, and what it forgets to keep with them."""
 
     def __init__(self, credentials: Credentials) -> None:
@@ -79,7 +79,7 @@ class Storage:
 
 def known_login(credentials: Credentials) -> OAuthClientProvider | None:
     """What an earlier login allows; None when there was none."""
-    storage = Storage(credentials)
+    storage = FileTokenStorage(credentials)
     if storage.kept("tokens", OAuthToken) is None:
         return None
 
@@ -101,7 +101,7 @@ def known_login(credentials: Credentials) -> OAuthClientProvider | None:
 
 
 def new_login(
-    credentials: Credentials, callback: Callback, show: Callable[[str], None]
+    credentials: Credentials, callback: LoginCallback, show: Callable[[str], None]
 ) -> OAuthClientProvider:
     """A login that a person goes through; `show` gets the address to open."""
     credentials.forget()
@@ -119,13 +119,13 @@ def new_login(
             code=given["code"], state=given.get("state"), iss=given.get("iss")
         )
 
-    provider = _provider(credentials.url, callback.address, Storage(credentials))
+    provider = _provider(credentials.url, callback.address, FileTokenStorage(credentials))
     provider.context.redirect_handler = send_away
     provider.context.callback_handler = come_back
     return provider
 
 
-def _provider(url: str, redirect: str, storage: Storage) -> OAuthClientProvider:
+def _provider(url: str, redirect: str, storage: FileTokenStorage) -> OAuthClientProvider:
     metadata = OAuthClientMetadata(
         client_name="joey",
         redirect_uris=[AnyUrl(redirect)],

@@ -19,7 +19,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from joey.mcp.config import Entry
+from joey.mcp.config import ServerEntry
 from joey.system.files import PRIVATE_DIRECTORY_MODE, make_private_directory
 from joey.system.subprocess import begun
 
@@ -36,7 +36,7 @@ class LaunchError(Exception):
 
 
 async def launch(
-    entry: Entry, workspace: Path, environment: Mapping[str, str]
+    entry: ServerEntry, workspace: Path, environment: Mapping[str, str]
 ) -> asyncio.subprocess.Process:
     """Raises LaunchError."""
     cwd = resolve_cwd(entry, workspace)
@@ -74,12 +74,12 @@ def make_aside(directory: Path) -> None:
         raise LaunchError(f"its folder {directory} cannot be made: {error.strerror}") from error
 
 
-def resolve_cwd(entry: Entry, workspace: Path) -> Path:
+def resolve_cwd(entry: ServerEntry, workspace: Path) -> Path:
     """Where it runs."""
     return workspace / entry.cwd if entry.cwd else workspace
 
 
-def environment_of(entry: Entry, environment: Mapping[str, str]) -> dict[str, str]:
+def environment_of(entry: ServerEntry, environment: Mapping[str, str]) -> dict[str, str]:
     """Ours and its own. Ours must not find programs in whatever folder happens to be open."""
     directories = environment.get("PATH", "").split(os.pathsep)
     path = os.pathsep.join(directory for directory in directories if Path(directory).is_absolute())
@@ -162,7 +162,7 @@ _CONNECTION_CLOSED_MESSAGE = "Connection closed"
 """What the library says when a connection ends; servers use the same code for other things."""
 
 
-class Circumstances(Struct):
+class ErrorContext(Struct):
     """What is known beside the error itself."""
 
     stderr_tail: StderrTail = field(default_factory=StderrTail)
@@ -183,7 +183,7 @@ def _exit(code: int) -> str:
     return f"ended by signal {-code}" if code < 0 else f"exit code {code}"
 
 
-def describe_error(error: BaseException, about: Circumstances, name: str = "") -> str:
+def describe_error(error: BaseException, about: ErrorContext, name: str = "") -> str:
     """A clause without a full stop."""
     error = first_cause(error)
     login = f"joey mcp login {name}"

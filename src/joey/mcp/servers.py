@@ -16,11 +16,11 @@ from joey.mcp import connection
 from joey.mcp.config import SERVERS_KEY, ServerConfig, parse_server
 from joey.mcp.config_files import PRIVATE_FILE_MODE, ConfigFiles, read_servers, replace_json
 from joey.mcp.hub import Hub
-from joey.mcp.leases import Surroundings
+from joey.mcp.leases import HubConfig
 from joey.mcp.login import Credentials, listening
-from joey.mcp.process import Circumstances, StderrTail, describe_error, first_cause
+from joey.mcp.process import ErrorContext, StderrTail, describe_error, first_cause
 from joey.mcp.trust import wanted_of
-from joey.ports.extensions import Wanted
+from joey.ports.extensions import TrustItem
 from joey.system.files import changing
 
 _HIDES_USER_SERVER_TEXT = (
@@ -31,7 +31,7 @@ _TEST_TIMEOUT_S = 35.0
 _LOGIN_TIMEOUT_S = 300.0
 
 
-class Listed(Struct, frozen=True, rename="camel", omit_defaults=True):
+class ServerInfo(Struct, frozen=True, rename="camel", omit_defaults=True):
     """A server as it is told of without starting it."""
 
     name: str
@@ -48,7 +48,7 @@ class ServerNotFoundError(ConfigError):
 
 
 class ServerAdmin:
-    def __init__(self, workspace: Path, around: Surroundings) -> None:
+    def __init__(self, workspace: Path, around: HubConfig) -> None:
         self._workspace = workspace
         self._around = around
         self._files = ConfigFiles(around.home, workspace, around.env)
@@ -59,9 +59,9 @@ class ServerAdmin:
         """What of the files cannot be used."""
         return self._files.problems
 
-    def listed(self) -> list[Listed]:
+    def listed(self) -> list[ServerInfo]:
         return [
-            Listed(
+            ServerInfo(
                 name=config.name,
                 source=config.source,
                 transport=config.transport,
@@ -72,7 +72,7 @@ class ServerAdmin:
             for config in self._files.configs.values()
         ]
 
-    def wanted(self) -> tuple[Wanted, ...]:
+    def wanted(self) -> tuple[TrustItem, ...]:
         """What the workspace would run if it were trusted."""
         configs = self._files.configs.values()
         mine = (config for config in configs if config.source == "project")
@@ -147,7 +147,7 @@ class ServerAdmin:
         dialogue, oauth = await connection.load("session"), await connection.load("oauth")
         async with listening() as callback:
             auth = oauth.new_login(self._credentials(config), callback, show)
-            links = dialogue.Links(
+            links = dialogue.SessionContext(
                 workspace=self._workspace,
                 environment={},
                 auth=auth,
@@ -170,7 +170,7 @@ class ServerAdmin:
             except Exception as error:
                 if isinstance(cause := first_cause(error), UserError):
                     raise cause from error
-                about = Circumstances(status=links.http_state.status)
+                about = ErrorContext(status=links.http_state.status)
                 raise UserError(
                     f"The login failed: {describe_error(error, about, name)}."
                 ) from error
@@ -201,13 +201,13 @@ class ServerAdmin:
                 return "untrusted"
         return "not started"
 
-    def _shown(self, config: ServerConfig) -> Iterator[Wanted]:
+    def _shown(self, config: ServerConfig) -> Iterator[TrustItem]:
         server, *files = self._wanted(config)
         if self._files.is_own(config.name):
             server = structs.replace(server, details=(*server.details, _HIDES_USER_SERVER_TEXT))
         yield from (server, *files)
 
-    def _wanted(self, config: ServerConfig) -> tuple[Wanted, ...]:
+    def _wanted(self, config: ServerConfig) -> tuple[TrustItem, ...]:
         return wanted_of(config, self._workspace, self._around.environment)
 
     def _changing(self) -> AbstractContextManager[None]:

@@ -35,9 +35,9 @@ from msgspec import Struct
 from pydantic import BaseModel
 
 from joey import __version__
-from joey.core.mcp import McpAnswer, McpResource, McpTool
+from joey.core.mcp import McpResource, McpResult, McpTool
 from joey.mcp.config import ServerConfig
-from joey.mcp.message_limits import Gate, Streams
+from joey.mcp.message_limits import MessageLimiter, MessageStreams
 from joey.mcp.process import StderrTail, make_aside
 from joey.mcp.transports import HttpState, http_streams, stdio_streams
 
@@ -55,7 +55,7 @@ _HANDSHAKE_FALLBACK_CODES = (types.METHOD_NOT_FOUND, types.UNSUPPORTED_PROTOCOL_
 PageT = TypeVar("PageT", bound=types.PaginatedResult)
 
 
-class Links(Struct, frozen=True):
+class SessionContext(Struct, frozen=True):
     """How a server is reached, and what is heard of it beside its answers."""
 
     workspace: Path
@@ -69,7 +69,7 @@ class Links(Struct, frozen=True):
 
 
 @asynccontextmanager
-async def open_dialogue(config: ServerConfig, links: Links) -> AsyncIterator[Dialogue]:
+async def open_dialogue(config: ServerConfig, links: SessionContext) -> AsyncIterator[McpSession]:
     """Connect and greet; leaving it ends the server, or the session there.
 
     Raises:
@@ -83,16 +83,18 @@ async def open_dialogue(config: ServerConfig, links: Links) -> AsyncIterator[Dia
             links.on_change()
 
     async with _streams(config, links) as streams:
-        gate = Gate(streams, links.on_end)
+        gate = MessageLimiter(streams, links.on_end)
         me = types.Implementation(name="joey", version=__version__)
         session = ClientSession(
             gate.read, gate.write, message_handler=handle_message, client_info=me
         )
         async with session:
-            yield Dialogue(session)
+            yield McpSession(session)
 
 
-def _streams(config: ServerConfig, links: Links) -> AbstractAsyncContextManager[Streams]:
+def _streams(
+    config: ServerConfig, links: SessionContext
+) -> AbstractAsyncContextManager[MessageStreams]:
     if config.aside is not None:
         make_aside(config.aside)
     if config.transport == "stdio":
@@ -100,7 +102,7 @@ def _streams(config: ServerConfig, links: Links) -> AbstractAsyncContextManager[
     return http_streams(config, links.auth, links.http_state)
 
 
-class Dialogue:
+class McpSession:
     def __init__(self, session: ClientSession) -> None:
         self._session = session
 
@@ -170,7 +172,7 @@ class Dialogue:
 
     async def call(
         self, tool: str, arguments: dict[str, Any], on_progress: Callable[[str], None] | None
-    ) -> McpAnswer:
+    ) -> McpResult:
         """Raises MCPError, pydantic.ValidationError. Cancelling tells the server."""
 
         async def pass_on(progress: float, total: float | None, message: str | None) -> None:
@@ -186,7 +188,7 @@ class Dialogue:
         )
         return answer_of_call(result)
 
-    async def read(self, uri: str) -> McpAnswer:
+    async def read(self, uri: str) -> McpResult:
         return answer_of_reading(await self._session.read_resource(uri))
 
 
@@ -246,7 +248,7 @@ _IMAGE_SIGNATURES = {
 """How pictures begin that models take, and what stands at the eighth byte."""
 
 
-def answer_of_call(result: CallToolResult) -> McpAnswer:
+def answer_of_call(result: CallToolResult) -> McpResult:
     images = tuple(_iter_images(result.content))
     text = "\n\n".join(filter(None, map(_text, result.content)))
     if not text and not images and result.structured_content is not None:
@@ -255,17 +257,17 @@ def answer_of_call(result: CallToolResult) -> McpAnswer:
         text = f"[{len(images)} image(s) received]" if images else "(No response)"
     if result.is_error:
         text = f"Error:\n{text}"
-    return McpAnswer(text, images, bool(result.is_error))
+    return McpResult(text, images, bool(result.is_error))
 
 
-def answer_of_reading(result: ReadResourceResult) -> McpAnswer:
+def answer_of_reading(result: ReadResourceResult) -> McpResult:
     texts = [part.text for part in result.contents if isinstance(part, TextResourceContents)]
     blobs = [part.blob for part in result.contents if isinstance(part, BlobResourceContents)]
     images = tuple(filter(None, map(_to_image_data_uri, blobs)))
     text = "\n\n".join(filter(None, texts))
     if not text and images:
         text = f"[{len(images)} image(s) received]"
-    return McpAnswer(text or "(Empty response)", images)
+    return McpResult(text or "(Empty response)", images)
 
 
 def _text(block: ContentBlock) -> str:

@@ -27,8 +27,13 @@ from mcp.shared.message import SessionMessage
 from mcp.types import JSONRPCMessage, jsonrpc_message_adapter
 from msgspec import Struct
 
-from joey.mcp.config import Entry, ServerConfig
-from joey.mcp.message_limits import MAX_MESSAGE_BYTES, Lines, Streams, message_of
+from joey.mcp.config import ServerConfig, ServerEntry
+from joey.mcp.message_limits import (
+    MAX_MESSAGE_BYTES,
+    BoundedLineSplitter,
+    MessageStreams,
+    message_of,
+)
 from joey.mcp.process import StderrTail, end, launch
 
 _READ_CHUNK_BYTES = 64 * 1024
@@ -37,8 +42,8 @@ _FLUSH_TIMEOUT_S = 0.5
 
 @asynccontextmanager
 async def stdio_streams(
-    entry: Entry, workspace: Path, environment: Mapping[str, str], stderr_tail: StderrTail
-) -> AsyncIterator[Streams]:
+    entry: ServerEntry, workspace: Path, environment: Mapping[str, str], stderr_tail: StderrTail
+) -> AsyncIterator[MessageStreams]:
     """A running server; it and whatever it started are gone when this is left.
 
     Raises:
@@ -88,7 +93,7 @@ async def _part_from(
 async def _read(
     output: asyncio.StreamReader, incoming: MemoryObjectSendStream[SessionMessage | Exception]
 ) -> None:
-    lines = Lines()
+    lines = BoundedLineSplitter()
     with incoming:
         while data := await output.read(_READ_CHUNK_BYTES):
             for line in lines.feed(data):
@@ -161,7 +166,7 @@ class HttpState(Struct):
 @asynccontextmanager
 async def http_streams(
     config: ServerConfig, auth: httpx2.Auth | None, http_state: HttpState
-) -> AsyncIterator[Streams]:
+) -> AsyncIterator[MessageStreams]:
     entry = config.entry
     url = entry.url or ""
     limit = _MAX_SSE_MESSAGE_BYTES if config.transport == "sse" else MAX_MESSAGE_BYTES
@@ -212,11 +217,11 @@ def _look(response: httpx2.Response, http_state: HttpState, limit: int) -> None:
         raise httpx2.DecodingError("the server compresses its answer, which is not taken")
     is_stream = response.headers.get("content-type", "").lower().startswith(_SSE_CONTENT_TYPE)
     assert isinstance(response.stream, httpx2.AsyncByteStream)
-    bounded = BoundedEvents if is_stream else BoundedBody
+    bounded = BoundedEventStream if is_stream else BoundedJsonBody
     response.stream = bounded(response.stream, limit)
 
 
-class BoundedEvents(httpx2.AsyncByteStream):
+class BoundedEventStream(httpx2.AsyncByteStream):
     """A stream of events in which no line is longer than the limit."""
 
     def __init__(self, inner: httpx2.AsyncByteStream, limit: int) -> None:
@@ -224,7 +229,7 @@ class BoundedEvents(httpx2.AsyncByteStream):
         self._limit = limit
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        lines = Lines(self._limit)
+        lines = BoundedLineSplitter(self._limit)
         async for data in self._inner:
             for line in lines.feed(data):
                 yield await message_of(line, _SSE_DATA_PREFIX) + b"\n"
@@ -234,11 +239,11 @@ class BoundedEvents(httpx2.AsyncByteStream):
         await self._inner.aclose()
 
 
-class BoundedBody(BoundedEvents):
+class BoundedJsonBody(BoundedEventStream):
     """A body that is one message."""
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        lines = Lines(self._limit)
+        lines = BoundedLineSplitter(self._limit)
         async for data in self._inner:
             # Outside of strings a newline means nothing in JSON, and in them it cannot stand.
             for _ in lines.feed(data.replace(b"\n", b" ")):

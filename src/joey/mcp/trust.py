@@ -5,7 +5,7 @@ the workspace that it names in any way: as the program, as an argument, within a
 in a variable that makes programs load it. Which other files these load is not known here.
 
 A tool runs without approval only while the server describes it as it did when it was first seen
-(`Pins`). A description that changed needs approval once more; using the tool after that accepts
+(`ToolPins`). A description that changed needs approval once more; using the tool after that accepts
 the new one. If a server invents tools without end, those beyond the limit need approval.
 """
 
@@ -26,7 +26,7 @@ from joey.errors import ConfigError
 from joey.mcp.config import ServerConfig, variables_in
 from joey.mcp.config_files import replace_json
 from joey.mcp.process import environment_of, find_program, resolve_cwd
-from joey.ports.extensions import Wanted
+from joey.ports.extensions import TrustItem
 from joey.system.files import changing, file_digest
 
 _CODE_LOADING_VARIABLES = frozenset(
@@ -40,19 +40,19 @@ _CODE_LOADING_VARIABLES = frozenset(
 
 def wanted_of(
     config: ServerConfig, workspace: Path, environment: Mapping[str, str]
-) -> tuple[Wanted, ...]:
+) -> tuple[TrustItem, ...]:
     """`environment` is what the server would see of ours: programs are looked for in its PATH."""
     files = dict(_files(config, workspace.resolve(), environment))
     # Also which files there are: one that becomes a folder is not the same server any more.
     content = b"\n".join((config.content, *(os.fsencode(name) for name in sorted(files))))
-    server = Wanted(
+    server = TrustItem(
         name=f"mcp:{config.name}",
         title=f"MCP server {config.name!r}",
         details=tuple(map(_one_line, _details(config, workspace))),
         content=content,
     )
     scripts = (
-        Wanted(
+        TrustItem(
             name=f"mcp:{config.name}:{name}",
             title=f"file {name}, named by the MCP server {config.name!r}",
             content=digest,
@@ -149,11 +149,11 @@ _MAX_PINNED_SERVERS = 500
 
 log = logging.getLogger(__name__)
 
-Digests = dict[str, str]
+ToolDigests = dict[str, str]
 """By the names of a server's tools."""
 
 
-class Pins:
+class ToolPins:
     def __init__(self, home: Path) -> None:
         self._path = home / PINS_FILE_NAME
 
@@ -168,7 +168,9 @@ class Pins:
     def accept(self, config: ServerConfig, tool: McpTool) -> None:
         self._revise(config, lambda pinned: {**pinned, tool.name: _tool_digest(tool)})
 
-    def _revise(self, config: ServerConfig, change: Callable[[Digests], Digests]) -> Digests:
+    def _revise(
+        self, config: ServerConfig, change: Callable[[ToolDigests], ToolDigests]
+    ) -> ToolDigests:
         """What is known of a server's tools from now on; of others it stays."""
         try:
             with changing(self._path):
@@ -180,21 +182,21 @@ class Pins:
             return change(self._load().get(_key(config), {}))
         return pinned
 
-    def _load(self) -> dict[str, Digests]:
+    def _load(self) -> dict[str, ToolDigests]:
         try:
-            return msgspec.convert(json.loads(self._path.read_bytes()), dict[str, Digests])
+            return msgspec.convert(json.loads(self._path.read_bytes()), dict[str, ToolDigests])
         except FileNotFoundError:
             return {}
         except (OSError, ValueError) as error:
             log.warning("%s cannot be read and is begun anew: %s", self._path, error)
             return {}
 
-    def _save(self, pins: dict[str, Digests]) -> None:
+    def _save(self, pins: dict[str, ToolDigests]) -> None:
         """Those that were added last are kept."""
         replace_json(self._path, dict(list(pins.items())[-_MAX_PINNED_SERVERS:]))
 
 
-def _new(seen: Digests, pinned: Digests) -> Digests:
+def _new(seen: ToolDigests, pinned: ToolDigests) -> ToolDigests:
     names = [name for name in seen if name not in pinned]
     return {name: seen[name] for name in names[: max(MAX_PINNED_TOOLS - len(pinned), 0)]}
 

@@ -6,43 +6,43 @@ Each port is small. A static line in its adapter proves that the adapter fits
 
 from joey.core.diagnostics import Diagnostic
 from joey.core.file_state import FileChange, FileDiff, LeftFile
-from joey.core.mcp import McpAnswer, McpResource, McpServer, McpTool
-from joey.core.paths import Place
+from joey.core.mcp import McpResource, McpResult, McpServer, McpTool
+from joey.core.paths import ResolvedPath
 from joey.ports.content import (
     Browser,
-    BrowserLook,
+    BrowserObservation,
     BrowserStep,
-    CodeAnswer,
-    CodeHit,
     CodeIndex,
+    CodeSearchHit,
+    CodeSearchResult,
     Definition,
     Diagnostics,
     Documents,
     IndexState,
     Outlines,
-    Pages,
+    PageFetcher,
 )
 from joey.ports.execution import (
-    CommandEnd,
+    CommandExit,
     ConfinedProcess,
-    Level,
     RunningCommand,
     Sandbox,
+    SandboxLevel,
     SandboxReport,
     ShellGrammar,
     Terminal,
 )
 from joey.ports.extensions import (
-    Brought,
     Customizations,
     CustomToolInfo,
     CustomTools,
+    FrontEndResources,
     Hooks,
     Mcp,
     ProjectHooks,
-    Rulebook,
+    RuleStore,
 )
-from joey.ports.model import Embedder, ImageMaker, Provider
+from joey.ports.model import Embedder, ImageGenerator, Provider
 from joey.ports.storage import Store, TaskLog, TaskMetadata
 from joey.ports.tools import Capabilities, ToolContext
 from joey.ports.workspace import (
@@ -50,8 +50,8 @@ from joey.ports.workspace import (
     Checkpoints,
     Clock,
     Environment,
-    FileKind,
     Files,
+    FileStat,
     Listing,
     Repository,
     Search,
@@ -62,17 +62,16 @@ from joey.ports.workspace import (
 
 __all__ = [
     "Boundary",
-    "Brought",
     "Browser",
-    "BrowserLook",
+    "BrowserObservation",
     "BrowserStep",
     "Capabilities",
     "Checkpoints",
     "Clock",
-    "CodeAnswer",
-    "CodeHit",
     "CodeIndex",
-    "CommandEnd",
+    "CodeSearchHit",
+    "CodeSearchResult",
+    "CommandExit",
     "ConfinedProcess",
     "CustomToolInfo",
     "CustomTools",
@@ -85,28 +84,29 @@ __all__ = [
     "Environment",
     "FileChange",
     "FileDiff",
-    "FileKind",
+    "FileStat",
     "Files",
+    "FrontEndResources",
     "Hooks",
-    "ImageMaker",
+    "ImageGenerator",
     "IndexState",
     "LeftFile",
-    "Level",
     "Listing",
     "Mcp",
-    "McpAnswer",
     "McpResource",
+    "McpResult",
     "McpServer",
     "McpTool",
     "Outlines",
-    "Pages",
-    "Place",
+    "PageFetcher",
     "ProjectHooks",
     "Provider",
     "Repository",
-    "Rulebook",
+    "ResolvedPath",
+    "RuleStore",
     "RunningCommand",
     "Sandbox",
+    "SandboxLevel",
     "SandboxReport",
     "Search",
     "SearchHit",

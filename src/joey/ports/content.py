@@ -11,7 +11,7 @@ from typing import Literal, Protocol
 from msgspec import Struct
 
 from joey.core.diagnostics import Diagnostic
-from joey.core.paths import Place
+from joey.core.paths import ResolvedPath
 
 
 class Definition(Struct, frozen=True):
@@ -36,12 +36,12 @@ class Documents(Protocol):
 
     def supports(self, name: str) -> bool: ...
 
-    async def text(self, place: Place) -> str:
+    async def text(self, place: ResolvedPath) -> str:
         """Raises ToolError when the file is damaged, locked or too big."""
         ...
 
 
-class CodeHit(Struct, frozen=True):
+class CodeSearchHit(Struct, frozen=True):
     """Lines `start` to `end` of a file, counted from 1."""
 
     path: str
@@ -52,8 +52,8 @@ class CodeHit(Struct, frozen=True):
     text: str
 
 
-class CodeAnswer(Struct, frozen=True):
-    hits: tuple[CodeHit, ...]
+class CodeSearchResult(Struct, frozen=True):
+    hits: tuple[CodeSearchHit, ...]
     note: str = ""
     """What the reader should know: changes not taken in yet, no search by meaning."""
 
@@ -73,7 +73,9 @@ class CodeIndex(Protocol):
     @property
     def state(self) -> IndexState: ...
 
-    async def search(self, query: str, directory: Place | None, limit: int) -> CodeAnswer:
+    async def search(
+        self, query: str, directory: ResolvedPath | None, limit: int
+    ) -> CodeSearchResult:
         """Best first; what changed since the last search is taken in before, unless it is much.
 
         Raises:
@@ -85,7 +87,7 @@ class CodeIndex(Protocol):
 
 
 class Diagnostics(Protocol):
-    async def of(self, places: Sequence[Place]) -> Sequence[Diagnostic]:
+    async def of(self, places: Sequence[ResolvedPath]) -> Sequence[Diagnostic]:
         """What the checkers that are there say about these files now; bounded in time."""
         ...
 
@@ -94,13 +96,13 @@ class Diagnostics(Protocol):
         ...
 
 
-class Pages(Protocol):
+class PageFetcher(Protocol):
     async def text(self, url: str) -> str:
         """The page's words as Markdown. Raises ToolError: unreachable, refused, not text."""
         ...
 
 
-Action = Literal[
+BrowserActionName = Literal[
     "launch",
     "click",
     "hover",
@@ -115,7 +117,7 @@ Action = Literal[
 
 
 class BrowserStep(Struct, frozen=True, omit_defaults=True):
-    action: Action
+    action: BrowserActionName
     url: str = ""
     x: int = 0
     y: int = 0
@@ -124,7 +126,7 @@ class BrowserStep(Struct, frozen=True, omit_defaults=True):
     """To type; the key to press; with `screenshot`, the format (`png`, `jpeg`, `webp`)."""
 
 
-class BrowserLook(Struct, frozen=True, omit_defaults=True):
+class BrowserObservation(Struct, frozen=True, omit_defaults=True):
     """What is seen after a step."""
 
     screenshot: str | None = None
@@ -146,7 +148,7 @@ class Browser(Protocol):
     @property
     def viewport(self) -> tuple[int, int]: ...
 
-    async def do(self, step: BrowserStep) -> BrowserLook:
+    async def do(self, step: BrowserStep) -> BrowserObservation:
         """Raises ToolError: no page is open, the address cannot be reached, a step failed."""
         ...
 

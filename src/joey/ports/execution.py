@@ -13,10 +13,10 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from joey.core.permissions.shell import Chain
+from joey.core.permissions.shell import CommandChain
 
 
-class CommandEnd(Struct, frozen=True):
+class CommandExit(Struct, frozen=True):
     exit_code: int | None
     signal: str | None = None
     left_running: bool = False
@@ -31,7 +31,7 @@ class RunningCommand(Protocol):
     cwd: Path
 
     @property
-    def end(self) -> CommandEnd | None: ...
+    def end(self) -> CommandExit | None: ...
 
     @property
     def total_bytes(self) -> int: ...
@@ -44,7 +44,7 @@ class RunningCommand(Protocol):
         """Output since the last call (for environment details), bounded."""
         ...
 
-    async def wait(self, patience: float | None = None) -> CommandEnd | None:
+    async def wait(self, patience: float | None = None) -> CommandExit | None:
         """The end, or None when `patience` seconds passed first (it keeps running)."""
         ...
 
@@ -53,7 +53,7 @@ class RunningCommand(Protocol):
         to wait any more."""
         ...
 
-    async def kill(self) -> CommandEnd:
+    async def kill(self) -> CommandExit:
         """SIGTERM to the group, SIGKILL to whatever is left, and reap it."""
         ...
 
@@ -98,7 +98,7 @@ class Terminal(Protocol):
         ...
 
 
-class Level(StrEnum):
+class SandboxLevel(StrEnum):
     FULL = "full"
     """Namespaces: what is outside is not there."""
     LANDLOCK = "landlock"
@@ -109,7 +109,7 @@ class Level(StrEnum):
 class SandboxReport(Struct, frozen=True):
     """What works on this machine, found out by trying it."""
 
-    level: Level
+    level: SandboxLevel
     reasons: dict[str, str] = {}
     """Why a better level does not work, by its name."""
     gaps: tuple[str, ...] = ()
@@ -181,7 +181,7 @@ class Sandbox(Protocol):
 
 
 class ShellGrammar(Protocol):
-    def chain(self, line: str) -> Chain | None:
+    def chain(self, line: str) -> CommandChain | None:
         """The commands of a line made of plain words alone; None when it holds anything else.
 
         Whatever it raises means the same to those who ask: not proven.

@@ -1,9 +1,9 @@
 """Ports of extensions: what the user, the project or a front end adds to a task.
 
 These are modes, rules, commands and skills (`Customizations`), permission rules from "always"
-answers (`Rulebook`), hooks, custom tools and MCP servers. `Brought` is what a front end supplies
-for its task. `Wanted` is one thing of a workspace that would run, or loosen rules, once the user
-trusts it.
+answers (`RuleStore`), hooks, custom tools and MCP servers. `FrontEndResources` is what a front end
+supplies for its task. `TrustItem` is one thing of a workspace that would run, or loosen rules, once
+the user trusts it.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from msgspec import Struct
 
-from joey.core.hooks import Hook, HookCall, HookReport
-from joey.core.mcp import McpAnswer, McpServer
+from joey.core.hooks import Hook, HookInput, HookReport
+from joey.core.mcp import McpResult, McpServer
 from joey.core.modes import Instructions, Mode, Skill, SlashCommand
 from joey.ports.workspace import Files
 
@@ -61,7 +61,7 @@ class Customizations(Protocol):
         ...
 
 
-class Rulebook(Protocol):
+class RuleStore(Protocol):
     """It reads and writes files: call it in a thread."""
 
     def takes(self, rule: PersistentRule) -> bool:
@@ -77,7 +77,7 @@ class ProjectHooks(Struct, frozen=True):
     """What a project wants to have run, trusted or not."""
 
     hooks: tuple[Hook, ...] = ()
-    wanted: tuple[Wanted, ...] = ()
+    wanted: tuple[TrustItem, ...] = ()
     """What trust in them is bound to."""
     warnings: tuple[str, ...] = ()
 
@@ -92,7 +92,7 @@ class Hooks(Protocol):
         """Look at the project's hooks again: a run begins."""
         ...
 
-    async def run(self, about: HookCall, names: Sequence[str]) -> HookReport:
+    async def run(self, about: HookInput, names: Sequence[str]) -> HookReport:
         """Run the hooks for this moment and tool one after the other, until one blocks.
 
         `names` are all that the tool goes by. Raises nothing; cancelling it kills what runs.
@@ -149,7 +149,7 @@ class Mcp(Protocol):
         tool: str,
         arguments: dict[str, Any],
         on_progress: Callable[[str], None] | None = None,
-    ) -> McpAnswer:
+    ) -> McpResult:
         """Cancelling tells the server.
 
         Raises:
@@ -157,7 +157,7 @@ class Mcp(Protocol):
         """
         ...
 
-    async def read(self, server: str, uri: str) -> McpAnswer:
+    async def read(self, server: str, uri: str) -> McpResult:
         """A resource. Raises ToolError like `call`."""
         ...
 
@@ -166,7 +166,7 @@ class Mcp(Protocol):
         ...
 
 
-class Brought(Struct, frozen=True, kw_only=True):
+class FrontEndResources(Struct, frozen=True, kw_only=True):
     files: Callable[[Files], Files] | None = None
     """Stands between the task and the files of its workspace: an editor knows what is not saved
     yet. What may be read and written is decided before it is asked."""
@@ -175,7 +175,7 @@ class Brought(Struct, frozen=True, kw_only=True):
     end speaks."""
 
 
-class Wanted(Struct, frozen=True):
+class TrustItem(Struct, frozen=True):
     """One thing of a workspace that would run, or loosen rules, once it is trusted."""
 
     name: str

@@ -53,7 +53,7 @@ class Embedder(Protocol):
     async def close(self) -> None: ...
 
 
-class ImageMaker(Protocol):
+class ImageGenerator(Protocol):
     async def make(self, prompt: str, image: str | None = None) -> str:
         """A picture as a data URI, made from scratch or from another one.
 

@@ -152,7 +152,7 @@ class Store(Protocol):
 HIGHLIGHT_MARKS = ("\x02", "\x03")
 """Around each found word of a snippet."""
 
-Progress = Callable[[int, int], None]
+IndexProgressCallback = Callable[[int, int], None]
 """Told how many tasks of how many have been read into the index."""
 
 

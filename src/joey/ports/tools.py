@@ -8,15 +8,15 @@ from typing import Protocol
 
 from msgspec import Struct, field
 
-from joey.core.file_state import FileMemory
+from joey.core.file_state import ReadTracker
 from joey.core.models import ModelInfo, ToolProtocol
 from joey.core.modes import Mode
 from joey.core.settings import Settings
 from joey.core.task import Todo
-from joey.ports.content import Browser, CodeIndex, Diagnostics, Documents, Outlines, Pages
+from joey.ports.content import Browser, CodeIndex, Diagnostics, Documents, Outlines, PageFetcher
 from joey.ports.execution import ShellGrammar, Terminal
-from joey.ports.extensions import Customizations, CustomTools, Hooks, Mcp, Rulebook
-from joey.ports.model import ImageMaker
+from joey.ports.extensions import Customizations, CustomTools, Hooks, Mcp, RuleStore
+from joey.ports.model import ImageGenerator
 from joey.ports.workspace import Checkpoints, Files, Repository, Search, Worktrees
 
 
@@ -31,19 +31,19 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     documents: Documents | None = None
     diagnostics: Diagnostics | None = None
     browser: Browser | None = None
-    images: ImageMaker | None = None
+    images: ImageGenerator | None = None
     repository: Repository | None = None
     worktrees: Worktrees | None = None
-    pages: Pages | None = None
+    pages: PageFetcher | None = None
     shell: ShellGrammar | None = None
     """Without one, no rule but `*` lets a command run unasked."""
     checkpoints: Checkpoints | None = None
     hooks: Hooks | None = None
-    rulebook: Rulebook | None = None
+    rulebook: RuleStore | None = None
     """Without one, no answer makes a rule."""
 
 
-class Say(Protocol):
+class RowCallback(Protocol):
     def __call__(self, kind: str, text: str, images: tuple[str, ...] = ()) -> None:
         """Make a row for the person while the tool is at work."""
         ...
@@ -73,9 +73,9 @@ class ToolContext(Struct, frozen=True):
     """The row that shows a command's output while it comes."""
     on_output: Callable[[str], None]
     """Live output of a command."""
-    memory: FileMemory = field(default_factory=FileMemory)
+    memory: ReadTracker = field(default_factory=ReadTracker)
     """Which versions of files the model has seen."""
     capabilities: Capabilities = Capabilities()
     depth: int = 0
     """How many tasks stand above the one that calls."""
-    say: Say = _unheard
+    say: RowCallback = _unheard

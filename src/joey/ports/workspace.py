@@ -8,8 +8,8 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from joey.core.file_state import FileChange, FileDiff, LeftFile, Merge, Stamp
-from joey.core.paths import Place, Reach
+from joey.core.file_state import FileChange, FileDiff, FileStamp, LeftFile, MergeResult
+from joey.core.paths import PathAccess, ResolvedPath
 
 
 class Boundary(Protocol):
@@ -18,7 +18,7 @@ class Boundary(Protocol):
     roots: tuple[Path, ...]
     """The workspace and the directories added to it, resolved."""
 
-    def reach(self, path: Path) -> Reach:
+    def reach(self, path: Path) -> PathAccess:
         """What may be done with a resolved path."""
         ...
 
@@ -26,13 +26,13 @@ class Boundary(Protocol):
 class Files(Protocol):
     root: Path
 
-    def resolve(self, path: str) -> Place: ...
+    def resolve(self, path: str) -> ResolvedPath: ...
 
     def hides_some(self) -> bool:
         """Whether there may be files that the model must not see, as it is at the moment."""
         ...
 
-    async def read(self, place: Place, limit: int | None = None, offset: int = 0) -> bytes:
+    async def read(self, place: ResolvedPath, limit: int | None = None, offset: int = 0) -> bytes:
         """The bytes of a regular file from `offset` on, at most `limit` of them.
 
         Raises:
@@ -40,20 +40,22 @@ class Files(Protocol):
         """
         ...
 
-    async def stat(self, place: Place) -> FileKind: ...
+    async def stat(self, place: ResolvedPath) -> FileStat: ...
 
-    async def stat_all(self, places: Sequence[Place]) -> Sequence[FileKind]:
+    async def stat_all(self, places: Sequence[ResolvedPath]) -> Sequence[FileStat]:
         """What `stat` says of each; a file that cannot be looked at counts as missing."""
         ...
 
-    async def write(self, place: Place, data: bytes, like: Place | None = None) -> None:
+    async def write(
+        self, place: ResolvedPath, data: bytes, like: ResolvedPath | None = None
+    ) -> None:
         """Replace the file atomically, keeping its mode; parents are made.
 
         A new file gets the mode of the file that it is `like`.
         """
         ...
 
-    async def remove(self, place: Place) -> None:
+    async def remove(self, place: ResolvedPath) -> None:
         """Delete a regular file.
 
         Raises:
@@ -62,7 +64,7 @@ class Files(Protocol):
         ...
 
 
-class FileKind(Struct, frozen=True):
+class FileStat(Struct, frozen=True):
     exists: bool
     is_file: bool = False
     is_dir: bool = False
@@ -70,9 +72,9 @@ class FileKind(Struct, frozen=True):
     mtime_ns: int = 0
 
     @property
-    def stamp(self) -> Stamp:
+    def stamp(self) -> FileStamp:
         """By which this version of the file is known again."""
-        return Stamp(self.size, self.mtime_ns)
+        return FileStamp(self.size, self.mtime_ns)
 
 
 class SearchHit(Struct, frozen=True):
@@ -97,12 +99,12 @@ class Listing(Struct, frozen=True):
 
 class Search(Protocol):
     async def grep(
-        self, place: Place, regex: str, file_pattern: str | None, limit: int
+        self, place: ResolvedPath, regex: str, file_pattern: str | None, limit: int
     ) -> SearchResult:
         """Raises ToolError when the expression is not one."""
         ...
 
-    async def list(self, place: Place, recursive: bool, limit: int) -> Listing: ...
+    async def list(self, place: ResolvedPath, recursive: bool, limit: int) -> Listing: ...
 
 
 class Environment(Protocol):
@@ -221,7 +223,7 @@ class Worktrees(Protocol):
         Raises ToolError."""
         ...
 
-    async def merge(self, name: str, refusal: Callable[[str], str] | None = None) -> Merge:
+    async def merge(self, name: str, refusal: Callable[[str], str] | None = None) -> MergeResult:
         """Commit what was done there, and bring it into the workspace if it fits: into the files,
         not into the index or a commit. If it does not fit, no file is touched; nor if `refusal`
         says of a path in the workspace why it may not be changed.

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from joey.core.events import AskOpened
-from joey.core.permissions.policy import Confinement
+from joey.core.permissions.policy import SandboxStatus
 from joey.core.task import APPROVAL_ASKS, Answer, AskKind, Response
 from joey.presentation.text import sanitise
 
@@ -26,7 +26,7 @@ _ANSWER_HINTS = {
 }
 
 
-class Suggestion(Struct, frozen=True):
+class SuggestedAnswer(Struct, frozen=True):
     answer: str
     mode: str | None = None
     """The task goes on in this mode with it."""
@@ -36,22 +36,22 @@ class Suggestion(Struct, frozen=True):
         return f"{self.answer} [{self.mode} mode]" if self.mode else self.answer
 
 
-class FollowUp(Struct, frozen=True):
+class FollowUpQuestion(Struct, frozen=True):
     question: str = ""
-    suggest: tuple[Suggestion, ...] = ()
+    suggest: tuple[SuggestedAnswer, ...] = ()
 
 
-class _Limit(Struct, frozen=True):
+class _LimitInfo(Struct, frozen=True):
     count: int | str = 0
     type: str = "requests"
 
 
-def follow_up(text: str) -> FollowUp:
+def follow_up(text: str) -> FollowUpQuestion:
     """A question with its suggestions; text of another shape is the question itself."""
     try:
-        return msgspec.json.decode(text, type=FollowUp)
+        return msgspec.json.decode(text, type=FollowUpQuestion)
     except msgspec.DecodeError:
-        return FollowUp(question=text)
+        return FollowUpQuestion(question=text)
 
 
 def question_of(ask: AskOpened) -> str:
@@ -62,7 +62,7 @@ def question_of(ask: AskOpened) -> str:
             numbered = (f"  {n}. {one.shown}" for n, one in enumerate(asked.suggest, 1))
             return sanitise("\n".join([asked.question, *numbered]))
         case AskKind.LIMIT_REACHED:
-            limit = msgspec.json.decode(ask.text or "{}", type=_Limit)
+            limit = msgspec.json.decode(ask.text or "{}", type=_LimitInfo)
             return f"The limit of {limit.count} {limit.type} is reached."
         case kind if kind in APPROVAL_ASKS:
             return ""
@@ -151,7 +151,7 @@ def _why(part: str, command: str) -> str:
     return part.removeprefix("running it: ")
 
 
-def held_by(sandbox: Confinement) -> str:
+def held_by(sandbox: SandboxStatus) -> str:
     """What holds a command that is asked about."""
     match sandbox:
         case "none":

@@ -11,7 +11,7 @@ from joey.core.suggest import nearest
 from joey.presentation.text import one_line
 
 
-class SlashCommand(Struct, frozen=True):
+class BuiltInCommand(Struct, frozen=True):
     name: str
     about: str
     at_rest: bool = False
@@ -21,35 +21,35 @@ class SlashCommand(Struct, frozen=True):
     """What may stand behind it line by line, where there is no list to choose from."""
 
 
-BUILT_IN_COMMANDS: tuple[SlashCommand, ...] = (
-    SlashCommand("help", "keys and commands"),
-    SlashCommand("new", "begin another task", at_rest=True),
-    SlashCommand("resume", "go on with an earlier task", at_rest=True, in_lines="[ID]"),
-    SlashCommand("tasks", "earlier tasks of this folder", at_rest=True, in_lines="[ID]"),
-    SlashCommand(
+BUILT_IN_COMMANDS: tuple[BuiltInCommand, ...] = (
+    BuiltInCommand("help", "keys and commands"),
+    BuiltInCommand("new", "begin another task", at_rest=True),
+    BuiltInCommand("resume", "go on with an earlier task", at_rest=True, in_lines="[ID]"),
+    BuiltInCommand("tasks", "earlier tasks of this folder", at_rest=True, in_lines="[ID]"),
+    BuiltInCommand(
         "rewind", "go back to earlier words of yours", at_rest=True, in_lines="[N] [files] [force]"
     ),
-    SlashCommand("undo", "take the rewind back", at_rest=True, in_lines="[force]"),
-    SlashCommand("fork", "go on in a copy of this task", at_rest=True),
-    SlashCommand(
+    BuiltInCommand("undo", "take the rewind back", at_rest=True, in_lines="[force]"),
+    BuiltInCommand("fork", "go on in a copy of this task", at_rest=True),
+    BuiltInCommand(
         "compact", "sum the conversation up, to make room", takes_argument=True, in_lines="[words]"
     ),
-    SlashCommand("condense", "the same as /compact", takes_argument=True),
-    SlashCommand("mode", "choose the mode", takes_argument=True, in_lines="[MODE]"),
-    SlashCommand(
+    BuiltInCommand("condense", "the same as /compact", takes_argument=True),
+    BuiltInCommand("mode", "choose the mode", takes_argument=True, in_lines="[MODE]"),
+    BuiltInCommand(
         "model", "choose the model", at_rest=True, takes_argument=True, in_lines="[MODEL]"
     ),
-    SlashCommand("cost", "what this task has used so far"),
-    SlashCommand("init", "let joey write AGENTS.md for this folder", at_rest=True),
-    SlashCommand("export", "write this task to a Markdown file"),
-    SlashCommand("mcp", "MCP servers"),
-    SlashCommand(
+    BuiltInCommand("cost", "what this task has used so far"),
+    BuiltInCommand("init", "let joey write AGENTS.md for this folder", at_rest=True),
+    BuiltInCommand("export", "write this task to a Markdown file"),
+    BuiltInCommand("mcp", "MCP servers"),
+    BuiltInCommand(
         "permissions", "what joey may do without asking", takes_argument=True, in_lines="[ask]"
     ),
-    SlashCommand("skills", "skills, and commands of your own"),
-    SlashCommand("doctor", "what is found, what is missing"),
-    SlashCommand("exit", "leave"),
-    SlashCommand("quit", "leave"),
+    BuiltInCommand("skills", "skills, and commands of your own"),
+    BuiltInCommand("doctor", "what is found, what is missing"),
+    BuiltInCommand("exit", "leave"),
+    BuiltInCommand("quit", "leave"),
 )
 COMMANDS_BY_NAME = {command.name: command for command in BUILT_IN_COMMANDS}
 UNLISTED_NAMES = frozenset({"condense", "quit"})
@@ -62,14 +62,14 @@ _MAX_ARGUMENTS = 2
 INIT_PROMPT_PATH = Path(__file__).with_name("init_prompt.md")
 
 
-def named(text: str) -> tuple[SlashCommand, str] | None:
+def named(text: str) -> tuple[BuiltInCommand, str] | None:
     """The command that a line begins with, and the words behind it; None when there is none."""
     name, _, arguments = text.strip().partition(" ")
     command = COMMANDS_BY_NAME.get(name.removeprefix("/")) if name.startswith("/") else None
     return None if command is None else (command, arguments.strip())
 
 
-def parse(text: str) -> tuple[SlashCommand, str] | None:
+def parse(text: str) -> tuple[BuiltInCommand, str] | None:
     """The command that a line is, with the words that it takes; None when it is none of ours."""
     match named(text):
         case (command, arguments) if command.takes_argument or not arguments:

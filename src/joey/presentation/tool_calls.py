@@ -178,7 +178,7 @@ def _change(row: dict[str, Any]) -> str:
     return str(row.get("diff") or row.get("content") or "")
 
 
-class CommandOutput:
+class CommandOutputPreview:
     """Output as it comes, in whole lines: the first ones at once, of the rest the last ones."""
 
     def __init__(self) -> None:

@@ -34,15 +34,15 @@ from joey.core.messages import (
     UsageChunk,
 )
 from joey.core.models import ModelInfo, ModelRequest, ToolSpec
-from joey.core.settings import Profile, Route
+from joey.core.settings import ModelRoute, Profile
 from joey.ports import Provider
 from joey.providers import errors
-from joey.providers.errors import Service, service_of
+from joey.providers.errors import ServiceInfo, service_of
 from joey.providers.http import HttpClient
 from joey.providers.registry import endpoint, find_kind
-from joey.providers.request_encoder import Transcript
-from joey.providers.sse import ServerEvent
-from joey.providers.transport import Wire
+from joey.providers.request_encoder import ConversationEncoder
+from joey.providers.sse import ServerSentEvent
+from joey.providers.transport import SseTransport
 
 API_VERSION = "2026-10-21"
 LEGACY_API_VERSION = "2023-06-01"
@@ -51,16 +51,16 @@ LEGACY_BETA_HEADER = "prompt-caching-2024-07-31,fine-grained-tool-streaming-2025
 
 class AnthropicProvider:
     def __init__(
-        self, profile: Profile, model: ModelInfo, http: HttpClient, route: Route | None = None
+        self, profile: Profile, model: ModelInfo, http: HttpClient, route: ModelRoute | None = None
     ) -> None:
         kind = find_kind(profile.provider)
         url = endpoint(kind, profile.base_url)
         legacy = wants_legacy(profile)
         self._model = model
         self._service = service_of(profile, url, route)
-        self._requests = AnthropicRequests(profile, model, legacy=legacy)
+        self._requests = AnthropicRequestBuilder(profile, model, legacy=legacy)
         headers = headers_for(profile.api_key, legacy=legacy) | profile.headers
-        self._wire = Wire(http, url, headers, self._service, profile.request_timeout)
+        self._wire = SseTransport(http, url, headers, self._service, profile.request_timeout)
 
     @property
     def model(self) -> ModelInfo:
@@ -71,7 +71,9 @@ class AnthropicProvider:
         return "anthropic"
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk, None]:
-        return self._wire.stream(self._requests.body(request), AnthropicStream(self._service))
+        return self._wire.stream(
+            self._requests.body(request), AnthropicStreamDecoder(self._service)
+        )
 
     async def close(self) -> None:
         await self._wire.close()
@@ -104,12 +106,12 @@ _MAX_THINKING_SHARE = 0.8
 _MIN_ANSWER_TOKENS = 8192
 
 
-class _WireMessage(Struct, frozen=True):
+class _RequestMessage(Struct, frozen=True):
     role: str
     content: str | list[Block]
 
 
-class AnthropicRequests:
+class AnthropicRequestBuilder:
     """Builds the bodies of requests to one model, and remembers what it encoded."""
 
     def __init__(self, profile: Profile, model: ModelInfo, *, legacy: bool) -> None:
@@ -117,7 +119,7 @@ class AnthropicRequests:
         self._legacy = legacy
         self._opening = _encode(_parameters(profile, model, legacy=legacy))[:-1]
         marks = _MAX_CACHE_MARKS if model.prompt_cache else 0
-        self._transcript = Transcript(self._encoded, marks, _is_users)
+        self._transcript = ConversationEncoder(self._encoded, marks, _is_users)
         self._system: tuple[str, bytes] = ("", b"")
         self._tools: tuple[tuple[ToolSpec, ...], bytes] = ((), b"")
 
@@ -168,10 +170,10 @@ def encode_message(message: Message, *, images: bool = True) -> bytes:
         if not content.strip():
             return b""
         if message.role == "assistant":
-            return _encode(_WireMessage(message.role, content))
+            return _encode(_RequestMessage(message.role, content))
         content = (TextBlock(content),)
     blocks = [_fitting(block, images=images) for block in content if _is_sent(block)]
-    return _encode(_WireMessage(message.role, blocks)) if blocks else b""
+    return _encode(_RequestMessage(message.role, blocks)) if blocks else b""
 
 
 def _is_sent(block: Block) -> bool:
@@ -238,7 +240,7 @@ def _thinking_room(profile: Profile, max_tokens: int) -> tuple[int, int]:
     return budget, max(max_tokens, budget + 1)
 
 
-class _Delta(Struct):
+class _BlockDelta(Struct):
     type: str | None = None
     text: str | None = None
     partial_json: str | None = None
@@ -247,7 +249,7 @@ class _Delta(Struct):
     stop_reason: str | None = None
 
 
-class _Block(Struct):
+class _ContentBlock(Struct):
     type: str | None = None
     id: str | None = None
     name: str | None = None
@@ -258,29 +260,29 @@ class _Block(Struct):
     data: str | None = None
 
 
-class _Usage(Struct):
+class _AnthropicUsage(Struct):
     input_tokens: int | None = None
     output_tokens: int | None = None
     cache_creation_input_tokens: int | None = None
     cache_read_input_tokens: int | None = None
 
 
-class _Message(Struct):
+class _MessageStart(Struct):
     id: str | None = None
-    usage: _Usage | None = None
+    usage: _AnthropicUsage | None = None
 
 
-class _Event(Struct):
+class _StreamEvent(Struct):
     type: str | None = None
     index: int = 0
-    delta: _Delta | None = None
-    content_block: _Block | None = None
-    message: _Message | None = None
-    usage: _Usage | None = None
+    delta: _BlockDelta | None = None
+    content_block: _ContentBlock | None = None
+    message: _MessageStart | None = None
+    usage: _AnthropicUsage | None = None
     error: Any = None
 
 
-_decode = msgspec.json.Decoder(_Event).decode
+_decode = msgspec.json.Decoder(_StreamEvent).decode
 _KNOWN_EVENT_TYPES = frozenset(
     {
         "message_start",
@@ -294,10 +296,10 @@ _KNOWN_EVENT_TYPES = frozenset(
 )
 
 
-class AnthropicStream:
+class AnthropicStreamDecoder:
     """The state of one answer."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: ServiceInfo) -> None:
         self._service = service
         self._blocks: dict[int, _OpenBlock] = {}
         self._last_kind: str | None = None
@@ -309,7 +311,7 @@ class AnthropicStream:
     def is_final(self) -> bool:
         return self.is_complete
 
-    def feed(self, event: ServerEvent) -> Iterable[Chunk]:
+    def feed(self, event: ServerSentEvent) -> Iterable[Chunk]:
         said = self._parse(event)
         if said is None:
             return ()
@@ -332,7 +334,7 @@ class AnthropicStream:
             case _:
                 return ()
 
-    def _parse(self, event: ServerEvent) -> _Event | None:
+    def _parse(self, event: ServerSentEvent) -> _StreamEvent | None:
         """None for events that we do not know: the service may add kinds at any time."""
         try:
             return _decode(event.data)
@@ -346,7 +348,7 @@ class AnthropicStream:
                 return None
             raise errors.malformed(self._service, "an event that is not JSON") from error
 
-    def _delta(self, index: int, delta: _Delta) -> Iterable[Chunk]:
+    def _delta(self, index: int, delta: _BlockDelta) -> Iterable[Chunk]:
         match delta.type:
             case "text_delta":
                 return (TextChunk(delta.text),) if delta.text else ()
@@ -365,7 +367,7 @@ class AnthropicStream:
             case _:
                 return ()
 
-    def _start(self, index: int, block: _Block) -> Iterable[Chunk]:
+    def _start(self, index: int, block: _ContentBlock) -> Iterable[Chunk]:
         before, self._last_kind = self._last_kind, block.type
         self._blocks[index] = _OpenBlock(block.type, block.signature or "", block.input)
         match block.type:
@@ -395,17 +397,17 @@ class AnthropicStream:
             return (CallChunk(index, arguments=whole), CallEndChunk(index))
         return (CallEndChunk(index),)
 
-    def _opened(self, message: _Message) -> Iterable[Chunk]:
+    def _opened(self, message: _MessageStart) -> Iterable[Chunk]:
         self._response_id = message.id
         return self._count(message.usage)
 
-    def _summed_up(self, event: _Event) -> Iterable[Chunk]:
+    def _summed_up(self, event: _StreamEvent) -> Iterable[Chunk]:
         chunks = list(self._count(event.usage))
         if event.delta is not None and event.delta.stop_reason:
             chunks.append(StopChunk(event.delta.stop_reason, self._response_id))
         return chunks
 
-    def _count(self, usage: _Usage | None) -> Iterable[Chunk]:
+    def _count(self, usage: _AnthropicUsage | None) -> Iterable[Chunk]:
         """Each figure is a total so far; one that is left out keeps its value."""
         if usage is None:
             return ()

@@ -23,7 +23,7 @@ from msgspec import Struct
 
 from joey.core.text import regex
 from joey.errors import UNREACHABLE_CODE, ConfigError, ProviderError, ProviderFailure
-from joey.providers.http_reader import End, Head, ProtocolError, ResponseReader
+from joey.providers.http_reader import ProtocolError, ResponseEnd, ResponseHead, ResponseReader
 
 if TYPE_CHECKING:
     import ssl
@@ -33,7 +33,7 @@ _MAX_BUFFERED_BYTES = 1024 * 1024
 _HAPPY_EYEBALLS_DELAY_S = 0.25
 
 
-class Connection(asyncio.Protocol):
+class HttpConnection(asyncio.Protocol):
     """Read by one reader at a time; `abort` may be called at any moment, more than once."""
 
     def __init__(self) -> None:
@@ -153,18 +153,18 @@ class Connection(asyncio.Protocol):
 
 
 async def connect(
-    target: Address,
-    proxy: Address | None,
+    target: HttpAddress,
+    proxy: HttpAddress | None,
     tls: Callable[[], ssl.SSLContext],
     patience: float,
-) -> Connection:
+) -> HttpConnection:
     """Open a connection to `target`, through `proxy` if there is one.
 
     Raises:
         ProviderError: nobody there, no such name, no trust, or too slow; the text says which.
     """
     first = proxy or target
-    opened: Connection | None = None
+    opened: HttpConnection | None = None
     try:
         async with asyncio.timeout(patience):
             opened = await _open(first, tls() if target.secure and proxy is None else None)
@@ -186,10 +186,10 @@ async def connect(
         raise
 
 
-async def _open(address: Address, context: ssl.SSLContext | None) -> Connection:
+async def _open(address: HttpAddress, context: ssl.SSLContext | None) -> HttpConnection:
     loop = asyncio.get_running_loop()
     _, connection = await loop.create_connection(
-        Connection,
+        HttpConnection,
         address.host,
         address.port,
         ssl=context,
@@ -203,7 +203,7 @@ def _is_literal(host: str) -> bool:
     return ":" in host or host.replace(".", "").isdigit()
 
 
-async def _tunnel(connection: Connection, target: Address, proxy: Address) -> None:
+async def _tunnel(connection: HttpConnection, target: HttpAddress, proxy: HttpAddress) -> None:
     lines = [f"CONNECT {target.shown} HTTP/1.1", f"Host: {target.shown}"]
     if proxy.proxy_authorization:
         lines.append(f"Proxy-Authorization: {proxy.proxy_authorization}")
@@ -220,7 +220,7 @@ async def _tunnel(connection: Connection, target: Address, proxy: Address) -> No
     )
 
 
-async def _tunnel_head(connection: Connection, proxy: Address) -> Head:
+async def _tunnel_head(connection: HttpConnection, proxy: HttpAddress) -> ResponseHead:
     """The answer to CONNECT has no body, whatever it says: the tunnel begins after its head."""
     received = b""
     while b"\r\n\r\n" not in received:
@@ -238,13 +238,13 @@ async def _tunnel_head(connection: Connection, proxy: Address) -> Head:
             failure=ProviderFailure.NETWORK,
         ) from error
     match events:
-        case [Head() as head] | [Head() as head, End()]:
+        case [ResponseHead() as head] | [ResponseHead() as head, ResponseEnd()]:
             return head
         case _:
             raise ConnectionResetError("the proxy sent no answer")
 
 
-def describe_failure(error: OSError, address: Address, seconds: float) -> str:
+def describe_failure(error: OSError, address: HttpAddress, seconds: float) -> str:
     """Why there is no connection, for a person, with what to do about it."""
     where = address.shown
     if isinstance(error, TimeoutError):
@@ -284,7 +284,7 @@ _PERCENT_ESCAPE_RE = regex(rb"%([0-9A-Fa-f]{2})")
 _LOOPBACK_HOST_RE = regex(r"localhost|.*\.localhost|127(\.\d{1,3}){3}|::1", re.IGNORECASE)
 
 
-class Address(Struct, frozen=True):
+class HttpAddress(Struct, frozen=True):
     """One side of a connection."""
 
     host: str
@@ -316,7 +316,7 @@ class Address(Struct, frozen=True):
         return "Basic " + b64encode(self.credentials.encode()).decode("ascii")
 
 
-def parse_url(url: str, what: str = "base URL") -> Address:
+def parse_url(url: str, what: str = "base URL") -> HttpAddress:
     """Raises ConfigError naming the setting when this is not an `http` or `https` URL."""
     match = _URL_RE.fullmatch(url.strip())
     port = int(match["port"]) if match and match["port"] else None
@@ -329,7 +329,7 @@ def parse_url(url: str, what: str = "base URL") -> Address:
         raise ConfigError(f"The {what} {url!r} is not an http:// or https:// address.")
     secure = match["scheme"].lower() == "https"
     path = match["path"] or "/"
-    return Address(
+    return HttpAddress(
         host=match["host"].strip("[]"),
         port=port or (443 if secure else 80),
         secure=secure,
@@ -338,7 +338,7 @@ def parse_url(url: str, what: str = "base URL") -> Address:
     )
 
 
-def proxy_for(target: Address, environ: Mapping[str, str]) -> Address | None:
+def proxy_for(target: HttpAddress, environ: Mapping[str, str]) -> HttpAddress | None:
     """The proxy to go through, or None to go straight."""
     if target.is_loopback:
         return None
@@ -359,7 +359,7 @@ def _variable(environ: Mapping[str, str], name: str) -> str:
     return environ.get(name) or environ.get(name.upper()) or ""
 
 
-def _is_exempt(target: Address, no_proxy: str) -> bool:
+def _is_exempt(target: HttpAddress, no_proxy: str) -> bool:
     host = target.host.lower()
     for entry in no_proxy.lower().replace(",", " ").split():
         if entry == "*":

@@ -14,7 +14,7 @@ from joey.ports import Embedder
 from joey.providers import errors
 from joey.providers.errors import service_of
 from joey.providers.http import HttpClient
-from joey.providers.registry import WireKind, endpoint, find_kind
+from joey.providers.registry import ApiProtocol, endpoint, find_kind
 
 MAX_BATCH_TEXTS = 64
 MAX_BATCH_CHARS = 100_000
@@ -31,25 +31,25 @@ _RETRYABLE_FAILURES = (
 _CHAT_PATH = "/chat/completions"
 
 
-class _Item(Struct, frozen=True):
+class _EmbeddingItem(Struct, frozen=True):
     embedding: list[float]
     index: int = 0
 
 
-class _Answer(Struct, frozen=True):
-    data: list[_Item]
+class _EmbeddingResponse(Struct, frozen=True):
+    data: list[_EmbeddingItem]
 
 
-_decoder = msgspec.json.Decoder(_Answer)
+_decoder = msgspec.json.Decoder(_EmbeddingResponse)
 
 
-class Embeddings:
+class EmbeddingClient:
     def __init__(
         self, profile: Profile, http: HttpClient, first_wait: float = FIRST_RETRY_DELAY_S
     ) -> None:
         """Raises ConfigError when the profile cannot be used for this."""
         kind = find_kind(profile.provider)
-        if kind.wire is not WireKind.OPENAI:
+        if kind.wire is not ApiProtocol.OPENAI:
             raise ConfigError(
                 f"The profile {profile.name!r} cannot be used for embeddings: {kind.name} makes"
                 " none. Name one whose provider speaks OpenAI's protocol, such as openai or ollama."
@@ -135,4 +135,4 @@ def _batches(texts: Sequence[str]) -> Iterator[Sequence[str]]:
         yield texts[start:]
 
 
-_fits: type[Embedder] = Embeddings
+_fits: type[Embedder] = EmbeddingClient

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from joey.core.redaction import blotted, without_secrets
-from joey.core.settings import Profile, Route
+from joey.core.settings import ModelRoute, Profile
 from joey.core.text import regex
 from joey.errors import ProviderError, ProviderFailure
 from joey.providers.connection import parse_url
@@ -73,7 +73,7 @@ _STATUS_BY_CODE: dict[str, int] = {
 """The status that an error inside a stream would have had."""
 
 
-class Service(Struct, frozen=True):
+class ServiceInfo(Struct, frozen=True):
     """Whom we talk to, as far as messages need it."""
 
     name: str
@@ -96,7 +96,7 @@ class Service(Struct, frozen=True):
         return blotted(text, (*((self.key,) if self.key else ()), *self.headers))
 
 
-def service_of(profile: Profile, url: str, route: Route | None = None) -> Service:
+def service_of(profile: Profile, url: str, route: ModelRoute | None = None) -> ServiceInfo:
     """Whom a profile leads to. `route` tells what of it came from flags and variables."""
     kind = find_kind(profile.provider)
     route = route or profile.route
@@ -105,7 +105,7 @@ def service_of(profile: Profile, url: str, route: Route | None = None) -> Servic
         source = kind.base_url_variable
     elif not route.profile:
         source = "--base-url"
-    return Service(
+    return ServiceInfo(
         name=kind.name,
         address=parse_url(url).shown,
         model=profile.model,
@@ -118,7 +118,7 @@ def service_of(profile: Profile, url: str, route: Route | None = None) -> Servic
     )
 
 
-class _Said(Struct, frozen=True):
+class _ErrorDetails(Struct, frozen=True):
     """What an error's body says, whichever of the usual forms it has."""
 
     message: str
@@ -127,7 +127,7 @@ class _Said(Struct, frozen=True):
 
 
 @contextmanager
-def discreet(service: Service) -> Iterator[None]:
+def discreet(service: ServiceInfo) -> Iterator[None]:
     """For what quotes a service's words without knowing whom it talks to."""
     try:
         yield
@@ -137,7 +137,7 @@ def discreet(service: Service) -> Iterator[None]:
 
 
 def refusal(
-    service: Service, status: int, headers: Mapping[str, str], body: bytes
+    service: ServiceInfo, status: int, headers: Mapping[str, str], body: bytes
 ) -> ProviderError:
     """The error for an answer that is not a stream."""
     said = _read_body(body, headers.get("content-type", ""))
@@ -146,14 +146,14 @@ def refusal(
     return _build(service, status, said, retry_after(headers, body))
 
 
-def in_stream(service: Service, error: Any) -> ProviderError:
+def in_stream(service: ServiceInfo, error: Any) -> ProviderError:
     """The error for an `error` object that came in the middle of a stream."""
     said = _read_error(error)
     status = said.status or _STATUS_BY_CODE.get(said.code or "", 500)
     return _build(service, status, said, _delay_in_text(msgspec.json.encode(error)))
 
 
-def malformed(service: Service, what: str) -> ProviderError:
+def malformed(service: ServiceInfo, what: str) -> ProviderError:
     return ProviderError(
         f"{service.name} ({service.address}) sent {service.without_secrets(what)}. Try again; if"
         " it happens every time, check the base URL and the provider.",
@@ -161,7 +161,7 @@ def malformed(service: Service, what: str) -> ProviderError:
     )
 
 
-def cut_off(service: Service) -> ProviderError:
+def cut_off(service: ServiceInfo) -> ProviderError:
     return ProviderError(
         f"{service.name} ({service.address}) ended the stream before the answer was complete."
         " Try again.",
@@ -205,13 +205,13 @@ def _delay_in_text(body: bytes) -> float | None:
     return float(match[1]) if match else None
 
 
-def _read_body(body: bytes, content_type: str) -> _Said:
+def _read_body(body: bytes, content_type: str) -> _ErrorDetails:
     try:
         parsed = msgspec.json.decode(body)
     except JSON_DECODE_ERRORS:
         if "html" in content_type or body.lstrip()[:1] == b"<":
-            return _Said("it answered with a web page", None, None)
-        return _Said(body.decode("utf-8", "replace").strip(), None, None)
+            return _ErrorDetails("it answered with a web page", None, None)
+        return _ErrorDetails(body.decode("utf-8", "replace").strip(), None, None)
     if isinstance(parsed, list) and parsed:
         parsed = parsed[0]
     if isinstance(parsed, dict) and "error" in parsed:
@@ -219,21 +219,23 @@ def _read_body(body: bytes, content_type: str) -> _Said:
     return _read_error(parsed)
 
 
-def _read_error(error: Any) -> _Said:
+def _read_error(error: Any) -> _ErrorDetails:
     if not isinstance(error, dict):
-        return _Said(error if isinstance(error, str) else "", None, None)
+        return _ErrorDetails(error if isinstance(error, str) else "", None, None)
     message = error.get("message") or error.get("detail") or ""
     code = error.get("code")
     status = code if isinstance(code, int) and 400 <= code < 600 else None
     word = code if isinstance(code, str) and code else error.get("type") or error.get("status")
-    return _Said(
+    return _ErrorDetails(
         message if isinstance(message, str) else msgspec.json.encode(message).decode(),
         word if isinstance(word, str) else None,
         status,
     )
 
 
-def _build(service: Service, status: int, said: _Said, wait: float | None) -> ProviderError:
+def _build(
+    service: ServiceInfo, status: int, said: _ErrorDetails, wait: float | None
+) -> ProviderError:
     failure = _classify_failure(status, said)
     return ProviderError(
         _wording(service, failure, status, said),
@@ -244,7 +246,7 @@ def _build(service: Service, status: int, said: _Said, wait: float | None) -> Pr
     )
 
 
-def _classify_failure(status: int, said: _Said) -> ProviderFailure:
+def _classify_failure(status: int, said: _ErrorDetails) -> ProviderFailure:
     text = f"{said.code or ''} {said.message}"
     if status not in (401, 403, 404, 429) and is_overflow(text):
         return ProviderFailure.CONTEXT_OVERFLOW
@@ -263,7 +265,9 @@ def is_overflow(text: str) -> bool:
     )
 
 
-def _wording(service: Service, failure: ProviderFailure, status: int, said: _Said) -> str:
+def _wording(
+    service: ServiceInfo, failure: ProviderFailure, status: int, said: _ErrorDetails
+) -> str:
     who = f"{service.name} ({service.address})"
     says = _shown(service, status, said)
     match failure:
@@ -288,18 +292,18 @@ def _wording(service: Service, failure: ProviderFailure, status: int, said: _Sai
             return f"{who} refused the request. {says}"
 
 
-def _and_address(service: Service) -> str:
+def _and_address(service: ServiceInfo) -> str:
     if not service.base_url:
         return ""
     shown = service.without_secrets(str(without_secrets(service.base_url)))
     return f" and {_address_source(service)}, which is {shown}"
 
 
-def _address_source(service: Service) -> str:
+def _address_source(service: ServiceInfo) -> str:
     return service.base_url_source or f"the base URL of the profile {service.profile!r}"
 
 
-def _where_to_put_key(service: Service) -> str:
+def _where_to_put_key(service: ServiceInfo) -> str:
     if not service.profile:
         return f"Set {service.key_variable or 'one with joey profiles add'}."
     profile = f"apiKey in the profile {service.profile!r}"
@@ -308,7 +312,7 @@ def _where_to_put_key(service: Service) -> str:
     return f"Set {service.key_variable}, or {profile}."
 
 
-def _shown(service: Service, status: int, said: _Said) -> str:
+def _shown(service: ServiceInfo, status: int, said: _ErrorDetails) -> str:
     text = service.without_secrets(said.message)
     if len(text) > _MAX_MESSAGE_CHARS:
         text = f"{text[:_MAX_MESSAGE_CHARS]}…"
@@ -316,7 +320,7 @@ def _shown(service: Service, status: int, said: _Said) -> str:
     return f"({status}{code}: {text})" if text else f"({status}{code})"
 
 
-def _redirected(service: Service, status: int, location: str) -> ProviderError:
+def _redirected(service: ServiceInfo, status: int, location: str) -> ProviderError:
     goal = f" It points to {service.without_secrets(location)}." if location else ""
     return ProviderError(
         f"{service.name} ({service.address}) has moved ({status}).{goal} Set"

@@ -11,17 +11,17 @@ import math
 from msgspec import structs
 
 from joey.core.models import ModelInfo
-from joey.core.settings import Profile, Route
+from joey.core.settings import ModelRoute, Profile
 from joey.errors import ConfigError
 from joey.ports import Provider
 from joey.providers.http import HttpClient
-from joey.providers.registry import WireKind, find_kind, lookup
+from joey.providers.registry import ApiProtocol, find_kind, lookup
 
 _MAX_OUTPUT_SHARE = 0.2
 """Of the window, at most, for one answer: the rest belongs to the conversation."""
 
 
-def make_provider(profile: Profile, http: HttpClient, route: Route | None = None) -> Provider:
+def make_provider(profile: Profile, http: HttpClient, route: ModelRoute | None = None) -> Provider:
     """The adapter for the service that the profile names; `route` as the task remembers it.
 
     Raises:
@@ -36,7 +36,7 @@ def make_provider(profile: Profile, http: HttpClient, route: Route | None = None
     if not profile.model:
         profile = structs.replace(profile, model=kind.default_model)
     model = model_of(profile)
-    if kind.wire is WireKind.ANTHROPIC:
+    if kind.wire is ApiProtocol.ANTHROPIC:
         from joey.providers.anthropic import AnthropicProvider
 
         return AnthropicProvider(profile, model, http, route)

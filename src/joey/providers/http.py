@@ -15,13 +15,13 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from joey.errors import ConfigError, ProviderError, ProviderFailure
-from joey.providers.connection import Address, Connection, connect, parse_url, proxy_for
+from joey.providers.connection import HttpAddress, HttpConnection, connect, parse_url, proxy_for
 from joey.providers.http_reader import (
-    CutOffError,
-    End,
-    Head,
     ProtocolError,
+    ResponseEnd,
+    ResponseHead,
     ResponseReader,
+    TruncatedResponseError,
 )
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ IDLE_TIMEOUT_S = 55.0
 LINGER_TIMEOUT_S = 0.25
 """How long the end of a body may trail behind the end of what it says."""
 
-_Origin = tuple[Address, Address | None]
+_Origin = tuple[HttpAddress, HttpAddress | None]
 
 
 class HttpClient:
@@ -50,7 +50,7 @@ class HttpClient:
         self._connect_timeout = connect_timeout
         self._environ = os.environ if environ is None else environ
         self._tls = tls
-        self._idle: dict[_Origin, list[Connection]] = {}
+        self._idle: dict[_Origin, list[HttpConnection]] = {}
 
     async def post(
         self,
@@ -59,7 +59,7 @@ class HttpClient:
         body: Sequence[bytes],
         *,
         silence: float | None = None,
-    ) -> Response:
+    ) -> HttpResponse:
         """Send a request, its body in pieces, and wait for the head of its answer.
 
         `silence` is the number of seconds that the server may send nothing. Close the response,
@@ -70,19 +70,19 @@ class HttpClient:
             ConfigError: the URL, or a proxy's in the environment, is not one.
         """
         address = parse_url(url)
-        target = Address(address.host, address.port, address.secure)
+        target = HttpAddress(address.host, address.port, address.secure)
         proxy = proxy_for(target, self._environ)
         origin = (target, proxy)
         request = [_encode_head(address, proxy, headers, sum(map(len, body))), *body]
         if (kept := self._take(origin)) is not None:
             try:
-                return await Response(self, origin, kept).start(request, silence)
-            except _NoAnswerError:
+                return await HttpResponse(self, origin, kept).start(request, silence)
+            except _NoResponseError:
                 pass  # it died while it was idle: the server has not seen this request
         connection = await connect(target, proxy, self._context, self._connect_timeout)
         try:
-            return await Response(self, origin, connection).start(request, silence)
-        except _NoAnswerError as error:
+            return await HttpResponse(self, origin, connection).start(request, silence)
+        except _NoResponseError as error:
             text = f"{target.shown} closed the connection without an answer. Try again."
             raise ProviderError(text, failure=ProviderFailure.NETWORK) from error
 
@@ -94,7 +94,7 @@ class HttpClient:
         self._idle.clear()
         await asyncio.sleep(0)  # the transports close in the loop's next round
 
-    def _take(self, origin: _Origin) -> Connection | None:
+    def _take(self, origin: _Origin) -> HttpConnection | None:
         connections = self._idle.get(origin, [])
         oldest = asyncio.get_running_loop().time() - IDLE_TIMEOUT_S
         while connections:
@@ -104,7 +104,7 @@ class HttpClient:
             connection.abort()
         return None
 
-    def _keep(self, origin: _Origin, connection: Connection) -> None:
+    def _keep(self, origin: _Origin, connection: HttpConnection) -> None:
         connections = self._idle.setdefault(origin, [])
         if not connection.is_usable or len(connections) >= MAX_IDLE_CONNECTIONS_PER_ORIGIN:
             connection.abort()
@@ -122,21 +122,21 @@ class HttpClient:
         return self._tls
 
 
-class _NoAnswerError(Exception):
+class _NoResponseError(Exception):
     """The connection ended before any byte of an answer."""
 
 
-class Response:
+class HttpResponse:
     """The answer to one request. Leaving the context closes the socket, or keeps it for the
     next request when the whole answer was read."""
 
-    def __init__(self, client: HttpClient, origin: _Origin, connection: Connection) -> None:
+    def __init__(self, client: HttpClient, origin: _Origin, connection: HttpConnection) -> None:
         self._client = client
         self._origin = origin
-        self._connection: Connection | None = connection
+        self._connection: HttpConnection | None = connection
         self._reader = ResponseReader()
         self._pending: list[bytes] = []
-        self._head: Head | None = None
+        self._head: ResponseHead | None = None
         self._complete = False
         self._silence: float | None = None
 
@@ -223,7 +223,7 @@ class Response:
     ) -> None:
         self.close()
 
-    async def _receive(self, connection: Connection) -> None:
+    async def _receive(self, connection: HttpConnection) -> None:
         try:
             data = await connection.receive()
             events = self._reader.feed(data) if data else self._reader.close()
@@ -233,9 +233,9 @@ class Response:
             match event:
                 case bytes():
                     self._pending.append(event)
-                case Head():
+                case ResponseHead():
                     self._head = event
-                case End():
+                case ResponseEnd():
                     self._complete = True
 
     def _lost(self, error: OSError | ProtocolError) -> Exception:
@@ -244,17 +244,17 @@ class Response:
         if isinstance(error, TimeoutError):
             text = f"{where} sent nothing for {self._silence:g} seconds. Try again."
             return ProviderError(text, failure=ProviderFailure.NETWORK)
-        if isinstance(error, ProtocolError) and not isinstance(error, CutOffError):
+        if isinstance(error, ProtocolError) and not isinstance(error, TruncatedResponseError):
             text = f"{where} does not answer in HTTP/1.1 ({error}). Check the base URL."
             return ProviderError(text, failure=ProviderFailure.MALFORMED_STREAM)
         if not self._reader.started:
-            return _NoAnswerError()
+            return _NoResponseError()
         text = f"The connection to {where} was lost in the middle of the answer. Try again."
         return ProviderError(text, failure=ProviderFailure.NETWORK)
 
 
 def _encode_head(
-    address: Address, proxy: Address | None, headers: Mapping[str, str], length: int
+    address: HttpAddress, proxy: HttpAddress | None, headers: Mapping[str, str], length: int
 ) -> bytes:
     fields = {"host": address.authority, "content-length": str(length)}
     path = address.path

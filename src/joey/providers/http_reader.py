@@ -1,8 +1,8 @@
 """Parser of HTTP/1.1 responses: bytes in, events out, no I/O.
 
-A response is a `Head`, then body bytes, then an `End`. The body is framed in one of three ways,
-in this order of precedence: chunked, by length, or until the connection closes. Bytes that do not
-follow the protocol raise `ProtocolError`, and nothing else is ever raised.
+A response is a `ResponseHead`, then body bytes, then an `ResponseEnd`. The body is framed in one of
+three ways, in this order of precedence: chunked, by length, or until the connection closes. Bytes
+that do not follow the protocol raise `ProtocolError`, and nothing else is ever raised.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ class ProtocolError(Exception):
     """The bytes are not an HTTP/1.1 response."""
 
 
-class CutOffError(ProtocolError):
+class TruncatedResponseError(ProtocolError):
     """They were one, as far as they went."""
 
 
-class Head(Struct, frozen=True):
+class ResponseHead(Struct, frozen=True):
     status: int
     reason: str
     headers: dict[str, str]
@@ -38,11 +38,11 @@ class Head(Struct, frozen=True):
     """The peer is willing to answer another request on this connection."""
 
 
-class End(Struct, frozen=True):
+class ResponseEnd(Struct, frozen=True):
     """The response is complete."""
 
 
-class _State(Enum):
+class _ParserState(Enum):
     HEAD = auto()
     FIXED_LENGTH = auto()
     CHUNK_SIZE = auto()
@@ -53,8 +53,8 @@ class _State(Enum):
     DONE = auto()
 
 
-HttpEvent = Head | bytes | End
-_RESPONSE_END = End()
+HttpEvent = ResponseHead | bytes | ResponseEnd
+_RESPONSE_END = ResponseEnd()
 _BODILESS_STATUSES = frozenset({204, 304})
 
 
@@ -62,14 +62,14 @@ class ResponseReader:
     """One response on one connection; a new reader for the next one."""
 
     def __init__(self) -> None:
-        self._state = _State.HEAD
+        self._state = _ParserState.HEAD
         self._rest = b""
         self._left = 0
 
     @property
     def started(self) -> bool:
         """At least one byte of the response has arrived."""
-        return self._state is not _State.HEAD or bool(self._rest)
+        return self._state is not _ParserState.HEAD or bool(self._rest)
 
     def feed(self, data: bytes) -> list[HttpEvent]:
         """What these bytes complete."""
@@ -79,7 +79,7 @@ class ResponseReader:
             self._rest = b""
         position = 0
         while position < len(data):
-            if self._state is _State.DONE:
+            if self._state is _ParserState.DONE:
                 raise ProtocolError("bytes after the end of the response")
             taken = self._step(data, position, events)
             if taken == position:
@@ -91,29 +91,29 @@ class ResponseReader:
     def close(self) -> list[HttpEvent]:
         """The connection has ended; that ends the response only if it said so itself."""
         match self._state:
-            case _State.UNTIL_CLOSE:
-                self._state = _State.DONE
+            case _ParserState.UNTIL_CLOSE:
+                self._state = _ParserState.DONE
                 return [_RESPONSE_END]
-            case _State.DONE:
+            case _ParserState.DONE:
                 return []
-            case _State.HEAD:
-                raise CutOffError("the connection ended before a response")
+            case _ParserState.HEAD:
+                raise TruncatedResponseError("the connection ended before a response")
             case _:
-                raise CutOffError("the connection ended in the middle of the response")
+                raise TruncatedResponseError("the connection ended in the middle of the response")
 
     def _step(self, data: bytes, position: int, events: list[HttpEvent]) -> int:
         """Take what is whole from `position` on and say where to continue (the same: wait)."""
         match self._state:
-            case _State.CHUNK_SIZE:
+            case _ParserState.CHUNK_SIZE:
                 return self._whole_chunks(data, position, events)
-            case _State.CHUNK_DATA | _State.FIXED_LENGTH:
+            case _ParserState.CHUNK_DATA | _ParserState.FIXED_LENGTH:
                 return self._counted(data, position, events)
-            case _State.CHUNK_END:
+            case _ParserState.CHUNK_END:
                 return self._chunk_end(data, position)
-            case _State.UNTIL_CLOSE:
+            case _ParserState.UNTIL_CLOSE:
                 events.append(data[position:])
                 return len(data)
-            case _State.TRAILERS:
+            case _ParserState.TRAILERS:
                 return self._trailers(data, position, events)
             case _:
                 return self._head(data, position, events)
@@ -143,7 +143,7 @@ class ResponseReader:
         if match is None:
             raise ProtocolError(f"not the size of a chunk: {data[position:end][:40]!r}")
         self._left = int(match[1], 16)
-        self._state = _State.CHUNK_DATA if self._left else _State.TRAILERS
+        self._state = _ParserState.CHUNK_DATA if self._left else _ParserState.TRAILERS
         return end + 2
 
     def _counted(self, data: bytes, position: int, events: list[HttpEvent]) -> int:
@@ -151,15 +151,15 @@ class ResponseReader:
         events.append(piece)
         self._left -= len(piece)
         if not self._left:
-            if self._state is _State.CHUNK_DATA:
-                self._state = _State.CHUNK_END
+            if self._state is _ParserState.CHUNK_DATA:
+                self._state = _ParserState.CHUNK_END
             else:
                 self._finish(events)
         return position + len(piece)
 
     def _chunk_end(self, data: bytes, position: int) -> int:
         if data.startswith(b"\r\n", position):
-            self._state = _State.CHUNK_SIZE
+            self._state = _ParserState.CHUNK_SIZE
             return position + 2
         if len(data) - position >= 2 or data[position] != 0x0D:
             raise ProtocolError("a chunk is longer than its size")
@@ -178,7 +178,7 @@ class ResponseReader:
         return position
 
     def _finish(self, events: list[HttpEvent]) -> None:
-        self._state = _State.DONE
+        self._state = _ParserState.DONE
         events.append(_RESPONSE_END)
 
     def _head(self, data: bytes, position: int, events: list[HttpEvent]) -> int:
@@ -202,25 +202,25 @@ class ResponseReader:
         if not b"HTTP/".startswith(opening):
             raise ProtocolError(f"not an HTTP response: {opening!r}")
 
-    def _frame(self, head: Head, events: list[HttpEvent]) -> None:
+    def _frame(self, head: ResponseHead, events: list[HttpEvent]) -> None:
         if head.status in _BODILESS_STATUSES:
             self._finish(events)
             return
         coding = head.headers.get("transfer-encoding", "").lower()
         if coding == "chunked":
-            self._state = _State.CHUNK_SIZE
+            self._state = _ParserState.CHUNK_SIZE
         elif coding:
             raise ProtocolError(f"unknown transfer encoding: {coding[:40]}")
         elif (length := head.headers.get("content-length")) is not None:
             self._left = _content_length(length)
-            self._state = _State.FIXED_LENGTH
+            self._state = _ParserState.FIXED_LENGTH
             if not self._left:
                 self._finish(events)
         else:
-            self._state = _State.UNTIL_CLOSE
+            self._state = _ParserState.UNTIL_CLOSE
 
 
-def _parse_head(lines: list[bytes]) -> Head:
+def _parse_head(lines: list[bytes]) -> ResponseHead:
     status_line = _STATUS_LINE_RE.fullmatch(lines[0])
     if status_line is None:
         raise ProtocolError(f"not an HTTP/1.1 status line: {lines[0][:60]!r}")
@@ -235,7 +235,7 @@ def _parse_head(lines: list[bytes]) -> Head:
     tokens = {token.strip() for token in headers.get("connection", "").lower().split(",")}
     framed = "content-length" in headers or "transfer-encoding" in headers
     is_current = status_line[2] == b"1"
-    return Head(
+    return ResponseHead(
         status=int(status_line[3]),
         reason=(status_line[4] or b"").decode("latin-1"),
         headers=headers,

@@ -8,7 +8,7 @@ import msgspec
 
 from joey.core.settings import Profile
 from joey.errors import ProviderError, ToolError
-from joey.ports import ImageMaker
+from joey.ports import ImageGenerator
 from joey.providers import errors
 from joey.providers.errors import service_of
 from joey.providers.http import HttpClient
@@ -82,4 +82,4 @@ def _answered(answer: Any) -> str:
     raise ToolError("No picture was made: the service's answer has none.")
 
 
-_fits: type[ImageMaker] = ProfileImageGenerator
+_fits: type[ImageGenerator] = ProfileImageGenerator

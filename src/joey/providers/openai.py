@@ -31,30 +31,30 @@ from joey.core.messages import (
     UsageChunk,
 )
 from joey.core.models import ModelInfo, ModelRequest, ToolSpec
-from joey.core.settings import Profile, Route
+from joey.core.settings import ModelRoute, Profile
 from joey.ports import Provider
 from joey.providers import errors
 from joey.providers.connection import parse_url
-from joey.providers.errors import Service, service_of
+from joey.providers.errors import ServiceInfo, service_of
 from joey.providers.http import HttpClient
 from joey.providers.registry import endpoint, find_kind
-from joey.providers.request_encoder import Transcript
-from joey.providers.sse import ServerEvent
-from joey.providers.transport import Wire
+from joey.providers.request_encoder import ConversationEncoder
+from joey.providers.sse import ServerSentEvent
+from joey.providers.transport import SseTransport
 
 
 class OpenAiProvider:
     def __init__(
-        self, profile: Profile, model: ModelInfo, http: HttpClient, route: Route | None = None
+        self, profile: Profile, model: ModelInfo, http: HttpClient, route: ModelRoute | None = None
     ) -> None:
         kind = find_kind(profile.provider)
         url = endpoint(kind, profile.base_url)
         address = parse_url(url)
         self._model = model
         self._service = service_of(profile, url, route)
-        self._requests = OpenAiRequests(profile, model, address.host)
+        self._requests = OpenAiRequestBuilder(profile, model, address.host)
         headers = {"authorization": f"Bearer {profile.api_key}"} if profile.api_key else {}
-        self._wire = Wire(
+        self._wire = SseTransport(
             http, url, headers | profile.headers, self._service, profile.request_timeout
         )
 
@@ -67,7 +67,7 @@ class OpenAiProvider:
         return "openai"
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk, None]:
-        return self._wire.stream(self._requests.body(request), OpenAiStream(self._service))
+        return self._wire.stream(self._requests.body(request), OpenAiStreamDecoder(self._service))
 
     async def close(self) -> None:
         await self._wire.close()
@@ -85,7 +85,7 @@ _NO_REASONING_WITH_TOOLS_RE = re.compile(r"gpt-(?:5\.(?:[6-9]|\d\d)|[6-9]|\d\d)(
 """Models whose chat endpoint at OpenAI takes tools only with reasoning switched off."""
 
 
-class OpenAiRequests:
+class OpenAiRequestBuilder:
     """Builds the bodies of requests to one model, and remembers what it encoded."""
 
     def __init__(self, profile: Profile, model: ModelInfo, host: str) -> None:
@@ -95,7 +95,7 @@ class OpenAiRequests:
         self._id = profile.model or model.id
         self._is_developer = _DEVELOPER_ROLE_MODELS_RE.fullmatch(self._id) is not None
         marks = _MAX_CACHE_MARKS if model.prompt_cache else 0
-        self._transcript = Transcript(self._convert, marks, _has_user_content)
+        self._transcript = ConversationEncoder(self._convert, marks, _has_user_content)
         self._system: tuple[str | None, bytes] = (None, b"")
         self._tools: tuple[tuple[ToolSpec, ...], bytes] = ((), b"")
 
@@ -275,33 +275,33 @@ def _is_xai(host: str) -> bool:
     return host == "x.ai" or host.endswith(".x.ai")
 
 
-class _Function(Struct):
+class _FunctionDelta(Struct):
     name: str | None = None
     arguments: str | dict[str, Any] | None = None
 
 
-class _Call(Struct):
+class _ToolCallDelta(Struct):
     index: int | None = None
     id: str | None = None
-    function: _Function | None = None
+    function: _FunctionDelta | None = None
 
 
-class _Delta(Struct):
+class _ChoiceDelta(Struct):
     content: str | list[Any] | None = None
     reasoning_content: str | None = None
     reasoning: str | None = None
     reasoning_details: list[dict[str, Any]] | None = None
-    tool_calls: list[_Call] | None = None
+    tool_calls: list[_ToolCallDelta] | None = None
 
 
-class _Choice(Struct):
-    delta: _Delta | None = None
-    message: _Delta | None = None
+class _StreamChoice(Struct):
+    delta: _ChoiceDelta | None = None
+    message: _ChoiceDelta | None = None
     """From servers that answer in one piece."""
     finish_reason: str | None = None
 
 
-class _Details(Struct):
+class _PromptTokensDetails(Struct):
     cached_tokens: int | None = None
     cache_write_tokens: int | None = None
 
@@ -310,10 +310,10 @@ class _CostDetails(Struct):
     upstream_inference_cost: float | None = None
 
 
-class _Usage(Struct):
+class _OpenAiUsage(Struct):
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
-    prompt_tokens_details: _Details | None = None
+    prompt_tokens_details: _PromptTokensDetails | None = None
     cache_creation_input_tokens: int | None = None
     cache_read_input_tokens: int | None = None
     prompt_cache_hit_tokens: int | None = None
@@ -321,29 +321,29 @@ class _Usage(Struct):
     cost_details: _CostDetails | None = None
 
 
-class _Chunk(Struct):
+class _StreamChunk(Struct):
     id: str | None = None
-    choices: list[_Choice] | None = None
-    usage: _Usage | None = None
+    choices: list[_StreamChoice] | None = None
+    usage: _OpenAiUsage | None = None
     error: Any = None
 
 
-_decode = msgspec.json.Decoder(_Chunk).decode
+_decode = msgspec.json.Decoder(_StreamChunk).decode
 _LENGTH_FINISH_REASON = "length"
 """The reason that leaves the last call unfinished."""
 
 
-class OpenAiStream:
+class OpenAiStreamDecoder:
     """The state of one answer."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: ServiceInfo) -> None:
         self._service = service
-        self._calls = _CallSlots()
-        self._details = _ReasoningDetails()
+        self._calls = _ToolCallIndexer()
+        self._details = _ReasoningDetailsMerger()
         self.is_complete = False
         self.is_final = False
 
-    def feed(self, event: ServerEvent) -> Iterable[Chunk]:
+    def feed(self, event: ServerSentEvent) -> Iterable[Chunk]:
         if event.data == b"[DONE]":
             self.is_complete = self.is_final = True
             return self._details.take()
@@ -361,7 +361,7 @@ class OpenAiStream:
             chunks.append(UsageChunk(_count(said.usage)))
         return chunks
 
-    def _parse(self, event: ServerEvent) -> _Chunk:
+    def _parse(self, event: ServerSentEvent) -> _StreamChunk:
         if event.event == "error":
             raise errors.in_stream(self._service, _error_object(event.data))
         try:
@@ -371,7 +371,7 @@ class OpenAiStream:
         except errors.JSON_DECODE_ERRORS as error:
             raise errors.malformed(self._service, "a chunk that is not JSON") from error
 
-    def _delta(self, delta: _Delta, chunks: list[Chunk]) -> None:
+    def _delta(self, delta: _ChoiceDelta, chunks: list[Chunk]) -> None:
         if details := delta.reasoning_details:
             self._details.add(details)
         thought = delta.reasoning_content or delta.reasoning
@@ -393,7 +393,7 @@ class OpenAiStream:
         chunks.append(StopChunk(reason, response_id))
 
 
-class _CallSlots:
+class _ToolCallIndexer:
     """Which call a piece belongs to. Servers differ: most number their calls, some leave the
     number out, and some give all calls the number 0 and tell them apart by id."""
 
@@ -402,8 +402,8 @@ class _CallSlots:
         self._ids: dict[int, str | None] = {}
         self._open: list[int] = []
 
-    def piece(self, call: _Call) -> CallChunk:
-        function = call.function or _Function()
+    def piece(self, call: _ToolCallDelta) -> CallChunk:
+        function = call.function or _FunctionDelta()
         index = self._index(call, function)
         if call.id:
             self._ids[index] = call.id
@@ -418,7 +418,7 @@ class _CallSlots:
         ended, self._open = self._open, []
         return ended
 
-    def _index(self, call: _Call, function: _Function) -> int:
+    def _index(self, call: _ToolCallDelta, function: _FunctionDelta) -> int:
         number = call.index
         if number is None:
             is_known = not call.id or call.id in self._ids.values()
@@ -439,7 +439,7 @@ class _CallSlots:
         return index
 
 
-class _ReasoningDetails:
+class _ReasoningDetailsMerger:
     """OpenRouter's reasoning items arrive in pieces and must go back whole."""
 
     def __init__(self) -> None:
@@ -471,8 +471,8 @@ def _text_of(parts: list[dict[str, Any]]) -> str:
     return "".join(text for text in texts if isinstance(text, str))
 
 
-def _count(usage: _Usage) -> Usage:
-    details = usage.prompt_tokens_details or _Details()
+def _count(usage: _OpenAiUsage) -> Usage:
+    details = usage.prompt_tokens_details or _PromptTokensDetails()
     cost = usage.cost
     if cost is not None and usage.cost_details is not None:
         cost += usage.cost_details.upstream_inference_cost or 0.0

@@ -30,14 +30,14 @@ from joey.core.text import regex
 from joey.errors import ConfigError
 
 
-class WireKind(StrEnum):
+class ApiProtocol(StrEnum):
     ANTHROPIC = "anthropic"
     OPENAI = "openai"
 
 
-class ProviderKind(Struct, frozen=True):
+class ProviderSpec(Struct, frozen=True):
     name: str
-    wire: WireKind
+    wire: ApiProtocol
     base_url: str
     key_variables: tuple[str, ...] = ()
     """In order of preference; none where no key is needed."""
@@ -51,27 +51,27 @@ class ProviderKind(Struct, frozen=True):
         return self.key_variables[0] if self.key_variables else None
 
 
-def _hosted(name: str, base_url: str, *keys: str, model: str = "") -> ProviderKind:
-    return ProviderKind(name, WireKind.OPENAI, base_url, keys, default_model=model)
+def _hosted(name: str, base_url: str, *keys: str, model: str = "") -> ProviderSpec:
+    return ProviderSpec(name, ApiProtocol.OPENAI, base_url, keys, default_model=model)
 
 
-def _local(name: str, port: int, variable: str | None = None) -> ProviderKind:
+def _local(name: str, port: int, variable: str | None = None) -> ProviderSpec:
     url = f"http://127.0.0.1:{port}/v1"
-    return ProviderKind(name, WireKind.OPENAI, url, (), variable, is_local=True)
+    return ProviderSpec(name, ApiProtocol.OPENAI, url, (), variable, is_local=True)
 
 
-PROVIDER_SPECS: tuple[ProviderKind, ...] = (
-    ProviderKind(
+PROVIDER_SPECS: tuple[ProviderSpec, ...] = (
+    ProviderSpec(
         "anthropic",
-        WireKind.ANTHROPIC,
+        ApiProtocol.ANTHROPIC,
         "https://api.anthropic.com",
         ("ANTHROPIC_API_KEY",),
         "ANTHROPIC_BASE_URL",
         default_model="claude-sonnet-5-5",
     ),
-    ProviderKind(
+    ProviderSpec(
         "openai",
-        WireKind.OPENAI,
+        ApiProtocol.OPENAI,
         "https://api.openai.com/v1",
         ("OPENAI_API_KEY",),
         "OPENAI_BASE_URL",
@@ -125,7 +125,7 @@ PROVIDER_ALIASES = {
 _SPECS_BY_NAME = {kind.name: kind for kind in PROVIDER_SPECS}
 
 
-def find_kind(name: str) -> ProviderKind:
+def find_kind(name: str) -> ProviderSpec:
     """Raises ConfigError with the names that exist."""
     wanted = name.strip().lower()
     kind = _SPECS_BY_NAME.get(PROVIDER_ALIASES.get(wanted, wanted))
@@ -138,12 +138,12 @@ def find_kind(name: str) -> ProviderKind:
     return kind
 
 
-def endpoint(kind: ProviderKind, base_url: str | None) -> str:
+def endpoint(kind: ProviderSpec, base_url: str | None) -> str:
     """The full URL that requests go to."""
     base = (base_url or kind.base_url).strip().rstrip("/")
     if kind.name == "ollama" and base_url:
         base = _ollama_base(base)
-    if kind.wire is WireKind.ANTHROPIC:
+    if kind.wire is ApiProtocol.ANTHROPIC:
         return _extended(base, "/v1", "/messages")
     return _extended(base, "", "/chat/completions")
 
@@ -170,7 +170,7 @@ _MODEL_ID_SUFFIX_RE = regex(
 )
 
 
-class _Row(Struct, frozen=True):
+class _ModelRow(Struct, frozen=True):
     """Window and output in thousands of tokens, then prices: input, output, cache read, write."""
 
     window: int
@@ -200,118 +200,118 @@ def _prices(fresh: float, output: float, read: float, write: float = 0.0) -> Pri
 
 
 _CLAUDE_MODELS = {
-    "claude-fable-5-2": _Row(1000, 128, flags="cx"),
-    "claude-mythos-5-2": _Row(1000, 128, flags="cx"),
-    "claude-fable-5-1": _Row(1000, 128, (10, 50, 0.25, 12.5), "cx"),
-    "claude-mythos-5-1": _Row(1000, 128, (10, 50, 0.25, 12.5), "cx"),
-    "claude-fable-5": _Row(1000, 128, (10, 50, 1, 12.5), "cx"),
-    "claude-mythos-5": _Row(1000, 128, (10, 50, 1, 12.5), "cx"),
-    "claude-opus-5-5": _Row(1000, 128, (4, 20, 0.2, 5), "cx"),
-    "claude-opus-5": _Row(1000, 128, (5, 25, 0.5, 6.25), "cx"),
-    "claude-opus-4-8": _Row(1000, 128, (5, 25, 0.5, 6.25), "cx"),
-    "claude-opus-4-7": _Row(1000, 128, (5, 25, 0.5, 6.25), "cx"),
-    "claude-opus-4-6": _Row(1000, 128, (5, 25, 0.5, 6.25), "ct"),
-    "claude-opus-4-5": _Row(200, 64, (5, 25, 0.5, 6.25), "ct"),
-    "claude-opus-4-1": _Row(200, 32, (15, 75, 1.5, 18.75), "ct"),
-    "claude-opus-4": _Row(200, 32, (15, 75, 1.5, 18.75), "ct"),
-    "claude-sonnet-5-5": _Row(1000, 128, (2, 10, 0.2, 2.5), "cx"),
-    "claude-sonnet-5": _Row(1000, 128, (2, 10, 0.2, 2.5), "cx"),
-    "claude-sonnet-4-6": _Row(1000, 64, (3, 15, 0.3, 3.75), "ct"),
-    "claude-sonnet-4-5": _Row(200, 64, (3, 15, 0.3, 3.75), "ct"),
-    "claude-sonnet-4": _Row(200, 64, (3, 15, 0.3, 3.75), "ct"),
-    "claude-haiku-5-5": _Row(1000, 128, (0.1, 0.5, 0.01, 0.125), "cx"),
-    "claude-haiku-4-5": _Row(200, 64, (1, 5, 0.1, 1.25), "ct"),
+    "claude-fable-5-2": _ModelRow(1000, 128, flags="cx"),
+    "claude-mythos-5-2": _ModelRow(1000, 128, flags="cx"),
+    "claude-fable-5-1": _ModelRow(1000, 128, (10, 50, 0.25, 12.5), "cx"),
+    "claude-mythos-5-1": _ModelRow(1000, 128, (10, 50, 0.25, 12.5), "cx"),
+    "claude-fable-5": _ModelRow(1000, 128, (10, 50, 1, 12.5), "cx"),
+    "claude-mythos-5": _ModelRow(1000, 128, (10, 50, 1, 12.5), "cx"),
+    "claude-opus-5-5": _ModelRow(1000, 128, (4, 20, 0.2, 5), "cx"),
+    "claude-opus-5": _ModelRow(1000, 128, (5, 25, 0.5, 6.25), "cx"),
+    "claude-opus-4-8": _ModelRow(1000, 128, (5, 25, 0.5, 6.25), "cx"),
+    "claude-opus-4-7": _ModelRow(1000, 128, (5, 25, 0.5, 6.25), "cx"),
+    "claude-opus-4-6": _ModelRow(1000, 128, (5, 25, 0.5, 6.25), "ct"),
+    "claude-opus-4-5": _ModelRow(200, 64, (5, 25, 0.5, 6.25), "ct"),
+    "claude-opus-4-1": _ModelRow(200, 32, (15, 75, 1.5, 18.75), "ct"),
+    "claude-opus-4": _ModelRow(200, 32, (15, 75, 1.5, 18.75), "ct"),
+    "claude-sonnet-5-5": _ModelRow(1000, 128, (2, 10, 0.2, 2.5), "cx"),
+    "claude-sonnet-5": _ModelRow(1000, 128, (2, 10, 0.2, 2.5), "cx"),
+    "claude-sonnet-4-6": _ModelRow(1000, 64, (3, 15, 0.3, 3.75), "ct"),
+    "claude-sonnet-4-5": _ModelRow(200, 64, (3, 15, 0.3, 3.75), "ct"),
+    "claude-sonnet-4": _ModelRow(200, 64, (3, 15, 0.3, 3.75), "ct"),
+    "claude-haiku-5-5": _ModelRow(1000, 128, (0.1, 0.5, 0.01, 0.125), "cx"),
+    "claude-haiku-4-5": _ModelRow(200, 64, (1, 5, 0.1, 1.25), "ct"),
 }
 _GPT_MODELS = {
-    "gpt-6.1-sol": _Row(1050, 128, (2, 10, 0.1), "x"),
-    "gpt-6.1-terra": _Row(1050, 128, (1, 5, 0.05), "x"),
-    "gpt-6-astra": _Row(1050, 128, (10, 50, 1), "xn"),
-    "gpt-6-sol": _Row(1050, 128, (2, 10, 0.2, 2.5), "x"),
-    "gpt-6-luna": _Row(1050, 128, (0.1, 0.5, 0.01, 0.125), "x"),
-    "gpt-5.6": _Row(1050, 128, (4, 20, 0.4), "x"),
-    "gpt-5.6-sol": _Row(1050, 128, (4, 20, 0.4), "x"),
-    "gpt-5.6-terra": _Row(1050, 128, (2, 12, 0.2), "x"),
-    "gpt-5.6-luna": _Row(1050, 128, (0.2, 1.2, 0.02), "x"),
-    "gpt-5.5": _Row(1050, 128, (5, 30, 0.5), "x"),
-    "gpt-5.4": _Row(1050, 128, (2.5, 15, 0.25), "x"),
-    "gpt-5.4-mini": _Row(400, 128, (0.75, 4.5, 0.075), "x"),
-    "gpt-5.4-nano": _Row(400, 128, (0.2, 1.25, 0.02), "x"),
-    "gpt-5.2": _Row(400, 128, (1.75, 14, 0.175), "x"),
-    "gpt-5.1": _Row(400, 128, (1.25, 10, 0.125), "x"),
-    "gpt-5.1-codex": _Row(400, 128, (1.25, 10, 0.125), "x"),
-    "gpt-5": _Row(400, 128, (1.25, 10, 0.125), "x"),
-    "gpt-5-codex": _Row(400, 128, (1.25, 10, 0.125), "x"),
-    "gpt-5-mini": _Row(400, 128, (0.25, 2, 0.025), "x"),
-    "gpt-5-nano": _Row(400, 128, (0.05, 0.4, 0.005), "x"),
-    "gpt-4.1": _Row(1047, 32, (2, 8, 0.5)),
-    "gpt-4.1-mini": _Row(1047, 32, (0.4, 1.6, 0.1)),
-    "gpt-4.1-nano": _Row(1047, 32, (0.1, 0.4, 0.025)),
-    "gpt-4o": _Row(128, 16, (2.5, 10, 1.25)),
-    "gpt-4o-mini": _Row(128, 16, (0.15, 0.6, 0.075)),
-    "o4-mini": _Row(200, 100, (1.1, 4.4, 0.275), "x"),
-    "o3": _Row(200, 100, (2, 8, 0.5), "x"),
-    "o3-mini": _Row(200, 100, (1.1, 4.4, 0.55), "xb"),
-    "o1": _Row(200, 100, (15, 60, 7.5), "x"),
+    "gpt-6.1-sol": _ModelRow(1050, 128, (2, 10, 0.1), "x"),
+    "gpt-6.1-terra": _ModelRow(1050, 128, (1, 5, 0.05), "x"),
+    "gpt-6-astra": _ModelRow(1050, 128, (10, 50, 1), "xn"),
+    "gpt-6-sol": _ModelRow(1050, 128, (2, 10, 0.2, 2.5), "x"),
+    "gpt-6-luna": _ModelRow(1050, 128, (0.1, 0.5, 0.01, 0.125), "x"),
+    "gpt-5.6": _ModelRow(1050, 128, (4, 20, 0.4), "x"),
+    "gpt-5.6-sol": _ModelRow(1050, 128, (4, 20, 0.4), "x"),
+    "gpt-5.6-terra": _ModelRow(1050, 128, (2, 12, 0.2), "x"),
+    "gpt-5.6-luna": _ModelRow(1050, 128, (0.2, 1.2, 0.02), "x"),
+    "gpt-5.5": _ModelRow(1050, 128, (5, 30, 0.5), "x"),
+    "gpt-5.4": _ModelRow(1050, 128, (2.5, 15, 0.25), "x"),
+    "gpt-5.4-mini": _ModelRow(400, 128, (0.75, 4.5, 0.075), "x"),
+    "gpt-5.4-nano": _ModelRow(400, 128, (0.2, 1.25, 0.02), "x"),
+    "gpt-5.2": _ModelRow(400, 128, (1.75, 14, 0.175), "x"),
+    "gpt-5.1": _ModelRow(400, 128, (1.25, 10, 0.125), "x"),
+    "gpt-5.1-codex": _ModelRow(400, 128, (1.25, 10, 0.125), "x"),
+    "gpt-5": _ModelRow(400, 128, (1.25, 10, 0.125), "x"),
+    "gpt-5-codex": _ModelRow(400, 128, (1.25, 10, 0.125), "x"),
+    "gpt-5-mini": _ModelRow(400, 128, (0.25, 2, 0.025), "x"),
+    "gpt-5-nano": _ModelRow(400, 128, (0.05, 0.4, 0.005), "x"),
+    "gpt-4.1": _ModelRow(1047, 32, (2, 8, 0.5)),
+    "gpt-4.1-mini": _ModelRow(1047, 32, (0.4, 1.6, 0.1)),
+    "gpt-4.1-nano": _ModelRow(1047, 32, (0.1, 0.4, 0.025)),
+    "gpt-4o": _ModelRow(128, 16, (2.5, 10, 1.25)),
+    "gpt-4o-mini": _ModelRow(128, 16, (0.15, 0.6, 0.075)),
+    "o4-mini": _ModelRow(200, 100, (1.1, 4.4, 0.275), "x"),
+    "o3": _ModelRow(200, 100, (2, 8, 0.5), "x"),
+    "o3-mini": _ModelRow(200, 100, (1.1, 4.4, 0.55), "xb"),
+    "o1": _ModelRow(200, 100, (15, 60, 7.5), "x"),
 }
 _OTHER_HOSTED_MODELS = {
-    "gemini-3.8-flash": _Row(1048, 65, (0.75, 3.75, 0.075)),
-    "gemini-3.5-flash": _Row(1048, 65, (1.5, 9, 0.15)),
-    "gemini-3.1-pro": _Row(1048, 65, (2, 12, 0.2)),
-    "gemini-3.1-flash-lite": _Row(1048, 65, (0.25, 1.5, 0.025)),
-    "gemini-3-flash": _Row(1048, 65, (0.5, 3, 0.05)),
-    "gemini-2.5-pro": _Row(1048, 65, (1.25, 10, 0.125)),
-    "gemini-2.5-flash": _Row(1048, 65, (0.3, 2.5, 0.03)),
-    "gemini-2.5-flash-lite": _Row(1048, 65, (0.1, 0.4, 0.01)),
-    "deepseek-v4.1-flash": _Row(1000, 384, (0.14, 0.28, 0.0028), "br"),
-    "deepseek-v4-flash": _Row(1000, 384, (0.14, 0.28, 0.0028), "br"),
-    "deepseek-v4-pro": _Row(1000, 384, (0.435, 0.87, 0.0036), "br"),
-    "deepseek-v3.2": _Row(128, 64, (0.28, 0.42, 0.028), "br"),
-    "deepseek-chat": _Row(128, 8, (0.28, 0.42, 0.028), "b"),
-    "deepseek-reasoner": _Row(128, 64, (0.28, 0.42, 0.028), "br"),
-    "deepseek-r1": _Row(128, 32, (0.55, 2.19, 0.14), "bn"),
-    "qwen3-max": _Row(262, 65, (1.2, 6, 0.24), "b"),
-    "qwen3.5-plus": _Row(1000, 65, (0.4, 2.4, 0.04)),
-    "qwen-plus": _Row(1000, 32, (0.4, 1.2, 0.16), "b"),
-    "qwen3-coder-plus": _Row(1000, 65, (1, 5, 0.2), "b"),
-    "qwen3-coder-next": _Row(262, 65, (0.07, 0.3, 0.07), "b"),
-    "qwen3-coder": _Row(262, 65, (0.2, 0.8, 0.2), "b"),
-    "kimi-k3": _Row(1048, 65, (3, 15, 0.3), "r"),
-    "kimi-k2.5": _Row(262, 65, (0.6, 3, 0.1), "r"),
-    "glm-5.2": _Row(1000, 128, (1.4, 4.4, 0.28), "br"),
-    "glm-5.1": _Row(200, 128, (1.4, 4.4, 0.26), "br"),
-    "grok-4.7": _Row(256, 64, (2, 6, 0.5)),
-    "grok-4": _Row(256, 64, (3, 15, 0.75)),
-    "grok-code-fast-1": _Row(256, 32, (0.2, 1.5, 0.02), "b"),
-    "llama-4-maverick": _Row(1048, 16, (0.15, 0.6, 0.15)),
-    "llama-4-scout": _Row(328, 16, (0.08, 0.3, 0.08)),
-    "llama-3.3-70b-instruct": _Row(131, 16, (0.1, 0.32, 0.1), "b"),
-    "llama-3.3-70b-versatile": _Row(131, 32, (0.59, 0.79, 0.59), "b"),
-    "llama-3.1-8b-instant": _Row(131, 131, (0.05, 0.08, 0.05), "b"),
-    "gpt-oss-120b": _Row(131, 65, (0.15, 0.6, 0.075), "b"),
-    "gpt-oss-20b": _Row(131, 65, (0.075, 0.3, 0.037), "b"),
-    "mistral-large": _Row(262, 32, (0.5, 1.5, 0.05)),
-    "devstral": _Row(262, 32, (0.4, 2, 0.04), "b"),
-    "codestral": _Row(256, 32, (0.3, 0.9, 0.03), "b"),
+    "gemini-3.8-flash": _ModelRow(1048, 65, (0.75, 3.75, 0.075)),
+    "gemini-3.5-flash": _ModelRow(1048, 65, (1.5, 9, 0.15)),
+    "gemini-3.1-pro": _ModelRow(1048, 65, (2, 12, 0.2)),
+    "gemini-3.1-flash-lite": _ModelRow(1048, 65, (0.25, 1.5, 0.025)),
+    "gemini-3-flash": _ModelRow(1048, 65, (0.5, 3, 0.05)),
+    "gemini-2.5-pro": _ModelRow(1048, 65, (1.25, 10, 0.125)),
+    "gemini-2.5-flash": _ModelRow(1048, 65, (0.3, 2.5, 0.03)),
+    "gemini-2.5-flash-lite": _ModelRow(1048, 65, (0.1, 0.4, 0.01)),
+    "deepseek-v4.1-flash": _ModelRow(1000, 384, (0.14, 0.28, 0.0028), "br"),
+    "deepseek-v4-flash": _ModelRow(1000, 384, (0.14, 0.28, 0.0028), "br"),
+    "deepseek-v4-pro": _ModelRow(1000, 384, (0.435, 0.87, 0.0036), "br"),
+    "deepseek-v3.2": _ModelRow(128, 64, (0.28, 0.42, 0.028), "br"),
+    "deepseek-chat": _ModelRow(128, 8, (0.28, 0.42, 0.028), "b"),
+    "deepseek-reasoner": _ModelRow(128, 64, (0.28, 0.42, 0.028), "br"),
+    "deepseek-r1": _ModelRow(128, 32, (0.55, 2.19, 0.14), "bn"),
+    "qwen3-max": _ModelRow(262, 65, (1.2, 6, 0.24), "b"),
+    "qwen3.5-plus": _ModelRow(1000, 65, (0.4, 2.4, 0.04)),
+    "qwen-plus": _ModelRow(1000, 32, (0.4, 1.2, 0.16), "b"),
+    "qwen3-coder-plus": _ModelRow(1000, 65, (1, 5, 0.2), "b"),
+    "qwen3-coder-next": _ModelRow(262, 65, (0.07, 0.3, 0.07), "b"),
+    "qwen3-coder": _ModelRow(262, 65, (0.2, 0.8, 0.2), "b"),
+    "kimi-k3": _ModelRow(1048, 65, (3, 15, 0.3), "r"),
+    "kimi-k2.5": _ModelRow(262, 65, (0.6, 3, 0.1), "r"),
+    "glm-5.2": _ModelRow(1000, 128, (1.4, 4.4, 0.28), "br"),
+    "glm-5.1": _ModelRow(200, 128, (1.4, 4.4, 0.26), "br"),
+    "grok-4.7": _ModelRow(256, 64, (2, 6, 0.5)),
+    "grok-4": _ModelRow(256, 64, (3, 15, 0.75)),
+    "grok-code-fast-1": _ModelRow(256, 32, (0.2, 1.5, 0.02), "b"),
+    "llama-4-maverick": _ModelRow(1048, 16, (0.15, 0.6, 0.15)),
+    "llama-4-scout": _ModelRow(328, 16, (0.08, 0.3, 0.08)),
+    "llama-3.3-70b-instruct": _ModelRow(131, 16, (0.1, 0.32, 0.1), "b"),
+    "llama-3.3-70b-versatile": _ModelRow(131, 32, (0.59, 0.79, 0.59), "b"),
+    "llama-3.1-8b-instant": _ModelRow(131, 131, (0.05, 0.08, 0.05), "b"),
+    "gpt-oss-120b": _ModelRow(131, 65, (0.15, 0.6, 0.075), "b"),
+    "gpt-oss-20b": _ModelRow(131, 65, (0.075, 0.3, 0.037), "b"),
+    "mistral-large": _ModelRow(262, 32, (0.5, 1.5, 0.05)),
+    "devstral": _ModelRow(262, 32, (0.4, 2, 0.04), "b"),
+    "codestral": _ModelRow(256, 32, (0.3, 0.9, 0.03), "b"),
 }
 _LOCAL_MODELS = {
-    "qwen3-coder": _Row(262, 32, flags="b"),
-    "qwen3": _Row(40, 8, flags="b"),
-    "qwen2.5-coder": _Row(32, 8, flags="b"),
-    "gpt-oss": _Row(131, 32, flags="b"),
-    "devstral": _Row(131, 16, flags="b"),
-    "mistral": _Row(32, 8, flags="b"),
-    "mistral-small": _Row(131, 8, flags=""),
-    "llama3.3": _Row(131, 8, flags="b"),
-    "llama3.2": _Row(131, 8, flags="b"),
-    "llama3.1": _Row(131, 8, flags="b"),
-    "llama4": _Row(1000, 16),
-    "gemma3": _Row(131, 8, flags="n"),
-    "gemma4": _Row(262, 16),
-    "phi4": _Row(16, 4, flags="bn"),
-    "deepseek-r1": _Row(131, 16, flags="bn"),
-    "deepseek-coder-v2": _Row(163, 8, flags="bn"),
-    "codellama": _Row(16, 4, flags="bn"),
-    "smollm2": _Row(8, 2, flags="bn"),
+    "qwen3-coder": _ModelRow(262, 32, flags="b"),
+    "qwen3": _ModelRow(40, 8, flags="b"),
+    "qwen2.5-coder": _ModelRow(32, 8, flags="b"),
+    "gpt-oss": _ModelRow(131, 32, flags="b"),
+    "devstral": _ModelRow(131, 16, flags="b"),
+    "mistral": _ModelRow(32, 8, flags="b"),
+    "mistral-small": _ModelRow(131, 8, flags=""),
+    "llama3.3": _ModelRow(131, 8, flags="b"),
+    "llama3.2": _ModelRow(131, 8, flags="b"),
+    "llama3.1": _ModelRow(131, 8, flags="b"),
+    "llama4": _ModelRow(1000, 16),
+    "gemma3": _ModelRow(131, 8, flags="n"),
+    "gemma4": _ModelRow(262, 16),
+    "phi4": _ModelRow(16, 4, flags="bn"),
+    "deepseek-r1": _ModelRow(131, 16, flags="bn"),
+    "deepseek-coder-v2": _ModelRow(163, 8, flags="bn"),
+    "codellama": _ModelRow(16, 4, flags="bn"),
+    "smollm2": _ModelRow(8, 2, flags="bn"),
 }
 _HOSTED_MODELS = {**_CLAUDE_MODELS, **_GPT_MODELS, **_OTHER_HOSTED_MODELS}
 _EDIT_TOOL_BY_MODEL_RE = (
@@ -344,7 +344,7 @@ def models_of(provider: str) -> tuple[str, ...]:
             return ()
 
 
-def _listed(kind: ProviderKind, model: str) -> ModelInfo:
+def _listed(kind: ProviderSpec, model: str) -> ModelInfo:
     if kind.is_local:
         row = _LOCAL_MODELS.get(model.lower().rpartition("/")[2].partition(":")[0])
         info = row.info(model) if row else _unlisted(kind, model)
@@ -353,7 +353,7 @@ def _listed(kind: ProviderKind, model: str) -> ModelInfo:
     return row.info(model) if row else _unlisted(kind, model)
 
 
-def _edit_tool(kind: ProviderKind, model: str) -> str:
+def _edit_tool(kind: ProviderSpec, model: str) -> str:
     name = model.lower()
     for pattern, tool in _EDIT_TOOL_BY_MODEL_RE:
         if pattern.search(name):
@@ -367,8 +367,8 @@ def _plain(model: str) -> str:
     return name.replace(".", "-") if name.startswith("claude-") else name
 
 
-def _unlisted(kind: ProviderKind, model: str) -> ModelInfo:
-    if kind.wire is WireKind.ANTHROPIC:
+def _unlisted(kind: ProviderSpec, model: str) -> ModelInfo:
+    if kind.wire is ApiProtocol.ANTHROPIC:
         return ModelInfo(
             id=model, context_window=200_000, prompt_cache=True, thinking=True, known=False
         )

@@ -20,7 +20,7 @@ class MessageEncoder(Protocol):
         ...
 
 
-class Transcript:
+class ConversationEncoder:
     def __init__(
         self, encode: MessageEncoder, marks: int, takes_mark: Callable[[Message], bool]
     ) -> None:

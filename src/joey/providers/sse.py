@@ -17,7 +17,7 @@ _UTF_8_BOM = b"\xef\xbb\xbf"
 _LINE_END_RE = regex(rb"\r\n|\r|\n")
 
 
-class ServerEvent(Struct, frozen=True):
+class ServerSentEvent(Struct, frozen=True):
     event: str
     """Empty when the server did not name it."""
     data: bytes
@@ -29,16 +29,16 @@ class SseReader:
         """Bytes that may still turn out to be a byte order mark."""
         self._buffer = bytearray()
         self._scanned = 0
-        self._lines: _LineReader | None = None
+        self._lines: _SseLineReader | None = None
 
-    def feed(self, data: bytes) -> list[ServerEvent]:
+    def feed(self, data: bytes) -> list[ServerSentEvent]:
         """The events that these bytes complete."""
         if self._opening is not None:
             data = self._skip_mark(data)
         if self._lines is not None:
             return self._lines.feed(data)
         if b"\r" in data:
-            self._lines = _LineReader()
+            self._lines = _SseLineReader()
             return self._lines.feed(bytes(self._buffer) + data)
         return self._split(data)
 
@@ -50,7 +50,7 @@ class SseReader:
         self._opening = None
         return data.removeprefix(_UTF_8_BOM)
 
-    def _split(self, data: bytes) -> list[ServerEvent]:
+    def _split(self, data: bytes) -> list[ServerSentEvent]:
         if self._buffer:
             self._buffer += data
             end = self._buffer.rfind(b"\n\n", self._scanned)
@@ -76,21 +76,21 @@ class SseReader:
         return events
 
 
-def _parse_block(block: bytes) -> ServerEvent | None:
+def _parse_block(block: bytes) -> ServerSentEvent | None:
     """One block between blank lines; the two usual forms are recognised without a loop."""
     if block.startswith(b"data: ") and b"\n" not in block:
-        return ServerEvent("", block[6:])
+        return ServerSentEvent("", block[6:])
     if block.startswith(b"event: "):
         name, _, rest = block.partition(b"\n")
         if rest.startswith(b"data: ") and b"\n" not in rest:
-            return ServerEvent(name[7:].decode("utf-8", "replace"), rest[6:])
-    fields = _Fields()
+            return ServerSentEvent(name[7:].decode("utf-8", "replace"), rest[6:])
+    fields = _EventBuilder()
     for line in block.split(b"\n"):
         fields.add(line)
     return fields.take()
 
 
-class _Fields:
+class _EventBuilder:
     """The lines of one event, collected."""
 
     def __init__(self) -> None:
@@ -105,22 +105,22 @@ class _Fields:
         elif name == b"event":
             self._event = value.decode("utf-8", "replace")
 
-    def take(self) -> ServerEvent | None:
-        event = ServerEvent(self._event, b"\n".join(self._data)) if self._data else None
+    def take(self) -> ServerSentEvent | None:
+        event = ServerSentEvent(self._event, b"\n".join(self._data)) if self._data else None
         self._event = ""
         self._data = []
         return event
 
 
-class _LineReader:
+class _SseLineReader:
     """Any mixture of line endings, at the price of a loop over the lines."""
 
     def __init__(self) -> None:
         self._line: list[bytes] = []
         self._after_cr = False
-        self._fields = _Fields()
+        self._fields = _EventBuilder()
 
-    def feed(self, data: bytes) -> list[ServerEvent]:
+    def feed(self, data: bytes) -> list[ServerSentEvent]:
         if not data:
             return []
         if self._after_cr:

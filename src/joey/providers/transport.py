@@ -14,15 +14,15 @@ import msgspec
 from joey.core.messages import Chunk, joined
 from joey.errors import ProviderError
 from joey.providers import errors
-from joey.providers.errors import Service
-from joey.providers.http import HttpClient, Response
-from joey.providers.sse import ServerEvent, SseReader
+from joey.providers.errors import ServiceInfo
+from joey.providers.http import HttpClient, HttpResponse
+from joey.providers.sse import ServerSentEvent, SseReader
 
 
-class Decoder(Protocol):
+class StreamDecoder(Protocol):
     """The state of one answer. Made for it, and thrown away with it."""
 
-    def feed(self, event: ServerEvent) -> Iterable[Chunk]:
+    def feed(self, event: ServerSentEvent) -> Iterable[Chunk]:
         """Raises ProviderError when the event is an error, or not of this wire."""
         ...
 
@@ -37,7 +37,7 @@ class Decoder(Protocol):
         ...
 
 
-class Wire:
+class SseTransport:
     """One service's endpoint, ready to be asked."""
 
     def __init__(
@@ -45,7 +45,7 @@ class Wire:
         http: HttpClient,
         url: str,
         headers: Mapping[str, str],
-        service: Service,
+        service: ServiceInfo,
         silence: float,
     ) -> None:
         self._http = http
@@ -59,7 +59,9 @@ class Wire:
         self._service = service
         self._silence = silence if silence > 0 else None
 
-    async def stream(self, body: Sequence[bytes], decoder: Decoder) -> AsyncGenerator[Chunk, None]:
+    async def stream(
+        self, body: Sequence[bytes], decoder: StreamDecoder
+    ) -> AsyncGenerator[Chunk, None]:
         """Closing the generator closes the socket."""
         with errors.discreet(self._service):
             response = await self._http.post(self._url, self._headers, body, silence=self._silence)
@@ -80,7 +82,7 @@ class Wire:
     async def close(self) -> None:
         await self._http.close()
 
-    async def _read(self, response: Response, decoder: Decoder) -> bytes:
+    async def _read(self, response: HttpResponse, decoder: StreamDecoder) -> bytes:
         with errors.discreet(self._service):
             try:
                 return await response.read()
@@ -89,7 +91,7 @@ class Wire:
                     return b""  # the answer is whole: only what may follow it is lost
                 raise
 
-    async def _check(self, response: Response) -> None:
+    async def _check(self, response: HttpResponse) -> None:
         kind = response.headers.get("content-type", "")
         if response.status != 200:
             raise await self._refusal(response)
@@ -100,7 +102,7 @@ class Wire:
         if "json" in kind:
             raise self._document(await response.read_all(errors.MAX_ERROR_BODY_BYTES))
 
-    async def _refusal(self, response: Response) -> ProviderError:
+    async def _refusal(self, response: HttpResponse) -> ProviderError:
         try:
             body = await response.read_all(errors.MAX_ERROR_BODY_BYTES)
         except ProviderError:

@@ -24,10 +24,10 @@ from typing import Protocol
 from websockets.frames import Frame, Opcode
 
 from joey.core.events import TRANSIENT_EVENTS, RetryCountdown
-from joey.core.history.ui import Change
-from joey.core.wire.encoder import FrameEncoder, Replay, row_ts
+from joey.core.history.ui import RowChange
+from joey.core.wire.encoder import FrameEncoder, ReplayNormalizer, row_ts
 from joey.core.wire.events import MessagePayload, ResyncPayload
-from joey.core.wire.frames import EventFrame, Response, encode_frame
+from joey.core.wire.frames import EventFrame, ResponseFrame, encode_frame
 from joey.engine.bus import NumberedEvent
 from joey.engine.task import Task
 
@@ -130,7 +130,7 @@ class TaskFeed:
             if numbered.seq > self.task.bus.opened_at:
                 self._broadcast(Broadcast(frame))
 
-    def _grow(self, change: Change) -> None:
+    def _grow(self, change: RowChange) -> None:
         now = asyncio.get_running_loop().time()
         if change.action == "created" or now >= self._due.get(change.ts, 0.0):
             self._show(change)
@@ -139,7 +139,7 @@ class TaskFeed:
                 self._due[change.ts], self._show, change
             )
 
-    def _show(self, change: Change) -> None:
+    def _show(self, change: RowChange) -> None:
         self._settle(change.ts)
         frame = self._encoder.row_frame(change)
         if frame is None:
@@ -160,7 +160,7 @@ MAX_QUEUED_EVENTS = 1000
 TRY_AGAIN_LATER_CLOSE_CODE = 1013
 
 
-class Link(Protocol):
+class ClientTransport(Protocol):
     """The way to the client."""
 
     @property
@@ -171,7 +171,7 @@ class Link(Protocol):
     def cut(self, code: int, reason: str) -> None: ...
 
 
-class Source(Protocol):
+class ReplaySource(Protocol):
     """Told frames of a task, in order; those of an open task keep coming."""
 
     @property
@@ -187,13 +187,13 @@ class Source(Protocol):
         ...
 
 
-class _Reading:
+class _ReplayCursor:
     """How far a task has been read back."""
 
-    def __init__(self, source: Source, since: int) -> None:
+    def __init__(self, source: ReplaySource, since: int) -> None:
         self.source = source
         self.position = source.after(since)
-        self.replay = Replay()
+        self.replay = ReplayNormalizer()
         self.begun = False
 
     def next(self) -> EventFrame | None:
@@ -204,14 +204,14 @@ class _Reading:
         return self.replay.retell(frame)
 
 
-class _Item:
+class _QueuedPacket:
     __slots__ = ("broadcast", "packet", "reading")
 
     def __init__(
         self,
         packet: bytes | None,
         broadcast: Broadcast | None = None,
-        reading: _Reading | None = None,
+        reading: _ReplayCursor | None = None,
     ) -> None:
         self.packet = packet
         """None when another item took its place."""
@@ -219,14 +219,14 @@ class _Item:
         self.reading = reading
 
 
-FindSource = Callable[[str], Source | None]
+SourceFinder = Callable[[str], ReplaySource | None]
 
 
-class Outbox:
+class SendQueue:
     def __init__(
         self,
-        link: Link,
-        find_source: FindSource,
+        link: ClientTransport,
+        find_source: SourceFinder,
         on_resync: Callable[[], None],
         drain_seconds: float,
     ) -> None:
@@ -234,9 +234,9 @@ class Outbox:
         self._drain_seconds = drain_seconds
         self._find_source = find_source
         self._on_resync = on_resync
-        self._queue: deque[_Item] = deque()
-        self._growing: dict[tuple[str | None, int], _Item] = {}
-        self._readings: dict[str, _Reading] = {}
+        self._queue: deque[_QueuedPacket] = deque()
+        self._growing: dict[tuple[str | None, int], _QueuedPacket] = {}
+        self._readings: dict[str, _ReplayCursor] = {}
         self._muted: set[str | None] = set()
         self._events = 0
         self._event_bytes = 0
@@ -260,7 +260,7 @@ class Outbox:
         if not self._queue and self._link.can_write:
             self._link.write(broadcast.packet)
             return
-        item = _Item(broadcast.packet, broadcast)
+        item = _QueuedPacket(broadcast.packet, broadcast)
         if broadcast.row is not None:
             self._replace(broadcast.frame.task_id, broadcast.row, item)
         self._queue.append(item)
@@ -269,15 +269,17 @@ class Outbox:
         if self._events > MAX_QUEUED_EVENTS or self._event_bytes > MAX_QUEUED_BYTES:
             self._drop_events()
 
-    def respond(self, response: Response, reading: tuple[Source, str, int] | None = None) -> None:
+    def respond(
+        self, response: ResponseFrame, reading: tuple[ReplaySource, str, int] | None = None
+    ) -> None:
         """The answer to a command; then, when asked for, a task from an earlier number on."""
         packet = text_packet(encode_frame(response))
         started = None
         if reading is not None:
             source, task_id, since = reading
-            started = self._readings[task_id] = _Reading(source, since)
+            started = self._readings[task_id] = _ReplayCursor(source, since)
             self._muted.discard(task_id)
-        self._queue.append(_Item(packet, reading=started))
+        self._queue.append(_QueuedPacket(packet, reading=started))
         self._response_bytes += len(packet)
         if self._response_bytes > MAX_QUEUED_BYTES:
             self._room.clear()
@@ -334,7 +336,7 @@ class Outbox:
             return True
         return False
 
-    def _end_reading(self, task_id: str, reading: _Reading) -> None:
+    def _end_reading(self, task_id: str, reading: _ReplayCursor) -> None:
         """From here on live; a task that was opened while it was read back goes on from there."""
         live = self._find_source(task_id)
         if live is None or live is reading.source:
@@ -345,7 +347,7 @@ class Outbox:
         reading.position = live.after(reading.source.seq)
         reading.source = live
 
-    def _forget(self, item: _Item) -> None:
+    def _forget(self, item: _QueuedPacket) -> None:
         assert item.packet is not None
         if item.broadcast is None:
             self._response_bytes -= len(item.packet)
@@ -358,7 +360,7 @@ class Outbox:
         if row is not None:
             self._growing.pop((item.broadcast.frame.task_id, row), None)
 
-    def _replace(self, task_id: str | None, row: int, item: _Item) -> None:
+    def _replace(self, task_id: str | None, row: int, item: _QueuedPacket) -> None:
         """The row as it looked before need not be sent any more. The new look is put at the end:
         it must not overtake what was told before it."""
         before = self._growing.get((task_id, row))
@@ -386,7 +388,7 @@ class Outbox:
                 seq=0,
             )
             packet = text_packet(encode_frame(frame))
-            self._queue.append(_Item(packet))
+            self._queue.append(_QueuedPacket(packet))
             self._response_bytes += len(packet)
         if self._deadline is None:
             self._deadline = asyncio.get_running_loop().call_later(

@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 
 def make_application(connections: Connections, origin_policy: OriginPolicy) -> ASGIApp:
-    pages = Pages(connections)
+    pages = HttpEndpoints(connections)
     routes = [
         Route("/", pages.index),
         Route("/assets/{path:path}", pages.asset),
@@ -41,10 +41,10 @@ def make_application(connections: Connections, origin_policy: OriginPolicy) -> A
         WebSocketRoute("/ws", connections.serve),
         WebSocketRoute("/", connections.serve),
     ]
-    return Gate(Starlette(routes=routes), origin_policy, connections)
+    return SecurityMiddleware(Starlette(routes=routes), origin_policy, connections)
 
 
-class Gate:
+class SecurityMiddleware:
     """Lets in what the doorkeeper lets in, and puts the safe headers on everything."""
 
     def __init__(
@@ -102,7 +102,7 @@ MISSING_WEB_PAGE_TEXT = (
 )
 
 
-class Pages:
+class HttpEndpoints:
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
         self._hub = connections.hub

@@ -1,9 +1,9 @@
 """The hub of the server: one engine, one feed per open task, and all listeners.
 
 Front ends of every kind (WebSocket, IPC) give it commands with `run` and subscribe with `listen`.
-It knows no sockets. `Counters` holds its metrics.
+It knows no sockets. `ServerCounters` holds its metrics.
 
-`Setup` and `Preferences` are the services that it needs from the application.
+`ServerServices` and `PreferenceStore` are the services that it needs from the application.
 """
 
 from __future__ import annotations
@@ -27,21 +27,28 @@ from joey.core.settings import Limits, Profile, TaskSecrets
 from joey.core.task import IDLE_STATES
 from joey.core.wire.commands import COMMANDS
 from joey.core.wire.encoder import created_payload, narrate
-from joey.core.wire.frames import Command, ErrorCode, EventFrame, Response, failure, success
+from joey.core.wire.frames import (
+    ErrorCode,
+    EventFrame,
+    ParsedCommand,
+    ResponseFrame,
+    failure,
+    success,
+)
 from joey.engine.engine import Engine, TaskOptions
 from joey.engine.task import Task
 from joey.errors import JoeyError, TaskNotFoundError
 from joey.ports import Store, TaskMetadata
 from joey.server.commands import HANDLERS
-from joey.server.commands.call import Call, Client, CommandError, invalid, not_found
-from joey.server.feed import Broadcast, Source, TaskFeed
+from joey.server.commands.call import CommandCall, CommandClient, CommandError, invalid, not_found
+from joey.server.feed import Broadcast, ReplaySource, TaskFeed
 
 IDLE_TASK_RELEASE_S = 300.0
 """A task at rest that nobody works with is let go of after this: others may open it then."""
 
 log = logging.getLogger(__name__)
 
-Listener = Callable[[Broadcast], None]
+BroadcastListener = Callable[[Broadcast], None]
 
 
 class StoredTask(Struct, frozen=True):
@@ -58,15 +65,15 @@ class StoredTask(Struct, frozen=True):
         return ()
 
 
-class Hub:
-    def __init__(self, engine: Engine, store: Store, setup: Setup) -> None:
+class ServerHub:
+    def __init__(self, engine: Engine, store: Store, setup: ServerServices) -> None:
         self.engine = engine
         self.store = store
         self.setup = setup
-        self.counters = Counters()
+        self.counters = ServerCounters()
         self.ready = True
         self._feeds: dict[str, TaskFeed] = {}
-        self._listeners: set[Listener] = set()
+        self._listeners: set[BroadcastListener] = set()
         self._focus: list[str] = []
         """Open tasks, the current one last."""
         self._releases: set[asyncio.Task[None]] = set()
@@ -74,11 +81,11 @@ class Hub:
 
     # Listening --------------------------------------------------------------------------------
 
-    def listen(self, listener: Listener) -> None:
+    def listen(self, listener: BroadcastListener) -> None:
         """From now on `listener` hears every event of every task; it must not wait."""
         self._listeners.add(listener)
 
-    def unlisten(self, listener: Listener) -> None:
+    def unlisten(self, listener: BroadcastListener) -> None:
         self._listeners.discard(listener)
 
     def broadcast(self, broadcast_event: Broadcast) -> None:
@@ -101,11 +108,13 @@ class Hub:
 
     # Commands ---------------------------------------------------------------------------------
 
-    async def execute(self, command: Command, client: Client | None = None) -> Response:
+    async def execute(
+        self, command: ParsedCommand, client: CommandClient | None = None
+    ) -> ResponseFrame:
         """Run a command that came over the wire; whatever happens, there is a response."""
         name, request_id = command.kind.name, command.request_id
         try:
-            data = await self._handle(name, Call(command.task_id, command.arguments, client))
+            data = await self._handle(name, CommandCall(command.task_id, command.arguments, client))
         except CommandError as error:
             return self._failed(name, request_id, error.code, error.message)
         except TaskNotFoundError:
@@ -129,14 +138,14 @@ class Hub:
             CommandError, JoeyError
         """
         checked = msgspec.convert(arguments or {}, COMMANDS[name].arguments)
-        return await self._handle(name, Call(task_id, checked))
+        return await self._handle(name, CommandCall(task_id, checked))
 
-    async def _handle(self, name: str, call: Call) -> Struct:
+    async def _handle(self, name: str, call: CommandCall) -> Struct:
         if not self.ready and name not in ("isReady", "ping"):
             raise CommandError(ErrorCode.API_NOT_READY, "The server is shutting down.")
         return await HANDLERS[name](self, call)
 
-    def _failed(self, name: str, request_id: str, code: ErrorCode, message: str) -> Response:
+    def _failed(self, name: str, request_id: str, code: ErrorCode, message: str) -> ResponseFrame:
         self.counters.commands[name, code.value] += 1
         return failure(request_id, name, code, message)
 
@@ -227,7 +236,7 @@ class Hub:
         for child in below:
             yield from self._working(child)
 
-    def task_id(self, call: Call) -> str:
+    def task_id(self, call: CommandCall) -> str:
         """The task that a command is about: the one it names, else the current one."""
         if call.task_id is not None:
             return call.task_id
@@ -235,11 +244,11 @@ class Hub:
             raise invalid("taskId", "missing, and there is no current task.")
         return self.current.id
 
-    def open_task(self, call: Call) -> Task | None:
+    def open_task(self, call: CommandCall) -> Task | None:
         """The task that a command is about, when it is open here."""
         return self.engine.find(self.task_id(call))
 
-    async def find_replay_source(self, task_id: str) -> Source:
+    async def find_replay_source(self, task_id: str) -> ReplaySource:
         """The frames of a task, open or not.
 
         Raises:
@@ -304,7 +313,7 @@ def _is_at_work(task: Task) -> bool:
     return task.running and task.state not in IDLE_STATES
 
 
-class Counters:
+class ServerCounters:
     def __init__(self) -> None:
         self.commands: Counter[tuple[str, str]] = Counter()
         """By name and outcome."""
@@ -337,7 +346,7 @@ def _metric(name: str, kind: str, values: Mapping[str, int]) -> Iterator[str]:
         yield f"{name}{labels} {value}"
 
 
-class KnownProfiles(Protocol):
+class ProfileCollection(Protocol):
     @property
     def active(self) -> str: ...
 
@@ -345,7 +354,7 @@ class KnownProfiles(Protocol):
     def profiles(self) -> dict[str, Profile]: ...
 
 
-class Preferences(Protocol):
+class PreferenceStore(Protocol):
     """Settings and profiles on disk. Every method raises ConfigError when a file or a value is
     not as it should be."""
 
@@ -355,7 +364,7 @@ class Preferences(Protocol):
 
     def change_settings(self, values: dict[str, Any]) -> None: ...
 
-    def profiles(self) -> KnownProfiles: ...
+    def profiles(self) -> ProfileCollection: ...
 
     def profile_entry(self, name: str) -> dict[str, Any]: ...
 
@@ -368,7 +377,7 @@ class Preferences(Protocol):
     def delete_profile(self, name: str) -> None: ...
 
 
-class Setup(Protocol):
+class ServerServices(Protocol):
     home: Path
     workspace: Path
 
@@ -381,7 +390,7 @@ class Setup(Protocol):
         ...
 
     @property
-    def preferences(self) -> Preferences: ...
+    def preferences(self) -> PreferenceStore: ...
 
     def options(
         self,

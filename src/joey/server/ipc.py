@@ -25,17 +25,17 @@ from joey.core.models import ModelInfo
 from joey.errors import ConfigError, JoeyError
 from joey.server.commands.call import CommandError
 from joey.server.feed import Broadcast
-from joey.server.hub import Hub
+from joey.server.hub import ServerHub
 from joey.server.ipc_protocol import (
     CancelTask,
     CloseTask,
-    Command,
     DeleteQueuedMessage,
-    Frames,
     FrameTooLargeError,
     GetCommands,
     GetModels,
     GetModes,
+    IpcCommand,
+    IpcFrameParser,
     ResumeTask,
     SendMessage,
     StartNewTask,
@@ -59,7 +59,7 @@ DEFAULT_TASK_CONFIGURATION = {"consecutiveMistakeLimit": 0}
 
 
 @asynccontextmanager
-async def serve_ipc(hub: Hub, path: Path) -> AsyncIterator[None]:
+async def serve_ipc(hub: ServerHub, path: Path) -> AsyncIterator[None]:
     """Listen at `path` as long as this lasts.
 
     Raises:
@@ -79,7 +79,7 @@ async def serve_ipc(hub: Hub, path: Path) -> AsyncIterator[None]:
 
 
 class IpcClients:
-    def __init__(self, hub: Hub) -> None:
+    def __init__(self, hub: ServerHub) -> None:
         self._hub = hub
         self._focused: str | None = None
         """The task that clients think of as the current one."""
@@ -152,7 +152,7 @@ class IpcClients:
     # What a client says
 
     async def _talk(self, client_id: str, reader: asyncio.StreamReader) -> None:
-        frames = Frames()
+        frames = IpcFrameParser()
         while data := await reader.read(READ_CHUNK_BYTES):
             for frame in frames.feed(data):
                 await self._obey(client_id, frame)
@@ -166,7 +166,7 @@ class IpcClients:
         except Exception:
             log.exception("a command of the IPC client %s failed by a defect", client_id)
 
-    async def _run(self, client_id: str, command: Command) -> None:
+    async def _run(self, client_id: str, command: IpcCommand) -> None:
         run = self._hub.run
         match command:
             case StartNewTask(data=new):

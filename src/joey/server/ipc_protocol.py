@@ -25,7 +25,7 @@ class FrameTooLargeError(Exception):
     """More came than any frame may hold."""
 
 
-class Frames:
+class IpcFrameParser:
     """Bytes in, frames out, however the bytes were cut."""
 
     def __init__(self, limit: int = MAX_FRAME_BYTES) -> None:
@@ -56,11 +56,11 @@ class Frames:
 # What clients say -----------------------------------------------------------------------------
 
 
-class _Command(Struct, frozen=True, tag_field="commandName"):
+class _IpcCommand(Struct, frozen=True, tag_field="commandName"):
     pass
 
 
-class NewTask(Struct, frozen=True, rename="camel"):
+class NewTaskData(Struct, frozen=True, rename="camel"):
     text: str = ""
     configuration: dict[str, Any] = {}
     images: tuple[str, ...] = ()
@@ -72,44 +72,44 @@ class MessageData(Struct, frozen=True):
     images: tuple[str, ...] = ()
 
 
-class StartNewTask(_Command, frozen=True, tag="StartNewTask"):
-    data: NewTask
+class StartNewTask(_IpcCommand, frozen=True, tag="StartNewTask"):
+    data: NewTaskData
 
 
-class CancelTask(_Command, frozen=True, tag="CancelTask"):
+class CancelTask(_IpcCommand, frozen=True, tag="CancelTask"):
     data: TaskId | UnsetType = UNSET
     """The task, as clients of January say it; April's mean the current one."""
 
 
-class CloseTask(_Command, frozen=True, tag="CloseTask"):
+class CloseTask(_IpcCommand, frozen=True, tag="CloseTask"):
     data: TaskId | UnsetType = UNSET
 
 
-class ResumeTask(_Command, frozen=True, tag="ResumeTask"):
+class ResumeTask(_IpcCommand, frozen=True, tag="ResumeTask"):
     data: TaskId
 
 
-class SendMessage(_Command, frozen=True, tag="SendMessage"):
+class SendMessage(_IpcCommand, frozen=True, tag="SendMessage"):
     data: MessageData
 
 
-class GetCommands(_Command, frozen=True, tag="GetCommands"):
+class GetCommands(_IpcCommand, frozen=True, tag="GetCommands"):
     pass
 
 
-class GetModes(_Command, frozen=True, tag="GetModes"):
+class GetModes(_IpcCommand, frozen=True, tag="GetModes"):
     pass
 
 
-class GetModels(_Command, frozen=True, tag="GetModels"):
+class GetModels(_IpcCommand, frozen=True, tag="GetModels"):
     pass
 
 
-class DeleteQueuedMessage(_Command, frozen=True, tag="DeleteQueuedMessage"):
+class DeleteQueuedMessage(_IpcCommand, frozen=True, tag="DeleteQueuedMessage"):
     data: str
 
 
-Command = (
+IpcCommand = (
     StartNewTask
     | CancelTask
     | CloseTask
@@ -122,22 +122,22 @@ Command = (
 )
 
 
-class _FromClient(Struct, frozen=True, rename="camel"):
+class _ClientMessage(Struct, frozen=True, rename="camel"):
     type: Literal["TaskCommand"]
     origin: Literal["client"]
     client_id: str
-    data: Command
+    data: IpcCommand
 
 
 class _Envelope(Struct, frozen=True):
     type: Literal["message"]
-    data: _FromClient
+    data: _ClientMessage
 
 
 _decode = msgspec.json.Decoder(_Envelope).decode
 
 
-def decode_command(frame: bytes) -> Command:
+def decode_command(frame: bytes) -> IpcCommand:
     """Raises ValueError, with the reason, for whatever is no command."""
     try:
         return _decode(frame).data.data

@@ -26,8 +26,13 @@ from joey.core.wire.frames import MAX_FRAME_BYTES
 from joey.errors import ConfigError
 from joey.server.auth import Token, build_origin_policy
 from joey.server.http import make_application
-from joey.server.hub import Hub
-from joey.server.websocket import Connections, HandshakeProtocol, Limits, Socket
+from joey.server.hub import ServerHub
+from joey.server.websocket import (
+    ConnectionLimits,
+    Connections,
+    HandshakeProtocol,
+    WebSocketProtocol,
+)
 
 LISTEN_BACKLOG = 1024
 SHUTDOWN_TIMEOUT_S = 3
@@ -37,13 +42,13 @@ class ServeOptions(Struct, frozen=True, kw_only=True):
     host: str = "127.0.0.1"
     port: int = 7800
     allow_remote: bool = False
-    limits: Limits = Limits()
+    limits: ConnectionLimits = ConnectionLimits()
     allow_origins: tuple[str, ...] = ()
     tls_cert: Path | None = None
     tls_key: Path | None = None
 
 
-class Listening(Struct, frozen=True):
+class RunningServer(Struct, frozen=True):
     """A server that is up."""
 
     host: str
@@ -64,7 +69,9 @@ class Listening(Struct, frozen=True):
 
 
 @asynccontextmanager
-async def serving(hub: Hub, token: Token, options: ServeOptions) -> AsyncIterator[Listening]:
+async def serving(
+    hub: ServerHub, token: Token, options: ServeOptions
+) -> AsyncIterator[RunningServer]:
     """Listens while inside. Afterwards all tasks are stopped and everybody was told.
 
     Raises:
@@ -85,7 +92,7 @@ async def serving(hub: Hub, token: Token, options: ServeOptions) -> AsyncIterato
     config = uvicorn.Config(
         make_application(connections, origin_policy),
         http=HandshakeProtocol,
-        ws=Socket,
+        ws=WebSocketProtocol,
         ws_max_size=MAX_FRAME_BYTES,
         ws_per_message_deflate=False,
         ws_ping_interval=options.limits.heartbeat_seconds,
@@ -105,11 +112,11 @@ async def serving(hub: Hub, token: Token, options: ServeOptions) -> AsyncIterato
     except OSError as error:
         bound.close()
         raise ConfigError(f"The certificate or its key cannot be used: {error}.") from error
-    server = _Server(config)
+    server = _UvicornServer(config)
     running = asyncio.create_task(server.serve([bound]), name="joey-server")
     try:
         await server.is_up.wait()
-        yield Listening(host, port, tls, token, connections)
+        yield RunningServer(host, port, tls, token, connections)
     finally:
         await hub.close()
         connections.close()
@@ -117,7 +124,7 @@ async def serving(hub: Hub, token: Token, options: ServeOptions) -> AsyncIterato
         await running
 
 
-class _Server(uvicorn.Server):
+class _UvicornServer(uvicorn.Server):
     """Signals are for whoever runs us."""
 
     def __init__(self, config: uvicorn.Config) -> None:
@@ -179,7 +186,7 @@ LOG_FIELDS = ("client", "command", "task", "request", "ms", "code", "reason", "p
 MAX_LOG_TEXT_CHARS = 10_000
 
 
-class JsonLines(logging.Formatter):
+class JsonLogFormatter(logging.Formatter):
     def __init__(self, blot: Callable[[str], str] = blotted) -> None:
         super().__init__()
         self._blot = blot
@@ -207,7 +214,7 @@ class JsonLines(logging.Formatter):
 def log_to(stream: TextIO, level: int, blot: Callable[[str], str] = blotted) -> None:
     """Everything that joey logs from here on; of its libraries only what went wrong."""
     handler = logging.StreamHandler(stream)
-    handler.setFormatter(JsonLines(blot))
+    handler.setFormatter(JsonLogFormatter(blot))
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(logging.WARNING)

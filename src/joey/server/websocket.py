@@ -1,8 +1,8 @@
 """WebSocket clients: each from its first frame to its last, within limits.
 
 uvicorn's own `send` encodes and frames a message for every client, and waits for the client to take
-it. `Socket` writes frames that were encoded once for all clients, and cuts a client that does not
-read in time without waiting for it.
+it. `WebSocketProtocol` writes frames that were encoded once for all clients, and cuts a client that
+does not read in time without waiting for it.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from joey.core.wire.commands import COMMANDS, Done, Welcome
 from joey.core.wire.frames import (
     PROTOCOL_VERSION,
     AuthFrame,
-    Command,
     ErrorCode,
-    Response,
+    ParsedCommand,
+    ResponseFrame,
     WireError,
     failure,
     parse_frame,
     success,
 )
 from joey.server.auth import TOKEN_SUBPROTOCOL_PREFIX, Token, offered_token
-from joey.server.feed import Outbox, Source
-from joey.server.hub import Hub
+from joey.server.feed import ReplaySource, SendQueue
+from joey.server.hub import ServerHub
 
 WRONG_TOKEN_CLOSE_CODE = 4401
 GOING_AWAY_CLOSE_CODE = 1001
@@ -50,11 +50,11 @@ _numbers = itertools.count(1)
 class Connections:
     """Everybody who is connected."""
 
-    def __init__(self, hub: Hub, token: Token, limits: Limits) -> None:
+    def __init__(self, hub: ServerHub, token: Token, limits: ConnectionLimits) -> None:
         self.hub = hub
         self.token = token
         self.limits = limits
-        self._open: set[Connection] = set()
+        self._open: set[ClientConnection] = set()
 
     def __len__(self) -> int:
         return len(self._open)
@@ -75,8 +75,8 @@ class Connections:
             return
         chosen = f"{TOKEN_SUBPROTOCOL_PREFIX}{offered}"
         subprotocol = chosen if chosen in websocket.scope["subprotocols"] else None
-        socket: Socket = websocket.scope["extensions"][SOCKET_SCOPE_EXTENSION]
-        connection = Connection(self, websocket, socket)
+        socket: WebSocketProtocol = websocket.scope["extensions"][SOCKET_SCOPE_EXTENSION]
+        connection = ClientConnection(self, websocket, socket)
         self._open.add(connection)
         try:
             await websocket.accept(subprotocol)
@@ -101,16 +101,18 @@ class Connections:
             connection.leave(GOING_AWAY_CLOSE_CODE, "the server stops")
 
 
-class Connection:
-    def __init__(self, all_: Connections, websocket: WebSocket, socket: Socket) -> None:
+class ClientConnection:
+    def __init__(self, all_: Connections, websocket: WebSocket, socket: WebSocketProtocol) -> None:
         self.name = f"ws-{next(_numbers)}"
         self._hub = all_.hub
         self._token = all_.token
         self._limits = all_.limits
         self._websocket = websocket
         self._socket = socket
-        self._outbox = Outbox(socket, self._hub.feed, self._count_resync, all_.limits.drain_seconds)
-        self._reading: tuple[Source, str, int] | None = None
+        self._outbox = SendQueue(
+            socket, self._hub.feed, self._count_resync, all_.limits.drain_seconds
+        )
+        self._reading: tuple[ReplaySource, str, int] | None = None
         socket.on_writable = self._outbox.flush
 
     async def run(self, *, authenticated: bool) -> None:
@@ -121,14 +123,14 @@ class Connection:
         welcome = await self._welcome()
         self._hub.listen(self._outbox.send_event)
         self._outbox.respond(success("welcome", "welcome", welcome))
-        rate = Rate(self._limits.frames_per_second, self._limits.burst)
+        rate = RateLimiter(self._limits.frames_per_second, self._limits.burst)
         while True:
             frame = await self._receive()
             await rate.take()
             await self._outbox.room()
             await self._answer(frame)
 
-    def read_back(self, task_id: str, source: Source, since: int) -> None:
+    def read_back(self, task_id: str, source: ReplaySource, since: int) -> None:
         self._reading = (source, task_id, since)
 
     def leave(self, code: int, reason: str) -> None:
@@ -141,7 +143,7 @@ class Connection:
         self._outbox.close()
         log.info("disconnected", extra={"client": self.name})
 
-    async def _receive(self) -> Command | AuthFrame | WireError:
+    async def _receive(self) -> ParsedCommand | AuthFrame | WireError:
         message = await self._websocket.receive()
         if message["type"] != "websocket.receive":
             raise WebSocketDisconnect(message.get("code", 1005))
@@ -167,7 +169,7 @@ class Connection:
         self.leave(WRONG_TOKEN_CLOSE_CODE, "the token is missing or wrong")
         return False
 
-    async def _answer(self, frame: Command | AuthFrame | WireError) -> None:
+    async def _answer(self, frame: ParsedCommand | AuthFrame | WireError) -> None:
         match frame:
             case WireError():
                 log.info("misunderstood", extra={"client": self.name, "code": frame.code.value})
@@ -177,10 +179,10 @@ class Connection:
                     self._outbox.respond(success("auth", "auth", Done()))
                 else:
                     self._outbox.respond(_denied(frame))
-            case Command():
+            case ParsedCommand():
                 await self._execute(frame)
 
-    async def _execute(self, command: Command) -> None:
+    async def _execute(self, command: ParsedCommand) -> None:
         started = time.perf_counter()
         response = await self._hub.execute(command, self)
         reading, self._reading = self._reading, None
@@ -213,9 +215,9 @@ class Connection:
         log.warning("lagging", extra={"client": self.name})
 
 
-def _denied(frame: Command | AuthFrame | WireError) -> Response:
+def _denied(frame: ParsedCommand | AuthFrame | WireError) -> ResponseFrame:
     message = "The token is missing or wrong."
-    if isinstance(frame, Command):
+    if isinstance(frame, ParsedCommand):
         return failure(frame.request_id, frame.kind.name, ErrorCode.PERMISSION_DENIED, message)
     return failure("auth", "auth", ErrorCode.PERMISSION_DENIED, message)
 
@@ -224,7 +226,7 @@ async def _deny(websocket: WebSocket, status: int, message: str) -> None:
     await websocket.send_denial_response(PlainTextResponse(f"{message}\n", status))
 
 
-class Limits(Struct, frozen=True):
+class ConnectionLimits(Struct, frozen=True):
     connections: int = 256
     auth_seconds: float = 10.0
     """To say the token in, when it did not come with the request."""
@@ -239,7 +241,7 @@ class Limits(Struct, frozen=True):
     """Frames that a client may send at once."""
 
 
-class Rate:
+class RateLimiter:
     """So many messages a second, more in a burst. Whoever sends faster is read more slowly."""
 
     def __init__(self, per_second: float, burst: int) -> None:
@@ -263,7 +265,7 @@ ABORT_DELAY_S = 5.0
 """How long a client that does not read may take to notice that it was cut."""
 
 
-class Socket(WebSocketsSansIOProtocol):
+class WebSocketProtocol(WebSocketsSansIOProtocol):
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self.on_writable: Callable[[], None] | None = None

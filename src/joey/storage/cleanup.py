@@ -32,7 +32,7 @@ MAX_CHECKED_TASKS = 2_000
 _JOURNAL_HEAD_BYTES = 64 * 1024
 
 
-class StoreState(Struct, frozen=True):
+class StoreHealth(Struct, frozen=True):
     tasks: int = 0
     stale: tuple[Path, ...] = ()
     """Folders whose lock names a process that is gone."""
@@ -44,14 +44,14 @@ class StoreState(Struct, frozen=True):
     """Parts of journals that could not be read, and were moved aside."""
 
 
-def look_over(tasks: Path) -> StoreState:
+def look_over(tasks: Path) -> StoreHealth:
     """Raises OSError."""
     if not tasks.is_dir():
-        return StoreState()
+        return StoreHealth()
     with os.scandir(tasks) as entries:
         names = sorted((each.name for each in entries if clean_id(each.name)), reverse=True)
     directories = [tasks / name for name in names[:MAX_CHECKED_TASKS] if (tasks / name).is_dir()]
-    return StoreState(
+    return StoreHealth(
         tasks=len(names),
         stale=tuple(directory for directory in directories if _is_stale(directory)),
         leftovers=tuple(abandoned_stages(tasks)),
@@ -62,7 +62,7 @@ def look_over(tasks: Path) -> StoreState:
     )
 
 
-def tidy(state: StoreState) -> Iterator[str]:
+def tidy(state: StoreHealth) -> Iterator[str]:
     """Remove what is nobody's any more; a sentence about each thing."""
     for directory in state.stale:
         try:

@@ -32,7 +32,7 @@ from msgspec import Struct
 
 from joey.errors import StoreError
 from joey.ports import TaskMetadata
-from joey.ports.storage import Progress
+from joey.ports.storage import IndexProgressCallback
 from joey.storage.index_text import conversation_text, storable
 from joey.storage.task_folder import (
     HISTORY_ITEM_FILE,
@@ -84,7 +84,7 @@ changed since it was read, `said` whether its conversation has; `searched` is th
 are in `words` (null: none)."""
 
 
-class OtherLayoutError(Exception):
+class SchemaMismatchError(Exception):
     """The file was written by another version of joey, or by something else."""
 
 
@@ -107,7 +107,7 @@ class IndexFile:
 
     @property
     def connection(self) -> sqlite3.Connection:
-        """Raises sqlite3.Error, OSError or OtherLayoutError; `recover` says what to do then."""
+        """Raises sqlite3.Error, OSError or SchemaMismatchError; `recover` says what to do then."""
         if self._open is None:
             self._open = self._make_scratch() if self._scratch else self._open_file()
         return self._open
@@ -126,11 +126,13 @@ class IndexFile:
         self.close()
         if self._scratch:
             raise StoreError(f"the tasks cannot be indexed: {error}") from error
-        damaged = isinstance(error, OtherLayoutError) or _code(error) in _CORRUPTION_CODES
+        damaged = isinstance(error, SchemaMismatchError) or _code(error) in _CORRUPTION_CODES
         if damaged and not self._thrown_away:
             self._thrown_away = True
             self._throw_away()
-            what = "is of another version" if isinstance(error, OtherLayoutError) else "was damaged"
+            what = (
+                "is of another version" if isinstance(error, SchemaMismatchError) else "was damaged"
+            )
             self.notices.append(f"the index of tasks ({self.path}) {what}, and is made anew")
             return
         self._scratch = True
@@ -188,7 +190,7 @@ def _lay_out(connection: sqlite3.Connection) -> None:
         return
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     if tables or layout or application:
-        raise OtherLayoutError(f"layout {layout}")
+        raise SchemaMismatchError(f"layout {layout}")
     connection.executescript(f"BEGIN; {_SCHEMA_SQL} COMMIT;")
 
 
@@ -233,7 +235,7 @@ _MAX_BATCH_TEXT_CHARS = 2 * 1024 * 1024
 _log = logging.getLogger(__name__)
 
 
-class Known(Struct, frozen=True, array_like=True):
+class IndexedFingerprint(Struct, frozen=True, array_like=True):
     """What the index remembers of a folder, to tell whether it has changed."""
 
     number: int
@@ -246,7 +248,7 @@ class Known(Struct, frozen=True, array_like=True):
 FINGERPRINT_COLUMNS = "number, folder, own, mark, said"
 
 
-class Row(Struct, frozen=True):
+class IndexEntry(Struct, frozen=True):
     """A task as it goes into the index."""
 
     directory_name: str
@@ -256,9 +258,12 @@ class Row(Struct, frozen=True):
     said: str
 
 
-class Upkeep:
+class IndexSync:
     def __init__(
-        self, connection: sqlite3.Connection, tasks: Path, progress: Progress | None = None
+        self,
+        connection: sqlite3.Connection,
+        tasks: Path,
+        progress: IndexProgressCallback | None = None,
     ) -> None:
         self._connection = connection
         self._tasks = str(tasks)
@@ -278,7 +283,7 @@ class Upkeep:
                 raise
             _log.info("another process is writing the index of tasks; it is read as it is")
 
-    def look_again(self, known: Iterable[Known]) -> bool:
+    def look_again(self, known: Iterable[IndexedFingerprint]) -> bool:
         """Whether one of these folders has changed; then the index has what is in it now."""
         stale = [row.directory_name for row in known if not self._is_true(row)]
         if stale:
@@ -367,7 +372,7 @@ class Upkeep:
             done += len(batch)
             self._report_progress(done, max(done, expected))
 
-    def _describe(self, name: str) -> Row | None:
+    def _describe(self, name: str) -> IndexEntry | None:
         path = f"{self._tasks}/{name}"
         mark, said = stamp(f"{path}/{METADATA_FILE}"), stamp(f"{path}/{UI_HISTORY_FILE}")
         described = describe(name, path) if mark else None
@@ -376,16 +381,16 @@ class Upkeep:
             described = describe(name, path)
         if described is None:
             return None
-        return Row(name, described.metadata, described.own, mark, said)
+        return IndexEntry(name, described.metadata, described.own, mark, said)
 
-    def _is_true(self, row: Known) -> bool:
+    def _is_true(self, row: IndexedFingerprint) -> bool:
         path = f"{self._tasks}/{row.directory_name}"
         mark = stamp(f"{path}/{METADATA_FILE}") if row.own else _mark(path)
         return mark == row.mark and stamp(f"{path}/{UI_HISTORY_FILE}") == row.said
 
-    def _known(self) -> Iterator[Known]:
+    def _known(self) -> Iterator[IndexedFingerprint]:
         return (
-            Known(*row)
+            IndexedFingerprint(*row)
             for row in self._connection.execute(f"SELECT {FINGERPRINT_COLUMNS} FROM tasks")
         )
 
@@ -416,7 +421,7 @@ class Upkeep:
             self._progress(done, total)
 
 
-def put(connection: sqlite3.Connection, row: Row) -> None:
+def put(connection: sqlite3.Connection, row: IndexEntry) -> None:
     """Within a transaction. What the words of a task were is looked at again."""
     task = row.metadata
     place = str(Path(task.workspace)) if task.workspace else ""

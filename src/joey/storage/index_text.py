@@ -50,7 +50,7 @@ _HIGHLIGHT_REMOVAL_TABLE = str.maketrans(dict.fromkeys((*HIGHLIGHT_MARKS, "\0"))
 _log = logging.getLogger(__name__)
 
 
-class _Row(Struct, frozen=True):
+class _SearchableRow(Struct, frozen=True):
     """What is searched of a row."""
 
     text: str | None = None
@@ -58,7 +58,7 @@ class _Row(Struct, frozen=True):
     path: str | None = None
 
 
-_rows = msgspec.json.Decoder(list[_Row])
+_rows = msgspec.json.Decoder(list[_SearchableRow])
 
 
 def match_expression(query: str) -> str | None:
@@ -128,13 +128,13 @@ def snippet_of(text: str, query: str) -> str:
     )
 
 
-class _Hit(Struct, frozen=True):
+class _QueryHit(Struct, frozen=True):
     start: int
     end: int
     word: str
 
 
-def _hits(text: str, query: str) -> Iterator[_Hit]:
+def _hits(text: str, query: str) -> Iterator[_QueryHit]:
     exact: set[str] = set()
     beginnings: tuple[str, ...] = ()
     for term, begins in _terms(query):
@@ -144,7 +144,7 @@ def _hits(text: str, query: str) -> Iterator[_Hit]:
     for match in _WORD_RE.finditer(text):
         word = _folded(match[0])
         if word in exact or word.startswith(beginnings):
-            yield _Hit(match.start(), match.end(), word)
+            yield _QueryHit(match.start(), match.end(), word)
 
 
 def _folded(word: str) -> str:
@@ -188,16 +188,19 @@ def _whole_rows(data: bytes) -> bytes:
     return data[: data.rfind(b'{"ts":')].rstrip().removesuffix(b",") + b"]"
 
 
-def _decode(data: bytes) -> Iterable[_Row]:
+def _decode(data: bytes) -> Iterable[_SearchableRow]:
     try:
         return _rows.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError):
         value = decode_loosely(data)
     rows = [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []
-    return [_Row(text_of(row, "text"), text_of(row, "say"), text_of(row, "path")) for row in rows]
+    return [
+        _SearchableRow(text_of(row, "text"), text_of(row, "say"), text_of(row, "path"))
+        for row in rows
+    ]
 
 
-def _pieces(rows: Iterable[_Row]) -> Iterator[str]:
+def _pieces(rows: Iterable[_SearchableRow]) -> Iterator[str]:
     for row in rows:
         if row.say in _UNSEARCHED_SAY_KINDS:
             continue

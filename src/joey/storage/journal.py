@@ -39,15 +39,15 @@ _log = logging.getLogger(__name__)
 _encoder = msgspec.json.Encoder()
 
 
-class _Tagged(Struct):
+class _EventTag(Struct):
     event: str
 
 
-class _Intact(Struct):
+class _RecordHeader(Struct):
     """What every version's records have in common."""
 
     seq: int
-    event: _Tagged
+    event: _EventTag
 
 
 def encode_record(record: Record) -> bytes:
@@ -95,7 +95,7 @@ def decode_journal(data: bytes) -> tuple[list[Record], int]:
 def _refuse_newer(line: memoryview, error: Exception) -> None:
     """Raise if a line that was not understood is whole: then it is not damage to be cut off."""
     try:
-        seen = msgspec.json.decode(line, type=_Intact)
+        seen = msgspec.json.decode(line, type=_RecordHeader)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return
     raise StoreError(

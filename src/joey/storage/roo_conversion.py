@@ -34,7 +34,7 @@ from joey.core.messages import (
 )
 from joey.core.prompts.environment import strip_environment
 from joey.core.text import regex
-from joey.storage.roo_files import Row, whole_number
+from joey.storage.roo_files import RooRow, whole_number
 
 _log = logging.getLogger(__name__)
 _CONDENSE_AND_TRUNCATION_KEYS = frozenset(
@@ -236,7 +236,7 @@ _USER_TAG_RE = regex(r"\s*<(task|user_message|feedback|answer)>\n?(.*?)\n?</\1>\
 _ENGINE_TEXT_RE = regex(r"\[[^\n]*\] Result:|\[TASK RESUMPTION\]|\[ERROR\]")
 
 
-def convert_rows(raw: list[Any]) -> list[Row]:
+def convert_rows(raw: list[Any]) -> list[RooRow]:
     """The rows with unique rising `ts`, nothing streaming any more, and without the loose ends
     that Roo itself takes off before it goes on with a task."""
     rows = [row for row in raw if isinstance(row, dict) and row.get("type") in ("ask", "say")]
@@ -245,7 +245,7 @@ def convert_rows(raw: list[Any]) -> list[Row]:
     return _number(_without_loose_ends(rows))
 
 
-def take_deleted_range(rows: list[Row]) -> range:
+def take_deleted_range(rows: list[RooRow]) -> range:
     """The places of API messages that Cline no longer sends, after the latest row that tells.
 
     The rows forget them: they are places in Cline's file, and mean nothing in any other.
@@ -261,7 +261,7 @@ def take_deleted_range(rows: list[Row]) -> range:
     return deleted
 
 
-def messages_from_rows(rows: list[Row]) -> list[Any]:
+def messages_from_rows(rows: list[RooRow]) -> list[Any]:
     """What the two sides said, as plain messages: the best there is without the API history."""
     messages: list[Any] = []
     for place, row in enumerate(rows):
@@ -275,16 +275,16 @@ def messages_from_rows(rows: list[Row]) -> list[Any]:
     return messages
 
 
-def rows_from_messages(messages: list[Message]) -> list[Row]:
+def rows_from_messages(messages: list[Message]) -> list[RooRow]:
     """Rows for what was said and called: the best there is without the UI history."""
-    rows: list[Row] = []
+    rows: list[RooRow] = []
     for message in messages:
         for row in _rows_of(message, first=not rows):
             rows.append(row | ({"ts": message.ts} if isinstance(message.ts, int) else {}))
     return _number(rows)
 
 
-def _without_loose_ends(rows: list[Row]) -> list[Row]:
+def _without_loose_ends(rows: list[RooRow]) -> list[RooRow]:
     rows = list(rows)
     while rows and rows[-1].get("ask") in _RESUME_ASKS:
         rows.pop()
@@ -296,14 +296,14 @@ def _without_loose_ends(rows: list[Row]) -> list[Row]:
     return rows
 
 
-def _has_ended(request: Row) -> bool:
+def _has_ended(request: RooRow) -> bool:
     facts = _json_text(request)
     return facts.get("cost") is not None or facts.get("cancelReason") is not None
 
 
-def _number(rows: list[Row]) -> list[Row]:
+def _number(rows: list[RooRow]) -> list[RooRow]:
     last = 0
-    numbered: list[Row] = []
+    numbered: list[RooRow] = []
     for row in rows:
         stamp = row.get("ts")
         last = max(whole_number(stamp) or 0, last + 1)
@@ -315,7 +315,7 @@ def _number(rows: list[Row]) -> list[Row]:
     return numbered
 
 
-def _spoken(row: Row) -> str:
+def _spoken(row: RooRow) -> str:
     text = row.get("text")
     if not isinstance(text, str):
         return ""
@@ -331,7 +331,7 @@ def _spoken(row: Row) -> str:
     return ""
 
 
-def _json_text(row: Row) -> dict[str, Any]:
+def _json_text(row: RooRow) -> dict[str, Any]:
     """The JSON object that some kinds of row carry as their text; empty if it is not one."""
     try:
         value = json.loads(row.get("text") or "{}")
@@ -340,7 +340,7 @@ def _json_text(row: Row) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _rows_of(message: Message, first: bool) -> Iterator[Row]:
+def _rows_of(message: Message, first: bool) -> Iterator[RooRow]:
     if message.is_summary or message.is_truncation_marker:
         yield _hiding_row(message)
         return
@@ -360,11 +360,11 @@ def _rows_of(message: Message, first: bool) -> Iterator[Row]:
                 yield _tool_row(name, arguments)
 
 
-def _hiding_row(message: Message) -> Row:
+def _hiding_row(message: Message) -> RooRow:
     """The row that a rewind has to take away for what is hidden to come back."""
     if message.is_truncation_marker:
         truncation = {"truncationId": message.truncation_id or "", "messagesRemoved": 0}
-        details: Row = {"contextTruncation": truncation | _ZERO_TOKEN_COUNTS}
+        details: RooRow = {"contextTruncation": truncation | _ZERO_TOKEN_COUNTS}
         return {"type": "say", "say": "sliding_window_truncation"} | details
     summary = plain_text(blocks_of(message))
     condensed = {"condenseId": message.condense_id or "", "summary": summary, "cost": 0}
@@ -390,15 +390,15 @@ def _extract_user_texts(message: Message) -> Iterator[str]:
             yield text
 
 
-def _tool_row(name: str, arguments: dict[str, Any]) -> Row:
-    row: Row = {"type": "say", "say": "tool", "tool": name, "approvalState": "approved"}
-    shown: Row = {"tool": name}
+def _tool_row(name: str, arguments: dict[str, Any]) -> RooRow:
+    row: RooRow = {"type": "say", "say": "tool", "tool": name, "approvalState": "approved"}
+    shown: RooRow = {"tool": name}
     if isinstance(path := arguments.get("path"), str):
         row["path"] = shown["path"] = path
     return row | {"text": json.dumps(shown, ensure_ascii=False)}
 
 
-def stamped(messages: list[Message], rows: list[Row]) -> list[Message]:
+def stamped(messages: list[Message], rows: list[RooRow]) -> list[Message]:
     """The messages, each with a time: its own, or else that of the one before it.
 
     Where none has one, or all are later than every row, times are made from the rows.
@@ -419,7 +419,7 @@ def stamped(messages: list[Message], rows: list[Row]) -> list[Message]:
     return known
 
 
-def _by_requests(messages: list[Message], rows: list[Row]) -> Iterator[tuple[Message, int]]:
+def _by_requests(messages: list[Message], rows: list[RooRow]) -> Iterator[tuple[Message, int]]:
     """A request carries a message of the person; the reply ends before the next request."""
     end = rows[-1]["ts"]
     requests = [row["ts"] for row in rows if row.get("say") == "api_req_started"]

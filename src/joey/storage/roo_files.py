@@ -32,13 +32,13 @@ _UTF16_BOMS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _WHITESPACE_RE = regex(r"[ \t\r\n]*")
 
 
-class Array(Struct, frozen=True):
+class JsonArray(Struct, frozen=True):
     values: list[Any] = []
     whole: bool = True
     """False: the file is broken, and these are the elements before the break."""
 
 
-def read_array(directory: Path, name: str) -> Array:
+def read_array(directory: Path, name: str) -> JsonArray:
     """The JSON array of that name; empty when there is nothing to be had.
 
     Roo saves by writing `.<name>.new_…`, moving the old file to `.<name>.bak_…` and the new one
@@ -49,14 +49,14 @@ def read_array(directory: Path, name: str) -> Array:
     for path in paths:
         value = read_value(path)
         if isinstance(value, list) and value:
-            return Array(value)
+            return JsonArray(value)
         if value is not None:
             _log.warning("%s holds no list of messages", path)
     for path in paths:
         if whole := _whole_elements(path):
             _log.warning("%s is broken; its first %s entries are used", path, len(whole))
-            return Array(whole, whole=False)
-    return Array()
+            return JsonArray(whole, whole=False)
+    return JsonArray()
 
 
 def leftovers(directory: Path, name: str) -> list[Path]:
@@ -143,10 +143,10 @@ def read_value(path: Path) -> Any:
         return None
 
 
-Item = dict[str, Any]
+HistoryItem = dict[str, Any]
 
 
-def listed_items(tasks: Path) -> dict[str, Item]:
+def listed_items(tasks: Path) -> dict[str, HistoryItem]:
     """The items of a folder of tasks, by id, from every list there is; the surest list wins."""
     storage = tasks.parent
     lists = [
@@ -155,7 +155,7 @@ def listed_items(tasks: Path) -> dict[str, Item]:
         read_value(storage / "state" / "taskHistory.json"),
         read_object(tasks / "_index.json").get("entries"),
     ]
-    items: dict[str, Item] = {}
+    items: dict[str, HistoryItem] = {}
     for each in lists:
         for item in each if isinstance(each, list) else ():
             if isinstance(item, dict) and isinstance(item.get("id"), str):
@@ -163,12 +163,12 @@ def listed_items(tasks: Path) -> dict[str, Item]:
     return items
 
 
-def item_of(directory: Path, listed: dict[str, Item]) -> Item:
+def item_of(directory: Path, listed: dict[str, HistoryItem]) -> HistoryItem:
     """All that is known of one task."""
     return listed.get(directory.name, {}) | read_object(directory / HISTORY_ITEM_FILE)
 
 
-def family_of(item: Item) -> tuple[str | None, tuple[str, ...]]:
+def family_of(item: HistoryItem) -> tuple[str | None, tuple[str, ...]]:
     """The ids of the task above and of those below, in Roo's words or in joey's."""
     parent = text_of(item, "parentTaskId") or text_of(item, "parentId") or None
     children = item.get("childIds")
@@ -198,9 +198,9 @@ def _editors_list(database: Path, extension: str) -> Any:
     return state.get("taskHistory") if isinstance(state, dict) else None
 
 
-Row = dict[str, Any]
+RooRow = dict[str, Any]
 
 
-def is_finished(rows: Sequence[Row]) -> bool:
+def is_finished(rows: Sequence[RooRow]) -> bool:
     """Whether a task came to rest with a result: nothing was said after it was presented."""
     return bool(rows) and rows[-1].get("ask") == "completion_result"

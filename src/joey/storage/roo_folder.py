@@ -42,7 +42,7 @@ from joey.storage.roo_conversion import (
     take_deleted_range,
     texts,
 )
-from joey.storage.roo_files import Row, family_of, read_array, read_object, text_of
+from joey.storage.roo_files import RooRow, family_of, read_array, read_object, text_of
 from joey.storage.task_folder import (
     API_HISTORY_FILE,
     HISTORY_ITEM_FILE,
@@ -70,8 +70,8 @@ _XML_FINAL_CALL_RE = regex(
 _XML_RESULT_RE = regex(r"\[\w+[^\n]*\] Result:")
 
 
-class Histories(Struct, frozen=True):
-    rows: list[Row]
+class RooHistories(Struct, frozen=True):
+    rows: list[RooRow]
     messages: list[Message]
     lost: str | None = None
     """The file that could not be used and was made up for from the other one."""
@@ -85,7 +85,7 @@ class Histories(Struct, frozen=True):
         return "; ".join([*lost, *(f"{name} is cut off or damaged" for name in self.broken)])
 
 
-class Facts(Struct, frozen=True):
+class RooTaskInfo(Struct, frozen=True):
     """What the folder tells about the task beside its histories."""
 
     workspace: str
@@ -117,7 +117,7 @@ def record_of_histories(directory: Path, task_id: str) -> Record:
     return adoption_record(directory, task_id, read_histories(directory, task_id))
 
 
-def adoption_record(directory: Path, task_id: str, histories: Histories) -> Record:
+def adoption_record(directory: Path, task_id: str, histories: RooHistories) -> Record:
     rows, messages = histories.rows, histories.messages
     facts = _find_facts(directory, messages)
     stamps = [row["ts"] for row in rows] + [m.ts for m in messages if isinstance(m.ts, int)]
@@ -135,7 +135,7 @@ def adoption_record(directory: Path, task_id: str, histories: Histories) -> Reco
     return Record(seq=1, event=event)
 
 
-def read_histories(directory: Path, task_id: str) -> Histories:
+def read_histories(directory: Path, task_id: str) -> RooHistories:
     """Both histories, the one made from the other where only one can be used."""
     ui, api, lost = (
         read_array(directory, UI_HISTORY_FILE),
@@ -168,18 +168,18 @@ def read_histories(directory: Path, task_id: str) -> Histories:
     broken = tuple(
         name for name, array in ((UI_HISTORY_FILE, ui), (API_HISTORY_FILE, api)) if not array.whole
     )
-    return Histories(rows, messages, lost, broken)
+    return RooHistories(rows, messages, lost, broken)
 
 
 def _is_message(row: Any) -> bool:
     return isinstance(row, dict) and "role" in row
 
 
-def _find_facts(directory: Path, messages: list[Message]) -> Facts:
+def _find_facts(directory: Path, messages: list[Message]) -> RooTaskInfo:
     known = read_object(directory / METADATA_FILE) | read_object(directory / HISTORY_ITEM_FILE)
     said = list(texts(messages, "user"))
     parent_id, child_ids = family_of(known)
-    return Facts(
+    return RooTaskInfo(
         workspace=workspace_of(known) or _search(_WORKSPACE_RE, said) or "",
         mode=text_of(known, "mode") or _search(_MODE_SLUG_RE, reversed(said)) or DEFAULT_MODE,
         protocol=_find_protocol(known, messages, said),

@@ -25,7 +25,7 @@ from msgspec import Struct
 from joey.core.events import TaskImported
 from joey.errors import StoreError
 from joey.storage.roo_files import (
-    Item,
+    HistoryItem,
     is_finished,
     item_of,
     leftovers,
@@ -34,7 +34,7 @@ from joey.storage.roo_files import (
     text_of,
     whole_number,
 )
-from joey.storage.roo_folder import Histories, adoption_record, item_usage, read_histories
+from joey.storage.roo_folder import RooHistories, adoption_record, item_usage, read_histories
 from joey.storage.task_folder import (
     API_HISTORY_FILE,
     COMMAND_OUTPUT_DIRECTORY,
@@ -69,7 +69,7 @@ class ForeignTask(Struct, frozen=True):
     program: str
     directory: Path
     id: str
-    item: Item
+    item: HistoryItem
 
     @property
     def changed(self) -> int:
@@ -100,7 +100,7 @@ class ImportCandidate(Struct, frozen=True, rename="camel", omit_defaults=True):
     problem: str = ""
 
 
-def tasks_of(places: Iterable[Place], own: Path) -> list[ForeignTask]:
+def tasks_of(places: Iterable[TaskLocation], own: Path) -> list[ForeignTask]:
     """Every task in these places, the latest first; `own` are joey's tasks, and none of them."""
     found: list[ForeignTask] = []
     for place in places:
@@ -207,7 +207,7 @@ def _promote_leftovers(stage: Path) -> None:
             _write_json(stage / name, rows)
 
 
-def _whole_item(stage: Path, task: ForeignTask, histories: Histories) -> dict[str, Any]:
+def _whole_item(stage: Path, task: ForeignTask, histories: RooHistories) -> dict[str, Any]:
     """The task's history item, with what it lacks found in the histories.
 
     Lists of tasks, their folders and the protocol of older tasks depend on it.
@@ -257,14 +257,14 @@ _MAX_SEARCHED_DIRECTORIES = 20_000
 _MAX_SEARCH_DEPTH = 8
 
 
-class Program(Struct, frozen=True):
+class SourceProgram(Struct, frozen=True):
     name: str
     extensions: tuple[str, ...]
     setting: str = ""
     """The editor's setting that moves its storage."""
 
 
-class Place(Struct, frozen=True):
+class TaskLocation(Struct, frozen=True):
     """A folder whose folders are tasks, or one of them alone."""
 
     program: str
@@ -280,32 +280,32 @@ class Place(Struct, frozen=True):
 ROO_CLI_NAME = "Roo Code CLI"
 CLINE_CLI_NAME = "Cline CLI"
 SOURCE_PROGRAMS = (
-    Program(
+    SourceProgram(
         "Roo Code",
         ("rooveterinaryinc.roo-cline", "rooveterinaryinc.roo-code-nightly"),
         "roo-cline.customStoragePath",
     ),
-    Program("Zoo Code", ("zoocodeorganization.zoo-code",), "zoo-code.customStoragePath"),
-    Program("Cline", ("saoudrizwan.claude-dev", "saoudrizwan.cline-nightly")),
+    SourceProgram("Zoo Code", ("zoocodeorganization.zoo-code",), "zoo-code.customStoragePath"),
+    SourceProgram("Cline", ("saoudrizwan.claude-dev", "saoudrizwan.cline-nightly")),
 )
 
 
 def known_places(
     home: Path, env: Mapping[str, str], windows_drives: Path = Path("/mnt")
-) -> list[Place]:
+) -> list[TaskLocation]:
     """The places on this machine that hold tasks, each once, the editors' first."""
-    found: dict[Path, Place] = {}
+    found: dict[Path, TaskLocation] = {}
     for place in _possible_places(home, env, windows_drives):
         if place.tasks.is_dir():
             found.setdefault(place.tasks.resolve(), place)
     return list(found.values())
 
 
-def places_under(path: Path) -> list[Place]:
+def places_under(path: Path) -> list[TaskLocation]:
     """What a person means by a path: a task, a folder of tasks, or anything above such a folder."""
     if holds_task(path):
-        return [Place(_program_of(path), path.parent, path.name)]
-    places: list[Place] = []
+        return [TaskLocation(_program_of(path), path.parent, path.name)]
+    places: list[TaskLocation] = []
     level, seen = [path], 0
     for _ in range(_MAX_SEARCH_DEPTH):
         deeper: list[Path] = []
@@ -313,7 +313,7 @@ def places_under(path: Path) -> list[Place]:
             children = [directory / name for name in _subfolders(directory)]
             seen += len(children)
             if any(map(holds_task, children)):
-                places.append(Place(_program_of(directory), directory))
+                places.append(TaskLocation(_program_of(directory), directory))
             else:
                 deeper += children
             if seen > _MAX_SEARCHED_DIRECTORIES:
@@ -335,19 +335,19 @@ def holds_task(directory: Path) -> bool:
     )
 
 
-def _possible_places(home: Path, env: Mapping[str, str], drives: Path) -> Iterator[Place]:
+def _possible_places(home: Path, env: Mapping[str, str], drives: Path) -> Iterator[TaskLocation]:
     for user in _iter_editor_user_directories(home, env, drives):
         for storage in (user / "globalStorage", *user.glob("profiles/*/globalStorage")):
             names = {name.lower(): name for name in _subfolders(storage)}
             for program in SOURCE_PROGRAMS:
                 for extension in program.extensions:
                     name = names.get(extension, extension)
-                    yield Place(program.name, storage / name / TASKS_DIRECTORY)
+                    yield TaskLocation(program.name, storage / name / TASKS_DIRECTORY)
         for settings in (user / "settings.json", *user.glob("profiles/*/settings.json")):
             yield from _moved_places(settings, home)
-    yield Place(ROO_CLI_NAME, home / ".vscode-mock" / "global-storage" / TASKS_DIRECTORY)
+    yield TaskLocation(ROO_CLI_NAME, home / ".vscode-mock" / "global-storage" / TASKS_DIRECTORY)
     cline = env.get("CLINE_DIR") or str(home / ".cline")
-    yield Place(CLINE_CLI_NAME, Path(cline) / "data" / TASKS_DIRECTORY)
+    yield TaskLocation(CLINE_CLI_NAME, Path(cline) / "data" / TASKS_DIRECTORY)
 
 
 def _iter_editor_user_directories(
@@ -369,7 +369,7 @@ def _iter_editor_user_directories(
         yield Path(portable) / "user-data" / "User"
 
 
-def _moved_places(settings: Path, home: Path) -> Iterator[Place]:
+def _moved_places(settings: Path, home: Path) -> Iterator[TaskLocation]:
     """Editors' settings are JSON with comments; one string of it is all that is wanted."""
     try:
         text = settings.read_text(encoding="utf-8", errors="replace")
@@ -384,7 +384,7 @@ def _moved_places(settings: Path, home: Path) -> Iterator[Place]:
             continue
         if moved:
             path = home / moved[2:] if moved.startswith("~/") else Path(moved)
-            yield Place(program.name, path / TASKS_DIRECTORY)
+            yield TaskLocation(program.name, path / TASKS_DIRECTORY)
 
 
 def _program_of(path: Path) -> str:

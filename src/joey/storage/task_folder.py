@@ -91,7 +91,7 @@ class RecentTask(Struct, frozen=True):
     workspace: str = ""
 
 
-class _About(Struct, frozen=True):
+class _RecentTaskMetadata(Struct, frozen=True):
     title: str = ""
     workspace: str = ""
 
@@ -112,7 +112,7 @@ def recent_tasks(tasks: Path, start: str, most: int) -> list[RecentTask]:
 def _described(directory: Path, task_id: str) -> RecentTask:
     try:
         with (directory / METADATA_FILE).open("rb") as file:
-            about = msgspec.json.decode(file.read(_MAX_METADATA_BYTES), type=_About)
+            about = msgspec.json.decode(file.read(_MAX_METADATA_BYTES), type=_RecentTaskMetadata)
     except (OSError, msgspec.DecodeError, UnicodeDecodeError):
         return RecentTask(task_id)  # just begun, or of another program
     return RecentTask(task_id, about.title, about.workspace)
@@ -124,7 +124,7 @@ _LOCK_ATTEMPTS, _LOCK_RETRY_DELAY_S = 50, 0.02
 """How often, and how many seconds apart, the lock of a process that has ended is tried."""
 
 
-class Holder(Struct, frozen=True, omit_defaults=True):
+class LockOwner(Struct, frozen=True, omit_defaults=True):
     pid: int
     since: int
     """Milliseconds since 1970."""
@@ -185,7 +185,7 @@ def _lock(descriptor: int) -> None:
     fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def _has_ended(holder: Holder) -> bool:
+def _has_ended(holder: LockOwner) -> bool:
     return holder.started is not None and process_start(holder.pid) != holder.started
 
 
@@ -214,7 +214,7 @@ def is_held(directory: Path) -> bool:
 def _sign(descriptor: int, directory: Path) -> None:
     """Say who we are; on a full disk the lock holds without it."""
     pid = os.getpid()
-    holder = Holder(pid=pid, since=time.time_ns() // 1_000_000, started=process_start(pid))
+    holder = LockOwner(pid=pid, since=time.time_ns() // 1_000_000, started=process_start(pid))
     try:
         os.ftruncate(descriptor, 0)
         write_fully(descriptor, msgspec.json.encode(holder))
@@ -233,15 +233,15 @@ def process_start(pid: int) -> int | None:
     return int(fields[19])
 
 
-def _read_holder(descriptor: int) -> Holder | None:
+def _read_holder(descriptor: int) -> LockOwner | None:
     try:
-        return msgspec.json.decode(os.pread(descriptor, 4096, 0), type=Holder)
+        return msgspec.json.decode(os.pread(descriptor, 4096, 0), type=LockOwner)
     except (OSError, msgspec.DecodeError, UnicodeDecodeError):
         # The holder may be just about to write its name.
         return None
 
 
-def _describe(task_id: str, holder: Holder | None) -> str:
+def _describe(task_id: str, holder: LockOwner | None) -> str:
     if holder is None:
         return f"task {task_id} is open in another process. Close it there and try again."
     since = datetime.fromtimestamp(holder.since / 1000).astimezone().isoformat(" ", "seconds")

@@ -16,14 +16,14 @@ import msgspec
 
 from joey.errors import StoreError
 from joey.ports import TaskMetadata
-from joey.ports.storage import FoundTask, Progress, TaskIndex, TaskPage, TaskQuery
+from joey.ports.storage import FoundTask, IndexProgressCallback, TaskIndex, TaskPage, TaskQuery
 from joey.storage.index_database import (
     FINGERPRINT_COLUMNS,
+    IndexedFingerprint,
+    IndexEntry,
     IndexFile,
-    Known,
-    OtherLayoutError,
-    Row,
-    Upkeep,
+    IndexSync,
+    SchemaMismatchError,
     forget,
     put,
     stamp,
@@ -71,7 +71,7 @@ T = TypeVar("T")
 class SqliteTaskIndex:
     """One connection, for one thread at a time."""
 
-    def __init__(self, home: Path, progress: Progress | None = None) -> None:
+    def __init__(self, home: Path, progress: IndexProgressCallback | None = None) -> None:
         self._tasks = home / "tasks"
         self._worktrees = home.resolve() / WORKTREES_DIRECTORY
         self._file = IndexFile(home, _BUSY_TIMEOUT_S)
@@ -126,7 +126,7 @@ class SqliteTaskIndex:
             if match is not None:
                 upkeep.index_conversations(where, values)
             rows = connection.execute(page, (*bound, query.limit)).fetchall()
-            if not upkeep.look_again(Known(*row[:5]) for row in rows):
+            if not upkeep.look_again(IndexedFingerprint(*row[:5]) for row in rows):
                 break
         count = f"SELECT count(*) FROM {source} WHERE {wanted}"
         (total,) = connection.execute(count, bound).fetchone()
@@ -177,13 +177,17 @@ class SqliteTaskIndex:
         return []
 
     def _verified(
-        self, connection: sqlite3.Connection, upkeep: Upkeep, where: str, values: Sequence[object]
+        self,
+        connection: sqlite3.Connection,
+        upkeep: IndexSync,
+        where: str,
+        values: Sequence[object],
     ) -> list[TaskMetadata]:
         sql = f"SELECT {FINGERPRINT_COLUMNS}, about FROM tasks WHERE {where}"
         rows: list[tuple[int, str, bool, str, str, bytes]] = []
         for _ in range(_MAX_REFRESH_ROUNDS):
             rows = connection.execute(sql, values).fetchall()
-            if not upkeep.look_again(Known(*row[:5]) for row in rows):
+            if not upkeep.look_again(IndexedFingerprint(*row[:5]) for row in rows):
                 break
         return [_about.decode(row[5]) for row in rows]
 
@@ -203,9 +207,9 @@ class SqliteTaskIndex:
         found.pop(task_id, None)
         return newest_first(found.values())
 
-    def _upkeep(self, connection: sqlite3.Connection) -> Upkeep:
+    def _upkeep(self, connection: sqlite3.Connection) -> IndexSync:
         connection.create_function("held", 1, self._is_held)
-        return Upkeep(connection, self._tasks, self._progress)
+        return IndexSync(connection, self._tasks, self._progress)
 
     def _is_held(self, directory: str) -> bool:
         try:
@@ -219,7 +223,7 @@ class SqliteTaskIndex:
         while True:
             try:
                 return work(self._file.connection)
-            except (sqlite3.Error, OSError, OtherLayoutError) as error:
+            except (sqlite3.Error, OSError, SchemaMismatchError) as error:
                 self._file.recover(error)
 
 
@@ -228,7 +232,7 @@ def note_task(home: Path, directory: str, metadata: TaskMetadata) -> None:
     finds out by itself, later."""
     path = f"{home}/tasks/{directory}"
     mark, said = stamp(f"{path}/{METADATA_FILE}"), stamp(f"{path}/{UI_HISTORY_FILE}")
-    row = Row(directory, metadata, own=True, mark=mark, said=said)
+    row = IndexEntry(directory, metadata, own=True, mark=mark, said=said)
 
     def write(connection: sqlite3.Connection) -> None:
         with transaction(connection):
@@ -261,7 +265,7 @@ def _report(
     file = IndexFile(home, patience)
     try:
         write(file.connection)
-    except (sqlite3.Error, OSError, OtherLayoutError) as error:
+    except (sqlite3.Error, OSError, SchemaMismatchError) as error:
         _log.info("the index of tasks was not told of a change: %s", error)
     finally:
         file.close()

@@ -19,7 +19,7 @@ from msgspec import Struct, structs
 
 from joey.core.events import Record, TaskCreated, TaskImported, TaskStarted, UserMessage
 from joey.core.history.state import title_of
-from joey.core.settings import Route
+from joey.core.settings import ModelRoute
 from joey.core.task import TaskState
 from joey.errors import StoreError
 from joey.ports import TaskMetadata
@@ -48,7 +48,7 @@ _metadata = msgspec.json.Decoder(TaskMetadata)
 _HEAD_BYTES = 64 * 1024
 
 
-class Described(Struct, frozen=True):
+class TaskSummary(Struct, frozen=True):
     metadata: TaskMetadata
     own: bool
     """It is what a joey wrote for the list, and not put together from other files."""
@@ -115,7 +115,7 @@ def metadata_of_records(task_id: str, records: Iterable[Record]) -> TaskMetadata
                     child_ids=event.child_ids,
                     created=event.ts,
                 )
-            case TaskStarted(route=Route() as route):
+            case TaskStarted(route=ModelRoute() as route):
                 metadata = structs.replace(
                     metadata,
                     profile=route.profile,
@@ -139,7 +139,7 @@ def parse_task_id(name: str) -> str | None:
     return None if name.startswith("_") else clean_id(name)
 
 
-def describe(name: str, path: str) -> Described | None:
+def describe(name: str, path: str) -> TaskSummary | None:
     """What the folder tells about its task; None when it holds none."""
     task_id = parse_task_id(name)
     if task_id is None:
@@ -149,12 +149,12 @@ def describe(name: str, path: str) -> Described | None:
         data = read_regular(f"{path}/{METADATA_FILE}")
         if data is not None and (known := _decode_metadata(data)) is not None:
             own = known if known.id == task_id else structs.replace(known, id=task_id)
-            return Described(own, own=True)
+            return TaskSummary(own, own=True)
         metadata = _from_contents(directory, task_id) if has_history(directory) else None
     except OSError as error:
         _log.warning("the task folder %s cannot be read: %s", directory, error)
         return None
-    return None if metadata is None else Described(metadata, own=False)
+    return None if metadata is None else TaskSummary(metadata, own=False)
 
 
 def _decode_metadata(data: bytes) -> TaskMetadata | None:

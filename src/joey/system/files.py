@@ -236,10 +236,10 @@ def _hashed(path: Path) -> bytes | None:
         os.close(descriptor)
 
 
-Stamp = tuple[int, int, int] | None
+FileFingerprint = tuple[int, int, int] | None
 
 
-def stamp(path: Path | str) -> Stamp:
+def stamp(path: Path | str) -> FileFingerprint:
     """What changes whenever a file is written; None when there is none."""
     try:
         found = os.stat(path)  # noqa: PTH116 (runs before every request)

@@ -35,8 +35,8 @@ from joey.testing.script import (
     pieces,
 )
 
-Item = Step | Chunk | Exception
-ScriptedTurn = Turn | Sequence[Item]
+ScriptItem = Step | Chunk | Exception
+ScriptedTurn = Turn | Sequence[ScriptItem]
 """A turn, or a bare list in which chunks and exceptions stand as they are."""
 
 _FAILURE_BY_STATUS = {
@@ -114,7 +114,7 @@ class ScriptedProvider:
         return turn(request) if callable(turn) else turn
 
 
-def _items(turn: ScriptedTurn) -> Iterable[Item]:
+def _items(turn: ScriptedTurn) -> Iterable[ScriptItem]:
     """A turn's steps with calls numbered and the usual ending; a bare list as it is."""
     if not isinstance(turn, Turn):
         yield from turn

@@ -72,10 +72,10 @@ class Request(Struct, frozen=True):
     """`anthropic` or `openai`."""
 
 
-Selector = Callable[[Request], Turn]
+TurnSelector = Callable[[Request], Turn]
 
 
-def by_conversation(turns: Sequence[Turn | Selector]) -> Selector:
+def by_conversation(turns: Sequence[Turn | TurnSelector]) -> TurnSelector:
     """Plays the whole script to each of any number of conversations at a time."""
 
     def select(request: Request) -> Turn:
@@ -92,11 +92,13 @@ def by_conversation(turns: Sequence[Turn | Selector]) -> Selector:
 class ModelServer:
     """Answers requests with the turns of a script, in order, or as a function chooses them."""
 
-    def __init__(self, turns: Sequence[Turn | Selector] | Selector, *, port: int = 0) -> None:
+    def __init__(
+        self, turns: Sequence[Turn | TurnSelector] | TurnSelector, *, port: int = 0
+    ) -> None:
         self._select = turns if callable(turns) else self._in_order(list(turns))
         self._port = port
         self._server: asyncio.Server | None = None
-        self._connections: set[_Connection] = set()
+        self._connections: set[_ClientConnection] = set()
         self._changed = asyncio.Event()
         self.requests: list[Request] = []
         self.connections_made = 0
@@ -117,7 +119,7 @@ class ModelServer:
     async def __aenter__(self) -> Self:
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(
-            lambda: _Connection(self), "127.0.0.1", self._port, backlog=1024
+            lambda: _ClientConnection(self), "127.0.0.1", self._port, backlog=1024
         )
         return self
 
@@ -151,7 +153,7 @@ class ModelServer:
             self._changed.clear()
             await self._changed.wait()
 
-    def _in_order(self, turns: list[Turn | Selector]) -> Selector:
+    def _in_order(self, turns: list[Turn | TurnSelector]) -> TurnSelector:
         def select(request: Request) -> Turn:
             number = len(self.requests)
             if number > len(turns):
@@ -163,13 +165,13 @@ class ModelServer:
 
     # Called by connections --------------------------------------------------------------------
 
-    def _opened(self, connection: _Connection) -> int:
+    def _opened(self, connection: _ClientConnection) -> int:
         self._connections.add(connection)
         self.connections_made += 1
         self._changed.set()
         return self.connections_made
 
-    def _closed(self, connection: _Connection) -> None:
+    def _closed(self, connection: _ClientConnection) -> None:
         self._connections.discard(connection)
         self._changed.set()
 
@@ -181,7 +183,7 @@ class ModelServer:
         return self._select(request)
 
 
-class _Connection(asyncio.Protocol):
+class _ClientConnection(asyncio.Protocol):
     """One client: its requests are answered one after the other."""
 
     def __init__(self, server: ModelServer) -> None:
@@ -387,7 +389,7 @@ def main() -> None:
 _OUTPUT_TOKENS = 50
 
 
-class Tally(Struct):
+class RequestTally(Struct):
     """What was asked of the model."""
 
     turns: int = 0
@@ -406,7 +408,7 @@ class StrictModel:
         self._turns = turns
         self._window = window
         self._bytes_per_token = bytes_per_token
-        self.tally = Tally()
+        self.tally = RequestTally()
 
     def __call__(self, request: Request) -> Turn:
         tally = self.tally

@@ -31,20 +31,20 @@ from joey.testing.script import (
 ANTHROPIC = "anthropic"
 OPENAI = "openai"
 
-Control = Pause | Gate | Disconnect | Fail
-Frame = bytes | Control
+ControlStep = Pause | Gate | Disconnect | Fail
+PlaybackItem = bytes | ControlStep
 
 _encode = msgspec.json.Encoder().encode
 _LAST_HTTP_CHUNK = b"0\r\n\r\n"
 
 
-def frames(turn: Turn, wire: str) -> list[Frame]:
+def frames(turn: Turn, wire: str) -> list[PlaybackItem]:
     """What to play for a turn, after the opening event and including the end of the body."""
     kept = turn.kept.get(wire)
     if kept is None:
         events = _anthropic(turn) if wire == ANTHROPIC else _openai(turn)
         kept = turn.kept[wire] = _framed(list(events), coalesce=turn.coalesce)
-    result: list[Frame] = kept
+    result: list[PlaybackItem] = kept
     return result
 
 
@@ -67,9 +67,9 @@ def chunked(data: bytes) -> bytes:
     return b"%x\r\n%b\r\n" % (len(data), data)
 
 
-def _framed(events: list[Frame], *, coalesce: bool) -> list[Frame]:
+def _framed(events: list[PlaybackItem], *, coalesce: bool) -> list[PlaybackItem]:
     """Frames for HTTP; the end of the body travels with the last bytes."""
-    result: list[Frame] = []
+    result: list[PlaybackItem] = []
     for event in events:
         if not isinstance(event, bytes):
             result.append(event)
@@ -88,7 +88,7 @@ def _framed(events: list[Frame], *, coalesce: bool) -> list[Frame]:
 
 
 def _is_before_output(turn: Turn, position: int) -> bool:
-    return all(isinstance(step, Control) for step in turn.steps[:position])
+    return all(isinstance(step, ControlStep) for step in turn.steps[:position])
 
 
 def _error(step: Fail, wire: str) -> dict[str, Any]:
@@ -115,7 +115,7 @@ _ANTHROPIC_ERROR_TYPES = {
 # Anthropic ------------------------------------------------------------------------------------
 
 
-def _anthropic(turn: Turn) -> Iterator[Frame]:
+def _anthropic(turn: Turn) -> Iterator[PlaybackItem]:
     index = 0
     for position, step in enumerate(turn.steps):
         match step:
@@ -197,7 +197,7 @@ def _event(name: str, body: dict[str, Any]) -> bytes:
 # OpenAI ---------------------------------------------------------------------------------------
 
 
-def _openai(turn: Turn) -> Iterator[Frame]:
+def _openai(turn: Turn) -> Iterator[PlaybackItem]:
     index = 0
     for position, step in enumerate(turn.steps):
         match step:

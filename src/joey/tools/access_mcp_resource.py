@@ -9,10 +9,19 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta, Struct
 
-from joey.core.modes import Group
+from joey.core.modes import ToolGroup
 from joey.core.task import Answer, AskKind
 from joey.ports import ToolContext
-from joey.tools.base import Access, Claim, Offer, Outcome, Prepared, Tool, convert, missing
+from joey.tools.base import (
+    Access,
+    AvailabilityContext,
+    Claim,
+    Outcome,
+    PreparedToolCall,
+    Tool,
+    convert,
+    missing,
+)
 from joey.tools.mcp_tool import find_server, servers_of
 
 
@@ -21,17 +30,17 @@ class AccessMcpResourceParams(Struct, frozen=True):
     uri: Annotated[str, Meta(description="The URI of the resource.")]
 
 
-class PreparedAccess(Prepared, frozen=True, kw_only=True):
+class PreparedResourceRead(PreparedToolCall, frozen=True, kw_only=True):
     server: str
     uri: str
 
 
-class AccessMcpResource(Tool[AccessMcpResourceParams, PreparedAccess]):
+class AccessMcpResource(Tool[AccessMcpResourceParams, PreparedResourceRead]):
     name: ClassVar[str] = "access_mcp_resource"
-    group: ClassVar[Group] = Group.MCP
+    group: ClassVar[ToolGroup] = ToolGroup.MCP
     params: ClassVar[type[Struct]] = AccessMcpResourceParams
 
-    def offered(self, offer: Offer) -> bool:
+    def offered(self, offer: AvailabilityContext) -> bool:
         mcp = offer.capabilities.mcp
         return mcp is not None and any(server.resources for server in mcp.servers)
 
@@ -42,10 +51,12 @@ class AccessMcpResource(Tool[AccessMcpResourceParams, PreparedAccess]):
                 raise missing(self.name, parameter)
         return params
 
-    async def prepare(self, params: AccessMcpResourceParams, ctx: ToolContext) -> PreparedAccess:
+    async def prepare(
+        self, params: AccessMcpResourceParams, ctx: ToolContext
+    ) -> PreparedResourceRead:
         server = find_server(params.server_name.strip(), servers_of(ctx).servers, ctx)
         uri = params.uri.strip()
-        return PreparedAccess(
+        return PreparedResourceRead(
             # `alwaysAllowMcp` alone covers resources: no list of a server names them.
             claims=(Claim(Access.MCP, subject=f"{server.name}/{uri}", listed=True),),
             row={"type": "access_mcp_resource", "serverName": server.name, "uri": uri},
@@ -55,7 +66,7 @@ class AccessMcpResource(Tool[AccessMcpResourceParams, PreparedAccess]):
         )
 
     async def run(
-        self, prepared: PreparedAccess, ctx: ToolContext, answer: Answer | None
+        self, prepared: PreparedResourceRead, ctx: ToolContext, answer: Answer | None
     ) -> Outcome:
         ctx.say("mcp_server_request_started", "")
         found = await servers_of(ctx).read(prepared.server, prepared.uri)

@@ -13,19 +13,28 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta, Struct
 
-from joey.core.edits.diff import DiffStats, Patch
-from joey.core.edits.search_replace import Applied, Failed, apply_blocks
-from joey.core.edits.similar import PartFailure
+from joey.core.edits.diff import DiffStats, UnifiedDiff
+from joey.core.edits.search_replace import AppliedBlocks, FailedBlocks, apply_blocks
+from joey.core.edits.similar import EditFailure
 from joey.core.models import ModelInfo
-from joey.core.modes import Group
+from joey.core.modes import ToolGroup
 from joey.core.parsing.xml_arguments import parse_args_xml
 from joey.core.task import Answer
 from joey.core.text import regex, unescape_entities
 from joey.errors import ArgumentError, ToolError
-from joey.ports import Place, ToolContext
-from joey.tools.base import Access, Claim, Offer, Outcome, Prepared, Tool, convert, missing
+from joey.ports import ResolvedPath, ToolContext
+from joey.tools.base import (
+    Access,
+    AvailabilityContext,
+    Claim,
+    Outcome,
+    PreparedToolCall,
+    Tool,
+    convert,
+    missing,
+)
 from joey.tools.file_edit import (
-    Original,
+    OriginalFile,
     computed,
     edit_facts,
     editable_text,
@@ -39,13 +48,13 @@ from joey.tools.file_edit import (
 )
 
 
-class FileDiff(Struct, frozen=True):
+class FileDiffRequest(Struct, frozen=True):
     path: str
     diff: str
 
 
 class DiffRequest(Struct, frozen=True):
-    files: tuple[FileDiff, ...]
+    files: tuple[FileDiffRequest, ...]
 
 
 _SEARCH_MARKER_RE = regex(r"^[ \t]*+<{7,8} SEARCH", re.MULTILINE)
@@ -66,14 +75,14 @@ class ApplyDiffParams(Struct, frozen=True):
 class PlannedEdit(Struct, frozen=True):
     """One file with the blocks that fit."""
 
-    request: FileDiff
-    original: Original
-    applied: Applied
+    request: FileDiffRequest
+    original: OriginalFile
+    applied: AppliedBlocks
     data: bytes
-    patch: Patch
+    patch: UnifiedDiff
 
     @property
-    def place(self) -> Place:
+    def place(self) -> ResolvedPath:
         return self.original.place
 
     @property
@@ -81,45 +90,45 @@ class PlannedEdit(Struct, frozen=True):
         return self.applied.total
 
 
-class WithheldFailure(Struct, frozen=True):
+class WithheldDiffFailure(Struct, frozen=True):
     """A file outside of the workspace that cannot be changed: told once the call is allowed.
 
     Told before, it would let the model find out about files that nobody let it look at.
     """
 
-    request: FileDiff
-    place: Place
+    request: FileDiffRequest
+    place: ResolvedPath
     reason: str
-    patch: ClassVar[Patch] = Patch("", DiffStats(0, 0))
+    patch: ClassVar[UnifiedDiff] = UnifiedDiff("", DiffStats(0, 0))
     changes: ClassVar[int] = 0
 
 
-Plan = PlannedEdit | WithheldFailure
+FilePlan = PlannedEdit | WithheldDiffFailure
 
 
-class PreparedDiff(Prepared, frozen=True, kw_only=True):
-    plans: tuple[Plan, ...]
+class PreparedDiff(PreparedToolCall, frozen=True, kw_only=True):
+    plans: tuple[FilePlan, ...]
     failures: tuple[str, ...] = ()
     """Files of a call for several that cannot be changed, and why."""
 
 
 class ApplyDiff(Tool[DiffRequest, PreparedDiff]):
     name: ClassVar[str] = "apply_diff"
-    group: ClassVar[Group] = Group.EDIT
+    group: ClassVar[ToolGroup] = ToolGroup.EDIT
     params: ClassVar[type[Struct]] = ApplyDiffParams
     strict: ClassVar[bool] = False
     xml_params: ClassVar[tuple[str, ...]] = ("args", "file", "file_path")
 
-    def offered(self, offer: Offer) -> bool:
+    def offered(self, offer: AvailabilityContext) -> bool:
         return offer.edit_tool == self.name
 
     def parse(self, arguments: dict[str, Any]) -> DiffRequest:
         return parse_request(arguments, self.name)
 
     async def prepare(self, params: DiffRequest, ctx: ToolContext) -> PreparedDiff:
-        plans: list[Plan] = []
+        plans: list[FilePlan] = []
         failures: list[ToolError] = []
-        requests: dict[Path, tuple[FileDiff, Place]] = {}
+        requests: dict[Path, tuple[FileDiffRequest, ResolvedPath]] = {}
         for request in params.files:
             try:
                 _add(requests, request, locate(ctx, request.path))
@@ -165,29 +174,35 @@ class ApplyDiff(Tool[DiffRequest, PreparedDiff]):
         return f"[{self.name} for '{first.path}'{more}]"
 
 
-def _add(requests: dict[Path, tuple[FileDiff, Place]], request: FileDiff, place: Place) -> None:
+def _add(
+    requests: dict[Path, tuple[FileDiffRequest, ResolvedPath]],
+    request: FileDiffRequest,
+    place: ResolvedPath,
+) -> None:
     """Two names of one file are one request: each would be made of the file without the other."""
     if place.path in requests:
         first, place = requests[place.path]
-        request = FileDiff(first.path, f"{first.diff}\n{request.diff}")
+        request = FileDiffRequest(first.path, f"{first.diff}\n{request.diff}")
     requests[place.path] = (request, place)
 
 
-async def _plan(request: FileDiff, place: Place, ctx: ToolContext) -> Plan:
+async def _plan(request: FileDiffRequest, place: ResolvedPath, ctx: ToolContext) -> FilePlan:
     try:
         return await _planned_edit(request, place, ctx)
     except ToolError as error:
         if place.inside:
             raise
-        return WithheldFailure(request, place, str(error))
+        return WithheldDiffFailure(request, place, str(error))
 
 
-async def _planned_edit(request: FileDiff, place: Place, ctx: ToolContext) -> PlannedEdit:
+async def _planned_edit(
+    request: FileDiffRequest, place: ResolvedPath, ctx: ToolContext
+) -> PlannedEdit:
     original = await load_original(ctx, place)
     text = editable_text(original, "apply_diff")
     size = len(text) + len(request.diff)
     outcome = await computed(size, lambda: _apply(text, request.diff, ctx.model))
-    if isinstance(outcome, Failed):
+    if isinstance(outcome, FailedBlocks):
         raise ToolError(
             f"Unable to apply diff to file: {place.path}\n\n{_details(outcome.failures, place)}"
         )
@@ -200,26 +215,26 @@ async def _planned_edit(request: FileDiff, place: Place, ctx: ToolContext) -> Pl
     )
 
 
-async def _carry_out(plan: Plan, ctx: ToolContext) -> str:
-    if isinstance(plan, WithheldFailure):
+async def _carry_out(plan: FilePlan, ctx: ToolContext) -> str:
+    if isinstance(plan, WithheldDiffFailure):
         raise ToolError(plan.reason)
     problems = await save(ctx, plan.original, plan.data)
     return _result(plan, ctx, problems)
 
 
-def _apply(text: str, diff: str, model: ModelInfo) -> Applied | Failed:
+def _apply(text: str, diff: str, model: ModelInfo) -> AppliedBlocks | FailedBlocks:
     """Apply as written; if nothing fits, without the entities that some models put in."""
     outcome = apply_blocks(text, diff, similarity=similarity)
-    if isinstance(outcome, Applied) or "claude" in model.id.lower():
+    if isinstance(outcome, AppliedBlocks) or "claude" in model.id.lower():
         return outcome
     unescaped = unescape_entities(diff)
     if unescaped == diff:
         return outcome
     second = apply_blocks(text, unescaped, similarity=similarity)
-    return second if isinstance(second, Applied) else outcome
+    return second if isinstance(second, AppliedBlocks) else outcome
 
 
-def _details(failures: Sequence[PartFailure], place: Place) -> str:
+def _details(failures: Sequence[EditFailure], place: ResolvedPath) -> str:
     """Why blocks failed. A file outside of the workspace that may be changed is still not read."""
     parts = [
         f"{failure.summary}\n\n{failure.evidence}"
@@ -247,12 +262,12 @@ def _result(edit: PlannedEdit, ctx: ToolContext, problems: str) -> str:
     return result
 
 
-def _single_row(plan: Plan) -> dict[str, Any]:
+def _single_row(plan: FilePlan) -> dict[str, Any]:
     facts = edit_facts(plan.place, plan.patch)
     return {"tool": "appliedDiff", "diff": plan.request.diff, **facts}
 
 
-def _batch_row(plans: Sequence[Plan]) -> dict[str, Any]:
+def _batch_row(plans: Sequence[FilePlan]) -> dict[str, Any]:
     return {
         "tool": "appliedDiff",
         "batchDiffs": [_batch_item(plan) for plan in plans],
@@ -261,7 +276,7 @@ def _batch_row(plans: Sequence[Plan]) -> dict[str, Any]:
     }
 
 
-def _batch_item(plan: Plan) -> dict[str, Any]:
+def _batch_item(plan: FilePlan) -> dict[str, Any]:
     path, changes = plan.place.shown, plan.changes
     return {
         "path": path,
@@ -287,7 +302,7 @@ def parse_request(arguments: Mapping[str, Any], tool: str) -> DiffRequest:
     wrapped = any(arguments.get(key) for key in _WRAPPER_PARAMETERS)
     named = arguments.get("path") or arguments.get("file_path")
     if not wrapped or (named and arguments.get("diff")):
-        single = convert(arguments, FileDiff, tool, {"file_path": "path"})
+        single = convert(arguments, FileDiffRequest, tool, {"file_path": "path"})
         if not single.path.strip():
             raise missing(tool, "path")
         if not single.diff.strip():
@@ -301,7 +316,9 @@ def parse_request(arguments: Mapping[str, Any], tool: str) -> DiffRequest:
             "Nothing to apply was found in args. Each file must look like"
             " <file><path>…</path><diff><content>…</content></diff></file>."
         )
-    return DiffRequest(tuple(FileDiff(path, "\n".join(parts)) for path, parts in diffs.items()))
+    return DiffRequest(
+        tuple(FileDiffRequest(path, "\n".join(parts)) for path, parts in diffs.items())
+    )
 
 
 def _elements(key: str, given: Any) -> Any:

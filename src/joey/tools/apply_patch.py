@@ -13,25 +13,34 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta, Struct, structs
 
-from joey.core.edits.diff import DiffStats, Patch
-from joey.core.edits.patch import MAX_FAILED_CHUNKS, Missed, apply_chunks
+from joey.core.edits.diff import DiffStats, UnifiedDiff
+from joey.core.edits.patch import MAX_FAILED_CHUNKS, FailedPatch, apply_chunks
 from joey.core.edits.patch_parser import (
     AddFile,
-    BadPatch,
-    Chunk,
     DeleteFile,
-    Hunk,
+    FileOperation,
+    InvalidPatch,
+    PatchChunk,
     UpdateFile,
     parse_patch,
 )
-from joey.core.modes import Group
+from joey.core.modes import ToolGroup
 from joey.core.task import Answer
 from joey.core.text import split_lines, unescape_entities
 from joey.errors import ToolError
-from joey.ports import Place, ToolContext
-from joey.tools.base import Access, Claim, Offer, Outcome, Prepared, Tool, convert, missing
+from joey.ports import ResolvedPath, ToolContext
+from joey.tools.base import (
+    Access,
+    AvailabilityContext,
+    Claim,
+    Outcome,
+    PreparedToolCall,
+    Tool,
+    convert,
+    missing,
+)
 from joey.tools.file_edit import (
-    Original,
+    OriginalFile,
     check_unchanged,
     computed,
     edit_facts,
@@ -56,16 +65,16 @@ class ApplyPatchParams(Struct, frozen=True):
     ]
 
 
-class _Shown(Struct, frozen=True):
+class _FilePreview(Struct, frozen=True):
     """A file as the person who decides sees it."""
 
-    place: Place
-    patch: Patch
+    place: ResolvedPath
+    patch: UnifiedDiff
     changes: int
 
 
-class PreparedPatch(Prepared, frozen=True, kw_only=True):
-    drafts: tuple[Draft, ...]
+class PreparedPatch(PreparedToolCall, frozen=True, kw_only=True):
+    drafts: tuple[FileDraft, ...]
     withheld: tuple[str, ...] = ()
     """Why the patch cannot be carried out, where that tells about files outside of the workspace:
     not for the model to know before somebody has allowed it to work there."""
@@ -73,11 +82,11 @@ class PreparedPatch(Prepared, frozen=True, kw_only=True):
 
 class ApplyPatch(Tool[ApplyPatchParams, PreparedPatch]):
     name: ClassVar[str] = "apply_patch"
-    group: ClassVar[Group] = Group.EDIT
+    group: ClassVar[ToolGroup] = ToolGroup.EDIT
     params: ClassVar[type[Struct]] = ApplyPatchParams
     strict: ClassVar[bool] = False
 
-    def offered(self, offer: Offer) -> bool:
+    def offered(self, offer: AvailabilityContext) -> bool:
         return offer.edit_tool == self.name
 
     def parse(self, arguments: dict[str, Any]) -> ApplyPatchParams:
@@ -88,7 +97,7 @@ class ApplyPatch(Tool[ApplyPatchParams, PreparedPatch]):
 
     async def prepare(self, params: ApplyPatchParams, ctx: ToolContext) -> PreparedPatch:
         hunks = await computed(len(params.patch), lambda: parse_patch(params.patch))
-        if isinstance(hunks, BadPatch):
+        if isinstance(hunks, InvalidPatch):
             raise ToolError(f"Invalid patch format: {hunks.message}")
         if not hunks:
             raise ToolError("No file operations found in patch.")
@@ -139,7 +148,7 @@ def _stopped(error: ToolError, left: Sequence[str]) -> str:
     )
 
 
-async def _carry_out(draft: Draft, ctx: ToolContext) -> str:
+async def _carry_out(draft: FileDraft, ctx: ToolContext) -> str:
     path = draft.place.given
     if not draft.is_changed:
         return f"No changes needed for '{path}'"
@@ -153,34 +162,34 @@ async def _carry_out(draft: Draft, ctx: ToolContext) -> str:
     return f"Successfully deleted {path}"
 
 
-async def _shown(place: Place, plan: PatchPlan) -> _Shown:
+async def _shown(place: ResolvedPath, plan: PatchPlan) -> _FilePreview:
     draft = next((draft for draft in plan.drafts if draft.place.path == place.path), None)
     if draft is None:
-        return _Shown(place, Patch("", DiffStats(0, 0)), 0)
-    return _Shown(place, await _patch(draft), max(1, draft.changes))
+        return _FilePreview(place, UnifiedDiff("", DiffStats(0, 0)), 0)
+    return _FilePreview(place, await _patch(draft), max(1, draft.changes))
 
 
-async def _patch(draft: Draft) -> Patch:
+async def _patch(draft: FileDraft) -> UnifiedDiff:
     """The change of one file, in words where there are no lines to show."""
     path = draft.place.shown
     if draft.moved_to is not None:
-        return Patch(f"{path} will be moved to {draft.moved_to.shown}.", DiffStats(0, 0))
+        return UnifiedDiff(f"{path} will be moved to {draft.moved_to.shown}.", DiffStats(0, 0))
     if draft.data is None:
         count = 0 if draft.original.is_binary else len(split_lines(draft.original.text))
-        return Patch(f"{path} will be deleted.", DiffStats(0, count))
+        return UnifiedDiff(f"{path} will be deleted.", DiffStats(0, count))
     base = draft.original if draft.source is None else draft.source
     if draft.data == base.data:
-        return Patch("", DiffStats(0, 0))
-    text = Original(draft.place, draft.data).text
-    return await make_patch(Original(draft.place, base.data), text)
+        return UnifiedDiff("", DiffStats(0, 0))
+    text = OriginalFile(draft.place, draft.data).text
+    return await make_patch(OriginalFile(draft.place, base.data), text)
 
 
-def _single_row(shown: _Shown) -> dict[str, Any]:
+def _single_row(shown: _FilePreview) -> dict[str, Any]:
     facts = edit_facts(shown.place, shown.patch)
     return {"tool": "appliedDiff", "diff": shown.patch.text, **facts}
 
 
-def _batch_row(files: Sequence[_Shown]) -> dict[str, Any]:
+def _batch_row(files: Sequence[_FilePreview]) -> dict[str, Any]:
     return {
         "tool": "appliedDiff",
         "batchDiffs": [_batch_item(shown) for shown in files],
@@ -189,7 +198,7 @@ def _batch_row(files: Sequence[_Shown]) -> dict[str, Any]:
     }
 
 
-def _batch_item(shown: _Shown) -> dict[str, Any]:
+def _batch_item(shown: _FilePreview) -> dict[str, Any]:
     path, changes, stats = shown.place.shown, shown.changes, shown.patch.stats
     return {
         "path": path,
@@ -201,7 +210,7 @@ def _batch_item(shown: _Shown) -> dict[str, Any]:
     }
 
 
-def _headed(shown: _Shown) -> str:
+def _headed(shown: _FilePreview) -> str:
     """A patch that says which file it is of."""
     text = shown.patch.text
     if text and not text.startswith("@@"):
@@ -210,18 +219,18 @@ def _headed(shown: _Shown) -> str:
     return f"--- {path}\n+++ {path}\n{text}"
 
 
-class Draft(Struct):
+class FileDraft(Struct):
     """A file that a patch names, while the hunks are laid on it."""
 
-    original: Original
+    original: OriginalFile
     data: bytes | None
     """What it shall be; None: no such file."""
-    source: Original | None = None
-    moved_to: Place | None = None
+    source: OriginalFile | None = None
+    moved_to: ResolvedPath | None = None
     changes: int = 0
 
     @property
-    def place(self) -> Place:
+    def place(self) -> ResolvedPath:
         return self.original.place
 
     @property
@@ -236,23 +245,23 @@ class HunkFailure(Struct, frozen=True):
 
 
 class PatchPlan(Struct, frozen=True):
-    places: tuple[Place, ...]
+    places: tuple[ResolvedPath, ...]
     """Every file that the patch names, targets of moves included, each once."""
-    drafts: tuple[Draft, ...]
+    drafts: tuple[FileDraft, ...]
     failures: tuple[HunkFailure, ...]
 
 
-async def plan_patch(hunks: Sequence[Hunk], ctx: ToolContext) -> PatchPlan:
+async def plan_patch(hunks: Sequence[FileOperation], ctx: ToolContext) -> PatchPlan:
     """
     Raises:
         ToolError: a path is hidden or cannot be one; no file has been looked at then.
     """
-    places: dict[str, Place] = {}
+    places: dict[str, ResolvedPath] = {}
     for hunk in hunks:
         for path in _paths(hunk):
             places[path] = locate(ctx, path)
     outside = _outside(hunks, places)
-    planner = _Planner(ctx, places, outside)
+    planner = _PatchPlanner(ctx, places, outside)
     failures: list[HunkFailure] = []
     for hunk in hunks:
         try:
@@ -264,7 +273,7 @@ async def plan_patch(hunks: Sequence[Hunk], ctx: ToolContext) -> PatchPlan:
     return PatchPlan(tuple(reversed(unique.values())), planner.drafts, tuple(failures))
 
 
-def _outside(hunks: Sequence[Hunk], places: dict[str, Place]) -> frozenset[Path]:
+def _outside(hunks: Sequence[FileOperation], places: dict[str, ResolvedPath]) -> frozenset[Path]:
     """Files outside of the workspace, and those that are moved there or, maybe, come from there."""
     outside: set[Path] = set()
     for hunk in hunks:
@@ -274,20 +283,20 @@ def _outside(hunks: Sequence[Hunk], places: dict[str, Place]) -> frozenset[Path]
     return frozenset(outside)
 
 
-class _Planner:
+class _PatchPlanner:
     def __init__(
-        self, ctx: ToolContext, places: dict[str, Place], outside: frozenset[Path]
+        self, ctx: ToolContext, places: dict[str, ResolvedPath], outside: frozenset[Path]
     ) -> None:
         self._ctx = ctx
         self._places = places
         self._outside = outside
-        self._drafts: dict[str, Draft] = {}
+        self._drafts: dict[str, FileDraft] = {}
 
     @property
-    def drafts(self) -> tuple[Draft, ...]:
+    def drafts(self) -> tuple[FileDraft, ...]:
         return tuple(self._drafts.values())
 
-    async def lay(self, hunk: Hunk) -> None:
+    async def lay(self, hunk: FileOperation) -> None:
         """
         Raises:
             ToolError: the hunk does not fit what is there.
@@ -316,15 +325,15 @@ class _Planner:
                     await self._move(draft, target)
         draft.changes += max(1, len(hunk.chunks)) if isinstance(hunk, UpdateFile) else 1
 
-    async def _draft(self, path: str) -> Draft:
+    async def _draft(self, path: str) -> FileDraft:
         place = self._places[path]
         key = str(place.path)
         if key not in self._drafts:
             original = await load_original(self._ctx, place)
-            self._drafts[key] = Draft(original, original.data)
+            self._drafts[key] = FileDraft(original, original.data)
         return self._drafts[key]
 
-    async def _move(self, draft: Draft, target: str) -> None:
+    async def _move(self, draft: FileDraft, target: str) -> None:
         goal = await self._draft(target)
         if goal is draft:
             return
@@ -338,20 +347,22 @@ class _Planner:
         goal.changes = draft.changes + 1
         draft.moved_to = goal.place
 
-    async def _updated(self, draft: Draft, path: str, chunks: Sequence[Chunk]) -> bytes | None:
+    async def _updated(
+        self, draft: FileDraft, path: str, chunks: Sequence[PatchChunk]
+    ) -> bytes | None:
         if not chunks:
             return draft.data
-        current = Original(draft.place, draft.data)
+        current = OriginalFile(draft.place, draft.data)
         if current.is_binary:
             raise ToolError(f"{path}: this is a binary file, and only text can be updated.")
         text = current.text
         outcome = await computed(len(text), lambda: self._applied(text, chunks))
-        if isinstance(outcome, Missed):
+        if isinstance(outcome, FailedPatch):
             quoted = draft.place.path not in self._outside
             raise ToolError(_missed(path, outcome, quoted=quoted))
         return current.encode(outcome)
 
-    def _applied(self, text: str, chunks: Sequence[Chunk]) -> str | Missed:
+    def _applied(self, text: str, chunks: Sequence[PatchChunk]) -> str | FailedPatch:
         """Apply as written; if that fails, without the entities that some models put in."""
         outcome = apply_chunks(text, chunks, similarity=similarity)
         if isinstance(outcome, str) or "claude" in self._ctx.model.id.lower():
@@ -363,18 +374,18 @@ class _Planner:
         return second if isinstance(second, str) else outcome
 
 
-def _paths(hunk: Hunk) -> tuple[str, ...]:
+def _paths(hunk: FileOperation) -> tuple[str, ...]:
     if isinstance(hunk, UpdateFile) and hunk.move_to is not None:
         return (hunk.path, hunk.move_to)
     return (hunk.path,)
 
 
-def _check_exists(draft: Draft, path: str, verb: str) -> None:
+def _check_exists(draft: FileDraft, path: str, verb: str) -> None:
     if draft.data is None:
         raise ToolError(f"{path}: there is no such file, so it cannot be {verb}. Check the path.")
 
 
-def _missed(path: str, missed: Missed, *, quoted: bool) -> str:
+def _missed(path: str, missed: FailedPatch, *, quoted: bool) -> str:
     """Why chunks do not fit. A file outside of the workspace that may be changed is not read."""
     parts = [
         f"{failure.summary}\n\n{failure.evidence}"
@@ -388,7 +399,7 @@ def _missed(path: str, missed: Missed, *, quoted: bool) -> str:
     return f"{path}: the patch does not fit the file.\n<error_details>\n{text}\n</error_details>"
 
 
-def _unescaped(chunk: Chunk) -> Chunk:
+def _unescaped(chunk: PatchChunk) -> PatchChunk:
     return structs.replace(
         chunk,
         contexts=tuple(map(unescape_entities, chunk.contexts)),

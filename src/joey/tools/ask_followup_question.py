@@ -9,17 +9,17 @@ import msgspec
 from msgspec import Meta, Struct
 
 from joey.core.models import ToolProtocol
-from joey.core.modes import Group
+from joey.core.modes import ToolGroup
 from joey.core.task import Answer, AskKind
 from joey.core.text import regex
 from joey.errors import ToolError
 from joey.ports import ToolContext
 from joey.tools.base import (
     Access,
+    ChangeMode,
     Claim,
     Outcome,
-    Prepared,
-    SwitchMode,
+    PreparedToolCall,
     Tool,
     convert,
     decode_json,
@@ -31,7 +31,7 @@ _CLOSING_TAG = "</suggest>"
 _MODE_ATTRIBUTE_RE = regex(r"""\smode\s*=\s*["']([^"']*)["']""")
 
 
-class Suggestion(Struct, frozen=True):
+class SuggestedAnswer(Struct, frozen=True):
     text: Annotated[str, Meta(description="A complete answer, ready to be picked.")]
     mode: Annotated[
         str | None, Meta(description="Slug of the mode to go on in with this answer, or null.")
@@ -41,19 +41,19 @@ class Suggestion(Struct, frozen=True):
 class AskFollowupQuestionParams(Struct, frozen=True):
     question: Annotated[str, Meta(description="One clear question with the context it needs.")]
     follow_up: Annotated[
-        tuple[Suggestion, ...],
+        tuple[SuggestedAnswer, ...],
         Meta(description="One to four suggested answers, the best first; no placeholders."),
     ]
 
 
-class PreparedQuestion(Prepared, frozen=True, kw_only=True):
+class PreparedQuestion(PreparedToolCall, frozen=True, kw_only=True):
     modes: dict[str, str]
     """Modes to go on in, by the suggested answers that lead there."""
 
 
 class AskFollowupQuestion(Tool[AskFollowupQuestionParams, PreparedQuestion]):
     name: ClassVar[str] = "ask_followup_question"
-    group: ClassVar[Group] = Group.ALWAYS
+    group: ClassVar[ToolGroup] = ToolGroup.ALWAYS
     params: ClassVar[type[Struct]] = AskFollowupQuestionParams
 
     def parse(self, arguments: dict[str, Any]) -> AskFollowupQuestionParams:
@@ -92,7 +92,7 @@ class AskFollowupQuestion(Tool[AskFollowupQuestionParams, PreparedQuestion]):
         return Outcome(
             f"<{tag}>\n{answer.text}\n</{tag}>",
             images=answer.images,
-            directive=SwitchMode(mode) if mode and mode != ctx.mode.slug else None,
+            directive=ChangeMode(mode) if mode and mode != ctx.mode.slug else None,
         )
 
 

@@ -9,10 +9,19 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta, Struct
 
-from joey.core.modes import Group
+from joey.core.modes import ToolGroup
 from joey.core.task import Answer
 from joey.ports import ToolContext
-from joey.tools.base import Access, Claim, Complete, Outcome, Prepared, Tool, convert, missing
+from joey.tools.base import (
+    Access,
+    Claim,
+    CompleteTask,
+    Outcome,
+    PreparedToolCall,
+    Tool,
+    convert,
+    missing,
+)
 
 
 class AttemptCompletionParams(Struct, frozen=True):
@@ -21,7 +30,7 @@ class AttemptCompletionParams(Struct, frozen=True):
     ]
 
 
-class PreparedCompletion(Prepared, frozen=True, kw_only=True):
+class PreparedCompletion(PreparedToolCall, frozen=True, kw_only=True):
     result: str
 
 
@@ -29,7 +38,7 @@ class AttemptCompletion(Tool[AttemptCompletionParams, PreparedCompletion]):
     """Whether the result may be presented, and whether it is accepted, is the task's business."""
 
     name: ClassVar[str] = "attempt_completion"
-    group: ClassVar[Group] = Group.ALWAYS
+    group: ClassVar[ToolGroup] = ToolGroup.ALWAYS
     params: ClassVar[type[Struct]] = AttemptCompletionParams
     xml_params: ClassVar[tuple[str, ...]] = ("command",)
 
@@ -48,4 +57,4 @@ class AttemptCompletion(Tool[AttemptCompletionParams, PreparedCompletion]):
     async def run(
         self, prepared: PreparedCompletion, ctx: ToolContext, answer: Answer | None
     ) -> Outcome:
-        return Outcome("", directive=Complete(prepared.result))
+        return Outcome("", directive=CompleteTask(prepared.result))

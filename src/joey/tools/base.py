@@ -30,7 +30,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import FieldInfo, fields
 
 from joey.core.models import ModelInfo, ToolProtocol, ToolSpec
-from joey.core.modes import Group
+from joey.core.modes import ToolGroup
 from joey.core.permissions.policy import Access as Access  # noqa: PLC0414
 from joey.core.permissions.policy import Claim as Claim  # noqa: PLC0414
 from joey.core.settings import Settings
@@ -39,7 +39,7 @@ from joey.errors import ArgumentError
 from joey.ports import Capabilities, Terminal, ToolContext
 
 
-class Prepared(Struct, frozen=True, kw_only=True):
+class PreparedToolCall(Struct, frozen=True, kw_only=True):
     """A call that is ready to run. Subclass it to carry what `run` needs."""
 
     claims: tuple[Claim, ...]
@@ -56,15 +56,15 @@ class SetTodos(Struct, frozen=True):
     todos: tuple[Todo, ...]
 
 
-class SwitchMode(Struct, frozen=True):
+class ChangeMode(Struct, frozen=True):
     slug: str
 
 
-class Complete(Struct, frozen=True):
+class CompleteTask(Struct, frozen=True):
     result: str
 
 
-class Delegate(Struct, frozen=True):
+class StartSubtask(Struct, frozen=True):
     """A subtask shall do a part of the work; its result becomes the result of this call."""
 
     mode: str
@@ -74,7 +74,7 @@ class Delegate(Struct, frozen=True):
     """In a git worktree of its own."""
 
 
-Directive = SetTodos | SwitchMode | Complete | Delegate
+Directive = SetTodos | ChangeMode | CompleteTask | StartSubtask
 
 
 class Outcome(Struct, frozen=True, omit_defaults=True):
@@ -91,7 +91,7 @@ class Outcome(Struct, frozen=True, omit_defaults=True):
     """Rows for the person: (say kind, text)."""
 
 
-class Offer(Struct, frozen=True):
+class AvailabilityContext(Struct, frozen=True):
     """What decides whether a tool is offered, beside the mode."""
 
     settings: Settings
@@ -107,7 +107,7 @@ class Offer(Struct, frozen=True):
 
 
 ParamsT = TypeVar("ParamsT", bound=Struct)
-PreparedT = TypeVar("PreparedT", bound=Prepared)
+PreparedT = TypeVar("PreparedT", bound=PreparedToolCall)
 
 
 class Tool(ABC, Generic[ParamsT, PreparedT]):
@@ -115,7 +115,7 @@ class Tool(ABC, Generic[ParamsT, PreparedT]):
 
     name: ClassVar[str]
     aliases: ClassVar[tuple[str, ...]] = ()
-    group: ClassVar[Group]
+    group: ClassVar[ToolGroup]
     params: ClassVar[type[Struct]]
     """The native arguments; its fields, their docs and defaults make the schema."""
     parallel: ClassVar[bool] = False
@@ -126,7 +126,7 @@ class Tool(ABC, Generic[ParamsT, PreparedT]):
     xml_params: ClassVar[tuple[str, ...]] = ()
     """Tags beside the fields of `params` that XML calls may use: old names and wrappers."""
 
-    def offered(self, offer: Offer) -> bool:
+    def offered(self, offer: AvailabilityContext) -> bool:
         """Whether it is of use here. What is not offered is still understood when called."""
         return True
 
@@ -135,7 +135,7 @@ class Tool(ABC, Generic[ParamsT, PreparedT]):
         """The tool as a model is told of it."""
         return _spec(self)
 
-    def spec_for(self, offer: Offer) -> ToolSpec:
+    def spec_for(self, offer: AvailabilityContext) -> ToolSpec:
         """The same, for tools that can do more in some places: one object for each that it may be,
         so that its bytes can be kept."""
         return self.spec

@@ -10,13 +10,22 @@ from urllib.parse import SplitResult, unquote, urlsplit
 import msgspec
 from msgspec import Meta, Struct
 
-from joey.core.modes import Group
+from joey.core.modes import ToolGroup
 from joey.core.task import Answer, AskKind
 from joey.core.text import regex
-from joey.errors import ArgumentError, HiddenError, ToolError
-from joey.ports import Browser, BrowserLook, BrowserStep, Place, ToolContext
-from joey.ports.content import Action
-from joey.tools.base import Access, Claim, Offer, Outcome, Prepared, Tool, convert, missing
+from joey.errors import ArgumentError, IgnoredPathError, ToolError
+from joey.ports import Browser, BrowserObservation, BrowserStep, ResolvedPath, ToolContext
+from joey.ports.content import BrowserActionName
+from joey.tools.base import (
+    Access,
+    AvailabilityContext,
+    Claim,
+    Outcome,
+    PreparedToolCall,
+    Tool,
+    convert,
+    missing,
+)
 
 _COORDINATE_RE = regex(
     r"\s*(-?\d{1,6})\s*,\s*(-?\d{1,6})\s*(?:@\s*(\d{1,5})\s*[x,]\s*(\d{1,5})\s*)?"
@@ -38,7 +47,7 @@ _REQUIRED_PARAMETERS = {
 
 class BrowserActionParams(Struct, frozen=True):
     action: Annotated[
-        Action,
+        BrowserActionName,
         Meta(description="What to do. Begin with launch, end with close."),
     ]
     url: Annotated[str | None, Meta(description="launch: the address to open.")] = None
@@ -59,18 +68,18 @@ class BrowserActionParams(Struct, frozen=True):
     ] = None
 
 
-class PreparedStep(Prepared, frozen=True, kw_only=True):
+class PreparedBrowserStep(PreparedToolCall, frozen=True, kw_only=True):
     step: BrowserStep
-    target: Place | None = None
+    target: ResolvedPath | None = None
 
 
-class BrowserAction(Tool[BrowserActionParams, PreparedStep]):
+class BrowserAction(Tool[BrowserActionParams, PreparedBrowserStep]):
     name: ClassVar[str] = "browser_action"
-    group: ClassVar[Group] = Group.BROWSER
+    group: ClassVar[ToolGroup] = ToolGroup.BROWSER
     params: ClassVar[type[Struct]] = BrowserActionParams
     strict: ClassVar[bool] = False
 
-    def offered(self, offer: Offer) -> bool:
+    def offered(self, offer: AvailabilityContext) -> bool:
         return (
             offer.capabilities.browser is not None
             and offer.settings.browser_tool_enabled
@@ -84,7 +93,7 @@ class BrowserAction(Tool[BrowserActionParams, PreparedStep]):
             raise missing(self.name, needed)
         return params
 
-    async def prepare(self, params: BrowserActionParams, ctx: ToolContext) -> PreparedStep:
+    async def prepare(self, params: BrowserActionParams, ctx: ToolContext) -> PreparedBrowserStep:
         browser = _browser(ctx)
         if params.action == "launch":
             return _launch(params.url or "", ctx)
@@ -93,9 +102,11 @@ class BrowserAction(Tool[BrowserActionParams, PreparedStep]):
         if params.action == "screenshot":
             return _screenshot(params.path or "", ctx)
         step = _step(params, browser.viewport)
-        return PreparedStep(claims=(Claim(Access.NONE),), row=_row(params, step), step=step)
+        return PreparedBrowserStep(claims=(Claim(Access.NONE),), row=_row(params, step), step=step)
 
-    async def run(self, prepared: PreparedStep, ctx: ToolContext, answer: Answer | None) -> Outcome:
+    async def run(
+        self, prepared: PreparedBrowserStep, ctx: ToolContext, answer: Answer | None
+    ) -> Outcome:
         browser = _browser(ctx)
         look = await browser.do(prepared.step)
         if prepared.step.action == "close":
@@ -115,7 +126,7 @@ class BrowserAction(Tool[BrowserActionParams, PreparedStep]):
         )
 
 
-def _launch(url: str, ctx: ToolContext) -> PreparedStep:
+def _launch(url: str, ctx: ToolContext) -> PreparedBrowserStep:
     """A file is shown only where it may also be read."""
     parts = _parts(url)
     claims: tuple[Claim, ...] = ()
@@ -125,7 +136,7 @@ def _launch(url: str, ctx: ToolContext) -> PreparedStep:
         case "file":
             place = ctx.files.resolve(unquote(parts.path))
             if place.ignored:
-                raise HiddenError(url, place.because)
+                raise IgnoredPathError(url, place.because)
             claims = (Claim(Access.READ, place=place),)
             # The browser reads a path in its own way; what was decided about is what it gets.
             behind = SplitResult("", "", "", parts.query, parts.fragment).geturl()
@@ -134,7 +145,7 @@ def _launch(url: str, ctx: ToolContext) -> PreparedStep:
             raise ArgumentError(f"The address {url!r} names no host.")
         case other:
             raise ArgumentError(f"Only http, https and file addresses can be opened, not {other}.")
-    return PreparedStep(
+    return PreparedBrowserStep(
         claims=(Claim(Access.BROWSER, subject=address), *claims),
         row={},
         row_text=address,
@@ -153,7 +164,7 @@ def _parts(url: str) -> SplitResult:
         raise ArgumentError(f"{url!r} is not an address: {error}.") from error
 
 
-def _screenshot(path: str, ctx: ToolContext) -> PreparedStep:
+def _screenshot(path: str, ctx: ToolContext) -> PreparedBrowserStep:
     place = ctx.files.resolve(path)
     format = _SCREENSHOT_FORMATS.get(PurePath(path).suffix.lower())
     if format is None:
@@ -161,14 +172,14 @@ def _screenshot(path: str, ctx: ToolContext) -> PreparedStep:
     if not place.inside:
         raise ToolError(f"A screenshot stays inside of the workspace; {path} does not.")
     if place.ignored:
-        raise HiddenError(path, place.because)
-    grant = ctx.mode.grant(Group.EDIT)
+        raise IgnoredPathError(path, place.because)
+    grant = ctx.mode.grant(ToolGroup.EDIT)
     if grant is None or not grant.covers(place.shown):
         raise ToolError(
             f"{ctx.mode.name} mode may not change {place.shown}, so no screenshot is saved there."
             " The picture that comes with every step can be looked at without a file."
         )
-    return PreparedStep(
+    return PreparedBrowserStep(
         claims=(Claim(Access.WRITE, place=place),),
         row={
             "tool": "browserAction",
@@ -221,7 +232,9 @@ def _row(params: BrowserActionParams, step: BrowserStep) -> dict[str, Any]:
     return row
 
 
-def _format_result(prepared: PreparedStep, look: BrowserLook, viewport: tuple[int, int]) -> str:
+def _format_result(
+    prepared: PreparedBrowserStep, look: BrowserObservation, viewport: tuple[int, int]
+) -> str:
     width, height = viewport
     did = (
         f"Screenshot saved to: {prepared.target.shown}"

@@ -7,16 +7,16 @@ from typing import Annotated, Any, ClassVar
 import msgspec
 from msgspec import Meta, Struct
 
-from joey.core.modes import Group
+from joey.core.modes import ToolGroup
 from joey.core.task import Answer
-from joey.errors import AbsentError, HiddenError, ToolError
-from joey.ports import CodeAnswer, CodeHit, Place, ToolContext
+from joey.errors import IgnoredPathError, TargetNotFoundError, ToolError
+from joey.ports import CodeSearchHit, CodeSearchResult, ResolvedPath, ToolContext
 from joey.tools.base import (
     Access,
+    AvailabilityContext,
     Claim,
-    Offer,
     Outcome,
-    Prepared,
+    PreparedToolCall,
     Tool,
     convert,
     missing,
@@ -40,18 +40,18 @@ class CodebaseSearchParams(Struct, frozen=True):
     ] = None
 
 
-class PreparedCodeSearch(Prepared, frozen=True, kw_only=True):
+class PreparedCodeSearch(PreparedToolCall, frozen=True, kw_only=True):
     query: str
-    place: Place
+    place: ResolvedPath
 
 
 class CodebaseSearch(Tool[CodebaseSearchParams, PreparedCodeSearch]):
     name: ClassVar[str] = "codebase_search"
-    group: ClassVar[Group] = Group.READ
+    group: ClassVar[ToolGroup] = ToolGroup.READ
     params: ClassVar[type[Struct]] = CodebaseSearchParams
     parallel: ClassVar[bool] = True
 
-    def offered(self, offer: Offer) -> bool:
+    def offered(self, offer: AvailabilityContext) -> bool:
         return offer.capabilities.index is not None and offer.settings.codebase_index_enabled
 
     def parse(self, arguments: dict[str, Any]) -> CodebaseSearchParams:
@@ -64,11 +64,13 @@ class CodebaseSearch(Tool[CodebaseSearchParams, PreparedCodeSearch]):
     async def prepare(self, params: CodebaseSearchParams, ctx: ToolContext) -> PreparedCodeSearch:
         place = ctx.files.resolve(params.path or ".")
         if place.ignored:
-            raise HiddenError(place.given, place.because)
+            raise IgnoredPathError(place.given, place.because)
         if not (place.inside and place.path.is_relative_to(ctx.files.root)):
             raise ToolError(f"{place.shown} is outside of the workspace, which alone is indexed.")
         if not (await ctx.files.stat(place)).exists:
-            raise AbsentError(f"{place.shown} does not exist, so there is nothing to search in it.")
+            raise TargetNotFoundError(
+                f"{place.shown} does not exist, so there is nothing to search in it."
+            )
         shown = place.shown if params.path is not None else None
         return PreparedCodeSearch(
             claims=(Claim(Access.READ, place=place),),
@@ -97,17 +99,17 @@ class CodebaseSearch(Tool[CodebaseSearchParams, PreparedCodeSearch]):
         )
 
 
-def _fitting(found: CodeAnswer, budget: int) -> CodeAnswer:
+def _fitting(found: CodeSearchResult, budget: int) -> CodeSearchResult:
     """The best hits, as many as one call may return."""
     for kept, hit in enumerate(found.hits):
         budget -= len(_hit(hit).encode(errors="replace")) + 2
         if budget < 0 and kept:
             note = f"({len(found.hits) - kept} more hits do not fit into one result.)"
-            return CodeAnswer(found.hits[:kept], f"{found.note} {note}".strip())
+            return CodeSearchResult(found.hits[:kept], f"{found.note} {note}".strip())
     return found
 
 
-def render(query: str, found: CodeAnswer) -> str:
+def render(query: str, found: CodeSearchResult) -> str:
     """What the model reads."""
     note = f"\n\n{found.note}" if found.note else ""
     if not found.hits:
@@ -115,14 +117,14 @@ def render(query: str, found: CodeAnswer) -> str:
     return f"Query: {query}\nResults:\n\n" + "\n\n".join(map(_hit, found.hits)) + note
 
 
-def _hit(hit: CodeHit) -> str:
+def _hit(hit: CodeSearchHit) -> str:
     return (
         f"File path: {hit.path}\nScore: {hit.score:.2f}\nLines: {hit.start}-{hit.end}\n"
         f"Code Chunk:\n{hit.text}"
     )
 
 
-def _row(query: str, hits: tuple[CodeHit, ...]) -> str:
+def _row(query: str, hits: tuple[CodeSearchHit, ...]) -> str:
     results = [
         {
             "filePath": hit.path,

@@ -30,7 +30,7 @@ from joey.core.permissions.programs import (
 from joey.core.permissions.shell import Words, possible_commands, word_set
 from joey.core.text import regex
 from joey.errors import ToolError
-from joey.ports import Files, Place
+from joey.ports import Files, ResolvedPath
 from joey.tools.base import Access, Claim
 
 _READER_PROGRAMS = word_set(
@@ -51,14 +51,14 @@ _VALUE_SEPARATOR_RE = regex("[=,:@]")
 _SHORT_OPTIONS_RE = regex("-[A-Za-z]+")
 
 
-class Lookups:
+class PathLookupCache:
     """Places by name, each found once while one command line is looked at."""
 
     def __init__(self, files: Files) -> None:
         self.files = files
-        self._known: dict[str, Place | None] = {}
+        self._known: dict[str, ResolvedPath | None] = {}
 
-    def find(self, directory: Path, name: str) -> Place | None:
+    def find(self, directory: Path, name: str) -> ResolvedPath | None:
         """None when no file has such a name."""
         path = os.path.join(directory, name)  # noqa: PTH118 (asked often)
         if path not in self._known:
@@ -69,7 +69,7 @@ class Lookups:
         return self._known[path]
 
 
-async def hidden_reads(command: str, cwd: Path, lookups: Lookups) -> list[Claim]:
+async def hidden_reads(command: str, cwd: Path, lookups: PathLookupCache) -> list[Claim]:
     """A claim for each hidden file that the command plainly reads, so that it is refused."""
     if not lookups.files.hides_some():
         return []
@@ -97,7 +97,7 @@ async def hidden_reads(command: str, cwd: Path, lookups: Lookups) -> list[Claim]
 
 
 async def reached_outside(
-    command: str, cwd: Place, allowed: Sequence[str], lookups: Lookups
+    command: str, cwd: ResolvedPath, allowed: Sequence[str], lookups: PathLookupCache
 ) -> list[Claim]:
     """A claim for each place outside the workspace that a word leads to.
 
@@ -105,16 +105,16 @@ async def reached_outside(
     """
     if ALLOW_ALL_RULE in allowed:
         return []
-    reach = _Reach(cwd.path, lookups)
+    reach = _CommandPathTracker(cwd.path, lookups)
     for words, granted in count_granted_words(command, allowed):
         await reach.follow(words, granted, command)
     return list(reach.claims.values())
 
 
-class _Reach:
+class _CommandPathTracker:
     """Follows a line from command to command."""
 
-    def __init__(self, cwd: Path, lookups: Lookups) -> None:
+    def __init__(self, cwd: Path, lookups: PathLookupCache) -> None:
         self.claims: dict[tuple[Access, Path | None], Claim] = {}
         self._lookups = lookups
         self._files = lookups.files
@@ -176,12 +176,12 @@ class _Reach:
         places = [self._lookups.find(*each) for word in words for each in self._candidates(word)]
         self._directories |= {place.path: None for place in places if place is not None}
 
-    def _claim_protected(self, places: Sequence[Place | None]) -> None:
+    def _claim_protected(self, places: Sequence[ResolvedPath | None]) -> None:
         for place in places:
             if place is not None and place.protected:
                 self.claims[Access.WRITE, place.path] = Claim(Access.WRITE, place)
 
-    async def _is_tree(self, program: str, word: str, words: Words, place: Place) -> bool:
+    async def _is_tree(self, program: str, word: str, words: Words, place: ResolvedPath) -> bool:
         """Whether all that is in a folder would be moved, copied, changed or deleted."""
         takes = program in _TREE_COPY_PROGRAMS and (word != words[-1] or _names_target(words))
         if not takes and program not in _TREE_CHANGE_PROGRAMS:
@@ -191,7 +191,7 @@ class _Reach:
         except ToolError:
             return True  # Not to be told what a place is does not make it harmless.
 
-    def _claim_tree(self, place: Place) -> None:
+    def _claim_tree(self, place: ResolvedPath) -> None:
         """What is in it may be protected, and to look through all of it would take too long."""
         shown = f"{place.shown} and all that is in it"
         whole = structs.replace(place, shown=shown, protected=True)
@@ -206,14 +206,14 @@ class _Reach:
             return
         yield from ((directory, name) for directory in tuple(self._directories) for name in names)
 
-    async def _is_outside(self, path: Path, place: Place) -> bool:
+    async def _is_outside(self, path: Path, place: ResolvedPath) -> bool:
         if place.inside or place.path == _DEV_NULL:
             return False
         # What a link leads to need not exist: a program may create it.
         return _seems_inside(path, self._files.root) or await _is_readable(place, self._files)
 
 
-async def _is_readable(place: Place, files: Files) -> bool:
+async def _is_readable(place: ResolvedPath, files: Files) -> bool:
     try:
         return (await files.stat(place)).exists
     except ToolError:

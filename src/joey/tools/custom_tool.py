@@ -8,24 +8,24 @@ import msgspec
 from msgspec import Struct
 
 from joey.core.models import ToolSpec
-from joey.core.modes import Group
+from joey.core.modes import ToolGroup
 from joey.core.task import Answer
 from joey.errors import ToolError
 from joey.ports import CustomToolInfo, ToolContext
-from joey.tools.base import Access, Claim, Outcome, Prepared, Tool, decode_json, missing
+from joey.tools.base import Access, Claim, Outcome, PreparedToolCall, Tool, decode_json, missing
 
 
-class CustomCall(Struct, frozen=True):
+class CustomToolCall(Struct, frozen=True):
     arguments: dict[str, Any]
 
 
-class PreparedCustomCall(Prepared, frozen=True, kw_only=True):
+class PreparedCustomToolCall(PreparedToolCall, frozen=True, kw_only=True):
     arguments: dict[str, Any]
 
 
-class CustomTool(Tool[CustomCall, PreparedCustomCall]):
-    group: ClassVar[Group] = Group.ALWAYS
-    params: ClassVar[type[Struct]] = CustomCall
+class CustomTool(Tool[CustomToolCall, PreparedCustomToolCall]):
+    group: ClassVar[ToolGroup] = ToolGroup.ALWAYS
+    params: ClassVar[type[Struct]] = CustomToolCall
 
     def __init__(self, info: CustomToolInfo) -> None:
         self._info = info
@@ -48,7 +48,7 @@ class CustomTool(Tool[CustomCall, PreparedCustomCall]):
     def xml_usage(self) -> str | None:
         return None
 
-    def parse(self, arguments: dict[str, Any]) -> CustomCall:
+    def parse(self, arguments: dict[str, Any]) -> CustomToolCall:
         """Strings of an XML call become what the schema asks for."""
         given = {
             name: _as_wanted(value, self._properties.get(name, {}))
@@ -58,11 +58,11 @@ class CustomTool(Tool[CustomCall, PreparedCustomCall]):
         for name in self._info.schema.get("required", ()):
             if given.get(name) is None and not _is_optional(self._properties.get(name, {})):
                 raise missing(self.name, name)
-        return CustomCall(given)
+        return CustomToolCall(given)
 
-    async def prepare(self, params: CustomCall, ctx: ToolContext) -> PreparedCustomCall:
+    async def prepare(self, params: CustomToolCall, ctx: ToolContext) -> PreparedCustomToolCall:
         shown = msgspec.json.encode(params.arguments).decode()
-        return PreparedCustomCall(
+        return PreparedCustomToolCall(
             claims=(Claim(Access.CUSTOM_TOOL, subject=f"the custom tool {self.name}"),),
             row={
                 "tool": "customTool",
@@ -74,7 +74,7 @@ class CustomTool(Tool[CustomCall, PreparedCustomCall]):
         )
 
     async def run(
-        self, prepared: PreparedCustomCall, ctx: ToolContext, answer: Answer | None
+        self, prepared: PreparedCustomToolCall, ctx: ToolContext, answer: Answer | None
     ) -> Outcome:
         tools = ctx.capabilities.custom_tools
         if tools is None:

@@ -11,17 +11,17 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta, Struct
 
-from joey.core.edits.text_replace import FlatText, Stretch, explain_count
+from joey.core.edits.text_replace import CharSpan, NormalizedText, explain_count
 from joey.errors import ArgumentError, ToolError
-from joey.ports import Place, ToolContext
+from joey.ports import ResolvedPath, ToolContext
 from joey.tools.base import convert, missing
-from joey.tools.file_edit import Original, computed, editable_text
+from joey.tools.file_edit import OriginalFile, computed, editable_text
 from joey.tools.regex_client import find_pattern
 from joey.tools.text_edit import (
-    Change,
-    Missed,
-    TextEdit,
-    Unchanged,
+    NoTextChange,
+    ReplaceFailure,
+    TextChange,
+    TextEditTool,
     explained,
     find_and_replace,
     format_part_failure,
@@ -30,7 +30,7 @@ from joey.tools.text_edit import (
 )
 
 
-class OneText(Struct, frozen=True):
+class StringReplacement(Struct, frozen=True):
     """A text that is there once, or `replace_all` of them."""
 
     file_path: str
@@ -39,19 +39,19 @@ class OneText(Struct, frozen=True):
     replace_all: bool = False
 
 
-class Operation(Struct, frozen=True):
+class ReplaceOperation(Struct, frozen=True):
     search: str
     replace: str
 
 
-class SeveralTexts(Struct, frozen=True):
+class BatchReplacement(Struct, frozen=True):
     """Texts that are there once each, replaced one after the other."""
 
     path: str
-    operations: tuple[Operation, ...]
+    operations: tuple[ReplaceOperation, ...]
 
 
-class Everywhere(Struct, frozen=True):
+class PatternReplacement(Struct, frozen=True):
     """A text or an expression, wherever it is in these lines."""
 
     path: str
@@ -65,7 +65,7 @@ class Everywhere(Struct, frozen=True):
 
 class EditRequest(Struct, frozen=True):
     path: str
-    wanted: OneText | SeveralTexts | Everywhere
+    wanted: StringReplacement | BatchReplacement | PatternReplacement
 
 
 _MAX_EXPLAINED_FAILURES = 5
@@ -94,7 +94,7 @@ class EditParams(Struct, frozen=True):
     ] = False
 
 
-class Edit(TextEdit[EditRequest]):
+class Edit(TextEditTool[EditRequest]):
     name: ClassVar[str] = "edit"
     aliases: ClassVar[tuple[str, ...]] = ("search_and_replace",)
     params: ClassVar[type[Struct]] = EditParams
@@ -110,36 +110,40 @@ class Edit(TextEdit[EditRequest]):
         return params.path
 
     async def change(
-        self, params: EditRequest, original: Original, ctx: ToolContext
-    ) -> Change | Unchanged:
+        self, params: EditRequest, original: OriginalFile, ctx: ToolContext
+    ) -> TextChange | NoTextChange:
         text = editable_text(original, self.name)
         match params.wanted:
-            case OneText() as one:
+            case StringReplacement() as one:
                 change = await computed(
                     len(text), lambda: _replace_one(text, one, original.place, ctx)
                 )
-            case SeveralTexts() as several:
+            case BatchReplacement() as several:
                 size = len(text) * len(several.operations)
                 change = await computed(
                     size, lambda: _replace_several(text, several, original.place, ctx)
                 )
-            case Everywhere() as everywhere:
+            case PatternReplacement() as everywhere:
                 change = await _replace_everywhere(text, everywhere, original.place)
         if change.text == text:
-            return Unchanged(f"No changes needed for '{original.place.given}'")
+            return NoTextChange(f"No changes needed for '{original.place.given}'")
         return change
 
 
-def _replace_one(text: str, one: OneText, place: Place, ctx: ToolContext) -> Change:
+def _replace_one(
+    text: str, one: StringReplacement, place: ResolvedPath, ctx: ToolContext
+) -> TextChange:
     expected = None if one.replace_all else 1
     outcome = find_and_replace(text, one.old_string, one.new_string, ctx.model, expected=expected)
-    if isinstance(outcome, Missed):
+    if isinstance(outcome, ReplaceFailure):
         raise ToolError(explained(outcome, "old_string", place, _QUOTE_MORE_OR_ALL_ADVICE))
     notes = _counted(len(outcome.replaced.places)) if one.replace_all else ()
-    return Change(outcome.replaced.text, outcome.taken_off, notes)
+    return TextChange(outcome.replaced.text, outcome.taken_off, notes)
 
 
-def _replace_several(text: str, several: SeveralTexts, place: Place, ctx: ToolContext) -> Change:
+def _replace_several(
+    text: str, several: BatchReplacement, place: ResolvedPath, ctx: ToolContext
+) -> TextChange:
     failures: list[str] = []
     taken_off: dict[str, None] = {}
     for number, operation in enumerate(several.operations, 1):
@@ -150,7 +154,7 @@ def _replace_several(text: str, several: SeveralTexts, place: Place, ctx: ToolCo
             ctx.model,
             is_explained=len(failures) < _MAX_EXPLAINED_FAILURES,
         )
-        if isinstance(outcome, Missed):
+        if isinstance(outcome, ReplaceFailure):
             reason = explained(outcome, "search", place, _QUOTE_MORE_ADVICE)
             failures.append(f"Operation {number}: {reason}")
         else:
@@ -159,11 +163,13 @@ def _replace_several(text: str, several: SeveralTexts, place: Place, ctx: ToolCo
     if len(failures) == len(several.operations):
         raise ToolError("\n".join(failures))
     before = "Some operations failed:\n{}\n\n".format("\n".join(failures)) if failures else ""
-    return Change(text, tuple(taken_off), before=before)
+    return TextChange(text, tuple(taken_off), before=before)
 
 
-async def _replace_everywhere(text: str, wanted: Everywhere, place: Place) -> Change:
-    flat = FlatText(text)
+async def _replace_everywhere(
+    text: str, wanted: PatternReplacement, place: ResolvedPath
+) -> TextChange:
+    flat = NormalizedText(text)
     within = await computed(len(text), lambda: flat.lines(wanted.start_line, wanted.end_line))
     if wanted.use_regex or wanted.ignore_case:
         found = await find_pattern(
@@ -172,16 +178,16 @@ async def _replace_everywhere(text: str, wanted: Everywhere, place: Place) -> Ch
             is_regex=wanted.use_regex,
             ignore_case=wanted.ignore_case,
         )
-        places = [Stretch(within.start + start, within.start + stop) for start, stop in found]
+        places = [CharSpan(within.start + start, within.start + stop) for start, stop in found]
     else:
         places = await computed(len(text), lambda: flat.find(wanted.search, within))
     if not places:
         raise ToolError(await computed(len(text), lambda: _nowhere(flat, wanted, place)))
     new = await computed(len(text), lambda: flat.replace(places, wanted.replace))
-    return Change(new, notes=_counted(len(places)))
+    return TextChange(new, notes=_counted(len(places)))
 
 
-def _nowhere(flat: FlatText, wanted: Everywhere, place: Place) -> str:
+def _nowhere(flat: NormalizedText, wanted: PatternReplacement, place: ResolvedPath) -> str:
     lines = ""
     if wanted.start_line or wanted.end_line:
         lines = f"lines {wanted.start_line or 1}-{wanted.end_line or 'end'} of "
@@ -207,36 +213,36 @@ def parse_request(arguments: Mapping[str, Any], tool: str) -> EditRequest:
     if "operations" in given:
         return _several(given, tool)
     if "search" in given and "old_string" not in given:
-        everywhere = convert(given, Everywhere, tool, {"file_path": "path"})
+        everywhere = convert(given, PatternReplacement, tool, {"file_path": "path"})
         _require(everywhere.search, "search", tool)
         return EditRequest(_path(everywhere.path, "path", tool), everywhere)
-    one = convert(given, OneText, tool, {"path": "file_path"})
+    one = convert(given, StringReplacement, tool, {"path": "file_path"})
     _require(one.old_string, "old_string", tool)
     refuse_identical(one.old_string, one.new_string)
     return EditRequest(_path(one.file_path, "file_path", tool), one)
 
 
-class _Listed(Struct, frozen=True):
+class _RawOperations(Struct, frozen=True):
     path: str
     operations: tuple[dict[str, Any], ...]
 
 
 def _several(given: Mapping[str, Any], tool: str) -> EditRequest:
-    listed = convert(given, _Listed, tool, {"file_path": "path"})
+    listed = convert(given, _RawOperations, tool, {"file_path": "path"})
     if not listed.operations:
         raise missing(tool, "operations")
     operations = tuple(
         _operation(number, given, tool) for number, given in enumerate(listed.operations, 1)
     )
     path = _path(listed.path, "path", tool)
-    return EditRequest(path, SeveralTexts(path, operations))
+    return EditRequest(path, BatchReplacement(path, operations))
 
 
-def _operation(number: int, given: dict[str, Any], tool: str) -> Operation:
+def _operation(number: int, given: dict[str, Any], tool: str) -> ReplaceOperation:
     for name in ("search", "replace"):
         if given.get(name) is None:
             raise ArgumentError(f"Operation {number} of {tool} has no value for '{name}'.")
-    operation = convert(given, Operation, tool)
+    operation = convert(given, ReplaceOperation, tool)
     if not operation.search:
         raise ArgumentError(f"Operation {number} of {tool} has an empty 'search'.")
     return operation

@@ -11,14 +11,14 @@ from msgspec import Meta, Struct
 
 from joey.core.edits.text_replace import flatten
 from joey.errors import ToolError
-from joey.ports import Place, ToolContext
+from joey.ports import ResolvedPath, ToolContext
 from joey.tools.base import convert, missing
-from joey.tools.file_edit import Original, computed, editable_text
+from joey.tools.file_edit import OriginalFile, computed, editable_text
 from joey.tools.text_edit import (
-    Change,
-    Found,
-    Missed,
-    TextEdit,
+    ReplaceFailure,
+    ReplaceSuccess,
+    TextChange,
+    TextEditTool,
     find_and_replace,
     format_part_failure,
 )
@@ -55,7 +55,7 @@ class EditFileParams(Struct, frozen=True):
     ] = 1
 
 
-class EditFile(TextEdit[EditFileParams]):
+class EditFile(TextEditTool[EditFileParams]):
     name: ClassVar[str] = "edit_file"
     params: ClassVar[type[Struct]] = EditFileParams
     xml_params: ClassVar[tuple[str, ...]] = ("path",)
@@ -74,7 +74,9 @@ class EditFile(TextEdit[EditFileParams]):
     def path(self, params: EditFileParams) -> str:
         return params.file_path
 
-    async def change(self, params: EditFileParams, original: Original, ctx: ToolContext) -> Change:
+    async def change(
+        self, params: EditFileParams, original: OriginalFile, ctx: ToolContext
+    ) -> TextChange:
         place = original.place
         if not params.old_string:
             return _new_file(params, original)
@@ -96,15 +98,17 @@ class EditFile(TextEdit[EditFileParams]):
                 " new_string.",
             )
         outcome = await computed(len(text), lambda: _replace(text, params, ctx))
-        if isinstance(outcome, Missed):
+        if isinstance(outcome, ReplaceFailure):
             raise _miss(outcome, params, place)
         notes = () if outcome.replaced.is_exact else (_WHITESPACE_NOTE,)
         count = params.expected_replacements
         after = f" ({count} replacements)" if count > 1 else ""
-        return Change(outcome.replaced.text, outcome.taken_off, notes, after=after)
+        return TextChange(outcome.replaced.text, outcome.taken_off, notes, after=after)
 
 
-def _replace(text: str, params: EditFileParams, ctx: ToolContext) -> Found | Missed:
+def _replace(
+    text: str, params: EditFileParams, ctx: ToolContext
+) -> ReplaceSuccess | ReplaceFailure:
     return find_and_replace(
         text,
         params.old_string,
@@ -115,7 +119,7 @@ def _replace(text: str, params: EditFileParams, ctx: ToolContext) -> Found | Mis
     )
 
 
-def _new_file(params: EditFileParams, original: Original) -> Change:
+def _new_file(params: EditFileParams, original: OriginalFile) -> TextChange:
     if original.exists:
         raise _refusal(
             "File already exists",
@@ -124,10 +128,10 @@ def _new_file(params: EditFileParams, original: Original) -> Change:
             "To change it, read it and quote the text to replace in old_string.",
             "To replace all of it, use write_to_file.",
         )
-    return Change(params.new_string)
+    return TextChange(params.new_string)
 
 
-def _miss(missed: Missed, params: EditFileParams, place: Place) -> ToolError:
+def _miss(missed: ReplaceFailure, params: EditFileParams, place: ResolvedPath) -> ToolError:
     if missed.count == 0:
         return _refusal(
             "No match found in file",
@@ -147,7 +151,7 @@ def _miss(missed: Missed, params: EditFileParams, place: Place) -> ToolError:
     )
 
 
-def _refusal(headline: str, place: Place, details: str, *suggestions: str) -> ToolError:
+def _refusal(headline: str, place: ResolvedPath, details: str, *suggestions: str) -> ToolError:
     listed = "\n".join(f"{number}. {text}" for number, text in enumerate(suggestions, 1))
     return ToolError(
         f"{headline}: {place.path}\n\n<error_details>\n{details}\n\nRecovery suggestions:\n"

@@ -15,23 +15,32 @@ from typing import Annotated, Any, ClassVar
 from msgspec import Meta, Struct, structs
 
 from joey.core.models import ToolProtocol
-from joey.core.modes import Group
-from joey.core.permissions.policy import Confinement
+from joey.core.modes import ToolGroup
+from joey.core.permissions.policy import SandboxStatus
 from joey.core.settings import Settings
 from joey.core.task import Answer, AskKind
 from joey.core.terminal_text import format_size
 from joey.core.text import regex, unescape_entities
 from joey.errors import ToolError
 from joey.ports import (
-    CommandEnd,
-    Level,
-    Place,
+    CommandExit,
+    ResolvedPath,
     RunningCommand,
+    SandboxLevel,
     SandboxReport,
     Terminal,
     ToolContext,
 )
-from joey.tools.base import Access, Claim, LiveOutput, Outcome, Prepared, Tool, convert, missing
+from joey.tools.base import (
+    Access,
+    Claim,
+    LiveOutput,
+    Outcome,
+    PreparedToolCall,
+    Tool,
+    convert,
+    missing,
+)
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +60,7 @@ class ExecuteCommandParams(Struct, frozen=True):
     ] = None
 
 
-class PreparedCommand(Prepared, frozen=True, kw_only=True):
+class PreparedCommand(PreparedToolCall, frozen=True, kw_only=True):
     command: str
     cwd: Path
     timeout: float | None
@@ -59,7 +68,7 @@ class PreparedCommand(Prepared, frozen=True, kw_only=True):
 
 class ExecuteCommand(Tool[ExecuteCommandParams, PreparedCommand]):
     name: ClassVar[str] = "execute_command"
-    group: ClassVar[Group] = Group.COMMAND
+    group: ClassVar[ToolGroup] = ToolGroup.COMMAND
     params: ClassVar[type[Struct]] = ExecuteCommandParams
 
     def parse(self, arguments: dict[str, Any]) -> ExecuteCommandParams:
@@ -116,12 +125,12 @@ class ExecuteCommand(Tool[ExecuteCommandParams, PreparedCommand]):
         return explained(outcome, await ctx.terminal.confinement(), ctx.settings)
 
 
-async def _reached(command: str, cwd: Place, ctx: ToolContext) -> list[Claim]:
+async def _reached(command: str, cwd: ResolvedPath, ctx: ToolContext) -> list[Claim]:
     """Where else the line leads; a fault in finding out is one more reason to ask."""
     # It knows many programs, which takes long to load; no request waits for it.
-    from joey.tools.command_paths import Lookups, hidden_reads, reached_outside
+    from joey.tools.command_paths import PathLookupCache, hidden_reads, reached_outside
 
-    lookups = Lookups(ctx.files)
+    lookups = PathLookupCache(ctx.files)
     try:
         hidden = await hidden_reads(command, cwd.path, lookups)
         outside = await reached_outside(command, cwd, ctx.settings.allowed_commands, lookups)
@@ -131,7 +140,7 @@ async def _reached(command: str, cwd: Place, ctx: ToolContext) -> list[Claim]:
     return [*hidden, *outside]
 
 
-async def _confinement(ctx: ToolContext) -> Confinement:
+async def _confinement(ctx: ToolContext) -> SandboxStatus:
     report = await ctx.terminal.confinement()
     return "off" if report is None else report.level.value
 
@@ -179,7 +188,7 @@ class CommandReport:
         )
 
 
-def ended_or_running(report: CommandReport, end: CommandEnd | None) -> Outcome:
+def ended_or_running(report: CommandReport, end: CommandExit | None) -> Outcome:
     if end is None:
         return Outcome(_still_running(report), said=report.said)
     status = _status(end)
@@ -224,7 +233,7 @@ def killed_by_limit(report: CommandReport, settings: Settings) -> Outcome:
     return Outcome(text, is_error=True, said=(*report.said, ("error", problem)))
 
 
-def _status(end: CommandEnd) -> str:
+def _status(end: CommandExit) -> str:
     if end.signal is not None:
         dump = " - core dump possible" if end.signal in _CORE_DUMP_SIGNALS else ""
         return f"Process terminated by signal {end.signal}{dump}"
@@ -270,7 +279,7 @@ _MAX_SHOWN_HOSTS = 20
 
 def explained(outcome: Outcome, report: SandboxReport | None, settings: Settings) -> Outcome:
     """A failure that looks like a barrier of the sandbox, with what the sandbox bars."""
-    is_confined = report is not None and report.level is not Level.NONE
+    is_confined = report is not None and report.level is not SandboxLevel.NONE
     if not is_confined or not outcome.exit_code or not _SANDBOX_ERROR_RE.search(outcome.text):
         return outcome
     match settings.sandbox_network:

@@ -12,10 +12,18 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta, Struct
 
-from joey.core.modes import Group
+from joey.core.modes import ToolGroup
 from joey.core.task import Answer
 from joey.ports import ToolContext
-from joey.tools.base import Access, Claim, Offer, Outcome, Prepared, Tool, convert
+from joey.tools.base import (
+    Access,
+    AvailabilityContext,
+    Claim,
+    Outcome,
+    PreparedToolCall,
+    Tool,
+    convert,
+)
 
 
 class FetchInstructionsParams(Struct, frozen=True):
@@ -25,17 +33,17 @@ class FetchInstructionsParams(Struct, frozen=True):
     ]
 
 
-class PreparedInstructions(Prepared, frozen=True, kw_only=True):
+class PreparedInstructions(PreparedToolCall, frozen=True, kw_only=True):
     task: str
 
 
 class FetchInstructions(Tool[FetchInstructionsParams, PreparedInstructions]):
     name: ClassVar[str] = "fetch_instructions"
-    group: ClassVar[Group] = Group.READ
+    group: ClassVar[ToolGroup] = ToolGroup.READ
     params: ClassVar[type[Struct]] = FetchInstructionsParams
     parallel: ClassVar[bool] = True
 
-    def offered(self, offer: Offer) -> bool:
+    def offered(self, offer: AvailabilityContext) -> bool:
         return offer.capabilities.customizations is not None
 
     def parse(self, arguments: dict[str, Any]) -> FetchInstructionsParams:

@@ -16,13 +16,13 @@ import msgspec
 from msgspec import Struct
 
 from joey.core.diagnostics import Diagnostic, format_diagnostics, new_errors
-from joey.core.edits.diff import Patch, new_file_patch, unified_patch
+from joey.core.edits.diff import UnifiedDiff, new_file_patch, unified_patch
 from joey.core.edits.encodings import UTF_8, encoding_of
-from joey.core.file_state import Stamp
+from joey.core.file_state import FileStamp
 from joey.core.models import ToolProtocol
 from joey.core.text import regex
-from joey.errors import HiddenError, ToolError
-from joey.ports import Place, ToolContext
+from joey.errors import IgnoredPathError, ToolError
+from joey.ports import ResolvedPath, ToolContext
 
 _MAX_INLINE_CHARS = 256 * 1024
 _MAX_PATCH_CHARS = 512 * 1024
@@ -40,10 +40,10 @@ _SURROGATES_RE = regex("[\ud800-\udfff]")
 ResultT = TypeVar("ResultT")
 
 
-class Original(Struct, frozen=True):
+class OriginalFile(Struct, frozen=True):
     """A file before an edit."""
 
-    place: Place
+    place: ResolvedPath
     data: bytes | None
     """None: there is no such file yet."""
     is_stale: bool = False
@@ -89,7 +89,7 @@ class Original(Struct, frozen=True):
             ) from error
 
 
-def locate(ctx: ToolContext, path: str) -> Place:
+def locate(ctx: ToolContext, path: str) -> ResolvedPath:
     """Where the file is that shall be changed.
 
     Raises:
@@ -97,11 +97,11 @@ def locate(ctx: ToolContext, path: str) -> Place:
     """
     place = ctx.files.resolve(path)
     if place.ignored:
-        raise HiddenError(path, place.because)
+        raise IgnoredPathError(path, place.because)
     return place
 
 
-async def load_original(ctx: ToolContext, place: Place) -> Original:
+async def load_original(ctx: ToolContext, place: ResolvedPath) -> OriginalFile:
     """The file that is about to be changed.
 
     What is found out outside of the workspace is for the person alone until the call is allowed,
@@ -112,10 +112,10 @@ async def load_original(ctx: ToolContext, place: Place) -> Original:
     """
     data, stamp = await _look(ctx, place)
     is_stale = data is not None and ctx.memory.is_stale(place, stamp, data)
-    return Original(place, data, is_stale)
+    return OriginalFile(place, data, is_stale)
 
 
-def editable_text(original: Original, tool: str) -> str:
+def editable_text(original: OriginalFile, tool: str) -> str:
     """The text of a file that is there to be edited.
 
     Raises:
@@ -133,7 +133,7 @@ def editable_text(original: Original, tool: str) -> str:
     return original.text
 
 
-async def check_unchanged(ctx: ToolContext, original: Original) -> None:
+async def check_unchanged(ctx: ToolContext, original: OriginalFile) -> None:
     """
     Raises:
         ToolError: the file is no longer the one that the edit was made from.
@@ -145,7 +145,9 @@ async def check_unchanged(ctx: ToolContext, original: Original) -> None:
         )
 
 
-async def save(ctx: ToolContext, original: Original, data: bytes, like: Place | None = None) -> str:
+async def save(
+    ctx: ToolContext, original: OriginalFile, data: bytes, like: ResolvedPath | None = None
+) -> str:
     """Write the file, unless it is no longer the one that the edit was made from.
 
     A new file may take over the mode of another one that it is `like`.
@@ -165,14 +167,14 @@ async def save(ctx: ToolContext, original: Original, data: bytes, like: Place | 
     return await format_new_diagnostics(ctx, place, before)
 
 
-async def remove(ctx: ToolContext, original: Original) -> None:
+async def remove(ctx: ToolContext, original: OriginalFile) -> None:
     """Delete the file, unless it is no longer the one that was to be deleted."""
     await check_unchanged(ctx, original)
     await ctx.files.remove(original.place)
     ctx.memory.forget(original.place)
 
 
-async def make_patch(original: Original, text: str) -> Patch:
+async def make_patch(original: OriginalFile, text: str) -> UnifiedDiff:
     """The change as it is shown to people."""
     old = original.text
     if original.exists:
@@ -189,7 +191,7 @@ async def make_patch(original: Original, text: str) -> Patch:
             f"{shown[:_MAX_PATCH_CHARS]}\n[...{len(shown) - _MAX_PATCH_CHARS} characters "
             "omitted...]"
         )
-    return Patch(shown, patch.stats)
+    return UnifiedDiff(shown, patch.stats)
 
 
 def printable(text: str) -> str:
@@ -202,7 +204,7 @@ async def computed(size: int, work: Callable[[], ResultT]) -> ResultT:
     return work() if size <= _MAX_INLINE_CHARS else await asyncio.to_thread(work)
 
 
-def edit_facts(place: Place, patch: Patch) -> dict[str, Any]:
+def edit_facts(place: ResolvedPath, patch: UnifiedDiff) -> dict[str, Any]:
     """The part of a row that all edits have."""
     return {
         "path": place.shown,
@@ -214,7 +216,7 @@ def edit_facts(place: Place, patch: Patch) -> dict[str, Any]:
 
 
 def write_result(
-    original: Original,
+    original: OriginalFile,
     protocol: ToolProtocol,
     taken_off: tuple[str, ...] = (),
     problems: str = "",
@@ -241,7 +243,7 @@ def write_result(
 
 
 def _notices(
-    original: Original, taken_off: tuple[str, ...], notes: tuple[str, ...]
+    original: OriginalFile, taken_off: tuple[str, ...], notes: tuple[str, ...]
 ) -> tuple[str, ...]:
     if taken_off:
         without = (
@@ -254,7 +256,7 @@ def _notices(
     return (*(notes or (_WRITTEN_AS_STATED_NOTE,)), _BASELINE_NOTE)
 
 
-async def _look(ctx: ToolContext, place: Place) -> tuple[bytes | None, Stamp]:
+async def _look(ctx: ToolContext, place: ResolvedPath) -> tuple[bytes | None, FileStamp]:
     kind = await ctx.files.stat(place)
     if not kind.exists:
         return None, kind.stamp
@@ -267,7 +269,7 @@ def _escaped(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-async def get_diagnostics(ctx: ToolContext, place: Place) -> Sequence[Diagnostic]:
+async def get_diagnostics(ctx: ToolContext, place: ResolvedPath) -> Sequence[Diagnostic]:
     """What the checkers say about a file now; nothing where nobody wants to know."""
     problems = ctx.capabilities.diagnostics
     if problems is None or not place.inside or not ctx.settings.include_diagnostic_messages:
@@ -276,7 +278,7 @@ async def get_diagnostics(ctx: ToolContext, place: Place) -> Sequence[Diagnostic
 
 
 async def format_new_diagnostics(
-    ctx: ToolContext, place: Place, before: Sequence[Diagnostic]
+    ctx: ToolContext, place: ResolvedPath, before: Sequence[Diagnostic]
 ) -> str:
     """The new ones as the model reads them; empty when there are none."""
     found = new_errors(before, await get_diagnostics(ctx, place))

@@ -18,33 +18,33 @@ from msgspec import Struct, structs
 from joey.core.models import ModelInfo, ToolProtocol
 from joey.core.text import number_lines
 from joey.errors import ToolError
-from joey.ports import Documents, FileKind, Place, ToolContext
+from joey.ports import Documents, FileStat, ResolvedPath, ToolContext
 from joey.tools.base import text_budget
-from joey.tools.images import IMAGE_SUFFIXES, ImageAllowance, data_uri, media_type
+from joey.tools.images import IMAGE_SUFFIXES, ImageBudget, data_uri, media_type
 from joey.tools.line_reader import (
     LINE_NUMBER_BYTES,
-    Block,
+    BlockRequest,
+    LineBatch,
     LineReader,
-    Lines,
     block_around,
     file_source,
     text_source,
 )
 from joey.tools.list_code_definition_names import definition_list, definitions_in
 
-Range = tuple[int, int]
+LineRange = tuple[int, int]
 
 
-class WantedFile(Struct, frozen=True):
+class FileReadRequest(Struct, frozen=True):
     path: str
-    ranges: tuple[Range, ...] = ()
+    ranges: tuple[LineRange, ...] = ()
     pages: bool = False
     """Asked for by offset and limit, so that is how it is told to read on."""
-    block: Block | None = None
+    block: BlockRequest | None = None
     """The lines around one, instead of ranges."""
 
 
-class Passage(Struct, frozen=True):
+class FileExcerpt(Struct, frozen=True):
     first: int
     last: int
     lines: tuple[str, ...]
@@ -54,11 +54,11 @@ class Passage(Struct, frozen=True):
         return number_lines("\n".join(self.lines) + "\n", self.first)
 
 
-class Entry(Struct, frozen=True):
+class FileView(Struct, frozen=True):
     """One file of a call."""
 
     path: str
-    passages: tuple[Passage, ...] = ()
+    passages: tuple[FileExcerpt, ...] = ()
     definitions: str | None = None
     """What the file defines, and where."""
     note: str | None = None
@@ -84,16 +84,16 @@ class FileViewer:
     def __init__(self, ctx: ToolContext) -> None:
         self._ctx = ctx
         self._text = TextViewer(ctx.model)
-        self._images = ImageAllowance(ctx.settings)
+        self._images = ImageBudget(ctx.settings)
 
-    async def view(self, wanted: WantedFile, place: Place) -> Entry:
+    async def view(self, wanted: FileReadRequest, place: ResolvedPath) -> FileView:
         """Never fails: what is wrong with a file is in its entry."""
         try:
             return await self._view(wanted, place)
         except ToolError as error:
-            return Entry(wanted.path, error=str(error))
+            return FileView(wanted.path, error=str(error))
 
-    async def _view(self, wanted: WantedFile, place: Place) -> Entry:
+    async def _view(self, wanted: FileReadRequest, place: ResolvedPath) -> FileView:
         kind = await self._ctx.files.stat(place)
         _check_readable(wanted, place, kind)
         reader = LineReader(file_source(self._ctx.files, place))
@@ -102,7 +102,7 @@ class FileViewer:
         is_binary = _is_binary(head)
         documents = self._ctx.capabilities.documents
         if head in _EMPTY_FILE_HEADS:
-            entry = Entry(wanted.path, note="File is empty", is_empty=True)
+            entry = FileView(wanted.path, note="File is empty", is_empty=True)
         elif documents is not None and documents.supports(place.path.name):
             is_text = not (is_binary or head.startswith(_DOCUMENT_SIGNATURES))
             entry = await self._document(wanted, place, documents, is_text, reader)
@@ -115,7 +115,9 @@ class FileViewer:
         self._ctx.memory.note(place, kind.stamp, data)
         return entry
 
-    async def _lines(self, wanted: WantedFile, place: Place, reader: LineReader) -> Entry:
+    async def _lines(
+        self, wanted: FileReadRequest, place: ResolvedPath, reader: LineReader
+    ) -> FileView:
         most = self._ctx.settings.max_read_file_line
         unused = [reader]
 
@@ -129,7 +131,7 @@ class FileViewer:
         shown = entry.passages[-1].last if entry.passages else None
         return structs.replace(entry, definitions=await self._definitions(place, shown))
 
-    async def _wide(self, wanted: WantedFile, place: Place) -> Entry:
+    async def _wide(self, wanted: FileReadRequest, place: ResolvedPath) -> FileView:
         """Text in UTF-16, as some editors of Windows write it."""
         data = await self._ctx.files.read(place, _MAX_UTF_16_BYTES + 1)
         if len(data) > _MAX_UTF_16_BYTES:
@@ -138,7 +140,7 @@ class FileViewer:
         most = self._ctx.settings.max_read_file_line
         return await self._text.view(wanted, lambda: LineReader(source), most)
 
-    async def _definitions(self, place: Place, shown: int | None) -> str | None:
+    async def _definitions(self, place: ResolvedPath, shown: int | None) -> str | None:
         """What the file defines, in the lines that are shown if there are any."""
         outlines = self._ctx.capabilities.outlines
         name = place.path.name
@@ -154,12 +156,12 @@ class FileViewer:
 
     async def _document(
         self,
-        wanted: WantedFile,
-        place: Place,
+        wanted: FileReadRequest,
+        place: ResolvedPath,
         documents: Documents,
         is_text: bool,
         reader: LineReader,
-    ) -> Entry:
+    ) -> FileView:
         try:
             text = await documents.text(place)
         except ToolError as error:
@@ -168,31 +170,35 @@ class FileViewer:
             entry = await self._lines(wanted, place, reader)
             return _with_note(entry, f"This is the file as it stands. {error}")
         if not text.strip():
-            return Entry(wanted.path, note="The document has no text")
+            return FileView(wanted.path, note="The document has no text")
         source = text_source(text)
         entry = await self._text.view(wanted, lambda: LineReader(source))
         if not is_text:
             return entry
         return _with_note(entry, "This is the text in the file, which itself has another form.")
 
-    async def _binary(self, wanted: WantedFile, place: Place, size: int, head: bytes) -> Entry:
+    async def _binary(
+        self, wanted: FileReadRequest, place: ResolvedPath, size: int, head: bytes
+    ) -> FileView:
         suffix = PurePath(wanted.path).suffix.lower()
         if suffix not in IMAGE_SUFFIXES:
-            return Entry(wanted.path, binary=suffix.removeprefix(".") or "bin")
+            return FileView(wanted.path, binary=suffix.removeprefix(".") or "bin")
         media = media_type(head)
         if media is None:
-            return Entry(wanted.path, note=f"Image file ({suffix}) of a kind that cannot be shown")
+            return FileView(
+                wanted.path, note=f"Image file ({suffix}) of a kind that cannot be shown"
+            )
         if not self._ctx.model.images:
-            return Entry(wanted.path, note="Image file: this model cannot look at images")
+            return FileView(wanted.path, note="Image file: this model cannot look at images")
         if refusal := self._images.refusal(size):
-            return Entry(wanted.path, note=refusal)
+            return FileView(wanted.path, note=refusal)
         data = await self._ctx.files.read(place, size)
         self._images.take(size)
         note = f"Image file ({len(data) / 1024:.1f} KB)"
-        return Entry(wanted.path, note=note, image=data_uri(media, data))
+        return FileView(wanted.path, note=note, image=data_uri(media, data))
 
 
-def _check_readable(wanted: WantedFile, place: Place, kind: FileKind) -> None:
+def _check_readable(wanted: FileReadRequest, place: ResolvedPath, kind: FileStat) -> None:
     if not kind.exists:
         raise ToolError(f"File not found: {place.path}")
     if kind.is_dir:
@@ -204,7 +210,7 @@ def _check_readable(wanted: WantedFile, place: Place, kind: FileKind) -> None:
         )
 
 
-def _with_note(entry: Entry, note: str) -> Entry:
+def _with_note(entry: FileView, note: str) -> FileView:
     return structs.replace(entry, note=f"{note} {entry.note}" if entry.note else note)
 
 
@@ -221,7 +227,7 @@ def _is_binary(head: bytes) -> bool:
 UNLIMITED_LINES = -1
 _UNBOUNDED_LINE_COUNT = 2**62
 
-Opener = Callable[[], LineReader]
+ReaderFactory = Callable[[], LineReader]
 """Begins to read the text, at its beginning."""
 
 
@@ -231,7 +237,9 @@ class TextViewer:
     def __init__(self, model: ModelInfo) -> None:
         self._left = text_budget(model)
 
-    async def view(self, wanted: WantedFile, start: Opener, most: int = UNLIMITED_LINES) -> Entry:
+    async def view(
+        self, wanted: FileReadRequest, start: ReaderFactory, most: int = UNLIMITED_LINES
+    ) -> FileView:
         """What is asked for; `most` lines if nothing is said about lines.
 
         Raises:
@@ -243,10 +251,10 @@ class TextViewer:
             return await self._ranges(wanted, start)
         return await self._whole(wanted, start(), most)
 
-    async def _whole(self, wanted: WantedFile, reader: LineReader, most: int) -> Entry:
+    async def _whole(self, wanted: FileReadRequest, reader: LineReader, most: int) -> FileView:
         lines = await self._take(reader, most if most >= 0 else _UNBOUNDED_LINE_COUNT)
         if not lines.cut and not await reader.has_more():
-            return Entry(wanted.path, (_passage(lines),))
+            return FileView(wanted.path, (_passage(lines),))
         total = await reader.count_lines()
         whole = f"{total}" if total is not None else f"more than {reader.line}"
         if lines.inside_line:
@@ -258,10 +266,10 @@ class TextViewer:
                 f"Showing lines 1-{lines.next - 1} of {whole} total lines. Read on with"
                 f" line_ranges, from line {lines.next}."
             )
-        return Entry(wanted.path, (_passage(lines),) if lines.lines else (), note=note)
+        return FileView(wanted.path, (_passage(lines),) if lines.lines else (), note=note)
 
-    async def _ranges(self, wanted: WantedFile, start_over: Opener) -> Entry:
-        found: dict[Range, Lines] = {}
+    async def _ranges(self, wanted: FileReadRequest, start_over: ReaderFactory) -> FileView:
+        found: dict[LineRange, LineBatch] = {}
         reader = start_over()
         for start, end in sorted(wanted.ranges):
             if again := found.get((start, end)):
@@ -284,9 +292,9 @@ class TextViewer:
         passages = tuple(
             _passage(found[span], None if wanted.pages else span[1]) for span in wanted.ranges
         )
-        return Entry(wanted.path, passages, note=await _range_note(wanted, found, reader))
+        return FileView(wanted.path, passages, note=await _range_note(wanted, found, reader))
 
-    async def _block(self, path: str, block: Block, start: Opener) -> Entry:
+    async def _block(self, path: str, block: BlockRequest, start: ReaderFactory) -> FileView:
         """As many lines before and after the anchor are looked at as may be shown."""
         self._check_room()
         reader = start()
@@ -297,10 +305,10 @@ class TextViewer:
         total = await reader.count_lines()
         if not found or (wide.next <= anchor and not wide.cut):
             raise ToolError(f"anchor_line {anchor} is out of range (1-{total}).")
-        lines = Lines(first, ())
+        lines = LineBatch(first, ())
         if wide.next > anchor:
             top, bottom = block_around(wide.lines, anchor - first, block)
-            lines = _within(Lines(first + top, wide.lines[top : bottom + 1]), self._left)
+            lines = _within(LineBatch(first + top, wide.lines[top : bottom + 1]), self._left)
         if not lines.lines:
             raise ToolError(
                 f"The lines around line {anchor} are too long to look at: name the lines you need"
@@ -311,9 +319,9 @@ class TextViewer:
         note = f"Included ranges: {lines.first}-{lines.next - 1} (total: {of})"
         if lines.cut or len(lines.lines) >= block.max_lines:
             note += f". The block may go on: read on with line_ranges, from line {lines.next}."
-        return Entry(path, (_passage(lines),), note=note)
+        return FileView(path, (_passage(lines),), note=note)
 
-    async def _take(self, reader: LineReader, count: int) -> Lines:
+    async def _take(self, reader: LineReader, count: int) -> LineBatch:
         if count > 0:
             self._check_room()
         lines = await reader.take(count, self._left)
@@ -328,7 +336,7 @@ class TextViewer:
         self._left -= size
         return True
 
-    def _repeat(self, lines: Lines) -> None:
+    def _repeat(self, lines: LineBatch) -> None:
         self._check_room(_size(lines))
         self._left -= _size(lines)
 
@@ -340,12 +348,12 @@ class TextViewer:
             )
 
 
-def _size(lines: Lines) -> int:
+def _size(lines: LineBatch) -> int:
     """Bytes, with what the numbers in front of the lines take."""
     return len("".join(lines.lines).encode(errors="replace")) + LINE_NUMBER_BYTES * len(lines.lines)
 
 
-def _within(lines: Lines, budget: int) -> Lines:
+def _within(lines: LineBatch, budget: int) -> LineBatch:
     """The first of the lines, as many as fit."""
     while lines.lines and _size(lines) > budget:
         lines = structs.replace(lines, lines=lines.lines[: len(lines.lines) // 2], cut=True)
@@ -353,7 +361,7 @@ def _within(lines: Lines, budget: int) -> Lines:
 
 
 async def _range_note(
-    wanted: WantedFile, found: dict[Range, Lines], reader: LineReader
+    wanted: FileReadRequest, found: dict[LineRange, LineBatch], reader: LineReader
 ) -> str | None:
     cut = [lines for lines in found.values() if lines.cut]
     if cut:
@@ -370,22 +378,22 @@ async def _range_note(
     return None
 
 
-def _passage(lines: Lines, last: int | None = None) -> Passage:
+def _passage(lines: LineBatch, last: int | None = None) -> FileExcerpt:
     """`last` is the end that was asked for; it stays the label when the file is shorter."""
     shown = lines.next - 1 if last is None or lines.cut else last
-    return Passage(lines.first, shown, lines.lines)
+    return FileExcerpt(lines.first, shown, lines.lines)
 
 
 _DEFINITIONS_TAG = "list_code_definition_names"
 
 
-def render(entries: Sequence[Entry], protocol: ToolProtocol) -> str:
+def render(entries: Sequence[FileView], protocol: ToolProtocol) -> str:
     if protocol is ToolProtocol.NATIVE:
         return "\n\n---\n\n".join(map(_section, entries))
     return "\n".join(["<files>", *map(_element, entries), "</files>"])
 
 
-def _section(entry: Entry) -> str:
+def _section(entry: FileView) -> str:
     if entry.error is not None:
         return f"File: {entry.path}\nError: {entry.error}"
     parts = [f"Lines {part.first}-{part.last}:\n{part.numbered}" for part in entry.passages]
@@ -398,7 +406,7 @@ def _section(entry: Entry) -> str:
     return f"File: {entry.path}\n" + "\n".join(parts)
 
 
-def _element(entry: Entry) -> str:
+def _element(entry: FileView) -> str:
     path = f"<file><path>{entry.path}</path>"
     if entry.error is not None:
         return f"{path}<error>{entry.error}</error></file>"

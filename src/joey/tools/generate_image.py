@@ -10,13 +10,21 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta, Struct
 
-from joey.core.modes import Group
+from joey.core.modes import ToolGroup
 from joey.core.task import Answer
 from joey.core.text import regex
-from joey.errors import HiddenError, ToolError
-from joey.ports import Place, ToolContext
-from joey.tools.base import Access, Claim, Offer, Outcome, Prepared, Tool, convert
-from joey.tools.images import ImageAllowance, data_uri, media_type
+from joey.errors import IgnoredPathError, ToolError
+from joey.ports import ResolvedPath, ToolContext
+from joey.tools.base import (
+    Access,
+    AvailabilityContext,
+    Claim,
+    Outcome,
+    PreparedToolCall,
+    Tool,
+    convert,
+)
+from joey.tools.images import ImageBudget, data_uri, media_type
 
 _IMAGE_URI_RE = regex(r"data:image/(png|jpe?g|webp);base64,(.*)", re.DOTALL)
 _SUFFIX_BY_FORMAT = {"png": ".png", "jpeg": ".jpeg", "webp": ".webp"}
@@ -31,18 +39,18 @@ class GenerateImageParams(Struct, frozen=True):
     ] = None
 
 
-class PreparedImage(Prepared, frozen=True, kw_only=True):
+class PreparedImage(PreparedToolCall, frozen=True, kw_only=True):
     prompt: str
-    target: Place
-    source: Place | None
+    target: ResolvedPath
+    source: ResolvedPath | None
 
 
 class GenerateImage(Tool[GenerateImageParams, PreparedImage]):
     name: ClassVar[str] = "generate_image"
-    group: ClassVar[Group] = Group.EDIT
+    group: ClassVar[ToolGroup] = ToolGroup.EDIT
     params: ClassVar[type[Struct]] = GenerateImageParams
 
-    def offered(self, offer: Offer) -> bool:
+    def offered(self, offer: AvailabilityContext) -> bool:
         return offer.capabilities.images is not None
 
     def parse(self, arguments: dict[str, Any]) -> GenerateImageParams:
@@ -87,18 +95,18 @@ class GenerateImage(Tool[GenerateImageParams, PreparedImage]):
         return Outcome(f"The picture is in {target.shown}.", said=(("image", uri),))
 
 
-def _visible(path: str, ctx: ToolContext) -> Place:
+def _visible(path: str, ctx: ToolContext) -> ResolvedPath:
     place = ctx.files.resolve(path)
     if place.ignored:
-        raise HiddenError(path, place.because)
+        raise IgnoredPathError(path, place.because)
     return place
 
 
-async def _input(place: Place, ctx: ToolContext) -> str:
+async def _input(place: ResolvedPath, ctx: ToolContext) -> str:
     kind = await ctx.files.stat(place)
     if not kind.is_file:
         raise ToolError(f"There is no picture {place.shown} to start from.")
-    if refusal := ImageAllowance(ctx.settings).refusal(kind.size):
+    if refusal := ImageBudget(ctx.settings).refusal(kind.size):
         raise ToolError(refusal)
     data = await ctx.files.read(place)
     media = media_type(data)
@@ -118,7 +126,7 @@ def _decoded(uri: str) -> tuple[str, bytes]:
     return found[1].replace("jpg", "jpeg"), data
 
 
-async def _named_after(format: str, target: Place, ctx: ToolContext) -> Place:
+async def _named_after(format: str, target: ResolvedPath, ctx: ToolContext) -> ResolvedPath:
     """The place that was approved; a name without an ending gets the picture's own, where that
     replaces nothing that nobody was asked about."""
     if PurePath(target.given).suffix:

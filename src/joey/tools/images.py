@@ -17,7 +17,7 @@ IMAGE_SUFFIXES = frozenset(
 _BYTES_PER_MEGABYTE = 1024 * 1024
 
 
-class ImageAllowance:
+class ImageBudget:
     """How much of a call's images may still be shown."""
 
     def __init__(self, settings: Settings) -> None:
@@ -43,17 +43,17 @@ class ImageAllowance:
         self._used += size
 
 
-class _Format(Struct, frozen=True):
+class _ImageFormat(Struct, frozen=True):
     media_type: str
     start: bytes
     at_eight: bytes = b""
 
 
 _IMAGE_FORMATS = (
-    _Format("image/png", b"\x89PNG\r\n\x1a\n"),
-    _Format("image/jpeg", b"\xff\xd8\xff"),
-    _Format("image/gif", b"GIF8"),
-    _Format("image/webp", b"RIFF", at_eight=b"WEBP"),
+    _ImageFormat("image/png", b"\x89PNG\r\n\x1a\n"),
+    _ImageFormat("image/jpeg", b"\xff\xd8\xff"),
+    _ImageFormat("image/gif", b"GIF8"),
+    _ImageFormat("image/webp", b"RIFF", at_eight=b"WEBP"),
 )
 
 

@@ -9,15 +9,24 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta, Struct
 
-from joey.core.edits.diff import DiffStats, Patch
+from joey.core.edits.diff import DiffStats, UnifiedDiff
 from joey.core.edits.patch import LineEdit, TextLines
-from joey.core.modes import Group
+from joey.core.modes import ToolGroup
 from joey.core.task import Answer
 from joey.errors import ToolError
-from joey.ports import Place, ToolContext
-from joey.tools.base import Access, Claim, Offer, Outcome, Prepared, Tool, convert, missing
+from joey.ports import ResolvedPath, ToolContext
+from joey.tools.base import (
+    Access,
+    AvailabilityContext,
+    Claim,
+    Outcome,
+    PreparedToolCall,
+    Tool,
+    convert,
+    missing,
+)
 from joey.tools.file_edit import (
-    Original,
+    OriginalFile,
     computed,
     edit_facts,
     load_original,
@@ -37,24 +46,24 @@ class InsertContentParams(Struct, frozen=True):
     content: Annotated[str, Meta(description="The lines to insert, without line numbers.")]
 
 
-class _Insertion(Struct, frozen=True):
-    original: Original
+class _PlannedInsertion(Struct, frozen=True):
+    original: OriginalFile
     data: bytes
-    patch: Patch
+    patch: UnifiedDiff
 
 
-class PreparedInsertion(Prepared, frozen=True, kw_only=True):
-    insertion: _Insertion | str
+class PreparedInsertion(PreparedToolCall, frozen=True, kw_only=True):
+    insertion: _PlannedInsertion | str
     """Or why it cannot be made, for a file outside of the workspace: told once it is allowed."""
 
 
 class InsertContent(Tool[InsertContentParams, PreparedInsertion]):
     name: ClassVar[str] = "insert_content"
-    group: ClassVar[Group] = Group.EDIT
+    group: ClassVar[ToolGroup] = ToolGroup.EDIT
     params: ClassVar[type[Struct]] = InsertContentParams
     xml_params: ClassVar[tuple[str, ...]] = ("file_path",)
 
-    def offered(self, offer: Offer) -> bool:
+    def offered(self, offer: AvailabilityContext) -> bool:
         return False
 
     def parse(self, arguments: dict[str, Any]) -> InsertContentParams:
@@ -70,7 +79,7 @@ class InsertContent(Tool[InsertContentParams, PreparedInsertion]):
             )
         place = locate(ctx, params.path)
         insertion = await _insertion_or_reason(params, place, ctx)
-        patch = Patch("", DiffStats(0, 0)) if isinstance(insertion, str) else insertion.patch
+        patch = UnifiedDiff("", DiffStats(0, 0)) if isinstance(insertion, str) else insertion.patch
         return PreparedInsertion(
             claims=(Claim(Access.WRITE, place=place),),
             row={
@@ -95,8 +104,8 @@ class InsertContent(Tool[InsertContentParams, PreparedInsertion]):
 
 
 async def _insertion_or_reason(
-    params: InsertContentParams, place: Place, ctx: ToolContext
-) -> _Insertion | str:
+    params: InsertContentParams, place: ResolvedPath, ctx: ToolContext
+) -> _PlannedInsertion | str:
     try:
         return await _insertion(params, place, ctx)
     except ToolError as error:
@@ -105,7 +114,9 @@ async def _insertion_or_reason(
         return str(error)
 
 
-async def _insertion(params: InsertContentParams, place: Place, ctx: ToolContext) -> _Insertion:
+async def _insertion(
+    params: InsertContentParams, place: ResolvedPath, ctx: ToolContext
+) -> _PlannedInsertion:
     original = await load_original(ctx, place)
     if not original.exists and params.line > 1:
         raise ToolError(
@@ -122,10 +133,10 @@ async def _insertion(params: InsertContentParams, place: Place, ctx: ToolContext
     text = original.text
     size = len(text) + len(params.content)
     new = await computed(size, lambda: _inserted(text, params, place))
-    return _Insertion(original, original.encode(new), await make_patch(original, new))
+    return _PlannedInsertion(original, original.encode(new), await make_patch(original, new))
 
 
-def _inserted(text: str, params: InsertContentParams, place: Place) -> str:
+def _inserted(text: str, params: InsertContentParams, place: ResolvedPath) -> str:
     lines = TextLines(text)
     count = len(lines.lines)
     if params.line > count + 1:

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from msgspec import Struct
 
 from joey.errors import ToolError
-from joey.ports import Files, Place
+from joey.ports import Files, ResolvedPath
 
 MAX_SKIP_BYTES = 4 * 1024**3
 """Bytes in front of a line that are read to find it: seconds, where a hole would take hours."""
@@ -23,15 +23,15 @@ LINE_NUMBER_BYTES = 8
 """About what the number in front of a line costs."""
 
 
-Source = Callable[[int, int], Awaitable[bytes]]
+ByteSource = Callable[[int, int], Awaitable[bytes]]
 """Gives at most so many bytes, from an offset on."""
 
 
-def file_source(files: Files, place: Place) -> Source:
+def file_source(files: Files, place: ResolvedPath) -> ByteSource:
     return lambda limit, offset: files.read(place, limit, offset)
 
 
-def text_source(text: str) -> Source:
+def text_source(text: str) -> ByteSource:
     data = text.encode(errors="replace")
 
     async def read(limit: int, offset: int) -> bytes:
@@ -40,7 +40,7 @@ def text_source(text: str) -> Source:
     return read
 
 
-class Lines(Struct, frozen=True):
+class LineBatch(Struct, frozen=True):
     first: int
     lines: tuple[str, ...]
     cut: bool = False
@@ -59,7 +59,7 @@ class LineReader:
     A NUL inside of a text is shown as what it is not, since not every service takes one.
     """
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: ByteSource) -> None:
         self._source = source
         self._pending = b""
         self._offset = 0
@@ -101,7 +101,7 @@ class LineReader:
             self._pending = self._pending[-1:].replace(b"\n", b"")
             await self._fill()
 
-    async def take(self, count: int, budget: int) -> Lines:
+    async def take(self, count: int, budget: int) -> LineBatch:
         """The next lines, at most `count` and at most about `budget` bytes."""
         first = self.line
         taken: list[str] = []
@@ -122,12 +122,12 @@ class LineReader:
             if budget < 0:
                 if taken:
                     break
-                return Lines(first, (_beginning(text, room),), cut=True, inside_line=True)
+                return LineBatch(first, (_beginning(text, room),), cut=True, inside_line=True)
             taken.append(text)
             self.line += 1
             start = stop + 1
         self._pending = self._pending[start:]
-        return Lines(first, tuple(taken), cut=budget < 0)
+        return LineBatch(first, tuple(taken), cut=budget < 0)
 
     async def has_more(self) -> bool:
         while not self._pending and not self._at_end:
@@ -174,7 +174,7 @@ _HEADER_PREFIXES = ("#", "//", "/*", "*", "--", "@")
 _CLOSING_PREFIXES = (")", "]", "}", "end")
 
 
-class Block(Struct, frozen=True, kw_only=True):
+class BlockRequest(Struct, frozen=True, kw_only=True):
     """What is wanted around a line."""
 
     anchor_line: int
@@ -187,7 +187,7 @@ class Block(Struct, frozen=True, kw_only=True):
     """Also comments and decorators above the line that opens the block."""
 
 
-class _Side(Struct):
+class _ScanDirection(Struct):
     """One of the two directions, and how far it has come."""
 
     at: int
@@ -197,12 +197,12 @@ class _Side(Struct):
     done: bool = False
 
 
-def block_around(lines: Sequence[str], anchor: int, wanted: Block) -> tuple[int, int]:
+def block_around(lines: Sequence[str], anchor: int, wanted: BlockRequest) -> tuple[int, int]:
     """The first and the last index of the block that has `lines[anchor]` in it."""
     levels = _levels(lines)
     least = max(0, levels[anchor] - wanted.max_levels) if wanted.max_levels else 0
     opens = levels[anchor] == least and not lines[anchor].lstrip().startswith(_CLOSING_PREFIXES)
-    up, down = _Side(anchor - 1, -1, at_edge=opens), _Side(anchor + 1, 1)
+    up, down = _ScanDirection(anchor - 1, -1, at_edge=opens), _ScanDirection(anchor + 1, 1)
     taken = 1
     while taken < wanted.max_lines and not (up.done and down.done):
         for side in (up, down):
@@ -221,7 +221,11 @@ def block_around(lines: Sequence[str], anchor: int, wanted: Block) -> tuple[int,
 
 
 def _takes(
-    side: _Side, lines: Sequence[str], levels: Sequence[int], least: int, wanted: Block
+    side: _ScanDirection,
+    lines: Sequence[str],
+    levels: Sequence[int],
+    least: int,
+    wanted: BlockRequest,
 ) -> bool:
     """Whether the next line in this direction belongs to the block."""
     if not 0 <= side.at < len(lines) or levels[side.at] < least:

@@ -11,11 +11,20 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta, Struct
 
-from joey.core.modes import Group
+from joey.core.modes import ToolGroup
 from joey.core.task import Answer
-from joey.errors import AbsentError, HiddenError, ToolError
-from joey.ports import Definition, Files, Outlines, Place, ToolContext
-from joey.tools.base import Access, Claim, Offer, Outcome, Prepared, Tool, convert, within_budget
+from joey.errors import IgnoredPathError, TargetNotFoundError, ToolError
+from joey.ports import Definition, Files, Outlines, ResolvedPath, ToolContext
+from joey.tools.base import (
+    Access,
+    AvailabilityContext,
+    Claim,
+    Outcome,
+    PreparedToolCall,
+    Tool,
+    convert,
+    within_budget,
+)
 
 MAX_FILES = 50
 _MAX_DIRECTORY_ENTRIES = 1_000
@@ -29,19 +38,19 @@ class ListCodeDefinitionNamesParams(Struct, frozen=True):
     ]
 
 
-class PreparedDefinitions(Prepared, frozen=True, kw_only=True):
-    place: Place
+class PreparedDefinitions(PreparedToolCall, frozen=True, kw_only=True):
+    place: ResolvedPath
     result: str | None
     """Found before anybody is asked, but outside of the workspace only after."""
 
 
 class ListCodeDefinitionNames(Tool[ListCodeDefinitionNamesParams, PreparedDefinitions]):
     name: ClassVar[str] = "list_code_definition_names"
-    group: ClassVar[Group] = Group.READ
+    group: ClassVar[ToolGroup] = ToolGroup.READ
     params: ClassVar[type[Struct]] = ListCodeDefinitionNamesParams
     parallel: ClassVar[bool] = True
 
-    def offered(self, offer: Offer) -> bool:
+    def offered(self, offer: AvailabilityContext) -> bool:
         return offer.capabilities.outlines is not None
 
     def parse(self, arguments: dict[str, Any]) -> ListCodeDefinitionNamesParams:
@@ -52,7 +61,7 @@ class ListCodeDefinitionNames(Tool[ListCodeDefinitionNamesParams, PreparedDefini
     ) -> PreparedDefinitions:
         place = ctx.files.resolve(params.path)
         if place.ignored:
-            raise HiddenError(params.path, place.because)
+            raise IgnoredPathError(params.path, place.because)
         result = await _listed(place, ctx) if place.inside else None
         return PreparedDefinitions(
             claims=(Claim(Access.READ, place=place),),
@@ -75,7 +84,7 @@ class ListCodeDefinitionNames(Tool[ListCodeDefinitionNamesParams, PreparedDefini
         return Outcome(await _listed(prepared.place, ctx))
 
 
-async def _listed(place: Place, ctx: ToolContext) -> str:
+async def _listed(place: ResolvedPath, ctx: ToolContext) -> str:
     outlines = ctx.capabilities.outlines
     if outlines is None:
         raise ToolError("Definitions cannot be listed here: use search_files or read_file.")
@@ -86,11 +95,11 @@ async def _listed(place: Place, ctx: ToolContext) -> str:
         return await _list_directory_definitions(place, outlines, ctx)
     problem = f"Cannot list the definitions of {place.shown}: it"
     if not kind.exists:
-        raise AbsentError(f"{problem} does not exist.")
+        raise TargetNotFoundError(f"{problem} does not exist.")
     raise ToolError(f"{problem} is neither a file nor a folder.")
 
 
-async def _of_file(place: Place, outlines: Outlines, ctx: ToolContext) -> str:
+async def _of_file(place: ResolvedPath, outlines: Outlines, ctx: ToolContext) -> str:
     name = place.path.name
     if not outlines.supports(name):
         return f"Files such as {name} are not in a language whose definitions can be listed."
@@ -103,7 +112,9 @@ async def _of_file(place: Place, outlines: Outlines, ctx: ToolContext) -> str:
     return within_budget(definition_list(name, found), ctx.model, _TRUNCATION_NOTE)
 
 
-async def _list_directory_definitions(place: Place, outlines: Outlines, ctx: ToolContext) -> str:
+async def _list_directory_definitions(
+    place: ResolvedPath, outlines: Outlines, ctx: ToolContext
+) -> str:
     listing = await ctx.search.list(place, False, _MAX_DIRECTORY_ENTRIES)
     files = [
         file
@@ -120,7 +131,7 @@ async def _list_directory_definitions(place: Place, outlines: Outlines, ctx: Too
     return within_budget("\n\n".join(shown), ctx.model, _TRUNCATION_NOTE)
 
 
-async def _file_in(directory: Place, entry: str, ctx: ToolContext) -> Place | None:
+async def _file_in(directory: ResolvedPath, entry: str, ctx: ToolContext) -> ResolvedPath | None:
     """A file of the folder itself: links may lead to where nobody allowed to look."""
     try:
         file = ctx.files.resolve(str(directory.path / entry))
@@ -132,7 +143,7 @@ async def _file_in(directory: Place, entry: str, ctx: ToolContext) -> Place | No
 
 
 async def _part(
-    file: Place, outlines: Outlines, ctx: ToolContext, turns: asyncio.Semaphore
+    file: ResolvedPath, outlines: Outlines, ctx: ToolContext, turns: asyncio.Semaphore
 ) -> str | None:
     """What one of several files defines; one that is broken does not spoil the others."""
     name = file.path.name
@@ -148,7 +159,9 @@ MAX_SOURCE_BYTES = 2 * 1024 * 1024
 _MAX_DEFINITIONS = 500
 
 
-async def definitions_in(place: Place, outlines: Outlines, files: Files) -> Sequence[Definition]:
+async def definitions_in(
+    place: ResolvedPath, outlines: Outlines, files: Files
+) -> Sequence[Definition]:
     """Raises ToolError when the file cannot be read or parsed."""
     data = await files.read(place, MAX_SOURCE_BYTES + 1)
     if len(data) > MAX_SOURCE_BYTES:

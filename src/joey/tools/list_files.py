@@ -6,11 +6,11 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta, Struct
 
-from joey.core.modes import Group
+from joey.core.modes import ToolGroup
 from joey.core.task import Answer
-from joey.errors import HiddenError, ToolError
-from joey.ports import Place, ToolContext
-from joey.tools.base import Access, Claim, Outcome, Prepared, Tool, convert, within_budget
+from joey.errors import IgnoredPathError, ToolError
+from joey.ports import ResolvedPath, ToolContext
+from joey.tools.base import Access, Claim, Outcome, PreparedToolCall, Tool, convert, within_budget
 
 MAX_ENTRIES = 200
 _TRUNCATION_NOTE = "(File list truncated. Use list_files on subdirectories to see the rest.)"
@@ -23,8 +23,8 @@ class ListFilesParams(Struct, frozen=True):
     ] = False
 
 
-class PreparedListing(Prepared, frozen=True, kw_only=True):
-    place: Place
+class PreparedListing(PreparedToolCall, frozen=True, kw_only=True):
+    place: ResolvedPath
     recursive: bool
     result: str | None
     """Listed before anybody is asked, but outside of the workspace only after."""
@@ -32,7 +32,7 @@ class PreparedListing(Prepared, frozen=True, kw_only=True):
 
 class ListFiles(Tool[ListFilesParams, PreparedListing]):
     name: ClassVar[str] = "list_files"
-    group: ClassVar[Group] = Group.READ
+    group: ClassVar[ToolGroup] = ToolGroup.READ
     params: ClassVar[type[Struct]] = ListFilesParams
     parallel: ClassVar[bool] = True
 
@@ -42,7 +42,7 @@ class ListFiles(Tool[ListFilesParams, PreparedListing]):
     async def prepare(self, params: ListFilesParams, ctx: ToolContext) -> PreparedListing:
         place = ctx.files.resolve(params.path)
         if place.ignored:
-            raise HiddenError(params.path, place.because)
+            raise IgnoredPathError(params.path, place.because)
         result = await _list(place, params.recursive, ctx) if place.inside else None
         return PreparedListing(
             claims=(Claim(Access.READ, place=place),),
@@ -66,7 +66,7 @@ class ListFiles(Tool[ListFilesParams, PreparedListing]):
         return Outcome(await _list(prepared.place, prepared.recursive, ctx))
 
 
-async def _list(place: Place, recursive: bool, ctx: ToolContext) -> str:
+async def _list(place: ResolvedPath, recursive: bool, ctx: ToolContext) -> str:
     listing = await ctx.search.list(place, recursive, MAX_ENTRIES)
     if not listing.entries:
         return "No files found."
@@ -79,7 +79,7 @@ async def _list(place: Place, recursive: bool, ctx: ToolContext) -> str:
     )
 
 
-def _marked(entry: str, place: Place, ctx: ToolContext) -> str:
+def _marked(entry: str, place: ResolvedPath, ctx: ToolContext) -> str:
     """An entry with a shield when writing to it always needs a person."""
     try:
         protected = ctx.files.resolve(str(place.path / entry)).protected

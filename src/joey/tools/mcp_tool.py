@@ -14,33 +14,42 @@ from msgspec import Struct
 
 from joey.core.mcp import McpServer, McpTool, alike, normalised, sanitised, tool_name
 from joey.core.models import ToolProtocol, ToolSpec
-from joey.core.modes import Group
+from joey.core.modes import ToolGroup
 from joey.core.prompts import replies
 from joey.core.task import Answer, AskKind
-from joey.errors import ToolError, WordedError
+from joey.errors import PreformattedError, ToolError
 from joey.ports import Mcp, ToolContext
-from joey.tools.base import Access, Claim, LiveOutput, Offer, Outcome, Prepared, Tool, decode_json
+from joey.tools.base import (
+    Access,
+    AvailabilityContext,
+    Claim,
+    LiveOutput,
+    Outcome,
+    PreparedToolCall,
+    Tool,
+    decode_json,
+)
 
 
-class PreparedCall(Prepared, frozen=True, kw_only=True):
+class PreparedMcpCall(PreparedToolCall, frozen=True, kw_only=True):
     server: str
     tool: str
     arguments: dict[str, Any]
-    seen: Looks
+    seen: ToolSignature
 
 
 class NoParams(Struct, frozen=True):
     """The parameters are the server's own."""
 
 
-class Given(Struct, frozen=True):
+class McpArguments(Struct, frozen=True):
     arguments: dict[str, Any]
 
 
-class McpServerTool(Tool[Given, PreparedCall]):
+class McpServerTool(Tool[McpArguments, PreparedMcpCall]):
     """The one kind of tool that is named, described and shaped by somebody else."""
 
-    group: ClassVar[Group] = Group.MCP
+    group: ClassVar[ToolGroup] = ToolGroup.MCP
     params: ClassVar[type[Struct]] = NoParams
     strict: ClassVar[bool] = False
 
@@ -53,7 +62,7 @@ class McpServerTool(Tool[Given, PreparedCall]):
             name=self.name, description=tool.description, parameters=self._schema, strict=False
         )
 
-    def offered(self, offer: Offer) -> bool:
+    def offered(self, offer: AvailabilityContext) -> bool:
         return offer.protocol is ToolProtocol.NATIVE
 
     @property
@@ -72,8 +81,8 @@ class McpServerTool(Tool[Given, PreparedCall]):
     def xml_usage(self) -> str | None:
         return None
 
-    def parse(self, arguments: dict[str, Any]) -> Given:
-        return Given({name: self._read(name, value) for name, value in arguments.items()})
+    def parse(self, arguments: dict[str, Any]) -> McpArguments:
+        return McpArguments({name: self._read(name, value) for name, value in arguments.items()})
 
     def _read(self, name: str, value: Any) -> Any:
         """In XML all values are texts; what must be something else is JSON in one."""
@@ -86,10 +95,12 @@ class McpServerTool(Tool[Given, PreparedCall]):
         decoded = decode_json(value)
         return value if decoded is None else decoded
 
-    async def prepare(self, params: Given, ctx: ToolContext) -> PreparedCall:
+    async def prepare(self, params: McpArguments, ctx: ToolContext) -> PreparedMcpCall:
         return prepare_call(self._server, self._tool.name, params.arguments, ctx)
 
-    async def run(self, prepared: PreparedCall, ctx: ToolContext, answer: Answer | None) -> Outcome:
+    async def run(
+        self, prepared: PreparedMcpCall, ctx: ToolContext, answer: Answer | None
+    ) -> Outcome:
         return await run_call(prepared, ctx)
 
     def describe(self, arguments: dict[str, Any]) -> str:
@@ -112,7 +123,7 @@ _MAX_PROGRESS_LINES = 200
 """Lines of progress that are still there when the call is over."""
 
 
-Looks = tuple[str, dict[str, Any]]
+ToolSignature = tuple[str, dict[str, Any]]
 """How a server describes a tool."""
 
 
@@ -123,13 +134,13 @@ def servers_of(ctx: ToolContext) -> Mcp:
     return ctx.capabilities.mcp
 
 
-def prepare_call(server: str, tool: str, arguments: Any, ctx: ToolContext) -> PreparedCall:
+def prepare_call(server: str, tool: str, arguments: Any, ctx: ToolContext) -> PreparedMcpCall:
     """Raises ToolError."""
     mcp = servers_of(ctx)
     given = _object(arguments)
     if given is None:
         text = replies.bad_arguments(ctx.protocol, server, tool)
-        raise WordedError(f"The arguments for {tool} of {server} are no JSON object.", text)
+        raise PreformattedError(f"The arguments for {tool} of {server} are no JSON object.", text)
     found = find_server(server, mcp.servers, ctx)
     known = _find_tool(tool, found, ctx)
     claim = Claim(
@@ -144,7 +155,7 @@ def prepare_call(server: str, tool: str, arguments: Any, ctx: ToolContext) -> Pr
         "toolName": known.name,
         "arguments": msgspec.json.encode(given).decode(),
     }
-    return PreparedCall(
+    return PreparedMcpCall(
         claims=(claim,),
         row=row,
         ask=AskKind.USE_MCP_SERVER,
@@ -155,7 +166,7 @@ def prepare_call(server: str, tool: str, arguments: Any, ctx: ToolContext) -> Pr
     )
 
 
-async def run_call(prepared: PreparedCall, ctx: ToolContext) -> Outcome:
+async def run_call(prepared: PreparedMcpCall, ctx: ToolContext) -> Outcome:
     _check_unchanged(prepared, ctx)
     ctx.say("mcp_server_request_started", "")
     progress_lines: list[str] = []
@@ -177,7 +188,7 @@ async def run_call(prepared: PreparedCall, ctx: ToolContext) -> Outcome:
     return Outcome(answer.text, images=answer.images, is_error=answer.is_error)
 
 
-def _check_unchanged(prepared: PreparedCall, ctx: ToolContext) -> None:
+def _check_unchanged(prepared: PreparedMcpCall, ctx: ToolContext) -> None:
     """A person may have thought about it for long. Raises ToolError."""
     for server in servers_of(ctx).servers:
         for tool in server.offered if server.name == prepared.server else ():
@@ -188,7 +199,7 @@ def _check_unchanged(prepared: PreparedCall, ctx: ToolContext) -> None:
                 )
 
 
-def _looks(tool: McpTool) -> Looks:
+def _looks(tool: McpTool) -> ToolSignature:
     return tool.description, tool.schema
 
 
@@ -205,14 +216,14 @@ def find_server(name: str, servers: Sequence[McpServer], ctx: ToolContext) -> Mc
     """By its name, by what is left of it in the names of tools, then with `-` and `_` confused.
 
     Raises:
-        WordedError: there is none; the text lists those there are.
+        PreformattedError: there is none; the text lists those there are.
     """
     for same in (str.__eq__, _is_sanitised, alike):
         if found := [server for server in servers if same(server.name, name)]:
             return found[0]
     known = [server.name for server in servers]
     text = replies.unknown_server(ctx.protocol, name, known)
-    raise WordedError(f"There is no MCP server {name!r}.", text)
+    raise PreformattedError(f"There is no MCP server {name!r}.", text)
 
 
 def _is_sanitised(name: str, given: str) -> bool:
@@ -228,7 +239,7 @@ def _find_tool(name: str, server: McpServer, ctx: ToolContext) -> McpTool:
                 return tool
     known = [tool.name for tool in server.offered]
     text = replies.unknown_tool(ctx.protocol, server.name, name, known)
-    raise WordedError(f"The MCP server {server.name!r} has no tool {name!r}.", text)
+    raise PreformattedError(f"The MCP server {server.name!r} has no tool {name!r}.", text)
 
 
 def _not_there(server: McpServer) -> str:

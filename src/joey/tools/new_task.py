@@ -9,17 +9,17 @@ import msgspec
 from msgspec import Meta, Struct
 
 from joey.core.models import ToolSpec
-from joey.core.modes import Group, Mode, find_mode
+from joey.core.modes import Mode, ToolGroup, find_mode
 from joey.core.task import Answer, Todo, parse_todos
 from joey.errors import ToolError
 from joey.ports import ToolContext
 from joey.tools.base import (
     Access,
+    AvailabilityContext,
     Claim,
-    Delegate,
-    Offer,
     Outcome,
-    Prepared,
+    PreparedToolCall,
+    StartSubtask,
     Tool,
     convert,
     missing,
@@ -37,7 +37,7 @@ nothing here is touched, and the result names the files in conflict and the bran
 changes."""
 
 
-class SharedTaskParams(Struct, frozen=True):
+class SharedWorkspaceTaskParams(Struct, frozen=True):
     mode: Annotated[str, Meta(description="Slug of the mode to work in, e.g. code.")]
     message: Annotated[
         str,
@@ -48,7 +48,7 @@ class SharedTaskParams(Struct, frozen=True):
     ] = None
 
 
-class NewTaskParams(SharedTaskParams, frozen=True):
+class NewTaskParams(SharedWorkspaceTaskParams, frozen=True):
     worktree: Annotated[
         bool | None,
         Meta(
@@ -58,16 +58,16 @@ class NewTaskParams(SharedTaskParams, frozen=True):
     ] = None
 
 
-class PreparedTask(Prepared, frozen=True, kw_only=True):
+class PreparedSubtask(PreparedToolCall, frozen=True, kw_only=True):
     mode: Mode
     message: str
     todos: tuple[Todo, ...]
     worktree: bool
 
 
-class NewTask(Tool[NewTaskParams, PreparedTask]):
+class NewTaskTool(Tool[NewTaskParams, PreparedSubtask]):
     name: ClassVar[str] = "new_task"
-    group: ClassVar[Group] = Group.ALWAYS
+    group: ClassVar[ToolGroup] = ToolGroup.ALWAYS
     params: ClassVar[type[Struct]] = NewTaskParams
     delegates: ClassVar[bool] = True
 
@@ -75,7 +75,7 @@ class NewTask(Tool[NewTaskParams, PreparedTask]):
     def spec(self) -> ToolSpec:
         return _specs(self)[0]
 
-    def spec_for(self, offer: Offer) -> ToolSpec:
+    def spec_for(self, offer: AvailabilityContext) -> ToolSpec:
         """Worktrees are offered where there is a repository."""
         return _specs(self)[0 if offer.capabilities.worktrees is None else 1]
 
@@ -86,7 +86,7 @@ class NewTask(Tool[NewTaskParams, PreparedTask]):
                 raise missing(self.name, name)
         return params
 
-    async def prepare(self, params: NewTaskParams, ctx: ToolContext) -> PreparedTask:
+    async def prepare(self, params: NewTaskParams, ctx: ToolContext) -> PreparedSubtask:
         slug = params.mode.strip()
         mode = find_mode(slug, ctx.modes)
         if mode is None:
@@ -111,7 +111,7 @@ class NewTask(Tool[NewTaskParams, PreparedTask]):
         row["todos"] = listed
         if params.worktree:
             row["worktree"] = True
-        return PreparedTask(
+        return PreparedSubtask(
             claims=(Claim(Access.DELEGATE),),
             row=row,
             mode=mode,
@@ -120,10 +120,12 @@ class NewTask(Tool[NewTaskParams, PreparedTask]):
             worktree=bool(params.worktree),
         )
 
-    async def run(self, prepared: PreparedTask, ctx: ToolContext, answer: Answer | None) -> Outcome:
+    async def run(
+        self, prepared: PreparedSubtask, ctx: ToolContext, answer: Answer | None
+    ) -> Outcome:
         """What becomes of it is the result of the subtask."""
         slug, message, todos = prepared.mode.slug, prepared.message, prepared.todos
-        wanted = Delegate(slug, message, todos, prepared.worktree)
+        wanted = StartSubtask(slug, message, todos, prepared.worktree)
         return Outcome("", directive=wanted)
 
     def describe(self, arguments: dict[str, Any]) -> str:
@@ -132,10 +134,10 @@ class NewTask(Tool[NewTaskParams, PreparedTask]):
 
 
 @cache
-def _specs(tool: NewTask) -> tuple[ToolSpec, ToolSpec]:
+def _specs(tool: NewTaskTool) -> tuple[ToolSpec, ToolSpec]:
     """Without worktrees, and with them."""
     shared, apart = tool.description, f"{tool.description}\n\n{_WORKTREE_DESCRIPTION}"
     return (
-        ToolSpec(tool.name, shared, native_schema(SharedTaskParams), tool.strict),
+        ToolSpec(tool.name, shared, native_schema(SharedWorkspaceTaskParams), tool.strict),
         ToolSpec(tool.name, apart, native_schema(NewTaskParams), tool.strict),
     )

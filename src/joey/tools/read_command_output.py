@@ -8,13 +8,13 @@ from typing import Annotated, Any, BinaryIO, ClassVar
 
 from msgspec import Meta, Struct
 
-from joey.core.modes import Group
+from joey.core.modes import ToolGroup
 from joey.core.task import Answer
 from joey.core.terminal_text import format_size, incomplete_end
 from joey.core.text import number_lines, regex
-from joey.errors import AbsentError, ToolError
+from joey.errors import TargetNotFoundError, ToolError
 from joey.ports import ToolContext
-from joey.tools.base import Access, Claim, Outcome, Prepared, Tool, convert
+from joey.tools.base import Access, Claim, Outcome, PreparedToolCall, Tool, convert
 from joey.tools.regex_client import search_lines
 
 DEFAULT_LIMIT_BYTES = 40 * 1024
@@ -41,20 +41,22 @@ class ReadCommandOutputParams(Struct, frozen=True):
     limit: Annotated[int | None, Meta(description="Most bytes to return; null for 40960.")] = None
 
 
-class PreparedReading(Prepared, frozen=True, kw_only=True):
+class PreparedOutputRead(PreparedToolCall, frozen=True, kw_only=True):
     text: str
 
 
-class ReadCommandOutput(Tool[ReadCommandOutputParams, PreparedReading]):
+class ReadCommandOutput(Tool[ReadCommandOutputParams, PreparedOutputRead]):
     name: ClassVar[str] = "read_command_output"
-    group: ClassVar[Group] = Group.COMMAND
+    group: ClassVar[ToolGroup] = ToolGroup.COMMAND
     params: ClassVar[type[Struct]] = ReadCommandOutputParams
     parallel: ClassVar[bool] = True
 
     def parse(self, arguments: dict[str, Any]) -> ReadCommandOutputParams:
         return convert(arguments, ReadCommandOutputParams, self.name)
 
-    async def prepare(self, params: ReadCommandOutputParams, ctx: ToolContext) -> PreparedReading:
+    async def prepare(
+        self, params: ReadCommandOutputParams, ctx: ToolContext
+    ) -> PreparedOutputRead:
         path, size = await asyncio.to_thread(_locate, ctx.artifacts, params.artifact_id)
         offset = _checked_offset(params.offset, size)
         limit = _checked_limit(params.limit)
@@ -63,7 +65,7 @@ class ReadCommandOutput(Tool[ReadCommandOutputParams, PreparedReading]):
         return await asyncio.to_thread(_read, path, size, offset, limit)
 
     async def run(
-        self, prepared: PreparedReading, ctx: ToolContext, answer: Answer | None
+        self, prepared: PreparedOutputRead, ctx: ToolContext, answer: Answer | None
     ) -> Outcome:
         return Outcome(prepared.text)
 
@@ -76,7 +78,7 @@ def _locate(artifacts: Path, artifact_id: str) -> tuple[Path, int]:
         )
     path = artifacts / artifact_id
     if path.is_symlink() or not path.is_file():
-        raise AbsentError(
+        raise TargetNotFoundError(
             f"Error: there is no artifact {artifact_id}. Short outputs are not kept: they were"
             " shown whole in the result of their command."
         )
@@ -102,7 +104,7 @@ def _checked_limit(limit: int | None) -> int:
     return min(limit, MAX_LIMIT_BYTES)
 
 
-def _read(path: Path, size: int, offset: int, limit: int) -> PreparedReading:
+def _read(path: Path, size: int, offset: int, limit: int) -> PreparedOutputRead:
     with path.open("rb") as file:
         first_line = _count_newlines(file, offset) + 1
         data = file.read(limit)
@@ -111,7 +113,7 @@ def _read(path: Path, size: int, offset: int, limit: int) -> PreparedReading:
     end = offset + len(data)
     state = "TRUNCATED" if end < size else "COMPLETE"
     lines = number_lines(data.decode("utf-8", errors="replace"), first_line).removesuffix("\n")
-    return PreparedReading(
+    return PreparedOutputRead(
         claims=(Claim(Access.NONE),),
         row={"tool": "readCommandOutput", "readStart": offset, "readEnd": end, "totalBytes": size},
         text=f"[Command Output: {path.name}]\nTotal size: {format_size(size, ' bytes')}"
@@ -128,7 +130,7 @@ def _count_newlines(file: BinaryIO, stop: int) -> int:
     return count
 
 
-async def _search(path: Path, size: int, pattern: str, limit: int) -> PreparedReading:
+async def _search(path: Path, size: int, pattern: str, limit: int) -> PreparedOutputRead:
     found = await search_lines(path, pattern, limit)
     header = f'[Command Output: {path.name}] (search: "{pattern}")'
     total = f"Total size: {format_size(size, ' bytes')}"
@@ -146,4 +148,4 @@ async def _search(path: Path, size: int, pattern: str, limit: int) -> PreparedRe
         "searchPattern": pattern,
         "matchCount": found.total,
     }
-    return PreparedReading(claims=(Claim(Access.NONE),), row=row, text=text)
+    return PreparedOutputRead(claims=(Claim(Access.NONE),), row=row, text=text)

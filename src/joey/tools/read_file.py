@@ -25,26 +25,35 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta, Struct
 
-from joey.core.modes import Group
+from joey.core.modes import ToolGroup
 from joey.core.parsing.xml_arguments import parse_args_xml
 from joey.core.settings import Settings
 from joey.core.task import Answer
 from joey.core.text import regex
-from joey.errors import ArgumentError, HiddenError, ToolError
-from joey.ports import Place, ToolContext
-from joey.tools.base import Access, Claim, Outcome, Prepared, Tool, convert, decode_json, missing
-from joey.tools.file_view import Entry, FileViewer, Range, WantedFile, render
-from joey.tools.line_reader import MAX_BLOCK_LINES, Block
+from joey.errors import ArgumentError, IgnoredPathError, ToolError
+from joey.ports import ResolvedPath, ToolContext
+from joey.tools.base import (
+    Access,
+    Claim,
+    Outcome,
+    PreparedToolCall,
+    Tool,
+    convert,
+    decode_json,
+    missing,
+)
+from joey.tools.file_view import FileReadRequest, FileView, FileViewer, LineRange, render
+from joey.tools.line_reader import MAX_BLOCK_LINES, BlockRequest
 
 INDENTATION_KEY = "indentation"
 BLOCK_KEYS = ("anchor_line", "max_levels", "max_lines", "include_siblings", "include_header")
 
 
 class ReadRequest(Struct, frozen=True):
-    files: tuple[WantedFile, ...]
+    files: tuple[FileReadRequest, ...]
 
 
-class BlockToRead(Struct, frozen=True):
+class BlockParams(Struct, frozen=True):
     anchor_line: Annotated[int, Meta(description="A line of the block, counted from 1.")]
     max_levels: Annotated[
         int | None,
@@ -60,7 +69,7 @@ class BlockToRead(Struct, frozen=True):
     ] = None
 
 
-class FileToRead(Struct, frozen=True):
+class FileParams(Struct, frozen=True):
     path: Annotated[str, Meta(description="Path of the file, relative to the workspace.")]
     line_ranges: Annotated[
         tuple[tuple[int, int], ...] | None,
@@ -70,7 +79,7 @@ class FileToRead(Struct, frozen=True):
         ),
     ] = None
     indentation: Annotated[
-        BlockToRead | None,
+        BlockParams | None,
         Meta(
             description="Instead of ranges: the whole function or block that a line belongs to,"
             " found by indentation. Null otherwise."
@@ -80,18 +89,18 @@ class FileToRead(Struct, frozen=True):
 
 class ReadFileParams(Struct, frozen=True):
     files: Annotated[
-        tuple[FileToRead, ...],
+        tuple[FileParams, ...],
         Meta(description="The files to read; ask for related ones together.", min_length=1),
     ]
 
 
-class PreparedRead(Prepared, frozen=True, kw_only=True):
-    files: tuple[tuple[WantedFile, Place], ...]
+class PreparedRead(PreparedToolCall, frozen=True, kw_only=True):
+    files: tuple[tuple[FileReadRequest, ResolvedPath], ...]
 
 
 class ReadFile(Tool[ReadRequest, PreparedRead]):
     name: ClassVar[str] = "read_file"
-    group: ClassVar[Group] = Group.READ
+    group: ClassVar[ToolGroup] = ToolGroup.READ
     params: ClassVar[type[Struct]] = ReadFileParams
     parallel: ClassVar[bool] = True
     xml_params: ClassVar[tuple[str, ...]] = (
@@ -112,7 +121,7 @@ class ReadFile(Tool[ReadRequest, PreparedRead]):
         files = tuple((wanted, ctx.files.resolve(wanted.path)) for wanted in params.files)
         visible = tuple((wanted, place) for wanted, place in files if not place.ignored)
         if len(files) == 1 and not visible:
-            raise HiddenError(files[0][0].path, files[0][1].because)
+            raise IgnoredPathError(files[0][0].path, files[0][1].because)
         if not visible:
             raise ToolError("\n".join(_hidden(wanted, place) for wanted, place in files))
         return PreparedRead(
@@ -125,7 +134,7 @@ class ReadFile(Tool[ReadRequest, PreparedRead]):
     async def run(self, prepared: PreparedRead, ctx: ToolContext, answer: Answer | None) -> Outcome:
         viewer = FileViewer(ctx)
         entries = [
-            Entry(wanted.path, error=_hidden(wanted, place))
+            FileView(wanted.path, error=_hidden(wanted, place))
             if place.ignored
             else await viewer.view(wanted, place)
             for wanted, place in prepared.files
@@ -153,7 +162,9 @@ class ReadFile(Tool[ReadRequest, PreparedRead]):
         return f"[{self.name} for {len(paths)} files]"
 
 
-def _row(files: tuple[tuple[WantedFile, Place], ...], settings: Settings) -> dict[str, Any]:
+def _row(
+    files: tuple[tuple[FileReadRequest, ResolvedPath], ...], settings: Settings
+) -> dict[str, Any]:
     if len(files) == 1:
         wanted, place = files[0]
         row = {
@@ -169,7 +180,7 @@ def _row(files: tuple[tuple[WantedFile, Place], ...], settings: Settings) -> dic
     return {"tool": "readFile", "batchFiles": [_batch_item(*file, settings) for file in files]}
 
 
-def _batch_item(wanted: WantedFile, place: Place, settings: Settings) -> dict[str, Any]:
+def _batch_item(wanted: FileReadRequest, place: ResolvedPath, settings: Settings) -> dict[str, Any]:
     snippet = _snippet(wanted, settings)
     return {
         "path": place.shown,
@@ -180,7 +191,7 @@ def _batch_item(wanted: WantedFile, place: Place, settings: Settings) -> dict[st
     }
 
 
-def _snippet(wanted: WantedFile, settings: Settings) -> str:
+def _snippet(wanted: FileReadRequest, settings: Settings) -> str:
     if wanted.block is not None:
         return f"the block around line {wanted.block.anchor_line}"
     if wanted.ranges:
@@ -189,8 +200,8 @@ def _snippet(wanted: WantedFile, settings: Settings) -> str:
     return f"up to {most} lines" if most >= 0 else ""
 
 
-def _hidden(wanted: WantedFile, place: Place) -> str:
-    return str(HiddenError(wanted.path, place.because))
+def _hidden(wanted: FileReadRequest, place: ResolvedPath) -> str:
+    return str(IgnoredPathError(wanted.path, place.because))
 
 
 DEFAULT_PAGE_LINES = 2000
@@ -201,7 +212,7 @@ _LINE_KEYS = ("start_line", "end_line", "offset", "limit", INDENTATION_KEY, *BLO
 _RANGE_KEYS = ("line_ranges", "line_range", "lineRanges", "lineRange")
 
 
-class _Slice(Struct, frozen=True):
+class _LineSelectionParams(Struct, frozen=True):
     mode: str | None = None
     start_line: int | None = None
     end_line: int | None = None
@@ -209,7 +220,7 @@ class _Slice(Struct, frozen=True):
     limit: int | None = None
 
 
-class _Indentation(Struct, frozen=True):
+class _IndentationParams(Struct, frozen=True):
     anchor_line: int | None = None
     max_levels: int | None = None
     max_lines: int | None = None
@@ -233,7 +244,7 @@ def parse_request(arguments: Mapping[str, Any], tool: str) -> ReadRequest:
     return ReadRequest(tuple(wanted))
 
 
-def _wrapped(key: str, given: Any, tool: str) -> Iterator[WantedFile]:
+def _wrapped(key: str, given: Any, tool: str) -> Iterator[FileReadRequest]:
     """The files in a parameter that holds them, in order."""
     given = _decoded(given)
     if isinstance(given, str):
@@ -242,7 +253,7 @@ def _wrapped(key: str, given: Any, tool: str) -> Iterator[WantedFile]:
     while pending:
         match pending.pop():
             case str(path) if path:
-                yield WantedFile(path)
+                yield FileReadRequest(path)
             case list() as items:
                 pending += reversed(items)
             case dict() as element:
@@ -250,7 +261,7 @@ def _wrapped(key: str, given: Any, tool: str) -> Iterator[WantedFile]:
                 pending += (element[key] for key in reversed(_WRAPPER_PARAMETERS) if key in element)
 
 
-def _described(element: Mapping[str, Any], tool: str) -> Iterator[WantedFile]:
+def _described(element: Mapping[str, Any], tool: str) -> Iterator[FileReadRequest]:
     """What an element with a path, or several, asks for."""
     given = element.get("path")
     texts = given if isinstance(given, list) else [given]
@@ -268,16 +279,16 @@ def _described(element: Mapping[str, Any], tool: str) -> Iterator[WantedFile]:
             "It is not clear to which of several paths the lines belong: give each path a file"
             " element of its own, with its lines in it."
         )
-    yield from map(WantedFile, paths)
+    yield from map(FileReadRequest, paths)
 
 
-def _lines_of(path: str, element: Mapping[str, Any], tool: str) -> WantedFile:
+def _lines_of(path: str, element: Mapping[str, Any], tool: str) -> FileReadRequest:
     """The path with what stands beside it about lines."""
-    wanted = convert(element, _Slice, tool)
+    wanted = convert(element, _LineSelectionParams, tool)
     around = _indentation(element, tool)
     by_block = wanted.mode is None and around.anchor_line is not None
     if by_block or (wanted.mode or "").strip().lower() == INDENTATION_KEY:
-        return WantedFile(path, block=_block(wanted, around))
+        return FileReadRequest(path, block=_block(wanted, around))
     if wanted.offset is not None or wanted.limit is not None:
         offset = 1 if wanted.offset is None else wanted.offset
         limit = wanted.limit or DEFAULT_PAGE_LINES
@@ -286,14 +297,14 @@ def _lines_of(path: str, element: Mapping[str, Any], tool: str) -> WantedFile:
                 f"Lines are 1-indexed: offset and limit must be at least 1, not {offset} and"
                 f" {limit}."
             )
-        return WantedFile(path, ((offset, offset + limit - 1),), pages=True)
+        return FileReadRequest(path, ((offset, offset + limit - 1),), pages=True)
     start, end = wanted.start_line or 0, wanted.end_line or 0
     if start > 0 and end > 0:
-        return WantedFile(path, ((start, end),))
-    return WantedFile(path, tuple(_all_ranges(element)))
+        return FileReadRequest(path, ((start, end),))
+    return FileReadRequest(path, tuple(_all_ranges(element)))
 
 
-def _indentation(element: Mapping[str, Any], tool: str) -> _Indentation:
+def _indentation(element: Mapping[str, Any], tool: str) -> _IndentationParams:
     """What stands in a parameter of its own, in whatever form, or beside the path."""
     given = _decoded(element.get(INDENTATION_KEY))
     if isinstance(given, list) and len(given) == 1:
@@ -301,10 +312,12 @@ def _indentation(element: Mapping[str, Any], tool: str) -> _Indentation:
     if isinstance(given, str):
         given = parse_args_xml(given)
     inside = given if isinstance(given, dict) else {}
-    return convert({**{key: element.get(key) for key in BLOCK_KEYS}, **inside}, _Indentation, tool)
+    return convert(
+        {**{key: element.get(key) for key in BLOCK_KEYS}, **inside}, _IndentationParams, tool
+    )
 
 
-def _block(wanted: _Slice, around: _Indentation) -> Block:
+def _block(wanted: _LineSelectionParams, around: _IndentationParams) -> BlockRequest:
     anchor = wanted.offset if around.anchor_line is None else around.anchor_line
     anchor = 1 if anchor is None else anchor
     levels = around.max_levels or 0
@@ -316,7 +329,7 @@ def _block(wanted: _Slice, around: _Indentation) -> Block:
             f"Lines are 1-indexed: anchor_line must be at least 1, not {anchor}; max_levels must"
             " not be negative, and max_lines and limit at least 1."
         )
-    return Block(
+    return BlockRequest(
         anchor_line=anchor,
         max_levels=levels,
         max_lines=most,
@@ -325,12 +338,12 @@ def _block(wanted: _Slice, around: _Indentation) -> Block:
     )
 
 
-def _all_ranges(element: Mapping[str, Any]) -> Iterator[Range]:
+def _all_ranges(element: Mapping[str, Any]) -> Iterator[LineRange]:
     for key in _RANGE_KEYS:
         yield from _ranges(_decoded(element.get(key)))
 
 
-def _ranges(value: Any) -> Iterator[Range]:
+def _ranges(value: Any) -> Iterator[LineRange]:
     """Ranges as `[a, b]`, `{start, end}` or `a-b`, one or several; what is none is passed over."""
     single = _pair(value) is not None or not isinstance(value, list)
     for item in [value] if single else value:
@@ -340,7 +353,7 @@ def _ranges(value: Any) -> Iterator[Range]:
             yield pair
 
 
-def _pair(value: Any) -> Range | None:
+def _pair(value: Any) -> LineRange | None:
     match value:
         case {"start": start, "end": end} | [start, end]:
             first, last = _number(start), _number(end)

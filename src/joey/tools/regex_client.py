@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct, field
 
-from joey.core.edits.text_replace import MAX_MATCHES, Stretch, countable
+from joey.core.edits.text_replace import MAX_MATCHES, CharSpan, countable
 from joey.errors import ToolError
 from joey.system.subprocess import begun, end
 from joey.tools.file_edit import computed, printable
@@ -25,7 +25,7 @@ LINE_SEARCH_TIMEOUT_S = 10.0
 _LINE_SEARCH_SCRIPT = Path(__file__).with_name("line_search_worker.py")
 
 
-class Found(Struct, frozen=True):
+class LineSearchResult(Struct, frozen=True):
     total: int
     lines: tuple[tuple[int, str], ...]
     """The first matches, by line number, within the limit that was asked for."""
@@ -33,7 +33,7 @@ class Found(Struct, frozen=True):
 
 async def search_lines(
     path: Path, pattern: str, limit: int, seconds: float = LINE_SEARCH_TIMEOUT_S
-) -> Found:
+) -> LineSearchResult:
     """Lines of `path` that match, without regard to case; at most `limit` bytes of them.
 
     An invalid expression is looked for as it is written.
@@ -48,21 +48,21 @@ async def search_lines(
         ) from error
     if answer is None:
         raise ToolError(f'Error: the search for "{pattern}" failed.')
-    return msgspec.json.decode(answer, type=Found)
+    return msgspec.json.decode(answer, type=LineSearchResult)
 
 
 FIND_TIMEOUT_S = 10.0
 _SPANS_SCRIPT = Path(__file__).with_name("regex_spans_worker.py")
 
 
-class _SpansAnswer(Struct, frozen=True):
+class _SpansResponse(Struct, frozen=True):
     spans: tuple[tuple[int, int], ...] = ()
     error: str | None = field(default=None, name="problem")
 
 
 async def find_pattern(
     text: str, pattern: str, *, is_regex: bool, ignore_case: bool, seconds: float = FIND_TIMEOUT_S
-) -> list[Stretch]:
+) -> list[CharSpan]:
     """Every match from left to right; `^` and `$` stand for the ends of a line.
 
     Raises:
@@ -90,11 +90,11 @@ async def find_pattern(
     return await computed(len(printed), lambda: _stretches(printed, shown))
 
 
-def _stretches(printed: bytes, shown: str) -> list[Stretch]:
-    answer = msgspec.json.decode(printed, type=_SpansAnswer)
+def _stretches(printed: bytes, shown: str) -> list[CharSpan]:
+    answer = msgspec.json.decode(printed, type=_SpansResponse)
     if answer.error is not None:
         raise ToolError(f"`{shown}` is not a regular expression: {answer.error}.")
-    return countable(Stretch(*span) for span in answer.spans)
+    return countable(CharSpan(*span) for span in answer.spans)
 
 
 MATCH_TIMEOUT_S = 5.0

@@ -1,6 +1,6 @@
 """The registry of tools, those of MCP servers too: found by any name, offered by mode, byte-stable.
 
-`Toolbox` adds the tools of MCP servers and the user's custom tools, and finds them under the
+`ToolSet` adds the tools of MCP servers and the user's custom tools, and finds them under the
 mangled names that models use.
 """
 
@@ -14,18 +14,18 @@ from typing import Any, NamedTuple
 from joey.core.edits.patch_parser import named_paths
 from joey.core.mcp import McpServer, fold
 from joey.core.models import ToolSpec
-from joey.core.modes import Grant, Group, Mode
+from joey.core.modes import Grant, Mode, ToolGroup
 from joey.core.parsing.xml_arguments import parse_args_xml
 from joey.core.permissions.policy import Access, Claim
 from joey.core.settings import Settings
-from joey.errors import RefusedError, ToolError
+from joey.errors import DeniedError, ToolError
 from joey.ports import CustomToolInfo
 from joey.tools.access_mcp_resource import AccessMcpResource
 from joey.tools.apply_diff import ApplyDiff
 from joey.tools.apply_patch import ApplyPatch
 from joey.tools.ask_followup_question import AskFollowupQuestion
 from joey.tools.attempt_completion import AttemptCompletion
-from joey.tools.base import Offer, Tool
+from joey.tools.base import AvailabilityContext, Tool
 from joey.tools.browser_action import BrowserAction
 from joey.tools.codebase_search import CodebaseSearch
 from joey.tools.custom_tool import CustomTool
@@ -38,7 +38,7 @@ from joey.tools.insert_content import InsertContent
 from joey.tools.list_code_definition_names import ListCodeDefinitionNames
 from joey.tools.list_files import ListFiles
 from joey.tools.mcp_tool import server_tools
-from joey.tools.new_task import NewTask
+from joey.tools.new_task import NewTaskTool
 from joey.tools.read_command_output import ReadCommandOutput
 from joey.tools.read_file import ReadFile
 from joey.tools.run_slash_command import RunSlashCommand
@@ -86,10 +86,10 @@ class Registry:
             raise ToolError(f'Unknown tool "{name}". Available tools: {", ".join(self.names)}.')
         return tool
 
-    def specs(self, mode: Mode, offer: Offer) -> tuple[ToolSpec, ...]:
+    def specs(self, mode: Mode, offer: AvailabilityContext) -> tuple[ToolSpec, ...]:
         """What the model is offered in this mode: the same tuple for the same tools, so that its
         bytes can be kept."""
-        granted = {Group.ALWAYS, *(grant.group for grant in mode.grants)}
+        granted = {ToolGroup.ALWAYS, *(grant.group for grant in mode.grants)}
         specs = tuple(
             tool.spec_for(offer)
             for tool in self._tools.values()
@@ -119,12 +119,12 @@ class Registry:
         """
         if _is_disabled(tool, settings):
             said = f'Tool "{tool.name}" is switched off in the settings.'
-            raise RefusedError(said, "disabledTools")
+            raise DeniedError(said, "disabledTools")
         grant = mode.grant(tool.group)
         if grant is None:
             said = f'Tool "{tool.name}" is not allowed in {mode.slug} mode.'
-            raise RefusedError(said, f"{mode.slug} mode")
-        if tool.group is Group.EDIT:
+            raise DeniedError(said, f"{mode.slug} mode")
+        if tool.group is ToolGroup.EDIT:
             for path in paths_in(arguments or {}):
                 _check_path(tool, mode, grant, path)
 
@@ -158,7 +158,7 @@ def default_tools() -> tuple[AnyTool, ...]:
         AskFollowupQuestion(),
         AttemptCompletion(),
         SwitchModeTool(),
-        NewTask(),
+        NewTaskTool(),
         UpdateTodoList(),
         BrowserAction(),
         UseMcpTool(),
@@ -177,7 +177,7 @@ def _check_path(tool: AnyTool, mode: Mode, grant: Grant, path: str) -> None:
     if _covers(grant, path):
         return
     what = f" ({grant.description})" if grant.description else ""
-    raise RefusedError(
+    raise DeniedError(
         f'Tool "{tool.name}" in mode "{mode.name}" may only change files that match'
         f" {grant.file_regex}{what}, not {path}.",
         f"{mode.slug} mode",
@@ -211,14 +211,16 @@ def paths_in(arguments: object) -> Iterator[str]:
 
 _MAX_CACHED_TOOL_SETS = 64
 
-Servers = tuple[McpServer, ...]
-Custom = tuple[CustomToolInfo, ...]
+McpServers = tuple[McpServer, ...]
+CustomToolInfos = tuple[CustomToolInfo, ...]
 
 
-class Toolbox(Registry):
+class ToolSet(Registry):
     """A registry with the tools of servers and of the user behind its own."""
 
-    def __init__(self, registry: Registry, servers: Servers, custom: Custom = ()) -> None:
+    def __init__(
+        self, registry: Registry, servers: McpServers, custom: CustomToolInfos = ()
+    ) -> None:
         own = {name for tool in registry.tools for name in (tool.name, *tool.aliases)}
         brought = [tool for tool in server_tools(servers) if tool.name not in own]
         taken = own | {tool.name for tool in brought}
@@ -239,37 +241,39 @@ class Toolbox(Registry):
         return meant[0] if meant else super().find(name)
 
 
-class _Made(NamedTuple):
+class _CachedToolSet(NamedTuple):
     registry: Registry
-    servers: Servers
-    custom: Custom
+    servers: McpServers
+    custom: CustomToolInfos
     box: Registry
 
 
-class Toolboxes:
+class ToolSetCache:
     """Toolboxes made so far, so that tasks with the same servers share one.
 
     A server that comes and goes changes nothing as long as it brings the same tools.
     """
 
     def __init__(self) -> None:
-        self._made: OrderedDict[tuple[int, int, int], _Made] = OrderedDict()
+        self._made: OrderedDict[tuple[int, int, int], _CachedToolSet] = OrderedDict()
 
-    def of(self, registry: Registry, servers: Servers, custom: Custom = ()) -> Registry:
+    def of(self, registry: Registry, servers: McpServers, custom: CustomToolInfos = ()) -> Registry:
         if not servers and not custom:
             return registry
         key = (id(registry), id(servers), id(custom))
         known = self._made.get(key)
         if known is None:
-            box = self._alike(registry, servers, custom) or Toolbox(registry, servers, custom)
+            box = self._alike(registry, servers, custom) or ToolSet(registry, servers, custom)
             # Holding on to all of them keeps their numbers from being given to others.
-            known = self._made[key] = _Made(registry, servers, custom, box)
+            known = self._made[key] = _CachedToolSet(registry, servers, custom, box)
             if len(self._made) > _MAX_CACHED_TOOL_SETS:
                 self._made.popitem(last=False)
         self._made.move_to_end(key)
         return known.box
 
-    def _alike(self, registry: Registry, servers: Servers, custom: Custom) -> Registry | None:
+    def _alike(
+        self, registry: Registry, servers: McpServers, custom: CustomToolInfos
+    ) -> Registry | None:
         offered = _offered(servers)
         for made in self._made.values():
             same = made.registry is registry and made.custom == custom

@@ -6,11 +6,20 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta, Struct
 
-from joey.core.modes import Group, SlashCommand, find_mode
+from joey.core.modes import SlashCommand, ToolGroup, find_mode
 from joey.core.task import Answer
 from joey.errors import ToolError
 from joey.ports import ToolContext
-from joey.tools.base import Access, Claim, Offer, Outcome, Prepared, SwitchMode, Tool, convert
+from joey.tools.base import (
+    Access,
+    AvailabilityContext,
+    ChangeMode,
+    Claim,
+    Outcome,
+    PreparedToolCall,
+    Tool,
+    convert,
+)
 from joey.tools.skill import guidance_text
 
 
@@ -19,19 +28,19 @@ class RunSlashCommandParams(Struct, frozen=True):
     args: Annotated[str | None, Meta(description="Arguments for it; or null.")] = None
 
 
-class PreparedCommand(Prepared, frozen=True, kw_only=True):
+class PreparedSlashCommand(PreparedToolCall, frozen=True, kw_only=True):
     command: SlashCommand
     args: str
     mode: str | None
     """The mode to switch to, where the command wants one that is there."""
 
 
-class RunSlashCommand(Tool[RunSlashCommandParams, PreparedCommand]):
+class RunSlashCommand(Tool[RunSlashCommandParams, PreparedSlashCommand]):
     name: ClassVar[str] = "run_slash_command"
-    group: ClassVar[Group] = Group.ALWAYS
+    group: ClassVar[ToolGroup] = ToolGroup.ALWAYS
     params: ClassVar[type[Struct]] = RunSlashCommandParams
 
-    def offered(self, offer: Offer) -> bool:
+    def offered(self, offer: AvailabilityContext) -> bool:
         customizations = offer.capabilities.customizations
         return customizations is not None and any(
             command.source != "built-in" for command in customizations.commands()
@@ -40,12 +49,14 @@ class RunSlashCommand(Tool[RunSlashCommandParams, PreparedCommand]):
     def parse(self, arguments: dict[str, Any]) -> RunSlashCommandParams:
         return convert(arguments, RunSlashCommandParams, self.name)
 
-    async def prepare(self, params: RunSlashCommandParams, ctx: ToolContext) -> PreparedCommand:
+    async def prepare(
+        self, params: RunSlashCommandParams, ctx: ToolContext
+    ) -> PreparedSlashCommand:
         command = _find(params.command.strip().removeprefix("/"), ctx)
         args = params.args or ""
         mode = command.mode if find_mode(command.mode or "", ctx.modes) else None
         switch = (Claim(Access.SWITCH_MODE),) if mode and mode != ctx.mode.slug else ()
-        return PreparedCommand(
+        return PreparedSlashCommand(
             claims=(
                 Claim(Access.FETCH_INSTRUCTIONS, subject=f"the command /{command.name}"),
                 *switch,
@@ -64,7 +75,7 @@ class RunSlashCommand(Tool[RunSlashCommandParams, PreparedCommand]):
         )
 
     async def run(
-        self, prepared: PreparedCommand, ctx: ToolContext, answer: Answer | None
+        self, prepared: PreparedSlashCommand, ctx: ToolContext, answer: Answer | None
     ) -> Outcome:
         command = prepared.command
         facts = {
@@ -77,7 +88,7 @@ class RunSlashCommand(Tool[RunSlashCommandParams, PreparedCommand]):
         }
         return Outcome(
             guidance_text(facts, "Command Content", command.content),
-            directive=SwitchMode(prepared.mode) if prepared.mode else None,
+            directive=ChangeMode(prepared.mode) if prepared.mode else None,
         )
 
 

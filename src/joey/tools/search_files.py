@@ -7,11 +7,20 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta, Struct
 
-from joey.core.modes import Group
+from joey.core.modes import ToolGroup
 from joey.core.task import Answer
-from joey.errors import HiddenError
-from joey.ports import Place, SearchHit, SearchResult, ToolContext
-from joey.tools.base import Access, Claim, Outcome, Prepared, Tool, convert, missing, text_budget
+from joey.errors import IgnoredPathError
+from joey.ports import ResolvedPath, SearchHit, SearchResult, ToolContext
+from joey.tools.base import (
+    Access,
+    Claim,
+    Outcome,
+    PreparedToolCall,
+    Tool,
+    convert,
+    missing,
+    text_budget,
+)
 
 MAX_HITS = 300
 _MAX_LINE_CHARS = 500
@@ -30,16 +39,16 @@ class SearchFilesParams(Struct, frozen=True):
     ] = None
 
 
-class PreparedSearch(Prepared, frozen=True, kw_only=True):
+class PreparedSearch(PreparedToolCall, frozen=True, kw_only=True):
     params: SearchFilesParams
-    place: Place
+    place: ResolvedPath
     result: str | None
     """Found before anybody is asked, but outside of the workspace only after."""
 
 
 class SearchFiles(Tool[SearchFilesParams, PreparedSearch]):
     name: ClassVar[str] = "search_files"
-    group: ClassVar[Group] = Group.READ
+    group: ClassVar[ToolGroup] = ToolGroup.READ
     params: ClassVar[type[Struct]] = SearchFilesParams
     parallel: ClassVar[bool] = True
 
@@ -52,7 +61,7 @@ class SearchFiles(Tool[SearchFilesParams, PreparedSearch]):
     async def prepare(self, params: SearchFilesParams, ctx: ToolContext) -> PreparedSearch:
         place = ctx.files.resolve(params.path)
         if place.ignored:
-            raise HiddenError(params.path, place.because)
+            raise IgnoredPathError(params.path, place.because)
         result = await _search(params, place, ctx) if place.inside else None
         return PreparedSearch(
             claims=(Claim(Access.READ, place=place),),
@@ -83,7 +92,7 @@ class SearchFiles(Tool[SearchFilesParams, PreparedSearch]):
         return f"[{self.name} for '{arguments.get('regex', '')}'{where}]"
 
 
-async def _search(params: SearchFilesParams, place: Place, ctx: ToolContext) -> str:
+async def _search(params: SearchFilesParams, place: ResolvedPath, ctx: ToolContext) -> str:
     result = await ctx.search.grep(place, params.regex, params.file_pattern or None, MAX_HITS)
     return render(_fitting(result, text_budget(ctx.model)))
 

@@ -12,11 +12,11 @@ from msgspec import Meta, Struct
 from joey.errors import ToolError
 from joey.ports import ToolContext
 from joey.tools.base import convert, missing
-from joey.tools.file_edit import Original, computed, editable_text
+from joey.tools.file_edit import OriginalFile, computed, editable_text
 from joey.tools.text_edit import (
-    Change,
-    Missed,
-    TextEdit,
+    ReplaceFailure,
+    TextChange,
+    TextEditTool,
     explained,
     find_and_replace,
     refuse_identical,
@@ -41,7 +41,7 @@ class SearchReplaceParams(Struct, frozen=True):
     ]
 
 
-class SearchReplace(TextEdit[SearchReplaceParams]):
+class SearchReplace(TextEditTool[SearchReplaceParams]):
     name: ClassVar[str] = "search_replace"
     params: ClassVar[type[Struct]] = SearchReplaceParams
     xml_params: ClassVar[tuple[str, ...]] = ("path",)
@@ -59,13 +59,13 @@ class SearchReplace(TextEdit[SearchReplaceParams]):
         return params.file_path
 
     async def change(
-        self, params: SearchReplaceParams, original: Original, ctx: ToolContext
-    ) -> Change:
+        self, params: SearchReplaceParams, original: OriginalFile, ctx: ToolContext
+    ) -> TextChange:
         text = editable_text(original, self.name)
         outcome = await computed(
             len(text),
             lambda: find_and_replace(text, params.old_string, params.new_string, ctx.model),
         )
-        if isinstance(outcome, Missed):
+        if isinstance(outcome, ReplaceFailure):
             raise ToolError(explained(outcome, "old_string", original.place, _QUOTE_MORE_ADVICE))
-        return Change(outcome.replaced.text, outcome.taken_off)
+        return TextChange(outcome.replaced.text, outcome.taken_off)

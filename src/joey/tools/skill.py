@@ -7,11 +7,19 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta, Struct
 
-from joey.core.modes import Group, Skill
+from joey.core.modes import Skill, ToolGroup
 from joey.core.task import Answer
 from joey.errors import ToolError
 from joey.ports import ToolContext
-from joey.tools.base import Access, Claim, Offer, Outcome, Prepared, Tool, convert
+from joey.tools.base import (
+    Access,
+    AvailabilityContext,
+    Claim,
+    Outcome,
+    PreparedToolCall,
+    Tool,
+    convert,
+)
 
 
 class SkillParams(Struct, frozen=True):
@@ -21,17 +29,17 @@ class SkillParams(Struct, frozen=True):
     ] = None
 
 
-class PreparedSkill(Prepared, frozen=True, kw_only=True):
+class PreparedSkill(PreparedToolCall, frozen=True, kw_only=True):
     skill: Skill
     args: str
 
 
 class SkillTool(Tool[SkillParams, PreparedSkill]):
     name: ClassVar[str] = "skill"
-    group: ClassVar[Group] = Group.ALWAYS
+    group: ClassVar[ToolGroup] = ToolGroup.ALWAYS
     params: ClassVar[type[Struct]] = SkillParams
 
-    def offered(self, offer: Offer) -> bool:
+    def offered(self, offer: AvailabilityContext) -> bool:
         customizations = offer.capabilities.customizations
         return customizations is not None and any(
             customizations.skills(mode) for mode in customizations.modes

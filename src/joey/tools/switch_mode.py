@@ -9,11 +9,11 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta, Struct
 
-from joey.core.modes import Group, Mode, find_mode
+from joey.core.modes import Mode, ToolGroup, find_mode
 from joey.core.task import Answer
 from joey.errors import ToolError
 from joey.ports import ToolContext
-from joey.tools.base import Access, Claim, Outcome, Prepared, SwitchMode, Tool, convert
+from joey.tools.base import Access, ChangeMode, Claim, Outcome, PreparedToolCall, Tool, convert
 
 
 class SwitchModeParams(Struct, frozen=True):
@@ -23,20 +23,20 @@ class SwitchModeParams(Struct, frozen=True):
     )
 
 
-class PreparedSwitch(Prepared, frozen=True, kw_only=True):
+class PreparedModeSwitch(PreparedToolCall, frozen=True, kw_only=True):
     mode: Mode
     reason: str
 
 
-class SwitchModeTool(Tool[SwitchModeParams, PreparedSwitch]):
+class SwitchModeTool(Tool[SwitchModeParams, PreparedModeSwitch]):
     name: ClassVar[str] = "switch_mode"
-    group: ClassVar[Group] = Group.ALWAYS
+    group: ClassVar[ToolGroup] = ToolGroup.ALWAYS
     params: ClassVar[type[Struct]] = SwitchModeParams
 
     def parse(self, arguments: dict[str, Any]) -> SwitchModeParams:
         return convert(arguments, SwitchModeParams, self.name)
 
-    async def prepare(self, params: SwitchModeParams, ctx: ToolContext) -> PreparedSwitch:
+    async def prepare(self, params: SwitchModeParams, ctx: ToolContext) -> PreparedModeSwitch:
         slug = params.mode_slug.strip()
         mode = find_mode(slug, ctx.modes)
         if mode is None:
@@ -45,7 +45,7 @@ class SwitchModeTool(Tool[SwitchModeParams, PreparedSwitch]):
         if mode.slug == ctx.mode.slug:
             raise ToolError(f"Already in {mode.name} mode.")
         reason = params.reason or ""
-        return PreparedSwitch(
+        return PreparedModeSwitch(
             claims=(Claim(Access.SWITCH_MODE),),
             row={"tool": "switchMode", "mode": mode.slug, "reason": reason},
             mode=mode,
@@ -53,13 +53,13 @@ class SwitchModeTool(Tool[SwitchModeParams, PreparedSwitch]):
         )
 
     async def run(
-        self, prepared: PreparedSwitch, ctx: ToolContext, answer: Answer | None
+        self, prepared: PreparedModeSwitch, ctx: ToolContext, answer: Answer | None
     ) -> Outcome:
         because = f" because: {prepared.reason}" if prepared.reason else ""
         return Outcome(
             f"Successfully switched from {ctx.mode.name} mode to {prepared.mode.name}"
             f" mode{because}.",
-            directive=SwitchMode(prepared.mode.slug),
+            directive=ChangeMode(prepared.mode.slug),
         )
 
     def describe(self, arguments: dict[str, Any]) -> str:

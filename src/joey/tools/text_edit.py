@@ -1,7 +1,7 @@
 """The base class of tools that change a file by quoting a text in it.
 
 They differ in their parameters, in how often the text may occur, and in their error messages;
-`TextEdit` does the rest. Nothing about a file outside the workspace is told before the call is
+`TextEditTool` does the rest. Nothing about a file outside the workspace is told before the call is
 allowed, and its contents are not quoted even then.
 """
 
@@ -14,26 +14,26 @@ from typing import Any, ClassVar, TypeVar
 
 from msgspec import Struct
 
-from joey.core.edits.diff import DiffStats, Patch
-from joey.core.edits.similar import PartFailure
+from joey.core.edits.diff import DiffStats, UnifiedDiff
+from joey.core.edits.similar import EditFailure
 from joey.core.edits.text_replace import (
-    FlatText,
-    Miscounted,
-    Replaced,
+    CountMismatch,
+    NormalizedText,
+    ReplaceResult,
     explain_count,
     explain_miss,
     flatten,
     replace_text,
 )
 from joey.core.models import ModelInfo
-from joey.core.modes import Group
+from joey.core.modes import ToolGroup
 from joey.core.task import Answer
 from joey.core.text import has_line_numbers, strip_line_numbers, unescape_entities
 from joey.errors import ArgumentError, ToolError
-from joey.ports import Place, ToolContext
-from joey.tools.base import Access, Claim, Offer, Outcome, Prepared, Tool
+from joey.ports import ResolvedPath, ToolContext
+from joey.tools.base import Access, AvailabilityContext, Claim, Outcome, PreparedToolCall, Tool
 from joey.tools.file_edit import (
-    Original,
+    OriginalFile,
     edit_facts,
     fragment_similarity,
     load_original,
@@ -49,10 +49,10 @@ ParamsT = TypeVar("ParamsT", bound=Struct)
 
 _LINE_NUMBERS_LABEL = "the line number in front of every line"
 _ENTITIES_LABEL = "the escaping of &lt; and &gt;"
-_EMPTY_PATCH = Patch("", DiffStats(0, 0))
+_EMPTY_PATCH = UnifiedDiff("", DiffStats(0, 0))
 
 
-class Change(Struct, frozen=True):
+class TextChange(Struct, frozen=True):
     """What an edit makes of a file, and what there is to say about it."""
 
     text: str
@@ -62,33 +62,33 @@ class Change(Struct, frozen=True):
     after: str = ""
 
 
-class Unchanged(Struct, frozen=True):
+class NoTextChange(Struct, frozen=True):
     """There is nothing to do, which is no mistake."""
 
     reason: str
 
 
-class PlannedChange(Struct, frozen=True):
-    original: Original
+class PlannedTextChange(Struct, frozen=True):
+    original: OriginalFile
     data: bytes
-    change: Change
+    change: TextChange
 
 
-class WithheldFailure(Struct, frozen=True):
+class WithheldEditFailure(Struct, frozen=True):
     """Why a file outside of the workspace cannot be changed: told once the call is allowed."""
 
     reason: str
 
 
-class PreparedEdit(Prepared, frozen=True, kw_only=True):
-    plan: PlannedChange | Unchanged | WithheldFailure
+class PreparedTextEdit(PreparedToolCall, frozen=True, kw_only=True):
+    plan: PlannedTextChange | NoTextChange | WithheldEditFailure
 
 
-class TextEdit(Tool[ParamsT, PreparedEdit]):
-    group: ClassVar[Group] = Group.EDIT
+class TextEditTool(Tool[ParamsT, PreparedTextEdit]):
+    group: ClassVar[ToolGroup] = ToolGroup.EDIT
     strict: ClassVar[bool] = False
 
-    def offered(self, offer: Offer) -> bool:
+    def offered(self, offer: AvailabilityContext) -> bool:
         return offer.edit_tool == self.name
 
     @abstractmethod
@@ -97,36 +97,38 @@ class TextEdit(Tool[ParamsT, PreparedEdit]):
 
     @abstractmethod
     async def change(
-        self, params: ParamsT, original: Original, ctx: ToolContext
-    ) -> Change | Unchanged:
+        self, params: ParamsT, original: OriginalFile, ctx: ToolContext
+    ) -> TextChange | NoTextChange:
         """What the file becomes.
 
         Raises:
             ToolError: the edit does not fit.
         """
 
-    async def prepare(self, params: ParamsT, ctx: ToolContext) -> PreparedEdit:
+    async def prepare(self, params: ParamsT, ctx: ToolContext) -> PreparedTextEdit:
         place = _relative(ctx, locate(ctx, self.path(params)))
         try:
             original = await load_original(ctx, place)
             change = await self.change(params, original, ctx)
-            if isinstance(change, Change):
+            if isinstance(change, TextChange):
                 return await _planned(original, change)
         except ToolError as error:
             if place.inside:
                 raise
-            return _prepared(place, _EMPTY_PATCH, WithheldFailure(str(error)))
+            return _prepared(place, _EMPTY_PATCH, WithheldEditFailure(str(error)))
         if place.inside:
-            return PreparedEdit(claims=(Claim(Access.NONE),), row={}, plan=change)
+            return PreparedTextEdit(claims=(Claim(Access.NONE),), row={}, plan=change)
         return _prepared(place, _EMPTY_PATCH, change)
 
-    async def run(self, prepared: PreparedEdit, ctx: ToolContext, answer: Answer | None) -> Outcome:
+    async def run(
+        self, prepared: PreparedTextEdit, ctx: ToolContext, answer: Answer | None
+    ) -> Outcome:
         match prepared.plan:
-            case WithheldFailure(reason):
+            case WithheldEditFailure(reason):
                 raise ToolError(reason)
-            case Unchanged(reason):
+            case NoTextChange(reason):
                 return Outcome(reason)
-            case PlannedChange(original, data, change):
+            case PlannedTextChange(original, data, change):
                 problems = await save(ctx, original, data)
                 result = write_result(
                     original, ctx.protocol, change.taken_off, problems, change.notes
@@ -134,32 +136,32 @@ class TextEdit(Tool[ParamsT, PreparedEdit]):
                 return Outcome(f"{change.before}{result}{change.after}")
 
 
-def _relative(ctx: ToolContext, place: Place) -> Place:
+def _relative(ctx: ToolContext, place: ResolvedPath) -> ResolvedPath:
     """A place that was named by its absolute path, named as the workspace sees it."""
     if place.inside and Path(place.given).is_absolute():
         return locate(ctx, place.shown)
     return place
 
 
-async def _planned(original: Original, change: Change) -> PreparedEdit:
-    plan = PlannedChange(original, original.encode(change.text), change)
+async def _planned(original: OriginalFile, change: TextChange) -> PreparedTextEdit:
+    plan = PlannedTextChange(original, original.encode(change.text), change)
     patch = await make_patch(original, change.text)
     return _prepared(original.place, patch, plan, is_new=not original.exists)
 
 
 def _prepared(
-    place: Place,
-    patch: Patch,
-    plan: PlannedChange | Unchanged | WithheldFailure,
+    place: ResolvedPath,
+    patch: UnifiedDiff,
+    plan: PlannedTextChange | NoTextChange | WithheldEditFailure,
     *,
     is_new: bool = False,
-) -> PreparedEdit:
+) -> PreparedTextEdit:
     row: dict[str, Any] = {
         "tool": "newFileCreated" if is_new else "appliedDiff",
         "diff": patch.text,
         **edit_facts(place, patch),
     }
-    return PreparedEdit(
+    return PreparedTextEdit(
         claims=(Claim(Access.WRITE, place=place),),
         row=row,
         path=place.shown,
@@ -168,16 +170,16 @@ def _prepared(
     )
 
 
-class Found(Struct, frozen=True):
+class ReplaceSuccess(Struct, frozen=True):
     """A text that was found as often as it should be, and replaced."""
 
-    replaced: Replaced
+    replaced: ReplaceResult
     taken_off: tuple[str, ...] = ()
 
 
-class Missed(Struct, frozen=True):
+class ReplaceFailure(Struct, frozen=True):
     count: int
-    failure: PartFailure
+    failure: EditFailure
 
 
 def find_and_replace(
@@ -189,20 +191,20 @@ def find_and_replace(
     expected: int | None = 1,
     tolerant: bool = False,
     is_explained: bool = True,
-) -> Found | Missed:
+) -> ReplaceSuccess | ReplaceFailure:
     """Replace a text as it is given, else without what models put into it by habit."""
-    flat = FlatText(text)
+    flat = NormalizedText(text)
     for found_old, found_new, taken_off in _readings(old, new, model):
         outcome = replace_text(flat, found_old, found_new, expected=expected, tolerant=tolerant)
         match outcome:
-            case Replaced():
-                return Found(outcome, taken_off)
-            case Miscounted(places) if places:
-                return Missed(len(places), explain_count(flat, places))
-    return Missed(0, why_missed(flat, old, new) if is_explained else PartFailure(""))
+            case ReplaceResult():
+                return ReplaceSuccess(outcome, taken_off)
+            case CountMismatch(places) if places:
+                return ReplaceFailure(len(places), explain_count(flat, places))
+    return ReplaceFailure(0, why_missed(flat, old, new) if is_explained else EditFailure(""))
 
 
-def why_missed(text: FlatText, old: str, new: str) -> PartFailure:
+def why_missed(text: NormalizedText, old: str, new: str) -> EditFailure:
     measure = similarity if "\n" in flatten(old).strip("\n") else fragment_similarity
     return explain_miss(text, old, new, measure)
 
@@ -215,7 +217,7 @@ def _readings(old: str, new: str, model: ModelInfo) -> Iterator[tuple[str, str, 
         yield unescape_entities(old), unescape_entities(new), (_ENTITIES_LABEL,)
 
 
-def explained(missed: Missed, name: str, place: Place, advice: str) -> str:
+def explained(missed: ReplaceFailure, name: str, place: ResolvedPath, advice: str) -> str:
     """Why a text was not replaced that must be there once; `advice` is for one that is often."""
     if missed.count == 0:
         return (
@@ -236,7 +238,7 @@ def refuse_identical(old: str, new: str) -> None:
         )
 
 
-def format_part_failure(failure: PartFailure, place: Place) -> str:
+def format_part_failure(failure: EditFailure, place: ResolvedPath) -> str:
     """What a failure says. A file outside of the workspace is not quoted."""
     if not (place.inside and failure.evidence):
         return failure.summary

@@ -7,16 +7,16 @@ from typing import Annotated, Any, ClassVar
 import msgspec
 from msgspec import Meta, Struct
 
-from joey.core.modes import Group
+from joey.core.modes import ToolGroup
 from joey.core.task import Answer, Todo, parse_todos
 from joey.errors import ArgumentError
 from joey.ports import ToolContext
 from joey.tools.base import (
     Access,
+    AvailabilityContext,
     Claim,
-    Offer,
     Outcome,
-    Prepared,
+    PreparedToolCall,
     SetTodos,
     Tool,
     convert,
@@ -43,16 +43,16 @@ class UpdateTodoListParams(Struct, frozen=True):
     ]
 
 
-class PreparedTodos(Prepared, frozen=True, kw_only=True):
+class PreparedTodos(PreparedToolCall, frozen=True, kw_only=True):
     todos: tuple[Todo, ...]
 
 
 class UpdateTodoList(Tool[UpdateTodoListParams, PreparedTodos]):
     name: ClassVar[str] = "update_todo_list"
-    group: ClassVar[Group] = Group.ALWAYS
+    group: ClassVar[ToolGroup] = ToolGroup.ALWAYS
     params: ClassVar[type[Struct]] = UpdateTodoListParams
 
-    def offered(self, offer: Offer) -> bool:
+    def offered(self, offer: AvailabilityContext) -> bool:
         return offer.settings.todo_list_enabled
 
     def parse(self, arguments: dict[str, Any]) -> UpdateTodoListParams:

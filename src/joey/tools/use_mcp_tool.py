@@ -10,11 +10,11 @@ from typing import Annotated, Any, ClassVar
 from msgspec import Meta, Struct
 
 from joey.core.models import ToolProtocol
-from joey.core.modes import Group
+from joey.core.modes import ToolGroup
 from joey.core.task import Answer
 from joey.ports import ToolContext
-from joey.tools.base import Offer, Outcome, Tool, convert, missing
-from joey.tools.mcp_tool import PreparedCall, prepare_call, run_call
+from joey.tools.base import AvailabilityContext, Outcome, Tool, convert, missing
+from joey.tools.mcp_tool import PreparedMcpCall, prepare_call, run_call
 
 
 class UseMcpToolParams(Struct, frozen=True):
@@ -32,12 +32,12 @@ class UseMcpToolCall(Struct, frozen=True):
     arguments: Any
 
 
-class UseMcpTool(Tool[UseMcpToolCall, PreparedCall]):
+class UseMcpTool(Tool[UseMcpToolCall, PreparedMcpCall]):
     name: ClassVar[str] = "use_mcp_tool"
-    group: ClassVar[Group] = Group.MCP
+    group: ClassVar[ToolGroup] = ToolGroup.MCP
     params: ClassVar[type[Struct]] = UseMcpToolParams
 
-    def offered(self, offer: Offer) -> bool:
+    def offered(self, offer: AvailabilityContext) -> bool:
         """Native tasks have a tool for each tool instead."""
         mcp = offer.capabilities.mcp
         return (
@@ -56,10 +56,12 @@ class UseMcpTool(Tool[UseMcpToolCall, PreparedCall]):
             named.server_name.strip(), named.tool_name.strip(), arguments.get("arguments")
         )
 
-    async def prepare(self, params: UseMcpToolCall, ctx: ToolContext) -> PreparedCall:
+    async def prepare(self, params: UseMcpToolCall, ctx: ToolContext) -> PreparedMcpCall:
         return prepare_call(params.server, params.tool, params.arguments, ctx)
 
-    async def run(self, prepared: PreparedCall, ctx: ToolContext, answer: Answer | None) -> Outcome:
+    async def run(
+        self, prepared: PreparedMcpCall, ctx: ToolContext, answer: Answer | None
+    ) -> Outcome:
         return await run_call(prepared, ctx)
 
     def describe(self, arguments: dict[str, Any]) -> str:

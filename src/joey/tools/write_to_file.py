@@ -8,14 +8,23 @@ from typing import Annotated, Any, ClassVar
 from msgspec import Meta, Struct
 
 from joey.core.models import ToolProtocol
-from joey.core.modes import Group
+from joey.core.modes import ToolGroup
 from joey.core.task import Answer
 from joey.core.text import has_line_numbers, strip_line_numbers, unescape_entities
 from joey.errors import ToolError
-from joey.ports import Place, ToolContext
-from joey.tools.base import Access, Claim, Offer, Outcome, Prepared, Tool, convert, missing
+from joey.ports import ResolvedPath, ToolContext
+from joey.tools.base import (
+    Access,
+    AvailabilityContext,
+    Claim,
+    Outcome,
+    PreparedToolCall,
+    Tool,
+    convert,
+    missing,
+)
 from joey.tools.file_edit import (
-    Original,
+    OriginalFile,
     edit_facts,
     load_original,
     locate,
@@ -39,8 +48,8 @@ class WriteToFileParams(Struct, frozen=True):
     ]
 
 
-class PreparedWrite(Prepared, frozen=True, kw_only=True):
-    original: Original
+class PreparedWrite(PreparedToolCall, frozen=True, kw_only=True):
+    original: OriginalFile
     data: bytes
     taken_off: tuple[str, ...]
     """What the model had put around the content by habit, and is not in the file."""
@@ -49,11 +58,11 @@ class PreparedWrite(Prepared, frozen=True, kw_only=True):
 class WriteToFile(Tool[WriteToFileParams, PreparedWrite]):
     name: ClassVar[str] = "write_to_file"
     aliases: ClassVar[tuple[str, ...]] = ("write_file",)
-    group: ClassVar[Group] = Group.EDIT
+    group: ClassVar[ToolGroup] = ToolGroup.EDIT
     params: ClassVar[type[Struct]] = WriteToFileParams
     xml_params: ClassVar[tuple[str, ...]] = (*_PARAMETER_ALIASES, "line_count")
 
-    def offered(self, offer: Offer) -> bool:
+    def offered(self, offer: AvailabilityContext) -> bool:
         return offer.edit_tool != "apply_patch"  # whole files are part of patches
 
     def parse(self, arguments: dict[str, Any]) -> WriteToFileParams:
@@ -91,16 +100,16 @@ class WriteToFile(Tool[WriteToFileParams, PreparedWrite]):
         return Outcome(write_result(prepared.original, ctx.protocol, taken_off, problems))
 
 
-async def _original(ctx: ToolContext, place: Place) -> Original:
+async def _original(ctx: ToolContext, place: ResolvedPath) -> OriginalFile:
     try:
         return await load_original(ctx, place)
     except ToolError:
         if place.inside:
             raise
-        return Original(place, None)  # saving meets the same trouble, and then it may be told
+        return OriginalFile(place, None)  # saving meets the same trouble, and then it may be told
 
 
-def _refuse_if_stale(original: Original) -> None:
+def _refuse_if_stale(original: OriginalFile) -> None:
     """Outside of the workspace it is told once the call is allowed, as everything found there."""
     if original.is_stale:
         raise ToolError(
@@ -151,7 +160,7 @@ def _without_fence(content: str) -> str:
     return f"{body}\n" if newline else ""
 
 
-def _in_the_manner_of(original: Original, text: str, protocol: ToolProtocol) -> str:
+def _in_the_manner_of(original: OriginalFile, text: str, protocol: ToolProtocol) -> str:
     """A file of `\\r\\n` lines stays one when the new text says nothing about line ends, and a byte
     order mark that it has is not written twice.
 

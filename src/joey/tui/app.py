@@ -26,16 +26,16 @@ from joey.core.task import Answer, AskKind
 from joey.errors import UserError
 from joey.presentation.questions import answer_of
 from joey.presentation.slash_commands import guess_at, parse
-from joey.tui.commands import OwnShell, SlashCommandRunner
-from joey.tui.host import Entry, Host, ServerWatch, Waiting
-from joey.tui.keys import BINDINGS, Interruptions, key_help
-from joey.tui.startup import Beginning
-from joey.tui.task_controller import Asked, Dialogue
+from joey.tui.commands import SlashCommandRunner, UserShell
+from joey.tui.host import Host, McpServerWatcher, PickerEntry, QueuedUserMessage
+from joey.tui.keys import BINDINGS, InterruptHandler, key_help
+from joey.tui.startup import Startup
+from joey.tui.task_controller import PendingQuestion, TaskController
 from joey.tui.terminal_window import TerminalWindow
-from joey.tui.widgets.completion import Choices
+from joey.tui.widgets.completion import CompletionList
 from joey.tui.widgets.composer import Composer
-from joey.tui.widgets.conversation import Conversation
-from joey.tui.widgets.dialog_area import Front
+from joey.tui.widgets.conversation import ConversationView
+from joey.tui.widgets.dialog_area import DialogArea
 from joey.tui.widgets.prompt_history import PromptHistory
 from joey.tui.widgets.question_panel import QuestionPanel
 from joey.tui.widgets.status import (
@@ -56,29 +56,29 @@ class JoeyApp(App[int]):
     VERTICAL_BREAKPOINTS = [(0, "-tiny"), (14, "-small"), (20, "-roomy")]  # noqa: RUF012 - theirs
     BINDINGS = BINDINGS
 
-    def __init__(self, host: Host, past: PromptHistory, beginning: Beginning) -> None:
+    def __init__(self, host: Host, past: PromptHistory, beginning: Startup) -> None:
         super().__init__(ansi_color=True)
         self.theme = "ansi-dark"
         self.host = host
         self._beginning = beginning
-        self.conversation = Conversation(host.kept_output, id="conversation")
+        self.conversation = ConversationView(host.kept_output, id="conversation")
         self.composer = Composer(host, past, id="composer")
-        self.front = Front(self.composer)
+        self.front = DialogArea(self.composer)
         self.todos = TodoList()
         self.waiting = QueuedMessageList()
         self.status = StatusLine()
-        self.dialogue = Dialogue(host, self)
-        self.shell = OwnShell(host, self.conversation, self.status)
+        self.dialogue = TaskController(host, self)
+        self.shell = UserShell(host, self.conversation, self.status)
         self.terminal_window = TerminalWindow(self)
         self.command_runner = SlashCommandRunner(self)
-        self._interruptions = Interruptions(self)
-        self._servers: ServerWatch | None = None
+        self._interruptions = InterruptHandler(self)
+        self._servers: McpServerWatcher | None = None
         self._jobs: set[asyncio.Task[None]] = set()
         self.refusal: UserError | None = None
         """Why the screen could not even begin."""
 
-    def get_default_screen(self) -> SteadyScreen:
-        return SteadyScreen(id="_default")
+    def get_default_screen(self) -> MainScreen:
+        return MainScreen(id="_default")
 
     def compose(self) -> ComposeResult:
         yield self.conversation
@@ -150,7 +150,7 @@ class JoeyApp(App[int]):
         if type(event) not in TRANSIENT_EVENTS or isinstance(event, UsageChanged):
             self.refresh_status()
 
-    def asked(self, asked: Asked | None) -> None:
+    def asked(self, asked: PendingQuestion | None) -> None:
         session = self.dialogue.session
         who = "for a subtask" if asked is not None and asked.teller is not session else ""
         if self.dialogue.more_asked:
@@ -188,7 +188,7 @@ class JoeyApp(App[int]):
         self._background.resume() if status.background else self._background.pause()
         self.todos.set_todos(() if session is None else self.host.todos(session))
         queued = [each for one in self.dialogue.listeners for each in self.host.queue(one)]
-        messages = [*queued, *(Waiting("", text) for text in self.dialogue.held)]
+        messages = [*queued, *(QueuedUserMessage("", text) for text in self.dialogue.held)]
         self.waiting.set_messages(messages, is_read=self.dialogue.is_working)
 
     # What is written
@@ -241,14 +241,14 @@ class JoeyApp(App[int]):
     def on_question_panel_answered(self, event: QuestionPanel.Answered) -> None:
         self.do(self._answer(event.panel.asked, event.answer))
 
-    async def _answer(self, asked: Asked, answer: Answer) -> None:
+    async def _answer(self, asked: PendingQuestion, answer: Answer) -> None:
         await self.dialogue.answer(asked, answer)
         if asked.ask.ask is AskKind.COMMAND and answer.approves and self.dialogue.asked is None:
             self.status.work(RUNNING_COMMAND_ACTIVITY)
 
     async def pick(
-        self, title: str, entries: Sequence[Entry], hint: str = "", *, takes_any: bool = False
-    ) -> Entry | None:
+        self, title: str, entries: Sequence[PickerEntry], hint: str = "", *, takes_any: bool = False
+    ) -> PickerEntry | None:
         """What the person chooses from a list; None when they leave it."""
         return await self.front.pick(title, entries, hint, takes_any=takes_any)
 
@@ -277,7 +277,7 @@ class JoeyApp(App[int]):
         """Not a key of ours."""
 
     def action_change_focus(self) -> None:
-        completing = self.composer.query_one(Choices).is_open
+        completing = self.composer.query_one(CompletionList).is_open
         is_there = self.composer.has_focus_within or self.front.is_asking
         if self.front.panel is None or completing or not is_there:
             raise SkipAction
@@ -295,7 +295,7 @@ class JoeyApp(App[int]):
             raise SkipAction
         self.do(self._interruptions.send_waiting())
 
-    async def _take_back(self, last: Waiting) -> None:
+    async def _take_back(self, last: QueuedUserMessage) -> None:
         holders = [one for one in self.dialogue.listeners if last in self.host.queue(one)]
         if not last.id:
             self.dialogue.take_held()
@@ -343,7 +343,7 @@ _ANSWER_PLACEHOLDERS = {
 }
 
 
-def placeholder_for(dialogue: Dialogue) -> str:
+def placeholder_for(dialogue: TaskController) -> str:
     if dialogue.asked is not None:
         return _ANSWER_PLACEHOLDERS.get(dialogue.asked.ask.ask, "")
     if dialogue.session is None:
@@ -351,7 +351,7 @@ def placeholder_for(dialogue: Dialogue) -> str:
     return "joey reads what you write before its next step" if dialogue.is_working else "what next?"
 
 
-class SteadyScreen(Screen[None]):
+class MainScreen(Screen[None]):
     def get_widget_and_offset_at(self, x: int, y: int) -> tuple[Widget | None, Offset | None]:
         """Skip widgets removed since the last layout: Textual would start a selection in the
         parent that they no longer have."""

@@ -23,14 +23,14 @@ from joey.core.rewind import USER_FEEDBACK_ROW_KIND, RewindPreview, say_of, ts_o
 from joey.core.task import Answer, AskKind, Response
 from joey.errors import UserError
 from joey.presentation.phrases import FILE_CHANGE_TEXTS
-from joey.presentation.slash_commands import INIT_PROMPT_PATH, SlashCommand
+from joey.presentation.slash_commands import INIT_PROMPT_PATH, BuiltInCommand
 from joey.presentation.text import one_line, sanitise
-from joey.tui.blocks.block import Block, Line, Piece
-from joey.tui.blocks.calls import Output
+from joey.tui.blocks.block import Block, BlockPart, WrappedLine
+from joey.tui.blocks.calls import OutputLines
 from joey.tui.blocks.text import in_short, with_ran
-from joey.tui.host import Entry, Host, named_mode, own_offers, withdraw_edits
+from joey.tui.host import Host, PickerEntry, named_mode, own_offers, withdraw_edits
 from joey.tui.keys import command_help, key_help
-from joey.tui.widgets.conversation import Conversation
+from joey.tui.widgets.conversation import ConversationView
 from joey.tui.widgets.status import StatusLine
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class SlashCommandRunner:
     def __init__(self, app: JoeyApp) -> None:
         self._app = app
 
-    async def run(self, command: SlashCommand, argument: str) -> None:
+    async def run(self, command: BuiltInCommand, argument: str) -> None:
         """Raises UserError."""
         if command.at_rest and not await self._come_to_rest():
             self._note(f"/{command.name} works when joey waits for your words; Esc stops it")
@@ -171,7 +171,10 @@ class SlashCommandRunner:
         """Whether also those files are meant that somebody else has changed."""
         count = len(changes.conflicts)
         title = f"Give up {count} {'file' if count == 1 else 'files'} not joey's?"
-        answers = [Entry("no", "no, change nothing"), Entry("yes", "yes, go back all the same")]
+        answers = [
+            PickerEntry("no", "no, change nothing"),
+            PickerEntry("yes", "yes, go back all the same"),
+        ]
         answer = await self._app.pick(title, answers, giving_up(changes))
         return answer is not None and answer.key == "yes"
 
@@ -230,7 +233,7 @@ class SlashCommandRunner:
         if chosen := named_mode(modes, slug) if slug else await app.pick("Mode", modes):
             await self._choose_mode(chosen)
 
-    async def _choose_mode(self, mode: Entry) -> None:
+    async def _choose_mode(self, mode: PickerEntry) -> None:
         await self._app.host.choose_mode(self._app.dialogue.session, mode.key)
         self._app.refresh_status()
 
@@ -290,30 +293,30 @@ class SlashCommandRunner:
         self._app.conversation.note(text)
 
 
-Rows = Sequence[Row | dict[str, Any]]
+RowSequence = Sequence[Row | dict[str, Any]]
 MAX_NAMED_CONFLICTS = 4
 """Files of others that are named before they are given up."""
 
 
-def list_rewind_targets(rows: Rows) -> list[Entry]:
+def list_rewind_targets(rows: RowSequence) -> list[PickerEntry]:
     """What the person has said, the latest first; the task itself is the last."""
     said = reversed(list(_said(rows)))
-    return [Entry(str(ts), one_line(in_short(text), 300), _time(ts)) for ts, text in said]
+    return [PickerEntry(str(ts), one_line(in_short(text), 300), _time(ts)) for ts, text in said]
 
 
-def find_user_message(rows: Rows, wanted: int) -> str:
+def find_user_message(rows: RowSequence, wanted: int) -> str:
     return next((text for ts, text in _said(rows) if ts == wanted), "")
 
 
-def rewind_choices(changes: RewindPreview) -> list[Entry]:
+def rewind_choices(changes: RewindPreview) -> list[PickerEntry]:
     """Whether the files come along."""
-    choices = [Entry("talk", "the conversation", "files stay as they are")]
+    choices = [PickerEntry("talk", "the conversation", "files stay as they are")]
     if changes.files:
         about = ", ".join(_fates(changes.files))
         if changes.conflicts:
             about = f"{len(changes.conflicts)} not joey's (asks); {about}"
-        choices.append(Entry("files", "the conversation and the files", about))
-    return [*choices, Entry("leave", "not at all")]
+        choices.append(PickerEntry("files", "the conversation and the files", about))
+    return [*choices, PickerEntry("leave", "not at all")]
 
 
 def giving_up(changes: RewindPreview) -> str:
@@ -332,7 +335,7 @@ def _fates(files: Sequence[FileChange]) -> Iterator[str]:
             yield f"{count} {'file' if count == 1 else 'files'} {fate}"
 
 
-def _said(rows: Rows) -> Iterator[tuple[int, str]]:
+def _said(rows: RowSequence) -> Iterator[tuple[int, str]]:
     for number, row in enumerate(rows):
         if number == 0 or say_of(row) == USER_FEEDBACK_ROW_KIND:
             text = row.get("text") if isinstance(row, dict) else row.text
@@ -351,8 +354,8 @@ MAX_ATTACHED_OUTPUT_CHARS = 16_000
 """Characters of output that go along; of more, the end."""
 
 
-class OwnShell:
-    def __init__(self, host: Host, conversation: Conversation, status: StatusLine) -> None:
+class UserShell:
+    def __init__(self, host: Host, conversation: ConversationView, status: StatusLine) -> None:
         self._host = host
         self._status = status
         self._conversation = conversation
@@ -362,7 +365,7 @@ class OwnShell:
     async def run(self, command: str) -> None:
         """Raises UserError."""
         self.stop()
-        output, shown = [], Printed(command)
+        output, shown = [], UserCommandBlock(command)
         self._conversation.add(shown)
 
         def tell(text: str) -> None:
@@ -402,10 +405,10 @@ class OwnShell:
         self._ran.clear()
 
 
-class Printed(Block):
+class UserCommandBlock(Block):
     def __init__(self, command: str) -> None:
-        self._command = Line([("! ", "warning bold"), (one_line(command), "bold")], 4)
-        self._output = Output()
+        self._command = WrappedLine([("! ", "warning bold"), (one_line(command), "bold")], 4)
+        self._output = OutputLines()
 
     def feed(self, text: str) -> None:
         self._output.feed(text)
@@ -414,8 +417,8 @@ class Printed(Block):
     def size(self) -> tuple[int, int]:
         return 0, 2
 
-    def settled(self, *, whole: bool) -> Sequence[Piece]:
+    def settled(self, *, whole: bool) -> Sequence[BlockPart]:
         return [self._command, *self._output.settled(whole=whole)]
 
-    def open(self, *, whole: bool) -> Sequence[Piece]:
+    def open(self, *, whole: bool) -> Sequence[BlockPart]:
         return self._output.open(whole=whole)

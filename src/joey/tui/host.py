@@ -23,18 +23,18 @@ from joey.presentation.slash_commands import LISTED_COMMANDS
 from joey.presentation.text import one_line
 
 
-class Offer(Struct, frozen=True):
+class CompletionItem(Struct, frozen=True):
     name: str
     about: str = ""
 
 
-def own_offers() -> list[Offer]:
+def own_offers() -> list[CompletionItem]:
     """joey's own commands."""
-    return [Offer(command.name, command.about) for command in LISTED_COMMANDS]
+    return [CompletionItem(command.name, command.about) for command in LISTED_COMMANDS]
 
 
-class Offers(Protocol):
-    def commands(self) -> Sequence[Offer]:
+class CompletionSource(Protocol):
+    def commands(self) -> Sequence[CompletionItem]:
         """What may stand behind a slash at the beginning, without it."""
         ...
 
@@ -57,7 +57,7 @@ class StatusInfo(Struct, frozen=True, kw_only=True):
     """Commands that were left running, and still do."""
 
 
-class Entry(Struct, frozen=True):
+class PickerEntry(Struct, frozen=True):
     """One thing to choose from a list."""
 
     key: str
@@ -66,7 +66,7 @@ class Entry(Struct, frozen=True):
     is_current: bool = False
 
 
-class Waiting(Struct, frozen=True):
+class QueuedUserMessage(Struct, frozen=True):
     """Words that the model has not had yet."""
 
     id: str
@@ -74,7 +74,7 @@ class Waiting(Struct, frozen=True):
     images: tuple[str, ...] = ()
 
 
-class Provider(Struct, frozen=True):
+class ProviderOption(Struct, frozen=True):
     """A service that models are reached by."""
 
     name: str
@@ -84,13 +84,13 @@ class Provider(Struct, frozen=True):
     models: tuple[str, ...] = ()
 
 
-class ServerWatch(Protocol):
+class McpServerWatcher(Protocol):
     """Tells of MCP servers that are waited for, or missing, when a task begins."""
 
     def handle(self, event: Event) -> None: ...
 
 
-class Host(Offers, Protocol):
+class Host(CompletionSource, Protocol):
     """Everything that may take time or fail raises UserError with a sentence for the person."""
 
     @property
@@ -114,7 +114,7 @@ class Host(Offers, Protocol):
 
     async def release(self, session: Session) -> None: ...
 
-    async def tasks(self) -> Sequence[Entry]:
+    async def tasks(self) -> Sequence[PickerEntry]:
         """Of this folder, the latest first."""
         ...
 
@@ -130,7 +130,7 @@ class Host(Offers, Protocol):
         """Why it cannot go on, where nothing of it could be written down."""
         ...
 
-    def server_watch(self, session: Session, tell: Callable[[str], None]) -> ServerWatch: ...
+    def server_watch(self, session: Session, tell: Callable[[str], None]) -> McpServerWatcher: ...
 
     # One task
 
@@ -146,7 +146,7 @@ class Host(Offers, Protocol):
 
     def todos(self, session: Session) -> Sequence[Todo]: ...
 
-    def queue(self, session: Session) -> Sequence[Waiting]: ...
+    def queue(self, session: Session) -> Sequence[QueuedUserMessage]: ...
 
     async def unqueue(self, session: Session, message_id: str) -> None: ...
 
@@ -172,11 +172,11 @@ class Host(Offers, Protocol):
 
     # What can be chosen
 
-    def modes(self, session: Session | None) -> Sequence[Entry]: ...
+    def modes(self, session: Session | None) -> Sequence[PickerEntry]: ...
 
     async def choose_mode(self, session: Session | None, slug: str) -> None: ...
 
-    async def models(self, session: Session | None) -> Sequence[Entry]: ...
+    async def models(self, session: Session | None) -> Sequence[PickerEntry]: ...
 
     async def choose_model(self, session: Session | None, key: str) -> Session | None:
         """The session to go on with: the same task, with another model."""
@@ -208,18 +208,18 @@ class Host(Offers, Protocol):
         """No key, no profile: there is nobody to talk to yet."""
         ...
 
-    async def providers(self) -> tuple[Provider, ...]:
+    async def providers(self) -> tuple[ProviderOption, ...]:
         """Those that run on this machine first."""
         ...
 
-    async def remember(self, provider: Provider, key: str, model: str) -> None: ...
+    async def remember(self, provider: ProviderOption, key: str, model: str) -> None: ...
 
 
 REVOKE_EDITS_ARGUMENT = "ask"
 """Behind /permissions: what was accepted for this task is over."""
 
 
-def named_mode(modes: Sequence[Entry], slug: str) -> Entry:
+def named_mode(modes: Sequence[PickerEntry], slug: str) -> PickerEntry:
     """Raises UserError: there is no such mode."""
     named = next((mode for mode in modes if mode.key == slug), None)
     if named is None:

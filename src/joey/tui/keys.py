@@ -16,7 +16,7 @@ from textual.binding import Binding, BindingType
 
 from joey.core.task import AskKind
 from joey.errors import UserError
-from joey.tui.host import Offer
+from joey.tui.host import CompletionItem
 
 if TYPE_CHECKING:
     from joey.tui.app import JoeyApp
@@ -69,7 +69,7 @@ def key_help() -> Text:
     return _table("Keys", KEY_DESCRIPTIONS)
 
 
-def command_help(own: list[Offer], others: list[Offer]) -> Text:
+def command_help(own: list[CompletionItem], others: list[CompletionItem]) -> Text:
     text = _table("Commands", [(f"/{offer.name}", offer.about) for offer in own])
     if others:
         rows = [(f"/{offer.name}", offer.about) for offer in others]
@@ -93,7 +93,7 @@ DOUBLE_PRESS_TIMEOUT_S = 1.5
 INTERRUPTED_EXIT_CODE = 130
 
 
-class Interruptions:
+class InterruptHandler:
     def __init__(self, app: JoeyApp) -> None:
         self._app = app
         self._pressed: tuple[str, float] = ("", 0.0)

@@ -13,13 +13,13 @@ from rich.text import Text
 
 from joey import __version__
 from joey.errors import UserError
-from joey.tui.host import Entry, Provider
+from joey.tui.host import PickerEntry, ProviderOption
 
 if TYPE_CHECKING:
     from joey.tui.app import JoeyApp
 
 
-class Beginning(Struct, frozen=True, kw_only=True):
+class Startup(Struct, frozen=True, kw_only=True):
     prompt: str = ""
     images: tuple[str, ...] = ()
     task_id: str | None = None
@@ -87,16 +87,18 @@ async def welcome(app: JoeyApp) -> bool:
     return False
 
 
-async def _choose(app: JoeyApp, providers: tuple[Provider, ...]) -> tuple[Provider, str] | None:
+async def _choose(
+    app: JoeyApp, providers: tuple[ProviderOption, ...]
+) -> tuple[ProviderOption, str] | None:
     """A model that runs on this machine, which is one key away; else a provider."""
     choices = {
-        Entry(f"{each.name} {model}", model, f"{each.name}, running here"): (each, model)
+        PickerEntry(f"{each.name} {model}", model, f"{each.name}, running here"): (each, model)
         for each in providers
         if each.found_at
         for model in each.models
     }
     choices |= {
-        Entry(each.name, each.name, _about(each)): (each, "")
+        PickerEntry(each.name, each.name, _about(each)): (each, "")
         for each in providers
         if not (each.found_at and each.models)
     }
@@ -104,18 +106,18 @@ async def _choose(app: JoeyApp, providers: tuple[Provider, ...]) -> tuple[Provid
     return None if chosen is None else choices[chosen]
 
 
-def _about(provider: Provider) -> str:
+def _about(provider: ProviderOption) -> str:
     if provider.found_at:
         return f"running here, at {provider.found_at}"
     return "needs a key" if provider.needs_key else "on this machine; not found running"
 
 
-async def _model(app: JoeyApp, provider: Provider) -> str | None:
+async def _model(app: JoeyApp, provider: ProviderOption) -> str | None:
     """From the list, or by its name."""
     title = f"Model of {provider.name}"
     if not provider.models:
         return await app.ask_line(title, "its name, Enter · Esc goes back")
-    entries = [Entry(name, name) for name in provider.models]
+    entries = [PickerEntry(name, name) for name in provider.models]
     hint = "or write the name of another one · Esc goes back"
     chosen = await app.pick(title, entries, hint, takes_any=True)
     return None if chosen is None else chosen.key

@@ -18,7 +18,7 @@ from joey.tui.host import Host
 IDLE_WAIT_TIMEOUT_S = 5.0
 
 
-class Asked(Struct, frozen=True):
+class PendingQuestion(Struct, frozen=True):
     """A question that waits for the person."""
 
     teller: Session
@@ -35,7 +35,7 @@ class Asked(Struct, frozen=True):
         return pending is not None and pending.ts == self.ask.ts
 
 
-class Stage(Protocol):
+class TaskDisplay(Protocol):
     """Who shows it."""
 
     def opened(self, session: Session) -> None:
@@ -44,7 +44,7 @@ class Stage(Protocol):
 
     def handle_task_event(self, teller: Session, event: Event) -> None: ...
 
-    def asked(self, asked: Asked | None) -> None:
+    def asked(self, asked: PendingQuestion | None) -> None:
         """The question to show now; None: there is none any more."""
         ...
 
@@ -59,12 +59,12 @@ class Stage(Protocol):
     def troubled(self, error: Exception) -> None: ...
 
 
-class Dialogue:
-    def __init__(self, host: Host, stage: Stage) -> None:
+class TaskController:
+    def __init__(self, host: Host, stage: TaskDisplay) -> None:
         self._host = host
         self._stage = stage
         self.session: Session | None = None
-        self._asks: list[Asked] = []
+        self._asks: list[PendingQuestion] = []
         self._following: asyncio.Task[None] | None = None
         self._front: Session | None = None
         """Who spoke last: words that were not asked for go to them."""
@@ -78,7 +78,7 @@ class Dialogue:
         return self._following is not None
 
     @property
-    def asked(self) -> Asked | None:
+    def asked(self) -> PendingQuestion | None:
         return self._asks[0] if self._asks else None
 
     @property
@@ -121,7 +121,7 @@ class Dialogue:
         """Say it as soon as the open questions are settled."""
         self._held.append((text, images))
 
-    async def answer(self, asked: Asked, answer: Answer) -> None:
+    async def answer(self, asked: PendingQuestion, answer: Answer) -> None:
         await asked.teller.answer(asked.ask.ts, answer)
         self._settle(asked.teller, asked.ask.ts)
 
@@ -140,7 +140,7 @@ class Dialogue:
         self.session = session
         self._stage.opened(session)
         if session.pending is not None:
-            self._asks.append(Asked(session, session.pending))
+            self._asks.append(PendingQuestion(session, session.pending))
             self._show_question()
         if session.running:
             self._follow(session.seq if since is None else max(since, session.seq))
@@ -173,7 +173,7 @@ class Dialogue:
     async def _listen(self, since: int) -> None:
         session = self.session
         assert session is not None
-        progress = _Progress(since)
+        progress = _EventCursor(since)
         try:
             while True:
                 async with family(session, progress.counted(session)) as events:
@@ -197,7 +197,7 @@ class Dialogue:
         match tree_event.event:
             case AskOpened() as ask:
                 self._stage.handle_task_event(tree_event.teller, ask)
-                asked = Asked(tree_event.teller, ask)
+                asked = PendingQuestion(tree_event.teller, ask)
                 if asked.is_open:
                     self._asks.append(asked)
                     self._show_question()
@@ -222,7 +222,7 @@ class Dialogue:
             self._stage.do(self.say(text, images))
 
 
-class _Progress:
+class _EventCursor:
     """How far a task was heard, through all its runs."""
 
     def __init__(self, since: int) -> None:

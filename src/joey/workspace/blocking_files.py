@@ -26,7 +26,7 @@ _GIT_DIRECTORY = ".git"
 """All that is in it may be opened."""
 
 
-class ObstacleError(Exception):
+class BlockingFileError(Exception):
     """A program waits for a file that it should not open."""
 
     def __init__(self, path: Path) -> None:
@@ -39,7 +39,7 @@ async def unobstructed(directory: Path, opened: frozenset[str]) -> AsyncIterator
     """For as long as a program works in a folder that opens files with these names.
 
     Raises:
-        ObstacleError: it takes long, and there is something that it may wait for.
+        BlockingFileError: it takes long, and there is something that it may wait for.
     """
     if not opened:
         yield
@@ -61,7 +61,7 @@ async def unobstructed(directory: Path, opened: frozenset[str]) -> AsyncIterator
             yield
     except TimeoutError as error:
         if found and limit.expired():
-            raise ObstacleError(found[0]) from error
+            raise BlockingFileError(found[0]) from error
         raise
     finally:
         stop.set()

@@ -7,8 +7,8 @@ then, and as a new file: another name of the old one (a hard link) keeps the old
 file that is read has another name outside cannot be known: nothing on disk says which name came
 first.
 
-Protected files are recognised under other names too (`Aliases`): `.roo` may be a symlink to
-`settings/roo`, and a git directory with its hooks need not be called `.git`.
+Protected files are recognised under other names too (`ProtectedAliases`): `.roo` may be a symlink
+to `settings/roo`, and a git directory with its hooks need not be called `.git`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from joey.core.paths import DirectoryBoundary, path_below
 from joey.core.protected_paths import folded_name, is_protected
 from joey.core.text import regex
 from joey.errors import ToolError, WorkspaceError
-from joey.ports import Boundary, FileKind, Files, Place
+from joey.ports import Boundary, Files, FileStat, ResolvedPath
 from joey.workspace.ignore import IgnoreRules
 from joey.workspace.safe_open import (
     check_regular,
@@ -73,10 +73,10 @@ class LocalFiles:
             raise WorkspaceError(f"{root!r} cannot be used as a workspace: its name is not UTF-8.")
         self.rules = IgnoreRules(self.root)
         self._boundary = boundary or DirectoryBoundary((self.root,))
-        self._aliases = [Aliases(root) for root in self._boundary.roots]
+        self._aliases = [ProtectedAliases(root) for root in self._boundary.roots]
         self._on_written = on_written
 
-    def resolve(self, path: str) -> Place:
+    def resolve(self, path: str) -> ResolvedPath:
         """Where a path leads. Relative ones start at the workspace; `~` is a name like others.
 
         Raises:
@@ -95,7 +95,7 @@ class LocalFiles:
         within = {name for name in (alias, relative) if name is not None}
         ignored = any(self.rules.hides_place(name, real) for name in within)
         reach = self._boundary.reach(real)
-        return Place(
+        return ResolvedPath(
             given=path,
             path=real,
             shown=shown,
@@ -111,7 +111,7 @@ class LocalFiles:
     def hides_some(self) -> bool:
         return self.rules.hides_some()
 
-    def shows(self, place: Place, path: Path) -> bool:
+    def shows(self, place: ResolvedPath, path: Path) -> bool:
         """Whether a search or a list of `place` may tell of a path below it: not of what is hidden
         from the run, unless the place itself is, and was allowed all the same."""
         return not (place.inside or place.readable) or self._boundary.reach(path).readable
@@ -132,19 +132,19 @@ class LocalFiles:
         """A resolved path as seen from the root, or None when it is outside."""
         return path_below(path, self.root)
 
-    async def stat(self, place: Place) -> FileKind:
+    async def stat(self, place: ResolvedPath) -> FileStat:
         try:
             return _kind(place)
         except OSError as error:
             raise _refusal("look at", place, error) from error
 
-    async def stat_all(self, places: Sequence[Place]) -> Sequence[FileKind]:
-        def look() -> list[FileKind]:
+    async def stat_all(self, places: Sequence[ResolvedPath]) -> Sequence[FileStat]:
+        def look() -> list[FileStat]:
             return [_kind_if_any(place) for place in places]
 
         return look() if len(places) <= _MAX_INLINE_STATS else await asyncio.to_thread(look)
 
-    async def read(self, place: Place, limit: int | None = None, offset: int = 0) -> bytes:
+    async def read(self, place: ResolvedPath, limit: int | None = None, offset: int = 0) -> bytes:
         most = MAX_READ_BYTES + 1 if limit is None else limit
         size = min(most, (await self.stat(place)).size - offset)
         if size > MAX_READ_BYTES:
@@ -155,14 +155,16 @@ class LocalFiles:
             raise _too_large(place)
         return data
 
-    async def write(self, place: Place, data: bytes, like: Place | None = None) -> None:
+    async def write(
+        self, place: ResolvedPath, data: bytes, like: ResolvedPath | None = None
+    ) -> None:
         with _translated("write", place):
             mode = None if like is None else _mode(like.path)
             await _run(len(data), lambda: _replace(place, data, mode))
             if self._on_written is not None:
                 self._on_written(place.path)
 
-    async def remove(self, place: Place) -> None:
+    async def remove(self, place: ResolvedPath) -> None:
         with _translated("delete", place):
             _remove(place)
 
@@ -190,12 +192,12 @@ def _seen_from(base: Path | None, path: Path) -> str:
     return str(path) if base is None else path_below(path, base) or str(path)
 
 
-def _kind(place: Place) -> FileKind:
+def _kind(place: ResolvedPath) -> FileStat:
     try:
         facts = facts_of(place.path)
     except (FileNotFoundError, NotADirectoryError):
-        return FileKind(exists=False)
-    return FileKind(
+        return FileStat(exists=False)
+    return FileStat(
         exists=True,
         is_file=stat.S_ISREG(facts.st_mode),
         is_dir=stat.S_ISDIR(facts.st_mode),
@@ -204,11 +206,11 @@ def _kind(place: Place) -> FileKind:
     )
 
 
-def _kind_if_any(place: Place) -> FileKind:
+def _kind_if_any(place: ResolvedPath) -> FileStat:
     try:
         return _kind(place)
     except OSError:
-        return FileKind(exists=False)
+        return FileStat(exists=False)
 
 
 def _check_usable(path: str) -> None:
@@ -230,19 +232,19 @@ async def _run(size: int, work: Callable[[], T]) -> T:
     return work() if size <= _MAX_INLINE_BYTES else await asyncio.to_thread(work)
 
 
-def _too_large(place: Place) -> ToolError:
+def _too_large(place: ResolvedPath) -> ToolError:
     return ToolError(f"Cannot read {place.shown}: it is larger than {MAX_READ_BYTES // 2**20} MB.")
 
 
 @contextmanager
-def _translated(verb: str, place: Place) -> Iterator[None]:
+def _translated(verb: str, place: ResolvedPath) -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError) as error:
         raise _refusal(verb, place, error) from error
 
 
-def _refusal(verb: str, place: Place, error: OSError | ValueError) -> ToolError:
+def _refusal(verb: str, place: ResolvedPath, error: OSError | ValueError) -> ToolError:
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     return ToolError(f"Cannot {verb} {place.shown}: {reason}.")
 
@@ -262,7 +264,7 @@ def _mode(path: Path) -> int:
     return facts_of(path).st_mode & 0o777
 
 
-def _replace(place: Place, data: bytes, mode: int | None) -> None:
+def _replace(place: ResolvedPath, data: bytes, mode: int | None) -> None:
     """Write a new file beside the old one, then put it in its place in one step.
 
     `mode` is for a file that is not there yet.
@@ -286,7 +288,7 @@ def _replace(place: Place, data: bytes, mode: int | None) -> None:
             raise
 
 
-def _remove(place: Place) -> None:
+def _remove(place: ResolvedPath) -> None:
     """Take the name out of its folder; a link that is put there meanwhile is not followed."""
     name = place.path.name or "."
     with open_directory(place.path.parent, footing=place.footing) as directory:
@@ -333,7 +335,7 @@ _GIT_DIRECTORY_ENTRIES = frozenset(
 )
 
 
-class Aliases:
+class ProtectedAliases:
     """Where protected names in the root of a workspace lead, as it is at the moment of asking."""
 
     def __init__(self, root: Path) -> None:

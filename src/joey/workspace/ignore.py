@@ -44,7 +44,7 @@ _CTIME_SETTLE_NS = 100_000_000
 """Nanoseconds in which a file may change again without looking different."""
 
 
-class _Rules(Struct, frozen=True):
+class _LoadedRules(Struct, frozen=True):
     text: bytes | None = None
     exact: GitIgnore | None = None
     folded: GitIgnore | None = None
@@ -58,7 +58,7 @@ class IgnoreRules:
 
     def __init__(self, root: Path) -> None:
         self._file = root / IGNORE_FILE_NAME
-        self._known: tuple[tuple[int, ...] | None, _Rules] = (None, _Rules())
+        self._known: tuple[tuple[int, ...] | None, _LoadedRules] = (None, _LoadedRules())
         """What the file looked like, and what it said: replaced as a whole, since threads ask too,
         and each goes by what it has seen itself."""
 
@@ -100,14 +100,14 @@ class IgnoreRules:
         rules = self._current()
         return [path for path in files if not _hides(rules, path, False)]
 
-    def _current(self) -> _Rules:
+    def _current(self) -> _LoadedRules:
         before, known = self._known
         try:
             seen = _signature(self._file.stat())
         except OSError as error:
             absent = isinstance(error, FileNotFoundError | NotADirectoryError)
             if absent and not self._file.is_symlink():
-                return self._keep(None, _Rules())
+                return self._keep(None, _LoadedRules())
             return self._keep(None, self._closed(error, known))
         if seen == before:
             return known
@@ -126,18 +126,18 @@ class IgnoreRules:
         except OSError:
             return False
 
-    def _keep(self, seen: tuple[int, ...] | None, rules: _Rules) -> _Rules:
+    def _keep(self, seen: tuple[int, ...] | None, rules: _LoadedRules) -> _LoadedRules:
         self._known = (seen, rules)
         return rules
 
-    def _closed(self, error: Exception, known: _Rules) -> _Rules:
+    def _closed(self, error: Exception, known: _LoadedRules) -> _LoadedRules:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         if known.error != reason:
             log.warning("%s cannot be used, so every file is hidden: %s", self._file, reason)
-        return _Rules(error=reason)
+        return _LoadedRules(error=reason)
 
 
-def _hides(rules: _Rules, path: str, is_dir: bool) -> bool:
+def _hides(rules: _LoadedRules, path: str, is_dir: bool) -> bool:
     if path in ("", "."):
         return False
     if rules.error:
@@ -158,16 +158,16 @@ def _has_impossible_name(path: str) -> bool:
     return any(len(name) > _MAX_NAME_CHARS for name in path.split("/"))
 
 
-def _understood(text: bytes, folds_case: bool) -> _Rules:
+def _understood(text: bytes, folds_case: bool) -> _LoadedRules:
     """Raises ValueError."""
     if b"\0" in text:
         raise ValueError("it is not a text file")
     lines = text.decode("utf-8-sig").split("\n")
     exact = GitIgnore("\n".join(lines).encode())
     if exact.is_empty:
-        return _Rules(text)
+        return _LoadedRules(text)
     folded = GitIgnore("\n".join(map(_folded_rule, lines)).encode()) if folds_case else None
-    return _Rules(text, exact, folded)
+    return _LoadedRules(text, exact, folded)
 
 
 def _signature(facts: os.stat_result) -> tuple[int, ...]:
@@ -240,7 +240,7 @@ class _NeverMatchesError(Exception):
     """The pattern is malformed; git takes it for one that matches nothing."""
 
 
-class _Rule(Struct, frozen=True):
+class _IgnoreRule(Struct, frozen=True):
     regex: bytes
     includes: bool
     """It begins with `!`."""
@@ -249,7 +249,7 @@ class _Rule(Struct, frozen=True):
     """Otherwise it is matched against the last name of a path."""
 
 
-class _Run(Struct, frozen=True):
+class _RuleGroup(Struct, frozen=True):
     """Rules that follow each other and decide the same."""
 
     includes: bool
@@ -298,7 +298,7 @@ class GitIgnore:
         return ignored
 
 
-def _is_ignored(runs: Sequence[_Run], path: bytes, name: bytes) -> bool:
+def _is_ignored(runs: Sequence[_RuleGroup], path: bytes, name: bytes) -> bool:
     for run in runs:
         if run.names is not None and run.names.fullmatch(name):
             return not run.includes
@@ -307,14 +307,14 @@ def _is_ignored(runs: Sequence[_Run], path: bytes, name: bytes) -> bool:
     return False
 
 
-def _runs(rules: Iterable[_Rule]) -> list[_Run]:
+def _runs(rules: Iterable[_IgnoreRule]) -> list[_RuleGroup]:
     """The last one first."""
     runs = []
     for includes, group in groupby(rules, lambda rule: rule.includes):
         same = list(group)
         names = [rule.regex for rule in same if not rule.whole_path]
         paths = [rule.regex for rule in same if rule.whole_path]
-        runs.append(_Run(includes, _any_of(names), _any_of(paths)))
+        runs.append(_RuleGroup(includes, _any_of(names), _any_of(paths)))
     return runs[::-1]
 
 
@@ -336,7 +336,7 @@ def _lines(text: bytes) -> Iterator[bytes]:
             yield rule
 
 
-def _parse(line: bytes) -> _Rule | None:
+def _parse(line: bytes) -> _IgnoreRule | None:
     """None for a rule that matches nothing."""
     pattern = line.removeprefix(b"!")
     only_directories = pattern.endswith(b"/")
@@ -349,7 +349,7 @@ def _parse(line: bytes) -> _Rule | None:
         regex = _regex(list(_tokens(pattern)))
     except _NeverMatchesError:
         return None
-    return _Rule(regex, line.startswith(b"!"), only_directories, whole_path)
+    return _IgnoreRule(regex, line.startswith(b"!"), only_directories, whole_path)
 
 
 def _tokens(pattern: bytes) -> Iterator[bytes]:

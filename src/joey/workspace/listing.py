@@ -26,12 +26,12 @@ from pathlib import Path
 from threading import Event
 
 from joey.core.text import regex
-from joey.errors import AbsentError, ToolError
-from joey.ports import Listing, Place
+from joey.errors import TargetNotFoundError, ToolError
+from joey.ports import Listing, ResolvedPath
 from joey.workspace.blocking_files import (
     BLOCKING_CHECK_DELAY_S,
     FILES_OPENED_BY_RIPGREP,
-    ObstacleError,
+    BlockingFileError,
     find_obstacle,
     unobstructed,
 )
@@ -62,7 +62,9 @@ _EXCLUDE_GLOB_OPTIONS = (
 _DIGITS_RE = regex(r"([0-9]+)")
 
 
-async def list_directory(files: LocalFiles, place: Place, recursive: bool, limit: int) -> Listing:
+async def list_directory(
+    files: LocalFiles, place: ResolvedPath, recursive: bool, limit: int
+) -> Listing:
     """The entries of a folder, at most `limit`, each folder followed by what is in it.
 
     Raises:
@@ -70,7 +72,7 @@ async def list_directory(files: LocalFiles, place: Place, recursive: bool, limit
     """
     kind = await files.stat(place)
     if not kind.exists:
-        raise AbsentError(f"Cannot list {place.shown}. It does not exist.")
+        raise TargetNotFoundError(f"Cannot list {place.shown}. It does not exist.")
     if not kind.is_dir:
         what = "a file: use read_file" if kind.is_file else "neither a file nor a folder"
         raise ToolError(f"Cannot list {place.shown}. It is {what}.")
@@ -91,7 +93,7 @@ async def list_directory(files: LocalFiles, place: Place, recursive: bool, limit
 class _DirectoryLister:
     """One folder that is being listed. Entries are relative to it; folders end with `/`."""
 
-    def __init__(self, files: LocalFiles, place: Place) -> None:
+    def __init__(self, files: LocalFiles, place: ResolvedPath) -> None:
         self._files = files
         self._place = place
         self._path = path = place.path
@@ -125,12 +127,12 @@ class _DirectoryLister:
             return await self._run_ripgrep(found, "--no-ignore")
         try:
             return await self._run_ripgrep(found)
-        except ObstacleError as error:
+        except BlockingFileError as error:
             log.warning("nothing counts as ignored in a listing of %s: %s", self._path, error)
             return await self._run_ripgrep(found, "--no-ignore")
 
     async def _run_ripgrep(self, found: set[str], *more: str) -> bool:
-        """Raises ObstacleError."""
+        """Raises BlockingFileError."""
         arguments = ["--files", "--hidden", "--null", "--sort=path", *_EXCLUDE_GLOB_OPTIONS, *more]
         prefix = f"{self._path}/"
         try:
@@ -281,7 +283,7 @@ MAX_FILE_NAMES = 500_000
 _ALL_FILE_OPTIONS = ("--hidden", "--glob=!.git/", "--glob=!.git")
 
 
-class _UnlistedError(Exception):
+class _ListingError(Exception):
     """Why there is no list."""
 
 
@@ -314,7 +316,7 @@ def _listed(files: LocalFiles, chosen: Sequence[str], most: int, stop: Event) ->
     # What stands behind the last separator is nothing, or half a path.
     try:
         *paths, _ = os.fsdecode(_printed(files, chosen, stop)).split("\0")
-    except (OSError, _UnlistedError) as error:
+    except (OSError, _ListingError) as error:
         raise ToolError(
             f"The files of {files.root} cannot be listed: {error} Use search_files."
         ) from error
@@ -344,7 +346,7 @@ def _printed(files: LocalFiles, chosen: Sequence[str], stop: Event) -> bytes:
             printed = _read(process.stdout.fileno(), files.root, stop)
             # Half a list would look as if the other files had been deleted.
             if len(printed) < _MAX_OUTPUT_BYTES and (code := process.wait()) < 0:
-                raise _UnlistedError(f"ripgrep cannot be used: {died_of(code)}")
+                raise _ListingError(f"ripgrep cannot be used: {died_of(code)}")
             return printed
         finally:
             process.kill()
@@ -359,13 +361,13 @@ def _read(pipe: int, root: Path, stop: Event) -> bytes:
     printed = bytearray()
     while len(printed) < _MAX_OUTPUT_BYTES:
         if stop.is_set():
-            raise _UnlistedError("it was stopped.")
+            raise _ListingError("it was stopped.")
         if time.monotonic() > begun + _INVENTORY_TIMEOUT_S:
-            raise _UnlistedError(f"it takes longer than {_INVENTORY_TIMEOUT_S:g} s.")
+            raise _ListingError(f"it takes longer than {_INVENTORY_TIMEOUT_S:g} s.")
         if not is_looked_for and time.monotonic() > begun + BLOCKING_CHECK_DELAY_S:
             is_looked_for = True
             if (obstacle := find_obstacle(root, FILES_OPENED_BY_RIPGREP, stop)) is not None:
-                raise _UnlistedError(f"{str(obstacle)!r} is no regular file. Delete or rename it.")
+                raise _ListingError(f"{str(obstacle)!r} is no regular file. Delete or rename it.")
         if ready.poll(_POLL_INTERVAL_MS):
             chunk = os.read(pipe, _CHUNK_BYTES)
             if not chunk:

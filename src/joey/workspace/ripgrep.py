@@ -40,7 +40,7 @@ class RipgrepError(Exception):
     """What ripgrep printed when it refused its arguments, or why no process can be given them."""
 
 
-class OutOfMemoryError(RipgrepError):
+class RipgrepOutOfMemoryError(RipgrepError):
     """A line is longer than ripgrep may hold in memory."""
 
 
@@ -66,7 +66,7 @@ async def records(
         complaint = (await process.stderr.read(_CHUNK_BYTES)).decode(errors="replace").strip()
         code = await process.wait()
         if code in _ABORTED_EXIT_CODES:
-            raise OutOfMemoryError(died_of(code))
+            raise RipgrepOutOfMemoryError(died_of(code))
         if code < 0:
             raise RipgrepError(died_of(code))
         if code > 1 and complaint and not printed:

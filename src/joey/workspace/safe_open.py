@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
-from joey.core.paths import Footing
+from joey.core.paths import DirectoryIdentity
 
 _DIRECTORY_FLAGS = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _WALK_FLAGS = _DIRECTORY_FLAGS | getattr(os, "O_PATH", os.O_RDONLY)
@@ -41,7 +41,7 @@ def real_path(path: Path) -> Path:
     raise OSError(errno.EAGAIN, "its folders are being changed at the moment")
 
 
-def footing_of(directory: Path) -> Footing | None:
+def footing_of(directory: Path) -> DirectoryIdentity | None:
     """The folder, or the one above it that exists; None when that cannot be seen."""
     parts = directory.parts
     for depth in range(len(parts), 0, -1):
@@ -51,13 +51,13 @@ def footing_of(directory: Path) -> Footing | None:
             continue
         except OSError:
             return None  # going there will fail for the same reason
-        return Footing(depth, facts.st_dev, facts.st_ino)
+        return DirectoryIdentity(depth, facts.st_dev, facts.st_ino)
     return None
 
 
 @contextmanager
 def open_directory(
-    path: Path, *, create: bool = False, footing: Footing | None = None
+    path: Path, *, create: bool = False, footing: DirectoryIdentity | None = None
 ) -> Iterator[int]:
     """A handle by which files of a folder can be named (`dir_fd`).
 
@@ -155,7 +155,7 @@ def _enter(name: str, directory: int, create: bool) -> int:
     return os.open(name, _WALK_FLAGS, dir_fd=directory)
 
 
-def _check_same(descriptor: int, footing: Footing) -> None:
+def _check_same(descriptor: int, footing: DirectoryIdentity) -> None:
     facts = os.fstat(descriptor)
     if (facts.st_dev, facts.st_ino) != (footing.device, footing.inode):
         raise OSError(

@@ -35,12 +35,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from joey.core.text import regex
-from joey.errors import AbsentError, ToolError
-from joey.ports import Listing, Place, Search, SearchHit, SearchResult
-from joey.workspace.blocking_files import ObstacleError, unobstructed
+from joey.errors import TargetNotFoundError, ToolError
+from joey.ports import Listing, ResolvedPath, Search, SearchHit, SearchResult
+from joey.workspace.blocking_files import BlockingFileError, unobstructed
 from joey.workspace.files import LocalFiles, printable_name
 from joey.workspace.listing import list_directory
-from joey.workspace.ripgrep import OutOfMemoryError, RipgrepError, opened_by, records
+from joey.workspace.ripgrep import RipgrepError, RipgrepOutOfMemoryError, opened_by, records
 from joey.workspace.safe_open import open_regular
 
 _SEARCH_TIMEOUT_S = 30
@@ -53,8 +53,8 @@ _BINARY_CHECK_BYTES = 8192
 _UTF_16_PREFIXES = (b"\xff\xfe", b"\xfe\xff")
 
 
-class _Question(Struct, frozen=True):
-    place: Place
+class _SearchQuery(Struct, frozen=True):
+    place: ResolvedPath
     is_file: bool
     arguments: tuple[str, ...]
     pattern: FilePattern | None
@@ -69,17 +69,17 @@ class LocalSearch:
         self._files = files
 
     async def grep(
-        self, place: Place, regex: str, file_pattern: str | None, limit: int
+        self, place: ResolvedPath, regex: str, file_pattern: str | None, limit: int
     ) -> SearchResult:
         self._check_rules(place)
         kind = await self._files.stat(place)
         if not kind.exists:
-            raise AbsentError(f"Cannot search {place.shown}: it does not exist.")
+            raise TargetNotFoundError(f"Cannot search {place.shown}: it does not exist.")
         if not (kind.is_dir or kind.is_file):
             raise ToolError(f"Cannot search {place.shown}: it is neither a file nor a folder.")
         pattern = FilePattern(file_pattern) if file_pattern else None
         lines = limit * _LINES_PER_HIT
-        question = _Question(
+        question = _SearchQuery(
             place,
             kind.is_file,
             (
@@ -92,23 +92,23 @@ class LocalSearch:
         try:
             try:
                 return await self._answer(question, limit)
-            except OutOfMemoryError as error:
+            except RipgrepOutOfMemoryError as error:
                 return await self._answer_without_large_files(question, limit, error)
-            except ObstacleError as error:
+            except BlockingFileError as error:
                 return await self._answer_without_rules(question, limit, error)
         except RipgrepError as error:
             raise ToolError(f"ripgrep refused the search:\n{error}") from error
 
-    async def list(self, place: Place, recursive: bool, limit: int) -> Listing:
+    async def list(self, place: ResolvedPath, recursive: bool, limit: int) -> Listing:
         self._check_rules(place)
         return await list_directory(self._files, place, recursive, limit)
 
-    def _check_rules(self, place: Place) -> None:
+    def _check_rules(self, place: ResolvedPath) -> None:
         """Where all is hidden, "nothing found" would be no answer."""
         if place.inside and (rules_error := self._files.rules.error):
             raise ToolError(f"Cannot look into {place.shown}: {rules_error}")
 
-    async def _answer(self, question: _Question, limit: int) -> SearchResult:
+    async def _answer(self, question: _SearchQuery, limit: int) -> SearchResult:
         reader = self._reader(question, question.lines * _MAX_OVERSEARCH_FACTOR)
         cut = not await self._read(question, reader)
         if reader.full:
@@ -126,7 +126,7 @@ class LocalSearch:
         return SearchResult(first_hits(hits, question.lines), truncated=cut or reader.full or more)
 
     async def _answer_without_large_files(
-        self, question: _Question, limit: int, error: OutOfMemoryError
+        self, question: _SearchQuery, limit: int, error: RipgrepOutOfMemoryError
     ) -> SearchResult:
         """ripgrep holds a line as a whole; one without end must not spoil the other files."""
         if question.is_file:
@@ -136,7 +136,7 @@ class LocalSearch:
             ) from error
         arguments = (*question.arguments, f"--max-filesize={_FALLBACK_MAX_FILE_SIZE}")
         result = await self._answer(
-            _Question(question.place, False, arguments, question.pattern, question.lines), limit
+            _SearchQuery(question.place, False, arguments, question.pattern, question.lines), limit
         )
         note = (
             f"Files of more than {_FALLBACK_MAX_FILE_SIZE}B were not searched: one of them has "
@@ -146,7 +146,7 @@ class LocalSearch:
         return SearchResult(result.hits, result.truncated, note)
 
     async def _answer_without_rules(
-        self, question: _Question, limit: int, error: ObstacleError
+        self, question: _SearchQuery, limit: int, error: BlockingFileError
     ) -> SearchResult:
         arguments = (*question.arguments, "--no-ignore")
         result = await self._answer(replace(question, arguments=arguments), limit)
@@ -154,14 +154,14 @@ class LocalSearch:
         note = f"Ignored files were searched too, since {shown} is no regular file."
         return SearchResult(result.hits, result.truncated, note)
 
-    async def _is_binary(self, place: Place) -> bool:
+    async def _is_binary(self, place: ResolvedPath) -> bool:
         head = await self._files.read(place, _BINARY_CHECK_BYTES)
         return b"\0" in head and not head.startswith(_UTF_16_PREFIXES)
 
-    def _reader(self, question: _Question, most_lines: int) -> HitReader:
+    def _reader(self, question: _SearchQuery, most_lines: int) -> HitReader:
         return HitReader(lambda path: self._shown(question, path), most_lines)
 
-    async def _read(self, question: _Question, reader: HitReader, *more: str) -> bool:
+    async def _read(self, question: _SearchQuery, reader: HitReader, *more: str) -> bool:
         """Until there is no more, or enough; False when the time was up before."""
         arguments = [*reader.arguments, *question.arguments, *more]
         try:
@@ -178,7 +178,7 @@ class LocalSearch:
             return False
         return True
 
-    def _shown(self, question: _Question, raw: bytes) -> str | None:
+    def _shown(self, question: _SearchQuery, raw: bytes) -> str | None:
         """How a file is named; None if it is hidden or not meant."""
         path = os.fsdecode(raw)
         relative = _below(path, self._files.root)
@@ -191,11 +191,11 @@ class LocalSearch:
         return printable_name(relative or path)
 
 
-def _confirmed(found: Sequence[Found]) -> list[SearchHit]:
+def _confirmed(found: Sequence[RawHit]) -> list[SearchHit]:
     return [each.hit for each in found if confirms(each.path, each.pieces)]
 
 
-def _covers(question: _Question, path: str, relative: str | None) -> bool:
+def _covers(question: _SearchQuery, path: str, relative: str | None) -> bool:
     """Patterns may start at the folder that is searched, or at the workspace."""
     assert question.pattern is not None
     below = _below(path, question.place.path)
@@ -207,7 +207,8 @@ def _covers(question: _Question, path: str, relative: str | None) -> bool:
 
 
 def _below(path: str, directory: Path) -> str | None:
-    """What comes after the folder; ripgrep's paths are plain, and making a `Path` of each slow."""
+    """What comes after the folder; ripgrep's paths are plain, and making a `BranchTracker` of each
+    slow."""
     start = f"{directory}".rstrip("/") + "/"
     return path[len(start) :] if path.startswith(start) else None
 
@@ -223,7 +224,7 @@ _MAX_UNPARSED_LINES = 4096
 """As many line breaks as a path can have."""
 
 
-class Line(Struct, frozen=True):
+class SearchLine(Struct, frozen=True):
     number: int
     start: int
     """Where it begins in the file."""
@@ -231,15 +232,15 @@ class Line(Struct, frozen=True):
     matched: bool
 
 
-class Found(Struct, frozen=True):
+class RawHit(Struct, frozen=True):
     """A run of adjacent lines, as ripgrep tells it."""
 
     path: bytes
     shown: str
-    lines: tuple[Line, ...]
+    lines: tuple[SearchLine, ...]
 
     @property
-    def pieces(self) -> list[Piece]:
+    def pieces(self) -> list[OffsetText]:
         return [(line.start, line.text) for line in self.lines]
 
     @property
@@ -256,10 +257,10 @@ class HitReader:
         self._mark = f"\x1f{secrets.token_hex(8)}"
         self._separator = self._mark.encode()
         self._lines_left = most_lines
-        self._found: list[Found] = []
+        self._found: list[RawHit] = []
         self._path = b""
         self._shown: str | None = None
-        self._run: list[Line] = []
+        self._run: list[SearchLine] = []
         self._unread: list[bytes] = []
 
     @property
@@ -290,9 +291,11 @@ class HitReader:
         if path != self._path:
             self._open(path)
         if self._shown is not None:
-            self._add(Line(int(number[1:]), int(start[1:]), _kept(text[1:]), text[:1] == b":"))
+            self._add(
+                SearchLine(int(number[1:]), int(start[1:]), _kept(text[1:]), text[:1] == b":")
+            )
 
-    def done(self) -> list[Found]:
+    def done(self) -> list[RawHit]:
         """All hits, in the order of their paths, name by name."""
         self._close_run()
         self._found.sort(key=lambda found: (found.path.split(b"/"), found.lines[0].number))
@@ -310,7 +313,7 @@ class HitReader:
         self._path = path
         self._shown = self._show(path)
 
-    def _add(self, line: Line) -> None:
+    def _add(self, line: SearchLine) -> None:
         if self._run and line.number > self._run[-1].number + 1:
             self._close_run()
         self._run.append(line)
@@ -318,7 +321,7 @@ class HitReader:
 
     def _close_run(self) -> None:
         if self._shown is not None and self._run:
-            self._found.append(Found(self._path, self._shown, tuple(self._run)))
+            self._found.append(RawHit(self._path, self._shown, tuple(self._run)))
         self._run = []
 
 
@@ -347,21 +350,21 @@ def first_hits(hits: list[SearchHit], lines: int) -> tuple[SearchHit, ...]:
 _UTF_16_BOMS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _MAX_UTF_16_BYTES = 64 * 1024 * 1024
 
-Piece = tuple[int, bytes]
+OffsetText = tuple[int, bytes]
 """Where a line begins in the file, and how; as text in UTF-8 without a byte order mark."""
 
 
-def confirms(path: bytes, pieces: Iterable[Piece]) -> bool:
+def confirms(path: bytes, pieces: Iterable[OffsetText]) -> bool:
     """Whether all of the pieces are in the file at a path, which leads through no link."""
     try:
         with open_regular(Path(os.fsdecode(path))) as descriptor:
-            file = _PieceReader(descriptor)
+            file = _OffsetReader(descriptor)
             return all(file.at(start, len(text)) == text for start, text in pieces)
     except (OSError, ValueError):
         return False  # it is gone, or a link by now
 
 
-class _PieceReader:
+class _OffsetReader:
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         head = os.pread(descriptor, 3, 0)
@@ -385,7 +388,7 @@ _INNERMOST_BRACES_RE = regex(r"\{([^{}]*)\}")
 _REPEATED_GLOBSTAR_RE = regex(r"(?:\*\*/)++")
 _DOT_NAME_RE = regex(r"(?:^|[/{,])\.[^./]")
 
-_Match = Callable[[str], object]
+_NameMatcher = Callable[[str], object]
 
 
 class FilePattern:
@@ -441,12 +444,12 @@ def _alternatives(pattern: str) -> list[str]:
     return done
 
 
-def _match(part: str) -> _Match | None:
+def _match(part: str) -> _NameMatcher | None:
     """How one name is compared; None for `**`, which stands for any number of folders."""
     return None if part == "**" else re.compile(translate(part.replace("[^", "[!"))).match
 
 
-def _pattern_covers(glob: list[_Match | None], parts: list[str]) -> bool:
+def _pattern_covers(glob: list[_NameMatcher | None], parts: list[str]) -> bool:
     """Go through the path once, knowing all places in the glob that one may have come to."""
     at = set(_places(glob, 0))
     for part in parts:
@@ -454,7 +457,7 @@ def _pattern_covers(glob: list[_Match | None], parts: list[str]) -> bool:
     return len(glob) in at
 
 
-def _after(glob: list[_Match | None], start: int, part: str) -> Iterator[int]:
+def _after(glob: list[_NameMatcher | None], start: int, part: str) -> Iterator[int]:
     match = glob[start]
     if match is None:
         yield from _places(glob, start)
@@ -462,7 +465,7 @@ def _after(glob: list[_Match | None], start: int, part: str) -> Iterator[int]:
         yield from _places(glob, start + 1)
 
 
-def _places(glob: list[_Match | None], start: int) -> Iterator[int]:
+def _places(glob: list[_NameMatcher | None], start: int) -> Iterator[int]:
     """This place in the glob, and those behind it if it stands for any number of folders."""
     yield start
     while start < len(glob) and glob[start] is None:

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from joey.core.context.condense import (
-    Allotment,
-    Kept,
+    PreservedContext,
+    SummaryBudget,
     commands_in,
     extract_user_blocks,
     is_brought,
@@ -15,16 +15,18 @@ from joey.core.context.condense import (
 from joey.core.messages import Message, TextBlock, ToolResultBlock
 from joey.core.task import Todo
 
-AMPLE = Allotment.of(1_000_000)
+AMPLE = SummaryBudget.of(1_000_000)
 
 
-def join_summary(kept: Kept, most: Allotment = AMPLE, summary: str = "In short.") -> str:
+def join_summary(
+    kept: PreservedContext, most: SummaryBudget = AMPLE, summary: str = "In short."
+) -> str:
     return "\n".join(block.text for block in summary_content(summary, kept, most))
 
 
 @pytest.mark.requirement("context:kept")
 def test_the_users_messages_stand_as_they_were_said_in_their_order() -> None:
-    text = join_summary(Kept(task="mend it", said=["then", "at last"]))
+    text = join_summary(PreservedContext(task="mend it", said=["then", "at last"]))
     assert text.index("In short.") < text.index("mend it") < text.index("then")
     assert text.index("then") < text.index("at last")
 
@@ -32,7 +34,7 @@ def test_the_users_messages_stand_as_they_were_said_in_their_order() -> None:
 @pytest.mark.requirement("context:kept")
 def test_of_many_messages_the_newest_are_kept() -> None:
     said = [f"word {number} " + "x" * 300 for number in range(20)]
-    text = join_summary(Kept(task="t", said=said), Allotment.of(12_000))
+    text = join_summary(PreservedContext(task="t", said=said), SummaryBudget.of(12_000))
     assert "word 19" in text
     assert "word 18" in text
     assert "word 5 " not in text
@@ -43,7 +45,7 @@ def test_open_todos_mode_files_and_commands_are_kept() -> None:
     todos = (Todo("1", "dig", "completed"), Todo("2", "sow", "pending"))
     command = '<command name="plan">\nPlan first.\n</command>'
     text = join_summary(
-        Kept(
+        PreservedContext(
             task="t",
             todos=todos,
             mode="code (Code)",
@@ -66,8 +68,10 @@ def test_open_todos_mode_files_and_commands_are_kept() -> None:
 )
 def test_nothing_outgrows_its_allotment(room: int, size: int, sizes: list[int]) -> None:
     texts = ["x" * each for each in sizes]
-    kept = Kept(task="t" * size, said=texts, commands=texts, files=texts, outlines=texts)
-    text = join_summary(kept, Allotment.of(room), "s" * size)
+    kept = PreservedContext(
+        task="t" * size, said=texts, commands=texts, files=texts, outlines=texts
+    )
+    text = join_summary(kept, SummaryBudget.of(room), "s" * size)
     assert len(text) < max(0, room) + 4_000
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from joey.core.context.window import TokenCounts, block_tokens, text_tokens, tools_tokens
+from joey.core.context.window import MessageTokenCache, block_tokens, text_tokens, tools_tokens
 from joey.core.messages import (
     ImageBlock,
     ImageSource,
@@ -54,7 +54,7 @@ def test_a_list_of_tools_counts_as_its_json() -> None:
 
 @given(st.lists(st.integers(0, 5), max_size=30))
 def test_sums_follow_a_conversation_wherever_it_changes(lengths: list[int]) -> None:
-    counts, messages = TokenCounts(), list[Message]()
+    counts, messages = MessageTokenCache(), list[Message]()
     for length in lengths:
         del messages[length:]
         messages += [Message(role="user", content="x" * n) for n in range(3)]
@@ -63,7 +63,7 @@ def test_sums_follow_a_conversation_wherever_it_changes(lengths: list[int]) -> N
 
 
 def test_a_message_is_counted_once_and_forgotten_with_it() -> None:
-    counts = TokenCounts()
+    counts = MessageTokenCache()
     message = Message(role="user", content="words " * 100)
     assert counts.of(message) == counts.of(message) > 200
     assert counts.of_all([message, message]) == 2 * counts.of(message)

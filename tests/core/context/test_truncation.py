@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from joey.core.context.window import MIN_TEXT_CHARS, TokenCounts, plan_truncation
+from joey.core.context.window import MIN_TEXT_CHARS, MessageTokenCache, plan_truncation
 from joey.core.messages import Message
 
 
@@ -31,7 +31,7 @@ def test_what_stays_begins_with_a_reply_and_fits_if_anything_does(
 ) -> None:
     visible = conversation(sizes, summary=summary)
     results = [Message(role="user", content="y" * 20_000)] if is_open else []
-    counts = TokenCounts()
+    counts = MessageTokenCache()
     plan = plan_truncation(visible, results, counts, lambda estimate: estimate <= room)
     if plan is None:
         return
@@ -48,12 +48,12 @@ def test_what_stays_begins_with_a_reply_and_fits_if_anything_does(
 
 def test_half_goes_when_that_is_enough() -> None:
     visible = conversation([3_000] * 20)
-    plan = plan_truncation(visible, (), TokenCounts(), lambda estimate: estimate <= 12_000)
+    plan = plan_truncation(visible, (), MessageTokenCache(), lambda estimate: estimate <= 12_000)
     assert plan is not None
     assert (plan.messages, plan.longest) == (10, None)
 
 
 def test_there_may_be_nothing_to_hide() -> None:
-    assert plan_truncation((), (), TokenCounts(), lambda _: False) is None
+    assert plan_truncation((), (), MessageTokenCache(), lambda _: False) is None
     alone = conversation([])
-    assert plan_truncation(alone, (), TokenCounts(), lambda _: False) is None
+    assert plan_truncation(alone, (), MessageTokenCache(), lambda _: False) is None

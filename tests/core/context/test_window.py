@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from joey.core.context.window import Gauge, Window, threshold_of
+from joey.core.context.window import ContextWindow, TokenEstimator, threshold_of
 from joey.core.messages import Message
 from joey.core.models import ModelInfo
 
@@ -24,7 +24,7 @@ HEAD = 5_000
     ],
 )
 def test_every_window_leaves_room_to_ask_and_to_answer(size: int, output: int) -> None:
-    window = Window.of(ModelInfo(id="m", context_window=size, max_output=output))
+    window = ContextWindow.of(ModelInfo(id="m", context_window=size, max_output=output))
     assert 0 < window.reserved <= min(output, size // 3)
     assert size // 2 < window.allowed <= window.most < size
     if size >= 32_000:
@@ -32,14 +32,14 @@ def test_every_window_leaves_room_to_ask_and_to_answer(size: int, output: int) -
 
 
 def test_without_a_count_all_is_estimated() -> None:
-    gauge = Gauge()
+    gauge = TokenEstimator()
     estimate = HEAD + gauge.counts.of_all([ASKED, REPLY, RESULT])
     assert gauge.use(HEAD, gauge.summed([ASKED, REPLY, RESULT]), 100, None) == estimate + 100
     assert gauge.use(HEAD, gauge.summed([ASKED]), 0, 4_000) == HEAD + gauge.counts.of(ASKED)
 
 
 def test_what_the_service_counted_is_believed_and_the_rest_estimated_likewise() -> None:
-    gauge = Gauge()
+    gauge = TokenEstimator()
     known = HEAD + gauge.counts.of(ASKED)
     added = gauge.counts.of_all([REPLY, RESULT])
     use = gauge.use(HEAD, gauge.summed([ASKED, REPLY, RESULT]), 0, 2 * known)
@@ -48,7 +48,7 @@ def test_what_the_service_counted_is_believed_and_the_rest_estimated_likewise() 
 
 
 def test_a_count_that_leaves_something_out_is_not_believed() -> None:
-    gauge = Gauge()
+    gauge = TokenEstimator()
     known = HEAD + gauge.counts.of(ASKED)
     use = gauge.use(HEAD, gauge.summed([ASKED, REPLY, RESULT]), 0, 10)
     assert use >= known // 2
@@ -56,14 +56,14 @@ def test_a_count_that_leaves_something_out_is_not_believed() -> None:
 
 
 def test_after_an_overflow_the_same_estimate_means_a_full_window() -> None:
-    gauge = Gauge()
+    gauge = TokenEstimator()
     gauge.overflowed(10_000, 200_000)
     assert gauge.whole(10_000) == 200_000
     assert gauge.use(HEAD, gauge.summed([ASKED, REPLY]), 0, 100) > 100_000
 
 
 def test_another_model_counts_in_its_own_way() -> None:
-    gauge = Gauge()
+    gauge = TokenEstimator()
     gauge.talk_to("one", 0)
     gauge.overflowed(10_000, 200_000)
     assert gauge.trusts(3)
@@ -74,7 +74,7 @@ def test_another_model_counts_in_its_own_way() -> None:
 
 
 def test_a_longer_prompt_than_the_last_time_counts() -> None:
-    gauge = Gauge()
+    gauge = TokenEstimator()
     gauge.sent(HEAD)
     before = gauge.use(HEAD, gauge.summed([ASKED, REPLY]), 0, 7_000)
     assert gauge.use(HEAD + 1_000, gauge.summed([ASKED, REPLY]), 0, 7_000) >= before + 800

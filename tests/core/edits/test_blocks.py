@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from joey.core.edits.search_replace import Block, Malformed, parse_blocks
+from joey.core.edits.search_replace import MalformedDiff, SearchReplaceBlock, parse_blocks
 
 S, M, R = "<<<<<<< SEARCH", "=======", ">>>>>>> REPLACE"
 
@@ -13,7 +13,7 @@ def joined(*lines: str) -> str:
 
 def problem(*lines: str) -> str:
     result = parse_blocks(joined(*lines))
-    assert isinstance(result, Malformed)
+    assert isinstance(result, MalformedDiff)
     return result.message
 
 
@@ -21,25 +21,36 @@ def problem(*lines: str) -> str:
 @pytest.mark.parametrize(
     ("lines", "blocks"),
     [
-        ((S, "a", M, "b", R), (Block("a", "b"),)),
-        ((S, "a", M, "b", R, "", S, "c", M, "d", R), (Block("a", "b"), Block("c", "d"))),
-        ((S, ":start_line:5", "-------", "a", M, "b", R), (Block("a", "b", 5),)),
-        ((S, ":start_line: 5 ", ":end_line:9", "-------", "a", M, "b", R), (Block("a", "b", 5),)),
-        ((S, ":start_line:5", "a", M, "b", R), (Block("a", "b", 5),)),
-        ((S, "-------", "a", M, "b", R), (Block("a", "b"),)),
-        ((S, "-------", "a", M, "-------", "b", R), (Block("-------\na", "-------\nb"),)),
-        ((S, ":start_line:0", "-------", "a", M, "b", R), (Block("a", "b"),)),
-        ((S + ">", "a", M, "b", R), (Block("a", "b"),)),
-        (("<" + S, "a", M, "b", ">" + R + "<"), (Block("a", "b"),)),
-        (("file.py", "```", S, "a", M, "b", R, "```"), (Block("a", "b"),)),
-        ((f"  {S}  ", "  a  ", f" {M}", "b", R), (Block("  a  ", "b"),)),
-        ((S, "a", M, R), (Block("a", ""),)),
-        ((S, M, "b", R), (Block("", "b"),)),
-        ((S + "\r", "a\r", M + "\r", "b\r", R + "\r"), (Block("a", "b"),)),
-        ((S, "1 | a", "2 | b", M, "1 | c", R), (Block("1 | a\n2 | b", "1 | c"),)),
+        ((S, "a", M, "b", R), (SearchReplaceBlock("a", "b"),)),
+        (
+            (S, "a", M, "b", R, "", S, "c", M, "d", R),
+            (SearchReplaceBlock("a", "b"), SearchReplaceBlock("c", "d")),
+        ),
+        ((S, ":start_line:5", "-------", "a", M, "b", R), (SearchReplaceBlock("a", "b", 5),)),
+        (
+            (S, ":start_line: 5 ", ":end_line:9", "-------", "a", M, "b", R),
+            (SearchReplaceBlock("a", "b", 5),),
+        ),
+        ((S, ":start_line:5", "a", M, "b", R), (SearchReplaceBlock("a", "b", 5),)),
+        ((S, "-------", "a", M, "b", R), (SearchReplaceBlock("a", "b"),)),
+        (
+            (S, "-------", "a", M, "-------", "b", R),
+            (SearchReplaceBlock("-------\na", "-------\nb"),),
+        ),
+        ((S, ":start_line:0", "-------", "a", M, "b", R), (SearchReplaceBlock("a", "b"),)),
+        ((S + ">", "a", M, "b", R), (SearchReplaceBlock("a", "b"),)),
+        (("<" + S, "a", M, "b", ">" + R + "<"), (SearchReplaceBlock("a", "b"),)),
+        (("file.py", "```", S, "a", M, "b", R, "```"), (SearchReplaceBlock("a", "b"),)),
+        ((f"  {S}  ", "  a  ", f" {M}", "b", R), (SearchReplaceBlock("  a  ", "b"),)),
+        ((S, "a", M, R), (SearchReplaceBlock("a", ""),)),
+        ((S, M, "b", R), (SearchReplaceBlock("", "b"),)),
+        ((S + "\r", "a\r", M + "\r", "b\r", R + "\r"), (SearchReplaceBlock("a", "b"),)),
+        ((S, "1 | a", "2 | b", M, "1 | c", R), (SearchReplaceBlock("1 | a\n2 | b", "1 | c"),)),
     ],
 )
-def test_blocks_are_understood(lines: tuple[str, ...], blocks: tuple[Block, ...]) -> None:
+def test_blocks_are_understood(
+    lines: tuple[str, ...], blocks: tuple[SearchReplaceBlock, ...]
+) -> None:
     assert parse_blocks(joined(*lines)) == blocks
 
 
@@ -48,7 +59,7 @@ def test_blocks_are_understood(lines: tuple[str, ...], blocks: tuple[Block, ...]
 )
 def test_a_backslash_lets_a_marker_be_text(marker: str) -> None:
     diff = joined(S, "x", f"\\{marker}", f"  \\{marker}", M, f"\\{marker}", R)
-    assert parse_blocks(diff) == (Block(f"x\n{marker}\n  {marker}", marker),)
+    assert parse_blocks(diff) == (SearchReplaceBlock(f"x\n{marker}\n  {marker}", marker),)
 
 
 @pytest.mark.requirement("tool:apply_diff:failure:format")

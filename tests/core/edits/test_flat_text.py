@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from joey.core.edits.text_replace import FlatText, Stretch
+from joey.core.edits.text_replace import CharSpan, NormalizedText
 from joey.errors import ToolError
 from tests.bounded import run_bounded
 
@@ -14,7 +14,7 @@ TEXT = st.lists(st.sampled_from(["a", "b", "ab", "\n", "\r\n", "\r", " "]), max_
 
 
 def replaced(text: str, old: str, new: str) -> str:
-    flat = FlatText(text)
+    flat = NormalizedText(text)
     return flat.replace(flat.find(old), new)
 
 
@@ -38,8 +38,8 @@ def test_new_lines_end_as_the_place_does(text: str, old: str, new: str, expected
 
 
 def test_places_do_not_overlap() -> None:
-    assert FlatText("aaaaa").find("aa") == [Stretch(0, 2), Stretch(2, 4)]
-    assert FlatText("aaa").find("") == []
+    assert NormalizedText("aaaaa").find("aa") == [CharSpan(0, 2), CharSpan(2, 4)]
+    assert NormalizedText("aaa").find("") == []
 
 
 @pytest.mark.parametrize(
@@ -56,13 +56,13 @@ def test_places_do_not_overlap() -> None:
     ],
 )
 def test_lines_are_counted_from_one(first: int | None, last: int | None, expected: str) -> None:
-    text = FlatText("one\r\ntwo\r\nthree\r\n")
+    text = NormalizedText("one\r\ntwo\r\nthree\r\n")
     start, stop = text.lines(first, last)
     assert text.flat[start:stop] == expected
 
 
 def test_a_replacement_that_would_grow_without_bounds_is_refused() -> None:
-    flat = FlatText("a" * 10_000)
+    flat = NormalizedText("a" * 10_000)
     with pytest.raises(ToolError, match="longer than 64 MB"):
         flat.replace(flat.find("a"), "x" * 10_000)
 
@@ -70,7 +70,7 @@ def test_a_replacement_that_would_grow_without_bounds_is_refused() -> None:
 @settings(max_examples=200)
 @given(text=TEXT, old=TEXT, new=TEXT)
 def test_what_is_outside_of_the_places_keeps_its_bytes(text: str, old: str, new: str) -> None:
-    flat = FlatText(text)
+    flat = NormalizedText(text)
     places = flat.find(old)
     wanted = old.replace("\r\n", "\n")
     assert len(places) == (flat.flat.count(wanted) if wanted else 0)
@@ -78,8 +78,8 @@ def test_what_is_outside_of_the_places_keeps_its_bytes(text: str, old: str, new:
     flat_new = new.replace("\r\n", "\n") if "\n" in text else new
     if "\r" not in flat_new + flat.flat:
         assert (
-            FlatText(result).flat
-            == FlatText(flat.flat.replace(wanted, new) if wanted else text).flat
+            NormalizedText(result).flat
+            == NormalizedText(flat.flat.replace(wanted, new) if wanted else text).flat
         )
     if not places:
         assert result == text
@@ -91,12 +91,12 @@ def test_what_is_outside_of_the_places_keeps_its_bytes(text: str, old: str, new:
 
 def test_many_places_in_one_line_do_not_take_for_ever() -> None:
     run_bounded(
-        "from joey.core.edits.text_replace import FlatText\n"
-        "text = FlatText('abcd,' * 400_000)\n"
+        "from joey.core.edits.text_replace import NormalizedText\n"
+        "text = NormalizedText('abcd,' * 400_000)\n"
         "assert text.replace(text.find(','), ';\\n') == 'abcd;\\n' * 400_000\n"
     )
 
 
 def test_a_text_that_is_everywhere_is_refused() -> None:
     with pytest.raises(ToolError, match="more than 1000000 times"):
-        FlatText("a" * 1_000_001).find("a")
+        NormalizedText("a" * 1_000_001).find("a")

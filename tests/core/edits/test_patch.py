@@ -6,18 +6,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from joey.core.edits.patch import MAX_FAILED_CHUNKS, Missed, apply_chunks
-from joey.core.edits.patch_parser import BadPatch, UpdateFile, parse_patch
+from joey.core.edits.patch import MAX_FAILED_CHUNKS, FailedPatch, apply_chunks
+from joey.core.edits.patch_parser import InvalidPatch, UpdateFile, parse_patch
 
 
 def similarity(one: str, other: str) -> float:
     return SequenceMatcher(None, one, other, autojunk=False).ratio()
 
 
-def outcome(text: str, *lines: str) -> str | Missed:
+def outcome(text: str, *lines: str) -> str | FailedPatch:
     body = "\n".join(lines)
     hunks = parse_patch(f"*** Begin Patch\n*** Update File: a\n{body}\n*** End Patch")
-    assert not isinstance(hunks, BadPatch), hunks.message
+    assert not isinstance(hunks, InvalidPatch), hunks.message
     (hunk,) = hunks
     assert isinstance(hunk, UpdateFile)
     return apply_chunks(text, hunk.chunks, similarity=similarity)
@@ -31,7 +31,7 @@ def applied(text: str, *lines: str) -> str:
 
 def miss(text: str, *lines: str) -> tuple[str, str]:
     result = outcome(text, *lines)
-    assert isinstance(result, Missed), result
+    assert isinstance(result, FailedPatch), result
     (failure,) = result.failures
     return failure.summary, failure.evidence
 
@@ -261,7 +261,7 @@ def test_a_text_with_nothing_alike_says_so() -> None:
 
 def test_misses_are_reported_up_to_a_limit_and_nothing_of_the_file_is_in_a_summary() -> None:
     result = outcome("secret = 1\n" * 20, *(["@@", "-secret = 2"] * 9))
-    assert isinstance(result, Missed)
+    assert isinstance(result, FailedPatch)
     assert len(result.failures) == MAX_FAILED_CHUNKS
     for failure in result.failures:
         assert "secret = 1" not in failure.summary
@@ -270,7 +270,7 @@ def test_misses_are_reported_up_to_a_limit_and_nothing_of_the_file_is_in_a_summa
 
 @pytest.mark.parametrize("text", ["x\n" * 200_000, " x\n" * 200_000, "x" * 400_000])
 def test_repetition_costs_no_more_than_reading_a_few_times(text: str) -> None:
-    assert isinstance(outcome(text, *[" x"] * 20_000, "-y"), Missed)
+    assert isinstance(outcome(text, *[" x"] * 20_000, "-y"), FailedPatch)
 
 
 # Any two texts

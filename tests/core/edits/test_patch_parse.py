@@ -6,12 +6,12 @@ from hypothesis import strategies as st
 
 from joey.core.edits.patch_parser import (
     AddFile,
-    BadPatch,
-    Chunk,
     DeleteFile,
-    Hunk,
+    FileOperation,
+    InvalidPatch,
+    LineSign,
+    PatchChunk,
     PatchLine,
-    Sign,
     UpdateFile,
     named_paths,
     parse_patch,
@@ -22,26 +22,26 @@ def patch(*lines: str) -> str:
     return "\n".join(["*** Begin Patch", *lines, "*** End Patch"])
 
 
-def parsed(text: str) -> tuple[Hunk, ...]:
+def parsed(text: str) -> tuple[FileOperation, ...]:
     hunks = parse_patch(text)
-    assert not isinstance(hunks, BadPatch), hunks.message
+    assert not isinstance(hunks, InvalidPatch), hunks.message
     return hunks
 
 
 def problem(text: str) -> str:
     hunks = parse_patch(text)
-    assert isinstance(hunks, BadPatch)
+    assert isinstance(hunks, InvalidPatch)
     return hunks.message
 
 
-def chunks(*lines: str) -> tuple[Chunk, ...]:
+def chunks(*lines: str) -> tuple[PatchChunk, ...]:
     (hunk,) = parsed(patch("*** Update File: a.py", *lines))
     assert isinstance(hunk, UpdateFile)
     return hunk.chunks
 
 
 def body(*lines: str) -> tuple[PatchLine, ...]:
-    return tuple(PatchLine(Sign(line[0]), line[1:]) for line in lines)
+    return tuple(PatchLine(LineSign(line[0]), line[1:]) for line in lines)
 
 
 # What is understood
@@ -73,7 +73,7 @@ def test_every_kind_of_hunk_is_read_in_order() -> None:
         DeleteFile("old.py"),
         UpdateFile(
             "a.py",
-            (Chunk(9, body("     one", "-    two", "+    three"), ("def f():",)),),
+            (PatchChunk(9, body("     one", "-    two", "+    three"), ("def f():",)),),
             move_to="b.py",
         ),
         AddFile("empty", ""),
@@ -106,7 +106,7 @@ def test_line_ends_of_the_patch_are_not_part_of_its_lines() -> None:
     text = patch("*** Add File: a", "+x", "*** Update File: b", " y", "-z").replace("\n", "\r\n")
     assert parsed(text) == (
         AddFile("a", "x\n"),
-        UpdateFile("b", (Chunk(5, body(" y", "-z")),)),
+        UpdateFile("b", (PatchChunk(5, body(" y", "-z")),)),
     )
 
 
@@ -233,7 +233,7 @@ def test_a_long_line_is_not_repeated_whole() -> None:
 def test_any_text_is_read_or_refused_by_a_line_of_its_own(lines: list[str]) -> None:
     for text in ("\n".join(lines), patch(*lines)):
         hunks = parse_patch(text)
-        if isinstance(hunks, BadPatch):
+        if isinstance(hunks, InvalidPatch):
             number, colon, _ = hunks.message.removeprefix("Line ").partition(": ")
             assert colon
             assert 1 <= int(number) <= text.count("\n") + 1

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from rapidfuzz.distance import Levenshtein
 
 from joey.core.edits.document import normalise, occurrences
-from joey.core.edits.search_replace import Applied, Failed, apply_blocks
+from joey.core.edits.search_replace import AppliedBlocks, FailedBlocks, apply_blocks
 from tests.bounded import run_bounded
 
 
@@ -27,20 +27,20 @@ def _block(search: str, replace: str, line: int | None) -> str:
     return f"<<<<<<< SEARCH\n{hint}{search}\n=======\n{replace}>>>>>>> REPLACE"
 
 
-def outcome(original: str, *blocks: str, threshold: float = 1.0) -> Applied | Failed:
+def outcome(original: str, *blocks: str, threshold: float = 1.0) -> AppliedBlocks | FailedBlocks:
     return apply_blocks(original, "\n\n".join(blocks), similarity=similarity, threshold=threshold)
 
 
 def edited(original: str, *blocks: str, threshold: float = 1.0) -> str:
     result = outcome(original, *blocks, threshold=threshold)
-    assert isinstance(result, Applied), result
+    assert isinstance(result, AppliedBlocks), result
     assert not result.failures
     return result.text
 
 
 def failure(original: str, *blocks: str, threshold: float = 1.0) -> str:
     result = outcome(original, *blocks, threshold=threshold)
-    assert isinstance(result, Failed), result
+    assert isinstance(result, FailedBlocks), result
     return "\n".join(f"{part.summary}\n{part.evidence}" for part in result.failures)
 
 
@@ -92,7 +92,7 @@ def test_start_lines_are_those_of_the_file_before_the_edit() -> None:
 @pytest.mark.parametrize("line", [None, 2])
 def test_a_block_that_is_written_twice_is_applied_once(line: int | None) -> None:
     result = outcome("a\nfoo\nb\n", *[block("foo", "foo\nbar", line)] * 2)
-    assert isinstance(result, Applied)
+    assert isinstance(result, AppliedBlocks)
     assert result.text == "a\nfoo\nbar\nb\n"
     summaries = [failure.summary for failure in result.failures]
     again = "The same block is in the diff more often than its text was in the file"
@@ -164,11 +164,11 @@ def test_blank_lines_that_the_block_adds_get_into_the_file() -> None:
 def test_a_block_of_equal_lines_is_found_in_a_file_of_equal_lines(indent: str) -> None:
     run_bounded(
         "import sys\n"
-        "from joey.core.edits.search_replace import Applied, apply_blocks\n"
+        "from joey.core.edits.search_replace import AppliedBlocks, apply_blocks\n"
         "block = (sys.argv[1] + 'x\\n') * 200_000\n"
         "diff = '<<<<<<< SEARCH\\n' + block + '=======\\nz\\n>>>>>>> REPLACE'\n"
         "outcome = apply_blocks('x\\n' * 400_000, diff, similarity=lambda one, other: 0.0)\n"
-        "assert isinstance(outcome, Applied)\n"
+        "assert isinstance(outcome, AppliedBlocks)\n"
         "assert outcome.text == 'x\\n' * 200_000 + 'z\\n'",
         indent,
     )
@@ -393,7 +393,7 @@ def test_a_failure_shows_the_nearest_text_with_its_lines() -> None:
 @pytest.mark.requirement("tool:apply_diff:success:in-part")
 def test_what_fits_is_applied_and_what_does_not_is_reported() -> None:
     result = outcome(CODE, block("nowhere", "x"), block("    return 2", "    return 3"))
-    assert isinstance(result, Applied)
+    assert isinstance(result, AppliedBlocks)
     assert (result.applied, result.total, len(result.failures)) == (1, 2, 1)
     assert result.text == CODE.replace("2", "3")
 
@@ -401,7 +401,7 @@ def test_what_fits_is_applied_and_what_does_not_is_reported() -> None:
 def test_of_many_blocks_that_do_not_fit_only_the_first_are_explained() -> None:
     blocks = [block(f"nowhere {number}", "x") for number in range(9)]
     result = outcome("some words\nand more of them\n", *blocks)
-    assert isinstance(result, Failed)
+    assert isinstance(result, FailedBlocks)
     assert [bool(failure.evidence) for failure in result.failures] == [True] * 5 + [False] * 4
 
 
@@ -416,7 +416,7 @@ def test_a_block_that_searches_nothing_fails(search: str) -> None:
 
 def test_a_malformed_diff_changes_nothing() -> None:
     diff = block("def one():", "def uno():") + "\n<<<<<<< SEARCH\ndef two():\n"
-    assert isinstance(apply_blocks(CODE, diff, similarity=similarity), Failed)
+    assert isinstance(apply_blocks(CODE, diff, similarity=similarity), FailedBlocks)
 
 
 def test_nothing_fits_into_an_empty_file() -> None:

@@ -33,8 +33,8 @@ from joey.core.events import (
     UserMessage,
 )
 from joey.core.history.api import ApiHistory
-from joey.core.history.branch import Path, checkpoint_at, find_cut, live_path
-from joey.core.history.state import TaskFacts
+from joey.core.history.branch import BranchTracker, checkpoint_at, find_cut, live_path
+from joey.core.history.state import TaskProjection
 from joey.core.history.ui import UiHistory
 from joey.core.messages import (
     CallPart,
@@ -50,7 +50,7 @@ from joey.core.messages import (
 from joey.core.models import ToolProtocol
 from joey.core.rewind import compare, ts_of, user_row
 from joey.core.task import Answer, AskKind, Response, Todo
-from joey.core.wire.encoder import FrameEncoder, Replay
+from joey.core.wire.encoder import FrameEncoder, ReplayNormalizer
 from joey.errors import TaskStateError
 
 
@@ -168,8 +168,8 @@ class JournalBuilder:
         return bool(latest)
 
 
-def folded(path: Any) -> tuple[UiHistory, ApiHistory, TaskFacts]:
-    ui, api, facts = UiHistory(), ApiHistory(), TaskFacts()
+def folded(path: Any) -> tuple[UiHistory, ApiHistory, TaskProjection]:
+    ui, api, facts = UiHistory(), ApiHistory(), TaskProjection()
     for record in path:
         facts.follow(record.event)
         api.protocol = facts.protocol
@@ -210,7 +210,7 @@ def stories(draw: st.DrawFn) -> JournalBuilder:
 @settings(max_examples=150, deadline=None)
 @given(stories())
 def test_the_path_is_what_copying_lists_would_give(story: JournalBuilder) -> None:
-    path = Path()
+    path = BranchTracker()
     for number, record in enumerate(story.records):
         again = path.add(record)
         assert (again is not None) == isinstance(record.event, TaskRewound)
@@ -270,7 +270,7 @@ def check(messages: list[Message]) -> None:
 @settings(max_examples=100, deadline=None)
 @given(stories())
 def test_whoever_follows_the_frames_has_the_rows_of_the_path(story: JournalBuilder) -> None:
-    encoder, replay = FrameEncoder("t"), Replay()
+    encoder, replay = FrameEncoder("t"), ReplayNormalizer()
     rows: dict[int, Any] = {}
     todos: Any = ()
     mode = "code"

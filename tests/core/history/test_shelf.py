@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from joey.core.history.api import Sealed
+from joey.core.history.api import CompressedList
 from joey.core.history.ui import Row, RowStore
 from joey.core.messages import Message, TextBlock
 
@@ -49,7 +49,7 @@ def test_rows_of_somebody_else_keep_their_place() -> None:
 
 
 def test_what_is_added_while_it_is_read_is_not_part_of_it() -> None:
-    sealed = Sealed(Message)
+    sealed = CompressedList(Message)
     said = Message(role="user", content=(TextBlock("hello"),), ts=1, condense_parent="c")
     sealed.seal([said])
     reading = iter(sealed)

@@ -28,7 +28,7 @@ from joey.core.events import (
     ToolStarted,
     UserMessage,
 )
-from joey.core.history.ui import Change, UiHistory
+from joey.core.history.ui import RowChange, UiHistory
 from joey.core.messages import TextPart, Usage
 from joey.core.task import Answer, AskKind, Response
 
@@ -64,7 +64,7 @@ def test_text_streams_as_a_partial_row_and_keeps_its_ts_when_it_is_complete() ->
     }  # fmt: skip
     assert list(history.rows) == []
     changes = history.apply(ReplyReceived(ts=6, parts=(RowPart(ts=5, part=TextPart("Hello")),)))
-    assert changes == (Change("updated", 5),)
+    assert changes == (RowChange("updated", 5),)
     assert shown(history, 5) == {
         "ts": 5, "type": "say", "say": "text", "text": "Hello", "partial": False,
     }  # fmt: skip

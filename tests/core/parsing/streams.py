@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from joey.core.messages import CallPart, Chunk, ReasoningPart, Reply, TextChunk, TextPart
 from joey.core.models import ToolProtocol
 from joey.core.parsing.assembler import (
-    Assembler,
+    PartDelta,
     PartEnded,
     PartEvent,
-    PartGrew,
-    PartRecast,
+    PartReclassified,
     PartStarted,
+    ReplyAssembler,
 )
 
 TOOLS: Mapping[str, frozenset[str]] = {
@@ -63,9 +63,9 @@ def make_assembler(
     *,
     taken: frozenset[str] = frozenset(),
     understand_text_calls: bool = True,
-) -> Assembler:
+) -> ReplyAssembler:
     numbers = iter(range(1, 1_000_000))
-    return Assembler(
+    return ReplyAssembler(
         protocol=protocol,
         tools=TOOLS,
         taken_ids=taken.__contains__,
@@ -115,7 +115,7 @@ def check(events: list[PartEvent], reply: Reply) -> None:
                 assert event.index == len(deltas)
                 assert (event.kind == "call") == (event.call_id is not None)
                 deltas.append([])
-            case PartGrew():
+            case PartDelta():
                 assert event.index not in ended
                 assert event.delta
                 deltas[event.index].append(event.delta)
@@ -123,7 +123,7 @@ def check(events: list[PartEvent], reply: Reply) -> None:
                 assert event.index not in ended
                 assert event.index < len(deltas)
                 ended[event.index] = event.part
-            case PartRecast():
+            case PartReclassified():
                 assert event.index not in recast
                 recast.add(event.index)
                 ended[event.index] = event.part
@@ -149,7 +149,7 @@ def _check_deltas(part: object, joined: str) -> None:
 def joined_deltas(events: Iterable[PartEvent]) -> dict[int, str]:
     deltas: dict[int, str] = {}
     for event in events:
-        if isinstance(event, PartGrew):
+        if isinstance(event, PartDelta):
             deltas[event.index] = deltas.get(event.index, "") + event.delta
     return deltas
 

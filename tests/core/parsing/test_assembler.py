@@ -22,7 +22,7 @@ from joey.core.messages import (
     UsageChunk,
 )
 from joey.core.models import ToolProtocol
-from joey.core.parsing.assembler import PartEnded, PartGrew, PartStarted
+from joey.core.parsing.assembler import PartDelta, PartEnded, PartStarted
 from joey.errors import TaskStateError
 from tests.core.parsing.streams import (
     assemble,
@@ -49,9 +49,9 @@ def test_a_call_streams_from_its_name_to_its_end() -> None:
     assert assembler.feed(CallChunk(0, id="toolu_01ABC", name="write_to_file", arguments="")) == [
         PartStarted(0, "call", "toolu_01ABC", "write_to_file")
     ]
-    assert assembler.feed(CallChunk(0, arguments='{"path": "he')) == [PartGrew(0, '{"path": "he')]
+    assert assembler.feed(CallChunk(0, arguments='{"path": "he')) == [PartDelta(0, '{"path": "he')]
     assert assembler.partial(0) == {"path": "he"}
-    assert assembler.feed(CallChunk(0, arguments='llo.txt"}')) == [PartGrew(0, 'llo.txt"}')]
+    assert assembler.feed(CallChunk(0, arguments='llo.txt"}')) == [PartDelta(0, 'llo.txt"}')]
     call = ToolCall("toolu_01ABC", "write_to_file", {"path": "hello.txt"})
     assert assembler.feed(CallEndChunk(0)) == [PartEnded(0, CallPart(call))]
     assert assembler.partial(0) == {"path": "hello.txt"}
@@ -95,7 +95,7 @@ def test_arguments_before_the_name_follow_it_at_once() -> None:
     assert assembler.feed(CallChunk(3, id="a")) == []
     assert assembler.feed(CallChunk(3, name="read_file", arguments=': "x')) == [
         PartStarted(0, "call", "a", "read_file"),
-        PartGrew(0, '{"path": "x'),
+        PartDelta(0, '{"path": "x'),
     ]
     assembler.feed(CallChunk(3, arguments='"}'))
     assembler.close(complete=True)

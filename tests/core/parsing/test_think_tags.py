@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from joey.core.messages import Part, ReasoningPart, TextChunk, TextPart
 from joey.core.models import ToolProtocol
-from joey.core.parsing.tags import ThinkTags
+from joey.core.parsing.tags import ThinkTagSplitter
 from tests.core.parsing.streams import assemble, cuts_of, xml
 
 PIECES = ["<think>", "</think>", "<thinking>", "</thinking>", "<", "<th", "</", " ", "\n", "word"]
@@ -97,7 +97,7 @@ def test_tags_are_seen_at_every_split(data: st.DataObject, text: str, is_xml: bo
 @given(st.data(), st.text())
 @settings(max_examples=50)
 def test_text_without_tags_passes_unchanged(data: st.DataObject, text: str) -> None:
-    tags = ThinkTags()
+    tags = ThinkTagSplitter()
     pieces = [piece for cut in data.draw(cuts_of(text)) for piece in tags.feed(cut)]
     pieces += tags.close()
     assert "".join(piece for _, piece in pieces) == text

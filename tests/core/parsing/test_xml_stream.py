@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from joey.core.messages import CallChunk, CallPart, Chunk, StopChunk, TextChunk, TextPart, ToolCall
 from joey.core.models import ToolProtocol
-from joey.core.parsing.assembler import PartGrew
+from joey.core.parsing.assembler import PartDelta
 from tests.core.parsing.streams import (
     assemble,
     cuts_of,
@@ -345,8 +345,8 @@ def test_a_cancel_leaves_whole_calls_whole_and_open_ones_a_problem() -> None:
 @pytest.mark.requirement("parsing:xml:half-a-tag")
 def test_a_tag_that_has_only_begun_is_not_shown() -> None:
     assembler = make_assembler(ToolProtocol.XML)
-    assert assembler.feed(TextChunk("Reading <read_"))[1:] == [PartGrew(0, "Reading")]
-    assert assembler.feed(TextChunk("it> is no tool")) == [PartGrew(0, " <read_it> is no tool")]
+    assert assembler.feed(TextChunk("Reading <read_"))[1:] == [PartDelta(0, "Reading")]
+    assert assembler.feed(TextChunk("it> is no tool")) == [PartDelta(0, " <read_it> is no tool")]
 
 
 def test_the_arguments_of_an_open_call_can_be_seen() -> None:

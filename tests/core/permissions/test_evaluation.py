@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from joey.core.permissions.commands import judge_command
-from joey.core.permissions.hidden_code import Construct, find_evaluated
+from joey.core.permissions.hidden_code import EvaluationKind, find_evaluated
 from joey.core.permissions.policy import Allow
 
 HARMLESS = r"""
@@ -40,26 +40,26 @@ git -c core.pager=cat log; git config user.name "A B"; git clone ssh://example.o
 sudo tee file <<< "$x"; read -r a b <<< "$x"
 """
 FOUND = {
-    'echo "${x@P}"': Construct.EXPANSION,
-    "echo ${y:-${!x}}": Construct.EXPANSION,
-    "x=$(y); echo $((x))": Construct.ARITHMETIC,
-    "f() { echo $(($1)); }": Construct.ARITHMETIC,
-    "x=$1 z=1; echo ${z:x}": Construct.ARITHMETIC,
-    "[[ $1 -eq 1 ]]": Construct.ARITHMETIC,
-    "RANDOM=$1": Construct.ARITHMETIC,
-    'read "$x"': Construct.BUILTIN,
-    '[ "$1" "$2" ]': Construct.BUILTIN,
-    "builtin let i=1": Construct.BUILTIN,
-    "A='b c' $x": Construct.PROGRAM,
-    "if true; then function f { $x; }; fi": Construct.PROGRAM,
-    "diff <(ls) x": Construct.PROCESS,
-    "then PROMPT_COMMAND=x": Construct.VARIABLE,
-    "env BASH_ENV=x ls": Construct.VARIABLE,
-    'bash <<< "echo $x"': Construct.INPUT,
-    "env -S 'ls -l'": Construct.INPUT,
-    "bash -c 'bash -c \"let i=1\"'": Construct.BUILTIN,
-    "git ls-remote ext::x": Construct.GIT,
-    "echo !(a)": Construct.SYNTAX,
+    'echo "${x@P}"': EvaluationKind.EXPANSION,
+    "echo ${y:-${!x}}": EvaluationKind.EXPANSION,
+    "x=$(y); echo $((x))": EvaluationKind.ARITHMETIC,
+    "f() { echo $(($1)); }": EvaluationKind.ARITHMETIC,
+    "x=$1 z=1; echo ${z:x}": EvaluationKind.ARITHMETIC,
+    "[[ $1 -eq 1 ]]": EvaluationKind.ARITHMETIC,
+    "RANDOM=$1": EvaluationKind.ARITHMETIC,
+    'read "$x"': EvaluationKind.BUILTIN,
+    '[ "$1" "$2" ]': EvaluationKind.BUILTIN,
+    "builtin let i=1": EvaluationKind.BUILTIN,
+    "A='b c' $x": EvaluationKind.PROGRAM,
+    "if true; then function f { $x; }; fi": EvaluationKind.PROGRAM,
+    "diff <(ls) x": EvaluationKind.PROCESS,
+    "then PROMPT_COMMAND=x": EvaluationKind.VARIABLE,
+    "env BASH_ENV=x ls": EvaluationKind.VARIABLE,
+    'bash <<< "echo $x"': EvaluationKind.INPUT,
+    "env -S 'ls -l'": EvaluationKind.INPUT,
+    "bash -c 'bash -c \"let i=1\"'": EvaluationKind.BUILTIN,
+    "git ls-remote ext::x": EvaluationKind.GIT,
+    "echo !(a)": EvaluationKind.SYNTAX,
 }
 UNREADABLE = [
     *("echo 'a", 'echo "a', "echo `a", "echo $(a", "echo ${x", "echo ${(e)x}", "echo ${ ls; }"),
@@ -76,7 +76,7 @@ def test_everyday_shell_code_evaluates_nothing(line: str) -> None:
 
 @pytest.mark.requirement("permissions:commands:evaluated")
 @pytest.mark.parametrize(("line", "construct"), FOUND.items())
-def test_what_evaluates_is_found_and_named(line: str, construct: Construct) -> None:
+def test_what_evaluates_is_found_and_named(line: str, construct: EvaluationKind) -> None:
     found = find_evaluated(line)
 
     assert found is not None
@@ -88,7 +88,7 @@ def test_syntax_that_is_not_known_is_never_taken_for_text(line: str) -> None:
     found = find_evaluated(line)
 
     assert found is not None
-    assert found.by is Construct.SYNTAX
+    assert found.by is EvaluationKind.SYNTAX
 
 
 @pytest.mark.requirement("permissions:commands:evaluated")

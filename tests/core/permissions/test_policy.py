@@ -7,22 +7,22 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from joey.core.paths import Place
+from joey.core.paths import ResolvedPath
 from joey.core.permissions.policy import Access, Allow, Ask, Claim, Decision, Deny, decide
 from joey.core.settings import Settings
 from joey.execution.bash_grammar import BashGrammar
 
-INSIDE = Place(given="a.py", path=Path("/w/a.py"), shown="a.py", inside=True)
-OUTSIDE = Place(given="/etc/x", path=Path("/etc/x"), shown="/etc/x", inside=False)
-HIDDEN = Place(given="k", path=Path("/w/k"), shown="k", inside=True, ignored=True)
-PROTECTED = Place(
+INSIDE = ResolvedPath(given="a.py", path=Path("/w/a.py"), shown="a.py", inside=True)
+OUTSIDE = ResolvedPath(given="/etc/x", path=Path("/etc/x"), shown="/etc/x", inside=False)
+HIDDEN = ResolvedPath(given="k", path=Path("/w/k"), shown="k", inside=True, ignored=True)
+PROTECTED = ResolvedPath(
     given=".roo/mcp.json",
     path=Path("/w/.roo/mcp.json"),
     shown=".roo/mcp.json",
     inside=True,
     protected=True,
 )
-FAR_PROTECTED = Place(
+FAR_PROTECTED = ResolvedPath(
     given="/h/AGENTS.md",
     path=Path("/h/AGENTS.md"),
     shown="/h/AGENTS.md",
@@ -45,7 +45,7 @@ EVERYTHING = Settings(
 READ, WRITE = Access.READ, Access.WRITE
 
 
-def judge(access: Access, place: Place | None, **switches: bool) -> Decision:
+def judge(access: Access, place: ResolvedPath | None, **switches: bool) -> Decision:
     return decide(
         [Claim(access=access, place=place)],
         Settings(**{"always_allow_read_only": False, **switches}),  # type: ignore[arg-type]
@@ -69,7 +69,7 @@ def judge(access: Access, place: Place | None, **switches: bool) -> Decision:
     ],
 )
 def test_an_action_needs_all_of_its_switches(
-    access: Access, place: Place | None, switches: list[str]
+    access: Access, place: ResolvedPath | None, switches: list[str]
 ) -> None:
     for states in product([True, False], repeat=len(switches)):
         chosen = {
@@ -187,7 +187,7 @@ def test_reasons_to_ask_are_given_together_and_once() -> None:
 # Commands --------------------------------------------------------------------------------------
 
 
-def run(command: str, place: Place | None = None, **settings: object) -> Decision:
+def run(command: str, place: ResolvedPath | None = None, **settings: object) -> Decision:
     return decide(
         [Claim(access=Access.EXECUTE, place=place, command=command)],
         Settings(**settings),  # type: ignore[arg-type]

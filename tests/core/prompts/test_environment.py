@@ -11,7 +11,7 @@ from joey.core.messages import Block, ImageBlock, ImageSource, TextBlock, ToolRe
 from joey.core.models import ToolProtocol
 from joey.core.modes import BUILT_IN_MODES, Mode
 from joey.core.prompts.environment import (
-    TerminalNote,
+    TerminalStatus,
     WorkspaceFiles,
     environment_details,
     strip_environment,
@@ -27,7 +27,7 @@ def details(
     *,
     cost: float | None = 0.1234,
     settings: Settings | None = None,
-    terminals: tuple[TerminalNote, ...] = (),
+    terminals: tuple[TerminalStatus, ...] = (),
     todos: tuple[Todo, ...] | None = None,
     files: WorkspaceFiles | None = None,
     recently_modified: tuple[str, ...] = (),
@@ -72,8 +72,8 @@ def test_an_ordinary_request_tells_time_cost_and_mode() -> None:
 
 
 def test_sections_come_in_the_known_order() -> None:
-    running = TerminalNote(id=7, command="npm start", cwd="/w", output="up\n", running=True)
-    ended = TerminalNote(
+    running = TerminalStatus(id=7, command="npm start", cwd="/w", output="up\n", running=True)
+    ended = TerminalStatus(
         id=8, command="make", cwd="/w", output="done\n", running=False, exit_code=0
     )
     text = details(
@@ -94,7 +94,7 @@ def test_sections_come_in_the_known_order() -> None:
 
 
 def test_a_running_command_is_shown_with_its_new_output() -> None:
-    note = TerminalNote(id=7, command="npm start", cwd="/w", output="listening\n", running=True)
+    note = TerminalStatus(id=7, command="npm start", cwd="/w", output="listening\n", running=True)
 
     assert (
         "# Actively Running Terminals\n"
@@ -107,13 +107,13 @@ def test_a_running_command_is_shown_with_its_new_output() -> None:
 
 
 def test_a_silent_command_has_no_output_heading() -> None:
-    note = TerminalNote(id=7, command="sleep 9", cwd="/w", output="", running=True)
+    note = TerminalStatus(id=7, command="sleep 9", cwd="/w", output="", running=True)
 
     assert "New Output" not in details(terminals=(note,))
 
 
 def test_an_ended_command_is_shown_with_its_exit_code() -> None:
-    note = TerminalNote(id=8, command="make", cwd="/w", output="ok", running=False, exit_code=2)
+    note = TerminalStatus(id=8, command="make", cwd="/w", output="ok", running=False, exit_code=2)
 
     assert (
         "## Terminal 8 (Inactive)\n"
@@ -194,7 +194,7 @@ def test_stale_details_are_dropped_and_everything_else_is_kept() -> None:
 def test_no_name_or_output_closes_the_block_early(hostile: str) -> None:
     text = details(
         mode=structs.replace(CODE, name=hostile),
-        terminals=(TerminalNote(id=1, command=hostile, cwd="/w", output=hostile, running=True),),
+        terminals=(TerminalStatus(id=1, command=hostile, cwd="/w", output=hostile, running=True),),
         files=WorkspaceFiles("/w", (hostile,)),
         recently_modified=(hostile,),
     )

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from joey.core.models import ToolProtocol, ToolSpec
-from joey.core.modes import BUILT_IN_MODES, Grant, Group, Mode, find_mode
+from joey.core.modes import BUILT_IN_MODES, Grant, Mode, ToolGroup, find_mode
 from joey.core.prompts.system import ToolDoc, system_prompt
 
 FACTS = {"os": "Linux 6.1", "shell": "bash", "home": "/home/ada", "workspace": "/home/ada/engine"}
@@ -232,7 +232,7 @@ def test_a_restriction_without_a_description_still_names_its_pattern() -> None:
         slug="docs",
         name="Docs",
         role="You are Roo, a writer.",
-        grants=(Grant(Group.EDIT, file_regex=r"^docs/"),),
+        grants=(Grant(ToolGroup.EDIT, file_regex=r"^docs/"),),
     )
     text = system_prompt(
         mode=mode,

@@ -12,21 +12,21 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from joey.acp.agent import Agent, serve
-from joey.acp.jsonrpc import Frames
-from joey.acp.session import Choice, Page
+from joey.acp.jsonrpc import JsonRpcTransport
+from joey.acp.session import SlashCommandInfo, TaskListPage
 from joey.app import make_options, open_engine, open_task_index
 from joey.app.customizations import open_customizations
 from joey.app.mcp_servers import list_config_problems
-from joey.app.model_choice import Asked, choose
+from joey.app.model_choice import ModelFlags, choose
 from joey.app.options import usable
-from joey.app.service import Setup
+from joey.app.service import Application
 from joey.cli.exit_codes import ExitCode, UsageError
-from joey.cli.logs import PlainLines
+from joey.cli.logs import RedactingFormatter
 from joey.cli.notices import MAX_WARNINGS, note
 from joey.cli.signals import interruptible
 from joey.cli.stdin_reader import pieces
 from joey.core.modes import Mode
-from joey.core.settings import Route, TaskSecrets
+from joey.core.settings import ModelRoute, TaskSecrets
 from joey.engine.engine import TaskOptions
 from joey.errors import ConfigError
 from joey.ports.storage import TaskQuery
@@ -56,7 +56,7 @@ def _set_up() -> ExitCode:
 
 
 async def _serve(arguments: Namespace, output: int) -> ExitCode:
-    frames = Frames(pieces(sys.stdin.fileno()), output)
+    frames = JsonRpcTransport(pieces(sys.stdin.fileno()), output)
     with interruptible(parts=True) as interruption:
         async with open_engine() as engine:
             agent = Agent(engine, LocalAcpServices(arguments), lambda: time.time_ns() // 1_000_000)
@@ -79,7 +79,7 @@ def _log_plainly() -> None:
     """Before the protocol's library sets up a log of its own, which would tell keys."""
     if not logging.getLogger().handlers:
         handler = logging.StreamHandler(sys.stderr)
-        handler.setFormatter(PlainLines("joey: %(message)s"))
+        handler.setFormatter(RedactingFormatter("joey: %(message)s"))
         logging.basicConfig(level=logging.WARNING, handlers=[handler])
         # When a start is cancelled, asyncio reaps the program itself and warns of it as unknown.
         logging.getLogger("asyncio").setLevel(logging.ERROR)
@@ -106,19 +106,19 @@ class LocalAcpServices:
         )
 
     def other_options(
-        self, directory: Path, model: str, earlier: Route, secrets: TaskSecrets | None
+        self, directory: Path, model: str, earlier: ModelRoute, secrets: TaskSecrets | None
     ) -> TaskOptions:
         return make_options(workspace=directory, model=model, earlier=earlier, secrets=secrets)
 
     def modes(self, directory: Path) -> Sequence[Mode]:
-        return Setup(workspace=directory).modes()
+        return Application(workspace=directory).modes()
 
-    def commands(self, directory: Path) -> Sequence[Choice]:
+    def commands(self, directory: Path) -> Sequence[SlashCommandInfo]:
         customizations = open_customizations(directory)
         skills = (skill for mode in customizations.modes for skill in customizations.skills(mode))
-        named = {skill.name: Choice(skill.name, skill.description) for skill in skills}
+        named = {skill.name: SlashCommandInfo(skill.name, skill.description) for skill in skills}
         for command in customizations.commands():
-            known = Choice(command.name, command.description, command.argument_hint)
+            known = SlashCommandInfo(command.name, command.description, command.argument_hint)
             named[command.name] = known
         return [named[name] for name in sorted(named)]
 
@@ -131,13 +131,13 @@ class LocalAcpServices:
         return [one_line(line.removeprefix("joey: "), 400) for line in lines if line][:MAX_WARNINGS]
 
     def models(self, provider: str) -> Sequence[str]:
-        setup = Setup(workspace=Path("/"))
+        setup = Application(workspace=Path("/"))
         profiles = setup.preferences.profiles()
         active = profiles.profiles.get(profiles.active)
         foreign = active.model if active is not None and active.provider != provider else None
         return [model for model in setup.models(provider) if model != foreign]
 
-    def tasks(self, directory: str | None, skip: int, most: int) -> Page:
+    def tasks(self, directory: str | None, skip: int, most: int) -> TaskListPage:
         index = open_task_index()
         try:
             limit = max(MIN_SCANNED_TASKS, 4 * (skip + most))
@@ -145,18 +145,18 @@ class LocalAcpServices:
         finally:
             index.close()
         own = [each.task for each in found if each.task.parent_id is None]
-        return Page(own[skip : skip + most], more=len(own) > skip + most)
+        return TaskListPage(own[skip : skip + most], more=len(own) > skip + most)
 
     def missing(self) -> str | None:
         asked = self._arguments
-        flags = Asked(
+        flags = ModelFlags(
             provider=asked.provider,
             model=asked.model,
             base_url=asked.base_url,
             profile=asked.profile,
         )
         try:
-            profiles = Setup(workspace=Path("/")).preferences.profiles()
+            profiles = Application(workspace=Path("/")).preferences.profiles()
         except ConfigError:
             return None  # whoever begins a session hears what is wrong with the file
         try:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
-from joey.cli.arguments import ActionParser, Parser, count, port, sentence
+from joey.cli.arguments import CliArgumentParser, SubcommandParser, count, port, sentence
 from joey.cli.commands.setup_arguments import (
     completion_parser,
     config_parser,
@@ -34,8 +34,8 @@ examples:
   joey tasks import --roo --dry-run      what Roo Code has on this machine"""
 
 
-def _tasks_parser() -> Parser:
-    parser = Parser(
+def _tasks_parser() -> CliArgumentParser:
+    parser = CliArgumentParser(
         prog="joey tasks",
         description="Look at earlier tasks, go back in them, and take over those of others.",
         epilog=_TASKS_EXAMPLES,
@@ -43,7 +43,7 @@ def _tasks_parser() -> Parser:
     )
     names = "list|search|show|export|import|rewind|fork|delete"
     actions = parser.add_subparsers(
-        dest="action", required=True, metavar=names, parser_class=ActionParser
+        dest="action", required=True, metavar=names, parser_class=SubcommandParser
     )
     listed = _action(actions, "list", "the tasks of this folder, the latest first")
     add_filters(listed)
@@ -67,9 +67,9 @@ def _tasks_parser() -> Parser:
     return parser
 
 
-def _modes_parser() -> Parser:
+def _modes_parser() -> CliArgumentParser:
     about = "Look at the modes of this folder: built-in, the project's and yours."
-    parser = Parser(prog="joey modes", description=about, allow_abbrev=False)
+    parser = CliArgumentParser(prog="joey modes", description=about, allow_abbrev=False)
     actions = parser.add_subparsers(dest="action", required=True, metavar="list|show")
     listed = _action(actions, "list", "all modes, and what of your files could not be used")
     shown = _action(actions, "show", "one mode: what it may do, and what it is told")
@@ -90,8 +90,8 @@ def _action(
     return parser
 
 
-def _doctor_parser() -> Parser:
-    parser = Parser(
+def _doctor_parser() -> CliArgumentParser:
+    parser = CliArgumentParser(
         prog="joey doctor",
         description="Check what joey needs: what is found, what is missing, what to do.",
         allow_abbrev=False,
@@ -109,8 +109,8 @@ def _doctor_parser() -> Parser:
     return parser
 
 
-def _demo_parser() -> Parser:
-    parser = Parser(
+def _demo_parser() -> CliArgumentParser:
+    parser = CliArgumentParser(
         prog="joey demo",
         description=(
             "Watch a whole task, without key and without network: a scripted model on this machine"
@@ -133,8 +133,8 @@ def _demo_parser() -> Parser:
     return parser
 
 
-def _serve_parser() -> Parser:
-    parser = Parser(
+def _serve_parser() -> CliArgumentParser:
+    parser = CliArgumentParser(
         prog="joey serve",
         description=(
             "Serve tasks to programs (WebSocket at /ws) and to people (a web page at /). Whoever"
@@ -167,8 +167,8 @@ def _serve_parser() -> Parser:
     return parser
 
 
-def _attach_parser() -> Parser:
-    parser = Parser(
+def _attach_parser() -> CliArgumentParser:
+    parser = CliArgumentParser(
         prog="joey attach",
         description=(
             "Watch a task of a running `joey serve`: what it says, as it says it. What you write"
@@ -189,8 +189,8 @@ def _attach_parser() -> Parser:
     return parser
 
 
-def acp_parser() -> Parser:
-    parser = Parser(
+def acp_parser() -> CliArgumentParser:
+    parser = CliArgumentParser(
         prog="joey acp",
         description=(
             "Speak the Agent Client Protocol on stdin and stdout. Editors start this by"
@@ -305,7 +305,7 @@ def moment(text: str) -> int:
         ) from None
 
 
-COMMAND_PARSERS: dict[str, Callable[[], Parser]] = {
+COMMAND_PARSERS: dict[str, Callable[[], CliArgumentParser]] = {
     "acp": acp_parser,
     "attach": _attach_parser,
     "completion": completion_parser,

@@ -19,9 +19,9 @@ from rich.text import Text
 
 from joey.cli.exit_codes import ExitCode, UsageError
 from joey.cli.repl.keyboard import Keyboard
-from joey.cli.repl.renderer import Renderer, TaskTreeRenderer
+from joey.cli.repl.renderer import TaskRenderer, TaskTreeRenderer
 from joey.cli.signals import interruptible
-from joey.client.event_decoder import EventReader, RowData
+from joey.client.event_decoder import EventDecoder, RowData
 from joey.client.family import family
 from joey.client.remote import RemoteEngine, RemoteSession, TaskInfo
 from joey.client.session import Session
@@ -64,7 +64,7 @@ def run_attach(arguments: Namespace) -> ExitCode:
 
 
 async def _attach(arguments: Namespace) -> ExitCode:
-    renderer = Renderer(Console(), echo=True)
+    renderer = TaskRenderer(Console(), echo=True)
     engine = await RemoteEngine.connect(arguments.url, notice=renderer.note)
     async with engine:
         tasks = await engine.tasks(limit=1000)
@@ -72,7 +72,7 @@ async def _attach(arguments: Namespace) -> ExitCode:
             _list([task for task in tasks if task.live])
             return ExitCode.DONE
         session = await engine.attach(_choose(tasks, arguments.id).id)
-        view = View(session, renderer)
+        view = AttachedTaskView(session, renderer)
         with interruptible(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as interruption:
             try:
                 code = await _look(view)
@@ -91,7 +91,7 @@ def _again(url: str | None, task_id: str) -> str:
     return f"joey attach {task_id}" + (f" --url {shlex.quote(url)}" if url else "")
 
 
-async def _look(view: View) -> ExitCode:
+async def _look(view: AttachedTaskView) -> ExitCode:
     if not sys.stdin.isatty():
         return await view.show()
     with Keyboard(sys.stdin.fileno(), view.handle_line) as keyboard:
@@ -125,10 +125,10 @@ def _choose(tasks: Sequence[TaskInfo], start: str | None) -> TaskInfo:
             raise UsageError(f"{len(several)} tasks begin with {start!r}: {ids}")
 
 
-class View:
+class AttachedTaskView:
     """Draws one task and passes on what is typed."""
 
-    def __init__(self, session: RemoteSession, renderer: Renderer) -> None:
+    def __init__(self, session: RemoteSession, renderer: TaskRenderer) -> None:
         self._session = session
         self._renderer = renderer
         self._tree_renderer = TaskTreeRenderer(session, renderer)
@@ -192,7 +192,7 @@ class View:
             self._renderer.note(f"task {info.id} · {info.status} · {info.model} · {info.workspace}")
         if len(rows) > MAX_PAST_ROWS:
             self._renderer.note(f"({len(rows) - MAX_PAST_ROWS} earlier rows are not shown)")
-        reader = EventReader()
+        reader = EventDecoder()
         for row in rows[-MAX_PAST_ROWS:]:
             for event in reader.feed_row(row):
                 self._show_old(event, row)

@@ -79,7 +79,7 @@ def _kept_by_bash(word: str, piece: str) -> str:
     return word.removesuffix(piece) if any(each in word for each in _BASH_WORD_BREAKS) else ""
 
 
-def _print(completion: Completion, kept: str) -> None:
+def _print(completion: CompletionResult, kept: str) -> None:
     lines = [str(completion.files)]
     for each in completion.candidates:
         if each.value.isprintable():
@@ -88,13 +88,13 @@ def _print(completion: Completion, kept: str) -> None:
     sys.stdout.write("\n".join([*lines, ""]))
 
 
-class Files(StrEnum):
+class FileCompletion(StrEnum):
     NONE = "none"
     FILES = "files"
     DIRECTORIES = "folders"
 
 
-class Place(Struct, frozen=True):
+class CompletionContext(Struct, frozen=True):
     """Where a value is wanted, and what was written before."""
 
     metavar: str
@@ -110,58 +110,58 @@ class Place(Struct, frozen=True):
         return Path(self.flags.get("workspace") or Path.cwd()).resolve()
 
 
-Values = list[tuple[str, str]]
+DescribedValues = list[tuple[str, str]]
 
 
-def _tasks(place: Place) -> Values:
+def _tasks(place: CompletionContext) -> DescribedValues:
     from joey.app.completion import tasks
 
     return tasks(os.environ, place.current, place.workspace)
 
 
-def _modes(place: Place) -> Values:
+def _modes(place: CompletionContext) -> DescribedValues:
     from joey.app.completion import modes
 
     return modes(os.environ, place.workspace)
 
 
-def _models(place: Place) -> Values:
+def _models(place: CompletionContext) -> DescribedValues:
     from joey.app.completion import models
 
     return models(os.environ, place.flags.get("provider"))
 
 
-def _profiles(place: Place) -> Values:
+def _profiles(place: CompletionContext) -> DescribedValues:
     from joey.app.completion import profiles
 
     return profiles(os.environ)
 
 
-def _providers(place: Place) -> Values:
+def _providers(place: CompletionContext) -> DescribedValues:
     from joey.app.completion import providers
 
     return providers()
 
 
-def _servers(place: Place) -> Values:
+def _servers(place: CompletionContext) -> DescribedValues:
     from joey.app.completion import servers
 
     return servers(os.environ, place.workspace)
 
 
-def _setting_names(place: Place) -> Values:
+def _setting_names(place: CompletionContext) -> DescribedValues:
     from joey.app.completion import setting_names
 
     return setting_names()
 
 
-def _profile_keys(place: Place) -> Values:
+def _profile_keys(place: CompletionContext) -> DescribedValues:
     from joey.app.completion import profile_key_names
 
     return profile_key_names()
 
 
-def _setting_values(place: Place) -> Values:
+def _setting_values(place: CompletionContext) -> DescribedValues:
     from joey.app.completion import profile_values, setting_values
 
     if "profiles" in place.prog:
@@ -170,14 +170,14 @@ def _setting_values(place: Place) -> Values:
     return setting_values(name, len(given), os.environ, place.workspace)
 
 
-def _items(place: Place) -> Values:
+def _items(place: CompletionContext) -> DescribedValues:
     """Of a list: those that are there can be removed."""
     from joey.app.completion import list_items
 
     return list_items(place.previous_words[0], os.environ) if place.dest == "remove" else []
 
 
-VALUE_COMPLETERS: dict[str, Callable[[Place], Values]] = {
+VALUE_COMPLETERS: dict[str, Callable[[CompletionContext], DescribedValues]] = {
     "ID": _tasks,
     "ITEM": _items,
     "KEY": _setting_names,
@@ -189,11 +189,11 @@ VALUE_COMPLETERS: dict[str, Callable[[Place], Values]] = {
     "SERVER": _servers,
     "VALUE": _setting_values,
 }
-FILE_METAVARS: dict[str, Files] = {
-    "FILE": Files.FILES,
-    "FILE|JSON": Files.FILES,
-    "PATH": Files.FILES,
-    "DIR": Files.DIRECTORIES,
+FILE_METAVARS: dict[str, FileCompletion] = {
+    "FILE": FileCompletion.FILES,
+    "FILE|JSON": FileCompletion.FILES,
+    "PATH": FileCompletion.FILES,
+    "DIR": FileCompletion.DIRECTORIES,
 }
 FREE_TEXT_METAVARS = frozenset(
     """
@@ -204,54 +204,56 @@ FREE_TEXT_METAVARS = frozenset(
 """What only the person knows."""
 
 
-def values_of(place: Place) -> tuple[Values, Files]:
+def values_of(place: CompletionContext) -> tuple[DescribedValues, FileCompletion]:
     """What fits, and whether names of files do."""
     if place.metavar in FILE_METAVARS:
         return [], FILE_METAVARS[place.metavar]
     find = VALUE_COMPLETERS.get(place.metavar)
     try:
-        return (find(place) if find else []), Files.NONE
+        return (find(place) if find else []), FileCompletion.NONE
     except (UserError, OSError, IndexError, ValueError):
-        return [], Files.NONE  # the command itself will say what is wrong
+        return [], FileCompletion.NONE  # the command itself will say what is wrong
 
 
 HELP_COMMAND = "help"
 REPEATABLE_ACTIONS = (argparse._AppendAction,)
 
 
-class Candidate(Struct, frozen=True):
+class CompletionCandidate(Struct, frozen=True):
     value: str
     about: str = ""
 
 
-class Completion(Struct, frozen=True):
-    candidates: tuple[Candidate, ...] = ()
-    files: Files = Files.NONE
+class CompletionResult(Struct, frozen=True):
+    candidates: tuple[CompletionCandidate, ...] = ()
+    files: FileCompletion = FileCompletion.NONE
     """What of the disk fits too; that is the shell's own business."""
 
 
-def complete(words: Sequence[str]) -> Completion:
+def complete(words: Sequence[str]) -> CompletionResult:
     """`words` are those behind `joey`; the last is being written, and may be empty."""
     *before, current = words or [""]
     if not before and not current.startswith("-"):
-        return _among(current, [*_commands(), Candidate(HELP_COMMAND, "the options of a command")])
+        return _among(
+            current, [*_commands(), CompletionCandidate(HELP_COMMAND, "the options of a command")]
+        )
     if before[:1] == [HELP_COMMAND]:
-        return _among(current, _commands()) if len(before) == 1 else Completion()
-    walk = _Walk(before)
+        return _among(current, _commands()) if len(before) == 1 else CompletionResult()
+    walk = _CommandLineWalker(before)
     if walk.parser is None:
-        return Completion()
+        return CompletionResult()
     if walk.wanting is not None:
         return _values(walk, walk.wanting, current)
     if not walk.ended and current.startswith("--") and "=" in current:
         flag, _, value = current.partition("=")
         action = walk.parser._option_string_actions.get(flag)
-        return Completion() if action is None else _values(walk, action, value, f"{flag}=")
+        return CompletionResult() if action is None else _values(walk, action, value, f"{flag}=")
     if not walk.ended and current.startswith("-"):
         return _among(current, walk.flags())
     return _complete_positional(walk, current)
 
 
-class _Walk:
+class _CommandLineWalker:
     """Through the words that are complete: which parser reads the next one, and what it wants."""
 
     def __init__(self, words: Sequence[str]) -> None:
@@ -303,7 +305,7 @@ class _Walk:
         else:
             self.positionals.append(word)
 
-    def flags(self) -> Iterator[Candidate]:
+    def flags(self) -> Iterator[CompletionCandidate]:
         """Those that may still be written, by their long names first."""
         assert self.parser is not None
         for action in self.parser._actions:
@@ -311,45 +313,55 @@ class _Walk:
                 continue
             if isinstance(action, REPEATABLE_ACTIONS) or not self.used & set(action.option_strings):
                 about = _plain(action.help)
-                yield from (Candidate(flag, about) for flag in reversed(action.option_strings))
+                yield from (
+                    CompletionCandidate(flag, about) for flag in reversed(action.option_strings)
+                )
 
 
-def _complete_positional(walk: _Walk, current: str) -> Completion:
+def _complete_positional(walk: _CommandLineWalker, current: str) -> CompletionResult:
     assert walk.parser is not None
     if (below := _below(walk.parser)) is not None:
-        return _among(current, (Candidate(name, _about(each)) for name, each in below.items()))
+        return _among(
+            current, (CompletionCandidate(name, _about(each)) for name, each in below.items())
+        )
     places = walk.parser._get_positional_actions()
     number = len(walk.positionals)
     if number < len(places):
         return _values(walk, places[number], current)
     if places and _is_greedy(places[-1]):
         return _values(walk, places[-1], current)
-    return Completion()
+    return CompletionResult()
 
 
-def _values(walk: _Walk, action: argparse.Action, current: str, before: str = "") -> Completion:
+def _values(
+    walk: _CommandLineWalker, action: argparse.Action, current: str, before: str = ""
+) -> CompletionResult:
     if action.choices is not None:
-        found = [Candidate(str(choice)) for choice in action.choices]
+        found = [CompletionCandidate(str(choice)) for choice in action.choices]
         return _among(current, found, before)
     metavar = action.metavar if isinstance(action.metavar, str) else action.dest.upper()
     prog = walk.parser.prog if walk.parser is not None else ""
-    place = Place(metavar, current, tuple(walk.positionals), walk.given, prog, action.dest)
+    place = CompletionContext(
+        metavar, current, tuple(walk.positionals), walk.given, prog, action.dest
+    )
     offered, files = values_of(place)
-    return _among(current, (Candidate(*each) for each in offered), before, files)
+    return _among(current, (CompletionCandidate(*each) for each in offered), before, files)
 
 
 def _among(
     current: str,
-    candidates: Iterator[Candidate] | Sequence[Candidate],
+    candidates: Iterator[CompletionCandidate] | Sequence[CompletionCandidate],
     before: str = "",
-    files: Files = Files.NONE,
-) -> Completion:
+    files: FileCompletion = FileCompletion.NONE,
+) -> CompletionResult:
     fitting = (each for each in candidates if each.value.startswith(current))
-    return Completion(tuple(Candidate(before + each.value, each.about) for each in fitting), files)
+    return CompletionResult(
+        tuple(CompletionCandidate(before + each.value, each.about) for each in fitting), files
+    )
 
 
-def _commands() -> list[Candidate]:
-    return [Candidate(name, _about(make())) for name, make in COMMAND_PARSERS.items()]
+def _commands() -> list[CompletionCandidate]:
+    return [CompletionCandidate(name, _about(make())) for name, make in COMMAND_PARSERS.items()]
 
 
 def _below(parser: argparse.ArgumentParser) -> dict[str, Any] | None:

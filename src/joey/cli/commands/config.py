@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 
 from joey.app.profiles import ProfileAdmin
-from joey.app.settings import DescribedKey, Origin, PersonalSettings, SettingState
+from joey.app.settings import ConfigKey, SettingOrigin, SettingsAdmin, SettingState
 from joey.cli.exit_codes import ExitCode, UsageError
 from joey.cli.launch import workspace_of
 from joey.cli.output import table, write_out
@@ -30,13 +30,17 @@ from joey.system.files import make_private_directory
 
 WIDE_LAYOUT_COLUMNS = 120
 """Columns from which on the meanings stand beside the values; else they stand below."""
-_Row = tuple[str, Any, str, str]
+_SettingRow = tuple[str, Any, str, str]
 """Name, value, where it comes from, what it means."""
-_ORIGIN_LABELS = {Origin.DEFAULT: "default", Origin.USER: "yours", Origin.PROJECT: "project"}
+_ORIGIN_LABELS = {
+    SettingOrigin.DEFAULT: "default",
+    SettingOrigin.USER: "yours",
+    SettingOrigin.PROJECT: "project",
+}
 
 
 def run_config(arguments: Namespace) -> ExitCode:
-    settings = PersonalSettings(workspace_of(arguments))
+    settings = SettingsAdmin(workspace_of(arguments))
     match arguments.action:
         case "list":
             _list(settings, arguments)
@@ -55,10 +59,10 @@ def run_config(arguments: Namespace) -> ExitCode:
     return ExitCode.DONE
 
 
-def _list(settings: PersonalSettings, arguments: Namespace) -> None:
+def _list(settings: SettingsAdmin, arguments: Namespace) -> None:
     states = settings.states()
     if arguments.changed:
-        states = [state for state in states if state.origin is not Origin.DEFAULT]
+        states = [state for state in states if state.origin is not SettingOrigin.DEFAULT]
     model = _model()
     if arguments.json:
         reached = [{"key": key, "value": value, "from": origin} for key, value, origin, _ in model]
@@ -75,7 +79,7 @@ def _list(settings: PersonalSettings, arguments: Namespace) -> None:
         print(wrap(f"joey: {sanitise(remark)}", columns(sys.stderr)), file=sys.stderr)
 
 
-def _model() -> list[_Row]:
+def _model() -> list[_SettingRow]:
     """What a task would talk to: of a profile, or of the environment."""
     admin = ProfileAdmin()
     try:
@@ -90,7 +94,7 @@ def _model() -> list[_Row]:
     ]
 
 
-def _table(rows: Iterable[_Row], width: int | None) -> list[str]:
+def _table(rows: Iterable[_SettingRow], width: int | None) -> list[str]:
     """Columns for a person; for a pipe, values with tabs between them and no heading."""
     cells = [[name, _shown(value), origin, about] for name, value, origin, about in rows]
     if width is None:
@@ -104,7 +108,7 @@ def _table(rows: Iterable[_Row], width: int | None) -> list[str]:
     return [heading, *(part for pair in zip(lines, meanings, strict=True) for part in pair)]
 
 
-def _get(settings: PersonalSettings, arguments: Namespace) -> None:
+def _get(settings: SettingsAdmin, arguments: Namespace) -> None:
     value = _named(settings, arguments.key).value
     if isinstance(value, str) and not arguments.json:
         _write(sanitise(value) if sys.stdout.isatty() else value)
@@ -112,7 +116,7 @@ def _get(settings: PersonalSettings, arguments: Namespace) -> None:
         _write(json.dumps(value, ensure_ascii=False))
 
 
-def _set(settings: PersonalSettings, arguments: Namespace) -> None:
+def _set(settings: SettingsAdmin, arguments: Namespace) -> None:
     changes = bool(arguments.add or arguments.remove)
     if changes == bool(arguments.value):
         raise UsageError(
@@ -131,13 +135,13 @@ def _set(settings: PersonalSettings, arguments: Namespace) -> None:
         raise
     print(f"{key.name} is now {_shown(value)}", file=sys.stderr)
     state = settings.state(key.name)
-    if state.origin is Origin.PROJECT:
+    if state.origin is SettingOrigin.PROJECT:
         shown = _shown(state.value)
         note = f"in this folder it stays {shown}: .roo/settings.json makes it stricter"
         print(wrap(f"joey: {note}", columns(sys.stderr)), file=sys.stderr)
 
 
-def _unset(settings: PersonalSettings, name: str) -> None:
+def _unset(settings: SettingsAdmin, name: str) -> None:
     try:
         done = settings.unset(name)
     except ConfigError as error:
@@ -147,7 +151,7 @@ def _unset(settings: PersonalSettings, name: str) -> None:
     print(f"{name} is as it comes" if done else f"{name} was not set", file=sys.stderr)
 
 
-def _describe(settings: PersonalSettings, arguments: Namespace) -> None:
+def _describe(settings: SettingsAdmin, arguments: Namespace) -> None:
     state = _named(settings, arguments.key)
     key = state.key
     if arguments.json:
@@ -165,7 +169,7 @@ def _describe(settings: PersonalSettings, arguments: Namespace) -> None:
     _write("\n".join((key.name, *lines)))
 
 
-def _example(key: DescribedKey) -> str:
+def _example(key: ConfigKey) -> str:
     if key.is_list:
         return "--add ITEM"
     if key.may_be_list:
@@ -174,12 +178,12 @@ def _example(key: DescribedKey) -> str:
     return others[0] if others else "VALUE"
 
 
-def _named(settings: PersonalSettings, name: str) -> SettingState:
+def _named(settings: SettingsAdmin, name: str) -> SettingState:
     _key(settings, name)
     return settings.state(name)
 
 
-def _key(settings: PersonalSettings, name: str) -> DescribedKey:
+def _key(settings: SettingsAdmin, name: str) -> ConfigKey:
     try:
         return settings.key(name)
     except ConfigError as error:
@@ -219,7 +223,7 @@ def _write_json(value: object) -> None:
     write_out(msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")
 
 
-def edit_settings(settings: PersonalSettings) -> ExitCode:
+def edit_settings(settings: SettingsAdmin) -> ExitCode:
     """Raises ConfigError, UsageError."""
     before = settings.text()
     make_private_directory(settings.path.parent)

@@ -18,7 +18,7 @@ from joey.app import make_options, open_engine
 from joey.cli.exit_codes import ExitCode, UsageError, exit_code_of
 from joey.cli.launch import short_id
 from joey.cli.notices import describe_cost
-from joey.cli.repl.renderer import Renderer
+from joey.cli.repl.renderer import TaskRenderer
 from joey.cli.signals import interruptible
 from joey.core.events import AskOpened
 from joey.core.models import ToolProtocol
@@ -44,7 +44,7 @@ class DemoPolicy:
         return Answer(Response.YES)
 
 
-class Place(Struct, frozen=True):
+class DemoDirectories(Struct, frozen=True):
     """Where the demonstration leaves its files."""
 
     root: Path
@@ -63,11 +63,11 @@ def run_demo(arguments: Namespace) -> ExitCode:
     return asyncio.run(_run(arguments, place))
 
 
-def _prepare(keep: str | None) -> Place:
+def _prepare(keep: str | None) -> DemoDirectories:
     """The folder of the task as the script expects it: a package.json and an empty `src`."""
     try:
         root = Path(keep).absolute() if keep else Path(tempfile.mkdtemp(prefix="joey-demo-"))
-        place = Place(root)
+        place = DemoDirectories(root)
         root.mkdir(parents=True, exist_ok=True)
         if any(root.iterdir()):
             raise UsageError(f"{root} is not empty; --keep wants a new or an empty folder")
@@ -79,8 +79,8 @@ def _prepare(keep: str | None) -> Place:
     return place
 
 
-async def _run(arguments: Namespace, place: Place) -> ExitCode:
-    renderer = Renderer(Console(), echo=True)
+async def _run(arguments: Namespace, place: DemoDirectories) -> ExitCode:
+    renderer = TaskRenderer(Console(), echo=True)
     renderer.note(INTRODUCTION_TEXT)
     is_xml = arguments.protocol == ToolProtocol.XML
     env = {name: os.environ[name] for name in _INHERITED_VARIABLES if name in os.environ}
@@ -101,7 +101,7 @@ async def _run(arguments: Namespace, place: Place) -> ExitCode:
 
 
 async def _start(
-    engine: Engine, arguments: Namespace, place: Place, url: str, env: dict[str, str]
+    engine: Engine, arguments: Namespace, place: DemoDirectories, url: str, env: dict[str, str]
 ) -> Task:
     options = make_options(
         workspace=place.workspace,
@@ -116,7 +116,7 @@ async def _start(
     return await engine.start(DEMO_PROMPT, options=options)
 
 
-def _say_where(renderer: Renderer, place: Place, task: Task, directory: Path) -> None:
+def _say_where(renderer: TaskRenderer, place: DemoDirectories, task: Task, directory: Path) -> None:
     renderer.note(
         f"The workspace:         {place.workspace}\n"
         f"What you saw:          {directory / 'ui_messages.json'}\n"
@@ -189,7 +189,7 @@ node src/server.js
 Then visit http://localhost:3000/hello to see the response."""
 
 
-class Reply(Struct, frozen=True):
+class ScriptedReply(Struct, frozen=True):
     """One reply of the model: words, and a call."""
 
     text: str
@@ -201,7 +201,7 @@ class Reply(Struct, frozen=True):
 
 
 SCRIPTED_REPLIES = (
-    Reply(
+    ScriptedReply(
         "I'll help you create an Express.js server with a /hello endpoint. First, let me check"
         " the current package.json to see if Express is already a dependency.",
         "read_file",
@@ -209,14 +209,14 @@ SCRIPTED_REPLIES = (
         "toolu_01A7BcD3eFgH4iJkL5mNo6pQ",
         (3104, 412, 8432, 0),
     ),
-    Reply(
+    ScriptedReply(
         "I can see that Express is not installed yet. I'll need to install it first using npm.",
         "execute_command",
         {"command": INSTALL_COMMAND},
         "toolu_02R7sT8uVwX9yZa0bCd1eF",
         (3110, 398, 0, 22016),
     ),
-    Reply(
+    ScriptedReply(
         "Express has been installed successfully. Now I'll create the server file with the"
         " /hello endpoint.",
         "write_to_file",
@@ -224,7 +224,7 @@ SCRIPTED_REPLIES = (
         "toolu_03G2hI3jKlM4nOp5qRs6tU",
         (3118, 586, 0, 22433),
     ),
-    Reply(
+    ScriptedReply(
         "I've successfully created the Express.js server with a /hello endpoint. The server is"
         " configured to run on port 3000. You can start it by running `node src/server.js` and"
         ' then visit http://localhost:3000/hello to see the "Hello World" message.',
@@ -245,7 +245,7 @@ def turns(*, xml: bool, fast: bool) -> list[Turn]:
     return [_turn(reply, xml=xml, fast=fast) for reply in SCRIPTED_REPLIES]
 
 
-def _turn(reply: Reply, *, xml: bool, fast: bool) -> Turn:
+def _turn(reply: ScriptedReply, *, xml: bool, fast: bool) -> Turn:
     fresh, output, writes, reads = reply.tokens
     tokens = usage(input=fresh, output=output, cache_writes=writes, cache_reads=reads)
     pace = None if fast else _CHUNKS_PER_SECOND
@@ -259,7 +259,7 @@ def _turn(reply: Reply, *, xml: bool, fast: bool) -> Turn:
     )
 
 
-def _as_xml(reply: Reply) -> str:
+def _as_xml(reply: ScriptedReply) -> str:
     inner = "\n".join(
         f"<{_XML_PARAMETER_NAMES.get(name, name)}>{value}</{_XML_PARAMETER_NAMES.get(name, name)}>"
         for name, value in reply.input.items()

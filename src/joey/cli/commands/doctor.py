@@ -15,48 +15,48 @@ import msgspec
 from msgspec import structs
 
 from joey.cli.commands import doctor_checks
-from joey.cli.commands.doctor_checks import Finding, Probe, Status
+from joey.cli.commands.doctor_checks import Finding, FindingStatus, HealthCheck
 from joey.cli.exit_codes import ExitCode
 from joey.cli.logs import discreet
 from joey.cli.output import write_out
 from joey.errors import UserError
 from joey.presentation.text import columns, one_line, sanitise, wrap
 
-_STATUS_MARKS = {Status.OK: "✓", Status.WARN: "!", Status.FAIL: "✗"}
-_STATUS_ANSI_COLOURS = {Status.OK: "32", Status.WARN: "33", Status.FAIL: "31"}
-HEALTH_CHECKS: tuple[Probe, ...] = (
-    Probe("joey", doctor_checks.probe_installs),
-    Probe("Python", doctor_checks.probe_python),
-    Probe("Clock", doctor_checks.probe_clock),
-    Probe("Terminal", doctor_checks.probe_terminal),
-    Probe("Home", doctor_checks.probe_home),
-    Probe("Privacy", doctor_checks.probe_privacy, doctor_checks.make_private),
-    Probe("Disk", doctor_checks.probe_disk),
-    Probe("Tasks", doctor_checks.probe_tasks, doctor_checks.tidy_tasks),
-    Probe("Index of tasks", doctor_checks.probe_index, doctor_checks.renew_index),
-    Probe("Leftovers", doctor_checks.probe_leftovers),
-    Probe("bash", doctor_checks.probe_bash),
-    Probe("ripgrep", doctor_checks.probe_ripgrep),
-    Probe("git", doctor_checks.probe_git),
-    Probe("Sandbox", doctor_checks.probe_sandbox),
-    Probe("Browser", doctor_checks.probe_browser),
-    Probe("Settings", doctor_checks.probe_settings),
-    Probe("Modes and rules", doctor_checks.check_customizations),
-    Probe("MCP servers", doctor_checks.probe_servers),
-    Probe("Hooks", doctor_checks.probe_hooks),
-    Probe("This folder", doctor_checks.probe_trust),
-    Probe("Profiles", doctor_checks.probe_profiles, doctor_checks.settle_profiles),
-    Probe("Keys", doctor_checks.probe_keys),
-    Probe("Local models", doctor_checks.probe_local_servers, asks_around=True),
-    Probe("Model", doctor_checks.probe_model),
-    Probe("Connection", doctor_checks.probe_reach, asks_around=True),
+_STATUS_MARKS = {FindingStatus.OK: "✓", FindingStatus.WARN: "!", FindingStatus.FAIL: "✗"}
+_STATUS_ANSI_COLOURS = {FindingStatus.OK: "32", FindingStatus.WARN: "33", FindingStatus.FAIL: "31"}
+HEALTH_CHECKS: tuple[HealthCheck, ...] = (
+    HealthCheck("joey", doctor_checks.probe_installs),
+    HealthCheck("Python", doctor_checks.probe_python),
+    HealthCheck("Clock", doctor_checks.probe_clock),
+    HealthCheck("Terminal", doctor_checks.probe_terminal),
+    HealthCheck("Home", doctor_checks.probe_home),
+    HealthCheck("Privacy", doctor_checks.probe_privacy, doctor_checks.make_private),
+    HealthCheck("Disk", doctor_checks.probe_disk),
+    HealthCheck("Tasks", doctor_checks.probe_tasks, doctor_checks.tidy_tasks),
+    HealthCheck("Index of tasks", doctor_checks.probe_index, doctor_checks.renew_index),
+    HealthCheck("Leftovers", doctor_checks.probe_leftovers),
+    HealthCheck("bash", doctor_checks.probe_bash),
+    HealthCheck("ripgrep", doctor_checks.probe_ripgrep),
+    HealthCheck("git", doctor_checks.probe_git),
+    HealthCheck("Sandbox", doctor_checks.probe_sandbox),
+    HealthCheck("Browser", doctor_checks.probe_browser),
+    HealthCheck("Settings", doctor_checks.probe_settings),
+    HealthCheck("Modes and rules", doctor_checks.check_customizations),
+    HealthCheck("MCP servers", doctor_checks.probe_servers),
+    HealthCheck("Hooks", doctor_checks.probe_hooks),
+    HealthCheck("This folder", doctor_checks.probe_trust),
+    HealthCheck("Profiles", doctor_checks.probe_profiles, doctor_checks.settle_profiles),
+    HealthCheck("Keys", doctor_checks.probe_keys),
+    HealthCheck("Local models", doctor_checks.probe_local_servers, asks_around=True),
+    HealthCheck("Model", doctor_checks.probe_model),
+    HealthCheck("Connection", doctor_checks.probe_reach, asks_around=True),
 )
 
 
 def run_doctor(arguments: Namespace) -> ExitCode:
     wanted = [each for each in HEALTH_CHECKS if not (arguments.offline and each.asks_around)]
     findings = look(wanted, fix=arguments.fix)
-    failed = any(finding.status is Status.FAIL for finding in findings)
+    failed = any(finding.status is FindingStatus.FAIL for finding in findings)
     if arguments.json:
         report = {"ok": not failed, "findings": findings}
         write_out(msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n")
@@ -65,7 +65,7 @@ def run_doctor(arguments: Namespace) -> ExitCode:
     return ExitCode.FAILED if failed else ExitCode.DONE
 
 
-def look(wanted: Sequence[Probe], *, fix: bool = False) -> list[Finding]:
+def look(wanted: Sequence[HealthCheck], *, fix: bool = False) -> list[Finding]:
     """What every probe found, in the order of the probes."""
     with ThreadPoolExecutor(len(wanted)) as threads:
         futures = [threads.submit(_looked, probe, fix) for probe in wanted]
@@ -83,19 +83,19 @@ def _discreet(finding: Finding) -> Finding:
     )
 
 
-def _looked(probe: Probe, fix: bool) -> Finding:
+def _looked(probe: HealthCheck, fix: bool) -> Finding:
     try:
         finding = probe.look()
-        if not fix or probe.repair is None or finding.status is Status.OK:
+        if not fix or probe.repair is None or finding.status is FindingStatus.OK:
             return finding
         fixed = tuple(probe.repair())
         return structs.replace(probe.look(), fixed=fixed) if fixed else finding
     except UserError as error:
-        return Finding(probe.name, Status.WARN, f"could not be looked at: {error}")
+        return Finding(probe.name, FindingStatus.WARN, f"could not be looked at: {error}")
     except Exception as error:
         found = f"could not be looked at ({type(error).__name__}: {error})"
         advice = "This is a defect of joey, unless the machine is to blame: please report it."
-        return Finding(probe.name, Status.WARN, found, advice)
+        return Finding(probe.name, FindingStatus.WARN, found, advice)
 
 
 def _show_progress(futures: Sequence[Future[Finding]]) -> None:

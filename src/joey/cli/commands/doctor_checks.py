@@ -37,11 +37,11 @@ from joey.app.models import (
 from joey.app.options import make_options
 from joey.app.profiles import ProfileAdmin
 from joey.app.sandbox import sandbox_report
-from joey.app.settings import PersonalSettings
+from joey.app.settings import SettingsAdmin
 from joey.core.redaction import without_secrets
 from joey.core.settings import Profile
 from joey.errors import ConfigError, NoModelError, UserError
-from joey.ports import Level
+from joey.ports import SandboxLevel
 from joey.presentation.text import one_line
 
 MIN_PYTHON_VERSION = (3, 11)
@@ -53,7 +53,7 @@ _PACKAGE_DIRECTORY = Path(__file__).parent.parent.parent
 _INSTALL_ADVICE = "Install {0}: apt install {0}, dnf install {0}, brew install {0}."
 
 
-class Status(StrEnum):
+class FindingStatus(StrEnum):
     OK = "ok"
     WARN = "warn"
     FAIL = "fail"
@@ -69,7 +69,7 @@ def here() -> Path:
 
 class Finding(Struct, frozen=True, omit_defaults=True):
     name: str
-    status: Status
+    status: FindingStatus
     found: str
     advice: str = ""
     """What to do about it."""
@@ -77,7 +77,7 @@ class Finding(Struct, frozen=True, omit_defaults=True):
     """What `--fix` did about it."""
 
 
-class Probe(Struct, frozen=True):
+class HealthCheck(Struct, frozen=True):
     name: str
     look: Callable[[], Finding]
     repair: Callable[[], Iterator[str]] | None = None
@@ -89,8 +89,8 @@ class Probe(Struct, frozen=True):
 def probe_python() -> Finding:
     found = f"{'.'.join(map(str, sys.version_info[:3]))} ({sys.executable})"
     if sys.version_info < MIN_PYTHON_VERSION:
-        return Finding("Python", Status.FAIL, found, "Install Python 3.11 or newer.")
-    return Finding("Python", Status.OK, found)
+        return Finding("Python", FindingStatus.FAIL, found, "Install Python 3.11 or newer.")
+    return Finding("Python", FindingStatus.OK, found)
 
 
 def probe_installs() -> Finding:
@@ -103,18 +103,20 @@ def probe_installs() -> Finding:
     places = {os.path.realpath(path): path for path in reversed(found)}
     own = f"joey {__version__} in {_PACKAGE_DIRECTORY}"
     if len(places) < 2:
-        return Finding("joey", Status.OK, own)
+        return Finding("joey", FindingStatus.OK, own)
     listed = ", ".join(str(path) for path in found)
     advice = f"Only {found[0]} is started. Remove the others, or put theirs first on the PATH."
-    return Finding("joey", Status.WARN, f"{own}; {len(places)} on the PATH: {listed}", advice)
+    return Finding(
+        "joey", FindingStatus.WARN, f"{own}; {len(places)} on the PATH: {listed}", advice
+    )
 
 
 def probe_bash() -> Finding:
     path = shutil.which("bash")
     if path is None:
         advice = f"Commands run with it. {_INSTALL_ADVICE.format('bash')}"
-        return Finding("bash", Status.FAIL, "not found", advice)
-    return Finding("bash", Status.OK, path)
+        return Finding("bash", FindingStatus.FAIL, "not found", advice)
+    return Finding("bash", FindingStatus.OK, path)
 
 
 def probe_ripgrep() -> Finding:
@@ -123,51 +125,53 @@ def probe_ripgrep() -> Finding:
     path = str(beside) if beside.exists() else shutil.which("rg")
     if path is None:
         advice = f"Reinstall joey, which brings it along. Or: {_INSTALL_ADVICE.format('ripgrep')}"
-        return Finding("ripgrep", Status.FAIL, "not found", advice)
+        return Finding("ripgrep", FindingStatus.FAIL, "not found", advice)
     said = _first_line([path, "--version"])
     if not said:
-        return Finding("ripgrep", Status.FAIL, f"{path} does not run", "Reinstall ripgrep.")
-    return Finding("ripgrep", Status.OK, said)
+        return Finding("ripgrep", FindingStatus.FAIL, f"{path} does not run", "Reinstall ripgrep.")
+    return Finding("ripgrep", FindingStatus.OK, said)
 
 
 def probe_git() -> Finding:
     path = shutil.which("git")
     if path is None:
         advice = f"Checkpoints and subtasks of their own need it. {_INSTALL_ADVICE.format('git')}"
-        return Finding("git", Status.WARN, "not found", advice)
+        return Finding("git", FindingStatus.WARN, "not found", advice)
     said = _first_line([path, "--version"])
     numbers = [int(each) for each in said.rpartition(" ")[2].split(".")[:2] if each.isdigit()]
     if not numbers:
-        return Finding("git", Status.WARN, f"{path} does not tell its version", "Reinstall git.")
+        return Finding(
+            "git", FindingStatus.WARN, f"{path} does not tell its version", "Reinstall git."
+        )
     if tuple(numbers) < MIN_GIT_VERSION:
         oldest = ".".join(map(str, MIN_GIT_VERSION))
-        return Finding("git", Status.WARN, said, f"Install git {oldest} or newer.")
-    return Finding("git", Status.OK, said)
+        return Finding("git", FindingStatus.WARN, said, f"Install git {oldest} or newer.")
+    return Finding("git", FindingStatus.OK, said)
 
 
 def probe_sandbox() -> Finding:
     """What confines commands, found out by running a hostile one."""
     report = sandbox_report()
     reasons = "; ".join(f"{level}: {reason}" for level, reason in report.reasons.items())
-    if report.level is Level.NONE:
+    if report.level is SandboxLevel.NONE:
         advice = "Every command will be asked for. Install bubblewrap, or see --no-sandbox."
-        return Finding("Sandbox", Status.WARN, f"none works ({reasons})", advice)
+        return Finding("Sandbox", FindingStatus.WARN, f"none works ({reasons})", advice)
     if not reasons:
-        return Finding("Sandbox", Status.OK, str(report.level), " ".join(report.gaps))
+        return Finding("Sandbox", FindingStatus.OK, str(report.level), " ".join(report.gaps))
     better = "For the strongest one install bubblewrap, and allow user namespaces."
     advice = " ".join((*report.gaps, better))
-    return Finding("Sandbox", Status.OK, f"{report.level} ({reasons})", advice)
+    return Finding("Sandbox", FindingStatus.OK, f"{report.level} ({reasons})", advice)
 
 
 def probe_browser() -> Finding:
     path = find_chromium(os.environ)
     if path is None:
         advice = "Only browser_action needs it: install Chromium, and joey with playwright."
-        return Finding("Browser", Status.OK, "none; the browser tool is not offered", advice)
+        return Finding("Browser", FindingStatus.OK, "none; the browser tool is not offered", advice)
     if not os.access(path, os.X_OK):
         advice = "Correct JOEY_CHROMIUM, or unset it."
-        return Finding("Browser", Status.WARN, f"{path} cannot be run", advice)
-    return Finding("Browser", Status.OK, path)
+        return Finding("Browser", FindingStatus.WARN, f"{path} cannot be run", advice)
+    return Finding("Browser", FindingStatus.OK, path)
 
 
 def probe_terminal() -> Finding:
@@ -177,11 +181,11 @@ def probe_terminal() -> Finding:
     found = f"TERM={term or '(not set)'}, {colours}, {encoding}"
     if encoding != "utf8":
         advice = "Letters beyond English will be wrong: set LANG to a UTF-8 locale (C.UTF-8)."
-        return Finding("Terminal", Status.WARN, found, advice)
+        return Finding("Terminal", FindingStatus.WARN, found, advice)
     if sys.stdout.isatty() and term in ("", "dumb"):
         advice = "The screen needs a terminal that can do more: set TERM (xterm-256color)."
-        return Finding("Terminal", Status.WARN, found, advice)
-    return Finding("Terminal", Status.OK, found)
+        return Finding("Terminal", FindingStatus.WARN, found, advice)
+    return Finding("Terminal", FindingStatus.OK, found)
 
 
 def probe_clock() -> Finding:
@@ -190,8 +194,8 @@ def probe_clock() -> Finding:
     found = datetime.fromtimestamp(now).astimezone().isoformat(" ", "seconds")
     if now < own - SECONDS_PER_DAY:
         advice = "It is behind joey's own files, and certificates will not be trusted: set it."
-        return Finding("Clock", Status.WARN, found, advice)
-    return Finding("Clock", Status.OK, found)
+        return Finding("Clock", FindingStatus.WARN, found, advice)
+    return Finding("Clock", FindingStatus.OK, found)
 
 
 def _colours(term: str) -> str:
@@ -226,9 +230,9 @@ def probe_home() -> Finding:
                 pass
         except OSError as error:
             advice = f"Make {nearest} a folder that is writable, or set JOEY_HOME to another."
-            return Finding("Home", Status.FAIL, f"{directory}: {error.strerror}", advice)
+            return Finding("Home", FindingStatus.FAIL, f"{directory}: {error.strerror}", advice)
     state = "" if home.exists() else " (made when the first task begins)"
-    return Finding("Home", Status.OK, f"{home}{state}")
+    return Finding("Home", FindingStatus.OK, f"{home}{state}")
 
 
 def probe_disk() -> Finding:
@@ -236,21 +240,21 @@ def probe_disk() -> Finding:
     found = f"{free / 1024**3:.1f} GB free where tasks are kept"
     advice = "Make room: a full disk stops every task."
     if free < CRITICAL_DISK_BYTES:
-        return Finding("Disk", Status.FAIL, found, advice)
+        return Finding("Disk", FindingStatus.FAIL, found, advice)
     if free < LOW_DISK_BYTES:
-        return Finding("Disk", Status.WARN, found, advice)
-    return Finding("Disk", Status.OK, found)
+        return Finding("Disk", FindingStatus.WARN, found, advice)
+    return Finding("Disk", FindingStatus.OK, found)
 
 
 def probe_privacy() -> Finding:
     found = doctor.exposures(_home())
     if not found:
-        return Finding("Privacy", Status.OK, "only you can read what joey keeps")
+        return Finding("Privacy", FindingStatus.OK, "only you can read what joey keeps")
     listed = _listed([f"{each.path} {each.why}" for each in found])
     foreign = any(each.mode is None for each in found)
     advice = "What belongs to another user: chown it, or choose another JOEY_HOME." * foreign
     fixable = FIX_ADVICE * any(each.mode is not None for each in found)
-    return Finding("Privacy", Status.WARN, listed, " ".join(filter(None, (advice, fixable))))
+    return Finding("Privacy", FindingStatus.WARN, listed, " ".join(filter(None, (advice, fixable))))
 
 
 def make_private() -> Iterator[str]:
@@ -266,10 +270,12 @@ def probe_tasks() -> Finding:
     count = f"{state.tasks:,} tasks"
     if problems:
         advice = "Such tasks cannot go on, or lost a part: joey tasks delete ID, or keep them."
-        return Finding("Tasks", Status.WARN, f"{count}; {_listed(problems + untidy)}", advice)
+        return Finding(
+            "Tasks", FindingStatus.WARN, f"{count}; {_listed(problems + untidy)}", advice
+        )
     if untidy:
-        return Finding("Tasks", Status.WARN, f"{count}; {_listed(untidy)}", FIX_ADVICE)
-    return Finding("Tasks", Status.OK, count)
+        return Finding("Tasks", FindingStatus.WARN, f"{count}; {_listed(untidy)}", FIX_ADVICE)
+    return Finding("Tasks", FindingStatus.OK, count)
 
 
 def tidy_tasks() -> Iterator[str]:
@@ -283,17 +289,17 @@ def probe_leftovers() -> Finding:
     leftovers = [f"{len(aside)} folders in {home / 'put-aside'}"] if aside else []
     leftovers += [f"{path}: of a task that is no more" for path in orphans]
     if not leftovers:
-        return Finding("Leftovers", Status.OK, "none")
+        return Finding("Leftovers", FindingStatus.OK, "none")
     advice = "Look at them, and remove what you do not want (git worktree remove, rm -r)."
-    return Finding("Leftovers", Status.WARN, _listed(leftovers), advice)
+    return Finding("Leftovers", FindingStatus.WARN, _listed(leftovers), advice)
 
 
 def probe_index() -> Finding:
     problem = doctor.check_index(_home())
     if not problem:
-        return Finding("Index of tasks", Status.OK, "well")
+        return Finding("Index of tasks", FindingStatus.OK, "well")
     return Finding(
-        "Index of tasks", Status.WARN, f"damaged: {problem}", f"It is a copy. {FIX_ADVICE}"
+        "Index of tasks", FindingStatus.WARN, f"damaged: {problem}", f"It is a copy. {FIX_ADVICE}"
     )
 
 
@@ -303,17 +309,17 @@ def renew_index() -> Iterator[str]:
 
 
 def probe_settings() -> Finding:
-    settings = PersonalSettings(here())
+    settings = SettingsAdmin(here())
     try:
         settings.states()
     except ConfigError as error:
         advice = "joey config edit opens it; joey config unset KEY removes a key."
-        return Finding("Settings", Status.FAIL, str(error), advice)
+        return Finding("Settings", FindingStatus.FAIL, str(error), advice)
     remarks = settings.collect_warnings()
     if remarks:
         advice = "joey config unset KEY removes a key that is not used."
-        return Finding("Settings", Status.WARN, _listed(list(remarks)), advice)
-    return Finding("Settings", Status.OK, f"{settings.path}{_unless(settings.path)}")
+        return Finding("Settings", FindingStatus.WARN, _listed(list(remarks)), advice)
+    return Finding("Settings", FindingStatus.OK, f"{settings.path}{_unless(settings.path)}")
 
 
 def check_customizations() -> Finding:
@@ -322,20 +328,22 @@ def check_customizations() -> Finding:
         customizations = open_customizations(here())
         modes, warnings = customizations.modes, customizations.warnings
     except UserError as error:
-        return Finding("Modes and rules", Status.WARN, "could not be read", str(error))
-    reported = set(PersonalSettings(here()).collect_warnings())
+        return Finding("Modes and rules", FindingStatus.WARN, "could not be read", str(error))
+    reported = set(SettingsAdmin(here()).collect_warnings())
     if problems := [each for each in warnings if each not in reported]:
         advice = "Correct the file; joey modes list shows what is understood."
-        return Finding("Modes and rules", Status.WARN, _listed(problems), advice)
-    return Finding("Modes and rules", Status.OK, f"{len(modes)} modes, and all of it is understood")
+        return Finding("Modes and rules", FindingStatus.WARN, _listed(problems), advice)
+    return Finding(
+        "Modes and rules", FindingStatus.OK, f"{len(modes)} modes, and all of it is understood"
+    )
 
 
 def probe_servers() -> Finding:
     problems = list_config_problems(here())
     if problems:
         advice = "Correct the file; joey mcp list shows what is understood of it."
-        return Finding("MCP servers", Status.WARN, _listed(list(problems)), advice)
-    return Finding("MCP servers", Status.OK, "their files are well")
+        return Finding("MCP servers", FindingStatus.WARN, _listed(list(problems)), advice)
+    return Finding("MCP servers", FindingStatus.OK, "their files are well")
 
 
 def probe_hooks() -> Finding:
@@ -343,20 +351,20 @@ def probe_hooks() -> Finding:
     try:
         hooks, untrusted = hooks_here(here())
     except UserError as error:
-        return Finding("Hooks", Status.WARN, "could not be read", str(error))
+        return Finding("Hooks", FindingStatus.WARN, "could not be read", str(error))
     listed = "; ".join(f"{hook.event}: {hook.shown}" for hook in hooks) or "none"
     if not untrusted:
-        return Finding("Hooks", Status.OK, listed)
+        return Finding("Hooks", FindingStatus.OK, listed)
     found = f"{listed}; {untrusted} of this folder not used"
-    return Finding("Hooks", Status.WARN, found, "Look at them with joey trust.")
+    return Finding("Hooks", FindingStatus.WARN, found, "Look at them with joey trust.")
 
 
 def probe_trust() -> Finding:
     missing = doctor.untrusted(here())
     if not missing:
-        return Finding("This folder", Status.OK, "nothing in it waits for your trust")
+        return Finding("This folder", FindingStatus.OK, "nothing in it waits for your trust")
     found = f"not used, because you have not trusted it: {_listed(list(missing))}"
-    return Finding("This folder", Status.WARN, found, "Look at it with joey trust --show.")
+    return Finding("This folder", FindingStatus.WARN, found, "Look at it with joey trust --show.")
 
 
 def _home() -> Path:
@@ -390,16 +398,16 @@ def probe_keys() -> Finding:
     try:
         found = keys_here(os.environ)
     except ConfigError as error:
-        return Finding("Keys", Status.FAIL, "profiles.json cannot be read", str(error))
+        return Finding("Keys", FindingStatus.FAIL, "profiles.json cannot be read", str(error))
     if not found:
         advice = "Set a key, joey profiles add, or use a model server of this machine."
-        return Finding("Keys", Status.WARN, "no key is set, and none in a profile", advice)
+        return Finding("Keys", FindingStatus.WARN, "no key is set, and none in a profile", advice)
     wrong = [f"{key.where}: {key.error}" for key in found if key.error]
     listed = ", ".join(key.where for key in found)
     if wrong:
         advice = f"Set it again, as the provider shows it: {'; '.join(wrong)}."
-        return Finding("Keys", Status.WARN, listed, advice)
-    return Finding("Keys", Status.OK, listed)
+        return Finding("Keys", FindingStatus.WARN, listed, advice)
+    return Finding("Keys", FindingStatus.OK, listed)
 
 
 def probe_profiles() -> Finding:
@@ -407,14 +415,14 @@ def probe_profiles() -> Finding:
     try:
         known, remark = admin.profiles(), admin.active_profile_warning
     except ConfigError as error:
-        return Finding("Profiles", Status.FAIL, "they cannot be read", str(error))
+        return Finding("Profiles", FindingStatus.FAIL, "they cannot be read", str(error))
     if remark:
         advice = (
             FIX_ADVICE if admin.active in known else f"joey profiles use NAME: {', '.join(known)}."
         )
-        return Finding("Profiles", Status.WARN, remark, advice)
+        return Finding("Profiles", FindingStatus.WARN, remark, advice)
     active = f" ({admin.active} is the active one)" * (admin.active in known)
-    return Finding("Profiles", Status.OK, f"{', '.join(known) or 'none'}{active}")
+    return Finding("Profiles", FindingStatus.OK, f"{', '.join(known) or 'none'}{active}")
 
 
 def settle_profiles() -> Iterator[str]:
@@ -426,11 +434,11 @@ def probe_local_servers() -> Finding:
     servers = asyncio.run(find_local_servers(os.environ))
     if not servers:
         looked = ", ".join(kind.name for kind in LOCAL_PROVIDERS)
-        return Finding("Local models", Status.OK, f"none running (looked for {looked})")
+        return Finding("Local models", FindingStatus.OK, f"none running (looked for {looked})")
     listed = "; ".join(f"{each.provider} at {each.base_url}: {_offer(each)}" for each in servers)
     usable = next((each for each in servers if each.models), servers[0])
     advice = f"To use it: joey {shlex.join(usable.flags)}"
-    return Finding("Local models", Status.OK, listed, advice)
+    return Finding("Local models", FindingStatus.OK, listed, advice)
 
 
 def _offer(server: LocalServer) -> str:
@@ -444,11 +452,11 @@ def probe_model() -> Finding:
     try:
         profile = _profile()
     except ConfigError as error:
-        return Finding("Model", Status.FAIL, "none can be used", str(error))
+        return Finding("Model", FindingStatus.FAIL, "none can be used", str(error))
     except UserError as error:
-        return Finding("Model", Status.WARN, "could not be chosen", str(error))
+        return Finding("Model", FindingStatus.WARN, "could not be chosen", str(error))
     where = f" at {without_secrets(profile.base_url)}" if profile.base_url else ""
-    return Finding("Model", Status.OK, f"{profile.model} of {profile.provider}{where}")
+    return Finding("Model", FindingStatus.OK, f"{profile.model} of {profile.provider}{where}")
 
 
 def probe_reach() -> Finding:
@@ -456,9 +464,9 @@ def probe_reach() -> Finding:
     try:
         profile = _profile()
     except NoModelError:
-        return Finding("Connection", Status.OK, "not tried: no model is chosen yet")
+        return Finding("Connection", FindingStatus.OK, "not tried: no model is chosen yet")
     except UserError:
-        return Finding("Connection", Status.OK, "not tried: see the finding about the model")
+        return Finding("Connection", FindingStatus.OK, "not tried: see the finding about the model")
     begun = time.monotonic()
     try:
         answer = asyncio.run(ask_for_models(profile, os.environ, CONNECTION_TIMEOUT_S))
@@ -466,10 +474,12 @@ def probe_reach() -> Finding:
         if answer.status == HTTP_NOT_FOUND:
             silent = asyncio.run(silent_address(profile, os.environ, CONNECTION_TIMEOUT_S))
     except ConfigError as error:
-        return Finding("Connection", Status.FAIL, "there is no way to it", str(error))
+        return Finding("Connection", FindingStatus.FAIL, "there is no way to it", str(error))
     except UserError as error:
         advice = f"{error}{_proxies()} joey doctor --offline leaves this out."
-        return Finding("Connection", Status.FAIL, f"{profile.provider} cannot be reached", advice)
+        return Finding(
+            "Connection", FindingStatus.FAIL, f"{profile.provider} cannot be reached", advice
+        )
     took = f"in {(time.monotonic() - begun) * 1000:.0f} ms{_proxies()}"
     return _unlisted(silent, profile, took) if silent else _judged(profile, answer.status, took)
 
@@ -481,22 +491,22 @@ def _unlisted(url: str, profile: Profile, took: str) -> Finding:
         " check the address, its path above all; joey profiles show names its source."
     )
     found = f"{profile.provider} answers, but does not list its models ({HTTP_NOT_FOUND}) {took}"
-    return Finding("Connection", Status.WARN, found, advice)
+    return Finding("Connection", FindingStatus.WARN, found, advice)
 
 
 def _judged(profile: Profile, status: int, took: str) -> Finding:
     name = profile.provider
     if status in _AUTH_ERROR_STATUSES:
         advice = "The key is not accepted there: set another. joey profiles show names its source."
-        return Finding("Connection", Status.FAIL, f"{name} answers {status} {took}", advice)
+        return Finding("Connection", FindingStatus.FAIL, f"{name} answers {status} {took}", advice)
     if status >= 500 or status == 429:
         advice = "The service is in trouble or busy: try again later."
-        return Finding("Connection", Status.WARN, f"{name} answers {status} {took}", advice)
+        return Finding("Connection", FindingStatus.WARN, f"{name} answers {status} {took}", advice)
     if 300 <= status < 400:
         advice = "It points elsewhere: set the base URL to where it answers itself."
-        return Finding("Connection", Status.WARN, f"{name} answers {status} {took}", advice)
+        return Finding("Connection", FindingStatus.WARN, f"{name} answers {status} {took}", advice)
     # Some have no list of models to ask for; that they answer at all is what matters.
-    return Finding("Connection", Status.OK, f"{name} answers ({status}) {took}")
+    return Finding("Connection", FindingStatus.OK, f"{name} answers ({status}) {took}")
 
 
 def _proxies() -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from joey.app.trust import Listed, ServerAdmin, ServerNotFoundError, open_server_admin
+from joey.app.trust import ServerAdmin, ServerInfo, ServerNotFoundError, open_server_admin
 from joey.cli.exit_codes import ExitCode, UsageError
 from joey.cli.launch import workspace_of
 from joey.cli.output import table, write_out
@@ -58,7 +58,7 @@ def _list(admin: ServerAdmin, *, as_json: bool) -> None:
         print(f"joey: {sanitise(problem)}", file=sys.stderr)
 
 
-def _table(servers: Sequence[Listed], width: int | None) -> Iterator[str]:
+def _table(servers: Sequence[ServerInfo], width: int | None) -> Iterator[str]:
     """Columns for a person; for a pipe, values with tabs between them and no heading."""
     rows = [
         [

@@ -13,13 +13,13 @@ from typing import IO, Any
 import msgspec
 from msgspec import structs
 
-from joey.app.permissions import Explainer, Explanation, Flags
+from joey.app.permissions import PermissionExplainer, PermissionExplanation, PermissionFlags
 from joey.cli.exit_codes import ExitCode
 from joey.cli.headless.refusals import missing_rules
 from joey.cli.launch import workspace_of
 from joey.cli.output import write_out
 from joey.core.permissions.commands import quoted
-from joey.core.permissions.policy import Beyond
+from joey.core.permissions.policy import BoundarySetting
 from joey.presentation.questions import held_by
 from joey.presentation.text import columns, one_line, sanitise, wrap
 
@@ -27,7 +27,7 @@ MAX_LINE_BYTES = 16 * 1024 * 1024
 """Bytes of one question; more is answered with an error."""
 _DECISION_ANSI_COLOURS = {"allow": "32", "ask": "33", "deny": "31"}
 _QUESTION_KEYS = ("command", "read", "write")
-_OUTSIDE_BOUNDARIES = (Beyond.READ_OUTSIDE, Beyond.WRITE_OUTSIDE)
+_OUTSIDE_BOUNDARIES = (BoundarySetting.READ_OUTSIDE, BoundarySetting.WRITE_OUTSIDE)
 
 
 def run_permissions(arguments: Namespace) -> ExitCode:
@@ -35,7 +35,7 @@ def run_permissions(arguments: Namespace) -> ExitCode:
         from joey.cli.commands.permissions_report import run_report
 
         return run_report(arguments, flags_of(arguments))
-    explainer = Explainer(workspace_of(arguments), flags_of(arguments))
+    explainer = PermissionExplainer(workspace_of(arguments), flags_of(arguments))
     if arguments.stdin:
         asyncio.run(_answer_all(explainer, sys.stdin.buffer))
         return ExitCode.DONE
@@ -43,8 +43,8 @@ def run_permissions(arguments: Namespace) -> ExitCode:
     return ExitCode.DONE
 
 
-def flags_of(arguments: Namespace) -> Flags:
-    return Flags(
+def flags_of(arguments: Namespace) -> PermissionFlags:
+    return PermissionFlags(
         yes=arguments.yes,
         require_approval=arguments.require_approval,
         allow=tuple(arguments.allow),
@@ -55,7 +55,7 @@ def flags_of(arguments: Namespace) -> Flags:
     )
 
 
-async def _answer_one(explainer: Explainer, arguments: Namespace) -> None:
+async def _answer_one(explainer: PermissionExplainer, arguments: Namespace) -> None:
     if arguments.read is not None:
         explained = await explainer.read(arguments.read)
     elif arguments.write is not None:
@@ -74,18 +74,24 @@ async def _answer_one(explainer: Explainer, arguments: Namespace) -> None:
         print(wrap(f"  allowed with {sanitise(flags)}", width))
 
 
-async def _lacking(explainer: Explainer, explained: Explanation, arguments: Namespace) -> list[str]:
+async def _lacking(
+    explainer: PermissionExplainer, explained: PermissionExplanation, arguments: Namespace
+) -> list[str]:
     """The rules with which a command would run unasked."""
     if not explained.commands or explained.decision != "ask":
         return []
     line = " ".join(arguments.command_line)
     rules = missing_rules(line, explainer.settings) or []
     flags = flags_of(arguments)
-    wider = Explainer(workspace_of(arguments), structs.replace(flags, allow=(*flags.allow, *rules)))
+    wider = PermissionExplainer(
+        workspace_of(arguments), structs.replace(flags, allow=(*flags.allow, *rules))
+    )
     return rules if (await wider.command(line)).decision == "allow" else []
 
 
-def _described(explained: Explanation, parts: list[Explanation]) -> Iterator[str]:
+def _described(
+    explained: PermissionExplanation, parts: list[PermissionExplanation]
+) -> Iterator[str]:
     """Lines for a person."""
     yield f"{_painted(explained.decision)}: {sanitise(explained.reason)}"
     if explained.protected and explained.decision == "ask":
@@ -108,7 +114,7 @@ def _painted(decision: str) -> str:
     return f"\x1b[{_DECISION_ANSI_COLOURS[decision]}m{decision}\x1b[0m"
 
 
-async def _answer_all(explainer: Explainer, questions: IO[bytes]) -> None:
+async def _answer_all(explainer: PermissionExplainer, questions: IO[bytes]) -> None:
     for line in _lines(questions):
         answer = await _answer(explainer, line)
         write_out(msgspec.json.encode(answer) + b"\n")
@@ -124,7 +130,7 @@ def _lines(source: IO[bytes]) -> Iterator[bytes]:
             yield line
 
 
-async def _answer(explainer: Explainer, line: bytes) -> dict[str, Any]:
+async def _answer(explainer: PermissionExplainer, line: bytes) -> dict[str, Any]:
     try:
         question = msgspec.json.decode(line)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:

@@ -14,11 +14,11 @@ from typing import Any
 
 import msgspec
 
-from joey.app.permissions import Audit, Comparison, Flags, TaskReport
+from joey.app.permissions import AuditComparison, PermissionAudit, PermissionFlags, TaskReport
 from joey.cli.exit_codes import ExitCode
 from joey.cli.launch import find_task, short_id, workspace_of
 from joey.cli.output import table, write_out
-from joey.core.permissions.audit import Judged
+from joey.core.permissions.audit import AuditEntry
 from joey.ports import TaskMetadata
 from joey.presentation.phrases import COMMAND_TOOL
 from joey.presentation.questions import why_asked
@@ -29,10 +29,10 @@ _ANSWERED_BY_USER = "person"
 _ANSWERED_UNATTENDED = "unattended"
 
 
-def run_report(arguments: Namespace, flags: Flags) -> ExitCode:
-    audit = Audit()
+def run_report(arguments: Namespace, flags: PermissionFlags) -> ExitCode:
+    audit = PermissionAudit()
     tasks = _tasks(audit, arguments)
-    if flags != Flags():
+    if flags != PermissionFlags():
         compared = asyncio.run(audit.compare(tasks, flags))
         if arguments.json:
             _write(_compared_object(compared, tasks))
@@ -47,7 +47,7 @@ def run_report(arguments: Namespace, flags: Flags) -> ExitCode:
     return ExitCode.DONE
 
 
-def _tasks(audit: Audit, arguments: Namespace) -> list[TaskMetadata]:
+def _tasks(audit: PermissionAudit, arguments: Namespace) -> list[TaskMetadata]:
     if arguments.task is not None:
         return [find_task(audit.starting(arguments.task), arguments.task)]
     place = None if arguments.workspace is None else workspace_of(arguments)
@@ -67,12 +67,12 @@ def _report_lines(reports: Sequence[TaskReport]) -> Iterator[str]:
     yield f"{_number(len(reports), 'task')}: {', '.join(parts) or 'no calls that need permission'}"
 
 
-def _what(call: Judged) -> str:
+def _what(call: AuditEntry) -> str:
     said = f"$ {call.about}" if call.tool == COMMAND_TOOL else f"{call.tool} {call.about}"
     return one_line(said, _MAX_CELL_CHARS)
 
 
-def _why(call: Judged) -> str:
+def _why(call: AuditEntry) -> str:
     """By which rule, or whose answer."""
     if call.decision != "ask":
         return one_line(f"by {call.rule}", _MAX_CELL_CHARS)
@@ -80,11 +80,11 @@ def _why(call: Judged) -> str:
     return one_line(f"{_who(call)}{refused}: {_asked_because(call.reason, call)}", _MAX_CELL_CHARS)
 
 
-def _asked_because(reason: str | None, call: Judged) -> str:
+def _asked_because(reason: str | None, call: AuditEntry) -> str:
     return why_asked(reason or "", call.about if call.tool == COMMAND_TOOL else "")
 
 
-def _who(call: Judged) -> str:
+def _who(call: AuditEntry) -> str:
     if call.by is None:
         return "nobody answered"
     if call.by == _ANSWERED_UNATTENDED:
@@ -102,7 +102,7 @@ def _counts(reports: Sequence[TaskReport]) -> dict[str, int]:
 
 
 def _compared_lines(
-    compared: Comparison, tasks: Sequence[TaskMetadata], ids: Sequence[str]
+    compared: AuditComparison, tasks: Sequence[TaskMetadata], ids: Sequence[str]
 ) -> Iterator[str]:
     short = {task: short_id(task, ids) for task in {one.task for one in compared.differences}}
     rows = [
@@ -126,11 +126,11 @@ def _compared_lines(
     )
 
 
-def _was(call: Judged) -> str:
+def _was(call: AuditEntry) -> str:
     return f"{call.decision} ({call.outcome})" if call.decision == "ask" else call.decision
 
 
-def _compared_object(compared: Comparison, tasks: Sequence[TaskMetadata]) -> dict[str, Any]:
+def _compared_object(compared: AuditComparison, tasks: Sequence[TaskMetadata]) -> dict[str, Any]:
     changes = Counter(f"{one.call.decision}-{one.now.decision}" for one in compared.differences)
     return {
         "tasks": len(tasks),

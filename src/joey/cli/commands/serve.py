@@ -11,16 +11,16 @@ from argparse import Namespace
 from contextlib import AsyncExitStack
 from pathlib import Path
 
-from joey.app import Setup, open_engine, open_store
+from joey.app import Application, open_engine, open_store
 from joey.app.redaction import KNOWN_SECRETS
 from joey.cli.exit_codes import ExitCode
 from joey.cli.launch import workspace_of
 from joey.cli.signals import interruptible
 from joey.server.auth import find_token
 from joey.server.http import has_page
-from joey.server.hub import Hub
-from joey.server.serve import Listening, ServeOptions, check_address, log_to, serving
-from joey.server.websocket import Limits
+from joey.server.hub import ServerHub
+from joey.server.serve import RunningServer, ServeOptions, check_address, log_to, serving
+from joey.server.websocket import ConnectionLimits
 
 IPC_SOCKET_VARIABLE = "ROO_CODE_IPC_SOCKET_PATH"
 """Where Roo Code's own programs say that they want its IPC socket."""
@@ -33,13 +33,13 @@ def run_serve(arguments: Namespace) -> ExitCode:
 async def _serve(arguments: Namespace) -> ExitCode:
     options = _options(arguments)
     check_address(options)
-    setup = Setup(workspace=workspace_of(arguments))
+    setup = Application(workspace=workspace_of(arguments))
     file = Path(arguments.token_file) if arguments.token_file else None
     token = find_token(setup.home, os.environ, file)
     KNOWN_SECRETS.learn(token.value)
     KNOWN_SECRETS.learn_environment(os.environ)
     log_to(sys.stderr, logging.DEBUG if arguments.debug else logging.INFO, KNOWN_SECRETS.blot)
-    hub = Hub(open_engine(home=setup.home), open_store(setup.home), setup)
+    hub = ServerHub(open_engine(home=setup.home), open_store(setup.home), setup)
     try:
         with interruptible(signal.SIGINT, signal.SIGTERM) as interruption:
             async with AsyncExitStack() as open_:
@@ -61,14 +61,14 @@ def _options(arguments: Namespace) -> ServeOptions:
         host=arguments.host,
         port=arguments.port,
         allow_remote=arguments.allow_remote,
-        limits=Limits(connections=arguments.max_connections),
+        limits=ConnectionLimits(connections=arguments.max_connections),
         allow_origins=tuple(arguments.allow_origin),
         tls_cert=Path(arguments.tls_cert) if arguments.tls_cert else None,
         tls_key=Path(arguments.tls_key) if arguments.tls_key else None,
     )
 
 
-def _greet(listening: Listening) -> None:
+def _greet(listening: RunningServer) -> None:
     """The first line of stdout is the link, for people and for programs that start us."""
     print(listening.link, flush=True)
     browser = (

@@ -10,7 +10,7 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
-from joey.cli.arguments import ActionParser, Parser, count, sentence
+from joey.cli.arguments import CliArgumentParser, SubcommandParser, count, sentence
 
 _CONFIG_EXAMPLES = """\
 examples:
@@ -45,7 +45,7 @@ to install it:
 or for this shell alone: source <(joey completion bash)"""
 
 
-def config_parser() -> Parser:
+def config_parser() -> CliArgumentParser:
     parser = _parser("config", "Look at your settings, and change them.", _CONFIG_EXAMPLES)
     actions = _actions(parser, "list|get|set|unset|describe|path|edit")
     listed = _action(actions, "list", "every setting: its value, and where that comes from")
@@ -74,7 +74,7 @@ def config_parser() -> Parser:
     return parser
 
 
-def profiles_parser() -> Parser:
+def profiles_parser() -> CliArgumentParser:
     parser = _parser(
         "profiles",
         "Look after profiles: named ways to reach a model, with their keys.",
@@ -115,7 +115,7 @@ def profiles_parser() -> Parser:
     return parser
 
 
-def models_parser() -> Parser:
+def models_parser() -> CliArgumentParser:
     parser = _parser(
         "models",
         "List models to choose from: what the catalogue knows, and what the server offers.",
@@ -129,7 +129,7 @@ def models_parser() -> Parser:
     return parser
 
 
-def completion_parser() -> Parser:
+def completion_parser() -> CliArgumentParser:
     parser = _parser("completion", _COMPLETION_DESCRIPTION, _COMPLETION_INSTRUCTIONS)
     parser.add_argument("shell", choices=("bash", "zsh", "fish"), help="for which shell")
     parser.add_argument("--debug", action="store_true", help=argparse.SUPPRESS)
@@ -144,8 +144,8 @@ def _add_profile(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="PROFILE", help="the name of a profile")
 
 
-def _parser(name: str, about: str, epilog: str | None) -> Parser:
-    return Parser(
+def _parser(name: str, about: str, epilog: str | None) -> CliArgumentParser:
+    return CliArgumentParser(
         prog=f"joey {name}",
         description=about,
         epilog=epilog,
@@ -153,9 +153,9 @@ def _parser(name: str, about: str, epilog: str | None) -> Parser:
     )
 
 
-def _actions(parser: Parser, names: str) -> argparse._SubParsersAction[Any]:
+def _actions(parser: CliArgumentParser, names: str) -> argparse._SubParsersAction[Any]:
     return parser.add_subparsers(
-        dest="action", required=True, metavar=names, parser_class=ActionParser
+        dest="action", required=True, metavar=names, parser_class=SubcommandParser
     )
 
 
@@ -177,7 +177,7 @@ examples:
   joey mcp test files"""
 
 
-class McpParser(Parser):
+class McpParser(CliArgumentParser):
     def parse_args(self, args: Sequence[str]) -> argparse.Namespace:  # type: ignore[override]
         """What stands behind `--` is the server's own command line, whatever it looks like."""
         end = args.index("--") if "--" in args else len(args)
@@ -188,7 +188,7 @@ class McpParser(Parser):
         return arguments
 
 
-def mcp_parser() -> Parser:
+def mcp_parser() -> CliArgumentParser:
     parser = McpParser(
         prog="joey mcp",
         description="Look after MCP servers: programs and services that bring tools along.",
@@ -253,8 +253,8 @@ def _mcp_action(
     return parser
 
 
-def trust_parser() -> Parser:
-    parser = Parser(
+def trust_parser() -> CliArgumentParser:
+    parser = CliArgumentParser(
         prog="joey trust",
         description=(
             "Look at what this folder would run (its MCP servers), and agree to it. Agreement"
@@ -300,7 +300,7 @@ examples:
   joey permissions report --last 50 --allow 'npm test' --deny 'git push'"""
 
 
-class PermissionParser(Parser):
+class PermissionsParser(CliArgumentParser):
     def parse_args(self, args: Sequence[str]) -> argparse.Namespace:  # type: ignore[override]
         """What stands behind `--` is the command line in question, whatever it looks like."""
         end = args.index("--") if "--" in args else len(args)
@@ -317,12 +317,12 @@ class PermissionParser(Parser):
         return arguments
 
 
-def permissions_parser() -> Parser:
-    parser = PermissionParser(
+def permissions_parser() -> CliArgumentParser:
+    parser = PermissionsParser(
         prog="joey permissions", description="Look at what the rules allow.", allow_abbrev=False
     )
     actions = parser.add_subparsers(
-        dest="action", required=True, metavar="explain|report", parser_class=Parser
+        dest="action", required=True, metavar="explain|report", parser_class=CliArgumentParser
     )
     explain = actions.add_parser(
         "explain",

@@ -169,7 +169,7 @@ def opened_index() -> Iterator[TaskIndex]:
     """The index of tasks; a person sees how it is filled, and hears what was wrong with it."""
     from joey.app import open_task_index
 
-    line = _Line(sys.stderr)
+    line = _IndexProgressLine(sys.stderr)
     index = open_task_index(progress=line.update if columns(sys.stderr) else None)
     try:
         yield index
@@ -181,7 +181,7 @@ def opened_index() -> Iterator[TaskIndex]:
             print(wrap(text, columns(sys.stderr)), file=sys.stderr)
 
 
-class _Line:
+class _IndexProgressLine:
     """`indexing 1,200 of 100,000…`, drawn over itself."""
 
     def __init__(self, stream: TextIO) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 from msgspec import structs
 
-from joey.app.task_exchange import Exchange, ForeignTask, ImportCandidate, disk_is_full
+from joey.app.task_exchange import ForeignTask, ImportCandidate, TaskExchange, disk_is_full
 from joey.cli.exit_codes import ExitCode, UsageError
 from joey.cli.output import table, write_out
 from joey.errors import StoreError
@@ -28,7 +28,7 @@ def import_tasks(arguments: Namespace) -> ExitCode:
     """Damaged tasks are told, and do not keep the others back."""
     if not arguments.paths and not arguments.roo:
         raise UsageError("say which tasks to import: a PATH, or --roo for all on this machine")
-    exchange = Exchange()
+    exchange = TaskExchange()
     found = exchange.find([Path(path) for path in arguments.paths], everywhere=arguments.roo)
     # What is wrong with a task is told in the table; the details are for --debug.
     logging.getLogger("joey.storage").addHandler(logging.NullHandler())
@@ -61,7 +61,7 @@ def _wanted(found: Sequence[ForeignTask], arguments: Namespace) -> list[ForeignT
     ]
 
 
-def _take(exchange: Exchange, task: ForeignTask) -> ImportCandidate:
+def _take(exchange: TaskExchange, task: ForeignTask) -> ImportCandidate:
     seen = exchange.look_at(task)
     if seen.state in ("imported", "damaged"):
         return structs.replace(seen, state="skipped" if seen.state == "imported" else "damaged")

@@ -11,7 +11,7 @@ from joey.app.trust import WorkspaceTrust
 from joey.cli.exit_codes import ExitCode, UsageError
 from joey.cli.launch import workspace_of
 from joey.errors import ConfigError
-from joey.ports.extensions import Wanted
+from joey.ports.extensions import TrustItem
 from joey.presentation.phrases import in_a_sentence
 from joey.presentation.text import sanitise
 
@@ -72,7 +72,7 @@ def untrusted_note(workspace: Path) -> str:
     return f"not used, because you have not trusted this folder (joey trust): {titles}"
 
 
-def _is_reported_by_task(item: Wanted) -> bool:
+def _is_reported_by_task(item: TrustItem) -> bool:
     """Custom tools, hooks and modes are told of by the task itself."""
     return item.name.startswith(("tool:", "hook:", "mode:"))
 
@@ -97,7 +97,7 @@ def _agreed() -> bool:
     return answer.strip().lower() in _YES_ANSWERS
 
 
-def _described(wanted: Iterable[Wanted], missing: Iterable[Wanted]) -> str:
+def _described(wanted: Iterable[TrustItem], missing: Iterable[TrustItem]) -> str:
     unknown = {item.name for item in missing}
     lines: list[str] = []
     for item in wanted:

@@ -57,7 +57,7 @@ _ERASE_LINE = "\r\x1b[K"
 DEFAULT_WIDTH = 120
 
 
-class _Call(Struct, frozen=True, rename="camel"):
+class _ExternalCallRow(Struct, frozen=True, rename="camel"):
     """What the row of a call says about somebody else's tool."""
 
     server_name: str = ""
@@ -65,7 +65,7 @@ class _Call(Struct, frozen=True, rename="camel"):
     arguments: str = ""
 
 
-class PassingLine:
+class TransientStatusLine:
     """Stands for as long as nothing else is to be told, on a terminal alone."""
 
     def __init__(self, stream: TextIO) -> None:
@@ -80,11 +80,14 @@ class PassingLine:
             self._shown = text
 
 
-class Progress:
+class ProgressPrinter:
     """Hears events and prints the ones worth a line. A closed stream is not worth a failure."""
 
     def __init__(
-        self, stream: TextIO | None = None, mark: str = "", passing: PassingLine | None = None
+        self,
+        stream: TextIO | None = None,
+        mark: str = "",
+        passing: TransientStatusLine | None = None,
     ) -> None:
         """`mark` stands before every line: it says which subtask is meant."""
         self._stream: TextIO | None = stream or sys.stderr
@@ -154,8 +157,8 @@ class Progress:
         """All of it, over as many lines as the terminal needs."""
         self._write(wrap(self._mark + text, columns(self._stream)))
 
-    def of_subtask(self, mark: str) -> Progress:
-        return Progress(self._stream, mark, self._passing)
+    def of_subtask(self, mark: str) -> ProgressPrinter:
+        return ProgressPrinter(self._stream, mark, self._passing)
 
     def _pass(self, text: str) -> None:
         if self._stream is None or self._passing is None:
@@ -175,10 +178,10 @@ class Progress:
             self._stream = None
 
 
-class FamilyProgress:
+class TaskTreeProgress:
     """The lines of a task and of its subtasks, which are numbered: `[2]`, and `[2.1]` below it."""
 
-    def __init__(self, root_id: str, progress: Progress) -> None:
+    def __init__(self, root_id: str, progress: ProgressPrinter) -> None:
         self._root_id = root_id
         self._numbers = {root_id: ""}
         self._printers = {root_id: progress}
@@ -205,7 +208,7 @@ class FamilyProgress:
             case TaskFailed(message=message) if task_id != self._root_id:
                 printer.line(f"failed: {one_line(message, 2 * DEFAULT_WIDTH)}")
 
-    def _admit(self, task_id: str, parent_id: str) -> Progress:
+    def _admit(self, task_id: str, parent_id: str) -> ProgressPrinter:
         self._below[parent_id] += 1
         above = self._numbers[parent_id]
         number = f"{above}.{self._below[parent_id]}" if above else str(self._below[parent_id])
@@ -230,7 +233,7 @@ def _described(tool: str, path: str | None, text: str) -> str:
     if '"arguments":' not in text:
         return f"{tool} {path or ''}"
     try:
-        row = msgspec.json.decode(text, type=_Call)
+        row = msgspec.json.decode(text, type=_ExternalCallRow)
     except msgspec.DecodeError:
         return f"{tool} {path or ''}"
     name = f"{row.server_name}: {row.tool_name}" if row.server_name else tool

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from joey.cli.headless.progress import describe_call
 from joey.core.events import AskOpened
 from joey.core.permissions.commands import judge_command
-from joey.core.permissions.policy import Allow, Beyond
+from joey.core.permissions.policy import Allow, BoundarySetting
 from joey.core.permissions.programs import only_reads
 from joey.core.permissions.shell import Words, plain_commands
 from joey.core.settings import Settings
@@ -17,11 +17,14 @@ from joey.presentation.phrases import COMMAND_TOOL
 _RULE_FIXABLE_REASONS = ("alwaysAllowExecute is off", "no rule allows", "allows the program, but")
 _WRITES_OFF_REASON = "alwaysAllowWrite is off"
 _BOUNDARY_ADVICE = {
-    Beyond.READ_OUTSIDE: "-y reads outside the workspace only what sandboxed commands see: add"
-    f" --add-dir DIR, or set {Beyond.READ_OUTSIDE}",
-    Beyond.WRITE_OUTSIDE: "-y does not write outside the workspace: add --add-dir DIR, or set"
-    f" {Beyond.WRITE_OUTSIDE}",
-    Beyond.WRITE_PROTECTED: f"-y does not change protected files: set {Beyond.WRITE_PROTECTED}",
+    BoundarySetting.READ_OUTSIDE: "-y reads outside the workspace only what sandboxed commands "
+    "see: add"
+    f" --add-dir DIR, or set {BoundarySetting.READ_OUTSIDE}",
+    BoundarySetting.WRITE_OUTSIDE: "-y does not write outside the workspace: add --add-dir DIR, "
+    "or set"
+    f" {BoundarySetting.WRITE_OUTSIDE}",
+    BoundarySetting.WRITE_PROTECTED: "-y does not change protected files: set "
+    f"{BoundarySetting.WRITE_PROTECTED}",
 }
 
 
@@ -59,14 +62,14 @@ def _in_spite_of_yes(refused: Sequence[AskOpened]) -> str:
 
 def _out_of_reach(refused: Sequence[AskOpened]) -> str:
     """What allows that which lies beyond the boundary of the run; empty where nothing does."""
-    beyond = [each for each in Beyond if any(each in _beyond(ask) for ask in refused)]
+    beyond = [each for each in BoundarySetting if any(each in _beyond(ask) for ask in refused)]
     return "; ".join(_BOUNDARY_ADVICE[each] for each in beyond)
 
 
-def _beyond(ask: AskOpened) -> set[Beyond]:
-    found = {each for each in Beyond if f"{each} is off" in (ask.reason or "")}
-    is_both = ask.is_protected and Beyond.WRITE_OUTSIDE in found
-    return found | {Beyond.WRITE_PROTECTED} if is_both else found
+def _beyond(ask: AskOpened) -> set[BoundarySetting]:
+    found = {each for each in BoundarySetting if f"{each} is off" in (ask.reason or "")}
+    is_both = ask.is_protected and BoundarySetting.WRITE_OUTSIDE in found
+    return found | {BoundarySetting.WRITE_PROTECTED} if is_both else found
 
 
 def helpful_flags(refused: Iterable[AskOpened], settings: Settings) -> list[str]:

@@ -16,17 +16,17 @@ from msgspec import structs
 from joey.app import open_engine
 from joey.cli import notices
 from joey.cli.exit_codes import ExitCode, UsageError, exit_code_of, exit_code_of_error
-from joey.cli.headless.progress import FamilyProgress, PassingLine, Progress
+from joey.cli.headless.progress import ProgressPrinter, TaskTreeProgress, TransientStatusLine
 from joey.cli.headless.stream_json import (
-    Line,
+    JsonLine,
     RunResult,
-    StreamJson,
+    StreamJsonEncoder,
     error_lines,
     init_line,
     result_line,
 )
 from joey.cli.launch import launch, short_id
-from joey.cli.notices import ServerWatch, destination, total_cost
+from joey.cli.notices import McpStartupReporter, destination, total_cost
 from joey.cli.output import leave_stdout, write_out
 from joey.cli.prompt import gather_prompt, load_images
 from joey.cli.signals import Interruption, interruptible
@@ -65,12 +65,12 @@ def run_print(arguments: Namespace) -> ExitCode:
 
 
 async def _run(
-    arguments: Namespace, prompt: str, images: tuple[str, ...], output: Output
+    arguments: Namespace, prompt: str, images: tuple[str, ...], output: RunOutput
 ) -> ExitCode:
     # Lines of JSON may go to the same terminal at any time.
     is_streaming = arguments.output_format == "stream-json"
-    passing = None if is_streaming else PassingLine(sys.stderr)
-    policy, progress = Unattended(), Progress(passing=passing)
+    passing = None if is_streaming else TransientStatusLine(sys.stderr)
+    policy, progress = Unattended(), ProgressPrinter(passing=passing)
     with interruptible(parts=True) as interruption:
         async with open_engine(ephemeral=arguments.ephemeral) as engine:
             try:
@@ -108,9 +108,9 @@ async def _run(
     return ExitCode(run.exit_code)
 
 
-async def _follow(task: Task, since: int, output: Output, progress: Progress) -> None:
-    tree_progress = FamilyProgress(task.id, progress)
-    servers = ServerWatch(
+async def _follow(task: Task, since: int, output: RunOutput, progress: ProgressPrinter) -> None:
+    tree_progress = TaskTreeProgress(task.id, progress)
+    servers = McpStartupReporter(
         task.runtime.capabilities.mcp, lambda text: progress.line(f"joey: {text}")
     )
     with servers.waiting():
@@ -128,7 +128,7 @@ def _must_have(interruption: Interruption) -> ExitCode:
     return interruption.code
 
 
-def _print_summary(run: RunResult, short: str, progress: Progress, *, kept: bool) -> None:
+def _print_summary(run: RunResult, short: str, progress: ProgressPrinter, *, kept: bool) -> None:
     """The last lines on standard error: what went wrong, what to do, what it cost."""
     if run.code != "needs_person" and run.exit_code != ExitCode.DONE:
         progress.line(f"joey: {in_a_sentence(run.reason)}")
@@ -173,7 +173,7 @@ def _presented(run: RunResult, result: str, *, structured: bool) -> RunResult:
     return structs.replace(run, result=read.text, structured=read.value)
 
 
-class Output(Protocol):
+class RunOutput(Protocol):
     def begin(self, task_id: str) -> None: ...
 
     def handle(self, event: Event) -> None: ...
@@ -203,8 +203,8 @@ class JsonOutput:
     """One object at the end, with every message that was completed."""
 
     def __init__(self) -> None:
-        self._stream = StreamJson()
-        self._events: list[Line] = []
+        self._stream = StreamJsonEncoder()
+        self._events: list[JsonLine] = []
 
     def begin(self, task_id: str) -> None:
         pass
@@ -222,7 +222,7 @@ class StreamJsonOutput:
     """One object per line, as things happen."""
 
     def __init__(self) -> None:
-        self._stream = StreamJson()
+        self._stream = StreamJsonEncoder()
         self._encode = msgspec.json.Encoder().encode
         self._begun = False
 
@@ -239,7 +239,7 @@ class StreamJsonOutput:
             self.begin(run.task_id)
         self._write([*error_lines(run), result_line(run, self._stream.last_text)])
 
-    def _write(self, lines: list[Line]) -> None:
+    def _write(self, lines: list[JsonLine]) -> None:
         write_out(b"".join(self._encode(line) + b"\n" for line in lines))
 
 

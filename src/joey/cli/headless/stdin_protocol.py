@@ -19,7 +19,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from joey.cli.headless.run import result_of
-from joey.cli.headless.stream_json import Line, StreamJson, error_lines, result_line
+from joey.cli.headless.stream_json import JsonLine, StreamJsonEncoder, error_lines, result_line
 from joey.cli.prompt import MAX_PROMPT_BYTES
 from joey.client.images import MAX_IMAGE_BYTES, MAX_IMAGES, ImageError, encode_image
 from joey.core.events import (
@@ -41,15 +41,15 @@ from joey.engine.asks import Unattended
 from joey.engine.outcomes import Completed, Failed
 from joey.engine.task import Task
 
-Name = Literal["start", "message", "cancel", "ping", "shutdown"]
-COMMAND_NAMES: tuple[Name, ...] = get_args(Name)
+CommandName = Literal["start", "message", "cancel", "ping", "shutdown"]
+COMMAND_NAMES: tuple[CommandName, ...] = get_args(CommandName)
 MAX_LINE_BYTES = 32 * 1024 * 1024
 _UUID_RE = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[1-8][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 _IMAGE_URI_RE = re.compile(r"data:image/(?:png|jpeg|gif|webp);base64,")
 
 
-class Command(Struct, frozen=True, rename="camel"):
-    command: Name
+class StdinCommand(Struct, frozen=True, rename="camel"):
+    command: CommandName
     request_id: str
     prompt: str = ""
     images: tuple[str, ...] = ()
@@ -62,7 +62,7 @@ class Command(Struct, frozen=True, rename="camel"):
     """What a message means to a question: words, or also a yes or a no."""
 
 
-class BadLine(Struct, frozen=True):
+class InvalidLine(Struct, frozen=True):
     """A line that is no command."""
 
     problem: str
@@ -71,7 +71,7 @@ class BadLine(Struct, frozen=True):
     command: str | None = None
 
 
-class CommandReader:
+class StdinCommandParser:
     """Bytes in, commands out. Holds no more than one line."""
 
     def __init__(self, longest: int = MAX_LINE_BYTES) -> None:
@@ -81,14 +81,14 @@ class CommandReader:
         self._skips = False
         """The line that is being read is too long already."""
 
-    def feed(self, data: bytes) -> Iterator[Command | BadLine]:
+    def feed(self, data: bytes) -> Iterator[StdinCommand | InvalidLine]:
         *ended, rest = data.split(b"\n")
         for piece in ended:
             self._take(piece)
             yield from self._end()
         self._take(rest)
 
-    def close(self) -> Iterator[Command | BadLine]:
+    def close(self) -> Iterator[StdinCommand | InvalidLine]:
         """The last line need not have an end."""
         yield from self._end()
 
@@ -99,7 +99,7 @@ class CommandReader:
         else:
             self._rest += piece
 
-    def _end(self) -> Iterator[Command | BadLine]:
+    def _end(self) -> Iterator[StdinCommand | InvalidLine]:
         self._number += 1
         line, skips = bytes(self._rest).removeprefix(b"\xef\xbb\xbf").strip(), self._skips
         self._rest.clear()
@@ -109,7 +109,7 @@ class CommandReader:
         elif line:
             yield self._understand(line)
 
-    def _understand(self, line: bytes) -> Command | BadLine:
+    def _understand(self, line: bytes) -> StdinCommand | InvalidLine:
         try:
             said = msgspec.json.decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -119,7 +119,7 @@ class CommandReader:
         if not isinstance(said, dict):
             return self._bad("it is not a JSON object")
         try:
-            command = msgspec.convert(said, Command)
+            command = msgspec.convert(said, StdinCommand)
         except msgspec.ValidationError as error:
             return self._bad(_fault(said) or str(error), said)
         command = msgspec.structs.replace(command, request_id=command.request_id.strip())
@@ -127,13 +127,13 @@ class CommandReader:
             return self._bad(problem, said)
         return command
 
-    def _bad(self, problem: str, said: dict[str, Any] | None = None) -> BadLine:
+    def _bad(self, problem: str, said: dict[str, Any] | None = None) -> InvalidLine:
         def text(name: str) -> str | None:
             value = (said or {}).get(name)
             return value.strip()[:200] if isinstance(value, str) else None
 
         problem = f"line {self._number} of stdin is no command: {problem}"
-        return BadLine(problem, text("requestId") or None, text("command") or None)
+        return InvalidLine(problem, text("requestId") or None, text("command") or None)
 
 
 def _fault(said: dict[str, Any]) -> str | None:
@@ -146,7 +146,7 @@ def _fault(said: dict[str, Any]) -> str | None:
     return None
 
 
-def _unusable(command: Command) -> str | None:
+def _unusable(command: StdinCommand) -> str | None:
     """Why a command of the right shape cannot be carried out."""
     needs_prompt = command.command == "start" or command.response is Response.MESSAGE
     if command.command not in ("start", "message"):
@@ -197,7 +197,7 @@ _CODE_MESSAGES = {
 }
 
 
-class About(Struct, frozen=True, omit_defaults=True, rename="camel"):
+class ControlLineContext(Struct, frozen=True, omit_defaults=True, rename="camel"):
     """What a control line belongs to, as far as that is known."""
 
     command: str | None = None
@@ -205,56 +205,58 @@ class About(Struct, frozen=True, omit_defaults=True, rename="camel"):
     task_id: str | None = None
 
 
-def accepted(about: About) -> Line:
+def accepted(about: ControlLineContext) -> JsonLine:
     return _control("ack", "accepted", about, _CODE_MESSAGES["accepted"], success=True)
 
 
-def done(about: About, code: str) -> Line:
+def done(about: ControlLineContext, code: str) -> JsonLine:
     success = code not in ("task_aborted", "task_failed")
     return _control("done", code, about, _CODE_MESSAGES[code], success=success)
 
 
-def refused(about: About, code: str, problem: str) -> Line:
+def refused(about: ControlLineContext, code: str, problem: str) -> JsonLine:
     return _control("error", code, about, problem, success=False)
 
 
-def _control(subtype: str, code: str, about: About, content: str, *, success: bool) -> Line:
-    line: Line = {"type": "control", "subtype": subtype, **msgspec.to_builtins(about)}
+def _control(
+    subtype: str, code: str, about: ControlLineContext, content: str, *, success: bool
+) -> JsonLine:
+    line: JsonLine = {"type": "control", "subtype": subtype, **msgspec.to_builtins(about)}
     return line | {"content": content, "code": code, "success": success}
 
 
-class _Waiting(Struct, frozen=True):
+class _QueuedMessage(Struct, frozen=True):
     message: MessageQueued
     request_id: str | None
     is_reported: bool
     """Words that set a task at rest to work only pass through the queue."""
 
 
-class QueueLines:
+class QueueReporter:
     """The words that wait, and whose they are."""
 
     def __init__(self) -> None:
         self._expected: list[tuple[str, bool]] = []
-        self._waiting: dict[str, _Waiting] = {}
+        self._waiting: dict[str, _QueuedMessage] = {}
 
     def expect(self, request_id: str, *, is_reported: bool) -> None:
         """The next message that is queued came with this command."""
         self._expected.append((request_id, is_reported))
 
-    def adopt(self, messages: Sequence[MessageQueued]) -> Iterator[Line]:
+    def adopt(self, messages: Sequence[MessageQueued]) -> Iterator[JsonLine]:
         """Words that have waited since an earlier run."""
-        self._waiting = {each.id: _Waiting(each, None, True) for each in messages}
+        self._waiting = {each.id: _QueuedMessage(each, None, True) for each in messages}
         if messages:
             yield self._line("snapshot")
 
-    def queued(self, message: MessageQueued) -> Iterator[Line]:
+    def queued(self, message: MessageQueued) -> Iterator[JsonLine]:
         known = self._waiting.get(message.id)
         if known is not None:
-            self._waiting[message.id] = _Waiting(message, known.request_id, known.is_reported)
+            self._waiting[message.id] = _QueuedMessage(message, known.request_id, known.is_reported)
             yield self._line("updated")
             return
         request_id, is_reported = self._expected.pop(0) if self._expected else (None, True)
-        self._waiting[message.id] = _Waiting(message, request_id, is_reported)
+        self._waiting[message.id] = _QueuedMessage(message, request_id, is_reported)
         if is_reported:
             yield self._line("enqueued")
 
@@ -270,16 +272,16 @@ class QueueLines:
         waiting = self._waiting.get(message_id)
         return waiting.request_id if waiting is not None else None
 
-    def dequeued(self, message_id: str) -> Iterator[Line]:
+    def dequeued(self, message_id: str) -> Iterator[JsonLine]:
         gone = self._waiting.pop(message_id, None)
         if gone is not None and gone.is_reported:
             yield self._line("dequeued" if self._reported_messages else "drained")
 
     @property
-    def _reported_messages(self) -> list[_Waiting]:
+    def _reported_messages(self) -> list[_QueuedMessage]:
         return [each for each in self._waiting.values() if each.is_reported]
 
-    def _line(self, subtype: str) -> Line:
+    def _line(self, subtype: str) -> JsonLine:
         reported = self._reported_messages
         items = f"{len(reported)} item{'' if len(reported) == 1 else 's'}"
         return {
@@ -291,9 +293,9 @@ class QueueLines:
         }
 
 
-def _item(message: MessageQueued) -> Line:
+def _item(message: MessageQueued) -> JsonLine:
     text = " ".join(message.text.split())
-    item: Line = {"id": message.id, "imageCount": len(message.images), "timestamp": message.ts}
+    item: JsonLine = {"id": message.id, "imageCount": len(message.images), "timestamp": message.ts}
     if text:
         item["text"] = (
             text if len(text) <= _MAX_ITEM_TEXT_CHARS else f"{text[: _MAX_ITEM_TEXT_CHARS - 3]}..."
@@ -301,7 +303,7 @@ def _item(message: MessageQueued) -> Line:
     return item
 
 
-class StreamPolicy(Unattended):
+class StdinAnswerPolicy(Unattended):
     """A program is there, as long as it may send commands: it hears results and questions, and
     where it wants to, allows things. What it leaves open, nobody answers."""
 
@@ -325,9 +327,9 @@ class StreamPolicy(Unattended):
 
 
 class JsonEmitter:
-    def __init__(self, policy: StreamPolicy, start_id: str | None = None) -> None:
+    def __init__(self, policy: StdinAnswerPolicy, start_id: str | None = None) -> None:
         self.policy = policy
-        self.queue = QueueLines()
+        self.queue = QueueReporter()
         self.owner = start_id
         """The command that the lines belong to now."""
         self.exit_code = 0
@@ -335,28 +337,28 @@ class JsonEmitter:
         self._start_id = start_id
         """The `start` that has not been told its end."""
         self._answers: dict[int, str] = {}
-        self._stream = StreamJson()
+        self._stream = StreamJsonEncoder()
 
     def answers(self, ask_ts: int, request_id: str) -> None:
         """An answer to this question comes with this command."""
         self._answers[ask_ts] = request_id
 
-    def handle(self, task: Task, event: Event) -> Iterator[Line]:
+    def handle(self, task: Task, event: Event) -> Iterator[JsonLine]:
         yield from map(self._tagged, self._handle_queue_event(event))
         if isinstance(event, AskAnswered):
             self.owner = self._answers.pop(event.ask_ts, self.owner)
         yield from map(self._tagged, self._stream.feed(event))
         yield from self._ending(task, event)
 
-    def handle_subtask_ask(self, task_id: str, ask: AskOpened) -> Iterator[Line]:
+    def handle_subtask_ask(self, task_id: str, ask: AskOpened) -> Iterator[JsonLine]:
         """A question of a subtask, which the program may answer."""
-        for line in StreamJson().feed(ask):
+        for line in StreamJsonEncoder().feed(ask):
             yield self._tagged({**line, "taskId": task_id})
 
-    def _tagged(self, line: Line) -> Line:
+    def _tagged(self, line: JsonLine) -> JsonLine:
         return line if self.owner is None else {**line, "requestId": self.owner}
 
-    def _handle_queue_event(self, event: Event) -> Iterator[Line]:
+    def _handle_queue_event(self, event: Event) -> Iterator[JsonLine]:
         match event:
             case MessageQueued():
                 yield from self.queue.queued(event)
@@ -369,12 +371,12 @@ class JsonEmitter:
                 for message_id in dequeued:
                     yield from self._say(message_id)
 
-    def _say(self, message_id: str) -> Iterator[Line]:
+    def _say(self, message_id: str) -> Iterator[JsonLine]:
         """From here on it is about this message."""
         self.owner = self.queue.owner(message_id) or self.owner
         yield from self.queue.dequeued(message_id)
 
-    def _ending(self, task: Task, event: Event) -> Iterator[Line]:
+    def _ending(self, task: Task, event: Event) -> Iterator[JsonLine]:
         match event:
             case TaskCompleted(result=result, is_plain_answer=answered):
                 ending: Completed | Failed = Completed(result, answered=answered)
@@ -394,7 +396,7 @@ class JsonEmitter:
         yield from self._done(task.id, code)
         self.owner = None
 
-    def _done(self, task_id: str, code: str) -> Iterator[Line]:
+    def _done(self, task_id: str, code: str) -> Iterator[JsonLine]:
         start_id, self._start_id = self._start_id, None
         if start_id is not None:
-            yield done(About("start", start_id, task_id), code)
+            yield done(ControlLineContext("start", start_id, task_id), code)

@@ -20,21 +20,21 @@ from msgspec import UNSET, structs
 from joey.app import open_engine
 from joey.app.options import configured
 from joey.cli.exit_codes import ExitCode, UsageError, exit_code_of_error
-from joey.cli.headless.progress import FamilyProgress, Progress
+from joey.cli.headless.progress import ProgressPrinter, TaskTreeProgress
 from joey.cli.headless.run import interrupted
 from joey.cli.headless.stdin_protocol import (
     CAPABILITIES,
-    About,
-    BadLine,
-    Command,
-    CommandReader,
+    ControlLineContext,
+    InvalidLine,
     JsonEmitter,
-    StreamPolicy,
+    StdinAnswerPolicy,
+    StdinCommand,
+    StdinCommandParser,
     accepted,
     done,
     refused,
 )
-from joey.cli.headless.stream_json import Line, RunResult, error_lines, init_line, result_line
+from joey.cli.headless.stream_json import JsonLine, RunResult, error_lines, init_line, result_line
 from joey.cli.launch import earlier_task, launch, options_for
 from joey.cli.notices import introduce
 from joey.cli.output import leave_stdout, write_out
@@ -88,7 +88,7 @@ async def _run(arguments: Namespace) -> ExitCode:
 
 async def _obey(session: StdinSession) -> ExitCode:
     await session.begin()
-    reader = CommandReader()
+    reader = StdinCommandParser()
     async for piece in pieces(sys.stdin.fileno()):
         for command in reader.feed(piece):
             if not await session.obey(command):
@@ -99,7 +99,7 @@ async def _obey(session: StdinSession) -> ExitCode:
     return await session.finish()
 
 
-def _write_line(line: Line) -> None:
+def _write_line(line: JsonLine) -> None:
     write_out(msgspec.json.encode(line) + b"\n")
 
 
@@ -112,7 +112,7 @@ _FOLLOWUP_SETTINGS: dict[str, Any] = {"alwaysAllowFollowupQuestions": True}
 
 class StdinSession:
     def __init__(
-        self, engine: Engine, arguments: Namespace, write_line: Callable[[Line], None]
+        self, engine: Engine, arguments: Namespace, write_line: Callable[[JsonLine], None]
     ) -> None:
         self._engine = engine
         self._arguments = arguments
@@ -160,25 +160,25 @@ class StdinSession:
             self._write_line(line)
         self._adopt(introduce(task), self._emitter, task.seq)
 
-    async def obey(self, command: Command | BadLine) -> bool:
+    async def obey(self, command: StdinCommand | InvalidLine) -> bool:
         """Carry it out; False when no more are to be read."""
         self._has_commands = True
         match command:
-            case BadLine(problem, request_id, name):
+            case InvalidLine(problem, request_id, name):
                 self._refuse("invalid_command", problem, name, request_id)
-            case Command(command="start"):
+            case StdinCommand(command="start"):
                 await self._start(command)
-            case Command() if not self._is_about(command, self._task, self._asking_child):
+            case StdinCommand() if not self._is_about(command, self._task, self._asking_child):
                 problem = f"task {command.task_id} is not the active task"
                 self._refuse("task_not_found", problem, command.command, command.request_id)
-            case Command(command="message"):
+            case StdinCommand(command="message"):
                 await self._message(command)
-            case Command(command="cancel"):
+            case StdinCommand(command="cancel"):
                 self._cancel(command)
-            case Command(command="ping"):
+            case StdinCommand(command="ping"):
                 self._ack(command)
                 self._done(command, "pong")
-            case Command(command="shutdown"):
+            case StdinCommand(command="shutdown"):
                 self._ack(command)
                 self._done(command, "shutdown_requested")
                 await self.stop()
@@ -219,7 +219,7 @@ class StdinSession:
 
     # Commands
 
-    async def _start(self, command: Command) -> None:
+    async def _start(self, command: StdinCommand) -> None:
         await self._settled()
         if self._is_busy:
             problem = "a task is at work; a new one can be started when it has ended"
@@ -246,13 +246,13 @@ class StdinSession:
             )
         except UserError as error:
             self._code = exit_code_of_error(error)
-            about = About("start", command.request_id, task_id)
+            about = ControlLineContext("start", command.request_id, task_id)
             self._write_line(refused(about, "task_error", str(error)))
             return
         self._untouched = False
         self._adopt(task, emitter, 0)
 
-    async def _message(self, command: Command) -> None:
+    async def _message(self, command: StdinCommand) -> None:
         await self._settled()
         task = self._task
         if task is None:
@@ -273,7 +273,7 @@ class StdinSession:
             self._done(command, await self._pass_on(command, task, asked))
 
     async def _pass_on(
-        self, command: Command, task: Task, asked: tuple[Session, AskOpened] | None
+        self, command: StdinCommand, task: Task, asked: tuple[Session, AskOpened] | None
     ) -> str:
         """Where the words went, once they are safe on disk."""
         code = "responded"
@@ -291,7 +291,7 @@ class StdinSession:
         self._untouched = False
         return code
 
-    def _cancel(self, command: Command) -> None:
+    def _cancel(self, command: StdinCommand) -> None:
         if not self._is_about(command, self._task):
             problem = "a subtask is not cancelled alone; cancel the active task"
             self._refuse("task_not_found", problem, "cancel", command.request_id)
@@ -304,7 +304,7 @@ class StdinSession:
         self._stopping = asyncio.create_task(self._task.cancel())
         self._done(command, "cancel_requested")
 
-    def _asked(self, task: Task, command: Command) -> tuple[Session, AskOpened] | None:
+    def _asked(self, task: Task, command: StdinCommand) -> tuple[Session, AskOpened] | None:
         for asking in (task, self._asking_child):
             if asking is None or asking.pending is None:
                 continue
@@ -313,7 +313,7 @@ class StdinSession:
         return None
 
     @staticmethod
-    def _is_about(command: Command, *sessions: Session | None) -> bool:
+    def _is_about(command: StdinCommand, *sessions: Session | None) -> bool:
         """Whether the command names one of these, or no task at all."""
         if command.task_id is UNSET:
             return True
@@ -333,21 +333,25 @@ class StdinSession:
 
     # Replies
 
-    def _ack(self, command: Command, task_id: str | None = None) -> None:
+    def _ack(self, command: StdinCommand, task_id: str | None = None) -> None:
         self._write_line(
-            accepted(About(command.command, command.request_id, task_id or self.task_id))
+            accepted(
+                ControlLineContext(command.command, command.request_id, task_id or self.task_id)
+            )
         )
 
-    def _done(self, command: Command, code: str) -> None:
-        self._write_line(done(About(command.command, command.request_id, self.task_id), code))
+    def _done(self, command: StdinCommand, code: str) -> None:
+        self._write_line(
+            done(ControlLineContext(command.command, command.request_id, self.task_id), code)
+        )
 
     def _refuse(self, code: str, problem: str, name: str | None, request_id: str | None) -> None:
-        self._write_line(refused(About(name, request_id, self.task_id), code, problem))
+        self._write_line(refused(ControlLineContext(name, request_id, self.task_id), code, problem))
 
     # The task
 
-    def _policy(self) -> StreamPolicy:
-        return StreamPolicy(approves=self._arguments.require_approval)
+    def _policy(self) -> StdinAnswerPolicy:
+        return StdinAnswerPolicy(approves=self._arguments.require_approval)
 
     def _adopt(self, task: Task, emitter: JsonEmitter, since: int) -> None:
         # Each message is to have a result of its own.
@@ -363,7 +367,7 @@ class StdinSession:
                 self._reading.cancel()
 
     async def _listen(self, task: Task, emitter: JsonEmitter, since: int) -> None:
-        tree_progress = FamilyProgress(task.id, Progress())
+        tree_progress = TaskTreeProgress(task.id, ProgressPrinter())
         with task.subscribe(since) as subscription:
             async with family(task, _events(subscription), whole=not since) as events:
                 async for each in events:
@@ -375,7 +379,9 @@ class StdinSession:
                     if isinstance(each.event, AskOpened):
                         await self._consider(task, each.teller, each.event)
         if task.error is not None:
-            self._write_line(refused(About(task_id=task.id), "client_error", str(task.error)))
+            self._write_line(
+                refused(ControlLineContext(task_id=task.id), "client_error", str(task.error))
+            )
             self._code = exit_code_of_error(task.error)
 
     async def _consider(self, task: Task, asking: Session, ask: AskOpened) -> None:

@@ -34,7 +34,7 @@ from joey.core.messages import CallPart, ReasoningPart, TextPart, ToolCall
 from joey.core.task import AskKind
 from joey.presentation.phrases import COMMAND_TOOL
 
-Line = dict[str, Any]
+JsonLine = dict[str, Any]
 
 SCHEMA_VERSION = 1
 PROTOCOL_NAME = "roo-cli-stream"
@@ -94,17 +94,17 @@ class RunResult(Struct, frozen=True, kw_only=True):
 
 def init_line(
     task_id: str, content: str = "Task started", capabilities: Sequence[str] = ()
-) -> Line:
-    line: Line = {"type": "system", "subtype": "init", "content": content}
+) -> JsonLine:
+    line: JsonLine = {"type": "system", "subtype": "init", "content": content}
     if task_id:
         line["taskId"] = task_id
     said = {"schemaVersion": SCHEMA_VERSION, "protocol": PROTOCOL_NAME}
     return line | said | {"capabilities": list(capabilities)}
 
 
-def result_line(run: RunResult, last_text: str) -> Line:
+def result_line(run: RunResult, last_text: str) -> JsonLine:
     """The last line. Without a presented result, the assistant's latest words stand in for it."""
-    line: Line = {
+    line: JsonLine = {
         "type": "result",
         "done": True,
         "success": run.exit_code == 0,
@@ -128,14 +128,14 @@ def result_line(run: RunResult, last_text: str) -> Line:
     return line
 
 
-def error_lines(run: RunResult) -> list[Line]:
+def error_lines(run: RunResult) -> list[JsonLine]:
     """What stands before the last line of a run that failed."""
     if not run.reason or run.code in ("aborted", "needs_person"):
         return []
     return [{"type": "error", "content": run.reason, "done": True}]
 
 
-class StreamJson:
+class StreamJsonEncoder:
     """Turns events into lines. Keeps only what is open."""
 
     def __init__(self) -> None:
@@ -160,15 +160,15 @@ class StreamJson:
         self.last_text = ""
         """The assistant's latest words: the content of a result when none was presented."""
 
-    def feed(self, event: Event) -> list[Line]:
+    def feed(self, event: Event) -> list[JsonLine]:
         return list(self._lines(event))
 
-    def _lines(self, event: Event) -> Iterator[Line]:
+    def _lines(self, event: Event) -> Iterator[JsonLine]:
         match event:
             case RowDelta(ts=ts, delta=delta) if kind := self._open.get(ts):
                 yield {"type": kind, "id": ts, "content": delta}
             case ArgumentsDelta(ts=ts, delta=delta) if ts in self._growing:
-                line: Line = {"type": "tool_use", "id": ts, "callId": self._growing[ts]}
+                line: JsonLine = {"type": "tool_use", "id": ts, "callId": self._growing[ts]}
                 yield {**line, "content": delta}
             case RowOpened():
                 yield from self._open_row(event)
@@ -192,7 +192,7 @@ class StreamJson:
             case RowAdded(say=say) if say not in OMITTED_ROW_KINDS:
                 yield from self._said(event)
 
-    def _open_row(self, event: RowOpened) -> Iterator[Line]:
+    def _open_row(self, event: RowOpened) -> Iterator[JsonLine]:
         if event.tool in _USER_FACING_TOOLS:
             return
         if event.tool is None:
@@ -207,7 +207,7 @@ class StreamJson:
             "tool_use": _named(_ROO_TOOL_NAMES.get(event.tool), event.tool),
         }
 
-    def _close_reply(self, event: ReplyReceived) -> Iterator[Line]:
+    def _close_reply(self, event: ReplyReceived) -> Iterator[JsonLine]:
         self._calls.clear()
         self._names.clear()
         self._asked.clear()
@@ -225,7 +225,7 @@ class StreamJson:
                 case CallPart(call=call):
                     self._calls[call.id] = (placed.ts, call)
 
-    def _tool_use(self, event: ToolStarted | AskOpened, tool: str) -> Line:
+    def _tool_use(self, event: ToolStarted | AskOpened, tool: str) -> JsonLine:
         """A call that is complete: as the model made it, and as Roo's rows tell it."""
         call_id = event.call_id or ""
         self._growing.pop(event.ts, None)
@@ -243,22 +243,22 @@ class StreamJson:
         name = str(row.get("tool") or _ROO_TOOL_NAMES.get(tool, tool))
         self._names[call_id] = name
         rest = {key: value for key, value in row.items() if key != "tool"}
-        use: Line = {**_named(name, tool), "input": call.input if call else rest}
+        use: JsonLine = {**_named(name, tool), "input": call.input if call else rest}
         if tool != COMMAND_TOOL:
             use["row"] = row
         return _tool_use(event, _subtype(tool), use)
 
-    def _untold_use(self, event: ToolFinished) -> Line:
+    def _untold_use(self, event: ToolFinished) -> JsonLine:
         """A call without a row: it was refused, skipped or wrong, or spoke to the person."""
         ts, call = self._calls.get(event.call_id, (event.row_ts or event.ts, None))
         self._names[event.call_id] = _ROO_TOOL_NAMES.get(event.tool, event.tool)
         use = _named(self._names[event.call_id], event.tool)
         if call is not None:
             use["input"] = call.input
-        line: Line = {"type": "tool_use", "subtype": _subtype(event.tool), "id": ts}
+        line: JsonLine = {"type": "tool_use", "subtype": _subtype(event.tool), "id": ts}
         return {**line, "callId": event.call_id, "tool_use": use, "done": True}
 
-    def _ask(self, event: AskOpened) -> Iterator[Line]:
+    def _ask(self, event: AskOpened) -> Iterator[JsonLine]:
         self._open.pop(event.ts, None)
         match event.ask:
             case AskKind.TOOL | AskKind.COMMAND | AskKind.USE_MCP_SERVER:
@@ -268,10 +268,10 @@ class StreamJson:
             case ask if event.text:
                 yield {**_whole("assistant", event.ts, event.text), "subtype": str(ask)}
 
-    def _grow_output(self, ts: int, output: str) -> Line:
+    def _grow_output(self, ts: int, output: str) -> JsonLine:
         if self._server_call is not None:
             call_id, tool = self._server_call
-            line: Line = {"type": "tool_result", "subtype": "mcp", "id": ts, "callId": call_id}
+            line: JsonLine = {"type": "tool_result", "subtype": "mcp", "id": ts, "callId": call_id}
             return line | {"tool_result": {**_named(_MCP_TOOL_NAME, tool), "output": output}}
         self._output_id = self._output_id or ts
         return {
@@ -282,12 +282,12 @@ class StreamJson:
             "tool_result": {**_named(COMMAND_TOOL, COMMAND_TOOL), "output": output},
         }
 
-    def _tool_result(self, event: ToolFinished) -> Line:
+    def _tool_result(self, event: ToolFinished) -> JsonLine:
         """The end of a call; of a command, under the id that its output was told with."""
         name = self._names.get(event.call_id) or _ROO_TOOL_NAMES.get(event.tool, event.tool)
         said = "error" if event.is_error or event.call_id in self._refused else "output"
-        result: Line = {**_named(name, event.tool), said: event.content}
-        line: Line = {"type": "tool_result", "subtype": "tool", "id": event.ts}
+        result: JsonLine = {**_named(name, event.tool), said: event.content}
+        line: JsonLine = {"type": "tool_result", "subtype": "tool", "id": event.ts}
         if name == _MCP_TOOL_NAME:
             line["subtype"] = "mcp"
             self._server_call = None
@@ -299,7 +299,7 @@ class StreamJson:
                 result["exitCode"] = event.exit_code
         return {**line, "callId": event.call_id, "tool_result": result, "done": True}
 
-    def _said(self, event: RowAdded) -> Iterator[Line]:
+    def _said(self, event: RowAdded) -> Iterator[JsonLine]:
         match event.say:
             case "error":
                 yield _whole("error", event.ts, event.text)
@@ -327,8 +327,8 @@ def _is_mcp(text: str) -> bool:
     )
 
 
-def _tool_use(event: ToolStarted | AskOpened, subtype: str, use: Line) -> Line:
-    line: Line = {"type": "tool_use", "subtype": subtype, "id": event.ts}
+def _tool_use(event: ToolStarted | AskOpened, subtype: str, use: JsonLine) -> JsonLine:
+    line: JsonLine = {"type": "tool_use", "subtype": subtype, "id": event.ts}
     if event.call_id:
         line["callId"] = event.call_id
     match event:
@@ -341,18 +341,18 @@ def _tool_use(event: ToolStarted | AskOpened, subtype: str, use: Line) -> Line:
     return {**line, "tool_use": use, "done": True}
 
 
-def _server_use(tool: str, text: str) -> Line:
+def _server_use(tool: str, text: str) -> JsonLine:
     """Roo's `input` is the row as text; beside it stands what one would look for in there."""
     row = _row(text)
     named = _named(_MCP_TOOL_NAME, tool or str(row.get("type") or _MCP_TOOL_NAME))
-    use: Line = {**named, "input": {"raw": text}, "server": row.get("serverName", "")}
+    use: JsonLine = {**named, "input": {"raw": text}, "server": row.get("serverName", "")}
     if "uri" in row:
         return {**use, "uri": row["uri"]}
     given = str(row.get("arguments") or "{}")
     return {**use, "serverTool": row.get("toolName", ""), "arguments": _row(given)}
 
 
-def _named(name: str | None, tool: str) -> Line:
+def _named(name: str | None, tool: str) -> JsonLine:
     """`name` is Roo's and is left out while it is not known; `tool` is what the model called."""
     return {"tool": tool} if name is None else {"name": name, "tool": tool}
 
@@ -365,5 +365,5 @@ def _row(text: str) -> dict[str, Any]:
     return value if isinstance(value, dict) else {"text": text}
 
 
-def _whole(kind: str, ts: int, text: str) -> Line:
+def _whole(kind: str, ts: int, text: str) -> JsonLine:
     return {"type": kind, "id": ts, "content": text, "done": True}

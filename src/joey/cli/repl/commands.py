@@ -16,7 +16,7 @@ import msgspec
 from joey.cli.exit_codes import UsageError
 from joey.cli.launch import earlier_task, options_for, short_id
 from joey.cli.notices import describe_cost
-from joey.cli.repl.renderer import Renderer
+from joey.cli.repl.renderer import TaskRenderer
 from joey.cli.task_views import MAX_LISTED_ITEMS, Rows, all_rows, describe, find_row
 from joey.core.events import AskOpened
 from joey.core.rewind import RewindPreview, find_row_before_last_message
@@ -27,15 +27,15 @@ from joey.errors import UserError
 from joey.presentation.slash_commands import (
     COMMANDS_BY_NAME,
     LISTED_COMMANDS,
-    SlashCommand,
+    BuiltInCommand,
     named,
     parse,
 )
 from joey.presentation.text import cells, one_line
-from joey.tui.host import Entry, named_mode, withdraw_edits
+from joey.tui.host import PickerEntry, named_mode, withdraw_edits
 
 if TYPE_CHECKING:
-    from joey.cli.screen.host import ScreenHost
+    from joey.cli.screen.host import LocalAppHost
 
 
 TASK_COMMANDS = frozenset({"cost", "export", "mcp", "mode", "model", "permissions"})
@@ -44,11 +44,11 @@ MAX_LISTED_ENTRIES = 40
 
 
 class ReplCommands:
-    def __init__(self, engine: Engine, arguments: Namespace, renderer: Renderer) -> None:
+    def __init__(self, engine: Engine, arguments: Namespace, renderer: TaskRenderer) -> None:
         self._engine = engine
         self._arguments = arguments
         self._renderer = renderer
-        self._made: ScreenHost | None = None
+        self._made: LocalAppHost | None = None
 
     async def close(self) -> None:
         """The next command looks at everything anew."""
@@ -57,12 +57,12 @@ class ReplCommands:
             await made.close()
 
     @property
-    def _host(self) -> ScreenHost:
+    def _host(self) -> LocalAppHost:
         """Made for the first command that needs it: most conversations have none."""
         if self._made is None:
-            from joey.cli.screen.host import ScreenHost
+            from joey.cli.screen.host import LocalAppHost
 
-            self._made = ScreenHost(self._engine, self._arguments, needs_model=False)
+            self._made = LocalAppHost(self._engine, self._arguments, needs_model=False)
         return self._made
 
     @property
@@ -70,7 +70,7 @@ class ReplCommands:
         """All that may stand behind a slash."""
         return [offer.name for offer in self._host.commands()]
 
-    async def run(self, command: SlashCommand, rest: str, task: Task | None) -> Task | None:
+    async def run(self, command: BuiltInCommand, rest: str, task: Task | None) -> Task | None:
         """The task to go on with.
 
         Raises:
@@ -134,10 +134,12 @@ class ReplCommands:
             self._note("there are no earlier tasks in this folder")
             return
         ids = self._engine.ids()
-        listed = [Entry(short_id(each.key, ids), each.label, each.about) for each in tasks]
+        listed = [PickerEntry(short_id(each.key, ids), each.label, each.about) for each in tasks]
         self._list(listed, "/resume ID goes on with one", with_labels=True)
 
-    def _list(self, entries: Sequence[Entry], hint: str, *, with_labels: bool = False) -> None:
+    def _list(
+        self, entries: Sequence[PickerEntry], hint: str, *, with_labels: bool = False
+    ) -> None:
         lines = []
         for entry in entries[:MAX_LISTED_ENTRIES]:
             label = f"  {one_line(entry.label, 70)}" if with_labels else ""
@@ -162,7 +164,7 @@ Ctrl-C stops joey at work; words that it has not read yet come back to you.
 changed in them since."""
 
 
-def small_command(text: str) -> tuple[SlashCommand, str] | None:
+def small_command(text: str) -> tuple[BuiltInCommand, str] | None:
     """The command that a line is, and the words behind it; None when it is words."""
     match named(text):
         case (command, rest) if command.in_lines or command.name in REWIND_COMMANDS:
@@ -177,7 +179,7 @@ def command_help() -> str:
     return "\n".join((_HELP_TEXT, *lines))
 
 
-def too_early(command: SlashCommand, ask: AskOpened | None) -> str | None:
+def too_early(command: BuiltInCommand, ask: AskOpened | None) -> str | None:
     """Why a command must wait while a task works or asks; None when it need not."""
     if not command.at_rest:
         return None
@@ -295,7 +297,7 @@ def _describe(changes: RewindPreview, rows: Rows, print_line: PrintLine) -> None
 CONDENSE_COMMANDS = frozenset({"compact", "condense"})
 
 
-async def condense(task: Task | None, instructions: str, renderer: Renderer) -> None:
+async def condense(task: Task | None, instructions: str, renderer: TaskRenderer) -> None:
     """Sum the conversation up; cancelling the task stops it."""
     if task is None:
         renderer.note("there is nothing to condense yet")
@@ -307,7 +309,7 @@ async def condense(task: Task | None, instructions: str, renderer: Renderer) -> 
         renderer.note(f"not condensed: {one_line(str(error), 400)}")
 
 
-def begin_condensing(task: Task | None, instructions: str, renderer: Renderer) -> None:
+def begin_condensing(task: Task | None, instructions: str, renderer: TaskRenderer) -> None:
     """The same for a task at work: how it went is drawn with all else."""
     if task is None:
         return

@@ -23,7 +23,7 @@ PASTE_GAP_S = 0.03
 """Seconds within which further lines belong to the same paste; nobody types so fast."""
 
 
-class Interrupted(Exception):
+class InputInterrupted(Exception):
     """Ctrl-C while waiting for a line."""
 
 
@@ -75,9 +75,9 @@ class Keyboard:
         return self._waiter is not None and not self._waiter.done()
 
     def interrupt(self) -> None:
-        """Ctrl-C: whoever waits for a line gets `Interrupted`."""
+        """Ctrl-C: whoever waits for a line gets `InputInterrupted`."""
         if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_exception(Interrupted())
+            self._waiter.set_exception(InputInterrupted())
 
     def put_back(self, line: str) -> None:
         """It is for whoever waits for a line next."""

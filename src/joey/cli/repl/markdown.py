@@ -33,9 +33,9 @@ _HORIZONTAL_RULE_RE = re.compile(r" {0,3}([-*_])(?: ?\1){2,} *")
 _INLINE_MARK_RE = re.compile(r"`+|\*\*")
 
 
-class MarkdownStream:
+class MarkdownStreamRenderer:
     def __init__(self, console: Console) -> None:
-        self._flow = Flow(console)
+        self._flow = WrappingWriter(console)
         self._held = ""
         """The beginning of a line, or of a mark, whose meaning is not clear yet."""
         self._begun = False
@@ -182,7 +182,7 @@ _WIDE_CHARS = "\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f
 _TOKEN_RE = re.compile(rf"\n|[ \t]+|[{_WIDE_CHARS}]|[^ \t\n{_WIDE_CHARS}]+")
 
 
-class Flow:
+class WrappingWriter:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._live = console.is_terminal

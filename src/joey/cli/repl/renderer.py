@@ -1,6 +1,6 @@
 """Rendering of events in a terminal, line by line, for a task and its subtasks.
 
-`Renderer` draws one task, `TaskTreeRenderer` several on one terminal: a heading names the task
+`TaskRenderer` draws one task, `TaskTreeRenderer` several on one terminal: a heading names the task
 whenever it changes. While one task speaks alone, its text is drawn as it streams; when several
 speak at a time, each is drawn in whole pieces, so that their lines do not mix.
 """
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from joey.cli.repl.markdown import Flow, MarkdownStream
+from joey.cli.repl.markdown import MarkdownStreamRenderer, WrappingWriter
 from joey.client.session import Session
 from joey.core.events import (
     TRANSIENT_EVENTS,
@@ -55,7 +55,7 @@ from joey.presentation.phrases import (
 )
 from joey.presentation.questions import held_by, hint_of, question_of, why_asked
 from joey.presentation.text import MIN_WIDTH, one_line, sanitise
-from joey.presentation.tool_calls import CommandOutput, card, is_custom, wrapped
+from joey.presentation.tool_calls import CommandOutputPreview, card, is_custom, wrapped
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -68,7 +68,7 @@ _TODO_MARKS = {"pending": "☐", "in_progress": "◐", "completed": "☑"}
 _ANSWERED_BY_USER = "person"
 
 
-class Renderer:
+class TaskRenderer:
     """Draws one task. Whatever is on the current line is finished before anything else is."""
 
     def __init__(self, console: Console, *, echo: bool = False) -> None:
@@ -79,12 +79,12 @@ class Renderer:
         """The row whose text stands unfinished on the current line."""
         self._passing = False
         """The current line holds a note that the next thing wipes out."""
-        self._text_streams: dict[int, MarkdownStream] = {}
+        self._text_streams: dict[int, MarkdownStreamRenderer] = {}
         """Rows of text that were shown while they grew."""
         self._read: set[int] = set()
         """Rows of text of the latest reply, which were shown whole."""
-        self._reasoning: dict[int, Flow] = {}
-        self._output: CommandOutput | None = None
+        self._reasoning: dict[int, WrappingWriter] = {}
+        self._output: CommandOutputPreview | None = None
         self._asked: dict[int, str] = {}
         """Calls that a person or a policy was asked about, by the question."""
         self._rejected: set[str] = set()
@@ -102,7 +102,7 @@ class Renderer:
             case RowDelta():
                 self._grow(event)
             case RowOpened(say="reasoning", ts=ts):
-                self._reasoning[ts] = Flow(self._console)
+                self._reasoning[ts] = WrappingWriter(self._console)
             case RowOpened(tool=str(tool)):
                 self.passing(f"{tool}…")
             case RowOpened(say="condense_context"):
@@ -182,9 +182,9 @@ class Renderer:
         """Whether the end of this call will be drawn."""
         return event.tool == COMMAND_TOOL or event.call_id in self._custom
 
-    def another(self) -> Renderer:
+    def another(self) -> TaskRenderer:
         """One for another task on the same screen."""
-        return Renderer(self._console, echo=self._echo)
+        return TaskRenderer(self._console, echo=self._echo)
 
     def rest(self) -> None:
         """Finish the current line: somebody else is going to draw."""
@@ -234,7 +234,7 @@ class Renderer:
             self._row = event.ts
             self._console.out("")
         if event.ts not in self._text_streams:
-            self._text_streams[event.ts] = MarkdownStream(self._console)
+            self._text_streams[event.ts] = MarkdownStreamRenderer(self._console)
         self._text_streams[event.ts].feed(sanitise(event.delta))
 
     def _grow_reasoning(self, event: RowDelta) -> None:
@@ -289,12 +289,12 @@ class Renderer:
         self.print(card(event.tool or "", event.text, event.path, event.diff, asked=asked), deeper)
 
     def _show_output(self, output: str) -> None:
-        self._output = self._output or CommandOutput()
+        self._output = self._output or CommandOutputPreview()
         for line in self._output.feed(output):
             self._output_line(line)
 
     def _show_whole(self, text: str) -> None:
-        output = CommandOutput()
+        output = CommandOutputPreview()
         for line in (*output.feed(text), *output.close()):
             self._output_line(line)
 
@@ -345,7 +345,7 @@ class Renderer:
 
     def _show_result(self, text: str) -> None:
         self.print(Text("\n✓ result", "bold green"))
-        result = MarkdownStream(self._console)
+        result = MarkdownStreamRenderer(self._console)
         result.feed(sanitise(text))
         result.pause()
 
@@ -360,7 +360,7 @@ HIDDEN_ROW_KINDS = frozenset({"api_req_retried", "subtask_result"})
 
 
 class TaskTreeRenderer:
-    def __init__(self, root: Session, renderer: Renderer) -> None:
+    def __init__(self, root: Session, renderer: TaskRenderer) -> None:
         self._root = root
         self._renderers = {root.id: renderer}
         """Each task has its own, all for the same screen."""
@@ -388,7 +388,7 @@ class TaskTreeRenderer:
         elif not isinstance(event, RequestStarted):
             self._renderer_of(teller).show(event)
 
-    def renderer(self, teller: Session) -> Renderer:
+    def renderer(self, teller: Session) -> TaskRenderer:
         """That of `teller`, which is in front from now on."""
         renderer = self._renderer_of(teller)
         if teller.id != self._front.id:
@@ -397,7 +397,7 @@ class TaskTreeRenderer:
             renderer.note(f"\n┄┄ {self._name(teller)}")
         return renderer
 
-    def _renderer_of(self, teller: Session) -> Renderer:
+    def _renderer_of(self, teller: Session) -> TaskRenderer:
         if teller.id not in self._renderers:
             self._renderers[teller.id] = self._renderers[self._root.id].another()
         return self._renderers[teller.id]

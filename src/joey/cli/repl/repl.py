@@ -31,7 +31,7 @@ from joey.cli.launch import (
     short_id,
     workspace_of,
 )
-from joey.cli.notices import ServerWatch, ended_with_joey, introduction, total_cost
+from joey.cli.notices import McpStartupReporter, ended_with_joey, introduction, total_cost
 from joey.cli.prompt import gather_prompt, load_images
 from joey.cli.repl.commands import (
     CONDENSE_COMMANDS,
@@ -47,8 +47,8 @@ from joey.cli.repl.commands import (
     small_command,
     too_early,
 )
-from joey.cli.repl.keyboard import Interrupted, Keyboard, read_answer
-from joey.cli.repl.renderer import Renderer, TaskTreeRenderer
+from joey.cli.repl.keyboard import InputInterrupted, Keyboard, read_answer
+from joey.cli.repl.renderer import TaskRenderer, TaskTreeRenderer
 from joey.cli.signals import interruptible
 from joey.cli.task_views import rows_of
 from joey.client.family import family
@@ -62,20 +62,20 @@ from joey.core.events import (
     TaskFailed,
     TaskFinished,
 )
-from joey.core.history.ledger import Ledger
+from joey.core.history.ledger import UsageLedger
 from joey.core.task import APPROVAL_ASKS, AskKind
 from joey.engine.bus import Subscription
 from joey.engine.engine import Engine
 from joey.engine.task import Task
 from joey.errors import UserError
 from joey.presentation.questions import answer_of
-from joey.presentation.slash_commands import INIT_PROMPT_PATH, SlashCommand, guess_at
+from joey.presentation.slash_commands import INIT_PROMPT_PATH, BuiltInCommand, guess_at
 from joey.presentation.text import one_line
 
 UNREAD_MESSAGE_TEXT = "joey has not read this; Enter sends it, other words take its place:"
 
 
-class Leave(Exception):
+class ExitRequested(Exception):
     """The person wants to go."""
 
     def __init__(self, code: ExitCode = ExitCode.DONE) -> None:
@@ -91,16 +91,16 @@ def run_conversation(arguments: Namespace) -> ExitCode:
 
 
 async def _run(arguments: Namespace, prompt: str, images: tuple[str, ...]) -> ExitCode:
-    renderer = Renderer(Console())
+    renderer = TaskRenderer(Console())
     code = ExitCode.DONE
     with interruptible(signal.SIGTERM, signal.SIGHUP) as interruption:
         async with open_engine(ephemeral=arguments.ephemeral) as engine:
             check_model(engine, arguments)
-            conversation = Conversation(engine, arguments, renderer, images)
+            conversation = Repl(engine, arguments, renderer, images)
             with Keyboard(sys.stdin.fileno(), conversation.handle_typeahead) as keyboard:
                 try:
                     await conversation.run(keyboard, prompt)
-                except Leave as leave:
+                except ExitRequested as leave:
                     code = interruption.code or leave.code
                 except (asyncio.CancelledError, OSError):
                     if interruption.code is None:
@@ -119,9 +119,9 @@ async def _to_rest(subscription: Subscription) -> AsyncIterator[Event]:
                 return
 
 
-class Conversation:
+class Repl:
     def __init__(
-        self, engine: Engine, arguments: Namespace, renderer: Renderer, images: tuple[str, ...]
+        self, engine: Engine, arguments: Namespace, renderer: TaskRenderer, images: tuple[str, ...]
     ) -> None:
         self._engine = engine
         self._arguments = arguments
@@ -208,7 +208,7 @@ class Conversation:
                 self._renderer.error(str(error))
                 self._stopping = False
             if self._leaving:
-                raise Leave
+                raise ExitRequested
             message = await self._read_next_message(keyboard)
 
     async def _work_on(self, keyboard: Keyboard, message: str) -> None:
@@ -223,7 +223,7 @@ class Conversation:
         if self._stopping:  # it was told to before there was anything to stop
             self._stop()
         tree_renderer = self._tree_renderer = TaskTreeRenderer(self._task, self._renderer)
-        servers = ServerWatch(
+        servers = McpStartupReporter(
             self._task.runtime.capabilities.mcp, tree_renderer.renderer(self._task).note
         )
         try:
@@ -256,17 +256,17 @@ class Conversation:
         while task.pending is not None and task.pending.ts == ask.ts:
             try:
                 line = await read_answer(keyboard, task, ask)
-            except Interrupted:
+            except InputInterrupted:
                 self._renderer.leave_prompt()
                 self._stop()
                 return
             except EOFError:
                 self._renderer.leave_prompt()
-                raise Leave from None
+                raise ExitRequested from None
             if line is None:
                 return
             if line.strip() in EXIT_COMMANDS:
-                raise Leave
+                raise ExitRequested
             done = await self._is_done_at_once(line.strip(), ask)
             answer = None if done else answer_of(ask, line)
             if answer is not None:
@@ -289,7 +289,7 @@ class Conversation:
             return False
         return True
 
-    async def _do_at_once(self, command: SlashCommand, rest: str, ask: AskOpened | None) -> None:
+    async def _do_at_once(self, command: BuiltInCommand, rest: str, ask: AskOpened | None) -> None:
         if (why := too_early(command, ask)) is not None:
             self._renderer.note(why)
         elif command.name in CONDENSE_COMMANDS:
@@ -309,16 +309,16 @@ class Conversation:
             self._renderer.prompt("\n")
             try:
                 message = await keyboard.read_message()
-            except Interrupted:
+            except InputInterrupted:
                 self._renderer.leave_prompt()
                 if interrupted:
-                    raise Leave(ExitCode.INTERRUPTED) from None
+                    raise ExitRequested(ExitCode.INTERRUPTED) from None
                 interrupted = True
                 self._renderer.note("(Ctrl-C again, or Ctrl-D, to leave)")
                 continue
             except EOFError:
                 self._renderer.leave_prompt()
-                raise Leave from None
+                raise ExitRequested from None
             interrupted = False
             if message.startswith("/"):
                 message = await self._command(message.strip())
@@ -343,11 +343,11 @@ class Conversation:
             self._renderer.error(str(error))
             return ""
 
-    async def _carry_out(self, command: SlashCommand, rest: str) -> str:
+    async def _carry_out(self, command: BuiltInCommand, rest: str) -> str:
         """What is to be said to the model, if anything."""
         match command.name:
             case "exit" | "quit":
-                raise Leave
+                raise ExitRequested
             case "new":
                 await self._let_go()
                 self._renderer.note("a new task; what shall be done?")
@@ -443,7 +443,7 @@ def greet(engine: Engine, arguments: Namespace, print_note: Callable[[str], None
 
 def _waiting(records: Sequence[Record]) -> str:
     """What was said to the task while it worked, and no request has carried to the model."""
-    ledger = Ledger()
+    ledger = UsageLedger()
     for record in records:
         ledger.apply(record.event)
     return " / ".join(message.text for message in ledger.queue.values())

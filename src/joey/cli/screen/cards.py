@@ -12,22 +12,26 @@ from rich.text import Text
 from joey.app import open_store, open_task_index
 from joey.app.customizations import open_customizations
 from joey.app.models import find_local_servers, known_providers
-from joey.app.permission_overview import Judgement, PermissionOverview, SettingSources
+from joey.app.permission_overview import PermissionLine, PermissionOverview, SettingSources
 from joey.app.permissions import scope_of
 from joey.app.trust import open_server_admin
 from joey.cli.commands.doctor import HEALTH_CHECKS, look
-from joey.cli.commands.doctor_checks import Status
+from joey.cli.commands.doctor_checks import FindingStatus
 from joey.cli.commands.permissions import flags_of
 from joey.cli.commands.tasks import write_markdown
 from joey.core.modes import usual_mode
-from joey.core.permissions.policy import Confinement
+from joey.core.permissions.policy import SandboxStatus
 from joey.core.settings import Settings
 from joey.engine.task import Task
-from joey.ports import Level, Mcp, TaskMetadata
+from joey.ports import Mcp, SandboxLevel, TaskMetadata
 from joey.presentation.text import one_line, sanitise
-from joey.tui.host import Provider
+from joey.tui.host import ProviderOption
 
-_STATUS_MARKS = {Status.OK: ("✓", "green"), Status.WARN: ("!", "yellow"), Status.FAIL: ("✗", "red")}
+_STATUS_MARKS = {
+    FindingStatus.OK: ("✓", "green"),
+    FindingStatus.WARN: ("!", "yellow"),
+    FindingStatus.FAIL: ("✗", "red"),
+}
 
 
 def about_task(task: TaskMetadata, status: str) -> str:
@@ -103,13 +107,15 @@ def export(task_id: str, workspace: Path) -> str:
     return str(path)
 
 
-async def providers(env: Mapping[str, str]) -> tuple[Provider, ...]:
+async def providers(env: Mapping[str, str]) -> tuple[ProviderOption, ...]:
     """What runs on this machine comes first."""
     found = await find_local_servers(env)
-    here = [Provider(server.provider, False, server.base_url, server.models) for server in found]
+    here = [
+        ProviderOption(server.provider, False, server.base_url, server.models) for server in found
+    ]
     names = {server.provider for server in found}
     others = (
-        Provider(each.name, each.needs_key, models=each.models)
+        ProviderOption(each.name, each.needs_key, models=each.models)
         for each in known_providers()
         if each.name not in names
     )
@@ -126,7 +132,7 @@ _DECISION_GROUPS = (
 
 
 def permissions_card(
-    task: Task | None, arguments: Namespace, workspace: Path, level: Level | None
+    task: Task | None, arguments: Namespace, workspace: Path, level: SandboxLevel | None
 ) -> Text:
     """Of a task, or of one that would begin now.
 
@@ -142,7 +148,9 @@ def permissions_card(
     else:
         settings, edits_granted, mode = task.settings, task.granted.edits, task.mode
         scope = task.runtime.scope
-    sandbox: Confinement = "off" if settings.sandbox == "off" else level.value if level else "none"
+    sandbox: SandboxStatus = (
+        "off" if settings.sandbox == "off" else level.value if level else "none"
+    )
     overview = PermissionOverview(
         sources, settings, mode, sandbox, workspace, edits_granted=edits_granted, scope=scope
     )
@@ -154,7 +162,7 @@ def permissions_card(
     return text.append("joey permissions explain says why for any command or file", "dim")
 
 
-def listed(judgements: Sequence[Judgement]) -> Text:
+def listed(judgements: Sequence[PermissionLine]) -> Text:
     text = Text()
     for title, decision, mark, colour in _DECISION_GROUPS:
         judged = [each for each in judgements if each.decision == decision]
@@ -167,7 +175,7 @@ def listed(judgements: Sequence[Judgement]) -> Text:
     return text
 
 
-def _held(sandbox: Confinement, settings: Settings, source: str) -> str:
+def _held(sandbox: SandboxStatus, settings: Settings, source: str) -> str:
     """How far commands are held, and what they reach."""
     match sandbox:
         case "off":

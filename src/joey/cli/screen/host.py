@@ -21,12 +21,12 @@ from joey.app.models import LocalServer, list_models
 from joey.app.options import collect_settings_warnings
 from joey.app.profiles import save_first_profile, save_found_server
 from joey.app.sandbox import check_unattended, sandbox_report
-from joey.app.service import Setup
+from joey.app.service import Application
 from joey.cli.launch import earlier_task, options_for, short_id, workspace_of
 from joey.cli.notices import (
     MAX_WARNINGS,
     WAIT_MESSAGE_DELAY_S,
-    ServerWatch,
+    McpStartupReporter,
     describe_cost,
     in_background,
 )
@@ -42,27 +42,35 @@ from joey.core.task import Todo
 from joey.engine.engine import Engine, TaskOptions
 from joey.engine.task import Task
 from joey.errors import ConfigError, UserError
-from joey.ports import Level, TaskMetadata
+from joey.ports import SandboxLevel, TaskMetadata
 from joey.ports.storage import TaskQuery
-from joey.tui.host import Entry, Host, Offer, Provider, StatusInfo, Waiting, own_offers
+from joey.tui.host import (
+    CompletionItem,
+    Host,
+    PickerEntry,
+    ProviderOption,
+    QueuedUserMessage,
+    StatusInfo,
+    own_offers,
+)
 
 COMMANDS_CACHE_TTL_S = 3.0
 MAX_LISTED_TASKS = 200
 PROFILE_KEY_PREFIX = "profile:"
 
 
-class ScreenHost:
+class LocalAppHost:
     def __init__(self, engine: Engine, arguments: Namespace, *, needs_model: bool) -> None:
         self._engine = engine
         self._arguments = arguments
         self._needs_model = needs_model
         self._options: TaskOptions | None = None
-        self._offers: tuple[float, list[Offer]] = (-COMMANDS_CACHE_TTL_S, [])
+        self._offers: tuple[float, list[CompletionItem]] = (-COMMANDS_CACHE_TTL_S, [])
         earlier = earlier_task(engine, arguments)
         left_in = "" if earlier is None or arguments.workspace else earlier.workspace
         self.workspace = Path(left_in) if left_in else workspace_of(arguments)
         self._files = open_file_offers(self.workspace)
-        self._level: Level | None = None
+        self._level: SandboxLevel | None = None
         self._probing = asyncio.ensure_future(self._probe())
 
     async def close(self) -> None:
@@ -135,12 +143,12 @@ class ScreenHost:
         self._options = None  # the person may have allowed something for good meanwhile
         await self._engine.release(self._task(session))
 
-    async def tasks(self) -> Sequence[Entry]:
+    async def tasks(self) -> Sequence[PickerEntry]:
         if self._arguments.ephemeral:
             return ()
         return await asyncio.to_thread(self._find_tasks)
 
-    def _find_tasks(self) -> list[Entry]:
+    def _find_tasks(self) -> list[PickerEntry]:
         store, index = open_store(), open_task_index()
         try:
             query = TaskQuery(workspace=str(self.workspace), limit=MAX_LISTED_TASKS)
@@ -149,7 +157,7 @@ class ScreenHost:
             index.close()
         own = [each.task for each in found if not each.task.parent_id]
         return [
-            Entry(
+            PickerEntry(
                 task.id,
                 task.title or task.id,
                 cards.about_task(task, status_of(task, store)),
@@ -175,8 +183,8 @@ class ScreenHost:
         error = self._task(session).error
         return "" if error is None else str(error)
 
-    def server_watch(self, session: Session, tell: Callable[[str], None]) -> ServerWatch:
-        watch = ServerWatch(self._task(session).runtime.capabilities.mcp, tell)
+    def server_watch(self, session: Session, tell: Callable[[str], None]) -> McpStartupReporter:
+        watch = McpStartupReporter(self._task(session).runtime.capabilities.mcp, tell)
         asyncio.get_running_loop().call_later(WAIT_MESSAGE_DELAY_S, watch.report_waiting)
         return watch
 
@@ -216,9 +224,9 @@ class ScreenHost:
     def todos(self, session: Session) -> Sequence[Todo]:
         return self._task(session).recorder.facts.todos
 
-    def queue(self, session: Session) -> Sequence[Waiting]:
+    def queue(self, session: Session) -> Sequence[QueuedUserMessage]:
         queued = self._task(session).recorder.facts.queue.values()
-        return [Waiting(each.id, each.text, each.images) for each in queued]
+        return [QueuedUserMessage(each.id, each.text, each.images) for each in queued]
 
     async def unqueue(self, session: Session, message_id: str) -> None:
         task = self._task(session)
@@ -246,7 +254,7 @@ class ScreenHost:
 
     # What can be chosen
 
-    def modes(self, session: Session | None) -> Sequence[Entry]:
+    def modes(self, session: Session | None) -> Sequence[PickerEntry]:
         if session is not None:
             task = self._task(session)
             modes, current = task.runtime.modes, task.mode.slug
@@ -254,7 +262,9 @@ class ScreenHost:
             modes = open_customizations(self.workspace).modes
             current = self.get_status(None).mode
         return [
-            Entry(mode.slug, mode.slug, mode.description or mode.purpose, mode.slug == current)
+            PickerEntry(
+                mode.slug, mode.slug, mode.description or mode.purpose, mode.slug == current
+            )
             for mode in modes
         ]
 
@@ -268,7 +278,7 @@ class ScreenHost:
             task.publish(ModeSwitched(ts=task.now(), mode=slug))
             await task.recorder.commit()
 
-    async def models(self, session: Session | None) -> Sequence[Entry]:
+    async def models(self, session: Session | None) -> Sequence[PickerEntry]:
         """Those of the service that is talked to, its own list included, and the profiles."""
         route = None if session is None else self._task(session).runtime.route
         profile = None if (options := self._for_new()) is None else options.profile
@@ -277,11 +287,13 @@ class ScreenHost:
         elsewhere = self._arguments.base_url or (route and route.base_url)
         known = await list_models(provider, offline=bool(elsewhere))
         listed = dict.fromkeys((current, *(model.id for model in known.models)))
-        entries = [Entry(name, name, provider or "", name == current) for name in listed if name]
-        profiles = Setup(workspace=self.workspace).preferences.profiles().profiles
+        entries = [
+            PickerEntry(name, name, provider or "", name == current) for name in listed if name
+        ]
+        profiles = Application(workspace=self.workspace).preferences.profiles().profiles
         for name, kept in sorted(profiles.items()):
             about = f"{kept.model or 'its usual model'} of {kept.provider}"
-            entries.append(Entry(f"{PROFILE_KEY_PREFIX}{name}", f"profile {name}", about))
+            entries.append(PickerEntry(f"{PROFILE_KEY_PREFIX}{name}", f"profile {name}", about))
         return entries
 
     async def choose_model(self, session: Session | None, key: str) -> Session | None:
@@ -304,7 +316,7 @@ class ScreenHost:
         await self._engine.release(self._task(session))
         return await self._engine.open(session.id, options=options)
 
-    def commands(self) -> Sequence[Offer]:
+    def commands(self) -> Sequence[CompletionItem]:
         at, offers = self._offers
         if time.monotonic() - at > COMMANDS_CACHE_TTL_S:
             try:
@@ -313,7 +325,9 @@ class ScreenHost:
                 named = {}  # whoever begins a task hears what is wrong
             own = own_offers()
             names = {offer.name for offer in own}
-            offers = own + [Offer(n, about) for n, about in named.items() if n not in names]
+            offers = own + [
+                CompletionItem(n, about) for n, about in named.items() if n not in names
+            ]
             self._offers = (time.monotonic(), offers)
         return offers
 
@@ -353,10 +367,10 @@ class ScreenHost:
     def needs_model(self) -> bool:
         return self._needs_model
 
-    async def providers(self) -> tuple[Provider, ...]:
+    async def providers(self) -> tuple[ProviderOption, ...]:
         return await cards.providers(os.environ)
 
-    async def remember(self, provider: Provider, key: str, model: str) -> None:
+    async def remember(self, provider: ProviderOption, key: str, model: str) -> None:
         try:
             if provider.found_at:
                 server = LocalServer(provider.name, provider.found_at, provider.models)
@@ -369,7 +383,7 @@ class ScreenHost:
         self._options = None
 
 
-_fits: type[Host] = ScreenHost
+_fits: type[Host] = LocalAppHost
 
 
 MAX_GIT_HEAD_CHARS = 1000
@@ -413,9 +427,9 @@ def permissions_of(settings: Settings, *, edits_granted: bool = False) -> str:
     return f"allows {', '.join(allowed)}" if allowed else "asks"
 
 
-def sandbox_of(settings: Settings, level: Level | None) -> str:
+def sandbox_of(settings: Settings, level: SandboxLevel | None) -> str:
     """Whether commands are held; nothing as long as that is being tried."""
-    if settings.sandbox == "off" or level is Level.NONE:
+    if settings.sandbox == "off" or level is SandboxLevel.NONE:
         return "no sandbox"
     return "" if level is None else "sandboxed"
 

@@ -17,14 +17,14 @@ from joey.cli.exit_codes import ExitCode
 from joey.cli.launch import check_model, earlier_task, short_id, workspace_of
 from joey.cli.notices import ended_with_joey, total_cost
 from joey.cli.prompt import gather_prompt, load_images
-from joey.cli.screen.host import ScreenHost
+from joey.cli.screen.host import LocalAppHost
 from joey.cli.signals import Interruption, interruptible
 from joey.engine.engine import Engine
 from joey.engine.task import Task
 from joey.presentation.text import columns, wrap
 from joey.system.files import make_private_directory
 from joey.tui.app import JoeyApp
-from joey.tui.startup import Beginning
+from joey.tui.startup import Startup
 from joey.tui.terminal_window import keep_terminal
 from joey.tui.widgets.prompt_history import HISTORY_FILE_NAME, PromptHistory
 
@@ -55,12 +55,12 @@ async def _run(arguments: Namespace, prompt: str, images: tuple[str, ...]) -> Ex
         is_new_here = earlier is None and not _names_model(arguments) and is_first_run()
         if not is_new_here:
             check_model(engine, arguments)
-        host = ScreenHost(engine, arguments, needs_model=is_new_here)
+        host = LocalAppHost(engine, arguments, needs_model=is_new_here)
         kept = None if arguments.ephemeral else joey_home(os.environ) / HISTORY_FILE_NAME
         app = JoeyApp(
             host,
             PromptHistory(kept, host.workspace, KNOWN_SECRETS.blot),
-            Beginning(
+            Startup(
                 prompt=prompt,
                 images=images,
                 task_id=None if earlier is None else earlier.id,

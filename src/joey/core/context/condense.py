@@ -43,7 +43,7 @@ _ATTACHMENT_RE = regex(
 )
 
 
-class Allotment(Struct, frozen=True):
+class SummaryBudget(Struct, frozen=True):
     """Characters that each part of a summary may have, of all that the conversation may have."""
 
     summary: int
@@ -53,7 +53,7 @@ class Allotment(Struct, frozen=True):
     files: int
 
     @classmethod
-    def of(cls, characters: int) -> Allotment:
+    def of(cls, characters: int) -> SummaryBudget:
         twelfth = max(0, characters) // 12
         return cls(
             summary=3 * twelfth,
@@ -64,7 +64,7 @@ class Allotment(Struct, frozen=True):
         )
 
 
-class Kept(Struct, frozen=True, kw_only=True):
+class PreservedContext(Struct, frozen=True, kw_only=True):
     task: str
     said: Sequence[str] = ()
     """Later words of the person, the oldest first."""
@@ -77,7 +77,9 @@ class Kept(Struct, frozen=True, kw_only=True):
     """What some of them define, in the same order."""
 
 
-def summary_content(summary: str, kept: Kept, most: Allotment) -> tuple[TextBlock, ...]:
+def summary_content(
+    summary: str, kept: PreservedContext, most: SummaryBudget
+) -> tuple[TextBlock, ...]:
     """The message that takes the place of the conversation."""
     parts = [
         summary_part(cut_text(summary, most.summary)),
@@ -152,7 +154,7 @@ _TRANSCRIPT_CHAR_LIMITS = (
 _CONVERSATION_TAG_RE = regex(r"<(?=\s*+(?:/\s*+)?conversation\b)", re.IGNORECASE)
 
 
-class _Part(Struct, frozen=True):
+class _TranscriptPart(Struct, frozen=True):
     head: str
     text: str
     is_result: bool = False
@@ -195,10 +197,10 @@ def _without_middle(texts: Sequence[str], most: int) -> Sequence[str]:
     return [first, *gap, *others[kept:-1], last]
 
 
-def _parts(message: Message) -> Iterator[_Part]:
+def _parts(message: Message) -> Iterator[_TranscriptPart]:
     blocks = blocks_of(message)
     if message.is_summary:
-        yield _Part("## What came before", plain_text(blocks), is_summary=True)
+        yield _TranscriptPart("## What came before", plain_text(blocks), is_summary=True)
         return
     who = "## Assistant" if message.role == "assistant" else "## User"
     for block in strip_environment(blocks):
@@ -206,19 +208,19 @@ def _parts(message: Message) -> Iterator[_Part]:
             yield part
 
 
-def _part(block: Block, who: str) -> _Part | None:
+def _part(block: Block, who: str) -> _TranscriptPart | None:
     match block:
         case TextBlock(text=text) if text.strip():
-            return _Part(who, text)
+            return _TranscriptPart(who, text)
         case ToolUseBlock(name=name, input=arguments):
             call = msgspec.json.encode(arguments).decode()
-            return _Part(f"{who} calls {name}", call, is_result=True)
+            return _TranscriptPart(f"{who} calls {name}", call, is_result=True)
         case ToolResultBlock(content=content, is_error=failed):
             text = content if isinstance(content, str) else plain_text(content)
             head = "## The call failed" if failed else "## Result of the call"
-            return _Part(head, text, is_result=True)
+            return _TranscriptPart(head, text, is_result=True)
         case ImageBlock():
-            return _Part(who, "[an image]")
+            return _TranscriptPart(who, "[an image]")
         case _:
             return None
 

@@ -2,8 +2,8 @@
 
 Tokens are estimated by characters, without a tokenizer, and rather too many than too few. Three
 characters of plain text count as a token; models see three to five. Characters beyond ASCII cost
-more with every byte of UTF-8 they need, as they do for the models. `Gauge` corrects the estimate
-by the counts of the service.
+more with every byte of UTF-8 they need, as they do for the models. `TokenEstimator` corrects the
+estimate by the counts of the service.
 
 Truncation hides half of the visible messages, again and again until the rest fits. The first
 message stays, and the messages after it begin with a reply of the model: a result never stands
@@ -45,12 +45,12 @@ INHERIT_THRESHOLD = -1
 _VALID_THRESHOLDS = range(5, 101)
 
 
-class Window(Struct, frozen=True):
+class ContextWindow(Struct, frozen=True):
     size: int
     reserved: int
 
     @classmethod
-    def of(cls, model: ModelInfo) -> Window:
+    def of(cls, model: ModelInfo) -> ContextWindow:
         share = 3 if model.context_window >= _SMALL_WINDOW_TOKENS else 8
         return cls(model.context_window, min(model.max_output, model.context_window // share))
 
@@ -65,7 +65,7 @@ class Window(Struct, frozen=True):
         return int(self.size * _MAX_FILL_RATIO) - min(self.reserved, self.size // 8)
 
 
-class Summed(Struct, frozen=True):
+class TokenTotals(Struct, frozen=True):
     """What there is to know of a conversation to tell how much of the window it takes."""
 
     sums: Sequence[int]
@@ -73,7 +73,7 @@ class Summed(Struct, frozen=True):
     answered: int | None
 
 
-class Gauge:
+class TokenEstimator:
     """Estimates of one task's requests, put right by what the service counts.
 
     `floor` rises when the service says that a request was too long: from then on an estimate
@@ -81,7 +81,7 @@ class Gauge:
     """
 
     def __init__(self) -> None:
-        self.counts = TokenCounts()
+        self.counts = MessageTokenCache()
         self.ratio = 1.0
         """Tokens by the service's count for each that we estimate."""
         self.floor = _MIN_TOKEN_RATIO
@@ -114,7 +114,7 @@ class Gauge:
         """A request with this estimate of prompt and tools goes out."""
         self._head = head
 
-    def use(self, head: int, conversation: Summed, new: int, counted: int | None) -> int:
+    def use(self, head: int, conversation: TokenTotals, new: int, counted: int | None) -> int:
         """How much of the window a request takes: `head` and `new` are estimates of prompt and
         tools, and of what is not yet among the messages. `counted` is what the service said of
         the latest request that it answered: all before its last reply."""
@@ -127,8 +127,8 @@ class Gauge:
         added = sums[-1] - sums[answered] + new + head - known_head
         return max(counted, int(self.floor * known)) + self.whole(max(0, added))
 
-    def summed(self, messages: Sequence[Message]) -> Summed:
-        return Summed(self.counts.sums(messages), _last_reply(messages))
+    def summed(self, messages: Sequence[Message]) -> TokenTotals:
+        return TokenTotals(self.counts.sums(messages), _last_reply(messages))
 
     def whole(self, estimate: int) -> int:
         """An estimate in the service's tokens, rather too many than too few."""
@@ -150,23 +150,23 @@ def _last_reply(messages: Sequence[Message]) -> int | None:
     return None
 
 
-class Threshold(Struct, frozen=True):
+class CondenseThreshold(Struct, frozen=True):
     percent: int
     problem: str | None = None
 
 
-def threshold_of(percent: int, by_profile: Mapping[str, int], profile: str) -> Threshold:
+def threshold_of(percent: int, by_profile: Mapping[str, int], profile: str) -> CondenseThreshold:
     """How full the window may get, in percent, with this profile."""
     own = by_profile.get(profile, INHERIT_THRESHOLD)
     if own == INHERIT_THRESHOLD:
-        return Threshold(percent)
+        return CondenseThreshold(percent)
     if own in _VALID_THRESHOLDS:
-        return Threshold(own)
+        return CondenseThreshold(own)
     problem = (
         f"profileThresholds: {own} percent for {profile!r} is not used, but {percent}: give 5 to"
         " 100, or -1 for the same as elsewhere."
     )
-    return Threshold(percent, problem)
+    return CondenseThreshold(percent, problem)
 
 
 CHARACTERS_PER_TOKEN = 3
@@ -215,7 +215,7 @@ def tools_tokens(tools: Sequence[ToolSpec]) -> int:
     return text_tokens(_encode(tools).decode()) if tools else 0
 
 
-class TokenCounts:
+class MessageTokenCache:
     """Counts of messages, each made once for as long as the message lives."""
 
     def __init__(self) -> None:
@@ -258,7 +258,7 @@ MAX_TEXT_CHARS = 32_768
 MIN_TEXT_CHARS = 512
 
 
-class Truncation(Struct, frozen=True):
+class TruncationPlan(Struct, frozen=True):
     messages: int
     longest: int | None
     estimate: int
@@ -268,9 +268,9 @@ class Truncation(Struct, frozen=True):
 def plan_truncation(
     visible: Sequence[Message],
     open_results: Sequence[Message],
-    counts: TokenCounts,
+    counts: MessageTokenCache,
     fits: Callable[[int], bool],
-) -> Truncation | None:
+) -> TruncationPlan | None:
     """What to hide of the visible messages so that their estimate fits, or comes as near as can
     be; None when nothing can be hidden."""
     if not visible:
@@ -290,7 +290,7 @@ def plan_truncation(
         total = _cut_estimate(stays, longest)
     if not hidden and longest is None:
         return None
-    return Truncation(hidden, longest, total)
+    return TruncationPlan(hidden, longest, total)
 
 
 def _next_cut(places: Sequence[int], hidden: int, count: int) -> int | None:
@@ -311,4 +311,4 @@ def _longest(messages: Sequence[Message], fits: Callable[[int], bool]) -> int | 
 
 
 def _cut_estimate(messages: Sequence[Message], longest: int) -> int:
-    return TokenCounts().of_all(shortened(message, longest) for message in messages)
+    return MessageTokenCache().of_all(shortened(message, longest) for message in messages)

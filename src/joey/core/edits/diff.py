@@ -25,13 +25,13 @@ class DiffStats(Struct, frozen=True):
     removed: int
 
 
-class Patch(Struct, frozen=True):
+class UnifiedDiff(Struct, frozen=True):
     text: str
     """Hunks, each with its `@@` line; empty when nothing changed."""
     stats: DiffStats
 
 
-class _Change(NamedTuple):
+class _LineChange(NamedTuple):
     """Lines [old_start, old_stop) of the old text became [new_start, new_stop) of the new."""
 
     old_start: int
@@ -40,7 +40,7 @@ class _Change(NamedTuple):
     new_stop: int
 
 
-def unified_patch(old: str, new: str) -> Patch:
+def unified_patch(old: str, new: str) -> UnifiedDiff:
     """Hunks with three lines of context; another line end is told for all lines together."""
     old_lines, new_lines = _split(old), _split(new)
     changes = list(_changes(old_lines, new_lines))
@@ -51,7 +51,7 @@ def unified_patch(old: str, new: str) -> Patch:
         added=sum(change.new_stop - change.new_start for change in changes),
         removed=sum(change.old_stop - change.old_start for change in changes),
     )
-    return Patch("".join(hunks), stats)
+    return UnifiedDiff("".join(hunks), stats)
 
 
 def common_lines(old: list[str], new: list[str]) -> Iterator[tuple[int, int]]:
@@ -59,21 +59,23 @@ def common_lines(old: list[str], new: list[str]) -> Iterator[tuple[int, int]]:
     yield from _kept(old, new, _changes(old, new))
 
 
-def new_file_patch(path: str, text: str) -> Patch:
+def new_file_patch(path: str, text: str) -> UnifiedDiff:
     """A file that was not there before, as a patch against `/dev/null`."""
     header = f"--- /dev/null\n+++ {path}\n"
     if not text:
-        return Patch(header, DiffStats(added=0, removed=0))
+        return UnifiedDiff(header, DiffStats(added=0, removed=0))
     lines = text.replace("\r\n", "\n").removesuffix("\n").replace("\n", "\n+")
     count = lines.count("\n") + 1
     hunk = f"@@ -0,0 +1,{count} @@\n+{lines}\n"
-    return Patch(header + hunk, DiffStats(added=count, removed=0))
+    return UnifiedDiff(header + hunk, DiffStats(added=count, removed=0))
 
 
-def _kept(old: list[str], new: list[str], changes: Iterable[_Change]) -> Iterator[tuple[int, int]]:
+def _kept(
+    old: list[str], new: list[str], changes: Iterable[_LineChange]
+) -> Iterator[tuple[int, int]]:
     """The numbers of the lines between changes."""
     old_at = new_at = 0
-    for change in [*changes, _Change(len(old), len(old), len(new), len(new))]:
+    for change in [*changes, _LineChange(len(old), len(old), len(new), len(new))]:
         old_numbers = range(old_at, change.old_start)
         yield from zip(old_numbers, range(new_at, change.new_start), strict=True)
         old_at, new_at = change.old_stop, change.new_stop
@@ -100,20 +102,20 @@ def _ended(line: str) -> str:
     return line if line.endswith("\n") else f"{line}\n"
 
 
-def _changes(old: list[str], new: list[str]) -> Iterator[_Change]:
+def _changes(old: list[str], new: list[str]) -> Iterator[_LineChange]:
     budget = _MAX_LINE_COMPARISONS
     old_start = new_start = 0
     for old_stop, new_stop in [*_anchors(old, new), (len(old), len(new))]:
         size = (old_stop - old_start) * (new_stop - new_start)
         if size and size <= budget:
             budget -= size
-            yield from _compare(old, new, _Change(old_start, old_stop, new_start, new_stop))
+            yield from _compare(old, new, _LineChange(old_start, old_stop, new_start, new_stop))
         elif old_start < old_stop or new_start < new_stop:
-            yield _Change(old_start, old_stop, new_start, new_stop)
+            yield _LineChange(old_start, old_stop, new_start, new_stop)
         old_start, new_start = old_stop + 1, new_stop + 1
 
 
-def _compare(old: list[str], new: list[str], part: _Change) -> Iterator[_Change]:
+def _compare(old: list[str], new: list[str], part: _LineChange) -> Iterator[_LineChange]:
     matcher = SequenceMatcher(
         None,
         old[part.old_start : part.old_stop],
@@ -122,7 +124,7 @@ def _compare(old: list[str], new: list[str], part: _Change) -> Iterator[_Change]
     )
     for tag, old_start, old_stop, new_start, new_stop in matcher.get_opcodes():
         if tag != "equal":
-            yield _Change(
+            yield _LineChange(
                 part.old_start + old_start,
                 part.old_start + old_stop,
                 part.new_start + new_start,
@@ -178,9 +180,9 @@ def _first_and_count(lines: list[str], start: int) -> dict[str, tuple[int, int]]
     return seen
 
 
-def _groups(changes: list[_Change]) -> Iterator[list[_Change]]:
+def _groups(changes: list[_LineChange]) -> Iterator[list[_LineChange]]:
     """Changes whose contexts touch, which share a hunk."""
-    group: list[_Change] = []
+    group: list[_LineChange] = []
     for change in changes:
         if group and change.old_start - group[-1].old_stop > 2 * _CONTEXT_LINES:
             yield group
@@ -190,7 +192,7 @@ def _groups(changes: list[_Change]) -> Iterator[list[_Change]]:
         yield group
 
 
-def _hunk(group: list[_Change], old: list[str], new: list[str]) -> str:
+def _hunk(group: list[_LineChange], old: list[str], new: list[str]) -> str:
     first, last = group[0], group[-1]
     lead = min(_CONTEXT_LINES, first.old_start)
     trail = min(_CONTEXT_LINES, len(old) - last.old_stop)

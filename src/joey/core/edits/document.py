@@ -35,7 +35,7 @@ _TYPOGRAPHY_TRANSLATION = str.maketrans(
 )
 
 
-class Span(NamedTuple):
+class LineSpan(NamedTuple):
     """Lines `start` up to but not including `stop`, counted from 0."""
 
     start: int
@@ -93,7 +93,7 @@ class Document:
             self._word_index = index_of(map(tokenize_line, self.normal))
         return self._word_index
 
-    def replace(self, span: Span, lines: list[str]) -> None:
+    def replace(self, span: LineSpan, lines: list[str]) -> None:
         """New lines end as the first line that they replace does; equal ones around them stay."""
         self._line_index = self._word_index = None
         old = self.lines[span.start : span.stop]
@@ -107,19 +107,19 @@ class Document:
         if self._normal is not None:
             self._normal[start:stop] = [normalise(line) for line in new]
 
-    def find_exact(self, search: list[str], within: Span) -> list[Span]:
+    def find_exact(self, search: list[str], within: LineSpan) -> list[LineSpan]:
         """Every place within these lines where the searched lines stand as they are."""
         text = "\n".join(["", *self.lines[within.start : within.stop], ""])
         wanted = "\n".join(["", *search, ""])
-        spans: list[Span] = []
+        spans: list[LineSpan] = []
         line, counted = within.start, 0
         for position in occurrences(text, wanted):
             line += text.count("\n", counted, position)
             counted = position
-            spans.append(Span(line, line + len(search)))
+            spans.append(LineSpan(line, line + len(search)))
         return spans
 
-    def find_loose(self, search: list[str], within: Span) -> list[Span]:
+    def find_loose(self, search: list[str], within: LineSpan) -> list[LineSpan]:
         """Every place where the lines say the same but for white space and typography."""
         normal = self.normal
         numbers = [number for number in range(within.start, within.stop) if normal[number]]
@@ -130,23 +130,23 @@ class Document:
         ordinals = {start: ordinal for ordinal, start in enumerate(starts)}
         blank_before = blank_run(search)
         blank_after = blank_run(search[::-1])
-        spans: list[Span] = []
+        spans: list[LineSpan] = []
         for position in occurrences(text, wanted):
             first = ordinals.get(position)
             after = ordinals.get(position + len(wanted) + 1)
             if first is not None and after is not None:
-                span = Span(numbers[first], numbers[after - 1] + 1)
+                span = LineSpan(numbers[first], numbers[after - 1] + 1)
                 spans.append(self._widen(span, blank_before, blank_after, within))
         return spans
 
-    def _widen(self, span: Span, before: int, after: int, within: Span) -> Span:
+    def _widen(self, span: LineSpan, before: int, after: int, within: LineSpan) -> LineSpan:
         """Take in the blank lines around a span, as many as the search has and the text offers."""
         start, stop = span
         while before and start > within.start and not self.normal[start - 1]:
             start, before = start - 1, before - 1
         while after and stop < within.stop and not self.normal[stop]:
             stop, after = stop + 1, after - 1
-        return Span(start, stop)
+        return LineSpan(start, stop)
 
 
 def tokenize_line(line: str) -> Iterable[str]:

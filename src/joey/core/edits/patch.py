@@ -30,12 +30,12 @@ from operator import add
 
 from msgspec import Struct, structs
 
-from joey.core.edits.document import Document, Span, indent_of, shifted
-from joey.core.edits.patch_parser import Chunk, PatchLine, Sign
+from joey.core.edits.document import Document, LineSpan, indent_of, shifted
+from joey.core.edits.patch_parser import LineSign, PatchChunk, PatchLine
 from joey.core.edits.similar import (
-    Likeness,
-    PartFailure,
-    Similarity,
+    EditFailure,
+    SimilarityFunction,
+    SimilarMatch,
     cut,
     most_similar,
     numbered,
@@ -46,21 +46,23 @@ MAX_FAILED_CHUNKS = 5
 """After so many chunks that do not fit no more are tried: looking for what is not there is dear."""
 
 
-class Missed(Struct, frozen=True):
+class FailedPatch(Struct, frozen=True):
     """Chunks that do not fit; nothing of the patch may be applied."""
 
-    failures: tuple[PartFailure, ...]
+    failures: tuple[EditFailure, ...]
 
 
-def apply_chunks(text: str, chunks: Sequence[Chunk], *, similarity: Similarity) -> str | Missed:
+def apply_chunks(
+    text: str, chunks: Sequence[PatchChunk], *, similarity: SimilarityFunction
+) -> str | FailedPatch:
     """The text after all chunks, or why some do not fit."""
     patcher = _Patcher(text, similarity)
     misses = (failure for chunk in chunks if (failure := patcher.place(chunk)) is not None)
     failures = tuple(islice(misses, MAX_FAILED_CHUNKS))
-    return Missed(failures) if failures else patcher.text
+    return FailedPatch(failures) if failures else patcher.text
 
 
-class _Search(Struct, frozen=True):
+class _SearchStart(Struct, frozen=True):
     """Where a chunk is looked for."""
 
     start: int
@@ -69,10 +71,10 @@ class _Search(Struct, frozen=True):
 
 
 class _Patcher:
-    def __init__(self, text: str, similarity: Similarity) -> None:
+    def __init__(self, text: str, similarity: SimilarityFunction) -> None:
         self._lines = TextLines(text)
-        self._seeker = LineSeeker(self._lines.lines)
-        self._misses = Misses(text, self._lines.lines, similarity)
+        self._seeker = LineFinder(self._lines.lines)
+        self._misses = MismatchExplainer(text, self._lines.lines, similarity)
         self._edits: list[LineEdit] = []
         self._final_newline: bool | None = None
         self._behind_chunk = 0
@@ -84,26 +86,26 @@ class _Patcher:
         edits = sorted(self._edits, key=lambda edit: edit.start)
         return self._lines.edited(edits, final_newline=self._final_newline)
 
-    def place(self, chunk: Chunk) -> PartFailure | None:
+    def place(self, chunk: PatchChunk) -> EditFailure | None:
         search = self._search(chunk)
-        if isinstance(search, PartFailure):
+        if isinstance(search, EditFailure):
             return search
         if not chunk.old:
             self._insert(chunk, search)
             return None
         for lines in (chunk.lines, _without_last_blank(chunk.lines)):
-            old = [line.text for line in lines if line.sign is not Sign.ADDED]
+            old = [line.text for line in lines if line.sign is not LineSign.ADDED]
             for start in (search.start, search.again):
                 at = self._find(old, start, at_end=chunk.at_end)
                 if at is not None:
-                    self._change(lines, Span(at, at + len(old)))
+                    self._change(lines, LineSpan(at, at + len(old)))
                     self._note_newline(chunk)
                     return None
         elsewhere = self._seeker.find(chunk.old, 0)
         done = self._seeker.find(chunk.new, 0) if _is_telling(chunk) else None
         return self._misses.lines(chunk, search.start, elsewhere, done)
 
-    def _search(self, chunk: Chunk) -> _Search | PartFailure:
+    def _search(self, chunk: PatchChunk) -> _SearchStart | EditFailure:
         start, again = self._behind_chunk, self._behind_change
         for context in chunk.contexts:
             at = self._seeker.find([context], start)
@@ -111,7 +113,7 @@ class _Patcher:
                 start, again = at + 1, max(self._behind_change, at)
             elif not chunk.old or self._seeker.find([context], 0) is None:
                 return self._misses.context(chunk, context, start)
-        return _Search(start, again)
+        return _SearchStart(start, again)
 
     def _find(self, old: list[str], start: int, *, at_end: bool) -> int | None:
         if not old:
@@ -120,7 +122,7 @@ class _Patcher:
             return self._seeker.find_at_end(old, start)
         return self._seeker.find(old, start)
 
-    def _insert(self, chunk: Chunk, search: _Search) -> None:
+    def _insert(self, chunk: PatchChunk, search: _SearchStart) -> None:
         """Lines without any around them: behind what `@@` names, or at the end of the file."""
         end = len(self._lines.lines)
         is_placed = chunk.contexts and not chunk.at_end
@@ -130,19 +132,19 @@ class _Patcher:
         if is_placed:
             self._behind_chunk = self._behind_change = at
 
-    def _change(self, lines: Sequence[PatchLine], span: Span) -> None:
+    def _change(self, lines: Sequence[PatchLine], span: LineSpan) -> None:
         found = self._lines.lines[span.start : span.stop]
         edits = list(_edits(_reindented(lines, found), span.start))
         self._edits += edits
         self._behind_chunk = span.stop
         self._behind_change = edits[-1].stop if edits else span.start
 
-    def _note_newline(self, chunk: Chunk) -> None:
+    def _note_newline(self, chunk: PatchChunk) -> None:
         if chunk.final_newline is not None:
             self._final_newline = chunk.final_newline
 
 
-def _is_telling(chunk: Chunk) -> bool:
+def _is_telling(chunk: PatchChunk) -> bool:
     """Whether to find the new lines of a chunk means more than to find some of the old ones."""
     old, new = ("\n".join(["", *lines, ""]) for lines in (chunk.old, chunk.new))
     return any(chunk.new) and new not in old
@@ -153,13 +155,13 @@ def _edits(lines: Sequence[PatchLine], at: int) -> list[LineEdit]:
     edits: list[LineEdit] = []
     start = stop = at
     added: list[str] = []
-    for line in [*lines, PatchLine(Sign.CONTEXT, "")]:
+    for line in [*lines, PatchLine(LineSign.CONTEXT, "")]:
         match line.sign:
-            case Sign.ADDED:
+            case LineSign.ADDED:
                 added.append(line.text)
-            case Sign.REMOVED:
+            case LineSign.REMOVED:
                 stop += 1
-            case Sign.CONTEXT:
+            case LineSign.CONTEXT:
                 if added or stop > start:
                     edits.append(LineEdit(start, stop, tuple(added)))
                 start = stop = stop + 1
@@ -170,18 +172,18 @@ def _edits(lines: Sequence[PatchLine], at: int) -> list[LineEdit]:
 def _without_last_blank(lines: Sequence[PatchLine]) -> list[PatchLine]:
     """The lines without an empty one at the end of what is looked for; if more lines are added
     behind it, it is one of them."""
-    last = max(at for at, line in enumerate(lines) if line.sign is not Sign.ADDED)
+    last = max(at for at, line in enumerate(lines) if line.sign is not LineSign.ADDED)
     if lines[last].text.strip():
         return list(lines)
     before, behind = list(lines[:last]), list(lines[last + 1 :])
-    if lines[last].sign is Sign.REMOVED:
+    if lines[last].sign is LineSign.REMOVED:
         return before + (behind[:-1] if behind and not behind[-1].text.strip() else behind)
-    return [*before, PatchLine(Sign.ADDED, ""), *behind] if behind else before
+    return [*before, PatchLine(LineSign.ADDED, ""), *behind] if behind else before
 
 
 def _reindented(lines: Sequence[PatchLine], found: Sequence[str]) -> list[PatchLine]:
     """Added lines with the indentation that the lines around them have in the file."""
-    old = [line.text for line in lines if line.sign is not Sign.ADDED]
+    old = [line.text for line in lines if line.sign is not LineSign.ADDED]
     indents = {
         indent_of(patched): indent_of(real)
         for patched, real in zip(old, found, strict=True)
@@ -190,7 +192,9 @@ def _reindented(lines: Sequence[PatchLine], found: Sequence[str]) -> list[PatchL
     if all(patched == real for patched, real in indents.items()):
         return list(lines)
     return [
-        structs.replace(line, text=shifted(line.text, indents)) if line.sign is Sign.ADDED else line
+        structs.replace(line, text=shifted(line.text, indents))
+        if line.sign is LineSign.ADDED
+        else line
         for line in lines
     ]
 
@@ -275,7 +279,7 @@ def _plain(line: str) -> str:
 _LINE_NORMALIZERS: tuple[Callable[[str], str], ...] = (_as_it_is, str.rstrip, str.strip, _plain)
 
 
-class LineSeeker:
+class LineFinder:
     def __init__(self, lines: Sequence[str]) -> None:
         self._lines = lines
         self._joined: dict[int, tuple[str, list[int]]] = {}
@@ -317,16 +321,16 @@ _CONTEXT_LINES = 3
 _MAX_SHOWN_LINE_CHARS = 200
 
 
-class Misses:
+class MismatchExplainer:
     """Looks at a text only when something was not found in it."""
 
-    def __init__(self, text: str, lines: Sequence[str], similarity: Similarity) -> None:
+    def __init__(self, text: str, lines: Sequence[str], similarity: SimilarityFunction) -> None:
         self._text = text
         self._lines = lines
         self._similarity = similarity
         self._document: Document | None = None
 
-    def context(self, chunk: Chunk, context: str, start: int) -> PartFailure:
+    def context(self, chunk: PatchChunk, context: str, start: int) -> EditFailure:
         """A line that `@@` names is not there."""
         behind = f" behind line {start}" if start else ""
         summary = (
@@ -334,11 +338,11 @@ class Misses:
             f"{behind}, which its `@@` names. `@@` takes a whole line of the file; leave it out if"
             " the lines of the chunk are clear by themselves."
         )
-        return PartFailure(summary, self._evidence([context], self._nearest([context], start)))
+        return EditFailure(summary, self._evidence([context], self._nearest([context], start)))
 
     def lines(
-        self, chunk: Chunk, start: int, elsewhere: int | None, done: int | None
-    ) -> PartFailure:
+        self, chunk: PatchChunk, start: int, elsewhere: int | None, done: int | None
+    ) -> EditFailure:
         """The kept and removed lines of a chunk stand nowhere where they may.
 
         `elsewhere` is a line where they do stand, `done` one where the new lines stand already.
@@ -348,7 +352,7 @@ class Misses:
             " file as they are written."
         )
         if elsewhere is not None:
-            return PartFailure(f"{head} {_out_of_place(chunk, start, elsewhere)}")
+            return EditFailure(f"{head} {_out_of_place(chunk, start, elsewhere)}")
         nearest = self._nearest(chunk.old, start)
         why = self._difference(chunk.old, nearest)
         if done is not None:
@@ -356,18 +360,18 @@ class Misses:
                 f" What they shall become is at line {done + 1} already: the change may have been"
                 " made before."
             )
-        return PartFailure(f"{head} {why}", self._evidence(chunk.old, nearest))
+        return EditFailure(f"{head} {why}", self._evidence(chunk.old, nearest))
 
-    def _nearest(self, search: list[str], start: int) -> Likeness | None:
+    def _nearest(self, search: list[str], start: int) -> SimilarMatch | None:
         if self._document is None:
             self._document = Document(self._text)
-        everywhere = Span(0, len(self._lines))
+        everywhere = LineSpan(0, len(self._lines))
         nearest = most_similar(
             self._document, search, everywhere, self._similarity, lambda at: abs(at - start)
         )
         return nearest if nearest is not None and nearest.score else None
 
-    def _difference(self, search: list[str], nearest: Likeness | None) -> str:
+    def _difference(self, search: list[str], nearest: SimilarMatch | None) -> str:
         """How far the nearest lines are off, and from which line of the chunk on."""
         if nearest is None:
             return "No similar lines were found. Read the file again."
@@ -383,15 +387,17 @@ class Misses:
             f" of the chunk, `{_short(search[wrong]) if wrong < len(search) else ''}`."
         )
 
-    def _evidence(self, search: list[str], nearest: Likeness | None) -> str:
+    def _evidence(self, search: list[str], nearest: SimilarMatch | None) -> str:
         parts = [f"Search Content:\n{cut(chr(10).join(search))}"]
         if nearest is not None:
-            around = Span(nearest.span.start - _CONTEXT_LINES, nearest.span.stop + _CONTEXT_LINES)
+            around = LineSpan(
+                nearest.span.start - _CONTEXT_LINES, nearest.span.stop + _CONTEXT_LINES
+            )
             parts.append(f"Best Match Found:\n{numbered(self._lines, around)}")
         return "\n\n".join(parts)
 
 
-def _out_of_place(chunk: Chunk, start: int, elsewhere: int) -> str:
+def _out_of_place(chunk: PatchChunk, start: int, elsewhere: int) -> str:
     found = f"They are at line {elsewhere + 1}, "
     if chunk.at_end:
         return f"{found}which is not the end of the file as the patch says."

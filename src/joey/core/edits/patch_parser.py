@@ -38,18 +38,18 @@ _HUNK_RANGE_RE = regex(r"-\d+(?:,\d+)? \+\d+(?:,\d+)? @@.*")
 _MAX_QUOTED_CHARS = 200
 
 
-class Sign(StrEnum):
+class LineSign(StrEnum):
     CONTEXT = " "
     ADDED = "+"
     REMOVED = "-"
 
 
 class PatchLine(Struct, frozen=True):
-    sign: Sign
+    sign: LineSign
     text: str
 
 
-class Chunk(Struct, frozen=True):
+class PatchChunk(Struct, frozen=True):
     number: int
     """The line of the patch where it begins, counted from 1."""
     lines: tuple[PatchLine, ...]
@@ -62,11 +62,11 @@ class Chunk(Struct, frozen=True):
 
     @property
     def old(self) -> list[str]:
-        return [line.text for line in self.lines if line.sign is not Sign.ADDED]
+        return [line.text for line in self.lines if line.sign is not LineSign.ADDED]
 
     @property
     def new(self) -> list[str]:
-        return [line.text for line in self.lines if line.sign is not Sign.REMOVED]
+        return [line.text for line in self.lines if line.sign is not LineSign.REMOVED]
 
 
 class AddFile(Struct, frozen=True):
@@ -80,25 +80,25 @@ class DeleteFile(Struct, frozen=True):
 
 class UpdateFile(Struct, frozen=True):
     path: str
-    chunks: tuple[Chunk, ...]
+    chunks: tuple[PatchChunk, ...]
     move_to: str | None = None
 
 
-Hunk = AddFile | DeleteFile | UpdateFile
+FileOperation = AddFile | DeleteFile | UpdateFile
 
 
-class BadPatch(Struct, frozen=True):
+class InvalidPatch(Struct, frozen=True):
     """The text is no patch; nothing of it may be applied."""
 
     message: str
 
 
-def parse_patch(text: str) -> tuple[Hunk, ...] | BadPatch:
+def parse_patch(text: str) -> tuple[FileOperation, ...] | InvalidPatch:
     lines = [line.removesuffix("\r") for line in text.split("\n")]
     try:
-        return tuple(_Reader(lines, *_body(lines)).hunks())
-    except _UnreadableError as error:
-        return BadPatch(f"Line {error.number}: {error}")
+        return tuple(_PatchParser(lines, *_body(lines)).hunks())
+    except _PatchSyntaxError as error:
+        return InvalidPatch(f"Line {error.number}: {error}")
 
 
 def named_paths(text: str) -> Iterator[str]:
@@ -109,7 +109,7 @@ def named_paths(text: str) -> Iterator[str]:
                 yield line[len(marker) :].strip()
 
 
-class _UnreadableError(Exception):
+class _PatchSyntaxError(Exception):
     def __init__(self, number: int, message: str) -> None:
         super().__init__(message)
         self.number = number
@@ -123,9 +123,9 @@ def _body(lines: list[str]) -> tuple[int, int]:
     if last - first >= 3 and (is_wrapped or is_fenced):
         first, last = _trimmed(lines, first + 1, last - 1)
     if lines[first].strip() != _BEGIN_MARKER:
-        raise _UnreadableError(first + 1, f"a patch must begin with the line `{_BEGIN_MARKER}`.")
+        raise _PatchSyntaxError(first + 1, f"a patch must begin with the line `{_BEGIN_MARKER}`.")
     if last == first or lines[last].strip() != _END_MARKER:
-        raise _UnreadableError(last + 1, f"a patch must end with the line `{_END_MARKER}`.")
+        raise _PatchSyntaxError(last + 1, f"a patch must end with the line `{_END_MARKER}`.")
     return first + 1, last
 
 
@@ -137,13 +137,13 @@ def _trimmed(lines: list[str], first: int, last: int) -> tuple[int, int]:
     return first, last
 
 
-class _Reader:
+class _PatchParser:
     def __init__(self, lines: list[str], start: int, stop: int) -> None:
         self._lines = lines
         self._at = start
         self._stop = stop
 
-    def hunks(self) -> Iterator[Hunk]:
+    def hunks(self) -> Iterator[FileOperation]:
         while self._skip_blank():
             header = self._lines[self._at]
             if (path := self._header(_ADD_FILE_MARKER)) is not None:
@@ -193,14 +193,14 @@ class _Reader:
     def _update(self, path: str) -> UpdateFile:
         number = self._at
         move_to = self._header(_MOVE_MARKER) if self._at < self._stop else None
-        chunks: list[Chunk] = []
+        chunks: list[PatchChunk] = []
         while self._skip_blank() and not self._lines[self._at].startswith("***"):
             chunks.append(self._chunk(is_first=not chunks))
         if not chunks and move_to is None:
-            raise _UnreadableError(number, f"the update of {path} is empty: it has no chunk.")
+            raise _PatchSyntaxError(number, f"the update of {path} is empty: it has no chunk.")
         return UpdateFile(path, tuple(chunks), move_to)
 
-    def _chunk(self, *, is_first: bool) -> Chunk:
+    def _chunk(self, *, is_first: bool) -> PatchChunk:
         number = self._at + 1
         contexts = self._contexts()
         if contexts is None and not is_first:
@@ -218,7 +218,7 @@ class _Reader:
                 break
             if lines and line.strip() == _NO_NEWLINE_MARKER:
                 at_end = True
-                final_newline = lines[-1].sign is Sign.REMOVED
+                final_newline = lines[-1].sign is LineSign.REMOVED
             elif (read := _patch_line(line)) is not None:
                 lines.append(read)
             else:
@@ -226,7 +226,7 @@ class _Reader:
             self._at += 1
         if not lines:
             raise self._not_a_line()
-        return Chunk(number, tuple(lines), contexts or (), at_end, final_newline)
+        return PatchChunk(number, tuple(lines), contexts or (), at_end, final_newline)
 
     def _contexts(self) -> tuple[str, ...] | None:
         """What `@@` lines name; None when there is none, and nothing for a bare one."""
@@ -239,7 +239,7 @@ class _Reader:
             self._at += 1
         return tuple(named) if self._at > begin else None
 
-    def _not_a_line(self) -> _UnreadableError:
+    def _not_a_line(self) -> _PatchSyntaxError:
         if self._at >= self._stop:
             return self._unreadable("the patch ends where a chunk should have lines.")
         return self._unreadable(
@@ -247,15 +247,15 @@ class _Reader:
             " (kept), `-` (removed) or `+` (added)."
         )
 
-    def _unreadable(self, message: str) -> _UnreadableError:
-        return _UnreadableError(self._at + 1, message)
+    def _unreadable(self, message: str) -> _PatchSyntaxError:
+        return _PatchSyntaxError(self._at + 1, message)
 
 
 def _patch_line(line: str) -> PatchLine | None:
     if not line.strip():
-        return PatchLine(Sign.CONTEXT, line[1:])
+        return PatchLine(LineSign.CONTEXT, line[1:])
     if line[0] in " +-":
-        return PatchLine(Sign(line[0]), line[1:])
+        return PatchLine(LineSign(line[0]), line[1:])
     return None
 
 

@@ -30,11 +30,11 @@ from enum import StrEnum
 from msgspec import Struct
 
 from joey.core.edits.diff import common_lines
-from joey.core.edits.document import Document, Span, blank_run, indent_of, normalise, shifted
+from joey.core.edits.document import Document, LineSpan, blank_run, indent_of, normalise, shifted
 from joey.core.edits.similar import (
-    Likeness,
-    PartFailure,
-    Similarity,
+    EditFailure,
+    SimilarityFunction,
+    SimilarMatch,
     at_lines,
     cut,
     most_similar,
@@ -49,18 +49,18 @@ _MAX_EXPLAINED_BLOCKS = 5
 """Blocks that do not fit; looking for what is most like them is dear."""
 
 
-class Applied(Struct, frozen=True):
+class AppliedBlocks(Struct, frozen=True):
     text: str
     applied: int
     total: int
-    failures: tuple[PartFailure, ...] = ()
+    failures: tuple[EditFailure, ...] = ()
 
 
-class Failed(Struct, frozen=True):
-    failures: tuple[PartFailure, ...]
+class FailedBlocks(Struct, frozen=True):
+    failures: tuple[EditFailure, ...]
 
 
-class _Moved(Struct, frozen=True):
+class _LineShift(Struct, frozen=True):
     """An edit that was made: lines from `stop` on are now `by` lines further down."""
 
     stop: int
@@ -68,38 +68,40 @@ class _Moved(Struct, frozen=True):
 
 
 def apply_blocks(
-    original: str, diff: str, *, similarity: Similarity, threshold: float = 1.0
-) -> Applied | Failed:
+    original: str, diff: str, *, similarity: SimilarityFunction, threshold: float = 1.0
+) -> AppliedBlocks | FailedBlocks:
     """The text after every block that fits, or why none does.
 
     With the threshold at 1 a block must be found as it is but for white space and typography;
     below, the most similar place will do if it is at least that similar.
     """
     blocks = parse_blocks(diff)
-    if isinstance(blocks, Malformed):
-        return Failed((PartFailure(blocks.message),))
-    editor = _Editor(Document(original), similarity, threshold)
+    if isinstance(blocks, MalformedDiff):
+        return FailedBlocks((EditFailure(blocks.message),))
+    editor = _BlockEditor(Document(original), similarity, threshold)
     counts = {block: 1 if block.start_line else count for block, count in Counter(blocks).items()}
-    misfits: list[tuple[Block, int]] = []
+    misfits: list[tuple[SearchReplaceBlock, int]] = []
     for block in sorted(counts, key=lambda block: block.start_line or 0):
         placed = editor.apply(block, counts[block])
         misfits += [(block, placed)] * (counts[block] - placed)
     failures = [editor.explain(block, placed) for block, placed in misfits[:_MAX_EXPLAINED_BLOCKS]]
-    failures += [PartFailure("This block does not fit either.")] * (len(misfits) - len(failures))
+    failures += [EditFailure("This block does not fit either.")] * (len(misfits) - len(failures))
     total = sum(counts.values())
     if len(failures) == total:
-        return Failed(tuple(failures))
-    return Applied(editor.document.text, total - len(failures), total, tuple(failures))
+        return FailedBlocks(tuple(failures))
+    return AppliedBlocks(editor.document.text, total - len(failures), total, tuple(failures))
 
 
-class _Editor:
-    def __init__(self, document: Document, similarity: Similarity, threshold: float) -> None:
+class _BlockEditor:
+    def __init__(
+        self, document: Document, similarity: SimilarityFunction, threshold: float
+    ) -> None:
         self.document = document
         self._similarity = similarity
         self._threshold = threshold
-        self._moves: list[_Moved] = []
+        self._moves: list[_LineShift] = []
 
-    def apply(self, block: Block, most: int) -> int:
+    def apply(self, block: SearchReplaceBlock, most: int) -> int:
         """Put the block where it fits, at so many places at most; at how many it was put."""
         block = _without_line_numbers(block)
         if not block.search.strip() or block.search == block.replace:
@@ -107,34 +109,34 @@ class _Editor:
         if placed := self._place(block, most):
             return placed
         bare_bars = not has_line_numbers(block.search)
-        bare = Block(
+        bare = SearchReplaceBlock(
             strip_line_numbers(block.search, bare_bars=bare_bars),
             strip_line_numbers(block.replace, bare_bars=bare_bars),
             block.start_line,
         )
         return self._place(bare, most) if bare.search.strip() and bare != block else 0
 
-    def explain(self, block: Block, placed: int) -> PartFailure:
+    def explain(self, block: SearchReplaceBlock, placed: int) -> EditFailure:
         """Why a block could not be applied, or not as often as it is written."""
         if placed:
-            return PartFailure(
+            return EditFailure(
                 "The same block is in the diff more often than its text was in the file, where it"
                 f" was changed {times(placed)}."
             )
         block = _without_line_numbers(block)
         if not block.search.strip():
-            return PartFailure(
+            return EditFailure(
                 "Empty search content is not allowed: a block must quote the lines it replaces."
                 " To insert, quote a neighbouring line and repeat it in REPLACE."
             )
         if block.search == block.replace:
-            return PartFailure(
+            return EditFailure(
                 "Search and replace content are identical, so the block changes nothing. Write"
                 " what the file has now into SEARCH and what it shall have into REPLACE."
             )
         return self._failure(block)
 
-    def _place(self, block: Block, most: int) -> int:
+    def _place(self, block: SearchReplaceBlock, most: int) -> int:
         """Put the block where it fits, if it does; at how many places."""
         search = block.search.split("\n")
         replace = block.replace.split("\n") if block.replace else []
@@ -144,10 +146,10 @@ class _Editor:
             matched = self.document.lines[span.start : span.stop]
             new = replace if matched == search else _fitted(replace, search, matched)
             self.document.replace(span, new)
-            self._moves.append(_Moved(span.stop, len(new) - len(matched)))
+            self._moves.append(_LineShift(span.stop, len(new) - len(matched)))
         return len(spans)
 
-    def _find(self, search: list[str], hint: int | None) -> list[Span]:
+    def _find(self, search: list[str], hint: int | None) -> list[LineSpan]:
         """Where the lines may be, the most likely place first."""
         within = self._range(search, hint)
         exact = self.document.find_exact(search, within)
@@ -163,17 +165,17 @@ class _Editor:
             return [likeness.span] if likeness.score >= self._threshold else []
         return []
 
-    def _most_similar(self, search: list[str], hint: int | None) -> Likeness | None:
+    def _most_similar(self, search: list[str], hint: int | None) -> SimilarMatch | None:
         within = self._range(search, hint)
         distance = _distance(within, hint)
         return most_similar(self.document, search, within, self._similarity, distance)
 
-    def _range(self, search: list[str], hint: int | None) -> Span:
+    def _range(self, search: list[str], hint: int | None) -> LineSpan:
         count = len(self.document.lines)
         if hint is None:
-            return Span(0, count)
+            return LineSpan(0, count)
         stop = min(count, hint + len(search) + SEARCH_RADIUS_LINES)
-        return Span(min(max(0, hint - SEARCH_RADIUS_LINES), stop), stop)
+        return LineSpan(min(max(0, hint - SEARCH_RADIUS_LINES), stop), stop)
 
     def _now_at(self, start_line: int | None) -> int | None:
         """The index of a line that the model counted from 1 before anything was edited."""
@@ -185,7 +187,7 @@ class _Editor:
                 index += move.by
         return index
 
-    def _failure(self, block: Block) -> PartFailure:
+    def _failure(self, block: SearchReplaceBlock) -> EditFailure:
         search = block.search.split("\n")
         hint = self._now_at(block.start_line)
         within = self._range(search, hint)
@@ -201,12 +203,12 @@ class _Editor:
             f" Searched: {where} of {len(self.document.lines)} lines."
             " Read the file again and copy the lines exactly as they are now."
         )
-        return PartFailure(summary, self._evidence(search, hint, likeness))
+        return EditFailure(summary, self._evidence(search, hint, likeness))
 
-    def _evidence(self, search: list[str], hint: int | None, likeness: Likeness | None) -> str:
+    def _evidence(self, search: list[str], hint: int | None, likeness: SimilarMatch | None) -> str:
         searched = "\n".join(search)
         parts = [f"Search Content:\n{cut(searched)}"]
-        everywhere = Span(0, len(self.document.lines))
+        everywhere = LineSpan(0, len(self.document.lines))
         elsewhere = self.document.find_loose(search, everywhere) if hint is not None else []
         if elsewhere:
             where = at_lines([span.start + 1 for span in elsewhere])
@@ -215,24 +217,24 @@ class _Editor:
             parts.append("Best Match Found:\n(nothing in this range has a word in common with it)")
             return "\n\n".join(parts)
         parts.append(f"Best Match Found:\n{numbered(self.document.lines, likeness.span)}")
-        around = Span(max(0, likeness.span.start - 10), likeness.span.stop + 10)
+        around = LineSpan(max(0, likeness.span.start - 10), likeness.span.stop + 10)
         parts.append(f"Original Content:\n{numbered(self.document.lines, around)}")
         return "\n\n".join(parts)
 
 
-def _distance(within: Span, hint: int | None) -> Callable[[int], float]:
+def _distance(within: LineSpan, hint: int | None) -> Callable[[int], float]:
     """How far a line is from where it is looked for: 0, then right and left of it by turns."""
     middle = (within.start + within.stop) // 2 if hint is None else hint
     return lambda start: middle - start if start <= middle else start - middle - 0.5
 
 
-def _without_line_numbers(block: Block) -> Block:
+def _without_line_numbers(block: SearchReplaceBlock) -> SearchReplaceBlock:
     """A block copied from numbered lines, without the numbers."""
     if not has_line_numbers(block.search):
         return block
     if block.replace.strip() and not has_line_numbers(block.replace):
         return block
-    return Block(
+    return SearchReplaceBlock(
         strip_line_numbers(block.search),
         strip_line_numbers(block.replace),
         block.start_line or first_line_number(block.search),
@@ -277,9 +279,9 @@ def _counterparts(search: list[str], matched: list[str]) -> dict[int, str]:
     }
 
 
-def _apart(spans: list[Span], most: int) -> list[Span]:
+def _apart(spans: list[LineSpan], most: int) -> list[LineSpan]:
     """The first places in the text of which none overlaps another."""
-    chosen: list[Span] = []
+    chosen: list[LineSpan] = []
     for span in sorted(spans):
         if not chosen or chosen[-1].stop <= span.start:
             chosen.append(span)
@@ -305,68 +307,68 @@ _ESCAPED_MARKER_RE = regex(
 )
 
 
-class Block(Struct, frozen=True):
+class SearchReplaceBlock(Struct, frozen=True):
     search: str
     replace: str
     start_line: int | None = None
     """Where the model says that the text begins, counted from 1."""
 
 
-class Malformed(Struct, frozen=True):
+class MalformedDiff(Struct, frozen=True):
     """The diff is not a sequence of blocks; nothing of it may be applied."""
 
     message: str
 
 
-class _State(StrEnum):
+class _BlockParserState(StrEnum):
     OUTSIDE = "<<<<<<< SEARCH"
     """The marker that each state waits for is its value."""
     IN_SEARCH = "======="
     IN_REPLACE = ">>>>>>> REPLACE"
 
 
-def parse_blocks(diff: str) -> tuple[Block, ...] | Malformed:
+def parse_blocks(diff: str) -> tuple[SearchReplaceBlock, ...] | MalformedDiff:
     lines = [line.removesuffix("\r") for line in diff.split("\n")]
     counts_add_up = _counts_add_up(lines)
-    state = _State.OUTSIDE
+    state = _BlockParserState.OUTSIDE
     search: list[str] = []
     replace: list[str] = []
-    blocks: list[Block] = []
+    blocks: list[SearchReplaceBlock] = []
     for number, line in enumerate(lines, 1):
         marker = line.strip()
         if problem := _check_marker(marker, number, state, counts_add_up):
-            return Malformed(problem)
+            return MalformedDiff(problem)
         match state:
-            case _State.OUTSIDE:
+            case _BlockParserState.OUTSIDE:
                 if _SEARCH_MARKER_RE.fullmatch(marker):
-                    state, search, replace = _State.IN_SEARCH, [], []
-            case _State.IN_SEARCH if marker == _SEPARATOR_MARKER:
-                state = _State.IN_REPLACE
-            case _State.IN_SEARCH:
+                    state, search, replace = _BlockParserState.IN_SEARCH, [], []
+            case _BlockParserState.IN_SEARCH if marker == _SEPARATOR_MARKER:
+                state = _BlockParserState.IN_REPLACE
+            case _BlockParserState.IN_SEARCH:
                 search.append(line)
-            case _State.IN_REPLACE if _REPLACE_MARKER_RE.fullmatch(marker):
+            case _BlockParserState.IN_REPLACE if _REPLACE_MARKER_RE.fullmatch(marker):
                 blocks.append(_block(search, replace))
-                state = _State.OUTSIDE
-            case _State.IN_REPLACE:
+                state = _BlockParserState.OUTSIDE
+            case _BlockParserState.IN_REPLACE:
                 replace.append(line)
-    if state is not _State.OUTSIDE:
-        return Malformed(
+    if state is not _BlockParserState.OUTSIDE:
+        return MalformedDiff(
             f"The diff ends in the middle of a block: `{state}` was still expected."
             f" A block looks like this:\n\n{BLOCK_FORMAT}"
         )
     if not blocks:
-        return Malformed(
+        return MalformedDiff(
             f"Invalid diff format: there is no block in it. Expected:\n\n{BLOCK_FORMAT}"
         )
     return tuple(blocks)
 
 
-def _block(search: list[str], replace: list[str]) -> Block:
+def _block(search: list[str], replace: list[str]) -> SearchReplaceBlock:
     start_line = None
     rest = search
     # A rule without a line number before it, and in front of the new lines too, is the file's own.
     if search[:1] == ["-------"] == replace[:1]:
-        return Block(_unescape(search), _unescape(replace))
+        return SearchReplaceBlock(_unescape(search), _unescape(replace))
     if rest and (match := _START_LINE_RE.fullmatch(rest[0].strip())):
         start_line = int(match[1]) if match[1] else None
         rest = rest[1:]
@@ -374,7 +376,7 @@ def _block(search: list[str], replace: list[str]) -> Block:
         rest = rest[1:]
     if rest and rest[0].rstrip() == "-------":
         rest = rest[1:]
-    return Block(_unescape(rest), _unescape(replace), start_line or None)
+    return SearchReplaceBlock(_unescape(rest), _unescape(replace), start_line or None)
 
 
 def _unescape(lines: list[str]) -> str:
@@ -389,37 +391,41 @@ def _counts_add_up(lines: list[str]) -> bool:
     return searches == replaces and stripped.count(_SEPARATOR_MARKER) >= searches
 
 
-def _check_marker(marker: str, number: int, state: _State, counts_add_up: bool) -> str | None:
+def _check_marker(
+    marker: str, number: int, state: _BlockParserState, counts_add_up: bool
+) -> str | None:
     """What is wrong with finding this line in this state, if anything is."""
     if not marker:
         return None
     match marker[0]:
         case "<" if _SEARCH_MARKER_RE.fullmatch(marker):
-            return None if state is _State.OUTSIDE else _misplaced(marker, number, state)
+            return None if state is _BlockParserState.OUTSIDE else _misplaced(marker, number, state)
         case ">" if _REPLACE_MARKER_RE.fullmatch(marker):
-            return None if state is _State.IN_REPLACE else _misplaced(marker, number, state)
+            return (
+                None if state is _BlockParserState.IN_REPLACE else _misplaced(marker, number, state)
+            )
         case "=" if marker == _SEPARATOR_MARKER:
-            if state is _State.IN_SEARCH:
+            if state is _BlockParserState.IN_SEARCH:
                 return None
             stray = _conflict_marker if counts_add_up else _misplaced
             return stray(marker, number, state)
         case "<" | ">" if marker.startswith(("<<<<<<<", ">>>>>>>")):
             return _conflict_marker(marker, number, state)
-        case ":" if state is _State.IN_REPLACE and marker.startswith(
+        case ":" if state is _BlockParserState.IN_REPLACE and marker.startswith(
             (":start_line:", ":end_line:")
         ):
             return _line_marker(marker, number)
     return None
 
 
-def _misplaced(marker: str, number: int, state: _State) -> str:
+def _misplaced(marker: str, number: int, state: _BlockParserState) -> str:
     return (
         f"Malformed diff at line {number}: found `{marker}` where `{state}` was expected."
         f" Each block must look like this:\n\n{BLOCK_FORMAT}"
     )
 
 
-def _conflict_marker(marker: str, number: int, state: _State) -> str:
+def _conflict_marker(marker: str, number: int, state: _BlockParserState) -> str:
     return (
         f"Line {number} of the diff is `{marker}`, which looks like a merge conflict marker in the"
         f" file, while `{state}` was expected. If the file really has this line, put a backslash"

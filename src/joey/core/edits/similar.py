@@ -15,10 +15,10 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from joey.core.edits.document import Document, Span, index_of, normalise, tokenize_line
+from joey.core.edits.document import Document, LineSpan, index_of, normalise, tokenize_line
 from joey.core.text import number_lines
 
-Similarity = Callable[[str, str], float]
+SimilarityFunction = Callable[[str, str], float]
 """How alike two texts are, from 0 to 1."""
 
 _MAX_LINES_FOR_FULL_SCAN = 250
@@ -32,21 +32,21 @@ _MAX_LINE_PAIRS = 100_000
 _MAX_INDEXED_SEARCH_LINES = 200
 """Of the search; so many are enough to recognise a place by its words."""
 
-_Index = Mapping[str, Sequence[int]]
+_LineIndex = Mapping[str, Sequence[int]]
 
 
-class Likeness(NamedTuple):
-    span: Span
+class SimilarMatch(NamedTuple):
+    span: LineSpan
     score: float
 
 
 def most_similar(
     document: Document,
     search: list[str],
-    within: Span,
-    similarity: Similarity,
+    within: LineSpan,
+    similarity: SimilarityFunction,
     distance: Callable[[int], float],
-) -> Likeness | None:
+) -> SimilarMatch | None:
     """The best window; of equals, the one with the smallest `distance` from where it should be.
 
     Of a window much longer than the search only the beginning is compared: it is not alike.
@@ -58,16 +58,16 @@ def most_similar(
     too_long = len(wanted) > _MAX_COMPARED_CHARS
     effort = len(lines) if too_long else len(wanted) ** 2
     affordable = max(1, (_MAX_COMPARED_LINES if too_long else _MAX_COMPARISON_COST) // effort)
-    best: Likeness | None = None
+    best: SimilarMatch | None = None
     for start in sorted(_candidates(document, lines, within, affordable), key=distance):
-        span = Span(start, min(start + len(lines), within.stop))
+        span = LineSpan(start, min(start + len(lines), within.stop))
         window = document.normal[span.start : span.stop]
         if too_long:
             score = _shared(lines, window)
         else:
             score = similarity(wanted, " ".join(filter(None, window))[: len(wanted) * 4])
         if best is None or score > best.score:
-            best = Likeness(span, score)
+            best = SimilarMatch(span, score)
     return best
 
 
@@ -77,7 +77,7 @@ def _shared(lines: list[str], window: list[str]) -> float:
     return same / max(1, sum(map(len, lines)), sum(map(len, window)))
 
 
-def _candidates(document: Document, lines: list[str], within: Span, most: int) -> Sequence[int]:
+def _candidates(document: Document, lines: list[str], within: LineSpan, most: int) -> Sequence[int]:
     """Lines where a window may start, the most promising if there are too many."""
     last = max(within.start, within.stop - len(lines))
     starts = range(within.start, last + 1)
@@ -110,7 +110,7 @@ def _weights(document: Document, lines: list[str]) -> dict[int, float]:
 
 
 def _common(
-    offsets: dict[str, list[int]], index: _Index
+    offsets: dict[str, list[int]], index: _LineIndex
 ) -> Iterator[tuple[list[int], Sequence[int], float]]:
     for key, found in offsets.items():
         places = index.get(key, ())
@@ -123,14 +123,14 @@ _MAX_EVIDENCE_CHARS = 8_000
 _MAX_LISTED_LINE_NUMBERS = 10
 
 
-class PartFailure(Struct, frozen=True):
+class EditFailure(Struct, frozen=True):
     summary: str
     """What is wrong, without anything from the text."""
     evidence: str = ""
     """Lines of the text that help to put it right."""
 
 
-def numbered(lines: Sequence[str], span: Span) -> str:
+def numbered(lines: Sequence[str], span: LineSpan) -> str:
     """Some of the lines, as read_file shows them."""
     start = max(0, span.start)
     shown = lines[start : min(span.stop, start + _MAX_EVIDENCE_LINES)]

@@ -1,9 +1,9 @@
 """Replacement of a text that must be found a certain number of times.
 
-Places are found in a copy of the text in which every line ends with LF (`FlatText`), as models see
-it, and replaced in the real one, where some or all lines may end with CRLF. New lines end as the
-line does that they are inserted into. Where a replacement begins or ends like the text it
-replaces, that much is left alone: a quoted line around the change keeps its own line end.
+Places are found in a copy of the text in which every line ends with LF (`NormalizedText`), as
+models see it, and replaced in the real one, where some or all lines may end with CRLF. New lines
+end as the line does that they are inserted into. Where a replacement begins or ends like the text
+it replaces, that much is left alone: a quoted line around the change keeps its own line end.
 
 White space may differ, step by step:
 
@@ -28,10 +28,10 @@ from typing import NamedTuple, TypeVar
 
 from msgspec import Struct
 
-from joey.core.edits.document import Document, Span
+from joey.core.edits.document import Document, LineSpan
 from joey.core.edits.similar import (
-    PartFailure,
-    Similarity,
+    EditFailure,
+    SimilarityFunction,
     at_lines,
     most_similar,
     numbered,
@@ -42,42 +42,44 @@ from joey.core.text import has_line_numbers, regex
 from joey.errors import ToolError
 
 
-class Replaced(Struct, frozen=True):
+class ReplaceResult(Struct, frozen=True):
     text: str
-    places: tuple[Stretch, ...]
+    places: tuple[CharSpan, ...]
     """Where the old text was."""
     is_exact: bool = True
     """False when its white space was another one."""
 
 
-class Miscounted(Struct, frozen=True):
-    places: tuple[Stretch, ...] = ()
+class CountMismatch(Struct, frozen=True):
+    places: tuple[CharSpan, ...] = ()
     """Where the text is, by the first way of looking that found any."""
     is_exact: bool = True
 
 
 def replace_text(
-    text: FlatText, old: str, new: str, *, expected: int | None = 1, tolerant: bool = False
-) -> Replaced | Miscounted:
+    text: NormalizedText, old: str, new: str, *, expected: int | None = 1, tolerant: bool = False
+) -> ReplaceResult | CountMismatch:
     """Replace `old` everywhere if it is there `expected` times; None takes any number but 0.
 
     One that overlaps another cannot be meant alone. With `tolerant`, white space may differ: step
     by step, until one finds the expected number, or more, which the next could only add to.
     """
-    first: Miscounted | None = None
+    first: CountMismatch | None = None
     for places, is_exact in _steps(text, old, tolerant):
         if expected == len(places) == 1 and (other := text.overlapping(places[0])):
-            return Miscounted((*places, other), is_exact)
+            return CountMismatch((*places, other), is_exact)
         if places and expected in (len(places), None):
-            return Replaced(text.replace(places, new), places, is_exact)
+            return ReplaceResult(text.replace(places, new), places, is_exact)
         if places and first is None:
-            first = Miscounted(places, is_exact)
+            first = CountMismatch(places, is_exact)
         if expected is not None and len(places) > expected:
             break
-    return first or Miscounted()
+    return first or CountMismatch()
 
 
-def _steps(text: FlatText, old: str, tolerant: bool) -> Iterator[tuple[tuple[Stretch, ...], bool]]:
+def _steps(
+    text: NormalizedText, old: str, tolerant: bool
+) -> Iterator[tuple[tuple[CharSpan, ...], bool]]:
     yield tuple(text.find(old)), True
     if not tolerant:
         return
@@ -93,7 +95,7 @@ MAX_MATCHES = 1_000_000
 T = TypeVar("T")
 
 
-class Stretch(NamedTuple):
+class CharSpan(NamedTuple):
     """Characters `start` up to but not including `stop` of the flat text."""
 
     start: int
@@ -104,12 +106,12 @@ def flatten(text: str) -> str:
     return text.replace("\r\n", "\n")
 
 
-class FlatText:
+class NormalizedText:
     def __init__(self, text: str) -> None:
         self.text = text
         self.flat = flatten(text)
 
-    def find(self, wanted: str, within: Stretch | None = None) -> list[Stretch]:
+    def find(self, wanted: str, within: CharSpan | None = None) -> list[CharSpan]:
         """Every place where the text stands, from left to right, none overlapping another.
 
         Raises:
@@ -117,29 +119,29 @@ class FlatText:
         """
         return countable(self.places(wanted, within))
 
-    def places(self, wanted: str, within: Stretch | None = None) -> Iterator[Stretch]:
+    def places(self, wanted: str, within: CharSpan | None = None) -> Iterator[CharSpan]:
         wanted = flatten(wanted)
-        start, stop = within or Stretch(0, len(self.flat))
+        start, stop = within or CharSpan(0, len(self.flat))
         position = self.flat.find(wanted, start, stop) if wanted else -1
         while position >= 0:
-            place = Stretch(position, position + len(wanted))
+            place = CharSpan(position, position + len(wanted))
             yield place
             position = self.flat.find(wanted, place.stop, stop)
 
-    def overlapping(self, place: Stretch) -> Stretch | None:
+    def overlapping(self, place: CharSpan) -> CharSpan | None:
         """Where the text of a place stands once more, beginning inside of the place."""
         wanted = self.flat[place.start : place.stop]
         at = self.flat.find(wanted, place.start + 1, place.stop + len(wanted) - 1)
-        return Stretch(at, at + len(wanted)) if at >= 0 else None
+        return CharSpan(at, at + len(wanted)) if at >= 0 else None
 
-    def lines(self, first: int | None, last: int | None) -> Stretch:
+    def lines(self, first: int | None, last: int | None) -> CharSpan:
         """From line `first` to line `last`, counted from 1, without the end of the last one."""
         length = len(self.flat)
         starts = [0, *(match.end() for match in re.finditer("\n", self.flat))]
         start = dict(enumerate(starts, 1)).get(max(first or 1, 1), length)
         if last is None or last >= len(starts):
-            return Stretch(start, length)
-        return Stretch(start, max(start, starts[max(last, 1)] - 1))
+            return CharSpan(start, length)
+        return CharSpan(start, max(start, starts[max(last, 1)] - 1))
 
     def line_numbers(self, positions: Iterable[int]) -> list[int]:
         """The lines in which rising positions are, counted from 1."""
@@ -151,7 +153,7 @@ class FlatText:
             numbers.append(line)
         return numbers
 
-    def replace(self, places: Sequence[Stretch], new: str) -> str:
+    def replace(self, places: Sequence[CharSpan], new: str) -> str:
         """The real text with the same new text at each of these places, which rise.
 
         Raises:
@@ -184,7 +186,7 @@ class FlatText:
     def _real(self, position: int) -> int:
         return position + bisect_left(self._marks, position)
 
-    def _line_ends(self, places: Sequence[Stretch]) -> Iterator[str | None]:
+    def _line_ends(self, places: Sequence[CharSpan]) -> Iterator[str | None]:
         """How the line of each place ends, else the last that does; None if there is no other."""
         last = self.flat.rfind("\n")
         at = -1
@@ -197,14 +199,14 @@ class FlatText:
         mark = bisect_left(self._marks, position)
         return "\r\n" if self._marks[mark : mark + 1] == [position] else "\n"
 
-    def _kept(self, place: Stretch, new: str) -> Stretch:
+    def _kept(self, place: CharSpan, new: str) -> CharSpan:
         """The part of a place that the new text really changes."""
         if not self._marks:
             return place
         old = self.flat[place.start : place.stop]
         head = _agreement(old, new)
         tail = _agreement(old[head:][::-1], new[head:][::-1])
-        return Stretch(place.start + head, place.stop - tail)
+        return CharSpan(place.start + head, place.stop - tail)
 
 
 def countable(places: Iterable[T]) -> list[T]:
@@ -228,8 +230,8 @@ _WORD_RE = regex(r"\S+")
 _BLANK_CHARACTERS = frozenset(" \t")
 
 
-class Match(NamedTuple):
-    place: Stretch
+class WordMatch(NamedTuple):
+    place: CharSpan
     on_its_lines: bool
     """It is one of step 2: blanks stand where the wanted text has blanks."""
 
@@ -241,7 +243,7 @@ class WordSearch:
         self._flat = flat
         self._joined = " ".join(flat.split())
 
-    def find(self, wanted: str) -> list[Match]:
+    def find(self, wanted: str) -> list[WordMatch]:
         """Every place with these words, from left to right, none overlapping another.
 
         Raises:
@@ -253,14 +255,14 @@ class WordSearch:
         gaps = re.findall(r"\s+", wanted.strip())
         before = wanted[: len(wanted) - len(wanted.lstrip())]
         after = wanted[len(wanted.rstrip()) :]
-        found: list[Match] = []
+        found: list[WordMatch] = []
         free = 0
         for position in countable(self._positions(joined_search)):
             core = self._place(position, position + len(joined_search))
             start = max(free, self._reach(core.start, before[::-1], -1))
-            place = Stretch(start, self._reach(core.stop, after, 1))
+            place = CharSpan(start, self._reach(core.stop, after, 1))
             edges = (not before or start < core.start) and (not after or place.stop > core.stop)
-            found.append(Match(place, edges and self._fits(position, gaps)))
+            found.append(WordMatch(place, edges and self._fits(position, gaps)))
             free = place.stop
         return found
 
@@ -287,8 +289,8 @@ class WordSearch:
         word = self._word_at(position)
         return self._starts[word] + position - self._joined_starts[word]
 
-    def _place(self, start: int, stop: int) -> Stretch:
-        return Stretch(self._flat_position(start), self._flat_position(stop - 1) + 1)
+    def _place(self, start: int, stop: int) -> CharSpan:
+        return CharSpan(self._flat_position(start), self._flat_position(stop - 1) + 1)
 
     def _fits(self, position: int, gaps: list[str]) -> bool:
         """Whether blanks stand between the words wherever the wanted text has only blanks."""
@@ -330,7 +332,9 @@ _MAX_SHOWN_MATCHES = 3
 _MIN_SIMILARITY = 0.3
 
 
-def explain_miss(text: FlatText, wanted: str, new: str, similarity: Similarity) -> PartFailure:
+def explain_miss(
+    text: NormalizedText, wanted: str, new: str, similarity: SimilarityFunction
+) -> EditFailure:
     """The text is nowhere: whether it is there in other words, or what is most like it."""
     wanted = flatten(wanted)
     hints = [
@@ -342,30 +346,30 @@ def explain_miss(text: FlatText, wanted: str, new: str, similarity: Similarity) 
     document = Document(text.flat)
     reason, spans = _nearest(text, document, wanted, similarity)
     summary = " ".join(filter(None, [reason, *hints]))
-    return PartFailure(summary, _shown(document, spans))
+    return EditFailure(summary, _shown(document, spans))
 
 
-def explain_count(text: FlatText, places: Sequence[Stretch]) -> PartFailure:
+def explain_count(text: NormalizedText, places: Sequence[CharSpan]) -> EditFailure:
     """The text is there, but not as often as it should be."""
     numbers = text.line_numbers(place.start for place in places)
     document = Document(text.flat)
     lasts = text.line_numbers(max(place.start, place.stop - 1) for place in places)
-    spans = [Span(first - 1, last) for first, last in zip(numbers, lasts, strict=True)]
-    return PartFailure(
+    spans = [LineSpan(first - 1, last) for first, last in zip(numbers, lasts, strict=True)]
+    return EditFailure(
         f"It is there {times(len(places))}, {at_lines(numbers)}.", _shown(document, spans)
     )
 
 
 def _nearest(
-    text: FlatText, document: Document, wanted: str, similarity: Similarity
-) -> tuple[str, list[Span]]:
+    text: NormalizedText, document: Document, wanted: str, similarity: SimilarityFunction
+) -> tuple[str, list[LineSpan]]:
     if matches := WordSearch(text.flat).find(wanted):
         numbers = text.line_numbers(match.place.start for match in matches)
         lasts = text.line_numbers(match.place.stop - 1 for match in matches)
-        spans = [Span(first - 1, last) for first, last in zip(numbers, lasts, strict=True)]
+        spans = [LineSpan(first - 1, last) for first, last in zip(numbers, lasts, strict=True)]
         return f"The same words with other white space are {at_lines(numbers)}.", spans
     lines = wanted.strip("\n").split("\n")
-    everywhere = Span(0, len(document.lines))
+    everywhere = LineSpan(0, len(document.lines))
     if loose := document.find_loose(lines, everywhere):
         where = at_lines([span.start + 1 for span in loose])
         return f"It differs from the text {where} in quotes, dashes or white space only.", loose
@@ -377,7 +381,7 @@ def _nearest(
     return f"The most similar text, {where}, is {percent(likeness.score)} alike.", [likeness.span]
 
 
-def _already_there(text: FlatText, wanted: str, new: str) -> str:
+def _already_there(text: NormalizedText, wanted: str, new: str) -> str:
     """A new text that is a part of the old one, or is there often, tells nothing."""
     if not new.strip() or flatten(new) in wanted:
         return ""
@@ -388,12 +392,12 @@ def _already_there(text: FlatText, wanted: str, new: str) -> str:
     return f"The new text is there already, {where}: the change may have been made before."
 
 
-def _shown(document: Document, spans: Sequence[Span]) -> str:
+def _shown(document: Document, spans: Sequence[LineSpan]) -> str:
     """The first places, with some lines around, each line once."""
-    shown: list[Span] = []
+    shown: list[LineSpan] = []
     for span in spans[:_MAX_SHOWN_MATCHES]:
         start, stop = max(0, span.start - _CONTEXT_LINES), span.stop + _CONTEXT_LINES
         if shown and start <= shown[-1].stop:
             start, stop = shown[-1].start, max(stop, shown.pop().stop)
-        shown.append(Span(start, stop))
+        shown.append(LineSpan(start, stop))
     return "\n...\n".join(numbered(document.lines, span) for span in shown)

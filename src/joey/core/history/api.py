@@ -11,8 +11,8 @@ assistant's message. Its result is written when the task is continued.
 Nothing is ever removed: a summary or a marker hides earlier messages (see `visible`).
 
 A task of thousands of turns is read in its last few and saved as a whole. Messages before the
-latest summary cannot change any more, so they are held as compressed JSON (`Sealed`) until they are
-needed.
+latest summary cannot change any more, so they are held as compressed JSON (`CompressedList`) until
+they are needed.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ COMPLETION_TOOL = "attempt_completion"
 INTERRUPTED_TEXT = "[Response interrupted by the user]"
 
 
-class Turn(Struct):
+class OpenTurn(Struct):
     """The latest reply, while its calls may still be answered."""
 
     ts: int
@@ -82,14 +82,14 @@ class ApiHistory:
 
     def __init__(self, protocol: ToolProtocol = ToolProtocol.NATIVE) -> None:
         self.protocol = protocol
-        self._sealed = Sealed(Message)
+        self._sealed = CompressedList(Message)
         """The messages before the latest summary."""
         self._closed: list[Message] = []
         self._visible: list[int] = []
         """Places of the closed messages that nothing hides."""
         self._shown: list[Message] = []
         """What `effective` makes of them."""
-        self._turn: Turn | None = None
+        self._turn: OpenTurn | None = None
         self._call_ids: set[str] = set()
 
     def apply(self, event: Durable) -> None:
@@ -182,7 +182,7 @@ class ApiHistory:
             )
         )
         self._call_ids.update(call.id for call in calls)
-        self._turn = Turn(event.ts, calls, {})
+        self._turn = OpenTurn(event.ts, calls, {})
 
     def _reply_blocks(self, event: ReplyReceived) -> Iterator[Block]:
         for placed in event.parts:
@@ -281,7 +281,7 @@ class ApiHistory:
         )
         self._closed.insert(place, marker)
 
-    def _results(self, turn: Turn) -> Iterator[Block]:
+    def _results(self, turn: OpenTurn) -> Iterator[Block]:
         """One result for each call, in the order of the calls; then their images."""
         images: list[Block] = []
         for call in turn.calls:
@@ -319,7 +319,7 @@ class ApiHistory:
                 for block in blocks_of(last)
                 if isinstance(block, ToolUseBlock)
             )
-            self._turn = Turn(event.ts, calls, {})
+            self._turn = OpenTurn(event.ts, calls, {})
 
 
 def _is_whole(message: Message) -> bool:
@@ -367,7 +367,7 @@ T = TypeVar("T")
 _COMPRESSION_LEVEL = 1
 
 
-class Sealed(Generic[T]):
+class CompressedList(Generic[T]):
     """Elements of one type, in the order in which they were put in."""
 
     def __init__(self, kind: type[T]) -> None:

@@ -38,7 +38,7 @@ from joey.errors import TaskStateError
 _FILE_EVENTS = (CheckpointSaved, FilesRestored, TaskRewound)
 
 
-class Path:
+class BranchTracker:
     """The records of a task as they come in."""
 
     def __init__(self) -> None:
@@ -70,14 +70,14 @@ def live_path(records: Sequence[Record]) -> Sequence[Record]:
     return path
 
 
-class Cut(Struct, frozen=True):
+class CutPoint(Struct, frozen=True):
     """Where a history is cut: the last record and the last row that stay."""
 
     to: int
     row_ts: int
 
 
-def find_cut(path: Sequence[Record], row_ts: int, *, keep: bool = True) -> Cut:
+def find_cut(path: Sequence[Record], row_ts: int, *, keep: bool = True) -> CutPoint:
     """Where to go back to so that a row is the last one, or (`keep` false) the first one gone.
 
     A checkpoint belongs to what it was saved before or after: it goes with it. Where the task
@@ -99,15 +99,17 @@ def find_cut(path: Sequence[Record], row_ts: int, *, keep: bool = True) -> Cut:
     last = max(earlier)
     if maker[last] == maker[row_ts]:
         return _cut_after(path, made, last)
-    return Cut(_on_path(path, maker[row_ts] - 1), last)
+    return CutPoint(_on_path(path, maker[row_ts] - 1), last)
 
 
-def _cut_after(path: Sequence[Record], made: Sequence[tuple[int, int, bool]], last: int) -> Cut:
+def _cut_after(
+    path: Sequence[Record], made: Sequence[tuple[int, int, bool]], last: int
+) -> CutPoint:
     maker = next(seq for seq, ts, _ in made if ts == last)
     beyond = [seq for seq, ts, saved in made if ts > last and seq > maker and not saved]
     beyond += (r.seq for r in path if r.seq > maker and isinstance(r.event, TaskStarted))
     to = min(beyond, default=path[-1].seq + 1) - 1
-    return Cut(_on_path(path, to), last)
+    return CutPoint(_on_path(path, to), last)
 
 
 def checkpoint_at(path: Sequence[Record], seq: int, journal: Sequence[Record]) -> str | None:

@@ -51,19 +51,21 @@ _MAX_ID_STEM_CHARS = 56
 _encode = msgspec.json.Encoder().encode
 
 
-class Mended(Struct, frozen=True):
+class RepairedHistory(Struct, frozen=True):
     messages: list[Message]
     visible: list[int]
     """Places of those that nothing hides; the last message is always one of them."""
 
 
-def mend(messages: Sequence[Message], protocol: ToolProtocol, beginning: Message) -> Mended:
+def mend(
+    messages: Sequence[Message], protocol: ToolProtocol, beginning: Message
+) -> RepairedHistory:
     """The history with the visible messages mended. `beginning` is put before a first reply."""
     visible = visible_places(messages)
     seen = _runs(messages, visible)
     fixed = _paired(seen.values()) if protocol is ToolProtocol.NATIVE else _as_texts(seen.values())
     shown = dict(zip(seen, map(_ensure_reply_text, fixed), strict=True))
-    mended = Mended([], [])
+    mended = RepairedHistory([], [])
 
     def show(message: Message) -> None:
         mended.visible.append(len(mended.messages))

@@ -73,7 +73,7 @@ class Run(Struct, frozen=True):
     is_over: bool = False
 
 
-class Ledger:
+class UsageLedger:
     """Folded from every record, on the path or not."""
 
     def __init__(self) -> None:
@@ -199,7 +199,7 @@ _MAX_SAFE_INTEGER = 2**53
 _Row = dict[str, Any]
 
 
-class _Request(Struct, rename="camel"):
+class _RequestRow(Struct, rename="camel"):
     """The text of a request's row. Old ones also hold all that was sent, which is passed over."""
 
     tokens_in: Any = 0
@@ -209,8 +209,8 @@ class _Request(Struct, rename="camel"):
     cost: Any = 0.0
 
 
-_decode = msgspec.json.Decoder(_Request).decode
-_EMPTY_REQUEST_ROW = _Request()
+_decode = msgspec.json.Decoder(_RequestRow).decode
+_EMPTY_REQUEST_ROW = _RequestRow()
 
 
 def usage_of_rows(rows: Iterable[_Row]) -> TokenUsage:
@@ -252,7 +252,7 @@ def context_of_rows(rows: Sequence[_Row]) -> int:
     return 0
 
 
-def _request(row: _Row) -> _Request:
+def _request(row: _Row) -> _RequestRow:
     text = row.get("text")
     try:
         return _decode(text) if isinstance(text, str) else _EMPTY_REQUEST_ROW

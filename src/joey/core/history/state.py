@@ -48,10 +48,10 @@ from joey.core.events import (
     WorktreeMerged,
 )
 from joey.core.history.api import COMPLETION_TOOL
-from joey.core.history.ledger import Ledger, context_of_rows
+from joey.core.history.ledger import UsageLedger, context_of_rows
 from joey.core.messages import Usage
 from joey.core.models import ToolProtocol
-from joey.core.settings import Route
+from joey.core.settings import ModelRoute
 from joey.core.task import (
     APPROVAL_ASKS,
     IDLE_STATES,
@@ -79,7 +79,7 @@ STATE_AFTER_EVENT: dict[type[object], TaskState] = {
 MAX_USER_MESSAGES = 50
 
 
-class Unheard(Struct, frozen=True):
+class UnsentFeedback(Struct, frozen=True):
     """Words that came with an answer, and that the model has not heard yet."""
 
     ts: int
@@ -88,11 +88,11 @@ class Unheard(Struct, frozen=True):
     answer: Answer
 
 
-class TaskFacts:
+class TaskProjection:
     """Who the task is, where it stands, and (`ledger`) what it has used."""
 
     def __init__(self) -> None:
-        self.ledger = Ledger()
+        self.ledger = UsageLedger()
         self.restart()
 
     def restart(self) -> None:
@@ -102,7 +102,7 @@ class TaskFacts:
         self.workspace = ""
         self.mode = ""
         self.protocol = ToolProtocol.NATIVE
-        self.route = Route()
+        self.route = ModelRoute()
         self.parent_id: str | None = None
         self.root_id: str | None = None
         self.depth = 0
@@ -117,7 +117,7 @@ class TaskFacts:
         self.created = 0
         self.state = TaskState.CREATED
         self.pending: AskOpened | None = None
-        self.unheard: tuple[Unheard, ...] = ()
+        self.unheard: tuple[UnsentFeedback, ...] = ()
         """Answers with words that no result and no request has carried to the model yet, each
         with the call it is about."""
         self.untold: tuple[UserMessage, ...] = ()
@@ -193,7 +193,7 @@ class TaskFacts:
         self.created = event.ts
         match event:
             case TaskCreated():
-                self.route = Route(profile=event.profile, model=event.model)
+                self.route = ModelRoute(profile=event.profile, model=event.model)
                 self.parent_id, self.root_id = event.parent_id, event.root_id
                 self.depth = event.depth
             case TaskImported(rows=rows):
@@ -309,7 +309,7 @@ class TaskFacts:
         if event.answer.by != "person" and asked.ask in APPROVAL_ASKS and not event.answer.approves:
             self.refused += (asked.path or asked.text or asked.tool or asked.ask,)
         if event.answer.has_content:
-            self.unheard += (Unheard(event.ts, asked.call_id, event.answer),)
+            self.unheard += (UnsentFeedback(event.ts, asked.call_id, event.answer),)
         if asked.ask is AskKind.COMPLETION_RESULT or asked.tool == COMPLETION_TOOL:
             self.accepted = event.answer.approves
 

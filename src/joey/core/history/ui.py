@@ -43,19 +43,19 @@ from joey.core.events import (
     ToolStarted,
     UserMessage,
 )
-from joey.core.history.api import Sealed
+from joey.core.history.api import CompressedList
 from joey.core.messages import ReasoningPart, TextPart
 from joey.core.parsing.json_stream import JsonStream
-from joey.core.permissions.policy import Confinement
+from joey.core.permissions.policy import SandboxStatus
 from joey.core.task import APPROVAL_ASKS
 
-__all__ = ["REPLY_ROW_KINDS", "Change", "RequestInfo", "Row", "UiHistory"]
+__all__ = ["REPLY_ROW_KINDS", "RequestInfo", "Row", "RowChange", "UiHistory"]
 
 REPLY_ROW_KINDS = frozenset({"text", "reasoning", "tool"})
 """Rows that a reply is made of."""
 
 
-class Change(Struct, frozen=True):
+class RowChange(Struct, frozen=True):
     """A row was created or updated; ask the history for its content."""
 
     action: Literal["created", "updated"]
@@ -114,18 +114,18 @@ class UiHistory:
             return open_row.row()
         return self._rows.get(ts)
 
-    def apply(self, event: Event) -> tuple[Change, ...]:
+    def apply(self, event: Event) -> tuple[RowChange, ...]:
         self._drop_broken_off(event)
         match event:
             case RowDelta() if row := self._open.get(event.ts):
                 row.pieces.append(event.delta)
-                return (Change("updated", event.ts),)
+                return (RowChange("updated", event.ts),)
             case ArgumentsDelta() if row := self._open.get(event.ts):
                 row.arguments.feed(event.delta)
-                return (Change("updated", event.ts),)
+                return (RowChange("updated", event.ts),)
             case RowOpened():
                 self._open[event.ts] = OpenRow(event)
-                return (Change("created", event.ts),)
+                return (RowChange("created", event.ts),)
             case CommandOutputDelta():
                 return self._grow_output(event)
             case RetryCountdown(seconds=seconds) if seconds:
@@ -161,16 +161,16 @@ class UiHistory:
                 ]:
                     del self._open[ts]
 
-    def _take_over(self, row: dict[str, Any]) -> Change:
+    def _take_over(self, row: dict[str, Any]) -> RowChange:
         self._rows.put(int(row["ts"]), row)
-        return Change("created", int(row["ts"]))
+        return RowChange("created", int(row["ts"]))
 
-    def _put(self, row: Row) -> Change:
+    def _put(self, row: Row) -> RowChange:
         streamed = self._open.pop(row.ts, None) is not None
         seen = self._rows.put(row.ts, row) or streamed
-        return Change("updated" if seen else "created", row.ts)
+        return RowChange("updated" if seen else "created", row.ts)
 
-    def _put_partial(self, ts: int, say: str, text: str) -> tuple[Change, ...]:
+    def _put_partial(self, ts: int, say: str, text: str) -> tuple[RowChange, ...]:
         known = self._open.get(ts)
         if known is None:
             known = self._open[ts] = OpenRow(RowOpened(ts=ts, say=say))
@@ -178,24 +178,24 @@ class UiHistory:
         else:
             action = "updated"
         known.pieces = [text]
-        return (Change(action, ts),)
+        return (RowChange(action, ts),)
 
-    def _grow_output(self, event: CommandOutputDelta) -> tuple[Change, ...]:
+    def _grow_output(self, event: CommandOutputDelta) -> tuple[RowChange, ...]:
         known = self._open.get(event.ts)
         if known is None:
             return self._put_partial(event.ts, "command_output", event.output)
         known.pieces.append(event.output)
-        return (Change("updated", event.ts),)
+        return (RowChange("updated", event.ts),)
 
-    def _update(self, ts: int, **fields: Any) -> tuple[Change, ...]:
+    def _update(self, ts: int, **fields: Any) -> tuple[RowChange, ...]:
         row = self._rows.get(ts)
         if not isinstance(row, Row):
             return ()
         self._rows.put(ts, structs.replace(row, **fields))
-        return (Change("updated", ts),)
+        return (RowChange("updated", ts),)
 
-    def _close_reply(self, event: ReplyReceived) -> tuple[Change, ...]:
-        changes: list[Change] = []
+    def _close_reply(self, event: ReplyReceived) -> tuple[RowChange, ...]:
+        changes: list[RowChange] = []
         kept = {placed.ts for placed in event.parts}
         for placed in event.parts:
             match placed.part:
@@ -207,7 +207,7 @@ class UiHistory:
             del self._open[ts]
         return tuple(changes)
 
-    def _end_request(self, event: RequestEnded) -> tuple[Change, ...]:
+    def _end_request(self, event: RequestEnded) -> tuple[RowChange, ...]:
         row = self._rows.get(event.request_ts)
         if not isinstance(row, Row) or row.text is None:
             return ()
@@ -225,18 +225,18 @@ class UiHistory:
         )
         return self._update(event.request_ts, text=as_json(info))
 
-    def _settle_ask(self, event: AskAnswered | AskWithdrawn) -> tuple[Change, ...]:
+    def _settle_ask(self, event: AskAnswered | AskWithdrawn) -> tuple[RowChange, ...]:
         row = self._rows.get(event.ask_ts)
         if not isinstance(row, Row):
             return ()
         approved = isinstance(event, AskAnswered) and event.answer.approves
-        state: Approval | None = row.approval_state
+        state: ApprovalState | None = row.approval_state
         if state is not None:
             state = "approved" if approved else "rejected"
         answered = True if isinstance(event, AskAnswered) else None
         return self._update(event.ask_ts, is_answered=answered, approval_state=state)
 
-    def _give_up_asks(self) -> tuple[Change, ...]:
+    def _give_up_asks(self) -> tuple[RowChange, ...]:
         """Nobody waits for an answer to what was asked before."""
         ours = [row for row in self._rows if isinstance(row, Row)]
         asked = [row.ts for row in ours if row.approval_state == "pending"]
@@ -245,7 +245,7 @@ class UiHistory:
         )
 
 
-Approval = Literal["pending", "approved", "rejected"]
+ApprovalState = Literal["pending", "approved", "rejected"]
 
 PARTIAL_ROW_KINDS = frozenset(
     {"text", "reasoning", "completion_result", "command_output", "api_req_retry_delayed"}
@@ -293,7 +293,7 @@ class Row(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True)
     tool: str | None = None
     path: str | None = None
     diff: str | None = None
-    approval_state: Approval | None = None
+    approval_state: ApprovalState | None = None
     result: str | None = None
     is_answered: bool | None = None
     is_protected: bool | None = None
@@ -302,7 +302,7 @@ class Row(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True)
     """What allowed a call without anybody being asked."""
     reason: str | None = None
     """Why somebody is asked."""
-    sandbox: Confinement | None = None
+    sandbox: SandboxStatus | None = None
     """Of a command: how far the operating system holds it."""
     context_condense: CondenseInfo | None = None
     context_truncation: TruncationInfo | None = None
@@ -430,7 +430,7 @@ class RowStore(Generic[R]):
     def __init__(self, kind: type[R]) -> None:
         self._kind = kind
         self._at_hand: dict[int, R | dict[str, Any]] = {}
-        self._sealed = Sealed(kind)
+        self._sealed = CompressedList(kind)
         self._until = 0
 
     def get(self, ts: int) -> R | dict[str, Any] | None:
@@ -464,7 +464,7 @@ class RowStore(Generic[R]):
         if ts > self._until or ts in self._at_hand:
             return
         self._at_hand |= {_ts(row): row for row in self._sealed}
-        self._sealed = Sealed(self._kind)
+        self._sealed = CompressedList(self._kind)
         self._until = 0
 
 

@@ -47,25 +47,39 @@ from joey.core.messages import (
 )
 from joey.core.models import ToolProtocol
 from joey.core.parsing.json_stream import JsonStream
-from joey.core.parsing.parts import PartEnded, PartEvent, PartGrew, PartRecast, Parts, PartStarted
-from joey.core.parsing.tags import ThinkTags, UnopenedClosings
+from joey.core.parsing.parts import (
+    PartDelta,
+    PartEnded,
+    PartEvent,
+    PartReclassified,
+    PartStarted,
+    ReplyParts,
+)
+from joey.core.parsing.tags import ThinkTagSplitter, UnopenedClosingFinder
 from joey.core.parsing.xml_stream import (
+    XmlCallDelta,
     XmlCallEnded,
-    XmlCallGrew,
-    XmlCallsDoubted,
     XmlCallStarted,
+    XmlCallTruncated,
     XmlEvent,
+    XmlReasoningEnded,
     XmlStream,
     XmlText,
-    XmlThoughtEnded,
 )
 from joey.core.text import regex
 from joey.errors import TaskStateError
 
-__all__ = ["Assembler", "PartEnded", "PartEvent", "PartGrew", "PartRecast", "PartStarted"]
+__all__ = [
+    "PartDelta",
+    "PartEnded",
+    "PartEvent",
+    "PartReclassified",
+    "PartStarted",
+    "ReplyAssembler",
+]
 
 
-class Assembler:
+class ReplyAssembler:
     """Assembles one reply; a new reply needs a new one."""
 
     def __init__(
@@ -78,11 +92,11 @@ class Assembler:
         understand_text_calls: bool = True,
     ) -> None:
         """`tools`: names and aliases, with the parameters that XML calls of them may have."""
-        self._parts = Parts()
-        self._ids = CallIds(taken_ids, make_id)
+        self._parts = ReplyParts()
+        self._ids = CallIdAllocator(taken_ids, make_id)
         self._calls = NativeCalls(self._parts, self._ids)
-        self._think = ThinkTags()
-        self._closings = UnopenedClosings()
+        self._think = ThinkTagSplitter()
+        self._closings = UnopenedClosingFinder()
         self._xml: _XmlCalls | None = None
         if protocol is ToolProtocol.XML:
             stream = XmlStream(tools, understand_text_calls=understand_text_calls)
@@ -185,7 +199,7 @@ class _XmlCalls:
     Calls end with the reply: until then the text behind them may show that they were cut short.
     """
 
-    def __init__(self, stream: XmlStream, parts: Parts, ids: CallIds) -> None:
+    def __init__(self, stream: XmlStream, parts: ReplyParts, ids: CallIdAllocator) -> None:
         self._stream = stream
         self._parts = parts
         self._ids = ids
@@ -229,7 +243,7 @@ class _XmlCalls:
 
     def _handle(self, event: XmlEvent, end: ReplyEnd | None) -> None:
         match event:
-            case XmlCallGrew():
+            case XmlCallDelta():
                 assert self._open_part is not None
                 self._parts.grow(self._open_part, event.delta)
             case XmlText():
@@ -245,12 +259,12 @@ class _XmlCalls:
                 call = ToolCall(self._id, self._name, event.input, problem)
                 self._calls[self._open_part] = call
                 self._open_part = None
-            case XmlCallsDoubted():
+            case XmlCallTruncated():
                 self._doubts[event.tool] = len(self._calls), event.body
-            case XmlThoughtEnded():
+            case XmlReasoningEnded():
                 self._recast(event)
 
-    def _recast(self, thought: XmlThoughtEnded) -> None:
+    def _recast(self, thought: XmlReasoningEnded) -> None:
         raw, base = "".join(self._raw), self._raw_at
         self._parts.recast(
             {
@@ -319,7 +333,7 @@ class _NativeCall:
 class NativeCalls:
     """The structured calls of one reply."""
 
-    def __init__(self, parts: Parts, ids: CallIds) -> None:
+    def __init__(self, parts: ReplyParts, ids: CallIdAllocator) -> None:
         self._parts = parts
         self._ids = ids
         self._at: dict[int, _NativeCall] = {}
@@ -412,7 +426,7 @@ _LEGAL_ID_RE = regex(r"[A-Za-z0-9_-]{1,64}")
 _ILLEGAL_ID_CHARACTER_RE = regex(r"[^A-Za-z0-9_-]")
 
 
-class CallIds:
+class CallIdAllocator:
     def __init__(self, taken: Callable[[str], bool], make_id: Callable[[], str]) -> None:
         self._taken = taken
         self._make_id = make_id

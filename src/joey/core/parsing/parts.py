@@ -21,7 +21,7 @@ class PartStarted(Struct, frozen=True, gc=False):
     name: str | None = None
 
 
-class PartGrew(Struct, frozen=True, gc=False):
+class PartDelta(Struct, frozen=True, gc=False):
     """More of an open part. For a call `delta` is JSON text of its arguments."""
 
     index: int
@@ -35,17 +35,17 @@ class PartEnded(Struct, frozen=True):
     part: Part
 
 
-class PartRecast(Struct, frozen=True):
+class PartReclassified(Struct, frozen=True):
     """A part that was text or a call turns out to be reasoning, and is final as such."""
 
     index: int
     part: ReasoningPart
 
 
-PartEvent = PartStarted | PartGrew | PartEnded | PartRecast
+PartEvent = PartStarted | PartDelta | PartEnded | PartReclassified
 
 
-class _Prose:
+class _OpenProse:
     """Text or reasoning that is being written; it is a part once it holds more than space."""
 
     def __init__(self, kind: Literal["text", "reasoning"]) -> None:
@@ -54,13 +54,13 @@ class _Prose:
         self.pieces: list[str] = []
 
 
-class Parts:
+class ReplyParts:
     """At most one piece of prose is open at a time; calls may be open beside it."""
 
     def __init__(self) -> None:
         self._parts: list[Part | None] = []
         self._events: list[PartEvent] = []
-        self._prose: _Prose | None = None
+        self._prose: _OpenProse | None = None
         self._details: list[Any] = []
         """Provider items that belong to the next reasoning that ends."""
 
@@ -88,7 +88,7 @@ class Parts:
         prose = self._open_prose(kind)
         prose.pieces.append(text)
         if prose.index is not None:
-            self._events.append(PartGrew(prose.index, text))
+            self._events.append(PartDelta(prose.index, text))
         elif not text.isspace():
             self._show(prose)
 
@@ -128,7 +128,7 @@ class Parts:
         texts = {n: part.text for n, part in enumerate(self._parts) if isinstance(part, TextPart)}
         for index, text in sorted({**texts, **calls}.items()):
             part = self._parts[index] = ReasoningPart(text)
-            self._events.append(PartRecast(index, part))
+            self._events.append(PartReclassified(index, part))
 
     # Calls
 
@@ -137,18 +137,18 @@ class Parts:
         return self._start("call", call_id, name)
 
     def grow(self, index: int, delta: str) -> None:
-        self._events.append(PartGrew(index, delta))
+        self._events.append(PartDelta(index, delta))
 
     def end_call(self, index: int, call: ToolCall) -> None:
         self._end(index, CallPart(call))
 
-    def _open_prose(self, kind: Literal["text", "reasoning"]) -> _Prose:
+    def _open_prose(self, kind: Literal["text", "reasoning"]) -> _OpenProse:
         if self._prose is None or self._prose.kind != kind:
             self.end_prose()
-            self._prose = _Prose(kind)
+            self._prose = _OpenProse(kind)
         return self._prose
 
-    def _show(self, prose: _Prose) -> None:
+    def _show(self, prose: _OpenProse) -> None:
         prose.index = self._start(prose.kind)
         if text := "".join(prose.pieces):
             self.grow(prose.index, text)

@@ -21,7 +21,7 @@ from typing import Literal
 
 from joey.core.text import regex
 
-Piece = tuple[Literal["text", "reasoning"], str]
+ProsePiece = tuple[Literal["text", "reasoning"], str]
 
 THINK_CLOSING_BY_OPENING = {"<think>": "</think>", "<thinking>": "</thinking>"}
 _LETTER_CASES = (str.lower, str.capitalize, str.upper)
@@ -39,11 +39,11 @@ THINK_TAGS = frozenset(
         *(f"`{tag}`" for tag in _BARE_THINK_TAGS),
     },
 )
-"""What to look for in text; `ThinkTag.of` says what a match is."""
+"""What to look for in text; `ThinkTagKind.of` says what a match is."""
 _THINK_CLOSING_RE = regex(r"</think(?:ing)?[ \n]?>", re.IGNORECASE)
 
 
-class ThinkTag(Enum):
+class ThinkTagKind(Enum):
     OPENING = auto()
     CLOSING = auto()
     MENTION = auto()
@@ -53,7 +53,7 @@ class ThinkTag(Enum):
     """The next character decides."""
 
     @classmethod
-    def of(cls, tag: str, *, in_code: bool, at_end: bool) -> ThinkTag:
+    def of(cls, tag: str, *, in_code: bool, at_end: bool) -> ThinkTagKind:
         """`in_code`: inline code is open before the match; `at_end`: nothing has come after it."""
         if not tag.startswith("`"):
             return cls.OPENING if tag in THINK_CLOSING_BY_OPENING else cls.CLOSING
@@ -62,7 +62,7 @@ class ThinkTag(Enum):
         return cls.UNDECIDED if at_end else cls.BACKTICK
 
 
-class InlineCode:
+class InlineCodeTracker:
     """Whether a backtick is open in the current line."""
 
     def __init__(self) -> None:
@@ -91,7 +91,7 @@ def closes_before(text: str, tag: str) -> bool:
     return tag in text[closing.end() :]
 
 
-class ThinkTags:
+class ThinkTagSplitter:
     """Splits streamed text. Once `settled`, whatever follows is text and need not come here."""
 
     def __init__(self) -> None:
@@ -101,14 +101,14 @@ class ThinkTags:
         self._held = ""
         """What may be the beginning of a tag."""
         self._closing = ""
-        self._expect: Callable[[str], list[Piece]] = self._opening
+        self._expect: Callable[[str], list[ProsePiece]] = self._opening
 
-    def feed(self, text: str) -> list[Piece]:
+    def feed(self, text: str) -> list[ProsePiece]:
         if self.settled:
             return [("text", text)] if text else []
         return self._expect(text)
 
-    def close(self) -> list[Piece]:
+    def close(self) -> list[ProsePiece]:
         """What is still held, when no more text comes."""
         if self.settled:
             return []
@@ -117,7 +117,7 @@ class ThinkTags:
             return _pieces("reasoning", self._held)
         return _pieces("text", "".join(self._lead) + self._held)
 
-    def _opening(self, text: str) -> list[Piece]:
+    def _opening(self, text: str) -> list[ProsePiece]:
         begun = self._held + text
         word = begun.lstrip()
         self._lead.append(begun[: len(begun) - len(word)])
@@ -134,7 +134,7 @@ class ThinkTags:
         self.settled = True
         return [("text", "".join(self._lead) + word)]
 
-    def _reasoning(self, text: str) -> list[Piece]:
+    def _reasoning(self, text: str) -> list[ProsePiece]:
         text = self._held + text
         self._held = ""
         end = text.find(self._closing)
@@ -148,20 +148,20 @@ class ThinkTags:
             text = text[:begun]
         return _pieces("reasoning", text)
 
-    def _gap(self, text: str) -> list[Piece]:
+    def _gap(self, text: str) -> list[ProsePiece]:
         word = text.lstrip()
         self.settled = bool(word)
         return _pieces("text", word)
 
 
-class UnopenedClosings:
+class UnopenedClosingFinder:
     """Finds closing tags that nothing opened in text that is nothing but text."""
 
     def __init__(self) -> None:
         self._held = ""
         self._section = ""
         """The closing tag of the section that is open."""
-        self._code = InlineCode()
+        self._code = InlineCodeTracker()
         self._in_gap = False
 
     def feed(self, text: str) -> list[str | None]:
@@ -187,22 +187,22 @@ class UnopenedClosings:
             self._held = text[at:]
             return len(text)
         end = at + len(tag)
-        match ThinkTag.of(tag, in_code=self._code.is_open, at_end=end == len(text)):
-            case ThinkTag.UNDECIDED:
+        match ThinkTagKind.of(tag, in_code=self._code.is_open, at_end=end == len(text)):
+            case ThinkTagKind.UNDECIDED:
                 self._held = tag
-            case ThinkTag.BACKTICK:
+            case ThinkTagKind.BACKTICK:
                 found += self._said("`")
                 return at + 1
-            case ThinkTag.MENTION:
+            case ThinkTagKind.MENTION:
                 found += self._said(tag)
-            case ThinkTag.OPENING | ThinkTag.CLOSING:
+            case ThinkTagKind.OPENING | ThinkTagKind.CLOSING:
                 found += self._take(tag)
         return end
 
     def _take(self, tag: str) -> list[str | None]:
         if tag in THINK_CLOSING_TAGS and tag != self._section:
             self._section = ""
-            self._code = InlineCode()
+            self._code = InlineCodeTracker()
             self._in_gap = True
             return [None]
         if tag == self._section:
@@ -221,14 +221,14 @@ class UnopenedClosings:
         return [text]
 
 
-def _pieces(kind: Literal["text", "reasoning"], text: str) -> list[Piece]:
+def _pieces(kind: Literal["text", "reasoning"], text: str) -> list[ProsePiece]:
     return [(kind, text)] if text else []
 
 
 _TAG_START_RE = regex("[<`]")
 
 
-class Tags:
+class TagMatcher:
     """A set of literal tags to look for, and how to see that one may have begun."""
 
     def __init__(self, tags: frozenset[str]) -> None:
@@ -250,6 +250,6 @@ class Tags:
 
 
 @lru_cache(maxsize=1024)
-def tags_of(tags: frozenset[str]) -> Tags:
+def tags_of(tags: frozenset[str]) -> TagMatcher:
     """The same few sets are looked for in every reply; each is compiled once."""
-    return Tags(tags)
+    return TagMatcher(tags)

@@ -22,7 +22,7 @@ from typing import Any, Union
 from joey.core.parsing.tags import (
     THINK_CLOSING_BY_OPENING,
     THINK_CLOSING_TAGS,
-    Tags,
+    TagMatcher,
     closes_before,
     tags_of,
 )
@@ -49,7 +49,7 @@ _MULTI_VALUE_MARKER_PARAMETER = "line_range"
 _CDATA_OPENING, _CDATA_CLOSING = "<![CDATA[", "]]>"
 
 
-class Trimmed:
+class StreamTrimmer:
     """Streamed text without the white space around it; or, verbatim, without a newline there."""
 
     def __init__(self, verbatim: bool) -> None:
@@ -79,13 +79,13 @@ class Trimmed:
         return without_last_newline(rest)
 
 
-class _Value:
+class _StreamedValue:
     """A parameter that is being written."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.closing = f"</{name}>"
-        self._trimmed = Trimmed(verbatim=name in VERBATIM_PARAMETERS)
+        self._trimmed = StreamTrimmer(verbatim=name in VERBATIM_PARAMETERS)
         self._pieces: list[str] = []
         self._plain = False
         self._blank = True
@@ -136,7 +136,7 @@ class XmlCall:
         self.tool = tool
         self.closing = f"</{tool}>"
         self.values: dict[str, Any] = {}
-        self.value: _Value | None = None
+        self.value: _StreamedValue | None = None
         several = parameters if _MULTI_VALUE_MARKER_PARAMETER in parameters else frozenset()
         self._several = several - WRAPPER_PARAMETERS
         self._has_json_begun = False
@@ -152,7 +152,7 @@ class XmlCall:
             self._missing = frozenset()
         elif name not in self._several:
             self._missing -= {name}
-        self.value = _Value(name)
+        self.value = _StreamedValue(name)
         self.tags = tags_of(frozenset({self.value.closing}))
         return ended if name in self._several else f'{ended}{self._next_name(name)}"'
 
@@ -211,7 +211,7 @@ class XmlCall:
         texts = value if isinstance(value, list) else [value]
         return any(closes_before(text, f"<{name}>") for text in texts)
 
-    def _tags_between(self, *more: str) -> Tags:
+    def _tags_between(self, *more: str) -> TagMatcher:
         return tags_of(frozenset({self.closing, *more, *(f"<{name}>" for name in self._missing)}))
 
 
@@ -232,7 +232,7 @@ def _json(value: str | list[str]) -> str:
     return f"[{', '.join(map(encode_basestring, value))}]"
 
 
-Element = Union[str, "dict[str, list[Element]]"]
+XmlElement = Union[str, "dict[str, list[XmlElement]]"]
 """The text of a leaf, or children by name, each name with all its occurrences in order."""
 
 _WHITESPACE_RE = regex(r"\s*+")
@@ -245,7 +245,7 @@ _ENTITY_RE = regex(r"&(lt|gt|amp|quot|apos|#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6});")
 _NAMED_ENTITIES = {"lt": "<", "gt": ">", "amp": "&", "quot": '"', "apos": "'"}
 
 
-def parse_args_xml(raw: str) -> dict[str, list[Element]]:
+def parse_args_xml(raw: str) -> dict[str, list[XmlElement]]:
     """The elements in the raw text of an `args` parameter, by name.
 
     `<file><path>a</path><line_range>1-2</line_range><line_range>5-9</line_range></file>` gives
@@ -253,7 +253,7 @@ def parse_args_xml(raw: str) -> dict[str, list[Element]]:
     entities decoded; `content` (and a `diff` that holds text rather than elements) is taken as
     it stands, less one newline at each end, and so is CDATA. A tag that is never closed is text.
     """
-    return _Reader(raw).read()
+    return _ElementParser(raw).read()
 
 
 def without_first_newline(text: str) -> str:
@@ -278,28 +278,28 @@ def _decode_entity(match: re.Match[str]) -> str:
     return chr(code) if is_character else match[0]
 
 
-class _Node:
+class _OpenElement:
     """An element whose closing tag has not been met yet."""
 
     def __init__(self, name: str, start: int) -> None:
         self.name = name
         self.start = start
-        self.children: dict[str, list[Element]] = {}
+        self.children: dict[str, list[XmlElement]] = {}
 
-    def add(self, name: str, *values: Element) -> None:
+    def add(self, name: str, *values: XmlElement) -> None:
         self.children.setdefault(name, []).extend(values)
 
 
-class _Reader:
+class _ElementParser:
     def __init__(self, raw: str) -> None:
         self._raw = raw
-        self._stack = [_Node("", 0)]
+        self._stack = [_OpenElement("", 0)]
         self._open: Counter[str] = Counter()
         self._found: dict[str, tuple[int, int]] = {}
         """Where each text was looked for last, and where it is."""
         self._patience = _MAX_LOOKAHEAD_CHARS
 
-    def read(self) -> dict[str, list[Element]]:
+    def read(self) -> dict[str, list[XmlElement]]:
         pos = 0
         while match := _TAG_RE.search(self._raw, pos):
             pos = match.end()
@@ -319,7 +319,7 @@ class _Reader:
         if taken is None and len(self._stack) > _MAX_DEPTH:
             return pos
         if taken is None:
-            self._stack.append(_Node(name, pos))
+            self._stack.append(_OpenElement(name, pos))
             self._open[name] += 1
             return pos
         value, end = taken

@@ -9,7 +9,7 @@ text, or inside a call nothing. These rules decide where values and calls end:
   reaches to the last one before the next parameter or the end of the call. So once a body has
   been closed for the first time, `</tool>` ends the call; a text that quotes a body's closing tag
   *and* the end of the call cannot be told from the end of the call. The remaining text can: it
-  closes a body and a call that it has not opened. Then the call is doubted (`Leftovers`);
+  closes a body and a call that it has not opened. Then the call is doubted (`StrayTagTracker`);
 - a parameter given twice keeps its first value, and the second is ignored, except where a tool
   takes several;
 - a tool's tag right after a backtick is a mention of the tool, not a call;
@@ -42,12 +42,12 @@ from joey.core.parsing.tags import (
     THINK_CLOSING_BY_OPENING,
     THINK_CLOSING_TAGS,
     THINK_TAGS,
-    InlineCode,
-    ThinkTag,
+    InlineCodeTracker,
+    ThinkTagKind,
     last_closing,
     tags_of,
 )
-from joey.core.parsing.xml_arguments import BODY_PARAMETERS, Trimmed, XmlCall
+from joey.core.parsing.xml_arguments import BODY_PARAMETERS, StreamTrimmer, XmlCall
 from joey.core.text import regex
 
 _HIDDEN_TAGS = frozenset({"<thinking>", "</thinking>"})
@@ -65,7 +65,7 @@ class XmlCallStarted(Struct, frozen=True, gc=False):
     """The place of its first character in all text so far."""
 
 
-class XmlCallGrew(Struct, frozen=True, gc=False):
+class XmlCallDelta(Struct, frozen=True, gc=False):
     delta: str
     """JSON text; all deltas of a closed call together are its arguments."""
 
@@ -80,21 +80,23 @@ class XmlCallEnded(Struct, frozen=True):
     """The parameter in which reasoning ends and the parameter begins anew."""
 
 
-class XmlCallsDoubted(Struct, frozen=True, gc=False):
+class XmlCallTruncated(Struct, frozen=True, gc=False):
     """The text closes a body and a call that are not open: an earlier call was cut short."""
 
     tool: str
     body: str
 
 
-class XmlThoughtEnded(Struct, frozen=True, gc=False):
+class XmlReasoningEnded(Struct, frozen=True, gc=False):
     """Everything up to here was reasoning; the tag that closed it is between these places."""
 
     at: int
     end: int
 
 
-XmlEvent = XmlText | XmlCallStarted | XmlCallGrew | XmlCallEnded | XmlCallsDoubted | XmlThoughtEnded
+XmlEvent = (
+    XmlText | XmlCallStarted | XmlCallDelta | XmlCallEnded | XmlCallTruncated | XmlReasoningEnded
+)
 
 
 class XmlStream:
@@ -108,12 +110,12 @@ class XmlStream:
         blocks = TEXT_CALL_CLOSING_BY_OPENING if understand_text_calls else ()
         mentions = (f"`{opening}" for opening in self._openings)
         self._text_tags = frozenset({*self._openings, *mentions, *blocks, *THINK_TAGS})
-        self._leftovers = Leftovers()
+        self._leftovers = StrayTagTracker()
         self._tags = tags_of(self._text_tags)
         self._held = ""
         self._events: list[XmlEvent] = []
-        self._text = Trimmed(verbatim=False)
-        self._code = InlineCode()
+        self._text = StreamTrimmer(verbatim=False)
+        self._code = InlineCodeTracker()
         self._section = ""
         """The closing tag of the section of reasoning that is open: it holds no calls."""
         self._fed = 0
@@ -184,15 +186,15 @@ class XmlStream:
 
     def _read_think_tag(self, text: str, at: int, tag: str) -> int:
         end = at + len(tag)
-        match ThinkTag.of(tag, in_code=self._code.is_open, at_end=end == len(text)):
-            case ThinkTag.UNDECIDED:
+        match ThinkTagKind.of(tag, in_code=self._code.is_open, at_end=end == len(text)):
+            case ThinkTagKind.UNDECIDED:
                 self._held = tag
-            case ThinkTag.BACKTICK:
+            case ThinkTagKind.BACKTICK:
                 self._say("`")
                 return at + 1
-            case ThinkTag.MENTION:
+            case ThinkTagKind.MENTION:
                 self._say(tag)
-            case ThinkTag.OPENING | ThinkTag.CLOSING:
+            case ThinkTagKind.OPENING | ThinkTagKind.CLOSING:
                 self._take_think_tag(tag, self._base + at)
         return end
 
@@ -309,12 +311,12 @@ class XmlStream:
 
     def _grow(self, delta: str) -> None:
         if delta:
-            self._events.append(XmlCallGrew(delta))
+            self._events.append(XmlCallDelta(delta))
 
     def _say_leftover(self, tag: str) -> None:
         self._say(tag)
         if tag in self._leftovers.tags and (closed := self._leftovers.meet(tag)):
-            self._events.append(XmlCallsDoubted(*closed))
+            self._events.append(XmlCallTruncated(*closed))
 
     def _say_block(self, text: str) -> None:
         """A block that is no call; in its JSON nothing was looked for."""
@@ -330,19 +332,19 @@ class XmlStream:
     def _end_thought(self, at: int, end: int) -> None:
         self._call = None
         self._section = ""
-        self._leftovers = Leftovers()
+        self._leftovers = StrayTagTracker()
         self._renew_tags()
         self._begin_text()
         self._expect = self._in_text
-        self._events.append(XmlThoughtEnded(at, end))
+        self._events.append(XmlReasoningEnded(at, end))
 
     def _renew_tags(self) -> None:
         tags = THINK_TAGS if self._section else self._text_tags
         self._tags = tags_of(tags | self._leftovers.tags)
 
     def _begin_text(self) -> None:
-        self._text = Trimmed(verbatim=False)
-        self._code = InlineCode()
+        self._text = StreamTrimmer(verbatim=False)
+        self._code = InlineCodeTracker()
 
     def _start_call(self, name: str, at: int) -> None:
         self._begin_text()
@@ -371,7 +373,7 @@ class XmlStream:
         self._call = None
 
 
-class Leftovers:
+class StrayTagTracker:
     """What is closed in the text behind calls that ended with a body."""
 
     def __init__(self) -> None:

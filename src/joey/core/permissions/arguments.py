@@ -23,10 +23,10 @@ from msgspec import Struct
 from joey.core.permissions.shell import Words
 from joey.core.text import regex
 
-_Takes = Literal[":", "=", "==", "#"]
+_ValueSpec = Literal[":", "=", "==", "#"]
 
 
-class Sheet(Struct, frozen=True):
+class ProgramSpec(Struct, frozen=True):
     options: str = ""
     first: str | None = None
     """What may stand first when a rule names the program alone (a subcommand); None: anything."""
@@ -51,7 +51,7 @@ class Sheet(Struct, frozen=True):
     """Options stand before the first operand; whatever looks like one behind it is none."""
 
 
-class Kind(Enum):
+class ArgumentKind(Enum):
     OPTION = "option"
     UNKNOWN = "unknown"
     VALUE = "value"
@@ -61,19 +61,19 @@ class Kind(Enum):
 class Argument(Struct, frozen=True):
     at: int
     word: str
-    kind: Kind
+    kind: ArgumentKind
     is_text: bool = False
     """It names no file, whatever it looks like."""
 
     @property
     def is_value(self) -> bool:
         """It is text for the only reason that it follows an option."""
-        return self.kind is Kind.VALUE and self.is_text
+        return self.kind is ArgumentKind.VALUE and self.is_text
 
 
-class _Options(Struct, frozen=True):
+class _OptionSet(Struct, frozen=True):
     flags: frozenset[str]
-    valued: dict[str, _Takes]
+    valued: dict[str, _ValueSpec]
 
 
 _NUMERIC_OPTION_RE = regex(r"-\d+")
@@ -82,9 +82,9 @@ _PATTERN_OPTION_RE = regex(r"-(?!-)[^ef]*[ef]|--(regexp|file|files|type-list)\b"
 
 
 @cache
-def _options(text: str) -> _Options:
+def _options(text: str) -> _OptionSet:
     flags: set[str] = set()
-    valued: dict[str, _Takes] = {}
+    valued: dict[str, _ValueSpec] = {}
     for word in text.split():
         if word.endswith("=="):
             valued[word[:-2]] = "=="
@@ -94,39 +94,41 @@ def _options(text: str) -> _Options:
                 valued[word[:-1]] = takes
             case _:
                 flags.add(word)
-    return _Options(frozenset(flags), valued)
+    return _OptionSet(frozenset(flags), valued)
 
 
-def read_arguments(words: Words, sheet: Sheet) -> list[Argument]:
+def read_arguments(words: Words, sheet: ProgramSpec) -> list[Argument]:
     """The words behind the program, as it would understand them."""
     if sheet.text == "all" and not sheet.options:
-        return [Argument(at, word, Kind.OPERAND, True) for at, word in enumerate(words) if at]
+        return [
+            Argument(at, word, ArgumentKind.OPERAND, True) for at, word in enumerate(words) if at
+        ]
     arguments = list(_read(words, sheet))
     if sheet.text == "all":
         return [_as_text(argument) for argument in arguments]
     if sheet.text == "first" and not any(map(_PATTERN_OPTION_RE.match, words[1:])):
         for place, argument in enumerate(arguments):
-            if argument.kind is Kind.OPERAND:
+            if argument.kind is ArgumentKind.OPERAND:
                 arguments[place] = _as_text(argument)
                 break
     return arguments
 
 
 def _as_text(argument: Argument) -> Argument:
-    if argument.kind is Kind.UNKNOWN:
+    if argument.kind is ArgumentKind.UNKNOWN:
         return argument
     return Argument(argument.at, argument.word, argument.kind, True)
 
 
-def _read(words: Words, sheet: Sheet) -> Iterator[Argument]:
+def _read(words: Words, sheet: ProgramSpec) -> Iterator[Argument]:
     known = _options(sheet.options)
-    takes: _Takes | None = None
+    takes: _ValueSpec | None = None
     settled = False
     for at, word in enumerate(words[1:], start=1):
         if settled:
             # An operand, whatever it looks like; or an option of what is run by the program.
             harmless = _is_operand(word) or _is_known(word, known, sheet)
-            yield Argument(at, word, Kind.OPERAND if harmless else Kind.UNKNOWN)
+            yield Argument(at, word, ArgumentKind.OPERAND if harmless else ArgumentKind.UNKNOWN)
             continue
         if at == 1 and sheet.bundled and not word.startswith("--"):
             yield Argument(at, word, _bundle_kind(word, known))
@@ -136,30 +138,34 @@ def _read(words: Words, sheet: Sheet) -> Iterator[Argument]:
         if takes is not None:
             # Should the option take none after all, this would be the next one.
             hidden = not _is_operand(word) and not _is_known(word, known, sheet)
-            kind = Kind.UNKNOWN if hidden and not _NUMERIC_OPTION_RE.fullmatch(word) else Kind.VALUE
+            kind = (
+                ArgumentKind.UNKNOWN
+                if hidden and not _NUMERIC_OPTION_RE.fullmatch(word)
+                else ArgumentKind.VALUE
+            )
             yield Argument(at, word, kind, takes in ("=", "=="))
             takes = "=" if takes == "==" else None
         elif word == "--":
             settled = True
-            yield Argument(at, word, Kind.OPTION, is_text=True)
+            yield Argument(at, word, ArgumentKind.OPTION, is_text=True)
         elif _is_operand(word):
             settled = sheet.ordered
-            yield Argument(at, word, Kind.OPERAND)
+            yield Argument(at, word, ArgumentKind.OPERAND)
         elif not _is_known(word, known, sheet):
-            yield Argument(at, word, Kind.UNKNOWN)
+            yield Argument(at, word, ArgumentKind.UNKNOWN)
         else:
             takes, is_text = _value_of(word, known, sheet)
-            yield Argument(at, word, Kind.OPTION, is_text)
+            yield Argument(at, word, ArgumentKind.OPTION, is_text)
 
 
-def _bundle_kind(word: str, known: _Options) -> Kind:
+def _bundle_kind(word: str, known: _OptionSet) -> ArgumentKind:
     """Letters with or without a dash; the values of all of them are the next words."""
     letters = [f"-{letter}" for letter in word.removeprefix("-")]
     fine = all(letter in known.flags or letter in known.valued for letter in letters)
-    return Kind.OPTION if fine else Kind.UNKNOWN
+    return ArgumentKind.OPTION if fine else ArgumentKind.UNKNOWN
 
 
-def _value_of(word: str, known: _Options, sheet: Sheet) -> tuple[_Takes | None, bool]:
+def _value_of(word: str, known: _OptionSet, sheet: ProgramSpec) -> tuple[_ValueSpec | None, bool]:
     """What a known option takes as the next word, and whether this word itself names no file."""
     name, separator, _ = word.partition("=")
     if word.startswith("--") or sheet.single:
@@ -172,7 +178,7 @@ def _value_of(word: str, known: _Options, sheet: Sheet) -> tuple[_Takes | None, 
     return None, True
 
 
-def _is_known(word: str, known: _Options, sheet: Sheet) -> bool:
+def _is_known(word: str, known: _OptionSet, sheet: ProgramSpec) -> bool:
     if _NUMERIC_OPTION_RE.fullmatch(word):
         return True
     name = word.partition("=")[0]
@@ -199,22 +205,24 @@ def _is_operand(word: str) -> bool:
     return word == "-" or not word.startswith("-")
 
 
-def sheet_concern(name: str, words: Words, granted: int, sheet: Sheet) -> str | None:
+def sheet_concern(name: str, words: Words, granted: int, sheet: ProgramSpec) -> str | None:
     """Why a person should see what follows the first `granted` words, or None."""
     arguments = read_arguments(words, sheet)
     for argument in arguments:
         if argument.at < granted:
             continue
-        if argument.kind is Kind.UNKNOWN:
+        if argument.kind is ArgumentKind.UNKNOWN:
             return f"option `{argument.word}` of {name} is not known to be harmless"
-        strange = argument.kind is Kind.OPERAND and not re.match(sheet.operand, argument.word)
+        strange = argument.kind is ArgumentKind.OPERAND and not re.match(
+            sheet.operand, argument.word
+        )
         if (
             strange
             or _names_arguments(name, argument)
             or (sheet.refused and re.search(sheet.refused, argument.word))
         ):
             return f"`{argument.word}` is not known to be harmless for {name}"
-    operands = [argument for argument in arguments if argument.kind is Kind.OPERAND]
+    operands = [argument for argument in arguments if argument.kind is ArgumentKind.OPERAND]
     chosen = operands[0] if operands and operands[0].at >= granted else None
     if sheet.first is not None and chosen and chosen.word not in sheet.first.split():
         return f"`{name} {chosen.word}` is not known to be harmless"
@@ -230,14 +238,14 @@ def sheet_concern(name: str, words: Words, granted: int, sheet: Sheet) -> str | 
 def _names_arguments(name: str, argument: Argument) -> bool:
     """Many programs take `@file` for the arguments in that file; to git it is a revision, and to
     npm the beginning of a package."""
-    is_file = argument.kind is Kind.OPERAND and not argument.is_text
+    is_file = argument.kind is ArgumentKind.OPERAND and not argument.is_text
     knows_none = name.startswith("git ") or name in ("bun", "npm", "pnpm", "yarn")
     return is_file and argument.word.startswith("@") and not knows_none
 
 
 def _is_given(option: str, arguments: list[Argument]) -> bool:
     """Also in a bundle of letters."""
-    given = [argument.word for argument in arguments if argument.kind is Kind.OPTION]
+    given = [argument.word for argument in arguments if argument.kind is ArgumentKind.OPTION]
     if option in given or len(option) != len("-x"):
         return option in given
     return any(option[1] in word for word in given if not word.startswith("--"))

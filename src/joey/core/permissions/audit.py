@@ -29,13 +29,13 @@ from joey.core.events import (
 )
 from joey.core.history.api import COMPLETION_TOOL
 from joey.core.messages import CallPart, ToolCall
-from joey.core.permissions.policy import Confinement
+from joey.core.permissions.policy import SandboxStatus
 from joey.core.task import APPROVAL_ASKS
 
-Outcome = Literal["ran", "failed", "rejected", "refused", "unfinished"]
+CallOutcome = Literal["ran", "failed", "rejected", "refused", "unfinished"]
 
 
-class Judged(Struct, frozen=True, rename="camel", omit_defaults=True):
+class AuditEntry(Struct, frozen=True, rename="camel", omit_defaults=True):
     """One call and what became of it."""
 
     ts: int
@@ -43,7 +43,7 @@ class Judged(Struct, frozen=True, rename="camel", omit_defaults=True):
     about: str
     """The command line, the path, the server's tool."""
     decision: Literal["allow", "ask", "deny"]
-    outcome: Outcome
+    outcome: CallOutcome
     rule: str | None = None
     """What allowed or refused it."""
     reason: str | None = None
@@ -52,19 +52,19 @@ class Judged(Struct, frozen=True, rename="camel", omit_defaults=True):
     error: str | None = None
     mode: str = ""
     path: str | None = None
-    sandbox: Confinement | None = None
+    sandbox: SandboxStatus | None = None
     """Of a command: how far it was confined."""
 
 
-class Recorded(Struct, frozen=True):
+class ReplayableEntry(Struct, frozen=True):
     """The same, with what it takes to decide about it again."""
 
-    judged: Judged
+    judged: AuditEntry
     call: ToolCall
     row: str
 
 
-class _Open:
+class _CallRecord:
     """A call while its records are read."""
 
     def __init__(self, call: ToolCall, mode: str) -> None:
@@ -79,20 +79,20 @@ class _Open:
         """The task ended with it: it has no other end."""
 
 
-def recorded(records: Iterable[Record]) -> list[Recorded]:
+def recorded(records: Iterable[Record]) -> list[ReplayableEntry]:
     """The calls of a task on which something was decided, in their order."""
-    reader = _Reader()
+    reader = _AuditFold()
     for record in records:
         reader.read(record.event)
     found = (_recorded(call) for call in reader.calls.values())
     return [each for each in found if each is not None]
 
 
-class _Reader:
+class _AuditFold:
     def __init__(self) -> None:
-        self.calls: dict[str, _Open] = {}
-        self._asks: dict[int, _Open] = {}
-        self._completion: _Open | None = None
+        self.calls: dict[str, _CallRecord] = {}
+        self._asks: dict[int, _CallRecord] = {}
+        self._completion: _CallRecord | None = None
         self._mode = ""
 
     def read(self, event: Event) -> None:
@@ -103,7 +103,7 @@ class _Reader:
                 for placed in event.parts:
                     if isinstance(placed.part, CallPart):
                         call = placed.part.call
-                        self.calls[call.id] = _Open(call, self._mode)
+                        self.calls[call.id] = _CallRecord(call, self._mode)
                         if call.name == COMPLETION_TOOL:
                             self._completion = self.calls[call.id]
             case TaskFinished() if self._completion is not None:
@@ -117,7 +117,7 @@ class _Reader:
                     self._note(found, event)
 
     def _note(
-        self, call: _Open, event: ToolStarted | AskOpened | ToolFailed | ToolFinished
+        self, call: _CallRecord, event: ToolStarted | AskOpened | ToolFailed | ToolFinished
     ) -> None:
         match event:
             case ToolStarted():
@@ -131,7 +131,7 @@ class _Reader:
                 call.finished = event
 
 
-def _recorded(found: _Open) -> Recorded | None:
+def _recorded(found: _CallRecord) -> ReplayableEntry | None:
     shown_event = found.asked or found.announced
     refused = found.failed is not None and found.failed.rule is not None
     if shown_event is None and not refused:
@@ -140,7 +140,7 @@ def _recorded(found: _Open) -> Recorded | None:
     tool = (shown_event.tool if shown_event is not None else None) or found.call.name
     path = shown_event.path if shown_event is not None else _text(found.call.input, "path")
     answer = found.answered.answer if found.answered is not None else None
-    judged = Judged(
+    judged = AuditEntry(
         ts=_ts(found),
         tool=tool,
         about=_about(found.call, row, path),
@@ -155,21 +155,21 @@ def _recorded(found: _Open) -> Recorded | None:
         mode=found.mode,
         path=path,
     )
-    return Recorded(judged, found.call, row)
+    return ReplayableEntry(judged, found.call, row)
 
 
-def _ts(found: _Open) -> int:
+def _ts(found: _CallRecord) -> int:
     events = (found.asked, found.announced, found.failed, found.finished)
     return next((event.ts for event in events if event is not None), 0)
 
 
-def _rule(found: _Open) -> str | None:
+def _rule(found: _CallRecord) -> str | None:
     if found.failed is not None and found.failed.rule is not None:
         return found.failed.rule
     return found.announced.rule if found.announced is not None else None
 
 
-def _outcome(found: _Open) -> Outcome:
+def _outcome(found: _CallRecord) -> CallOutcome:
     if found.failed is not None and found.failed.rule is not None:
         return "refused"
     if found.asked is not None and found.answered is None:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from joey.core.permissions.deny_rules import Denials
+from joey.core.permissions.deny_rules import DenyRuleChecker
 from joey.core.permissions.policy import ALLOW_ALL_RULE, Allow, Ask, Decision
 from joey.core.permissions.programs import (
     COMMAND_RUNNERS,
@@ -24,8 +24,14 @@ from joey.core.permissions.programs import (
     carries_out_input,
     concern,
 )
-from joey.core.permissions.rules import Rules, allowing_rules, longest, rank, refusing_rules
-from joey.core.permissions.shell import RESERVED_WORDS, Chain, Words, plain_chain, plain_commands
+from joey.core.permissions.rules import CommandRules, allowing_rules, longest, rank, refusing_rules
+from joey.core.permissions.shell import (
+    RESERVED_WORDS,
+    CommandChain,
+    Words,
+    plain_chain,
+    plain_commands,
+)
 from joey.core.text import regex
 
 MAX_COMMAND_CHARS = 16_384
@@ -43,7 +49,7 @@ def judge_command(command: str, allowed: Sequence[str], denied: Sequence[str]) -
         return Ask("the command is too long to be judged")
     allowing = allowing_rules(allowed)
     chain = plain_chain(command)
-    denials = Denials(allowing, refusing)
+    denials = DenyRuleChecker(allowing, refusing)
     if chain is None:
         objection = denials.of_any(command)
     else:
@@ -67,7 +73,7 @@ def count_granted_words(command: str, allowed: Sequence[str]) -> tuple[tuple[Wor
     return tuple((words, rank(words, allowing)) for words in plain_commands(command) or ())
 
 
-def _approval(chain: Chain, allowing: Rules) -> Decision:
+def _approval(chain: CommandChain, allowing: CommandRules) -> Decision:
     used: dict[str, None] = {}
     for joint, words in chain:
         rule = longest(words, allowing)

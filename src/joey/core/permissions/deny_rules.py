@@ -27,7 +27,7 @@ from joey.core.permissions.programs import (
     program_name,
     started_at,
 )
-from joey.core.permissions.rules import Meant, Rule, Rules, longest, meant, named
+from joey.core.permissions.rules import CommandRule, CommandRules, DenyMatch, longest, meant, named
 from joey.core.permissions.shell import (
     RESERVED_WORDS,
     Words,
@@ -47,9 +47,9 @@ _MAX_COMMAND_STARTS = 100
 """Where a command may begin; nobody writes more by hand."""
 
 
-class Denials(Struct, frozen=True):
-    allowing: Rules
-    refusing: Rules
+class DenyRuleChecker(Struct, frozen=True):
+    allowing: CommandRules
+    refusing: CommandRules
 
     def of_plain(self, line: str, commands: tuple[Words, ...]) -> Deny | Ask | None:
         """About a line that both readers understand."""
@@ -145,11 +145,11 @@ class Denials(Struct, frozen=True):
         doubt: Ask | None = None
         for rule in self.refusing:
             outranked = allowed > len(rule.words)
-            found = Meant.NONE if outranked else meant(compared, rule.words)
+            found = DenyMatch.NONE if outranked else meant(compared, rule.words)
             found = max((found, *(_run(place, rule.parts) for place in started)), key=_strength)
-            if found is Meant.CERTAIN:
+            if found is DenyMatch.CERTAIN:
                 return _deny(rule, compared)
-            if found is Meant.POSSIBLE:
+            if found is DenyMatch.POSSIBLE:
                 doubt = doubt or Ask(
                     f"`{' '.join(compared)}` may be what rule `{rule.text}` denies"
                 )
@@ -171,7 +171,7 @@ class Denials(Struct, frozen=True):
         return doubt
 
 
-def _begins_alike(compared: Words, rule: Rule, allowed: Rule | None) -> bool:
+def _begins_alike(compared: Words, rule: CommandRule, allowed: CommandRule | None) -> bool:
     """To Roo Code rules are the beginning of a line: its `rm` denies `rmdir` too, unless a longer
     rule allows that."""
     beginning = " ".join(rule.text.casefold().split())
@@ -179,7 +179,7 @@ def _begins_alike(compared: Words, rule: Rule, allowed: Rule | None) -> bool:
     return not is_longer and " ".join(compared).startswith(beginning)
 
 
-def _mention(words: Words, compared: Words, rule: Rule) -> Ask | None:
+def _mention(words: Words, compared: Words, rule: CommandRule) -> Ask | None:
     """What is named among the arguments may be run by the program, unless it is known to read."""
     if only_reads(words, 1) and concern(words, 1) is None:
         return None
@@ -246,17 +246,17 @@ def _program(words: Words) -> Words:
     return words[at:]
 
 
-def _run(words: Words, wanted: Words) -> Meant:
+def _run(words: Words, wanted: Words) -> DenyMatch:
     """Whether what is denied is among the words that are run."""
     if not wanted:
-        return Meant.NONE
+        return DenyMatch.NONE
     places = [at for at, word in enumerate(words) if word.startswith(wanted[0])]
     if len(places) > _MAX_COMMAND_STARTS:
-        return Meant.POSSIBLE
-    return max((meant(words[at:], wanted) for at in places), key=_strength, default=Meant.NONE)
+        return DenyMatch.POSSIBLE
+    return max((meant(words[at:], wanted) for at in places), key=_strength, default=DenyMatch.NONE)
 
 
-def _strength(found: Meant) -> int:
+def _strength(found: DenyMatch) -> int:
     return found.value
 
 
@@ -265,5 +265,5 @@ def _has_in_order(words: Words, wanted: Words) -> bool:
     return "-".join(wanted) in words or all(word in rest for word in wanted)
 
 
-def _deny(rule: Rule, words: Words) -> Deny:
+def _deny(rule: CommandRule, words: Words) -> Deny:
     return Deny(rule.text, f"rule `{rule.text}` denies `{' '.join(words)}`")

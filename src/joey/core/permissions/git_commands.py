@@ -11,7 +11,7 @@ import re
 from functools import cache
 from typing import Literal
 
-from joey.core.permissions.arguments import Argument, Sheet, read_arguments, sheet_concern
+from joey.core.permissions.arguments import Argument, ProgramSpec, read_arguments, sheet_concern
 from joey.core.permissions.shell import Words, word_set
 
 _HARMLESS_GLOBAL_OPTIONS = word_set(
@@ -262,7 +262,7 @@ def _looking_concern(name: str, rest: Words) -> str | None:
 
 
 @cache
-def git_sheet(name: str) -> Sheet:
+def git_sheet(name: str) -> ProgramSpec:
     refused = _PROGRAM_RUNNING_ACTION_PATTERNS.get(name, "")
     if name in _REMOTE_SUBCOMMANDS:
         transport = _UNSAFE_CLONE_SOURCE_RE if name == "clone" else _UNSAFE_REMOTE_ARGUMENT_RE
@@ -281,4 +281,4 @@ def git_sheet(name: str) -> Sheet:
     )
     operand = "" if name in READ_ONLY_SUBCOMMANDS else f"(?!{_REMOTE_HELPER_URL_RE})"
     text: Literal["", "first"] = "first" if name == "grep" else ""
-    return Sheet(options, operand=operand, refused=refused, text=text)
+    return ProgramSpec(options, operand=operand, refused=refused, text=text)

@@ -36,12 +36,17 @@ from joey.core.permissions.script_programs import (
 )
 from joey.core.permissions.shell import Words, plain_chain, word_set
 from joey.core.permissions.shell_parser import parse_script
-from joey.core.permissions.shell_values import Values, assigned_by, condition_evaluates, evaluates
+from joey.core.permissions.shell_values import (
+    VariableValues,
+    assigned_by,
+    condition_evaluates,
+    evaluates,
+)
 from joey.core.permissions.shell_words import (
     EXPANSION_PLACEHOLDER,
-    Command,
-    Script,
-    UnreadableError,
+    ShellScript,
+    SimpleCommand,
+    UnsupportedSyntaxError,
     Word,
 )
 from joey.core.text import regex
@@ -70,7 +75,7 @@ _NON_BASH_SHELLS = word_set("csh elvish fish ksh lksh mksh nu posh rc tcsh xonsh
 _ENV_SPLIT_STRING_OPTION_RE = regex(r"-[A-Za-z0-9]*S.*|--sp?l?i?t?-?s?t?r?i?n?g?(=.*)?")
 
 
-class Construct(Enum):
+class EvaluationKind(Enum):
     """What evaluates, as the reason of a question."""
 
     ARITHMETIC = "evaluates a value as arithmetic"
@@ -84,23 +89,23 @@ class Construct(Enum):
     VARIABLE = "decides what else is run"
 
 
-class Evaluated(Struct, frozen=True):
-    by: Construct
+class EvaluatedCode(Struct, frozen=True):
+    by: EvaluationKind
     shown: str
 
 
-def find_evaluated(line: str) -> Evaluated | None:
+def find_evaluated(line: str) -> EvaluatedCode | None:
     """The first piece of a line that may evaluate data as code."""
     return next(_evaluated(line, None, 0), None)
 
 
-def _evaluated(line: str, around: Values | None, depth: int) -> Iterator[Evaluated]:
+def _evaluated(line: str, around: VariableValues | None, depth: int) -> Iterator[EvaluatedCode]:
     try:
         script = parse_script(line)
-    except UnreadableError:
-        yield _found(Construct.SYNTAX, line)
+    except UnsupportedSyntaxError:
+        yield _found(EvaluationKind.SYNTAX, line)
         return
-    values = Values(script, around)
+    values = VariableValues(script, around)
     for command in script.commands:
         for name, value in assigned_by(command.words) if command.words else ():
             values.assignments.setdefault(name, []).append(value)
@@ -113,38 +118,38 @@ def _evaluated(line: str, around: Values | None, depth: int) -> Iterator[Evaluat
     yield from _handed_over(script, values, depth)
 
 
-def _expansions(script: Script, values: Values) -> Iterator[Evaluated]:
+def _expansions(script: ShellScript, values: VariableValues) -> Iterator[EvaluatedCode]:
     for raw in script.processes:
-        yield _found(Construct.PROCESS, raw)
+        yield _found(EvaluationKind.PROCESS, raw)
     for parameter in script.parameters:
         if parameter.is_indirect or parameter.transformation in ("P", "E"):
-            yield _found(Construct.EXPANSION, parameter.raw)
+            yield _found(EvaluationKind.EXPANSION, parameter.raw)
     for expression in script.arithmetic:
         if not values.only_computes(expression):
-            yield _found(Construct.ARITHMETIC, expression.raw)
+            yield _found(EvaluationKind.ARITHMETIC, expression.raw)
     for words in script.conditions:
         if condition_evaluates(words, values):
-            yield _found(Construct.ARITHMETIC, _shown(words))
+            yield _found(EvaluationKind.ARITHMETIC, _shown(words))
 
 
-def _variables(script: Script, values: Values) -> Iterator[Evaluated]:
+def _variables(script: ShellScript, values: VariableValues) -> Iterator[EvaluatedCode]:
     for name, given in values.assignments.items():
         if name in _INTEGER_VARIABLES:
             if not all(value is not None and values.is_numeric(value) for value in given):
-                yield _found(Construct.ARITHMETIC, name)
+                yield _found(EvaluationKind.ARITHMETIC, name)
         elif _CODE_LOADING_VARIABLE_RE.fullmatch(name) and not (
             name == "IFS" and _splits_input(script, given)
         ):
-            yield _found(Construct.VARIABLE, f"{name}=")
+            yield _found(EvaluationKind.VARIABLE, f"{name}=")
 
 
-def _splits_input(script: Script, given: list[Word | None]) -> bool:
+def _splits_input(script: ShellScript, given: list[Word | None]) -> bool:
     """Whether `IFS` is set for `read`, and for nothing else."""
     setting = [command for command in script.commands if "IFS" in command.assigned]
     return len(given) == len(setting) and all(_program(command) == "read" for command in setting)
 
 
-def _commands(words: tuple[Word, ...], values: Values) -> Iterator[Evaluated]:
+def _commands(words: tuple[Word, ...], values: VariableValues) -> Iterator[EvaluatedCode]:
     first, name = words[0], program_name(words[0].text)
     starters = EXEC_ARGUMENTS_BY_PROGRAM.get(name, frozenset())
     named = [after for word, after in pairwise(words) if word.text in starters]
@@ -152,23 +157,25 @@ def _commands(words: tuple[Word, ...], values: Values) -> Iterator[Evaluated]:
     if first.raw != "[":
         named.append(first)
     if not all(word.is_literal for word in (words if runs else named)):
-        yield _found(Construct.PROGRAM, _shown(words))
+        yield _found(EvaluationKind.PROGRAM, _shown(words))
     if name == "git" and (given := program_given(tuple(word.text for word in words))):
-        yield _found(Construct.GIT, given.replace(EXPANSION_PLACEHOLDER, "$"))
+        yield _found(EvaluationKind.GIT, given.replace(EXPANSION_PLACEHOLDER, "$"))
     if evaluates(words, values):
-        yield _found(Construct.BUILTIN, _shown(words))
+        yield _found(EvaluationKind.BUILTIN, _shown(words))
     if name in COMMAND_RUNNERS:
         for word in words[1:]:
             variable, sign, _ = word.text.partition("=")
             if sign and _CODE_LOADING_VARIABLE_RE.fullmatch(variable):
-                yield _found(Construct.VARIABLE, f"{variable}=")
+                yield _found(EvaluationKind.VARIABLE, f"{variable}=")
         if name == "env" and any(
             _ENV_SPLIT_STRING_OPTION_RE.fullmatch(word.text) for word in words[1:]
         ):
-            yield _found(Construct.INPUT, _shown(words))
+            yield _found(EvaluationKind.INPUT, _shown(words))
 
 
-def _handed_over(script: Script, values: Values, depth: int) -> Iterator[Evaluated]:
+def _handed_over(
+    script: ShellScript, values: VariableValues, depth: int
+) -> Iterator[EvaluatedCode]:
     """In what is given to other shells, as an argument or as input."""
     given: dict[str, frozenset[str]] = {}
     for command in script.commands:
@@ -181,32 +188,32 @@ def _handed_over(script: Script, values: Values, depth: int) -> Iterator[Evaluat
         shells = _shells(takers)
         for word in command.fed:
             if word.expansions and (shells or any(map(_is_interpreter, takers))):
-                yield _found(Construct.INPUT, word.raw)
+                yield _found(EvaluationKind.INPUT, word.raw)
             elif shells:
                 given[word.text] = shells
     if depth >= _MAX_NESTED_SHELLS or len(given) > _MAX_INNER_COMMAND_LINES:
-        yield from (_found(Construct.INPUT, text) for text in given)
+        yield from (_found(EvaluationKind.INPUT, text) for text in given)
         return
     for text, shells in given.items():
         yield from _in_other_shell(text, shells, values, depth)
 
 
-def _is_fed(command: Command) -> bool:
+def _is_fed(command: SimpleCommand) -> bool:
     return bool(command.fed)
 
 
-def _has_own_input(command: Command, script: Script) -> bool:
+def _has_own_input(command: SimpleCommand, script: ShellScript) -> bool:
     """Whether its here-documents go to the command itself, and not to others."""
     name = _program(command)
     return bool(name) and name != "exec" and name not in script.functions
 
 
-def _is_interpreter(command: Command) -> bool:
+def _is_interpreter(command: SimpleCommand) -> bool:
     name = _program(command)
     return name not in COMMAND_RUNNERS and bool(name) and carries_out_input((name,))
 
 
-def _lines(command: Command) -> list[str]:
+def _lines(command: SimpleCommand) -> list[str]:
     """The arguments that another shell reads as a line."""
     words = tuple(word.text for word in command.words)
     if _program(command) == "git" and EXEC_ARGUMENTS_BY_PROGRAM["git"].intersection(words):
@@ -215,21 +222,21 @@ def _lines(command: Command) -> list[str]:
 
 
 def _in_other_shell(
-    text: str, shells: frozenset[str], values: Values, depth: int
-) -> Iterator[Evaluated]:
+    text: str, shells: frozenset[str], values: VariableValues, depth: int
+) -> Iterator[EvaluatedCode]:
     if shells & _NON_BASH_SHELLS and plain_chain(text) is None:
-        yield _found(Construct.INPUT, text)
+        yield _found(EvaluationKind.INPUT, text)
     for found in _evaluated(text, values, depth + 1):
         # To a program that is no shell it may be a pattern or a sentence.
-        if found.by is not Construct.SYNTAX or shells:
+        if found.by is not EvaluationKind.SYNTAX or shells:
             yield found
 
 
-def _program(command: Command) -> str:
+def _program(command: SimpleCommand) -> str:
     return program_name(command.words[0].text) if command.words else ""
 
 
-def _shells(commands: list[Command]) -> frozenset[str]:
+def _shells(commands: list[SimpleCommand]) -> frozenset[str]:
     """The shells that the commands name."""
     named = (program_name(word.text) for command in commands for word in command.words)
     return (_SHELL_CODE_RUNNERS | _NON_BASH_SHELLS).intersection(named)
@@ -239,9 +246,9 @@ def _shown(words: tuple[Word, ...]) -> str:
     return " ".join(word.raw for word in words)
 
 
-def _found(by: Construct, text: str) -> Evaluated:
+def _found(by: EvaluationKind, text: str) -> EvaluatedCode:
     shown = " ".join(text.split())
-    return Evaluated(
+    return EvaluatedCode(
         by, shown if len(shown) <= _MAX_EXCERPT_CHARS else f"{shown[:_MAX_EXCERPT_CHARS]}…"
     )
 

@@ -17,7 +17,7 @@ from joey.core.text import regex
 if TYPE_CHECKING:
     from ipaddress import IPv4Address, IPv6Address
 
-    Address = IPv4Address | IPv6Address
+    IpAddress = IPv4Address | IPv6Address
 
 WEB_PORTS = (80, 443)
 _HOST_LABEL_RE = regex(r"(?!-)[a-z0-9_-]{1,63}(?<!-)")
@@ -27,7 +27,7 @@ _AMBIGUOUS_IDNA_RE = regex("[ßẞς\u200c\u200d]")
 _LOCAL_HOST_NAMES = ("localhost",)
 
 
-class Host(Struct, frozen=True):
+class AllowedHost(Struct, frozen=True):
     """One entry of the list."""
 
     name: str
@@ -49,7 +49,7 @@ class Host(Struct, frozen=True):
         owner wants."""
         return not self.is_wild and (is_local_name(self.name) or as_address(self.name) is not None)
 
-    def covers(self, other: Host) -> bool:
+    def covers(self, other: AllowedHost) -> bool:
         """Whether all that another entry allows is allowed by this one."""
         if self.port is not None and self.port != other.port:
             return False
@@ -62,7 +62,7 @@ class Host(Struct, frozen=True):
         return not other.is_wild and other.name == self.name
 
 
-def read_host(entry: str) -> Host:
+def read_host(entry: str) -> AllowedHost:
     """An entry of `sandboxNetwork`.
 
     Raises:
@@ -86,7 +86,7 @@ def read_host(entry: str) -> Host:
         raise ValueError(f"{shown} would allow everybody; `all` opens the whole network")
     if port is not None and not 0 < port < 65536:
         raise ValueError(f"{shown} has a port that cannot be")
-    return Host(plain, port, is_wild)
+    return AllowedHost(plain, port, is_wild)
 
 
 def narrowed(
@@ -142,7 +142,7 @@ def plain_host(text: str) -> str | None:
     return name
 
 
-def as_address(text: str) -> Address | None:
+def as_address(text: str) -> IpAddress | None:
     from ipaddress import ip_address  # whoever starts joey need not wait for it
 
     try:
@@ -158,7 +158,7 @@ def is_local_name(name: str) -> bool:
     return name in _LOCAL_HOST_NAMES or name.endswith(".localhost")
 
 
-def is_public(address: Address) -> bool:
+def is_public(address: IpAddress) -> bool:
     """Neither this machine nor a net of somebody's own, nor where clouds tell their secrets."""
     if address.version == 6:
         inner = address.ipv4_mapped or address.sixtofour or _translated(address)

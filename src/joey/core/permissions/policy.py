@@ -23,11 +23,11 @@ from typing import Literal
 
 from msgspec import Struct, structs
 
-from joey.core.paths import Place
-from joey.core.permissions.shell import Chain, plain_chain
+from joey.core.paths import ResolvedPath
+from joey.core.permissions.shell import CommandChain, plain_chain
 from joey.core.settings import Settings
 
-Confinement = Literal["full", "landlock", "none", "off"]
+SandboxStatus = Literal["full", "landlock", "none", "off"]
 """How far the operating system holds a command: a level of the sandbox, `none` where no sandbox
 works, `off` where the person has switched it off."""
 
@@ -57,7 +57,7 @@ class Claim(Struct, frozen=True):
     """One thing that a call is going to do, stated before it does it."""
 
     access: Access
-    place: Place | None = None
+    place: ResolvedPath | None = None
     command: str | None = None
     subject: str = ""
     """What it is about, in words for a person: `weather/forecast`, an address."""
@@ -65,11 +65,11 @@ class Claim(Struct, frozen=True):
     """The user has listed exactly this as always allowed (an MCP server's `alwaysAllow`)."""
     changed: bool = False
     """It is described otherwise than when it was last used, so that earlier leave says little."""
-    sandbox: Confinement | None = None
+    sandbox: SandboxStatus | None = None
     """Of a command: what would hold it."""
 
 
-SecondReading = Callable[[str], Chain | None]
+GrammarParser = Callable[[str], CommandChain | None]
 """The commands of a line that is plain by the full grammar; None for any other."""
 
 
@@ -77,7 +77,7 @@ ALLOW_ALL_RULE = "*"
 """Among the rules that allow: whatever it is."""
 
 
-class Beyond(StrEnum):
+class BoundarySetting(StrEnum):
     """What lies beyond the boundary of a run, by the setting that allows it everywhere."""
 
     READ_OUTSIDE = "alwaysAllowReadOnlyOutsideWorkspace"
@@ -107,9 +107,9 @@ __all__ = ["Allow", "Ask", "Decision", "Deny", "decide"]
 WORKSPACE_EDITS_TEXT = "edits in this workspace, for this task"
 """What a person may grant a task: changes of files that are neither outside nor protected."""
 _SETTINGS_FIELDS = {
-    Beyond.READ_OUTSIDE: "always_allow_read_only_outside_workspace",
-    Beyond.WRITE_OUTSIDE: "always_allow_write_outside_workspace",
-    Beyond.WRITE_PROTECTED: "always_allow_write_protected",
+    BoundarySetting.READ_OUTSIDE: "always_allow_read_only_outside_workspace",
+    BoundarySetting.WRITE_OUTSIDE: "always_allow_write_outside_workspace",
+    BoundarySetting.WRITE_PROTECTED: "always_allow_write_protected",
 }
 NO_SANDBOX_REASON = (
     "no sandbox works here, so each command is asked (see joey doctor, or --no-sandbox)"
@@ -119,7 +119,7 @@ NO_SANDBOX_REASON = (
 def decide(
     claims: Sequence[Claim],
     settings: Settings,
-    read: SecondReading | None = None,
+    read: GrammarParser | None = None,
     *,
     edits_granted: bool = False,
 ) -> Decision:
@@ -138,13 +138,15 @@ def decide(
 
 
 def missing_reach(
-    claims: Sequence[Claim], settings: Settings, read: SecondReading | None = None
-) -> tuple[Beyond, ...]:
+    claims: Sequence[Claim], settings: Settings, read: GrammarParser | None = None
+) -> tuple[BoundarySetting, ...]:
     """The settings that would allow what lies beyond the boundary of the run; none where
     something else is in the way, too."""
     found = {each for claim in claims for each in _beyond(claim)}
     missing = [
-        each for each in Beyond if each in found and not getattr(settings, _SETTINGS_FIELDS[each])
+        each
+        for each in BoundarySetting
+        if each in found and not getattr(settings, _SETTINGS_FIELDS[each])
     ]
     if not missing:
         return ()
@@ -153,7 +155,7 @@ def missing_reach(
 
 
 def _judge_or_ask(
-    claim: Claim, settings: Settings, read: SecondReading | None, edits_granted: bool
+    claim: Claim, settings: Settings, read: GrammarParser | None, edits_granted: bool
 ) -> Decision:
     try:
         return _judge(claim, settings, read, edits_granted)
@@ -162,7 +164,7 @@ def _judge_or_ask(
 
 
 def _judge(
-    claim: Claim, settings: Settings, read: SecondReading | None, edits_granted: bool
+    claim: Claim, settings: Settings, read: GrammarParser | None, edits_granted: bool
 ) -> Decision:
     match claim.access:
         case Access.NONE:
@@ -224,19 +226,19 @@ def _switches_beyond(claim: Claim, settings: Settings) -> dict[str, bool]:
     return {each.value: getattr(settings, _SETTINGS_FIELDS[each]) for each in _beyond(claim)}
 
 
-def _beyond(claim: Claim) -> Iterator[Beyond]:
+def _beyond(claim: Claim) -> Iterator[BoundarySetting]:
     place = claim.place
     if place is None:
         return
     if claim.access is Access.READ and not (place.inside or place.readable):
-        yield Beyond.READ_OUTSIDE
+        yield BoundarySetting.READ_OUTSIDE
     if claim.access is Access.WRITE and not (place.inside or place.writable):
-        yield Beyond.WRITE_OUTSIDE
+        yield BoundarySetting.WRITE_OUTSIDE
     if claim.access is Access.WRITE and place.protected:
-        yield Beyond.WRITE_PROTECTED
+        yield BoundarySetting.WRITE_PROTECTED
 
 
-def _judge_execute(claim: Claim, settings: Settings, read: SecondReading | None) -> Decision:
+def _judge_execute(claim: Claim, settings: Settings, read: GrammarParser | None) -> Decision:
     command = claim.command
     if command is None:
         return Ask("the call does not say what it runs")
@@ -298,7 +300,7 @@ def _by_switches(switches: dict[str, bool], action: str, settings: Settings) -> 
     return Allow(" + ".join(switches) or "autoApprovalEnabled")
 
 
-def _hidden(place: Place) -> Deny:
+def _hidden(place: ResolvedPath) -> Deny:
     return Deny(".rooignore", place.because or f"{place.shown} is hidden by .rooignore")
 
 
@@ -330,7 +332,7 @@ def task_rule(claims: Sequence[Claim], settings: Settings) -> TaskRule | None:
 
 
 def propose_persistent_rule(
-    claims: Sequence[Claim], settings: Settings, read: SecondReading | None
+    claims: Sequence[Claim], settings: Settings, read: GrammarParser | None
 ) -> PersistentRule | None:
     """The rule to offer with a question about these claims; None when there is none."""
     rule = _rule_for(claims, settings.denied_commands)
@@ -378,7 +380,7 @@ MAX_COMMANDS_PER_LINE = 256
 """In one line; both readers stay fast, and nobody writes more by hand."""
 
 
-def confirmed(line: str, verdict: Allow, read: SecondReading | None) -> Allow | Ask:
+def confirmed(line: str, verdict: Allow, read: GrammarParser | None) -> Allow | Ask:
     """The verdict, if the second reading bears it out."""
     if read is None:
         return Ask("there is no grammar of the shell to check it against")

@@ -10,7 +10,7 @@ another program, configuration, plugin or output are not in these tables, whatev
 
 from __future__ import annotations
 
-from joey.core.permissions.arguments import Sheet
+from joey.core.permissions.arguments import ProgramSpec
 
 _REMOTE_PATH_RE = ":"
 _GREP_OPTIONS = (
@@ -43,63 +43,63 @@ _UNSAFE_HTTP_METHOD_RE = (
 """Attached, or a word of its own: any name that a server may know as a method."""
 _NETCAT_OPTIONS = "-4 -6 -n -u -v -w= -z"
 
-READ_ONLY_PROGRAMS: dict[str, Sheet] = {
-    "base64": Sheet("-d -D -w= --decode --wrap= --ignore-garbage"),
-    "ack": Sheet(
+READ_ONLY_PROGRAMS: dict[str, ProgramSpec] = {
+    "base64": ProgramSpec("-d -D -w= --decode --wrap= --ignore-garbage"),
+    "ack": ProgramSpec(
         "-1 -A# -B# -C# -H -Q -c -h -i -l -m# -n -o -v -w --ignore-case --literal --nocolor"
         " --nogroup --smart-case --word-regexp --count --files-with-matches",
         text="first",
     ),
-    "ag": Sheet(
+    "ag": ProgramSpec(
         "-A# -B# -C# -G= -H -Q -S -a -c -i -l -m# -n -o -s -v -w --count --files-with-matches"
         " --hidden --ignore-case --literal --nocolor --nogroup --smart-case --word-regexp",
         text="first",
     ),
-    "basename": Sheet("-a -s= -z --multiple --suffix= --zero", text="all"),
-    "bat": Sheet(
+    "basename": ProgramSpec("-a -s= -z --multiple --suffix= --zero", text="all"),
+    "bat": ProgramSpec(
         "-A -H= -d -l= -n -p -r= --color= --decorations= --highlight-line= --language="
         " --line-range= --list-languages --list-themes --number --paging= --plain --show-all"
         " --style= --tabs= --terminal-width= --theme= --wrap="
     ),
-    "cksum": Sheet("-a= --algorithm= --untagged --tag --raw --base64 --length="),
-    "column": Sheet("-c= -s= -t -x --table --separator= --columns= --output-separator= -o="),
-    "cpio": Sheet("-t -v --list --verbose", refused=_REMOTE_PATH_RE),
-    "curl": Sheet(
+    "cksum": ProgramSpec("-a= --algorithm= --untagged --tag --raw --base64 --length="),
+    "column": ProgramSpec("-c= -s= -t -x --table --separator= --columns= --output-separator= -o="),
+    "cpio": ProgramSpec("-t -v --list --verbose", refused=_REMOTE_PATH_RE),
+    "curl": ProgramSpec(
         "-4 -6 -A= -G -H= -I -L -S -X= -f -i -k -m= -s -v --compressed --connect-timeout= --fail"
         " --get --head --header= --http1.1 --http2 --include --insecure --location --max-time="
         " --request= --retry= --show-error --silent --user-agent= --verbose",
         refused=rf"^(-\w*|--\w+=)?@|[{{}}\[\]]|^(?!(?i:https?)://)[\w+.-]+://|{_UNSAFE_HTTP_METHOD_RE}",
     ),
-    "cut": Sheet(
+    "cut": ProgramSpec(
         "-b= -c= -d= -f= -n -s -z --bytes= --characters= --delimiter= --fields= --complement"
         " --only-delimited --output-delimiter= --zero-terminated"
     ),
-    "date": Sheet(
+    "date": ProgramSpec(
         "-I -Idate -Ihours -Iminutes -Is -Iseconds -Ins -R -d= -r: -u --date= --iso-8601"
         " --reference: --rfc-3339= --rfc-email --utc",
         operand=r"\+",
     ),
-    "df": Sheet("-a -h -H -i -k -l -m -P -T -t= --total --human-readable --inodes --type="),
-    "diff": Sheet(
+    "df": ProgramSpec("-a -h -H -i -k -l -m -P -T -t= --total --human-readable --inodes --type="),
+    "diff": ProgramSpec(
         "-B -E -N -U= -Z -a -b -c -e -i -q -s -t -u -w -y --brief --color --context"
         " --ignore-all-space --ignore-blank-lines --ignore-case --ignore-space-change"
         " --minimal --new-file --side-by-side --suppress-common-lines --text --unified --width="
         " --report-identical-files --no-dereference --exclude= -x="
     ),
-    "dirname": Sheet("-z --zero", text="all"),
-    "du": Sheet(
+    "dirname": ProgramSpec("-z --zero", text="all"),
+    "du": ProgramSpec(
         "-0 -a -b -c -d= -h -k -m -s -S -x -t= --all --apparent-size --bytes --total --max-depth="
         " --human-readable --summarize --separate-dirs --one-file-system --exclude= --si --time"
     ),
-    "echo": Sheet(text="all"),
-    "expr": Sheet(text="all"),
-    "fd": Sheet(
+    "echo": ProgramSpec(text="all"),
+    "expr": ProgramSpec(text="all"),
+    "fd": ProgramSpec(
         "-H -I -a -d= -e= -g -i -p -s -t= -E= --absolute-path --color= --extension= --full-path"
         " --glob --hidden --ignore-case --max-depth= --no-ignore --type= --exclude=",
         text="first",
     ),
-    "file": Sheet("-L -b -i --brief --mime --mime-encoding --mime-type"),
-    "find": Sheet(
+    "file": ProgramSpec("-L -b -i --brief --mime --mime-encoding --mime-type"),
+    "find": ProgramSpec(
         "-H -P -a -amin= -and -anewer: -atime= -cmin= -cnewer: -ctime= -daystart -depth -empty"
         " -executable -false -group= -iname= -inum= -ipath= -iregex= -links= -lname= -ls"
         " -maxdepth= -mindepth= -mmin= -mount -mtime= -name= -newer: -not -o -or -path= -perm="
@@ -107,29 +107,31 @@ READ_ONLY_PROGRAMS: dict[str, Sheet] = {
         " -true -type= -user= -wholename= -writable -xdev",
         single=True,
     ),
-    "fzf": Sheet("-e -f= -i --exact --filter= --no-sort"),
-    "grep": Sheet(_GREP_OPTIONS.replace(" -S ", " ") + " -L", text="first"),
-    "head": Sheet(_HEAD_TAIL_OPTIONS),
-    "hexdump": Sheet("-C -b -c -d -n= -o -s= -v -x"),
-    "hg": Sheet(
+    "fzf": ProgramSpec("-e -f= -i --exact --filter= --no-sort"),
+    "grep": ProgramSpec(_GREP_OPTIONS.replace(" -S ", " ") + " -L", text="first"),
+    "head": ProgramSpec(_HEAD_TAIL_OPTIONS),
+    "hexdump": ProgramSpec("-C -b -c -d -n= -o -s= -v -x"),
+    "hg": ProgramSpec(
         "-l# -p -q -r= -v --graph --limit= --patch --rev= --stat",
         first="annotate diff heads id log manifest root status summary tip",
         refused="://",
     ),
-    "hostname": Sheet("-I -d -f -i -s", operands=0),
-    "iconv": Sheet("-c -f= -l -s -t= --from-code= --list --to-code="),
-    "jobs": Sheet("-l -n -p -r -s"),
-    "journalctl": Sheet("-u= -n= -b -k -p= -x -e -r -o= --since= --until= --no-pager --unit="),
-    "jq": Sheet(
+    "hostname": ProgramSpec("-I -d -f -i -s", operands=0),
+    "iconv": ProgramSpec("-c -f= -l -s -t= --from-code= --list --to-code="),
+    "jobs": ProgramSpec("-l -n -p -r -s"),
+    "journalctl": ProgramSpec(
+        "-u= -n= -b -k -p= -x -e -r -o= --since= --until= --no-pager --unit="
+    ),
+    "jq": ProgramSpec(
         "-r -c -e -s -S -M -C -n -R -j -a --raw-output --compact-output --exit-status --slurp"
         " --sort-keys --monochrome-output --color-output --null-input --raw-input --join-output"
         " --ascii-output --tab --indent= --arg== --argjson== --version",
         text="first",
         refused=r"\b(import|include|modulemeta)\b",
     ),
-    "less": Sheet("-E -F -M -N -R -S -X -e -g -i -m -n -r -s", refused=r"^\+"),
-    "lsof": Sheet("-P -a -i= -l -n -p= -t -u="),
-    "ls": Sheet(
+    "less": ProgramSpec("-E -F -M -N -R -S -X -e -g -i -m -n -r -s", refused=r"^\+"),
+    "lsof": ProgramSpec("-P -a -i= -l -n -p= -t -u="),
+    "ls": ProgramSpec(
         "-1 -A -B -C -F -G -I= -N -Q -R -S -T= -U -X -Z -a -b -c -d -f -g -h -i -k -l -m -n -o"
         " -p -q -r -s -t -u -v -w= -x --all --almost-all --author --block-size= --classify"
         " --color --directory --file-type --format= --full-time --group-directories-first"
@@ -138,61 +140,61 @@ READ_ONLY_PROGRAMS: dict[str, Sheet] = {
         " --sort= --time= --time-style= --width= --zero"
     ),
     # A page of one's own may take in any file.
-    "man": Sheet("-a -f -k -s= -w --all --apropos --sections= --whatis --where", refused="/"),
-    "md5sum": Sheet(_CHECKSUM_OPTIONS),
-    "more": Sheet("-d -f -l -c -s -u -n#", refused=r"^\+"),
-    "netstat": Sheet("-4 -6 -a -e -i -l -n -o -p -r -s -t -u -x", operands=0),
-    "nc": Sheet(_NETCAT_OPTIONS, needs="-z"),
-    "nm": Sheet("-A -C -D -S -a -g -n -p -r -u", refused="^@"),
-    "pgrep": Sheet("-a -c -d= -f -i -l -n -o -u= -x", text="all"),
-    "ping": Sheet("-4 -6 -W= -c= -n -q -w=", text="all"),
-    "printf": Sheet(text="all"),
-    "ps": Sheet(
+    "man": ProgramSpec("-a -f -k -s= -w --all --apropos --sections= --whatis --where", refused="/"),
+    "md5sum": ProgramSpec(_CHECKSUM_OPTIONS),
+    "more": ProgramSpec("-d -f -l -c -s -u -n#", refused=r"^\+"),
+    "netstat": ProgramSpec("-4 -6 -a -e -i -l -n -o -p -r -s -t -u -x", operands=0),
+    "nc": ProgramSpec(_NETCAT_OPTIONS, needs="-z"),
+    "nm": ProgramSpec("-A -C -D -S -a -g -n -p -r -u", refused="^@"),
+    "pgrep": ProgramSpec("-a -c -d= -f -i -l -n -o -u= -x", text="all"),
+    "ping": ProgramSpec("-4 -6 -W= -c= -n -q -w=", text="all"),
+    "printf": ProgramSpec(text="all"),
+    "ps": ProgramSpec(
         "-A -a -d -e -f -F -H -L -l -o= -p= -u= -U= -w -x --forest --no-headers --sort=", text="all"
     ),
-    "rg": Sheet(_RIPGREP_OPTIONS, text="first"),
-    "seq": Sheet("-f= -s= -w --format= --separator= --equal-width", text="all"),
-    "shuf": Sheet("-e -i= -n= -r -z"),
-    "sleep": Sheet(text="all"),
-    "sort": Sheet(
+    "rg": ProgramSpec(_RIPGREP_OPTIONS, text="first"),
+    "seq": ProgramSpec("-f= -s= -w --format= --separator= --equal-width", text="all"),
+    "shuf": ProgramSpec("-e -i= -n= -r -z"),
+    "sleep": ProgramSpec(text="all"),
+    "sort": ProgramSpec(
         "-M -V -b -c -d -f -g -h -i -k= -n -r -s -t= -u -z --field-separator= --ignore-case --check"
         " --key= --numeric-sort --reverse --stable --unique --version-sort --human-numeric-sort"
         " --general-numeric-sort --month-sort --ignore-leading-blanks --dictionary-order"
     ),
-    "ss": Sheet("-4 -6 -a -e -i -l -m -n -o -p -r -s -t -u -x", text="all"),
-    "ssh-keygen": Sheet("-l -v", first=""),
-    "strings": Sheet("-a -f -n= -t= -e= --all --bytes= --radix=", refused="^@"),
-    "stat": Sheet("-c= -f -t --format= --printf= --terse --file-system"),
-    "svn": Sheet(
+    "ss": ProgramSpec("-4 -6 -a -e -i -l -m -n -o -p -r -s -t -u -x", text="all"),
+    "ssh-keygen": ProgramSpec("-l -v", first=""),
+    "strings": ProgramSpec("-a -f -n= -t= -e= --all --bytes= --radix=", refused="^@"),
+    "stat": ProgramSpec("-c= -f -t --format= --printf= --terse --file-system"),
+    "svn": ProgramSpec(
         "-c= -l= -q -r= -u -v --limit= --revision= --summarize --verbose --xml",
         first="blame cat diff info list log ls status",
         refused="://",
     ),
-    "systemctl": Sheet(
+    "systemctl": ProgramSpec(
         "-l -n= -a -q --no-pager --all --failed --type= --state=",
         first="status list-units list-unit-files is-active is-enabled show cat",
     ),
-    "tail": Sheet(_HEAD_TAIL_OPTIONS),
-    "test": Sheet(
+    "tail": ProgramSpec(_HEAD_TAIL_OPTIONS),
+    "test": ProgramSpec(
         "-a -b -c -d -e -ef -eq -f -ge -gt -h -k -L -le -lt -n -ne -nt -o -ot -p -r -s -t -u"
         " -w -x -z",
         single=True,
     ),
-    "top": Sheet("-1 -H -b -c -i -n= -o= -p= -u=", text="all"),
-    "tr": Sheet("-c -C -d -s -t --complement --delete --squeeze-repeats", text="all"),
-    "tree": Sheet("-C -D -F -I= -L= -P= -a -d -f -h -i -n -p -s -J --dirsfirst --gitignore"),
-    "uniq": Sheet("-c -d -f= -i -s= -u -w= -z --count --repeated --unique", operands=1),
-    "wait": Sheet("-f -n"),
-    "wc": Sheet("-c -m -l -L -w --bytes --chars --lines --max-line-length --words"),
-    "wget": Sheet(
+    "top": ProgramSpec("-1 -H -b -c -i -n= -o= -p= -u=", text="all"),
+    "tr": ProgramSpec("-c -C -d -s -t --complement --delete --squeeze-repeats", text="all"),
+    "tree": ProgramSpec("-C -D -F -I= -L= -P= -a -d -f -h -i -n -p -s -J --dirsfirst --gitignore"),
+    "uniq": ProgramSpec("-c -d -f= -i -s= -u -w= -z --count --repeated --unique", operands=1),
+    "wait": ProgramSpec("-f -n"),
+    "wc": ProgramSpec("-c -m -l -L -w --bytes --chars --lines --max-line-length --words"),
+    "wget": ProgramSpec(
         "-4 -6 -S -T= -nc -nv -q -t= --no-verbose --quiet --server-response --spider",
         needs="--spider",
     ),
-    "xmllint": Sheet("--format --nonet --noout --xpath=", refused="://"),
+    "xmllint": ProgramSpec("--format --nonet --noout --xpath=", refused="://"),
     # Of an option without a value it reads the first letter: `-ps`, `-pl` and `-p` are one.
-    "xxd": Sheet("-c= -g= -l= -p -s= -u", operands=1, refused="^-[pu].", ordered=True),
-    "zcat": Sheet("-f -q -v"),
-    "yq": Sheet(
+    "xxd": ProgramSpec("-c= -g= -l= -p -s= -u", operands=1, refused="^-[pu].", ordered=True),
+    "zcat": ProgramSpec("-f -q -v"),
+    "yq": ProgramSpec(
         "-C -M -P -r -o= --output-format= --unwrapScalar -e -N",
         refused=r"\b(load\w*|strload|system|env\w*|strenv|input_filename|import|include)\b"
         r"|\beval *\(",
@@ -211,7 +213,7 @@ ALWAYS_READ_ONLY_PROGRAMS = (
 """Nothing but readers: no option of theirs changes or runs anything."""
 
 
-ALWAYS_ASK_SPEC = Sheet(first="")
+ALWAYS_ASK_SPEC = ProgramSpec(first="")
 """Whatever it is told needs a rule of its own."""
 
 _COPY_MOVE_OPTIONS = "-f -i -n -u -v -t: --force --interactive --no-clobber --update --verbose"
@@ -220,43 +222,49 @@ _COMPRESSION_OPTIONS = (
 )
 _CHMOD_OPTIONS = "-c -f -v --changes --silent --quiet --verbose"
 
-MODIFYING_PROGRAMS: dict[str, Sheet] = {
-    "bzip2": Sheet(_COMPRESSION_OPTIONS),
-    "bunzip2": Sheet("-c -k -t -q -v --stdout --test", needs="-c -t --stdout --test"),
-    "chgrp": Sheet(_CHMOD_OPTIONS),
-    "chmod": Sheet(_CHMOD_OPTIONS + " --reference:"),
-    "chown": Sheet(_CHMOD_OPTIONS),
-    "cp": Sheet(_COPY_MOVE_OPTIONS + " -p --preserve --target-directory:"),
-    "dd": Sheet(refused="^(?!(if|of|bs|ibs|obs|count|skip|seek|conv|status)=)"),
-    "gunzip": Sheet("-c -l -k -t -q -v --stdout --list --test", needs="-c -l -t --stdout --test"),
-    "gzip": Sheet(_COMPRESSION_OPTIONS),
-    "install": Sheet("-C -D -d -m= -p -v -t: --directory --mode= --verbose"),
-    "kill": Sheet("-l -s= -n= -0 -1 -2 -9 -15", text="all"),
-    "ln": Sheet("-s -f -n -r -v -i --symbolic --force --relative --verbose"),
-    "mkdir": Sheet("-p -v -m= --parents --verbose --mode="),
-    "mv": Sheet(_COPY_MOVE_OPTIONS + " --target-directory:"),
-    "rm": Sheet("-f -i -I -v --force --verbose --interactive"),
-    "rmdir": Sheet("-p -v --parents --verbose"),
-    "rsync": Sheet(
+MODIFYING_PROGRAMS: dict[str, ProgramSpec] = {
+    "bzip2": ProgramSpec(_COMPRESSION_OPTIONS),
+    "bunzip2": ProgramSpec("-c -k -t -q -v --stdout --test", needs="-c -t --stdout --test"),
+    "chgrp": ProgramSpec(_CHMOD_OPTIONS),
+    "chmod": ProgramSpec(_CHMOD_OPTIONS + " --reference:"),
+    "chown": ProgramSpec(_CHMOD_OPTIONS),
+    "cp": ProgramSpec(_COPY_MOVE_OPTIONS + " -p --preserve --target-directory:"),
+    "dd": ProgramSpec(refused="^(?!(if|of|bs|ibs|obs|count|skip|seek|conv|status)=)"),
+    "gunzip": ProgramSpec(
+        "-c -l -k -t -q -v --stdout --list --test", needs="-c -l -t --stdout --test"
+    ),
+    "gzip": ProgramSpec(_COMPRESSION_OPTIONS),
+    "install": ProgramSpec("-C -D -d -m= -p -v -t: --directory --mode= --verbose"),
+    "kill": ProgramSpec("-l -s= -n= -0 -1 -2 -9 -15", text="all"),
+    "ln": ProgramSpec("-s -f -n -r -v -i --symbolic --force --relative --verbose"),
+    "mkdir": ProgramSpec("-p -v -m= --parents --verbose --mode="),
+    "mv": ProgramSpec(_COPY_MOVE_OPTIONS + " --target-directory:"),
+    "rm": ProgramSpec("-f -i -I -v --force --verbose --interactive"),
+    "rmdir": ProgramSpec("-p -v --parents --verbose"),
+    "rsync": ProgramSpec(
         "-a -h -n -r -t -v -z --archive --dry-run --exclude= --progress --stats --verbose",
         refused=_REMOTE_PATH_RE,
     ),
-    "scp": Sheet("-C -p -q", refused=_REMOTE_PATH_RE),
-    "tar": Sheet(
+    "scp": ProgramSpec("-C -p -q", refused=_REMOTE_PATH_RE),
+    "tar": ProgramSpec(
         "-J -f: -j -t -v -z --exclude= --list --verbose --file: --gzip",
         refused=":|^@",
         bundled=True,
     ),
-    "tcpdump": Sheet("-A -X -c= -e -i= -n -q -v"),
-    "tee": Sheet("-a -i -p --append --ignore-interrupts"),
-    "touch": Sheet("-a -c -d= -h -m -r: -t= --no-create --date= --reference:"),
-    "truncate": Sheet("-c -o -r: -s= --no-create --size= --reference:"),
-    "unxz": Sheet("-c -l -k -t -q -v --stdout --list --test", needs="-c -l -t --stdout --test"),
-    "unzip": Sheet("-l -p -q -t -v -Z", needs="-l -p -t -v -Z", ordered=True),
-    "unzstd": Sheet("-c -l -k -t -q -v --stdout --list --test", needs="-c -l -t --stdout --test"),
-    "xz": Sheet(_COMPRESSION_OPTIONS),
-    "zip": Sheet("-0 -9 -j -q -v -x= -y"),
-    "zstd": Sheet(_COMPRESSION_OPTIONS),
+    "tcpdump": ProgramSpec("-A -X -c= -e -i= -n -q -v"),
+    "tee": ProgramSpec("-a -i -p --append --ignore-interrupts"),
+    "touch": ProgramSpec("-a -c -d= -h -m -r: -t= --no-create --date= --reference:"),
+    "truncate": ProgramSpec("-c -o -r: -s= --no-create --size= --reference:"),
+    "unxz": ProgramSpec(
+        "-c -l -k -t -q -v --stdout --list --test", needs="-c -l -t --stdout --test"
+    ),
+    "unzip": ProgramSpec("-l -p -q -t -v -Z", needs="-l -p -t -v -Z", ordered=True),
+    "unzstd": ProgramSpec(
+        "-c -l -k -t -q -v --stdout --list --test", needs="-c -l -t --stdout --test"
+    ),
+    "xz": ProgramSpec(_COMPRESSION_OPTIONS),
+    "zip": ProgramSpec("-0 -9 -j -q -v -x= -y"),
+    "zstd": ProgramSpec(_COMPRESSION_OPTIONS),
 }
 
 OPAQUE_PROGRAMS = (
@@ -295,7 +303,7 @@ OPAQUE_PROGRAMS = (
     " xmodmap xpad xsltproc yap yelp yt-dlp zathura zic zsoelim zx zypper"
 )
 """What they are told is a program of its own, or names files nobody sees in the command line."""
-UNKNOWN_PROGRAM_SPEC = Sheet(
+UNKNOWN_PROGRAM_SPEC = ProgramSpec(
     "--check --color --colour --dry-run --help --json --no-color --no-colour --quiet --silent"
     " --verbose --version"
 )
@@ -326,7 +334,7 @@ SUBCOMMAND_PROGRAMS = (
     " xbps-install xcodebuild xmake yay zig"
 )
 """Do what their first word says: run, deploy, delete, install, or act on the machine."""
-SUBCOMMAND_PROGRAM_SPEC = Sheet(UNKNOWN_PROGRAM_SPEC.options, first="")
+SUBCOMMAND_PROGRAM_SPEC = ProgramSpec(UNKNOWN_PROGRAM_SPEC.options, first="")
 
 
 _URL_ARGUMENT_RE = r"://|^git[+@]|^file:|^@"
@@ -348,13 +356,13 @@ _RSPEC_OPTIONS = (
     "-f= -e= --format= --fail-fast --color --no-color --tag= -t= --seed= --only-failures"
 )
 
-BUILD_PROGRAMS: dict[str, Sheet] = {
-    "bandit": Sheet("-r -q -v -ll -lll -f= --recursive --quiet --format="),
-    "black": Sheet("-q -v -l= -t= -S --check --diff --quiet --line-length= --version --fast"),
-    "brew": Sheet("-q -v --json", first="info list outdated search deps leaves"),
-    "bun": Sheet(_NPM_OPTIONS, first="", refused=_PACKAGE_URL_RE),
-    "bundle": Sheet("-q --quiet", first=""),
-    "cargo": Sheet(
+BUILD_PROGRAMS: dict[str, ProgramSpec] = {
+    "bandit": ProgramSpec("-r -q -v -ll -lll -f= --recursive --quiet --format="),
+    "black": ProgramSpec("-q -v -l= -t= -S --check --diff --quiet --line-length= --version --fast"),
+    "brew": ProgramSpec("-q -v --json", first="info list outdated search deps leaves"),
+    "bun": ProgramSpec(_NPM_OPTIONS, first="", refused=_PACKAGE_URL_RE),
+    "bundle": ProgramSpec("-q --quiet", first=""),
+    "cargo": ProgramSpec(
         "-p= -q -v -vv -j= -D= -W= -A= -F= --package= --lib --bins --bin= --tests --test= --release"
         " --workspace --all --all-features --features= --no-default-features --no-run"
         " --no-fail-fast --offline --locked --frozen --doc --example= --examples --exact"
@@ -364,81 +372,81 @@ BUILD_PROGRAMS: dict[str, Sheet] = {
         first="search version --version help pkgid",
         refused=r"^\+|" + _URL_ARGUMENT_RE,
     ),
-    "composer": Sheet("-q -v --no-interaction", first=""),
-    "cmake": Sheet(
+    "composer": ProgramSpec("-q -v --no-interaction", first=""),
+    "cmake": ProgramSpec(
         "-j# --build: --target= --config= --parallel# --version --verbose",
         first="",
         refused="^--build",
     ),
-    "conda": Sheet("-q -n= --json", first="list info search"),
-    "coverage": Sheet("-m -i --skip-covered --format= --precision=", first="report"),
-    "ctest": Sheet(
+    "conda": ProgramSpec("-q -n= --json", first="list info search"),
+    "coverage": ProgramSpec("-m -i --skip-covered --format= --precision=", first="report"),
+    "ctest": ProgramSpec(
         "-R= -E= -V -VV -j= -L= --output-on-failure --verbose --rerun-failed -N --test-dir:"
     ),
-    "deno": Sheet("-q --quiet --json --check", first="info doc types --version"),
-    "docker": Sheet(
+    "deno": ProgramSpec("-q --quiet --json --check", first="info doc types --version"),
+    "docker": ProgramSpec(
         "-a -q -n= -l -s -t --all --filter= --format= --no-trunc --tail= --since= --timestamps"
         " --digests --quiet --size --no-stream",
         first="ps images version info logs inspect top port stats history diff",
     ),
-    "dotnet": Sheet(
+    "dotnet": ProgramSpec(
         "-c= -v= -f= --no-build --no-restore --configuration= --filter= --verbosity= --nologo"
         " --framework= --list-tests --version --info --list-sdks --list-runtimes",
         first="--version --info",
     ),
-    "eslint": Sheet(
+    "eslint": ProgramSpec(
         "--ext= --quiet --max-warnings= --no-color --color --cache --version -v"
         " --no-eslintrc --report-unused-disable-directives --no-warn-ignored"
     ),
-    "flake8": Sheet(
+    "flake8": ProgramSpec(
         "--max-line-length= --select= --ignore= --extend-ignore= --count -q -v --statistics"
         " --show-source --exclude= --max-complexity= --version"
     ),
-    "gem": Sheet("-q -l", first="list search which outdated"),
-    "gh": Sheet(
+    "gem": ProgramSpec("-q -l", first="list search which outdated"),
+    "gh": ProgramSpec(
         "-L= -s= -a= -l= -S= --limit= --state= --author= --label= --search= --json= --jq= -q="
         " --comments --patch --name-only --log --log-failed --branch= -b=",
         first="",
         refused=r"://",
     ),
-    "go": Sheet(
+    "go": ProgramSpec(
         "-v -run= -count= -race -cover -short -timeout= -bench= -benchmem -failfast -json -p="
         " -parallel= -tags= -m -x -a -n -all -src -skip= -list= -shuffle= -vet=",
         first="version env list doc help",
         single=True,
         refused=_URL_ARGUMENT_RE,
     ),
-    "gofmt": Sheet("-l -d -s -e"),
-    "golangci-lint": Sheet("-v --fast --timeout= --new", first="run linters version"),
-    "gradle": Sheet(
+    "gofmt": ProgramSpec("-l -d -s -e"),
+    "golangci-lint": ProgramSpec("-v --fast --timeout= --new", first="run linters version"),
+    "gradle": ProgramSpec(
         "-q -i -s -x= --info --stacktrace --no-daemon --offline --tests= --console= --parallel"
         " --continue --quiet --rerun-tasks --dry-run -m --warning-mode= --version",
         first="",
         targets=True,
     ),
-    "helm": Sheet("-n= -A --namespace= -a", first="list version status history"),
-    "isort": Sheet("-c -q -v --check --check-only --diff --quiet --profile= -l= --version"),
-    "jest": Sheet(
+    "helm": ProgramSpec("-n= -A --namespace= -a", first="list version status history"),
+    "isort": ProgramSpec("-c -q -v --check --check-only --diff --quiet --profile= -l= --version"),
+    "jest": ProgramSpec(
         "-t= -i --coverage --ci --runInBand --silent --verbose --testNamePattern= --bail"
         " --testPathPattern= --passWithNoTests --maxWorkers= --watchAll= --no-cache --listTests"
         " --colors --no-coverage --detectOpenHandles --forceExit --version"
     ),
-    "kubectl": Sheet(
+    "kubectl": ProgramSpec(
         "-n= -A -l= -o= -w= -c= --namespace= --all-namespaces --selector= --output= --tail="
         " --since= --no-headers --show-labels --previous -p --short --client --context= --sort-by=",
         first="get describe logs version top api-resources explain",
         refused=r"-file\b|^(go-template|jsonpath|custom-columns)-file",
     ),
-    "make": Sheet(
+    "make": ProgramSpec(
         "-j# -k -s -n -B -q -w -i --jobs# --keep-going --silent --quiet --dry-run --just-print"
         " --always-make --no-print-directory --version --question",
         refused="=",
         targets=True,
     ),
-    "mocha": Sheet(
+    "mocha": ProgramSpec(
         "-g= -f= -b -t= --grep= --bail --timeout= --recursive --exit --dry-run --version"
     ),
-    "mvn": Sheet(
+    "mvn": ProgramSpec(
         "-q -o -B -e -X -pl= -am -U -DskipTests -Dmaven.test.skip=true -v --version --quiet"
         " --offline --batch-mode --errors --no-transfer-progress -ntp --fail-at-end -fae -T="
         " -Dtest=",
@@ -447,70 +455,76 @@ BUILD_PROGRAMS: dict[str, Sheet] = {
         refused=":",
         targets=True,
     ),
-    "mypy": Sheet(
+    "mypy": ProgramSpec(
         "-p= -m= --strict --ignore-missing-imports --pretty --show-error-codes --no-incremental"
         " --no-error-summary --follow-imports= --no-color-output --show-column-numbers --version"
         " --exclude= --python-version= --warn-unused-ignores --check-untyped-defs -v"
     ),
-    "ninja": Sheet("-j# -k# -v -n --quiet --verbose --version", targets=True),
-    "nox": Sheet("-l -s= -k= -r -R -v --list --sessions= --reuse-existing-virtualenvs"),
-    "npm": Sheet(
+    "ninja": ProgramSpec("-j# -k# -v -n --quiet --verbose --version", targets=True),
+    "nox": ProgramSpec("-l -s= -k= -r -R -v --list --sessions= --reuse-existing-virtualenvs"),
+    "npm": ProgramSpec(
         _NPM_OPTIONS,
         first="ls list view info show outdated explain why ping search --version -v",
         refused=_PACKAGE_URL_RE,
     ),
-    "phpunit": Sheet("--filter= --testsuite= --group= --testdox --colors --stop-on-failure -v"),
-    "pip": Sheet(
+    "phpunit": ProgramSpec(
+        "--filter= --testsuite= --group= --testdox --colors --stop-on-failure -v"
+    ),
+    "pip": ProgramSpec(
         "-q -v -U -r: -e: --upgrade --user --no-deps --dry-run --format= --outdated --quiet"
         " --no-cache-dir --version --requirement: --editable: --disable-pip-version-check",
         first="list show freeze check --version index debug",
         refused=_URL_ARGUMENT_RE,
     ),
-    "poetry": Sheet("-q -v --no-interaction --tree --latest -n", first="show check about"),
-    "prettier": Sheet("-c -l --check --list-different --ignore-unknown -u --version --no-color"),
-    "pylint": Sheet(
+    "poetry": ProgramSpec("-q -v --no-interaction --tree --latest -n", first="show check about"),
+    "prettier": ProgramSpec(
+        "-c -l --check --list-different --ignore-unknown -u --version --no-color"
+    ),
+    "pylint": ProgramSpec(
         "-E -j= --errors-only --disable= --enable= --jobs= --reports= --score= --recursive="
         " --version"
     ),
-    "pyright": Sheet("--outputjson --stats --warnings --verbose --version -v"),
-    "pytest": Sheet(_PYTEST_OPTIONS),
-    "rake": Sheet("-T -P -n -q -s -t= --tasks --dry-run --quiet", refused="=", targets=True),
-    "rspec": Sheet(_RSPEC_OPTIONS),
-    "rubocop": Sheet("--format= -f= --only= --parallel --display-cop-names -D -V --version"),
-    "ruff": Sheet(
+    "pyright": ProgramSpec("--outputjson --stats --warnings --verbose --version -v"),
+    "pytest": ProgramSpec(_PYTEST_OPTIONS),
+    "rake": ProgramSpec("-T -P -n -q -s -t= --tasks --dry-run --quiet", refused="=", targets=True),
+    "rspec": ProgramSpec(_RSPEC_OPTIONS),
+    "rubocop": ProgramSpec("--format= -f= --only= --parallel --display-cop-names -D -V --version"),
+    "ruff": ProgramSpec(
         "-q -v --select= --ignore= --output-format= --statistics --diff --no-cache --show-files"
         " --check --line-length= --extend-select= --quiet --exit-zero --version --preview"
         " --no-fix --target-version=",
         first="check rule version --version linter",
     ),
-    "shellcheck": Sheet("-s= -S= -f= -e= -i= --shell= --severity= --format= --exclude= --version"),
-    "stylelint": Sheet("--quiet --max-warnings= --color"),
-    "swift": Sheet("-v -c= --filter= --parallel --list-tests", first="--version"),
-    "terraform": Sheet(
+    "shellcheck": ProgramSpec(
+        "-s= -S= -f= -e= -i= --shell= --severity= --format= --exclude= --version"
+    ),
+    "stylelint": ProgramSpec("--quiet --max-warnings= --color"),
+    "swift": ProgramSpec("-v -c= --filter= --parallel --list-tests", first="--version"),
+    "terraform": ProgramSpec(
         "-no-color -json -check -diff -recursive -detailed-exitcode -input=",
         first="version",
         single=True,
     ),
-    "tox": Sheet("-l -e= -q -v -r -p= --list --recreate"),
-    "tsc": Sheet(
+    "tox": ProgramSpec("-l -e= -q -v -r -p= --list --recreate"),
+    "tsc": ProgramSpec(
         "-p: -b --project: --build --noEmit --pretty --skipLibCheck --strict --listFiles --version"
         " -v --showConfig --noErrorTruncation --incremental",
         refused="^@",
     ),
-    "uv": Sheet(
+    "uv": ProgramSpec(
         "-q -v --quiet --format= --outdated --depth= --locked --frozen --no-sync --offline",
         first="--version",
         refused=_URL_ARGUMENT_RE,
     ),
-    "vitest": Sheet(
+    "vitest": ProgramSpec(
         "-t= --run --coverage --testNamePattern= --silent --bail= --passWithNoTests"
         " --no-color --version",
     ),
-    "yarn": Sheet(
+    "yarn": ProgramSpec(
         _NPM_OPTIONS, first="list why info outdated --version versions", refused=_PACKAGE_URL_RE
     ),
 }
-_PACKAGE_MANAGER_SPEC = Sheet(
+_PACKAGE_MANAGER_SPEC = ProgramSpec(
     "-q -a --installed --upgradable", first="list show search info policy"
 )
 BUILD_PROGRAMS |= dict.fromkeys(

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from joey.core.permissions.arguments import Sheet, read_arguments, sheet_concern
+from joey.core.permissions.arguments import ProgramSpec, read_arguments, sheet_concern
 from joey.core.permissions.git_commands import git_concern, git_paths, git_values, only_looks
 from joey.core.permissions.program_tables import (
     ALWAYS_ASK_SPEC,
@@ -199,7 +199,7 @@ def leaves_workspace(word: str) -> bool:
 
 
 @cache
-def _sheet(name: str) -> Sheet | None:
+def _sheet(name: str) -> ProgramSpec | None:
     name = _PROGRAM_ALIASES.get(name, name)
     names = {name, name.rstrip(VERSION_CHARACTERS)}
     if names & word_set(OPAQUE_PROGRAMS):

@@ -19,36 +19,36 @@ from joey.core.permissions.programs import VERSION_CHARACTERS, program_name
 from joey.core.permissions.shell import Words, parts, plain_commands
 
 
-class Rule(Struct, frozen=True):
+class CommandRule(Struct, frozen=True):
     text: str
     words: Words
     parts: Words = ()
     """Deny rules: what to look for among the arguments of other programs."""
 
 
-Rules = tuple[Rule, ...]
+CommandRules = tuple[CommandRule, ...]
 
 
-def allowing_rules(texts: Sequence[str]) -> Rules:
+def allowing_rules(texts: Sequence[str]) -> CommandRules:
     return _allowing_rules(tuple(texts))
 
 
-def refusing_rules(texts: Sequence[str]) -> Rules:
+def refusing_rules(texts: Sequence[str]) -> CommandRules:
     return _refusing_rules(tuple(texts))
 
 
 @lru_cache(maxsize=32)
-def _allowing_rules(texts: tuple[str, ...]) -> Rules:
-    return tuple(Rule(text, words) for text in texts if (words := _parse_allow_rule(text)))
+def _allowing_rules(texts: tuple[str, ...]) -> CommandRules:
+    return tuple(CommandRule(text, words) for text in texts if (words := _parse_allow_rule(text)))
 
 
 @lru_cache(maxsize=32)
-def _refusing_rules(texts: tuple[str, ...]) -> Rules:
+def _refusing_rules(texts: tuple[str, ...]) -> CommandRules:
     rules = ((text, _parse_deny_rule(text)) for text in texts if text.strip())
-    return tuple(Rule(text, words, parts(words)) for text, words in rules)
+    return tuple(CommandRule(text, words, parts(words)) for text, words in rules)
 
 
-def longest(words: Words, allowing: Rules) -> Rule | None:
+def longest(words: Words, allowing: CommandRules) -> CommandRule | None:
     first = words[0]
     same = [rule for rule in allowing if rule.words[0] == first]
     shown = _without_pager(words)
@@ -65,7 +65,7 @@ def _without_pager(words: Words) -> Words:
     return ("git", *words[2:]) if words[:2] == ("git", "--no-pager") else ()
 
 
-def rank(words: Words, allowing: Rules) -> int:
+def rank(words: Words, allowing: CommandRules) -> int:
     """How many of the words a rule names."""
     rule = longest(words, allowing)
     return 0 if rule is None else len(rule.words)
@@ -126,19 +126,19 @@ _SUBCOMMAND_ALIASES: dict[str, dict[str, str]] = {
 """By program, what its subcommands are called too."""
 
 
-class Meant(Enum):
+class DenyMatch(Enum):
     NONE = 0
     POSSIBLE = 1
     CERTAIN = 2
 
 
-def meant(words: Words, denied: Words) -> Meant:
+def meant(words: Words, denied: Words) -> DenyMatch:
     """Both as `named` gives them."""
     if not denied or words[: len(denied)] == denied:
-        return Meant.CERTAIN
+        return DenyMatch.CERTAIN
     words = _taken_apart(words, denied)
     if not words or words[0] != denied[0]:
-        return Meant.NONE
+        return DenyMatch.NONE
     others = _SUBCOMMAND_ALIASES.get(denied[0], {})
     words = tuple(others.get(word, word) for word in words)
     denied = tuple(others.get(word, word) for word in denied)
@@ -168,9 +168,9 @@ def _taken_apart(words: Words, denied: Words) -> Words:
     return words
 
 
-def _names(words: Words, wanted: Words) -> Meant:
+def _names(words: Words, wanted: Words) -> DenyMatch:
     """Whether the words follow each other; options may stand between them, with values."""
-    found = Meant.CERTAIN
+    found = DenyMatch.CERTAIN
     at = 1
     for name in wanted:
         while at < len(words) and words[at] != name:
@@ -179,32 +179,32 @@ def _names(words: Words, wanted: Words) -> Meant:
                 break
             at += 1
         if at == len(words):
-            return Meant.NONE
+            return DenyMatch.NONE
         if words[at] != name:
             # Some programs understand the beginning of a word.
             if not name.startswith(words[at]):
-                return Meant.NONE
-            found = Meant.POSSIBLE
+                return DenyMatch.NONE
+            found = DenyMatch.POSSIBLE
         at += 1
     return found
 
 
-def _given(words: Words, wanted: Words) -> Meant:
+def _given(words: Words, wanted: Words) -> DenyMatch:
     options = [word.partition("=")[0] for word in words[1:] if word.startswith("-")]
     ways = [_is_given(option, options) for option in wanted]
-    return min(ways, key=lambda each: each.value, default=Meant.CERTAIN)
+    return min(ways, key=lambda each: each.value, default=DenyMatch.CERTAIN)
 
 
-def _is_given(wanted: str, options: list[str]) -> Meant:
+def _is_given(wanted: str, options: list[str]) -> DenyMatch:
     if wanted in options:
-        return Meant.CERTAIN
+        return DenyMatch.CERTAIN
     short = {letter for word in options if word[:2] != "--" for letter in word[1:]}
     long = [word for word in options if word[:2] == "--" and len(word) > len("--")]
     initials = short | {word[2] for word in long}
     if wanted.startswith("--"):
         begun = any(wanted.startswith(word) for word in long)
         is_near = wanted[2:3] in short or any(word.startswith(wanted) for word in long)
-        return Meant.CERTAIN if begun else Meant.POSSIBLE if is_near else Meant.NONE
+        return DenyMatch.CERTAIN if begun else DenyMatch.POSSIBLE if is_near else DenyMatch.NONE
     if short.issuperset(wanted[1:]):
-        return Meant.CERTAIN
-    return Meant.POSSIBLE if initials.issuperset(wanted[1:]) else Meant.NONE
+        return DenyMatch.CERTAIN
+    return DenyMatch.POSSIBLE if initials.issuperset(wanted[1:]) else DenyMatch.NONE

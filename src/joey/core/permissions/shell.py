@@ -16,7 +16,7 @@ from functools import lru_cache
 from joey.core.text import regex
 
 Words = tuple[str, ...]
-Chain = tuple[tuple[str, Words], ...]
+CommandChain = tuple[tuple[str, Words], ...]
 """The commands of a plain line, each with what joins it to the one before: `&&`, `||`, `|`, or
 nothing."""
 
@@ -63,17 +63,17 @@ class _NotPlainError(Exception):
     """The line uses something that cannot be judged by reading it."""
 
 
-def plain_chain(line: str) -> Chain | None:
+def plain_chain(line: str) -> CommandChain | None:
     """The commands of a plain line as words without their quotes; None for any other line."""
     return _remembered_chain(line) if len(line) <= _MAX_CACHED_LINE_CHARS else _chain(line)
 
 
 @lru_cache(maxsize=256)
-def _remembered_chain(line: str) -> Chain | None:
+def _remembered_chain(line: str) -> CommandChain | None:
     return _chain(line)
 
 
-def _chain(line: str) -> Chain | None:
+def _chain(line: str) -> CommandChain | None:
     if _CONTROL_CHARACTER_RE.search(line):
         return None
     try:

@@ -15,11 +15,11 @@ from joey.core.permissions.shell import word_set
 from joey.core.permissions.shell_words import (
     EXPANSION_PLACEHOLDER,
     VARIABLE_NAME_PATTERN,
-    Command,
-    Script,
-    UnreadableError,
+    ShellScript,
+    SimpleCommand,
+    UnsupportedSyntaxError,
     Word,
-    WordReader,
+    WordParser,
 )
 from joey.core.text import regex
 
@@ -34,16 +34,16 @@ _CASE_CLAUSE_END_RE = regex(r";;&|;;|;&")
 _TRANSPARENT_KEYWORDS = word_set("if then elif else fi while until do done { } ! time -p --")
 
 
-def parse_script(text: str) -> Script:
-    """Raise `UnreadableError` for a script that is more than this parser knows."""
+def parse_script(text: str) -> ShellScript:
+    """Raise `UnsupportedSyntaxError` for a script that is more than this parser knows."""
     if EXPANSION_PLACEHOLDER in text:
-        raise UnreadableError
-    script = Script()
-    _Parser(text, script, 0).commands()
+        raise UnsupportedSyntaxError
+    script = ShellScript()
+    _ScriptParser(text, script, 0).commands()
     return script
 
 
-class _Document(Struct, frozen=True):
+class _HereDocument(Struct, frozen=True):
     """A here-document whose body is still to come."""
 
     delimiter: str
@@ -53,10 +53,10 @@ class _Document(Struct, frozen=True):
     """Where it belongs."""
 
 
-class _Parser(WordReader):
-    def __init__(self, text: str, script: Script, depth: int) -> None:
+class _ScriptParser(WordParser):
+    def __init__(self, text: str, script: ShellScript, depth: int) -> None:
         super().__init__(text, script, depth)
-        self._documents: list[_Document] = []
+        self._documents: list[_HereDocument] = []
 
     def commands(self, until: str = "") -> None:
         """Read up to the end of the text, or to `until`: `)`, or the `;;` of a clause."""
@@ -75,7 +75,8 @@ class _Parser(WordReader):
                     self._command()
         is_split = outer and "\n" in self._text[start : self._at]
         if until and (self._documents or is_split):
-            raise UnreadableError  # which line a here-document begins at depends on the version
+            # which line a here-document begins at depends on the version
+            raise UnsupportedSyntaxError
         self._documents = outer
 
     def _ends(self, until: str) -> bool:
@@ -85,7 +86,7 @@ class _Parser(WordReader):
             self._at += 1
         if char in ("", ")"):
             if char != until:
-                raise UnreadableError
+                raise UnsupportedSyntaxError
             return True
         return until == ";;" and (self._matches(_CASE_CLAUSE_END_RE) or self._has_keyword("esac"))
 
@@ -108,11 +109,11 @@ class _Parser(WordReader):
                 continue
             word = self._word()
             if self._char() in ("<", ">") and _ARRAY_ELEMENT_TARGET_RE.fullmatch(word.raw):
-                raise UnreadableError  # where a descriptor goes: `{a[x]}>out`
+                raise UnsupportedSyntaxError  # where a descriptor goes: `{a[x]}>out`
             if not words and not assigned and self._keyword(word.raw):
                 return
             words.append(word)
-        self._script.commands.append(Command(tuple(words), tuple(assigned), fed))
+        self._script.commands.append(SimpleCommand(tuple(words), tuple(assigned), fed))
 
     def _keyword(self, word: str) -> bool:
         """Whether the word is one, after which a command can begin."""
@@ -205,7 +206,7 @@ class _Parser(WordReader):
 
     def _function(self, words: list[Word]) -> None:
         if len(words) != 1:
-            raise UnreadableError
+            raise UnsupportedSyntaxError
         self._parentheses()
         self._script.functions.append(words[0].text)
 
@@ -244,9 +245,9 @@ class _Parser(WordReader):
             fed.append(target)
         elif operator.startswith("<<"):
             if target.expansions:
-                raise UnreadableError
+                raise UnsupportedSyntaxError
             is_quoted = target.raw != target.text
-            self._documents.append(_Document(target.text, operator == "<<-", is_quoted, fed))
+            self._documents.append(_HereDocument(target.text, operator == "<<-", is_quoted, fed))
         return True
 
     def _read_documents(self) -> None:
@@ -260,7 +261,7 @@ class _Parser(WordReader):
                     break
                 lines.append(f"{line}\n")
             body = "".join(lines)
-            reader = _Parser(body, self._script, self._depth)
+            reader = _ScriptParser(body, self._script, self._depth)
             word = Word(body, body) if document.is_quoted else reader.expanded_text()
             document.fed.append(word)
 
@@ -284,7 +285,7 @@ class _Parser(WordReader):
         self._skip_blanks()
         while self._char() == "\n":
             if self._documents:
-                raise UnreadableError
+                raise UnsupportedSyntaxError
             self._at += 1
             self._skip_blanks()
 

@@ -17,7 +17,13 @@ from msgspec import structs
 
 from joey.core.permissions.programs import COMMAND_RUNNERS, program_name
 from joey.core.permissions.shell import word_set
-from joey.core.permissions.shell_words import EXPANSION_PLACEHOLDER, Expansion, Kind, Script, Word
+from joey.core.permissions.shell_words import (
+    EXPANSION_PLACEHOLDER,
+    Expansion,
+    ExpansionKind,
+    ShellScript,
+    Word,
+)
 from joey.core.text import regex
 
 _NUMBER_RE = regex(rf"[-+]?[0-9{EXPANSION_PLACEHOLDER}]+")
@@ -43,10 +49,10 @@ _MAX_VARIABLES = 200
 """Variables; nobody writes more by hand."""
 
 
-class Values:
+class VariableValues:
     """What the variables of a script may hold, with those of the script `around` it."""
 
-    def __init__(self, script: Script, around: Values | None) -> None:
+    def __init__(self, script: ShellScript, around: VariableValues | None) -> None:
         inherited = around.assignments if around else {}
         names = {*script.assignments, *inherited}
         self.assignments: dict[str, list[Word | None]] = {
@@ -69,13 +75,13 @@ class Values:
 
     def is_number(self, expansion: Expansion) -> bool:
         match expansion.kind:
-            case Kind.NUMBER:
+            case ExpansionKind.NUMBER:
                 return True
-            case Kind.PARAMETER:
+            case ExpansionKind.PARAMETER:
                 return self._is_number(expansion.name)
-            case Kind.ELEMENT:
+            case ExpansionKind.ELEMENT:
                 return expansion.name == "PIPESTATUS" and "PIPESTATUS" not in self.assignments
-            case Kind.COMMAND:
+            case ExpansionKind.COMMAND:
                 return not self._has_functions and _counts(expansion.raw)
         return False
 
@@ -93,7 +99,7 @@ class Values:
         """Whether it gives one word without syntax, or none."""
         if self.is_number(expansion):
             return True
-        if expansion.kind is not Kind.PARAMETER or _is_set_by_shell(expansion.name):
+        if expansion.kind is not ExpansionKind.PARAMETER or _is_set_by_shell(expansion.name):
             return False
         given = self.assignments.get(expansion.name, ())
         return all(
@@ -137,7 +143,7 @@ _LITERAL_END_RE = regex(rf"[^\]{EXPANSION_PLACEHOLDER}]\Z")
 _NON_NAME_CHARACTER_RE = regex(rf"[^\w{EXPANSION_PLACEHOLDER}-]")
 
 
-def evaluates(words: ParsedWords, values: Values) -> bool:
+def evaluates(words: ParsedWords, values: VariableValues) -> bool:
     """Whether a command, as the shell carries it out, may evaluate what it is given."""
     name, arguments = program_name(words[0].text), words[1:]
     match name:
@@ -171,7 +177,7 @@ def evaluates(words: ParsedWords, values: Values) -> bool:
     return name in _DECLARATION_BUILTINS and _declares(words, values)
 
 
-def condition_evaluates(words: ParsedWords, values: Values) -> bool:
+def condition_evaluates(words: ParsedWords, values: VariableValues) -> bool:
     """Whether `[[ … ]]` with these words does arithmetic on unknown values, or reads a variable
     that is named by one."""
     for at, word in enumerate(words):
@@ -207,7 +213,7 @@ def assigned_by(words: ParsedWords) -> Iterator[tuple[str, Word | None]]:
                 yield word.text, None
 
 
-def _passes_on(arguments: ParsedWords, values: Values) -> bool:
+def _passes_on(arguments: ParsedWords, values: VariableValues) -> bool:
     at = 0
     while at < len(arguments) and arguments[at].text.startswith("-"):
         if arguments[at].text in ("-v", "-V"):
@@ -241,7 +247,7 @@ def _has_no_subscript(word: Word) -> bool:
     return word.is_literal and "[" not in word.text
 
 
-def _declares(words: ParsedWords, values: Values) -> bool:
+def _declares(words: ParsedWords, values: VariableValues) -> bool:
     """Whether a declaration computes a name, or a value that it evaluates."""
     name = program_name(words[0].text)
     for word in words[1:]:
@@ -257,7 +263,7 @@ def _declares(words: ParsedWords, values: Values) -> bool:
     return False
 
 
-def _stores(arguments: ParsedWords, values: Values) -> bool:
+def _stores(arguments: ParsedWords, values: VariableValues) -> bool:
     """Whether printf has the option `-v`, or may have."""
     if not arguments:
         return False
@@ -275,7 +281,7 @@ def _stores(arguments: ParsedWords, values: Values) -> bool:
     return splits or (len(arguments) > 1 and not is_format)
 
 
-def _tests_variable(arguments: ParsedWords, values: Values) -> bool:
+def _tests_variable(arguments: ParsedWords, values: VariableValues) -> bool:
     """Whether `test` may be told by a value to look at a variable (`-v`)."""
     words = tuple(word for word in arguments if word.raw != "]")
     for word in words:

@@ -1,6 +1,6 @@
 """Words of a shell script: quotes, expansions, and the parsed script they belong to.
 
-A `Script` keeps as much of a script as tells code from data. Syntax that is unknown, or that
+A `ShellScript` keeps as much of a script as tells code from data. Syntax that is unknown, or that
 versions of the shell read differently, is an error, never text.
 """
 
@@ -20,7 +20,7 @@ EXPANSION_PLACEHOLDER = "\0"
 """Stands for an expansion in the text of a word."""
 
 
-class Kind(Enum):
+class ExpansionKind(Enum):
     """What an expansion gives."""
 
     PARAMETER = "the value of a variable"
@@ -31,7 +31,7 @@ class Kind(Enum):
 
 
 class Expansion(Struct, frozen=True):
-    kind: Kind
+    kind: ExpansionKind
     raw: str
     quoted: bool
     name: str = ""
@@ -50,7 +50,7 @@ class Word(Struct, frozen=True):
         return not self.expansions and not self.has_pattern
 
 
-class Command(Struct, frozen=True):
+class SimpleCommand(Struct, frozen=True):
     words: tuple[Word, ...]
     assigned: tuple[str, ...]
     """Variables that are set before its words."""
@@ -59,7 +59,7 @@ class Command(Struct, frozen=True):
     without words."""
 
 
-class Parameter(Struct, frozen=True):
+class ParameterExpansion(Struct, frozen=True):
     """A parameter expansion that does more than give a value."""
 
     raw: str
@@ -68,13 +68,13 @@ class Parameter(Struct, frozen=True):
     """Its letter: `P` in `${x@P}`."""
 
 
-class Script(Struct):
-    commands: list[Command] = field(default_factory=list)
+class ShellScript(Struct):
+    commands: list[SimpleCommand] = field(default_factory=list)
     conditions: list[tuple[Word, ...]] = field(default_factory=list)
     """The words between `[[` and `]]`."""
     arithmetic: list[Word] = field(default_factory=list)
     """Expressions, subscripts and offsets."""
-    parameters: list[Parameter] = field(default_factory=list)
+    parameters: list[ParameterExpansion] = field(default_factory=list)
     processes: list[str] = field(default_factory=list)
     assignments: dict[str, list[Word | None]] = field(default_factory=dict)
     """By variable, each value that it is given; None for one that the script does not spell out."""
@@ -103,11 +103,11 @@ _BACKTICK_ESCAPE_RE = regex(r"\\([$`\\])")
 _BLANKS_RE = regex(r"(?:[ \t]|\\\n)*(?:#[^\n]*)?")
 
 
-class UnreadableError(Exception):
+class UnsupportedSyntaxError(Exception):
     """The script holds syntax that this parser does not know."""
 
 
-class _Builder:
+class _WordBuilder:
     """A word while it is read."""
 
     def __init__(self) -> None:
@@ -115,7 +115,7 @@ class _Builder:
         self.expansions: list[Expansion] = []
         self.has_pattern = False
 
-    def expand(self, kind: Kind, raw: str, quoted: bool, name: str = "") -> None:
+    def expand(self, kind: ExpansionKind, raw: str, quoted: bool, name: str = "") -> None:
         self.text.append(EXPANSION_PLACEHOLDER)
         self.expansions.append(Expansion(kind, raw, quoted, name))
 
@@ -123,10 +123,10 @@ class _Builder:
         return Word(raw, "".join(self.text), tuple(self.expansions), self.has_pattern)
 
 
-class WordReader(ABC):
+class WordParser(ABC):
     """Moves through a text; the commands in its expansions are read by the subclass."""
 
-    def __init__(self, text: str, script: Script, depth: int) -> None:
+    def __init__(self, text: str, script: ShellScript, depth: int) -> None:
         self._text = text
         self._script = script
         self._depth = depth
@@ -142,7 +142,7 @@ class WordReader(ABC):
 
     def expanded_text(self) -> Word:
         """The whole text, as the body of a here-document is read."""
-        built = _Builder()
+        built = _WordBuilder()
         while char := self._char():
             if char == "\\":
                 built.text.append(self._text[self._at : self._at + 2])
@@ -155,7 +155,7 @@ class WordReader(ABC):
         return built.word(self._text)
 
     def _word(self, *, may_be_empty: bool = False) -> Word:
-        start, built = self._at, _Builder()
+        start, built = self._at, _WordBuilder()
         while char := self._char():
             if run := _PLAIN_TEXT_RE.match(self._text, self._at):
                 built.text.append(run[0])
@@ -164,13 +164,13 @@ class WordReader(ABC):
                 self._process(built)
             elif char == "(" and _ARRAY_ASSIGNMENT_RE.fullmatch(self._text, start, self._at):
                 self._array()
-                built.expand(Kind.OTHER, self._text[start : self._at], quoted=True)
+                built.expand(ExpansionKind.OTHER, self._text[start : self._at], quoted=True)
             elif char in " \t\n;&|()<>":
                 break
             else:
                 self._piece(char, built, start)
         if self._at == start and not may_be_empty:
-            raise UnreadableError
+            raise UnsupportedSyntaxError
         return built.word(self._text[start : self._at])
 
     def _array(self) -> None:
@@ -188,13 +188,13 @@ class WordReader(ABC):
             else:
                 self._word()
 
-    def _piece(self, char: str, built: _Builder, start: int) -> None:
+    def _piece(self, char: str, built: _WordBuilder, start: int) -> None:
         """One sign of a word that is more than itself."""
         match char:
             case "'":
                 end = self._text.find("'", self._at + 1)
                 if end < 0:
-                    raise UnreadableError
+                    raise UnsupportedSyntaxError
                 built.text.append(self._text[self._at + 1 : end])
                 self._at = end + 1
             case '"':
@@ -211,11 +211,11 @@ class WordReader(ABC):
                 built.text.append(char)
                 self._at += 1
 
-    def _double_quotes(self, built: _Builder) -> None:
+    def _double_quotes(self, built: _WordBuilder) -> None:
         self._at += 1
         while (char := self._char()) != '"':
             if not char:
-                raise UnreadableError
+                raise UnsupportedSyntaxError
             if char in "$`":
                 self._expansion(built, quoted=True)
             elif char == "\\" and self._char(1) in '$`"\\\n':
@@ -226,15 +226,15 @@ class WordReader(ABC):
                 self._at += 1
         self._at += 1
 
-    def _process(self, built: _Builder) -> None:
+    def _process(self, built: _WordBuilder) -> None:
         start = self._at
         self._at += 2
         self.commands(")")
         raw = self._text[start : self._at]
         self._script.processes.append(raw)
-        built.expand(Kind.OTHER, raw, quoted=True)
+        built.expand(ExpansionKind.OTHER, raw, quoted=True)
 
-    def _expansion(self, built: _Builder, quoted: bool) -> None:
+    def _expansion(self, built: _WordBuilder, quoted: bool) -> None:
         """What `$` or a backtick begins."""
         start = self._at
         with self._nested():
@@ -242,61 +242,61 @@ class WordReader(ABC):
         if kind is not None:
             built.expand(kind, self._text[start : self._at], quoted, name)
 
-    def _expanded(self, built: _Builder, quoted: bool) -> tuple[Kind | None, str]:
+    def _expanded(self, built: _WordBuilder, quoted: bool) -> tuple[ExpansionKind | None, str]:
         """What kind of expansion was read, and of which parameter; None for text."""
         if self._char() == "`":
             self._backticks(quoted)
-            return Kind.COMMAND, ""
+            return ExpansionKind.COMMAND, ""
         if self._ahead("$(("):
             self._at += 3
             self._expression("))")
-            return Kind.NUMBER, ""
+            return ExpansionKind.NUMBER, ""
         match self._char(1):
             case "(":
                 self._at += 2
                 self.commands(")")
-                return Kind.COMMAND, ""
+                return ExpansionKind.COMMAND, ""
             case "[":
                 self._at += 2
                 self._expression("]")
-                return Kind.NUMBER, ""
+                return ExpansionKind.NUMBER, ""
             case "{":
                 return self._parameter(quoted)
             case "'" if not quoted:
                 if (found := _ANSI_C_QUOTE_RE.match(self._text, self._at)) is None:
-                    raise UnreadableError
+                    raise UnsupportedSyntaxError
                 self._at = found.end()
-                return Kind.OTHER, ""
+                return ExpansionKind.OTHER, ""
             case '"' if not quoted:
                 self._at += 1
-                self._double_quotes(_Builder())
-                return Kind.OTHER, ""
+                self._double_quotes(_WordBuilder())
+                return ExpansionKind.OTHER, ""
         self._at += 1
         if found := _SIMPLE_PARAMETER_RE.match(self._text, self._at):
             self._at = found.end()
-            return Kind.PARAMETER, found[0]
+            return ExpansionKind.PARAMETER, found[0]
         built.text.append("$")
         return None, ""
 
     def _backticks(self, quoted: bool) -> None:
         if (found := _BACKTICKS_RE.match(self._text, self._at)) is None:
-            raise UnreadableError
+            raise UnsupportedSyntaxError
         self._at = found.end()
         inner = _BACKTICK_ESCAPE_RE.sub(r"\1", found[1])
         if quoted:
             inner = inner.replace('\\"', '"')
         type(self)(inner, self._script, self._depth).commands()
 
-    def _parameter(self, quoted: bool) -> tuple[Kind, str]:
+    def _parameter(self, quoted: bool) -> tuple[ExpansionKind, str]:
         start = self._at
         found = _PARAMETER_RE.match(self._text, start + 2)
         if found is None:
-            raise UnreadableError
+            raise UnsupportedSyntaxError
         self._at = found.end()
-        name, kind = found["name"], Kind.PARAMETER
+        name, kind = found["name"], ExpansionKind.PARAMETER
         if self._char() == "[":
             self._at += 1
-            kind = Kind.ELEMENT
+            kind = ExpansionKind.ELEMENT
             subscript = self._subscript()
             lists = subscript in ("@", "*") and self._char() == "}"
         else:
@@ -308,17 +308,17 @@ class WordReader(ABC):
         if changed := _TRANSFORMATION_RE.match(self._text, self._at):
             transformation = changed[1]
             self._at = changed.end()
-            kind = Kind.OTHER
+            kind = ExpansionKind.OTHER
         elif self._char() != "}":
-            kind = Kind.OTHER
+            kind = ExpansionKind.OTHER
             self._modification(name, quoted)
         self._take("}")
         raw = self._text[start : self._at]
         if indirect or transformation:
-            self._script.parameters.append(Parameter(raw, indirect, transformation))
+            self._script.parameters.append(ParameterExpansion(raw, indirect, transformation))
         if found["length"]:
-            return Kind.NUMBER, ""
-        return (Kind.OTHER if found["indirect"] else kind), name
+            return ExpansionKind.NUMBER, ""
+        return (ExpansionKind.OTHER if found["indirect"] else kind), name
 
     def _subscript(self) -> str:
         for each in ("@", "*"):
@@ -341,10 +341,10 @@ class WordReader(ABC):
             self._script.assign(name, operand)
 
     def _operand(self, quoted: bool) -> Word:
-        start, built = self._at, _Builder()
+        start, built = self._at, _WordBuilder()
         while (char := self._char()) != "}":
             if not char or (char == "'" and quoted):
-                raise UnreadableError  # shells disagree on where such an operand ends
+                raise UnsupportedSyntaxError  # shells disagree on where such an operand ends
             if char in "<>" and self._char(1) == "(" and not quoted:
                 self._process(built)
             elif char in "$`":
@@ -358,12 +358,12 @@ class WordReader(ABC):
 
     def _expression(self, end: str) -> Word:
         """An arithmetic expression, up to `end` and without it."""
-        start, built, depth = self._at, _Builder(), 0
+        start, built, depth = self._at, _WordBuilder(), 0
         opening, closing = ("[", "]") if end == "]" else ("(", ")")
         while depth or not self._ahead(end):
             char = self._char()
             if char in ("", "'", "\\"):
-                raise UnreadableError
+                raise UnsupportedSyntaxError
             if char in "$`":
                 self._expansion(built, quoted=True)
                 continue
@@ -372,7 +372,7 @@ class WordReader(ABC):
                 continue
             depth += {opening: 1, closing: -1}.get(char, 0)
             if depth < 0:
-                raise UnreadableError
+                raise UnsupportedSyntaxError
             built.text.append(char)
             self._at += 1
         word = built.word(self._text[start : self._at])
@@ -393,7 +393,7 @@ class WordReader(ABC):
 
     def _take(self, text: str) -> None:
         if not self._ahead(text):
-            raise UnreadableError
+            raise UnsupportedSyntaxError
         self._at += len(text)
 
     def _skip_blanks(self) -> None:
@@ -403,7 +403,7 @@ class WordReader(ABC):
     @contextmanager
     def _nested(self) -> Iterator[None]:
         if self._depth >= _MAX_NESTING:
-            raise UnreadableError
+            raise UnsupportedSyntaxError
         self._depth += 1
         yield
         self._depth -= 1

@@ -29,7 +29,7 @@ _ENVIRONMENT_TAG_RE = regex(r"<(?=\s*+(?:/\s*+)?environment_details)", re.IGNORE
 BlockT = TypeVar("BlockT", bound=Block)
 
 
-class TerminalNote(Struct, frozen=True):
+class TerminalStatus(Struct, frozen=True):
     """A command that was left in the background, and what it printed since the last request."""
 
     id: int
@@ -57,7 +57,7 @@ def environment_details(  # noqa: PLR0913 (one argument per fact, all by name)
     model_id: str,
     protocol: ToolProtocol,
     settings: Settings,
-    terminals: Sequence[TerminalNote] = (),
+    terminals: Sequence[TerminalStatus] = (),
     todos: Sequence[Todo] | None = None,
     files: WorkspaceFiles | None = None,
     recently_modified: Sequence[str] = (),
@@ -102,7 +102,7 @@ def _recently_modified(paths: Sequence[str]) -> str:
     )
 
 
-def _running(terminals: Sequence[TerminalNote]) -> str:
+def _running(terminals: Sequence[TerminalStatus]) -> str:
     notes = [
         _terminal(note, "Active", f"### Original command: `{_line(note.command)}`")
         for note in terminals
@@ -111,7 +111,7 @@ def _running(terminals: Sequence[TerminalNote]) -> str:
     return "\n".join(["# Actively Running Terminals", *notes]) if notes else ""
 
 
-def _ended(terminals: Sequence[TerminalNote]) -> str:
+def _ended(terminals: Sequence[TerminalStatus]) -> str:
     notes = []
     for note in terminals:
         if not note.running:
@@ -122,7 +122,7 @@ def _ended(terminals: Sequence[TerminalNote]) -> str:
     return "\n".join(["# Inactive Terminals with Completed Process Output", *notes])
 
 
-def _terminal(note: TerminalNote, state: str, command: str) -> str:
+def _terminal(note: TerminalStatus, state: str, command: str) -> str:
     output = _contained(note.output).strip("\n")
     lines = [
         f"## Terminal {note.id} ({state})",

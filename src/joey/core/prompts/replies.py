@@ -12,9 +12,9 @@ from typing import Any
 
 import msgspec
 
-from joey.core.file_state import ChangedFile, Merge
+from joey.core.file_state import FileDiffStat, MergeResult
 from joey.core.models import ToolProtocol
-from joey.core.permissions.policy import Beyond
+from joey.core.permissions.policy import BoundarySetting
 
 NO_TOOL_HEADER = (
     "[ERROR] You did not use a tool in your previous response! Please retry with a tool use."
@@ -120,7 +120,7 @@ def completion_accepted() -> str:
     return "The user accepted this result."
 
 
-def unattended_denial(beyond: Sequence[Beyond] = ()) -> str:
+def unattended_denial(beyond: Sequence[BoundarySetting] = ()) -> str:
     """Feedback for a call that needs a person in a run where there is none."""
     denial = (
         "Nobody is there to approve this call, and no rule allows it. Do not try it again: reach"
@@ -131,9 +131,9 @@ def unattended_denial(beyond: Sequence[Beyond] = ()) -> str:
     return f"{denial} Only the user can allow it, with {' and '.join(map(_allowing, beyond))}."
 
 
-def _allowing(beyond: Beyond) -> str:
+def _allowing(beyond: BoundarySetting) -> str:
     match beyond:
-        case Beyond.WRITE_PROTECTED:
+        case BoundarySetting.WRITE_PROTECTED:
             return f"the setting {beyond}"
         case _:
             return f"the flag --add-dir DIRECTORY (or the setting {beyond})"
@@ -399,12 +399,12 @@ _MAX_LISTED_FILES = 50
 _MAX_WARNED_CONFLICTS = 5
 
 
-def merge_report(merge: Merge) -> str:
+def merge_report(merge: MergeResult) -> str:
     """For the model and for people."""
     return "\n".join(_lines(merge))
 
 
-def merge_warning(merge: Merge) -> str:
+def merge_warning(merge: MergeResult) -> str:
     """One line for people: where the changes are, and why they are not in the workspace."""
     where = f"Changes of a subtask are left on the branch {merge.branch}, in {merge.directory}:"
     if not merge.conflicts:
@@ -415,7 +415,7 @@ def merge_warning(merge: Merge) -> str:
     return f"{where} they do not fit in {listed}."
 
 
-def _lines(merge: Merge) -> Iterator[str]:
+def _lines(merge: MergeResult) -> Iterator[str]:
     if not merge.files and merge.is_clean:
         yield "Worktree: no file was changed."
         return
@@ -441,7 +441,7 @@ def _lines(merge: Merge) -> Iterator[str]:
     )
 
 
-def _file(file: ChangedFile) -> str:
+def _file(file: FileDiffStat) -> str:
     if file.added is None or file.removed is None:
         return f"- {file.path} (binary)"
     return f"- {file.path} (+{file.added} -{file.removed})"

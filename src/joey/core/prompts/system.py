@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from joey.core.mcp import McpServer
 from joey.core.models import ToolProtocol, ToolSpec
-from joey.core.modes import Group, Instructions, Mode, Skill
+from joey.core.modes import Instructions, Mode, Skill, ToolGroup
 from joey.core.prompts.system_sections import catalogue, fill_in, mcp_servers, skills_list
 from joey.core.prompts.system_sections import custom_instructions as instructions_section
 
@@ -274,7 +274,7 @@ def _code(mode: Mode, names: frozenset[str]) -> Iterator[str]:
     )
     if not can_edit(names):
         return
-    grant = mode.grant(Group.EDIT)
+    grant = mode.grant(ToolGroup.EDIT)
     if grant is not None and grant.file_regex is not None:
         what = f" ({grant.description})" if grant.description else ""
         yield (

@@ -19,19 +19,19 @@ from joey.core.task import Response, Todo
 from joey.core.wire.events import FailedPayload, QueuedMessage, UsageTotals
 
 
-class _RevisionCommand(Struct, frozen=True, rename="camel", kw_only=True):
+class _RevisionArguments(Struct, frozen=True, rename="camel", kw_only=True):
     """Arguments; what is not known is passed over."""
 
 
-class _RevisionReply(Struct, frozen=True, rename="camel", kw_only=True):
+class _RevisionResponseData(Struct, frozen=True, rename="camel", kw_only=True):
     """Data of a successful response."""
 
 
-_DataUri = Annotated[str, Meta(pattern=r"^data:image/[a-z0-9.+-]+;base64,[A-Za-z0-9+/]+=*$")]
-_Name = Annotated[str, Meta(min_length=1, max_length=200)]
+_ImageDataUri = Annotated[str, Meta(pattern=r"^data:image/[a-z0-9.+-]+;base64,[A-Za-z0-9+/]+=*$")]
+_BoundedName = Annotated[str, Meta(min_length=1, max_length=200)]
 
 
-class RewindTask(_RevisionCommand, frozen=True):
+class RewindTask(_RevisionArguments, frozen=True):
     message_ts: int
     keep: bool = True
     """Whether the row itself stays."""
@@ -42,55 +42,55 @@ class RewindTask(_RevisionCommand, frozen=True):
     """Only tell what would change."""
 
 
-class UndoRewind(_RevisionCommand, frozen=True):
+class UndoRewind(_RevisionArguments, frozen=True):
     force: bool = False
     preview: bool = False
 
 
-class EditMessage(_RevisionCommand, frozen=True):
+class EditMessage(_RevisionArguments, frozen=True):
     message_ts: int
     text: str
-    images: tuple[_DataUri, ...] | None = None
+    images: tuple[_ImageDataUri, ...] | None = None
 
 
-class ForkTask(_RevisionCommand, frozen=True):
+class ForkTask(_RevisionArguments, frozen=True):
     message_ts: int | None = None
     """The last row that the new task has; all of them, without it."""
     keep: bool = True
     text: str | None = None
     """The new task goes on with it, else it rests."""
-    images: tuple[_DataUri, ...] | None = None
-    profile: _Name | None = None
+    images: tuple[_ImageDataUri, ...] | None = None
+    profile: _BoundedName | None = None
     """Another model than before."""
 
 
-class NoArguments(_RevisionCommand, frozen=True):
+class NoArguments(_RevisionArguments, frozen=True):
     pass
 
 
-class DiffCheckpoint(_RevisionCommand, frozen=True):
-    checkpoint: _Name
-    to: _Name | None = None
+class DiffCheckpoint(_RevisionArguments, frozen=True):
+    checkpoint: _BoundedName
+    to: _BoundedName | None = None
     """Another checkpoint; the files as they are now, without it."""
 
 
-class RestoreCheckpoint(_RevisionCommand, frozen=True):
-    checkpoint: _Name
+class RestoreCheckpoint(_RevisionArguments, frozen=True):
+    checkpoint: _BoundedName
     force: bool = False
     preview: bool = False
 
 
-class Revised(_RevisionReply, frozen=True):
+class Revised(_RevisionResponseData, frozen=True):
     done: bool
     """False when it was only looked at."""
     changes: RewindPreview
 
 
-class Forked(_RevisionReply, frozen=True):
+class Forked(_RevisionResponseData, frozen=True):
     task_id: str
 
 
-class CheckpointData(_RevisionReply, frozen=True):
+class CheckpointData(_RevisionResponseData, frozen=True):
     id: str
     ts: int
     """Its row."""
@@ -99,11 +99,11 @@ class CheckpointData(_RevisionReply, frozen=True):
     before: str | None
 
 
-class CheckpointList(_RevisionReply, frozen=True):
+class CheckpointList(_RevisionResponseData, frozen=True):
     checkpoints: list[CheckpointData]
 
 
-class FileDiffs(_RevisionReply, frozen=True):
+class FileDiffs(_RevisionResponseData, frozen=True):
     files: list[FileDiff]
 
 
@@ -128,23 +128,23 @@ class TaskNeed(StrEnum):
     NAMED = "named"
 
 
-class CommandKind(Struct, frozen=True):
+class CommandSpec(Struct, frozen=True):
     name: str
     arguments: type[Struct]
     data: type[Struct]
     task: TaskNeed
 
 
-class _In(Struct, frozen=True, rename="camel", kw_only=True):
+class _Arguments(Struct, frozen=True, rename="camel", kw_only=True):
     """Arguments; what is not known is passed over."""
 
 
-class _Out(Struct, frozen=True, rename="camel", kw_only=True):
+class _ResponseData(Struct, frozen=True, rename="camel", kw_only=True):
     """Data of a successful response."""
 
 
-_Count = Annotated[int, Meta(ge=0, le=2**53)]
-_Images = tuple[_DataUri, ...]
+_NonNegativeInt = Annotated[int, Meta(ge=0, le=2**53)]
+_Images = tuple[_ImageDataUri, ...]
 _MessageRow = Annotated[Any, Meta(extra_json_schema={"$ref": "#/$defs/Row"})]
 _Event = Annotated[Any, Meta(extra_json_schema={"$ref": "#/$defs/event"})]
 
@@ -152,78 +152,78 @@ _Event = Annotated[Any, Meta(extra_json_schema={"$ref": "#/$defs/event"})]
 # Arguments ------------------------------------------------------------------------------------
 
 
-class Nothing(_In, frozen=True):
+class Nothing(_Arguments, frozen=True):
     pass
 
 
-class StartNewTask(_In, frozen=True):
+class StartNewTask(_Arguments, frozen=True):
     configuration: dict[str, Any] | None = None
     text: str | None = None
     images: _Images | None = None
     new_tab: bool | None = None
     workspace: str | None = None
-    mode: _Name | None = None
-    profile: _Name | None = None
+    mode: _BoundedName | None = None
+    profile: _BoundedName | None = None
     task_id: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]{1,128}$")] | UnsetType = UNSET
     limits: Limits | None = None
 
 
-class ResumeTask(_In, frozen=True):
+class ResumeTask(_Arguments, frozen=True):
     configuration: dict[str, Any] | None = None
 
 
-class ClearCurrentTask(_In, frozen=True):
+class ClearCurrentTask(_Arguments, frozen=True):
     last_message: str | None = None
 
 
-class SendMessage(_In, frozen=True):
+class SendMessage(_Arguments, frozen=True):
     message: str | None = None
     images: _Images | None = None
     queue: bool = False
     """Wait for the model's next turn even while a question is open."""
 
 
-class Press(_In, frozen=True):
+class Press(_Arguments, frozen=True):
     text: str | None = None
 
 
-class ProfileName(_In, frozen=True):
-    name: _Name
+class ProfileName(_Arguments, frozen=True):
+    name: _BoundedName
 
 
-class ProfileEntry(_In, frozen=True):
-    name: _Name
+class ProfileEntry(_Arguments, frozen=True):
+    name: _BoundedName
     profile: dict[str, Any] | None = None
     activate: bool = True
 
 
-class SetConfiguration(_In, frozen=True):
+class SetConfiguration(_Arguments, frozen=True):
     values: dict[str, Any]
 
 
-class Since(_In, frozen=True):
-    since: _Count = 0
+class Since(_Arguments, frozen=True):
+    since: _NonNegativeInt = 0
 
 
-class GetEvents(_In, frozen=True):
-    since: _Count = 0
-    until: _Count | None = None
+class GetEvents(_Arguments, frozen=True):
+    since: _NonNegativeInt = 0
+    until: _NonNegativeInt | None = None
     """The last record whose events are wanted; all of them, without it."""
 
 
-class ListTasks(_In, frozen=True):
+class ListTasks(_Arguments, frozen=True):
     workspace: str | None = None
     limit: Annotated[int, Meta(ge=1, le=1000)] = 100
-    offset: _Count = 0
+    offset: _NonNegativeInt = 0
 
 
-class SearchTasks(_In, frozen=True):
+class SearchTasks(_Arguments, frozen=True):
     query: str
     workspace: str | None = None
     limit: Annotated[int, Meta(ge=1, le=1000)] = 100
 
 
-class Respond(_In, frozen=True):
+class Respond(_Arguments, frozen=True):
     ask_ts: int
     response: Response
     text: str | None = None
@@ -232,93 +232,93 @@ class Respond(_In, frozen=True):
     """With a yes: add the rule that was told with the question to the person's settings."""
 
 
-class CondenseTask(_In, frozen=True):
+class CondenseTask(_Arguments, frozen=True):
     instructions: str | None = None
     """What the summary shall mind in particular."""
 
 
-class SwitchMode(_In, frozen=True):
-    mode: _Name
+class SwitchMode(_Arguments, frozen=True):
+    mode: _BoundedName
 
 
-class GetModels(_In, frozen=True):
+class GetModels(_Arguments, frozen=True):
     provider: str | None = None
 
 
-class EditQueue(_In, frozen=True):
+class EditQueue(_Arguments, frozen=True):
     id: str
     text: str | None = None
     remove: bool = False
 
 
-class KillProcess(_In, frozen=True):
+class KillProcess(_Arguments, frozen=True):
     pid: int
 
 
 # Data -----------------------------------------------------------------------------------------
 
 
-class Done(_Out, frozen=True):
+class Done(_ResponseData, frozen=True):
     result: Literal["success"] = "success"
 
 
-class TaskStartedData(_Out, frozen=True):
+class TaskStartedData(_ResponseData, frozen=True):
     task_id: str
 
 
-class TaskStack(_Out, frozen=True):
+class TaskStack(_ResponseData, frozen=True):
     task_stack: list[str]
 
 
-class InHistory(_Out, frozen=True):
+class InHistory(_ResponseData, frozen=True):
     in_history: bool
 
 
-class Configuration(_Out, frozen=True):
+class Configuration(_ResponseData, frozen=True):
     configuration: dict[str, Any]
 
 
-class ProfileId(_Out, frozen=True):
+class ProfileId(_ResponseData, frozen=True):
     profile_id: str
 
 
-class ProfileNames(_Out, frozen=True):
+class ProfileNames(_ResponseData, frozen=True):
     profiles: list[str]
 
 
-class ActiveProfile(_Out, frozen=True):
+class ActiveProfile(_ResponseData, frozen=True):
     active_profile: str | None
 
 
-class ProfileData(_Out, frozen=True):
+class ProfileData(_ResponseData, frozen=True):
     profile: dict[str, Any]
 
 
-class Messages(_Out, frozen=True):
+class Messages(_ResponseData, frozen=True):
     messages: list[_MessageRow]
     seq: int
 
 
-class UsageData(_Out, frozen=True):
+class UsageData(_ResponseData, frozen=True):
     usage: UsageTotals
 
 
-class Ready(_Out, frozen=True):
+class Ready(_ResponseData, frozen=True):
     ready: bool
 
 
-class Subscribed(_Out, frozen=True, omit_defaults=True):
+class Subscribed(_ResponseData, frozen=True, omit_defaults=True):
     task_id: str | None = None
     seq: int | UnsetType = UNSET
     tasks: dict[str, int] | UnsetType = UNSET
 
 
-class PendingAsk(_Out, frozen=True):
+class PendingAsk(_ResponseData, frozen=True):
     ts: int
     ask: str
 
 
-class TaskInfo(_Out, frozen=True, omit_defaults=True):
+class TaskInfo(_ResponseData, frozen=True, omit_defaults=True):
     id: str
     title: str
     workspace: str
@@ -346,51 +346,51 @@ class TaskInfo(_Out, frozen=True, omit_defaults=True):
     """Subtasks; while they work its status is `delegated`."""
 
 
-class TaskList(_Out, frozen=True):
+class TaskList(_ResponseData, frozen=True):
     tasks: list[TaskInfo]
     total: int
 
 
-class FoundTasks(_Out, frozen=True):
+class FoundTasks(_ResponseData, frozen=True):
     tasks: list[TaskInfo]
 
 
-class TaskData(_Out, frozen=True):
+class TaskData(_ResponseData, frozen=True):
     task: TaskInfo
 
 
-class Accepted(_Out, frozen=True):
+class Accepted(_ResponseData, frozen=True):
     accepted: bool
 
 
-class Events(_Out, frozen=True):
+class Events(_ResponseData, frozen=True):
     events: list[_Event]
     seq: int
 
 
-class ModeInfo(_Out, frozen=True):
+class ModeInfo(_ResponseData, frozen=True):
     slug: str
     name: str
     description: str
 
 
-class Modes(_Out, frozen=True):
+class Modes(_ResponseData, frozen=True):
     modes: list[ModeInfo]
 
 
-class Models(_Out, frozen=True):
+class Models(_ResponseData, frozen=True):
     models: dict[str, ModelInfo]
 
 
-class Commands(_Out, frozen=True):
+class Commands(_ResponseData, frozen=True):
     commands: list[dict[str, Any]]
 
 
-class Todos(_Out, frozen=True):
+class Todos(_ResponseData, frozen=True):
     todos: list[Todo]
 
 
-class ProcessInfo(_Out, frozen=True):
+class ProcessInfo(_ResponseData, frozen=True):
     task_id: str
     pid: int
     command: str
@@ -398,16 +398,16 @@ class ProcessInfo(_Out, frozen=True):
     running: bool
 
 
-class Processes(_Out, frozen=True):
+class Processes(_ResponseData, frozen=True):
     processes: list[ProcessInfo]
 
 
-class Pong(_Out, frozen=True):
+class Pong(_ResponseData, frozen=True):
     pong: int
     """The server's clock, in milliseconds."""
 
 
-class Welcome(_Out, frozen=True):
+class Welcome(_ResponseData, frozen=True):
     version: str
     protocol: int
     capabilities: list[str]
@@ -474,8 +474,8 @@ _REVISION_SPECS = tuple(
     (name, arguments, data, _CURRENT_TASK) for name, arguments, data in REVISION_COMMANDS
 )
 
-COMMANDS: dict[str, CommandKind] = {
-    name: CommandKind(name, arguments, data, task)
+COMMANDS: dict[str, CommandSpec] = {
+    name: CommandSpec(name, arguments, data, task)
     for name, arguments, data, task in (*_ORIGINAL_SPECS, *_ADDED_SPECS, *_REVISION_SPECS)
 }
 ORIGINAL_COMMANDS = tuple(name for name, *_ in _ORIGINAL_SPECS)

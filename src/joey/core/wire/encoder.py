@@ -42,9 +42,9 @@ from joey.core.events import (
     ToolFinished,
     UserMessage,
 )
-from joey.core.history.branch import Path
-from joey.core.history.state import TaskFacts
-from joey.core.history.ui import Change, UiHistory
+from joey.core.history.branch import BranchTracker
+from joey.core.history.state import TaskProjection
+from joey.core.history.ui import RowChange, UiHistory
 from joey.core.rewind import ts_of
 from joey.core.task import APPROVAL_ASKS, AskKind
 from joey.core.wire.events import (
@@ -83,7 +83,7 @@ class FrameEncoder:
     def __init__(self, task_id: str) -> None:
         self.task_id = task_id
         self.ui = UiHistory()
-        self.facts = TaskFacts()
+        self.facts = TaskProjection()
         self.seq = 0
         """The last record that was told."""
         self._created: TaskCreated | None = None
@@ -91,7 +91,7 @@ class FrameEncoder:
         """Calls that subtasks work on, each with its subtask."""
         self._returned: list[str] = []
         """Subtasks whose results are there, while the task still waits for others."""
-        self._path = Path()
+        self._path = BranchTracker()
 
     def encode(self, seq: int, event: Event) -> list[EventFrame]:
         """The frames of a durable event."""
@@ -132,7 +132,7 @@ class FrameEncoder:
         yield "taskRewound", RewoundPayload(message_ts=last, removed=removed)
         for ts, row in rows.items():
             if row != known.get(ts):
-                yield self._message(Change("updated" if ts in known else "created", ts))
+                yield self._message(RowChange("updated" if ts in known else "created", ts))
         if facts.todos != todos:
             yield "todosUpdated", TodosPayload(todos=facts.todos)
         if facts.mode != mode:
@@ -140,11 +140,11 @@ class FrameEncoder:
         if facts.usage != usage:
             yield self._usage()
 
-    def changed(self, event: Event) -> tuple[Change, ...]:
+    def changed(self, event: Event) -> tuple[RowChange, ...]:
         """Take in a passing event; the rows that look different now."""
         return self.ui.apply(event)
 
-    def row_frame(self, change: Change) -> EventFrame | None:
+    def row_frame(self, change: RowChange) -> EventFrame | None:
         """A row as it looks now; None when it is gone."""
         if self.ui.row(change.ts) is None:
             return None
@@ -153,7 +153,8 @@ class FrameEncoder:
     def growing(self) -> list[EventFrame]:
         """The rows that still grow, as they look now."""
         return [
-            self._frame(*self._message(Change("updated", ts)), self.seq) for ts in self.ui.growing
+            self._frame(*self._message(RowChange("updated", ts)), self.seq)
+            for ts in self.ui.growing
         ]
 
     def countdown(self, event: RetryCountdown) -> EventFrame:
@@ -165,7 +166,7 @@ class FrameEncoder:
     def _frame(self, name: str, payload: Struct, seq: int) -> EventFrame:
         return EventFrame(event_name=name, task_id=self.task_id, payload=payload, seq=seq)
 
-    def _message(self, change: Change) -> NamedPayload:
+    def _message(self, change: RowChange) -> NamedPayload:
         payload = MessagePayload(action=change.action, message=self.ui.row(change.ts))
         return "message", payload
 
@@ -265,7 +266,7 @@ class FrameEncoder:
                 yield "taskActive", Empty()
 
 
-def created_payload(facts: TaskFacts) -> CreatedPayload:
+def created_payload(facts: TaskProjection) -> CreatedPayload:
     """What everybody is told of a new task."""
     return CreatedPayload(
         workspace=facts.workspace,
@@ -278,7 +279,7 @@ def created_payload(facts: TaskFacts) -> CreatedPayload:
     )
 
 
-def waiting(facts: TaskFacts) -> tuple[QueuedMessage, ...]:
+def waiting(facts: TaskProjection) -> tuple[QueuedMessage, ...]:
     """Words that the model has not heard yet."""
     return tuple(
         QueuedMessage(id=m.id, text=m.text, timestamp=m.ts, images=m.images)
@@ -309,7 +310,7 @@ def narrate(task_id: str, records: Iterable[Record]) -> tuple[FrameEncoder, list
     return encoder, frames
 
 
-class Replay:
+class ReplayNormalizer:
     """Frames told again to somebody who was away: a row is `created` when it is first met."""
 
     def __init__(self) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct, structs
 
 from joey.core.events import TokenUsage, ToolTally
-from joey.core.permissions.policy import Confinement
+from joey.core.permissions.policy import SandboxStatus
 from joey.core.task import Todo
 
 
@@ -48,7 +48,7 @@ class AskPayload(_Payload, frozen=True, omit_defaults=True):
     """The rule that `respond` adds with `always`."""
     reason: str | None = None
     """Why somebody is asked."""
-    sandbox: Confinement | None = None
+    sandbox: SandboxStatus | None = None
     """Of a command: how far the operating system would hold it."""
 
 

@@ -19,7 +19,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from joey.core.wire.commands import COMMANDS, CommandKind, TaskNeed
+from joey.core.wire.commands import COMMANDS, CommandSpec, TaskNeed
 
 PROTOCOL_VERSION = 1
 MAX_FRAME_BYTES = 1024 * 1024
@@ -45,7 +45,7 @@ class ErrorInfo(Struct, frozen=True):
     message: str
 
 
-class Response(
+class ResponseFrame(
     Struct, frozen=True, rename="camel", omit_defaults=True, tag="response", kw_only=True
 ):
     status: Literal["success", "error"]
@@ -92,8 +92,8 @@ class AuthFrame(Struct, frozen=True, tag="auth"):
 # What a client's frame turns out to be --------------------------------------------------------
 
 
-class Command(Struct, frozen=True):
-    kind: CommandKind
+class ParsedCommand(Struct, frozen=True):
+    kind: CommandSpec
     request_id: str
     task_id: str | None
     """Bare, from the frame or its arguments, where the kind takes one; None means the current
@@ -111,16 +111,18 @@ class WireError(Struct, frozen=True):
     command_name: str = ""
 
     @property
-    def response(self) -> Response:
+    def response(self) -> ResponseFrame:
         return failure(self.request_id, self.command_name, self.code, self.message)
 
 
-def success(request_id: str, command_name: str, data: Any) -> Response:
-    return Response(status="success", request_id=request_id, command_name=command_name, data=data)
+def success(request_id: str, command_name: str, data: Any) -> ResponseFrame:
+    return ResponseFrame(
+        status="success", request_id=request_id, command_name=command_name, data=data
+    )
 
 
-def failure(request_id: str, command_name: str, code: ErrorCode, message: str) -> Response:
-    return Response(
+def failure(request_id: str, command_name: str, code: ErrorCode, message: str) -> ResponseFrame:
+    return ResponseFrame(
         status="error",
         request_id=request_id,
         command_name=command_name,
@@ -134,7 +136,7 @@ _ClientFrame = CommandFrame | AuthFrame
 _ERROR_PATH_RE = re.compile(r" - at `\$\.?(.*)`$")
 
 
-def parse_frame(data: str | bytes) -> Command | AuthFrame | WireError:
+def parse_frame(data: str | bytes) -> ParsedCommand | AuthFrame | WireError:
     """What a client sent, or what is wrong with it."""
     if len(data) > MAX_FRAME_BYTES:
         return WireError(
@@ -159,7 +161,7 @@ def parse_frame(data: str | bytes) -> Command | AuthFrame | WireError:
     return _parse_object(value)
 
 
-def _parse_object(value: dict[str, Any]) -> Command | AuthFrame | WireError:
+def _parse_object(value: dict[str, Any]) -> ParsedCommand | AuthFrame | WireError:
     request_id, name = _names(value)
     try:
         frame = msgspec.convert(value, _ClientFrame)
@@ -177,7 +179,7 @@ def _parse_object(value: dict[str, Any]) -> Command | AuthFrame | WireError:
     return _check(frame, kind)
 
 
-def _check(frame: CommandFrame, kind: CommandKind) -> Command | WireError:
+def _check(frame: CommandFrame, kind: CommandSpec) -> ParsedCommand | WireError:
     given = frame.arguments or {}
     named = [frame.task_id]
     try:
@@ -194,7 +196,7 @@ def _check(frame: CommandFrame, kind: CommandKind) -> Command | WireError:
     if kind.task is TaskNeed.NAMED and not ids:
         return _invalid(frame, "`taskId` is missing: this command is about one task.")
     task_id = next(iter(ids), None) if kind.task is not TaskNeed.NONE else None
-    return Command(kind, frame.request_id, task_id, arguments)
+    return ParsedCommand(kind, frame.request_id, task_id, arguments)
 
 
 def _invalid(frame: CommandFrame, message: str) -> WireError:
@@ -246,5 +248,5 @@ def _deeper_than(value: Any, limit: int) -> bool:
 _encoder = msgspec.json.Encoder()
 
 
-def encode_frame(frame: Response | EventFrame) -> bytes:
+def encode_frame(frame: ResponseFrame | EventFrame) -> bytes:
     return _encoder.encode(frame)

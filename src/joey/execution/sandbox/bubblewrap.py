@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from joey.execution.sandbox import seccomp
-from joey.execution.sandbox.filesystem import Layout, View
+from joey.execution.sandbox.filesystem import FilesystemLayout, PathView
 from joey.execution.sandbox.network_proxy import PROXY_PORT
 from joey.execution.sandbox.protected_files import ProtectedPaths
-from joey.ports.execution import Level
+from joey.ports.execution import SandboxLevel
 
 _BINARY_PATHS = (
     *("/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap"),
@@ -57,7 +57,7 @@ _ABSENT_NAMES_GAP_TEXT = (
 
 
 class Bubblewrap:
-    level = Level.FULL
+    level = SandboxLevel.FULL
     is_dependable = False
     """Systems and containers have many ways to forbid namespaces."""
 
@@ -84,7 +84,7 @@ class Bubblewrap:
 
     def plan(
         self,
-        layout: Layout,
+        layout: FilesystemLayout,
         protected_paths: ProtectedPaths,
         shell: Sequence[bytes],
         cwd: Path,
@@ -113,7 +113,7 @@ class Bubblewrap:
             "pinned": [],
         }
 
-    def environment(self, layout: Layout) -> dict[str, str]:
+    def environment(self, layout: FilesystemLayout) -> dict[str, str]:
         return dict.fromkeys(("TMPDIR", "TMP", "TEMP"), SANDBOX_TEMP_DIRECTORY)
 
     @cache  # noqa: B019 (there is one for the whole process)
@@ -145,7 +145,7 @@ def _quiet(shell: Sequence[bytes]) -> list[str]:
     return ["--noprofile", "--norc"] if b"--norc" in shell else []
 
 
-def _namespaces(layout: Layout, shared: bool) -> list[str]:
+def _namespaces(layout: FilesystemLayout, shared: bool) -> list[str]:
     options = ["--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try"]
     if not _is_foreign(layout.workspace):
         options.append("--unshare-user")
@@ -164,7 +164,7 @@ def _is_foreign(workspace: Path) -> bool:
 
 
 @lru_cache(8)
-def _mounts(layout: Layout, is_measured: bool) -> tuple[str, ...]:
+def _mounts(layout: FilesystemLayout, is_measured: bool) -> tuple[str, ...]:
     options: list[str] = []
     for path, view in layout.views.items():
         options += _mount(path, view, layout)
@@ -175,39 +175,41 @@ def _mounts(layout: Layout, is_measured: bool) -> tuple[str, ...]:
     return tuple(options)
 
 
-def _seals(layout: Layout) -> list[str]:
+def _seals(layout: FilesystemLayout) -> list[str]:
     """Whoever owns an empty file system may change its mode, and fill the memory with files."""
-    hidden = (path for path, view in layout.views.items() if view is View.HIDDEN and path.is_dir())
+    hidden = (
+        path for path, view in layout.views.items() if view is PathView.HIDDEN and path.is_dir()
+    )
     return [word for path in hidden for word in ("--remount-ro", str(path))]
 
 
-def _masks(layout: Layout, protected_paths: ProtectedPaths) -> list[str]:
+def _masks(layout: FilesystemLayout, protected_paths: ProtectedPaths) -> list[str]:
     """Sockets of other programs: to see one is to be able to speak with it, be it read-only."""
     return [
         word
         for path in listening(protected_paths.scanned_directories, layout.workspace)
-        if layout.view_of(path) in (View.READ, View.WRITE)
+        if layout.view_of(path) in (PathView.READ, PathView.WRITE)
         for word in ("--ro-bind", "/dev/null", str(path))
     ]
 
 
-def _hidden_again(layout: Layout) -> list[str]:
+def _hidden_again(layout: FilesystemLayout) -> list[str]:
     """What is bound to be held shows what lies hidden in it, so that is hidden once more."""
     options: list[str] = []
     for path, view in layout.views.items():
-        if view is View.HIDDEN and layout.workspace in path.parents:
+        if view is PathView.HIDDEN and layout.workspace in path.parents:
             options += _mount(path, view, layout)
     return options
 
 
-def _mount(path: Path, view: View, layout: Layout) -> list[str]:
+def _mount(path: Path, view: PathView, layout: FilesystemLayout) -> list[str]:
     place = str(path)
     match view:
-        case View.READ:
+        case PathView.READ:
             return ["--ro-bind", place, place]
-        case View.WRITE:
+        case PathView.WRITE:
             return ["--bind", place, place]
-        case View.PRIVATE:
+        case PathView.PRIVATE:
             source = layout.temp / ("home" if path == layout.home else "tmp")
             return ["--bind", str(source), place]
     # For each bind bubblewrap reads the list of all mounts; an empty file system costs nothing.

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from joey.execution.sandbox.protected_files import ProtectedPaths, find_protected_paths
 from joey.execution.sandbox.protected_scan import ScannedDirectory
-from joey.execution.sandbox.sandbox import Session
+from joey.execution.sandbox.sandbox import SandboxConfig
 
 _HIDDEN_DIRECTORIES = ("/home", "/root", "/run", "/var/run", "/mnt", "/media")
 _READABLE_IN_HIDDEN_DIRECTORIES = (
@@ -67,7 +67,7 @@ VIEW_CACHE_TTL_S = 60.0
 """Homes and systems seldom change; how they are seen need not be worked out for each use."""
 
 
-class View(StrEnum):
+class PathView(StrEnum):
     HIDDEN = "hidden"
     PRIVATE = "private"
     """A folder of the task's stands in its place."""
@@ -75,70 +75,74 @@ class View(StrEnum):
     WRITE = "write"
 
 
-VISIBLE_VIEWS = frozenset({View.READ, View.WRITE})
+VISIBLE_VIEWS = frozenset({PathView.READ, PathView.WRITE})
 SANDBOX_PROVIDED_DIRECTORIES = ("/dev", "/proc")
 """What a confinement makes for commands itself: they see nothing of the machine's own there."""
 
 
-class Layout(Struct, frozen=True, eq=False):
+class FilesystemLayout(Struct, frozen=True, eq=False):
     workspace: Path
-    views: dict[Path, View]
+    views: dict[Path, PathView]
     """Sorted so that each place comes after those above it."""
     temp: Path
     """The task's private folder."""
     home: Path | None = None
 
-    def view_of(self, path: Path) -> View:
+    def view_of(self, path: Path) -> PathView:
         return view_at(path, self.views)
 
 
-def view_at(path: Path, views: dict[Path, View]) -> View:
+def view_at(path: Path, views: dict[Path, PathView]) -> PathView:
     """The view of a resolved path: that of the nearest place at or above it."""
     return next(view for each in _upwards(path) if (view := views.get(each)))
 
 
-def make_layout(session: Session, temp: Path) -> Layout:
+def make_layout(session: SandboxConfig, temp: Path) -> FilesystemLayout:
     workspace = _real(session.workspace)
-    return Layout(workspace=workspace, views=find_views(session), temp=temp, home=session.home)
+    return FilesystemLayout(
+        workspace=workspace, views=find_views(session), temp=temp, home=session.home
+    )
 
 
-def find_views(session: Session) -> dict[Path, View]:
+def find_views(session: SandboxConfig) -> dict[Path, PathView]:
     """What a confined command sees of the machine as it is now, each place after those above it;
     file tools go by the same (see `SandboxBoundary`)."""
     workspace, home = _real(session.workspace), session.home
     writable = [_named(each, workspace, home) for each in session.writable]
-    views: dict[Path, View] = {Path("/"): View.READ}
+    views: dict[Path, PathView] = {Path("/"): PathView.READ}
     views |= dict.fromkeys(
-        _existing(*_PRIVATE_TEMP_DIRECTORIES, tempfile.gettempdir()), View.PRIVATE
+        _existing(*_PRIVATE_TEMP_DIRECTORIES, tempfile.gettempdir()), PathView.PRIVATE
     )
-    views |= dict.fromkeys(_existing(*_HIDDEN_DIRECTORIES), View.HIDDEN)
-    views |= dict.fromkeys(_existing(*(f"/etc/{each}" for each in _ETC_SECRET_PATHS)), View.HIDDEN)
-    views |= dict.fromkeys(_existing(*_READABLE_IN_HIDDEN_DIRECTORIES), View.READ)
+    views |= dict.fromkeys(_existing(*_HIDDEN_DIRECTORIES), PathView.HIDDEN)
+    views |= dict.fromkeys(
+        _existing(*(f"/etc/{each}" for each in _ETC_SECRET_PATHS)), PathView.HIDDEN
+    )
+    views |= dict.fromkeys(_existing(*_READABLE_IN_HIDDEN_DIRECTORIES), PathView.READ)
     secrets = [_real(session.joey_home)]
     if home is not None:
         secrets += _existing(*(str(home / each) for each in _HOME_SECRET_PATHS))
-        views[home] = View.PRIVATE
+        views[home] = PathView.PRIVATE
     for place in _tools(session, home, (*secrets, *_secret_names(home))):
-        views.setdefault(place, View.READ)
+        views.setdefault(place, PathView.READ)
     readable = [_named(each, workspace, home) for each in session.readable]
-    views |= dict.fromkeys(filter(Path.exists, readable), View.READ)
-    views |= dict.fromkeys(filter(Path.exists, writable), View.WRITE)
-    views |= dict.fromkeys(session.added, View.WRITE)
-    views[workspace] = View.WRITE
+    views |= dict.fromkeys(filter(Path.exists, readable), PathView.READ)
+    views |= dict.fromkeys(filter(Path.exists, writable), PathView.WRITE)
+    views |= dict.fromkeys(session.added, PathView.WRITE)
+    views[workspace] = PathView.WRITE
     for each in secrets:
         if each not in views and each.exists() and view_at(each, views) in VISIBLE_VIEWS:
-            views[each] = View.HIDDEN
+            views[each] = PathView.HIDDEN
     return _ordered(views)
 
 
 def find_visible_protected_paths(
-    session: Session, layout: Layout, directories: dict[str, ScannedDirectory]
+    session: SandboxConfig, layout: FilesystemLayout, directories: dict[str, ScannedDirectory]
 ) -> ProtectedPaths:
     """Protected names as they are now, but for those that are hidden, or that the person has
     opened."""
     workspace = layout.workspace
     left_out = {_named(each, workspace, layout.home) for each in session.writable}
-    left_out |= {path for path, view in layout.views.items() if view is View.HIDDEN}
+    left_out |= {path for path, view in layout.views.items() if view is PathView.HIDDEN}
     left_out.add(_real(session.joey_home))
     inside = (path for path in left_out if workspace in path.parents)
     return find_protected_paths(
@@ -146,17 +150,17 @@ def find_visible_protected_paths(
     )
 
 
-def _ordered(views: dict[Path, View]) -> dict[Path, View]:
+def _ordered(views: dict[Path, PathView]) -> dict[Path, PathView]:
     """From above to below, without those that say what was said above."""
-    found: dict[Path, View] = {}
+    found: dict[Path, PathView] = {}
     for path in sorted(views, key=lambda path: len(path.parts)):
         above = next((found[each] for each in path.parents if each in found), None)
-        if views[path] is not above or above is View.PRIVATE:
+        if views[path] is not above or above is PathView.PRIVATE:
             found[path] = views[path]
     return found
 
 
-def _tools(session: Session, home: Path | None, secrets: tuple[Path, ...]) -> Iterable[Path]:
+def _tools(session: SandboxConfig, home: Path | None, secrets: tuple[Path, ...]) -> Iterable[Path]:
     """Places outside the ordinary in which programs are installed."""
     if home is not None:
         yield from _existing(*(str(home / each) for each in _HOME_TOOL_PATHS))

@@ -160,7 +160,7 @@ class ForkServerClient:
         self._theirs: int | None = theirs.detach()
         self._group = group
         self._transport: asyncio.SubprocessTransport | None = None
-        self._end = _End()
+        self._end = _ExitWatcher()
         self._was_used = False
         self.fds: tuple[int, ...] = (self._theirs,)
         interpreter = (sys.executable, "-I", "-S", "-c", _BOOTSTRAP_CODE, str(_PACKAGE_DIRECTORY))
@@ -259,7 +259,7 @@ class ForkServerClient:
         self._transport.close()
 
 
-class _End(asyncio.SubprocessProtocol):
+class _ExitWatcher(asyncio.SubprocessProtocol):
     def __init__(self) -> None:
         self.has_come = False
         self.over = asyncio.Event()

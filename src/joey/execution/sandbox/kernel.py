@@ -29,7 +29,7 @@ _AT_FDCWD, _AT_SYMLINK_NOFOLLOW, _STATX_BTIME = -100, 0x100, 0x800
 _NS_GET_USERNS, _CLONE_NEWUSER, _CLONE_NEWNET = 0xB701, 0x10000000, 0x40000000
 
 
-class _Ruleset(ctypes.Structure):
+class _LandlockRulesetAttr(ctypes.Structure):
     _fields_ = (
         ("files", ctypes.c_uint64),
         ("tcp", ctypes.c_uint64),
@@ -37,12 +37,12 @@ class _Ruleset(ctypes.Structure):
     )
 
 
-class _Beneath(ctypes.Structure):
+class _LandlockPathBeneathAttr(ctypes.Structure):
     _pack_ = 1
     _fields_ = (("rights", ctypes.c_uint64), ("folder", ctypes.c_int32))
 
 
-class _Program(ctypes.Structure):
+class _SeccompProgram(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("steps", ctypes.c_char_p))
 
 
@@ -96,7 +96,7 @@ def join_network(pid: int) -> None:
 
 def restrict_files(files: int, tcp: int, scopes: int, rules: list[tuple[str, int]]) -> None:
     """Allow the rights of the rules, and refuse all others of those that are named."""
-    attributes = _Ruleset(files, tcp, scopes)
+    attributes = _LandlockRulesetAttr(files, tcp, scopes)
     # Older kernels know fewer fields, and refuse those that they do not know unless they are 0.
     size = ctypes.sizeof(attributes) if tcp or scopes else 8
     ruleset = _libc.syscall(
@@ -116,7 +116,7 @@ def restrict_files(files: int, tcp: int, scopes: int, rules: list[tuple[str, int
         if stat.S_ISLNK(os.fstat(directory).st_mode):
             os.close(directory)
             continue  # It has become a link meanwhile.
-        rule = _Beneath(rights & files, directory)
+        rule = _LandlockPathBeneathAttr(rights & files, directory)
         done = _libc.syscall(
             _SYS_LANDLOCK_ADD_RULE,
             ruleset,
@@ -148,7 +148,7 @@ def drop_capabilities(kept: int) -> None:
 
 
 def filter_calls(program: bytes) -> None:
-    steps = _Program(len(program) // 8, program)
+    steps = _SeccompProgram(len(program) // 8, program)
     place = ctypes.addressof(steps)
     _check(_libc.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, place, 0, 0), "filter system calls")
 

@@ -15,9 +15,9 @@ from typing import Any
 
 from joey.errors import ToolError
 from joey.execution.sandbox import seccomp
-from joey.execution.sandbox.filesystem import Layout, View
+from joey.execution.sandbox.filesystem import FilesystemLayout, PathView
 from joey.execution.sandbox.protected_files import ProtectedPaths
-from joey.ports.execution import Level
+from joey.ports.execution import SandboxLevel
 
 MIN_ABI_VERSION = 3
 """Without version 3, files outside could be cut short."""
@@ -62,7 +62,7 @@ _FILE_OWNER_CAPABILITIES = 0b11111
 
 
 class Landlock:
-    level = Level.LANDLOCK
+    level = SandboxLevel.LANDLOCK
     is_dependable = True
 
     def __init__(self, version: int | None = None) -> None:
@@ -103,7 +103,7 @@ class Landlock:
 
     def plan(
         self,
-        layout: Layout,
+        layout: FilesystemLayout,
         protected_paths: ProtectedPaths,
         shell: Sequence[bytes],
         cwd: Path,
@@ -132,7 +132,7 @@ class Landlock:
             "port": 0,
         }
 
-    def environment(self, layout: Layout) -> dict[str, str]:
+    def environment(self, layout: FilesystemLayout) -> dict[str, str]:
         return dict.fromkeys(("TMPDIR", "TMP", "TEMP"), str(layout.temp / "tmp"))
 
 
@@ -150,17 +150,17 @@ def _kept_capabilities(workspace: Path) -> int:
 
 
 @lru_cache(8)
-def _rules(layout: Layout) -> list[tuple[str, int]]:
+def _rules(layout: FilesystemLayout) -> list[tuple[str, int]]:
     """Places and rights, as the kernel wants them."""
     found: list[tuple[str, int]] = []
     stricter = {
         above
         for each, view in layout.views.items()
-        if view in (View.HIDDEN, View.PRIVATE)
+        if view in (PathView.HIDDEN, PathView.PRIVATE)
         for above in each.parents
     }
     for path, view in layout.views.items():
-        if view is View.READ or view is View.WRITE:
+        if view is PathView.READ or view is PathView.WRITE:
             for place in _spelled_out(path, stricter, layout):
                 found.append((str(place), _rights(place, view)))
     found.append((str(layout.temp / "tmp"), READ_RIGHTS | CHANGE_RIGHTS))
@@ -174,7 +174,7 @@ def _rules(layout: Layout) -> list[tuple[str, int]]:
     return found
 
 
-def _spelled_out(path: Path, stricter: set[Path], layout: Layout) -> Iterator[Path]:
+def _spelled_out(path: Path, stricter: set[Path], layout: FilesystemLayout) -> Iterator[Path]:
     """The place itself, or what lies in it when something below it is to be seen less of."""
     if path == Path("/dev"):
         return
@@ -191,6 +191,6 @@ def _spelled_out(path: Path, stricter: set[Path], layout: Layout) -> Iterator[Pa
             yield from _spelled_out(path / name, stricter, layout)
 
 
-def _rights(place: Path, view: View) -> int:
-    rights = READ_RIGHTS | CHANGE_RIGHTS if view is View.WRITE else READ_RIGHTS
+def _rights(place: Path, view: PathView) -> int:
+    rights = READ_RIGHTS | CHANGE_RIGHTS if view is PathView.WRITE else READ_RIGHTS
     return rights if place.is_dir() else rights & _FILE_RIGHTS

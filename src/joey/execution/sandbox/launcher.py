@@ -14,7 +14,7 @@ import os
 import resource
 import stat
 
-from joey.execution.sandbox.protected_scan import Placeholders
+from joey.execution.sandbox.protected_scan import MountPlaceholders
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ _OPEN_DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _OPEN_PATH_FLAGS = os.O_PATH | os.O_NOFOLLOW
 
 
-class Entrance:
-    def __init__(self, plan: dict[str, Any], placeholders: Placeholders) -> None:
+class CommandLauncher:
+    def __init__(self, plan: dict[str, Any], placeholders: MountPlaceholders) -> None:
         """What has to be done before: names are occupied, what is protected is opened."""
         self._plan = plan
         self._placeholders = placeholders

@@ -26,7 +26,7 @@ from msgspec import Struct
 
 from joey.core.permissions.hosts import (
     WEB_PORTS,
-    Host,
+    AllowedHost,
     is_local_name,
     is_public,
     plain_host,
@@ -54,18 +54,21 @@ _TOOL_PROXY_VARIABLES = (
 )
 _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 
-Resolver = Callable[[str, int], Awaitable[Sequence[str]]]
+HostResolver = Callable[[str, int], Awaitable[Sequence[str]]]
 """The addresses of a host."""
-Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+StreamPair = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
-class Refused(Exception):
+class HostRefusedError(Exception):
     """Whom a command must not reach."""
 
 
 class HostProxy:
     def __init__(
-        self, hosts: Sequence[Host], resolve: Resolver, upstream: Upstream | None = None
+        self,
+        hosts: Sequence[AllowedHost],
+        resolve: HostResolver,
+        upstream: UpstreamProxy | None = None,
     ) -> None:
         """`upstream` is a proxy that the person's own programs use."""
         self._hosts = hosts
@@ -100,13 +103,13 @@ class HostProxy:
             raise
         return endpoint
 
-    async def reach(self, request: Request) -> Streams:
+    async def reach(self, request: ProxyRequest) -> StreamPair:
         """Raises Refused or OSError."""
         found = next(
             (each for each in self._hosts if each.allows(request.host, request.port)), None
         )
         if found is None:
-            raise Refused(self._why_unlisted(request))
+            raise HostRefusedError(self._why_unlisted(request))
         if self._upstream is not None and not found.is_local:
             return await self._upstream.connect(request)
         addresses = await self._addresses(request, found)
@@ -118,7 +121,7 @@ class HostProxy:
                     raise
         raise socket.gaierror(socket.EAI_NONAME, "it has no address")
 
-    def _why_unlisted(self, request: Request) -> str:
+    def _why_unlisted(self, request: ProxyRequest) -> str:
         if not any(each.names(request.host) for each in self._hosts):
             return "it is not in sandboxNetwork"
         return (
@@ -126,7 +129,7 @@ class HostProxy:
             f" (list {request.shown} to allow it)"
         )
 
-    async def _addresses(self, request: Request, found: Host) -> Sequence[str]:
+    async def _addresses(self, request: ProxyRequest, found: AllowedHost) -> Sequence[str]:
         """What may be connected to; listed addresses are not looked up anywhere."""
         if found.is_local and not is_local_name(found.name):
             return [request.host]
@@ -135,7 +138,7 @@ class HostProxy:
         addresses = await self._resolve(request.host, request.port)
         fine = [each for each in addresses if self._may_be_met(each, request.port)]
         if addresses and not fine:
-            raise Refused(
+            raise HostRefusedError(
                 f"it leads to {addresses[0]}, which is not a public address"
                 f" (list {shown(addresses[0], request.port)} in sandboxNetwork to allow it)"
             )
@@ -179,13 +182,13 @@ class ProxyEndpoint:
         try:
             async with asyncio.timeout(_REQUEST_HEAD_TIMEOUT_S):
                 request = await read_request(reader)
-        except BadRequest as error:
+        except BadProxyRequestError as error:
             writer.write(answer_of(400, f"joey: {error}"))
             return
         try:
             async with asyncio.timeout(_CONNECT_TIMEOUT_S):
                 there = await self._proxy.reach(request)
-        except Refused as error:
+        except HostRefusedError as error:
             message = f"refused {request.shown}: {error}"
             self._note(f"network: {message}")
             only = "Only the user can change the setting sandboxNetwork."
@@ -218,20 +221,20 @@ class ProxyEndpoint:
             task.cancel()
 
 
-def _why_unreached(request: Request, error: OSError) -> str:
+def _why_unreached(request: ProxyRequest, error: OSError) -> str:
     if isinstance(error, socket.gaierror):
         return f"{request.host} was not found: {error.strerror}"
     silence = f"no answer within {_CONNECT_TIMEOUT_S:.0f} seconds"
     return f"{request.shown} was not reached: {error.strerror or str(error) or silence}"
 
 
-class _Clock(Struct):
+class _ActivityClock(Struct):
     moved: float
 
 
-async def _relay(here: Streams, there: Streams) -> None:
+async def _relay(here: StreamPair, there: StreamPair) -> None:
     """Both ways, until both have ended or nothing has moved for long."""
-    clock = _Clock(asyncio.get_running_loop().time())
+    clock = _ActivityClock(asyncio.get_running_loop().time())
     try:
         async with asyncio.TaskGroup() as group:
             group.create_task(_carry(here[0], there[1], clock))
@@ -242,7 +245,9 @@ async def _relay(here: Streams, there: Streams) -> None:
         there[1].close()
 
 
-async def _carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, clock: _Clock) -> None:
+async def _carry(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, clock: _ActivityClock
+) -> None:
     loop = asyncio.get_running_loop()
     while True:
         try:
@@ -282,11 +287,11 @@ _ABSOLUTE_URL_RE = re.compile(r"http://([^/?#]+)([/?]?[^#]*)", re.IGNORECASE)
 _DROPPED_HEADERS = (b"host:", b"connection:", b"keep-alive:", b"proxy-")
 
 
-class BadRequest(Exception):
+class BadProxyRequestError(Exception):
     """Says what about it is not understood."""
 
 
-class Request(Struct, frozen=True):
+class ProxyRequest(Struct, frozen=True):
     host: str
     port: int
     is_tunnel: bool
@@ -304,27 +309,27 @@ def shown(host: str, port: int) -> str:
     return name if port in WEB_PORTS else f"{name}:{port}"
 
 
-async def read_request(reader: asyncio.StreamReader) -> Request:
-    """Raises BadRequest, OSError or IncompleteReadError."""
+async def read_request(reader: asyncio.StreamReader) -> ProxyRequest:
+    """Raises BadProxyRequestError, OSError or IncompleteReadError."""
     try:
         head = await reader.readuntil(b"\r\n\r\n")
     except asyncio.LimitOverrunError as error:
-        raise BadRequest("the head of the request is too long") from error
+        raise BadProxyRequestError("the head of the request is too long") from error
     return parse_request(head)
 
 
-def parse_request(head: bytes) -> Request:
-    """Raises BadRequest."""
+def parse_request(head: bytes) -> ProxyRequest:
+    """Raises BadProxyRequestError."""
     first, *headers = head.removesuffix(b"\r\n\r\n").split(b"\r\n")
     found = _REQUEST_LINE_RE.fullmatch(first)
     if found is None or not all(_HEADER_RE.fullmatch(each) for each in headers):
-        raise BadRequest("this is not a request for a proxy")
+        raise BadProxyRequestError("this is not a request for a proxy")
     method, target = found[1], found[2].decode("latin-1")
     if method == b"CONNECT":
-        return Request(*_authority(target, None), is_tunnel=True)
+        return ProxyRequest(*_authority(target, None), is_tunnel=True)
     absolute = _ABSOLUTE_URL_RE.fullmatch(target)
     if absolute is None:
-        raise BadRequest("only CONNECT and requests for http:// addresses are understood")
+        raise BadProxyRequestError("only CONNECT and requests for http:// addresses are understood")
     host, port = _authority(absolute[1], 80)
     path = absolute[2] if absolute[2].startswith("/") else f"/{absolute[2]}"
     kept = [each for each in headers if not each.lower().startswith(_DROPPED_HEADERS)]
@@ -332,7 +337,7 @@ def parse_request(head: bytes) -> Request:
     named = name if port == 80 else f"{name}:{port}"
     rest = b"\r\n".join((b"Host: " + named.encode(), b"Connection: close", *kept, b"\r\n"))
     line = b"%s %s HTTP/1.1\r\n" % (method, path.encode("latin-1"))
-    return Request(host, port, is_tunnel=False, head=line + rest)
+    return ProxyRequest(host, port, is_tunnel=False, head=line + rest)
 
 
 def _authority(text: str, usual: int | None) -> tuple[str, int]:
@@ -340,7 +345,7 @@ def _authority(text: str, usual: int | None) -> tuple[str, int]:
     host = plain_host(name) if text.isascii() and (":" not in name or name[0] == "[") else None
     number = usual if port is None else port
     if host is None or number is None or not 0 < number < 65536:
-        raise BadRequest(f"{text[:200]!r} is not a host and a port")
+        raise BadProxyRequestError(f"{text[:200]!r} is not a host and a port")
     return host, number
 
 
@@ -358,12 +363,12 @@ def answer_of(status: int, text: str) -> bytes:
 _UPSTREAM_PROXY_VARIABLES = ("https_proxy", "all_proxy", "http_proxy")
 
 
-class Upstream(Struct, frozen=True):
+class UpstreamProxy(Struct, frozen=True):
     host: str
     port: int
     login: str = ""
 
-    async def connect(self, request: Request) -> Streams:
+    async def connect(self, request: ProxyRequest) -> StreamPair:
         """A way to the host.
 
         Raises:
@@ -389,7 +394,7 @@ class Upstream(Struct, frozen=True):
         return reader, writer
 
 
-def upstream_of(env: Mapping[str, str]) -> Upstream | None:
+def upstream_of(env: Mapping[str, str]) -> UpstreamProxy | None:
     """The proxy that an environment names, if we can speak with it."""
     found = next((value for name in _UPSTREAM_PROXY_VARIABLES if (value := _value(env, name))), "")
     try:
@@ -399,7 +404,7 @@ def upstream_of(env: Mapping[str, str]) -> Upstream | None:
         login = (
             f"{unquote(parts.username)}:{unquote(parts.password or '')}" if parts.username else ""
         )
-        return Upstream(parts.hostname, parts.port or 80, login)
+        return UpstreamProxy(parts.hostname, parts.port or 80, login)
     except ValueError:
         return None
 

@@ -25,13 +25,13 @@ from joey.errors import ToolError
 from joey.execution.sandbox.forkserver_client import ForkServerClient
 from joey.execution.sandbox.sandbox import (
     CANARY_TEMP_PREFIX,
-    Confinement,
-    Found,
+    AvailableSandbox,
     LocalSandbox,
-    Session,
+    SandboxBackend,
+    SandboxConfig,
 )
 from joey.execution.sandbox.supervisor_client import SupervisorTransport, can_count, why_not
-from joey.ports.execution import Level, SandboxReport
+from joey.ports.execution import SandboxLevel, SandboxReport
 
 log = logging.getLogger(__name__)
 
@@ -49,32 +49,32 @@ _CANARY_SECRET = "a secret of the canary"
 class CanaryProbe:
     """Tries each way of confining once, the best first, and remembers the answer."""
 
-    def __init__(self, confinements: Sequence[Confinement]) -> None:
+    def __init__(self, confinements: Sequence[SandboxBackend]) -> None:
         self._confinements = confinements
         self._lock = threading.Lock()
-        self._found: Found | None = None
+        self._found: AvailableSandbox | None = None
 
     def expects_one(self) -> bool:
         if self._found is not None:
             return self._found.confinement is not None
         return any(each.is_dependable and each.obstacle() is None for each in self._confinements)
 
-    def find(self) -> Found:
+    def find(self) -> AvailableSandbox:
         with self._lock:
             if self._found is None:
                 self._found = self._try()
             return self._found
 
-    def _try(self) -> Found:
+    def _try(self) -> AvailableSandbox:
         reasons: dict[str, str] = {}
         for each in self._confinements:
             reason = each.obstacle() or probe_backend(each)
             if reason is None:
                 gaps = each.gaps if can_count() else (*each.gaps, _NO_PROCESS_LIMIT_GAP)
-                return Found(SandboxReport(each.level, reasons, gaps), each)
+                return AvailableSandbox(SandboxReport(each.level, reasons, gaps), each)
             log.info("no sandbox of level %s: %s", each.level, reason)
             reasons[each.level] = reason
-        return Found(SandboxReport(Level.NONE, reasons), None)
+        return AvailableSandbox(SandboxReport(SandboxLevel.NONE, reasons), None)
 
 
 _NO_PROCESS_LIMIT_GAP = (
@@ -82,7 +82,7 @@ _NO_PROCESS_LIMIT_GAP = (
 )
 
 
-def probe_backend(confinement: Confinement) -> str | None:
+def probe_backend(confinement: SandboxBackend) -> str | None:
     """Why a way of confining does not work; None when it does."""
     try:
         return _try(confinement)
@@ -90,7 +90,7 @@ def probe_backend(confinement: Confinement) -> str | None:
         return f"it could not be tried: {error}"
 
 
-def _try(confinement: Confinement) -> str | None:
+def _try(confinement: SandboxBackend) -> str | None:
     with ExitStack() as stack:
         root = Path(
             os.path.realpath(tempfile.mkdtemp(prefix=f"{CANARY_TEMP_PREFIX}{os.getpid()}-"))
@@ -109,7 +109,7 @@ def _try(confinement: Confinement) -> str | None:
             "OUTSIDE": str(root / "outside"),
             "PORT": str(port),
         }
-        session = Session(
+        session = SandboxConfig(
             workspace=root / "workspace",
             joey_home=root / "home/.roo",
             env=env,
@@ -126,7 +126,7 @@ def _none(*_: object) -> NoReturn:
 
 
 def _run(
-    sandbox: LocalSandbox, confinement: Confinement, workspace: Path, env: dict[str, str]
+    sandbox: LocalSandbox, confinement: SandboxBackend, workspace: Path, env: dict[str, str]
 ) -> str | None:
     shell = ("/bin/bash", "--noprofile", "--norc", "-c", "--", _ESCAPE_SCRIPT)
     plan = sandbox.lead(confinement, shell, workspace, env, _none).plan

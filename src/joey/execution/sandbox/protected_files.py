@@ -47,7 +47,7 @@ class ProtectedPaths(Struct, frozen=True):
     left_out: tuple[str, ...]
 
 
-class _Finder:
+class _ProtectedPathCollector:
     def __init__(self, workspace: Path, left_out: frozenset[str]) -> None:
         self._workspace = workspace
         self._left_out = left_out
@@ -102,7 +102,7 @@ def find_protected_paths(
     workspace: Path, directories: dict[str, ScannedDirectory], left_out: frozenset[str]
 ) -> ProtectedPaths:
     """What is held in a workspace, but for the paths that are `left_out`."""
-    finder = _Finder(workspace, left_out)
+    finder = _ProtectedPathCollector(workspace, left_out)
     for directory, (_, _, _, names) in directories.items():
         for name, _, _ in names:
             path = f"{directory}/{name}" if directory else name

@@ -37,9 +37,9 @@ MAX_NAMES_PER_DIRECTORY = 2048
 _CTIME_SETTLE_NS = 50_000_000
 """Nanoseconds in which a folder may be changed again without being told from before."""
 
-Name = tuple[str, int, int]
+ProtectedName = tuple[str, int, int]
 """A protected name, its inode, and when that was changed last."""
-ScannedDirectory = tuple[int, int, tuple[str, ...], tuple[Name, ...]]
+ScannedDirectory = tuple[int, int, tuple[str, ...], tuple[ProtectedName, ...]]
 """When it was changed last (0: look again in any case), its inode, the paths of the folders in it,
 and its protected names."""
 
@@ -48,7 +48,7 @@ def is_protected_name(name: str) -> bool:
     return name not in _UNPROTECTED_NAMES and is_protected(name)
 
 
-class Survey:
+class ProtectedPathScanner:
     """Of one workspace; remembers what it has seen."""
 
     def __init__(self, root: str) -> None:
@@ -84,7 +84,7 @@ class Survey:
 
 def _read(place: str, path: str, seen: os.stat_result) -> ScannedDirectory:
     directories: list[str] = []
-    names: list[Name] = []
+    names: list[ProtectedName] = []
     prefix = f"{path}/" if path else ""
     with os.scandir(place) as entries:
         for entry in entries:
@@ -98,12 +98,12 @@ def _read(place: str, path: str, seen: os.stat_result) -> ScannedDirectory:
     return changed, seen.st_ino, tuple(sorted(directories)), tuple(sorted(names))
 
 
-def _again(place: str, names: tuple[Name, ...]) -> tuple[Name, ...]:
+def _again(place: str, names: tuple[ProtectedName, ...]) -> tuple[ProtectedName, ...]:
     """What is in a file may change without a change of its folder."""
     return tuple(found for name, _, _ in names for found in _named(place, name))
 
 
-def _named(place: str, name: str) -> list[Name]:
+def _named(place: str, name: str) -> list[ProtectedName]:
     try:
         found = os.stat(f"{place}/{name}", follow_symlinks=False)
     except FileNotFoundError:
@@ -117,7 +117,7 @@ _MAX_CREATE_ATTEMPTS = 10
 _OPEN_DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 
 
-class Placeholders:
+class MountPlaceholders:
     def __init__(self, root: str) -> None:
         self._root = root
         self._locked_descriptors: dict[str, int] = {}

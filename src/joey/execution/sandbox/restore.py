@@ -1,9 +1,9 @@
 """The restoring of protected files after a command.
 
-`ProtectedFileRestorer` remembers protected files as they were and puts them back; `Aftermath` finds
-protected names that are new. What the command made of them is not lost but put aside. Everything is
-done relative to open directories and without following symlinks: processes that the command left
-behind may still be exchanging names meanwhile.
+`ProtectedFileRestorer` remembers protected files as they were and puts them back;
+`NewProtectedFileFinder` finds protected names that are new. What the command made of them is not
+lost but put aside. Everything is done relative to open directories and without following symlinks:
+processes that the command left behind may still be exchanging names meanwhile.
 
 A directory that has not changed since the scan holds no new name. A name that was moved together
 with its directory is not new. A directory that existed but was not scanned before (beyond the
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from joey.execution.sandbox.protected_scan import Name, ScannedDirectory
+    from joey.execution.sandbox.protected_scan import ProtectedName, ScannedDirectory
 
 
 if TYPE_CHECKING:
-    Kept = dict[str, Any]
+    SavedEntry = dict[str, Any]
     """`seen` tells whether it was touched; then `link`, `data` or `entries` (not all if `is_cut`),
     `mode`, `times`."""
 
@@ -42,7 +42,7 @@ _OWNER_RWX_MODE = 0o700
 
 class ProtectedFileRestorer:
     def __init__(
-        self, root: str, names: list[str], pinned: list[str], aside: str, spared: Spared
+        self, root: str, names: list[str], pinned: list[str], aside: str, spared: OwnWrites
     ) -> None:
         """`pinned` are folders whose contents may change, but which must stay where they are."""
         self._root = root
@@ -50,7 +50,7 @@ class ProtectedFileRestorer:
         self._spared = spared
         self._bytes = _MAX_TOTAL_BYTES
         self._entries = _MAX_ENTRIES
-        self._kept: dict[str, Kept | None] = {}
+        self._kept: dict[str, SavedEntry | None] = {}
         self._pins = {name: self._within(name, _identity) for name in pinned}
         for name in names:
             self._kept[name] = self._within(name, self._keep)
@@ -67,7 +67,7 @@ class ProtectedFileRestorer:
                 if _unchanged(kept, now) or (now is not None and self._is_left(name)):
                     continue
                 where = self._put_aside(name) if now is not None else None
-                complete = kept is None or bool(self._within(name, _Restore(kept)))
+                complete = kept is None or bool(self._within(name, _EntryRestorer(kept)))
             except OSError as error:
                 messages.append(f"{name} is protected but could not be put back: {error.strerror}.")
                 continue
@@ -151,12 +151,12 @@ class ProtectedFileRestorer:
         finally:
             os.close(directory)
 
-    def _keep(self, directory: int, name: str, depth: int = 0) -> Kept | None:
+    def _keep(self, directory: int, name: str, depth: int = 0) -> SavedEntry | None:
         try:
             found = os.stat(name, dir_fd=directory, follow_symlinks=False)
         except FileNotFoundError:
             return None
-        kept: Kept = {"seen": _seen(found), "mode": found.st_mode & 0o7777}
+        kept: SavedEntry = {"seen": _seen(found), "mode": found.st_mode & 0o7777}
         kept["times"] = (found.st_atime_ns, found.st_mtime_ns)
         if stat.S_ISLNK(found.st_mode):
             kept["link"] = os.readlink(name, dir_fd=directory)
@@ -169,7 +169,7 @@ class ProtectedFileRestorer:
 
     def _save_directory(
         self, directory: int, name: str, depth: int
-    ) -> tuple[dict[str, Kept | None], bool]:
+    ) -> tuple[dict[str, SavedEntry | None], bool]:
         """Its entries, and whether there are more than could be kept."""
         inner = os.open(name, _OPEN_DIRECTORY_FLAGS, dir_fd=directory)
         try:
@@ -278,13 +278,13 @@ def _open_up(directory: int, name: str) -> None:
         os.close(place)
 
 
-def _look(directory: int, name: str, depth: int = 0) -> Kept | None:
+def _look(directory: int, name: str, depth: int = 0) -> SavedEntry | None:
     """What is there now, without its contents."""
     try:
         found = os.stat(name, dir_fd=directory, follow_symlinks=False)
     except FileNotFoundError:
         return None
-    now: Kept = {"seen": _seen(found)}
+    now: SavedEntry = {"seen": _seen(found)}
     if stat.S_ISDIR(found.st_mode) and depth < _MAX_DEPTH:
         inner = _open_directory(directory, name)
         try:
@@ -295,7 +295,7 @@ def _look(directory: int, name: str, depth: int = 0) -> Kept | None:
     return now
 
 
-def _unchanged(kept: Kept | None, now: Kept | None) -> bool:
+def _unchanged(kept: SavedEntry | None, now: SavedEntry | None) -> bool:
     if kept is None or now is None:
         return kept is now
     if kept["seen"] != now["seen"]:
@@ -318,17 +318,17 @@ def _read(directory: int, name: str) -> bytes:
         return file.read(_MAX_FILE_BYTES)
 
 
-class _Restore:
+class _EntryRestorer:
     """Makes a name what it was; answers whether all of it could be."""
 
-    def __init__(self, kept: Kept) -> None:
+    def __init__(self, kept: SavedEntry) -> None:
         self._kept = kept
 
     def __call__(self, directory: int, name: str) -> bool:
         return _restore(directory, name, self._kept)
 
 
-def _restore(directory: int, name: str, kept: Kept) -> bool:
+def _restore(directory: int, name: str, kept: SavedEntry) -> bool:
     complete = not kept.get("is_cut")
     if "link" in kept:
         os.symlink(kept["link"], name, dir_fd=directory)
@@ -359,7 +359,7 @@ _CLOCK_REALTIME_COARSE = 5
 """The clock that file systems take their timestamps from."""
 
 
-class Aftermath:
+class NewProtectedFileFinder:
     def __init__(
         self, root: str, known: dict[str, ScannedDirectory], guarded: set[str], left_out: set[str]
     ) -> None:
@@ -416,7 +416,7 @@ class Aftermath:
         return born is not None and born >= self._started
 
     def _read(
-        self, place: str, prefix: str, known: tuple[Name, ...]
+        self, place: str, prefix: str, known: tuple[ProtectedName, ...]
     ) -> tuple[list[str], list[str]]:
         # Takes its time, and is seldom needed.
         from joey.execution.sandbox.protected_scan import (
@@ -461,7 +461,7 @@ def _opened_up(place: str) -> Any:
         return os.scandir(place)
 
 
-class Spared:
+class OwnWrites:
     """What joey has written itself, with leave: a file with lines of inode, time and path."""
 
     def __init__(self, record: str) -> None:

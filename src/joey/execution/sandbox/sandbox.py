@@ -1,8 +1,8 @@
 """The sandbox of one task's commands, at the best level that works on this machine.
 
-Start reading at `LocalSandbox.confine`. The settings come from the user's session (`Session`);
-nothing in them comes from a model. The other modules of this package are loaded when the first
-command is run or expected: a task without commands does without them.
+Start reading at `LocalSandbox.confine`. The settings come from the user's session
+(`SandboxConfig`); nothing in them comes from a model. The other modules of this package are loaded
+when the first command is run or expected: a task without commands does without them.
 
 `SandboxBoundary` tells file tools which directories they reach with `-y`: those that commands see,
 and `$TMPDIR`. The sandbox's own file-system view decides, so that a tool never reads a file that a
@@ -28,19 +28,19 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
 
-from joey.core.paths import Reach
+from joey.core.paths import PathAccess
 from joey.core.protected_paths import is_protected
 from joey.core.settings import Settings
 from joey.errors import ToolError
 from joey.ports import Boundary
-from joey.ports.execution import Level, Sandbox, SandboxReport
+from joey.ports.execution import Sandbox, SandboxLevel, SandboxReport
 
 if TYPE_CHECKING:
-    from joey.execution.sandbox.filesystem import Layout, View
+    from joey.execution.sandbox.filesystem import FilesystemLayout, PathView
     from joey.execution.sandbox.forkserver_client import ForkServerManager
     from joey.execution.sandbox.network_proxy import HostProxy
     from joey.execution.sandbox.protected_files import ProtectedPaths
-    from joey.execution.sandbox.protected_scan import ScannedDirectory, Survey
+    from joey.execution.sandbox.protected_scan import ProtectedPathScanner, ScannedDirectory
     from joey.execution.sandbox.supervisor_client import (
         ControlGroup,
         SupervisorHandle,
@@ -62,11 +62,11 @@ _OWN_WRITES_FILE = "written"
 _STALE_TEMP_AGE_S = 24 * 3600
 
 
-class Confinement(Protocol):
+class SandboxBackend(Protocol):
     """One way of confining."""
 
     @property
-    def level(self) -> Level: ...
+    def level(self) -> SandboxLevel: ...
 
     @property
     def gaps(self) -> tuple[str, ...]: ...
@@ -80,47 +80,49 @@ class Confinement(Protocol):
 
     def plan(
         self,
-        layout: Layout,
+        layout: FilesystemLayout,
         protected_paths: ProtectedPaths,
         shell: Sequence[bytes],
         cwd: Path,
         network: str,
     ) -> dict[str, Any]: ...
 
-    def environment(self, layout: Layout) -> dict[str, str]: ...
+    def environment(self, layout: FilesystemLayout) -> dict[str, str]: ...
 
 
-class Found(Struct, frozen=True):
+class AvailableSandbox(Struct, frozen=True):
     """What works in this process, and how."""
 
     report: SandboxReport
-    confinement: Confinement | None
+    confinement: SandboxBackend | None
 
 
-class Prober(Protocol):
+class SandboxProbe(Protocol):
     def expects_one(self) -> bool:
         """Whether something works, as far as that can be told without trying."""
         ...
 
-    def find(self) -> Found:
+    def find(self) -> AvailableSandbox:
         """Try, or remember; may take a while the first time."""
         ...
 
 
 class LocalSandbox:
-    def __init__(self, session: Session, settings: Settings, prober: Callable[[], Prober]) -> None:
+    def __init__(
+        self, session: SandboxConfig, settings: Settings, prober: Callable[[], SandboxProbe]
+    ) -> None:
         """`prober` is asked for when the first command comes."""
         self._session = session
         self._settings = settings
         self._prober = prober
-        self._found: Found | None = None
+        self._found: AvailableSandbox | None = None
         self._temp: Path | None = None
         self._has_temp = False
         self._group: ControlGroup | None = None
-        self._known: Layout | None = None
+        self._known: FilesystemLayout | None = None
         self._known_until = 0.0
         self._looking = threading.Lock()
-        self._survey: Survey | None = None
+        self._survey: ProtectedPathScanner | None = None
         self._has_warned = False
         self._fork_server_manager: ForkServerManager | None = None
         self._readying: asyncio.Task[None] | None = None
@@ -169,7 +171,7 @@ class LocalSandbox:
 
     def lead(
         self,
-        confinement: Confinement,
+        confinement: SandboxBackend,
         shell: Sequence[str],
         cwd: Path,
         env: Mapping[str, str],
@@ -178,7 +180,7 @@ class LocalSandbox:
     ) -> SupervisorHandle:
         """How to start `shell` with this confinement, by a keeper that waits."""
         # A task that runs no command does without these.
-        from joey.execution.sandbox.filesystem import View, find_visible_protected_paths
+        from joey.execution.sandbox.filesystem import PathView, find_visible_protected_paths
         from joey.execution.sandbox.supervisor_client import SupervisorHandle, failed
 
         layout = self._layout()
@@ -189,7 +191,7 @@ class LocalSandbox:
         where = Path(os.path.realpath(cwd))
         if not where.is_dir():
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(cwd))
-        if layout.view_of(where) in (View.HIDDEN, View.PRIVATE):
+        if layout.view_of(where) in (PathView.HIDDEN, PathView.PRIVATE):
             raise ToolError(
                 f"{cwd} is outside of what the sandbox shows to commands. Work in the workspace,"
                 " or ask the user to name the folder in sandboxReadable or sandboxWritable."
@@ -246,7 +248,7 @@ class LocalSandbox:
             self._group.close()
             self._group = None
 
-    async def _find(self) -> Found:
+    async def _find(self) -> AvailableSandbox:
         if self._found is None:
             self._found = await asyncio.to_thread(lambda: self._prober().find())
         return self._found
@@ -284,11 +286,11 @@ class LocalSandbox:
         self._layout()
 
     def _surveyed(self, workspace: Path) -> dict[str, ScannedDirectory]:
-        from joey.execution.sandbox.protected_scan import Survey
+        from joey.execution.sandbox.protected_scan import ProtectedPathScanner
 
         with self._looking:
             if self._survey is None:
-                self._survey = Survey(str(workspace))
+                self._survey = ProtectedPathScanner(str(workspace))
             return self._survey.look()
 
     def _scan_and_warn(self, workspace: Path) -> dict[str, ScannedDirectory]:
@@ -305,7 +307,7 @@ class LocalSandbox:
             )
         return found
 
-    def _layout(self) -> Layout:
+    def _layout(self) -> FilesystemLayout:
         from joey.execution.sandbox.filesystem import VIEW_CACHE_TTL_S, make_layout
 
         with self._looking:
@@ -377,7 +379,7 @@ def _limits(settings: Settings) -> list[tuple[int, int]]:
 _fits: type[Sandbox] = LocalSandbox
 
 
-class Session(Struct, frozen=True):
+class SandboxConfig(Struct, frozen=True):
     """What a person's session says about a task's commands; nothing in it comes from a model."""
 
     workspace: Path
@@ -400,18 +402,18 @@ _JOEY_TEMP_PREFIX = "joey-"
 
 
 class SandboxBoundary:
-    def __init__(self, session: Session, *, reads_all: bool = False) -> None:
+    def __init__(self, session: SandboxConfig, *, reads_all: bool = False) -> None:
         """`reads_all`: the user's settings allow reading everywhere."""
         self.roots = (Path(os.path.realpath(session.workspace)), *session.added)
         self._starts = [(root, f"{str(root).rstrip('/')}/") for root in self.roots]
         self._session = session
         self._reads_all = reads_all
         self._temp = _temporary_directory(session)
-        self._views: dict[str, View] | None = None
+        self._views: dict[str, PathView] | None = None
         self._views_expire = 0.0
 
-    def reach(self, path: Path) -> Reach:
-        from joey.execution.sandbox.filesystem import VISIBLE_VIEWS, View  # loaded on need
+    def reach(self, path: Path) -> PathAccess:
+        from joey.execution.sandbox.filesystem import VISIBLE_VIEWS, PathView  # loaded on need
 
         # By text, since searches ask this of each file: see `filesystem.view_at`.
         views, place = self._current_views(), str(path)
@@ -421,24 +423,24 @@ class SandboxBoundary:
         whole = f"{path}/"
         root = next((root for root, start in self._starts if whole.startswith(start)), None)
         in_temp = self._is_temporary(path)
-        return Reach(
+        return PathAccess(
             base=root or (self._temp if in_temp else None),
             inside=is_seen and root is not None,
             readable=is_seen or self._reads_all,
-            writable=view is View.WRITE or in_temp,
+            writable=view is PathView.WRITE or in_temp,
         )
 
-    def _current_views(self) -> dict[str, View]:
+    def _current_views(self) -> dict[str, PathView]:
         from joey.execution.sandbox.filesystem import (
             SANDBOX_PROVIDED_DIRECTORIES,
             VIEW_CACHE_TTL_S,
-            View,
+            PathView,
             find_views,
         )
 
         if self._views is None or time.monotonic() > self._views_expire:
             found = {str(path): view for path, view in find_views(self._session).items()}
-            self._views = dict.fromkeys(SANDBOX_PROVIDED_DIRECTORIES, View.HIDDEN) | found
+            self._views = dict.fromkeys(SANDBOX_PROVIDED_DIRECTORIES, PathView.HIDDEN) | found
             self._views_expire = time.monotonic() + VIEW_CACHE_TTL_S
         return self._views
 
@@ -452,7 +454,7 @@ class SandboxBoundary:
         return not path.parts[len(temp.parts)].startswith(_JOEY_TEMP_PREFIX)
 
 
-def _temporary_directory(session: Session) -> Path | None:
+def _temporary_directory(session: SandboxConfig) -> Path | None:
     """`$TMPDIR` of joey's own environment, unless it is missing or contains the home."""
     named = session.env.get("TMPDIR", "")
     if not named.startswith("/"):

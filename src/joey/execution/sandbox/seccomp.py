@@ -68,7 +68,7 @@ _S_ISUID, _O_CREAT, _O_TMPFILE = 0o4000, 0o100, 0o20000000
 _SHARED_MEMORY_CALLS = ("shmget", "shmat", "semget", "msgget", "mq_open")
 
 
-class Condition(Struct, frozen=True):
+class ArgumentCondition(Struct, frozen=True):
     """About the lower half of an argument."""
 
     argument: int
@@ -79,9 +79,9 @@ class Condition(Struct, frozen=True):
     mask: int | None = None
 
 
-class Refusal(Struct, frozen=True):
+class DeniedCall(Struct, frozen=True):
     call: str
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[ArgumentCondition, ...] = ()
     """All must hold; none: always refused."""
     error: int = errno.EPERM
 
@@ -96,39 +96,41 @@ def refusals(
     local_sockets: bool,
     shared_memory: bool,
     spared: tuple[int, ...] = (),
-) -> list[Refusal]:
+) -> list[DeniedCall]:
     """What is refused.
 
     `internet` and `local_sockets` say which sockets may be opened; `spared` are processes that
     no signal may be sent to, where the kernel cannot be told so by other means.
     """
-    found = [Refusal(call) for call in _DENIED_CALL_NAMES]
-    found += [Refusal(call, error=errno.ENOSYS) for call in _CALLS_DENIED_AS_UNSUPPORTED]
+    found = [DeniedCall(call) for call in _DENIED_CALL_NAMES]
+    found += [DeniedCall(call, error=errno.ENOSYS) for call in _CALLS_DENIED_AS_UNSUPPORTED]
     found += [
-        Refusal(call, (Condition(0, _CLONE_NEW_NAMESPACE_FLAGS, _BPF_JUMP_IF_ANY_BIT),))
+        DeniedCall(call, (ArgumentCondition(0, _CLONE_NEW_NAMESPACE_FLAGS, _BPF_JUMP_IF_ANY_BIT),))
         for call in ("unshare", "clone")
     ]
     found += _no_programs_that_change_users()
-    found += [Refusal("ioctl", (Condition(1, request),)) for request in (_TIOCSTI, _TIOCLINUX)]
+    found += [
+        DeniedCall("ioctl", (ArgumentCondition(1, request),)) for request in (_TIOCSTI, _TIOCLINUX)
+    ]
     families = [_AF_NETLINK]
     families += (_AF_INET, _AF_INET6) if internet else ()
     families += (_AF_UNIX,) if local_sockets else ()
-    others = tuple(Condition(0, family, holds=False) for family in families)
-    found.append(Refusal("socket", others, errno.EACCES))
-    routes_only = (Condition(0, _AF_NETLINK), Condition(2, 0, holds=False))
-    found.append(Refusal("socket", routes_only, errno.EACCES))
+    others = tuple(ArgumentCondition(0, family, holds=False) for family in families)
+    found.append(DeniedCall("socket", others, errno.EACCES))
+    routes_only = (ArgumentCondition(0, _AF_NETLINK), ArgumentCondition(2, 0, holds=False))
+    found.append(DeniedCall("socket", routes_only, errno.EACCES))
     if not local_sockets:
         # Either end of a pair of datagram sockets could be pointed at another address.
-        datagram = Condition(1, _SOCK_DGRAM, mask=_SOCK_TYPE_MASK)
-        found.append(Refusal("socketpair", (datagram,), errno.EACCES))
+        datagram = ArgumentCondition(1, _SOCK_DGRAM, mask=_SOCK_TYPE_MASK)
+        found.append(DeniedCall("socketpair", (datagram,), errno.EACCES))
     if not shared_memory:
-        found += [Refusal(call) for call in _SHARED_MEMORY_CALLS]
+        found += [DeniedCall(call) for call in _SHARED_MEMORY_CALLS]
         found += [
-            Refusal(call, (Condition(0, 0, holds=False),))
+            DeniedCall(call, (ArgumentCondition(0, 0, holds=False),))
             for call in _CALLS_WITH_PID_AS_FIRST_ARGUMENT
         ]
         found += [
-            Refusal(call, (Condition(1, 0, holds=False),))
+            DeniedCall(call, (ArgumentCondition(1, 0, holds=False),))
             for call in _CALLS_WITH_PID_AS_SECOND_ARGUMENT
         ]
     if spared:
@@ -136,18 +138,18 @@ def refusals(
     return found
 
 
-def _no_programs_that_change_users() -> list[Refusal]:
+def _no_programs_that_change_users() -> list[DeniedCall]:
     """A file of root's that everybody may run as root would outlive the sandbox."""
     found = [
-        Refusal(call, (Condition(place, _S_ISUID, _BPF_JUMP_IF_ANY_BIT),))
+        DeniedCall(call, (ArgumentCondition(place, _S_ISUID, _BPF_JUMP_IF_ANY_BIT),))
         for call, place in _MODE_ARGUMENT_INDEXES.items()
     ]
     return found + [
-        Refusal(
+        DeniedCall(
             call,
             (
-                Condition(place, making, _BPF_JUMP_IF_ANY_BIT),
-                Condition(place + 1, _S_ISUID, _BPF_JUMP_IF_ANY_BIT),
+                ArgumentCondition(place, making, _BPF_JUMP_IF_ANY_BIT),
+                ArgumentCondition(place + 1, _S_ISUID, _BPF_JUMP_IF_ANY_BIT),
             ),
         )
         for call, place in _OPEN_FLAGS_ARGUMENT_INDEXES.items()
@@ -155,16 +157,18 @@ def _no_programs_that_change_users() -> list[Refusal]:
     ]
 
 
-def _no_signals_to(processes: tuple[int, ...]) -> list[Refusal]:
+def _no_signals_to(processes: tuple[int, ...]) -> list[DeniedCall]:
     calls = ("kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo")
     numbers = [*processes, *(-each for each in processes), -1]
     found = [
-        Refusal(call, (Condition(0, each & 0xFFFFFFFF),)) for call in calls for each in numbers
+        DeniedCall(call, (ArgumentCondition(0, each & 0xFFFFFFFF),))
+        for call in calls
+        for each in numbers
     ]
-    return [*found, Refusal("pidfd_send_signal")]
+    return [*found, DeniedCall("pidfd_send_signal")]
 
 
-def program(found: list[Refusal], machine: str | None = None) -> bytes:
+def program(found: list[DeniedCall], machine: str | None = None) -> bytes:
     """Instructions of the classic packet filter, as the kernel reads them."""
     machine = machine or os.uname().machine
     unknown_call = _SECCOMP_RET_ERRNO | errno.ENOSYS
@@ -186,7 +190,7 @@ def program(found: list[Refusal], machine: str | None = None) -> bytes:
     return b"".join([*steps, _step(_BPF_RETURN, _SECCOMP_RET_ALLOW)])
 
 
-def _block(call: int, refusal: Refusal) -> list[bytes]:
+def _block(call: int, refusal: DeniedCall) -> list[bytes]:
     """Refuse when all conditions hold, else go on behind the block with the number loaded."""
     checks: list[list[bytes]] = []
     for condition in refusal.conditions:

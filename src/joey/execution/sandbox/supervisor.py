@@ -20,9 +20,9 @@ import select
 import sys
 import time
 
-from joey.execution.sandbox.launcher import Entrance
-from joey.execution.sandbox.protected_scan import Placeholders
-from joey.execution.sandbox.restore import Aftermath, ProtectedFileRestorer, Spared
+from joey.execution.sandbox.launcher import CommandLauncher
+from joey.execution.sandbox.protected_scan import MountPlaceholders
+from joey.execution.sandbox.restore import NewProtectedFileFinder, OwnWrites, ProtectedFileRestorer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,12 +45,12 @@ class Supervisor:
         self._plan = plan
         self._control = control
         self._is_full = plan["level"] == "full"
-        self._placeholders = Placeholders(plan["workspace"])
+        self._placeholders = MountPlaceholders(plan["workspace"])
         guarded, pinned = plan["guarded"], plan["pinned"]
         self._restorer = ProtectedFileRestorer(
-            plan["workspace"], guarded, pinned, plan["aside"], Spared(plan["written"])
+            plan["workspace"], guarded, pinned, plan["aside"], OwnWrites(plan["written"])
         )
-        self._aftermath = Aftermath(
+        self._aftermath = NewProtectedFileFinder(
             plan["workspace"],
             plan["folders"],
             {*guarded, *pinned, *plan["absent"]},
@@ -94,7 +94,7 @@ class Supervisor:
         self._status, ends = os.pipe()
         errors, complains = os.pipe()
         gate, opens = os.pipe()
-        entrance = Entrance(self._plan, self._placeholders)
+        entrance = CommandLauncher(self._plan, self._placeholders)
         try:
             self._child = os.fork()
         except OSError as error:

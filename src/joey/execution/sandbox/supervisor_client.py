@@ -105,7 +105,7 @@ _STDOUT_FD = 1
 _KILLED_RETURNCODE = -9
 _LAST_REPORT_FLAG = b"!"
 
-Answer = tuple[bytes, socket.socket | None]
+StartReply = tuple[bytes, socket.socket | None]
 """`R` and the number of the keeper when the command itself runs, together with the door to the
 network if there is one; `F` and a reason when it could not be confined."""
 
@@ -119,7 +119,7 @@ class SupervisorTransport(asyncio.SubprocessTransport):
         self._control = control
         self._output: int | None = output
         self._plan: int | None = plan
-        self._answered: asyncio.Future[Answer] | None = None
+        self._answered: asyncio.Future[StartReply] | None = None
         self._protocol: asyncio.SubprocessProtocol | None = None
         self._pid = 0
         self._returncode: int | None = None
@@ -130,7 +130,7 @@ class SupervisorTransport(asyncio.SubprocessTransport):
         self.is_untouched = False
         """Nobody has ever looked at the plan, and nobody will."""
 
-    async def answer(self, patience: float) -> Answer:
+    async def answer(self, patience: float) -> StartReply:
         """What comes of the command."""
         await self._wait_for_first_message(patience)
         assert self._answered is not None

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from joey.server.commands import history, messages, revisions, settings, tasks
-from joey.server.commands.call import Call
+from joey.server.commands.call import CommandCall
 
 if TYPE_CHECKING:
-    from joey.server.hub import Hub
+    from joey.server.hub import ServerHub
 
-Handler = Callable[["Hub", Call], Awaitable[Struct]]
+CommandHandler = Callable[["ServerHub", CommandCall], Awaitable[Struct]]
 
-HANDLERS: dict[str, Handler] = {
+HANDLERS: dict[str, CommandHandler] = {
     **tasks.HANDLERS,
     **messages.HANDLERS,
     **history.HANDLERS,

@@ -7,23 +7,23 @@ from typing import Any, Protocol
 from msgspec import Struct
 
 from joey.core.wire.frames import ErrorCode
-from joey.server.feed import Source
+from joey.server.feed import ReplaySource
 
 
-class Client(Protocol):
+class CommandClient(Protocol):
     """Whoever sent the command."""
 
     name: str
 
-    def read_back(self, task_id: str, source: Source, since: int) -> None:
+    def read_back(self, task_id: str, source: ReplaySource, since: int) -> None:
         """After the response, tell this task from an earlier number on."""
         ...
 
 
-class Call(Struct, frozen=True):
+class CommandCall(Struct, frozen=True):
     task_id: str | None
     arguments: Any
-    client: Client | None = None
+    client: CommandClient | None = None
 
 
 class CommandError(Exception):

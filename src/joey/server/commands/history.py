@@ -34,54 +34,54 @@ from joey.core.wire.commands import (
     Todos,
     UsageData,
 )
-from joey.core.wire.encoder import FrameEncoder, Replay, narrate, waiting
+from joey.core.wire.encoder import FrameEncoder, ReplayNormalizer, narrate, waiting
 from joey.core.wire.events import FailedPayload, totals
 from joey.engine.task import Task
 from joey.errors import ConfigError, StoreError, TaskNotFoundError
 from joey.ports import Store, TaskMetadata
-from joey.server.commands.call import Call, not_found
+from joey.server.commands.call import CommandCall, not_found
 from joey.server.commands.tasks import is_known
 
 if TYPE_CHECKING:
-    from joey.server.hub import Hub
+    from joey.server.hub import ServerHub
 
 
 log = logging.getLogger(__name__)
 
 
-async def is_task_in_history(hub: Hub, call: Call) -> InHistory:
+async def is_task_in_history(hub: ServerHub, call: CommandCall) -> InHistory:
     return InHistory(in_history=await is_known(hub, hub.task_id(call)))
 
 
-async def get_messages(hub: Hub, call: Call) -> Messages:
+async def get_messages(hub: ServerHub, call: CommandCall) -> Messages:
     if task := hub.open_task(call):
         return Messages(messages=list(task.rows), seq=task.bus.seq)
     read = await _read(hub, call)
     return Messages(messages=list(read.ui.rows), seq=read.seq)
 
 
-async def get_token_usage(hub: Hub, call: Call) -> UsageData:
+async def get_token_usage(hub: ServerHub, call: CommandCall) -> UsageData:
     if task := hub.open_task(call):
         return UsageData(usage=totals(task.usage))
     return UsageData(usage=totals((await _read(hub, call)).facts.usage))
 
 
-async def get_todos(hub: Hub, call: Call) -> Todos:
+async def get_todos(hub: ServerHub, call: CommandCall) -> Todos:
     if task := hub.open_task(call):
         return Todos(todos=list(task.recorder.facts.todos))
     return Todos(todos=list((await _read(hub, call)).facts.todos))
 
 
-async def get_events(hub: Hub, call: Call) -> Events:
+async def get_events(hub: ServerHub, call: CommandCall) -> Events:
     asked: GetEvents = call.arguments
     source = await hub.find_replay_source(hub.task_id(call))
-    replay = Replay()
+    replay = ReplayNormalizer()
     end = len(source.frames) if asked.until is None else source.after(asked.until)
     frames = [replay.retell(frame) for frame in source.frames[source.after(asked.since) : end]]
     return Events(events=frames, seq=source.seq)
 
 
-async def subscribe(hub: Hub, call: Call) -> Subscribed:
+async def subscribe(hub: ServerHub, call: CommandCall) -> Subscribed:
     asked: Since = call.arguments
     if call.task_id is None:
         return Subscribed(tasks={feed.task.id: feed.seq for feed in hub.feeds})
@@ -91,7 +91,7 @@ async def subscribe(hub: Hub, call: Call) -> Subscribed:
     return Subscribed(task_id=call.task_id, seq=source.seq)
 
 
-async def get_task(hub: Hub, call: Call) -> TaskData:
+async def get_task(hub: ServerHub, call: CommandCall) -> TaskData:
     task_id = hub.task_id(call)
     for metadata in await _all(hub):
         if metadata.id == task_id:
@@ -99,30 +99,30 @@ async def get_task(hub: Hub, call: Call) -> TaskData:
     raise not_found(task_id)
 
 
-async def list_tasks(hub: Hub, call: Call) -> TaskList:
+async def list_tasks(hub: ServerHub, call: CommandCall) -> TaskList:
     asked: ListTasks = call.arguments
     tasks = _of_workspace(await _all(hub), asked.workspace)
     page = tasks[asked.offset : asked.offset + asked.limit]
     return TaskList(tasks=[_info(hub, task) for task in page], total=len(tasks))
 
 
-async def search_tasks(hub: Hub, call: Call) -> FoundTasks:
+async def search_tasks(hub: ServerHub, call: CommandCall) -> FoundTasks:
     """Tasks that have all the words in their title, id or conversation."""
     asked: SearchTasks = call.arguments
     tasks = _of_workspace(await _all(hub), asked.workspace)
-    search = Search(asked.query, hub.store, {task.id: task.rows for task in hub.engine.tasks})
+    search = TaskSearch(asked.query, hub.store, {task.id: task.rows for task in hub.engine.tasks})
     found = await asyncio.to_thread(search.run, tasks, asked.limit)
     return FoundTasks(tasks=[_info(hub, task) for task in found])
 
 
-async def _read(hub: Hub, call: Call) -> FrameEncoder:
+async def _read(hub: ServerHub, call: CommandCall) -> FrameEncoder:
     task_id = hub.task_id(call)
     records = await asyncio.to_thread(hub.store.read, task_id)
     encoder, _ = await asyncio.to_thread(narrate, task_id, records)
     return encoder
 
 
-async def _all(hub: Hub) -> list[TaskMetadata]:
+async def _all(hub: ServerHub) -> list[TaskMetadata]:
     """All tasks, the latest first; open ones as they are now."""
     known = {task.id: task for task in await asyncio.to_thread(hub.engine.history)}
     known |= {task.id: task.recorder.metadata() for task in hub.engine.tasks}
@@ -136,7 +136,7 @@ def _of_workspace(tasks: Sequence[TaskMetadata], workspace: str | None) -> Seque
     return [task for task in tasks if task.workspace and Path(task.workspace) == wanted]
 
 
-async def _whole_info(hub: Hub, metadata: TaskMetadata, call: Call) -> TaskInfo:
+async def _whole_info(hub: ServerHub, metadata: TaskMetadata, call: CommandCall) -> TaskInfo:
     """With what a list does not say: what waits, what failed, and the room of a task at rest."""
     info = _info(hub, metadata)
     task = hub.engine.find(metadata.id)
@@ -152,7 +152,7 @@ async def _whole_info(hub: Hub, metadata: TaskMetadata, call: Call) -> TaskInfo:
     )
 
 
-def _window(hub: Hub, metadata: TaskMetadata) -> int | None:
+def _window(hub: ServerHub, metadata: TaskMetadata) -> int | None:
     try:
         model = hub.setup.model_of_task(metadata)
     except ConfigError as error:
@@ -161,7 +161,7 @@ def _window(hub: Hub, metadata: TaskMetadata) -> int | None:
     return model.context_window if model is not None else None
 
 
-def _info(hub: Hub, metadata: TaskMetadata) -> TaskInfo:
+def _info(hub: ServerHub, metadata: TaskMetadata) -> TaskInfo:
     task = hub.engine.find(metadata.id)
     return TaskInfo(
         id=metadata.id,
@@ -187,7 +187,7 @@ def _info(hub: Hub, metadata: TaskMetadata) -> TaskInfo:
     )
 
 
-def _status_at_rest(hub: Hub, metadata: TaskMetadata) -> str:
+def _status_at_rest(hub: ServerHub, metadata: TaskMetadata) -> str:
     """Of a task that is not open here: what a process that is gone left unfinished is aborted."""
     try:
         state = TaskState(metadata.status)
@@ -240,7 +240,7 @@ class _RowText(Struct, frozen=True):
 _rows = msgspec.json.Decoder(list[_RowText])
 
 
-class Search:
+class TaskSearch:
     def __init__(
         self,
         query: str,

@@ -20,14 +20,14 @@ from joey.core.wire.commands import (
 )
 from joey.core.wire.events import ModePayload
 from joey.engine.task import Task
-from joey.server.commands.call import Call, failed, invalid, not_found
+from joey.server.commands.call import CommandCall, failed, invalid, not_found
 from joey.server.commands.tasks import is_known
 
 if TYPE_CHECKING:
-    from joey.server.hub import Hub
+    from joey.server.hub import ServerHub
 
 
-async def send_message(hub: Hub, call: Call) -> Done:
+async def send_message(hub: ServerHub, call: CommandCall) -> Done:
     said: SendMessage = call.arguments
     text, images = (said.message or "").strip(), said.images or ()
     if not text and not images:
@@ -36,15 +36,15 @@ async def send_message(hub: Hub, call: Call) -> Done:
     return Done()
 
 
-async def press_primary(hub: Hub, call: Call) -> Done:
+async def press_primary(hub: ServerHub, call: CommandCall) -> Done:
     return await _press(hub, call, Response.YES)
 
 
-async def press_secondary(hub: Hub, call: Call) -> Done:
+async def press_secondary(hub: ServerHub, call: CommandCall) -> Done:
     return await _press(hub, call, Response.NO)
 
 
-async def _press(hub: Hub, call: Call, response: Response) -> Done:
+async def _press(hub: ServerHub, call: CommandCall, response: Response) -> Done:
     task = await _open(hub, call)
     pending = task.pending
     answer = Answer(response, text=call.arguments.text or "")
@@ -53,7 +53,7 @@ async def _press(hub: Hub, call: Call, response: Response) -> Done:
     return Done()
 
 
-async def respond(hub: Hub, call: Call) -> Accepted:
+async def respond(hub: ServerHub, call: CommandCall) -> Accepted:
     """The first answer to a question counts; a later one is not accepted."""
     asked: Respond = call.arguments
     task = hub.open_task(call)
@@ -75,7 +75,7 @@ def _offers_rule(task: Task, asked: Respond) -> bool:
     return asked.response is Response.YES and not (is_open and pending and not pending.always_rule)
 
 
-async def edit_queue(hub: Hub, call: Call) -> Done:
+async def edit_queue(hub: ServerHub, call: CommandCall) -> Done:
     asked: EditQueue = call.arguments
     if asked.remove == (asked.text is not None):
         raise invalid("arguments", "give either a new `text`, or `remove: true`.")
@@ -92,7 +92,7 @@ async def edit_queue(hub: Hub, call: Call) -> Done:
     return Done()
 
 
-async def condense_task(hub: Hub, call: Call) -> Done:
+async def condense_task(hub: ServerHub, call: CommandCall) -> Done:
     """Answered when it is begun; a row tells how it went."""
     asked: CondenseTask = call.arguments
     task = await hub.open(hub.task_id(call))
@@ -100,7 +100,7 @@ async def condense_task(hub: Hub, call: Call) -> Done:
     return Done()
 
 
-async def switch_mode(hub: Hub, call: Call) -> Done:
+async def switch_mode(hub: ServerHub, call: CommandCall) -> Done:
     """Of a task; without one, the mode that new tasks start in."""
     asked: SwitchMode = call.arguments
     if call.task_id is None and hub.current is None:
@@ -121,7 +121,7 @@ def _check_mode(slug: str, modes: tuple[Mode, ...]) -> None:
         raise invalid("arguments.mode", f"there is no mode '{slug}'.")
 
 
-async def _open(hub: Hub, call: Call) -> Task:
+async def _open(hub: ServerHub, call: CommandCall) -> Task:
     task = hub.open_task(call)
     if task is None:
         await _check_known(hub, call)
@@ -129,7 +129,7 @@ async def _open(hub: Hub, call: Call) -> Task:
     return task
 
 
-async def _check_known(hub: Hub, call: Call) -> None:
+async def _check_known(hub: ServerHub, call: CommandCall) -> None:
     task_id = hub.task_id(call)
     if not await is_known(hub, task_id):
         raise not_found(task_id)

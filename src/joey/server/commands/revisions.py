@@ -25,13 +25,13 @@ from joey.core.wire.commands import (
 from joey.engine.checkpoints import check_saved, checkpoints_of, preview_restore, restore_checkpoint
 from joey.engine.engine import TaskOptions
 from joey.errors import CheckpointError
-from joey.server.commands.call import Call, failed, invalid
+from joey.server.commands.call import CommandCall, failed, invalid
 
 if TYPE_CHECKING:
-    from joey.server.hub import Hub
+    from joey.server.hub import ServerHub
 
 
-async def rewind_task(hub: Hub, call: Call) -> Revised:
+async def rewind_task(hub: ServerHub, call: CommandCall) -> Revised:
     asked: RewindTask = call.arguments
     task = await hub.open(hub.task_id(call))
     where = {"keep": asked.keep, "files": asked.files}
@@ -41,7 +41,7 @@ async def rewind_task(hub: Hub, call: Call) -> Revised:
     return Revised(done=True, changes=changes)
 
 
-async def undo_rewind(hub: Hub, call: Call) -> Revised:
+async def undo_rewind(hub: ServerHub, call: CommandCall) -> Revised:
     asked: UndoRewind = call.arguments
     task = await hub.open(hub.task_id(call))
     if asked.preview:
@@ -49,7 +49,7 @@ async def undo_rewind(hub: Hub, call: Call) -> Revised:
     return Revised(done=True, changes=await task.undo_rewind(force=asked.force))
 
 
-async def edit_message(hub: Hub, call: Call) -> Revised:
+async def edit_message(hub: ServerHub, call: CommandCall) -> Revised:
     asked: EditMessage = call.arguments
     if not asked.text.strip() and not asked.images:
         raise invalid("arguments.text", "there is nothing to say.")
@@ -58,7 +58,7 @@ async def edit_message(hub: Hub, call: Call) -> Revised:
     return Revised(done=True, changes=changes)
 
 
-async def fork_task(hub: Hub, call: Call) -> Forked:
+async def fork_task(hub: ServerHub, call: CommandCall) -> Forked:
     asked: ForkTask = call.arguments
     options = _with_profile(hub, asked.profile)
     source = hub.task_id(call)
@@ -68,7 +68,7 @@ async def fork_task(hub: Hub, call: Call) -> Forked:
     return Forked(task_id=task.id)
 
 
-def _with_profile(hub: Hub, name: str | None) -> TaskOptions:
+def _with_profile(hub: ServerHub, name: str | None) -> TaskOptions:
     """Another model; the folder stays that of the task."""
     if name is None:
         return TaskOptions()
@@ -78,7 +78,7 @@ def _with_profile(hub: Hub, name: str | None) -> TaskOptions:
     return structs.replace(options, workspace=None, protocol=None)
 
 
-async def get_checkpoints(hub: Hub, call: Call) -> CheckpointList:
+async def get_checkpoints(hub: ServerHub, call: CommandCall) -> CheckpointList:
     task = hub.open_task(call)
     if task is None:
         path = live_path(await asyncio.to_thread(hub.store.read, hub.task_id(call)))
@@ -93,7 +93,7 @@ async def get_checkpoints(hub: Hub, call: Call) -> CheckpointList:
     )
 
 
-async def diff_checkpoint(hub: Hub, call: Call) -> FileDiffs:
+async def diff_checkpoint(hub: ServerHub, call: CommandCall) -> FileDiffs:
     asked: DiffCheckpoint = call.arguments
     task = await hub.open(hub.task_id(call))
     for checkpoint in filter(None, (asked.checkpoint, asked.to)):
@@ -104,7 +104,7 @@ async def diff_checkpoint(hub: Hub, call: Call) -> FileDiffs:
         raise failed(str(error)) from error
 
 
-async def restore_files(hub: Hub, call: Call) -> Revised:
+async def restore_files(hub: ServerHub, call: CommandCall) -> Revised:
     asked: RestoreCheckpoint = call.arguments
     task = await hub.open(hub.task_id(call))
     if asked.preview:

@@ -25,13 +25,13 @@ from joey.core.wire.commands import (
 )
 from joey.core.wire.events import ModePayload, ProfilePayload
 from joey.errors import ConfigError
-from joey.server.commands.call import Call, invalid
+from joey.server.commands.call import CommandCall, invalid
 
 if TYPE_CHECKING:
-    from joey.server.hub import Hub
+    from joey.server.hub import ServerHub
 
 
-async def get_configuration(hub: Hub, call: Call) -> Configuration:
+async def get_configuration(hub: ServerHub, call: CommandCall) -> Configuration:
     preferences = hub.setup.preferences
     profiles = preferences.profiles()
     document = {**preferences.document(), "currentApiConfigName": profiles.active}
@@ -40,7 +40,7 @@ async def get_configuration(hub: Hub, call: Call) -> Configuration:
     return Configuration(configuration=without_secrets(document))
 
 
-async def set_configuration(hub: Hub, call: Call) -> Done:
+async def set_configuration(hub: ServerHub, call: CommandCall) -> Done:
     asked: SetConfiguration = call.arguments
     preferences = hub.setup.preferences
     before = preferences.document().get("mode")
@@ -62,17 +62,17 @@ async def set_configuration(hub: Hub, call: Call) -> Done:
     return Done()
 
 
-async def get_profiles(hub: Hub, call: Call) -> ProfileNames:
+async def get_profiles(hub: ServerHub, call: CommandCall) -> ProfileNames:
     return ProfileNames(profiles=sorted(hub.setup.preferences.profiles().profiles))
 
 
-async def get_active_profile(hub: Hub, call: Call) -> ActiveProfile:
+async def get_active_profile(hub: ServerHub, call: CommandCall) -> ActiveProfile:
     profiles = hub.setup.preferences.profiles()
     known = profiles.active in profiles.profiles
     return ActiveProfile(active_profile=profiles.active if known else None)
 
 
-async def set_active_profile(hub: Hub, call: Call) -> ActiveProfile:
+async def set_active_profile(hub: ServerHub, call: CommandCall) -> ActiveProfile:
     asked: ProfileName = call.arguments
     _check_exists(hub, asked.name)
     hub.setup.preferences.activate_profile(asked.name)
@@ -80,26 +80,26 @@ async def set_active_profile(hub: Hub, call: Call) -> ActiveProfile:
     return ActiveProfile(active_profile=asked.name)
 
 
-async def get_profile_entry(hub: Hub, call: Call) -> ProfileData:
+async def get_profile_entry(hub: ServerHub, call: CommandCall) -> ProfileData:
     asked: ProfileName = call.arguments
     _check_exists(hub, asked.name)
     entry = hub.setup.preferences.profile_entry(asked.name)
     return ProfileData(profile=without_secrets(entry))
 
 
-async def create_profile(hub: Hub, call: Call) -> ProfileId:
+async def create_profile(hub: ServerHub, call: CommandCall) -> ProfileId:
     return _save(hub, call, exists=False)
 
 
-async def update_profile(hub: Hub, call: Call) -> ProfileId:
+async def update_profile(hub: ServerHub, call: CommandCall) -> ProfileId:
     return _save(hub, call, exists=True)
 
 
-async def upsert_profile(hub: Hub, call: Call) -> ProfileId:
+async def upsert_profile(hub: ServerHub, call: CommandCall) -> ProfileId:
     return _save(hub, call, exists=None)
 
 
-def _save(hub: Hub, call: Call, *, exists: bool | None) -> ProfileId:
+def _save(hub: ServerHub, call: CommandCall, *, exists: bool | None) -> ProfileId:
     asked: ProfileEntry = call.arguments
     if exists is not None and exists != (asked.name in hub.setup.preferences.profiles().profiles):
         problem = "does not exist" if exists else "exists already"
@@ -113,7 +113,7 @@ def _save(hub: Hub, call: Call, *, exists: bool | None) -> ProfileId:
     return ProfileId(profile_id=asked.name)
 
 
-async def delete_profile(hub: Hub, call: Call) -> Done:
+async def delete_profile(hub: ServerHub, call: CommandCall) -> Done:
     asked: ProfileName = call.arguments
     _check_exists(hub, asked.name)
     hub.setup.preferences.delete_profile(asked.name)
@@ -121,19 +121,19 @@ async def delete_profile(hub: Hub, call: Call) -> Done:
     return Done()
 
 
-def _check_exists(hub: Hub, name: str) -> None:
+def _check_exists(hub: ServerHub, name: str) -> None:
     if name not in hub.setup.preferences.profiles().profiles:
         raise invalid("arguments.name", f"there is no profile '{name}'.")
 
 
-def _announce_profile(hub: Hub) -> None:
+def _announce_profile(hub: ServerHub) -> None:
     profiles = hub.setup.preferences.profiles()
     active = profiles.profiles.get(profiles.active)
     provider = active.provider if active else ""
     hub.announce("providerProfileChanged", ProfilePayload(name=profiles.active, provider=provider))
 
 
-async def get_modes(hub: Hub, call: Call) -> Modes:
+async def get_modes(hub: ServerHub, call: CommandCall) -> Modes:
     modes = await asyncio.to_thread(hub.setup.modes)
     return Modes(modes=[_mode(mode) for mode in modes])
 
@@ -142,7 +142,7 @@ def _mode(mode: Mode) -> ModeInfo:
     return ModeInfo(slug=mode.slug, name=mode.name, description=mode.description or mode.purpose)
 
 
-async def get_models(hub: Hub, call: Call) -> Models:
+async def get_models(hub: ServerHub, call: CommandCall) -> Models:
     asked: GetModels = call.arguments
     try:
         return Models(models=hub.setup.models(asked.provider))
@@ -150,7 +150,7 @@ async def get_models(hub: Hub, call: Call) -> Models:
         raise invalid("arguments.provider", str(error)) from error
 
 
-async def get_commands(hub: Hub, call: Call) -> Commands:
+async def get_commands(hub: ServerHub, call: CommandCall) -> Commands:
     commands = await asyncio.to_thread(hub.setup.commands)
     return Commands(commands=[_command(command) for command in commands])
 

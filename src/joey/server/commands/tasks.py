@@ -27,13 +27,13 @@ from joey.core.wire.events import Empty
 from joey.engine.engine import TaskOptions
 from joey.errors import ConfigError, TaskNotFoundError, WorkspaceError
 from joey.ports import RunningCommand
-from joey.server.commands.call import Call, failed, invalid, not_found
+from joey.server.commands.call import CommandCall, failed, invalid, not_found
 
 if TYPE_CHECKING:
-    from joey.server.hub import Hub
+    from joey.server.hub import ServerHub
 
 
-async def start_new_task(hub: Hub, call: Call) -> TaskStartedData:
+async def start_new_task(hub: ServerHub, call: CommandCall) -> TaskStartedData:
     asked: StartNewTask = call.arguments
     text, images = asked.text or "", asked.images or ()
     if not text.strip() and not images:
@@ -65,7 +65,7 @@ async def start_new_task(hub: Hub, call: Call) -> TaskStartedData:
     return TaskStartedData(task_id=task.id)
 
 
-async def resume_task(hub: Hub, call: Call) -> Done:
+async def resume_task(hub: ServerHub, call: CommandCall) -> Done:
     asked: ResumeTask = call.arguments
     task_id = hub.task_id(call)
     options = None
@@ -75,7 +75,7 @@ async def resume_task(hub: Hub, call: Call) -> Done:
     return Done()
 
 
-async def _reconfigured(hub: Hub, task_id: str, configuration: dict[str, Any]) -> TaskOptions:
+async def _reconfigured(hub: ServerHub, task_id: str, configuration: dict[str, Any]) -> TaskOptions:
     """Options for a task with other settings; one that is open here is closed for it."""
     known = await asyncio.to_thread(hub.engine.history)
     metadata = next((task for task in known if task.id == task_id), None)
@@ -93,7 +93,7 @@ async def _reconfigured(hub: Hub, task_id: str, configuration: dict[str, Any]) -
     return options
 
 
-async def cancel_task(hub: Hub, call: Call) -> Done:
+async def cancel_task(hub: ServerHub, call: CommandCall) -> Done:
     task_id = hub.task_id(call)
     task = hub.engine.find(task_id)
     if task is None and not await is_known(hub, task_id):
@@ -103,13 +103,13 @@ async def cancel_task(hub: Hub, call: Call) -> Done:
     return Done()
 
 
-async def cancel_current_task(hub: Hub, call: Call) -> Done:
+async def cancel_current_task(hub: ServerHub, call: CommandCall) -> Done:
     if call.task_id is None and hub.current is None:
         return Done()
     return await cancel_task(hub, call)
 
 
-async def clear_current_task(hub: Hub, call: Call) -> Done:
+async def clear_current_task(hub: ServerHub, call: CommandCall) -> Done:
     if call.task_id is None and hub.current is None:
         return Done()
     task_id = hub.task_id(call)
@@ -120,7 +120,7 @@ async def clear_current_task(hub: Hub, call: Call) -> Done:
     return Done()
 
 
-async def get_current_task_stack(hub: Hub, call: Call) -> TaskStack:
+async def get_current_task_stack(hub: ServerHub, call: CommandCall) -> TaskStack:
     """The current task below its parents."""
     stack: list[str] = []
     task = hub.current
@@ -131,7 +131,7 @@ async def get_current_task_stack(hub: Hub, call: Call) -> TaskStack:
     return TaskStack(task_stack=stack)
 
 
-async def delete_task(hub: Hub, call: Call) -> Done:
+async def delete_task(hub: ServerHub, call: CommandCall) -> Done:
     task_id = hub.task_id(call)
     if task := hub.engine.find(task_id):
         await hub.release(task)
@@ -144,15 +144,15 @@ async def delete_task(hub: Hub, call: Call) -> Done:
     return Done()
 
 
-async def is_ready(hub: Hub, call: Call) -> Ready:
+async def is_ready(hub: ServerHub, call: CommandCall) -> Ready:
     return Ready(ready=hub.ready)
 
 
-async def ping(hub: Hub, call: Call) -> Pong:
+async def ping(hub: ServerHub, call: CommandCall) -> Pong:
     return Pong(pong=time.time_ns() // 1_000_000)
 
 
-async def is_known(hub: Hub, task_id: str) -> bool:
+async def is_known(hub: ServerHub, task_id: str) -> bool:
     if hub.engine.find(task_id) is not None:
         return True
     known = await asyncio.to_thread(hub.engine.history)
@@ -172,7 +172,7 @@ HANDLERS = {
 }
 
 
-async def get_processes(hub: Hub, call: Call) -> Processes:
+async def get_processes(hub: ServerHub, call: CommandCall) -> Processes:
     return Processes(
         processes=[
             ProcessInfo(
@@ -187,7 +187,7 @@ async def get_processes(hub: Hub, call: Call) -> Processes:
     )
 
 
-async def kill_process(hub: Hub, call: Call) -> Done:
+async def kill_process(hub: ServerHub, call: CommandCall) -> Done:
     asked: KillProcess = call.arguments
     for _, running in _running(hub, call):
         if running.pid == asked.pid:
@@ -196,7 +196,7 @@ async def kill_process(hub: Hub, call: Call) -> Done:
     raise failed(f"No task has left a process {asked.pid} running.")
 
 
-def _running(hub: Hub, call: Call) -> Iterator[tuple[str, RunningCommand]]:
+def _running(hub: ServerHub, call: CommandCall) -> Iterator[tuple[str, RunningCommand]]:
     if call.task_id is not None and hub.engine.find(call.task_id) is None:
         raise not_found(call.task_id)
     for task in hub.engine.tasks:

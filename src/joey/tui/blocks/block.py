@@ -1,9 +1,9 @@
 """Blocks of a conversation: their pieces, layout and heights.
 
 A block consists of pieces, which know their height at once and are drawn when they are visible.
-Pieces that can no longer change are measured once per `Look`; the open ones at the end are drawn
-again whenever the block has grown. `Heights` is a Fenwick tree over the heights of all blocks:
-appending, correcting and finding the block at a line take logarithmic time.
+Pieces that can no longer change are measured once per `DrawContext`; the open ones at the end are
+drawn again whenever the block has grown. `BlockHeights` is a Fenwick tree over the heights of all
+blocks: appending, correcting and finding the block at a line take logarithmic time.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ GAP_STRIP_KEY = -1
 """Where the line above a block is kept."""
 
 
-class Look(Struct, frozen=True):
+class DrawContext(Struct, frozen=True):
     """All that decides how things are drawn."""
 
     width: int
@@ -51,8 +51,8 @@ class Block:
     """What stands left of each line."""
 
     # Most blocks of a long task are never seen: until then they cost nothing but their text.
-    _look: Look | None = None
-    _pieces: list[Piece]
+    _look: DrawContext | None = None
+    _pieces: list[BlockPart]
     _tops: list[int]
     """Where each piece begins, and where the last one ends; the settled ones first."""
     _strips: dict[int, list[Strip]]
@@ -72,11 +72,11 @@ class Block:
 
     # What it shows: for each kind of block
 
-    def settled(self, *, whole: bool) -> Sequence[Piece]:
+    def settled(self, *, whole: bool) -> Sequence[BlockPart]:
         """Pieces that stay: until `change`, there are only ever more of them."""
         return ()
 
-    def open(self, *, whole: bool) -> Sequence[Piece]:
+    def open(self, *, whole: bool) -> Sequence[BlockPart]:
         """Pieces below them that may be others the next time."""
         return ()
 
@@ -96,7 +96,7 @@ class Block:
 
     # How it is drawn
 
-    def is_measured(self, look: Look) -> bool:
+    def is_measured(self, look: DrawContext) -> bool:
         return self._look is look
 
     def estimate(self, width: int) -> int:
@@ -105,11 +105,11 @@ class Block:
             self.gap + 1 + breaks + max(0, characters - 40 * breaks) // max(MIN_TEXT_COLUMNS, width)
         )
 
-    def height(self, look: Look) -> int:
+    def height(self, look: DrawContext) -> int:
         self._lay_out(look)
         return self.gap + self._tops[-1] if self._tops[-1] else 0
 
-    def strip(self, line: int, look: Look) -> Strip:
+    def strip(self, line: int, look: DrawContext) -> Strip:
         self._lay_out(look)
         line -= self.gap
         if not 0 <= line < self._tops[-1]:
@@ -126,10 +126,10 @@ class Block:
         """It is out of sight; how high it is stays known."""
         self._strips = {}
 
-    def _room(self, look: Look) -> int:
+    def _room(self, look: DrawContext) -> int:
         return max(MIN_TEXT_COLUMNS, look.width - cell_len(plain(self.margin)))
 
-    def _lay_out(self, look: Look) -> None:
+    def _lay_out(self, look: DrawContext) -> None:
         if self._look is not look:
             self._look, self._is_stale = look, True
             self._pieces, self._tops, self._settled = [], [0], 0
@@ -148,13 +148,13 @@ class Block:
         self._settled = len(settled)
         self._add(self.open(whole=look.whole), look)
 
-    def _add(self, pieces: Sequence[Piece], look: Look) -> None:
+    def _add(self, pieces: Sequence[BlockPart], look: DrawContext) -> None:
         width = self._room(look)
         for piece in pieces:
             self._pieces.append(piece)
             self._tops.append(self._tops[-1] + piece.height(width))
 
-    def _strip(self, spans: Spans, look: Look) -> Strip:
+    def _strip(self, spans: Spans, look: DrawContext) -> Strip:
         style = look.palette.style
         line = [*self.margin, *spans]
         segments = [Segment(text, style(name)) for text, name in line if text]
@@ -167,13 +167,13 @@ MIN_TEXT_COLUMNS = 8
 """Columns that text is given, however narrow the screen is."""
 
 
-class Piece(Protocol):
+class BlockPart(Protocol):
     def height(self, width: int) -> int: ...
 
     def lines(self, width: int) -> list[Spans]: ...
 
 
-class Line:
+class WrappedLine:
     """Words, broken between them; what follows the first line is indented by `hang`."""
 
     __slots__ = ("_hang", "_spans")
@@ -189,7 +189,7 @@ class Line:
         return wrapped(self._spans, max(MIN_TEXT_COLUMNS, width), self._hang)
 
 
-class LazyLine:
+class LazyWrappedLine:
     """The same from a text whose marks are looked at when it is drawn.
 
     Drawn, it is no longer than the text: what fits on one line needs no look to be measured.
@@ -219,7 +219,7 @@ class LazyLine:
         return [[self._lead, *line[1:]] if line[:1] == [blank] else line for line in lines]
 
 
-class Verbatim:
+class VerbatimLines:
     """Lines that are broken at the edge only, behind a margin; coloured when seen."""
 
     __slots__ = ("_language", "_lines", "_margin")
@@ -245,7 +245,7 @@ class Verbatim:
         return max(MIN_TEXT_COLUMNS, width - cell_len(plain(self._margin)))
 
 
-class Marked:
+class HangingIndentLines:
     """Lines with a margin of their own each, as in a diff; what follows is set below the text."""
 
     __slots__ = ("_hang", "_lines")
@@ -263,7 +263,7 @@ class Marked:
         return [part for line in self._lines for part in chopped(line, room, self._hang)]
 
 
-class OneLine:
+class SingleLine:
     """A line that is cut where the screen ends."""
 
     __slots__ = ("_spans",)
@@ -279,7 +279,7 @@ class OneLine:
         return [[*first, ("…", first[-1][1])] if rest and first else first]
 
 
-class Blank:
+class BlankLine:
     __slots__ = ()
 
     def height(self, width: int) -> int:
@@ -289,7 +289,7 @@ class Blank:
         return [[]]
 
 
-class Rule:
+class HorizontalRule:
     __slots__ = ()
 
     def height(self, width: int) -> int:
@@ -299,18 +299,18 @@ class Rule:
         return [[("─" * min(20, width), "muted")]]
 
 
-BLANK_LINE = Blank()
+BLANK_LINE = BlankLine()
 
 
-def in_chunks(lines: Sequence[str], margin: Spans, language: str = "") -> list[Piece]:
+def in_chunks(lines: Sequence[str], margin: Spans, language: str = "") -> list[BlockPart]:
     """Many lines as pieces that are small enough to be drawn in a moment."""
     return [
-        Verbatim(lines[start : start + CHUNK_LINES], margin, language)
+        VerbatimLines(lines[start : start + CHUNK_LINES], margin, language)
         for start in range(0, len(lines), CHUNK_LINES)
     ]
 
 
-class Heights:
+class BlockHeights:
     def __init__(self, heights: Iterable[int] = ()) -> None:
         self._each = list(heights)
         self._sums = [0, *self._each]

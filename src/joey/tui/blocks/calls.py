@@ -28,7 +28,15 @@ from joey.presentation.tool_calls import (
     is_custom,
     row_facts,
 )
-from joey.tui.blocks.block import CHUNK_LINES, Block, Line, OneLine, Piece, Verbatim, in_chunks
+from joey.tui.blocks.block import (
+    CHUNK_LINES,
+    Block,
+    BlockPart,
+    SingleLine,
+    VerbatimLines,
+    WrappedLine,
+    in_chunks,
+)
 from joey.tui.blocks.diff import in_pieces, read_change
 from joey.tui.blocks.styled_text import TAB_SIZE, Span, Spans, from_text
 from joey.tui.blocks.text import duration
@@ -41,10 +49,10 @@ _INDENT: Spans = (("  ", ""),)
 _MIN_DISPLAYED_DURATION_S = 1.0
 
 
-class Call(Block):
+class CallBlock(Block):
     """A call by its row. What it printed and what it brought comes later."""
 
-    _output: Output | None = None
+    _output: OutputLines | None = None
     """What came from other rows than that of the call."""
     _seconds = 0.0
 
@@ -62,13 +70,13 @@ class Call(Block):
 
     def append_output(self, output: str) -> None:
         """More output."""
-        self._output = self._output or Output()
+        self._output = self._output or OutputLines()
         self._output.feed(output)
         self.grow()
 
     def set_output(self, output: str) -> None:
         """The output, once it is over."""
-        self._output = Output(ended(output))
+        self._output = OutputLines(ended(output))
         self.change()
 
     def took(self, seconds: float) -> None:
@@ -79,59 +87,59 @@ class Call(Block):
         text = self._row.diff or self._row.text or ""
         return 0, min(MAX_DIFF_LINES, text.count("\n"))
 
-    def settled(self, *, whole: bool) -> Sequence[Piece]:
+    def settled(self, *, whole: bool) -> Sequence[BlockPart]:
         printed = self._printed(whole=whole)
         output = printed.settled(whole=whole) if printed is not None else ()
         return [*self._above(whole=whole), *output]
 
-    def open(self, *, whole: bool) -> Sequence[Piece]:
+    def open(self, *, whole: bool) -> Sequence[BlockPart]:
         printed = self._printed(whole=whole)
         output = printed.open(whole=whole) if printed is not None else ()
         return [*output, *self._below(whole=whole)]
 
-    def _printed(self, *, whole: bool) -> Output | None:
+    def _printed(self, *, whole: bool) -> OutputLines | None:
         return self._output
 
-    def _above(self, *, whole: bool) -> list[Piece]:
+    def _above(self, *, whole: bool) -> list[BlockPart]:
         return []
 
-    def _below(self, *, whole: bool) -> Iterator[Piece]:
+    def _below(self, *, whole: bool) -> Iterator[BlockPart]:
         if self._row.approval_state == "rejected":
             said = "rejected" if self._row.is_answered else "not answered"
-            yield Line([("  └ ", "muted"), (f"✗ {said}", "warning")], 4)
+            yield WrappedLine([("  └ ", "muted"), (f"✗ {said}", "warning")], 4)
 
     def _is_rejected(self) -> bool:
         return self._row.approval_state == "rejected"
 
 
-class Command(Call):
+class CommandBlock(CallBlock):
     _kept: Callable[[], str | None] | None = None
     """Reads the output from where it is kept, when it was too long for its row."""
-    _whole: Output | None = None
+    _whole: OutputLines | None = None
 
     def keep(self, kept: Callable[[], str | None]) -> None:
         self._kept = kept
 
-    def _printed(self, *, whole: bool) -> Output | None:
+    def _printed(self, *, whole: bool) -> OutputLines | None:
         """What is kept is only at hand while it is shown."""
         if not whole:
             self._whole = None
         elif self._whole is None and self._row.result is not None and self._kept is not None:
             kept = self._kept()
-            self._whole = None if kept is None else Output(ended(kept))
+            self._whole = None if kept is None else OutputLines(ended(kept))
         return self._whole or self._output
 
     def size(self) -> tuple[int, int]:
         return 0, (self._row.text or "").count("\n") + 4
 
-    def _above(self, *, whole: bool) -> list[Piece]:
+    def _above(self, *, whole: bool) -> list[BlockPart]:
         first, *rest = sanitise(self._row.text or "").expandtabs(TAB_SIZE).split("\n")
         return [
-            Line([("$ ", "mark bold"), (first, "bold")], 4),
-            *(Line([("  ", ""), (line, "bold")], 4) for line in rest),
+            WrappedLine([("$ ", "mark bold"), (first, "bold")], 4),
+            *(WrappedLine([("  ", ""), (line, "bold")], 4) for line in rest),
         ]
 
-    def _below(self, *, whole: bool) -> Iterator[Piece]:
+    def _below(self, *, whole: bool) -> Iterator[BlockPart]:
         if self._is_rejected():
             yield from super()._below(whole=whole)
             return
@@ -149,23 +157,26 @@ class Command(Call):
         took = duration(self._seconds) if self._seconds >= _MIN_DISPLAYED_DURATION_S else ""
         if outcome := " · ".join(filter(None, (end, took))):
             failed = end.startswith(("exit", "ended"))
-            yield Line([("  └ ", "muted"), (outcome, "error" if failed else "muted")], 4)
+            yield WrappedLine([("  └ ", "muted"), (outcome, "error" if failed else "muted")], 4)
 
 
-class ToolCall(Call):
+class ToolCallBlock(CallBlock):
     @property
     def is_brief(self) -> bool:
         return self._row.diff is None and len(self._row.text or "") <= MAX_COMPACT_ROW_CHARS
 
-    def _above(self, *, whole: bool) -> list[Piece]:
+    def _above(self, *, whole: bool) -> list[BlockPart]:
         row = self._row
         tool, text = row.tool or "", row.text or ""
         if tool == "update_todo_list":
-            return [OneLine(_todos(text))]
+            return [SingleLine(_todos(text))]
         change = read_change(change_of(tool, text, row.diff))
         first, *more = from_text(headline(tool or _named(text), text, row.path))
         counts = _counts(change.added, change.removed) if change.lines else ()
-        pieces: list[Piece] = [Line([*first, *counts], 2), *(Line(line, 4) for line in more)]
+        pieces: list[BlockPart] = [
+            WrappedLine([*first, *counts], 2),
+            *(WrappedLine(line, 4) for line in more),
+        ]
         if change.lines:
             limit = MAX_ASK_DIFF_LINES if row.approval_state == "pending" else MAX_DIFF_LINES
             limit = len(change.lines) if whole or len(change.lines) <= limit + 1 else limit
@@ -176,18 +187,18 @@ class ToolCall(Call):
             pieces += _build_message_parts(message, whole=whole)
         return pieces
 
-    def _below(self, *, whole: bool) -> Iterator[Piece]:
+    def _below(self, *, whole: bool) -> Iterator[BlockPart]:
         """Most results are for the model, and only shown when everything is."""
         result = self._row.result or ""
         custom = is_custom(self._row.text or "")
         if result and self._output is None and not self._is_rejected() and (whole or custom):
-            output = Output(ended(result))
+            output = OutputLines(ended(result))
             yield from output.settled(whole=whole)
             yield from output.open(whole=whole)
         yield from super()._below(whole=whole)
 
 
-class ComingCall(Block):
+class StreamingCallBlock(Block):
     """A call while its arguments come: what it is about, and how long it has become."""
 
     @property
@@ -204,18 +215,18 @@ class ComingCall(Block):
         self._lines += text.count("\\n") + text.count("\n")
         self.grow()
 
-    def open(self, *, whole: bool) -> Sequence[Piece]:
+    def open(self, *, whole: bool) -> Sequence[BlockPart]:
         arguments = self._arguments.partial()
         if self._tool == COMMAND_TOOL:
             command = one_line(_argument(arguments, "command"), 400)
-            return [OneLine([("$ ", "mark bold"), (f"{command}…", "bold")])]
+            return [SingleLine([("$ ", "mark bold"), (f"{command}…", "bold")])]
         about = one_line(
             next(filter(None, (_argument(arguments, key) for key in _SUMMARY_ARGUMENTS)), ""), 160
         )
         spans: list[Span] = [("● ", "mark"), (sanitise(self._tool), "bold")]
         spans += [(f" {about}", "path")] if about else []
         spans.append((f" … {self._lines} lines" if self._lines > 1 else " …", "muted"))
-        return [OneLine(spans)]
+        return [SingleLine(spans)]
 
 
 _SUMMARY_ARGUMENTS = (
@@ -247,14 +258,14 @@ def _counts(added: int, removed: int) -> Iterator[Span]:
         yield f" -{removed}", "removed"
 
 
-def _build_message_parts(text: str, *, whole: bool) -> list[Piece]:
+def _build_message_parts(text: str, *, whole: bool) -> list[BlockPart]:
     lines = [line.expandtabs(TAB_SIZE) for line in split_lines(sanitise(text))]
     limit = (
         len(lines)
         if whole or len(lines) <= MAX_SUBTASK_MESSAGE_LINES + 1
         else MAX_SUBTASK_MESSAGE_LINES
     )
-    shown: list[Piece] = [Line([*_INDENT, (line, "")], 2) for line in lines[:limit]]
+    shown: list[BlockPart] = [WrappedLine([*_INDENT, (line, "")], 2) for line in lines[:limit]]
     return [*shown, folded(len(lines) - limit)] if limit < len(lines) else shown
 
 
@@ -276,9 +287,9 @@ MAX_BUFFERED_LINES = 5_000
 OUTPUT_MARGIN: Spans = (("  │ ", "muted"),)
 
 
-def folded(lines: int, what: str = "more lines") -> Piece:
+def folded(lines: int, what: str = "more lines") -> BlockPart:
     noun = what.removesuffix("s") if lines == 1 else what
-    return Line([(f"    … {lines} {noun} (Ctrl+O)", "muted")], 4)
+    return WrappedLine([(f"    … {lines} {noun} (Ctrl+O)", "muted")], 4)
 
 
 def ended(text: str) -> str:
@@ -286,7 +297,7 @@ def ended(text: str) -> str:
     return text if not text or text.endswith("\n") else f"{text}\n"
 
 
-class Output:
+class OutputLines:
     """Lines as they come; the first ones stay, of the rest the last ones are kept."""
 
     def __init__(self, text: str = "") -> None:
@@ -294,7 +305,7 @@ class Output:
         self._first: list[str] = []
         self._last: deque[str] = deque(maxlen=MAX_BUFFERED_LINES)
         self._lost = 0
-        self._chunks: list[Piece] = []
+        self._chunks: list[BlockPart] = []
         if text:
             self.feed(text)
 
@@ -316,25 +327,29 @@ class Output:
                 self._unfinished = rest[at:]
                 return
 
-    def settled(self, *, whole: bool) -> Sequence[Piece]:
+    def settled(self, *, whole: bool) -> Sequence[BlockPart]:
         if not whole:
-            return [Verbatim([line], OUTPUT_MARGIN) for line in self._first[:OUTPUT_HEAD_LINES]]
+            return [
+                VerbatimLines([line], OUTPUT_MARGIN) for line in self._first[:OUTPUT_HEAD_LINES]
+            ]
         full = len(self._first) // CHUNK_LINES
         while len(self._chunks) < full:
             start = len(self._chunks) * CHUNK_LINES
-            self._chunks.append(Verbatim(self._first[start : start + CHUNK_LINES], OUTPUT_MARGIN))
+            self._chunks.append(
+                VerbatimLines(self._first[start : start + CHUNK_LINES], OUTPUT_MARGIN)
+            )
         return self._chunks
 
-    def open(self, *, whole: bool) -> list[Piece]:
+    def open(self, *, whole: bool) -> list[BlockPart]:
         last = [_clean(self._unfinished)] if self._unfinished else []
         if not whole:
             return self._folded(last)
         pieces = in_chunks(self._first[len(self._chunks) * CHUNK_LINES :], OUTPUT_MARGIN)
         if self._lost:
-            pieces.append(Line([(f"  … {self._lost} lines are left out …", "muted")], 4))
+            pieces.append(WrappedLine([(f"  … {self._lost} lines are left out …", "muted")], 4))
         return [*pieces, *in_chunks([*self._last, *last], OUTPUT_MARGIN)]
 
-    def _folded(self, last: list[str]) -> list[Piece]:
+    def _folded(self, last: list[str]) -> list[BlockPart]:
         rest = len(self._first) - OUTPUT_HEAD_LINES + self._lost + len(self._last) + len(last)
         if rest <= 0:
             return []
@@ -347,7 +362,7 @@ class Output:
         if len(self._first) < OUTPUT_HEAD_LINES:
             tail = last
         hidden = rest - len(tail)
-        return [*([folded(hidden)] if hidden > 0 else []), Verbatim(tail, OUTPUT_MARGIN)]
+        return [*([folded(hidden)] if hidden > 0 else []), VerbatimLines(tail, OUTPUT_MARGIN)]
 
     def _put(self, line: str) -> None:
         line = _clean(line)

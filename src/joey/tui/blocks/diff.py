@@ -28,15 +28,15 @@ _MIN_SIMILARITY = 0.4
 _STYLES_BY_SIGN = {"+": "added", "-": "removed", " ": "", "@": "hunk", "#": "muted"}
 
 
-class ChangedLine(Struct, frozen=True):
+class DiffLine(Struct, frozen=True):
     sign: str
     """`+`, `-`, a blank; `@` between two places of a file, `#` for what is said about it."""
     text: str
     number: int | None = None
 
 
-class Change(Struct, frozen=True):
-    lines: tuple[ChangedLine, ...]
+class ParsedDiff(Struct, frozen=True):
+    lines: tuple[DiffLine, ...]
 
     @property
     def added(self) -> int:
@@ -47,19 +47,19 @@ class Change(Struct, frozen=True):
         return sum(line.sign == "-" for line in self.lines)
 
 
-def read_change(text: str) -> Change:
+def read_change(text: str) -> ParsedDiff:
     """A unified diff, blocks of SEARCH and REPLACE, or the text of a new file."""
     lines = [line.expandtabs(TAB_SIZE) for line in split_lines(sanitise(text))]
     if any(_HUNK_RE.match(line) for line in lines):
-        return Change(tuple(_unified(lines)))
+        return ParsedDiff(tuple(_unified(lines)))
     if "<<<<<<< SEARCH" in lines:
-        return Change(tuple(_blocks(lines)))
+        return ParsedDiff(tuple(_blocks(lines)))
     if any(line.startswith(("--- ", "+++ ")) for line in lines[:2]):
-        return Change(tuple(ChangedLine("#", line) for line in lines))
-    return Change(tuple(ChangedLine("+", line, n) for n, line in enumerate(lines, 1)))
+        return ParsedDiff(tuple(DiffLine("#", line) for line in lines))
+    return ParsedDiff(tuple(DiffLine("+", line, n) for n, line in enumerate(lines, 1)))
 
 
-def _unified(lines: Sequence[str]) -> Iterator[ChangedLine]:
+def _unified(lines: Sequence[str]) -> Iterator[DiffLine]:
     """The counts of each hunk say which lines are in it: `--- x` may be the removed line `-- x`."""
     several = sum(line.startswith("+++ ") for line in lines) > 1
     old = new = old_left = new_left = 0
@@ -70,33 +70,33 @@ def _unified(lines: Sequence[str]) -> Iterator[ChangedLine]:
             old, new = int(found["old"]), int(found["new"])
             old_left, new_left = int(found["olds"] or 1), int(found["news"] or 1)
             if not is_first or found["where"].strip():
-                yield ChangedLine("@", f"⋯{found['where']}")
+                yield DiffLine("@", f"⋯{found['where']}")
             is_first = False
         elif sign == "\\":
-            yield ChangedLine("#", line[1:].strip())
+            yield DiffLine("#", line[1:].strip())
         elif (old_left > 0 or new_left > 0) and sign in "+- ":
-            yield ChangedLine(sign, line[1:], old if sign == "-" else new)
+            yield DiffLine(sign, line[1:], old if sign == "-" else new)
             in_old, in_new = sign != "+", sign != "-"
             old, old_left = old + in_old, old_left - in_old
             new, new_left = new + in_new, new_left - in_new
         elif line.startswith(_HEADER_PREFIXES):
             if several and line.startswith("+++ "):
                 is_first = True
-                yield ChangedLine("#", line[4:])
+                yield DiffLine("#", line[4:])
         elif line:
-            yield ChangedLine("#", line)
+            yield DiffLine("#", line)
 
 
-def _blocks(lines: Sequence[str]) -> Iterator[ChangedLine]:
+def _blocks(lines: Sequence[str]) -> Iterator[DiffLine]:
     sign, number, seen = "#", 0, 0
     for line in lines:
         if not (found := _SEARCH_REPLACE_RE.fullmatch(line)):
             known = number + seen if number and sign != "#" else None
             seen += 1
-            yield ChangedLine(sign, line, known)
+            yield DiffLine(sign, line, known)
         elif line.startswith("<"):
             if seen:
-                yield ChangedLine("@", "⋯")
+                yield DiffLine("@", "⋯")
             sign, number, seen = "-", 0, 0
         elif found[1]:
             number, seen = int(found[1]), 0
@@ -106,12 +106,12 @@ def _blocks(lines: Sequence[str]) -> Iterator[ChangedLine]:
             sign = "#"
 
 
-class ChangePiece:
+class DiffPart:
     """Some lines of a change; words are compared when they are seen."""
 
     __slots__ = ("_digits", "_lines")
 
-    def __init__(self, lines: Sequence[ChangedLine], digits: int) -> None:
+    def __init__(self, lines: Sequence[DiffLine], digits: int) -> None:
         self._lines = lines
         self._digits = digits
 
@@ -133,21 +133,21 @@ class ChangePiece:
             for part in chopped([*self._lead(line), *spans], room, self._hang)
         ]
 
-    def _lead(self, line: ChangedLine) -> Iterator[Span]:
+    def _lead(self, line: DiffLine) -> Iterator[Span]:
         number = "" if line.number is None else str(line.number)
         yield f"  {number:>{self._digits}} ", "muted"
         yield (line.sign if line.sign in "+-" else " ") + " ", _STYLES_BY_SIGN[line.sign]
 
 
-def in_pieces(lines: Sequence[ChangedLine]) -> list[ChangePiece]:
+def in_pieces(lines: Sequence[DiffLine]) -> list[DiffPart]:
     digits = len(str(max((line.number or 0 for line in lines), default=0)))
     return [
-        ChangePiece(lines[start : start + CHUNK_LINES], digits)
+        DiffPart(lines[start : start + CHUNK_LINES], digits)
         for start in range(0, len(lines), CHUNK_LINES)
     ]
 
 
-def _highlight_changes(lines: Sequence[ChangedLine]) -> list[Spans]:
+def _highlight_changes(lines: Sequence[DiffLine]) -> list[Spans]:
     """Lines that replace others side by side: what differs between them stands out."""
     drawn: list[Spans] = [[(line.text, _STYLES_BY_SIGN[line.sign])] for line in lines]
     at = 0

@@ -15,7 +15,15 @@ from functools import partial
 from rich.cells import cell_len
 
 from joey.presentation.text import sanitise
-from joey.tui.blocks.block import BLANK_LINE, CHUNK_LINES, LazyLine, Marked, Piece, Rule, Verbatim
+from joey.tui.blocks.block import (
+    BLANK_LINE,
+    CHUNK_LINES,
+    BlockPart,
+    HangingIndentLines,
+    HorizontalRule,
+    LazyWrappedLine,
+    VerbatimLines,
+)
 from joey.tui.blocks.styled_text import TAB_SIZE, Span, Spans, coloured, plain, wrapped
 
 MAX_LINE_CHARS = 4_000
@@ -29,18 +37,18 @@ _AMBIGUOUS_START_RE = re.compile(r" *(?:#{1,6}|[-*+_]{1,2}|`{1,2}|~{1,2}|>|\d{1,
 """The beginning of a line whose meaning is not clear yet."""
 
 
-class Markdown:
-    def __init__(self, head: Sequence[Piece] = ()) -> None:
+class MarkdownParser:
+    def __init__(self, head: Sequence[BlockPart] = ()) -> None:
         """`head` is drawn above the text."""
         self._head = len(head)
-        self.settled: list[Piece] = [*head]
+        self.settled: list[BlockPart] = [*head]
         """What no more text can change."""
         self._line = ""
         """The end of the text: a line that may go on."""
         self._hang: int | None = None
         """The line is the rest of a long one, whose text begins in this column."""
         self._blank = False
-        self._part: OpenCode | OpenTable | None = None
+        self._part: OpenCodeBlock | OpenTable | None = None
         self._headline: str | None = None
         """A line that is the head of a table if the next one says so."""
 
@@ -66,7 +74,7 @@ class Markdown:
             self._put(_clean(line), goes_on=False)
         self._end_part()
 
-    def open(self) -> list[Piece]:
+    def open(self) -> list[BlockPart]:
         """What is drawn below the settled pieces, as it is now."""
         line = _clean(self._line)
         if self._part is not None and (self._hang is not None or self._part.takes(line)):
@@ -80,7 +88,7 @@ class Markdown:
                 return held
         if not line.strip() or _AMBIGUOUS_START_RE.fullmatch(line) or FENCE_RE.fullmatch(line):
             return held
-        gap: list[Piece] = [BLANK_LINE] if self._needs_gap(line) and not held else []
+        gap: list[BlockPart] = [BLANK_LINE] if self._needs_gap(line) and not held else []
         return [*held, *gap, self._drawn(line)]
 
     def _put(self, line: str, *, goes_on: bool) -> None:
@@ -101,7 +109,7 @@ class Markdown:
             self._part, self._headline = OpenTable(self._headline), None
             return True
         if self._part is None or not (goes_on or self._part.takes(line)):
-            was_code = isinstance(self._part, OpenCode)
+            was_code = isinstance(self._part, OpenCodeBlock)
             self._end_part()
             return was_code
         self.settled += self._part.put(line)
@@ -116,7 +124,7 @@ class Markdown:
             self.settled.append(BLANK_LINE)
         self._blank = False
         if not goes_on and (found := FENCE_RE.fullmatch(line)):
-            self._part = OpenCode(found)
+            self._part = OpenCodeBlock(found)
         elif not goes_on and "|" in line:
             self._headline = line
         else:
@@ -136,22 +144,24 @@ class Markdown:
             return False
         return self._blank or bool(FENCE_RE.fullmatch(line) or _HEADING_RE.match(line))
 
-    def _drawn(self, line: str) -> Piece:
+    def _drawn(self, line: str) -> BlockPart:
         if self._hang is None:
             return _piece(line)
-        return LazyLine(" " * self._hang + line, self._hang, partial(_plain, lead=self._hang))
+        return LazyWrappedLine(
+            " " * self._hang + line, self._hang, partial(_plain, lead=self._hang)
+        )
 
 
 def _clean(line: str) -> str:
     return sanitise(line).expandtabs(TAB_SIZE)
 
 
-def _piece(line: str) -> Piece:
+def _piece(line: str) -> BlockPart:
     if _RULE_RE.fullmatch(line):
-        return Rule()
+        return HorizontalRule()
     if found := _QUOTE_RE.match(line):
-        return LazyLine(line, _lead(line), _styled, ("│ " * found[1].count(">"), "muted"))
-    return LazyLine(line, _lead(line), _styled)
+        return LazyWrappedLine(line, _lead(line), _styled, ("│ " * found[1].count(">"), "muted"))
+    return LazyWrappedLine(line, _lead(line), _styled)
 
 
 def _lead(line: str) -> int:
@@ -191,7 +201,7 @@ CODE_MARGIN: Spans = (("  ", ""),)
 FENCE_RE = re.compile(r"( *)(`{3,}|~{3,}) *([\w+#.-]*)[^`]*")
 
 
-class OpenCode:
+class OpenCodeBlock:
     def __init__(self, fence: re.Match[str]) -> None:
         self._indent = len(fence[1])
         self._fence = fence[2]
@@ -204,12 +214,12 @@ class OpenCode:
         closing = line.strip()
         return not closing.startswith(self._fence) or bool(closing.strip(self._fence[0]))
 
-    def put(self, line: str) -> list[Piece]:
+    def put(self, line: str) -> list[BlockPart]:
         """What no more lines can change."""
         self._lines.append(self._dedented(line))
         return self.close() if len(self._lines) >= CHUNK_LINES else []
 
-    def open(self, line: str) -> list[Piece]:
+    def open(self, line: str) -> list[BlockPart]:
         """What still grows, with a line that is not at its end."""
         for whole in self._lines[len(self._seen) :]:
             self._seen.append([*CODE_MARGIN, *coloured([whole], self._language)[0]])
@@ -217,11 +227,11 @@ class OpenCode:
         may_close = not unfinished.strip(f"{self._fence[0]} ")
         last: list[Spans] = [] if may_close else [[*CODE_MARGIN, (unfinished, "")]]
         lines = [*self._seen, *last]
-        return [Marked(lines, hang=len(CODE_MARGIN[0][0]))] if lines else []
+        return [HangingIndentLines(lines, hang=len(CODE_MARGIN[0][0]))] if lines else []
 
-    def close(self) -> list[Piece]:
+    def close(self) -> list[BlockPart]:
         lines, self._lines, self._seen = self._lines, [], []
-        return [Verbatim(lines, CODE_MARGIN, self._language)] if lines else []
+        return [VerbatimLines(lines, CODE_MARGIN, self._language)] if lines else []
 
     def _dedented(self, line: str) -> str:
         inside = line[: self._indent].strip(" ")
@@ -237,23 +247,23 @@ class OpenTable:
     def takes(self, line: str) -> bool:
         return "|" in line
 
-    def put(self, line: str) -> list[Piece]:
+    def put(self, line: str) -> list[BlockPart]:
         self._rows.append(cells_of(line))
         return self.close() if len(self._rows) >= TABLE_CHUNK_ROWS else []
 
-    def open(self, line: str) -> list[Piece]:
+    def open(self, line: str) -> list[BlockPart]:
         rows = [*self._rows, cells_of(line)] if line.strip() else self._rows
         return [self._table(rows)] if rows else []
 
-    def close(self) -> list[Piece]:
+    def close(self) -> list[BlockPart]:
         if not self._rows:
             return []
         table = self._table(self._rows)
         self._rows, self._wanted = [], tuple(table.wanted)
         return [table]
 
-    def _table(self, rows: list[list[str]]) -> Table:
-        return Table(rows, head=not self._wanted, wanted=self._wanted)
+    def _table(self, rows: list[list[str]]) -> TablePart:
+        return TablePart(rows, head=not self._wanted, wanted=self._wanted)
 
 
 TABLE_SEPARATOR_RE = re.compile(r" *\|?(?: *:?-+:? *\|)+(?: *:?-+:? *)?\|? *")
@@ -269,7 +279,7 @@ def cells_of(line: str) -> list[str]:
     return [cell.strip().replace("\\|", "|") for cell in _CELL_SEPARATOR_RE.split(inner)]
 
 
-class Table:
+class TablePart:
     """Rows that share their columns. A long table is several of these: the widths are those of
     its first rows, so that what is drawn stays where it is while more comes."""
 

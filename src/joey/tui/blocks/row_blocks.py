@@ -14,7 +14,7 @@ import msgspec
 from msgspec import structs
 
 from joey.core.events import ContextCondensed, ContextTruncated
-from joey.core.history.ui import Approval, Row
+from joey.core.history.ui import ApprovalState, Row
 from joey.presentation.phrases import (
     COMMAND_TOOL,
     describe_error,
@@ -25,13 +25,13 @@ from joey.presentation.questions import follow_up
 from joey.presentation.text import one_line
 from joey.presentation.tool_calls import row_facts
 from joey.tui.blocks.block import Block
-from joey.tui.blocks.calls import Call, ComingCall, Command, ToolCall
+from joey.tui.blocks.calls import CallBlock, CommandBlock, StreamingCallBlock, ToolCallBlock
 from joey.tui.blocks.text import (
-    ComingResult,
-    Passing,
-    Prose,
-    Said,
-    Thinking,
+    MarkdownBlock,
+    ModelThinkingBlock,
+    StreamingResultBlock,
+    TransientBlock,
+    UserMessageBlock,
     error,
     note,
     question,
@@ -67,11 +67,11 @@ def block_of(row: Row) -> Block | None:
     text = row.text or ""
     match kind_of(row):
         case "user_feedback":
-            return Said(text, len(row.images))
+            return UserMessageBlock(text, len(row.images))
         case "text" if text.strip():
-            return Prose(text)
+            return MarkdownBlock(text)
         case "reasoning" if text.strip():
-            return Thinking(text)
+            return ModelThinkingBlock(text)
         case kind if kind in _CALL_ROW_KINDS:
             return call_of(row)
         case "completion_result" if row.say and text.strip():
@@ -86,8 +86,12 @@ def block_of(row: Row) -> Block | None:
             return _build_status_block(row, text)
 
 
-def call_of(row: Row) -> Call:
-    return Command(row) if row.tool == COMMAND_TOOL or row.ask == "command" else ToolCall(row)
+def call_of(row: Row) -> CallBlock:
+    return (
+        CommandBlock(row)
+        if row.tool == COMMAND_TOOL or row.ask == "command"
+        else ToolCallBlock(row)
+    )
 
 
 def _build_status_block(row: Row, text: str) -> Block | None:
@@ -170,27 +174,27 @@ class TaskBlocks:
         """The last request was stopped, and that is still to be told."""
         self.reported_error = ""
         """Why a request failed last, as it was told already."""
-        self._call: Call | None = None
-        self._outputs: dict[int, Call] = {}
+        self._call: CallBlock | None = None
+        self._outputs: dict[int, CallBlock] = {}
         """Whose output a row shows."""
         self._begun: dict[int, int] = {}
         """When calls began to run."""
-        self._thought: tuple[int, Thinking] | None = None
+        self._thought: tuple[int, ModelThinkingBlock] | None = None
 
     def keep(self, row: Row, block: Block) -> None:
         """This block shows the row."""
         self.blocks[row.ts] = block
-        if isinstance(block, Call):
+        if isinstance(block, CallBlock):
             self._call = block
-        if isinstance(block, Thinking):
+        if isinstance(block, ModelThinkingBlock):
             self._thought = (row.ts, block)
 
     @property
-    def call(self) -> Call | None:
+    def call(self) -> CallBlock | None:
         """The last one."""
         return self._call
 
-    def call_of_output(self, ts: int) -> Call | None:
+    def call_of_output(self, ts: int) -> CallBlock | None:
         """The call whose output a row shows: the last one when the output began."""
         if self._call is not None:
             self._outputs.setdefault(ts, self._call)
@@ -199,24 +203,24 @@ class TaskBlocks:
     def begin_call(self, row_ts: int, now: int) -> None:
         self._begun[row_ts] = now
 
-    def settle_ask(self, ts: int, approval: Approval, *, answered: bool) -> Call | None:
+    def settle_ask(self, ts: int, approval: ApprovalState, *, answered: bool) -> CallBlock | None:
         call = self.blocks.get(ts)
-        if not isinstance(call, Call) or call.row.approval_state is None:
+        if not isinstance(call, CallBlock) or call.row.approval_state is None:
             return None
         said = True if answered else None
         call.put(structs.replace(call.row, approval_state=approval, is_answered=said))
         return call
 
-    def finish_call(self, row_ts: int, result: str, now: int) -> Call | None:
+    def finish_call(self, row_ts: int, result: str, now: int) -> CallBlock | None:
         call = self.blocks.get(row_ts)
-        if not isinstance(call, Call):
+        if not isinstance(call, CallBlock):
             return None
         call.put(structs.replace(call.row, result=result))
         if (begun := self._begun.pop(row_ts, None)) is not None:
             call.took((now - begun) / 1000)
         return call
 
-    def end_thought(self, now: int) -> Thinking | None:
+    def end_thought(self, now: int) -> ModelThinkingBlock | None:
         """Something else begins: how long the model has thought is known."""
         if self._thought is None:
             return None
@@ -229,6 +233,6 @@ class TaskBlocks:
         """Blocks of what was announced, and will not come any more."""
         self.opened.clear()
         for ts, block in [*islice(reversed(self.blocks.items()), MAX_OPEN_BLOCKS)]:
-            coming = isinstance(block, ComingResult) and not block.is_over
-            if coming or isinstance(block, ComingCall | Passing):
+            coming = isinstance(block, StreamingResultBlock) and not block.is_over
+            if coming or isinstance(block, StreamingCallBlock | TransientBlock):
                 yield ts, block

@@ -272,7 +272,7 @@ _ANSI_STYLES = {
 }
 """In the terminal's own colours, whose blue and yellow few people can read everywhere."""
 CONVERSATION_CSS = """\
-Conversation {
+ConversationView {
     background: $background;
     color: $foreground;
     overflow-x: hidden;

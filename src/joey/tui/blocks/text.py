@@ -13,43 +13,43 @@ from rich.text import Text
 
 from joey.core.parsing.json_stream import JsonStream
 from joey.presentation.text import one_line, sanitise
-from joey.tui.blocks.block import Block, Line, OneLine, Piece
-from joey.tui.blocks.markdown import Markdown
+from joey.tui.blocks.block import Block, BlockPart, SingleLine, WrappedLine
+from joey.tui.blocks.markdown import MarkdownParser
 from joey.tui.blocks.styled_text import TAB_SIZE, Spans, from_text, plain
 
 MAX_FOLDED_THINKING_CHARS = 400
 """Characters of thinking that are looked at for its first words."""
 TEXT_INDENT = 2
-RESULT_HEADING = (Line([("✓ result", "success bold")]),)
+RESULT_HEADING = (WrappedLine([("✓ result", "success bold")]),)
 
 
-class Fixed(Block):
+class StaticBlock(Block):
     """Lines that do not change."""
 
-    def __init__(self, lines: Iterable[Piece]) -> None:
+    def __init__(self, lines: Iterable[BlockPart]) -> None:
         self._lines = tuple(lines)
 
-    def settled(self, *, whole: bool) -> Sequence[Piece]:
+    def settled(self, *, whole: bool) -> Sequence[BlockPart]:
         return self._lines
 
     def size(self) -> tuple[int, int]:
         return 0, len(self._lines)
 
 
-class Said(Block):
+class UserMessageBlock(Block):
     """What a person said."""
 
     def __init__(self, text: str, images: int = 0) -> None:
         self._text = text
         self._images = images
 
-    def settled(self, *, whole: bool) -> Sequence[Piece]:
+    def settled(self, *, whole: bool) -> Sequence[BlockPart]:
         images = " ".join(["[image]"] * self._images)
         message = in_short(self._text).rstrip()
         text = f"{message}\n{images}" if message and images else message or images
         lines = sanitise(text).expandtabs(TAB_SIZE).split("\n")
         return [
-            Line([("› " if n == 0 else "  ", "person bold"), (line, "person")], TEXT_INDENT)
+            WrappedLine([("› " if n == 0 else "  ", "person bold"), (line, "person")], TEXT_INDENT)
             for n, line in enumerate(lines)
         ]
 
@@ -57,10 +57,10 @@ class Said(Block):
         return len(self._text), self._text.count("\n")
 
 
-class Prose(Block):
+class MarkdownBlock(Block):
     """Markdown, whole or as it comes, below a line that says what it is."""
 
-    def __init__(self, text: str | None = None, head: Sequence[Piece] = ()) -> None:
+    def __init__(self, text: str | None = None, head: Sequence[BlockPart] = ()) -> None:
         """Without a text it is going to come."""
         self._head = head
         self._begin(text)
@@ -69,7 +69,7 @@ class Prose(Block):
         self._unread = [text] if text else []
         self._characters = len(text or "")
         self._is_over = text is not None
-        self._markdown: Markdown | None = None
+        self._markdown: MarkdownParser | None = None
 
     @property
     def is_over(self) -> bool:
@@ -89,19 +89,19 @@ class Prose(Block):
             self._begin(text)
             self.change()
 
-    def settled(self, *, whole: bool) -> Sequence[Piece]:
+    def settled(self, *, whole: bool) -> Sequence[BlockPart]:
         return self._read().settled
 
-    def open(self, *, whole: bool) -> Sequence[Piece]:
+    def open(self, *, whole: bool) -> Sequence[BlockPart]:
         return self._read().open()
 
     def size(self) -> tuple[int, int]:
         read = len(self._markdown.settled) if self._markdown is not None else 0
         return self._characters, read + sum(text.count("\n") for text in self._unread)
 
-    def _read(self) -> Markdown:
+    def _read(self) -> MarkdownParser:
         if self._markdown is None:
-            self._markdown = Markdown(self._head)
+            self._markdown = MarkdownParser(self._head)
         if self._unread:
             self._markdown.feed("".join(self._unread))
             self._unread.clear()
@@ -110,7 +110,7 @@ class Prose(Block):
         return self._markdown
 
 
-class ComingResult(Prose):
+class StreamingResultBlock(MarkdownBlock):
     """A result while the call that presents it comes."""
 
     def __init__(self) -> None:
@@ -121,7 +121,7 @@ class ComingResult(Prose):
         self._arguments.feed(text)
         self.grow()
 
-    def _read(self) -> Markdown:
+    def _read(self) -> MarkdownParser:
         if not self._is_over:
             result = self._arguments.partial().get("result")
             if isinstance(result, str) and len(result) > self._characters:
@@ -129,7 +129,7 @@ class ComingResult(Prose):
         return super()._read()
 
 
-class Passing(Block):
+class TransientBlock(Block):
     """A line that is told anew until it is over: a countdown, something at work."""
 
     def __init__(self, text: str) -> None:
@@ -139,18 +139,18 @@ class Passing(Block):
         self._text = text
         self.grow()
 
-    def open(self, *, whole: bool) -> Sequence[Piece]:
-        return [OneLine([(one_line(self._text, 400), "muted")])] if self._text else ()
+    def open(self, *, whole: bool) -> Sequence[BlockPart]:
+        return [SingleLine([(one_line(self._text, 400), "muted")])] if self._text else ()
 
 
-class Thinking(Block):
+class ModelThinkingBlock(Block):
     """What the model thinks: a line of it, or all."""
 
     def __init__(self, text: str | None = None) -> None:
         self._text = text or ""
         self._is_over = text is not None
         self._seconds = 0
-        self._lines: list[Piece] = []
+        self._lines: list[BlockPart] = []
         self._drawn = 0
 
     def feed(self, text: str) -> None:
@@ -169,7 +169,7 @@ class Thinking(Block):
         self._seconds, self._is_over = seconds, True
         self.grow()
 
-    def settled(self, *, whole: bool) -> Sequence[Piece]:
+    def settled(self, *, whole: bool) -> Sequence[BlockPart]:
         if not whole:
             return ()
         while (end := self._text.find("\n", self._drawn)) >= 0:
@@ -177,7 +177,7 @@ class Thinking(Block):
             self._drawn = end + 1
         return self._lines
 
-    def open(self, *, whole: bool) -> Sequence[Piece]:
+    def open(self, *, whole: bool) -> Sequence[BlockPart]:
         if whole:
             rest = self._text[self._drawn :]
             return [_thought(rest)] if rest else []
@@ -185,7 +185,9 @@ class Thinking(Block):
             return ()
         summary = one_line(self._text[:MAX_FOLDED_THINKING_CHARS], MAX_FOLDED_THINKING_CHARS)
         return [
-            OneLine([("∴ ", "mark"), (f"{self._how_long()}: ", "muted"), (summary, "muted italic")])
+            SingleLine(
+                [("∴ ", "mark"), (f"{self._how_long()}: ", "muted"), (summary, "muted italic")]
+            )
         ]
 
     def size(self) -> tuple[int, int]:
@@ -199,8 +201,10 @@ class Thinking(Block):
         return "thought"
 
 
-def _thought(line: str) -> Piece:
-    return Line([("  ", ""), (sanitise(line).expandtabs(TAB_SIZE), "muted italic")], TEXT_INDENT)
+def _thought(line: str) -> BlockPart:
+    return WrappedLine(
+        [("  ", ""), (sanitise(line).expandtabs(TAB_SIZE), "muted italic")], TEXT_INDENT
+    )
 
 
 def duration(seconds: float) -> str:
@@ -211,33 +215,37 @@ def duration(seconds: float) -> str:
     return f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
-def result(text: str, of: str = "") -> Prose:
-    return Prose(text, head=(Line([(f"✓ result{of}", "success bold")]),) if of else RESULT_HEADING)
+def result(text: str, of: str = "") -> MarkdownBlock:
+    return MarkdownBlock(
+        text, head=(WrappedLine([(f"✓ result{of}", "success bold")]),) if of else RESULT_HEADING
+    )
 
 
-def question(text: str) -> Prose:
-    return Prose(text, head=(Line([("? joey asks", "warning bold")]),))
+def question(text: str) -> MarkdownBlock:
+    return MarkdownBlock(text, head=(WrappedLine([("? joey asks", "warning bold")]),))
 
 
-def note(text: str) -> Fixed:
+def note(text: str) -> StaticBlock:
     """What joey itself says."""
     lines = sanitise(text).expandtabs(TAB_SIZE).split("\n")
-    return Fixed(Line([(line, "muted")], len(line) - len(line.lstrip(" "))) for line in lines)
+    return StaticBlock(
+        WrappedLine([(line, "muted")], len(line) - len(line.lstrip(" "))) for line in lines
+    )
 
 
-def error(text: str) -> Fixed:
+def error(text: str) -> StaticBlock:
     first, *rest = sanitise(text).expandtabs(TAB_SIZE).split("\n")
-    return Fixed(
+    return StaticBlock(
         [
-            Line([("! ", "error bold"), (first, "error")], TEXT_INDENT),
-            *(Line([("  ", ""), (line, "error")], TEXT_INDENT) for line in rest),
+            WrappedLine([("! ", "error bold"), (first, "error")], TEXT_INDENT),
+            *(WrappedLine([("  ", ""), (line, "error")], TEXT_INDENT) for line in rest),
         ]
     )
 
 
-def drawn_elsewhere(text: Text) -> Fixed:
+def drawn_elsewhere(text: Text) -> StaticBlock:
     """Something that was drawn elsewhere."""
-    return Fixed(Line(spans, _indent(spans)) for spans in from_text(text))
+    return StaticBlock(WrappedLine(spans, _indent(spans)) for spans in from_text(text))
 
 
 def _indent(spans: Spans) -> int:

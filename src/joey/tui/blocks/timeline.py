@@ -36,22 +36,30 @@ from joey.core.messages import CallPart, ReasoningPart
 from joey.presentation.phrases import describe_provider_error, waiting
 from joey.presentation.text import one_line
 from joey.tui.blocks.block import DEFAULT_MARGIN, Block
-from joey.tui.blocks.calls import Call, ComingCall, Command, ended
+from joey.tui.blocks.calls import CallBlock, CommandBlock, StreamingCallBlock, ended
 from joey.tui.blocks.row_blocks import TaskBlocks, as_row, block_of, kind_of
 from joey.tui.blocks.styled_text import Spans
-from joey.tui.blocks.text import ComingResult, Fixed, Passing, Prose, Thinking, error, note
-from joey.tui.blocks.text import Said as Words
+from joey.tui.blocks.text import (
+    MarkdownBlock,
+    ModelThinkingBlock,
+    StaticBlock,
+    StreamingResultBlock,
+    TransientBlock,
+    UserMessageBlock,
+    error,
+    note,
+)
 
 MAX_TITLE_CHARS = 70
 _SUBTASK_MARGIN: Spans = ((" ┊ ", "muted"),)
 
 
-Kept = Callable[[str, int], str | None]
+FullOutputReader = Callable[[str, int], str | None]
 """The output of a command that was too long for its row, by the task and the row of the call."""
 
 
 class Timeline:
-    def __init__(self, kept: Kept | None = None) -> None:
+    def __init__(self, kept: FullOutputReader | None = None) -> None:
         self._kept = kept
         self.blocks: list[Block] = []
         self._changed: set[int] = set()
@@ -69,7 +77,7 @@ class Timeline:
         for number, stored in enumerate(session.rows):
             row = as_row(stored)
             if number == 0 and kind_of(row) == "text":
-                self._show(session.id, row, Words(row.text or "", len(row.images)))
+                self._show(session.id, row, UserMessageBlock(row.text or "", len(row.images)))
             else:
                 self._put(session.id, row)
         self._report_interruption(session.id, task_blocks)
@@ -125,7 +133,7 @@ class Timeline:
                 task_blocks.name = f"{task_blocks.name}: {one_line(event.text, MAX_TITLE_CHARS)}"
             case UserMessage(is_first=True):
                 first = Row(ts=event.ts, type="say", say="text", text=event.text)
-                self._show(who, first, Words(event.text, len(event.images)))
+                self._show(who, first, UserMessageBlock(event.text, len(event.images)))
             case SubtaskSpawned(child_id=child_id):
                 self._ensure_task_blocks(child_id)
             case ModeSwitched(mode=mode):
@@ -180,15 +188,15 @@ class Timeline:
 
     def _show(self, who: str, row: Row, block: Block | None) -> None:
         task_blocks = self._ensure_task_blocks(who)
-        if isinstance(block, Command) and self._kept is not None:
+        if isinstance(block, CommandBlock) and self._kept is not None:
             block.keep(partial(self._kept, who, row.ts))
         known = task_blocks.blocks.get(row.ts)
-        if isinstance(known, ComingResult) and kind_of(row) == "completion_result":
+        if isinstance(known, StreamingResultBlock) and kind_of(row) == "completion_result":
             known.finish(row.text or "")
             self._touch(known)
             return
         if known is not None:
-            self._replace(known, block or Fixed(()))
+            self._replace(known, block or StaticBlock(()))
         elif block is not None:
             self._append_of(who, block)
         if block is not None:
@@ -205,11 +213,11 @@ class Timeline:
         self._touch(task_blocks.end_thought(event.ts))
         task_blocks.opened[event.ts] = event.say
         if event.tool == "attempt_completion":
-            self._begin(who, task_blocks, event.ts, ComingResult())
+            self._begin(who, task_blocks, event.ts, StreamingResultBlock())
         elif event.tool is not None:
-            self._begin(who, task_blocks, event.ts, ComingCall(event.tool))
+            self._begin(who, task_blocks, event.ts, StreamingCallBlock(event.tool))
         elif event.say == "condense_context":
-            self._begin(who, task_blocks, event.ts, Passing("condensing the conversation…"))
+            self._begin(who, task_blocks, event.ts, TransientBlock("condensing the conversation…"))
 
     def _begin(self, who: str, task_blocks: TaskBlocks, ts: int, block: Block) -> None:
         task_blocks.opened.pop(ts, None)
@@ -218,22 +226,26 @@ class Timeline:
 
     def _grow(self, who: str, task_blocks: TaskBlocks, event: RowDelta) -> None:
         if event.ts in task_blocks.opened and event.delta.strip():
-            block = Thinking() if task_blocks.opened[event.ts] == "reasoning" else Prose()
+            block = (
+                ModelThinkingBlock()
+                if task_blocks.opened[event.ts] == "reasoning"
+                else MarkdownBlock()
+            )
             self._begin(who, task_blocks, event.ts, block)
         match task_blocks.blocks.get(event.ts):
-            case Prose() | Thinking() as block:
+            case MarkdownBlock() | ModelThinkingBlock() as block:
                 block.feed(event.delta)
                 self._touch(block)
 
     def _feed(self, task_blocks: TaskBlocks, event: ArgumentsDelta) -> None:
         match task_blocks.blocks.get(event.ts):
-            case ComingCall() | ComingResult() as block:
+            case StreamingCallBlock() | StreamingResultBlock() as block:
                 block.feed(event.delta)
                 self._touch(block)
 
     def _append_command_output(
         self, task_blocks: TaskBlocks, event: CommandOutputDelta
-    ) -> Call | None:
+    ) -> CallBlock | None:
         call = task_blocks.call_of_output(event.ts)
         if call is not None:
             call.append_output(event.output)
@@ -251,8 +263,8 @@ class Timeline:
                     say, text = "text", part.text
             known = task_blocks.blocks.get(placed.ts)
             # What was shown as text may turn out to be reasoning.
-            kind = Thinking if say == "reasoning" else Prose
-            if isinstance(known, kind) and not isinstance(known, ComingResult):
+            kind = ModelThinkingBlock if say == "reasoning" else MarkdownBlock
+            if isinstance(known, kind) and not isinstance(known, StreamingResultBlock):
                 known.finish(text)
                 self._touch(known)
             elif text.strip():
@@ -265,17 +277,17 @@ class Timeline:
             f"{waiting(event)}: {describe_provider_error(event.message)}" if event.seconds else ""
         )
         known = task_blocks.blocks.get(event.ts)
-        if isinstance(known, Passing):
+        if isinstance(known, TransientBlock):
             known.set_text(text)
             self._touch(known)
         elif text:
-            self._begin(who, task_blocks, event.ts, Passing(text))
+            self._begin(who, task_blocks, event.ts, TransientBlock(text))
 
     def _drop_unfinished(self, task_blocks: TaskBlocks, but: set[int] | None = None) -> None:
         for ts, block in task_blocks.unfinished():
             if ts not in (but or ()):
                 del task_blocks.blocks[ts]
-                self._replace(block, Fixed(()))
+                self._replace(block, StaticBlock(()))
 
     # Blocks
 

@@ -21,7 +21,7 @@ MAX_LABEL_SHARE = 0.6
 """Of the width, where something stands beside the labels."""
 
 
-class Line(Struct, frozen=True):
+class ChoiceLine(Struct, frozen=True):
     label: str
     about: str = ""
     is_current: bool = False
@@ -55,7 +55,7 @@ class ChoiceList(Widget):
             return self.sender
 
     def __init__(
-        self, lines: Sequence[Line] = (), *, numbered: bool = False, most: int = 12
+        self, lines: Sequence[ChoiceLine] = (), *, numbered: bool = False, most: int = 12
     ) -> None:
         super().__init__()
         self._lines = list(lines)
@@ -66,10 +66,10 @@ class ChoiceList(Widget):
         """The row on which the mouse button went down, and when."""
 
     @property
-    def lines(self) -> Sequence[Line]:
+    def lines(self) -> Sequence[ChoiceLine]:
         return self._lines
 
-    def show(self, lines: Sequence[Line], at: int = 0) -> None:
+    def show(self, lines: Sequence[ChoiceLine], at: int = 0) -> None:
         before = len(self._lines)
         self._lines = list(lines)
         self.at = max(0, min(at, len(lines) - 1))

@@ -1,7 +1,7 @@
 """Completion of slash commands and `@` mentions in the composer.
 
-`Completer` decides what is offered while the user types and inserts the choice; `Choices` is the
-list above the composer, in which the history search shows its results too.
+`Completer` decides what is offered while the user types and inserts the choice; `CompletionList` is
+the list above the composer, in which the history search shows its results too.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from textual.widget import Widget
 
 from joey.errors import JoeyError
 from joey.presentation.text import cells, one_line
-from joey.tui.host import Offer, Offers
+from joey.tui.host import CompletionItem, CompletionSource
 from joey.tui.widgets.choice_list import left_out
 from joey.tui.widgets.text_area import TextEntry
 
@@ -29,29 +29,29 @@ _MENTION_RE = re.compile(r"(?<!\S)@((?:\\.|[^\s\\])*)$")
 _ESCAPED_CHARACTER_RE = re.compile(r"[\s\\]")
 _TRAILING_PUNCTUATION = ".,;:!?"
 MENTION_KEYWORDS = (
-    Offer("problems", "what the checkers say about the files of the task"),
-    Offer("terminal", "the output of the latest command"),
-    Offer("git-changes", "what differs from the last commit"),
-    Offer("https://", "the words of a page"),
+    CompletionItem("problems", "what the checkers say about the files of the task"),
+    CompletionItem("terminal", "the output of the latest command"),
+    CompletionItem("git-changes", "what differs from the last commit"),
+    CompletionItem("https://", "the words of a page"),
 )
 
 
-class Kind(StrEnum):
+class CompletionKind(StrEnum):
     COMMAND = "command"
     MENTION = "mention"
 
 
-class Wanted(Struct, frozen=True):
+class CompletionRequest(Struct, frozen=True):
     """Something that is being typed and may be completed."""
 
-    kind: Kind
+    kind: CompletionKind
     typed: str
     """Without the sign that began it."""
     start: int
     """Its column, that of the sign."""
 
 
-class Choice(Struct, frozen=True):
+class CompletionChoice(Struct, frozen=True):
     shown: str
     about: str
     written: str
@@ -61,29 +61,29 @@ class Choice(Struct, frozen=True):
     is_directory: bool = False
 
 
-def wanted(row: int, before: str) -> Wanted | None:
+def wanted(row: int, before: str) -> CompletionRequest | None:
     """Judged by what stands before the cursor in its line."""
     if row == 0 and (match := _COMMAND_RE.match(before)):
-        return Wanted(Kind.COMMAND, match[1], 0)
+        return CompletionRequest(CompletionKind.COMMAND, match[1], 0)
     match = _MENTION_RE.search(before[-1_000:])
     if match is None or "://" in match[1]:
         return None
-    return Wanted(Kind.MENTION, match[1], len(before) - len(match[0]))
+    return CompletionRequest(CompletionKind.MENTION, match[1], len(before) - len(match[0]))
 
 
-def command_choices(typed: str, offers: Sequence[Offer]) -> list[Choice]:
+def command_choices(typed: str, offers: Sequence[CompletionItem]) -> list[CompletionChoice]:
     """The one of this name, those that begin so, then those that have it somewhere."""
     word = typed.lower()
 
-    def rank(offer: Offer) -> tuple[bool, bool]:
+    def rank(offer: CompletionItem) -> tuple[bool, bool]:
         name = offer.name.lower()
         return name != word, not name.startswith(word)
 
     fitting = sorted((offer for offer in offers if word in offer.name.lower()), key=rank)
-    return [Choice(f"/{one.name}", one.about, f"/{one.name}") for one in fitting]
+    return [CompletionChoice(f"/{one.name}", one.about, f"/{one.name}") for one in fitting]
 
 
-def mention_choices(typed: str, paths: Sequence[str]) -> list[Choice]:
+def mention_choices(typed: str, paths: Sequence[str]) -> list[CompletionChoice]:
     """Without the folder in which somebody already is."""
     within = searched_path(typed) if typed.endswith("/") else None
     return [
@@ -97,36 +97,38 @@ def searched_path(typed: str) -> str:
     return re.sub(r"\\(.)", r"\1", typed).removeprefix("/")
 
 
-def _match_mention_keywords(typed: str) -> Iterator[Choice]:
+def _match_mention_keywords(typed: str) -> Iterator[CompletionChoice]:
     for word in MENTION_KEYWORDS:
         if word.name.startswith(typed):
-            yield Choice(f"@{word.name}", word.about, f"@{word.name}", word.name.endswith("/"))
+            yield CompletionChoice(
+                f"@{word.name}", word.about, f"@{word.name}", word.name.endswith("/")
+            )
 
 
-def _path_choice(path: str) -> Choice:
+def _path_choice(path: str) -> CompletionChoice:
     written = _ESCAPED_CHARACTER_RE.sub(r"\\\g<0>", path)
     if written.endswith(tuple(_TRAILING_PUNCTUATION)):
         written = f"{written[:-1]}\\{written[-1]}"
-    return Choice(path, "", f"@/{written}", is_directory=path.endswith("/"))
+    return CompletionChoice(path, "", f"@/{written}", is_directory=path.endswith("/"))
 
 
 _MAX_VISIBLE_ROWS = 8
 
 
-class Choices(Widget):
+class CompletionList(Widget):
     DEFAULT_CSS = """
-    Choices {
+    CompletionList {
         height: auto;
         display: none;
         & > .choices--chosen { text-style: reverse; }
         & > .choices--about { color: $text-muted; }
         & > .choices--title { color: $text-muted; text-style: bold; }
     }
-    Choices.-open { display: block; }
+    CompletionList.-open { display: block; }
     """
     COMPONENT_CLASSES: ClassVar[set[str]] = {"choices--chosen", "choices--about", "choices--title"}
 
-    choices: reactive[tuple[Choice, ...]] = reactive((), layout=True)
+    choices: reactive[tuple[CompletionChoice, ...]] = reactive((), layout=True)
     at: reactive[int] = reactive(0)
     title: reactive[str | None] = reactive(None, layout=True)
     """A line above them; with it the list is open even when it is empty."""
@@ -136,10 +138,10 @@ class Choices(Widget):
         return bool(self.choices) or self.title is not None
 
     @property
-    def chosen(self) -> Choice | None:
+    def chosen(self) -> CompletionChoice | None:
         return self.choices[self.at] if self.choices else None
 
-    def open(self, choices: Sequence[Choice], title: str | None = None) -> None:
+    def open(self, choices: Sequence[CompletionChoice], title: str | None = None) -> None:
         self.title = title
         self.choices = tuple(choices)
         self.at = 0
@@ -171,7 +173,7 @@ class Choices(Widget):
             lines.append(Text(left_out(in_sight, len(self.choices)), self._about))
         return Text("\n", no_wrap=True, overflow="ellipsis").join(lines)
 
-    def _line(self, choice: Choice, *, chosen: bool, room: int, width: int) -> Text:
+    def _line(self, choice: CompletionChoice, *, chosen: bool, room: int, width: int) -> Text:
         line = Text("› " if chosen else "  ", no_wrap=True)
         name = one_line(choice.shown, width)
         if not choice.about:
@@ -196,20 +198,20 @@ log = logging.getLogger(__name__)
 class Completer:
     def __init__(
         self,
-        offers: Offers,
-        choices: Choices,
+        offers: CompletionSource,
+        choices: CompletionList,
         entry: TextEntry,
-        begin_finding: Callable[[Wanted], object],
+        begin_finding: Callable[[CompletionRequest], object],
     ) -> None:
         """`begin_finding` has `find_files` called beside what else is done, once at a time."""
         self._begin_finding = begin_finding
         self._offers = offers
         self._choices = choices
         self._entry = entry
-        self._wanted: Wanted | None = None
+        self._wanted: CompletionRequest | None = None
         self._whole: str | None = None
         """A text that came as a whole: nothing is offered before it is changed."""
-        self._found_for: Wanted | None = None
+        self._found_for: CompletionRequest | None = None
         self._is_dismissed = False
         """Nothing is offered for what is wanted now."""
         self._key_to_do = ""
@@ -233,12 +235,12 @@ class Completer:
         match now:
             case None:
                 self._choices.close()
-            case Wanted(kind=Kind.COMMAND):
+            case CompletionRequest(kind=CompletionKind.COMMAND):
                 self._open(now, command_choices(now.typed, self._offers.commands()))
             case _:
                 self._begin_finding(now)
 
-    async def find_files(self, sought: Wanted) -> str:
+    async def find_files(self, sought: CompletionRequest) -> str:
         """A key that was pressed meanwhile and is not for the list, if there is one."""
         try:
             paths = await self._offers.files(searched_path(sought.typed))
@@ -251,7 +253,7 @@ class Completer:
         key = self._key_to_do
         return "" if not key or (self.is_open and self.handle(key)) else key
 
-    def _open(self, sought: Wanted, choices: Sequence[Choice]) -> None:
+    def _open(self, sought: CompletionRequest, choices: Sequence[CompletionChoice]) -> None:
         self._found_for = sought
         self._choices.open(choices)
 
@@ -262,7 +264,7 @@ class Completer:
         self._is_dismissed = True
         self._choices.close()
 
-    def _wanted_here(self) -> Wanted | None:
+    def _wanted_here(self) -> CompletionRequest | None:
         row, _ = self._entry.cursor_location
         return wanted(row, self._entry.before)
 

@@ -19,16 +19,16 @@ from textual.widgets import Static, TextArea
 
 from joey.client.images import MAX_IMAGES, ImageError, load_image
 from joey.presentation.text import one_line
-from joey.tui.host import Offers
+from joey.tui.host import CompletionSource
 from joey.tui.widgets.clipboard import parse_dropped_images, read_clipboard_image
-from joey.tui.widgets.completion import Choices, Completer, Wanted
+from joey.tui.widgets.completion import Completer, CompletionList, CompletionRequest
 from joey.tui.widgets.draft import Attachments, Draft, accepted, can_be_shown, is_long, released
 from joey.tui.widgets.external_editor import EditorError, edited
-from joey.tui.widgets.prompt_history import HistorySearch, PromptHistory, Walk
+from joey.tui.widgets.prompt_history import HistoryBrowser, HistorySearch, PromptHistory
 from joey.tui.widgets.text_area import (
     EDIT_ACTIONS,
     MOVE_ACTIONS,
-    Mark,
+    DraftMark,
     TextEntry,
     understand_new_lines,
 )
@@ -78,15 +78,17 @@ class Composer(Widget):
     placeholder: reactive[str] = reactive("")
     shell: reactive[bool] = reactive(False)
 
-    def __init__(self, offers: Offers, past: PromptHistory, *, id: str | None = None) -> None:
+    def __init__(
+        self, offers: CompletionSource, past: PromptHistory, *, id: str | None = None
+    ) -> None:
         super().__init__(id=id)
         self._past = past
-        self._walk = Walk(past)
+        self._walk = HistoryBrowser(past)
         self._attached = Attachments()
         self._sent: Draft | None = None
         self._is_prefixed = False
         """Ctrl+X was the latest key."""
-        self._choices = Choices()
+        self._choices = CompletionList()
         self._mark = Static("›", classes="composer--mark", markup=False)
         self._entry = TextEntry(self._handle, self._paste)
         self._hint = Static("", classes="composer--hint", markup=False)
@@ -119,7 +121,7 @@ class Composer(Widget):
 
     def put(self, text: str) -> None:
         """Words to go on with, such as those that a rewind took back."""
-        self._walk = Walk(self._past)
+        self._walk = HistoryBrowser(self._past)
         self._show(self._showable(accepted(text)), shell=False)
 
     def clear(self) -> None:
@@ -159,7 +161,7 @@ class Composer(Widget):
         images = self._attached.list_images(draft.text)
         self._past.add(draft)
         self._sent = draft
-        self._attached, self._walk = Attachments(), Walk(self._past)
+        self._attached, self._walk = Attachments(), HistoryBrowser(self._past)
         self._entry.load_text("")
         self.shell = False
         self._completer.close()
@@ -284,7 +286,7 @@ class Composer(Widget):
         self._completer.offer(shell=self.shell)
 
     @work(group="files", exclusive=True)
-    async def _find_files(self, sought: Wanted) -> None:
+    async def _find_files(self, sought: CompletionRequest) -> None:
         if key := await self._completer.find_files(sought):
             self._handle_writing(key)
 
@@ -305,7 +307,7 @@ class Composer(Widget):
             self._entry.write(self._attached.fold(text))
             self.say(_UNFOLD_HINT)
 
-    def _folded(self, text: str) -> Mark | None:
+    def _folded(self, text: str) -> DraftMark | None:
         marks = self._entry.marks()
         return next((mark for mark in marks if self._attached.pasted(mark.text) == text), None)
 
@@ -313,7 +315,7 @@ class Composer(Widget):
         if (mark := self._entry.mark_before()) is not None:
             self._unfold(mark)
 
-    def _unfold(self, mark: Mark) -> None:
+    def _unfold(self, mark: DraftMark) -> None:
         text = self._attached.pasted(mark.text)
         if text is None:
             return

@@ -23,10 +23,10 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from joey.core.events import Event, TaskRewound
-from joey.tui.blocks.block import Block, Heights, Look
+from joey.tui.blocks.block import Block, BlockHeights, DrawContext
 from joey.tui.blocks.styled_text import COMPONENT_CLASSES, CONVERSATION_CSS, Palette, palette_of
 from joey.tui.blocks.text import drawn_elsewhere, error, note
-from joey.tui.blocks.timeline import Kept, Timeline
+from joey.tui.blocks.timeline import FullOutputReader, Timeline
 
 if TYPE_CHECKING:
     from joey.client.session import Session
@@ -39,17 +39,17 @@ MAX_CACHED_BLOCKS = 300
 MORE_BELOW_HINT = " ↓ more below (Ctrl+End) "
 
 
-class Conversation(ScrollView, can_focus=False):
+class ConversationView(ScrollView, can_focus=False):
     ALLOW_SELECT = True
     COMPONENT_CLASSES: ClassVar[set[str]] = COMPONENT_CLASSES
     DEFAULT_CSS = CONVERSATION_CSS
 
-    def __init__(self, kept: Kept | None = None, *, id: str | None = None) -> None:
+    def __init__(self, kept: FullOutputReader | None = None, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._session: Session | None = None
         self._timeline = Timeline(kept)
-        self._heights = Heights()
-        self._look: Look | None = None
+        self._heights = BlockHeights()
+        self._look: DrawContext | None = None
         self._palette: Palette | None = None
         self._whole = False
         self._follows = True
@@ -271,10 +271,10 @@ class Conversation(ScrollView, can_focus=False):
         if self._look is None or self._look.width != self._room or self._is_other():
             palette = self._palette or palette_of(self)
             self._palette = palette
-            self._look = Look(self._room, palette, self._whole)
+            self._look = DrawContext(self._room, palette, self._whole)
         self._timeline.take_changes()
         width = self._look.width
-        self._heights = Heights(block.estimate(width) for block in self._timeline.blocks)
+        self._heights = BlockHeights(block.estimate(width) for block in self._timeline.blocks)
         self._settle(held)
         self.refresh()
 

@@ -1,7 +1,7 @@
 """The area above the composer that holds an open question, a list picker or a line input.
 
 The composer is hidden while the user has to decide, and comes back with its draft. Keys typed
-over a question are routed to the question or to the draft: see `Front.route`.
+over a question are routed to the question or to the draft: see `DialogArea.route`.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ from textual.widget import Widget
 from textual.widgets import Input, Static, TextArea
 
 from joey.presentation.text import one_line
-from joey.tui.host import Entry
-from joey.tui.task_controller import Asked
-from joey.tui.widgets.choice_list import MOVE_STEPS_BY_KEY, ChoiceList, Line
-from joey.tui.widgets.completion import Choices
+from joey.tui.host import PickerEntry
+from joey.tui.task_controller import PendingQuestion
+from joey.tui.widgets.choice_list import MOVE_STEPS_BY_KEY, ChoiceLine, ChoiceList
+from joey.tui.widgets.completion import CompletionList
 from joey.tui.widgets.composer import Composer
 from joey.tui.widgets.question_panel import ANSWER_GUARD_S, QuestionPanel, question_from
 
 T = TypeVar("T")
 
 
-class Front(Vertical):
+class DialogArea(Vertical):
     DEFAULT_CSS = """
-    Front { height: auto; }
+    DialogArea { height: auto; }
     """
 
     def __init__(self, composer: Composer) -> None:
         super().__init__()
         self._composer = composer
         self.panel: QuestionPanel | None = None
-        self._picker: Picker | LinePicker | None = None
+        self._picker: ListPicker | LinePrompt | None = None
         self._is_composer_chosen = False
         """The person went from the question to the words: all keys are meant for them."""
         self._written_at = 0.0
@@ -59,7 +59,7 @@ class Front(Vertical):
         focused = self.screen.focused
         return not (isinstance(focused, Input) and focused.value)
 
-    def show(self, asked: Asked | None, who: str) -> bool:
+    def show(self, asked: PendingQuestion | None, who: str) -> bool:
         """Whether another question stands there now."""
         if asked is not None and self.panel is not None and self.panel.asked.key == asked.key:
             return False
@@ -126,7 +126,7 @@ class Front(Vertical):
     def is_unwritten(self) -> bool:
         """Words could be written, and none are."""
         composer = self._composer
-        is_open = composer.query_one(Choices).is_open
+        is_open = composer.query_one(CompletionList).is_open
         return composer.has_focus_within and composer.is_empty and not is_open
 
     @property
@@ -141,16 +141,16 @@ class Front(Vertical):
             self._written_at = monotonic()
 
     async def pick(
-        self, title: str, entries: Sequence[Entry], hint: str = "", *, takes_any: bool = False
-    ) -> Entry | None:
+        self, title: str, entries: Sequence[PickerEntry], hint: str = "", *, takes_any: bool = False
+    ) -> PickerEntry | None:
         """What the person chooses from a list; None when they leave it."""
-        picker = Picker(title, entries, hint, takes_any=takes_any)
-        async with _Shown(self, picker):
+        picker = ListPicker(title, entries, hint, takes_any=takes_any)
+        async with _PickerContext(self, picker):
             return await picker.chosen()
 
     async def ask_line(self, title: str, hint: str, *, secret: bool = False) -> str | None:
-        picker = LinePicker(title, hint, secret=secret)
-        async with _Shown(self, picker):
+        picker = LinePrompt(title, hint, secret=secret)
+        async with _PickerContext(self, picker):
             return await picker.chosen()
 
     def leave_picker(self) -> bool:
@@ -160,13 +160,13 @@ class Front(Vertical):
         self._picker.action_leave()
         return True
 
-    async def open(self, picker: Picker | LinePicker) -> None:
+    async def open(self, picker: ListPicker | LinePrompt) -> None:
         self.leave_picker()
         self._picker = picker
         self._composer.display = False
         await self.mount(picker)
 
-    async def close(self, picker: Picker | LinePicker) -> None:
+    async def close(self, picker: ListPicker | LinePrompt) -> None:
         await picker.remove()
         if self._picker is picker:
             self._picker = None
@@ -174,8 +174,8 @@ class Front(Vertical):
             self.settle_focus()
 
 
-class _Shown:
-    def __init__(self, front: Front, picker: Picker | LinePicker) -> None:
+class _PickerContext:
+    def __init__(self, front: DialogArea, picker: ListPicker | LinePrompt) -> None:
         self._front = front
         self._picker = picker
 
@@ -186,17 +186,17 @@ class _Shown:
         await self._front.close(self._picker)
 
 
-class Picker(Widget):
+class ListPicker(Widget):
     """Ask with `await picker.chosen()` once it is on the screen."""
 
     DEFAULT_CSS = """
-    Picker { height: auto; padding: 0 1; border-top: solid ansi_bright_black; }
-    Picker Static { height: auto; max-height: 40vh; }
+    ListPicker { height: auto; padding: 0 1; border-top: solid ansi_bright_black; }
+    ListPicker Static { height: auto; max-height: 40vh; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,ctrl+c", "leave", show=False)]
 
     def __init__(
-        self, title: str, entries: Sequence[Entry], hint: str = "", *, takes_any: bool = False
+        self, title: str, entries: Sequence[PickerEntry], hint: str = "", *, takes_any: bool = False
     ) -> None:
         """`takes_any`: what is not in the list can be written instead."""
         super().__init__()
@@ -206,7 +206,9 @@ class Picker(Widget):
         self._entries = list(entries)
         self._fitting = self._entries
         self._filter_terms: list[str] = []
-        self._result: asyncio.Future[Entry | None] = asyncio.get_running_loop().create_future()
+        self._result: asyncio.Future[PickerEntry | None] = (
+            asyncio.get_running_loop().create_future()
+        )
 
     def compose(self) -> ComposeResult:
         yield Static(Text.assemble((self._title, "bold"), (f"  {self._hint}", "dim")), markup=False)
@@ -218,7 +220,7 @@ class Picker(Widget):
         current = (n for n, entry in enumerate(self._entries) if entry.is_current)
         self.query_one(ChoiceList).at = next(current, 0)
 
-    async def chosen(self) -> Entry | None:
+    async def chosen(self) -> PickerEntry | None:
         return await self._result
 
     def on_input_changed(self) -> None:
@@ -233,7 +235,7 @@ class Picker(Widget):
         self._fitting = [entry for entry in self._entries if _fits(entry, terms)]
         written = self.query_one(Input).value.strip()
         if self._takes_any and written and written not in {each.key for each in self._fitting}:
-            self._fitting.append(Entry(written, f'use "{written}"'))
+            self._fitting.append(PickerEntry(written, f'use "{written}"'))
         self.query_one(ChoiceList).show(list(_lines(self._fitting)))
 
     def on_key(self, event: events.Key) -> None:
@@ -258,25 +260,25 @@ class Picker(Widget):
     def on_unmount(self) -> None:
         self._settle(None)
 
-    def _settle(self, entry: Entry | None) -> None:
+    def _settle(self, entry: PickerEntry | None) -> None:
         if not self._result.done():
             self._result.set_result(entry)
 
 
-def _lines(entries: Sequence[Entry]) -> Iterator[Line]:
+def _lines(entries: Sequence[PickerEntry]) -> Iterator[ChoiceLine]:
     for entry in entries:
-        yield Line(one_line(entry.label, 300), one_line(entry.about, 300), entry.is_current)
+        yield ChoiceLine(one_line(entry.label, 300), one_line(entry.about, 300), entry.is_current)
 
 
-def _fits(entry: Entry, terms: Sequence[str]) -> bool:
+def _fits(entry: PickerEntry, terms: Sequence[str]) -> bool:
     text = f"{entry.label} {entry.about}".lower()
     return all(word in text for word in terms)
 
 
-class LinePicker(Widget):
+class LinePrompt(Widget):
     DEFAULT_CSS = """
-    LinePicker { height: auto; padding: 0 1; border-top: solid ansi_bright_black; }
-    LinePicker Static { height: auto; }
+    LinePrompt { height: auto; padding: 0 1; border-top: solid ansi_bright_black; }
+    LinePrompt Static { height: auto; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,ctrl+c", "leave", show=False)]
 

@@ -23,7 +23,7 @@ from msgspec import Struct, field
 from joey.core.redaction import blotted, blotted_line
 from joey.presentation.text import one_line, sanitise
 from joey.system.files import make_private_directory
-from joey.tui.widgets.completion import Choice, Choices
+from joey.tui.widgets.completion import CompletionChoice, CompletionList
 from joey.tui.widgets.draft import Draft, visible
 
 HISTORY_FILE_NAME = "prompt-history.jsonl"
@@ -36,7 +36,7 @@ _LOCK_ATTEMPTS, _LOCK_RETRY_INTERVAL_S = 50, 0.002
 _OPEN_FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 
-class Entry(Struct, frozen=True, omit_defaults=True):
+class StoredPrompt(Struct, frozen=True, omit_defaults=True):
     at: int
     directory: str = field(name="folder")
     text: str
@@ -58,7 +58,7 @@ class PromptHistory:
         self._directory = str(directory)
         self._blot = blot
         self._drafts: list[Draft] = []
-        self._unwritten: list[Entry] = []
+        self._unwritten: list[StoredPrompt] = []
         self._latest = 0
         self._seen: tuple[int, int] | None = None
         """Which file was read, and how much was in it."""
@@ -90,11 +90,11 @@ class PromptHistory:
         known.append(draft)
         del known[:-_MAX_PROMPTS]
         self._latest = max(time.time_ns() // 1_000_000, self._latest + 1)
-        entry = Entry(self._latest, self._directory, draft.text, draft.pasted, draft.shell)
+        entry = StoredPrompt(self._latest, self._directory, draft.text, draft.pasted, draft.shell)
         if self._file is None or not self._try_to_keep(entry):
             self._unwritten.append(entry)
 
-    def _try_to_keep(self, entry: Entry) -> bool:
+    def _try_to_keep(self, entry: StoredPrompt) -> bool:
         text = "\n".join((entry.text, *entry.pasted.values()))
         if blotted_line(text, self._blot) != text:
             return False
@@ -121,7 +121,7 @@ class PromptHistory:
         self.storage_error = f"prompts are not kept in {self._file}: {reason}"
 
 
-class Walk:
+class HistoryBrowser:
     """Going through the history and back to the draft; what was changed on the way stays so."""
 
     def __init__(self, past: PromptHistory) -> None:
@@ -205,17 +205,17 @@ def _shorten(path: Path, descriptor: int) -> None:
     new.replace(path)
 
 
-def _time(entry: Entry) -> int:
+def _time(entry: StoredPrompt) -> int:
     return entry.at
 
 
-def _draft(entry: Entry) -> Draft:
+def _draft(entry: StoredPrompt) -> Draft:
     """Anybody may have written into the file."""
     pasted = {number: sanitise(text) for number, text in entry.pasted.items()}
     return Draft(sanitise(entry.text), pasted, {}, entry.shell)
 
 
-def _read(path: Path, directory: str) -> Iterator[Entry]:
+def _read(path: Path, directory: str) -> Iterator[StoredPrompt]:
     """Lines that are no entries are passed over: another version, or half written."""
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
         _check_is_file(file.fileno())
@@ -231,7 +231,7 @@ def _read(path: Path, directory: str) -> Iterator[Entry]:
             yield entry
 
 
-_decoder = msgspec.json.Decoder(Entry)
+_decoder = msgspec.json.Decoder(StoredPrompt)
 
 
 _MAX_SEARCH_RESULTS = 100
@@ -240,7 +240,7 @@ _MAX_SEARCH_RESULTS = 100
 class HistorySearch:
     """Shown in the composer's list; what is being written stays as it is until one is taken."""
 
-    def __init__(self, past: PromptHistory, choices: Choices) -> None:
+    def __init__(self, past: PromptHistory, choices: CompletionList) -> None:
         self._past = past
         self._choices = choices
         self._query = ""
@@ -297,7 +297,7 @@ class HistorySearch:
             if len(found) == _MAX_SEARCH_RESULTS:
                 break
         self._found = list(found.values())
-        shown = [Choice(_shown(draft), "", "") for draft in self._found]
+        shown = [CompletionChoice(_shown(draft), "", "") for draft in self._found]
         nothing = "" if shown else " (nothing found)"
         self._choices.open(shown, f"search in earlier prompts: {self._query}{nothing}")
 

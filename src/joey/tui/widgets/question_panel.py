@@ -24,8 +24,8 @@ from joey.presentation.phrases import COMMAND_TOOL
 from joey.presentation.questions import follow_up, held_by, question_of, why_asked
 from joey.presentation.text import cut, one_line, sanitise
 from joey.presentation.tool_calls import asked_change, card, changes_nothing
-from joey.tui.task_controller import Asked
-from joey.tui.widgets.choice_list import CURSOR_MARK, ChoiceList, Line
+from joey.tui.task_controller import PendingQuestion
+from joey.tui.widgets.choice_list import CURSOR_MARK, ChoiceLine, ChoiceList
 
 ANSWER_GUARD_S = 0.3
 """Seconds for which a question must have been seen before a key or a click can answer it."""
@@ -49,7 +49,7 @@ class QuestionPanel(Widget, can_focus=True):
             self.panel = panel
             self.answer = answer
 
-    def __init__(self, asked: Asked, question: Question, who: str = "") -> None:
+    def __init__(self, asked: PendingQuestion, question: QuestionView, who: str = "") -> None:
         super().__init__()
         self.asked = asked
         self.question = question
@@ -69,7 +69,9 @@ class QuestionPanel(Widget, can_focus=True):
         if question.warning:
             yield Static(Text(f"! {question.warning}", "bold red"), markup=False)
         texts = sum(map(bool, (question.about, question.held, question.warning)))
-        yield AnswerList([Line(one.label, number=one.number) for one in question.choices], texts)
+        yield AnswerList(
+            [ChoiceLine(one.label, number=one.number) for one in question.choices], texts
+        )
         yield Input(
             placeholder="what shall it do instead? (Enter sends, Esc goes back)", compact=True
         )
@@ -118,7 +120,7 @@ class QuestionPanel(Widget, can_focus=True):
         elif self.wants(event) and self.query_one(ChoiceList).process_key(event.key):
             event.stop()
 
-    def _meant_by(self, character: str | None) -> Choice | None:
+    def _meant_by(self, character: str | None) -> AnswerChoice | None:
         """Letters decide about a call alone: anything else may be answered with a sentence."""
         if not self.question.is_approval or not character:
             return None
@@ -131,7 +133,7 @@ class QuestionPanel(Widget, can_focus=True):
         event.sender.at = event.number
         self._choose(self.question.choices[event.number])
 
-    def _choose(self, choice: Choice) -> None:
+    def _choose(self, choice: AnswerChoice) -> None:
         if choice.answer is not None:
             self.post_message(self.Answered(self, choice.answer))
             return
@@ -162,7 +164,7 @@ CONTINUATION_INDENT = 2
 
 
 class AnswerList(ChoiceList):
-    def __init__(self, lines: Sequence[Line], texts: int = 0) -> None:
+    def __init__(self, lines: Sequence[ChoiceLine], texts: int = 0) -> None:
         """`texts` stand between the heading and the answers."""
         super().__init__(lines, numbered=True)
         self._texts = texts
@@ -219,7 +221,7 @@ YES_ANSWER = Answer(Response.YES)
 NO_ANSWER = Answer(Response.NO)
 
 
-class Choice(Struct, frozen=True):
+class AnswerChoice(Struct, frozen=True):
     label: str
     answer: Answer | None
     """None: the person says it in words."""
@@ -230,9 +232,9 @@ class Choice(Struct, frozen=True):
     on_escape: bool = False
 
 
-class Question(Struct, frozen=True):
+class QuestionView(Struct, frozen=True):
     title: str
-    choices: tuple[Choice, ...]
+    choices: tuple[AnswerChoice, ...]
     about: Text
     """What would be done, or what is asked."""
     why: str = ""
@@ -244,64 +246,66 @@ class Question(Struct, frozen=True):
     """A yes lets something happen: it is never given by keys that were meant for something else."""
 
 
-def question_from(ask: AskOpened) -> Question:
+def question_from(ask: AskOpened) -> QuestionView:
     if ask.ask in APPROVAL_ASKS:
         return _approval(ask)
     match ask.ask:
         case AskKind.FOLLOWUP:
             asked = follow_up(ask.text)
             suggested = tuple(
-                Choice(
+                AnswerChoice(
                     one_line(one.shown, MAX_ANSWER_CHARS), Answer(Response.MESSAGE, text=one.answer)
                 )
                 for one in asked.suggest
             )
-            return Question("Your answer", suggested, Text(), hint="or write your own below")
+            return QuestionView("Your answer", suggested, Text(), hint="or write your own below")
         case AskKind.COMPLETION_RESULT:
-            accept = Choice("accept the result", YES_ANSWER, "y")
-            return Question("Done?", (accept,), Text(), hint="or say below what to change")
+            accept = AnswerChoice("accept the result", YES_ANSWER, "y")
+            return QuestionView("Done?", (accept,), Text(), hint="or say below what to change")
         case AskKind.API_REQ_FAILED:
             choices = (
-                Choice("try again", YES_ANSWER, "y"),
-                Choice("stop", NO_ANSWER, "n", on_escape=True),
+                AnswerChoice("try again", YES_ANSWER, "y"),
+                AnswerChoice("stop", NO_ANSWER, "n", on_escape=True),
             )
-            return Question("The request failed", choices, Text(), hint="words go along with it")
+            return QuestionView(
+                "The request failed", choices, Text(), hint="words go along with it"
+            )
         case AskKind.MISTAKE_LIMIT_REACHED:
             choices = (
-                Choice("let it try again", YES_ANSWER, "y"),
-                Choice("stop", NO_ANSWER, "n", on_escape=True),
+                AnswerChoice("let it try again", YES_ANSWER, "y"),
+                AnswerChoice("stop", NO_ANSWER, "n", on_escape=True),
             )
-            return Question(
+            return QuestionView(
                 "It keeps going wrong", choices, Text(question_of(ask)), hint="or say how to go on"
             )
         case AskKind.LIMIT_REACHED:
             choices = (
-                Choice("go on", YES_ANSWER, "y"),
-                Choice("stop here", NO_ANSWER, "n", on_escape=True),
+                AnswerChoice("go on", YES_ANSWER, "y"),
+                AnswerChoice("stop here", NO_ANSWER, "n", on_escape=True),
             )
-            return Question("A limit is reached", choices, Text(question_of(ask)))
+            return QuestionView("A limit is reached", choices, Text(question_of(ask)))
         case AskKind.RESUME_TASK:
             choices = (
-                Choice("go on", YES_ANSWER, "y"),
-                Choice("not now", NO_ANSWER, "n", on_escape=True),
+                AnswerChoice("go on", YES_ANSWER, "y"),
+                AnswerChoice("not now", NO_ANSWER, "n", on_escape=True),
             )
-            return Question("Go on with this task?", choices, Text(), hint="or say what to do")
+            return QuestionView("Go on with this task?", choices, Text(), hint="or say what to do")
         case _:
-            leave = Choice("leave it as it is", NO_ANSWER, "n", on_escape=True)
-            return Question("The task is done", (leave,), Text(), hint="or say what to do next")
+            leave = AnswerChoice("leave it as it is", NO_ANSWER, "n", on_escape=True)
+            return QuestionView("The task is done", (leave,), Text(), hint="or say what to do next")
 
 
-def _approval(ask: AskOpened) -> Question:
-    choices = [Choice("yes", YES_ANSWER, "y", number=1)]
+def _approval(ask: AskOpened) -> QuestionView:
+    choices = [AnswerChoice("yes", YES_ANSWER, "y", number=1)]
     if ask.always_rule:
         rule = one_line(ask.always_rule, MAX_ANSWER_CHARS)
-        choices.append(Choice(f"always: {rule}", Answer(Response.YES, always=True), "a", 2))
-    choices.append(Choice("no", NO_ANSWER, "n", number=3, on_escape=True))
-    choices.append(Choice("no, and say what to do instead", None, number=4))
+        choices.append(AnswerChoice(f"always: {rule}", Answer(Response.YES, always=True), "a", 2))
+    choices.append(AnswerChoice("no", NO_ANSWER, "n", number=3, on_escape=True))
+    choices.append(AnswerChoice("no, and say what to do instead", None, number=4))
     is_command = ask.ask is AskKind.COMMAND
     reason = why_asked(sanitise(ask.reason or ""), ask.text if is_command else "")
     held = "" if ask.sandbox is None else held_by(ask.sandbox)
-    return Question(
+    return QuestionView(
         _title(ask),
         tuple(choices),
         _brief(ask),

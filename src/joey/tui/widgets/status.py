@@ -28,7 +28,7 @@ from joey.core.events import (
 from joey.core.task import Todo
 from joey.presentation.phrases import COMMAND_TOOL, waiting
 from joey.presentation.text import one_line
-from joey.tui.host import StatusInfo, Waiting
+from joey.tui.host import QueuedUserMessage, StatusInfo
 
 RUNNING_COMMAND_ACTIVITY = "running the command"
 
@@ -66,7 +66,7 @@ MIN_LASTING_PRIORITY = 8
 """The worth from which parts are said in full until others have gone."""
 
 
-class Part(Struct, frozen=True):
+class StatusPart(Struct, frozen=True):
     text: str
     style: str = ""
     worth: int = 0
@@ -137,42 +137,44 @@ class StatusLine(Widget):
         if self._doing:
             seconds = f" {int(monotonic() - self._began)}s" if self._is_timed else ""
             frame = SPINNER_FRAMES[int(monotonic() / SPINNER_INTERVAL_S) % len(SPINNER_FRAMES)]
-            work = [Part(f"{frame} {self._doing}{seconds}", "cyan", 11)]
-            work.append(Part("Esc stops", "cyan", 10, joint=", "))
+            work = [StatusPart(f"{frame} {self._doing}{seconds}", "cyan", 11)]
+            work.append(StatusPart("Esc stops", "cyan", 10, joint=", "))
             if self._doing == RUNNING_COMMAND_ACTIVITY:
-                work.append(Part("Ctrl+B leaves it running", "cyan", 8, "Ctrl+B leaves it", ", "))
+                work.append(
+                    StatusPart("Ctrl+B leaves it running", "cyan", 8, "Ctrl+B leaves it", ", ")
+                )
             parts = [*work, *parts]
         return fitted(parts, width)
 
-    def _parts(self) -> Iterator[Part]:
+    def _parts(self) -> Iterator[StatusPart]:
         status = self._status_info
         if status is None:
             return
-        yield Part(one_line(status.mode, 24), "bold", 7)
+        yield StatusPart(one_line(status.mode, 24), "bold", 7)
         if status.background:
             count = status.background
-            yield Part(f"{count} in the background", "cyan", 8, short=f"{count} behind")
+            yield StatusPart(f"{count} in the background", "cyan", 8, short=f"{count} behind")
         model = one_line(status.model, 40)
-        yield Part(model, "", 6, short=model.rpartition("/")[2][:18])
+        yield StatusPart(model, "", 6, short=model.rpartition("/")[2][:18])
         directory = one_line(status.directory, 60)
-        yield Part(directory, "dim", 0, short=directory.rpartition("/")[2][:20])
+        yield StatusPart(directory, "dim", 0, short=directory.rpartition("/")[2][:20])
         if status.branch:
-            yield Part(f"⎇ {one_line(status.branch, 30)}", "dim", 1)
+            yield StatusPart(f"⎇ {one_line(status.branch, 30)}", "dim", 1)
         if status.window and self._usage.context_tokens:
             share = round(100 * self._usage.context_tokens / status.window)
             style, worth = ("yellow", 6) if share >= CONTEXT_WARNING_PERCENT else ("dim", 3)
-            yield Part(f"{share}% context", style, worth, short=f"{share}%")
+            yield StatusPart(f"{share}% context", style, worth, short=f"{share}%")
         if self._usage.total_cost:
-            yield Part(f"${self._usage.total_cost:.2f}", "dim", 2)
+            yield StatusPart(f"${self._usage.total_cost:.2f}", "dim", 2)
         if status.permissions:
             is_open = status.permissions == "allows everything"
             style, worth = ("yellow", 9) if is_open else ("dim", 5)
-            yield Part(status.permissions, style, worth)
+            yield StatusPart(status.permissions, style, worth)
         if status.sandbox:
-            yield Part(status.sandbox, "dim", 4)
+            yield StatusPart(status.sandbox, "dim", 4)
 
 
-def fitted(parts: list[Part], width: int) -> Text:
+def fitted(parts: list[StatusPart], width: int) -> Text:
     """As many of the parts as there is room for: first some are said shorter, then they go. The
     last is cut."""
     shown = list(parts)
@@ -192,7 +194,7 @@ def fitted(parts: list[Part], width: int) -> Text:
     return line
 
 
-def _width(parts: list[Part]) -> int:
+def _width(parts: list[StatusPart]) -> int:
     joints = sum(len(part.joint) for part in parts[1:])
     return sum(cell_len(part.text) for part in parts) + joints
 
@@ -266,10 +268,10 @@ class QueuedMessageList(Widget):
 
     def __init__(self) -> None:
         super().__init__()
-        self._messages: tuple[Waiting, ...] = ()
+        self._messages: tuple[QueuedUserMessage, ...] = ()
         self._is_read = True
 
-    def set_messages(self, messages: Sequence[Waiting], *, is_read: bool) -> None:
+    def set_messages(self, messages: Sequence[QueuedUserMessage], *, is_read: bool) -> None:
         """`is_read`: joey is at work, and will come to them by itself."""
         if (tuple(messages), is_read) != (self._messages, self._is_read):
             self._messages, self._is_read = tuple(messages), is_read
@@ -277,7 +279,7 @@ class QueuedMessageList(Widget):
             self.refresh(layout=True)
 
     @property
-    def last(self) -> Waiting | None:
+    def last(self) -> QueuedUserMessage | None:
         return self._messages[-1] if self._messages else None
 
     def render(self) -> Text:

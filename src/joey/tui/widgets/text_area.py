@@ -1,8 +1,8 @@
 """The composer's text area, with readline keys and marks that behave like one character.
 
 Keys act at once and not through bindings: Textual looks bindings up only when a key has bubbled
-up to the app, and the letters that follow would be inserted before. `KnownText` and `KnownHeight`
-cache what Textual would compute again for every painted line.
+up to the app, and the letters that follow would be inserted before. `CachedTextDocument` and
+`CachedHeightDocument` cache what Textual would compute again for every painted line.
 
 Many terminals send escape and return for Shift+Enter. Textual would take that for two keys when
 more input follows, and the second would send half a message: see `understand_new_lines`.
@@ -90,7 +90,7 @@ EDIT_ACTIONS = {
 }
 
 
-class Mark(Struct, frozen=True):
+class DraftMark(Struct, frozen=True):
     """Where one stands."""
 
     row: int
@@ -125,8 +125,8 @@ class TextEntry(TextArea, inherit_bindings=False):
 
     def _set_document(self, text: str, language: str | None) -> None:
         super()._set_document("", language)
-        self.document = KnownText(text)
-        self.wrapped_document = KnownHeight(self.document, tab_width=self.indent_width)
+        self.document = CachedTextDocument(text)
+        self.wrapped_document = CachedHeightDocument(self.document, tab_width=self.indent_width)
         self.navigator = DocumentNavigator(self.wrapped_document)
         self._rewrap_and_refresh_virtual_size()
 
@@ -157,18 +157,18 @@ class TextEntry(TextArea, inherit_bindings=False):
         self.history.checkpoint()
         self.move_cursor((0, len(self.document[0])) if to_first_line else self.document.end)
 
-    def marks(self) -> Iterator[Mark]:
+    def marks(self) -> Iterator[DraftMark]:
         for row, line in enumerate(self.document.lines):
-            yield from (Mark(row, *span, line[slice(*span)]) for span in draft.marks(line))
+            yield from (DraftMark(row, *span, line[slice(*span)]) for span in draft.marks(line))
 
-    def mark_before(self) -> Mark | None:
+    def mark_before(self) -> DraftMark | None:
         """The one that ends at the cursor."""
         row, column = self.cursor_location
         line = self.document[row]
         spans = (span for span in draft.marks(line) if span[1] == column)
-        return next((Mark(row, *span, line[slice(*span)]) for span in spans), None)
+        return next((DraftMark(row, *span, line[slice(*span)]) for span in spans), None)
 
-    def write_over(self, mark: Mark, text: str) -> None:
+    def write_over(self, mark: DraftMark, text: str) -> None:
         result = self.replace(text, (mark.row, mark.start), (mark.row, mark.end))
         self.move_cursor(result.end_location)
 
@@ -306,7 +306,7 @@ class TextEntry(TextArea, inherit_bindings=False):
             self._killed = result.replaced_text
 
 
-class KnownText(Document):
+class CachedTextDocument(Document):
     """The whole text is put together once per change."""
 
     def __init__(self, text: str) -> None:
@@ -324,7 +324,7 @@ class KnownText(Document):
         return super().replace_range(start, end, text)
 
 
-class KnownHeight(WrappedDocument):
+class CachedHeightDocument(WrappedDocument):
     @property
     def height(self) -> int:
         return len(self._offset_to_line_info)

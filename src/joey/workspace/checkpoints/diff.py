@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from joey.errors import CheckpointError
 from joey.ports import FileChange, FileDiff
-from joey.workspace.checkpoints.scan import Sight
-from joey.workspace.checkpoints.shadow_repo import GitRefusal, Shadow
+from joey.workspace.checkpoints.scan import WorkspaceSnapshot
+from joey.workspace.checkpoints.shadow_repo import ShadowGitError, ShadowRepository
 from joey.workspace.files import printable_name
 
 _MAX_DIFFED_FILES = 200
@@ -22,7 +22,7 @@ _MAX_BATCH_BYTES = 32 * 1024 * 1024
 _ABSENT_MODE = "000000"
 
 
-class Difference(Struct, frozen=True):
+class TreeDifference(Struct, frozen=True):
     """One path, before and after; a mode of zeros where there is no file."""
 
     path: bytes
@@ -42,25 +42,27 @@ class Difference(Struct, frozen=True):
         return FileChange(_shown(self.path), self.kind)
 
 
-async def differences(git: Shadow, since: Sight, until: Sight) -> list[Difference]:
+async def differences(
+    git: ShadowRepository, since: WorkspaceSnapshot, until: WorkspaceSnapshot
+) -> list[TreeDifference]:
     """Between two moments, but for files of which one of them knows nothing."""
     if since.tree == until.tree:
         return []
     command = ("diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev")
     try:
         fields = (await git.run(*command, since.tree, until.tree)).split(b"\0")
-    except GitRefusal as refusal:
+    except ShadowGitError as refusal:
         raise _damaged(str(refusal)) from refusal
     unknown = since.left_out | until.left_out
     found = []
     for facts, path in zip(fields[0::2], fields[1::2], strict=False):
         if path not in unknown:
             old_mode, mode, old_blob, blob, _ = facts.decode().removeprefix(":").split(" ")
-            found.append(Difference(path, old_mode, mode, old_blob, blob))
+            found.append(TreeDifference(path, old_mode, mode, old_blob, blob))
     return found
 
 
-async def texts(git: Shadow, found: Sequence[Difference]) -> list[FileDiff]:
+async def texts(git: ShadowRepository, found: Sequence[TreeDifference]) -> list[FileDiff]:
     """With what the first of the files held, as far as it is text, and not too much of it."""
     wanted = found[:_MAX_DIFFED_FILES]
     sizes = await blob_sizes(git, _blobs(wanted))
@@ -76,14 +78,14 @@ async def texts(git: Shadow, found: Sequence[Difference]) -> list[FileDiff]:
     ]
 
 
-async def blob_sizes(git: Shadow, wanted: Iterable[str]) -> dict[str, int]:
+async def blob_sizes(git: ShadowRepository, wanted: Iterable[str]) -> dict[str, int]:
     """Raises CheckpointError: one of them is missing."""
     asked = "".join(f"{blob}\n" for blob in dict.fromkeys(wanted))
     if not asked:
         return {}
     try:
         lines = (await git.run("cat-file", "--batch-check", given=asked.encode())).decode()
-    except GitRefusal as refusal:
+    except ShadowGitError as refusal:
         raise _damaged(str(refusal)) from refusal
     sizes = {}
     for line in lines.splitlines():
@@ -94,13 +96,15 @@ async def blob_sizes(git: Shadow, wanted: Iterable[str]) -> dict[str, int]:
     return sizes
 
 
-async def blobs(git: Shadow, sizes: Mapping[str, int]) -> AsyncIterator[tuple[str, bytes]]:
+async def blobs(
+    git: ShadowRepository, sizes: Mapping[str, int]
+) -> AsyncIterator[tuple[str, bytes]]:
     """What they hold, not too much at a time. Raises CheckpointError."""
     for batch in _batches(sizes):
         asked = "".join(f"{blob}\n" for blob in batch).encode()
         try:
             printed = await git.run("cat-file", "--batch", given=asked)
-        except GitRefusal as refusal:
+        except ShadowGitError as refusal:
             raise _damaged(str(refusal)) from refusal
         at = 0
         for blob in batch:
@@ -124,7 +128,7 @@ def _batches(sizes: Mapping[str, int]) -> Iterator[list[str]]:
         yield batch
 
 
-def _blobs(found: Iterable[Difference]) -> Iterator[str]:
+def _blobs(found: Iterable[TreeDifference]) -> Iterator[str]:
     for one in found:
         if one.old_mode != _ABSENT_MODE:
             yield one.old_blob

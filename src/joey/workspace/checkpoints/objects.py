@@ -15,30 +15,30 @@ from pathlib import Path
 from secrets import token_hex
 from typing import NamedTuple
 
-from joey.workspace.checkpoints.shadow_repo import Shadow
+from joey.workspace.checkpoints.shadow_repo import ShadowRepository
 
 _TREE_MODE = b"40000"
 _OBJECT_ID_BYTES = 20
 _MAX_CACHED_TREES = 500
 
 
-class Entry(NamedTuple):
+class TreeEntry(NamedTuple):
     """What a name stands for."""
 
     mode: bytes
     id: str
 
 
-TreeEntries = dict[bytes, Entry]
+TreeEntries = dict[bytes, TreeEntry]
 
 
-class Trees:
+class TreeCache:
     """Remembers those that were read or written; what an id stands for never changes."""
 
     def __init__(self) -> None:
         self._known: dict[str, TreeEntries] = {}
 
-    async def load(self, git: Shadow, tree: str, paths: Iterable[bytes]) -> None:
+    async def load(self, git: ShadowRepository, tree: str, paths: Iterable[bytes]) -> None:
         """Have all folders on the way to some files. Raises CheckpointError."""
         if len(self._known) > _MAX_CACHED_TREES:
             self._known.clear()
@@ -63,13 +63,13 @@ class Trees:
             return False
         return not slash or self.holds(entry.id, rest)
 
-    def write(self, repository: Path, tree: str, changes: Mapping[bytes, Entry | None]) -> str:
+    def write(self, repository: Path, tree: str, changes: Mapping[bytes, TreeEntry | None]) -> str:
         """The tree in which these are as given, or not at all. What is on the way has been
         loaded. Raises OSError."""
         return self._written(repository, self._changed(repository, self._known[tree], changes))
 
     def _changed(
-        self, repository: Path, directory: TreeEntries, changes: Mapping[bytes, Entry | None]
+        self, repository: Path, directory: TreeEntries, changes: Mapping[bytes, TreeEntry | None]
     ) -> TreeEntries:
         here, below = _sorted_out(changes)
         kept = {
@@ -81,7 +81,7 @@ class Trees:
             entry = kept.pop(name, None)
             before = self._known[entry.id] if entry and entry.mode == _TREE_MODE else {}
             if after := self._changed(repository, before, inside):
-                kept[name] = Entry(_TREE_MODE, self._written(repository, after))
+                kept[name] = TreeEntry(_TREE_MODE, self._written(repository, after))
             elif entry and entry.mode != _TREE_MODE:
                 kept[name] = entry
         return kept | {name: entry for name, entry in here.items() if entry is not None}
@@ -93,11 +93,11 @@ class Trees:
 
 
 def _sorted_out(
-    changes: Mapping[bytes, Entry | None],
-) -> tuple[dict[bytes, Entry | None], dict[bytes, dict[bytes, Entry | None]]]:
+    changes: Mapping[bytes, TreeEntry | None],
+) -> tuple[dict[bytes, TreeEntry | None], dict[bytes, dict[bytes, TreeEntry | None]]]:
     """Those of a folder itself, and those of the folders in it."""
-    here: dict[bytes, Entry | None] = {}
-    below: dict[bytes, dict[bytes, Entry | None]] = {}
+    here: dict[bytes, TreeEntry | None] = {}
+    below: dict[bytes, dict[bytes, TreeEntry | None]] = {}
     for path, entry in changes.items():
         name, slash, rest = path.partition(b"/")
         if slash:
@@ -107,17 +107,17 @@ def _sorted_out(
     return here, below
 
 
-def _parsed(data: bytes) -> Iterator[tuple[bytes, Entry]]:
+def _parsed(data: bytes) -> Iterator[tuple[bytes, TreeEntry]]:
     at = 0
     while at < len(data):
         named = data.index(b"\0", at)
         mode, _, name = data[at:named].partition(b" ")
         at = named + 1 + _OBJECT_ID_BYTES
-        yield name, Entry(mode, data[named + 1 : at].hex())
+        yield name, TreeEntry(mode, data[named + 1 : at].hex())
 
 
 def _text(directory: TreeEntries) -> bytes:
-    def place(item: tuple[bytes, Entry]) -> bytes:
+    def place(item: tuple[bytes, TreeEntry]) -> bytes:
         name, entry = item
         return name + b"/" if entry.mode == _TREE_MODE else name
 

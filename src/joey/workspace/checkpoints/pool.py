@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _PREWARM_DELAY_S = 0.1
 
 
-class CheckpointStores:
+class CheckpointStorePool:
     """Belongs to one event loop. Nothing is loaded, opened or made before a task needs it."""
 
     def __init__(self, home: Path, *, kept: bool = True) -> None:
@@ -28,7 +28,7 @@ class CheckpointStores:
         self._home = home
         self._kept = kept
         self._passing: Path | None = None
-        self._shared: dict[Path, _Shared] = {}
+        self._shared: dict[Path, _SharedStore] = {}
 
     def lease(
         self, workspace: Path, *, max_age_days: float = 30, max_megabytes: float = 2048
@@ -37,25 +37,25 @@ class CheckpointStores:
         root = Path(os.path.realpath(workspace))
         shared = self._shared.get(root)
         if shared is None:
-            shared = self._shared[root] = _Shared(root, (max_age_days, max_megabytes))
+            shared = self._shared[root] = _SharedStore(root, (max_age_days, max_megabytes))
         shared.users += 1
         return TaskCheckpoints(self, shared)
 
-    def open(self, shared: _Shared) -> WorkspaceCheckpoints:
+    def open(self, shared: _SharedStore) -> WorkspaceCheckpoints:
         """What the tasks of a workspace share, made when the first of them needs it."""
         if shared.store is None:
-            from joey.workspace.checkpoints.refs import Limits
+            from joey.workspace.checkpoints.refs import RetentionLimits
             from joey.workspace.checkpoints.shadow_repo import ShadowDirectory
             from joey.workspace.checkpoints.store import WorkspaceCheckpoints
 
             home = Path(os.path.realpath(self._home))
             directory = ShadowDirectory(self._parent(home), shared.root)
             shared.store = WorkspaceCheckpoints(
-                shared.root, home, directory, Limits(*shared.limits)
+                shared.root, home, directory, RetentionLimits(*shared.limits)
             )
         return shared.store
 
-    async def leave(self, shared: _Shared) -> None:
+    async def leave(self, shared: _SharedStore) -> None:
         """One user less; the last one closes."""
         shared.users -= 1
         if shared.users:
@@ -79,7 +79,7 @@ class CheckpointStores:
         return self._passing
 
 
-class _Shared:
+class _SharedStore:
     def __init__(self, root: Path, limits: tuple[float, float]) -> None:
         self.root = root
         self.limits = limits
@@ -90,7 +90,7 @@ class _Shared:
 class TaskCheckpoints:
     """What one task has of the checkpoints of its workspace."""
 
-    def __init__(self, stores: CheckpointStores, shared: _Shared) -> None:
+    def __init__(self, stores: CheckpointStorePool, shared: _SharedStore) -> None:
         self._stores = stores
         self._shared = shared
         self._closed = False

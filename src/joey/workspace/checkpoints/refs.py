@@ -4,9 +4,9 @@ Commits have no parents. A ref is named after the time it was made, so that the 
 is found by name, and the age of any. The message of a commit names the files that were left out:
 their contents are unknown, so they must not be deleted or replaced because of that commit.
 
-Retention (`Collection`) first packs everything, which takes long and needs no lock: nothing is
-dropped by it. Then, with the lock, checkpoints that are too old or too many are dropped with their
-objects. The present files are always kept, by the index.
+Retention (`CheckpointCollector`) first packs everything, which takes long and needs no lock:
+nothing is dropped by it. Then, with the lock, checkpoints that are too old or too many are dropped
+with their objects. The present files are always kept, by the index.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from msgspec import Struct
 
 from joey.errors import CheckpointError
 from joey.workspace.checkpoints.objects import write_object
-from joey.workspace.checkpoints.scan import Sight
+from joey.workspace.checkpoints.scan import WorkspaceSnapshot
 from joey.workspace.checkpoints.shadow_repo import (
     LOCK_FILE,
-    GitRefusal,
-    Shadow,
     ShadowDirectory,
+    ShadowGitError,
+    ShadowRepository,
     take_lock,
     write_private,
 )
@@ -43,14 +43,14 @@ _NS_PER_SECOND = 1_000_000_000
 _COMMIT_IDENTITY = "joey <joey@localhost>"
 
 
-class Moment(Struct, frozen=True):
+class Checkpoint(Struct, frozen=True):
     """A checkpoint."""
 
     id: str
-    sight: Sight
+    sight: WorkspaceSnapshot
 
 
-class Ref(Struct, frozen=True):
+class CheckpointRef(Struct, frozen=True):
     name: str
 
     @property
@@ -60,7 +60,7 @@ class Ref(Struct, frozen=True):
         return int(stamp) / _NS_PER_SECOND if stamp.isdecimal() else 0.0
 
 
-def keep(git: Shadow, task_id: str, sight: Sight) -> str:
+def keep(git: ShadowRepository, task_id: str, sight: WorkspaceSnapshot) -> str:
     """Make a checkpoint; its id. Raises OSError."""
     now = time.time_ns()
     lines = [
@@ -83,7 +83,7 @@ def keep(git: Shadow, task_id: str, sight: Sight) -> str:
     return made
 
 
-async def last_of(git: Shadow, task_id: str) -> Moment | None:
+async def last_of(git: ShadowRepository, task_id: str) -> Checkpoint | None:
     if not any((git.path / name).exists() for name in (refs_of(task_id), "packed-refs")):
         return None
     wanted = ("--sort=-refname", "--count=1", "--format=%(objectname)", refs_of(task_id))
@@ -91,13 +91,13 @@ async def last_of(git: Shadow, task_id: str) -> Moment | None:
     return await moment(git, found) if found else None
 
 
-async def moment(git: Shadow, checkpoint: str) -> Moment:
+async def moment(git: ShadowRepository, checkpoint: str) -> Checkpoint:
     """Raises CheckpointError: there is none of this id."""
     if not _COMMIT_ID_RE.fullmatch(checkpoint):
         raise CheckpointError(f"{checkpoint!r} is not the id of a checkpoint.")
     try:
         text = (await git.run("cat-file", "commit", checkpoint)).decode()
-    except GitRefusal as refusal:
+    except ShadowGitError as refusal:
         raise CheckpointError(
             f"there is no checkpoint {checkpoint[:12]} any more: it was too old, its task was"
             " deleted, or it was damaged."
@@ -105,17 +105,17 @@ async def moment(git: Shadow, checkpoint: str) -> Moment:
     head, _, message = text.partition("\n\n")
     tree = head.partition("\n")[0].removeprefix("tree ")
     left_out = frozenset(map(unquote_to_bytes, filter(None, message.split("\n")[1:])))
-    return Moment(checkpoint, Sight(tree, left_out))
+    return Checkpoint(checkpoint, WorkspaceSnapshot(tree, left_out))
 
 
-async def refs(git: Shadow, task_id: str | None = None) -> list[Ref]:
+async def refs(git: ShadowRepository, task_id: str | None = None) -> list[CheckpointRef]:
     """Of a task or of all, the oldest first."""
     below = _REFS_PREFIX if task_id is None else refs_of(task_id)
     names = (await git.run("for-each-ref", "--format=%(refname)", below)).decode().split()
-    return sorted(map(Ref, names), key=lambda ref: ref.seconds)
+    return sorted(map(CheckpointRef, names), key=lambda ref: ref.seconds)
 
 
-async def drop(git: Shadow, gone: list[Ref]) -> None:
+async def drop(git: ShadowRepository, gone: list[CheckpointRef]) -> None:
     if gone:
         lines = "".join(f"delete {ref.name}\n" for ref in gone)
         await git.run("update-ref", "--stdin", given=lines.encode())
@@ -148,7 +148,7 @@ _DROP_FRACTION_DIVISOR = 4
 _LAST_COLLECTION_FILE, _COLLECTION_LOCK_FILE = "collected", "collecting"
 
 
-class Limits(Struct, frozen=True):
+class RetentionLimits(Struct, frozen=True):
     days: float = 30
     megabytes: float = 2048
 
@@ -157,13 +157,13 @@ class Limits(Struct, frozen=True):
         return int(self.megabytes * _BYTES_PER_MB)
 
 
-class Collection:
+class CheckpointCollector:
     def __init__(
         self,
         directory: ShadowDirectory,
         root: Path,
-        opened: Callable[[], AbstractAsyncContextManager[Shadow]],
-        limits: Limits,
+        opened: Callable[[], AbstractAsyncContextManager[ShadowRepository]],
+        limits: RetentionLimits,
     ) -> None:
         """`opened` gives the shadow, with the lock."""
         self._directory = directory
@@ -209,7 +209,7 @@ class Collection:
         write_private(self._stamp, b"%d\n" % size)
 
     async def _pack(self) -> None:
-        git = Shadow(self._directory, self._root, gentle=True)
+        git = ShadowRepository(self._directory, self._root, gentle=True)
         await git.run("repack", "-a", "-d", "-k", "-q", seconds=_REPACK_TIMEOUT_S)
 
     async def _drop(self) -> None:
@@ -227,7 +227,9 @@ class Collection:
                 gone = kept[: max(1, (len(kept) - 1) // _DROP_FRACTION_DIVISOR)]
                 kept = await self._drop_some(git, gone, kept)
 
-    async def _drop_some(self, git: Shadow, gone: list[Ref], kept: list[Ref]) -> list[Ref]:
+    async def _drop_some(
+        self, git: ShadowRepository, gone: list[CheckpointRef], kept: list[CheckpointRef]
+    ) -> list[CheckpointRef]:
         await drop(git, gone)
         await _prune(git)
         log.info("%d checkpoints of %s went, for room", len(gone), self._root)
@@ -255,7 +257,7 @@ class Collection:
                 os.close(descriptor)
 
 
-async def _prune(git: Shadow) -> None:
+async def _prune(git: ShadowRepository) -> None:
     """Let go of what no checkpoint holds."""
     await git.run("repack", "-a", "-d", "-q", seconds=_REPACK_TIMEOUT_S)
     await git.run("prune", "--expire=now", seconds=_REPACK_TIMEOUT_S)

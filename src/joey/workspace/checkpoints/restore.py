@@ -25,7 +25,7 @@ _CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOE
 _EXECUTE_BITS = 0o111
 
 
-class Restoration:
+class FileRestorer:
     """Blocks while it works. Only one file at a time is half written, under a name that `note`
     tells: should the process be killed, `clean_up` finds it."""
 
@@ -126,7 +126,7 @@ def clean_up(root: Path, note: Path) -> None:
         temporary, *directories = note.read_text(encoding="ascii").split("\n")[:-1] or [""]
     except FileNotFoundError:
         return
-    remains = Restoration(root, note)
+    remains = FileRestorer(root, note)
     for directory in directories if temporary else ():
         with suppress(OSError):  # the folder may have gone, or the file was never there
             remains.remove(

@@ -28,8 +28,13 @@ from pathlib import Path
 from msgspec import Struct
 
 from joey.errors import CheckpointError, ToolError
-from joey.workspace.checkpoints.objects import Entry
-from joey.workspace.checkpoints.shadow_repo import GitRefusal, Shadow, signature, write_private
+from joey.workspace.checkpoints.objects import TreeEntry
+from joey.workspace.checkpoints.shadow_repo import (
+    ShadowGitError,
+    ShadowRepository,
+    signature,
+    write_private,
+)
 from joey.workspace.files import is_too_wide
 from joey.workspace.git.process import Git, repository_top
 from joey.workspace.ignore import GitIgnore
@@ -52,7 +57,7 @@ _UNPROCESSED_PATH_RE = re.compile(r"^fatal: Unable to process path (.*)$", re.MU
 _EMPTY_BLOB_ID = b"e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
 
 
-class Sight(Struct, frozen=True):
+class WorkspaceSnapshot(Struct, frozen=True):
     """The files of the workspace at one moment."""
 
     tree: str
@@ -60,11 +65,11 @@ class Sight(Struct, frozen=True):
     """Files that are there, but too large or not to be read."""
 
 
-class _UnsettledError(CheckpointError):
+class _WorkspaceChangedError(CheckpointError):
     """Too many files went while they were read, or one has to look again."""
 
 
-class Plan(Struct, frozen=True):
+class IndexUpdatePlan(Struct, frozen=True):
     keep: list[bytes]
     drop: list[bytes]
     left_out: frozenset[bytes]
@@ -72,7 +77,7 @@ class Plan(Struct, frozen=True):
     """Bytes of what is to be kept."""
 
 
-class Looker:
+class WorkspaceScanner:
     """Remembers what it has seen, to be quicker the next time."""
 
     def __init__(self, root: Path, home: Path, most: int) -> None:
@@ -83,20 +88,20 @@ class Looker:
         self._tree: tuple[tuple[int, ...], str] | None = None
         self._knows_forced = False
 
-    async def look(self, git: Shadow) -> Sight:
-        """Raises CheckpointError; a GitRefusal when the repository may be damaged."""
+    async def look(self, git: ShadowRepository) -> WorkspaceSnapshot:
+        """Raises CheckpointError; a ShadowGitError when the repository may be damaged."""
         self._write_rules(git)
         await _learn_news(git)
         for last in (False,) * (_MAX_SCAN_ROUNDS - 1) + (True,):
             try:
                 return await self._look(git)
-            except _UnsettledError as error:
+            except _WorkspaceChangedError as error:
                 if last:
                     raise
                 log.info("looking at %s again: %s", self._root, error)
         raise AssertionError
 
-    async def ignored_of(self, git: Shadow, paths: Iterable[bytes]) -> set[bytes]:
+    async def ignored_of(self, git: ShadowRepository, paths: Iterable[bytes]) -> set[bytes]:
         """Which of some files are ignored, known or not. Raises CheckpointError."""
         self._write_rules(git)
         # Which takes no literal paths; nothing that begins with `./` means anything else.
@@ -105,7 +110,7 @@ class Looker:
         listed = await git.run(*command, given=asked, fine=(0, 1))
         return {path.removeprefix(b"./") for path in listed.split(b"\0")[:-1]}
 
-    async def list_ignored_directories(self, git: Shadow) -> frozenset[bytes]:
+    async def list_ignored_directories(self, git: ShadowRepository) -> frozenset[bytes]:
         """Those of which nothing is kept, whatever comes into them. Raises CheckpointError."""
         command = ("ls-files", "--others", "--ignored", "--directory", "-z")
         listed = (await git.run(*command, *self._rules)).split(b"\0")
@@ -113,7 +118,7 @@ class Looker:
         directories = {path.removesuffix(b"/") for path in listed if path.endswith(b"/")}
         return frozenset(await self.ignored_of(git, directories) if directories else ())
 
-    async def known_and_ignored(self, git: Shadow) -> set[bytes]:
+    async def known_and_ignored(self, git: ShadowRepository) -> set[bytes]:
         """Raises CheckpointError."""
         await _learn_news(git)
         listed = await git.run("ls-files", "--cached", "--ignored", "-z", *self._rules)
@@ -124,7 +129,7 @@ class Looker:
         self._tree = None
         self._knows_forced = False
 
-    async def _look(self, git: Shadow) -> Sight:
+    async def _look(self, git: ShadowRepository) -> WorkspaceSnapshot:
         changed, others = await asyncio.gather(self._changed(git), self._others(git))
         nested = [path for path in others if path.endswith(b"/")]
         if nested:
@@ -146,22 +151,24 @@ class Looker:
             place = os.fsencode(self._root) + b"/"
             if any(_is_directory(place + path) for path in plan.drop):
                 # While it was known as a file, git said nothing of a repository there.
-                raise _UnsettledError("what was a file is a folder by now")
+                raise _WorkspaceChangedError("what was a file is a folder by now")
         left_out = plan.left_out | await _keep(git, plan.keep)
-        return Sight(await self._written(git, bool(plan.keep or plan.drop)), left_out)
+        return WorkspaceSnapshot(await self._written(git, bool(plan.keep or plan.drop)), left_out)
 
-    async def _changed(self, git: Shadow) -> list[tuple[bytes, bytes]]:
+    async def _changed(self, git: ShadowRepository) -> list[tuple[bytes, bytes]]:
         """Known files that are not as they were, each after the letter of its change."""
         fields = (await git.run("diff-files", "-z", "--name-status", "--no-renames")).split(b"\0")
         return list(zip(fields[0::2], fields[1::2], strict=False))
 
-    async def _others(self, git: Shadow, *below: bytes, index: Path | None = None) -> list[bytes]:
+    async def _others(
+        self, git: ShadowRepository, *below: bytes, index: Path | None = None
+    ) -> list[bytes]:
         """Files that are neither known nor ignored, and folders of repositories as `name/`."""
         paths = ("--", *map(os.fsdecode, below)) if below else ()
         listed = await git.run("ls-files", "--others", "-z", *self._rules, *paths, index=index)
         return listed.split(b"\0")[:-1]
 
-    async def _inside(self, git: Shadow, nested: list[bytes]) -> list[bytes]:
+    async def _inside(self, git: ShadowRepository, nested: list[bytes]) -> list[bytes]:
         """The files of repositories of which none is known yet."""
         index = git.path / "nested.index"
         found: list[bytes] = []
@@ -200,7 +207,7 @@ class Looker:
         self._knows_forced = True
         return listed.split(b"\0")[:-1]
 
-    async def _written(self, git: Shadow, is_new: bool) -> str:
+    async def _written(self, git: ShadowRepository, is_new: bool) -> str:
         """The tree of the index."""
         if not is_new and self._tree is not None and self._tree[0] == signature(git.index):
             return self._tree[1]
@@ -208,7 +215,7 @@ class Looker:
         self._tree = (signature(git.index), tree)
         return tree
 
-    def _write_rules(self, git: Shadow) -> None:
+    def _write_rules(self, git: ShadowRepository) -> None:
         path = git.path / "info" / "exclude"
         rules = rules_text(self._root)
         if not path.exists() or path.read_bytes() != rules:
@@ -220,7 +227,9 @@ _PENDING_INDEX_FILE = "news.files"
 _REMOVED_INDEX_ENTRY = b"0 " + b"0" * 40
 
 
-def note_news(git: Shadow, kept: Mapping[bytes, Entry], dropped: Iterable[bytes]) -> None:
+def note_news(
+    git: ShadowRepository, kept: Mapping[bytes, TreeEntry], dropped: Iterable[bytes]
+) -> None:
     """Files that were kept and that the index does not know, and those that it need not know any
     more: what is known once stays known, also to the next process, and when it is ignored by then.
     Raises OSError."""
@@ -233,7 +242,7 @@ def note_news(git: Shadow, kept: Mapping[bytes, Entry], dropped: Iterable[bytes]
         file.write(b"".join(lines))
 
 
-async def _learn_news(git: Shadow) -> None:
+async def _learn_news(git: ShadowRepository) -> None:
     """Tell the index. Raises CheckpointError."""
     news = git.path / _PENDING_INDEX_FILE
     if not news.exists():
@@ -241,13 +250,13 @@ async def _learn_news(git: Shadow) -> None:
     whole, end, _ = news.read_bytes().rpartition(b"\0")
     try:
         await git.run(*_UPDATE_INDEX_COMMAND, "--index-info", given=whole + end)
-    except GitRefusal:
+    except ShadowGitError:
         news.unlink()
         raise
     news.unlink()
 
 
-async def _keep(git: Shadow, paths: Sequence[bytes]) -> frozenset[bytes]:
+async def _keep(git: ShadowRepository, paths: Sequence[bytes]) -> frozenset[bytes]:
     """Batch by batch: what is done stays done when the rest is broken off.
 
     Which of them could not be kept: they went meanwhile, or the disk does not give them."""
@@ -264,10 +273,10 @@ async def _keep(git: Shadow, paths: Sequence[bytes]) -> frozenset[bytes]:
                     seconds=_BATCH_TIMEOUT_S,
                 )
                 break
-            except GitRefusal as refusal:
+            except ShadowGitError as refusal:
                 culprit = _culprit(refusal, batch)
                 if culprit is None or len(refused) == _MAX_REFUSED_FILES:
-                    raise _UnsettledError(
+                    raise _WorkspaceChangedError(
                         f"files change while they are kept: {refusal}"
                     ) from refusal
                 log.info("%r is not kept: %s", culprit, refusal)
@@ -276,7 +285,7 @@ async def _keep(git: Shadow, paths: Sequence[bytes]) -> frozenset[bytes]:
     return frozenset(refused)
 
 
-def _culprit(refusal: GitRefusal, batch: Sequence[bytes]) -> bytes | None:
+def _culprit(refusal: ShadowGitError, batch: Sequence[bytes]) -> bytes | None:
     """The file at which git gave up, if its name can be told. Raises what was no file's fault."""
     named = _UNPROCESSED_PATH_RE.search(refusal.said)
     if named is None:
@@ -284,14 +293,16 @@ def _culprit(refusal: GitRefusal, batch: Sequence[bytes]) -> bytes | None:
     return next((path for path in batch if path.decode(errors="replace") == named[1]), None)
 
 
-async def _may_pack(git: Shadow, count: int) -> bool:
+async def _may_pack(git: ShadowRepository, count: int) -> bool:
     if count < _MIN_FILES_TO_PACK:
         return False
     version = re.search(rb"(\d+)\.(\d+)", await git.run("version"))
     return version is not None and (int(version[1]), int(version[2])) >= _MIN_PACKING_GIT_VERSION
 
 
-def sort_out(root: Path, changed: Iterable[tuple[bytes, bytes]], others: Iterable[bytes]) -> Plan:
+def sort_out(
+    root: Path, changed: Iterable[tuple[bytes, bytes]], others: Iterable[bytes]
+) -> IndexUpdatePlan:
     keep: list[bytes] = []
     drop: list[bytes] = []
     left_out: set[bytes] = set()
@@ -307,7 +318,7 @@ def sort_out(root: Path, changed: Iterable[tuple[bytes, bytes]], others: Iterabl
             left_out.add(path)
         if letter:
             drop.append(path)
-    return Plan(keep, drop, frozenset(left_out), size)
+    return IndexUpdatePlan(keep, drop, frozenset(left_out), size)
 
 
 def _is_directory(path: bytes) -> bool:

@@ -23,7 +23,14 @@ from msgspec import Struct
 
 from joey.errors import CheckpointError
 from joey.system.files import get_workspace_directory, make_private_directory
-from joey.workspace.git.process import SAFE_SETTINGS, GitAnswer, GitError, GitRun, options, run_git
+from joey.workspace.git.process import (
+    SAFE_SETTINGS,
+    GitError,
+    GitInvocation,
+    GitResult,
+    options,
+    run_git,
+)
 
 _MAX_OUTPUT_BYTES = 128 * 1024 * 1024
 _GIT_TIMEOUT_S = 120.0
@@ -61,7 +68,7 @@ _HARMLESS_ERROR_TEXTS = (
 _EXTERNAL_KILL_SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGKILL, signal.SIGTERM)
 
 
-class GitRefusal(CheckpointError):
+class ShadowGitError(CheckpointError):
     """git ended with an error that says the repository may be damaged."""
 
     def __init__(self, message: str, said: str) -> None:
@@ -69,14 +76,14 @@ class GitRefusal(CheckpointError):
         self.said = said
 
 
-class Shadow:
+class ShadowRepository:
     """While one has the lock; `hold` is None for work that needs none."""
 
     def __init__(
         self,
         directory: ShadowDirectory,
         root: Path,
-        hold: Hold | None = None,
+        hold: ShadowLock | None = None,
         *,
         gentle: bool = False,
     ) -> None:
@@ -130,10 +137,10 @@ class Shadow:
         """What git prints.
 
         Raises:
-            GitRefusal: it ended with a code that is not fine.
+            ShadowGitError: it ended with a code that is not fine.
             CheckpointError: it could not be run, or not to its end.
         """
-        run = GitRun(
+        run = GitInvocation(
             arguments=(*options({**_GIT_SETTINGS, **(settings or {})}), *arguments),
             cwd=self.root,
             environment=self._environment(index or self.index),
@@ -169,7 +176,7 @@ class Shadow:
         }
 
 
-def _refusal(command: str, answer: GitAnswer) -> CheckpointError:
+def _refusal(command: str, answer: GitResult) -> CheckpointError:
     lines = answer.said.strip().splitlines() or [f"it ended with code {answer.code}"]
     for line in lines:
         if line.startswith(("error:", "fatal:")) and any(
@@ -180,7 +187,7 @@ def _refusal(command: str, answer: GitAnswer) -> CheckpointError:
             )
     if -answer.code in _EXTERNAL_KILL_SIGNALS:
         return CheckpointError(f"git {command} was ended by somebody else.")
-    return GitRefusal(f"git {command} failed: {lines[0]}", answer.said)
+    return ShadowGitError(f"git {command} failed: {lines[0]}", answer.said)
 
 
 LOCK_FILE = "lock"
@@ -195,7 +202,7 @@ _LOCK_TIMEOUT_S = 60.0
 _LOCK_POLL_INTERVAL_S = 0.05
 
 
-class Hold(Struct, frozen=True):
+class ShadowLock(Struct, frozen=True):
     """The lock, while one has it."""
 
     descriptor: int
@@ -236,7 +243,7 @@ class ShadowDirectory:
             write_private(name, os.fsencode(self._workspace) + b"\n")
 
     @asynccontextmanager
-    async def locked(self) -> AsyncIterator[Hold]:
+    async def locked(self) -> AsyncIterator[ShadowLock]:
         """Raises CheckpointError: somebody else has it, and keeps it."""
         latest = time.monotonic() + _LOCK_TIMEOUT_S
         while (descriptor := self._take()) is None:
@@ -247,7 +254,7 @@ class ShadowDirectory:
                 )
             await asyncio.sleep(_LOCK_POLL_INTERVAL_S)
         try:
-            hold = Hold(descriptor, was_broken_off=os.fstat(descriptor).st_size > 0)
+            hold = ShadowLock(descriptor, was_broken_off=os.fstat(descriptor).st_size > 0)
             os.pwrite(descriptor, b"%d\n" % os.getpid(), 0)
             yield hold
             # Not after a failure: whoever comes next is to see whether it left something behind.

@@ -25,17 +25,17 @@ from msgspec import Struct
 
 from joey.errors import CheckpointError
 from joey.workspace.blocking_files import is_obstacle_of_git
-from joey.workspace.checkpoints.objects import Entry, Trees, write_object
+from joey.workspace.checkpoints.objects import TreeCache, TreeEntry, write_object
 from joey.workspace.checkpoints.scan import (
     MAX_FILE_BYTES,
-    Looker,
-    Plan,
-    Sight,
+    IndexUpdatePlan,
+    WorkspaceScanner,
+    WorkspaceSnapshot,
     note_news,
     rules_text,
     sort_out,
 )
-from joey.workspace.checkpoints.shadow_repo import GitRefusal, Shadow
+from joey.workspace.checkpoints.shadow_repo import ShadowGitError, ShadowRepository
 from joey.workspace.git.process import waits_for
 
 log = logging.getLogger(__name__)
@@ -46,21 +46,21 @@ _MAX_DIRECT_BYTES = 32 * 1024 * 1024
 _INDEX_FILE = "index"
 
 
-class _Basis(Struct, frozen=True):
+class _Baseline(Struct, frozen=True):
     """What was seen at some moment, and is still held by the repository."""
 
-    sight: Sight
-    seen: Glance
+    sight: WorkspaceSnapshot
+    seen: QuickScan
     """From before the look."""
     holder: str
     """What keeps the objects in the repository."""
     marks: tuple[tuple[int, ...], ...]
 
-    def is_held(self, git: Shadow) -> bool:
+    def is_held(self, git: ShadowRepository) -> bool:
         return git.marks(self.holder) == self.marks
 
 
-class Renewal:
+class Snapshotter:
     def __init__(self, root: Path, home: Path, most: int) -> None:
         """`most` bytes are read at once."""
         self._root = root
@@ -70,15 +70,15 @@ class Renewal:
         self._is_large = False
         """Also without these."""
         self._most = min(most, _MAX_DIRECT_BYTES)
-        self._looker = Looker(root, home, most)
-        self._trees = Trees()
-        self._basis: _Basis | None = None
-        self._latest: tuple[Sight, Glance | None] | None = None
+        self._looker = WorkspaceScanner(root, home, most)
+        self._trees = TreeCache()
+        self._basis: _Baseline | None = None
+        self._latest: tuple[WorkspaceSnapshot, QuickScan | None] | None = None
         self._ignored: set[bytes] = set()
         """Files of which git has said so, with the rules as they are."""
 
-    async def look(self, git: Shadow) -> Sight:
-        """Raises CheckpointError; a GitRefusal when the repository may be damaged."""
+    async def look(self, git: ShadowRepository) -> WorkspaceSnapshot:
+        """Raises CheckpointError; a ShadowGitError when the repository may be damaged."""
         try:
             seen = await asyncio.to_thread(glance, self._root, self._passed_over)
             is_large = seen is None
@@ -97,15 +97,15 @@ class Renewal:
         self._latest = (sight, seen)
         return sight
 
-    async def ignored(self, git: Shadow) -> set[bytes]:
+    async def ignored(self, git: ShadowRepository) -> set[bytes]:
         """Files that are known, but by now ignored. Raises CheckpointError."""
         return await self._looker.known_and_ignored(git)
 
-    async def ignored_of(self, git: Shadow, paths: Iterable[bytes]) -> set[bytes]:
+    async def ignored_of(self, git: ShadowRepository, paths: Iterable[bytes]) -> set[bytes]:
         """Which of some files are. Raises CheckpointError."""
         return await self._looker.ignored_of(git, paths)
 
-    def rely_on(self, git: Shadow, refs: str) -> None:
+    def rely_on(self, git: ShadowRepository, refs: str) -> None:
         """What was seen last is kept by one of these refs."""
         if self._latest is not None:
             self._rely_on(git, *self._latest, refs)
@@ -116,7 +116,7 @@ class Renewal:
         self._basis = self._latest = None
         self._ignored.clear()
 
-    def _check_obstacles(self, seen: Glance) -> None:
+    def _check_obstacles(self, seen: QuickScan) -> None:
         """Raises CheckpointError."""
         for path, (mode, *_) in seen.files.items():
             if is_obstacle_of_git(path, mode):
@@ -129,23 +129,27 @@ class Renewal:
         return frozenset({self._home, *(place + directory for directory in self._closed)})
 
     async def _update_ignored_directories(
-        self, git: Shadow, seen: Glance | None, *, is_large: bool
-    ) -> Glance | None:
+        self, git: ShadowRepository, seen: QuickScan | None, *, is_large: bool
+    ) -> QuickScan | None:
         """After git has looked. What was seen with other folders closed is worth nothing."""
         before, self._closed = self._closed, frozenset()
         self._is_large = self._is_large or (is_large and bool(before))
         if not self._is_large:
             try:
                 self._closed = await self._looker.list_ignored_directories(git)
-            except GitRefusal as refusal:
+            except ShadowGitError as refusal:
                 log.info("all folders of %s are looked into: %s", self._root, refusal)
             self._is_large = is_large and not self._closed
         return seen if self._closed == before else None
 
-    def _rely_on(self, git: Shadow, sight: Sight, seen: Glance | None, holder: str) -> None:
-        self._basis = None if seen is None else _Basis(sight, seen, holder, git.marks(holder))
+    def _rely_on(
+        self, git: ShadowRepository, sight: WorkspaceSnapshot, seen: QuickScan | None, holder: str
+    ) -> None:
+        self._basis = None if seen is None else _Baseline(sight, seen, holder, git.marks(holder))
 
-    async def _renewed(self, git: Shadow, seen: Glance | None) -> Sight | None:
+    async def _renewed(
+        self, git: ShadowRepository, seen: QuickScan | None
+    ) -> WorkspaceSnapshot | None:
         """None: git has to look."""
         basis = self._basis
         if basis is None or seen is None or basis.seen.rules != seen.rules:
@@ -159,13 +163,13 @@ class Renewal:
             return None
         try:
             return await self._changed(git, basis.sight, seen, changed)
-        except (GitRefusal, OSError) as error:
+        except (ShadowGitError, OSError) as error:
             log.info("git looks at %s: %s", self._root, error)
             return None
 
     async def _changed(
-        self, git: Shadow, before: Sight, seen: Glance, changed: set[bytes]
-    ) -> Sight | None:
+        self, git: ShadowRepository, before: WorkspaceSnapshot, seen: QuickScan, changed: set[bytes]
+    ) -> WorkspaceSnapshot | None:
         await self._trees.load(git, before.tree, changed)
         known = {path for path in changed if self._trees.holds(before.tree, path)}
         others = await self._others(git, seen, changed - known)
@@ -175,20 +179,24 @@ class Renewal:
             return None
         left_out = (before.left_out - changed) | plan.left_out
         if not plan.keep and not plan.drop:
-            return Sight(before.tree, left_out)
+            return WorkspaceSnapshot(before.tree, left_out)
         kept, tree = await asyncio.to_thread(self._write, git, before.tree, plan)
         new = {path: entry for path, entry in kept.items() if path not in known}
         note_news(git, new, plan.drop)
-        return Sight(tree, left_out)
+        return WorkspaceSnapshot(tree, left_out)
 
-    async def _others(self, git: Shadow, seen: Glance, new: Iterable[bytes]) -> set[bytes]:
+    async def _others(
+        self, git: ShadowRepository, seen: QuickScan, new: Iterable[bytes]
+    ) -> set[bytes]:
         """Those that git does not ignore."""
         asked = {path for path in new if path not in self._ignored and _is_file(seen, path)}
         if asked:
             self._ignored |= await self._looker.ignored_of(git, asked)
         return asked - self._ignored
 
-    def _write(self, git: Shadow, tree: str, plan: Plan) -> tuple[dict[bytes, Entry], str]:
+    def _write(
+        self, git: ShadowRepository, tree: str, plan: IndexUpdatePlan
+    ) -> tuple[dict[bytes, TreeEntry], str]:
         """What is kept, and the tree. Raises OSError."""
         place = os.fsencode(self._root) + b"/"
         kept = {path: _kept(git.path, place + path) for path in plan.keep}
@@ -200,16 +208,16 @@ def _is_about_git(path: bytes) -> bool:
     return any(name in {b".git", b".gitignore"} for name in path.lower().split(b"/"))
 
 
-def _is_file(seen: Glance, path: bytes) -> bool:
+def _is_file(seen: QuickScan, path: bytes) -> bool:
     mode = seen.files[path][0] if path in seen.files else 0
     return stat.S_ISREG(mode) or stat.S_ISLNK(mode)
 
 
-def _kept(repository: Path, path: bytes) -> Entry:
+def _kept(repository: Path, path: bytes) -> TreeEntry:
     """Raises OSError: it has gone, or is not what it was."""
     if stat.S_ISLNK(os.lstat(path).st_mode):
         target = os.readlink(path)  # noqa: PTH115 (bytes)
-        return Entry(b"120000", write_object(repository, b"blob", target))
+        return TreeEntry(b"120000", write_object(repository, b"blob", target))
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     with os.fdopen(descriptor, "rb") as file:
         mode = os.fstat(descriptor).st_mode
@@ -217,7 +225,9 @@ def _kept(repository: Path, path: bytes) -> Entry:
     if not stat.S_ISREG(mode) or len(data) > MAX_FILE_BYTES:
         raise OSError(f"{os.fsdecode(path)!r} has changed while it was kept")
     executable = mode & stat.S_IXUSR
-    return Entry(b"100755" if executable else b"100644", write_object(repository, b"blob", data))
+    return TreeEntry(
+        b"100755" if executable else b"100644", write_object(repository, b"blob", data)
+    )
 
 
 MAX_SCANNED_ENTRIES = 1_500
@@ -226,19 +236,19 @@ _COARSE_TIMESTAMP_TICK_NS = 3_000_000_000
 """Nanoseconds; the second where files are stamped with whole milliseconds, or with seconds."""
 _COARSE_RESOLUTION_NS = 1_000_000
 
-_Facts = tuple[int, int, int, int, int]
+_StatTuple = tuple[int, int, int, int, int]
 
 
-class Glance(Struct, frozen=True):
+class QuickScan(Struct, frozen=True):
     """All files of the workspace, by kind, size and times."""
 
-    files: dict[bytes, _Facts]
+    files: dict[bytes, _StatTuple]
     fresh: frozenset[bytes]
     """Those whose times say nothing yet."""
     rules: bytes
     """By which files from above the workspace are left out."""
 
-    def changed_since(self, earlier: Glance) -> set[bytes]:
+    def changed_since(self, earlier: QuickScan) -> set[bytes]:
         """Files that are not certain to be as they were."""
         if self.files == earlier.files:
             return set(earlier.fresh)
@@ -246,11 +256,11 @@ class Glance(Struct, frozen=True):
         return {path for path, _ in different} | earlier.fresh
 
 
-def glance(root: Path, passed_over: frozenset[bytes]) -> Glance | None:
+def glance(root: Path, passed_over: frozenset[bytes]) -> QuickScan | None:
     """Blocks for some milliseconds at most. None: there is too much. Folders that are passed over
     are named by whole paths. Raises OSError: it cannot be looked into, or changes just now."""
     now = time.time_ns()
-    files: dict[bytes, _Facts] = {}
+    files: dict[bytes, _StatTuple] = {}
     fresh: list[bytes] = []
     top = os.fsencode(root)
     pending, count = [top], 0
@@ -270,7 +280,7 @@ def glance(root: Path, passed_over: frozenset[bytes]) -> Glance | None:
                 files[path] = _of(facts)
                 if not _settled(facts, now):
                     fresh.append(path)
-    return Glance(files, frozenset(fresh), rules_text(root))
+    return QuickScan(files, frozenset(fresh), rules_text(root))
 
 
 def _settled(facts: os.stat_result, now: int) -> bool:
@@ -282,5 +292,5 @@ def _settled(facts: os.stat_result, now: int) -> bool:
     return now - facts.st_ctime_ns > tick
 
 
-def _of(facts: os.stat_result) -> _Facts:
+def _of(facts: os.stat_result) -> _StatTuple:
     return facts.st_mode, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns

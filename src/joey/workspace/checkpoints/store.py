@@ -19,11 +19,11 @@ from msgspec import Struct
 
 from joey.errors import CheckpointError
 from joey.ports import Checkpoints, FileChange, FileDiff, LeftFile
-from joey.workspace.checkpoints.diff import Difference, blob_sizes, blobs, differences, texts
+from joey.workspace.checkpoints.diff import TreeDifference, blob_sizes, blobs, differences, texts
 from joey.workspace.checkpoints.refs import (
-    Collection,
-    Limits,
-    Moment,
+    Checkpoint,
+    CheckpointCollector,
+    RetentionLimits,
     drop,
     keep,
     last_of,
@@ -31,43 +31,45 @@ from joey.workspace.checkpoints.refs import (
     refs,
     refs_of,
 )
-from joey.workspace.checkpoints.restore import Restoration, clean_up
-from joey.workspace.checkpoints.scan import Sight, check_workspace
-from joey.workspace.checkpoints.shadow_repo import GitRefusal, Shadow, ShadowDirectory
-from joey.workspace.checkpoints.snapshot import Renewal
+from joey.workspace.checkpoints.restore import FileRestorer, clean_up
+from joey.workspace.checkpoints.scan import WorkspaceSnapshot, check_workspace
+from joey.workspace.checkpoints.shadow_repo import ShadowDirectory, ShadowGitError, ShadowRepository
+from joey.workspace.checkpoints.snapshot import Snapshotter
 
 log = logging.getLogger(__name__)
 
 _MAX_NAMED_FILES = 5
 
 
-class _Kept(Struct, frozen=True):
+class _LastCheckpoint(Struct, frozen=True):
     """The checkpoint that was saved last. It is that of its task as long as the shadow is as it
     was."""
 
-    moment: Moment
+    moment: Checkpoint
     task_id: str
     shadow: tuple[tuple[int, ...], ...]
 
-    def is_last(self, git: Shadow, task_id: str) -> bool:
+    def is_last(self, git: ShadowRepository, task_id: str) -> bool:
         return task_id == self.task_id and git.marks(refs_of(task_id)) == self.shadow
 
 
 class WorkspaceCheckpoints:
     """Belongs to one event loop."""
 
-    def __init__(self, root: Path, home: Path, directory: ShadowDirectory, limits: Limits) -> None:
+    def __init__(
+        self, root: Path, home: Path, directory: ShadowDirectory, limits: RetentionLimits
+    ) -> None:
         """`root` and `home` are resolved."""
         self._root = root
         self._home = home
         self._directory = directory
-        self._looker = Renewal(root, home, limits.bytes)
-        self._collection = Collection(directory, root, self._opened, limits)
+        self._looker = Snapshotter(root, home, limits.bytes)
+        self._collection = CheckpointCollector(directory, root, self._opened, limits)
         self._turn = asyncio.Lock()
         self._first: asyncio.Task[None] | None = None
         self._collecting: asyncio.Task[None] | None = None
         self._ahead: set[asyncio.Task[None]] = set()
-        self._kept: _Kept | None = None
+        self._kept: _LastCheckpoint | None = None
 
     def begin(self, task_id: str) -> None:
         self._begin_looking()
@@ -93,10 +95,10 @@ class WorkspaceCheckpoints:
             last = await self._last(git, task_id)
             sight = await self._look(git)
             if last is None or last.sight != sight:
-                last = Moment(keep(git, task_id, sight), sight)
+                last = Checkpoint(keep(git, task_id, sight), sight)
                 self._collect_soon()
             self._looker.rely_on(git, refs_of(task_id))
-            self._kept = _Kept(last, task_id, git.marks(refs_of(task_id)))
+            self._kept = _LastCheckpoint(last, task_id, git.marks(refs_of(task_id)))
         return last.id
 
     async def changes(self, since: str, until: str | None = None) -> Sequence[FileChange]:
@@ -199,13 +201,13 @@ class WorkspaceCheckpoints:
         await asyncio.shield(self._first)
 
     @asynccontextmanager
-    async def _opened(self, *, gentle: bool = False) -> AsyncIterator[Shadow]:
+    async def _opened(self, *, gentle: bool = False) -> AsyncIterator[ShadowRepository]:
         try:
             async with self._turn, self._directory.locked() as hold:
                 if hold.was_broken_off:
                     await asyncio.to_thread(self._directory.remove_locks)
                     await asyncio.to_thread(clean_up, self._root, self._directory.restoring)
-                git = Shadow(self._directory, self._root, hold, gentle=gentle)
+                git = ShadowRepository(self._directory, self._root, hold, gentle=gentle)
                 git.make()
                 yield git
         except OSError as error:
@@ -213,26 +215,26 @@ class WorkspaceCheckpoints:
                 f"the checkpoints in {self._directory.path} cannot be used: {error}."
             ) from error
 
-    async def _look(self, git: Shadow) -> Sight:
+    async def _look(self, git: ShadowRepository) -> WorkspaceSnapshot:
         """The files as they are now. Where the shadow is damaged, as much of it is made anew as
         has to be: its index, which costs only time, else all of it."""
         try:
             return await self._looker.look(git)
-        except GitRefusal as refusal:
+        except ShadowGitError as refusal:
             log.warning("the index of the checkpoints of %s is made anew: %s", self._root, refusal)
         self._looker.forget()
         git.index.unlink(missing_ok=True)
         self._directory.remove_locks()
         try:
             return await self._looker.look(git)
-        except GitRefusal as refusal:
+        except ShadowGitError as refusal:
             aside = self._directory.put_aside()
             log.warning("checkpoints of %s are now in %s: %s", self._root, aside, refusal)
         self._looker.forget()
         git.make()
         return await self._looker.look(git)
 
-    async def _last(self, git: Shadow, task_id: str) -> Moment | None:
+    async def _last(self, git: ShadowRepository, task_id: str) -> Checkpoint | None:
         if self._kept is not None and self._kept.is_last(git, task_id):
             return self._kept.moment
         try:
@@ -241,23 +243,25 @@ class WorkspaceCheckpoints:
             log.warning("the last checkpoint of task %s cannot be read: %s", task_id, error)
             return None
 
-    async def _compare(self, git: Shadow, since: str, until: str | None) -> list[Difference]:
+    async def _compare(
+        self, git: ShadowRepository, since: str, until: str | None
+    ) -> list[TreeDifference]:
         earlier = (await moment(git, since)).sight
         later = await self._look(git) if until is None else (await moment(git, until)).sight
         return await differences(git, earlier, later)
 
     async def _bring_back(
         self,
-        git: Shadow,
-        gone: Sequence[Difference],
-        back: Sequence[Difference],
+        git: ShadowRepository,
+        gone: Sequence[TreeDifference],
+        back: Sequence[TreeDifference],
         sizes: dict[str, int],
     ) -> list[FileChange]:
-        work = Restoration(self._root, self._directory.restoring)
+        work = FileRestorer(self._root, self._directory.restoring)
         done: list[FileChange] = []
         failed: list[str] = []
 
-        def attempt(one: Difference, data: bytes | None) -> None:
+        def attempt(one: TreeDifference, data: bytes | None) -> None:
             try:
                 if data is None:
                     is_done = work.remove(one.path)
@@ -271,7 +275,7 @@ class WorkspaceCheckpoints:
         work.begin([one.path for one in (*gone, *back)])
         for one in gone:
             await asyncio.to_thread(attempt, one, None)
-        holders: dict[str, list[Difference]] = {}
+        holders: dict[str, list[TreeDifference]] = {}
         for one in back:
             holders.setdefault(one.blob, []).append(one)
         async for blob, data in blobs(git, sizes):
@@ -294,7 +298,7 @@ class WorkspaceCheckpoints:
             log.warning("old checkpoints of %s are not collected: %s", self._root, error)
 
 
-def _refuse_changed(found: Sequence[Difference], changed: set[bytes]) -> None:
+def _refuse_changed(found: Sequence[TreeDifference], changed: set[bytes]) -> None:
     """Raises CheckpointError."""
     if paths := [one.change.path for one in found if one.path in changed]:
         raise CheckpointError(f"somebody else has changed files meanwhile: {_named(paths)}.")

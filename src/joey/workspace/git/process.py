@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from joey.errors import ToolError
 from joey.system.subprocess import begun, drain
-from joey.workspace.blocking_files import FILES_OPENED_BY_GIT, ObstacleError, unobstructed
+from joey.workspace.blocking_files import FILES_OPENED_BY_GIT, BlockingFileError, unobstructed
 
 _LOW_PRIORITY_NICENESS = 10
 _CHUNK_BYTES = 64 * 1024
@@ -46,7 +46,7 @@ class GitError(Exception):
     """Why git gave no answer, for people to read."""
 
 
-class GitRun(Struct, frozen=True, kw_only=True):
+class GitInvocation(Struct, frozen=True, kw_only=True):
     """How git is to be run."""
 
     arguments: Sequence[str]
@@ -64,7 +64,7 @@ class GitRun(Struct, frozen=True, kw_only=True):
     """Descriptors that it keeps open for as long as it lives."""
 
 
-class GitAnswer(Struct, frozen=True):
+class GitResult(Struct, frozen=True):
     code: int
     out: bytes
     said: str
@@ -72,7 +72,7 @@ class GitAnswer(Struct, frozen=True):
     """Whether it printed more than was kept."""
 
 
-async def run_git(run: GitRun) -> GitAnswer:
+async def run_git(run: GitInvocation) -> GitResult:
     """Raises GitError: there is no git, it cannot be run, takes too long, or would for ever."""
     process = await _start(run)
     assert process.stdout is not None and process.stderr is not None
@@ -85,16 +85,16 @@ async def run_git(run: GitRun) -> GitAnswer:
                 _feed(process, run.given),
             )
             code = await process.wait()
-    except ObstacleError as error:
+    except BlockingFileError as error:
         raise GitError(waits_for(error.path)) from error
     except TimeoutError as error:
         raise GitError(f"git took longer than {run.seconds:g} seconds") from error
     finally:
         await _end(process)
-    return GitAnswer(code, out, said.decode(errors="replace"), is_cut)
+    return GitResult(code, out, said.decode(errors="replace"), is_cut)
 
 
-async def _start(run: GitRun) -> Process:
+async def _start(run: GitInvocation) -> Process:
     try:
         starting = asyncio.create_subprocess_exec(
             *(_program(), *run.arguments),
@@ -236,9 +236,9 @@ class Git:
         environment: Mapping[str, str] | None = None,
         most: int = _MAX_OUTPUT_BYTES,
         seconds: float = _GIT_TIMEOUT_S,
-    ) -> GitAnswer:
+    ) -> GitResult:
         """Whatever git says, and with whatever code. Raises ToolError."""
-        run = GitRun(
+        run = GitInvocation(
             arguments=("--no-optional-locks", *self._options, *arguments),
             cwd=self._root,
             environment={**self._environment(), **(environment or {})},
@@ -264,7 +264,7 @@ class Git:
         }
 
 
-def reason_of(answer: GitAnswer) -> str:
+def reason_of(answer: GitResult) -> str:
     """Why git did not do what it was asked."""
     said = answer.said
     if "not a git repository" in said or "cannot use bare repository" in said:

@@ -44,7 +44,7 @@ _JOEY_IDENTITY_VARIABLES = {
 }
 
 
-class Places(Struct, frozen=True):
+class RepositoryPaths(Struct, frozen=True):
     """Where things of the repository are."""
 
     prefix: str
@@ -56,26 +56,26 @@ class Places(Struct, frozen=True):
     """The way to the top."""
 
 
-class Merged(Struct, frozen=True):
+class TreeMergeResult(Struct, frozen=True):
     tree: str
     conflicts: tuple[bytes, ...] = ()
 
 
-class Trees:
+class GitTrees:
     """Of one repository, for as long as one step takes."""
 
-    def __init__(self, git: Git, places: Places) -> None:
+    def __init__(self, git: Git, places: RepositoryPaths) -> None:
         self._git = git
         self.places = places
 
     @classmethod
-    async def of(cls, root: Path, environment: Mapping[str, str] | None = None) -> Trees:
+    async def of(cls, root: Path, environment: Mapping[str, str] | None = None) -> GitTrees:
         """Raises ToolError."""
         git = await Git.of(root, environment)
         asked = ("--show-prefix", "--git-common-dir", "--git-path", "index", "--show-cdup")
         output = await git.ask("rev-parse", "--path-format=absolute", *asked)
         prefix, common, index, up = (*output.split("\n"), "", "", "", "")[:4]
-        return cls(git, Places(prefix, Path(common), Path(index), up or "."))
+        return cls(git, RepositoryPaths(prefix, Path(common), Path(index), up or "."))
 
     async def check_version(self) -> None:
         """Raises ToolError: this git cannot merge."""
@@ -130,7 +130,7 @@ class Trees:
         named = [part for parent in parents for part in ("-p", parent)]
         return await self.say("commit-tree", tree, *named, "-m", message)
 
-    async def changes(self, before: str, after: str) -> list[Change]:
+    async def changes(self, before: str, after: str) -> list[TreeChange]:
         wanted = ("-r", "-z", "--raw", "--no-renames", "--no-abbrev")
         return parse_raw(await self._run("diff-tree", *wanted, before, after))
 
@@ -146,7 +146,7 @@ class Trees:
             found.append((path, *lines))
         return found
 
-    async def merge(self, ours: str, theirs: str) -> Merged:
+    async def merge(self, ours: str, theirs: str) -> TreeMergeResult:
         """Two commits over the one that both come from. Raises ToolError."""
         wanted = ("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages")
         answer = await self._git.run(
@@ -159,9 +159,11 @@ class Trees:
             raise ToolError(reason_of(answer))
         tree, *names = answer.out.split(b"\0")
         conflicts = tuple(dict.fromkeys(filter(None, names)))
-        return Merged(tree.decode().strip(), conflicts if answer.code == _CONFLICT_CODE else ())
+        return TreeMergeResult(
+            tree.decode().strip(), conflicts if answer.code == _CONFLICT_CODE else ()
+        )
 
-    async def lay_out(self, tree: str, changes: Iterable[Change], directory: Path) -> None:
+    async def lay_out(self, tree: str, changes: Iterable[TreeChange], directory: Path) -> None:
         """The new files of a tree, below a folder, as they are written on this system."""
         wanted = b"".join(change.path + b"\0" for change in changes if not change.is_gone)
         if not wanted:
@@ -203,10 +205,10 @@ _SYMLINK_MODE, _SUBMODULE_MODE, _EXECUTABLE_MODE = "120000", "160000", "100755"
 _ABSENT_MODE = "000000"
 _CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
-Looks = Mapping[bytes, tuple[int, ...] | None]
+StatSummaries = Mapping[bytes, tuple[int, ...] | None]
 
 
-class Change(Struct, frozen=True):
+class TreeChange(Struct, frozen=True):
     """One file, before and after, by the modes that git has for them."""
 
     path: bytes
@@ -227,30 +229,30 @@ class Change(Struct, frozen=True):
         return _SUBMODULE_MODE in (self.before, self.after)
 
 
-def parse_raw(listed: bytes) -> list[Change]:
+def parse_raw(listed: bytes) -> list[TreeChange]:
     """What `git diff-tree --raw -z` prints."""
     fields = listed.split(b"\0")
     changes = []
     for facts, path in zip(fields[0::2], fields[1::2], strict=False):
         before, after = facts.decode().lstrip(":").split(" ")[:2]
-        changes.append(Change(path, before, after))
+        changes.append(TreeChange(path, before, after))
     return changes
 
 
-class ChangedMeanwhileError(Exception):
+class ConcurrentChangeError(Exception):
     """Somebody else wrote to a file just now."""
 
 
-def look(top: Path, changes: Iterable[Change]) -> Looks:
+def look(top: Path, changes: Iterable[TreeChange]) -> StatSummaries:
     """What the files look like before they are changed."""
     return {change.path: _look(top / os.fsdecode(change.path)) for change in changes}
 
 
-def apply(top: Path, changes: Sequence[Change], made: Path, looks: Looks) -> None:
+def apply(top: Path, changes: Sequence[TreeChange], made: Path, looks: StatSummaries) -> None:
     """Make the files of `top` what they shall be; `made` holds the new ones under their paths.
 
     Raises:
-        ChangedMeanwhileError: one does not look as before; those before it are done.
+        ConcurrentChangeError: one does not look as before; those before it are done.
         OSError
     """
     for change in (*(c for c in changes if c.is_gone), *(c for c in changes if not c.is_gone)):
@@ -263,14 +265,14 @@ def apply(top: Path, changes: Sequence[Change], made: Path, looks: Looks) -> Non
                 before = _facts(place.name, directory)
                 is_directory = before is not None and stat.S_ISDIR(before.st_mode)
                 if not is_directory and _summary(before) != looks[change.path]:
-                    raise ChangedMeanwhileError(relative)
+                    raise ConcurrentChangeError(relative)
                 if not change.is_gone:
                     _put(place.name, directory, before, made / relative, change)
                 elif before is not None:
                     _remove(place.name, directory)
         except FileNotFoundError as error:
             if not change.is_gone or looks[change.path] is not None:
-                raise ChangedMeanwhileError(relative) from error
+                raise ConcurrentChangeError(relative) from error
         if change.is_gone:
             _prune(top, place.parent)
 
@@ -317,7 +319,7 @@ def _remove(name: str, directory: int) -> None:
 
 
 def _put(
-    name: str, directory: int, before: os.stat_result | None, made: Path, change: Change
+    name: str, directory: int, before: os.stat_result | None, made: Path, change: TreeChange
 ) -> None:
     if before is not None and stat.S_ISDIR(before.st_mode):
         os.rmdir(name, dir_fd=directory)  # its files are gone by now, or it is not ours to remove

@@ -21,13 +21,13 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from joey.core.file_state import ChangedFile, Merge
+from joey.core.file_state import FileDiffStat, MergeResult
 from joey.errors import ToolError
 from joey.ports import Worktrees
 from joey.system.files import make_private_directory
 from joey.workspace.files import printable_name
 from joey.workspace.git.process import repository_top
-from joey.workspace.git.trees import Change, ChangedMeanwhileError, Trees, apply, look
+from joey.workspace.git.trees import ConcurrentChangeError, GitTrees, TreeChange, apply, look
 
 _BASE_REF, _MERGE_REF = "refs/worktree/joey-base", "refs/worktree/joey-merge"
 _MAX_MERGE_ATTEMPTS = 3
@@ -66,7 +66,7 @@ class GitWorktrees:
         return os.path.lexists(self.get_directory(name))
 
     async def add(self, name: str) -> Path:
-        ours = await Trees.of(self._root)
+        ours = await GitTrees.of(self._root)
         theirs = await self._inside(ours, name)
         if theirs is None or await theirs.find(_BASE_REF) is None:
             if self._is_there(name) or self._own(ours, name).exists():
@@ -74,7 +74,7 @@ class GitWorktrees:
             await self._make(ours, name)
         return self.get_directory(name) / ours.places.prefix
 
-    async def _make(self, ours: Trees, name: str) -> None:
+    async def _make(self, ours: GitTrees, name: str) -> None:
         await ours.check_version()
         directory = self.get_directory(name)
         tree, head = await ours.look(), await ours.find("HEAD")
@@ -93,25 +93,25 @@ class GitWorktrees:
             raise ToolError(f"git made no worktree in {directory}")
         await theirs.say("update-ref", _BASE_REF, base)
 
-    async def _copy_rules(self, ours: Trees, name: str) -> None:
+    async def _copy_rules(self, ours: GitTrees, name: str) -> None:
         wanted = ("ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--")
         listed = (await ours.say(*wanted, *_RULE_FILE_PATTERNS)).split("\0")
         to = self.get_directory(name) / ours.places.prefix
         await asyncio.to_thread(_copy_files, self._root, to, [each for each in listed if each])
 
-    async def _inside(self, ours: Trees, name: str) -> Trees | None:
+    async def _inside(self, ours: GitTrees, name: str) -> GitTrees | None:
         """git in the worktree: the folder that belongs to it, whatever its `.git` says."""
         directory, own = self.get_directory(name), self._own(ours, name)
         if not own.is_dir() or not directory.is_dir():
             return None
-        return await Trees.of(directory, {"GIT_DIR": str(own), "GIT_WORK_TREE": str(directory)})
+        return await GitTrees.of(directory, {"GIT_DIR": str(own), "GIT_WORK_TREE": str(directory)})
 
-    def _own(self, ours: Trees, name: str) -> Path:
+    def _own(self, ours: GitTrees, name: str) -> Path:
         """What the repository knows of a worktree."""
         return ours.places.common / "worktrees" / name
 
-    async def merge(self, name: str, refusal: Callable[[str], str] | None = None) -> Merge:
-        ours = await Trees.of(self._root)
+    async def merge(self, name: str, refusal: Callable[[str], str] | None = None) -> MergeResult:
+        ours = await GitTrees.of(self._root)
         theirs = await self._inside(ours, name)
         base = None if theirs is None else await theirs.find(_BASE_REF)
         if theirs is None or base is None:
@@ -122,9 +122,9 @@ class GitWorktrees:
         done = await self._commit(theirs, name)
         prefix = ours.places.prefix
         counted = await ours.counts(base, done)
-        hindrance = await _Bringing(self._root, ours, theirs, refusal).over(base, done)
-        return Merge(
-            files=tuple(ChangedFile(_shown(path, prefix), *lines) for path, *lines in counted),
+        hindrance = await _WorktreeMerger(self._root, ours, theirs, refusal).over(base, done)
+        return MergeResult(
+            files=tuple(FileDiffStat(_shown(path, prefix), *lines) for path, *lines in counted),
             directory=str(self.get_directory(name)),
             branch=await self._current(theirs, name),
             conflicts=tuple(_shown(path, prefix) for path in hindrance.conflicts),
@@ -132,7 +132,7 @@ class GitWorktrees:
             is_partly_done=hindrance.is_partly_done,
         )
 
-    async def _commit(self, theirs: Trees, name: str) -> str:
+    async def _commit(self, theirs: GitTrees, name: str) -> str:
         """The tree of all that was done, which is committed too."""
         tree, head = await theirs.take(), await theirs.find("HEAD")
         if await theirs.find("HEAD^{tree}") != tree:
@@ -141,15 +141,15 @@ class GitWorktrees:
             await theirs.say("update-ref", "-m", "commit: joey", "HEAD", commit)
         return tree
 
-    async def _current(self, theirs: Trees, name: str) -> str:
+    async def _current(self, theirs: GitTrees, name: str) -> str:
         at = await theirs.say("rev-parse", "--abbrev-ref", "HEAD")
         return self.branch(name) if at == "HEAD" else at
 
     async def remove(self, name: str) -> None:
         directory = self.get_directory(name)
-        common = (await Trees.of(self._root)).places.common
+        common = (await GitTrees.of(self._root)).places.common
         # Not from the workspace: it may be the very worktree that goes.
-        ours = await Trees.of(common, {"GIT_DIR": str(common)})
+        ours = await GitTrees.of(common, {"GIT_DIR": str(common)})
         if self._is_there(name):
             try:
                 await ours.say("worktree", "remove", "--force", "--force", str(directory))
@@ -162,7 +162,7 @@ class GitWorktrees:
             await ours.say("update-ref", "-d", f"refs/heads/{self.branch(name)}")
 
 
-class _Hindrance(Struct, frozen=True):
+class _MergeObstacle(Struct, frozen=True):
     """What is in the way of a merge: nothing, unless it says so."""
 
     conflicts: tuple[bytes, ...] = ()
@@ -170,11 +170,11 @@ class _Hindrance(Struct, frozen=True):
     is_partly_done: bool = False
 
 
-class _Bringing:
+class _WorktreeMerger:
     """One way from a worktree into the workspace."""
 
     def __init__(
-        self, root: Path, ours: Trees, theirs: Trees, refusal: Callable[[str], str] | None
+        self, root: Path, ours: GitTrees, theirs: GitTrees, refusal: Callable[[str], str] | None
     ) -> None:
         self._refusal = refusal
         self._top = repository_top(root) or root
@@ -182,7 +182,7 @@ class _Bringing:
         self._ours = ours
         self._theirs = theirs
 
-    async def over(self, base: str, done: str) -> _Hindrance:
+    async def over(self, base: str, done: str) -> _MergeObstacle:
         planned = await self._theirs.find(_MERGE_REF)
         if planned is None or await self._theirs.find(f"{planned}^2^{{tree}}") != done:
             now = await self._ours.look()
@@ -190,16 +190,16 @@ class _Bringing:
             theirs = await self._ours.commit(done, [base], "The worktree")
             merged = await self._ours.merge(ours, theirs)
             changes = await self._ours.changes(now, merged.tree)
-            hindrance = _Hindrance(merged.conflicts, self._in_the_way(changes))
-            if hindrance != _Hindrance():
+            hindrance = _MergeObstacle(merged.conflicts, self._in_the_way(changes))
+            if hindrance != _MergeObstacle():
                 return hindrance
             planned = await self._ours.commit(merged.tree, [ours, theirs], "Merged")
             await self._theirs.say("update-ref", _MERGE_REF, planned)
             if not await self._write(now, merged.tree, changes):
-                return _Hindrance()
+                return _MergeObstacle()
         return await self._finish(planned)
 
-    async def _finish(self, planned: str) -> _Hindrance:
+    async def _finish(self, planned: str) -> _MergeObstacle:
         """Bring over what is not there yet, into files that may have been changed again."""
         for _ in range(_MAX_MERGE_ATTEMPTS):
             now = await self._ours.look()
@@ -210,12 +210,12 @@ class _Bringing:
             if not merged.conflicts and not problem:
                 problem = await self._write(now, merged.tree, changes)
                 if not problem:
-                    return _Hindrance()
-            hindrance = _Hindrance(merged.conflicts, problem, is_partly_done=True)
+                    return _MergeObstacle()
+            hindrance = _MergeObstacle(merged.conflicts, problem, is_partly_done=True)
         await self._theirs.say("update-ref", "-d", _MERGE_REF)
         return hindrance
 
-    async def _write(self, now: str, tree: str, changes: Sequence[Change]) -> str:
+    async def _write(self, now: str, tree: str, changes: Sequence[TreeChange]) -> str:
         """What kept it from being done; nothing when it is."""
         try:
             is_done = await self._apply(now, tree, changes)
@@ -223,7 +223,7 @@ class _Bringing:
             return f"a file cannot be written: {error.strerror or error}"
         return "" if is_done else "files of the workspace keep changing"
 
-    async def _apply(self, now: str, tree: str, changes: Sequence[Change]) -> bool:
+    async def _apply(self, now: str, tree: str, changes: Sequence[TreeChange]) -> bool:
         """Whether nobody came between."""
         import tempfile  # on need: it is slow to load
 
@@ -234,11 +234,11 @@ class _Bringing:
                 return False
             try:
                 await asyncio.to_thread(apply, self._top, changes, Path(made), looks)
-            except ChangedMeanwhileError:
+            except ConcurrentChangeError:
                 return False
         return True
 
-    def _in_the_way(self, changes: Sequence[Change]) -> str:
+    def _in_the_way(self, changes: Sequence[TreeChange]) -> str:
         for change in changes:
             shown = printable_name(os.fsdecode(change.path))
             if not change.path.startswith(self._prefix):
