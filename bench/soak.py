@@ -23,7 +23,7 @@ from bench.runs import environment, joey_command, running_model
 from bench.scenarios import make_workspace
 from joey.core.messages import Message, ToolResultBlock, ToolUseBlock
 from joey.engine.recorder import Recorder
-from joey.storage.task_folder import API_HISTORY_FILE, JOURNAL_FILE, UI_HISTORY_FILE
+from joey.storage.task_directory import API_HISTORY_FILE, JOURNAL_FILE, UI_HISTORY_FILE
 from joey.storage.task_store import JsonFileStore
 
 DURATION_S = 180.0

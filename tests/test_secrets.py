@@ -26,7 +26,7 @@ from tests.canary import KEY, OTHER_KEY, files_under, spellings, traces
 from tests.front.binary import Finished, Joey
 from tests.providers.sockets import Reader, Writer, listening
 from tests.server.binary import Served
-from tests.server.house import TOKEN, CommandFailedError
+from tests.server.server_fixture import TOKEN, CommandFailedError
 
 FAST = {"requestDelaySeconds": 0.01, "maxRetries": 1}
 ECHOES = {

@@ -21,7 +21,7 @@ from joey.testing.server import ModelServer
 from joey.workspace.ripgrep import ripgrep
 from tests.canary import KEY, OTHER_KEY, SERVERS_SECRET, files_under, traces
 from tests.front.binary import Joey, reach
-from tests.server.house import TOKEN
+from tests.server.server_fixture import TOKEN
 
 PLANTED = {
     "ANTHROPIC_API_KEY": KEY,

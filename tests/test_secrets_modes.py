@@ -18,7 +18,7 @@ from joey.testing.script import Turn, call
 from joey.testing.server import ModelServer, Request
 from tests.front.binary import LIMIT, Finished, Joey, reach
 from tests.server.binary import Served
-from tests.server.house import done
+from tests.server.server_fixture import done
 from tests.workspace.test_worktrees import git
 
 TALKS = f"{shlex.quote(sys.executable)} -c \"print('word ' * 40000)\""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.acp.rules import ProtocolSchema
+from tests.acp.protocol_schema import ProtocolSchema
 from tests.front.binary import Joey
 from tests.server.packages import installed
 

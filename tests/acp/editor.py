@@ -23,7 +23,7 @@ from acp.schema import (
     WriteTextFileResponse,
 )
 
-from tests.acp.rules import ProtocolSchema
+from tests.acp.protocol_schema import ProtocolSchema
 from tests.front.binary import LIMIT, Joey
 
 Json = dict[str, Any]

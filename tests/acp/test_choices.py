@@ -12,7 +12,7 @@ from acp.schema import ClientCapabilities
 from joey.testing.script import Turn, call, fail, say, stop
 from joey.testing.server import ModelServer
 from tests.acp.editor import connected
-from tests.acp.rules import ProtocolSchema
+from tests.acp.protocol_schema import ProtocolSchema
 from tests.acp.test_task import done
 from tests.front.binary import Joey
 

@@ -18,7 +18,7 @@ from joey.acp.jsonrpc import MAX_LINE_BYTES
 from joey.testing.script import Turn, call, say
 from joey.testing.server import ModelServer, by_conversation
 from tests.acp.editor import Editor, connected, model_at
-from tests.acp.rules import ProtocolSchema
+from tests.acp.protocol_schema import ProtocolSchema
 from tests.acp.test_task import done
 from tests.front.binary import LIMIT, Joey
 

@@ -7,7 +7,7 @@ import pytest
 from joey.testing.script import Turn, call
 from joey.testing.server import ModelServer
 from tests.acp.editor import Json, connected
-from tests.acp.rules import ProtocolSchema
+from tests.acp.protocol_schema import ProtocolSchema
 from tests.front.binary import Joey
 
 DONE = Turn(call("attempt_completion", {"result": "Over."}))

@@ -14,7 +14,7 @@ from joey.acp.jsonrpc import JsonRpcTransport
 from joey.testing.script import Turn, call, pause, say
 from joey.testing.server import ModelServer
 from tests.acp.editor import Editor, connected
-from tests.acp.rules import ProtocolSchema
+from tests.acp.protocol_schema import ProtocolSchema
 from tests.acp.test_task import done
 from tests.front.binary import LIMIT, Joey
 

@@ -19,7 +19,7 @@ from acp.helpers import (
 from joey.testing.script import Turn, call
 from joey.testing.server import ModelServer
 from tests.acp.editor import Editor, connected
-from tests.acp.rules import ProtocolSchema
+from tests.acp.protocol_schema import ProtocolSchema
 from tests.acp.test_task import done
 from tests.front.binary import Joey
 

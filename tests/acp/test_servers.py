@@ -13,7 +13,7 @@ from acp.schema import AcpMcpServer, EnvVariable, HttpHeader, HttpMcpServer, Mcp
 from joey.testing.script import Turn, call
 from joey.testing.server import ModelServer, by_conversation
 from tests.acp.editor import connected
-from tests.acp.rules import ProtocolSchema
+from tests.acp.protocol_schema import ProtocolSchema
 from tests.acp.test_choices import tools
 from tests.acp.test_task import done
 from tests.front.binary import Joey

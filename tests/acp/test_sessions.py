@@ -13,7 +13,7 @@ from acp.exceptions import RequestError
 from joey.testing.script import Turn, call, pause, say, think
 from joey.testing.server import ModelServer
 from tests.acp.editor import Editor, calls_of, connected
-from tests.acp.rules import ProtocolSchema
+from tests.acp.protocol_schema import ProtocolSchema
 from tests.acp.test_task import TODOS, done
 from tests.front.binary import LIMIT, Joey, reach
 

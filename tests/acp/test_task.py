@@ -14,9 +14,9 @@ from jsonschema import ValidationError  # type: ignore[import-untyped]
 from joey.testing.script import Turn, call, say, think, usage
 from joey.testing.server import ModelServer, by_conversation
 from tests.acp.editor import Editor, connected, model_at
-from tests.acp.rules import ProtocolSchema
+from tests.acp.protocol_schema import ProtocolSchema
 from tests.front.binary import LIMIT, Joey
-from tests.parts import by_part
+from tests.scripted_conversations import by_part
 
 TODOS = "[x] look\n[-] write\n[ ] tell"
 

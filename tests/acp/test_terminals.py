@@ -26,7 +26,7 @@ from joey.acp.terminals import MAX_UNREAD_BYTES, TerminalView
 from joey.testing.script import Turn, call
 from joey.testing.server import ModelServer
 from tests.acp.editor import Connected, Editor, connected
-from tests.acp.rules import ProtocolSchema
+from tests.acp.protocol_schema import ProtocolSchema
 from tests.front.binary import LIMIT, Joey
 
 SLOW = "echo begun; sleep 600; echo never"

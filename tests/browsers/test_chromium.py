@@ -24,10 +24,10 @@ from joey.testing.script import Turn, call
 from joey.tools.base import Access, AvailabilityContext, Outcome
 from joey.tools.browser_action import BrowserAction
 from joey.tools.registry import Registry, default_tools
-from tests.engine.workshop import EngineHarness, asked, finish, wait_for_event
-from tests.tools.shell_context import make_context
+from tests.engine.engine_harness import EngineHarness, asked, finish, wait_for_event
 from tests.tools.test_registry import MODEL, mode
 from tests.tools.test_xml_calls import only_call
+from tests.tools.tool_context import make_context
 
 EXECUTABLE = find_chromium(os.environ)
 needs_chromium = pytest.mark.skipif(EXECUTABLE is None, reason="no Chromium was found here")

@@ -19,7 +19,7 @@ from joey.ports import BrowserObservation, BrowserStep, Capabilities
 from joey.tools.browser_action import BrowserAction, PreparedBrowserStep
 from joey.workspace.files import LocalFiles
 from tests.browsers.test_chromium import EXECUTABLE, Opened, needs_chromium, use
-from tests.tools.shell_context import make_context
+from tests.tools.tool_context import make_context
 
 
 class Pages:

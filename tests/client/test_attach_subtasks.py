@@ -10,7 +10,7 @@ from joey.core.events import TaskPaused
 from joey.testing.script import Turn, call
 from tests.client.serving import done, write
 from tests.client.test_attach import attached, serving
-from tests.parts import by_part
+from tests.scripted_conversations import by_part
 
 ALLOWED = "say what to do instead › "
 SUBTASKS = {"autoApprovalEnabled": True, "alwaysAllowSubtasks": True}

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from joey.config.customizations import FileCustomizations
 from joey.config.untrusted_files import UntrustedFileReader, YamlError, find_scopes, read_yaml
 from joey.core.modes import BUILT_IN_MODES, Grant, Mode, ModePromptOverride, ToolGroup
-from tests.config.customs_on_disk import Disk, mode_of
+from tests.config.customization_files import Disk, mode_of
 
 POET = """\
 customModes:

@@ -17,7 +17,7 @@ from joey.config.customizations import CustomizationPaths, scopes_of
 from joey.config.settings import read_tightening, tightened
 from joey.config.untrusted_files import UntrustedFileReader
 from joey.core.settings import Settings
-from tests.config.customs_on_disk import Disk
+from tests.config.customization_files import Disk
 
 FILE = ".roo/settings.json"
 OPEN = Settings(

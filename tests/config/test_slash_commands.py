@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from joey.core.modes import SlashCommand
-from tests.config.customs_on_disk import Disk
+from tests.config.customization_files import Disk
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from joey.engine.task import Task
 from joey.testing.script import Call, Turn, call
 from joey.testing.server import ModelServer
 
-CRASH_SCRIPT = str(Path(__file__).with_name("mortal_rewind.py"))
+CRASH_SCRIPT = str(Path(__file__).with_name("crash_during_rewind.py"))
 LIMIT = 60.0
 STEPS = ("kept", "torn", "told", "half", "back", "noted")
 NOTHING_DONE = ("kept", "torn")

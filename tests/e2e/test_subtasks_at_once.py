@@ -15,7 +15,7 @@ from joey.engine.asks import Unattended
 from joey.engine.outcomes import Completed
 from joey.testing.script import Turn, call, pause
 from joey.testing.server import ModelServer
-from tests.parts import by_part
+from tests.scripted_conversations import by_part
 from tests.workspace.test_worktrees import git
 
 CHILDREN = 8

@@ -26,10 +26,10 @@ from joey.engine.asks import Unattended
 from joey.engine.outcomes import Completed
 from joey.testing.script import Turn, call
 from joey.testing.server import ModelServer
-from tests.parts import by_part
+from tests.scripted_conversations import by_part
 from tests.workspace.test_worktrees import git
 
-CRASH_SCRIPT = str(Path(__file__).with_name("mortal.py"))
+CRASH_SCRIPT = str(Path(__file__).with_name("crash_after_record.py"))
 AT_ONCE = 2
 LIMIT = 60.0
 

@@ -26,9 +26,21 @@ from joey.engine.task import Task
 from joey.errors import ProviderError, ProviderFailure
 from joey.testing.script import Turn, call
 from joey.testing.scripted import ScriptItem
-from tests.engine.cast import ALLOW_ALL_WITH_SUBTASKS, PRICED_MODEL, ScriptedSubtasks, hand
+from tests.engine.engine_harness import (
+    TIMEOUT_S,
+    EngineHarness,
+    check_history,
+    durable,
+    finish,
+    settled,
+)
+from tests.engine.scripted_subtasks import (
+    ALLOW_ALL_WITH_SUBTASKS,
+    PRICED_MODEL,
+    ScriptedSubtasks,
+    hand,
+)
 from tests.engine.test_subtask_limits import LOOK, children_of, looking, play
-from tests.engine.workshop import TIMEOUT_S, EngineHarness, check_history, durable, finish, settled
 
 CENTS = ModelInfo(id="scripted", context_window=200_000, prices=Prices(input=10_000.0, output=0.0))
 """A token is a cent, so that a request of the scripts is a dime."""

@@ -14,7 +14,7 @@ from joey.engine.outcomes import Completed
 from joey.testing.script import Turn, call
 from joey.tools.read_file import ReadFile
 from joey.tools.registry import default_tools
-from tests.engine.workshop import (
+from tests.engine.engine_harness import (
     EngineHarness,
     asked,
     finish,

@@ -15,7 +15,7 @@ from joey.ports import ResolvedPath
 from joey.testing.script import Turn, call
 from joey.testing.scripted import ScriptedProvider
 from joey.workspace.files import LocalFiles
-from tests.engine.workshop import EngineHarness, finish, settled, texts
+from tests.engine.engine_harness import EngineHarness, finish, settled, texts
 
 HEADING = "# Recently Modified Files"
 

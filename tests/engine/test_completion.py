@@ -5,7 +5,7 @@ from __future__ import annotations
 from joey.core.events import CommandOutputDelta
 from joey.engine.asks import Unattended
 from joey.testing.script import Turn, call
-from tests.engine.workshop import (
+from tests.engine.engine_harness import (
     EngineHarness,
     asked,
     done,

@@ -24,8 +24,7 @@ from joey.errors import CondenseError, ConfigError, UserError
 from joey.ports import Provider
 from joey.testing.script import Turn, fail, pause, say
 from joey.testing.scripted import ScriptedProvider, ScriptedTurn
-from tests.engine.narrow import SmallWindowModel, condensed, read, text_of
-from tests.engine.workshop import (
+from tests.engine.engine_harness import (
     TIMEOUT_S,
     EngineHarness,
     asked,
@@ -36,6 +35,7 @@ from tests.engine.workshop import (
     slow_disk,
     wait_for_event,
 )
+from tests.engine.small_window_model import SmallWindowModel, condensed, read, text_of
 
 
 class Awaited(asyncio.Event):

@@ -16,9 +16,9 @@ from joey.engine.task import Task
 from joey.ports import Capabilities
 from joey.testing.script import Turn, call, fail, say
 from joey.testing.scripted import ScriptedTurn
-from tests.engine.cast import hand
-from tests.engine.narrow import SmallWindowModel, condensed, read, text_of, truncated
-from tests.engine.workshop import EngineHarness, finish, rows, settled, texts
+from tests.engine.engine_harness import EngineHarness, finish, rows, settled, texts
+from tests.engine.scripted_subtasks import hand
+from tests.engine.small_window_model import SmallWindowModel, condensed, read, text_of, truncated
 
 READS = 30
 OFF = Settings(auto_condense_context=False)

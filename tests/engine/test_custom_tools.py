@@ -14,7 +14,7 @@ from joey.execution.processes import end_marked
 from joey.ports import Capabilities
 from joey.testing.script import Turn, call, say
 from joey.testing.scripted import ScriptedProvider
-from tests.engine.workshop import EngineHarness, asked, finish
+from tests.engine.engine_harness import EngineHarness, asked, finish
 
 GREET = '''"""Greet somebody."""
 

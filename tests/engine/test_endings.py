@@ -20,7 +20,7 @@ from joey.engine.task import Task
 from joey.errors import StoreError
 from joey.testing.script import Call, Turn, call
 from joey.testing.scripted import ScriptedTurn
-from tests.engine.workshop import EngineHarness, asked, finish, settled, wait_for_event
+from tests.engine.engine_harness import EngineHarness, asked, finish, settled, wait_for_event
 
 ENOUGH = 60
 STUBBORN = Turn(call("execute_command", {"command": "echo go; trap '' TERM; sleep 600 & wait"}))

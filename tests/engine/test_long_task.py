@@ -48,7 +48,7 @@ from joey.errors import UserError
 from joey.storage.task_store import JsonFileStore
 from joey.testing.script import Call, Gate, Step, Turn, call, redacted, say, think
 from joey.testing.scripted import ScriptedProvider, ScriptedTurn
-from tests.engine.workshop import EngineHarness, done
+from tests.engine.engine_harness import EngineHarness, done
 from tests.service_rules import check_messages, check_request
 
 STEPS = int(os.environ.get("JOEY_LONG_STEPS", "2000"))

@@ -16,9 +16,9 @@ from joey.core.rewind import RewindPreview
 from joey.engine.checkpoints import restore_checkpoint
 from joey.errors import UserError
 from joey.testing.script import Call, Turn, call
-from tests.engine.rewinding import RewindHarness
+from tests.engine.engine_harness import durable
+from tests.engine.rewind_harness import RewindHarness
 from tests.engine.test_long_task import STEPS, LongTask, TaskSnapshot, same, survive
-from tests.engine.workshop import durable
 
 FILE_STEPS = STEPS // 10
 """They cost more: git looks at the files in most of them."""

@@ -14,7 +14,7 @@ from joey.core.task import Answer, AskKind, Response
 from joey.engine.asks import Unattended
 from joey.engine.outcomes import Completed, Failed
 from joey.testing.script import Turn, call, pause, say, usage
-from tests.engine.workshop import (
+from tests.engine.engine_harness import (
     ALLOW_ALL,
     EngineHarness,
     asked,

@@ -20,8 +20,8 @@ from joey.ports import Capabilities
 from joey.testing.script import Turn, call
 from joey.testing.scripted import ScriptedProvider
 from joey.workspace.git.repository import GitRepository
-from tests.engine.workshop import EngineHarness, asked, durable, finish
-from tests.engine.written_customs import StaticCustomizations
+from tests.engine.engine_harness import EngineHarness, asked, durable, finish
+from tests.engine.static_customizations import StaticCustomizations
 
 PIXEL = bytes.fromhex(
     "89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c489"

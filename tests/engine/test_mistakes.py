@@ -9,8 +9,8 @@ from joey.core.task import AskKind
 from joey.engine.asks import Unattended
 from joey.engine.outcomes import Completed, Failed
 from joey.testing.script import Turn, call
-from tests.engine.cast import ALLOW_ALL_WITH_SUBTASKS, ScriptedSubtasks, hand
-from tests.engine.workshop import EngineHarness, asked, finish, results, settled, texts
+from tests.engine.engine_harness import EngineHarness, asked, finish, results, settled, texts
+from tests.engine.scripted_subtasks import ALLOW_ALL_WITH_SUBTASKS, ScriptedSubtasks, hand
 
 WRONG = [call("no_such_tool", {"n": n}) for n in range(3)]
 

@@ -9,7 +9,7 @@ from joey.core.models import ToolProtocol
 from joey.core.settings import Settings
 from joey.engine.asks import Unattended
 from joey.testing.script import Say, Turn, call
-from tests.engine.workshop import EngineHarness, asked, finish, results, rows, settled, texts
+from tests.engine.engine_harness import EngineHarness, asked, finish, results, rows, settled, texts
 
 PATCH = """\
 *** Begin Patch

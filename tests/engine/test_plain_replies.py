@@ -15,8 +15,7 @@ from joey.engine.asks import Unattended
 from joey.engine.engine import TaskOptions
 from joey.engine.outcomes import Completed, Failed
 from joey.testing.script import Turn, call, pause, say, think
-from tests.engine.cast import ALLOW_ALL_WITH_SUBTASKS, ScriptedSubtasks, hand
-from tests.engine.workshop import (
+from tests.engine.engine_harness import (
     EngineHarness,
     asked,
     check_history,
@@ -28,6 +27,7 @@ from tests.engine.workshop import (
     texts,
     wait_for_event,
 )
+from tests.engine.scripted_subtasks import ALLOW_ALL_WITH_SUBTASKS, ScriptedSubtasks, hand
 
 ANSWER = Turn(say("It is the linker."))
 ASKS = Settings(mode="ask")

@@ -12,7 +12,7 @@ from joey.engine.limits import RetryBudget
 from joey.engine.outcomes import Completed, Failed
 from joey.errors import UNREACHABLE_CODE, ProviderError, ProviderFailure
 from joey.testing.script import Turn, call, disconnect, fail, say
-from tests.engine.workshop import (
+from tests.engine.engine_harness import (
     EngineHarness,
     asked,
     check_history,

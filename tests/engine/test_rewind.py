@@ -18,9 +18,9 @@ from joey.engine.run_start import RunStart
 from joey.engine.task import Task
 from joey.errors import TaskStateError, UserError
 from joey.testing.script import Turn, call, pause, say
-from tests.engine.cast import ALLOW_ALL_WITH_SUBTASKS, ScriptedSubtasks, hand
-from tests.engine.rewinding import RewindHarness, check_past, past, rich_task, said, shown
-from tests.engine.workshop import asked, durable, finish, settled, texts, wait_for_event
+from tests.engine.engine_harness import asked, durable, finish, settled, texts, wait_for_event
+from tests.engine.rewind_harness import RewindHarness, check_past, past, rich_task, said, shown
+from tests.engine.scripted_subtasks import ALLOW_ALL_WITH_SUBTASKS, ScriptedSubtasks, hand
 
 __all__ = ["past"]
 

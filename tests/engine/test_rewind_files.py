@@ -17,8 +17,8 @@ from joey.engine.task import Task
 from joey.errors import UserError
 from joey.ports import Capabilities
 from joey.testing.script import Turn, call
-from tests.engine.rewinding import RewindHarness, check_past, past, rich_task, shown
-from tests.engine.workshop import EngineHarness, durable, finish, settled, wait_for_event
+from tests.engine.engine_harness import EngineHarness, durable, finish, settled, wait_for_event
+from tests.engine.rewind_harness import RewindHarness, check_past, past, rich_task, shown
 
 __all__ = ["past"]
 

@@ -24,11 +24,11 @@ from joey.engine.task import Task
 from joey.errors import UserError
 from joey.testing.script import Turn, call
 from joey.testing.scripted import ScriptedTurn
-from tests.engine.cast import ALLOW_ALL_WITH_SUBTASKS, ScriptedSubtasks, hand
-from tests.engine.rewinding import RewindHarness, check_past, past, shown
+from tests.engine.engine_harness import asked, durable, finish, settled, wait_for_event
+from tests.engine.rewind_harness import RewindHarness, check_past, past, shown
+from tests.engine.scripted_subtasks import ALLOW_ALL_WITH_SUBTASKS, ScriptedSubtasks, hand
 from tests.engine.test_rewind import row_of
 from tests.engine.test_rewind_files import cut, files, tools, write, written
-from tests.engine.workshop import asked, durable, finish, settled, wait_for_event
 
 __all__ = ["past"]
 

@@ -11,9 +11,9 @@ from joey.core.settings import Settings
 from joey.engine.asks import Unattended
 from joey.engine.checkpoints import preview_restore
 from joey.testing.script import Turn, call
-from tests.engine.rewinding import RewindHarness, past
+from tests.engine.engine_harness import finish, settled
+from tests.engine.rewind_harness import RewindHarness, past
 from tests.engine.test_rewind_files import tools, write
-from tests.engine.workshop import finish, settled
 
 __all__ = ["past"]
 

@@ -31,7 +31,7 @@ from joey.engine.engine import Engine, TaskOptions
 from joey.engine.task import Task
 from joey.testing.script import Turn, call, say
 from joey.testing.server import ModelServer, Request
-from tests.engine.workshop import TIMEOUT_S, durable
+from tests.engine.engine_harness import TIMEOUT_S, durable
 
 HERE = Path(__file__).parent.parent
 SAMPLE = HERE / "roo_workspace"

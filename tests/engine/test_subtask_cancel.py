@@ -24,13 +24,13 @@ from joey.engine.task import Task
 from joey.ports import Store, TaskLog, TaskMetadata
 from joey.storage.task_store import JsonFileStore
 from joey.testing.script import Turn
-from tests.engine.cast import ALLOW_ALL_WITH_SUBTASKS, ScriptedSubtasks, hand
-from tests.engine.workshop import (
+from tests.engine.engine_harness import (
     EngineHarness,
     check_history,
     finish,
     settled,
 )
+from tests.engine.scripted_subtasks import ALLOW_ALL_WITH_SUBTASKS, ScriptedSubtasks, hand
 
 Moment = Callable[[], None]
 PARTS = {

@@ -20,8 +20,7 @@ from joey.engine.outcomes import Completed, Failed
 from joey.engine.task import Task
 from joey.storage.task_store import JsonFileStore
 from joey.testing.script import Turn, call
-from tests.engine.cast import ALLOW_ALL_WITH_SUBTASKS, ScriptedSubtasks, hand
-from tests.engine.workshop import (
+from tests.engine.engine_harness import (
     EngineHarness,
     check_history,
     durable,
@@ -30,6 +29,7 @@ from tests.engine.workshop import (
     rows,
     settled,
 )
+from tests.engine.scripted_subtasks import ALLOW_ALL_WITH_SUBTASKS, ScriptedSubtasks, hand
 
 PARTS = {
     "the whole": [Turn(hand("part 1", todos="[ ] look"), hand("part 2")), finish("whole")],

@@ -23,8 +23,7 @@ from joey.engine.asks import Unattended
 from joey.engine.outcomes import Completed, Failed
 from joey.engine.task import Task
 from joey.testing.script import Turn, call, pause
-from tests.engine.cast import ALLOW_ALL_WITH_SUBTASKS, PRICED_MODEL, ScriptedSubtasks, hand
-from tests.engine.workshop import (
+from tests.engine.engine_harness import (
     EngineHarness,
     asked,
     check_history,
@@ -32,6 +31,12 @@ from tests.engine.workshop import (
     finish,
     settled,
     wait_for_event,
+)
+from tests.engine.scripted_subtasks import (
+    ALLOW_ALL_WITH_SUBTASKS,
+    PRICED_MODEL,
+    ScriptedSubtasks,
+    hand,
 )
 
 LOOK = Turn(call("list_files", {"path": "."}))

@@ -22,9 +22,7 @@ from joey.ports import Capabilities, Store
 from joey.storage.task_store import JsonFileStore
 from joey.testing.script import Call, Turn, call, fail, pause, say
 from joey.workspace.git.worktrees import GitWorktrees
-from tests.engine.cast import ALLOW_ALL_WITH_SUBTASKS, ScriptedSubtasks
-from tests.engine.test_subtask_limits import children_of
-from tests.engine.workshop import (
+from tests.engine.engine_harness import (
     EngineHarness,
     asked,
     check_history,
@@ -34,6 +32,8 @@ from tests.engine.workshop import (
     rows,
     settled,
 )
+from tests.engine.scripted_subtasks import ALLOW_ALL_WITH_SUBTASKS, ScriptedSubtasks
+from tests.engine.test_subtask_limits import children_of
 from tests.workspace.test_worktrees import git
 
 OPTIONS = TaskOptions(settings=ALLOW_ALL_WITH_SUBTASKS, policy=Unattended())

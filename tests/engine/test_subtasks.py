@@ -31,8 +31,7 @@ from joey.engine.outcomes import Aborted, Completed
 from joey.engine.task import Task
 from joey.ports import Capabilities
 from joey.testing.script import Turn, call, fail, pause, say
-from tests.engine.cast import ALLOW_ALL_WITH_SUBTASKS, ScriptedSubtasks, hand
-from tests.engine.workshop import (
+from tests.engine.engine_harness import (
     TIMEOUT_S,
     EngineHarness,
     asked,
@@ -47,7 +46,8 @@ from tests.engine.workshop import (
     texts,
     wait_for_event,
 )
-from tests.engine.written_customs import StaticCustomizations
+from tests.engine.scripted_subtasks import ALLOW_ALL_WITH_SUBTASKS, ScriptedSubtasks, hand
+from tests.engine.static_customizations import StaticCustomizations
 
 
 async def play(

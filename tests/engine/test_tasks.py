@@ -17,7 +17,7 @@ from joey.engine.engine import TaskOptions
 from joey.ports import Capabilities
 from joey.testing.script import Turn, call, pause, say
 from joey.testing.scripted import ScriptedProvider
-from tests.engine.workshop import (
+from tests.engine.engine_harness import (
     TIMEOUT_S,
     EngineHarness,
     asked,

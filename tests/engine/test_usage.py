@@ -12,7 +12,7 @@ from joey.engine.asks import Unattended
 from joey.engine.outcomes import Completed, Failed
 from joey.testing.script import Turn, call, disconnect, usage
 from joey.testing.scripted import ScriptedProvider, ScriptedTurn
-from tests.engine.workshop import EngineHarness, asked, done, settled
+from tests.engine.engine_harness import EngineHarness, asked, done, settled
 
 PRICED = ModelInfo(id="priced", prices=Prices(input=1.0, output=10.0))
 MILLION = 1_000_000

@@ -12,8 +12,8 @@ from joey.testing.script import Turn, call, say
 from joey.testing.server import ModelServer
 from tests.front.binary import Joey, reach
 from tests.front.terminal import terminal
-from tests.stores import roo_folders
-from tests.stores.roo_folders import FORMS, UI
+from tests.stores import roo_task_directories
+from tests.stores.roo_task_directories import FORMS, UI
 from tests.stores.test_adoption_forms import look
 
 ROO = ".config/Code/User/globalStorage/rooveterinaryinc.roo-cline/tasks"
@@ -26,7 +26,7 @@ def theirs(joey: Joey) -> Path:
     home = joey.home.parent
     FORMS["april"](home / ROO / "april")
     FORMS["january-xml"](home / CLINE / "1767600000000")
-    roo_folders.write(home / ROO / "broken", b"[{", b"")
+    roo_task_directories.write(home / ROO / "broken", b"[{", b"")
     return home
 
 
@@ -157,7 +157,11 @@ async def test_a_directory_for_roo_is_written_and_imported_again(joey: Joey, the
 @pytest.mark.requirement("export:markdown", "export:force", "export:secrets")
 async def test_a_document_has_no_secrets_and_replaces_nothing(joey: Joey) -> None:
     text = "clone https://ann:hunter2@example.org/shop"
-    roo_folders.write(joey.home / "tasks" / "april", roo_folders.rows(text), roo_folders.native())
+    roo_task_directories.write(
+        joey.home / "tasks" / "april",
+        roo_task_directories.rows(text),
+        roo_task_directories.native(),
+    )
     document = await exported(joey)
     assert "clone https://example.org/shop" in document.out
     assert "## Result\n\nMended." in document.out

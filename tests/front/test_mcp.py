@@ -13,7 +13,7 @@ from joey.testing.script import Turn, call
 from joey.testing.server import ModelServer
 from tests.front.binary import Joey, reach
 from tests.front.terminal import terminal
-from tests.mcp.house import TINY
+from tests.mcp.hub_harness import TINY
 
 DONE = Turn(call("attempt_completion", {"result": "All done."}))
 ECHO = Turn(call("mcp--tiny--echo", {"text": "from the server"}))

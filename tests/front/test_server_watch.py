@@ -6,7 +6,7 @@ from pathlib import Path
 
 from joey.cli.notices import McpStartupReporter
 from joey.core.events import RequestStarted
-from tests.mcp.house import HubHarness, tiny
+from tests.mcp.hub_harness import HubHarness, tiny
 
 ASKED = RequestStarted(ts=1, api_protocol="anthropic", content=())
 

@@ -9,7 +9,7 @@ import pytest
 from joey.testing.script import Turn, call, say
 from joey.testing.server import ModelServer
 from tests.front.binary import Finished, Joey, reach
-from tests.parts import by_part
+from tests.scripted_conversations import by_part
 
 Written = tuple[str, dict[str, Any]]
 

@@ -13,7 +13,7 @@ from joey.testing.script import Turn, call, fail, pause, say
 from joey.testing.server import ModelServer
 from tests.front.binary import LIMIT, Joey, reach
 from tests.front.terminal import CTRL_C, terminal
-from tests.parts import by_part
+from tests.scripted_conversations import by_part
 from tests.workspace.test_worktrees import git
 
 ASK = "say what to do instead › "

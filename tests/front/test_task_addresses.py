@@ -15,7 +15,7 @@ from joey.testing.script import Turn, call
 from joey.testing.server import ModelServer
 from tests.front.binary import Joey, reach
 from tests.front.terminal import terminal
-from tests.stores.roo_folders import FORMS
+from tests.stores.roo_task_directories import FORMS
 
 KEY = "key-of-the-user.7781"
 DONE = Turn(call("attempt_completion", {"result": "all done"}))

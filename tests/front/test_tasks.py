@@ -12,7 +12,7 @@ import pytest
 from joey.cli.exit_codes import UsageError
 from joey.cli.launch import find_task, short_id
 from joey.ports import TaskMetadata
-from joey.storage.task_folder import TaskLock
+from joey.storage.task_directory import TaskLock
 from joey.testing.script import Turn, call, pause, say
 from joey.testing.server import ModelServer
 from tests.front.binary import LIMIT, Joey, reach

@@ -12,7 +12,7 @@ import pytest
 from joey.testing.script import Turn, call, disconnect, pause, say
 from joey.testing.server import ModelServer
 from tests.front.binary import Joey, reach
-from tests.server.house import Peer, open_server
+from tests.server.server_fixture import Peer, open_server
 
 pytestmark = pytest.mark.requirement("parsing:think:calls")
 

@@ -46,7 +46,7 @@ from joey.ports import TaskMetadata
 from joey.server.ipc_protocol import IpcCommand
 from joey.storage.journal import decode_journal, encode_record
 from joey.storage.roo_import import ImportCandidate
-from joey.storage.task_folder import LockOwner
+from joey.storage.task_directory import LockOwner
 from joey.storage.task_store import JsonFileStore
 from joey.testing.script import Turn, call, fail, pause, redacted, say, think, usage
 from joey.testing.server import ModelServer, Request, by_conversation

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.hooks.bench import HookHarness
+from tests.hooks.hook_harness import HookHarness
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ from joey.execution.hooks import HookEnvironment, run_hook
 from joey.execution.processes import end_marked
 from joey.execution.terminal import command_environment, find_shell
 from joey.testing.script import Turn, call
-from tests.engine.workshop import TIMEOUT_S, finish, settled
-from tests.hooks.bench import HookHarness, failures, hook, outcomes, said
+from tests.engine.engine_harness import TIMEOUT_S, finish, settled
+from tests.hooks.hook_harness import HookHarness, failures, hook, outcomes, said
 
 READ = Turn(call("read_file", {"path": "a.txt"}))
 

@@ -14,8 +14,8 @@ from joey.core.settings import Settings
 from joey.engine.asks import Unattended
 from joey.testing.script import Turn, call
 from joey.workspace.files import LocalFiles
-from tests.engine.workshop import finish, settled
-from tests.hooks.bench import HookHarness, failures, hook, said
+from tests.engine.engine_harness import finish, settled
+from tests.hooks.hook_harness import HookHarness, failures, hook, said
 
 READ = Turn(call("read_file", {"path": "a.txt"}))
 UNTRUSTED = "The hooks of .roo/hooks.json are not used, because you have not trusted them"

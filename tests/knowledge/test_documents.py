@@ -12,7 +12,7 @@ from joey.content.document_worker import MAX_TEXT_CHARS, collected, lines_of
 from joey.content.isolated import IsolatedDocumentReader
 from joey.errors import ToolError
 from joey.workspace.files import LocalFiles
-from tests.knowledge.papers import (
+from tests.knowledge.sample_documents import (
     LINKS,
     PACKAGE_LINKS,
     SHEET,

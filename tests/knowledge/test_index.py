@@ -15,7 +15,7 @@ from joey.content.code_index_worker import IndexChanges, IndexProgress, take_in
 from joey.errors import ToolError
 from joey.ports import Listing
 from joey.workspace.listing import every_file
-from tests.knowledge.indexing import IndexHarness, answer, paths, whole_answer
+from tests.knowledge.index_harness import IndexHarness, answer, paths, whole_answer
 
 
 @pytest.fixture

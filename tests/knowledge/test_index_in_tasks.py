@@ -20,7 +20,7 @@ from joey.testing.script import Turn, call, say
 from joey.testing.server import ModelServer
 from joey.workspace.files import LocalFiles
 from joey.workspace.listing import every_file
-from tests.engine.workshop import EngineHarness, finish
+from tests.engine.engine_harness import EngineHarness, finish
 
 ENV = {"ANTHROPIC_API_KEY": "key"}
 XML = "<codebase_search>\n<query>login check</query>\n<path>src</path>\n</codebase_search>"

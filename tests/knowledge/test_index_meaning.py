@@ -9,7 +9,7 @@ import pytest
 from joey.content import code_index
 from joey.content.code_index import EMBED_LOCK_FILE
 from joey.errors import ConfigError, ProviderError, ProviderFailure
-from tests.knowledge.indexing import IndexHarness, answer, paths, whole_answer
+from tests.knowledge.index_harness import IndexHarness, answer, paths, whole_answer
 
 CONCEPTS = (
     ("login", "authenticate", "credentials", "password"),

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.mcp.house import HubHarness
+from tests.mcp.hub_harness import HubHarness
 
 PACKAGES = ("server-everything", "server-filesystem")
 VERSION = "2026.8.31"

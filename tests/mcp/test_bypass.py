@@ -26,9 +26,9 @@ from joey.mcp.transports import stdio_streams
 from joey.mcp.trust import wanted_of
 from joey.ports import Capabilities
 from joey.tools.mcp_tool import prepare_call, run_call
-from tests.mcp.house import TIMEOUT_S, HubHarness, is_alive, server, settled, until
-from tests.mcp.rude import rude
-from tests.tools.shell_context import make_context
+from tests.mcp.hub_harness import TIMEOUT_S, HubHarness, is_alive, server, settled, until
+from tests.mcp.misbehaving_server import rude
+from tests.tools.tool_context import make_context
 
 
 def request(method: str, params: dict[str, Any]) -> SessionMessage:

@@ -15,7 +15,7 @@ from joey.errors import ToolError, UserError
 from joey.mcp.leases import HubConfig
 from joey.mcp.login import listening
 from joey.mcp.servers import ServerAdmin
-from tests.mcp.house import HubHarness, names, server, settled, until
+from tests.mcp.hub_harness import HubHarness, names, server, settled, until
 from tests.mcp.web_server import Web, serving
 
 

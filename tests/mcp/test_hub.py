@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from joey.errors import ToolError
-from tests.mcp.house import HubHarness, names, server, settled, tiny, until
+from tests.mcp.hub_harness import HubHarness, names, server, settled, tiny, until
 
 
 @pytest.mark.requirement("mcp:idle")
@@ -18,7 +18,7 @@ def test_where_no_server_is_named_the_library_is_not_loaded(tmp_path: Path) -> N
     program = """
 import asyncio, sys
 from pathlib import Path
-from tests.mcp.house import HubHarness, settled
+from tests.mcp.hub_harness import HubHarness, settled
 
 async def main():
     house = HubHarness(Path(sys.argv[1]))

@@ -14,7 +14,16 @@ import psutil
 import pytest
 
 from joey.errors import ToolError
-from tests.mcp.house import TIMEOUT_S, HubHarness, is_alive, names, server, settled, tiny, until
+from tests.mcp.hub_harness import (
+    TIMEOUT_S,
+    HubHarness,
+    is_alive,
+    names,
+    server,
+    settled,
+    tiny,
+    until,
+)
 
 
 @pytest.mark.requirement("mcp:stdio:connect")
@@ -191,7 +200,7 @@ async def test_a_server_that_ignores_everything_is_gone_with_its_last_task(
 _HOST = """
 import asyncio, sys
 from pathlib import Path
-from tests.mcp.house import HubHarness, tiny
+from tests.mcp.hub_harness import HubHarness, tiny
 
 async def main():
     lease = await HubHarness(Path(sys.argv[1])).open(tiny=tiny("--stubborn"))

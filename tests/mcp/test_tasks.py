@@ -16,7 +16,7 @@ from joey.core.task import AskKind
 from joey.engine.asks import Unattended
 from joey.ports import Capabilities
 from joey.testing.script import Turn, call, say
-from tests.engine.workshop import (
+from tests.engine.engine_harness import (
     EngineHarness,
     asked,
     check_history,
@@ -25,7 +25,7 @@ from tests.engine.workshop import (
     rows,
     settled,
 )
-from tests.mcp.house import HubHarness, tiny
+from tests.mcp.hub_harness import HubHarness, tiny
 from tests.tools.mcp_servers import WEATHER, StaticMcpServers
 
 ECHO = Turn(call("mcp--tiny--echo", {"text": "hello there"}))

@@ -16,7 +16,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from joey.app.permissions import PermissionExplainer, PermissionFlags
-from tests.permissions.arena import CommandTestbed
+from tests.permissions.command_testbed import CommandTestbed
 from tests.permissions.harmless import ALLOWED_RULES, harmless_commands
 from tests.permissions.hostile import WRITING_RULES, HostileCommand, hostile_commands
 

@@ -9,15 +9,15 @@ from collections.abc import Iterator
 from itertools import product
 from typing import NamedTuple
 
-from tests.permissions.evaluating import (
+from tests.permissions.evaluation_lines import (
     ALLOW_ALL_RULES,
     DENIED_RULES,
     GIT_HELPER_LINES,
     GIT_TRANSPORT_RULES,
     evaluating_lines,
 )
-from tests.permissions.hidden_words import iter_option_value_lines, readers
-from tests.permissions.listed import looking_lines, looking_programs
+from tests.permissions.line_files import looking_lines, looking_programs
+from tests.permissions.option_value_lines import iter_option_value_lines, readers
 
 READ_ONLY_RULES = (
     *("git status", "git log", "git diff", "git", "ls", "cat", "echo", "grep", "rg", "find", "wc"),

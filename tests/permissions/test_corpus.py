@@ -12,9 +12,9 @@ import pytest
 from joey.app.permissions import PermissionExplainer, PermissionFlags
 from joey.core.permissions.commands import judge_command
 from joey.core.permissions.policy import Allow
-from tests.permissions.arena import CommandTestbed
+from tests.permissions.command_testbed import CommandTestbed
 from tests.permissions.corpus import sample, try_harmless, try_hostile
-from tests.permissions.evaluating import (
+from tests.permissions.evaluation_lines import (
     ALLOW_ALL_RULES,
     DENIED_RULES,
     GIT_HELPER_LINES,
@@ -24,7 +24,7 @@ from tests.permissions.evaluating import (
 )
 from tests.permissions.harmless import harmless_commands
 from tests.permissions.hostile import READ_ONLY_RULES, hostile_commands
-from tests.permissions.listed import asked_lines
+from tests.permissions.line_files import asked_lines
 
 SAMPLE = 500
 SEED = 20_250_301

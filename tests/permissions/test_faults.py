@@ -19,8 +19,8 @@ from joey.ports import Capabilities
 from joey.testing.script import Turn, call
 from joey.tools.execute_command import ExecuteCommand
 from joey.workspace.files import LocalFiles
-from tests.engine.workshop import EngineHarness, asked, finish, settled
-from tests.tools.shell_context import make_context
+from tests.engine.engine_harness import EngineHarness, asked, finish, settled
+from tests.tools.tool_context import make_context
 
 SETTINGS = Settings(always_allow_execute=True, allowed_commands=("ls", "echo", "touch"))
 LISTING = Turn(call("execute_command", {"command": "touch made.txt", "cwd": None}))

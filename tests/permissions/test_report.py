@@ -18,8 +18,8 @@ from joey.engine.asks import Unattended
 from joey.execution.bash_grammar import BashGrammar
 from joey.ports import Capabilities
 from joey.testing.script import Turn, call
-from tests.engine.cast import ALLOW_ALL_WITH_SUBTASKS, ScriptedSubtasks, hand
-from tests.engine.workshop import EngineHarness, asked, finish, settled
+from tests.engine.engine_harness import EngineHarness, asked, finish, settled
+from tests.engine.scripted_subtasks import ALLOW_ALL_WITH_SUBTASKS, ScriptedSubtasks, hand
 
 
 def report(workshop: EngineHarness, *arguments: str) -> str:

@@ -28,8 +28,8 @@ from joey.core.task import Answer, AskKind, Response
 from joey.engine.engine import TaskOptions
 from joey.execution.bash_grammar import BashGrammar
 from joey.testing.script import Turn, call
-from tests.engine.cast import ScriptedSubtasks, hand
-from tests.engine.workshop import EngineHarness, asked, durable, finish, wait_for_event
+from tests.engine.engine_harness import EngineHarness, asked, durable, finish, wait_for_event
+from tests.engine.scripted_subtasks import ScriptedSubtasks, hand
 
 HERE = ResolvedPath(given="a.py", path=Path("/w/a.py"), shown="a.py", inside=True)
 OUTSIDE = ResolvedPath(given="/etc/x", path=Path("/etc/x"), shown="/etc/x", inside=False)

@@ -37,7 +37,13 @@ from joey.testing.script import (
     think,
     usage,
 )
-from tests.providers.talking import MODEL_REQUEST, chunks_of, events, stream_until_error, talking
+from tests.providers.provider_connection import (
+    MODEL_REQUEST,
+    chunks_of,
+    events,
+    stream_until_error,
+    talking,
+)
 
 SERVICE = ServiceInfo("anthropic", "model.test:443", "claude", "default")
 

@@ -16,8 +16,8 @@ from joey.providers.errors import ServiceInfo, is_overflow, refusal, retry_after
 from joey.providers.factory import make_provider
 from joey.providers.http import HttpClient
 from joey.testing.script import Fail, Turn, disconnect, fail, say
+from tests.providers.provider_connection import MODEL_REQUEST, PROFILES, stream_until_error
 from tests.providers.sockets import Reader, Writer, listening, read_request
-from tests.providers.talking import MODEL_REQUEST, PROFILES, stream_until_error
 
 SERVICE = ServiceInfo("anthropic", "model.test:443", "claude-x", "work", "k3y-secret", "MY_KEY")
 

@@ -38,8 +38,7 @@ from joey.testing.script import (
     usage,
 )
 from joey.testing.wire_format import chunked
-from tests.providers.sockets import Reader, Writer, listening, read_request
-from tests.providers.talking import (
+from tests.providers.provider_connection import (
     MODEL_REQUEST,
     PROFILES,
     chunks_of,
@@ -47,6 +46,7 @@ from tests.providers.talking import (
     stream_until_error,
     talking,
 )
+from tests.providers.sockets import Reader, Writer, listening, read_request
 
 SERVICE = ServiceInfo("openai", "model.test:443", "gpt", "default")
 

@@ -37,7 +37,7 @@ from joey.ports import SandboxLevel, SandboxReport
 from joey.testing.script import Turn, call
 from joey.tools.base import Outcome
 from joey.tools.execute_command import explained
-from tests.engine.workshop import EngineHarness, asked, finish
+from tests.engine.engine_harness import EngineHarness, asked, finish
 
 
 class FixedProber:
@@ -160,7 +160,9 @@ async def test_without_a_sandbox_each_command_is_asked(
 ) -> None:
     shop = EngineHarness(tmp_path)
     held = sandbox(shop.root, NOTHING, Settings())
-    monkeypatch.setattr("tests.engine.workshop.LocalTerminal", lambda: LocalTerminal(sandbox=held))
+    monkeypatch.setattr(
+        "tests.engine.engine_harnessarness.LocalTerminal", lambda: LocalTerminal(sandbox=held)
+    )
     task = await shop.start(Turn(call("execute_command", {"command": "echo hi"})), finish())
     ask = await asked(task)
     assert ask.ask is AskKind.COMMAND

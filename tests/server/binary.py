@@ -14,7 +14,7 @@ from typing import Any
 
 from websockets.asyncio.client import connect
 
-from tests.server.house import TIMEOUT_S, TOKEN, Peer
+from tests.server.server_fixture import TIMEOUT_S, TOKEN, Peer
 
 
 class Served:

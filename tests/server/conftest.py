@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.server.foreign import JS, Client
 from tests.server.packages import installed
+from tests.server.websocket_clients import JS, Client
 
 
 @pytest.fixture(scope="session")

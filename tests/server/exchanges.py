@@ -7,9 +7,8 @@ from typing import Any
 from joey.core.wire.events import ModePayload
 from joey.server.commands import HANDLERS
 from joey.testing.script import Turn, call, fail, pause, say, usage
-from tests.parts import by_part
-from tests.server.house import ServerFixture, done
-from tests.server.scenes import (
+from tests.scripted_conversations import by_part
+from tests.server.exchange_steps import (
     Exchange,
     ExpectEvent,
     PauseReading,
@@ -21,6 +20,7 @@ from tests.server.scenes import (
     row,
     started,
 )
+from tests.server.server_fixture import ServerFixture, done
 
 # What happens at the server -------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from joey.app.sandbox import sandbox_report
 from joey.core.wire.commands import COMMANDS, ORIGINAL_COMMANDS
 from joey.server.commands import HANDLERS
 from joey.testing.script import Turn, call, pause, say
-from tests.server.house import CommandFailedError, done, open_server
+from tests.server.server_fixture import CommandFailedError, done, open_server
 
 pytestmark = pytest.mark.requirement("websocket:commands")
 SEED = """startNewTask getCurrentTaskStack clearCurrentTask cancelCurrentTask resumeTask

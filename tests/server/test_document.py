@@ -15,7 +15,7 @@ from joey.core.wire.events import PAYLOAD_TYPES
 from joey.core.wire.frames import ErrorCode
 from joey.core.wire.schema import wire_schema
 from joey.testing.script import Turn, say
-from tests.server.house import TOKEN, done, open_server
+from tests.server.server_fixture import TOKEN, done, open_server
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
 TEXT = (DOCS / "websocket.md").read_text(encoding="utf-8")

@@ -10,10 +10,10 @@ from joey.core.wire.commands import COMMANDS
 from joey.core.wire.events import PAYLOAD_TYPES
 from joey.core.wire.frames import ErrorCode
 from joey.server.commands import HANDLERS
+from tests.server.exchange_steps import Exchange, ExchangePlayer, ExpectEvent, SendFrame
 from tests.server.exchanges import EXCHANGES
-from tests.server.foreign import Client
-from tests.server.house import open_server
-from tests.server.scenes import Exchange, ExchangePlayer, ExpectEvent, SendFrame
+from tests.server.server_fixture import open_server
+from tests.server.websocket_clients import Client
 
 pytestmark = pytest.mark.requirement("websocket:commands")
 

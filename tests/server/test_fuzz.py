@@ -24,8 +24,8 @@ from joey.server.serve import ServeOptions
 from joey.server.websocket import ConnectionLimits
 from joey.testing.script import Turn, call
 from tests.server.fuzzing import Fuzzer
-from tests.server.house import TOKEN, Peer, ServerFixture, done, open_server
-from tests.server.shapes import find_violations
+from tests.server.json_schema_check import find_violations
+from tests.server.server_fixture import TOKEN, Peer, ServerFixture, done, open_server
 
 PARSED = 20_000
 SENT = int(os.environ.get("JOEY_FUZZ", "4000"))

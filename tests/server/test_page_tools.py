@@ -14,7 +14,7 @@ import pytest
 import pytest_asyncio
 
 from joey.testing.script import Turn, call
-from tests.mcp.house import tiny
+from tests.mcp.hub_harness import tiny
 from tests.server.browsing import (
     DESKTOP,
     PHONE,

@@ -15,7 +15,7 @@ from joey.core.history.ui import UiHistory
 from joey.testing.script import Turn, call, pause, say
 from joey.testing.server import ModelServer, Request, by_conversation
 from tests.server.binary import Program, Served
-from tests.server.house import Peer, ServerFixture, done, open_server, rows_of
+from tests.server.server_fixture import Peer, ServerFixture, done, open_server, rows_of
 
 CUTS = 100
 KILLS = 4

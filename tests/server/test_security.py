@@ -15,7 +15,7 @@ from joey.server.commands import HANDLERS
 from joey.server.serve import ServeOptions
 from joey.server.websocket import ConnectionLimits
 from joey.testing.script import Turn, pause, say
-from tests.server.house import TOKEN, Peer, ServerFixture, done, open_server
+from tests.server.server_fixture import TOKEN, Peer, ServerFixture, done, open_server
 
 WRONG = "not-the-token-0123456789"
 QUICK = ServeOptions(port=0, limits=ConnectionLimits(failed_auth_seconds=0))

@@ -25,7 +25,7 @@ from joey.server.serve import ServeOptions, serving
 from joey.testing.script import Turn, pause, say
 from joey.testing.server import ModelServer, by_conversation
 from tests.server.binary import Served
-from tests.server.house import TIMEOUT_S, TOKEN, done
+from tests.server.server_fixture import TIMEOUT_S, TOKEN, done
 
 
 async def test_a_terminated_server_says_goodbye_and_its_tasks_can_go_on(tmp_path: Path) -> None:

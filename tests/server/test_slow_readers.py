@@ -18,7 +18,7 @@ from joey.server.feed import MAX_QUEUED_EVENTS, Broadcast, ReplaySource, SendQue
 from joey.server.hub import StoredTask
 from joey.server.serve import ServeOptions
 from joey.server.websocket import ConnectionLimits
-from tests.server.house import open_server
+from tests.server.server_fixture import open_server
 
 
 class Pipe:

@@ -12,10 +12,10 @@ import pytest
 
 from joey.server.ipc import serve_ipc
 from joey.testing.script import Turn, call, fail, pause
-from tests.engine.workshop import slow_disk
-from tests.parts import by_part
-from tests.server.house import CommandFailedError, Frame, ServerFixture, done, open_server
+from tests.engine.engine_harness import slow_disk
+from tests.scripted_conversations import by_part
 from tests.server.ipc_peer import connected
+from tests.server.server_fixture import CommandFailedError, Frame, ServerFixture, done, open_server
 
 ALLOW: dict[str, Any] = {"autoApprovalEnabled": True, "alwaysAllowSubtasks": True}
 

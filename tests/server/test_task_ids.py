@@ -15,8 +15,8 @@ from joey.core.wire.commands import COMMANDS, CommandSpec, TaskNeed
 from joey.testing.script import Turn, call
 from tests.client.serving import a_place, write
 from tests.client.serving import done as completing
-from tests.server.house import CommandFailedError, Peer, ServerFixture, done, open_server
 from tests.server.ipc_peer import connected, new_task, serving
+from tests.server.server_fixture import CommandFailedError, Peer, ServerFixture, done, open_server
 
 pytestmark = pytest.mark.requirement("websocket:task-ids")
 

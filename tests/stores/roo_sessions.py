@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from msgspec import Struct
 
 from joey.core.models import ToolProtocol
-from tests.stores.roo_folders import IMAGE, START
+from tests.stores.roo_task_directories import IMAGE, START
 
 Json = dict[str, Any]
 Form = Literal["january", "april"]

@@ -14,8 +14,8 @@ from joey.core.messages import Message, TextBlock, ToolUseBlock, blocks_of, plai
 from joey.core.models import ToolProtocol
 from joey.storage.task_store import JsonFileStore
 from tests.service_rules import check_messages
-from tests.stores import roo_folders
-from tests.stores.roo_folders import FORMS, XML_FORMS
+from tests.stores import roo_task_directories
+from tests.stores.roo_task_directories import FORMS, XML_FORMS
 
 Seen = dict[str, tuple[bytes, int, int]]
 
@@ -96,7 +96,7 @@ def test_of_a_file_that_was_cut_off_the_beginning_is_kept(tmp_path: Path) -> Non
     assert event.messages[0].content[1:2] != ()
     assert "<user_message>" in said(event.messages)
     shorter = form_of(tmp_path, "cut-rows")
-    assert 1 < len(shorter.rows) < len(roo_folders.rows())
+    assert 1 < len(shorter.rows) < len(roo_task_directories.rows())
 
 
 def test_after_a_summary_the_model_sees_the_summary_alone(tmp_path: Path) -> None:
@@ -115,18 +115,18 @@ def test_a_history_that_begins_with_a_reply_gets_the_task_before_it(tmp_path: Pa
 @pytest.mark.requirement("adoption:large")
 def test_a_task_of_fifty_megabytes_opens_whole(tmp_path: Path) -> None:
     directory = tmp_path / "tasks" / "large"
-    roo_folders.long_task(directory, turns=1_000, padding=50_000)
-    assert (directory / roo_folders.API).stat().st_size > 48_000_000
-    before = (directory / roo_folders.API).stat().st_mtime_ns
+    roo_task_directories.long_task(directory, turns=1_000, padding=50_000)
+    assert (directory / roo_task_directories.API).stat().st_size > 48_000_000
+    before = (directory / roo_task_directories.API).stat().st_mtime_ns
     event = adopted(tmp_path, "large")
     assert (len(event.rows), len(event.messages)) == (1_999, 1_999)
     check_shown(event)
-    assert (directory / roo_folders.API).stat().st_mtime_ns == before
+    assert (directory / roo_task_directories.API).stat().st_mtime_ns == before
 
 
 def test_a_torn_file_is_salvaged_up_to_any_byte(tmp_path: Path) -> None:
     directory = tmp_path / "tasks" / "torn"
-    data = json.dumps(roo_folders.native()).encode()
+    data = json.dumps(roo_task_directories.native()).encode()
     for size in range(0, len(data), 41):
-        roo_folders.write(directory, roo_folders.rows(), data[:size])
+        roo_task_directories.write(directory, roo_task_directories.rows(), data[:size])
         check_shown(adopted(tmp_path, "torn"))

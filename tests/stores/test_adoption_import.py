@@ -34,9 +34,9 @@ from joey.storage.task_store import JsonFileStore
 from joey.testing.script import Turn, call, say
 from joey.testing.server import ModelServer
 from tests.service_rules import check_anthropic
-from tests.stores import roo_folders
+from tests.stores import roo_task_directories
 from tests.stores.records import said
-from tests.stores.roo_folders import FORMS, ONLY_IMPORTED, START, XML_FORMS
+from tests.stores.roo_task_directories import FORMS, ONLY_IMPORTED, START, XML_FORMS
 from tests.stores.test_adoption_forms import look
 
 ROO, ZOO = "rooveterinaryinc.roo-cline", "zoocodeorganization.zoo-code"
@@ -193,7 +193,7 @@ async def test_an_imported_task_goes_on_in_its_own_protocol(tmp_path: Path, form
 
 @pytest.mark.requirement("adoption:large", "adoption:resumed")
 async def test_a_task_of_fifty_megabytes_is_summed_up_and_goes_on(tmp_path: Path) -> None:
-    roo_folders.long_task(tmp_path / "theirs" / "large", turns=1_000, padding=50_000)
+    roo_task_directories.long_task(tmp_path / "theirs" / "large", turns=1_000, padding=50_000)
     imported(tmp_path, "large")
     summary = Turn(say("A thousand files were read."))
     asked, body = await resumed(tmp_path, "large", summary, NATIVE_END)
@@ -207,7 +207,9 @@ def test_a_directory_that_joey_wrote_is_imported_with_its_journal(tmp_path: Path
     log = JsonFileStore(tmp_path / "elsewhere").create("ours")
     log.append(Record(seq=1, event=UserMessage(ts=START, text="Mend the shop", is_first=True)))
     log.close()
-    roo_folders.write(log.directory, roo_folders.rows(), roo_folders.native())
+    roo_task_directories.write(
+        log.directory, roo_task_directories.rows(), roo_task_directories.native()
+    )
     own = tmp_path / "home" / "tasks"
     (task,) = tasks_of(places_under(tmp_path / "elsewhere"), own)
     import_task(task, own)
@@ -218,8 +220,12 @@ def test_a_directory_that_joey_wrote_is_imported_with_its_journal(tmp_path: Path
 @pytest.mark.requirement("adoption:protocol")
 def test_the_lock_of_an_older_task_is_found_in_the_editors_database(tmp_path: Path) -> None:
     storage = tmp_path / "globalStorage" / ROO
-    roo_folders.write(storage / "tasks" / "jan", roo_folders.rows(), roo_folders.native())
-    known = roo_folders.item("jan", toolProtocol="xml", workspace="/home/ann/jan", mode="debug")
+    roo_task_directories.write(
+        storage / "tasks" / "jan", roo_task_directories.rows(), roo_task_directories.native()
+    )
+    known = roo_task_directories.item(
+        "jan", toolProtocol="xml", workspace="/home/ann/jan", mode="debug"
+    )
     with sqlite3.connect(storage.parent / "state.vscdb") as database:
         database.execute("CREATE TABLE ItemTable (key TEXT UNIQUE, value BLOB)")
         state = json.dumps({"taskHistory": [known, "odd", {"id": 5}]})
@@ -239,7 +245,9 @@ def test_the_lock_of_an_older_task_is_found_in_the_editors_database(tmp_path: Pa
     "where", ["tasks/_index.json", "state/taskHistory.json", "global-state.json"]
 )
 def test_other_lists_of_tasks_are_read_too(tmp_path: Path, where: str) -> None:
-    roo_folders.write(tmp_path / "tasks" / "t1", roo_folders.rows(), roo_folders.xml())
+    roo_task_directories.write(
+        tmp_path / "tasks" / "t1", roo_task_directories.rows(), roo_task_directories.xml()
+    )
     entry = {"id": "t1", "ts": START, "task": "Known", "cwdOnTaskInitialization": "/home/ann/cline"}
     lists: dict[str, Any] = {
         "tasks/_index.json": {"version": 1, "entries": [entry]},
@@ -259,7 +267,7 @@ def test_other_lists_of_tasks_are_read_too(tmp_path: Path, where: str) -> None:
 @pytest.mark.requirement("adoption:damaged")
 def test_a_damaged_task_is_reported_and_leaves_nothing_behind(tmp_path: Path) -> None:
     own = tmp_path / "home" / "tasks"
-    roo_folders.write(tmp_path / "theirs" / "bad", b"{", b"null")
+    roo_task_directories.write(tmp_path / "theirs" / "bad", b"{", b"null")
     (task,) = tasks_of(places_under(tmp_path / "theirs"), own)
     seen = look_at(task, own)
     assert (seen.state, seen.rows) == ("damaged", 0)
@@ -284,8 +292,8 @@ def test_a_task_that_is_there_already_is_not_touched(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("form", "problem"),
     [
-        ("only-rows", f"{roo_folders.API} cannot be used"),
-        ("cut-rows", f"{roo_folders.UI} is cut off or damaged"),
+        ("only-rows", f"{roo_task_directories.API} cannot be used"),
+        ("cut-rows", f"{roo_task_directories.UI} is cut off or damaged"),
     ],
 )
 def test_what_is_lost_of_a_task_that_opens_is_reported(
@@ -308,7 +316,7 @@ def test_a_copy_can_be_deleted_and_the_original_stays(tmp_path: Path) -> None:
     store = imported(tmp_path, "april")
     store.delete("april")
     assert store.list() == ()
-    assert (tmp_path / "theirs" / "april" / roo_folders.UI).exists()
+    assert (tmp_path / "theirs" / "april" / roo_task_directories.UI).exists()
 
 
 def test_a_directory_whose_name_cannot_be_an_id_is_damaged(tmp_path: Path) -> None:

@@ -18,20 +18,20 @@ from joey.core.messages import Message, ToolResultBlock, blocks_of, plain_text
 from joey.core.models import ToolProtocol
 from joey.core.rewind import FoldedHistory, compare, say_of, ts_of
 from joey.ports import TaskMetadata
-from joey.storage.roo_folder import write_roo_directory
+from joey.storage.roo_directory import write_roo_directory
 from joey.storage.task_store import JsonFileStore
 from tests.service_rules import check_messages
-from tests.stores import roo_folders
-from tests.stores.roo_folders import FORMS, message, say, text
+from tests.stores import roo_task_directories
 from tests.stores.roo_sessions import STEPS, Condense, Form, RooSession, Truncate, Turn
+from tests.stores.roo_task_directories import FORMS, message, say, text
 
 PHRASES_RE = re.compile(r"\b(?:Task|Words|Reply|Found|Summary|Marker|Thought):? [\w ]+")
 
 
 def records_of(home: Path, ui: Any, api: Any, protocol: ToolProtocol) -> Sequence[Record]:
     shutil.rmtree(home / "tasks", ignore_errors=True)
-    item = roo_folders.item("made", toolProtocol=protocol.value)
-    roo_folders.write(home / "tasks" / "made", ui, api, item=item)
+    item = roo_task_directories.item("made", toolProtocol=protocol.value)
+    roo_task_directories.write(home / "tasks" / "made", ui, api, item=item)
     return JsonFileStore(home).read("made")
 
 
@@ -196,12 +196,12 @@ TAGS = st.fixed_dictionaries(
 BLOCKS = st.lists(
     st.one_of(
         st.builds(text, st.sampled_from(["x", " ", "y"])),
-        st.builds(roo_folders.call, st.sampled_from(["1", "2", "a b", ""])),
-        st.builds(roo_folders.call, st.just("3"), st.sampled_from(["odd name", "ok"])),
-        st.builds(roo_folders.result, st.sampled_from(["1", "2", "3", "a b", ""])),
+        st.builds(roo_task_directories.call, st.sampled_from(["1", "2", "a b", ""])),
+        st.builds(roo_task_directories.call, st.just("3"), st.sampled_from(["odd name", "ok"])),
+        st.builds(roo_task_directories.result, st.sampled_from(["1", "2", "3", "a b", ""])),
         st.just({"type": "thinking", "thinking": "hm", "signature": "s"}),
         st.just({"type": "reasoning", "text": "hm"}),
-        st.just(roo_folders.IMAGE),
+        st.just(roo_task_directories.IMAGE),
     ),
     max_size=4,
 )

@@ -18,16 +18,16 @@ from joey.core.rewind import ts_of
 from joey.engine.asks import Unattended
 from joey.engine.engine import Engine, TaskOptions
 from joey.ports.storage import TaskQuery
-from joey.storage.roo_folder import write_roo_directory
+from joey.storage.roo_directory import write_roo_directory
 from joey.storage.task_index import SqliteTaskIndex
 from joey.storage.task_store import JsonFileStore
 from joey.testing.script import Turn, call, say
 from joey.testing.server import ModelServer
 from tests.service_rules import check_anthropic
-from tests.stores import roo_folders
-from tests.stores.roo_folders import API, FORMS, UI, XML_FORMS
+from tests.stores import roo_task_directories
 from tests.stores.roo_sessions import Condense, Form, RooSession, Truncate
 from tests.stores.roo_sessions import Turn as RooTurn
+from tests.stores.roo_task_directories import API, FORMS, UI, XML_FORMS
 from tests.stores.test_adoption_forms import look
 
 DONE = Turn(call("attempt_completion", {"result": "Now it is."}))
@@ -116,8 +116,8 @@ async def test_a_condensed_task_goes_back_before_its_summary_and_goes_on(
     session = RooSession(form, protocol)
     turns = [RooTurn()] * 6
     session.play([*turns, Condense(), *turns, Truncate(), *turns, Condense()])
-    known = roo_folders.item("t1", toolProtocol=protocol.value)
-    roo_folders.write(tmp_path / "tasks" / "t1", session.ui, session.api, item=known)
+    known = roo_task_directories.item("t1", toolProtocol=protocol.value)
+    roo_task_directories.write(tmp_path / "tasks" / "t1", session.ui, session.api, item=known)
     early = next(row["ts"] for row in session.ui if row.get("text") == "Reply 6")
     turn = XML_DONE if protocol is ToolProtocol.XML else DONE
     async with ModelServer([turn]) as server, at_work(tmp_path, server.url) as (engine, options):
@@ -139,11 +139,13 @@ async def test_a_condensed_task_goes_back_before_its_summary_and_goes_on(
 
 @pytest.mark.requirement("adoption:usage", "adoption:family")
 async def test_cost_and_family_of_a_task_go_on_with_it(tmp_path: Path) -> None:
-    known = roo_folders.item("t1", parentTaskId="above", childIds=["below"])
+    known = roo_task_directories.item("t1", parentTaskId="above", childIds=["below"])
     condensed = {"cost": 0.25, "newContextTokens": 55, "summary": "", "prevContextTokens": 9}
-    rows = [*roo_folders.rows(), roo_folders.say(9, "condense_context", "")]
+    rows = [*roo_task_directories.rows(), roo_task_directories.say(9, "condense_context", "")]
     rows[-1] |= {"contextCondense": condensed}
-    roo_folders.write(tmp_path / "tasks" / "t1", rows, roo_folders.native(), item=known)
+    roo_task_directories.write(
+        tmp_path / "tasks" / "t1", rows, roo_task_directories.native(), item=known
+    )
     async with ModelServer([DONE]) as server, at_work(tmp_path, server.url) as (engine, options):
         task = await engine.open("t1", options=options)
         assert (task.usage.total_cost, task.usage.context_tokens) == (0.75, 55)
@@ -159,9 +161,12 @@ async def test_cost_and_family_of_a_task_go_on_with_it(tmp_path: Path) -> None:
 
 
 async def test_a_fork_of_an_adopted_task_has_cost_nothing_and_has_no_family(tmp_path: Path) -> None:
-    known = roo_folders.item("t1", parentTaskId="above", childIds=["below"])
-    roo_folders.write(
-        tmp_path / "tasks" / "t1", roo_folders.rows(), roo_folders.native(), item=known
+    known = roo_task_directories.item("t1", parentTaskId="above", childIds=["below"])
+    roo_task_directories.write(
+        tmp_path / "tasks" / "t1",
+        roo_task_directories.rows(),
+        roo_task_directories.native(),
+        item=known,
     )
     async with at_work(tmp_path) as (engine, options):
         fork = await engine.fork("t1", options=options)

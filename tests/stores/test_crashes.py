@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 
 @contextmanager
 def child(what: str, home: Path) -> Iterator[subprocess.Popen[str]]:
-    command = [sys.executable, "-m", "tests.stores.child", what, str(home)]
+    command = [sys.executable, "-m", "tests.stores.task_process", what, str(home)]
     with subprocess.Popen(
         command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:

@@ -30,12 +30,12 @@ from joey.core.messages import TextBlock, TextPart
 from joey.core.rewind import FoldedHistory
 from joey.errors import StoreError
 from joey.ports import TaskMetadata
-from joey.storage.roo_folder import roo_files, write_roo_directory
+from joey.storage.roo_directory import roo_files, write_roo_directory
 from joey.storage.roo_import import import_task, places_under, tasks_of
 from joey.storage.task_store import JsonFileStore
-from tests.stores import roo_folders
+from tests.stores import roo_task_directories
 from tests.stores.records import created
-from tests.stores.roo_folders import FORMS, UI
+from tests.stores.roo_task_directories import FORMS, UI
 
 
 def read_back(directory: Path) -> tuple[Any, Any, str]:
@@ -72,10 +72,10 @@ TEXTS = st.text(string.ascii_letters + "äß€🙂 \n<>&\"'{}[]", min_size=1, m
 )
 REPLY = st.lists(
     st.one_of(
-        st.builds(roo_folders.text, TEXTS),
+        st.builds(roo_task_directories.text, TEXTS),
         st.builds(lambda text: {"type": "reasoning", "text": text}, TEXTS),
         st.builds(lambda a, b: {"type": "thinking", "thinking": a, "signature": b}, TEXTS, TEXTS),
-        st.builds(lambda a: roo_folders.call("x", path=a, lines=[1, {"n": None}]), TEXTS),
+        st.builds(lambda a: roo_task_directories.call("x", path=a, lines=[1, {"n": None}]), TEXTS),
     ),
     min_size=1,
     max_size=4,
@@ -90,11 +90,11 @@ def test_any_conversation_survives_export_and_import(
 ) -> None:
     api, ui = [], []
     for place, (text, reply) in enumerate(turns):
-        api += [roo_folders.message("user", 2 * place, roo_folders.text(text))]
-        api += [roo_folders.message("assistant", 2 * place + 1, *reply)]
-        ui += [roo_folders.say(place, "user_feedback" if place else "text", text)]
+        api += [roo_task_directories.message("user", 2 * place, roo_task_directories.text(text))]
+        api += [roo_task_directories.message("assistant", 2 * place + 1, *reply)]
+        ui += [roo_task_directories.say(place, "user_feedback" if place else "text", text)]
     source = tmp_path / "tasks" / "made"
-    roo_folders.write(source, ui, api)
+    roo_task_directories.write(source, ui, api)
     records = JsonFileStore(tmp_path).read("made")
     task = TaskMetadata(id="again", protocol="native")
     directory = write_roo_directory(task, records, tmp_path / "tasks", force=True)
@@ -116,7 +116,7 @@ def test_the_directory_has_the_files_and_facts_that_roo_lists(tmp_path: Path) ->
     assert item == {
         "id": "april",
         "number": 1,
-        "ts": roo_folders.START + 7000,
+        "ts": roo_task_directories.START + 7000,
         "task": "Mend the shop",
         "workspace": "/home/ann/shop",
         "mode": "code",
@@ -144,12 +144,16 @@ def test_what_is_there_is_replaced_only_with_force(tmp_path: Path) -> None:
 def test_secrets_are_left_out_and_altered_thinking_is_no_longer_signed(tmp_path: Path) -> None:
     address = "git clone https://ann:hunter2@example.org/shop"
     thought = {"type": "thinking", "thinking": address, "signature": "c2ln"}
-    use = roo_folders.call("c1", "use_mcp_tool", api_key="hunter2", url=address, keep="this")
+    use = roo_task_directories.call(
+        "c1", "use_mcp_tool", api_key="hunter2", url=address, keep="this"
+    )
     api = [
-        roo_folders.message("user", 0, roo_folders.text(address)),
-        roo_folders.message("assistant", 1, thought, use),
+        roo_task_directories.message("user", 0, roo_task_directories.text(address)),
+        roo_task_directories.message("assistant", 1, thought, use),
     ]
-    roo_folders.write(tmp_path / "tasks" / "t1", [roo_folders.say(0, "text", address)], api)
+    roo_task_directories.write(
+        tmp_path / "tasks" / "t1", [roo_task_directories.say(0, "text", address)], api
+    )
     store = JsonFileStore(tmp_path)
     (task,) = store.list()
     files = roo_files(task, store.read("t1"))
@@ -191,7 +195,7 @@ def test_summaries_cuts_and_checkpoints_are_exported_as_roo_writes_them(tmp_path
     records = [Record(n, event) for n, event in enumerate(events, 1)]
     task = TaskMetadata(id="out", protocol="native")
     directory = write_roo_directory(task, records, tmp_path / "tasks")
-    api = json.loads((directory / roo_folders.API).read_bytes())
+    api = json.loads((directory / roo_task_directories.API).read_bytes())
     plain = ("role", "content", "ts")
     extra_fields = [{k: v for k, v in message.items() if k not in plain} for message in api]
     assert extra_fields[:5] == [{"condenseParent": "c1"}] * 4 + [

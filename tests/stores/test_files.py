@@ -19,7 +19,7 @@ import pytest
 from joey.core.settings import TaskSecrets
 from joey.errors import StoreError, TaskLockedError
 from joey.ports import TaskMetadata
-from joey.storage.task_folder import LockOwner, process_start
+from joey.storage.task_directory import LockOwner, process_start
 from joey.storage.task_store import JsonFileStore
 from joey.system.files import read_regular
 from tests.stores.records import TASK, created, said

@@ -76,7 +76,7 @@ def many(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @contextmanager
 def child(*arguments: str) -> Iterator[subprocess.Popen[str]]:
-    command = [sys.executable, "-m", "tests.stores.index_child", *arguments]
+    command = [sys.executable, "-m", "tests.stores.index_process", *arguments]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe, text=True) as process:
         try:

@@ -12,8 +12,8 @@ from joey.ports import ToolContext
 from joey.tools.apply_diff import ApplyDiff, DiffRequest, FileDiffRequest, PreparedDiff
 from joey.tools.base import Access, Claim, Outcome
 from tests.tools.editing import is_offered
-from tests.tools.shell_context import make_context
 from tests.tools.test_xml_calls import parsed
+from tests.tools.tool_context import make_context
 
 tool = ApplyDiff()
 CODE = "def one():\n    return 1\n\n\ndef two():\n    return 2\n"

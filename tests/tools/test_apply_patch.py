@@ -17,7 +17,7 @@ from joey.ports import Capabilities, ToolContext
 from joey.tools.apply_patch import ApplyPatch, PreparedPatch
 from joey.tools.base import Access, AvailabilityContext, Claim, Outcome
 from joey.tools.registry import Registry, default_tools
-from tests.tools.shell_context import make_context
+from tests.tools.tool_context import make_context
 
 tool = ApplyPatch()
 registry = Registry(default_tools())

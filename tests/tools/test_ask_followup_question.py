@@ -12,7 +12,7 @@ from joey.errors import ArgumentError, ToolError
 from joey.tools.ask_followup_question import AskFollowupQuestion
 from joey.tools.base import Access, ChangeMode
 from tests.bounded import run_bounded
-from tests.tools.shell_context import make_context
+from tests.tools.tool_context import make_context
 
 tool = AskFollowupQuestion()
 

@@ -19,7 +19,7 @@ from joey.tools.codebase_search import CodebaseSearch, render
 from joey.tools.registry import Registry, default_tools
 from joey.workspace.files import LocalFiles
 from joey.workspace.listing import every_file
-from tests.tools.shell_context import make_context
+from tests.tools.tool_context import make_context
 
 tool = CodebaseSearch()
 

@@ -13,7 +13,7 @@ from joey.errors import ToolError
 from joey.ports import ToolContext
 from joey.tools.registry import Registry, default_tools
 from tests.tools.editing import CODE, carry_out, expect_error, prepare
-from tests.tools.shell_context import make_context
+from tests.tools.tool_context import make_context
 
 registry = Registry(default_tools())
 THEIRS = CODE + "theirs = 3\n"

@@ -19,8 +19,8 @@ from joey.tools.edit import (
 )
 from joey.tools.regex_client import find_pattern
 from tests.tools.editing import CODE, carry_out, expect_error, is_offered, prepare
-from tests.tools.shell_context import make_context
 from tests.tools.test_xml_calls import only_call, parsed
+from tests.tools.tool_context import make_context
 
 tool = Edit()
 

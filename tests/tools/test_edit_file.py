@@ -11,8 +11,8 @@ from joey.ports import ToolContext
 from joey.tools.base import Access, Claim
 from joey.tools.edit_file import EditFile, EditFileParams
 from tests.tools.editing import CODE, carry_out, expect_error, is_offered, prepare
-from tests.tools.shell_context import make_context
 from tests.tools.test_xml_calls import parsed
+from tests.tools.tool_context import make_context
 
 tool = EditFile()
 

@@ -21,7 +21,7 @@ from msgspec import Struct
 from joey.core.models import ModelInfo
 from joey.tools.registry import Registry, default_tools
 from tests.tools.editing import carry_out
-from tests.tools.shell_context import make_context
+from tests.tools.tool_context import make_context
 
 registry = Registry(default_tools())
 

@@ -47,7 +47,7 @@ from joey.testing.script import Call, Turn, say
 from joey.tools.custom_tool import CustomTool
 from joey.tools.mcp_tool import McpServerTool
 from joey.tools.registry import AnyTool, Registry, default_tools
-from tests.engine.workshop import EngineHarness, check_history, durable, finish, settled
+from tests.engine.engine_harness import EngineHarness, check_history, durable, finish, settled
 from tests.requirements import REQUIREMENTS
 from tests.tools.tool_examples import (
     ALWAYS,
@@ -61,7 +61,7 @@ from tests.tools.tool_examples import (
     Failure,
     as_xml,
 )
-from tests.tools.tool_world import CHROMIUM, build_capabilities, furnish
+from tests.tools.tool_workspace import CHROMIUM, build_capabilities, furnish
 from tests.tools.weather_server import DESCRIPTION, SCHEMA
 
 OURS = {tool.name: tool for tool in default_tools()}

@@ -17,7 +17,7 @@ from joey.ports import ToolContext
 from joey.tools.base import Access, LiveOutput, Outcome
 from joey.tools.execute_command import ExecuteCommand, time_limit
 from tests.terminals.processes import Listener, is_alive
-from tests.tools.shell_context import ROW_TS, make_context
+from tests.tools.tool_context import ROW_TS, make_context
 
 tool = ExecuteCommand()
 

@@ -19,8 +19,8 @@ from joey.providers.http import HttpClient
 from joey.providers.images import ProfileImageGenerator
 from joey.tools.base import Access, Outcome
 from joey.tools.generate_image import GenerateImage
-from tests.tools.shell_context import make_context
 from tests.tools.test_xml_calls import only_call
+from tests.tools.tool_context import make_context
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"picture"
 URI = f"data:image/png;base64,{base64.b64encode(PNG).decode()}"

@@ -15,7 +15,7 @@ from joey.ports import Capabilities, ToolContext
 from joey.tools.base import Access, AvailabilityContext, Claim, Outcome
 from joey.tools.insert_content import InsertContent, InsertContentParams, PreparedInsertion
 from joey.tools.registry import Registry, default_tools
-from tests.tools.shell_context import make_context
+from tests.tools.tool_context import make_context
 
 tool = InsertContent()
 

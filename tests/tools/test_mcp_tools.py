@@ -23,7 +23,7 @@ from joey.tools.mcp_tool import McpServerTool
 from joey.tools.registry import Registry, ToolSet, default_tools
 from joey.tools.use_mcp_tool import UseMcpTool
 from tests.tools.mcp_servers import WEATHER, StaticMcpServers
-from tests.tools.shell_context import make_context
+from tests.tools.tool_context import make_context
 
 FORECAST = {"server_name": "weather", "tool_name": "get_forecast", "arguments": {"days": 3}}
 

@@ -15,7 +15,7 @@ from joey.core.settings import Settings
 from joey.ports import Capabilities, ToolContext
 from joey.tools.registry import Registry, default_tools
 from joey.workspace.files import LocalFiles
-from tests.tools.shell_context import make_context
+from tests.tools.tool_context import make_context
 
 registry = Registry(default_tools())
 BROKEN = "def f(:\n"

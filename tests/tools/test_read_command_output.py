@@ -12,7 +12,7 @@ from joey.errors import ToolError
 from joey.tools.base import Access
 from joey.tools.read_command_output import PreparedOutputRead, ReadCommandOutput
 from joey.tools.regex_client import search_lines
-from tests.tools.shell_context import make_context
+from tests.tools.tool_context import make_context
 
 tool = ReadCommandOutput()
 ID = "cmd-1706119234567.txt"

@@ -16,15 +16,15 @@ from joey.ports import Capabilities, ResolvedPath, ToolContext
 from joey.tools.base import Outcome
 from joey.tools.read_file import ReadFile
 from joey.workspace.files import LocalFiles
-from tests.knowledge.papers import bomb
-from tests.tools.hostile import (
+from tests.knowledge.sample_documents import bomb
+from tests.tools.hostile_files import (
     LONG_LINE_BYTES,
     little_memory,
     make_long_line,
     make_sparse,
     make_special_files,
 )
-from tests.tools.shell_context import make_context
+from tests.tools.tool_context import make_context
 
 tool = ReadFile()
 

@@ -13,8 +13,8 @@ from joey.tools.base import Access, Claim
 from joey.tools.file_edit import load_original, write_result
 from joey.tools.write_to_file import PreparedWrite, WriteToFile, WriteToFileParams
 from tests.tools.editing import is_offered
-from tests.tools.shell_context import make_context
 from tests.tools.test_xml_calls import parsed
+from tests.tools.tool_context import make_context
 
 tool = WriteToFile()
 

@@ -16,7 +16,7 @@ from msgspec import Struct
 from joey.core.models import ToolProtocol
 from joey.core.task import AskKind
 from joey.testing.script import Call, call
-from tests.tools.tool_world import SHOP_SOURCE
+from tests.tools.tool_workspace import SHOP_SOURCE
 
 ARTIFACT = "ARTIFACT"
 """Stands for the kept output of the command that ran last."""

@@ -9,7 +9,7 @@ from joey.presentation.tool_calls import MAX_DIFF_LINES, OUTPUT_HEAD_LINES, OUTP
 from joey.tui.blocks.calls import MAX_BUFFERED_LINES, OutputLines, StreamingCallBlock
 from joey.tui.blocks.diff import in_pieces, read_change
 from joey.tui.blocks.row_blocks import as_row, block_of, call_of
-from tests.tui.drawing import block_lines, piece_lines
+from tests.tui.conversation_harness import block_lines, piece_lines
 
 DIFF = """\
 --- a.py

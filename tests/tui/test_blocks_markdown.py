@@ -8,7 +8,7 @@ from joey.tui.blocks.block import CHUNK_LINES
 from joey.tui.blocks.markdown import MAX_LINE_CHARS, TABLE_CHUNK_ROWS, MarkdownParser, inline
 from joey.tui.blocks.styled_text import plain
 from joey.tui.blocks.text import MarkdownBlock
-from tests.tui.drawing import block_lines, piece_lines
+from tests.tui.conversation_harness import block_lines, piece_lines
 
 SAMPLE = """\
 # Title

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from joey.core.mentions import find_mentions
 from joey.tui.host import CompletionItem
 from joey.tui.widgets.completion import mention_choices
-from tests.tui.composing import COMMANDS, writing
+from tests.tui.composer_harness import COMMANDS, writing
 
 
 async def test_files_and_keywords_are_offered_after_an_at_sign() -> None:

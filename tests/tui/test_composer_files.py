@@ -14,7 +14,7 @@ from joey.app import file_finder
 from joey.app.file_finder import FileFinder, PathIndex
 from joey.tui.host import CompletionItem
 from joey.workspace.files import LocalFiles
-from tests.tui.composing import writing
+from tests.tui.composer_harness import writing
 
 
 @pytest.fixture

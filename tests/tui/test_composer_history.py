@@ -14,7 +14,7 @@ import pytest
 from joey.tui.widgets import prompt_history
 from joey.tui.widgets.draft import MARK_START, Draft
 from joey.tui.widgets.prompt_history import PromptHistory
-from tests.tui.composing import writing
+from tests.tui.composer_harness import writing
 
 HERE = Path("/work")
 

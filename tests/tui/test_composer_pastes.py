@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from textual import events
 
 from joey.tui.widgets.draft import Attachments, accepted, is_long, marks, released, visible
-from tests.tui.composing import writing
+from tests.tui.composer_harness import writing
 
 LONG = "".join(f"line {number}\n" for number in range(120))
 

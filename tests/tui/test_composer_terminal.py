@@ -18,7 +18,7 @@ from tests.front.terminal import CTRL_D, Screen
 PROGRAM = """
 import json, sys
 from pathlib import Path
-from tests.tui.composing import ComposerApp, FixedCompletions
+from tests.tui.composer_harness import ComposerApp, FixedCompletions
 from joey.tui.widgets.prompt_history import PromptHistory
 
 class Told(ComposerApp):

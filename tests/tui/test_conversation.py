@@ -15,7 +15,7 @@ from joey.client.session import Session
 from joey.core.events import Event, RowDelta, RowOpened, TaskRewound, ToolStarted, UserMessage
 from joey.core.history.ui import Row
 from joey.tui.widgets.conversation import ConversationView
-from tests.tui.drawing import (
+from tests.tui.conversation_harness import (
     ConversationApp,
     SessionStub,
     all_lines,

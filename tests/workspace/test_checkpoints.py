@@ -17,7 +17,7 @@ from joey.errors import CheckpointError
 from joey.ports import FileChange
 from joey.workspace.checkpoints.pool import CheckpointStorePool, TaskCheckpoints
 from joey.workspace.checkpoints.scan import MAX_FILE_BYTES
-from tests.workspace.checkpoint_folder import (
+from tests.workspace.checkpoint_workspace import (
     checkpoints_of,
     commit_all,
     git,

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.workspace.checkpoint_folder import (
+from tests.workspace.checkpoint_workspace import (
     checkpoints_of,
     commit_all,
     free,

@@ -12,7 +12,7 @@ import pytest
 
 from joey.errors import CheckpointError
 from joey.workspace.checkpoints.shadow_repo import take_lock
-from tests.workspace.checkpoint_folder import checkpoints_of, is_there, shadow_of
+from tests.workspace.checkpoint_workspace import checkpoints_of, is_there, shadow_of
 
 DAY = 24 * 60 * 60
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from joey.workspace.checkpoints import snapshot as snapshot_module
 from joey.workspace.checkpoints.scan import MAX_FILE_BYTES
-from tests.workspace.checkpoint_folder import (
+from tests.workspace.checkpoint_workspace import (
     checkpoints_of,
     commit_all,
     free,

@@ -33,9 +33,9 @@ from joey.acp.permissions import (
 )
 from joey.acp.terminals import CommandTerminals, EditorTerminals
 from joey.acp.updates import UpdateEncoder
-from joey.client.family import family
 from joey.client.local import Engine, Subscription, Task, TaskOptions
 from joey.client.session import Session as Teller
+from joey.client.task_tree import family
 from joey.core.events import (
     AskAnswered,
     AskOpened,

@@ -18,7 +18,7 @@ from joey.content.browser import find_chromium
 from joey.errors import UserError
 from joey.providers.registry import PROVIDER_SPECS
 from joey.storage.cleanup import StoreHealth, look_over, tidy
-from joey.storage.task_folder import INDEX_FILE, clean_id
+from joey.storage.task_directory import INDEX_FILE, clean_id
 from joey.storage.task_list import list_ids
 
 __all__ = ["FoundKey", "StoreHealth", "find_chromium", "tidy"]

@@ -16,7 +16,7 @@ from joey.errors import ToolError
 from joey.ports import Store
 from joey.ports.storage import IndexProgressCallback, TaskIndex
 from joey.storage.memory_store import MemoryStore
-from joey.storage.task_folder import WORKTREES_DIRECTORY
+from joey.storage.task_directory import WORKTREES_DIRECTORY
 from joey.storage.task_store import JsonFileStore
 from joey.tools.registry import Registry, default_tools
 from joey.workspace.checkpoints.pool import CheckpointStorePool

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from joey.config.home import joey_home
 from joey.errors import StoreError
-from joey.storage.roo_folder import write_roo_directory
+from joey.storage.roo_directory import write_roo_directory
 from joey.storage.roo_import import (
     ForeignTask,
     ImportCandidate,

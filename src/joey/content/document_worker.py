@@ -90,9 +90,9 @@ def lines_of(kind: str, data: bytes) -> Iterator[str]:
 
             return pdf.lines(data)
         case "word":
-            from joey.content import word
+            from joey.content import docx
 
-            return word.lines(data)
+            return docx.lines(data)
         case "spreadsheet":
             from joey.content import spreadsheet
 

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from joey.errors import StoreError
 from joey.storage.journal import decode_journal
-from joey.storage.task_folder import (
+from joey.storage.task_directory import (
     JOURNAL_FILE,
     LOCK_FILE,
     METADATA_FILE,

@@ -34,7 +34,7 @@ from joey.errors import StoreError
 from joey.ports import TaskMetadata
 from joey.ports.storage import IndexProgressCallback
 from joey.storage.index_text import conversation_text, storable
-from joey.storage.task_folder import (
+from joey.storage.task_directory import (
     HISTORY_ITEM_FILE,
     INDEX_FILE,
     JOURNAL_FILE,

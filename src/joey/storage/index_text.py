@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from joey.ports.storage import HIGHLIGHT_MARKS
 from joey.storage.roo_files import decode_loosely, text_of
-from joey.storage.task_folder import UI_HISTORY_FILE
+from joey.storage.task_directory import UI_HISTORY_FILE
 from joey.system.files import read_regular
 
 MAX_SEARCHABLE_CHARS = 1024 * 1024

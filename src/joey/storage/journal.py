@@ -25,7 +25,7 @@ from msgspec import Struct
 
 from joey.core.events import Record
 from joey.errors import StoreError, TaskStateError
-from joey.storage.task_folder import JOURNAL_FILE
+from joey.storage.task_directory import JOURNAL_FILE
 from joey.system.files import (
     PRIVATE_FILE_MODE,
     keep_aside,

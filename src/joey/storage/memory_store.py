@@ -17,7 +17,7 @@ from joey.core.settings import TaskSecrets
 from joey.errors import StoreError, TaskLockedError, TaskNotFoundError, TaskStateError
 from joey.ports import Store, TaskLog, TaskMetadata
 from joey.storage.journal import decode_journal, encode_record
-from joey.storage.task_folder import COMMAND_OUTPUT_DIRECTORY, TASK_DIRECTORY_PREFIX, clean_id
+from joey.storage.task_directory import COMMAND_OUTPUT_DIRECTORY, TASK_DIRECTORY_PREFIX, clean_id
 from joey.storage.task_list import metadata_of_records, newest_first
 from joey.system.files import make_private_directory
 

@@ -23,7 +23,7 @@ import msgspec
 from msgspec import Struct
 
 from joey.core.text import regex
-from joey.storage.task_folder import HISTORY_ITEM_FILE
+from joey.storage.task_directory import HISTORY_ITEM_FILE
 from joey.system.files import read_regular
 
 _log = logging.getLogger(__name__)

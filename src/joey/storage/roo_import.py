@@ -24,6 +24,7 @@ from msgspec import Struct
 
 from joey.core.events import TaskImported
 from joey.errors import StoreError
+from joey.storage.roo_directory import RooHistories, adoption_record, item_usage, read_histories
 from joey.storage.roo_files import (
     HistoryItem,
     is_finished,
@@ -34,8 +35,7 @@ from joey.storage.roo_files import (
     text_of,
     whole_number,
 )
-from joey.storage.roo_folder import RooHistories, adoption_record, item_usage, read_histories
-from joey.storage.task_folder import (
+from joey.storage.task_directory import (
     API_HISTORY_FILE,
     COMMAND_OUTPUT_DIRECTORY,
     HISTORY_ITEM_FILE,

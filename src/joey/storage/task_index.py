@@ -30,7 +30,7 @@ from joey.storage.index_database import (
     transaction,
 )
 from joey.storage.index_text import match_expression, snippet_of
-from joey.storage.task_folder import (
+from joey.storage.task_directory import (
     METADATA_FILE,
     TASK_DIRECTORY_PREFIX,
     UI_HISTORY_FILE,

@@ -32,7 +32,7 @@ from joey.storage.roo_files import (
     text_of,
     whole_number,
 )
-from joey.storage.task_folder import (
+from joey.storage.task_directory import (
     HISTORY_ITEM_FILE,
     JOURNAL_FILE,
     METADATA_FILE,

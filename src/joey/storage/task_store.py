@@ -30,7 +30,7 @@ from joey.core.settings import TaskSecrets
 from joey.errors import StoreError, TaskNotFoundError, TaskStateError
 from joey.ports import Store, TaskLog, TaskMetadata
 from joey.storage.journal import Journal, encode_record
-from joey.storage.task_folder import (
+from joey.storage.task_directory import (
     API_HISTORY_FILE,
     COMMAND_OUTPUT_DIRECTORY,
     IMPORT_MARKER_FILE,
@@ -79,7 +79,7 @@ class JsonFileLog:
         if isinstance(self._journal, Record):
             self._check_open()
             _prepare(self.directory)
-            from joey.storage.roo_folder import adopt  # only tasks of others come to this
+            from joey.storage.roo_directory import adopt  # only tasks of others come to this
 
             self._journal = adopt(self.directory, self._journal)
         self._journal.append(record)
@@ -274,7 +274,7 @@ def _read(directory: Path, task_id: str) -> tuple[Journal | Record, list[Record]
 
 def _adopted(directory: Path, task_id: str) -> Record:
     """The first record of a task that another program began; few are, so it is loaded late."""
-    from joey.storage.roo_folder import record_of_histories
+    from joey.storage.roo_directory import record_of_histories
 
     return record_of_histories(directory, task_id)
 

@@ -8,8 +8,8 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from joey.client.family import TaskTreeEvent, family
 from joey.client.session import Session
+from joey.client.task_tree import TaskTreeEvent, family
 from joey.core.events import TRANSIENT_EVENTS, AskAnswered, AskOpened, AskWithdrawn, Event
 from joey.core.task import Answer
 from joey.errors import UserError

@@ -22,9 +22,9 @@ from joey.cli.repl.keyboard import Keyboard
 from joey.cli.repl.renderer import TaskRenderer, TaskTreeRenderer
 from joey.cli.signals import interruptible
 from joey.client.event_decoder import EventDecoder, RowData
-from joey.client.family import family
 from joey.client.remote import RemoteEngine, RemoteSession, TaskInfo
 from joey.client.session import Session
+from joey.client.task_tree import family
 from joey.core.events import (
     AskAnswered,
     AskOpened,

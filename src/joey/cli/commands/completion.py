@@ -114,55 +114,55 @@ DescribedValues = list[tuple[str, str]]
 
 
 def _tasks(place: CompletionContext) -> DescribedValues:
-    from joey.app.completion import tasks
+    from joey.app.shell_completion import tasks
 
     return tasks(os.environ, place.current, place.workspace)
 
 
 def _modes(place: CompletionContext) -> DescribedValues:
-    from joey.app.completion import modes
+    from joey.app.shell_completion import modes
 
     return modes(os.environ, place.workspace)
 
 
 def _models(place: CompletionContext) -> DescribedValues:
-    from joey.app.completion import models
+    from joey.app.shell_completion import models
 
     return models(os.environ, place.flags.get("provider"))
 
 
 def _profiles(place: CompletionContext) -> DescribedValues:
-    from joey.app.completion import profiles
+    from joey.app.shell_completion import profiles
 
     return profiles(os.environ)
 
 
 def _providers(place: CompletionContext) -> DescribedValues:
-    from joey.app.completion import providers
+    from joey.app.shell_completion import providers
 
     return providers()
 
 
 def _servers(place: CompletionContext) -> DescribedValues:
-    from joey.app.completion import servers
+    from joey.app.shell_completion import servers
 
     return servers(os.environ, place.workspace)
 
 
 def _setting_names(place: CompletionContext) -> DescribedValues:
-    from joey.app.completion import setting_names
+    from joey.app.shell_completion import setting_names
 
     return setting_names()
 
 
 def _profile_keys(place: CompletionContext) -> DescribedValues:
-    from joey.app.completion import profile_key_names
+    from joey.app.shell_completion import profile_key_names
 
     return profile_key_names()
 
 
 def _setting_values(place: CompletionContext) -> DescribedValues:
-    from joey.app.completion import profile_values, setting_values
+    from joey.app.shell_completion import profile_values, setting_values
 
     if "profiles" in place.prog:
         return profile_values(place.previous_words[1], os.environ)
@@ -172,7 +172,7 @@ def _setting_values(place: CompletionContext) -> DescribedValues:
 
 def _items(place: CompletionContext) -> DescribedValues:
     """Of a list: those that are there can be removed."""
-    from joey.app.completion import list_items
+    from joey.app.shell_completion import list_items
 
     return list_items(place.previous_words[0], os.environ) if place.dest == "remove" else []
 

@@ -30,7 +30,7 @@ from joey.cli.notices import McpStartupReporter, destination, total_cost
 from joey.cli.output import leave_stdout, write_out
 from joey.cli.prompt import gather_prompt, load_images
 from joey.cli.signals import Interruption, interruptible
-from joey.client.family import family
+from joey.client.task_tree import family
 from joey.core.events import Event
 from joey.core.structured_output import read_structured
 from joey.engine.asks import Unattended

@@ -40,8 +40,8 @@ from joey.cli.notices import introduce
 from joey.cli.output import leave_stdout, write_out
 from joey.cli.signals import interruptible
 from joey.cli.stdin_reader import pieces
-from joey.client.family import family
 from joey.client.session import Session
+from joey.client.task_tree import family
 from joey.core.events import AskOpened, Event
 from joey.core.task import IDLE_STATES, Answer, AskKind, Response
 from joey.engine.bus import Subscription

@@ -51,8 +51,8 @@ from joey.cli.repl.keyboard import InputInterrupted, Keyboard, read_answer
 from joey.cli.repl.renderer import TaskRenderer, TaskTreeRenderer
 from joey.cli.signals import interruptible
 from joey.cli.task_views import rows_of
-from joey.client.family import family
 from joey.client.session import Session
+from joey.client.task_tree import family
 from joey.core.events import (
     AskOpened,
     Event,

@@ -1,0 +1,150 @@
+"""Shell completion values: tasks, modes, profiles, models, servers, settings.
+
+A shell asks while a user waits, so every function loads only what it needs. What cannot be read
+completes to nothing; the command itself will report the error.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from joey.config.home import joey_home
+from joey.errors import UserError
+
+Candidate = tuple[str, str]
+"""What to insert, and a few words about it."""
+MAX_TASKS = 200
+SHORT_ID_CHARS = 13
+"""Characters of an id that are shown, where they are enough."""
+
+
+def tasks(env: Mapping[str, str], start: str, workspace: Path) -> list[Candidate]:
+    """Those of this folder, or all where it has none."""
+    from joey.storage.task_directory import recent_tasks
+
+    found = recent_tasks(joey_home(env) / "tasks", start, MAX_TASKS)
+    here = [task for task in found if task.workspace == str(workspace)] or found
+    shorts = [task.id[:SHORT_ID_CHARS] for task in found]
+    return [(_name(task.id, shorts, start), task.title) for task in here]
+
+
+def _name(task_id: str, shorts: list[str], start: str) -> str:
+    short = task_id[:SHORT_ID_CHARS]
+    return task_id if len(start) > SHORT_ID_CHARS or shorts.count(short) > 1 else short
+
+
+def modes(env: Mapping[str, str], workspace: Path) -> list[Candidate]:
+    from joey.core.modes import BUILT_IN_MODES
+
+    home = joey_home(env)
+    places = (workspace / ".roomodes", home / "modes.yaml", home / "custom_modes.yaml")
+    found = BUILT_IN_MODES
+    if any(place.exists() for place in places):
+        from joey.app.customizations import modes_for
+        from joey.core.settings import Settings
+
+        found = modes_for(workspace, home, env, Settings())
+    return [(mode.slug, mode.description or mode.purpose) for mode in found]
+
+
+def profiles(env: Mapping[str, str]) -> list[Candidate]:
+    from joey.config.profiles import load_profiles
+
+    known = load_profiles(joey_home(env)).profiles
+    return [(name, f"{each.provider} {each.model}".strip()) for name, each in known.items()]
+
+
+def providers() -> list[Candidate]:
+    from joey.providers.registry import PROVIDER_SPECS
+
+    return [
+        (kind.name, "on this machine" if kind.is_local else kind.key_variable or "")
+        for kind in PROVIDER_SPECS
+    ]
+
+
+def models(env: Mapping[str, str], provider: str | None) -> list[Candidate]:
+    """Of the provider that is named, or else would be used; of a local one what it offers now."""
+    from joey.config.profiles import choose_profile, load_profiles
+    from joey.providers.registry import PROVIDER_SPECS, find_kind, models_of
+
+    if provider is None:
+        known = load_profiles(joey_home(env))
+        active = known.profiles.get(known.active)
+        chosen = active or choose_profile(profiles=known, env=env, kinds=PROVIDER_SPECS)
+        provider = chosen.provider
+    kind = find_kind(provider)
+    if kind.is_local:
+        import asyncio
+
+        from joey.app.models import find_local_servers
+
+        servers = asyncio.run(find_local_servers(env))
+        return [
+            (m, kind.name) for each in servers if each.provider == kind.name for m in each.models
+        ]
+    named = dict.fromkeys(filter(None, (kind.default_model, *models_of(kind.name))))
+    return [(model, kind.name) for model in named]
+
+
+def servers(env: Mapping[str, str], workspace: Path) -> list[Candidate]:
+    """MCP servers, by the names in the files."""
+    from joey.mcp.config_files import ConfigFiles
+
+    files = ConfigFiles(joey_home(env), workspace, env)
+    files.refresh()
+    return [(name, "") for name in files.configs]
+
+
+def setting_names() -> list[Candidate]:
+    from joey.config.schema import setting_keys
+
+    return [(name, key.about) for name, key in setting_keys().items()]
+
+
+def profile_key_names() -> list[Candidate]:
+    from joey.config.schema import profile_keys
+
+    return [(name, key.about) for name, key in profile_keys().items()]
+
+
+def setting_values(
+    name: str, given: int, env: Mapping[str, str], workspace: Path
+) -> list[Candidate]:
+    """What a setting can be, where that is a choice; `given` values stand there already."""
+    from joey.config.schema import find_key, setting_keys
+
+    key = setting_keys()[find_key(name, setting_keys())]
+    if given and not key.is_list:
+        return []
+    if key.name == "mode":
+        return modes(env, workspace)
+    if key.name.endswith("Profile"):
+        return profiles(env)
+    return [(choice, "") for choice in key.choices]
+
+
+def profile_values(name: str, env: Mapping[str, str]) -> list[Candidate]:
+    from joey.config.schema import find_key, profile_keys
+
+    key = profile_keys()[find_key(name, profile_keys(), "key of a profile")]
+    if key.name == "provider":
+        return providers()
+    if key.name == "model":
+        return models(env, None)
+    return [(choice, "") for choice in key.choices]
+
+
+def list_items(name: str, env: Mapping[str, str]) -> list[Candidate]:
+    """What a list of the person's has."""
+    from joey.config.files import read_document
+    from joey.config.settings import SETTINGS_FILE
+
+    document: dict[str, Any] = read_document(joey_home(env) / SETTINGS_FILE) or {}
+    items = document.get(name)
+    if not isinstance(items, list):
+        raise UserError(f"{name} has no items")
+    return [(item if isinstance(item, str) else json.dumps(item), "") for item in items]

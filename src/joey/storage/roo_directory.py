@@ -1,0 +1,341 @@
+"""Roo's task directories: adoption (workspace, mode, protocol, histories), export to one.
+
+Adoption makes one record of the two history files. It is written when there is another one to
+follow it: until a user resumes the task, the directory stays as it is. Then it is the first of a
+new journal, and copies of the files are kept as `*.roo.json` before anything of ours can replace
+them; nothing is deleted. A file that cannot be used is made up for from the other one.
+
+An export is what an import would make of it: loose ends are off, and what a configuration would
+not tell either (keys, tokens, passwords in addresses) is left out.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from joey.core.events import Record, TaskCreated, TaskImported
+from joey.core.history.api import ApiHistory
+from joey.core.history.branch import live_path
+from joey.core.history.ledger import usage_of_rows
+from joey.core.history.ui import UiHistory
+from joey.core.messages import Message, ToolUseBlock
+from joey.core.models import ToolProtocol
+from joey.core.modes import DEFAULT_MODE
+from joey.core.redaction import blotted, without_secrets
+from joey.core.text import regex
+from joey.errors import StoreError
+from joey.ports import TaskMetadata
+from joey.storage.journal import Journal, encode_record
+from joey.storage.roo_conversion import (
+    convert_messages,
+    convert_rows,
+    messages_from_rows,
+    rows_from_messages,
+    stamped,
+    take_deleted_range,
+    texts,
+)
+from joey.storage.roo_files import RooRow, family_of, read_array, read_object, text_of
+from joey.storage.task_directory import (
+    API_HISTORY_FILE,
+    HISTORY_ITEM_FILE,
+    JOURNAL_FILE,
+    LEGACY_HISTORY_FILE,
+    METADATA_FILE,
+    UI_HISTORY_FILE,
+)
+from joey.system.files import (
+    keep_aside,
+    make_private_directory,
+    read_regular,
+    replace_files,
+    storage_error,
+)
+
+_log = logging.getLogger(__name__)
+_WORKSPACE_RE = regex(r"^# Current Workspace Directory \((.+)\) Files$", re.MULTILINE)
+_MODE_SLUG_RE = regex(r"<slug>([A-Za-z0-9-]+)</slug>")
+_TOOL_FORMAT_RE = regex(r"<tool_format>(native|xml)</tool_format>")
+_XML_FINAL_CALL_RE = regex(
+    r"^<(attempt_completion>\s*<result|ask_followup_question>\s*<question)>", re.M
+)
+"""Calls that may be all that a task has made, so that no result tells of them."""
+_XML_RESULT_RE = regex(r"\[\w+[^\n]*\] Result:")
+
+
+class RooHistories(Struct, frozen=True):
+    rows: list[RooRow]
+    messages: list[Message]
+    lost: str | None = None
+    """The file that could not be used and was made up for from the other one."""
+    broken: tuple[str, ...] = ()
+    """Files of which only the beginning could be used."""
+
+    @property
+    def problem(self) -> str:
+        """What is missing, in words; empty when nothing is."""
+        lost = [f"{self.lost} cannot be used"] if self.lost else []
+        return "; ".join([*lost, *(f"{name} is cut off or damaged" for name in self.broken)])
+
+
+class RooTaskInfo(Struct, frozen=True):
+    """What the folder tells about the task beside its histories."""
+
+    workspace: str
+    mode: str
+    protocol: ToolProtocol
+    parent_id: str | None
+    child_ids: tuple[str, ...]
+
+
+def adopt(directory: Path, record: Record) -> Journal:
+    """Begin the journal of a folder that has none, or none that can be read; the caller locks.
+
+    Raises:
+        StoreError: the folder cannot be written.
+    """
+    for name in (UI_HISTORY_FILE, API_HISTORY_FILE):
+        _back_up(directory, name)
+    replace_files(directory, {JOURNAL_FILE: encode_record(record)})
+    _log.info("adopted the task in %s", directory)
+    return Journal.of_record(directory, record)
+
+
+def record_of_histories(directory: Path, task_id: str) -> Record:
+    """What the first record of the journal would be; changes nothing.
+
+    Raises:
+        StoreError: neither history can be used.
+    """
+    return adoption_record(directory, task_id, read_histories(directory, task_id))
+
+
+def adoption_record(directory: Path, task_id: str, histories: RooHistories) -> Record:
+    rows, messages = histories.rows, histories.messages
+    facts = _find_facts(directory, messages)
+    stamps = [row["ts"] for row in rows] + [m.ts for m in messages if isinstance(m.ts, int)]
+    event = TaskImported(
+        ts=max(stamps) + 1,
+        task_id=task_id,
+        workspace=facts.workspace,
+        mode=facts.mode,
+        protocol=facts.protocol,
+        rows=tuple(rows),
+        messages=tuple(messages),
+        parent_id=facts.parent_id,
+        child_ids=facts.child_ids,
+    )
+    return Record(seq=1, event=event)
+
+
+def read_histories(directory: Path, task_id: str) -> RooHistories:
+    """Both histories, the one made from the other where only one can be used."""
+    ui, api, lost = (
+        read_array(directory, UI_HISTORY_FILE),
+        read_array(directory, API_HISTORY_FILE),
+        None,
+    )
+    rows = convert_rows(ui.values)
+    messages = convert_messages(api.values, take_deleted_range(rows))
+    if not rows or not messages:
+        # Claude Dev called its UI history so; Roo looks for an API history under that name.
+        old = read_array(directory, LEGACY_HISTORY_FILE).values
+        rows = rows or convert_rows([row for row in old if not _is_message(row)])
+        messages = messages or convert_messages([row for row in old if _is_message(row)])
+    if not messages and rows:
+        lost = API_HISTORY_FILE
+        messages = convert_messages(messages_from_rows(rows))
+    if not rows and messages:
+        lost = UI_HISTORY_FILE
+        rows = rows_from_messages(messages)
+    if not rows or not messages:
+        raise StoreError(
+            f"task {task_id} cannot be opened: neither {UI_HISTORY_FILE} nor {API_HISTORY_FILE} "
+            f"in {directory} can be used."
+            " Put back a copy of one of them; nothing was changed."
+        )
+    if lost is not None:
+        other = UI_HISTORY_FILE if lost == API_HISTORY_FILE else API_HISTORY_FILE
+        _log.warning("task %s: no usable %s; rebuilt from %s", task_id, lost, other)
+    messages = stamped(messages, rows)
+    broken = tuple(
+        name for name, array in ((UI_HISTORY_FILE, ui), (API_HISTORY_FILE, api)) if not array.whole
+    )
+    return RooHistories(rows, messages, lost, broken)
+
+
+def _is_message(row: Any) -> bool:
+    return isinstance(row, dict) and "role" in row
+
+
+def _find_facts(directory: Path, messages: list[Message]) -> RooTaskInfo:
+    known = read_object(directory / METADATA_FILE) | read_object(directory / HISTORY_ITEM_FILE)
+    said = list(texts(messages, "user"))
+    parent_id, child_ids = family_of(known)
+    return RooTaskInfo(
+        workspace=workspace_of(known) or _search(_WORKSPACE_RE, said) or "",
+        mode=text_of(known, "mode") or _search(_MODE_SLUG_RE, reversed(said)) or DEFAULT_MODE,
+        protocol=_find_protocol(known, messages, said),
+        parent_id=parent_id,
+        child_ids=child_ids,
+    )
+
+
+def workspace_of(item: dict[str, Any]) -> str:
+    """Where a task worked, in the words of Roo's history item or of Cline's."""
+    return text_of(item, "workspace") or text_of(item, "cwdOnTaskInitialization")
+
+
+def _find_protocol(known: dict[str, Any], messages: list[Message], said: list[str]) -> ToolProtocol:
+    """Roo's lock, else what the calls say, else what the texts around them say, else native."""
+    stated = text_of(known, "toolProtocol") or text_of(known, "protocol")
+    if stated in list(ToolProtocol):
+        return ToolProtocol(stated)
+    if (detected := detect_protocol(messages)) is not None:
+        return detected
+    if written := _search(_TOOL_FORMAT_RE, reversed(said)):
+        return ToolProtocol(written)
+    spoke_xml = any(_XML_RESULT_RE.match(text) for text in said) or any(
+        _XML_FINAL_CALL_RE.search(text) for text in texts(messages, "assistant")
+    )
+    return ToolProtocol.XML if spoke_xml else ToolProtocol.NATIVE
+
+
+def _search(pattern: re.Pattern[str], said: Iterable[str]) -> str | None:
+    return next((match[1] for text in said if (match := pattern.search(text))), None)
+
+
+def _back_up(directory: Path, name: str) -> None:
+    """Keep a copy of an original; one kept earlier is never overwritten."""
+    stem = name.removesuffix(".json")
+    try:
+        original = read_regular(directory / name)
+        earlier = read_regular(directory / f"{stem}.roo.json")
+    except OSError as error:
+        raise storage_error(f"could not back up {name}", directory, error) from error
+    if original is None or original == earlier:
+        return
+    if earlier is None:
+        replace_files(directory, {f"{stem}.roo.json": original})
+    else:
+        keep_aside(directory, f"{stem}.roo-", original, ".json")
+
+
+def write_roo_directory(
+    task: TaskMetadata,
+    records: Sequence[Record],
+    parent: Path,
+    *,
+    force: bool = False,
+    blot: Callable[[str], str] = blotted,
+) -> Path:
+    """Write `<parent>/<id>/` with the four files of a task of Roo's; where it is. `blot` takes
+    secrets out of what was said.
+
+    Raises:
+        StoreError: there is something of that name, or it cannot be written.
+    """
+    directory = parent / task.id
+    files = roo_files(task, records, blot)
+    try:
+        if directory.exists() and not force and any(directory.iterdir()):
+            raise StoreError(f"{directory} is there already. Use --force to replace its files.")
+        make_private_directory(directory)
+    except OSError as error:
+        raise storage_error(f"could not export task {task.id}", directory, error) from error
+    replace_files(directory, files)
+    return directory
+
+
+def roo_files(
+    task: TaskMetadata, records: Sequence[Record], blot: Callable[[str], str] = blotted
+) -> dict[str, bytes]:
+    """The files of a task, by name.
+
+    Raises:
+        StoreError: the task has no rows yet.
+    """
+    rows, messages = _histories(records, blot)
+    if not rows:
+        raise StoreError(f"task {task.id} is empty: there is nothing to export")
+    encode = msgspec.json.encode
+    ui, api = encode(rows), encode(messages)
+    item = _history_item(task, rows) | {"size": len(ui) + len(api)}
+    metadata = {"files_in_context": without_secrets(list(task.files_in_context), blot)}
+    return {
+        UI_HISTORY_FILE: ui,
+        API_HISTORY_FILE: api,
+        METADATA_FILE: encode(metadata),
+        HISTORY_ITEM_FILE: encode(item),
+    }
+
+
+def _histories(
+    records: Sequence[Record], blot: Callable[[str], str]
+) -> tuple[list[dict[str, Any]], list[Any]]:
+    first = records[0].event if records else None
+    ui = UiHistory()
+    api = ApiHistory(first.protocol if isinstance(first, TaskCreated) else ToolProtocol.NATIVE)
+    for record in live_path(records):
+        ui.apply(record.event)
+        api.apply(record.event)
+    rows = convert_rows([without_secrets(msgspec.to_builtins(row), blot) for row in ui.rows])
+    return rows, [_redact_message(msgspec.to_builtins(message), blot) for message in api.rendered()]
+
+
+def _redact_message(message: dict[str, Any], blot: Callable[[str], str]) -> dict[str, Any]:
+    """A message without secrets. Thinking that had one is no longer what was signed."""
+    result: dict[str, Any] = without_secrets(message, blot)
+    if isinstance(message["content"], str):
+        return result
+    for block, original in zip(result["content"], message["content"], strict=True):
+        if block["type"] == "thinking" and block != original:
+            del block["signature"]
+    return result
+
+
+def _history_item(task: TaskMetadata, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """What Roo's list of tasks shows; fields without a value are left out."""
+    item = {
+        "id": task.id,
+        "parentTaskId": task.parent_id,
+        "childIds": list(task.child_ids),
+        "number": 1,
+        "ts": rows[-1]["ts"],
+        "task": str(rows[0].get("text") or "").strip(),
+        **item_usage(rows),
+        "workspace": task.workspace,
+        "mode": task.mode,
+        "toolProtocol": task.protocol,
+        "apiConfigName": task.profile,
+    }
+    return {name: value for name, value in item.items() if value not in (None, "", [])}
+
+
+def item_usage(rows: Iterable[dict[str, Any]]) -> dict[str, int | float]:
+    usage = usage_of_rows(rows)
+    return {
+        "tokensIn": usage.total_tokens_in,
+        "tokensOut": usage.total_tokens_out,
+        "cacheWrites": usage.total_cache_writes,
+        "cacheReads": usage.total_cache_reads,
+        "totalCost": usage.total_cost,
+    }
+
+
+def detect_protocol(history: Iterable[Message]) -> ToolProtocol | None:
+    """The protocol that a history written by somebody else speaks, or None if it does not say."""
+    for message in reversed(list(history)):
+        if message.role != "assistant" or isinstance(message.content, str):
+            continue
+        for block in message.content:
+            if isinstance(block, ToolUseBlock):
+                return ToolProtocol.NATIVE if block.id else ToolProtocol.XML
+    return None

@@ -1,0 +1,84 @@
+"""The real program, killed at one of the steps of a rewind with files.
+
+    python crash_during_rewind.py STEP ARGUMENTS…
+
+Steps: `kept` (the files are in a checkpoint), `torn` (within the record of the rewind), `told`
+(after it), `half` (one file is back, others are not), `back` (all are, and nobody knows), `noted`
+(the journal knows, the history files do not). Nothing of the product knows of this.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from joey.cli.main import main
+from joey.core.events import FilesRestored, Record, TaskRewound
+from joey.storage import journal
+from joey.workspace.checkpoints.pool import TaskCheckpoints
+from joey.workspace.checkpoints.restore import FileRestorer
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def after(owner: Any, name: str) -> None:
+    """Die when a method of this name has done its work."""
+    work: Callable[..., Any] = getattr(owner, name)
+
+    def last(*given: Any) -> None:
+        work(*given)
+        die()
+
+    setattr(owner, name, last)
+
+
+def after_waiting(name: str) -> None:
+    """The same for a method of the checkpoints."""
+    work: Callable[..., Any] = getattr(TaskCheckpoints, name)
+
+    async def last(*given: Any) -> None:
+        await work(*given)
+        die()
+
+    setattr(TaskCheckpoints, name, last)
+
+
+def after_record(kind: type, torn: bool = False) -> None:
+    append = journal.Journal.append
+
+    def last(self: journal.Journal, record: Record) -> None:
+        if isinstance(record.event, kind) and torn:
+            os.write(self._descriptor, journal.encode_record(record)[:-20])
+            die()
+        append(self, record)
+        if isinstance(record.event, kind):
+            die()
+
+    journal.Journal.append = last  # type: ignore[method-assign]
+
+
+def appoint(step: str) -> None:
+    match step:
+        case "kept":
+            after_waiting("save")
+        case "torn":
+            after_record(TaskRewound, torn=True)
+        case "told":
+            after_record(TaskRewound)
+        case "half":
+            after(FileRestorer, "write")
+        case "back":
+            after_waiting("restore")
+        case "noted":
+            after_record(FilesRestored)
+
+
+if __name__ == "__main__":
+    step, *arguments = sys.argv[1:]
+    appoint(step)
+    sys.exit(main(arguments))

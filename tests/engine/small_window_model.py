@@ -1,0 +1,93 @@
+"""A model with a small window that counts the bytes of what it is sent, as services do tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from joey.core.context.condense import CONDENSE_SYSTEM_PROMPT
+from joey.core.events import ContextCondensed, ContextTruncated
+from joey.core.messages import Message, TextBlock, blocks_of
+from joey.core.models import ModelInfo, ModelRequest
+from joey.core.settings import Profile
+from joey.engine.task import Task
+from joey.providers.anthropic import AnthropicRequestBuilder
+from joey.testing.script import Turn, call, fail, say, usage
+from joey.testing.scripted import ScriptedProvider, ScriptedTurn
+from tests.engine.engine_harness import durable
+from tests.service_rules import check_request
+
+WINDOW_TOKENS = 32_000
+MAX_OUTPUT_TOKENS = 4_000
+
+
+class SmallWindowModel(ScriptedProvider):
+    """Plays its turns; summaries apart. What a service would refuse fails the test."""
+
+    def __init__(
+        self,
+        turns: Iterable[ScriptedTurn],
+        *,
+        window: int = WINDOW_TOKENS,
+        stated: int | None = None,
+        bytes_per_token: float = 4.0,
+        summaries: Iterable[ScriptedTurn] = (),
+        states_usage: bool = True,
+    ) -> None:
+        """`stated` is the window that the catalogue would name, when that is another one."""
+        model = ModelInfo(
+            id="narrow", context_window=stated or window, max_output=MAX_OUTPUT_TOKENS
+        )
+        super().__init__((), model)
+        self.left = list(turns)
+        self.window = window
+        self.sizes: list[int] = []
+        self.refused: list[int] = []
+        self.summary_requests: list[ModelRequest] = []
+        self._bytes_per_token = bytes_per_token
+        self._summaries = list(summaries)
+        self._states_usage = states_usage
+
+    @property
+    def asked(self) -> list[ModelRequest]:
+        """The requests that were not for summaries."""
+        return [request for request in self.requests if request.system != CONDENSE_SYSTEM_PROMPT]
+
+    def _next(self, request: ModelRequest) -> ScriptedTurn:
+        check_request(request)
+        tokens = self.size(request)
+        if tokens > self.window:
+            self.refused.append(tokens)
+            return Turn(fail(400, f"prompt is too long: {tokens} tokens > {self.window} maximum"))
+        self.sizes.append(tokens)
+        turn = (
+            self._summary(request) if request.system == CONDENSE_SYSTEM_PROMPT else self.left.pop(0)
+        )
+        if not isinstance(turn, Turn) or not self._states_usage:
+            return turn
+        return Turn(*turn.steps, usage(input=tokens, output=20))
+
+    def _summary(self, request: ModelRequest) -> ScriptedTurn:
+        self.summary_requests.append(request)
+        if self._summaries:
+            return self._summaries.pop(0)
+        return Turn(say(f"Summary number {len(self.summary_requests)}."))
+
+    def size(self, request: ModelRequest) -> int:
+        wire = AnthropicRequestBuilder(Profile(model="narrow"), self.model, legacy=False)
+        return int(len(b"".join(wire.body(request))) / self._bytes_per_token)
+
+
+def read(number: int) -> Turn:
+    return Turn(call("read_file", {"path": f"file{number}.txt"}))
+
+
+def text_of(message: Message) -> str:
+    return "\n".join(b.text for b in blocks_of(message) if isinstance(b, TextBlock))
+
+
+def condensed(task: Task) -> list[ContextCondensed]:
+    return [event for event in durable(task) if isinstance(event, ContextCondensed)]
+
+
+def truncated(task: Task) -> list[ContextTruncated]:
+    return [event for event in durable(task) if isinstance(event, ContextTruncated)]

@@ -1,0 +1,183 @@
+"""Every word and picture of a person reaches the model and the screen."""
+
+from __future__ import annotations
+
+import asyncio
+
+from joey.core.events import CommandOutputDelta, RowDelta, TaskFinished
+from joey.core.messages import ImageBlock
+from joey.core.settings import Settings
+from joey.core.task import Answer, AskKind, Response
+from joey.engine.asks import Unattended
+from joey.engine.outcomes import Completed
+from joey.testing.script import Turn, call, fail, pause, say
+from joey.testing.scripted import ScriptedProvider
+from tests.engine.engine_harness import (
+    EngineHarness,
+    asked,
+    done,
+    finish,
+    hears,
+    rows,
+    settled,
+    slow_disk,
+    wait_for_event,
+)
+
+IMAGE = "data:image/png;base64,iVBORw0KGgo="
+
+
+def said_to_model(provider: object) -> str:
+    assert isinstance(provider, ScriptedProvider)
+    return str([message.content for message in provider.requests[-1].messages])
+
+
+def count_images(provider: object) -> int:
+    assert isinstance(provider, ScriptedProvider)
+    return sum(
+        isinstance(block, ImageBlock)
+        for message in provider.requests[-1].messages
+        for block in message.content
+    )
+
+
+async def test_a_message_that_comes_with_a_yes_to_the_request_limit_reaches_the_model(
+    workshop: EngineHarness,
+) -> None:
+    task = await workshop.start(
+        Turn(call("update_todo_list", {"todos": "[ ] a"})),
+        finish(),
+        settings=Settings(allowed_max_requests=1),
+    )
+    assert (await asked(task)).ask is AskKind.LIMIT_REACHED
+    await task.approve("but hurry up")
+    await asked(task)
+    assert "but hurry up" in said_to_model(workshop.provider)
+
+
+async def test_a_message_that_comes_with_a_yes_to_try_again_reaches_the_model(
+    workshop: EngineHarness,
+) -> None:
+    task = await workshop.start(
+        Turn(fail(401, "no")), Turn(call("update_todo_list", {"todos": "[ ] a"})), finish()
+    )
+    assert (await asked(task)).ask is AskKind.API_REQ_FAILED
+    await task.approve("the key is right now, use tabs")
+    assert (await asked(task)).ask is AskKind.COMPLETION_RESULT
+    assert "use tabs" in said_to_model(workshop.provider)
+
+
+async def test_a_message_sent_to_a_failed_request_is_shown_to_the_user(
+    workshop: EngineHarness,
+) -> None:
+    task = await workshop.start(Turn(fail(401, "no")))
+    await asked(task)
+    await task.send("use the other key")
+    await settled(task)
+    assert "use the other key" in [row.text for row in rows(task, "user_feedback")]
+
+
+async def test_a_image_that_comes_with_a_yes_reaches_the_model(workshop: EngineHarness) -> None:
+    task = await workshop.start(
+        Turn(call("execute_command", {"command": "true"})), finish(), settings=Settings()
+    )
+    ask = await asked(task)
+    await task.answer(ask.ts, Answer(Response.YES, text="like this", images=(IMAGE,)))
+    assert (await asked(task)).ask is AskKind.COMPLETION_RESULT
+    assert count_images(workshop.provider) == 1
+
+
+async def test_a_image_alone_that_answers_a_question_is_shown_to_the_user(
+    workshop: EngineHarness,
+) -> None:
+    task = await workshop.start(
+        Turn(call("ask_followup_question", {"question": "which?", "follow_up": []})), finish()
+    )
+    await asked(task)
+    await task.send("", (IMAGE,))
+    await asked(task)
+    assert [row.images for row in rows(task, "user_feedback")] == [(IMAGE,)]
+
+
+async def test_a_image_that_answers_the_repetition_limit_reaches_the_model(
+    workshop: EngineHarness,
+) -> None:
+    same = call("update_todo_list", {"todos": "[ ] a"})
+    task = await workshop.start(Turn(same), Turn(same), Turn(same), Turn(same), finish())
+    ask = await asked(task)
+    assert ask.ask is AskKind.MISTAKE_LIMIT_REACHED
+    await task.answer(ask.ts, Answer(Response.MESSAGE, text="look", images=(IMAGE,)))
+    await asked(task)
+    assert count_images(workshop.provider) == 1
+
+
+async def test_a_message_sent_while_a_finished_task_is_being_saved_restarts_it(
+    workshop: EngineHarness,
+) -> None:
+    task = await workshop.start(finish("one"), finish("two"))
+    await asked(task)
+    with slow_disk(task):
+        await task.approve()
+        await wait_for_event(task, TaskFinished)
+        await task.send("and now the other half")
+    assert (await asked(task)).ask is AskKind.COMPLETION_RESULT
+    assert "the other half" in said_to_model(workshop.provider)
+
+
+async def test_a_message_that_comes_with_a_yes_survives_a_cancel_when_another_call_ended_meanwhile(
+    workshop: EngineHarness,
+) -> None:
+    (workshop.root / "a.txt").write_text("A")
+    task = await workshop.start(
+        Turn(
+            call("read_file", {"files": [{"path": "a.txt"}]}),
+            call("execute_command", {"command": "echo go; sleep 600"}),
+        ),
+        finish(),
+        settings=Settings(),
+    )
+    await asked(task)
+    async with hears(task, CommandOutputDelta):
+        await task.approve("and then use tabs")
+    await task.cancel()
+    await task.send("go on")
+    await asked(task)
+    assert "use tabs" in said_to_model(workshop.provider)
+
+
+async def test_messages_queued_before_a_result_is_accepted_by_a_policy_reach_the_model(
+    workshop: EngineHarness,
+) -> None:
+    gate = asyncio.Event()
+    provider = workshop.script(Turn(say("nearly"), pause(gate), done("one")), finish("two"))
+    task = await workshop.start(policy=Unattended())
+    await wait_for_event(task, RowDelta)
+    await task.send("one more thing")
+    gate.set()
+    assert await settled(task) == Completed("two")
+    assert "one more thing" in said_to_model(provider)
+
+
+async def test_a_message_sent_while_a_task_is_being_cancelled_restarts_it(
+    workshop: EngineHarness,
+) -> None:
+    task = await workshop.start(Turn(say("hm"), pause(600)), finish())
+    await wait_for_event(task, RowDelta)
+    await asyncio.gather(task.cancel(), task.send("go on"))
+    assert (await asked(task)).ask is AskKind.COMPLETION_RESULT
+
+
+async def test_a_message_that_comes_with_a_yes_reaches_the_model_when_the_call_fails(
+    workshop: EngineHarness,
+) -> None:
+    task = await workshop.start(
+        Turn(call("write_to_file", {"path": "a.txt", "content": "1"})),
+        finish(),
+        settings=Settings(),
+    )
+    await asked(task)
+    (workshop.root / "a.txt").mkdir()
+    await task.approve("and be quick")
+    await asked(task)
+    assert rows(task, "error") != []
+    assert "and be quick" in said_to_model(workshop.provider)

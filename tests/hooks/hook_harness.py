@@ -1,0 +1,75 @@
+"""Real hooks in real tasks: shell commands in a workspace, with trust in a real file."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from joey.app.customizations import hooks_for
+from joey.app.trust import WorkspaceTrust
+from joey.config.preferences import SettingsRuleStore
+from joey.core.events import RowAdded, ToolFailed, ToolFinished
+from joey.core.hooks import Hook
+from joey.core.settings import Settings
+from joey.engine.task import Task
+from joey.execution.bash_grammar import BashGrammar
+from joey.ports import Capabilities
+from joey.workspace.files import LocalFiles
+from tests.engine.engine_harness import ALLOW_ALL, EngineHarness, durable
+
+READS_ALONE = Settings()
+
+
+class HookHarness(EngineHarness):
+    def __init__(self, tmp_path: Path) -> None:
+        super().__init__(tmp_path)
+        self.home.mkdir()
+        self.give()
+
+    @property
+    def env(self) -> dict[str, str]:
+        return {**os.environ, "HOME": str(self.home), "OPENAI_API_KEY": "sk-secret"}
+
+    def give(self, *hooks: dict[str, Any]) -> None:
+        """Hooks of the person's own."""
+        settings = msgspec.structs.replace(
+            ALLOW_ALL, hooks=msgspec.convert(hooks, tuple[Hook, ...])
+        )
+        self.capabilities = Capabilities(
+            hooks=hooks_for(LocalFiles(self.root), self.home, self.env, settings),
+            rulebook=SettingsRuleStore(self.home),
+            shell=BashGrammar(),
+        )
+
+    def project(self, *hooks: dict[str, Any]) -> Path:
+        """Hooks of the project, which nobody has trusted yet."""
+        file = self.root / ".roo/hooks.json"
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(json.dumps(hooks), encoding="utf-8")
+        self.give()
+        return file
+
+    def trust(self) -> None:
+        WorkspaceTrust(self.root, self.home, self.env).grant()
+
+
+def hook(event: str, command: str, **more: Any) -> dict[str, Any]:
+    return {"event": event, "command": command, **more}
+
+
+def said(task: Task, kind: str) -> list[str]:
+    return [
+        event.text for event in durable(task) if isinstance(event, RowAdded) and event.say == kind
+    ]
+
+
+def outcomes(task: Task) -> list[str]:
+    return [event.content for event in durable(task) if isinstance(event, ToolFinished)]
+
+
+def failures(task: Task) -> list[ToolFailed]:
+    return [event for event in durable(task) if isinstance(event, ToolFailed)]

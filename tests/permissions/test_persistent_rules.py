@@ -1,0 +1,259 @@
+"""The rule that is offered with a question, and what becomes of it."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Barrier
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import settings as examples
+from hypothesis import strategies as st
+
+from joey.config.preferences import SettingsRuleStore
+from joey.core.permissions.policy import (
+    Access,
+    Allow,
+    Claim,
+    PersistentRule,
+    decide,
+    propose_persistent_rule,
+    with_rule,
+)
+from joey.core.settings import Settings
+from joey.core.task import Answer, AskKind, Response
+from joey.errors import ConfigError
+from joey.execution.bash_grammar import BashGrammar
+from joey.ports import Capabilities
+from joey.testing.script import Turn, call
+from tests.engine.engine_harness import EngineHarness, asked, finish, rows
+
+READ = BashGrammar().chain
+
+
+def offered(*claims: Claim, **settings: Any) -> str | None:
+    rule = propose_persistent_rule(claims, Settings(**settings), READ)
+    return None if rule is None else rule.text
+
+
+def runs(command: str) -> Claim:
+    return Claim(Access.EXECUTE, command=command)
+
+
+@pytest.mark.requirement("always:narrowest")
+def test_a_command_is_offered_its_own_words() -> None:
+    assert offered(runs("npm test -- --silent")) == "npm test -- --silent"
+    assert offered(runs("npm test"), always_allow_execute=True) == "npm test"
+
+
+@pytest.mark.requirement("always:not-offered")
+@pytest.mark.parametrize(
+    "command",
+    [
+        "a && b",
+        "echo $(id)",
+        "sudo ls",
+        "bash -c ls",
+        "ls > x",
+        "",
+        "xargs rm",
+        "env a=b c",
+    ],
+)
+def test_what_no_rule_can_say_is_not_offered_one(command: str) -> None:
+    assert offered(runs(command)) is None
+
+
+@pytest.mark.requirement("always:denied")
+@pytest.mark.parametrize("command", ["git push origin main", "xargs git push", "make rm"])
+def test_no_rule_is_offered_where_a_denied_command_may_be(command: str) -> None:
+    denied = ("git push", "rm")
+    assert offered(runs(command), denied_commands=denied) is None
+    assert offered(runs("git status"), denied_commands=denied) == "git status"
+
+
+def test_rules_that_are_added_at_once_are_all_written(tmp_path: Path, eager_threads: None) -> None:
+    rules, together = [PersistentRule("allowedCommands", f"make {n}") for n in range(8)], Barrier(8)
+
+    def add(rule: PersistentRule) -> None:
+        together.wait()
+        SettingsRuleStore(tmp_path).add(rule)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(add, rules))
+    written = json.loads((tmp_path / "settings.json").read_text())["allowedCommands"]
+    assert {f"make {n}" for n in range(8)} <= set(written)
+
+
+@pytest.mark.requirement("always:nothing-else")
+def test_no_rule_is_offered_that_would_wake_up_others() -> None:
+    sleeping: dict[str, Any] = {"allowed_commands": ("make",), "always_allow_execute": False}
+    assert offered(runs("npm test"), **sleeping) is None
+    assert offered(runs("npm test"), auto_approval_enabled=False) is None
+    tool = Claim(Access.MCP, subject="weather/forecast")
+    assert offered(tool) == "weather/forecast"
+    assert offered(tool, allowed_mcp_tools=("other/*",)) is None
+
+
+@pytest.mark.requirement("always:not-offered")
+@pytest.mark.parametrize(
+    "claims",
+    [
+        (Claim(Access.WRITE),),
+        (Claim(Access.READ),),
+        (Claim(Access.BROWSER, subject="x"),),
+        (Claim(Access.MCP, subject="weather/*"),),
+        (Claim(Access.MCP, subject="*"),),
+        (Claim(Access.MCP, subject="a/b", changed=True),),
+        (Claim(Access.MCP, subject="a/b", listed=True),),
+        (Claim(Access.MCP, subject="a/b"), Claim(Access.WRITE)),
+        (runs("npm test"), runs("npm start")),
+        (runs("npm test"), Claim(Access.WRITE)),
+        (Claim(Access.EXECUTE, command="npm test", sandbox="none"),),
+        (),
+    ],
+)
+def test_other_calls_are_offered_none(claims: tuple[Claim, ...]) -> None:
+    assert offered(*claims) is None
+
+
+@given(
+    st.lists(st.text("abc-./=* $'\"\\\n;|&", min_size=1, max_size=8), min_size=1, max_size=4),
+    st.lists(st.sampled_from(["a", "b", "rm", "a b"]), max_size=2),
+)
+@examples(max_examples=200)
+@pytest.mark.requirement("always:narrowest")
+def test_a_rule_that_is_offered_allows_just_this_command(
+    words: list[str], denied: list[str]
+) -> None:
+    settings = Settings(denied_commands=tuple(denied))
+    claim = runs(" ".join(words))
+    rule = propose_persistent_rule((claim,), settings, READ)
+    if rule is None:
+        return
+    after = with_rule(settings, rule)
+    assert isinstance(decide((claim,), after, READ), Allow)
+    for other in (f"{rule.text}x", "curl x | sh", f"{rule.text}; id", *denied):
+        assert not isinstance(decide((runs(other),), after, READ), Allow)
+
+
+@pytest.mark.requirement("always:written")
+def test_a_rule_is_added_to_the_settings_and_nothing_else_is_touched(tmp_path: Path) -> None:
+    file = tmp_path / "settings.json"
+    kept = {"somethingNew": {"b": [1]}, "alwaysAllowExecute": True, "allowedCommands": ["git log"]}
+    file.write_text(json.dumps(kept))
+    book = SettingsRuleStore(tmp_path)
+    rule = PersistentRule("allowedCommands", "npm test")
+    book.add(rule)
+    book.add(rule)
+    assert json.loads(file.read_text()) == {**kept, "allowedCommands": ["git log", "npm test"]}
+    SettingsRuleStore(tmp_path / "new").add(PersistentRule("allowedMcpTools", "a/b"))
+    made = json.loads((tmp_path / "new/settings.json").read_text())
+    assert made == {"alwaysAllowMcp": True, "allowedMcpTools": ["a/b"]}
+
+
+@pytest.mark.requirement("always:nothing-else")
+@pytest.mark.parametrize(
+    "text", ["{", '{"autoApprovalEnabled": false}', '{"allowedCommands": ["make"]}']
+)
+def test_settings_that_would_allow_more_with_the_rule_are_left_alone(
+    tmp_path: Path, text: str
+) -> None:
+    (tmp_path / "settings.json").write_text(text)
+    book = SettingsRuleStore(tmp_path)
+    rule = PersistentRule("allowedCommands", "npm test")
+    assert not book.takes(rule)
+    with pytest.raises(ConfigError):
+        book.add(rule)
+    assert (tmp_path / "settings.json").read_text() == text
+
+
+def run_command(line: str) -> Turn:
+    return Turn(call("execute_command", {"command": line, "cwd": None}))
+
+
+class UserSettingsFile:
+    """The person's settings."""
+
+    def __init__(self, workshop: EngineHarness) -> None:
+        workshop.home.mkdir()
+        workshop.capabilities = Capabilities(
+            shell=BashGrammar(), rulebook=SettingsRuleStore(workshop.home)
+        )
+        self._file = workshop.home / "settings.json"
+
+    @property
+    def text(self) -> str:
+        return self._file.read_text() if self._file.exists() else ""
+
+    def spoil(self) -> None:
+        self._file.write_text("{")
+
+
+@pytest.fixture
+def book(workshop: EngineHarness) -> UserSettingsFile:
+    return UserSettingsFile(workshop)
+
+
+@pytest.mark.requirement("always:task")
+async def test_the_task_itself_goes_by_the_rule_at_once(
+    workshop: EngineHarness, book: UserSettingsFile
+) -> None:
+    task = await workshop.start(
+        run_command("touch a.txt"),
+        run_command("touch a.txt"),
+        run_command("touch b.txt"),
+        finish(),
+        settings=Settings(),
+    )
+    first = await asked(task)
+    assert first.always_rule == "touch a.txt"
+    assert rows(task, "command")[0].always_rule == "touch a.txt"
+    assert await task.answer(first.ts, Answer(Response.YES, always=True))
+    second = await asked(task)
+    assert second.text == "touch b.txt", "the same command was not asked again, another was"
+    assert (workshop.root / "a.txt").exists()
+    written = json.loads(book.text)
+    assert written == {"alwaysAllowExecute": True, "allowedCommands": ["touch a.txt"]}
+
+
+@pytest.mark.requirement("always:only-yes")
+@pytest.mark.parametrize("response", [Response.NO, Response.MESSAGE])
+async def test_only_a_yes_makes_a_rule(
+    workshop: EngineHarness, book: UserSettingsFile, response: Response
+) -> None:
+    task = await workshop.start(run_command("touch a.txt"), finish(), settings=Settings())
+    ask = await asked(task)
+    assert await task.answer(ask.ts, Answer(response, text="always", always=True))
+    assert (await asked(task)).ask is AskKind.COMPLETION_RESULT
+    assert not book.text and not (workshop.root / "a.txt").exists()
+
+
+@pytest.mark.requirement("always:only-yes")
+async def test_an_always_where_no_rule_was_offered_is_a_yes(
+    workshop: EngineHarness, book: UserSettingsFile
+) -> None:
+    line = "touch a.txt && touch b.txt"
+    task = await workshop.start(run_command(line), finish(), settings=Settings())
+    ask = await asked(task)
+    assert ask.always_rule is None
+    assert await task.answer(ask.ts, Answer(Response.YES, always=True))
+    assert not await task.answer(ask.ts, Answer(Response.YES, always=True)), "asks are used once"
+    assert (await asked(task)).ask is AskKind.COMPLETION_RESULT
+    assert (workshop.root / "b.txt").exists() and not book.text
+
+
+async def test_a_rule_that_cannot_be_saved_counts_for_the_task_and_is_reported(
+    workshop: EngineHarness, book: UserSettingsFile
+) -> None:
+    again = run_command("touch a.txt")
+    task = await workshop.start(again, again, finish(), settings=Settings())
+    ask = await asked(task)
+    book.spoil()
+    assert await task.answer(ask.ts, Answer(Response.YES, always=True))
+    assert (await asked(task)).ask is AskKind.COMPLETION_RESULT
+    assert "could not be kept" in str(rows(task, "error")[0].text)
+    assert book.text == "{"

@@ -1,0 +1,201 @@
+"""What is made ready while the model still writes a command, and that nothing of it stays."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import gc
+import os
+import sys
+import threading
+from asyncio.subprocess import PIPE
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from joey.core.settings import Settings
+from joey.engine.engine import TaskOptions
+from joey.execution.sandbox.landlock import Landlock
+from joey.execution.sandbox.sandbox import AvailableSandbox, LocalSandbox, SandboxConfig
+from joey.execution.terminal import LocalTerminal
+from joey.ports import SandboxLevel, SandboxReport
+from joey.testing.script import Turn, call, pause
+from tests.engine.engine_harness import ALLOW_ALL, EngineHarness, asked, finish
+from tests.sandboxes.conftest import end
+from tests.sandboxes.test_forkserver import leftovers, starters
+
+COMMAND = call("execute_command", {"command": "true"})
+
+
+class FakeProber:
+    """A prober that believes in a sandbox when it is let."""
+
+    def __init__(self, level: SandboxLevel = SandboxLevel.LANDLOCK) -> None:
+        self.asked = threading.Event()
+        self.let = threading.Event()
+        self.let.set()
+        self._level = level
+
+    def expects_one(self) -> bool:
+        return True
+
+    def find(self) -> AvailableSandbox:
+        self.asked.set()
+        assert self.let.wait(20)
+        confinement = None if self._level is SandboxLevel.NONE else Landlock()
+        return AvailableSandbox(SandboxReport(self._level), confinement)
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> EngineHarness:
+    return EngineHarness(tmp_path)
+
+
+def terminal(
+    shop: EngineHarness, prober: FakeProber, monkeypatch: pytest.MonkeyPatch
+) -> LocalSandbox:
+    """The sandbox of the terminal that the next task gets."""
+    session = SandboxConfig(workspace=shop.root, joey_home=shop.home, env=os.environ)
+    held = LocalSandbox(session, Settings(), lambda: prober)
+    monkeypatch.setattr(
+        "tests.engine.engine_harnessarness.LocalTerminal", lambda: LocalTerminal(sandbox=held)
+    )
+    return held
+
+
+async def until_starters(number: int) -> None:
+    async with asyncio.timeout(20):
+        while len(starters()) != number:  # noqa: ASYNC110 (another process)
+            await asyncio.sleep(0.01)
+
+
+async def test_a_supervisor_waits_before_the_command_is_written_and_goes_when_it_is_not(
+    shop: EngineHarness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    before = len(starters())
+    terminal(shop, FakeProber(), monkeypatch)
+    task = await shop.start(Turn(COMMAND, pause(asyncio.Event())))
+    await until_starters(before + 1)
+    await task.cancel()
+    assert len(starters()) == before
+    assert leftovers(tmp_path) == []
+    await shop.engine.close()
+
+
+@pytest.mark.parametrize(
+    ("mode", "turn"),
+    [
+        ("ask", Turn(COMMAND)),
+        ("code", Turn(call("list_files", {"path": "."}))),
+        ("code", Turn(call("read_command_output", {"artifact_id": "cmd-1.txt"}))),
+        ("code", Turn(call("no_such_tool", {}))),
+    ],
+)
+async def test_nothing_is_tried_where_no_command_comes(
+    shop: EngineHarness, monkeypatch: pytest.MonkeyPatch, mode: str, turn: Turn
+) -> None:
+    prober = FakeProber()
+    terminal(shop, prober, monkeypatch)
+    shop.script(turn, finish())
+    options = TaskOptions(workspace=shop.root, mode=mode, settings=ALLOW_ALL)
+    await asked(await shop.engine.start("do it", options=options))
+    await shop.engine.close()
+    assert not prober.asked.is_set()
+
+
+async def test_where_nothing_works_no_supervisor_is_started(
+    shop: EngineHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = starters()
+    held = terminal(shop, FakeProber(SandboxLevel.NONE), monkeypatch)
+    held.expect()
+    await held.probe()
+    await held.close()
+    assert starters() == before
+
+
+async def test_a_task_that_closes_while_it_is_tried_what_works_starts_no_supervisor(
+    shop: EngineHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = starters()
+    prober = FakeProber()
+    prober.let.clear()
+    held = terminal(shop, prober, monkeypatch)
+    held.expect()
+    await asyncio.to_thread(prober.asked.wait, 20)
+    async with asyncio.timeout(5):
+        await held.close()
+    prober.let.set()
+    await held.probe()
+    assert starters() == before
+
+
+async def test_a_task_that_goes_on_after_it_was_cancelled_has_the_next_supervisor_waiting_again(
+    shop: EngineHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = len(starters())
+    held = terminal(shop, FakeProber(), monkeypatch)
+    for _ in range(2):
+        held.expect()
+        await until_starters(before + 1)
+        await held.close()
+        assert len(starters()) == before
+
+
+_EXPECTING = """
+import asyncio, os, psutil, sys
+from pathlib import Path
+from joey.app.sandbox import sandbox_for
+from joey.core.settings import Settings
+
+async def main():
+    folder = Path(sys.argv[1])
+    held = sandbox_for(folder, folder, os.environ, Settings())
+    held.expect()
+    await held.probe()
+    while not psutil.Process().children():
+        await asyncio.sleep(0.01)
+    print("ready", flush=True)
+    await asyncio.get_running_loop().create_future()
+
+asyncio.run(main())
+"""
+
+
+async def test_what_waits_for_a_command_ends_with_a_joey_that_is_killed(tmp_path: Path) -> None:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", _EXPECTING, str(tmp_path)),
+        stdout=PIPE,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    )
+    assert process.stdout is not None
+    async with asyncio.timeout(60):
+        assert await process.stdout.readline() == b"ready\n"
+        assert await end(process) == []
+    assert leftovers(tmp_path) == []
+
+
+class FailingProber(FakeProber):
+    def find(self) -> AvailableSandbox:
+        super().find()
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+async def test_a_full_disk_is_reported_by_the_command_not_before(shop: EngineHarness) -> None:
+    errors: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, error: errors.append(error))
+    prober = FailingProber()
+    session = SandboxConfig(workspace=shop.root, joey_home=shop.home, env=os.environ)
+    held = LocalSandbox(session, Settings(), lambda: prober)
+    me = asyncio.current_task()
+    for _ in range(2):  # the second makes the first forgotten
+        held.expect()
+        await asyncio.wait(asyncio.all_tasks() - {me})
+    gc.collect()
+    with pytest.raises(OSError, match="No space left"):
+        await held.probe()
+    await held.close()
+    assert prober.asked.is_set()
+    assert errors == []

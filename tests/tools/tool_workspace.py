@@ -1,0 +1,111 @@
+"""The small world in which every tool is called: a workspace, and what some tools need beside it.
+
+The adapters are the real ones, but for the model that paints.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import sys
+from pathlib import Path
+
+from joey.app.runtime import page_files
+from joey.config.customizations import CustomizationPaths, FileCustomizations
+from joey.content.browser import Chromium, find_chromium
+from joey.content.code_index import WorkspaceIndexPool
+from joey.content.outlines import OutlineExtractor
+from joey.core.settings import Settings
+from joey.errors import ToolError
+from joey.execution.custom_tools import LocalCustomTools
+from joey.execution.processes import end_marked
+from joey.mcp.leases import HubConfig, HubPool
+from joey.ports import Capabilities, ImageGenerator, Mcp
+from joey.workspace.files import LocalFiles
+from joey.workspace.listing import every_file
+from tests.engine.engine_harness import EngineHarness
+
+CHROMIUM = find_chromium(os.environ)
+SERVER_SCRIPT = Path(__file__).with_name("weather_server.py")
+SHOP_SOURCE = (
+    "class Shop:\n    def total(self):\n        prices = [1, 2]\n        return sum(prices)\n"
+)
+SAMPLE_FILES = {
+    "shop.py": SHOP_SOURCE.encode(),
+    "twice.txt": b"same\nsame\n",
+    "secret.txt": b"hidden\n",
+    ".rooignore": b"secret.txt\n",
+    "photo.png": b"\x89PNG\r\n\x1a\n\0\0",
+    "fake.png": b"no picture",
+    "page.html": b"<!doctype html><title>t</title><script>console.log('hello')</script>",
+    "docs/plan.md": b"# Plan\n",
+    ".roo/commands/release.md": b"---\ndescription: Make a release\n---\nTag it.\n",
+    ".roo/skills/poems/SKILL.md": b"---\nname: poems\ndescription: Verse\n---\nRhyme.\n",
+    ".roo/tools/shout.py": b'"""Says a word loudly."""\n\n'
+    b"def run(word: str, times: int = 1) -> str:\n"
+    b"    if not word.isalpha():\n"
+    b'        raise ValueError(f"{word} is no word")\n'
+    b"    return word.upper() * times\n",
+}
+
+
+def furnish(root: Path) -> None:
+    """Put the files there."""
+    for name, data in SAMPLE_FILES.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+
+
+class FakeImageGenerator:
+    """Paints the same picture for everybody, but no dragons."""
+
+    async def make(self, prompt: str, image: str | None = None) -> str:
+        if "dragon" in prompt:
+            raise ToolError("The service refused: no dragons.")
+        return f"data:image/png;base64,{base64.b64encode(SAMPLE_FILES['photo.png']).decode()}"
+
+
+_fits: type[ImageGenerator] = FakeImageGenerator
+
+
+def build_capabilities(kind: str, shop: EngineHarness) -> Capabilities:
+    """What tools of this kind need; nothing for most."""
+    match kind:
+        case "fetch_instructions" | "run_slash_command" | "skill":
+            places = CustomizationPaths(shop.root, shop.home, shop.home.parent, lambda path: False)
+            return Capabilities(customizations=FileCustomizations(places, Settings()))
+        case "codebase_search":
+            files = LocalFiles(shop.root)
+            indexes = WorkspaceIndexPool(shop.home)
+            return Capabilities(index=indexes.open(files, lambda stop: every_file(files, stop)))
+        case "list_code_definition_names":
+            return Capabilities(outlines=OutlineExtractor())
+        case "generate_image":
+            return Capabilities(images=FakeImageGenerator())
+        case "browser_action":
+            files = LocalFiles(shop.root)
+            return Capabilities(browser=Chromium(CHROMIUM or "", gives=page_files(files)))
+        case "use_mcp_tool" | "access_mcp_resource" | "mcp":
+            return Capabilities(mcp=_servers(shop))
+        case "custom":
+            tools = LocalCustomTools(
+                shop.home, shop.root, os.environ, lambda wanted: True, end_marked
+            )
+            return Capabilities(custom_tools=tools)
+    return Capabilities()
+
+
+def _servers(shop: EngineHarness) -> Mcp:
+    weather = {"command": sys.executable, "args": [str(SERVER_SCRIPT)]}
+    shop.home.mkdir(exist_ok=True)
+    (shop.home / "mcp.json").write_text(json.dumps({"mcpServers": {"weather": weather}}))
+    around = HubConfig(
+        home=shop.home,
+        env={},
+        environment={"PATH": os.environ["PATH"]},
+        trust_file=shop.home / "trust.json",
+        trusts=lambda workspace, wanted: True,
+    )
+    return HubPool(around).lease(shop.root)

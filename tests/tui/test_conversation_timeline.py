@@ -1,0 +1,318 @@
+"""A task is the same picture from its rows and from its events; subtasks speak under their name."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from joey.client.session import Session
+from joey.client.task_tree import family
+from joey.core.events import (
+    AskOpened,
+    Event,
+    RetryCountdown,
+    RowDelta,
+    RowOpened,
+    TaskAborted,
+    TaskFailed,
+    UserMessage,
+)
+from joey.core.history.ui import Row
+from joey.core.models import ToolProtocol
+from joey.core.settings import Settings
+from joey.core.task import Answer, AskKind, Response
+from joey.engine.task import Task
+from joey.presentation.text import sanitise
+from joey.testing.script import Turn, call, fail, pause, say, think
+from joey.tui.blocks.block import DrawContext
+from joey.tui.blocks.timeline import Timeline
+from tests.engine.engine_harness import TIMEOUT_S, EngineHarness, finish
+from tests.engine.scripted_subtasks import ALLOW_ALL_WITH_SUBTASKS, ScriptedSubtasks, hand
+from tests.tui.conversation_harness import PALETTE, SessionStub
+
+ASKING = Settings(always_allow_read_only=True)
+REPLY_TEXT = "## Plan\n\nI **look** at it:\n\n1. read\n2. change\n\n```python\nx = 1\n```\n"
+
+
+@pytest.fixture
+async def workshop(tmp_path: Path) -> AsyncIterator[EngineHarness]:
+    shop = EngineHarness(tmp_path)
+    yield shop
+    await shop.engine.close()
+
+
+def render_timeline(story: Timeline, *, whole: bool = False, width: int = 60) -> list[str]:
+    look = DrawContext(width + 1, PALETTE, whole)
+    lines: list[str] = []
+    for block in story.blocks:
+        lines += [block.strip(y, look).text[1:].rstrip() for y in range(block.height(look))]
+    return lines
+
+
+def from_rows(rows: Sequence[Row | dict[str, Any]]) -> Timeline:
+    story = Timeline()
+    story.begin(cast(Session, SessionStub(rows)))
+    return story
+
+
+async def watched(task: Task, answers: dict[AskKind, Sequence[Answer]]) -> Timeline:
+    """What somebody sees who was there from the beginning, and answers as they go."""
+    story, left = Timeline(), {kind: list(given) for kind, given in answers.items()}
+    story.begin(cast(Session, SessionStub(id=task.id)))
+    async with asyncio.timeout(TIMEOUT_S), family(task, task.events(0), whole=True) as tree_events:
+        async for one in tree_events:
+            story.handle(one.teller, one.event)
+            render_timeline(story)
+            if isinstance(one.event, AskOpened):
+                await one.teller.answer(one.event.ts, left[one.event.ask].pop(0))
+    return story
+
+
+YES, NO = Answer(Response.YES), Answer(Response.NO)
+
+
+@pytest.mark.parametrize("whole", [False, True])
+async def test_rows_and_events_are_drawn_the_same(workshop: EngineHarness, whole: bool) -> None:
+    (workshop.root / "a.py").write_text("old = 1\nkept = 2\n")
+    todos = "[x] read it\n[-] change it\n[ ] test it"
+    question = {"question": "Which one?", "follow_up": [{"text": "the first"}, {"text": "both"}]}
+    task = await workshop.start(
+        Turn(think("First I read.\nThen I change.", chunk=3), say(REPLY_TEXT, chunk=3)),
+        Turn(
+            say("I read."), call("read_file", {"path": "a.py"}), call("list_files", {"path": "."})
+        ),
+        Turn(call("update_todo_list", {"todos": todos})),
+        Turn(call("write_to_file", {"path": "a.py", "content": "new = 1\nkept = 2\n"}, chunk=5)),
+        Turn(call("write_to_file", {"path": "b.py", "content": "no\n"})),
+        Turn(call("execute_command", {"command": "seq 1 40; exit 3"})),
+        Turn(call("read_file", {"path": "missing.py"})),
+        Turn(call("ask_followup_question", question)),
+        Turn(call("attempt_completion", {"result": "It is **done**.\n\n- all of it"}, chunk=4)),
+        text="repair it",
+        settings=ASKING,
+    )
+    live = await watched(
+        task,
+        {
+            AskKind.TOOL: [YES, Answer(Response.MESSAGE, text="not this file")],
+            AskKind.COMMAND: [YES],
+            AskKind.FOLLOWUP: [Answer(Response.MESSAGE, text="both")],
+            AskKind.COMPLETION_RESULT: [YES],
+        },
+    )
+    drawn = render_timeline(live, whole=whole)
+    assert drawn == render_timeline(from_rows(task.rows), whole=whole)
+    for line in (
+        *("› repair it", "Plan", "● read_file a.py", "☑ todo list: 1 of 3 done · now: change it"),
+        *("● write_to_file a.py +1 -1", "  1 - old = 1", "  1 + new = 1", "  └ ✗ rejected"),
+        *("› not this file", "$ seq 1 40; exit 3", "  └ exit 3", "? joey asks", "› both"),
+        *("✓ result", "It is done.", "• all of it"),
+    ):
+        assert line in drawn
+    assert ("    … 15 more lines (Ctrl+O)" in drawn) is not whole
+
+
+@pytest.mark.requirement("parsing:think:calls")
+async def test_text_and_calls_that_turn_out_to_be_reasoning_are_drawn_as_thinking(
+    workshop: EngineHarness,
+) -> None:
+    calls = (
+        "<list_files><path>.</path></list_files>\n"
+        "<attempt_completion><result>Early.</result></attempt_completion>"
+    )
+    result = "<attempt_completion><result>Done.</result></attempt_completion>"
+    gate = asyncio.Event()
+    thought = say(f"I could look:\n{calls}\nNo.", chunk=4)
+    reply = Turn(thought, pause(gate), say(f"\n</think>\nI stop.\n{result}"))
+    task = await workshop.start(reply, protocol=ToolProtocol.XML)
+    story = Timeline()
+    story.begin(cast(Session, SessionStub(id=task.id)))
+    async with asyncio.timeout(TIMEOUT_S):
+        async for event in task.events(0):
+            story.handle(task, event)
+            if "No." in render_timeline(story):
+                gate.set()
+            if isinstance(event, AskOpened):
+                await task.answer(event.ts, YES)
+    drawn = render_timeline(story)
+    assert drawn == render_timeline(from_rows(task.rows))
+    assert [line for line in drawn if "thought" in line] == [
+        "∴ thought: I could look:",
+        "∴ thought: <list_files><path>.</path></list_files>",
+        "∴ thought: <attempt_completion><result>Early.</result></att…",
+        "∴ thought: No.",
+    ]
+    assert not [line for line in drawn if "● list_files" in line]
+
+
+async def test_an_interrupted_task_is_drawn_the_same_when_it_is_opened_again(
+    workshop: EngineHarness,
+) -> None:
+    gate = asyncio.Event()
+    task = await workshop.start(Turn(say("I begin to "), pause(gate), say("work")))
+    story = Timeline()
+    story.begin(cast(Session, SessionStub(id=task.id)))
+    async with asyncio.timeout(TIMEOUT_S):
+        async for event in task.events(0):
+            story.handle(task, event)
+            if isinstance(event, RowDelta):
+                await task.cancel()
+    assert render_timeline(story) == ["› do it", "", "I begin to", "", "interrupted"]
+    assert render_timeline(from_rows(task.rows)) == render_timeline(story)
+
+
+async def test_subtasks_speak_under_their_name_and_the_task_goes_on(
+    workshop: EngineHarness,
+) -> None:
+    parts = {
+        "the whole": [Turn(say("I delegate."), hand("part one")), finish("Whole.")],
+        "part one": [Turn(say("I work."), call("list_files", {"path": "."})), finish("One.")],
+    }
+    workshop.provider = ScriptedSubtasks(parts)
+    task = await workshop.start(text="the whole", settings=ALLOW_ALL_WITH_SUBTASKS)
+    story = await watched(task, {AskKind.COMPLETION_RESULT: [YES, YES]})
+    assert render_timeline(story) == [
+        *("› the whole", "", "I delegate.", "", "● new_task 💻 Code", "  part one", ""),
+        *("┄┄ subtask 1: part one", "┊", "┊ I work.", "┊", "┊ ● list_files .", "┊"),
+        *("┊ ✓ result", "┊ One.", "┊", "┊ ● the subtask is done", ""),
+        *("┄┄ the task goes on", "", "✓ result", "Whole."),
+    ]
+    assert render_timeline(from_rows(task.rows))[4:] == [
+        *("● new_task 💻 Code", "  part one", "", "✓ result of the subtask", "One.", ""),
+        *("✓ result", "Whole."),
+    ]
+
+
+def render_events(*events: Event) -> list[str]:
+    story, session = Timeline(), cast(Session, SessionStub())
+    story.begin(session)
+    for event in events:
+        story.handle(session, event)
+        render_timeline(story)
+    return render_timeline(story)
+
+
+def test_a_countdown_is_one_line_that_goes_when_it_is_over() -> None:
+    waiting = [RetryCountdown(ts=5, seconds=n, message="429\nToo fast", attempt=2) for n in (9, 8)]
+    assert render_events(*waiting) == ["trying again in 8 s (attempt 2): Too fast"]
+    assert render_events(*waiting, RetryCountdown(ts=5, seconds=0, message="")) == []
+
+
+def test_how_long_the_model_thought_is_shown() -> None:
+    lines = render_events(
+        RowOpened(ts=1_000, say="reasoning"),
+        RowDelta(ts=1_000, delta="Hm."),
+        RowOpened(ts=13_500, say="text"),
+        RowDelta(ts=13_500, delta="So."),
+    )
+    assert lines == ["∴ thought for 12 s: Hm.", "", "So."]
+
+
+def test_a_call_that_was_never_made_is_not_left_behind() -> None:
+    begun = RowOpened(ts=3, say="tool", tool="write_to_file", call_id="c")
+    assert render_events(UserMessage(ts=1, text="Go", is_first=True), begun, TaskAborted(ts=9)) == [
+        *("› Go", "", "interrupted"),
+    ]
+
+
+async def test_a_failed_request_tells_why(workshop: EngineHarness) -> None:
+    task = await workshop.start(Turn(fail(400, "bad request")), settings=ALLOW_ALL_WITH_SUBTASKS)
+    story = await watched(task, {AskKind.API_REQ_FAILED: [NO]})
+    assert any("bad request" in line for line in render_timeline(story))
+
+
+KINDS = st.sampled_from(
+    [
+        *("text", "reasoning", "user_feedback", "tool", "command", "command_output", "error"),
+        *(
+            "api_req_started",
+            "completion_result",
+            "followup",
+            "mcp_server_response",
+            "use_mcp_server",
+        ),
+        *("browser_action_result", "condense_context", "subtask_result", "checkpoint_saved", "odd"),
+        *("auto_approval_max_req_reached", "api_req_failed", "api_req_retry_delayed"),
+    ]
+)
+TEXTS = st.one_of(
+    st.text(max_size=60),
+    st.sampled_from(
+        [
+            *(
+                '{"tool":"newTask","content":5}',
+                '{"todos":[1,{}]}',
+                '{"question":[]}',
+                "[]",
+                "null",
+            ),
+            *(
+                '{"type":"use_mcp_tool"}',
+                "@@ -1 +1 @@\n-a",
+                "<<<<<<< SEARCH\n=======",
+                "{",
+                "\x1b[",
+            ),
+        ]
+    ),
+)
+ODD = st.one_of(st.none(), st.integers(), TEXTS, st.lists(TEXTS, max_size=2))
+FOREIGN = st.fixed_dictionaries(
+    {"ts": st.integers(1, 50), "type": st.just("say"), "say": KINDS},
+    optional={
+        "text": st.one_of(TEXTS, ODD),
+        "tool": st.one_of(st.sampled_from(["execute_command", "update_todo_list", "x"]), ODD),
+        "diff": st.one_of(TEXTS, ODD),
+        "images": ODD,
+        "result": ODD,
+        "approvalState": st.sampled_from(["pending", "rejected", "unheard of"]),
+        "contextCondense": ODD,
+    },
+)
+
+
+@given(st.lists(FOREIGN, max_size=8), st.booleans(), st.integers(1, 50))
+def test_rows_that_others_wrote_are_drawn_whatever_is_in_them(
+    rows: list[dict[str, Any]], whole: bool, width: int
+) -> None:
+    for line in render_timeline(from_rows(rows), whole=whole, width=width):
+        assert sanitise(line) == line
+
+
+def test_a_request_that_failed_for_good_is_shown_once() -> None:
+    story, teller = Timeline(), cast(Session, SessionStub(id="t"))
+    story.begin(teller)
+    story.handle(teller, AskOpened(ts=1, ask=AskKind.API_REQ_FAILED, text="no such model"))
+    story.handle(teller, TaskFailed(ts=2, code="provider:not_found", message="no such model"))
+    assert "\n".join(render_timeline(story)).count("no such model") == 1
+    story.handle(teller, TaskFailed(ts=3, code="time", message="the time is up"))
+    assert "the time is up" in "\n".join(render_timeline(story))
+
+
+async def test_a_plain_answer_is_shown_once_as_the_result(workshop: EngineHarness) -> None:
+    settings = Settings(mode="ask")
+    task = await workshop.start(Turn(say("It is the linker.", chunk=3)), settings=settings)
+    story = await watched(task, {AskKind.COMPLETION_RESULT: [YES]})
+    shown = render_timeline(story)
+    assert shown == render_timeline(from_rows(task.rows))
+    assert shown.count("It is the linker.") == 1
+    assert shown.index("✓ result") < shown.index("It is the linker.")
+
+
+async def test_a_result_that_is_not_presented_stays_as_plain_text(workshop: EngineHarness) -> None:
+    todos, early = (
+        call("list_files", {"path": "."}),
+        call("attempt_completion", {"result": "Soon."}),
+    )
+    task = await workshop.start(Turn(todos, early), finish("Late."))
+    story = await watched(task, {AskKind.COMPLETION_RESULT: [YES]})
+    shown = render_timeline(story)
+    assert shown == render_timeline(from_rows(task.rows))
+    assert shown.count("✓ result") == 1
+    assert shown.index("Soon.") < shown.index("✓ result") < shown.index("Late.")
