@@ -21,7 +21,7 @@ import pytest
 from acp.exceptions import RequestError
 from acp.schema import CreateTerminalResponse, ReleaseTerminalResponse
 
-from joey.acp.terminal_viewer import DISCONNECTED_EXIT_CODE, view
+from joey.acp.terminal_viewer import DISCONNECTED_EXIT_CODE, print_command_output
 from joey.acp.terminals import MAX_UNREAD_BYTES, TerminalView
 from joey.testing.script import Turn, call
 from joey.testing.server import ModelServer
@@ -358,14 +358,14 @@ async def test_what_was_left_out_last_is_reported_too() -> None:
         raise AssertionError
 
     view = TerminalView("1", closed)
-    view.print("a")
-    view.print("b" * MAX_UNREAD_BYTES)
+    view.print_output("a")
+    view.print_output("b" * MAX_UNREAD_BYTES)
     view.end(3)
     ours, theirs = socket.socketpair()
     reader, writer = await asyncio.open_connection(sock=ours)
     with theirs:
         theirs.shutdown(socket.SHUT_WR)
-        await view.attend(reader, writer)
+        await view.serve_viewer(reader, writer)
         writer.close()
         said = theirs.recv(MAX_UNREAD_BYTES)
     assert said == b"a\n[...%d bytes omitted...]\n\xff\x03" % MAX_UNREAD_BYTES
@@ -447,13 +447,13 @@ def test_the_end_is_understood_wherever_it_is_cut(
         thread.start()
         with socket.socket(socket.AF_UNIX) as connection:
             connection.connect(str(path))
-            assert view(connection, "12") == 7
+            assert print_command_output(connection, "12") == 7
         thread.join(LIMIT)
     assert capfd.readouterr().out == "aä"
 
 
 def test_a_viewer_without_joey_says_so(tmp_path: Path) -> None:
-    viewer = Path(sys.modules[view.__module__].__file__ or "")
+    viewer = Path(sys.modules[print_command_output.__module__].__file__ or "")
     finished = subprocess.run(
         [sys.executable, "-I", "-S", viewer, tmp_path / "none", "1"],
         env={"PATH": os.defpath},

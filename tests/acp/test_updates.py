@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from joey.acp.editor import as_json
+from joey.acp.editor import to_json_dict
 from joey.acp.jsonrpc import JsonRpcTransport
-from joey.acp.tool_calls import changes_of
+from joey.acp.tool_calls import parse_hunks
 from joey.acp.updates import UpdateEncoder
 from joey.core.edits.diff import unified_patch
 from joey.core.events import (
@@ -72,8 +72,8 @@ EVENTS: list[Durable] = [
 def test_wherever_a_journal_ends_every_call_has_ended(end: int) -> None:
     encoder = UpdateEncoder(HERE)
     sent = [update for event in EVENTS[:end] for update in encoder.encode(event, live=False)]
-    sent += encoder.close()
-    updates = [as_json(update) for update in sent]
+    sent += encoder.fail_open_calls()
+    updates = [to_json_dict(update) for update in sent]
     for call in calls_of(updates).values():
         assert call["status"] in ("completed", "failed")
     assert "\x1b" not in json.dumps(updates)
@@ -81,7 +81,7 @@ def test_wherever_a_journal_ends_every_call_has_ended(end: int) -> None:
 
 def test_an_error_is_sent_once() -> None:
     encoder = UpdateEncoder(HERE)
-    updates = [as_json(update) for event in EVENTS for update in encoder.encode(event)]
+    updates = [to_json_dict(update) for event in EVENTS for update in encoder.encode(event)]
     message = json.dumps(
         [each for each in updates if each["sessionUpdate"] == "agent_message_chunk"]
     )
@@ -101,9 +101,9 @@ HUNK = re.compile(r"^@@ -(\d+),(\d+) \+(\d+),(\d+) @@$", re.MULTILINE)
 def test_a_pair_holds_the_lines_that_its_hunk_names(old: list[str], new: list[str]) -> None:
     before, after = ("".join(f"{line}\n" for line in lines) for lines in (old, new))
     diff = unified_patch(before, after).text
-    pairs = changes_of("a.txt", diff, {})
+    pairs = parse_hunks("a.txt", diff, {})
     places = [tuple(map(int, found)) for found in HUNK.findall(diff)]
-    assert [(pair.old, pair.new) for pair in pairs] == [
+    assert [(pair.old_text, pair.new_text) for pair in pairs] == [
         (lines_of(old, at, count), lines_of(new, new_at, new_count))
         for at, count, new_at, new_count in places
     ]

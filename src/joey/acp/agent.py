@@ -60,10 +60,16 @@ from acp.schema import (
 from pydantic import BaseModel, ValidationError
 
 from joey import __version__
-from joey.acp.editor import Editor, as_json
+from joey.acp.editor import Editor, to_json_dict
 from joey.acp.errors import AUTH_REQUIRED, to_request_error
 from joey.acp.jsonrpc import JsonRpcTransport
-from joey.acp.session import INVALID_PARAMS, AcpServices, AcpSession, EditorMcpServer, as_entries
+from joey.acp.session import (
+    INVALID_PARAMS,
+    AcpServices,
+    AcpSession,
+    EditorMcpServer,
+    to_config_entries,
+)
 from joey.acp.terminals import EditorTerminals
 from joey.client.local import Engine, new_task_id
 from joey.errors import UserError
@@ -78,38 +84,40 @@ log = logging.getLogger(__name__)
 
 
 class MethodHandler(NamedTuple):
-    params: type[BaseModel]
-    run: Callable[[Any], Awaitable[BaseModel]]
+    params_type: type[BaseModel]
+    handle: Callable[[Any], Awaitable[BaseModel]]
 
 
 class Agent:
-    def __init__(self, engine: Engine, services: AcpServices, now: Callable[[], int]) -> None:
+    def __init__(
+        self, engine: Engine, services: AcpServices, get_now_ms: Callable[[], int]
+    ) -> None:
         self._engine = engine
         self._services = services
-        self._now = now
+        self._get_now_ms = get_now_ms
         self._editor: Editor | None = None
         self._terminals: EditorTerminals | None = None
-        self._is_ready = False
+        self._is_initialized = False
         self._sessions: dict[str, AcpSession] = {}
-        self._opening: dict[str, asyncio.Lock] = {}
-        self._jobs: set[asyncio.Task[None]] = set()
-        self._answering: set[asyncio.Task[Any]] = set()
+        self._session_open_locks: dict[str, asyncio.Lock] = {}
+        self._background_jobs: set[asyncio.Task[None]] = set()
+        self._running_requests: set[asyncio.Task[Any]] = set()
         methods = {
             "initialize": MethodHandler(InitializeRequest, self._initialize),
             "authenticate": MethodHandler(AuthenticateRequest, self._authenticate),
-            "session_new": MethodHandler(NewSessionRequest, self._new),
-            "session_load": MethodHandler(LoadSessionRequest, self._load),
-            "session_resume": MethodHandler(ResumeSessionRequest, self._resume),
-            "session_fork": MethodHandler(ForkSessionRequest, self._fork),
-            "session_list": MethodHandler(ListSessionsRequest, self._list),
-            "session_close": MethodHandler(CloseSessionRequest, self._close),
+            "session_new": MethodHandler(NewSessionRequest, self._create_session),
+            "session_load": MethodHandler(LoadSessionRequest, self._load_session),
+            "session_resume": MethodHandler(ResumeSessionRequest, self._resume_session),
+            "session_fork": MethodHandler(ForkSessionRequest, self._fork_session),
+            "session_list": MethodHandler(ListSessionsRequest, self._list_sessions),
+            "session_close": MethodHandler(CloseSessionRequest, self._close_session),
             "session_set_mode": MethodHandler(SetSessionModeRequest, self._set_mode),
             "session_set_config_option": MethodHandler(
-                SetSessionConfigOptionSelectRequest, self._set_option
+                SetSessionConfigOptionSelectRequest, self._set_config_option
             ),
-            "session_prompt": MethodHandler(PromptRequest, self._prompt),
+            "session_prompt": MethodHandler(PromptRequest, self._run_prompt),
         }
-        self._methods = {AGENT_METHODS[name]: method for name, method in methods.items()}
+        self._method_handlers = {AGENT_METHODS[name]: method for name, method in methods.items()}
 
     def connect(self, connection: Connection) -> None:
         self._editor = Editor(connection)
@@ -121,19 +129,19 @@ class Agent:
         Raises:
             RequestError
         """
-        answering = asyncio.current_task()
-        assert answering is not None
-        self._answering.add(answering)
-        answering.add_done_callback(self._answering.discard)
+        request_task = asyncio.current_task()
+        assert request_task is not None
+        self._running_requests.add(request_task)
+        request_task.add_done_callback(self._running_requests.discard)
         try:
             if is_notification:
-                return await self._notice(name, params)
-            return as_json(await self._answer(name, params or {}))
+                return await self._handle_notification(name, params)
+            return to_json_dict(await self._handle_request(name, params or {}))
         except ValidationError as error:
             raise to_request_error(error) from error
         except UserError as error:
-            missing = await asyncio.to_thread(self._services.missing)
-            raise to_request_error(error, needs_key=missing is not None) from error
+            missing_reason = await asyncio.to_thread(self._services.describe_missing_model)
+            raise to_request_error(error, needs_key=missing_reason is not None) from error
         except (RequestError, ConnectionError):
             raise
         except Exception as error:
@@ -142,153 +150,161 @@ class Agent:
 
     async def close(self) -> None:
         """Stop all tasks so that they can go on another time; what was asked is still answered."""
-        self._is_ready = False
+        self._is_initialized = False
         sessions = list(self._sessions.values())
         self._sessions.clear()
         await asyncio.gather(*(session.close() for session in sessions))
         if self._terminals is not None:
             await self._terminals.close()
-        if self._answering:
-            await asyncio.wait(self._answering, timeout=DRAIN_TIMEOUT_S)
-        for job in list(self._jobs):
+        if self._running_requests:
+            await asyncio.wait(self._running_requests, timeout=DRAIN_TIMEOUT_S)
+        for job in list(self._background_jobs):
             job.cancel()
 
     # Messages -----------------------------------------------------------------------------------
 
-    async def _answer(self, name: str, params: dict[str, Any]) -> BaseModel:
-        method = self._methods.get(name)
+    async def _handle_request(self, name: str, params: dict[str, Any]) -> BaseModel:
+        method = self._method_handlers.get(name)
         if method is None:
             raise RequestError.method_not_found(name)
-        if not self._is_ready and name != AGENT_METHODS["initialize"]:
+        if not self._is_initialized and name != AGENT_METHODS["initialize"]:
             raise RequestError(INVALID_REQUEST, "`initialize` comes first.")
-        model = method.params
+        model = method.params_type
         if model is SetSessionConfigOptionSelectRequest and params.get("type") == "boolean":
             model = SetSessionConfigOptionBooleanRequest
-        return await method.run(model.model_validate(params))
+        return await method.handle(model.model_validate(params))
 
-    async def _notice(self, name: str, params: Any) -> None:
+    async def _handle_notification(self, name: str, params: Any) -> None:
         if name != AGENT_METHODS["session_cancel"]:
             return  # none that we would not know needs an answer
         try:
-            wanted = CancelNotification.model_validate(params or {})
+            notification = CancelNotification.model_validate(params or {})
         except ValidationError as error:
             log.warning("%s was passed over: %s", name, to_request_error(error))
             return
-        if session := self._sessions.get(wanted.session_id):
+        if session := self._sessions.get(notification.session_id):
             await session.cancel()
 
-    async def _initialize(self, asked: InitializeRequest) -> BaseModel:
+    async def _initialize(self, request: InitializeRequest) -> BaseModel:
         assert self._editor is not None
-        if asked.client_capabilities is not None:
-            self._editor.can = asked.client_capabilities
-        self._is_ready = True
-        missing = await asyncio.to_thread(self._services.missing)
+        if request.client_capabilities is not None:
+            self._editor.capabilities = request.client_capabilities
+        self._is_initialized = True
+        missing_reason = await asyncio.to_thread(self._services.describe_missing_model)
         return InitializeResponse(
-            protocol_version=min(asked.protocol_version, PROTOCOL_VERSION) or PROTOCOL_VERSION,
-            agent_capabilities=capabilities(),
-            auth_methods=auth_methods(self._editor.can, missing),
-            agent_info=introduction(),
+            protocol_version=min(request.protocol_version, PROTOCOL_VERSION) or PROTOCOL_VERSION,
+            agent_capabilities=build_agent_capabilities(),
+            auth_methods=build_auth_methods(self._editor.capabilities, missing_reason),
+            agent_info=build_agent_info(),
         )
 
-    async def _authenticate(self, asked: AuthenticateRequest) -> BaseModel:
+    async def _authenticate(self, request: AuthenticateRequest) -> BaseModel:
         """Nothing is sent here: the key is where it is found, or it is not."""
-        if missing := await asyncio.to_thread(self._services.missing):
-            raise RequestError(AUTH_REQUIRED, missing)
+        if missing_reason := await asyncio.to_thread(self._services.describe_missing_model):
+            raise RequestError(AUTH_REQUIRED, missing_reason)
         return AuthenticateResponse()
 
     # Sessions -----------------------------------------------------------------------------------
 
-    async def _new(self, asked: NewSessionRequest) -> BaseModel:
-        session = await self._made(new_task_id(self._now()), asked.cwd, asked.mcp_servers)
-        await session.begin()
-        self._keep(session)
+    async def _create_session(self, request: NewSessionRequest) -> BaseModel:
+        session = await self._build_session(
+            new_task_id(self._get_now_ms()), request.cwd, request.mcp_servers
+        )
+        await session.start()
+        self._register_session(session)
         return NewSessionResponse(
-            session_id=session.id, modes=session.mode_state, config_options=session.options
+            session_id=session.id, modes=session.mode_state, config_options=session.config_options
         )
 
-    async def _load(self, asked: LoadSessionRequest) -> BaseModel:
-        session = await self._opened(asked, replay=True)
-        return LoadSessionResponse(modes=session.mode_state, config_options=session.options)
+    async def _load_session(self, request: LoadSessionRequest) -> BaseModel:
+        session = await self._open_session(request, replay=True)
+        return LoadSessionResponse(modes=session.mode_state, config_options=session.config_options)
 
-    async def _resume(self, asked: ResumeSessionRequest) -> BaseModel:
-        session = await self._opened(asked, replay=False)
-        return ResumeSessionResponse(modes=session.mode_state, config_options=session.options)
+    async def _resume_session(self, request: ResumeSessionRequest) -> BaseModel:
+        session = await self._open_session(request, replay=False)
+        return ResumeSessionResponse(
+            modes=session.mode_state, config_options=session.config_options
+        )
 
-    async def _opened(
-        self, asked: LoadSessionRequest | ResumeSessionRequest, *, replay: bool
+    async def _open_session(
+        self, request: LoadSessionRequest | ResumeSessionRequest, *, replay: bool
     ) -> AcpSession:
-        id = asked.session_id.removeprefix("task_")
-        async with self._opening.setdefault(id, asyncio.Lock()):
+        id = request.session_id.removeprefix("task_")
+        async with self._session_open_locks.setdefault(id, asyncio.Lock()):
             session = self._sessions.get(id)
             if session is None:
-                session = await self._made(id, asked.cwd, asked.mcp_servers)
-            await session.open(replay=replay)
-            self._keep(session)
+                session = await self._build_session(id, request.cwd, request.mcp_servers)
+            await session.open_task(replay=replay)
+            self._register_session(session)
         return session
 
-    async def _fork(self, asked: ForkSessionRequest) -> BaseModel:
-        session = await self._made(asked.session_id, asked.cwd, asked.mcp_servers)
-        await session.fork_of(asked.session_id)
-        self._keep(session)
+    async def _fork_session(self, request: ForkSessionRequest) -> BaseModel:
+        session = await self._build_session(request.session_id, request.cwd, request.mcp_servers)
+        await session.fork_task(request.session_id)
+        self._register_session(session)
         return ForkSessionResponse(
-            session_id=session.id, modes=session.mode_state, config_options=session.options
+            session_id=session.id, modes=session.mode_state, config_options=session.config_options
         )
 
-    async def _made(self, id: str, cwd: str, servers: list[EditorMcpServer] | None) -> AcpSession:
+    async def _build_session(
+        self, id: str, cwd: str, servers: list[EditorMcpServer] | None
+    ) -> AcpSession:
         assert self._editor and self._terminals
-        directory = await asyncio.to_thread(self._services.resolve_workspace, Path(_checked(cwd)))
-        entries = as_entries(servers)
+        directory = await asyncio.to_thread(self._services.resolve_workspace, Path(_check_cwd(cwd)))
+        entries = to_config_entries(servers)
         return AcpSession(
             id, directory, entries, self._engine, self._services, self._editor, self._terminals
         )
 
-    def _keep(self, session: AcpSession) -> None:
+    def _register_session(self, session: AcpSession) -> None:
         self._sessions[session.id] = session
         # The editor has to know of the session first: this comes after the answer.
-        self._begin(session.send_commands())
+        self._start_job(session.send_commands())
 
-    async def _list(self, asked: ListSessionsRequest) -> BaseModel:
-        cursor = asked.cursor or "0"
+    async def _list_sessions(self, request: ListSessionsRequest) -> BaseModel:
+        cursor = request.cursor or "0"
         if not cursor.isdecimal() or len(cursor) > 9:
             raise RequestError(INVALID_PARAMS, "cursor: it is none that was given out here.")
         skip = int(cursor)
-        directory = None if asked.cwd is None else _checked(asked.cwd)
-        page = await asyncio.to_thread(self._services.tasks, directory, skip, SESSIONS_PER_PAGE)
+        directory = None if request.cwd is None else _check_cwd(request.cwd)
+        page = await asyncio.to_thread(
+            self._services.list_tasks, directory, skip, SESSIONS_PER_PAGE
+        )
         return ListSessionsResponse(
             sessions=[
                 SessionInfo(
                     session_id=task.id,
-                    cwd=task.workspace or asked.cwd or str(Path.home()),
+                    cwd=task.workspace or request.cwd or str(Path.home()),
                     title=one_line(task.title, 80) or None,
                     updated_at=datetime.fromtimestamp(task.updated / 1000, UTC).isoformat(),
                 )
                 for task in page.tasks
             ],
-            next_cursor=str(skip + SESSIONS_PER_PAGE) if page.more else None,
+            next_cursor=str(skip + SESSIONS_PER_PAGE) if page.has_more else None,
         )
 
-    async def _close(self, asked: CloseSessionRequest) -> BaseModel:
-        session = self._find(asked.session_id)
+    async def _close_session(self, request: CloseSessionRequest) -> BaseModel:
+        session = self._find_session(request.session_id)
         del self._sessions[session.id]
         await session.close()
         return CloseSessionResponse()
 
-    async def _set_mode(self, asked: SetSessionModeRequest) -> BaseModel:
-        await self._find(asked.session_id).set_mode(asked.mode_id)
+    async def _set_mode(self, request: SetSessionModeRequest) -> BaseModel:
+        await self._find_session(request.session_id).set_mode(request.mode_id)
         return SetSessionModeResponse()
 
-    async def _set_option(
-        self, asked: SetSessionConfigOptionSelectRequest | SetSessionConfigOptionBooleanRequest
+    async def _set_config_option(
+        self, request: SetSessionConfigOptionSelectRequest | SetSessionConfigOptionBooleanRequest
     ) -> BaseModel:
-        session = self._find(asked.session_id)
-        await session.set_option(asked.config_id, asked.value)
-        return SetSessionConfigOptionResponse(config_options=session.options)
+        session = self._find_session(request.session_id)
+        await session.set_config_option(request.config_id, request.value)
+        return SetSessionConfigOptionResponse(config_options=session.config_options)
 
-    async def _prompt(self, asked: PromptRequest) -> BaseModel:
-        stop_reason = await self._find(asked.session_id).prompt(asked.prompt)
+    async def _run_prompt(self, request: PromptRequest) -> BaseModel:
+        stop_reason = await self._find_session(request.session_id).prompt(request.prompt)
         return PromptResponse(stop_reason=stop_reason)
 
-    def _find(self, session_id: str) -> AcpSession:
+    def _find_session(self, session_id: str) -> AcpSession:
         session = self._sessions.get(session_id)
         if session is None:
             raise RequestError(
@@ -296,13 +312,13 @@ class Agent:
             )
         return session
 
-    def _begin(self, job: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(_unless_gone(job))
-        self._jobs.add(task)
-        task.add_done_callback(self._jobs.discard)
+    def _start_job(self, job: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(_run_unless_disconnected(job))
+        self._background_jobs.add(task)
+        task.add_done_callback(self._background_jobs.discard)
 
 
-def _checked(cwd: str) -> str:
+def _check_cwd(cwd: str) -> str:
     """A path as the operating system takes it. Raises RequestError."""
     try:
         is_path = os.path.isabs(cwd) and b"\0" not in os.fsencode(cwd)  # noqa: PTH117
@@ -313,25 +329,25 @@ def _checked(cwd: str) -> str:
     return cwd
 
 
-async def _unless_gone(job: Coroutine[Any, Any, None]) -> None:
+async def _run_unless_disconnected(job: Coroutine[Any, Any, None]) -> None:
     try:
         await job
     except ConnectionError:
         log.debug("the editor is gone")
 
 
-async def serve(agent: Agent, frames: JsonRpcTransport) -> None:
+async def serve(agent: Agent, transport: JsonRpcTransport) -> None:
     """Until no more messages come, or nobody takes ours; then all tasks are stopped."""
-    connection = Connection(agent.handle, frames, listening=False)
+    connection = Connection(agent.handle, transport, listening=False)
     agent.connect(connection)
     listening = asyncio.ensure_future(connection.main_loop())
-    gone = asyncio.ensure_future(frames.is_gone.wait())
+    disconnecting = asyncio.ensure_future(transport.disconnected_event.wait())
     try:
-        await asyncio.wait({listening, gone}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({listening, disconnecting}, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        for job in (listening, gone):
+        for job in (listening, disconnecting):
             job.cancel()
-        await asyncio.gather(listening, gone, return_exceptions=True)
+        await asyncio.gather(listening, disconnecting, return_exceptions=True)
         await agent.close()
         await connection.close()
 
@@ -339,11 +355,11 @@ async def serve(agent: Agent, frames: JsonRpcTransport) -> None:
 AuthMethods = list[EnvVarAuthMethod | TerminalAuthMethod | AuthMethodAgent]
 
 
-def introduction() -> Implementation:
+def build_agent_info() -> Implementation:
     return Implementation(name="joey", title="joey", version=__version__)
 
 
-def capabilities() -> AgentCapabilities:
+def build_agent_capabilities() -> AgentCapabilities:
     return AgentCapabilities(
         load_session=True,
         prompt_capabilities=PromptCapabilities(image=True, embedded_context=True, audio=False),
@@ -357,18 +373,20 @@ def capabilities() -> AgentCapabilities:
     )
 
 
-def auth_methods(can: ClientCapabilities, missing: str | None) -> AuthMethods:
+def build_auth_methods(
+    client_capabilities: ClientCapabilities, missing_reason: str | None
+) -> AuthMethods:
     """How a key comes to joey, when none is found: `missing` says so in words."""
-    if missing is None:
+    if missing_reason is None:
         return []
     methods: AuthMethods = [
         AuthMethodAgent(
             id="environment",
             name="Set a key in the environment of joey",
-            description=missing,
+            description=missing_reason,
         )
     ]
-    if can.auth is not None and can.auth.terminal:
+    if client_capabilities.auth is not None and client_capabilities.auth.terminal:
         methods.insert(
             0,
             TerminalAuthMethod(

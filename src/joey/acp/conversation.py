@@ -23,18 +23,18 @@ from acp.schema import (
 )
 
 from joey.acp.editor import Editor, SessionUpdate
-from joey.acp.errors import stop_of
+from joey.acp.errors import resolve_stop_reason
 from joey.acp.permissions import (
     TURN_ENDING_ASKS,
-    answer_from,
-    answer_of_prompt,
-    options_for,
-    shown_call,
+    build_permission_options,
+    build_permission_tool_call,
+    parse_permission_response,
+    parse_prompt_answer,
 )
 from joey.acp.terminals import CommandTerminals, EditorTerminals
 from joey.acp.updates import UpdateEncoder
 from joey.client.local import Engine, Subscription, Task, TaskOptions
-from joey.client.session import Session as Teller
+from joey.client.session import Session
 from joey.client.task_tree import family
 from joey.core.events import (
     AskAnswered,
@@ -62,21 +62,23 @@ log = logging.getLogger(__name__)
 
 class PromptTurn:
     def __init__(self) -> None:
-        self.ended: asyncio.Future[StopReason] = asyncio.get_running_loop().create_future()
-        self.cancelled = asyncio.Event()
+        self.stop_reason_future: asyncio.Future[StopReason] = (
+            asyncio.get_running_loop().create_future()
+        )
+        self.cancel_event = asyncio.Event()
         self.is_refused = False
 
-    def end(self, how: StopReason | Exception) -> None:
-        if self.ended.done():
+    def end(self, outcome: StopReason | Exception) -> None:
+        if self.stop_reason_future.done():
             return
-        if self.cancelled.is_set():
-            self.ended.set_result("cancelled")
+        if self.cancel_event.is_set():
+            self.stop_reason_future.set_result("cancelled")
         elif self.is_refused:
-            self.ended.set_result("refusal")
-        elif isinstance(how, Exception):
-            self.ended.set_exception(how)
+            self.stop_reason_future.set_result("refusal")
+        elif isinstance(outcome, Exception):
+            self.stop_reason_future.set_exception(outcome)
         else:
-            self.ended.set_result(how)
+            self.stop_reason_future.set_result(outcome)
 
 
 class Conversation:
@@ -88,23 +90,23 @@ class Conversation:
         engine: Engine,
         editor: Editor,
         terminals: EditorTerminals,
-        on_mode: Callable[[str], Awaitable[None]],
+        on_mode_switched: Callable[[str], Awaitable[None]],
     ) -> None:
-        """`on_mode` is told of every mode that the task switches to."""
+        """`on_mode_switched` is told of every mode that the task switches to."""
         self.id = id
         self.task: Task | None = None
         self._engine = engine
         self._editor = editor
         self._turn: PromptTurn | None = None
-        self._narrators: dict[str, UpdateEncoder] = {}
-        self._listening: asyncio.Task[None] | None = None
-        self._jobs: dict[tuple[str, int], asyncio.Task[None]] = {}
+        self._encoders_by_task: dict[str, UpdateEncoder] = {}
+        self._event_task: asyncio.Task[None] | None = None
+        self._ask_jobs: dict[tuple[str, int], asyncio.Task[None]] = {}
         """Questions that the editor has been asked, by task and `ts`."""
-        self._asked: tuple[Teller, AskOpened] | None = None
+        self._turn_ending_ask: tuple[Session, AskOpened] | None = None
         """The question that the latest turn has ended with."""
-        self._views = CommandTerminals(terminals, lambda: self.id)
-        self._on_mode = on_mode
-        self._saying = asyncio.Lock()
+        self._command_terminals = CommandTerminals(terminals, lambda: self.id)
+        self._on_mode_switched = on_mode_switched
+        self._send_lock = asyncio.Lock()
         """A task is started once, and not let go of while it is."""
 
     @property
@@ -128,31 +130,31 @@ class Conversation:
         if turn is None:
             turn = self._turn = PromptTurn()
         try:
-            async with self._saying:
-                await self._say(text, images, options)
+            async with self._send_lock:
+                await self._deliver_prompt(text, images, options)
         except BaseException:
             if self._turn is turn and not (self.task is not None and self.task.running):
                 self._end_turn("cancelled")
             raise
-        if turn.cancelled.is_set() and self.task is not None:
+        if turn.cancel_event.is_set() and self.task is not None:
             await self.task.cancel()
-        return await asyncio.shield(turn.ended)
+        return await asyncio.shield(turn.stop_reason_future)
 
     async def condense(self, task: Task, instructions: str) -> StopReason:
         """A turn in which a summary takes the place of the conversation. Raises UserError."""
         turn = self._turn
         if turn is not None:
             task.begin_condensing(instructions)  # before its next request
-            return await asyncio.shield(turn.ended)
+            return await asyncio.shield(turn.stop_reason_future)
         turn = self._turn = PromptTurn()
         try:
             await task.condense(instructions)
         except CondenseError:
-            if not turn.cancelled.is_set():
+            if not turn.cancel_event.is_set():
                 raise
         finally:
             self._end_turn("end_turn")
-        return turn.ended.result()
+        return turn.stop_reason_future.result()
 
     async def send_warnings(self, lines: Sequence[str]) -> None:
         """Tell what is no part of the conversation, and is not told again."""
@@ -168,87 +170,89 @@ class Conversation:
         turn = self._turn
         if turn is None:
             return
-        turn.cancelled.set()
+        turn.cancel_event.set()
         if self.task is not None:
             await self.task.cancel()
 
-    def adopt(self, task: Task) -> None:
+    def attach_task(self, task: Task) -> None:
         """Tell what the task says from here on."""
         self.task = task
-        self._listen(task, task.seq)
+        self._start_event_task(task, task.seq)
 
-    async def replay(self) -> None:
+    async def replay_history(self) -> None:
         """Tell the whole history."""
         assert self.task is not None
         encoder = UpdateEncoder(self.task.runtime.workspace)
         for record in list(live_path(self.task.bus.after(0))):
             await self._send_updates(encoder.encode(record.event, live=False))
         if not self.is_busy:
-            await self._send_updates(encoder.close())
+            await self._send_updates(encoder.fail_open_calls())
 
-    async def let_go(self) -> None:
+    async def release_task(self) -> None:
         """Stop the task and leave it to others; a turn ends as cancelled."""
         if self._turn is not None:
-            self._turn.cancelled.set()
-        async with self._saying:
+            self._turn.cancel_event.set()
+        async with self._send_lock:
             task, self.task = self.task, None
         if task is not None:
             await self._engine.release(task)
-        if self._listening is not None:
-            await asyncio.wait([self._listening])
-        await self._views.close()
+        if self._event_task is not None:
+            await asyncio.wait([self._event_task])
+        await self._command_terminals.close()
         self._end_turn("cancelled")
 
     async def send_session_info(self) -> None:
         """What is known of the session beside its words."""
         if self.task is None:
             return
-        facts = self.task.recorder.facts
-        title = one_line(facts.prompt.text if facts.prompt is not None else "", 80)
-        now = datetime.fromtimestamp(facts.updated / 1000, UTC).isoformat()
+        projection = self.task.recorder.facts
+        title = one_line(projection.prompt.text if projection.prompt is not None else "", 80)
+        now = datetime.fromtimestamp(projection.updated / 1000, UTC).isoformat()
         await self._send_updates(
             [
                 SessionInfoUpdate(
                     session_update="session_info_update", title=title or None, updated_at=now
                 ),
-                self._usage(self.task.total_usage),
+                self._build_usage_update(self.task.total_usage),
             ]
         )
 
     # What is said to the task -----------------------------------------------------------------
 
-    async def _say(self, text: str, images: tuple[str, ...], options: TaskOptions | None) -> None:
+    async def _deliver_prompt(
+        self, text: str, images: tuple[str, ...], options: TaskOptions | None
+    ) -> None:
         task = self.task
         if task is None:
             task = self.task = await self._engine.start(
                 text, images=images, options=options, task_id=self.id
             )
             await self.send_session_info()
-            self._listen(task, 0)
+            self._start_event_task(task, 0)
             return
-        if self._listening is None or self._listening.done():
-            self._listen(task, task.seq)
-        asked, self._asked = self._asked, None
-        if asked is not None:
-            asking, ask = asked
-            if await asking.answer(ask.ts, answer_of_prompt(ask, text, images)):
+        if self._event_task is None or self._event_task.done():
+            self._start_event_task(task, task.seq)
+        pending, self._turn_ending_ask = self._turn_ending_ask, None
+        if pending is not None:
+            session, ask = pending
+            if await session.answer(ask.ts, parse_prompt_answer(ask, text, images)):
                 return
         await task.send(text, images)
 
     # What the task says -----------------------------------------------------------------------
 
-    def _listen(self, task: Task, since: int) -> None:
-        self._narrators = {task.id: UpdateEncoder(task.runtime.workspace)}
-        self._listening = asyncio.create_task(
+    def _start_event_task(self, task: Task, since: int) -> None:
+        self._encoders_by_task = {task.id: UpdateEncoder(task.runtime.workspace)}
+        self._event_task = asyncio.create_task(
             self._forward_events(task, since), name=f"acp-{self.id}"
         )
 
     async def _forward_events(self, task: Task, since: int) -> None:
         try:
             with task.subscribe(since) as subscription:
-                async with family(task, _events(subscription), whole=not since) as tree_events:
-                    async for each in tree_events:
-                        await self._pass_on(task, each.teller, each.event)
+                async with family(task, _iter_events(subscription), whole=not since) as tree_events:
+                    async for tree_event in tree_events:
+                        await self._forward_event(task, tree_event.teller, tree_event.event)
             self._end_turn(task.error or "cancelled")
         except ConnectionError:
             await task.cancel()  # nobody is there to see what it does
@@ -256,58 +260,58 @@ class Conversation:
             log.exception("session %s can tell nothing more", self.id)
             self._end_turn(error)
         finally:
-            self._withdraw(list(self._jobs))
+            self._cancel_ask_jobs(list(self._ask_jobs))
 
-    async def _pass_on(self, task: Task, teller: Teller, event: Event) -> None:
-        encoder = self._narrators.get(teller.id)
+    async def _forward_event(self, task: Task, session: Session, event: Event) -> None:
+        encoder = self._encoders_by_task.get(session.id)
         if encoder is None:
-            encoder = UpdateEncoder(task.runtime.workspace, of_subtask=teller.id)
-            self._narrators[teller.id] = encoder
-        stopped = asyncio.Event() if self._turn is None else self._turn.cancelled
-        await self._views.follow(teller, encoder, event, stopped)
+            encoder = UpdateEncoder(task.runtime.workspace, subtask_id=session.id)
+            self._encoders_by_task[session.id] = encoder
+        stopped = asyncio.Event() if self._turn is None else self._turn.cancel_event
+        await self._command_terminals.handle(session, encoder, event, stopped)
         await self._send_updates(encoder.encode(event))
         match event:
             case AskOpened():
-                self._consider(teller, event, encoder)
+                self._handle_ask(session, event, encoder)
             case AskAnswered(ask_ts=ts) | AskWithdrawn(ask_ts=ts):
-                self._withdraw([(teller.id, ts)])
-            case UsageChanged() if teller is task:
-                await self._send_updates([self._usage(task.total_usage)])
-            case ModeSwitched(mode=mode) if teller is task:
-                await self._on_mode(mode)
+                self._cancel_ask_jobs([(session.id, ts)])
+            case UsageChanged() if session is task:
+                await self._send_updates([self._build_usage_update(task.total_usage)])
+            case ModeSwitched(mode=mode) if session is task:
+                await self._on_mode_switched(mode)
             case ReplyReceived(stop_reason=reason) if (
-                teller is task and reason in REFUSAL_STOP_REASONS
+                session is task and reason in REFUSAL_STOP_REASONS
             ):
-                self._refuse(task)
-        if teller is task and isinstance(event, TaskFinished | TaskAborted | TaskFailed):
-            await self._come_to_rest(task, event)
+                self._handle_refusal(task)
+        if session is task and isinstance(event, TaskFinished | TaskAborted | TaskFailed):
+            await self._handle_task_end(task, event)
 
-    async def _come_to_rest(
+    async def _handle_task_end(
         self, task: Task, event: TaskFinished | TaskAborted | TaskFailed
     ) -> None:
-        self._asked = None
+        self._turn_ending_ask = None
         if isinstance(event, TaskFinished) and task.recorder.facts.queue:
             return  # words came in meanwhile, and it goes on with them
         if self._turn is not None:
             await self.send_session_info()
-        self._end_turn(stop_of(event))
+        self._end_turn(resolve_stop_reason(event))
 
-    def _refuse(self, task: Task) -> None:
+    def _handle_refusal(self, task: Task) -> None:
         """The model does not go on; to remind it of its tools would not help."""
         if self._turn is not None:
             self._turn.is_refused = True
-        self._begin((task.id, task.now()), task.cancel())
+        self._start_ask_job((task.id, task.now()), task.cancel())
 
-    def _end_turn(self, how: StopReason | Exception) -> None:
+    def _end_turn(self, outcome: StopReason | Exception) -> None:
         turn, self._turn = self._turn, None
         if turn is not None:
-            turn.end(how)
+            turn.end(outcome)
 
     async def _send_updates(self, updates: Iterable[SessionUpdate]) -> None:
         for update in updates:
             await self._editor.send_update(self.id, update)
 
-    def _usage(self, usage: TokenUsage) -> SessionUpdate:
+    def _build_usage_update(self, usage: TokenUsage) -> SessionUpdate:
         assert self.task is not None
         cost = Cost(amount=usage.total_cost, currency="USD") if usage.total_cost else None
         window = self.task.provider.model.context_window
@@ -317,32 +321,36 @@ class Conversation:
 
     # What it asks -----------------------------------------------------------------------------
 
-    def _consider(self, asking: Teller, ask: AskOpened, encoder: UpdateEncoder) -> None:
-        if asking.pending is None or asking.pending.ts != ask.ts:
+    def _handle_ask(self, session: Session, ask: AskOpened, encoder: UpdateEncoder) -> None:
+        if session.pending is None or session.pending.ts != ask.ts:
             return  # it is answered already
         if ask.ask in APPROVAL_ASKS:
-            self._begin((asking.id, ask.ts), self._request_permission(asking, ask, encoder))
+            self._start_ask_job(
+                (session.id, ask.ts), self._request_permission(session, ask, encoder)
+            )
         elif ask.ask in TURN_ENDING_ASKS:
-            self._asked = (asking, ask)
+            self._turn_ending_ask = (session, ask)
             self._end_turn(TURN_ENDING_ASKS[AskKind(ask.ask)])
 
-    def _begin(self, key: tuple[str, int], job: Coroutine[Any, Any, None]) -> None:
-        self._jobs[key] = asyncio.create_task(job)
-        self._jobs[key].add_done_callback(lambda _: self._jobs.pop(key, None))
+    def _start_ask_job(self, key: tuple[str, int], job: Coroutine[Any, Any, None]) -> None:
+        self._ask_jobs[key] = asyncio.create_task(job)
+        self._ask_jobs[key].add_done_callback(lambda _: self._ask_jobs.pop(key, None))
 
-    def _withdraw(self, keys: Iterable[tuple[str, int]]) -> None:
+    def _cancel_ask_jobs(self, keys: Iterable[tuple[str, int]]) -> None:
         """Nobody waits for these answers any more."""
         for key in keys:
-            if (job := self._jobs.get(key)) is not None:
+            if (job := self._ask_jobs.get(key)) is not None:
                 job.cancel()
 
     async def _request_permission(
-        self, asking: Teller, ask: AskOpened, encoder: UpdateEncoder
+        self, session: Session, ask: AskOpened, encoder: UpdateEncoder
     ) -> None:
-        name, look = encoder.look_of(ask)
+        call_id, view = encoder.build_ask_view(ask)
         try:
-            response = await self._editor.ask(
-                self.id, shown_call(ask, name, look), options_for(ask)
+            response = await self._editor.request_permission(
+                self.id,
+                build_permission_tool_call(ask, call_id, view),
+                build_permission_options(ask),
             )
         except RequestError as error:
             log.warning("the editor did not ask the person: %s", error)
@@ -350,15 +358,15 @@ class Conversation:
         except ConnectionError:
             answer = None
         else:
-            answer = answer_from(response)
+            answer = parse_permission_response(response)
         if answer is not None:
-            await asking.answer(ask.ts, answer)
+            await session.answer(ask.ts, answer)
         elif self._turn is not None:
             await self.cancel()
         elif self.task is not None:
             await self.task.cancel()
 
 
-async def _events(subscription: Subscription) -> AsyncIterator[Event]:
+async def _iter_events(subscription: Subscription) -> AsyncIterator[Event]:
     async for numbered in subscription:
         yield numbered.event

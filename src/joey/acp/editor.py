@@ -72,23 +72,23 @@ ResponseT = TypeVar("ResponseT", bound=BaseModel)
 class Editor:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self.can = ClientCapabilities()
+        self.capabilities = ClientCapabilities()
 
     @property
-    def reads_files(self) -> bool:
-        return bool(self.can.fs and self.can.fs.read_text_file)
+    def can_read_files(self) -> bool:
+        return bool(self.capabilities.fs and self.capabilities.fs.read_text_file)
 
     @property
-    def writes_files(self) -> bool:
-        return bool(self.can.fs and self.can.fs.write_text_file)
+    def can_write_files(self) -> bool:
+        return bool(self.capabilities.fs and self.capabilities.fs.write_text_file)
 
     async def send_update(self, session_id: str, update: SessionUpdate) -> None:
         """Raises ConnectionError."""
         notification = SessionNotification(session_id=session_id, update=update)
         method = CLIENT_METHODS["session_update"]
-        await self._connection.send_notification(method, as_json(notification))
+        await self._connection.send_notification(method, to_json_dict(notification))
 
-    async def ask(
+    async def request_permission(
         self, session_id: str, call: ToolCallUpdate, options: Sequence[PermissionOption]
     ) -> RequestPermissionResponse:
         """Wait for the person, however long that takes.
@@ -97,27 +97,31 @@ class Editor:
             RequestError: the editor does not ask, or its answer cannot be read.
             ConnectionError
         """
-        asked = RequestPermissionRequest(
+        request = RequestPermissionRequest(
             session_id=session_id, tool_call=call, options=list(options)
         )
-        return await self._request("session_request_permission", asked, RequestPermissionResponse)
+        return await self._send_request(
+            "session_request_permission", request, RequestPermissionResponse
+        )
 
-    async def read(self, session_id: str, path: str) -> str:
+    async def read_file(self, session_id: str, path: str) -> str:
         """The text of a file as the person sees it.
 
         Raises:
             RequestError, ConnectionError, TimeoutError
         """
         async with asyncio.timeout(REQUEST_TIMEOUT_S):
-            wanted = ReadTextFileRequest(session_id=session_id, path=path)
-            return (await self._request("fs_read_text_file", wanted, ReadTextFileResponse)).content
+            request = ReadTextFileRequest(session_id=session_id, path=path)
+            return (
+                await self._send_request("fs_read_text_file", request, ReadTextFileResponse)
+            ).content
 
-    async def write(self, session_id: str, path: str, text: str) -> None:
+    async def write_file(self, session_id: str, path: str, text: str) -> None:
         """Raises RequestError, ConnectionError, TimeoutError."""
         async with asyncio.timeout(REQUEST_TIMEOUT_S):
-            wanted = WriteTextFileRequest(session_id=session_id, path=path, content=text)
+            request = WriteTextFileRequest(session_id=session_id, path=path, content=text)
             method = CLIENT_METHODS["fs_write_text_file"]
-            await self._connection.send_request(method, as_json(wanted))
+            await self._connection.send_request(method, to_json_dict(request))
 
     async def open_terminal(
         self, session_id: str, command: str, arguments: list[str], cwd: str
@@ -128,29 +132,31 @@ class Editor:
             RequestError, ConnectionError, TimeoutError
         """
         async with asyncio.timeout(REQUEST_TIMEOUT_S):
-            wanted = CreateTerminalRequest(
+            request = CreateTerminalRequest(
                 session_id=session_id, command=command, args=arguments, cwd=cwd
             )
-            opened = await self._request("terminal_create", wanted, CreateTerminalResponse)
+            opened = await self._send_request("terminal_create", request, CreateTerminalResponse)
             return opened.terminal_id
 
     async def release_terminal(self, session_id: str, terminal_id: str) -> None:
         """Raises RequestError, ConnectionError, TimeoutError."""
         async with asyncio.timeout(REQUEST_TIMEOUT_S):
-            wanted = ReleaseTerminalRequest(session_id=session_id, terminal_id=terminal_id)
+            request = ReleaseTerminalRequest(session_id=session_id, terminal_id=terminal_id)
             method = CLIENT_METHODS["terminal_release"]
-            await self._connection.send_request(method, as_json(wanted))
+            await self._connection.send_request(method, to_json_dict(request))
 
-    async def _request(self, name: str, params: BaseModel, answer: type[ResponseT]) -> ResponseT:
-        answered = await self._connection.send_request(CLIENT_METHODS[name], as_json(params))
+    async def _send_request(
+        self, name: str, params: BaseModel, response_type: type[ResponseT]
+    ) -> ResponseT:
+        response = await self._connection.send_request(CLIENT_METHODS[name], to_json_dict(params))
         try:
-            return answer.model_validate(answered)
+            return response_type.model_validate(response)
         except ValidationError as error:
             method = CLIENT_METHODS[name]
             raise RequestError(-32603, f"The answer to {method} cannot be read.") from error
 
 
-def as_json(model: BaseModel) -> dict[str, object]:
+def to_json_dict(model: BaseModel) -> dict[str, object]:
     """As it goes over the wire: what is not said is left out."""
     return model.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_unset=True)
 
@@ -162,19 +168,19 @@ log = logging.getLogger(__name__)
 
 
 class EditorFiles:
-    def __init__(self, files: Files, editor: Editor, session_id: Callable[[], str]) -> None:
+    def __init__(self, files: Files, editor: Editor, get_session_id: Callable[[], str]) -> None:
         self.root: Path = files.root
         self._files = files
         self._editor = editor
-        self._session_id = session_id
-        self._looked: tuple[Path, bytes] | None = None
+        self._get_session_id = get_session_id
+        self._last_read: tuple[Path, bytes] | None = None
         """What was read last, for whoever reads on."""
 
     def resolve(self, path: str) -> ResolvedPath:
         return self._files.resolve(path)
 
-    def hides_some(self) -> bool:
-        return self._files.hides_some()
+    def can_hide_files(self) -> bool:
+        return self._files.can_hide_files()
 
     async def stat(self, place: ResolvedPath) -> FileStat:
         """As it is on disk: a version is known by its content wherever that is at hand."""
@@ -184,29 +190,29 @@ class EditorFiles:
         return await self._files.stat_all(places)
 
     async def read(self, place: ResolvedPath, limit: int | None = None, offset: int = 0) -> bytes:
-        looked, self._looked = self._looked, None
-        if looked is None or looked[0] != place.path or not offset:
-            if not self._is_shared(place, await self._files.stat(place)):
+        last_read, self._last_read = self._last_read, None
+        if last_read is None or last_read[0] != place.path or not offset:
+            if not self._can_read_from_editor(place, await self._files.stat(place)):
                 return await self._files.read(place, limit, offset)
-            looked = (place.path, await self._seen(place))
-        data = looked[1]
+            last_read = (place.path, await self._read_from_editor(place))
+        data = last_read[1]
         if limit is not None and offset + limit < len(data):
-            self._looked = looked
+            self._last_read = last_read
         return data[offset:] if limit is None else data[offset : offset + limit]
 
     async def write(
         self, place: ResolvedPath, data: bytes, like: ResolvedPath | None = None
     ) -> None:
-        self._looked = None
-        text = _plain_text(data)
-        through = self._editor.writes_files and place.inside and not place.protected
-        if not through or text is None or like is not None:
+        self._last_read = None
+        text = _decode_plain_utf8(data)
+        is_via_editor = self._editor.can_write_files and place.inside and not place.protected
+        if not is_via_editor or text is None or like is not None:
             await self._files.write(place, data, like)
             return
         if self._files.resolve(str(place.path)).path != place.path:
             raise ToolError(f"{place.shown} leads elsewhere by now, so nothing was written.")
         try:
-            await self._editor.write(self._session_id(), str(place.path), text)
+            await self._editor.write_file(self._get_session_id(), str(place.path), text)
         except TimeoutError as error:
             raise ToolError(
                 f"The editor did not say whether it has written {place.shown}. Read it again."
@@ -216,31 +222,31 @@ class EditorFiles:
             await self._files.write(place, data, like)
 
     async def remove(self, place: ResolvedPath) -> None:
-        self._looked = None
+        self._last_read = None
         await self._files.remove(place)
 
-    def _is_shared(self, place: ResolvedPath, kind: FileStat) -> bool:
+    def _can_read_from_editor(self, place: ResolvedPath, kind: FileStat) -> bool:
         """The editor may be asked about this file."""
-        mine = (
+        is_eligible = (
             place.inside
             and not place.ignored
             and kind.is_file
             and kind.size <= MAX_EDITOR_FILE_BYTES
         )
-        return mine and self._editor.reads_files
+        return is_eligible and self._editor.can_read_files
 
-    async def _seen(self, place: ResolvedPath) -> bytes:
+    async def _read_from_editor(self, place: ResolvedPath) -> bytes:
         disk = await self._files.read(place)
         encoding = encoding_of(disk)
         if encoding is None:
             return disk
         try:
-            text = await self._editor.read(self._session_id(), str(place.path))
+            text = await self._editor.read_file(self._get_session_id(), str(place.path))
         except (RequestError, TimeoutError, ConnectionError) as error:
             log.info("the editor did not read %s: %s", place.path, error)
             return disk
         saved = encoding.decode(disk)
-        if _unified(text) == _unified(saved):
+        if _normalize_text(text) == _normalize_text(saved):
             return disk
         if "\r\n" in saved and "\r\n" not in text:
             text = text.replace("\n", "\r\n")
@@ -250,12 +256,12 @@ class EditorFiles:
             return disk
 
 
-def _unified(text: str) -> str:
+def _normalize_text(text: str) -> str:
     """Editors keep line ends and the mark at the beginning to themselves."""
     return text.removeprefix("\ufeff").replace("\r\n", "\n")
 
 
-def _plain_text(data: bytes) -> str | None:
+def _decode_plain_utf8(data: bytes) -> str | None:
     """None for what an editor might write as other bytes."""
     if encoding_of(data) != UTF_8:
         return None
@@ -265,4 +271,4 @@ def _plain_text(data: bytes) -> str | None:
         return None
 
 
-_fits: type[Files] = EditorFiles
+_protocol_check: type[Files] = EditorFiles

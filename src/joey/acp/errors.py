@@ -22,7 +22,7 @@ def to_request_error(
     """`needs_key`: none is found, so that the person has to set joey up first."""
     match error:
         case ValidationError():
-            return _of_params(error)
+            return _build_invalid_params_error(error)
         case TaskNotFoundError():
             return RequestError(RESOURCE_NOT_FOUND, str(error))
         case WorkspaceError():
@@ -33,7 +33,7 @@ def to_request_error(
             return RequestError(INTERNAL_ERROR, str(error))
 
 
-def _of_params(error: ValidationError) -> RequestError:
+def _build_invalid_params_error(error: ValidationError) -> RequestError:
     """Without what was sent: it may be long, and it may be secret."""
     problems = [
         f"{'.'.join(map(str, each['loc'])) or 'params'}: {one_line(each['msg'], 200)}"
@@ -61,7 +61,9 @@ _STOP_REASON_BY_FAILURE_CODE: dict[str, StopReason] = {
 }
 
 
-def stop_of(event: TaskFinished | TaskAborted | TaskFailed) -> StopReason | RequestError:
+def resolve_stop_reason(
+    event: TaskFinished | TaskAborted | TaskFailed,
+) -> StopReason | RequestError:
     """What has no word is an error: the service failed, or joey did."""
     match event:
         case TaskFinished():

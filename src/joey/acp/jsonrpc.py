@@ -33,23 +33,23 @@ class InvalidMessageError(Exception):
 class JsonRpcTransport:
     """What the library takes for a transport: messages in, messages out."""
 
-    def __init__(self, pieces: AsyncIterator[bytes], output: int) -> None:
-        """`output` is the number of a file that nobody else writes to."""
-        self._lines = _lines(pieces)
-        self._output = output
-        self._writing = asyncio.Lock()
-        self.is_gone = asyncio.Event()
+    def __init__(self, chunks: AsyncIterator[bytes], output_fd: int) -> None:
+        """`output_fd` is the number of a file that nobody else writes to."""
+        self._lines = _iter_lines(chunks)
+        self._output_fd = output_fd
+        self._write_lock = asyncio.Lock()
+        self.disconnected_event = asyncio.Event()
         """Nobody reads what is written."""
-        os.set_blocking(output, False)
+        os.set_blocking(output_fd, False)
 
     async def receive(self) -> dict[str, Any] | None:
         """The next message; None when no more will come."""
         async for line in self._lines:
             try:
-                return _message(line)
-            except InvalidMessageError as bad:
-                error = {"code": bad.code, "message": str(bad)}
-                await self.send({"jsonrpc": "2.0", "id": bad.id, "error": error})
+                return _parse_message(line)
+            except InvalidMessageError as invalid:
+                error = {"code": invalid.code, "message": str(invalid)}
+                await self.send({"jsonrpc": "2.0", "id": invalid.id, "error": error})
         return None
 
     async def send(self, message: dict[str, Any]) -> None:
@@ -59,38 +59,38 @@ class JsonRpcTransport:
             ConnectionError
         """
         data = memoryview(json.dumps(message, separators=(",", ":")).encode() + b"\n")
-        async with self._writing:
-            while data and not self.is_gone.is_set():
+        async with self._write_lock:
+            while data and not self.disconnected_event.is_set():
                 try:
-                    data = data[os.write(self._output, data) :]
+                    data = data[os.write(self._output_fd, data) :]
                 except BlockingIOError:
-                    await self._until_writable()
+                    await self._wait_until_writable()
                 except OSError:
-                    self.is_gone.set()
-        if self.is_gone.is_set():
+                    self.disconnected_event.set()
+        if self.disconnected_event.is_set():
             raise ConnectionError("The editor is gone.")
 
     async def close(self) -> None:
-        self.is_gone.set()
+        self.disconnected_event.set()
         with suppress(OSError):  # others may write there, too
-            os.set_blocking(self._output, True)
+            os.set_blocking(self._output_fd, True)
 
-    async def _until_writable(self) -> None:
+    async def _wait_until_writable(self) -> None:
         loop = asyncio.get_running_loop()
         ready = asyncio.Event()
-        loop.add_writer(self._output, ready.set)
+        loop.add_writer(self._output_fd, ready.set)
         try:
             await ready.wait()
         finally:
-            loop.remove_writer(self._output)
+            loop.remove_writer(self._output_fd)
 
 
-async def _lines(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes | None]:
+async def _iter_lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes | None]:
     """Lines that say something; None for one that is too long."""
     unfinished = bytearray()
     too_long = False
-    async for piece in pieces:
-        *ended, rest = piece.split(b"\n")
+    async for chunk in chunks:
+        *ended, rest = chunk.split(b"\n")
         for line in ended:
             unfinished += line
             if too_long or len(unfinished) > MAX_LINE_BYTES:
@@ -105,7 +105,7 @@ async def _lines(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes | None]:
         yield bytes(unfinished)
 
 
-def _message(line: bytes | None) -> dict[str, Any]:
+def _parse_message(line: bytes | None) -> dict[str, Any]:
     """Raises InvalidMessageError."""
     if line is None:
         raise InvalidMessageError(
@@ -121,10 +121,10 @@ def _message(line: bytes | None) -> dict[str, Any]:
         raise InvalidMessageError(
             INVALID_REQUEST, "A message must be a JSON object; batches are not taken."
         )
-    return _checked(message)
+    return _validate_message(message)
 
 
-def _checked(message: dict[str, Any]) -> dict[str, Any]:
+def _validate_message(message: dict[str, Any]) -> dict[str, Any]:
     id = message.get("id")
     if isinstance(id, bool) or not isinstance(id, str | int | None):
         raise InvalidMessageError(INVALID_REQUEST, "`id` must be text, a whole number or null.")

@@ -20,7 +20,7 @@ from acp.schema import (
     ToolCallUpdate,
 )
 
-from joey.acp.tool_calls import ToolCallView, text_content
+from joey.acp.tool_calls import ToolCallView, build_text_content
 from joey.core.events import AskOpened
 from joey.core.task import APPROVAL_ASKS, Answer, AskKind, Response
 from joey.presentation.questions import answer_of, held_by, why_asked
@@ -53,7 +53,7 @@ class EditorAnswerPolicy:
                 return Answer(Response.NO)
 
 
-def options_for(ask: AskOpened) -> list[PermissionOption]:
+def build_permission_options(ask: AskOpened) -> list[PermissionOption]:
     options = [PermissionOption(option_id=ALLOW_OPTION_ID, name="Allow", kind="allow_once")]
     if ask.always_rule:
         rule = f"Always allow {one_line(ask.always_rule, 120)}"
@@ -62,24 +62,24 @@ def options_for(ask: AskOpened) -> list[PermissionOption]:
     return options
 
 
-def shown_call(ask: AskOpened, name: str, look: ToolCallView) -> ToolCallUpdate:
+def build_permission_tool_call(ask: AskOpened, call_id: str, view: ToolCallView) -> ToolCallUpdate:
     """What the person decides about."""
     reasons = [why_asked(ask.reason, ask.text)] if ask.reason else []
     if ask.sandbox is not None:
         reasons.append(held_by(ask.sandbox))
     why = "; ".join(reasons)
     return ToolCallUpdate(
-        tool_call_id=name,
-        title=look.title,
-        kind=look.kind,
+        tool_call_id=call_id,
+        title=view.title,
+        kind=view.kind,
         status="pending",
-        content=[*look.content, *([text_content(f"*{one_line(why, 400)}*")] if why else [])],
-        locations=list(look.locations),
-        raw_input=look.raw_input,
+        content=[*view.content, *([build_text_content(f"*{one_line(why, 400)}*")] if why else [])],
+        locations=list(view.locations),
+        raw_input=view.raw_input,
     )
 
 
-def answer_from(response: RequestPermissionResponse) -> Answer | None:
+def parse_permission_response(response: RequestPermissionResponse) -> Answer | None:
     """None when the person has cancelled the turn. Anything but a plain yes is a no."""
     match response.outcome:
         case AllowedOutcome(option_id=chosen) if chosen in (ALLOW_OPTION_ID, ALWAYS_OPTION_ID):
@@ -90,10 +90,10 @@ def answer_from(response: RequestPermissionResponse) -> Answer | None:
             return None
 
 
-def answer_of_prompt(ask: AskOpened, text: str, images: tuple[str, ...]) -> Answer:
+def parse_prompt_answer(ask: AskOpened, text: str, images: tuple[str, ...]) -> Answer:
     """What a prompt means as the answer to the question that the turn before has ended with."""
     if ask.ask is AskKind.LIMIT_REACHED:
-        said = answer_of(ask, text)
-        return said or Answer(Response.YES, text=text, images=images)
-    said = None if images else answer_of(ask, text)
-    return said or Answer(Response.MESSAGE, text=text, images=images)
+        parsed = answer_of(ask, text)
+        return parsed or Answer(Response.YES, text=text, images=images)
+    parsed = None if images else answer_of(ask, text)
+    return parsed or Answer(Response.MESSAGE, text=text, images=images)

@@ -42,7 +42,7 @@ MAX_PROMPT_CHARS = 8 * 1024 * 1024
 _MENTION_ESCAPE_RE = re.compile(r"([\s\\])|(?<=.)([.,;:!?])$")
 
 
-def read_prompt(
+def parse_prompt(
     blocks: Sequence[PromptBlock], workspace: Path, commands: Collection[str] = ()
 ) -> tuple[str, tuple[str, ...]]:
     """Text for the engine, and pictures as data URIs; `commands` are names of slash commands.
@@ -53,21 +53,23 @@ def read_prompt(
     message_parts: list[str] = []
     context: list[str] = []
     images: list[str] = []
-    for place, block in enumerate(blocks):
+    for index, block in enumerate(blocks):
         match block:
             case TextContentBlock(text=text):
                 message_parts.append(text)
             case ImageContentBlock():
-                images.append(_data_uri(block.data, place))
+                images.append(_to_image_data_uri(block.data, index))
             case ResourceContentBlock(uri=uri, name=name):
-                message_parts.append(_link(uri, name, workspace))
+                message_parts.append(_format_link(uri, name, workspace))
             case EmbeddedResourceContentBlock(resource=BlobResourceContents() as blob):
-                _take_blob(blob, place, context, images)
+                _add_blob(blob, index, context, images)
             case EmbeddedResourceContentBlock(resource=TextResourceContents() as resource):
-                message_parts.append(_link(resource.uri, "", workspace, content_follows=True))
-                context.append(_embedded(resource.uri, resource.text, commands))
+                message_parts.append(
+                    _format_link(resource.uri, "", workspace, content_follows=True)
+                )
+                context.append(_format_embedded(resource.uri, resource.text, commands))
             case _:
-                raise _refused(place, "sound is not understood; send text instead")
+                raise _build_prompt_error(index, "sound is not understood; send text instead")
     text = "\n\n".join(filter(None, ("".join(message_parts).strip(), *context)))
     if not text and not images:
         raise RequestError(-32602, "prompt: there is nothing to send.")
@@ -78,47 +80,47 @@ def read_prompt(
     return text, tuple(images)
 
 
-def _take_blob(
-    blob: BlobResourceContents, place: int, context: list[str], images: list[str]
+def _add_blob(
+    blob: BlobResourceContents, index: int, context: list[str], images: list[str]
 ) -> None:
     media = blob.mime_type or ""
     if media in IMAGE_MEDIA_TYPES:
-        images.append(_data_uri(blob.blob, place))
+        images.append(_to_image_data_uri(blob.blob, index))
         return
     context.append(f"[{blob.uri} was sent along, but {media or 'its kind'} cannot be shown.]")
 
 
-def _data_uri(data: str, place: int) -> str:
+def _to_image_data_uri(data: str, index: int) -> str:
     """By what it is, whatever it is called: a service refuses a task with a picture that is none,
     and would do so at every later turn."""
     try:
         return encode_image(base64.b64decode(data, validate=True), "what was sent")
     except ValueError as error:
-        raise _refused(place, "the picture is not Base64") from error
+        raise _build_prompt_error(index, "the picture is not Base64") from error
     except ImageError as error:
-        raise _refused(place, str(error)) from error
+        raise _build_prompt_error(index, str(error)) from error
 
 
-def _refused(place: int, problem: str) -> RequestError:
-    return RequestError(-32602, f"prompt[{place}]: {problem}.")
+def _build_prompt_error(index: int, problem: str) -> RequestError:
+    return RequestError(-32602, f"prompt[{index}]: {problem}.")
 
 
-def _link(uri: str, name: str, workspace: Path, *, content_follows: bool = False) -> str:
+def _format_link(uri: str, name: str, workspace: Path, *, content_follows: bool = False) -> str:
     """What stands in the text for something that is pointed at."""
-    path = file_of(uri)
+    path = parse_file_uri(uri)
     if path is None:
         return f"[{name}]({uri})" if name else uri
     if not path.is_relative_to(workspace):
         return str(path)
     relative = path.relative_to(workspace).as_posix()
-    return relative if content_follows else f" @/{_MENTION_ESCAPE_RE.sub(_escaped, relative)} "
+    return relative if content_follows else f" @/{_MENTION_ESCAPE_RE.sub(_escape_match, relative)} "
 
 
-def _escaped(found: re.Match[str]) -> str:
+def _escape_match(found: re.Match[str]) -> str:
     return f"\\{found[0]}"
 
 
-def file_of(uri: str) -> Path | None:
+def parse_file_uri(uri: str) -> Path | None:
     """The file that an address names; None when it is that of something else."""
     try:
         parts = urlsplit(uri)
@@ -129,16 +131,18 @@ def file_of(uri: str) -> Path | None:
     return Path(uri) if not parts.scheme and uri.startswith("/") else None
 
 
-def _embedded(uri: str, text: str, commands: Collection[str]) -> str:
+def _format_embedded(uri: str, text: str, commands: Collection[str]) -> str:
     """What others wrote does not end before its closing tag, and points at nothing."""
     contained = re.sub(r"<(?=\s*+(?:/\s*+)?context\b)", "&lt;", text, flags=re.IGNORECASE)
-    mentions = [one.start for one in find_mentions(contained)]
-    called = [one.start for one in find_commands(contained) if one.name in commands]
-    quiet = replace_spans(contained, [(start, start, "\\") for start in (*mentions, *called)])
-    return f'<context ref="{escape(uri)}">\n{quiet}\n</context>'
+    mentions = [mention.start for mention in find_mentions(contained)]
+    called = [mention.start for mention in find_commands(contained) if mention.name in commands]
+    escaped = replace_spans(contained, [(start, start, "\\") for start in (*mentions, *called)])
+    return f'<context ref="{escape(uri)}">\n{escaped}\n</context>'
 
 
-def user_chunks(ts: int, text: str, images: tuple[str, ...] = ()) -> Iterator[SessionUpdate]:
+def build_user_message_chunks(
+    ts: int, text: str, images: tuple[str, ...] = ()
+) -> Iterator[SessionUpdate]:
     """`images` are data URIs."""
     if text:
         block = TextContentBlock(type="text", text=sanitise(text))

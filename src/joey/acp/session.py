@@ -37,7 +37,7 @@ from msgspec import Struct, structs
 from joey.acp.conversation import Conversation
 from joey.acp.editor import Editor, EditorFiles
 from joey.acp.permissions import EditorAnswerPolicy
-from joey.acp.prompts import PromptBlock, read_prompt
+from joey.acp.prompts import PromptBlock, parse_prompt
 from joey.acp.terminals import EditorTerminals
 from joey.client.local import Engine, Task, TaskOptions
 from joey.core.events import ModeSwitched
@@ -51,14 +51,14 @@ class SlashCommandInfo(Struct, frozen=True):
     """Something that can be chosen, or called, by its name."""
 
     name: str
-    about: str = ""
-    hint: str = ""
+    description: str = ""
+    argument_hint: str = ""
     """What may follow the name of a command."""
 
 
 class TaskListPage(Struct, frozen=True):
     tasks: Sequence[TaskMetadata]
-    more: bool = False
+    has_more: bool = False
 
 
 class AcpServices(Protocol):
@@ -68,19 +68,21 @@ class AcpServices(Protocol):
         """The folder as it is really called."""
         ...
 
-    def new_options(self, directory: Path, mode: str | None, model: str | None) -> TaskOptions:
+    def build_new_options(
+        self, directory: Path, mode: str | None, model: str | None
+    ) -> TaskOptions:
         """Of a new task."""
         ...
 
-    def other_options(
+    def build_model_options(
         self, directory: Path, model: str, earlier: ModelRoute, secrets: TaskSecrets | None
     ) -> TaskOptions:
         """Of a task that is to go on with another model."""
         ...
 
-    def modes(self, directory: Path) -> Sequence[Mode]: ...
+    def list_modes(self, directory: Path) -> Sequence[Mode]: ...
 
-    def commands(self, directory: Path) -> Sequence[SlashCommandInfo]:
+    def list_commands(self, directory: Path) -> Sequence[SlashCommandInfo]:
         """What may be written with a slash."""
         ...
 
@@ -88,15 +90,15 @@ class AcpServices(Protocol):
         """What of the person's files, or of the folder's, is not used: a line each."""
         ...
 
-    def models(self, provider: str) -> Sequence[str]:
+    def list_models(self, provider: str) -> Sequence[str]:
         """Those that are worth offering."""
         ...
 
-    def tasks(self, directory: str | None, skip: int, most: int) -> TaskListPage:
+    def list_tasks(self, directory: str | None, skip: int, page_size: int) -> TaskListPage:
         """Tasks that are no subtasks, the most recently changed first."""
         ...
 
-    def missing(self) -> str | None:
+    def describe_missing_model(self) -> str | None:
         """Why no model can be talked to; None when one can."""
         ...
 
@@ -109,7 +111,7 @@ class AcpSession:
         self,
         id: str,
         directory: Path,
-        servers: dict[str, Any],
+        mcp_servers: dict[str, Any],
         engine: Engine,
         services: AcpServices,
         editor: Editor,
@@ -117,72 +119,76 @@ class AcpSession:
     ) -> None:
         self.id = id
         self.directory = directory
-        self._servers = servers
+        self._mcp_servers = mcp_servers
         self._engine = engine
         self._services = services
         self._editor = editor
-        self._talk = Conversation(id, engine, editor, terminals, self._send_config_options)
+        self._conversation = Conversation(id, engine, editor, terminals, self._send_config_options)
         self._modes: Sequence[Mode] = ()
         self._models: Sequence[str] = ()
         self._commands: Sequence[SlashCommandInfo] = ()
-        self._mode = ""
-        self._model = ""
-        self._wants_model = False
+        self._mode_slug = ""
+        self._model_id = ""
+        self._is_model_changed = False
         """Another model than the task has been opened with."""
-        self._reopening = asyncio.Lock()
+        self._reopen_lock = asyncio.Lock()
 
     # Its beginning and its end ------------------------------------------------------------------
 
-    async def begin(self) -> None:
+    async def start(self) -> None:
         """A new session; its task begins with the first prompt. Raises UserError."""
-        options = await asyncio.to_thread(self._services.new_options, self.directory, None, None)
+        options = await asyncio.to_thread(
+            self._services.build_new_options, self.directory, None, None
+        )
         assert options.profile and options.settings
-        await self._look_around(options.profile.provider)
-        self._mode = usual_mode(options.mode or options.settings.mode, tuple(self._modes)).slug
-        self._model = options.profile.model
+        await self._load_choices(options.profile.provider)
+        self._mode_slug = usual_mode(options.mode or options.settings.mode, tuple(self._modes)).slug
+        self._model_id = options.profile.model
 
-    async def open(self, *, replay: bool) -> None:
+    async def open_task(self, *, replay: bool) -> None:
         """A session with a task that there is already. Raises UserError."""
-        if self._talk.task is None:
-            await self._open(self._options(TaskOptions(workspace=self.directory)))
+        if self._conversation.task is None:
+            await self._open_with_options(
+                self._add_editor_resources(TaskOptions(workspace=self.directory))
+            )
         if replay:
-            await self._talk.replay()
-        await self._talk.send_session_info()
+            await self._conversation.replay_history()
+        await self._conversation.send_session_info()
 
-    async def fork_of(self, task_id: str) -> str:
+    async def fork_task(self, task_id: str) -> str:
         """Begin with the history of another task, whose own stays as it is. Raises UserError."""
-        options = self._options(TaskOptions(workspace=self.directory))
+        options = self._add_editor_resources(TaskOptions(workspace=self.directory))
         task = await self._engine.fork(task_id, options=options)
-        self.id = self._talk.id = task.id
-        await self._adopt(task)
+        self.id = self._conversation.id = task.id
+        await self._attach_task(task)
         return task.id
 
     async def close(self) -> None:
-        await self._talk.let_go()
+        await self._conversation.release_task()
 
-    async def _open(self, options: TaskOptions) -> None:
-        await self._adopt(await self._engine.open(self.id, options=options))
+    async def _open_with_options(self, options: TaskOptions) -> None:
+        await self._attach_task(await self._engine.open(self.id, options=options))
 
-    async def _adopt(self, task: Task) -> None:
-        self._talk.adopt(task)
-        await self._look_around(task.runtime.route.provider)
-        self._mode = task.mode.slug
-        self._model = task.runtime.provider.model.id
-        self._wants_model = False
+    async def _attach_task(self, task: Task) -> None:
+        self._conversation.attach_task(task)
+        await self._load_choices(task.runtime.route.provider)
+        self._mode_slug = task.mode.slug
+        self._model_id = task.runtime.provider.model.id
+        self._is_model_changed = False
 
-    async def _look_around(self, provider: str) -> None:
-        self._modes = await asyncio.to_thread(self._services.modes, self.directory)
-        self._models = await asyncio.to_thread(self._services.models, provider)
-        self._commands = await asyncio.to_thread(self._services.commands, self.directory)
+    async def _load_choices(self, provider: str) -> None:
+        self._modes = await asyncio.to_thread(self._services.list_modes, self.directory)
+        self._models = await asyncio.to_thread(self._services.list_models, provider)
+        self._commands = await asyncio.to_thread(self._services.list_commands, self.directory)
 
-    def _options(self, options: TaskOptions) -> TaskOptions:
+    def _add_editor_resources(self, options: TaskOptions) -> TaskOptions:
         """With what the editor brings along."""
-        shares = self._editor.reads_files or self._editor.writes_files
-        files = self._through_editor if shares else None
-        brought = FrontEndResources(files=files, servers=self._servers)
-        return structs.replace(options, policy=EditorAnswerPolicy(), brought=brought)
+        is_editor_backed = self._editor.can_read_files or self._editor.can_write_files
+        files = self._wrap_files if is_editor_backed else None
+        front_end_resources = FrontEndResources(files=files, servers=self._mcp_servers)
+        return structs.replace(options, policy=EditorAnswerPolicy(), brought=front_end_resources)
 
-    def _through_editor(self, files: Files) -> Files:
+    def _wrap_files(self, files: Files) -> Files:
         return EditorFiles(files, self._editor, lambda: self.id)
 
     # What is said -------------------------------------------------------------------------------
@@ -190,62 +196,70 @@ class AcpSession:
     async def prompt(self, blocks: Sequence[PromptBlock]) -> StopReason:
         """Raises RequestError, UserError."""
         names = {command.name for command in self._commands}
-        text, images = read_prompt(blocks, self.directory, names)
-        task = self._talk.task
+        text, images = parse_prompt(blocks, self.directory, names)
+        task = self._conversation.task
         if task is None:
-            make = partial(self._services.new_options, self.directory, self._mode, self._model)
-            options = self._options(await asyncio.to_thread(make))
-            await self._talk.send_warnings(
+            make = partial(
+                self._services.build_new_options, self.directory, self._mode_slug, self._model_id
+            )
+            options = self._add_editor_resources(await asyncio.to_thread(make))
+            await self._conversation.send_warnings(
                 await asyncio.to_thread(self._services.list_warnings, self.directory)
             )
-            return await self._talk.prompt(text, images, options)
-        async with self._reopening:
-            if self._wants_model and not self._talk.is_busy:
-                await self._reopen(task)
+            return await self._conversation.prompt(text, images, options)
+        async with self._reopen_lock:
+            if self._is_model_changed and not self._conversation.is_busy:
+                await self._reopen_with_new_model(task)
         instructions = parse_compact_command(text) if COMPACT_COMMAND_NAME not in names else None
-        if instructions is not None and self._talk.task is not None:
-            return await self._talk.condense(self._talk.task, instructions)
-        return await self._talk.prompt(text, images, None)
+        if instructions is not None and self._conversation.task is not None:
+            return await self._conversation.condense(self._conversation.task, instructions)
+        return await self._conversation.prompt(text, images, None)
 
     async def cancel(self) -> None:
-        await self._talk.cancel()
+        await self._conversation.cancel()
 
-    async def _reopen(self, task: Task) -> None:
+    async def _reopen_with_new_model(self, task: Task) -> None:
         """Its bench has the model that it was opened with."""
-        earlier = task.runtime.route
+        previous_route = task.runtime.route
         secrets = self._engine.secrets(self.id)
-        make = partial(self._services.other_options, self.directory, self._model, earlier, secrets)
-        options = self._options(await asyncio.to_thread(make))
+        make = partial(
+            self._services.build_model_options,
+            self.directory,
+            self._model_id,
+            previous_route,
+            secrets,
+        )
+        options = self._add_editor_resources(await asyncio.to_thread(make))
         options = structs.replace(options, granted=task.granted)
-        await self._talk.let_go()
-        await self._open(options)
+        await self._conversation.release_task()
+        await self._open_with_options(options)
 
     # What is chosen -----------------------------------------------------------------------------
 
     @property
     def mode_state(self) -> SessionModeState:
-        return mode_state(self._modes, self._mode)
+        return build_mode_state(self._modes, self._mode_slug)
 
     @property
-    def options(self) -> ConfigOptions:
-        return config_options(self._modes, self._mode, self._models, self._model)
+    def config_options(self) -> ConfigOptions:
+        return build_config_options(self._modes, self._mode_slug, self._models, self._model_id)
 
     async def set_mode(self, slug: str) -> None:
         """Raises RequestError."""
         if slug not in {mode.slug for mode in self._modes}:
             known = ", ".join(mode.slug for mode in self._modes)
             raise RequestError(INVALID_PARAMS, f"There is no mode {slug!r}. Known ones: {known}.")
-        task = self._talk.task
+        task = self._conversation.task
         if task is None:
             await self._send_mode(slug)
         elif task.mode.slug != slug:
             task.publish(ModeSwitched(ts=task.now(), mode=slug))
-            self._mode = slug
+            self._mode_slug = slug
             await task.recorder.commit()
 
-    async def set_option(self, id: str, value: str | bool) -> None:
+    async def set_config_option(self, id: str, value: str | bool) -> None:
         """A model counts from the next prompt on. Raises RequestError."""
-        known = {option.id: option for option in self.options}
+        known = {option.id: option for option in self.config_options}
         if id not in known:
             raise RequestError(INVALID_PARAMS, f"There is no option {id!r}; see configOptions.")
         if not isinstance(value, str):
@@ -254,13 +268,13 @@ class AcpSession:
             await self.set_mode(value)
             return
         assert id == MODEL_OPTION_ID
-        if value not in {self._model, *self._models}:
+        if value not in {self._model_id, *self._models}:
             raise RequestError(INVALID_PARAMS, f"There is no model {value!r}; see configOptions.")
-        self._wants_model = self._wants_model or value != self._model
-        self._model = value
+        self._is_model_changed = self._is_model_changed or value != self._model_id
+        self._model_id = value
 
     async def send_commands(self) -> None:
-        await self._editor.send_update(self.id, commands_update(self._commands))
+        await self._editor.send_update(self.id, build_commands_update(self._commands))
 
     async def _send_mode(self, slug: str) -> None:
         update = CurrentModeUpdate(session_update="current_mode_update", current_mode_id=slug)
@@ -268,9 +282,9 @@ class AcpSession:
         await self._send_config_options(slug)
 
     async def _send_config_options(self, mode: str) -> None:
-        self._mode = mode
+        self._mode_slug = mode
         update = ConfigOptionUpdate(
-            session_update="config_option_update", config_options=self.options
+            session_update="config_option_update", config_options=self.config_options
         )
         await self._editor.send_update(self.id, update)
 
@@ -284,15 +298,15 @@ _COMPACT_COMMAND = SlashCommandInfo(
 ConfigOptions = list[SessionConfigOptionSelect | SessionConfigOptionBoolean]
 
 
-def mode_state(modes: Sequence[Mode], current: str) -> SessionModeState:
+def build_mode_state(modes: Sequence[Mode], current: str) -> SessionModeState:
     listed = [
-        SessionMode(id=mode.slug, name=one_line(mode.name, 80), description=_about(mode))
+        SessionMode(id=mode.slug, name=one_line(mode.name, 80), description=_describe_mode(mode))
         for mode in modes
     ]
     return SessionModeState(available_modes=listed, current_mode_id=current)
 
 
-def config_options(
+def build_config_options(
     modes: Sequence[Mode], mode: str, models: Sequence[str], model: str
 ) -> ConfigOptions:
     """The same modes once more, for editors that know options only, and the models."""
@@ -305,9 +319,11 @@ def config_options(
             current_value=mode,
             options=[
                 SessionConfigSelectOption(
-                    value=one.slug, name=one_line(one.name, 80), description=_about(one)
+                    value=choice.slug,
+                    name=one_line(choice.name, 80),
+                    description=_describe_mode(choice),
                 )
-                for one in modes
+                for choice in modes
             ],
         )
     ]
@@ -326,12 +342,12 @@ def config_options(
     return options
 
 
-def commands_update(commands: Sequence[SlashCommandInfo]) -> AvailableCommandsUpdate:
+def build_commands_update(commands: Sequence[SlashCommandInfo]) -> AvailableCommandsUpdate:
     """Those of files, and our own where no file has one of that name."""
     named = {command.name: command for command in (_COMPACT_COMMAND, *commands)}
     return AvailableCommandsUpdate(
         session_update="available_commands_update",
-        available_commands=[_command(command) for command in named.values()],
+        available_commands=[_build_available_command(command) for command in named.values()],
     )
 
 
@@ -341,28 +357,28 @@ def parse_compact_command(text: str) -> str | None:
     return instructions.strip() if name == f"/{COMPACT_COMMAND_NAME}" else None
 
 
-def _command(command: SlashCommandInfo) -> AvailableCommand:
-    hint = AvailableCommandInput(UnstructuredCommandInput(hint=one_line(command.hint, 80)))
+def _build_available_command(command: SlashCommandInfo) -> AvailableCommand:
+    hint = AvailableCommandInput(UnstructuredCommandInput(hint=one_line(command.argument_hint, 80)))
     return AvailableCommand(
         name=command.name,
-        description=one_line(command.about, 200) or command.name,
-        input=hint if command.hint else None,
+        description=one_line(command.description, 200) or command.name,
+        input=hint if command.argument_hint else None,
     )
 
 
-def _about(mode: Mode) -> str:
+def _describe_mode(mode: Mode) -> str:
     return one_line(mode.description or mode.purpose, 200)
 
 
 EditorMcpServer = HttpMcpServer | SseMcpServer | AcpMcpServer | McpServerStdio
 
 
-def as_entries(servers: Sequence[EditorMcpServer] | None) -> dict[str, Any]:
+def to_config_entries(servers: Sequence[EditorMcpServer] | None) -> dict[str, Any]:
     """Raises RequestError for a server that cannot be reached from here."""
-    return {server.name: _entry(server) for server in servers or ()}
+    return {server.name: _to_config_entry(server) for server in servers or ()}
 
 
-def _entry(server: EditorMcpServer) -> dict[str, Any]:
+def _to_config_entry(server: EditorMcpServer) -> dict[str, Any]:
     match server:
         case McpServerStdio():
             env = {variable.name: variable.value for variable in server.env}

@@ -16,29 +16,29 @@ READ_CHUNK_BYTES = 64 * 1024
 DISCONNECTED_EXIT_CODE = 1
 
 
-def view(connection: socket.socket, number: str) -> int:
+def print_command_output(connection: socket.socket, number: str) -> int:
     """Print until the command has ended; its exit code."""
     connection.sendall(f"{number}\n".encode())
-    while piece := connection.recv(READ_CHUNK_BYTES):
-        text, end, code = piece.partition(END_MARKER)
-        _print(text)
+    while chunk := connection.recv(READ_CHUNK_BYTES):
+        text, end, code = chunk.partition(END_MARKER)
+        _write_stdout(text)
         if end:
             code = code or connection.recv(1)
             return code[0] if code else DISCONNECTED_EXIT_CODE
     return DISCONNECTED_EXIT_CODE
 
 
-def _print(text: bytes) -> None:
+def _write_stdout(text: bytes) -> None:
     while text:
         text = text[os.write(1, text) :]
 
 
 if __name__ == "__main__":
     try:
-        joey = socket.socket(socket.AF_UNIX)
-        joey.connect(sys.argv[1])
+        joey_socket = socket.socket(socket.AF_UNIX)
+        joey_socket.connect(sys.argv[1])
         # At once, and not before: joey lets go of the terminal when it hears no more of us, and
         # then the editor would end us in another way.
-        os._exit(view(joey, sys.argv[2]))
+        os._exit(print_command_output(joey_socket, sys.argv[2]))
     except (OSError, KeyboardInterrupt) as error:
         sys.exit(f"joey shows nothing here any more: {error}")

@@ -30,7 +30,7 @@ from joey.acp.terminal_viewer import END_MARKER
 from joey.acp.tool_calls import COMMAND_TOOL
 from joey.acp.updates import UpdateEncoder
 from joey.client.local import Task
-from joey.client.session import Session as Teller
+from joey.client.session import Session
 from joey.core.events import (
     CommandOutputDelta,
     Event,
@@ -58,77 +58,77 @@ log = logging.getLogger(__name__)
 class TerminalView:
     """One command, as one terminal shows it."""
 
-    def __init__(self, number: str, on_closed: Callable[[], Awaitable[None]]) -> None:
-        """A viewer asks for it by its number; `on_closed` is called when that one goes before the
-        command does."""
+    def __init__(self, number: str, on_viewer_closed: Callable[[], Awaitable[None]]) -> None:
+        """A viewer asks for it by its number; `on_viewer_closed` is called when that one goes
+        before the command does."""
         self.number = number
         self.terminal_id = ""
-        self._on_closed = on_closed
-        self._unread = bytearray()
+        self._on_viewer_closed = on_viewer_closed
+        self._unread_output = bytearray()
         """What was printed before the viewer came."""
-        self._left_out = 0
+        self._omitted_bytes = 0
         self._writer: StreamWriter | None = None
-        self._is_over = False
-        self._came = asyncio.Event()
-        self._gone = asyncio.Event()
+        self._is_ended = False
+        self._viewer_connected_event = asyncio.Event()
+        self._viewer_disconnected_event = asyncio.Event()
 
-    def print(self, text: str) -> None:
+    def print_output(self, text: str) -> None:
         # A bare return is how progress is shown, and in a terminal it does no harm.
         data = "\r".join(map(sanitise, text.split("\r"))).encode("utf-8", "replace")
-        if self._waiting + len(data) > MAX_UNREAD_BYTES:
-            self._left_out += len(data)
+        if self._buffered_bytes + len(data) > MAX_UNREAD_BYTES:
+            self._omitted_bytes += len(data)
             return
-        self._write(self._take_omission() + data)
+        self._write(self._take_omission_note() + data)
 
     def end(self, code: int | None) -> None:
         """The command is over, or goes on unseen."""
         last = END_MARKER + bytes([min(max(code or STILL_RUNNING_EXIT_CODE, 0), MAX_EXIT_CODE)])
-        self._write(self._take_omission() + last)
-        self._is_over = True
+        self._write(self._take_omission_note() + last)
+        self._is_ended = True
 
-    async def has_come(self) -> bool:
+    async def wait_until_connected(self) -> bool:
         """Whether anything is shown."""
         with suppress(TimeoutError):
             async with asyncio.timeout(VIEWER_TIMEOUT_S):
-                await self._came.wait()
-        return self._came.is_set()
+                await self._viewer_connected_event.wait()
+        return self._viewer_connected_event.is_set()
 
-    async def attend(self, reader: StreamReader, writer: StreamWriter) -> None:
+    async def serve_viewer(self, reader: StreamReader, writer: StreamWriter) -> None:
         """Until the viewer is gone."""
         self._writer = writer
-        writer.write(bytes(self._unread))
-        self._unread.clear()
-        self._came.set()
+        writer.write(bytes(self._unread_output))
+        self._unread_output.clear()
+        self._viewer_connected_event.set()
         try:
             while await reader.read(1024):
                 pass  # it has nothing more to say
         except ConnectionError:
             log.debug("a viewer was killed")
-        self._gone.set()
-        if not self._is_over:
-            await self._on_closed()
+        self._viewer_disconnected_event.set()
+        if not self._is_ended:
+            await self._on_viewer_closed()
 
-    async def until_gone(self) -> None:
-        if await self.has_come():  # which takes longer than many a command
+    async def wait_until_disconnected(self) -> None:
+        if await self.wait_until_connected():  # which takes longer than many a command
             with suppress(TimeoutError):
                 async with asyncio.timeout(VIEWER_TIMEOUT_S):
-                    await self._gone.wait()
+                    await self._viewer_disconnected_event.wait()
 
-    def _take_omission(self) -> bytes:
-        left_out, self._left_out = self._left_out, 0
+    def _take_omission_note(self) -> bytes:
+        left_out, self._omitted_bytes = self._omitted_bytes, 0
         return f"\n[...{left_out} bytes omitted...]\n".encode() if left_out else b""
 
     @property
-    def _waiting(self) -> int:
+    def _buffered_bytes(self) -> int:
         if self._writer is None:
-            return len(self._unread)
+            return len(self._unread_output)
         return self._writer.transport.get_write_buffer_size()
 
     def _write(self, data: bytes) -> None:
-        if self._is_over or self._gone.is_set():
+        if self._is_ended or self._viewer_disconnected_event.is_set():
             return
         if self._writer is None:
-            self._unread += data
+            self._unread_output += data
         else:
             self._writer.write(data)
 
@@ -140,46 +140,50 @@ class EditorTerminals:
         self._editor = editor
         self._directory: Path | None = None
         self._server: asyncio.Server | None = None
-        self._views: dict[str, TerminalView] = {}
-        self._count = 0
-        self._beginning = asyncio.Lock()
+        self._views_by_number: dict[str, TerminalView] = {}
+        self._view_count = 0
+        self._start_lock = asyncio.Lock()
 
     @property
-    def are_offered(self) -> bool:
-        return bool(self._editor.can.terminal)
+    def is_supported(self) -> bool:
+        return bool(self._editor.capabilities.terminal)
 
-    async def show(
-        self, session_id: str, command: str, cwd: Path, on_closed: Callable[[], Awaitable[None]]
+    async def open_view(
+        self,
+        session_id: str,
+        command: str,
+        cwd: Path,
+        on_viewer_closed: Callable[[], Awaitable[None]],
     ) -> TerminalView:
         """A terminal for a command that runs by now.
 
         Raises:
             RequestError, TimeoutError, ConnectionError, OSError
         """
-        async with self._beginning:
-            directory = self._directory or await self._begin()
-        self._count += 1
-        view = TerminalView(str(self._count), on_closed)
-        self._views[view.number] = view
+        async with self._start_lock:
+            directory = self._directory or await self._start_server()
+        self._view_count += 1
+        view = TerminalView(str(self._view_count), on_viewer_closed)
+        self._views_by_number[view.number] = view
         arguments = [view.number, one_line(command, 200)]
         try:
             view.terminal_id = await self._editor.open_terminal(
                 session_id, str(directory / "show"), arguments, str(cwd)
             )
         except BaseException:
-            self._views.pop(view.number, None)
+            self._views_by_number.pop(view.number, None)
             view.end(None)  # a viewer may have come all the same
             raise
         return view
 
-    async def release(self, session_id: str, view: TerminalView) -> None:
+    async def release_after_viewer(self, session_id: str, view: TerminalView) -> None:
         """Once the viewer is gone; what it has printed stays where it is shown."""
-        await view.until_gone()
-        await self.drop(session_id, view)
+        await view.wait_until_disconnected()
+        await self.release_now(session_id, view)
 
-    async def drop(self, session_id: str, view: TerminalView) -> None:
+    async def release_now(self, session_id: str, view: TerminalView) -> None:
         """Whether or not anything is shown."""
-        self._views.pop(view.number, None)
+        self._views_by_number.pop(view.number, None)
         try:
             await self._editor.release_terminal(session_id, view.terminal_id)
         except (RequestError, TimeoutError, ConnectionError) as error:
@@ -191,31 +195,33 @@ class EditorTerminals:
         if self._directory is not None:
             await asyncio.to_thread(shutil.rmtree, self._directory, ignore_errors=True)
 
-    async def _begin(self) -> Path:
-        directory = await asyncio.to_thread(_prepare)
+    async def _start_server(self) -> Path:
+        directory = await asyncio.to_thread(_create_directory)
         try:
-            self._server = await asyncio.start_unix_server(self._come, directory / _SOCKET_NAME)
+            self._server = await asyncio.start_unix_server(
+                self._handle_viewer, directory / _SOCKET_NAME
+            )
         except OSError:  # such as a name that is too long for a socket
             await asyncio.to_thread(shutil.rmtree, directory, ignore_errors=True)
             raise
         self._directory = directory
         return directory
 
-    async def _come(self, reader: StreamReader, writer: StreamWriter) -> None:
+    async def _handle_viewer(self, reader: StreamReader, writer: StreamWriter) -> None:
         try:
-            asked = (await reader.readline()).decode("ascii", "replace").strip()
-            view = self._views.pop(asked, None)
+            number = (await reader.readline()).decode("ascii", "replace").strip()
+            view = self._views_by_number.pop(number, None)
             if view is not None:
-                await view.attend(reader, writer)
+                await view.serve_viewer(reader, writer)
         except (ConnectionError, ValueError) as error:
             log.debug("a viewer came and went: %s", error)
         finally:
             writer.close()
 
 
-def _prepare() -> Path:
+def _create_directory() -> Path:
     """A folder of our own, with what the editor is to start: its name is what people see."""
-    _sweep(Path(tempfile.gettempdir()))
+    _remove_stale_directories(Path(tempfile.gettempdir()))
     directory = Path(tempfile.mkdtemp(prefix=_DIRECTORY_PREFIX))
     viewer = Path(__file__).with_name("terminal_viewer.py")
     argv = (sys.executable, "-I", "-S", str(viewer), str(directory / _SOCKET_NAME))
@@ -225,12 +231,12 @@ def _prepare() -> Path:
     return directory
 
 
-def _sweep(directory: Path) -> None:
+def _remove_stale_directories(directory: Path) -> None:
     """Remove what those have left that were killed: nobody answers there any more."""
     for each in directory.glob(f"{_DIRECTORY_PREFIX}*"):
         try:
-            facts = each.lstat()
-            if facts.st_uid != os.getuid() or time.time() - facts.st_mtime < _STARTUP_GRACE_S:
+            status = each.lstat()
+            if status.st_uid != os.getuid() or time.time() - status.st_mtime < _STARTUP_GRACE_S:
                 continue
             with socket.socket(socket.AF_UNIX) as connection:
                 connection.settimeout(VIEWER_TIMEOUT_S)
@@ -242,111 +248,113 @@ def _sweep(directory: Path) -> None:
 
 
 class CommandTerminals:
-    def __init__(self, terminals: EditorTerminals, session_id: Callable[[], str]) -> None:
+    def __init__(self, terminals: EditorTerminals, get_session_id: Callable[[], str]) -> None:
         self._terminals = terminals
-        self._session_id = session_id
-        self._is_wanted = True
+        self._get_session_id = get_session_id
+        self._is_enabled = True
         """The editor has not refused one yet, or had one that shows nothing."""
-        self._views: dict[str, TerminalView] = {}
+        self._views_by_task: dict[str, TerminalView] = {}
         """By task: commands of one task run one after the other."""
-        self._late: set[asyncio.Task[TerminalView | None]] = set()
+        self._late_openings: set[asyncio.Task[TerminalView | None]] = set()
         """Terminals that come too late, if at all."""
-        self._releases: set[asyncio.Task[None]] = set()
+        self._release_jobs: set[asyncio.Task[None]] = set()
 
-    async def follow(
-        self, teller: Teller, encoder: UpdateEncoder, event: Event, stopped: asyncio.Event
+    async def handle(
+        self, session: Session, encoder: UpdateEncoder, event: Event, stopped: asyncio.Event
     ) -> None:
         """Show what a command prints, before the narrator tells of it. Once it is `stopped`, the
         editor is not waited for."""
-        if not self._terminals.are_offered:
+        if not self._terminals.is_supported:
             return
         match event:
             case CommandOutputDelta(output=output):
-                view = self._views.get(teller.id) or await self._open(teller, encoder, stopped)
+                view = self._views_by_task.get(session.id) or await self._open_view(
+                    session, encoder, stopped
+                )
                 if view is not None:
-                    view.print(output)
+                    view.print_output(output)
             case ToolFinished(tool=tool) if tool == COMMAND_TOOL:
-                view = self._end(teller.id, _code_of(event))
-                if view is not None and not await view.has_come():
+                view = self._end_view(session.id, _get_exit_code(event))
+                if view is not None and not await view.wait_until_connected():
                     log.warning("the editor's terminal shows nothing, so output comes as text")
-                    self._is_wanted = False
-                    encoder.show_running_in(None)
+                    self._is_enabled = False
+                    encoder.set_running_terminal(None)
             case TaskAborted() | TaskFailed() | TaskFinished():
-                self._end(teller.id, None)
+                self._end_view(session.id, None)
 
     async def close(self) -> None:
         """What still runs is not shown any more."""
-        for task_id in list(self._views):
-            self._end(task_id, None)
-        for opening in self._late:
+        for task_id in list(self._views_by_task):
+            self._end_view(task_id, None)
+        for opening in self._late_openings:
             opening.cancel()
-        await asyncio.gather(*self._releases)
+        await asyncio.gather(*self._release_jobs)
 
-    async def _open(
-        self, teller: Teller, encoder: UpdateEncoder, stopped: asyncio.Event
+    async def _open_view(
+        self, session: Session, encoder: UpdateEncoder, stopped: asyncio.Event
     ) -> TerminalView | None:
         command = encoder.running_command
-        if not self._is_wanted or command is None or not isinstance(teller, Task):
+        if not self._is_enabled or command is None or not isinstance(session, Task):
             return None
         if stopped.is_set():
             return None
-        shown = self._terminals.show(
-            self._session_id(),
+        opening_view = self._terminals.open_view(
+            self._get_session_id(),
             command,
-            teller.runtime.workspace,
-            teller.runtime.terminal.kill_running,
+            session.runtime.workspace,
+            session.runtime.terminal.kill_running,
         )
-        opening = asyncio.create_task(self._opened(shown))
-        await _either(opening, stopped)
+        opening = asyncio.create_task(self._await_view(opening_view))
+        await _wait_for_either(opening, stopped)
         if not opening.done():
-            self._late.add(opening)
-            self._begin(self._let_go(opening))
+            self._late_openings.add(opening)
+            self._start_release(self._release_late_view(opening))
             return None
         view = opening.result()
         if view is not None:
-            encoder.show_running_in(view.terminal_id)
-            self._views[teller.id] = view
+            encoder.set_running_terminal(view.terminal_id)
+            self._views_by_task[session.id] = view
         return view
 
-    async def _opened(self, shown: Awaitable[TerminalView]) -> TerminalView | None:
+    async def _await_view(self, opening_view: Awaitable[TerminalView]) -> TerminalView | None:
         try:
-            return await shown
+            return await opening_view
         except (RequestError, TimeoutError, OSError) as error:
             reason = str(error) or "it does not answer"
             log.warning("the editor shows no terminal, so output comes as text: %s", reason)
-            self._is_wanted = False
+            self._is_enabled = False
             return None
 
-    async def _let_go(self, opening: asyncio.Task[TerminalView | None]) -> None:
+    async def _release_late_view(self, opening: asyncio.Task[TerminalView | None]) -> None:
         """Of a terminal that nobody waits for any more, when there is one."""
         await asyncio.wait((opening,))
-        self._late.discard(opening)
+        self._late_openings.discard(opening)
         view = None if opening.cancelled() else opening.result()
         if view is not None:
             view.end(None)
-            await self._terminals.drop(self._session_id(), view)
+            await self._terminals.release_now(self._get_session_id(), view)
 
-    def _begin(self, release: Coroutine[Any, Any, None]) -> None:
+    def _start_release(self, release: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(release)
-        self._releases.add(task)
-        task.add_done_callback(self._releases.discard)
+        self._release_jobs.add(task)
+        task.add_done_callback(self._release_jobs.discard)
 
-    def _end(self, task_id: str, code: int | None) -> TerminalView | None:
-        view = self._views.pop(task_id, None)
+    def _end_view(self, task_id: str, code: int | None) -> TerminalView | None:
+        view = self._views_by_task.pop(task_id, None)
         if view is None:
             return None
         view.end(code)
-        self._begin(self._terminals.release(self._session_id(), view))
+        self._start_release(self._terminals.release_after_viewer(self._get_session_id(), view))
         return view
 
 
-def _code_of(event: ToolFinished) -> int | None:
+def _get_exit_code(event: ToolFinished) -> int | None:
     """As a shell tells it."""
     name = ended_by(event)
     return 128 + signal.Signals[name] if name in signal.Signals.__members__ else event.exit_code
 
 
-async def _either(task: asyncio.Task[Any], event: asyncio.Event) -> None:
+async def _wait_for_either(task: asyncio.Task[Any], event: asyncio.Event) -> None:
     waiting = asyncio.create_task(event.wait())
     await asyncio.wait((task, waiting), return_when=asyncio.FIRST_COMPLETED)
     waiting.cancel()

@@ -95,43 +95,48 @@ class ToolCallView(Struct, frozen=True):
     raw_input: Any = None
 
 
-def first_look(tool: str) -> ToolCallView:
+def build_initial_view(tool: str) -> ToolCallView:
     """While the model still writes the call."""
-    return ToolCallView(kind_of(tool), _named(tool))
+    return ToolCallView(get_tool_kind(tool), _get_tool_title(tool))
 
 
-def kind_of(tool: str) -> ToolKind:
+def get_tool_kind(tool: str) -> ToolKind:
     return TOOL_KINDS.get(tool, "other")
 
 
-def closer_look(
+def build_prepared_view(
     event: ToolStarted | AskOpened, arguments: dict[str, Any], workspace: Path
 ) -> ToolCallView:
     """What is about to be done, as a person must see it to decide."""
     tool = event.tool or ""
     if tool == COMMAND_TOOL:
-        return _command(event.text, event.path, arguments)
-    row = row_of(event.text)
+        return _build_command_view(event.text, event.path, arguments)
+    row = decode_row(event.text)
     if str(row.get("type")).endswith(("_mcp_tool", "_mcp_resource")):
-        return _server_call(row, arguments, kind_of(tool))
-    changes = with_exact_end(changes_of(event.path, event.diff, row), _get_string_values(arguments))
+        return _build_mcp_call_view(row, arguments, get_tool_kind(tool))
+    hunks = fix_final_newlines(
+        parse_hunks(event.path, event.diff, row), _get_string_values(arguments)
+    )
     edits = tuple(
         FileEditToolCallContent(
-            type="diff", path=str(workspace / one.path), old_text=one.old, new_text=one.new
+            type="diff",
+            path=str(workspace / hunk.path),
+            old_text=hunk.old_text,
+            new_text=hunk.new_text,
         )
-        for one in changes
+        for hunk in hunks
     )
-    places = [*((one.path, one.line) for one in changes)] or _places(event.path, row)
+    locations = [*((hunk.path, hunk.line) for hunk in hunks)] or _find_locations(event.path, row)
     return ToolCallView(
-        _edit_kind(tool, event.diff, changes),
-        f"{_named(tool)} {_detail(event.path, row)}".strip(),
+        _resolve_edit_kind(tool, event.diff, hunks),
+        f"{_get_tool_title(tool)} {_format_detail(event.path, row)}".strip(),
         edits or _build_fallback_content(tool, event, row),
-        tuple(ToolCallLocation(path=str(workspace / path), line=line) for path, line in places),
+        tuple(ToolCallLocation(path=str(workspace / path), line=line) for path, line in locations),
         None if tool in _EDIT_TOOLS else arguments or None,
     )
 
 
-def row_of(text: str) -> dict[str, Any]:
+def decode_row(text: str) -> dict[str, Any]:
     """What a row of the history says in JSON; nothing when it is no JSON."""
     try:
         row = msgspec.json.decode(text or "{}")
@@ -140,16 +145,16 @@ def row_of(text: str) -> dict[str, Any]:
     return row if isinstance(row, dict) else {}
 
 
-def text_content(text: str) -> ContentToolCallContent:
+def build_text_content(text: str) -> ContentToolCallContent:
     block = TextContentBlock(type="text", text=text)
     return ContentToolCallContent(type="content", content=block)
 
 
-def terminal_content(terminal_id: str) -> TerminalToolCallContent:
+def build_terminal_content(terminal_id: str) -> TerminalToolCallContent:
     return TerminalToolCallContent(type="terminal", terminal_id=terminal_id)
 
 
-def image_contents(images: Iterable[str]) -> Iterable[ContentToolCallContent]:
+def build_image_contents(images: Iterable[str]) -> Iterable[ContentToolCallContent]:
     """Data URIs."""
     for uri in images:
         head, _, data = uri.partition(",")
@@ -158,55 +163,63 @@ def image_contents(images: Iterable[str]) -> Iterable[ContentToolCallContent]:
         yield ContentToolCallContent(type="content", content=block)
 
 
-def outcome_contents(
-    event: ToolFinished, output: str, terminal: str | None
+def build_outcome_contents(
+    event: ToolFinished, output: str, terminal_id: str | None
 ) -> Iterable[ContentToolCallContent | TerminalToolCallContent]:
     """What a person reads of a call that has ended; `output` is what a command has printed,
-    `terminal` the editor's that has shown it."""
+    `terminal_id` the editor's that has shown it."""
     end = command_end(event) if event.tool == COMMAND_TOOL else ""
     has_run = bool(output or end) or event.exit_code is not None
     result_text = describe_error(event.content) if event.is_error else event.content
     shown = output if has_run else result_text
-    if terminal is not None:
-        yield terminal_content(terminal)
+    if terminal_id is not None:
+        yield build_terminal_content(terminal_id)
     elif shown.strip():
-        yield text_content(fenced(shown))
+        yield build_text_content(format_code_block(shown))
     if end:
-        yield text_content(end)
+        yield build_text_content(end)
 
 
-def _named(tool: str) -> str:
+def _get_tool_title(tool: str) -> str:
     if tool in _TOOL_TITLES:
         return _TOOL_TITLES[tool]
     return "Edit" if tool in _EDIT_TOOLS else one_line(tool, 80) or "Tool"
 
 
-def _command(command: str, directory: str | None, arguments: dict[str, Any]) -> ToolCallView:
-    where = f" in {code(one_line(directory, 160))}" if directory else ""
+def _build_command_view(
+    command: str, directory: str | None, arguments: dict[str, Any]
+) -> ToolCallView:
+    where = f" in {format_inline_code(one_line(directory, 160))}" if directory else ""
     return ToolCallView(
         "execute",
-        code(one_line(command, 160)) + where,
-        (text_content(fenced(command, "sh", whole=True)),),
+        format_inline_code(one_line(command, 160)) + where,
+        (build_text_content(format_code_block(command, "sh", unlimited=True)),),
         (),
         arguments or {"command": command},
     )
 
 
-def _server_call(row: dict[str, Any], arguments: dict[str, Any], kind: ToolKind) -> ToolCallView:
+def _build_mcp_call_view(
+    row: dict[str, Any], arguments: dict[str, Any], kind: ToolKind
+) -> ToolCallView:
     target = row.get("toolName") or row.get("uri") or ""
     title = f"{row.get('serverName') or ''}: {target}"
     given = str(row.get("arguments") or "")
-    shown = (text_content(fenced(given, "json", whole=True)),) if given not in ("", "{}") else ()
+    shown = (
+        (build_text_content(format_code_block(given, "json", unlimited=True)),)
+        if given not in ("", "{}")
+        else ()
+    )
     return ToolCallView(kind, one_line(title, 160), shown, (), arguments or None)
 
 
-def _edit_kind(tool: str, diff: str | None, changes: Iterable[Any]) -> ToolKind:
-    if tool in _EDIT_TOOLS and diff and not any(changes):
+def _resolve_edit_kind(tool: str, diff: str | None, hunks: Iterable[Any]) -> ToolKind:
+    if tool in _EDIT_TOOLS and diff and not any(hunks):
         if diff.endswith(" will be deleted."):
             return "delete"
         if " will be moved to " in diff:
             return "move"
-    return kind_of(tool)
+    return get_tool_kind(tool)
 
 
 def _build_fallback_content(
@@ -214,32 +227,32 @@ def _build_fallback_content(
 ) -> tuple[ContentToolCallContent, ...]:
     """Where there are no lines to compare."""
     if tool in _EDIT_TOOLS and event.diff:
-        return (text_content(fenced(event.diff, "diff")),)
+        return (build_text_content(format_code_block(event.diff, "diff")),)
     if row.get("tool") == "newTask":
-        return (text_content(fenced(str(row.get("content") or ""))),)
+        return (build_text_content(format_code_block(str(row.get("content") or ""))),)
     if row.get("tool") == "customTool" and (given := str(row.get("arguments") or "")):
-        return (text_content(fenced(given, "json", whole=True)),)
+        return (build_text_content(format_code_block(given, "json", unlimited=True)),)
     return ()
 
 
-def _detail(path: str | None, row: dict[str, Any]) -> str:
+def _format_detail(path: str | None, row: dict[str, Any]) -> str:
     named = {"path": path} | row if path else row
     values = (str(named[key]) for key in _DETAIL_KEYS if named.get(key))
-    if several := _batch(row):
-        values = (str(one.get("path")) for one in several)
+    if several := _get_batch_items(row):
+        values = (str(item.get("path")) for item in several)
     return one_line(" ".join(values), 160)
 
 
-def _places(path: str | None, row: dict[str, Any]) -> list[tuple[str, int | None]]:
+def _find_locations(path: str | None, row: dict[str, Any]) -> list[tuple[str, int | None]]:
     line = row.get("startLine")
     if path is not None:
         return [(path, line if isinstance(line, int) and line >= 1 else None)]
-    return [(str(one.get("path")), None) for one in _batch(row)]
+    return [(str(item.get("path")), None) for item in _get_batch_items(row)]
 
 
-def _batch(row: dict[str, Any]) -> list[dict[str, Any]]:
+def _get_batch_items(row: dict[str, Any]) -> list[dict[str, Any]]:
     listed = row.get("batchFiles") or row.get("batchDiffs")
-    return [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+    return [item for item in listed if isinstance(item, dict)] if isinstance(listed, list) else []
 
 
 def _get_string_values(arguments: dict[str, Any]) -> list[str]:
@@ -252,93 +265,97 @@ _NEW_FILE_HEADER = "--- /dev/null"
 
 class DiffHunk(Struct, frozen=True):
     path: str
-    old: str | None
+    old_text: str | None
     """None: the file is new."""
-    new: str
+    new_text: str
     line: int
     """Where the change begins, in the file as it will be."""
 
 
-def changes_of(path: str | None, diff: str | None, row: dict[str, Any]) -> list[DiffHunk]:
+def parse_hunks(path: str | None, diff: str | None, row: dict[str, Any]) -> list[DiffHunk]:
     """What a call is about to change. `row` tells of several files where `path` names none."""
     if path is not None:
-        return list(_changes(path, diff or ""))
+        return list(_iter_hunks(path, diff or ""))
     batch = row.get("batchDiffs")
     listed = batch if isinstance(batch, list) else []
-    files = ((str(one.get("path")), str(one.get("content") or "")) for one in listed)
-    return [change for name, text in files for change in _changes(name, text)]
+    files = ((str(item.get("path")), str(item.get("content") or "")) for item in listed)
+    return [hunk for name, text in files for hunk in _iter_hunks(name, text)]
 
 
-def with_exact_end(changes: Iterable[DiffHunk], contents: Iterable[str]) -> list[DiffHunk]:
+def fix_final_newlines(hunks: Iterable[DiffHunk], contents: Iterable[str]) -> list[DiffHunk]:
     """Whether a new file ends with a line break is in the model's own `contents`, not in a diff."""
-    exact = {word.replace("\r\n", "\n") for word in contents}
+    exact = {content.replace("\r\n", "\n") for content in contents}
     return [
-        DiffHunk(one.path, None, one.new[:-1], one.line)
-        if one.old is None and one.new not in exact and one.new[:-1] in exact
-        else one
-        for one in changes
+        DiffHunk(hunk.path, None, hunk.new_text[:-1], hunk.line)
+        if hunk.old_text is None and hunk.new_text not in exact and hunk.new_text[:-1] in exact
+        else hunk
+        for hunk in hunks
     ]
 
 
-def _changes(path: str, diff: str) -> Iterator[DiffHunk]:
+def _iter_hunks(path: str, diff: str) -> Iterator[DiffHunk]:
     is_new = diff.startswith(_NEW_FILE_HEADER)
     hunk: _HunkBuilder | None = None
     for line in diff.split("\n"):
         if found := _HUNK_HEADER_RE.match(line):
             if hunk is not None:
-                yield hunk.change(path, is_new=is_new)
+                yield hunk.build(path, is_new=is_new)
             hunk = _HunkBuilder(max(1, int(found[2])))
         elif hunk is not None:
-            hunk.add(line)
+            hunk.add_line(line)
     if hunk is not None:
-        yield hunk.change(path, is_new=is_new)
+        yield hunk.build(path, is_new=is_new)
     elif is_new:
         yield DiffHunk(path, None, "", 1)
 
 
 class _HunkBuilder:
     def __init__(self, start: int) -> None:
-        self._old: list[str] = []
-        self._new: list[str] = []
-        self._start = start
-        self._first: int | None = None
+        self._old_lines: list[str] = []
+        self._new_lines: list[str] = []
+        self._start_line = start
+        self._first_changed_line: int | None = None
 
-    def add(self, line: str) -> None:
+    def add_line(self, line: str) -> None:
         sign, text = line[:1], line[1:]
-        if sign in ("-", "+") and self._first is None:
-            self._first = self._start + len(self._new)
+        if sign in ("-", "+") and self._first_changed_line is None:
+            self._first_changed_line = self._start_line + len(self._new_lines)
         if sign in (" ", "-"):
-            self._old.append(text)
+            self._old_lines.append(text)
         if sign in (" ", "+"):
-            self._new.append(text)
+            self._new_lines.append(text)
 
-    def change(self, path: str, *, is_new: bool) -> DiffHunk:
-        old, new = ("".join(f"{line}\n" for line in lines) for lines in (self._old, self._new))
-        return DiffHunk(path, None if is_new else old, new, self._first or self._start)
+    def build(self, path: str, *, is_new: bool) -> DiffHunk:
+        old, new = (
+            "".join(f"{line}\n" for line in lines) for lines in (self._old_lines, self._new_lines)
+        )
+        return DiffHunk(
+            path, None if is_new else old, new, self._first_changed_line or self._start_line
+        )
 
 
 MAX_RESULT_CHARS = 32 * 1024
 _CODE_FENCE_RE = re.compile(r"^ {0,3}(`{3,})", re.MULTILINE)
 
 
-def fenced(text: str, language: str = "", *, whole: bool = False) -> str:
+def format_code_block(text: str, language: str = "", *, unlimited: bool = False) -> str:
     """A code block whose fence is longer than any in the text. What a person has to decide about
-    is shown `whole`."""
-    text = sanitise(text) if whole else clipped(sanitise(text))
+    is shown `unlimited`."""
+    text = sanitise(text) if unlimited else clip_text(sanitise(text))
     longest = max((len(match[1]) for match in _CODE_FENCE_RE.finditer(text)), default=2)
     fence = "`" * (longest + 1)
     return f"{fence}{language}\n{text.rstrip()}\n{fence}"
 
 
-def clipped(text: str, most: int = MAX_RESULT_CHARS) -> str:
+def clip_text(text: str, max_chars: int = MAX_RESULT_CHARS) -> str:
     """Head and tail of a text that is too long."""
-    if len(text) <= most:
+    if len(text) <= max_chars:
         return text
-    half = most // 2
+    half = max_chars // 2
     return f"{text[:half]}\n[…{len(text) - 2 * half} characters left out…]\n{text[-half:]}"
 
 
-def code(text: str) -> str:
+def format_inline_code(text: str) -> str:
     """A word of code within a line."""
     ticks = "``" if "`" in text else "`"
     return f"{ticks}{text}{ticks}"

@@ -28,7 +28,7 @@ class Files(Protocol):
 
     def resolve(self, path: str) -> ResolvedPath: ...
 
-    def hides_some(self) -> bool:
+    def can_hide_files(self) -> bool:
         """Whether there may be files that the model must not see, as it is at the moment."""
         ...
 

@@ -71,7 +71,7 @@ class PathLookupCache:
 
 async def hidden_reads(command: str, cwd: Path, lookups: PathLookupCache) -> list[Claim]:
     """A claim for each hidden file that the command plainly reads, so that it is refused."""
-    if not lookups.files.hides_some():
+    if not lookups.files.can_hide_files():
         return []
     if len(command) > _MAX_COMMAND_CHARS:
         return [Claim(Access.READ)]

@@ -108,7 +108,7 @@ class LocalFiles:
             footing=footing_of(real.parent),
         )
 
-    def hides_some(self) -> bool:
+    def can_hide_files(self) -> bool:
         return self.rules.hides_some()
 
     def shows(self, place: ResolvedPath, path: Path) -> bool:

@@ -94,7 +94,9 @@ class LocalAcpServices:
     def resolve_workspace(self, directory: Path) -> Path:
         return usable(directory)
 
-    def new_options(self, directory: Path, mode: str | None, model: str | None) -> TaskOptions:
+    def build_new_options(
+        self, directory: Path, mode: str | None, model: str | None
+    ) -> TaskOptions:
         asked = self._arguments
         return make_options(
             workspace=directory,
@@ -105,15 +107,15 @@ class LocalAcpServices:
             mode=mode or asked.mode,
         )
 
-    def other_options(
+    def build_model_options(
         self, directory: Path, model: str, earlier: ModelRoute, secrets: TaskSecrets | None
     ) -> TaskOptions:
         return make_options(workspace=directory, model=model, earlier=earlier, secrets=secrets)
 
-    def modes(self, directory: Path) -> Sequence[Mode]:
+    def list_modes(self, directory: Path) -> Sequence[Mode]:
         return Application(workspace=directory).modes()
 
-    def commands(self, directory: Path) -> Sequence[SlashCommandInfo]:
+    def list_commands(self, directory: Path) -> Sequence[SlashCommandInfo]:
         customizations = open_customizations(directory)
         skills = (skill for mode in customizations.modes for skill in customizations.skills(mode))
         named = {skill.name: SlashCommandInfo(skill.name, skill.description) for skill in skills}
@@ -130,24 +132,24 @@ class LocalAcpServices:
         )
         return [one_line(line.removeprefix("joey: "), 400) for line in lines if line][:MAX_WARNINGS]
 
-    def models(self, provider: str) -> Sequence[str]:
+    def list_models(self, provider: str) -> Sequence[str]:
         setup = Application(workspace=Path("/"))
         profiles = setup.preferences.profiles()
         active = profiles.profiles.get(profiles.active)
         foreign = active.model if active is not None and active.provider != provider else None
         return [model for model in setup.models(provider) if model != foreign]
 
-    def tasks(self, directory: str | None, skip: int, most: int) -> TaskListPage:
+    def list_tasks(self, directory: str | None, skip: int, page_size: int) -> TaskListPage:
         index = open_task_index()
         try:
-            limit = max(MIN_SCANNED_TASKS, 4 * (skip + most))
+            limit = max(MIN_SCANNED_TASKS, 4 * (skip + page_size))
             found = index.find(TaskQuery(workspace=directory, limit=limit)).found
         finally:
             index.close()
         own = [each.task for each in found if each.task.parent_id is None]
-        return TaskListPage(own[skip : skip + most], more=len(own) > skip + most)
+        return TaskListPage(own[skip : skip + page_size], has_more=len(own) > skip + page_size)
 
-    def missing(self) -> str | None:
+    def describe_missing_model(self) -> str | None:
         asked = self._arguments
         flags = ModelFlags(
             provider=asked.provider,
