@@ -71,7 +71,7 @@ async def _measure() -> None:
 
 async def _once(explainer: PermissionExplainer, line: str) -> float:
     start = time.process_time()
-    await explainer.command(line)
+    await explainer.explain_command(line)
     return (time.process_time() - start) * 1000
 
 

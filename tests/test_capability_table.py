@@ -16,8 +16,8 @@ import pytest
 from msgspec import Struct, structs
 from starlette.routing import Route, WebSocketRoute
 
-from joey.app.customizations import scopes_for, settings_within
-from joey.app.options import configured, make_options
+from joey.app.customizations import apply_project_restrictions, build_scopes
+from joey.app.options import apply_configuration, make_options
 from joey.cli.command_line import parse, run_parser
 from joey.cli.commands.arguments import COMMAND_PARSERS
 from joey.cli.headless.stdin_protocol import COMMAND_NAMES as STDIN_COMMANDS
@@ -182,7 +182,7 @@ class Project:
         """What counts when the project has these."""
         text = json.dumps(values)
         (self.root / ".roo/settings.json").write_text(text, encoding="utf-8")
-        return settings_within(LocalFiles(self.root), self.home, self.env, own)
+        return apply_project_restrictions(LocalFiles(self.root), self.home, self.env, own)
 
 
 @pytest.fixture
@@ -245,7 +245,7 @@ def test_no_file_of_a_project_names_a_model_a_key_or_an_address(
         provider="anthropic", api_key="mine", model=options.profile.model if options.profile else ""
     )
     files = LocalFiles(project.root)
-    assert settings_within(files, project.home, project.env, Settings()) == Settings()
+    assert apply_project_restrictions(files, project.home, project.env, Settings()) == Settings()
 
 
 KEYS = (
@@ -260,7 +260,7 @@ KEYS = (
 @pytest.mark.requirement("gates:user-scope")
 def test_a_setting_that_is_sent_along_cannot_take_back_what_is_denied(project: Project) -> None:
     options = make_options(workspace=project.root, env=project.env, deny=("git push",))
-    again = configured(options, {"deniedCommands": []}, project.env)
+    again = apply_configuration(options, {"deniedCommands": []}, project.env)
     assert again.settings is not None
     assert again.settings.denied_commands == ("git push",)
 
@@ -272,9 +272,9 @@ def test_hooks_of_a_project_are_only_ever_wanted(project: Project) -> None:
     assert project.settings(Settings(), hooks=hooks).hooks == ()
     (project.root / ".roo/hooks.json").write_text(json.dumps(hooks), encoding="utf-8")
     files = LocalFiles(project.root)
-    found = read_project_hooks(scopes_for(files, project.home, project.env))
+    found = read_project_hooks(build_scopes(files, project.home, project.env))
     assert [item.name for item in found.wanted] == ["hook:.roo/hooks.json"]
-    assert settings_within(files, project.home, project.env, Settings()).hooks == ()
+    assert apply_project_restrictions(files, project.home, project.env, Settings()).hooks == ()
 
 
 def test_a_token_is_no_flag() -> None:

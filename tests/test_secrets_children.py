@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from joey.app.mcp_servers import surroundings
+from joey.app.mcp_servers import build_hub_config
 from joey.content.browser import Chromium, find_chromium
 from joey.ports import BrowserStep
 from joey.testing.script import Turn, call
@@ -154,5 +154,5 @@ async def test_looking_whether_all_is_there_gives_no_key_away(joey: Joey, tmp_pa
 
 
 def test_a_server_of_a_project_gets_no_key_that_it_does_not_name(tmp_path: Path) -> None:
-    given = surroundings(tmp_path, {"PATH": "/bin", **PLANTED}).environment
+    given = build_hub_config(tmp_path, {"PATH": "/bin", **PLANTED}).environment
     assert traces(SECRETS, {"environment": repr(dict(given)).encode()}) == []

@@ -156,6 +156,6 @@ async def test_flags_do_not_get_around_it(disk: Disk) -> None:
     disk.write({FILE: '{"deniedCommands": ["git push"], "alwaysAllowWrite": false}'})
     flags = PermissionFlags(yes=True, no_sandbox=True)
     explainer = PermissionExplainer(disk.work, flags, disk.home, {"HOME": str(disk.user_home)})
-    assert (await explainer.command("git push")).decision == "deny"
-    assert (await explainer.write("a.txt")).decision == "ask"
-    assert (await explainer.command("git status")).decision == "allow"
+    assert (await explainer.explain_command("git push")).decision == "deny"
+    assert (await explainer.explain_write("a.txt")).decision == "ask"
+    assert (await explainer.explain_command("git status")).decision == "allow"

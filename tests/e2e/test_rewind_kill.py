@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from joey.app import open_engine
-from joey.app.options import idle_options
+from joey.app.options import make_inspect_options
 from joey.core.events import FilesRestored, TaskRewound
 from joey.core.history.ui import Row
 from joey.engine.task import Task
@@ -93,7 +93,7 @@ def check(task: Task, texts: str) -> None:
 
 async def reopen(place: CrashHarness, task_id: str, texts: str) -> None:
     async with open_engine(home=place.home) as engine:
-        task = await engine.open(task_id, options=idle_options(str(place.work), place.home))
+        task = await engine.open(task_id, options=make_inspect_options(str(place.work), place.home))
         check(task, texts)
 
 

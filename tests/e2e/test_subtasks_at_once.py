@@ -85,7 +85,7 @@ async def test_tools_of_a_project_are_trusted_in_a_worktree_as_they_are_in_the_w
             for request in server.requests[:2]
         ]
     assert offered == [trusted, trusted]
-    assert WorkspaceTrust(work, home, {}).missing  # it came back changed
+    assert WorkspaceTrust(work, home, {}).untrusted_items  # it came back changed
 
 
 def test_servers_of_a_worktree_are_trusted_only_as_they_were_in_the_workspace(
@@ -95,6 +95,6 @@ def test_servers_of_a_worktree_are_trusted_only_as_they_were_in_the_workspace(
     TrustStore(tmp_path / "home").grant(tmp_path / "work", wanted)
     servers = McpServerPool(tmp_path / "home", {})
     servers.lease(tmp_path / "worktree", tmp_path / "work")
-    assert servers._trusts(tmp_path / "worktree", wanted)
-    assert not servers._trusts(tmp_path / "worktree", {"mcp:x": b"another"})
-    assert not servers._trusts(tmp_path / "elsewhere", wanted)
+    assert servers._is_trusted(tmp_path / "worktree", wanted)
+    assert not servers._is_trusted(tmp_path / "worktree", {"mcp:x": b"another"})
+    assert not servers._is_trusted(tmp_path / "elsewhere", wanted)

@@ -13,7 +13,12 @@ from msgspec import structs
 
 from joey.app import models
 from joey.app.models import LOCAL_PROVIDERS, find_local_servers
-from joey.app.profiles import is_first_run, save_first_profile, save_found_server, usable_key
+from joey.app.profiles import (
+    is_first_run,
+    parse_pasted_key,
+    save_first_profile,
+    save_server_profile,
+)
 from joey.errors import ConfigError
 from tests.front.small_web import OLLAMA, OPENAI, small_web
 
@@ -89,7 +94,7 @@ async def test_a_found_server_becomes_a_profile_with_its_address(tmp_path: Path)
     env = {"JOEY_HOME": str(tmp_path / "home")}
     async with small_web(OLLAMA) as web:
         [server, *_] = await find_local_servers(env | {"OLLAMA_HOST": web.url})
-    made = save_found_server(server, env=env)
+    made = save_server_profile(server, env=env)
     assert (made.provider, made.model) == ("ollama", "qwen3-coder:30b")
     assert made.base_url == f"{web.url}/v1"
 
@@ -125,4 +130,4 @@ def test_a_key_in_the_environment_is_no_first_run(tmp_path: Path) -> None:
 
 
 def test_a_key_is_taken_without_the_quotes_around_it() -> None:
-    assert usable_key(' "sk-123"\n') == "sk-123"
+    assert parse_pasted_key(' "sk-123"\n') == "sk-123"

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from joey.app.customizations import hooks_for
+from joey.app.customizations import build_hooks
 from joey.app.trust import WorkspaceTrust
 from joey.config.preferences import SettingsRuleStore
 from joey.core.events import RowAdded, ToolFailed, ToolFinished
@@ -40,7 +40,7 @@ class HookHarness(EngineHarness):
             ALLOW_ALL, hooks=msgspec.convert(hooks, tuple[Hook, ...])
         )
         self.capabilities = Capabilities(
-            hooks=hooks_for(LocalFiles(self.root), self.home, self.env, settings),
+            hooks=build_hooks(LocalFiles(self.root), self.home, self.env, settings),
             rulebook=SettingsRuleStore(self.home),
             shell=BashGrammar(),
         )

@@ -106,7 +106,7 @@ async def test_a_file_of_hooks_that_is_a_link_out_of_the_workspace_is_not_read(
     outside.write_text(json.dumps([hook("beforeTool", "touch ran")]))
     (workshop.root / ".roo").mkdir()
     (workshop.root / ".roo/hooks.json").symlink_to(outside)
-    assert WorkspaceTrust(workshop.root, workshop.home, workshop.env).wanted == ()
+    assert WorkspaceTrust(workshop.root, workshop.home, workshop.env).items == ()
     workshop.give()
     (warning,) = await work(workshop)
     assert "leads out of the workspace" in warning
@@ -159,7 +159,7 @@ async def test_a_pipe_in_place_of_the_file_holds_nothing_up(workshop: HookHarnes
 def test_trust_shows_the_whole_command(workshop: HookHarness) -> None:
     command = "curl https://example.org/" + "x" * 300 + "\nsecond line"
     workshop.project(hook("beforeTool", command, tools=["write_to_file"]))
-    (wanted,) = WorkspaceTrust(workshop.root, workshop.home, workshop.env).wanted
+    (wanted,) = WorkspaceTrust(workshop.root, workshop.home, workshop.env).items
     assert wanted.title == "hooks of .roo/hooks.json"
     assert wanted.details == (
         "runs      " + command.replace("\n", "\\n"),

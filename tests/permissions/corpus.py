@@ -40,7 +40,7 @@ async def try_hostile(root: Path, commands: Sequence[HostileCommand]) -> CorpusO
             if item.allowed is not allowed:
                 continue
             line = item.line.replace("{root}", str(arena.root))
-            if (await explainer.command(line)).decision != "allow":
+            if (await explainer.explain_command(line)).decision != "allow":
                 continue
             outcome.approved.append(line)
             if harm := arena.run(line, only_guarded=allowed is WRITING_RULES):
@@ -54,7 +54,7 @@ async def try_harmless(
     """Those that would be asked about, with the reason."""
     arena = CommandTestbed(root / "harmless", ALLOWED_RULES)
     explainer = _explainer(arena, ALLOWED_RULES, denied)
-    explained = {line: await explainer.command(line) for line in lines}
+    explained = {line: await explainer.explain_command(line) for line in lines}
     return {line: why.reason for line, why in explained.items() if why.decision != "allow"}
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from joey.app.sandbox import sandbox_report
+from joey.app.sandbox import detect_sandbox
 from joey.ports import SandboxLevel
 
 
@@ -155,7 +155,7 @@ def test_what_is_no_file_is_refused_as_it_would_be(work: Path) -> None:
 
 @pytest.mark.requirement("permissions:sandbox:told")
 def test_the_sandbox_is_part_of_the_answer(work: Path) -> None:
-    level = sandbox_report().level
+    level = detect_sandbox().level
     (run,) = explain(
         work, "--allow", "ls", "--stdin", stdin='{"command": "ls"}'
     ).stdout.splitlines()

@@ -60,7 +60,7 @@ class SettingsDirectories:
         overview = PermissionOverview(
             sources, settings, known, sandbox, self.workspace, edits_granted=edits_granted
         )
-        return {each.about: each for each in overview.judgements()}
+        return {each.subject: each for each in overview.build_lines()}
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from joey.app.sandbox import sandbox_report
+from joey.app.sandbox import detect_sandbox
 from joey.cli.headless.stream_json import StreamJsonEncoder
 from joey.client.event_decoder import EventDecoder
 from joey.core.events import AskOpened, ToolStarted
@@ -33,7 +33,7 @@ def command(line: str) -> Turn:
 @pytest.mark.parametrize("setting", ["auto", "off"])
 async def test_a_client_is_sent_the_level_with_each_question(tmp_path: Path, setting: str) -> None:
     """With the question and in the row, be it answered by a person or by a rule."""
-    works = (await asyncio.to_thread(sandbox_report)).level.value
+    works = (await asyncio.to_thread(detect_sandbox)).level.value
     level = "off" if setting == "off" else works
     turns = (command("touch a.txt"), command("ls"), done())
     async with open_server(tmp_path, *turns) as here, here.peer() as peer:

@@ -47,7 +47,7 @@ async def test_no_option_hides_a_file_outside_as_its_value(tmp_path: Path, value
         flags = PermissionFlags(allow=(line.split()[0],), no_sandbox=True)
         explainer = PermissionExplainer(arena.work, flags, home=tmp_path / "joey-home", env={})
         for given in (f"{line} {named}", f"{line} {line.split()[-1]} {named}"):
-            if (await explainer.command(given)).decision == "allow":
+            if (await explainer.explain_command(given)).decision == "allow":
                 unasked.append(given)
 
     assert unasked == []
@@ -68,6 +68,6 @@ async def test_a_value_that_is_no_file_outside_is_text(tmp_path: Path, line: str
     flags = PermissionFlags(allow=rules, no_sandbox=True)
     explainer = PermissionExplainer(arena.work, flags, home=tmp_path / "joey-home", env={})
 
-    answer = await explainer.command(line)
+    answer = await explainer.explain_command(line)
 
     assert answer.decision == "allow", answer.reason

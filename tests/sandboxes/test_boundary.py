@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from joey.app.sandbox import boundary_for
+from joey.app.sandbox import build_boundary
 from joey.core.paths import FileScope, ResolvedPath
 from joey.core.settings import Settings
 from joey.workspace.files import LocalFiles
@@ -20,7 +20,7 @@ def gate(harness: SandboxHarness, settings: Settings, *added: Path, **env: str) 
     scope = FileScope(added=added, as_sandboxed=True)
     env = {"HOME": str(harness.home), "PATH": os.environ["PATH"], **env}
     joey_home = harness.home / ".roo"
-    boundary = boundary_for(harness.workspace, joey_home, env, settings, scope)
+    boundary = build_boundary(harness.workspace, joey_home, env, settings, scope)
     return LocalFiles(harness.workspace, boundary=boundary)
 
 
@@ -72,7 +72,7 @@ async def test_tools_read_what_commands_can_read(harness: SandboxHarness, shared
 
 def test_secrets_in_the_workspace_count_as_outside(harness: SandboxHarness) -> None:
     (harness.workspace / ".roo").mkdir()
-    boundary = boundary_for(
+    boundary = build_boundary(
         harness.home,
         harness.home / ".roo",
         {"HOME": str(harness.home)},

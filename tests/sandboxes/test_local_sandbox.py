@@ -15,7 +15,7 @@ import pytest
 
 from joey.app import make_options
 from joey.app import sandbox as sandbox_module
-from joey.app.sandbox import check_unattended, sandbox_for
+from joey.app.sandbox import build_sandbox, check_unattended_sandbox
 from joey.cli.main import main
 from joey.core.settings import Settings
 from joey.core.task import AskKind
@@ -175,7 +175,7 @@ async def test_without_a_sandbox_each_command_is_asked(
 def test_yes_without_a_sandbox_needs_a_second_flag(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(sandbox_module, "prober", lambda: NOTHING)
+    monkeypatch.setattr(sandbox_module, "get_prober", lambda: NOTHING)
     monkeypatch.setenv("ANTHROPIC_API_KEY", "key")
     assert main(["-p", "-y", "hi"]) == 78
     message = " ".join(capsys.readouterr().err.split())
@@ -187,14 +187,14 @@ def test_yes_without_a_sandbox_needs_a_second_flag(
 async def test_the_second_flag_and_the_setting_count(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sandbox_module, "prober", lambda: NOTHING)
+    monkeypatch.setattr(sandbox_module, "get_prober", lambda: NOTHING)
     env = {"ANTHROPIC_API_KEY": "key", "HOME": str(tmp_path)}
     options = make_options(workspace=tmp_path, home=tmp_path, env=env, yes=True, no_sandbox=True)
     assert options.settings is not None
-    await check_unattended(options.settings)
-    assert sandbox_for(tmp_path, tmp_path, env, options.settings) is None
+    await check_unattended_sandbox(options.settings)
+    assert build_sandbox(tmp_path, tmp_path, env, options.settings) is None
     with pytest.raises(ConfigError):
-        await check_unattended(Settings())
+        await check_unattended_sandbox(Settings())
 
 
 @pytest.mark.parametrize(

@@ -147,12 +147,12 @@ async def test_a_task_that_goes_on_after_it_was_cancelled_has_the_next_superviso
 _EXPECTING = """
 import asyncio, os, psutil, sys
 from pathlib import Path
-from joey.app.sandbox import sandbox_for
+from joey.app.sandbox import build_sandbox
 from joey.core.settings import Settings
 
 async def main():
     folder = Path(sys.argv[1])
-    held = sandbox_for(folder, folder, os.environ, Settings())
+    held = build_sandbox(folder, folder, os.environ, Settings())
     held.expect()
     await held.probe()
     while not psutil.Process().children():

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from joey.app.sandbox import sandbox_report
+from joey.app.sandbox import detect_sandbox
 from joey.core.wire.commands import COMMANDS, ORIGINAL_COMMANDS
 from joey.server.commands import HANDLERS
 from joey.testing.script import Turn, call, pause, say
@@ -33,7 +33,7 @@ async def test_the_welcome_names_what_can_be_done(tmp_path: Path) -> None:
         welcome = json.loads(await socket.recv())
         assert welcome["data"]["capabilities"] == list(COMMANDS)
         assert welcome["data"]["protocol"] == 1
-        assert welcome["data"]["sandbox"] == sandbox_report().level
+        assert welcome["data"]["sandbox"] == detect_sandbox().level
         assert welcome["data"]["workspace"] == str(here.workspace)
         assert welcome["data"]["home"] == str(here.home)
 

@@ -11,7 +11,7 @@ import os
 import sys
 from pathlib import Path
 
-from joey.app.runtime import page_files
+from joey.app.runtime import build_page_file_reader
 from joey.config.customizations import CustomizationPaths, FileCustomizations
 from joey.content.browser import Chromium, find_chromium
 from joey.content.code_index import WorkspaceIndexPool
@@ -86,7 +86,9 @@ def build_capabilities(kind: str, shop: EngineHarness) -> Capabilities:
             return Capabilities(images=FakeImageGenerator())
         case "browser_action":
             files = LocalFiles(shop.root)
-            return Capabilities(browser=Chromium(CHROMIUM or "", gives=page_files(files)))
+            return Capabilities(
+                browser=Chromium(CHROMIUM or "", gives=build_page_file_reader(files))
+            )
         case "use_mcp_tool" | "access_mcp_resource" | "mcp":
             return Capabilities(mcp=_servers(shop))
         case "custom":

@@ -97,7 +97,7 @@ def test_all_that_fits_is_found_and_nothing_else(paths: list[str], typed: str) -
         "./"
     }
     known = {*(path for path in paths), *directories}
-    found = PathIndex(sorted(paths)).find(typed, most=10_000)
+    found = PathIndex(sorted(paths)).find(typed, limit=10_000)
     low = typed.lower()
     having = {path for path in known if low in path.lower()}
     spelling = {path for path in known if _has_in_order(path.lower(), low)}

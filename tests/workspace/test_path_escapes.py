@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from joey.app.runtime import page_files
+from joey.app.runtime import build_page_file_reader
 from joey.content.outlines import OutlineExtractor
 from joey.core.permissions.policy import Allow, decide
 from joey.core.settings import Settings
@@ -320,7 +320,7 @@ async def test_an_image_replaces_no_file_that_nobody_was_asked_about(
 async def test_a_page_that_became_a_link_after_the_approval_is_not_shown(
     harness: EscapeHarness,
 ) -> None:
-    give = page_files(harness.context.files)
+    give = build_page_file_reader(harness.context.files)
     page = harness.work / "page.html"
     page.write_text("mine")
     assert await give(str(page), True) == b"mine"

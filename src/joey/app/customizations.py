@@ -53,32 +53,36 @@ def load_customizations(
     home: Path,
     env: Mapping[str, str],
     settings: Settings,
-    trusted_as: Path | None = None,
+    trust_root: Path | None = None,
 ) -> FileCustomizations:
-    """`trusted_as` is the workspace whose trust counts, where that is not the folder itself."""
-    return FileCustomizations(_places(files, home, env, trusted_as), settings)
+    """`trust_root` is the workspace whose trust counts, where that is not the folder itself."""
+    return FileCustomizations(_build_locations(files, home, env, trust_root), settings)
 
 
-def scopes_for(files: LocalFiles, home: Path, env: Mapping[str, str]) -> ConfigScopes:
-    return scopes_of(_places(files, home, env))
+def build_scopes(files: LocalFiles, home: Path, env: Mapping[str, str]) -> ConfigScopes:
+    return scopes_of(_build_locations(files, home, env))
 
 
-def settings_within(
+def apply_project_restrictions(
     files: LocalFiles, home: Path, env: Mapping[str, str], settings: Settings
 ) -> Settings:
     """As strict as the project wants them."""
-    return tightened(settings, read_tightening(scopes_for(files, home, env), UntrustedFileReader()))
+    return tightened(
+        settings, read_tightening(build_scopes(files, home, env), UntrustedFileReader())
+    )
 
 
-def modes_to_trust(files: LocalFiles, home: Path, env: Mapping[str, str]) -> tuple[TrustItem, ...]:
-    return trusted_parts(_places(files, home, env))
+def list_modes_to_trust(
+    files: LocalFiles, home: Path, env: Mapping[str, str]
+) -> tuple[TrustItem, ...]:
+    return trusted_parts(_build_locations(files, home, env))
 
 
-def modes_for(
+def load_modes(
     workspace: Path, home: Path, env: Mapping[str, str], settings: Settings
 ) -> tuple[Mode, ...]:
     """Raises WorkspaceError."""
-    return read_modes(_places(LocalFiles(workspace), home, env), settings)
+    return read_modes(_build_locations(LocalFiles(workspace), home, env), settings)
 
 
 def check_mode(slug: str | None, modes: Callable[[], tuple[Mode, ...]]) -> None:
@@ -86,13 +90,13 @@ def check_mode(slug: str | None, modes: Callable[[], tuple[Mode, ...]]) -> None:
     if slug is None or find_mode(slug, known_modes := modes()) is not None:
         return
     known = [mode.slug for mode in known_modes]
-    near = nearest(slug, known)
-    meant = f" Did you mean {near!r}?" if near else ""
-    raise ConfigError(f"There is no mode {slug!r}.{meant} Known ones: {', '.join(known)}.")
+    closest = nearest(slug, known)
+    suggestion = f" Did you mean {closest!r}?" if closest else ""
+    raise ConfigError(f"There is no mode {slug!r}.{suggestion} Known ones: {', '.join(known)}.")
 
 
-def _places(
-    files: LocalFiles, home: Path, env: Mapping[str, str], trusted_as: Path | None = None
+def _build_locations(
+    files: LocalFiles, home: Path, env: Mapping[str, str], trust_root: Path | None = None
 ) -> CustomizationPaths:
     def hides(path: Path) -> bool:
         try:
@@ -100,22 +104,22 @@ def _places(
         except ToolError:
             return True
 
-    trusts = partial(is_trusted, home, trusted_as or files.root)
+    trusts = partial(is_trusted, home, trust_root or files.root)
     return CustomizationPaths(files.root, home, resolve_user_home(env), hides, trusts)
 
 
-def hooks_for(
+def build_hooks(
     files: LocalFiles,
     home: Path,
     env: Mapping[str, str],
     settings: Settings,
-    trusted_as: Path | None = None,
+    trust_root: Path | None = None,
 ) -> LocalHooks:
     environment = command_environment(env)
     return LocalHooks(
         settings.hooks,
-        partial(project_hooks, files, home, env),
-        partial(is_trusted, home, trusted_as or files.root),
+        partial(load_project_hooks, files, home, env),
+        partial(is_trusted, home, trust_root or files.root),
         HookEnvironment(
             workspace=files.root,
             shell=find_shell(environment.get("PATH")),
@@ -126,7 +130,7 @@ def hooks_for(
     )
 
 
-def hooks_here(workspace: Path) -> tuple[tuple[Hook, ...], int]:
+def list_active_hooks(workspace: Path) -> tuple[tuple[Hook, ...], int]:
     """The hooks that count in a folder, and how many of its own are not trusted.
 
     Raises:
@@ -136,21 +140,21 @@ def hooks_here(workspace: Path) -> tuple[tuple[Hook, ...], int]:
     home = joey_home(env)
     files = LocalFiles(workspace)
     own = load_settings(home).hooks
-    found = project_hooks(files, home, env)
+    found = load_project_hooks(files, home, env)
     contents = {item.name: item.content for item in found.wanted}
     if is_trusted(home, files.root, contents):
         return (*own, *found.hooks), 0
     return own, len(found.hooks)
 
 
-def project_hooks(files: LocalFiles, home: Path, env: Mapping[str, str]) -> ProjectHooks:
+def load_project_hooks(files: LocalFiles, home: Path, env: Mapping[str, str]) -> ProjectHooks:
     """Those that a project wants, trusted or not."""
-    return read_project_hooks(scopes_for(files, home, env))
+    return read_project_hooks(build_scopes(files, home, env))
 
 
-def is_trusted(home: Path, workspace: Path, wanted: Mapping[str, bytes]) -> bool:
+def is_trusted(home: Path, workspace: Path, contents: Mapping[str, bytes]) -> bool:
     """Whether the person has agreed to all of this; a file that cannot be read is no trust."""
     try:
-        return isinstance(TrustStore(home).check(workspace, wanted), Trusted)
+        return isinstance(TrustStore(home).check(workspace, contents), Trusted)
     except ConfigError:
         return False

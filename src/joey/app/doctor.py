@@ -37,14 +37,14 @@ _KEY_PREFIXES = {"anthropic": "sk-ant-", "openrouter": "sk-or-", "groq": "gsk_",
 
 
 class FoundKey(Struct, frozen=True):
-    where: str
+    source: str
     """The variable, or the profile."""
     provider: str
     error: str = ""
     """Why it cannot be right; never the key itself."""
 
 
-def keys_here(env: Mapping[str, str]) -> list[FoundKey]:
+def find_keys(env: Mapping[str, str]) -> list[FoundKey]:
     """Every key that is found, by name. Raises ConfigError."""
     found = [
         FoundKey(name, kind.name, _find_key_error(env[name], kind.name))
@@ -59,7 +59,7 @@ def keys_here(env: Mapping[str, str]) -> list[FoundKey]:
     return found
 
 
-def _find_key_error(key: str, provider: str, elsewhere: bool = False) -> str:
+def _find_key_error(key: str, provider: str, is_gateway: bool = False) -> str:
     text = key.strip()
     if not text:
         return "it is empty"
@@ -71,11 +71,11 @@ def _find_key_error(key: str, provider: str, elsewhere: bool = False) -> str:
         return "it has quotes around it"
     if any(mark in text.lower() for mark in _PLACEHOLDER_MARKS):
         return "it looks like a placeholder"
-    if elsewhere:
+    if is_gateway:
         return ""  # a gateway's key may look like anything
-    for other, beginning in _KEY_PREFIXES.items():
-        if other != provider and text.startswith(beginning):
-            return f"it looks like a key of {other}"
+    for other_provider, prefix in _KEY_PREFIXES.items():
+        if other_provider != provider and text.startswith(prefix):
+            return f"it looks like a key of {other_provider}"
     return ""
 
 
@@ -84,20 +84,20 @@ def _find_key_error(key: str, provider: str, elsewhere: bool = False) -> str:
 
 class FileExposure(Struct, frozen=True):
     path: Path
-    why: str
-    mode: int | None
+    reason: str
+    required_mode: int | None
     """What it should be; None when that is not ours to change."""
 
 
-def exposures(home: Path) -> list[FileExposure]:
+def find_exposures(home: Path) -> list[FileExposure]:
     """What others could read or change of the person's folder."""
     if not home.exists():
         return []
     named = [home, *(home / name for name in _PRIVATE_FILES), home / "tasks", home / "worktrees"]
-    return [found for path in named if (found := _exposure(path)) is not None]
+    return [found for path in named if (found := _check_exposure(path)) is not None]
 
 
-def _exposure(path: Path) -> FileExposure | None:
+def _check_exposure(path: Path) -> FileExposure | None:
     try:
         status = path.lstat()
     except OSError:
@@ -106,35 +106,35 @@ def _exposure(path: Path) -> FileExposure | None:
         return None  # where it leads is the person's own affair
     if status.st_uid != os.geteuid():
         return FileExposure(path, f"belongs to another user (uid {status.st_uid})", None)
-    wanted = 0o700 if stat.S_ISDIR(status.st_mode) else 0o600
+    required = 0o700 if stat.S_ISDIR(status.st_mode) else 0o600
     mode = stat.S_IMODE(status.st_mode)
     if mode & 0o077:
-        return FileExposure(path, f"can be read by others ({mode:04o})", wanted)
+        return FileExposure(path, f"can be read by others ({mode:04o})", required)
     return None
 
 
-def close_to_others(found: Sequence[FileExposure]) -> Iterator[str]:
+def make_private(found: Sequence[FileExposure]) -> Iterator[str]:
     """Make private what can be; a sentence about each."""
     for each in found:
-        if each.mode is None:
+        if each.required_mode is None:
             continue
         try:
-            each.path.chmod(each.mode)
+            each.path.chmod(each.required_mode)
         except OSError as error:
             yield f"{each.path} could not be made private: {error.strerror}"
         else:
-            yield f"{each.path} is now {each.mode:04o}"
+            yield f"{each.path} is now {each.required_mode:04o}"
 
 
 # Tasks --------------------------------------------------------------------------------------------
 
 
-def store_state(home: Path) -> StoreHealth:
+def inspect_store(home: Path) -> StoreHealth:
     """Raises OSError."""
     return look_over(home / "tasks")
 
 
-def orphaned_worktrees(home: Path) -> list[Path]:
+def find_orphaned_worktrees(home: Path) -> list[Path]:
     """Worktrees of subtasks that are no more; what is in them may still be wanted."""
     directory = resolve_worktrees_directory(home)
     if not directory.is_dir():
@@ -152,32 +152,32 @@ def check_index(home: Path) -> str:
         connection = sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=2)
         try:
             connection.execute("SELECT count(*) FROM tasks").fetchone()
-            (said,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+            (check_result,) = connection.execute("PRAGMA quick_check(1)").fetchone()
         finally:
             connection.close()
     except sqlite3.Error as error:
         return str(error)
-    return "" if said == "ok" else str(said)
+    return "" if check_result == "ok" else str(check_result)
 
 
-def drop_index(home: Path) -> str:
+def delete_index(home: Path) -> str:
     """It is a copy of what the folders say, and is made anew when it is needed."""
     for name in (INDEX_FILE, f"{INDEX_FILE}-wal", f"{INDEX_FILE}-shm"):
         (home / name).unlink(missing_ok=True)
     return f"{home / INDEX_FILE} is removed; the next list of tasks makes it anew"
 
 
-def files_aside(home: Path) -> list[Path]:
+def list_quarantined_files(home: Path) -> list[Path]:
     """What commands made under protected names, and the sandbox put aside."""
     directory = home / "put-aside"
     return sorted(directory.iterdir()) if directory.is_dir() else []
 
 
-def untrusted(workspace: Path) -> tuple[str, ...]:
+def list_untrusted_items(workspace: Path) -> tuple[str, ...]:
     """What this folder would run, if it were trusted. Raises UserError."""
     from joey.app.trust import WorkspaceTrust
 
     try:
-        return tuple(item.title for item in WorkspaceTrust(workspace).missing)
+        return tuple(item.title for item in WorkspaceTrust(workspace).untrusted_items)
     except OSError as error:
         raise UserError(f"{workspace} cannot be looked at: {error.strerror}") from error

@@ -76,11 +76,11 @@ async def remove_worktree(
 ) -> None:
     """A task is deleted, and with it its worktree and its branch, if it has them."""
     directory = resolve_worktrees_directory(home or joey_home(os.environ if env is None else env))
-    place = directory / task_id
-    if not place.is_dir():
+    worktree = directory / task_id
+    if not worktree.is_dir():
         return
     try:
         # The worktree itself knows which repository it is of.
-        await GitWorktrees(place, directory).remove(task_id)
+        await GitWorktrees(worktree, directory).remove(task_id)
     except ToolError:
-        shutil.rmtree(place, ignore_errors=True)  # the repository is gone, too
+        shutil.rmtree(worktree, ignore_errors=True)  # the repository is gone, too

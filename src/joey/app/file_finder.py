@@ -36,27 +36,27 @@ _FUZZY_CHUNK_LINES = 5_000
 class FileFinder:
     def __init__(self, files: LocalFiles) -> None:
         self._files = files
-        self._names = PathIndex(())
+        self._path_index = PathIndex(())
         self._listed_at = 0.0
-        self._listing: asyncio.Task[None] | None = None
-        self._stop = Event()
+        self._listing_task: asyncio.Task[None] | None = None
+        self._stop_event = Event()
 
     async def find(self, typed: str) -> Sequence[str]:
         """Paths that fit, best first; folders end with `/`. Empty where nothing can be listed."""
-        listing = self._listing
+        listing = self._listing_task
         if listing is None and time.monotonic() - self._listed_at > _LISTING_MAX_AGE_S:
-            listing = self._listing = asyncio.create_task(self._list())
+            listing = self._listing_task = asyncio.create_task(self._refresh_index())
         if not self._listed_at and listing is not None:
             # Who stops waiting, because they typed on, does not stop the listing.
             await asyncio.shield(listing)
-        return await asyncio.to_thread(self._find, self._names, typed)
+        return await asyncio.to_thread(self._find_visible, self._path_index, typed)
 
     async def close(self) -> None:
-        self._stop.set()
-        if self._listing is not None:
-            await asyncio.gather(self._listing, return_exceptions=True)
+        self._stop_event.set()
+        if self._listing_task is not None:
+            await asyncio.gather(self._listing_task, return_exceptions=True)
 
-    def _find(self, names: PathIndex, typed: str) -> list[str]:
+    def _find_visible(self, names: PathIndex, typed: str) -> list[str]:
         """Without what `.rooignore` hides by now, or by rules that ripgrep reads otherwise."""
         hides = self._files.rules.hides
         return [
@@ -65,18 +65,18 @@ class FileFinder:
             if not hides(path.rstrip("/"), is_dir=path.endswith("/"))
         ]
 
-    async def _list(self) -> None:
+    async def _refresh_index(self) -> None:
         try:
-            self._names = await asyncio.to_thread(self._all_names)
+            self._path_index = await asyncio.to_thread(self._build_index)
         except ToolError as error:
             log.info("no files are offered: %s", error)
         finally:
             self._listed_at = time.monotonic()
-            self._listing = None
+            self._listing_task = None
 
-    def _all_names(self) -> PathIndex:
-        paths = sorted(every_name(self._files, self._stop).entries)
-        return self._names if paths == self._names.listed else PathIndex(paths)
+    def _build_index(self) -> PathIndex:
+        paths = sorted(every_name(self._files, self._stop_event).entries)
+        return self._path_index if paths == self._path_index.listed_paths else PathIndex(paths)
 
 
 class PathIndex:
@@ -87,43 +87,45 @@ class PathIndex:
     """
 
     def __init__(self, paths: Sequence[str]) -> None:
-        self.listed = paths
+        self.listed_paths = paths
         directories = _collect_directories(paths)
-        self._paths = sorted((*directories, *paths), key=_near_first)
-        self._lows = [path.lower() for path in self._paths]
-        self._whole = _LineSearcher(self._lows)
-        self._last = _LineSearcher([_last_part(low) for low in self._lows])
+        self._paths = sorted((*directories, *paths), key=_build_sort_key)
+        self._lower_paths = [path.lower() for path in self._paths]
+        self._path_searcher = _LineSearcher(self._lower_paths)
+        self._name_searcher = _LineSearcher([_extract_name(low) for low in self._lower_paths])
 
-    def find(self, typed: str, most: int = MAX_RESULTS) -> list[str]:
+    def find(self, typed: str, limit: int = MAX_RESULTS) -> list[str]:
         """Names whose last part begins so come first, then those that have it somewhere, then
         those that have its letters in this order."""
         if not typed:
-            return self._paths[:most]
+            return self._paths[:limit]
         low = typed.lower()
         found: dict[int, None] = {}
-        ways = (
-            (most, self._beginning),
-            (most, self._having),
-            (_MIN_HITS_WITHOUT_FUZZY, self._spelling),
+        strategies = (
+            (limit, self._find_prefix_matches),
+            (limit, self._find_substring_matches),
+            (_MIN_HITS_WITHOUT_FUZZY, self._find_fuzzy_matches),
         )
-        for enough, way in ways:
-            if len(found) < enough:
-                best = nsmallest(most, way(low), key=lambda number: self._rank(number, low))
+        for max_hits, find_matches in strategies:
+            if len(found) < max_hits:
+                best = nsmallest(
+                    limit, find_matches(low), key=lambda number: self._rank_match(number, low)
+                )
                 found.update(dict.fromkeys(best))
-        return [self._paths[number] for number in islice(found, most)]
+        return [self._paths[number] for number in islice(found, limit)]
 
-    def _beginning(self, low: str) -> Iterator[int]:
-        return islice(self._last.finding(f"\n{low}"), _MAX_RANKED_HITS)
+    def _find_prefix_matches(self, low: str) -> Iterator[int]:
+        return islice(self._name_searcher.iter_substring_lines(f"\n{low}"), _MAX_RANKED_HITS)
 
-    def _having(self, low: str) -> Iterator[int]:
-        return islice(self._whole.finding(low), _MAX_RANKED_HITS)
+    def _find_substring_matches(self, low: str) -> Iterator[int]:
+        return islice(self._path_searcher.iter_substring_lines(low), _MAX_RANKED_HITS)
 
-    def _spelling(self, low: str) -> Iterator[int]:
-        return islice(self._whole.spelling(low), _MAX_RANKED_HITS)
+    def _find_fuzzy_matches(self, low: str) -> Iterator[int]:
+        return islice(self._path_searcher.iter_fuzzy_lines(low), _MAX_RANKED_HITS)
 
-    def _rank(self, number: int, low: str) -> tuple[bool, bool, int, str]:
-        path = self._lows[number]
-        last = _last_part(path)
+    def _rank_match(self, number: int, low: str) -> tuple[bool, bool, int, str]:
+        path = self._lower_paths[number]
+        last = _extract_name(path)
         return last != low, low not in last, len(path), path
 
 
@@ -131,35 +133,37 @@ class _LineSearcher:
     def __init__(self, lines: Sequence[str]) -> None:
         self._text = "\n".join(("", *lines, ""))
         ends = accumulate(len(line) + 1 for line in lines)
-        self._starts = [0, *ends]
+        self._line_starts = [0, *ends]
         """Where the line ends stand before each line."""
 
-    def finding(self, word: str) -> Iterator[int]:
+    def iter_substring_lines(self, word: str) -> Iterator[int]:
         """The numbers of the lines that have it, each once."""
         at = self._text.find(word)
         while at >= 0:
-            number = bisect_right(self._starts, at) - 1
-            if number >= len(self._starts) - 1:
+            number = bisect_right(self._line_starts, at) - 1
+            if number >= len(self._line_starts) - 1:
                 return
             yield number
-            at = self._text.find(word, self._starts[number + 1])
+            at = self._text.find(word, self._line_starts[number + 1])
 
-    def spelling(self, word: str) -> Iterator[int]:
+    def iter_fuzzy_lines(self, word: str) -> Iterator[int]:
         """The numbers of the lines that have its letters in this order."""
         letters = "".join(f"[^\n{re.escape(letter)}]*{re.escape(letter)}" for letter in word)
         pattern = re.compile(f"\n{letters}")
-        for first in range(0, len(self._starts) - 1, _FUZZY_CHUNK_LINES):
-            last = min(first + _FUZZY_CHUNK_LINES, len(self._starts) - 1)
-            for hit in pattern.finditer(self._text, self._starts[first], self._starts[last]):
-                yield bisect_right(self._starts, hit.start()) - 1
+        for first in range(0, len(self._line_starts) - 1, _FUZZY_CHUNK_LINES):
+            last = min(first + _FUZZY_CHUNK_LINES, len(self._line_starts) - 1)
+            for hit in pattern.finditer(
+                self._text, self._line_starts[first], self._line_starts[last]
+            ):
+                yield bisect_right(self._line_starts, hit.start()) - 1
 
 
-def _near_first(path: str) -> tuple[int, bool, str]:
+def _build_sort_key(path: str) -> tuple[int, bool, str]:
     """What lies deep, and what is hidden, comes later."""
     return path.count("/", 0, -1), path.startswith("."), path
 
 
-def _last_part(path: str) -> str:
+def _extract_name(path: str) -> str:
     return path.rstrip("/").rpartition("/")[2]
 
 
@@ -173,6 +177,6 @@ def _collect_directories(paths: Sequence[str]) -> set[str]:
     return directories
 
 
-def open_file_offers(workspace: Path) -> FileFinder:
+def open_file_finder(workspace: Path) -> FileFinder:
     """The files of a workspace, for those who type their names."""
     return FileFinder(LocalFiles(workspace))

@@ -24,24 +24,26 @@ class McpServerPool:
     """What the tasks of one engine share of them."""
 
     def __init__(self, home: Path, env: Mapping[str, str]) -> None:
-        self.toolboxes = ToolSetCache()
+        self.tool_set_cache = ToolSetCache()
         self._home = home
-        self._hubs = HubPool(structs.replace(surroundings(home, env), trusts=self._trusts))
-        self._worktrees: dict[Path, Path] = {}
+        self._hub_pool = HubPool(
+            structs.replace(build_hub_config(home, env), trusts=self._is_trusted)
+        )
+        self._trust_roots: dict[Path, Path] = {}
         """Each with the workspace whose trust counts in it, for the very same things."""
 
     def lease(
         self,
         workspace: Path,
-        trusted_as: Path | None = None,
+        trust_root: Path | None = None,
         given: Mapping[str, Any] | None = None,
     ) -> Mcp:
-        if trusted_as is not None:
-            self._worktrees[workspace] = trusted_as
-        return self._hubs.lease(workspace, given)
+        if trust_root is not None:
+            self._trust_roots[workspace] = trust_root
+        return self._hub_pool.lease(workspace, given)
 
-    def _trusts(self, workspace: Path, wanted: Mapping[str, bytes]) -> bool:
-        return is_trusted(self._home, self._worktrees.get(workspace, workspace), wanted)
+    def _is_trusted(self, workspace: Path, contents: Mapping[str, bytes]) -> bool:
+        return is_trusted(self._home, self._trust_roots.get(workspace, workspace), contents)
 
 
 def list_config_problems(workspace: Path) -> tuple[str, ...]:
@@ -56,7 +58,7 @@ def list_config_problems(workspace: Path) -> tuple[str, ...]:
     return files.problems
 
 
-def surroundings(home: Path, env: Mapping[str, str]) -> HubConfig:
+def build_hub_config(home: Path, env: Mapping[str, str]) -> HubConfig:
     return HubConfig(
         home=home,
         env=env,

@@ -49,7 +49,7 @@ class StoredModel(Protocol):
     @property
     def model(self) -> str: ...
     @property
-    def own_key(self) -> bool: ...
+    def has_own_key(self) -> bool: ...
 
 
 class ModelFlags(Struct, frozen=True, kw_only=True):
@@ -71,9 +71,9 @@ class ModelChoice(Struct, frozen=True):
     """What a client gave besides an address and a key, by the names of `profiles.json`."""
 
 
-def choose(
-    asked: ModelFlags,
-    earlier: StoredModel | None,
+def choose_model(
+    flags: ModelFlags,
+    previous: StoredModel | None,
     profiles: Profiles,
     env: Mapping[str, str],
     secrets: TaskSecrets | None = None,
@@ -84,91 +84,94 @@ def choose(
     Raises:
         ConfigError
     """
-    by_user = asked != ModelFlags()
-    if earlier is not None and not (asked.provider or asked.base_url or asked.profile):
-        return _as_before(asked.model, earlier, profiles, env, secrets, by_user=by_user)
-    if earlier is not None and _confirms(asked, earlier):
+    by_user = flags != ModelFlags()
+    if previous is not None and not (flags.provider or flags.base_url or flags.profile):
+        return _choose_previous_model(
+            flags.model, previous, profiles, env, secrets, by_user=by_user
+        )
+    if previous is not None and _is_address_confirmation(flags, previous):
         # The address gets no key of a profile that was made for another.
         profiles = Profiles()
-        provider, model = earlier.provider or None, asked.model or earlier.model or None
-        asked = structs.replace(asked, provider=provider, model=model)
+        provider, model = previous.provider or None, flags.model or previous.model or None
+        flags = structs.replace(flags, provider=provider, model=model)
     chosen = choose_profile(
-        profiles=profiles, env=env, kinds=PROVIDER_SPECS, **structs.asdict(asked)
+        profiles=profiles, env=env, kinds=PROVIDER_SPECS, **structs.asdict(flags)
     )
-    route = remembered(chosen, profiles, asked.base_url, by_user=by_user)
+    route = build_stored_route(chosen, profiles, flags.base_url, by_user=by_user)
     named = None
-    if asked.base_url is not None:
+    if flags.base_url is not None:
         named = TaskSecrets(
-            profile=route.profile, provider=chosen.provider, base_url=asked.base_url
+            profile=route.profile, provider=chosen.provider, base_url=flags.base_url
         )
     return ModelChoice(chosen, route, named)
 
 
-def _confirms(asked: ModelFlags, earlier: StoredModel) -> bool:
+def _is_address_confirmation(flags: ModelFlags, previous: StoredModel) -> bool:
     """Whether the flags name the address of before, and nothing else about the service."""
-    alone = asked.base_url is not None and not (asked.provider or asked.profile)
-    return alone and same_address(asked.base_url, earlier.base_url)
+    is_alone = flags.base_url is not None and not (flags.provider or flags.profile)
+    return is_alone and same_address(flags.base_url, previous.base_url)
 
 
-def remembered(
+def build_stored_route(
     chosen: Profile, profiles: Profiles, base_url: str | None, *, by_user: bool
 ) -> ModelRoute:
     """An address from a flag or a profile stays with the task; one from the environment may
     change with it."""
     known = profiles.profiles.get(chosen.name)
     name = ""
-    if known is not None and _is_made_of(chosen, known):
+    if known is not None and _is_based_on_profile(chosen, known):
         name, base_url = chosen.name, base_url or known.base_url
     return structs.replace(
         chosen.route, profile=name, base_url=without_user(base_url), chosen=by_user
     )
 
 
-def _is_made_of(chosen: Profile, known: Profile) -> bool:
+def _is_based_on_profile(chosen: Profile, known: Profile) -> bool:
     """A profile that flags or variables made up has the usual name too, but not the key."""
     return chosen.provider == known.provider and known.api_key in (None, chosen.api_key)
 
 
-def _as_before(
+def _choose_previous_model(
     model: str | None,
-    earlier: StoredModel,
+    previous: StoredModel,
     profiles: Profiles,
     env: Mapping[str, str],
     secrets: TaskSecrets | None,
     *,
     by_user: bool,
 ) -> ModelChoice:
-    model = model or earlier.model or None
-    if secrets is not None and _leads_to(secrets, earlier):
-        return _with_secrets(model, secrets, profiles, env, by_user=by_user)
-    if earlier.own_key:
+    model = model or previous.model or None
+    if secrets is not None and _has_matching_address(secrets, previous):
+        return _choose_with_secrets(model, secrets, profiles, env, by_user=by_user)
+    if previous.has_own_key:
         raise ConfigError(
-            f"The key that was given with this task for {_place(earlier)} is not on this machine:"
+            f"The key that was given with this task for {_describe_service(previous)} is not on "
+            "this machine:"
             " it is kept outside the task folder. Nothing was sent, and no other key was used."
             " Give address and key again in the task's configuration, or choose another model"
             " with --profile, --provider or --base-url."
         )
-    known = profiles.profiles.get(earlier.profile)
-    if known is not None and earlier.provider not in ("", known.provider):
+    known = profiles.profiles.get(previous.profile)
+    if known is not None and previous.provider not in ("", known.provider):
         known = None
-    if earlier.base_url is None:
-        asked = ModelFlags(provider=earlier.provider or None, model=model)
+    if previous.base_url is None:
+        flags = ModelFlags(provider=previous.provider or None, model=model)
         if known is not None:
-            asked = ModelFlags(model=model, profile=earlier.profile)
+            flags = ModelFlags(model=model, profile=previous.profile)
     else:
-        asked, profiles = _tied(model, earlier, known, profiles, env)
+        flags, profiles = _resolve_task_address(model, previous, known, profiles, env)
     chosen = choose_profile(
-        profiles=profiles, env=env, kinds=PROVIDER_SPECS, **structs.asdict(asked)
+        profiles=profiles, env=env, kinds=PROVIDER_SPECS, **structs.asdict(flags)
     )
-    return ModelChoice(chosen, remembered(chosen, profiles, None, by_user=by_user))
+    return ModelChoice(chosen, build_stored_route(chosen, profiles, None, by_user=by_user))
 
 
-def _leads_to(secrets: TaskSecrets, earlier: StoredModel) -> bool:
-    provider = earlier.provider or DEFAULT_PROVIDER
-    return secrets.provider == provider and same_address(secrets.base_url, earlier.base_url)
+def _has_matching_address(secrets: TaskSecrets, previous: StoredModel) -> bool:
+    provider = previous.provider or DEFAULT_PROVIDER
+    return secrets.provider == provider and same_address(secrets.base_url, previous.base_url)
 
 
-def _with_secrets(
+def _choose_with_secrets(
     model: str | None,
     secrets: TaskSecrets,
     profiles: Profiles,
@@ -185,32 +188,32 @@ def _with_secrets(
             api_key=secrets.api_key,
             headers=secrets.headers,
         )
-        return _only_with_own_key(given, secrets)
-    asked = ModelFlags(provider=secrets.provider or None, model=model, base_url=secrets.base_url)
+        return _choose_with_own_key(given, secrets)
+    flags = ModelFlags(provider=secrets.provider or None, model=model, base_url=secrets.base_url)
     if secrets.profile in profiles.profiles:
-        asked = structs.replace(asked, provider=None, profile=secrets.profile)
+        flags = structs.replace(flags, provider=None, profile=secrets.profile)
     elif secrets.base_url is not None:
         profiles = Profiles()  # an address without a profile of its own gets nobody's key
     chosen = choose_profile(
-        profiles=profiles, env=env, kinds=PROVIDER_SPECS, **structs.asdict(asked)
+        profiles=profiles, env=env, kinds=PROVIDER_SPECS, **structs.asdict(flags)
     )
-    route = remembered(chosen, profiles, secrets.base_url, by_user=by_user)
+    route = build_stored_route(chosen, profiles, secrets.base_url, by_user=by_user)
     chosen = structs.replace(chosen, headers={**chosen.headers, **secrets.headers})
     return ModelChoice(chosen, route, secrets)
 
 
-def _only_with_own_key(given: Profile, secrets: TaskSecrets) -> ModelChoice:
+def _choose_with_own_key(given: Profile, secrets: TaskSecrets) -> ModelChoice:
     profiles = Profiles(given.name, {given.name: given})
     chosen = choose_profile(profiles=profiles, env={}, kinds=PROVIDER_SPECS, profile=given.name)
     route = structs.replace(
-        chosen.route, base_url=without_user(given.base_url), chosen=True, own_key=True
+        chosen.route, base_url=without_user(given.base_url), chosen=True, has_own_key=True
     )
     return ModelChoice(chosen, route, secrets)
 
 
-def _tied(
+def _resolve_task_address(
     model: str | None,
-    earlier: StoredModel,
+    previous: StoredModel,
     known: Profile | None,
     profiles: Profiles,
     env: Mapping[str, str],
@@ -220,35 +223,35 @@ def _tied(
     Raises:
         UntrustedAddressError
     """
-    provider = earlier.provider or DEFAULT_PROVIDER
+    provider = previous.provider or DEFAULT_PROVIDER
     for profile in (*filter(None, (known,)), *profiles.profiles.values()):
-        if profile.provider == provider and same_address(profile.base_url, earlier.base_url):
+        if profile.provider == provider and same_address(profile.base_url, previous.base_url):
             return ModelFlags(model=model, profile=profile.name), profiles
     kind = find_kind(provider)
-    if any(same_address(own, earlier.base_url) for own in (kind.base_url, address_of(kind, env))):
+    if any(same_address(own, previous.base_url) for own in (kind.base_url, address_of(kind, env))):
         return ModelFlags(provider=provider, model=model), Profiles()
-    assert earlier.base_url is not None
-    raise UntrustedAddressError(provider, earlier.base_url)
+    assert previous.base_url is not None
+    raise UntrustedAddressError(provider, previous.base_url)
 
 
-def _place(earlier: StoredModel) -> str:
-    return earlier.base_url or earlier.provider
+def _describe_service(previous: StoredModel) -> str:
+    return previous.base_url or previous.provider
 
 
 # What a client gives with a task ---------------------------------------------------------------
 
 
-def users_choice(name: str | None, profiles: Profiles, env: Mapping[str, str]) -> ModelChoice:
+def choose_user_model(name: str | None, profiles: Profiles, env: Mapping[str, str]) -> ModelChoice:
     """The profile of this name, else what the user's files and variables choose.
 
     Raises:
         ConfigError
     """
     chosen = choose_profile(profiles=profiles, env=env, kinds=PROVIDER_SPECS, profile=name)
-    return ModelChoice(chosen, remembered(chosen, profiles, None, by_user=name is not None))
+    return ModelChoice(chosen, build_stored_route(chosen, profiles, None, by_user=name is not None))
 
 
-def new_choice(name: str, fields: Mapping[str, Any]) -> ModelChoice | None:
+def build_client_choice(name: str, fields: Mapping[str, Any]) -> ModelChoice | None:
     """To lay a client's fields over, where neither files nor variables choose anything."""
     if not fields.keys() & {"provider", "baseUrl", "apiKey"}:
         return None
@@ -256,9 +259,9 @@ def new_choice(name: str, fields: Mapping[str, Any]) -> ModelChoice | None:
     return ModelChoice(profile, profile.route)
 
 
-def choice_again(
+def choose_resumed_model(
     fields: Mapping[str, Any],
-    earlier: StoredModel,
+    previous: StoredModel,
     secrets: TaskSecrets | None,
     profiles: Profiles,
     env: Mapping[str, str],
@@ -269,16 +272,16 @@ def choice_again(
         ConfigError
     """
     try:
-        return choose(ModelFlags(), earlier, profiles, env, secrets)
+        return choose_model(ModelFlags(), previous, profiles, env, secrets)
     except ConfigError:
         # A key alone does not tie the address that the task folder names.
-        if ("apiKey" if earlier.base_url is None else "baseUrl") not in fields:
+        if ("apiKey" if previous.base_url is None else "baseUrl") not in fields:
             raise
-        profile = Profile(name=earlier.profile, provider=earlier.provider, model=earlier.model)
-        return ModelChoice(profile, structs.replace(profile.route, own_key=True))
+        profile = Profile(name=previous.profile, provider=previous.provider, model=previous.model)
+        return ModelChoice(profile, structs.replace(profile.route, has_own_key=True))
 
 
-def with_client_fields(
+def apply_client_fields(
     base: ModelChoice, fields: Mapping[str, Any], env: Mapping[str, str]
 ) -> ModelChoice:
     """A choice with the fields of a profile, by our names, that a client gives for one task.
@@ -288,7 +291,7 @@ def with_client_fields(
     """
     provider = fields.get("provider", base.profile.provider)
     if provider != base.profile.provider:
-        base = _of_provider(provider, base.profile.name, fields, env)
+        base = _choose_other_provider(provider, base.profile.name, fields, env)
     known = base.profile
     given = convert_document(
         {**msgspec.to_builtins(known), **fields}, Profile, _CONFIGURATION_LABEL
@@ -304,9 +307,9 @@ def with_client_fields(
     elif "apiKey" in fields and "baseUrl" not in fields and base.route.base_url is None:
         # An address from a variable is used only with a key from a variable.
         given = structs.replace(given, base_url=None)
-    own_key = is_elsewhere or "apiKey" in fields or base.route.own_key
+    own_key = is_elsewhere or "apiKey" in fields or base.route.has_own_key
     if own_key:
-        return structs.replace(_only_with_own_key(given, given.own_secrets), tuning=tuning)
+        return structs.replace(_choose_with_own_key(given, given.own_secrets), tuning=tuning)
     route = structs.replace(base.route, model=given.model, chosen=True)
     if "headers" not in fields:
         return ModelChoice(given, route, base.secrets, tuning)
@@ -316,7 +319,7 @@ def with_client_fields(
     return ModelChoice(given, route, structs.replace(kept, headers=given.headers), tuning)
 
 
-def _of_provider(
+def _choose_other_provider(
     provider: str, name: str, fields: Mapping[str, Any], env: Mapping[str, str]
 ) -> ModelChoice:
     """Another provider than the user's: with a key from the environment, if there is one."""
@@ -328,10 +331,10 @@ def _of_provider(
     except ConfigError:
         find_kind(provider)  # one that does not exist is an error, whatever key the client gives
         chosen = Profile(name=name, provider=provider)
-    return ModelChoice(chosen, remembered(chosen, profiles, None, by_user=True))
+    return ModelChoice(chosen, build_stored_route(chosen, profiles, None, by_user=True))
 
 
-def tuned(profile: Profile, tuning: Mapping[str, Any]) -> Profile:
+def apply_tuning(profile: Profile, tuning: Mapping[str, Any]) -> Profile:
     """The profile with what a client gave for the task.
 
     Raises:

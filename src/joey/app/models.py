@@ -1,7 +1,7 @@
 """Model discovery: models of the catalogue, of a provider's server, of local model servers.
 
 A local server counts only if it lists its models as its API promises: many other programs listen on
-ports 8000 and 8080. `look` sends the one small request this takes, with a short timeout, and
+ports 8000 and 8080. `http_get` sends the one small request this takes, with a short timeout, and
 reports at which step it failed; the HTTP client of the providers is built for long streams.
 """
 
@@ -46,7 +46,7 @@ class ListedModel(Struct, frozen=True):
     info: ModelInfo
     sources: tuple[str, ...]
     """`catalogue`, `server`, or both."""
-    chosen: bool = False
+    is_default: bool = False
     """A task gets it unless flags say otherwise."""
 
 
@@ -70,13 +70,13 @@ async def list_models(
         ConfigError: there is no such provider, or none was ever chosen.
     """
     env = os.environ if env is None else env
-    profile = route_of(provider, home or joey_home(env), env)
-    known = catalogued(profile)
+    profile = resolve_profile(provider, home or joey_home(env), env)
+    known = list_catalogued_models(profile)
     offered: list[str] = []
     server_error = ""
     if not offline:
         try:
-            offered = await offered_by(profile, env)
+            offered = await fetch_offered_models(profile, env)
         except UserError as error:
             server_error = str(error)
     sources = dict.fromkeys((*known, *offered), ())
@@ -88,14 +88,14 @@ async def list_models(
                 *((CATALOGUE_SOURCE,) if name in known else ()),
                 *((SERVER_SOURCE,) if name in offered else ()),
             ),
-            chosen=name == profile.model,
+            is_default=name == profile.model,
         )
         for name in sources
     )
     return ModelList(profile.provider, models, server_error)
 
 
-def route_of(provider: str | None, home: Path, env: Mapping[str, str]) -> Profile:
+def resolve_profile(provider: str | None, home: Path, env: Mapping[str, str]) -> Profile:
     """The profile that would be used, whether or not a model is named in it yet.
 
     Raises:
@@ -118,14 +118,14 @@ def route_of(provider: str | None, home: Path, env: Mapping[str, str]) -> Profil
         return Profile(provider=name)
 
 
-def catalogued(profile: Profile) -> tuple[str, ...]:
+def list_catalogued_models(profile: Profile) -> tuple[str, ...]:
     """What the catalogue has for a provider, and what the profile names."""
     usual = find_kind(profile.provider).default_model
     named = (profile.model, usual, *models_of(profile.provider))
     return tuple(dict.fromkeys(filter(None, named)))
 
 
-async def offered_by(
+async def fetch_offered_models(
     profile: Profile, env: Mapping[str, str], seconds: float = REQUEST_TIMEOUT_S
 ) -> list[str]:
     """What the profile's server says that it has.
@@ -133,14 +133,14 @@ async def offered_by(
     Raises:
         UserError: it cannot be reached, or does not say.
     """
-    answer = await ask_for_models(profile, env, seconds)
-    names = listed(answer)
+    answer = await request_models(profile, env, seconds)
+    names = parse_model_names(answer)
     if names is None:
         raise UserError(f"{profile.provider} does not list its models (status {answer.status}).")
     return names
 
 
-async def ask_for_models(
+async def request_models(
     profile: Profile, env: Mapping[str, str], seconds: float
 ) -> HttpGetResponse:
     """The cheapest thing that one can ask a service: it costs nothing, and checks the key.
@@ -154,10 +154,10 @@ async def ask_for_models(
         url = f"{url.removesuffix('/messages')}/models?limit=100"
     else:
         url = f"{url.removesuffix('/chat/completions')}/models"
-    return await look(url, env, seconds, _headers(profile))
+    return await http_get(url, env, seconds, _build_headers(profile))
 
 
-async def silent_address(
+async def find_missing_endpoint(
     profile: Profile, env: Mapping[str, str], seconds: float = REQUEST_TIMEOUT_S
 ) -> str | None:
     """Where a task would send its words, if a look there finds nothing; else None. To look is not
@@ -167,11 +167,11 @@ async def silent_address(
         ProviderError, ConfigError
     """
     url = endpoint(find_kind(profile.provider), profile.base_url)
-    status = (await look(url, env, seconds, _headers(profile))).status
+    status = (await http_get(url, env, seconds, _build_headers(profile))).status
     return url if status == HTTP_NOT_FOUND else None
 
 
-def _headers(profile: Profile) -> dict[str, str]:
+def _build_headers(profile: Profile) -> dict[str, str]:
     if find_kind(profile.provider).wire is ApiProtocol.ANTHROPIC:
         key = headers_for(profile.api_key, legacy=wants_legacy(profile))
     else:
@@ -201,29 +201,31 @@ class LocalServer(Struct, frozen=True):
 
 async def find_local_servers(env: Mapping[str, str]) -> list[LocalServer]:
     """Those that answer now, in the order of the list of providers. Raises nothing."""
-    found = await asyncio.gather(*(_ask(kind, env) for kind in LOCAL_PROVIDERS))
+    found = await asyncio.gather(*(_probe_local_server(kind, env) for kind in LOCAL_PROVIDERS))
     return [server for server in found if server is not None]
 
 
-async def _ask(kind: ProviderSpec, env: Mapping[str, str]) -> LocalServer | None:
+async def _probe_local_server(kind: ProviderSpec, env: Mapping[str, str]) -> LocalServer | None:
     base = (address_of(kind, env) or kind.base_url).rstrip("/")
     root = base.removesuffix("/v1")
     is_ollama = kind.name == "ollama"
     url = f"{root}/api/tags" if is_ollama else f"{base}/models"
     try:
-        answer = await look(url, env, LOCAL_TIMEOUT_S)
+        answer = await http_get(url, env, LOCAL_TIMEOUT_S)
     except UserError:
         return None  # nobody is there: the usual case
-    names = listed(answer, "models", "name") if is_ollama else listed(answer)
+    names = parse_model_names(answer, "models", "name") if is_ollama else parse_model_names(answer)
     if names is None:
         return None
     return LocalServer(kind.name, f"{root}/v1" if is_ollama else base, tuple(names))
 
 
-def listed(answer: HttpGetResponse, group: str = "data", name: str = "id") -> list[str] | None:
+def parse_model_names(
+    answer: HttpGetResponse, group: str = "data", name: str = "id"
+) -> list[str] | None:
     """Names in an answer such as `{"data": [{"id": "a"}]}`; None for any other."""
-    said: Any = answer.json
-    entries = said.get(group) if answer.status == 200 and isinstance(said, dict) else None
+    payload: Any = answer.json
+    entries = payload.get(group) if answer.status == 200 and isinstance(payload, dict) else None
     if not isinstance(entries, list):
         return None
     named = (entry.get(name) for entry in entries[:MAX_MODELS] if isinstance(entry, dict))
@@ -237,13 +239,14 @@ class KnownProvider(Struct, frozen=True):
     """Those that are known by name, the usual one first."""
 
 
-def known_providers() -> tuple[KnownProvider, ...]:
+def list_known_providers() -> tuple[KnownProvider, ...]:
     return tuple(
-        KnownProvider(kind.name, not kind.is_local, _models(kind)) for kind in PROVIDER_SPECS
+        KnownProvider(kind.name, not kind.is_local, _list_known_models(kind))
+        for kind in PROVIDER_SPECS
     )
 
 
-def _models(kind: ProviderSpec) -> tuple[str, ...]:
+def _list_known_models(kind: ProviderSpec) -> tuple[str, ...]:
     names = dict.fromkeys((kind.default_model, *models_of(kind.name)))
     return tuple(name for name in names if name)
 
@@ -265,7 +268,7 @@ class HttpGetResponse(Struct, frozen=True):
             return None
 
 
-async def look(
+async def http_get(
     url: str, env: Mapping[str, str], seconds: float, headers: Mapping[str, str] | None = None
 ) -> HttpGetResponse:
     """The answer to GET.
@@ -281,8 +284,8 @@ async def look(
         async with asyncio.timeout(seconds):
             connection = await connect(target, proxy, ssl.create_default_context, seconds)
             try:
-                connection.send((_request(address, proxy, headers or {}),))
-                return await _answer(connection)
+                connection.send((_encode_request(address, proxy, headers or {}),))
+                return await _read_response(connection)
             finally:
                 connection.abort()
     except TimeoutError as error:
@@ -293,7 +296,7 @@ async def look(
         raise ProviderError(text, failure=ProviderFailure.NETWORK) from error
 
 
-async def _answer(connection: HttpConnection) -> HttpGetResponse:
+async def _read_response(connection: HttpConnection) -> HttpGetResponse:
     """Raises OSError, ProtocolError."""
     reader = ResponseReader()
     status, pieces, size = 0, list[bytes](), 0
@@ -313,7 +316,9 @@ async def _answer(connection: HttpConnection) -> HttpGetResponse:
     return HttpGetResponse(status, b"".join(pieces))
 
 
-def _request(address: HttpAddress, proxy: HttpAddress | None, headers: Mapping[str, str]) -> bytes:
+def _encode_request(
+    address: HttpAddress, proxy: HttpAddress | None, headers: Mapping[str, str]
+) -> bytes:
     fields = {"Host": address.authority, "Accept": "application/json", **headers}
     path = address.path
     if proxy is not None and not address.secure:

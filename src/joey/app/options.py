@@ -13,16 +13,16 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from joey.app.customizations import check_mode, modes_for
+from joey.app.customizations import check_mode, load_modes
 from joey.app.model_choice import (
     ModelChoice,
     ModelFlags,
     StoredModel,
-    choice_again,
-    choose,
-    new_choice,
-    users_choice,
-    with_client_fields,
+    apply_client_fields,
+    build_client_choice,
+    choose_model,
+    choose_resumed_model,
+    choose_user_model,
 )
 from joey.config.home import joey_home, resolve_user_home
 from joey.config.preferences import ConfigStore
@@ -80,18 +80,18 @@ def make_options(  # noqa: PLR0913 (one argument per flag, all by name)
     """
     env = os.environ if env is None else env
     home = home or joey_home(env)
-    workspace = usable(workspace)
-    settings = _settings(home, unattended=policy is not None)
+    workspace = resolve_workspace(workspace)
+    settings = _load_settings(home, unattended=policy is not None)
     if no_sandbox:
         settings = structs.replace(settings, sandbox="off")
-    settings = with_permissions(settings, yes, require_approval, allow, deny, allow_writes)
-    scope = FileScope(added=added_directories(add_dirs, home, env), as_sandboxed=yes)
-    check_mode(mode, lambda: modes_for(workspace, home, env, settings))
-    asked = ModelFlags(provider=provider, model=model, base_url=base_url, profile=profile)
+    settings = apply_permission_flags(settings, yes, require_approval, allow, deny, allow_writes)
+    scope = FileScope(added=resolve_added_directories(add_dirs, home, env), as_sandboxed=yes)
+    check_mode(mode, lambda: load_modes(workspace, home, env, settings))
+    flags = ModelFlags(provider=provider, model=model, base_url=base_url, profile=profile)
     if secrets is None and isinstance(earlier, TaskMetadata):
         secrets = TaskSecretFiles(home).load(earlier.id)
-    choice = choose(asked, earlier, load_profiles(home), env, secrets)
-    check_price(choice.profile, limits)
+    choice = choose_model(flags, earlier, load_profiles(home), env, secrets)
+    require_known_price(choice.profile, limits)
     return TaskOptions(
         workspace=workspace,
         profile=choice.profile,
@@ -117,14 +117,14 @@ def collect_settings_warnings(env: Mapping[str, str] | None = None) -> tuple[str
     return (*filter(None, (about_profiles,)), *unknown_settings(home))
 
 
-def _settings(home: Path, *, unattended: bool) -> Settings:
+def _load_settings(home: Path, *, unattended: bool) -> Settings:
     settings = load_settings(home)
     if unattended and not settings.command_execution_timeout:
         return structs.replace(settings, command_execution_timeout=UNATTENDED_COMMAND_TIMEOUT_S)
     return settings
 
 
-def with_permissions(
+def apply_permission_flags(
     settings: Settings,
     yes: bool,
     require_approval: bool,
@@ -165,7 +165,7 @@ def with_permissions(
     return settings
 
 
-def check_price(profile: Profile, limits: Limits) -> None:
+def require_known_price(profile: Profile, limits: Limits) -> None:
     """A budget that cannot be kept is refused before anything is spent."""
     if limits.max_cost is None or find_kind(profile.provider).is_local:
         return
@@ -176,7 +176,7 @@ def check_price(profile: Profile, limits: Limits) -> None:
         )
 
 
-def added_directories(
+def resolve_added_directories(
     names: Sequence[str | Path], home: Path, env: Mapping[str, str]
 ) -> tuple[Path, ...]:
     """The directories of `--add-dir`, resolved.
@@ -188,18 +188,22 @@ def added_directories(
         return ()
     import tempfile  # few runs come here, and it is slow to load
 
-    places = (resolve_user_home(env), home, tempfile.gettempdir())
-    user_home, own, temp = (Path(os.path.realpath(each)) for each in places)
+    protected = (resolve_user_home(env), home, tempfile.gettempdir())
+    user_home, joey_directory, temp_directory = (Path(os.path.realpath(each)) for each in protected)
     found: dict[Path, None] = {}
     for name in names:
         directory = Path(os.path.realpath(Path(name).expanduser()))
-        if problem := _why_not_added(directory, user_home, own, temp):
+        if problem := _explain_rejected_directory(
+            directory, user_home, joey_directory, temp_directory
+        ):
             raise WorkspaceError(f"--add-dir {name}: {problem}.")
         found[directory] = None
     return tuple(found)
 
 
-def _why_not_added(directory: Path, user_home: Path, own: Path, temp: Path) -> str:
+def _explain_rejected_directory(
+    directory: Path, user_home: Path, joey_directory: Path, temp_directory: Path
+) -> str:
     if not directory.exists():
         return "there is no such directory"
     if not directory.is_dir():
@@ -208,14 +212,14 @@ def _why_not_added(directory: Path, user_home: Path, own: Path, temp: Path) -> s
         return "it is your home directory, with your keys and start-up files; add one inside it"
     if user_home.is_relative_to(directory):
         return "it contains your home directory; add a directory inside that"
-    if directory.is_relative_to(own) or own.is_relative_to(directory):
+    if directory.is_relative_to(joey_directory) or joey_directory.is_relative_to(directory):
         return "joey keeps its own files there (JOEY_HOME)"
-    if temp.is_relative_to(directory):
+    if temp_directory.is_relative_to(directory):
         return "joey keeps temporary files of its tasks there; add a directory inside it"
     return ""
 
 
-def remembered_workspace(directory: Path, home: Path, env: Mapping[str, str]) -> Path:
+def check_stored_workspace(directory: Path, home: Path, env: Mapping[str, str]) -> Path:
     """The workspace that a task folder names, which may come from elsewhere: one that holds keys or
     start-up files of the user's counts only where the user is.
 
@@ -223,8 +227,14 @@ def remembered_workspace(directory: Path, home: Path, env: Mapping[str, str]) ->
         WorkspaceError
     """
     real = Path(os.path.realpath(directory))
-    user_home, own = (Path(os.path.realpath(each)) for each in (resolve_user_home(env), home))
-    is_wide = user_home.is_relative_to(real) or own.is_relative_to(real) or real.is_relative_to(own)
+    user_home, joey_directory = (
+        Path(os.path.realpath(each)) for each in (resolve_user_home(env), home)
+    )
+    is_wide = (
+        user_home.is_relative_to(real)
+        or joey_directory.is_relative_to(real)
+        or real.is_relative_to(joey_directory)
+    )
     is_hidden = real.is_relative_to(user_home) and str(real.relative_to(user_home)).startswith(".")
     if (is_wide or is_hidden) and real.exists() and real != Path(os.path.realpath(Path.cwd())):
         raise WorkspaceError(
@@ -235,7 +245,7 @@ def remembered_workspace(directory: Path, home: Path, env: Mapping[str, str]) ->
     return directory
 
 
-def usable(workspace: Path) -> Path:
+def resolve_workspace(workspace: Path) -> Path:
     directory = workspace.expanduser().absolute()
     try:
         with os.scandir(directory):
@@ -251,12 +261,12 @@ _STORED_SETTINGS = frozenset(Settings.__struct_encode_fields__) - PRIVATE_KEYS -
 
 class _ClientConfiguration(Struct, frozen=True):
     settings: dict[str, Any]
-    keys: dict[str, Any]
+    profile_keys: dict[str, Any]
     profile: str | None
     mode: str | None
 
 
-def configured(
+def apply_configuration(
     options: TaskOptions,
     values: dict[str, Any],
     env: Mapping[str, str] | None = None,
@@ -269,38 +279,40 @@ def configured(
     """
     env = os.environ if env is None else env
     home = home or joey_home(env)
-    given = _read(values)
-    options = _with_settings(options, given, home, env)
+    parsed = _parse_configuration(values)
+    options = _apply_settings(options, parsed, home, env)
     profiles = load_profiles(home)
-    if options.profile is None or given.profile is not None:
-        base = _users_choice(given, profiles, env)
-    elif given.keys:
+    if options.profile is None or parsed.profile is not None:
+        base = _choose_user_model(parsed, profiles, env)
+    elif parsed.profile_keys:
         base = ModelChoice(options.profile, options.route or options.profile.route, options.secrets)
     else:
         return options
-    return _with_model(options, _chosen(base, given, env))
+    return _apply_model_choice(options, _apply_client_keys(base, parsed, env))
 
 
-def _users_choice(
-    given: _ClientConfiguration, profiles: Profiles, env: Mapping[str, str]
+def _choose_user_model(
+    parsed: _ClientConfiguration, profiles: Profiles, env: Mapping[str, str]
 ) -> ModelChoice:
     try:
-        return users_choice(given.profile, profiles, env)
+        return choose_user_model(parsed.profile, profiles, env)
     except ConfigError:
-        fields = client_fields(given.keys, Profile().provider)
-        base = None if given.profile else new_choice(profiles.active, fields)
+        fields = client_fields(parsed.profile_keys, Profile().provider)
+        base = None if parsed.profile else build_client_choice(profiles.active, fields)
         if base is None:
             raise
         return base
 
 
-def _chosen(base: ModelChoice, given: _ClientConfiguration, env: Mapping[str, str]) -> ModelChoice:
-    if not given.keys:
+def _apply_client_keys(
+    base: ModelChoice, parsed: _ClientConfiguration, env: Mapping[str, str]
+) -> ModelChoice:
+    if not parsed.profile_keys:
         return base
-    return with_client_fields(base, client_fields(given.keys, base.profile.provider), env)
+    return apply_client_fields(base, client_fields(parsed.profile_keys, base.profile.provider), env)
 
 
-def reconfigured(
+def build_resume_options(
     task: StoredModel,
     workspace: Path,
     secrets: TaskSecrets | None,
@@ -313,56 +325,56 @@ def reconfigured(
     Raises:
         ConfigError
     """
-    given = _read(values)
+    parsed = _parse_configuration(values)
     preferences = ConfigStore(home)
     options = TaskOptions(workspace=workspace, settings=preferences.settings())
-    options = _with_settings(options, given, home, env)
-    if given.profile is not None:
-        base = users_choice(given.profile, preferences.profiles(), env)
-    elif given.keys:
-        fields = client_fields(given.keys, task.provider)
-        base = choice_again(fields, task, secrets, preferences.profiles(), env)
+    options = _apply_settings(options, parsed, home, env)
+    if parsed.profile is not None:
+        base = choose_user_model(parsed.profile, preferences.profiles(), env)
+    elif parsed.profile_keys:
+        fields = client_fields(parsed.profile_keys, task.provider)
+        base = choose_resumed_model(fields, task, secrets, preferences.profiles(), env)
     else:
         return options
-    return _with_model(options, _chosen(base, given, env))
+    return _apply_model_choice(options, _apply_client_keys(base, parsed, env))
 
 
-def _read(values: dict[str, Any]) -> _ClientConfiguration:
+def _parse_configuration(values: dict[str, Any]) -> _ClientConfiguration:
     settings, keys = split({name: value for name, value in values.items() if value is not None})
-    profile = _name("currentApiConfigName", settings.pop("currentApiConfigName", None))
-    return _ClientConfiguration(settings, keys, profile, _name("mode", settings.get("mode")))
+    profile = _check_name("currentApiConfigName", settings.pop("currentApiConfigName", None))
+    return _ClientConfiguration(settings, keys, profile, _check_name("mode", settings.get("mode")))
 
 
-def _name(key: str, value: object) -> str | None:
+def _check_name(key: str, value: object) -> str | None:
     if value is not None and not isinstance(value, str):
         raise ConfigError(f"{key} must be text, not {type(value).__name__}.")
     return value
 
 
-def _with_settings(
-    options: TaskOptions, given: _ClientConfiguration, home: Path, env: Mapping[str, str]
+def _apply_settings(
+    options: TaskOptions, parsed: _ClientConfiguration, home: Path, env: Mapping[str, str]
 ) -> TaskOptions:
     workspace = options.workspace
     assert workspace is not None
-    settings = with_configuration(options.settings or Settings(), given.settings)
-    check_mode(given.mode, lambda: modes_for(workspace, home, env, settings))
-    private = {name: value for name, value in given.settings.items() if name in PRIVATE_KEYS}
+    settings = with_configuration(options.settings or Settings(), parsed.settings)
+    check_mode(parsed.mode, lambda: load_modes(workspace, home, env, settings))
+    private = {name: value for name, value in parsed.settings.items() if name in PRIVATE_KEYS}
     secrets = options.secrets
     if private:
         secrets = structs.replace(secrets or TaskSecrets(), settings=private)
     return structs.replace(
         options,
         settings=settings,
-        mode=given.mode or options.mode,
+        mode=parsed.mode or options.mode,
         secrets=secrets,
         configuration={
-            name: value for name, value in given.settings.items() if name in _STORED_SETTINGS
+            name: value for name, value in parsed.settings.items() if name in _STORED_SETTINGS
         },
     )
 
 
-def _with_model(options: TaskOptions, choice: ModelChoice) -> TaskOptions:
-    check_price(choice.profile, options.limits)
+def _apply_model_choice(options: TaskOptions, choice: ModelChoice) -> TaskOptions:
+    require_known_price(choice.profile, options.limits)
     secrets = choice.secrets
     if options.secrets is not None and options.secrets.settings:
         secrets = structs.replace(secrets or TaskSecrets(), settings=options.secrets.settings)
@@ -376,7 +388,7 @@ def _with_model(options: TaskOptions, choice: ModelChoice) -> TaskOptions:
     )
 
 
-def idle_options(
+def make_inspect_options(
     workspace: str, home: Path | None = None, env: Mapping[str, str] | None = None
 ) -> TaskOptions:
     """Nobody is asked for a key, and nothing is started: the model is never talked to, and what

@@ -13,8 +13,8 @@ from typing import Literal
 
 from msgspec import Struct, structs
 
-from joey.app.customizations import scopes_for
-from joey.app.options import with_permissions
+from joey.app.customizations import build_scopes
+from joey.app.options import apply_permission_flags
 from joey.app.permissions import PermissionFlags
 from joey.config.files import read_document
 from joey.config.home import joey_home, resolve_user_home
@@ -61,7 +61,7 @@ DEFAULT_FILE_SCOPE = FileScope()
 
 
 class PermissionLine(Struct, frozen=True):
-    about: str
+    subject: str
     decision: Literal["allow", "ask", "deny"]
     rule: str
     """What allows or refuses it, or why it is asked."""
@@ -86,114 +86,124 @@ class PermissionOverview:
         self._mode = mode
         self._sandbox = sandbox
         self._workspace = workspace
-        self._edits_granted = edits_granted
-        self._scope = scope
+        self._has_edit_grant = edits_granted
+        self._file_scope = scope
 
-    def judgements(self) -> list[PermissionLine]:
-        kinds = [self._of_kind(*kind) for kind in _CALL_KINDS]
-        rest = (*self._of_commands(), *self._of_mcp(), *self._of_hidden_files())
-        return [*kinds, *self._of_scope(), *rest]
+    def build_lines(self) -> list[PermissionLine]:
+        kinds = [self._build_kind_line(*kind) for kind in _CALL_KINDS]
+        rest = (
+            *self._iter_command_lines(),
+            *self._iter_mcp_lines(),
+            *self._iter_ignored_file_lines(),
+        )
+        return [*kinds, *self._iter_scope_lines(), *rest]
 
-    def _of_kind(self, about: str, group: ToolGroup, claim: Claim) -> PermissionLine:
+    def _build_kind_line(self, about: str, group: ToolGroup, claim: Claim) -> PermissionLine:
         grant = self._mode.grant(group)
         if grant is None:
-            return self._not_in_mode(about)
-        decision = decide((claim,), self._settings, edits_granted=self._edits_granted)
-        judged = self._judgement(about, decision)
+            return self._build_mode_denial(about)
+        decision = decide((claim,), self._settings, edits_granted=self._has_edit_grant)
+        line = self._build_line(about, decision)
         if grant.file_regex is None:
-            return judged
+            return line
         which = grant.description or grant.file_regex
-        return structs.replace(judged, about=f"{about} ({which})")
+        return structs.replace(line, subject=f"{about} ({which})")
 
-    def _judgement(self, about: str, decision: Allow | Ask | Deny) -> PermissionLine:
+    def _build_line(self, about: str, decision: Allow | Ask | Deny) -> PermissionLine:
         match decision:
             case Allow(rule) if rule == WORKSPACE_EDITS_TEXT:
                 return PermissionLine(about, "allow", rule)
             case Allow(rule):
-                return PermissionLine(about, "allow", rule, self._source_of(rule.split(" + ")))
+                return PermissionLine(about, "allow", rule, self._find_source(rule.split(" + ")))
             case Deny(rule):
                 return PermissionLine(about, "deny", rule)
             case Ask(reason):
                 why = reason.rpartition(": ")[2]
-                return PermissionLine(about, "ask", why, self._source_of([why.partition(" ")[0]]))
+                return PermissionLine(about, "ask", why, self._find_source([why.partition(" ")[0]]))
 
-    def _source_of(self, switches: Sequence[str]) -> str:
+    def _find_source(self, switches: Sequence[str]) -> str:
         fields = [_FIELD_BY_SETTING[name] for name in switches if name in _FIELD_BY_SETTING]
-        found = (self._sources.of_value(each, getattr(self._settings, each)) for each in fields)
+        found = (
+            self._sources.find_value_source(each, getattr(self._settings, each)) for each in fields
+        )
         return ", ".join(dict.fromkeys(found))
 
-    def _not_in_mode(self, about: str) -> PermissionLine:
+    def _build_mode_denial(self, about: str) -> PermissionLine:
         return PermissionLine(about, "deny", f"the mode {self._mode.slug} does not have it")
 
     # Commands
 
-    def _of_commands(self) -> Iterator[PermissionLine]:
+    def _iter_command_lines(self) -> Iterator[PermissionLine]:
         if self._mode.grant(ToolGroup.COMMAND) is None:
-            yield self._not_in_mode("commands")
+            yield self._build_mode_denial("commands")
             return
-        yield from self._entries("denied_commands", "commands", "deny")
+        yield from self._iter_rule_list_lines("denied_commands", "commands", "deny")
         if self._sandbox == "none" and self._settings.sandbox == "required":
             yield PermissionLine("commands", "deny", "sandbox is required, and none works here")
             return
-        if (asleep := self._switch_off("alwaysAllowExecute")) is not None:
-            yield structs.replace(asleep, about="commands")
+        if (disabled := self._find_disabled_switch("alwaysAllowExecute")) is not None:
+            yield structs.replace(disabled, subject="commands")
             return
         if self._sandbox == "none":
             yield PermissionLine("commands", "ask", NO_SANDBOX_REASON)
             return
-        yield from self._entries("allowed_commands", "commands", "allow")
+        yield from self._iter_rule_list_lines("allowed_commands", "commands", "allow")
         if ALLOW_ALL_RULE not in self._settings.allowed_commands:
             yield PermissionLine("other commands", "ask", "no rule of allowedCommands names them")
 
     # MCP
 
-    def _of_mcp(self) -> Iterator[PermissionLine]:
+    def _iter_mcp_lines(self) -> Iterator[PermissionLine]:
         if self._mode.grant(ToolGroup.MCP) is None:
-            yield self._not_in_mode("MCP tools")
+            yield self._build_mode_denial("MCP tools")
             return
-        if (asleep := self._switch_off("alwaysAllowMcp")) is not None:
-            yield structs.replace(asleep, about="MCP tools")
+        if (disabled := self._find_disabled_switch("alwaysAllowMcp")) is not None:
+            yield structs.replace(disabled, subject="MCP tools")
             return
-        yield from self._entries("allowed_mcp_tools", "MCP tools", "allow")
+        yield from self._iter_rule_list_lines("allowed_mcp_tools", "MCP tools", "allow")
         if ALLOW_ALL_RULE in self._settings.allowed_mcp_tools:
             return
-        source = self._source_of(["alwaysAllowMcp"])
+        source = self._find_source(["alwaysAllowMcp"])
         yield PermissionLine(
             "MCP tools on alwaysAllow of their server", "allow", "alwaysAllowMcp", source
         )
         yield PermissionLine("other MCP tools", "ask", "neither list names them")
 
-    def _of_scope(self) -> Iterator[PermissionLine]:
-        for directory in self._scope.added:
+    def _iter_scope_lines(self) -> Iterator[PermissionLine]:
+        for directory in self._file_scope.added:
             about = f"{directory}, as part of the workspace"
             yield PermissionLine(about, "allow", "for this run", "--add-dir")
-        if self._scope.as_sandboxed:
+        if self._file_scope.as_sandboxed:
             claim = Claim(Access.READ, place=_READABLE_OUTSIDE_PATH)
-            seen = self._of_kind("reading what sandboxed commands see", ToolGroup.READ, claim)
-            yield structs.replace(seen, source="-y") if seen.decision == "allow" else seen
+            line = self._build_kind_line(
+                "reading what sandboxed commands see", ToolGroup.READ, claim
+            )
+            yield structs.replace(line, source="-y") if line.decision == "allow" else line
 
-    def _of_hidden_files(self) -> Iterator[PermissionLine]:
+    def _iter_ignored_file_lines(self) -> Iterator[PermissionLine]:
         if (self._workspace / IGNORE_FILE).exists():
             yield PermissionLine("hidden files", "deny", IGNORE_FILE)
 
-    def _switch_off(self, switch: str) -> PermissionLine | None:
+    def _find_disabled_switch(self, switch: str) -> PermissionLine | None:
         for name in ("autoApprovalEnabled", switch):
             if not getattr(self._settings, _FIELD_BY_SETTING[name]):
-                return PermissionLine("", "ask", f"{name} is off", self._source_of([name]))
+                return PermissionLine("", "ask", f"{name} is off", self._find_source([name]))
         return None
 
-    def _entries(
-        self, field: str, about: str, decision: Literal["allow", "deny"]
+    def _iter_rule_list_lines(
+        self, field: str, subject: str, decision: Literal["allow", "deny"]
     ) -> Iterator[PermissionLine]:
         """Those from the same place together."""
         rule = _SETTING_BY_FIELD[field]
         by_source: dict[str, list[str]] = {}
         for entry in getattr(self._settings, field):
-            by_source.setdefault(self._sources.of_entry(field, entry), []).append(entry)
+            by_source.setdefault(self._sources.find_entry_source(field, entry), []).append(entry)
         for source, entries in by_source.items():
-            kept = "" if source == TASK_SOURCE else source
-            listed = f"{about} {', '.join(f'`{entry}`' for entry in entries)}"
-            yield PermissionLine(listed, decision, rule if kept else f"{rule}, {TASK_SOURCE}", kept)
+            label = "" if source == TASK_SOURCE else source
+            listed = f"{subject} {', '.join(f'`{entry}`' for entry in entries)}"
+            yield PermissionLine(
+                listed, decision, rule if label else f"{rule}, {TASK_SOURCE}", label
+            )
 
 
 DEFAULT_SOURCE = "default"
@@ -215,11 +225,11 @@ class SettingSources:
         env = os.environ if env is None else env
         home = home or joey_home(env)
         self._flags = flags
-        self._file = _shown(home / SETTINGS_FILE, resolve_user_home(env))
-        self._given = read_document(home / SETTINGS_FILE) or {}
-        self._own = load_settings(home)
-        self._flagged = with_permissions(
-            self._own,
+        self._settings_file = _abbreviate_home(home / SETTINGS_FILE, resolve_user_home(env))
+        self._file_values = read_document(home / SETTINGS_FILE) or {}
+        self._user_settings = load_settings(home)
+        self._settings_with_flags = apply_permission_flags(
+            self._user_settings,
             flags.yes,
             flags.require_approval,
             flags.allow,
@@ -227,32 +237,32 @@ class SettingSources:
             flags.allow_writes,
         )
         if flags.no_sandbox:
-            self._flagged = structs.replace(self._flagged, sandbox="off")
+            self._settings_with_flags = structs.replace(self._settings_with_flags, sandbox="off")
         project = read_tightening(
-            scopes_for(LocalFiles(workspace), home, env), UntrustedFileReader()
+            build_scopes(LocalFiles(workspace), home, env), UntrustedFileReader()
         )
-        self.settings = tightened(self._flagged, project)
+        self.settings = tightened(self._settings_with_flags, project)
         """Those of a task that would begin now."""
 
-    def of_value(self, field: str, value: object) -> str:
+    def find_value_source(self, field: str, value: object) -> str:
         """Where a field of the settings has this value from."""
         if getattr(self.settings, field) != value:
             return TASK_SOURCE
-        if getattr(self._flagged, field) != value:
+        if getattr(self._settings_with_flags, field) != value:
             return PROJECT_SOURCE
-        if getattr(self._own, field) != value:
-            return self._flag(field)
-        return self._file if _SETTING_NAMES[field] in self._given else DEFAULT_SOURCE
+        if getattr(self._user_settings, field) != value:
+            return self._find_flag(field)
+        return self._settings_file if _SETTING_NAMES[field] in self._file_values else DEFAULT_SOURCE
 
-    def of_entry(self, field: str, entry: str) -> str:
+    def find_entry_source(self, field: str, entry: str) -> str:
         """Where a list of the settings has this entry from."""
-        if entry in getattr(self._own, field):
-            return self._file
-        if entry in getattr(self._flagged, field):
-            return self._flag(field)
+        if entry in getattr(self._user_settings, field):
+            return self._settings_file
+        if entry in getattr(self._settings_with_flags, field):
+            return self._find_flag(field)
         return PROJECT_SOURCE if entry in getattr(self.settings, field) else TASK_SOURCE
 
-    def _flag(self, field: str) -> str:
+    def _find_flag(self, field: str) -> str:
         match field:
             case "sandbox":
                 return "--no-sandbox"
@@ -265,5 +275,5 @@ class SettingSources:
         return "--allow-writes" if self._flags.allow_writes and "write" in field else "--allow"
 
 
-def _shown(path: Path, home: Path) -> str:
+def _abbreviate_home(path: Path, home: Path) -> str:
     return f"~/{path.relative_to(home)}" if path.is_relative_to(home) else str(path)

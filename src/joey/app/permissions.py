@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
-from msgspec import UNSET, Struct, UnsetType, structs
+from msgspec import UNSET, Struct, UnsetType, field, structs
 
-from joey.app.customizations import modes_for, settings_within
+from joey.app.customizations import apply_project_restrictions, load_modes
 from joey.app.engine import open_store
-from joey.app.options import added_directories, usable, with_permissions
-from joey.app.sandbox import boundary_for, sandbox_for
+from joey.app.options import apply_permission_flags, resolve_added_directories, resolve_workspace
+from joey.app.sandbox import build_boundary, build_sandbox
 from joey.config.home import joey_home
 from joey.config.settings import load_settings
 from joey.core.models import ModelInfo, ToolProtocol
@@ -52,12 +52,12 @@ class PermissionFlags(Struct, frozen=True, kw_only=True):
     add_dirs: tuple[str, ...] = ()
 
 
-def scope_of(
+def build_file_scope(
     flags: PermissionFlags, home: Path | None = None, env: Mapping[str, str] | None = None
 ) -> FileScope:
     """Raises WorkspaceError."""
     env = os.environ if env is None else env
-    added = added_directories(flags.add_dirs, home or joey_home(env), env)
+    added = resolve_added_directories(flags.add_dirs, home or joey_home(env), env)
     return FileScope(added=added, as_sandboxed=flags.yes)
 
 
@@ -91,8 +91,8 @@ class PermissionExplainer:
     ) -> None:
         env = os.environ if env is None else env
         home = home or joey_home(env)
-        directory = usable(workspace)
-        asked: Settings = with_permissions(
+        directory = resolve_workspace(workspace)
+        flagged: Settings = apply_permission_flags(
             load_settings(home),
             flags.yes,
             flags.require_approval,
@@ -101,70 +101,70 @@ class PermissionExplainer:
             flags.allow_writes,
         )
         if flags.no_sandbox:
-            asked = structs.replace(asked, sandbox="off")
-        self.settings = settings_within(LocalFiles(directory), home, env, asked)
+            flagged = structs.replace(flagged, sandbox="off")
+        self.settings = apply_project_restrictions(LocalFiles(directory), home, env, flagged)
         self._registry = Registry(default_tools())
         self._shell = BashGrammar()
-        scope = scope_of(flags, home, env)
-        self._context = _context(directory, home, env, self.settings, scope, mode)
+        scope = build_file_scope(flags, home, env)
+        self._context = _build_context(directory, home, env, self.settings, scope, mode)
 
-    async def command(self, line: str, cwd: str | None = None) -> PermissionExplanation:
+    async def explain_command(self, line: str, cwd: str | None = None) -> PermissionExplanation:
         """`folder` is the one to run it in, when that is not the workspace."""
-        asked = {"command": line} if cwd is None else {"command": line, "cwd": cwd}
+        arguments = {"command": line} if cwd is None else {"command": line, "cwd": cwd}
         try:
-            claims = await self._claims("execute_command", asked)
+            claims = await self._prepare_claims("execute_command", arguments)
         except ToolError as error:
-            return refused(error)
-        return self.judge(
+            return explain_error(error)
+        return self.explain_claims(
             claims, plain_commands(line) or () if len(line) <= MAX_COMMAND_CHARS else ()
         )
 
-    async def read(self, path: str) -> PermissionExplanation:
+    async def explain_read(self, path: str) -> PermissionExplanation:
         try:
-            claims = await self._claims("read_file", {"path": path})
-            await self._check_ordinary(self.place(path))
+            claims = await self._prepare_claims("read_file", {"path": path})
+            await self._check_regular_file(self.resolve_path(path))
         except ToolError as error:
-            return refused(error)
-        return self.judge(claims)
+            return explain_error(error)
+        return self.explain_claims(claims)
 
-    async def write(self, path: str) -> PermissionExplanation:
+    async def explain_write(self, path: str) -> PermissionExplanation:
         """Tools that write claim the file alone; what would be written makes no difference."""
         try:
-            tool = self._allowed("write_to_file", {"path": path})
-            claims = (Claim(Access.WRITE, place=self.place(path)),)
+            tool = self._find_allowed_tool("write_to_file", {"path": path})
+            claims = (Claim(Access.WRITE, place=self.resolve_path(path)),)
             self._registry.check_places(tool, self._context.mode, claims)
-            await self._check_ordinary(self.place(path))
+            await self._check_regular_file(self.resolve_path(path))
         except ToolError as error:
-            return refused(error)
-        protected = self.place(path).protected or UNSET
-        return structs.replace(self.judge(claims), protected=protected)
+            return explain_error(error)
+        protected = self.resolve_path(path).protected or UNSET
+        return structs.replace(self.explain_claims(claims), protected=protected)
 
-    async def _check_ordinary(self, place: ResolvedPath) -> None:
+    async def _check_regular_file(self, resolved: ResolvedPath) -> None:
         """Raises ToolError, as reading and writing would: it is a pipe, a socket or a device, or
         links that lead in a circle."""
-        if not place.inside:
+        if not resolved.inside:
             return
-        found = await self._context.files.stat(place)
+        found = await self._context.files.stat(resolved)
         if found.exists and not (found.is_file or found.is_dir):
-            raise ToolError(f"{place.shown} is not a regular file.")
+            raise ToolError(f"{resolved.shown} is not a regular file.")
 
-    def place(self, path: str) -> ResolvedPath:
+    def resolve_path(self, path: str) -> ResolvedPath:
         """Raises ToolError."""
         return locate(self._context, path)
 
-    async def _claims(self, name: str, arguments: dict[str, Any]) -> tuple[Claim, ...]:
-        tool = self._allowed(name, arguments)
+    async def _prepare_claims(self, name: str, arguments: dict[str, Any]) -> tuple[Claim, ...]:
+        tool = self._find_allowed_tool(name, arguments)
         prepared = await tool.prepare(tool.parse(arguments), self._context)
         self._registry.check_places(tool, self._context.mode, prepared.claims)
         claims: tuple[Claim, ...] = tuple(prepared.claims)
         return claims
 
-    def _allowed(self, name: str, arguments: dict[str, Any]) -> AnyTool:
+    def _find_allowed_tool(self, name: str, arguments: dict[str, Any]) -> AnyTool:
         tool = self._registry.find(name)
         self._registry.check_allowed(tool, self._context.mode, self.settings, arguments)
         return tool
 
-    def judge(
+    def explain_claims(
         self, claims: tuple[Claim, ...], commands: tuple[tuple[str, ...], ...] = ()
     ) -> PermissionExplanation:
         sandbox = next((claim.sandbox for claim in claims if claim.sandbox is not None), UNSET)
@@ -177,7 +177,7 @@ class PermissionExplainer:
                 return PermissionExplanation("deny", rule, reason, commands, sandbox)
 
 
-def refused(error: ToolError) -> PermissionExplanation:
+def explain_error(error: ToolError) -> PermissionExplanation:
     match error:
         case DeniedError(rule=rule):
             return PermissionExplanation("deny", rule, str(error))
@@ -186,7 +186,7 @@ def refused(error: ToolError) -> PermissionExplanation:
     return PermissionExplanation("deny", None, str(error))
 
 
-def _context(
+def _build_context(
     directory: Path,
     home: Path,
     env: Mapping[str, str],
@@ -194,9 +194,9 @@ def _context(
     scope: FileScope,
     mode: str | None,
 ) -> ToolContext:
-    files = LocalFiles(directory, boundary=boundary_for(directory, home, env, settings, scope))
-    sandbox = sandbox_for(directory, home, env, settings, scope.added)
-    modes = modes_for(directory, home, env, settings)
+    files = LocalFiles(directory, boundary=build_boundary(directory, home, env, settings, scope))
+    sandbox = build_sandbox(directory, home, env, settings, scope.added)
+    modes = load_modes(directory, home, env, settings)
     return ToolContext(
         files=files,
         search=LocalSearch(files),
@@ -243,15 +243,15 @@ class TaskReport(Struct, frozen=True):
 class DecisionDifference(Struct, frozen=True):
     task: str
     call: AuditEntry
-    now: PermissionExplanation
+    new_explanation: PermissionExplanation = field(name="now")
 
 
 class AuditComparison(Struct, frozen=True):
     """What other rules would decide about the calls of some tasks."""
 
-    judged: int
+    compared_count: int
     differences: tuple[DecisionDifference, ...]
-    left_out: int
+    skipped_count: int
     """Calls that cannot be decided about without making them."""
 
 
@@ -260,98 +260,100 @@ class PermissionAudit:
         self._env = os.environ if env is None else env
         self._home = home
         self._store: Store = open_store(home, self._env)
-        self._names = Registry(default_tools())
+        self._registry = Registry(default_tools())
         self._explainers: dict[tuple[str, str], PermissionExplainer | None] = {}
 
-    def latest(self, count: int, workspace: Path | None = None) -> list[TaskMetadata]:
+    def list_latest(self, count: int, workspace: Path | None = None) -> list[TaskMetadata]:
         tasks = self._store.list()
-        place = None if workspace is None else str(workspace)
-        return [task for task in tasks if place in (None, task.workspace)][:count]
+        directory = None if workspace is None else str(workspace)
+        return [task for task in tasks if directory in (None, task.workspace)][:count]
 
-    def starting(self, start: str) -> list[TaskMetadata]:
+    def find_by_prefix(self, start: str) -> list[TaskMetadata]:
         """Tasks whose id begins like this."""
         start = start.removeprefix("task_")
         return [task for task in self._store.list() if start and task.id.startswith(start)]
 
-    def ids(self) -> Sequence[str]:
+    def list_task_ids(self) -> Sequence[str]:
         return self._store.ids()
 
-    def report(self, tasks: Sequence[TaskMetadata]) -> Iterator[TaskReport]:
+    def iter_reports(self, tasks: Sequence[TaskMetadata]) -> Iterator[TaskReport]:
         for task in tasks:
-            calls, problem = self._calls(task)
-            judged = tuple(each.judged for each in calls)
-            yield TaskReport(task.id, task.title, task.workspace, judged, problem)
+            calls, problem = self._read_calls(task)
+            entries = tuple(each.judged for each in calls)
+            yield TaskReport(task.id, task.title, task.workspace, entries, problem)
 
-    async def compare(
+    async def compare_decisions(
         self, tasks: Sequence[TaskMetadata], flags: PermissionFlags
     ) -> AuditComparison:
         differences: list[DecisionDifference] = []
-        judged = left_out = 0
+        compared = skipped = 0
         for task in tasks:
-            for each in self._calls(task)[0]:
-                now = await self._decide(each, task.workspace, flags)
+            for each in self._read_calls(task)[0]:
+                now = await self._explain_call(each, task.workspace, flags)
                 if now is None:
-                    left_out += 1
+                    skipped += 1
                     continue
-                judged += 1
+                compared += 1
                 if now.decision != each.judged.decision:
                     differences.append(DecisionDifference(task.id, each.judged, now))
-        return AuditComparison(judged, tuple(differences), left_out)
+        return AuditComparison(compared, tuple(differences), skipped)
 
-    def _calls(self, task: TaskMetadata) -> tuple[list[ReplayableEntry], str]:
+    def _read_calls(self, task: TaskMetadata) -> tuple[list[ReplayableEntry], str]:
         try:
             return recorded(self._store.read(task.id)), ""
         except StoreError as error:
             return [], str(error)
 
-    async def _decide(
+    async def _explain_call(
         self, each: ReplayableEntry, workspace: str, flags: PermissionFlags
     ) -> PermissionExplanation | None:
-        explainer = self._explainer(workspace, each.judged.mode, flags)
+        explainer = self._open_explainer(workspace, each.judged.mode, flags)
         if explainer is None:
             return None
         if each.judged.tool == "execute_command":
-            return await explainer.command(each.judged.about, _extract_cwd(each))
+            return await explainer.explain_command(each.judged.about, _extract_cwd(each))
         try:
-            claims = self._claims(each, explainer)
+            claims = self._build_claims(each, explainer)
         except ToolError as error:
-            return refused(error)
-        return explainer.judge(claims) if claims else None
+            return explain_error(error)
+        return explainer.explain_claims(claims) if claims else None
 
-    def _claims(self, each: ReplayableEntry, explainer: PermissionExplainer) -> tuple[Claim, ...]:
+    def _build_claims(
+        self, each: ReplayableEntry, explainer: PermissionExplainer
+    ) -> tuple[Claim, ...]:
         """Raises ToolError."""
-        name, subject = self._tool(each.judged.tool), each.judged.about
+        name, subject = self._resolve_tool_name(each.judged.tool), each.judged.about
         if name in _SWITCH_ONLY_TOOLS:
             return (Claim(_SWITCH_ONLY_TOOLS[name], subject=subject),)
         if name in _READ_TOOLS or name in _EDIT_TOOLS:
             access = Access.READ if name in _READ_TOOLS else Access.WRITE
             paths = dict.fromkeys(paths_in(each.call.input)) or {each.judged.path or ".": None}
-            return tuple(Claim(access, place=explainer.place(path)) for path in paths)
-        return _foreign(each)
+            return tuple(Claim(access, place=explainer.resolve_path(path)) for path in paths)
+        return _build_external_claims(each)
 
-    def _tool(self, name: str) -> str:
+    def _resolve_tool_name(self, name: str) -> str:
         try:
-            return self._names.find(name).name
+            return self._registry.find(name).name
         except ToolError:
             return name  # of a server, or the person's own
 
-    def _explainer(
+    def _open_explainer(
         self, workspace: str, mode: str, flags: PermissionFlags
     ) -> PermissionExplainer | None:
         """None where the folder is gone, or cannot be looked at."""
         key = (workspace, mode)
         if key not in self._explainers:
             try:
-                made = PermissionExplainer(
+                explainer = PermissionExplainer(
                     Path(workspace), flags, self._home, self._env, mode or None
                 )
-                self._explainers[key] = made
+                self._explainers[key] = explainer
             except UserError:
                 self._explainers[key] = None
         return self._explainers[key]
 
 
-def _foreign(each: ReplayableEntry) -> tuple[Claim, ...]:
+def _build_external_claims(each: ReplayableEntry) -> tuple[Claim, ...]:
     """Tools of servers, and of the person's own."""
     try:
         row = msgspec.json.decode(each.row or "{}")

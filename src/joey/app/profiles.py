@@ -58,7 +58,7 @@ class ProfileAdmin:
         return self._home / PROFILES_FILE
 
     @property
-    def active(self) -> str:
+    def active_name(self) -> str:
         """Raises ConfigError."""
         return self._preferences.profiles().active
 
@@ -67,7 +67,7 @@ class ProfileAdmin:
         """What is wrong with the choice of the active one, and what to do. Raises ConfigError."""
         return self._preferences.profiles().missing_active_warning
 
-    def settle(self) -> str | None:
+    def repair_active_profile(self) -> str | None:
         """Write down which profile is used, where the file names one that does not exist; its
         name, or None when it has to be chosen by the person. Raises ConfigError."""
         known = self._preferences.profiles()
@@ -76,12 +76,12 @@ class ProfileAdmin:
         self._preferences.activate_profile(known.active)
         return known.active
 
-    def profiles(self) -> dict[str, Profile]:
+    def list_profiles(self) -> dict[str, Profile]:
         """Without their keys. Raises ConfigError."""
         known = self._preferences.profiles().profiles
         return {name: structs.replace(each, api_key=None) for name, each in known.items()}
 
-    def facts(self, name: str | None = None) -> list[ProfileValue]:
+    def describe_profile(self, name: str | None = None) -> list[ProfileValue]:
         """A profile as a task would get it; without a name, whatever would be used now.
 
         Raises:
@@ -89,37 +89,39 @@ class ProfileAdmin:
         """
         profiles = self._preferences.profiles()
         if name is not None and name not in profiles.profiles:
-            raise ConfigError(f"There is no profile '{name}'. {_known(profiles.profiles)}")
+            raise ConfigError(
+                f"There is no profile '{name}'. {_describe_known_profiles(profiles.profiles)}"
+            )
         known = profiles.profiles.get(name or profiles.active)
-        chosen = known
+        effective = known
         if known is None or name is None:
-            chosen = choose_profile(
+            effective = choose_profile(
                 profiles=profiles, env=self._env, kinds=PROVIDER_SPECS, profile=name
             )
-        assert chosen is not None
+        assert effective is not None
         written = None if known is None else self._preferences.profile_entry(known.name)
-        return list(self._facts(chosen, known, keys_given(written or {})))
+        return list(self._build_values(effective, known, keys_given(written or {})))
 
-    def _facts(
-        self, chosen: Profile, known: Profile | None, written: frozenset[str]
+    def _build_values(
+        self, effective: Profile, known: Profile | None, written: frozenset[str]
     ) -> Sequence[ProfileValue]:
-        kind = find_kind(chosen.provider)
-        facts = []
+        kind = find_kind(effective.provider)
+        values = []
         for key, field in zip(
             Profile.__struct_encode_fields__, Profile.__struct_fields__, strict=True
         ):
-            value = getattr(chosen, field)
+            value = getattr(effective, field)
             mine = getattr(known, field) if key in written else None
             if key == "name" or value in (None, {}, ""):
                 continue
-            origin = _origin(key, value, mine, kind, self._env)
-            facts.append(ProfileValue(key, mask_value(key, value), origin))
-        if chosen.api_key is None and (key_of(kind, self._env)):
-            variable = _key_variable(kind, self._env)
-            facts.append(
-                ProfileValue(API_KEY_NAME, masked(key_of(kind, self._env) or ""), variable)
+            origin = _find_origin(key, value, mine, kind, self._env)
+            values.append(ProfileValue(key, mask_value(key, value), origin))
+        if effective.api_key is None and (key_of(kind, self._env)):
+            variable = _find_key_variable(kind, self._env)
+            values.append(
+                ProfileValue(API_KEY_NAME, mask_key(key_of(kind, self._env) or ""), variable)
             )
-        return facts
+        return values
 
     def add(self, name: str, provider: str, **values: Any) -> None:
         """Make a profile; the first one becomes the active one.
@@ -127,12 +129,12 @@ class ProfileAdmin:
         Raises:
             ConfigError: there is one of this name, or it could not be used.
         """
-        self.check_new(name, provider)
+        self.check_new_profile(name, provider)
         given = {"provider": find_kind(provider).name, **values}
         given = {key: value for key, value in given.items() if value}
         self._preferences.save_profile(name, given, activate=False, exists=False)
 
-    def check_new(self, name: str, provider: str) -> None:
+    def check_new_profile(self, name: str, provider: str) -> None:
         """Raises ConfigError for what could not be added, before anybody is asked for a key."""
         if not name.strip() or not name.isprintable():
             raise ConfigError(f"{name!r} cannot be the name of a profile.")
@@ -140,9 +142,9 @@ class ProfileAdmin:
             raise ConfigError(f"The profile '{name}' exists already.")
         find_kind(provider)
 
-    def set(self, name: str, key: str, values: Sequence[str]) -> Any:
-        """Raises ConfigError; a key of a service is set by `set_key` alone."""
-        described = self.key(key)
+    def set_value(self, name: str, key: str, values: Sequence[str]) -> Any:
+        """Raises ConfigError; a key of a service is set by `set_api_key` alone."""
+        described = self.find_key(key)
         if described.name == API_KEY_NAME:
             raise ConfigError(
                 "A key is not taken from the command line, which others can read: leave the value"
@@ -154,37 +156,37 @@ class ProfileAdmin:
         self._preferences.save_profile(name, {described.name: value}, activate=False, exists=True)
         return value
 
-    def set_key(self, name: str, text: str) -> None:
+    def set_api_key(self, name: str, text: str) -> None:
         """Raises ConfigError."""
         entry = self._preferences.profile_entry(name)
-        values = {name_of_key(entry): usable_key(text)}
+        values = {name_of_key(entry): parse_pasted_key(text)}
         self._preferences.save_profile(name, values, activate=False, exists=True)
 
-    def unset(self, name: str, key: str) -> bool:
+    def unset_value(self, name: str, key: str) -> bool:
         """Take a key out of a profile; False when it was not there. Raises ConfigError."""
         entry = self._preferences.profile_entry(name)
-        described = self.key(key).name
+        described = self.find_key(key).name
         written = name_of_key(entry) if described == API_KEY_NAME else described
         if written not in entry:
             return False
         self._preferences.save_profile(name, {written: None}, activate=False, exists=True)
         return True
 
-    def use(self, name: str) -> None:
+    def activate(self, name: str) -> None:
         """Raises ConfigError."""
-        self._named(name)
+        self._check_exists(name)
         self._preferences.activate_profile(name)
 
     def remove(self, name: str) -> None:
         """Raises ConfigError."""
-        self._named(name)
+        self._check_exists(name)
         self._preferences.delete_profile(name)
 
-    def key(self, name: str) -> ConfigKey:
+    def find_key(self, name: str) -> ConfigKey:
         """Raises ConfigError."""
         return profile_keys()[find_key(name, profile_keys(), "key of a profile")]
 
-    def needs_key(self, provider: str) -> bool:
+    def needs_api_key(self, provider: str) -> bool:
         """Whether a profile of this provider could not be used without one. Raises ConfigError."""
         return not self.is_local(provider) and key_of(find_kind(provider), self._env) is None
 
@@ -192,13 +194,13 @@ class ProfileAdmin:
         """Whether it is a server of the person's own, without keys. Raises ConfigError."""
         return find_kind(provider).is_local
 
-    def _named(self, name: str) -> None:
+    def _check_exists(self, name: str) -> None:
         known = self._preferences.profiles().profiles
         if name not in known:
-            raise ConfigError(f"There is no profile '{name}'. {_known(known)}")
+            raise ConfigError(f"There is no profile '{name}'. {_describe_known_profiles(known)}")
 
 
-def masked(key: str) -> str:
+def mask_key(key: str) -> str:
     """So much of a key that its owner knows which it is."""
     return f"…{key[-_SHOWN_KEY_CHARS:]}" if len(key) >= _MIN_PARTLY_SHOWN_KEY_CHARS else "…"
 
@@ -206,24 +208,26 @@ def masked(key: str) -> str:
 def mask_value(key: str, value: Any) -> Any:
     """A value without what is secret in it."""
     if key == API_KEY_NAME:
-        return masked(str(value))
+        return mask_key(str(value))
     hidden = without_secrets({key: value})
     return hidden[key] if isinstance(hidden, dict) else hidden
 
 
-def _origin(key: str, value: Any, mine: Any, kind: ProviderSpec, env: Mapping[str, str]) -> str:
+def _find_origin(
+    key: str, value: Any, mine: Any, kind: ProviderSpec, env: Mapping[str, str]
+) -> str:
     if key == API_KEY_NAME and mine is None:
-        return _key_variable(kind, env)
+        return _find_key_variable(kind, env)
     if key == "baseUrl" and mine is None and address_of(kind, env) == value:
         return kind.base_url_variable or "default"
     return PROFILES_FILE if mine == value and mine is not None else "default"
 
 
-def _key_variable(kind: ProviderSpec, env: Mapping[str, str]) -> str:
+def _find_key_variable(kind: ProviderSpec, env: Mapping[str, str]) -> str:
     return next((name for name in kind.key_variables if env.get(name, "").strip()), "default")
 
 
-def _known(profiles: Mapping[str, Profile]) -> str:
+def _describe_known_profiles(profiles: Mapping[str, Profile]) -> str:
     if not profiles:
         return "There are none yet; joey profiles add makes one."
     return f"Known ones: {', '.join(profiles)}."
@@ -264,7 +268,7 @@ def save_first_profile(
     env = os.environ if env is None else env
     home = home or joey_home(env)
     kind = find_kind(provider)
-    key = None if key is None else usable_key(key)
+    key = None if key is None else parse_pasted_key(key)
     given = {"provider": kind.name, "model": model, "baseUrl": base_url, "apiKey": key}
     values = {key: value for key, value in given.items() if value}
     preferences = ConfigStore(home)
@@ -278,7 +282,7 @@ def save_first_profile(
     return complete
 
 
-def save_found_server(
+def save_server_profile(
     server: LocalServer, model: str | None = None, *, env: Mapping[str, str] | None = None
 ) -> Profile:
     """As `save_first_profile`, of a server that was found; by default with its first model."""
@@ -291,7 +295,7 @@ def save_found_server(
     )
 
 
-def usable_key(text: str) -> str:
+def parse_pasted_key(text: str) -> str:
     """A key as it is pasted, without what came along.
 
     Raises:

@@ -22,13 +22,15 @@ KNOWN_SECRETS = KnownSecrets()
 _SERVER_TOKEN_FILE = "server.token"
 
 
-def http_client(profile: Profile, env: Mapping[str, str]) -> HttpClient:
+def build_http_client(profile: Profile, env: Mapping[str, str]) -> HttpClient:
     """For talking to the service of a profile, whose key is known from here on."""
     KNOWN_SECRETS.learn(profile.api_key, *profile.headers.values())
     return HttpClient(environ=env)
 
 
-def learn_all(home: Path | None = None, env: Mapping[str, str] | None = None) -> KnownSecrets:
+def learn_all_secrets(
+    home: Path | None = None, env: Mapping[str, str] | None = None
+) -> KnownSecrets:
     """Also those that lie on this machine and are not in use: for what is handed to others."""
     env = os.environ if env is None else env
     home = home or joey_home(env)

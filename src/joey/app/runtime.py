@@ -13,12 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from joey.app.customizations import hooks_for, is_trusted, load_customizations, settings_within
+from joey.app.customizations import (
+    apply_project_restrictions,
+    build_hooks,
+    is_trusted,
+    load_customizations,
+)
 from joey.app.mcp_servers import McpServerPool
-from joey.app.model_choice import tuned
-from joey.app.options import check_price, make_options, remembered_workspace
-from joey.app.redaction import http_client
-from joey.app.sandbox import boundary_for, sandbox_for
+from joey.app.model_choice import apply_tuning
+from joey.app.options import check_stored_workspace, make_options, require_known_price
+from joey.app.redaction import build_http_client
+from joey.app.sandbox import build_boundary, build_sandbox
 from joey.config.preferences import SettingsRuleStore
 from joey.config.profiles import choose_profile, load_profiles, split
 from joey.config.settings import reopened_settings
@@ -65,16 +70,18 @@ def build_runtime(
     env: Mapping[str, str],
 ) -> TaskRuntime:
     """`worktrees` is the folder for those of subtasks, where they may have any."""
-    options = _tightened(_as_configured(_made_whole(options, home, env)), home, env)
+    options = _apply_restrictions(
+        _apply_stored_configuration(_fill_defaults(options, home, env)), home, env
+    )
     assert options.profile and options.workspace and options.settings
-    sandbox, files = _confined(options, options.workspace, home, env)
+    sandbox, files = _build_sandbox_and_files(options, options.workspace, home, env)
     search = LocalSearch(files)
-    route = _route(options, options.profile)
-    others = _other_providers(options.settings, route, options.limits, home, env)
+    route = _build_route(options, options.profile)
+    extra_providers = _build_extra_providers(options.settings, route, options.limits, home, env)
     return TaskRuntime(
-        provider=make_provider(options.profile, http_client(options.profile, env), route),
+        provider=make_provider(options.profile, build_http_client(options.profile, env), route),
         registry=registry,
-        files=_files_through(options, files),
+        files=_wrap_files(options, files),
         search=search,
         terminal=LocalTerminal(env, sandbox=sandbox),
         environment=LocalEnvironment(files, search),
@@ -84,17 +91,17 @@ def build_runtime(
         limits=options.limits,
         route=route,
         base_url=options.profile.base_url,
-        others=others,
+        others=extra_providers,
         system_prompt=options.system_prompt,
-        result_check=_result_check(options),
-        toolboxes=servers.toolboxes,
+        result_check=_build_result_validator(options),
+        toolboxes=servers.tool_set_cache,
         capabilities=Capabilities(
             outlines=OutlineExtractor(),
             documents=IsolatedDocumentReader(files),
             customizations=load_customizations(
                 files, home, env, options.settings, options.trusted_as
             ),
-            hooks=hooks_for(files, home, env, options.settings, options.trusted_as),
+            hooks=build_hooks(files, home, env, options.settings, options.trusted_as),
             rulebook=SettingsRuleStore(home),
             repository=GitRepository(options.workspace),
             worktrees=GitWorktrees.of(files.root, worktrees) if worktrees is not None else None,
@@ -108,99 +115,105 @@ def build_runtime(
                 partial(is_trusted, home, options.trusted_as or options.workspace),
                 end_marked,
             ),
-            browser=_browser(files, options.settings, env),
-            images=_images(options.settings, home, env),
+            browser=_build_browser(files, options.settings, env),
+            images=_build_image_maker(options.settings, home, env),
             mcp=servers.lease(options.workspace, options.trusted_as, options.brought.servers)
             if options.settings.mcp_enabled
             else None,
-            **_of_workspace(options, files, options.settings, indexes, checkpoints),
+            **_lease_workspace_services(options, files, options.settings, indexes, checkpoints),
         ),
     )
 
 
-def _confined(
+def _build_sandbox_and_files(
     options: TaskOptions, workspace: Path, home: Path, env: Mapping[str, str]
 ) -> tuple[Sandbox | None, LocalFiles]:
     """What holds the commands of a task, and its file tools."""
-    settings, scope = _with_repository(options), options.scope
-    sandbox = sandbox_for(workspace, home, env, settings, scope.added)
-    boundary = boundary_for(workspace, home, env, settings, scope)
+    settings, scope = _add_repository_access(options), options.scope
+    sandbox = build_sandbox(workspace, home, env, settings, scope.added)
+    boundary = build_boundary(workspace, home, env, settings, scope)
     return sandbox, LocalFiles(workspace, None if sandbox is None else sandbox.spare, boundary)
 
 
-def _files_through(options: TaskOptions, files: LocalFiles) -> Files:
+def _wrap_files(options: TaskOptions, files: LocalFiles) -> Files:
     """A worktree is nothing that a front end knows of."""
-    through = options.brought.files
-    return files if through is None or options.trusted_as is not None else through(files)
+    wrap = options.brought.files
+    return files if wrap is None or options.trusted_as is not None else wrap(files)
 
 
-def _with_repository(options: TaskOptions) -> Settings:
+def _add_repository_access(options: TaskOptions) -> Settings:
     """Commands in a worktree may look at the repository that it belongs to."""
     settings = options.settings or Settings()
     top = None if options.trusted_as is None else repository_top(options.trusted_as)
     if top is None:
         return settings
-    seen = (*settings.sandbox_readable, str(top / ".git"))
-    return structs.replace(settings, sandbox_readable=seen)
+    readable = (*settings.sandbox_readable, str(top / ".git"))
+    return structs.replace(settings, sandbox_readable=readable)
 
 
-def _made_whole(options: TaskOptions, home: Path, env: Mapping[str, str]) -> TaskOptions:
+def _fill_defaults(options: TaskOptions, home: Path, env: Mapping[str, str]) -> TaskOptions:
     """What was left out comes from files and variables."""
     if options.profile is not None and options.workspace and options.settings is not None:
         return options
     workspace = options.workspace
     if workspace is None and options.left_in is not None:
-        workspace = remembered_workspace(options.left_in, home, env)
+        workspace = check_stored_workspace(options.left_in, home, env)
     workspace = workspace or Path.cwd()
-    made = make_options(
+    defaults = make_options(
         workspace=workspace, home=home, env=env, earlier=options.earlier, secrets=options.secrets
     )
     return structs.replace(
         options,
-        workspace=made.workspace,
-        profile=options.profile or made.profile,
-        settings=options.settings or made.settings,
-        route=options.route or made.route,
+        workspace=defaults.workspace,
+        profile=options.profile or defaults.profile,
+        settings=options.settings or defaults.settings,
+        route=options.route or defaults.route,
     )
 
 
-def _as_configured(options: TaskOptions) -> TaskOptions:
+def _apply_stored_configuration(options: TaskOptions) -> TaskOptions:
     """With the settings that were given to a task which is opened again.
 
     Raises:
         ConfigError
     """
-    profile, earlier, settings = options.profile, options.earlier, options.settings
+    profile, previous, settings = options.profile, options.earlier, options.settings
     assert profile and settings
     private = {} if options.secrets is None else options.secrets.settings
     if options.kept or private:
         given, _ = split(options.kept)
         settings = reopened_settings(settings, given, private)
-    if earlier and (earlier.provider, earlier.model) == (profile.provider, profile.model):
-        profile = tuned(profile, {**options.kept, **options.configuration})
+    if previous and (previous.provider, previous.model) == (profile.provider, profile.model):
+        profile = apply_tuning(profile, {**options.kept, **options.configuration})
     return structs.replace(options, profile=profile, settings=settings)
 
 
-def _tightened(options: TaskOptions, home: Path, env: Mapping[str, str]) -> TaskOptions:
+def _apply_restrictions(options: TaskOptions, home: Path, env: Mapping[str, str]) -> TaskOptions:
     assert options.workspace and options.settings
     files = LocalFiles(options.workspace)
-    return structs.replace(options, settings=settings_within(files, home, env, options.settings))
+    return structs.replace(
+        options, settings=apply_project_restrictions(files, home, env, options.settings)
+    )
 
 
-def _route(options: TaskOptions, profile: Profile) -> ModelRoute:
+def _build_route(options: TaskOptions, profile: Profile) -> ModelRoute:
     """What the task remembers; a model that was once chosen for it stays so."""
-    route = options.route or _given_route(profile)
-    earlier = options.earlier
-    return structs.replace(route, chosen=True) if earlier is not None and earlier.chosen else route
+    route = options.route or _build_profile_route(profile)
+    previous = options.earlier
+    return (
+        structs.replace(route, chosen=True) if previous is not None and previous.chosen else route
+    )
 
 
-def _given_route(profile: Profile) -> ModelRoute:
+def _build_profile_route(profile: Profile) -> ModelRoute:
     """Of a profile that a program gave for the task."""
     own_key = bool(profile.base_url or profile.api_key or profile.headers)
-    return structs.replace(profile.route, base_url=without_user(profile.base_url), own_key=own_key)
+    return structs.replace(
+        profile.route, base_url=without_user(profile.base_url), has_own_key=own_key
+    )
 
 
-def _other_providers(
+def _build_extra_providers(
     settings: Settings, route: ModelRoute, limits: Limits, home: Path, env: Mapping[str, str]
 ) -> ModeProviders | None:
     profiles = {} if route.chosen else dict(settings.mode_api_configs)
@@ -212,13 +225,13 @@ def _other_providers(
     def make(name: str) -> Provider:
         known = load_profiles(home)
         chosen = choose_profile(profiles=known, env=env, kinds=PROVIDER_SPECS, profile=name)
-        check_price(chosen, limits)
-        return make_provider(chosen, http_client(chosen, env))
+        require_known_price(chosen, limits)
+        return make_provider(chosen, build_http_client(chosen, env))
 
     return ModeProviders(profiles, make)
 
 
-def _result_check(options: TaskOptions) -> ResultValidator | None:
+def _build_result_validator(options: TaskOptions) -> ResultValidator | None:
     if options.result_schema is None:
         return None
     # Few runs ask for it, and all of them would pay for loading it.
@@ -227,15 +240,17 @@ def _result_check(options: TaskOptions) -> ResultValidator | None:
     return ResultValidator(options.result_schema)
 
 
-def _browser(files: LocalFiles, settings: Settings, env: Mapping[str, str]) -> Chromium | None:
+def _build_browser(
+    files: LocalFiles, settings: Settings, env: Mapping[str, str]
+) -> Chromium | None:
     executable = find_chromium(env) if settings.browser_tool_enabled else None
     if executable is None:
         return None
     viewport = viewport_size(settings.browser_viewport_size)
-    return Chromium(executable, viewport, page_files(files))
+    return Chromium(executable, viewport, build_page_file_reader(files))
 
 
-def _of_workspace(
+def _lease_workspace_services(
     options: TaskOptions,
     files: LocalFiles,
     settings: Settings,
@@ -247,11 +262,11 @@ def _of_workspace(
         return {}
     return {
         "index": indexes.lease(files, settings),
-        "checkpoints": _checkpoints(stores, files.root, settings),
+        "checkpoints": _lease_checkpoints(stores, files.root, settings),
     }
 
 
-def _checkpoints(
+def _lease_checkpoints(
     stores: CheckpointStorePool, workspace: Path, settings: Settings
 ) -> TaskCheckpoints | None:
     if not settings.enable_checkpoints:
@@ -263,27 +278,29 @@ def _checkpoints(
     )
 
 
-def _images(settings: Settings, home: Path, env: Mapping[str, str]) -> ProfileImageGenerator | None:
+def _build_image_maker(
+    settings: Settings, home: Path, env: Mapping[str, str]
+) -> ProfileImageGenerator | None:
     if not settings.image_profile:
         return None
     profiles = load_profiles(home)
     chosen = choose_profile(
         profiles=profiles, env=env, kinds=PROVIDER_SPECS, profile=settings.image_profile
     )
-    return ProfileImageGenerator(chosen, http_client(chosen, env))
+    return ProfileImageGenerator(chosen, build_http_client(chosen, env))
 
 
-def page_files(files: Files) -> Callable[[str, bool], Awaitable[bytes | None]]:
+def build_page_file_reader(files: Files) -> Callable[[str, bool], Awaitable[bytes | None]]:
     """Read through the workspace like everything else: the browser itself opens none."""
 
     async def give(path: str, is_approved: bool) -> bytes | None:
         """Files of the workspace that the model may see, and no list of them; and the one that
         was asked for, unless something else has its name by now."""
         try:
-            place = files.resolve(path)
+            resolved = files.resolve(path)
             if is_approved:
-                return await files.read(place) if place.path == Path(path) else None
-            return await files.read(place) if place.inside and not place.ignored else None
+                return await files.read(resolved) if resolved.path == Path(path) else None
+            return await files.read(resolved) if resolved.inside and not resolved.ignored else None
         except ToolError:
             return None
 
@@ -299,10 +316,10 @@ class CodeIndexPool:
     def lease(self, files: LocalFiles, settings: Settings) -> CodeIndex | None:
         if not settings.codebase_index_enabled:
             return None
-        embedder = self._embedder(settings.embedding_profile)
+        embedder = self._build_embedder(settings.embedding_profile)
         return self._indexes.open(files, lambda stop: every_file(files, stop), embedder)
 
-    def _embedder(self, name: str) -> Embedder | None:
+    def _build_embedder(self, name: str) -> Embedder | None:
         """A profile that cannot be used is no reason not to work: searches go by words, and say
         why."""
         if not name:
@@ -316,7 +333,7 @@ class CodeIndexPool:
             )
             # A provider's usual model is one for chatting.
             chosen = structs.replace(chosen, model=profiles.profiles[name].model)
-            return EmbeddingClient(chosen, http_client(chosen, self._env))
+            return EmbeddingClient(chosen, build_http_client(chosen, self._env))
         except ConfigError as error:
             return _UnusableEmbedder(name, error)
 
@@ -335,4 +352,4 @@ class _UnusableEmbedder:
         """Nothing was opened."""
 
 
-_fits: type[Embedder] = _UnusableEmbedder
+_protocol_check: type[Embedder] = _UnusableEmbedder

@@ -24,10 +24,10 @@ from joey.execution.sandbox.sandbox import (
 )
 from joey.ports import Boundary, Sandbox, SandboxLevel, SandboxReport
 
-_making = threading.Lock()
+_prober_lock = threading.Lock()
 
 
-def sandbox_for(
+def build_sandbox(
     workspace: Path,
     home: Path,
     env: Mapping[str, str],
@@ -37,22 +37,22 @@ def sandbox_for(
     """None when the person wants none; `added` directories can be written like the workspace."""
     if settings.sandbox == "off":
         return None
-    return LocalSandbox(_session(workspace, home, env, settings, added), settings, prober)
+    return LocalSandbox(_build_session(workspace, home, env, settings, added), settings, get_prober)
 
 
-def boundary_for(
+def build_boundary(
     workspace: Path, home: Path, env: Mapping[str, str], settings: Settings, scope: FileScope
 ) -> Boundary:
     """How far file tools reach. With `-y` that is what the sandbox shows to commands, whether or
     not these are confined."""
     if not scope.as_sandboxed:
         return DirectoryBoundary((Path(os.path.realpath(workspace)), *scope.added))
-    session = _session(workspace, home, env, settings, scope.added)
+    session = _build_session(workspace, home, env, settings, scope.added)
     reads_all = settings.always_allow_read_only_outside_workspace
     return SandboxBoundary(session, reads_all=reads_all)
 
 
-def _session(
+def _build_session(
     workspace: Path,
     home: Path,
     env: Mapping[str, str],
@@ -69,21 +69,21 @@ def _session(
     )
 
 
-def sandbox_report() -> SandboxReport:
+def detect_sandbox() -> SandboxReport:
     """What works on this machine; takes a moment when it is first asked."""
-    return prober().find().report
+    return get_prober().find().report
 
 
-async def check_unattended(settings: Settings) -> None:
+async def check_unattended_sandbox(settings: Settings) -> None:
     """Everything shall be allowed without asking: something has to hold it, or a person has to
     say that nothing need.
 
     Raises:
         ConfigError
     """
-    if settings.sandbox == "off" or prober().expects_one():
+    if settings.sandbox == "off" or get_prober().expects_one():
         return  # Before the first command it is tried all the same.
-    report = await asyncio.to_thread(sandbox_report)
+    report = await asyncio.to_thread(detect_sandbox)
     if report.level is SandboxLevel.NONE:
         raise ConfigError(
             "-y lets the model run every command without asking, and nothing would keep these from"
@@ -92,13 +92,13 @@ async def check_unattended(settings: Settings) -> None:
         )
 
 
-def prober() -> SandboxProbe:
-    with _making:  # two commands that come at the same time try the same one
-        return _prober()
+def get_prober() -> SandboxProbe:
+    with _prober_lock:  # two commands that come at the same time try the same one
+        return _build_prober()
 
 
 @cache
-def _prober() -> SandboxProbe:
+def _build_prober() -> SandboxProbe:
     # Only who runs a command, or asks what works, needs all this.
     from joey.execution.sandbox.bubblewrap import Bubblewrap
     from joey.execution.sandbox.landlock import Landlock

@@ -8,11 +8,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from joey.app.customizations import modes_for, open_customizations
+from joey.app.customizations import load_modes, open_customizations
 from joey.app.engine import remove_worktree
 from joey.app.model_choice import StoredModel
-from joey.app.options import UNLIMITED, configured, reconfigured, remembered_workspace, usable
-from joey.app.sandbox import sandbox_report
+from joey.app.options import (
+    UNLIMITED,
+    apply_configuration,
+    build_resume_options,
+    check_stored_workspace,
+    resolve_workspace,
+)
+from joey.app.sandbox import detect_sandbox
 from joey.config.home import joey_home
 from joey.config.preferences import ConfigStore
 from joey.config.settings import check_spelling
@@ -34,10 +40,10 @@ class Application:
     ) -> None:
         self._env = os.environ if env is None else env
         self.home = home or joey_home(self._env)
-        self.workspace = usable(workspace)
+        self.workspace = resolve_workspace(workspace)
         self.preferences = ConfigStore(self.home)
 
-    def options(
+    def build_options(
         self,
         *,
         workspace: Path | None = None,
@@ -58,13 +64,13 @@ class Application:
         if mode is not None:
             given = given | {"mode": mode}
         options = TaskOptions(
-            workspace=usable(workspace or self.workspace),
+            workspace=resolve_workspace(workspace or self.workspace),
             settings=self.preferences.settings(),
             limits=limits,
         )
-        return configured(options, given, self._env, self.home)
+        return apply_configuration(options, given, self._env, self.home)
 
-    def resume_options(
+    def build_resume_options(
         self, task: TaskMetadata, secrets: TaskSecrets | None, configuration: dict[str, Any]
     ) -> TaskOptions:
         """Options for opening a task again, with other settings and keys of a profile.
@@ -75,34 +81,34 @@ class Application:
         check_spelling(configuration)
         workspace = self.workspace
         if task.workspace:
-            workspace = remembered_workspace(Path(task.workspace), self.home, self._env)
-        workspace = usable(workspace)
-        return reconfigured(task, workspace, secrets, configuration, self.home, self._env)
+            workspace = check_stored_workspace(Path(task.workspace), self.home, self._env)
+        workspace = resolve_workspace(workspace)
+        return build_resume_options(task, workspace, secrets, configuration, self.home, self._env)
 
-    async def forget(self, task_id: str) -> None:
+    async def remove_task_worktree(self, task_id: str) -> None:
         """The task is deleted: its worktree goes, too."""
         await remove_worktree(task_id, self.home)
 
-    async def sandbox(self) -> str:
+    async def probe_sandbox_level(self) -> str:
         """The level that commands of new tasks are confined to."""
         try:
-            wanted = self.preferences.settings().sandbox
+            setting = self.preferences.settings().sandbox
         except ConfigError:
-            wanted = "auto"  # Whoever starts a task hears what is wrong with the settings.
-        if wanted == "off":
+            setting = "auto"  # Whoever starts a task hears what is wrong with the settings.
+        if setting == "off":
             return SandboxLevel.NONE
-        return (await asyncio.to_thread(sandbox_report)).level
+        return (await asyncio.to_thread(detect_sandbox)).level
 
-    def modes(self, workspace: Path | None = None) -> tuple[Mode, ...]:
+    def list_modes(self, workspace: Path | None = None) -> tuple[Mode, ...]:
         """Those of a workspace, by default the server's own.
 
         Raises:
             ConfigError, WorkspaceError
         """
-        directory = self.workspace if workspace is None else usable(workspace)
-        return modes_for(directory, self.home, self._env, self.preferences.settings())
+        directory = self.workspace if workspace is None else resolve_workspace(workspace)
+        return load_modes(directory, self.home, self._env, self.preferences.settings())
 
-    def commands(self) -> tuple[SlashCommand, ...]:
+    def list_commands(self) -> tuple[SlashCommand, ...]:
         """Slash commands of the server's workspace.
 
         Raises:
@@ -110,7 +116,7 @@ class Application:
         """
         return open_customizations(self.workspace, self.home, self._env).commands()
 
-    def models(self, provider: str | None) -> dict[str, ModelInfo]:
+    def list_models(self, provider: str | None) -> dict[str, ModelInfo]:
         """Models worth offering, of the active profile's provider unless one is named."""
         profiles = self.preferences.profiles()
         active = profiles.profiles.get(profiles.active, Profile())
@@ -118,7 +124,7 @@ class Application:
         ids = dict.fromkeys((active.model, *models_of(name)))
         return {id: lookup(name, id) for id in ids if id}
 
-    def model_of_task(self, task: StoredModel) -> ModelInfo | None:
+    def find_task_model(self, task: StoredModel) -> ModelInfo | None:
         """What is known of the model that a task at rest worked with."""
         profile = self.preferences.profiles().profiles.get(task.profile)
         if profile is not None and profile.model == task.model:

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from joey.app.customizations import scopes_for
+from joey.app.customizations import build_scopes
 from joey.config.files import (
     convert_document,
     parse_document,
@@ -71,7 +71,7 @@ class SettingsAdmin:
     def project_path(self) -> Path:
         return self._workspace / ".roo" / PROJECT_SETTINGS_FILE
 
-    def states(self) -> list[SettingState]:
+    def list_settings(self) -> list[SettingState]:
         """Every setting, in the order of their definition.
 
         Raises:
@@ -79,43 +79,43 @@ class SettingsAdmin:
         """
         given = read_document(self.path) or {}
         own = self._preferences.settings()
-        counting = self._within_project(own)
-        mine, theirs = _built_in(own), _built_in(counting)
+        counting = self._apply_restrictions(own)
+        mine, theirs = _encode_settings(own), _encode_settings(counting)
         return [
-            SettingState(key, theirs[name], _origin(name, given, mine, theirs))
+            SettingState(key, theirs[name], _find_origin(name, given, mine, theirs))
             for name, key in setting_keys().items()
         ]
 
-    def state(self, name: str) -> SettingState:
+    def find_setting(self, name: str) -> SettingState:
         """Raises ConfigError."""
-        wanted = self.key(name).name
-        return next(state for state in self.states() if state.key.name == wanted)
+        key_name = self.find_key(name).name
+        return next(state for state in self.list_settings() if state.key.name == key_name)
 
-    def key(self, name: str) -> ConfigKey:
+    def find_key(self, name: str) -> ConfigKey:
         """Raises ConfigError, which suggests the one that was probably meant."""
         return setting_keys()[find_key(name, setting_keys())]
 
-    def set(self, name: str, values: Sequence[str]) -> Any:
+    def set_value(self, name: str, values: Sequence[str]) -> Any:
         """Give a setting the value that these words stand for.
 
         Raises:
             ConfigError: nothing was changed.
         """
-        key = self.key(name)
+        key = self.find_key(name)
         value = read_value(Settings, key, values)
         if value is None:
-            self.unset(name)
+            self.unset_value(name)
             return None
         self._preferences.change_settings({key.name: value})
         return value
 
-    def adjust(self, name: str, added: Sequence[str], removed: Sequence[str]) -> list[Any]:
+    def update_list(self, name: str, added: Sequence[str], removed: Sequence[str]) -> list[Any]:
         """Add to a list of the person's, and take from it.
 
         Raises:
             ConfigError: it is no list, or does not have what is to be removed.
         """
-        key = self.key(name)
+        key = self.find_key(name)
         if not key.is_list and not key.may_be_list:
             raise ConfigError(f"`{key.name}` is no list ({key.kind}); set it to a value instead.")
         with changing(self.path):
@@ -124,19 +124,21 @@ class SettingsAdmin:
             known: list[Any] = current if isinstance(current, list) else []
             missing = [each for each in removed if each not in known]
             if missing:
-                raise ConfigError(f"`{key.name}` does not have {missing[0]!r}: {_listed(known)}")
-            kept = [each for each in known if each not in removed]
-            value: list[Any] = checked(Settings, key, list(dict.fromkeys((*kept, *added))))
+                raise ConfigError(
+                    f"`{key.name}` does not have {missing[0]!r}: {_format_list(known)}"
+                )
+            remaining = [each for each in known if each not in removed]
+            value: list[Any] = checked(Settings, key, list(dict.fromkeys((*remaining, *added))))
             write_document(self.path, {**document, key.name: value})
         return value
 
-    def unset(self, name: str) -> bool:
+    def unset_value(self, name: str) -> bool:
         """Take a setting back to its default; False when it was not set.
 
         A key that is not known may be named by its very spelling, so that slips can be removed.
         """
         document = read_document(self.path) or {}
-        exact = name if name in document else self.key(name).name
+        exact = name if name in document else self.find_key(name).name
         if exact not in document:
             return False
         with changing(self.path):
@@ -148,12 +150,12 @@ class SettingsAdmin:
     def collect_warnings(self) -> tuple[str, ...]:
         """Keys of the file that nothing reads, and of the project's what is not used."""
         reader = UntrustedFileReader()
-        self._tightening(reader)
+        self._read_restrictions(reader)
         return (*unknown_settings(self._home), *reader.warnings)
 
     # The file as a whole
 
-    def text(self) -> str:
+    def read_text(self) -> str:
         """Raises ConfigError."""
         try:
             return self.path.read_text(encoding="utf-8")
@@ -174,26 +176,26 @@ class SettingsAdmin:
         """
         self.check_text(text)
         with changing(self.path):
-            if self.text() != before:
+            if self.read_text() != before:
                 raise ConfigError(f"{self.path} was changed by somebody else in the meantime.")
             write_text(self.path, text)
 
-    def _within_project(self, own: Settings) -> Settings:
-        return tightened(own, self._tightening(UntrustedFileReader()))
+    def _apply_restrictions(self, own: Settings) -> Settings:
+        return tightened(own, self._read_restrictions(UntrustedFileReader()))
 
-    def _tightening(self, reader: UntrustedFileReader) -> ProjectRestrictions:
+    def _read_restrictions(self, reader: UntrustedFileReader) -> ProjectRestrictions:
         """Raises WorkspaceError."""
-        scopes = scopes_for(LocalFiles(self._workspace), self._home, self._env)
+        scopes = build_scopes(LocalFiles(self._workspace), self._home, self._env)
         return read_tightening(scopes, reader)
 
 
-def _built_in(settings: Settings) -> dict[str, Any]:
+def _encode_settings(settings: Settings) -> dict[str, Any]:
     """By their names in the file, defaults included, as JSON has them."""
     names = zip(settings.__struct_encode_fields__, settings.__struct_fields__, strict=True)
     return {name: msgspec.to_builtins(getattr(settings, field)) for name, field in names}
 
 
-def _origin(
+def _find_origin(
     name: str, given: Mapping[str, Any], mine: Mapping[str, Any], theirs: Mapping[str, Any]
 ) -> SettingOrigin:
     if mine[name] != theirs[name]:
@@ -201,5 +203,5 @@ def _origin(
     return SettingOrigin.USER if name in given else SettingOrigin.DEFAULT
 
 
-def _listed(values: Sequence[Any]) -> str:
+def _format_list(values: Sequence[Any]) -> str:
     return f"it has {', '.join(map(repr, values))}." if values else "it is empty."

@@ -21,43 +21,43 @@ SHORT_ID_CHARS = 13
 """Characters of an id that are shown, where they are enough."""
 
 
-def tasks(env: Mapping[str, str], start: str, workspace: Path) -> list[Candidate]:
+def list_tasks(env: Mapping[str, str], start: str, workspace: Path) -> list[Candidate]:
     """Those of this folder, or all where it has none."""
     from joey.storage.task_directory import recent_tasks
 
     found = recent_tasks(joey_home(env) / "tasks", start, MAX_TASKS)
     here = [task for task in found if task.workspace == str(workspace)] or found
     shorts = [task.id[:SHORT_ID_CHARS] for task in found]
-    return [(_name(task.id, shorts, start), task.title) for task in here]
+    return [(_shorten_id(task.id, shorts, start), task.title) for task in here]
 
 
-def _name(task_id: str, shorts: list[str], start: str) -> str:
+def _shorten_id(task_id: str, shorts: list[str], start: str) -> str:
     short = task_id[:SHORT_ID_CHARS]
     return task_id if len(start) > SHORT_ID_CHARS or shorts.count(short) > 1 else short
 
 
-def modes(env: Mapping[str, str], workspace: Path) -> list[Candidate]:
+def list_modes(env: Mapping[str, str], workspace: Path) -> list[Candidate]:
     from joey.core.modes import BUILT_IN_MODES
 
     home = joey_home(env)
-    places = (workspace / ".roomodes", home / "modes.yaml", home / "custom_modes.yaml")
+    mode_files = (workspace / ".roomodes", home / "modes.yaml", home / "custom_modes.yaml")
     found = BUILT_IN_MODES
-    if any(place.exists() for place in places):
-        from joey.app.customizations import modes_for
+    if any(path.exists() for path in mode_files):
+        from joey.app.customizations import load_modes
         from joey.core.settings import Settings
 
-        found = modes_for(workspace, home, env, Settings())
+        found = load_modes(workspace, home, env, Settings())
     return [(mode.slug, mode.description or mode.purpose) for mode in found]
 
 
-def profiles(env: Mapping[str, str]) -> list[Candidate]:
+def list_profiles(env: Mapping[str, str]) -> list[Candidate]:
     from joey.config.profiles import load_profiles
 
     known = load_profiles(joey_home(env)).profiles
     return [(name, f"{each.provider} {each.model}".strip()) for name, each in known.items()]
 
 
-def providers() -> list[Candidate]:
+def list_providers() -> list[Candidate]:
     from joey.providers.registry import PROVIDER_SPECS
 
     return [
@@ -66,7 +66,7 @@ def providers() -> list[Candidate]:
     ]
 
 
-def models(env: Mapping[str, str], provider: str | None) -> list[Candidate]:
+def list_models(env: Mapping[str, str], provider: str | None) -> list[Candidate]:
     """Of the provider that is named, or else would be used; of a local one what it offers now."""
     from joey.config.profiles import choose_profile, load_profiles
     from joey.providers.registry import PROVIDER_SPECS, find_kind, models_of
@@ -90,7 +90,7 @@ def models(env: Mapping[str, str], provider: str | None) -> list[Candidate]:
     return [(model, kind.name) for model in named]
 
 
-def servers(env: Mapping[str, str], workspace: Path) -> list[Candidate]:
+def list_mcp_servers(env: Mapping[str, str], workspace: Path) -> list[Candidate]:
     """MCP servers, by the names in the files."""
     from joey.mcp.config_files import ConfigFiles
 
@@ -99,19 +99,19 @@ def servers(env: Mapping[str, str], workspace: Path) -> list[Candidate]:
     return [(name, "") for name in files.configs]
 
 
-def setting_names() -> list[Candidate]:
+def list_setting_names() -> list[Candidate]:
     from joey.config.schema import setting_keys
 
     return [(name, key.about) for name, key in setting_keys().items()]
 
 
-def profile_key_names() -> list[Candidate]:
+def list_profile_keys() -> list[Candidate]:
     from joey.config.schema import profile_keys
 
     return [(name, key.about) for name, key in profile_keys().items()]
 
 
-def setting_values(
+def list_setting_values(
     name: str, given: int, env: Mapping[str, str], workspace: Path
 ) -> list[Candidate]:
     """What a setting can be, where that is a choice; `given` values stand there already."""
@@ -121,24 +121,24 @@ def setting_values(
     if given and not key.is_list:
         return []
     if key.name == "mode":
-        return modes(env, workspace)
+        return list_modes(env, workspace)
     if key.name.endswith("Profile"):
-        return profiles(env)
+        return list_profiles(env)
     return [(choice, "") for choice in key.choices]
 
 
-def profile_values(name: str, env: Mapping[str, str]) -> list[Candidate]:
+def list_profile_values(name: str, env: Mapping[str, str]) -> list[Candidate]:
     from joey.config.schema import find_key, profile_keys
 
     key = profile_keys()[find_key(name, profile_keys(), "key of a profile")]
     if key.name == "provider":
-        return providers()
+        return list_providers()
     if key.name == "model":
-        return models(env, None)
+        return list_models(env, None)
     return [(choice, "") for choice in key.choices]
 
 
-def list_items(name: str, env: Mapping[str, str]) -> list[Candidate]:
+def list_setting_items(name: str, env: Mapping[str, str]) -> list[Candidate]:
     """What a list of the person's has."""
     from joey.config.files import read_document
     from joey.config.settings import SETTINGS_FILE

@@ -35,9 +35,9 @@ class TaskExchange:
 
     def __init__(self, home: Path | None = None, env: Mapping[str, str] | None = None) -> None:
         self._env = os.environ if env is None else env
-        self._own = JsonFileStore(home or joey_home(self._env)).tasks
+        self._tasks_directory = JsonFileStore(home or joey_home(self._env)).tasks
 
-    def find(self, paths: Sequence[Path], *, everywhere: bool) -> list[ForeignTask]:
+    def find_tasks(self, paths: Sequence[Path], *, everywhere: bool) -> list[ForeignTask]:
         """The tasks under these paths, and with `everywhere` all that this machine has.
 
         Raises:
@@ -56,11 +56,11 @@ class TaskExchange:
             home = Path(self._env.get("HOME") or Path.home())
             places += known_places(home, self._env)
         seen = dict.fromkeys(places)
-        return tasks_of(seen, self._own)
+        return tasks_of(seen, self._tasks_directory)
 
-    def look_at(self, task: ForeignTask) -> ImportCandidate:
-        return look_at(task, self._own)
+    def inspect_task(self, task: ForeignTask) -> ImportCandidate:
+        return look_at(task, self._tasks_directory)
 
-    def take(self, task: ForeignTask) -> Path:
+    def import_task(self, task: ForeignTask) -> Path:
         """Raises StoreError."""
-        return import_task(task, self._own)
+        return import_task(task, self._tasks_directory)

@@ -9,8 +9,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from joey.app.customizations import modes_to_trust, project_hooks
-from joey.app.mcp_servers import surroundings
+from joey.app.customizations import list_modes_to_trust, load_project_hooks
+from joey.app.mcp_servers import build_hub_config
 from joey.config.home import joey_home
 from joey.config.trust import Trusted, TrustStore
 from joey.execution.custom_tools import wanted_tools
@@ -28,9 +28,9 @@ class WorkspaceTrust:
         self.workspace = workspace.resolve()
         files = LocalFiles(self.workspace)
         servers = open_server_admin(workspace, home, env).wanted()
-        hooks = project_hooks(files, home, env).wanted
-        modes = modes_to_trust(files, home, env)
-        self.wanted: tuple[TrustItem, ...] = (
+        hooks = load_project_hooks(files, home, env).wanted
+        modes = list_modes_to_trust(files, home, env)
+        self.items: tuple[TrustItem, ...] = (
             *servers,
             *wanted_tools(self.workspace),
             *hooks,
@@ -40,24 +40,24 @@ class WorkspaceTrust:
         self._trust = TrustStore(home)
 
     @property
-    def missing(self) -> tuple[TrustItem, ...]:
+    def untrusted_items(self) -> tuple[TrustItem, ...]:
         """What is not trusted as it is now. Raises ConfigError."""
-        status = self._trust.check(self.workspace, self._contents)
+        status = self._trust.check(self.workspace, self._contents_by_name)
         if isinstance(status, Trusted):
             return ()
         names = {*status.new, *status.changed}
-        return tuple(item for item in self.wanted if item.name in names)
+        return tuple(item for item in self.items if item.name in names)
 
     def grant(self) -> None:
         """Agree to everything that was looked at, and to nothing that comes later."""
-        self._trust.grant(self.workspace, self._contents)
+        self._trust.grant(self.workspace, self._contents_by_name)
 
     def revoke(self) -> bool:
         return self._trust.revoke(self.workspace)
 
     @property
-    def _contents(self) -> dict[str, bytes]:
-        return {item.name: item.content for item in self.wanted}
+    def _contents_by_name(self) -> dict[str, bytes]:
+        return {item.name: item.content for item in self.items}
 
 
 __all__ = ["ServerAdmin", "ServerInfo", "ServerNotFoundError", "open_server_admin"]
@@ -68,4 +68,4 @@ def open_server_admin(
 ) -> ServerAdmin:
     """The servers of a workspace, to look at and to change."""
     env = os.environ if env is None else env
-    return ServerAdmin(workspace.resolve(), surroundings(home or joey_home(env), env))
+    return ServerAdmin(workspace.resolve(), build_hub_config(home or joey_home(env), env))

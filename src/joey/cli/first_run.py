@@ -15,7 +15,7 @@ import tty
 from argparse import Namespace
 
 from joey.app.models import LocalServer, find_local_servers
-from joey.app.profiles import is_first_run, save_found_server
+from joey.app.profiles import is_first_run, save_server_profile
 from joey.errors import ConfigError, NoModelError
 from joey.presentation.text import columns, one_line, wrap
 
@@ -42,7 +42,7 @@ def offer_found_server(arguments: Namespace) -> None:
     if not 1 <= number <= len(choices):
         return
     server, model = choices[number - 1]
-    save_found_server(server, model)
+    save_server_profile(server, model)
     _say(f"{one_line(model)} is kept as a profile; joey profiles changes it.")
 
 

@@ -17,8 +17,8 @@ import msgspec
 from msgspec import structs
 
 from joey.app import joey_home, make_options
-from joey.app.options import configured, remembered_workspace
-from joey.app.sandbox import check_unattended
+from joey.app.options import apply_configuration, check_stored_workspace
+from joey.app.sandbox import check_unattended_sandbox
 from joey.cli.exit_codes import UsageError
 from joey.cli.notices import introduce
 from joey.core.models import ToolProtocol
@@ -54,9 +54,9 @@ async def launch(
     earlier = earlier_task(engine, arguments)
     options = options_for(arguments, earlier, policy)
     if configuration:
-        options = configured(options, configuration)
+        options = apply_configuration(options, configuration)
     if arguments.yes and options.settings is not None:
-        await check_unattended(options.settings)
+        await check_unattended_sandbox(options.settings)
     if earlier is None:
         started = await engine.start(prompt, images=images, options=options, task_id=task_id)
         return introduce(started)
@@ -171,7 +171,9 @@ def _options(
 ) -> TaskOptions:
     workspace = workspace_of(arguments)
     if earlier is not None and earlier.workspace and not arguments.workspace:
-        workspace = remembered_workspace(Path(earlier.workspace), joey_home(os.environ), os.environ)
+        workspace = check_stored_workspace(
+            Path(earlier.workspace), joey_home(os.environ), os.environ
+        )
     return make_options(
         workspace=workspace,
         env=os.environ,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, field
 
 from joey.core.hooks import Hook
 from joey.core.models import ToolProtocol
@@ -225,7 +225,7 @@ class ModelRoute(Struct, frozen=True, rename="camel", omit_defaults=True, kw_onl
     model: str = ""
     chosen: bool = False
     """Named for this task by a person: its modes do not change it."""
-    own_key: bool = False
+    has_own_key: bool = field(default=False, name="ownKey")
     """A client gave the address or the key with the task: no other key may be used."""
 
 

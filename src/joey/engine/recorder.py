@@ -113,7 +113,7 @@ class Recorder:
             provider=facts.route.provider,
             base_url=facts.route.base_url,
             model=facts.route.model,
-            own_key=facts.route.own_key,
+            has_own_key=facts.route.has_own_key,
             parent_id=facts.parent_id,
             child_ids=facts.child_ids,
             status=facts.status,

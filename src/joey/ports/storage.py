@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from joey.core.events import Record
 from joey.core.settings import TaskSecrets
@@ -24,7 +24,7 @@ class TaskMetadata(Struct, frozen=True, rename="camel", omit_defaults=True, kw_o
     provider: str = ""
     base_url: str | None = None
     model: str = ""
-    own_key: bool = False
+    has_own_key: bool = field(default=False, name="ownKey")
     parent_id: str | None = None
     child_ids: tuple[str, ...] = ()
     status: str = "created"

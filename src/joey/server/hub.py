@@ -381,18 +381,18 @@ class ServerServices(Protocol):
     home: Path
     workspace: Path
 
-    def modes(self, workspace: Path | None = None) -> tuple[Mode, ...]:
+    def list_modes(self, workspace: Path | None = None) -> tuple[Mode, ...]:
         """Those of a workspace, by default the server's own. It reads files."""
         ...
 
-    def commands(self) -> tuple[SlashCommand, ...]:
+    def list_commands(self) -> tuple[SlashCommand, ...]:
         """Slash commands of the server's workspace. It reads files."""
         ...
 
     @property
     def preferences(self) -> PreferenceStore: ...
 
-    def options(
+    def build_options(
         self,
         *,
         workspace: Path | None = None,
@@ -402,22 +402,22 @@ class ServerServices(Protocol):
         limits: Limits = ...,
     ) -> TaskOptions: ...
 
-    def resume_options(
+    def build_resume_options(
         self, task: TaskMetadata, secrets: TaskSecrets | None, configuration: dict[str, Any]
     ) -> TaskOptions:
         """Options for opening a task again, with other settings and keys of a profile."""
         ...
 
-    async def forget(self, task_id: str) -> None:
+    async def remove_task_worktree(self, task_id: str) -> None:
         """The task is deleted: what it has outside of its folder goes, too."""
         ...
 
-    async def sandbox(self) -> str:
+    async def probe_sandbox_level(self) -> str:
         """How far commands are confined here; tried when it is first asked."""
         ...
 
-    def models(self, provider: str | None) -> dict[str, ModelInfo]: ...
+    def list_models(self, provider: str | None) -> dict[str, ModelInfo]: ...
 
-    def model_of_task(self, task: TaskMetadata) -> ModelInfo | None:
+    def find_task_model(self, task: TaskMetadata) -> ModelInfo | None:
         """What is known of the model that a task at rest worked with."""
         ...

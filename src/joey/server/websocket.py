@@ -205,7 +205,7 @@ class ClientConnection:
             version=__version__,
             protocol=PROTOCOL_VERSION,
             capabilities=list(COMMANDS),
-            sandbox=await self._hub.setup.sandbox(),
+            sandbox=await self._hub.setup.probe_sandbox_level(),
             workspace=str(self._hub.setup.workspace),
             home=str(self._hub.setup.home),
         )

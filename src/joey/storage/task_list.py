@@ -122,7 +122,7 @@ def metadata_of_records(task_id: str, records: Iterable[Record]) -> TaskMetadata
                     provider=route.provider,
                     base_url=route.base_url,
                     model=route.model,
-                    own_key=route.own_key,
+                    has_own_key=route.has_own_key,
                 )
             case UserMessage(is_first=True) as event:
                 metadata = structs.replace(metadata, title=title_of(event.text))

@@ -17,8 +17,8 @@ from joey.acp.session import SlashCommandInfo, TaskListPage
 from joey.app import make_options, open_engine, open_task_index
 from joey.app.customizations import open_customizations
 from joey.app.mcp_servers import list_config_problems
-from joey.app.model_choice import ModelFlags, choose
-from joey.app.options import usable
+from joey.app.model_choice import ModelFlags, choose_model
+from joey.app.options import resolve_workspace
 from joey.app.service import Application
 from joey.cli.exit_codes import ExitCode, UsageError
 from joey.cli.logs import RedactingFormatter
@@ -92,7 +92,7 @@ class LocalAcpServices:
         self._arguments = arguments
 
     def resolve_workspace(self, directory: Path) -> Path:
-        return usable(directory)
+        return resolve_workspace(directory)
 
     def build_new_options(
         self, directory: Path, mode: str | None, model: str | None
@@ -113,7 +113,7 @@ class LocalAcpServices:
         return make_options(workspace=directory, model=model, earlier=earlier, secrets=secrets)
 
     def list_modes(self, directory: Path) -> Sequence[Mode]:
-        return Application(workspace=directory).modes()
+        return Application(workspace=directory).list_modes()
 
     def list_commands(self, directory: Path) -> Sequence[SlashCommandInfo]:
         customizations = open_customizations(directory)
@@ -137,7 +137,7 @@ class LocalAcpServices:
         profiles = setup.preferences.profiles()
         active = profiles.profiles.get(profiles.active)
         foreign = active.model if active is not None and active.provider != provider else None
-        return [model for model in setup.models(provider) if model != foreign]
+        return [model for model in setup.list_models(provider) if model != foreign]
 
     def list_tasks(self, directory: str | None, skip: int, page_size: int) -> TaskListPage:
         index = open_task_index()
@@ -162,7 +162,7 @@ class LocalAcpServices:
         except ConfigError:
             return None  # whoever begins a session hears what is wrong with the file
         try:
-            choose(flags, None, profiles, os.environ)
+            choose_model(flags, None, profiles, os.environ)
         except ConfigError as error:
             return str(error)
         return None

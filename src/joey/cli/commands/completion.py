@@ -114,67 +114,67 @@ DescribedValues = list[tuple[str, str]]
 
 
 def _tasks(place: CompletionContext) -> DescribedValues:
-    from joey.app.shell_completion import tasks
+    from joey.app.shell_completion import list_tasks
 
-    return tasks(os.environ, place.current, place.workspace)
+    return list_tasks(os.environ, place.current, place.workspace)
 
 
 def _modes(place: CompletionContext) -> DescribedValues:
-    from joey.app.shell_completion import modes
+    from joey.app.shell_completion import list_modes
 
-    return modes(os.environ, place.workspace)
+    return list_modes(os.environ, place.workspace)
 
 
 def _models(place: CompletionContext) -> DescribedValues:
-    from joey.app.shell_completion import models
+    from joey.app.shell_completion import list_models
 
-    return models(os.environ, place.flags.get("provider"))
+    return list_models(os.environ, place.flags.get("provider"))
 
 
 def _profiles(place: CompletionContext) -> DescribedValues:
-    from joey.app.shell_completion import profiles
+    from joey.app.shell_completion import list_profiles
 
-    return profiles(os.environ)
+    return list_profiles(os.environ)
 
 
 def _providers(place: CompletionContext) -> DescribedValues:
-    from joey.app.shell_completion import providers
+    from joey.app.shell_completion import list_providers
 
-    return providers()
+    return list_providers()
 
 
 def _servers(place: CompletionContext) -> DescribedValues:
-    from joey.app.shell_completion import servers
+    from joey.app.shell_completion import list_mcp_servers
 
-    return servers(os.environ, place.workspace)
+    return list_mcp_servers(os.environ, place.workspace)
 
 
 def _setting_names(place: CompletionContext) -> DescribedValues:
-    from joey.app.shell_completion import setting_names
+    from joey.app.shell_completion import list_setting_names
 
-    return setting_names()
+    return list_setting_names()
 
 
 def _profile_keys(place: CompletionContext) -> DescribedValues:
-    from joey.app.shell_completion import profile_key_names
+    from joey.app.shell_completion import list_profile_keys
 
-    return profile_key_names()
+    return list_profile_keys()
 
 
 def _setting_values(place: CompletionContext) -> DescribedValues:
-    from joey.app.shell_completion import profile_values, setting_values
+    from joey.app.shell_completion import list_profile_values, list_setting_values
 
     if "profiles" in place.prog:
-        return profile_values(place.previous_words[1], os.environ)
+        return list_profile_values(place.previous_words[1], os.environ)
     name, *given = place.previous_words
-    return setting_values(name, len(given), os.environ, place.workspace)
+    return list_setting_values(name, len(given), os.environ, place.workspace)
 
 
 def _items(place: CompletionContext) -> DescribedValues:
     """Of a list: those that are there can be removed."""
-    from joey.app.shell_completion import list_items
+    from joey.app.shell_completion import list_setting_items
 
-    return list_items(place.previous_words[0], os.environ) if place.dest == "remove" else []
+    return list_setting_items(place.previous_words[0], os.environ) if place.dest == "remove" else []
 
 
 VALUE_COMPLETERS: dict[str, Callable[[CompletionContext], DescribedValues]] = {

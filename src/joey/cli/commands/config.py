@@ -60,7 +60,7 @@ def run_config(arguments: Namespace) -> ExitCode:
 
 
 def _list(settings: SettingsAdmin, arguments: Namespace) -> None:
-    states = settings.states()
+    states = settings.list_settings()
     if arguments.changed:
         states = [state for state in states if state.origin is not SettingOrigin.DEFAULT]
     model = _model()
@@ -83,10 +83,10 @@ def _model() -> list[_SettingRow]:
     """What a task would talk to: of a profile, or of the environment."""
     admin = ProfileAdmin()
     try:
-        facts = admin.facts()
+        facts = admin.describe_profile()
     except UserError:
         return []  # nothing was chosen yet, or not enough: joey doctor tells
-    about = admin.key
+    about = admin.find_key
     return [
         (f"profile.{fact.name}", fact.value, fact.origin, about(fact.name).about)
         for fact in facts
@@ -126,15 +126,15 @@ def _set(settings: SettingsAdmin, arguments: Namespace) -> None:
     key = _key(settings, arguments.key)
     try:
         if changes:
-            value: Any = settings.adjust(key.name, arguments.add, arguments.remove)
+            value: Any = settings.update_list(key.name, arguments.add, arguments.remove)
         else:
-            value = settings.set(key.name, arguments.value)
+            value = settings.set_value(key.name, arguments.value)
     except ConfigError as error:
         if str(error).startswith("`"):  # of the value, not of the file
             raise UsageError(f"{error} (see joey config describe {key.name})") from error
         raise
     print(f"{key.name} is now {_shown(value)}", file=sys.stderr)
-    state = settings.state(key.name)
+    state = settings.find_setting(key.name)
     if state.origin is SettingOrigin.PROJECT:
         shown = _shown(state.value)
         note = f"in this folder it stays {shown}: .roo/settings.json makes it stricter"
@@ -143,7 +143,7 @@ def _set(settings: SettingsAdmin, arguments: Namespace) -> None:
 
 def _unset(settings: SettingsAdmin, name: str) -> None:
     try:
-        done = settings.unset(name)
+        done = settings.unset_value(name)
     except ConfigError as error:
         if str(error).startswith("There is no setting"):
             raise UsageError(str(error)) from error
@@ -180,12 +180,12 @@ def _example(key: ConfigKey) -> str:
 
 def _named(settings: SettingsAdmin, name: str) -> SettingState:
     _key(settings, name)
-    return settings.state(name)
+    return settings.find_setting(name)
 
 
 def _key(settings: SettingsAdmin, name: str) -> ConfigKey:
     try:
-        return settings.key(name)
+        return settings.find_key(name)
     except ConfigError as error:
         raise UsageError(f"{error} joey config list names all.") from error
 
@@ -225,7 +225,7 @@ def _write_json(value: object) -> None:
 
 def edit_settings(settings: SettingsAdmin) -> ExitCode:
     """Raises ConfigError, UsageError."""
-    before = settings.text()
+    before = settings.read_text()
     make_private_directory(settings.path.parent)
     with tempfile.TemporaryDirectory(prefix=".joey-edit-", dir=settings.path.parent) as directory:
         copy = Path(directory, settings.path.name)

@@ -23,20 +23,20 @@ from msgspec import Struct
 
 from joey import __version__
 from joey.app import doctor, joey_home
-from joey.app.customizations import hooks_here, open_customizations
-from joey.app.doctor import find_chromium, keys_here
+from joey.app.customizations import list_active_hooks, open_customizations
+from joey.app.doctor import find_chromium, find_keys
 from joey.app.mcp_servers import list_config_problems
 from joey.app.models import (
     HTTP_NOT_FOUND,
     LOCAL_PROVIDERS,
     LocalServer,
-    ask_for_models,
     find_local_servers,
-    silent_address,
+    find_missing_endpoint,
+    request_models,
 )
 from joey.app.options import make_options
 from joey.app.profiles import ProfileAdmin
-from joey.app.sandbox import sandbox_report
+from joey.app.sandbox import detect_sandbox
 from joey.app.settings import SettingsAdmin
 from joey.core.redaction import without_secrets
 from joey.core.settings import Profile
@@ -151,7 +151,7 @@ def probe_git() -> Finding:
 
 def probe_sandbox() -> Finding:
     """What confines commands, found out by running a hostile one."""
-    report = sandbox_report()
+    report = detect_sandbox()
     reasons = "; ".join(f"{level}: {reason}" for level, reason in report.reasons.items())
     if report.level is SandboxLevel.NONE:
         advice = "Every command will be asked for. Install bubblewrap, or see --no-sandbox."
@@ -247,22 +247,22 @@ def probe_disk() -> Finding:
 
 
 def probe_privacy() -> Finding:
-    found = doctor.exposures(_home())
+    found = doctor.find_exposures(_home())
     if not found:
         return Finding("Privacy", FindingStatus.OK, "only you can read what joey keeps")
-    listed = _listed([f"{each.path} {each.why}" for each in found])
-    foreign = any(each.mode is None for each in found)
+    listed = _listed([f"{each.path} {each.reason}" for each in found])
+    foreign = any(each.required_mode is None for each in found)
     advice = "What belongs to another user: chown it, or choose another JOEY_HOME." * foreign
-    fixable = FIX_ADVICE * any(each.mode is not None for each in found)
+    fixable = FIX_ADVICE * any(each.required_mode is not None for each in found)
     return Finding("Privacy", FindingStatus.WARN, listed, " ".join(filter(None, (advice, fixable))))
 
 
 def make_private() -> Iterator[str]:
-    yield from doctor.close_to_others(doctor.exposures(_home()))
+    yield from doctor.make_private(doctor.find_exposures(_home()))
 
 
 def probe_tasks() -> Finding:
-    state = doctor.store_state(_home())
+    state = doctor.inspect_store(_home())
     problems = [f"{name}: {why}" for name, why in state.broken]
     problems += [f"{path} could not be read and was moved aside" for path in state.damaged]
     untidy = [f"{directory.name} was left by a process that is gone" for directory in state.stale]
@@ -279,13 +279,13 @@ def probe_tasks() -> Finding:
 
 
 def tidy_tasks() -> Iterator[str]:
-    yield from doctor.tidy(doctor.store_state(_home()))
+    yield from doctor.tidy(doctor.inspect_store(_home()))
 
 
 def probe_leftovers() -> Finding:
     """What may still be wanted is told, and never removed by itself."""
     home = _home()
-    aside, orphans = doctor.files_aside(home), doctor.orphaned_worktrees(home)
+    aside, orphans = doctor.list_quarantined_files(home), doctor.find_orphaned_worktrees(home)
     leftovers = [f"{len(aside)} folders in {home / 'put-aside'}"] if aside else []
     leftovers += [f"{path}: of a task that is no more" for path in orphans]
     if not leftovers:
@@ -305,13 +305,13 @@ def probe_index() -> Finding:
 
 def renew_index() -> Iterator[str]:
     if doctor.check_index(_home()):
-        yield doctor.drop_index(_home())
+        yield doctor.delete_index(_home())
 
 
 def probe_settings() -> Finding:
     settings = SettingsAdmin(here())
     try:
-        settings.states()
+        settings.list_settings()
     except ConfigError as error:
         advice = "joey config edit opens it; joey config unset KEY removes a key."
         return Finding("Settings", FindingStatus.FAIL, str(error), advice)
@@ -349,7 +349,7 @@ def probe_servers() -> Finding:
 def probe_hooks() -> Finding:
     """Yours, and what this folder would add."""
     try:
-        hooks, untrusted = hooks_here(here())
+        hooks, untrusted = list_active_hooks(here())
     except UserError as error:
         return Finding("Hooks", FindingStatus.WARN, "could not be read", str(error))
     listed = "; ".join(f"{hook.event}: {hook.shown}" for hook in hooks) or "none"
@@ -360,7 +360,7 @@ def probe_hooks() -> Finding:
 
 
 def probe_trust() -> Finding:
-    missing = doctor.untrusted(here())
+    missing = doctor.list_untrusted_items(here())
     if not missing:
         return Finding("This folder", FindingStatus.OK, "nothing in it waits for your trust")
     found = f"not used, because you have not trusted it: {_listed(list(missing))}"
@@ -396,14 +396,14 @@ _AUTH_ERROR_STATUSES = (401, 403)
 def probe_keys() -> Finding:
     """Names only: a key is never shown."""
     try:
-        found = keys_here(os.environ)
+        found = find_keys(os.environ)
     except ConfigError as error:
         return Finding("Keys", FindingStatus.FAIL, "profiles.json cannot be read", str(error))
     if not found:
         advice = "Set a key, joey profiles add, or use a model server of this machine."
         return Finding("Keys", FindingStatus.WARN, "no key is set, and none in a profile", advice)
-    wrong = [f"{key.where}: {key.error}" for key in found if key.error]
-    listed = ", ".join(key.where for key in found)
+    wrong = [f"{key.source}: {key.error}" for key in found if key.error]
+    listed = ", ".join(key.source for key in found)
     if wrong:
         advice = f"Set it again, as the provider shows it: {'; '.join(wrong)}."
         return Finding("Keys", FindingStatus.WARN, listed, advice)
@@ -413,20 +413,22 @@ def probe_keys() -> Finding:
 def probe_profiles() -> Finding:
     admin = ProfileAdmin()
     try:
-        known, remark = admin.profiles(), admin.active_profile_warning
+        known, remark = admin.list_profiles(), admin.active_profile_warning
     except ConfigError as error:
         return Finding("Profiles", FindingStatus.FAIL, "they cannot be read", str(error))
     if remark:
         advice = (
-            FIX_ADVICE if admin.active in known else f"joey profiles use NAME: {', '.join(known)}."
+            FIX_ADVICE
+            if admin.active_name in known
+            else f"joey profiles use NAME: {', '.join(known)}."
         )
         return Finding("Profiles", FindingStatus.WARN, remark, advice)
-    active = f" ({admin.active} is the active one)" * (admin.active in known)
+    active = f" ({admin.active_name} is the active one)" * (admin.active_name in known)
     return Finding("Profiles", FindingStatus.OK, f"{', '.join(known) or 'none'}{active}")
 
 
 def settle_profiles() -> Iterator[str]:
-    if settled := ProfileAdmin().settle():
+    if settled := ProfileAdmin().repair_active_profile():
         yield f"{settled} is the active profile"
 
 
@@ -469,10 +471,10 @@ def probe_reach() -> Finding:
         return Finding("Connection", FindingStatus.OK, "not tried: see the finding about the model")
     begun = time.monotonic()
     try:
-        answer = asyncio.run(ask_for_models(profile, os.environ, CONNECTION_TIMEOUT_S))
+        answer = asyncio.run(request_models(profile, os.environ, CONNECTION_TIMEOUT_S))
         silent = None
         if answer.status == HTTP_NOT_FOUND:
-            silent = asyncio.run(silent_address(profile, os.environ, CONNECTION_TIMEOUT_S))
+            silent = asyncio.run(find_missing_endpoint(profile, os.environ, CONNECTION_TIMEOUT_S))
     except ConfigError as error:
         return Finding("Connection", FindingStatus.FAIL, "there is no way to it", str(error))
     except UserError as error:

@@ -41,7 +41,9 @@ def _table(models: tuple[ListedModel, ...], width: int | None) -> list[str]:
     """Columns for a person; for a pipe, names alone with tabs before what is known of them."""
     rows = [
         [
-            f"{'*' if model.chosen else ' '} {one_line(model.id)}" if width else one_line(model.id),
+            f"{'*' if model.is_default else ' '} {one_line(model.id)}"
+            if width
+            else one_line(model.id),
             _thousands(model.info.context_window) if model.info.known else "-",
             _price(model),
             "+".join(model.sources),
@@ -67,7 +69,7 @@ def _price(model: ListedModel) -> str:
 
 def _fields(provider: str, model: ListedModel) -> dict[str, Any]:
     fields: dict[str, Any] = {"id": model.id, "provider": provider, "from": model.sources}
-    if model.chosen:
+    if model.is_default:
         fields["chosen"] = True
     if model.info.known:
         fields |= {

@@ -57,15 +57,15 @@ def flags_of(arguments: Namespace) -> PermissionFlags:
 
 async def _answer_one(explainer: PermissionExplainer, arguments: Namespace) -> None:
     if arguments.read is not None:
-        explained = await explainer.read(arguments.read)
+        explained = await explainer.explain_read(arguments.read)
     elif arguments.write is not None:
-        explained = await explainer.write(arguments.write)
+        explained = await explainer.explain_write(arguments.write)
     else:
-        explained = await explainer.command(" ".join(arguments.command_line))
+        explained = await explainer.explain_command(" ".join(arguments.command_line))
     if arguments.json:
         write_out(msgspec.json.format(msgspec.json.encode(explained), indent=2) + b"\n")
         return
-    parts = [await explainer.command(quoted(argv)) for argv in explained.commands]
+    parts = [await explainer.explain_command(quoted(argv)) for argv in explained.commands]
     width = columns(sys.stdout)
     for line in _described(explained, parts if len(parts) > 1 else []):
         print(wrap(line, width))
@@ -86,7 +86,7 @@ async def _lacking(
     wider = PermissionExplainer(
         workspace_of(arguments), structs.replace(flags, allow=(*flags.allow, *rules))
     )
-    return rules if (await wider.command(line)).decision == "allow" else []
+    return rules if (await wider.explain_command(line)).decision == "allow" else []
 
 
 def _described(
@@ -141,11 +141,11 @@ async def _answer(explainer: PermissionExplainer, line: bytes) -> dict[str, Any]
     asked = [(name, question[name]) for name in _QUESTION_KEYS if name in question]
     match asked:
         case [("command", str(text))]:
-            explained = await explainer.command(text)
+            explained = await explainer.explain_command(text)
         case [("read", str(text))]:
-            explained = await explainer.read(text)
+            explained = await explainer.explain_read(text)
         case [("write", str(text))]:
-            explained = await explainer.write(text)
+            explained = await explainer.explain_write(text)
         case _:
             return {"id": id_, "error": "it needs one text: command, read or write"}
     return {"id": id_, **msgspec.to_builtins(explained)}

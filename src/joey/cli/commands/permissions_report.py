@@ -33,13 +33,13 @@ def run_report(arguments: Namespace, flags: PermissionFlags) -> ExitCode:
     audit = PermissionAudit()
     tasks = _tasks(audit, arguments)
     if flags != PermissionFlags():
-        compared = asyncio.run(audit.compare(tasks, flags))
+        compared = asyncio.run(audit.compare_decisions(tasks, flags))
         if arguments.json:
             _write(_compared_object(compared, tasks))
         else:
-            _print(_compared_lines(compared, tasks, audit.ids()))
+            _print(_compared_lines(compared, tasks, audit.list_task_ids()))
         return ExitCode.DONE
-    reports = list(audit.report(tasks))
+    reports = list(audit.iter_reports(tasks))
     if arguments.json:
         _write({"tasks": msgspec.to_builtins(reports), "counts": _counts(reports)})
     else:
@@ -49,9 +49,9 @@ def run_report(arguments: Namespace, flags: PermissionFlags) -> ExitCode:
 
 def _tasks(audit: PermissionAudit, arguments: Namespace) -> list[TaskMetadata]:
     if arguments.task is not None:
-        return [find_task(audit.starting(arguments.task), arguments.task)]
+        return [find_task(audit.find_by_prefix(arguments.task), arguments.task)]
     place = None if arguments.workspace is None else workspace_of(arguments)
-    return audit.latest(arguments.last, place)
+    return audit.list_latest(arguments.last, place)
 
 
 def _report_lines(reports: Sequence[TaskReport]) -> Iterator[str]:
@@ -109,19 +109,23 @@ def _compared_lines(
         (
             short[one.task],
             _what(one.call),
-            f"{_was(one.call)} → {one.now.decision}",
+            f"{_was(one.call)} → {one.new_explanation.decision}",
             one_line(
-                f"by {one.now.rule}" if one.now.rule else _asked_because(one.now.reason, one.call),
+                f"by {one.new_explanation.rule}"
+                if one.new_explanation.rule
+                else _asked_because(one.new_explanation.reason, one.call),
                 _MAX_CELL_CHARS,
             ),
         )
         for one in compared.differences
     ]
     yield from table(rows, columns(sys.stdout), firm={0, 2}) if rows else ()
-    same = compared.judged - len(compared.differences)
-    left_out = f", {compared.left_out} cannot be judged again" if compared.left_out else ""
+    same = compared.compared_count - len(compared.differences)
+    left_out = (
+        f", {compared.skipped_count} cannot be judged again" if compared.skipped_count else ""
+    )
     yield (
-        f"{_number(len(tasks), 'task')}, {_number(compared.judged, 'call')}:"
+        f"{_number(len(tasks), 'task')}, {_number(compared.compared_count, 'call')}:"
         f" {len(compared.differences)} would be decided otherwise, {same} as before{left_out}"
     )
 
@@ -131,12 +135,14 @@ def _was(call: AuditEntry) -> str:
 
 
 def _compared_object(compared: AuditComparison, tasks: Sequence[TaskMetadata]) -> dict[str, Any]:
-    changes = Counter(f"{one.call.decision}-{one.now.decision}" for one in compared.differences)
+    changes = Counter(
+        f"{one.call.decision}-{one.new_explanation.decision}" for one in compared.differences
+    )
     return {
         "tasks": len(tasks),
-        "judged": compared.judged,
+        "judged": compared.compared_count,
         "different": len(compared.differences),
-        "notJudged": compared.left_out,
+        "notJudged": compared.skipped_count,
         "changes": dict(sorted(changes.items())),
         "differences": msgspec.to_builtins(compared.differences),
     }

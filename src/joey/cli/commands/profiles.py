@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from joey.app.profiles import API_KEY_NAME, ProfileAdmin, mask_value, masked
+from joey.app.profiles import API_KEY_NAME, ProfileAdmin, mask_key, mask_value
 from joey.cli.exit_codes import ExitCode, UsageError
 from joey.cli.output import table, write_out
 from joey.cli.prompt import is_filled, piped_from
@@ -44,12 +44,12 @@ def _run(admin: ProfileAdmin, arguments: Namespace) -> ExitCode:
         case "set":
             _set(admin, arguments)
         case "unset":
-            done = admin.unset(arguments.name, arguments.key)
+            done = admin.unset_value(arguments.name, arguments.key)
             _print_message(
                 f"{arguments.key} {'is taken out of' if done else 'was not in'} {arguments.name}"
             )
         case "use":
-            admin.use(arguments.name)
+            admin.activate(arguments.name)
             _print_message(f"tasks use {arguments.name} from now on")
         case "remove":
             return _remove(admin, arguments)
@@ -57,7 +57,7 @@ def _run(admin: ProfileAdmin, arguments: Namespace) -> ExitCode:
 
 
 def _list(admin: ProfileAdmin, *, as_json: bool) -> None:
-    profiles, active = admin.profiles(), admin.active
+    profiles, active = admin.list_profiles(), admin.active_name
     if admin.active_profile_warning:
         _print_message(admin.active_profile_warning)
     if as_json:
@@ -92,7 +92,7 @@ def _reach(model: str, base_url: str | None) -> list[tuple[str, str | None]]:
 
 
 def _show(admin: ProfileAdmin, name: str | None, *, as_json: bool) -> None:
-    facts = admin.facts(name)
+    facts = admin.describe_profile(name)
     if as_json:
         _write_json({fact.name: {"value": fact.value, "from": fact.origin} for fact in facts})
         return
@@ -101,7 +101,7 @@ def _show(admin: ProfileAdmin, name: str | None, *, as_json: bool) -> None:
 
 
 def _add(admin: ProfileAdmin, arguments: Namespace) -> None:
-    admin.check_new(arguments.name, arguments.provider)
+    admin.check_new_profile(arguments.name, arguments.provider)
     key = None if arguments.no_key else _new_key(admin, arguments)
     admin.add(
         arguments.name,
@@ -111,13 +111,13 @@ def _add(admin: ProfileAdmin, arguments: Namespace) -> None:
         apiKey=key,
     )
     if arguments.use:
-        admin.use(arguments.name)
-    used = " and used from now on" if admin.active == arguments.name else ""
-    with_key = f", with the key {masked(key)}" if key else ""
+        admin.activate(arguments.name)
+    used = " and used from now on" if admin.active_name == arguments.name else ""
+    with_key = f", with the key {mask_key(key)}" if key else ""
     _print_message(f"the profile {arguments.name} is made{used}{with_key}")
     if admin.active_profile_warning:
         _print_message(admin.active_profile_warning)
-    if key is None and admin.needs_key(arguments.provider) and arguments.base_url is None:
+    if key is None and admin.needs_api_key(arguments.provider) and arguments.base_url is None:
         _print_message(f"it has no key yet: joey profiles set {arguments.name} apiKey")
 
 
@@ -127,7 +127,7 @@ def _new_key(admin: ProfileAdmin, arguments: Namespace) -> str | None:
     if arguments.key:
         return _read_key(provider)
     if sys.stdin.isatty():
-        wanted = arguments.base_url is None and admin.needs_key(provider)
+        wanted = arguments.base_url is None and admin.needs_api_key(provider)
         return _read_key(provider) if wanted else None
     fd = None if admin.is_local(provider) else piped_from(sys.stdin)
     text = sys.stdin.readline(MAX_KEY_CHARS) if fd is not None and is_filled(fd) else ""
@@ -141,19 +141,19 @@ def _new_key(admin: ProfileAdmin, arguments: Namespace) -> str | None:
 
 
 def _set(admin: ProfileAdmin, arguments: Namespace) -> None:
-    name, key = arguments.name, admin.key(arguments.key).name
+    name, key = arguments.name, admin.find_key(arguments.key).name
     if key == API_KEY_NAME and not arguments.value:
-        admin.set_key(name, _read_key(name))
+        admin.set_api_key(name, _read_key(name))
         _print_message(f"the key of {name} is changed")
         return
     if not arguments.value:
         raise UsageError(f"give a value: joey profiles set {name} {key} VALUE")
-    value = admin.set(name, key, arguments.value)
+    value = admin.set_value(name, key, arguments.value)
     _print_message(f"{key} of {name} is now {_shown(mask_value(key, value))}")
 
 
 def _remove(admin: ProfileAdmin, arguments: Namespace) -> ExitCode:
-    if arguments.name not in admin.profiles():
+    if arguments.name not in admin.list_profiles():
         admin.remove(arguments.name)  # says which ones there are
     if not arguments.yes:
         if not sys.stdin.isatty():
@@ -168,12 +168,12 @@ def _remove(admin: ProfileAdmin, arguments: Namespace) -> ExitCode:
 
 
 def _left(admin: ProfileAdmin) -> str:
-    left = admin.profiles()
+    left = admin.list_profiles()
     if not left:
         return "there is none left"
     return (
-        f"{admin.active} is the active one"
-        if admin.active in left
+        f"{admin.active_name} is the active one"
+        if admin.active_name in left
         else admin.active_profile_warning
     )
 
@@ -200,9 +200,9 @@ def _read_key(whose: str) -> str:
 
 def _usable(text: str) -> str:
     """Raises ConfigError."""
-    from joey.app.profiles import usable_key
+    from joey.app.profiles import parse_pasted_key
 
-    return usable_key(text)
+    return parse_pasted_key(text)
 
 
 def _shown(value: Any) -> str:

@@ -21,7 +21,7 @@ import msgspec
 
 from joey.app import open_store
 from joey.app.engine import remove_worktree
-from joey.app.redaction import learn_all
+from joey.app.redaction import learn_all_secrets
 from joey.cli.exit_codes import ExitCode, UsageError
 from joey.cli.launch import find_task, workspace_of
 from joey.cli.output import write_out
@@ -302,7 +302,7 @@ def _write_file(data: bytes, path: Path, *, force: bool) -> None:
 
 
 def _document(store: Store, index: TaskIndex, task: TaskMetadata, form: str) -> bytes:
-    blot = learn_all().blot
+    blot = learn_all_secrets().blot
     facts = without_secrets(msgspec.to_builtins(with_current_status(task, store)), blot)
     rows = without_secrets(read_rows(store, task.id), blot)
     if form == "json":
@@ -320,7 +320,7 @@ def _export_directory(store: Store, task: TaskMetadata, arguments: Namespace) ->
         raise UsageError("--format roo writes a folder; say with -o DIR where to put it")
     records = store.read(task.id)
     directory = write_roo_directory(
-        task, records, Path(arguments.output), force=arguments.force, blot=learn_all().blot
+        task, records, Path(arguments.output), force=arguments.force, blot=learn_all_secrets().blot
     )
     write_out(f"{directory}\n".encode())
 

@@ -29,12 +29,12 @@ def import_tasks(arguments: Namespace) -> ExitCode:
     if not arguments.paths and not arguments.roo:
         raise UsageError("say which tasks to import: a PATH, or --roo for all on this machine")
     exchange = TaskExchange()
-    found = exchange.find([Path(path) for path in arguments.paths], everywhere=arguments.roo)
+    found = exchange.find_tasks([Path(path) for path in arguments.paths], everywhere=arguments.roo)
     # What is wrong with a task is told in the table; the details are for --debug.
     logging.getLogger("joey.storage").addHandler(logging.NullHandler())
     wanted = _wanted(found, arguments)
     if arguments.dry_run:
-        candidates = [exchange.look_at(task) for task in _counted(wanted, "looking at")]
+        candidates = [exchange.inspect_task(task) for task in _counted(wanted, "looking at")]
     else:
         candidates = [_take(exchange, task) for task in _counted(wanted, "importing")]
     if arguments.json:
@@ -62,11 +62,11 @@ def _wanted(found: Sequence[ForeignTask], arguments: Namespace) -> list[ForeignT
 
 
 def _take(exchange: TaskExchange, task: ForeignTask) -> ImportCandidate:
-    seen = exchange.look_at(task)
+    seen = exchange.inspect_task(task)
     if seen.state in ("imported", "damaged"):
         return structs.replace(seen, state="skipped" if seen.state == "imported" else "damaged")
     try:
-        exchange.take(task)
+        exchange.import_task(task)
     except StoreError as error:
         if disk_is_full(error):
             raise

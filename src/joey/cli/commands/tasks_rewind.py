@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from joey.app import open_engine
-from joey.app.options import idle_options
+from joey.app.options import make_inspect_options
 from joey.cli.exit_codes import ExitCode, UsageError
 from joey.cli.launch import find_task, short_id
 from joey.cli.output import write_out
@@ -95,7 +95,7 @@ async def _rewind(metadata: TaskMetadata, arguments: Namespace) -> ExitCode:
 @asynccontextmanager
 async def _opened(metadata: TaskMetadata) -> AsyncIterator[tuple[Engine, Task]]:
     async with open_engine() as engine:
-        options = idle_options(metadata.workspace)
+        options = make_inspect_options(metadata.workspace)
         yield engine, await engine.open(metadata.id, options=options)
 
 
@@ -176,7 +176,7 @@ async def _fork(metadata: TaskMetadata, arguments: Namespace) -> ExitCode:
             from joey.cli.task_views import read_rows
 
             row = find_row(read_rows(open_store(), metadata.id), arguments.message, metadata.id)
-        options = idle_options(metadata.workspace)
+        options = make_inspect_options(metadata.workspace)
         task = await engine.fork(metadata.id, row, keep=not arguments.before, options=options)
         short = short_id(task.id, engine.ids())
     if arguments.json:

@@ -24,12 +24,12 @@ def run_trust(arguments: Namespace) -> ExitCode:
         done = trust.revoke()
         print("nothing of this folder is trusted any more" if done else "it was not trusted")
         return ExitCode.DONE
-    if not trust.wanted:
+    if not trust.items:
         print("this folder brings nothing along that would need your trust")
         return ExitCode.DONE
-    missing = trust.missing
+    missing = trust.untrusted_items
     print(f"{trust.workspace} would run:")
-    print(_described(trust.wanted, missing))
+    print(_described(trust.items, missing))
     if arguments.show or not missing:
         print("not all of this is trusted" if missing else "all of this is trusted")
         return ExitCode.DONE
@@ -44,7 +44,7 @@ def run_trust(arguments: Namespace) -> ExitCode:
 def offer_trust(workspace: Path) -> None:
     """Ask once, before a conversation begins; a no goes on without."""
     trust = _of(workspace)
-    missing = () if trust is None else trust.missing
+    missing = () if trust is None else trust.untrusted_items
     if trust is None or all(item.only_unasked for item in missing):
         return
     print("This folder brings something along that would run on your machine:", file=sys.stderr)
@@ -62,7 +62,7 @@ def untrusted_note(workspace: Path) -> str:
         missing = (
             []
             if trust is None
-            else [item for item in trust.missing if not _is_reported_by_task(item)]
+            else [item for item in trust.untrusted_items if not _is_reported_by_task(item)]
         )
     except ConfigError as error:
         return in_a_sentence(str(error))
@@ -83,7 +83,7 @@ def _of(workspace: Path) -> WorkspaceTrust | None:
         trust = WorkspaceTrust(workspace)
     except OSError as error:
         raise ConfigError(f"{workspace} cannot be looked at: {error.strerror}.") from error
-    return trust if trust.wanted else None
+    return trust if trust.items else None
 
 
 def _agreed() -> bool:

@@ -18,7 +18,7 @@ import msgspec
 from msgspec import UNSET, structs
 
 from joey.app import open_engine
-from joey.app.options import configured
+from joey.app.options import apply_configuration
 from joey.cli.exit_codes import ExitCode, UsageError, exit_code_of_error
 from joey.cli.headless.progress import ProgressPrinter, TaskTreeProgress
 from joey.cli.headless.run import interrupted
@@ -149,7 +149,9 @@ class StdinSession:
             return
         options = options_for(self._arguments, earlier, self._emitter.policy)
         # For this run alone: the task keeps what it was given when it was started.
-        options = structs.replace(configured(options, dict(_FOLLOWUP_SETTINGS)), configuration={})
+        options = structs.replace(
+            apply_configuration(options, dict(_FOLLOWUP_SETTINGS)), configuration={}
+        )
         if self._arguments.fork:
             task = await self._engine.fork(earlier.id, options=options)
         else:

@@ -11,9 +11,9 @@ from rich.text import Text
 
 from joey.app import open_store, open_task_index
 from joey.app.customizations import open_customizations
-from joey.app.models import find_local_servers, known_providers
+from joey.app.models import find_local_servers, list_known_providers
 from joey.app.permission_overview import PermissionLine, PermissionOverview, SettingSources
-from joey.app.permissions import scope_of
+from joey.app.permissions import build_file_scope
 from joey.app.trust import open_server_admin
 from joey.cli.commands.doctor import HEALTH_CHECKS, look
 from joey.cli.commands.doctor_checks import FindingStatus
@@ -116,7 +116,7 @@ async def providers(env: Mapping[str, str]) -> tuple[ProviderOption, ...]:
     names = {server.provider for server in found}
     others = (
         ProviderOption(each.name, each.needs_key, models=each.models)
-        for each in known_providers()
+        for each in list_known_providers()
         if each.name not in names
     )
     return (*here, *others)
@@ -142,7 +142,7 @@ def permissions_card(
     flags = flags_of(arguments)
     sources = SettingSources(workspace, flags)
     if task is None:
-        scope = scope_of(flags)
+        scope = build_file_scope(flags)
         settings, edits_granted = sources.settings, False
         mode = usual_mode(arguments.mode or settings.mode, open_customizations(workspace).modes)
     else:
@@ -154,10 +154,10 @@ def permissions_card(
     overview = PermissionOverview(
         sources, settings, mode, sandbox, workspace, edits_granted=edits_granted, scope=scope
     )
-    text = listed(overview.judgements())
+    text = listed(overview.build_lines())
     if edits_granted:
         text.append("/permissions ask: edits are asked about again\n", "dim")
-    chosen = sources.of_value("sandbox", settings.sandbox)
+    chosen = sources.find_value_source("sandbox", settings.sandbox)
     text.append(f"{_held(sandbox, settings, chosen)}\n")
     return text.append("joey permissions explain says why for any command or file", "dim")
 
@@ -169,7 +169,7 @@ def listed(judgements: Sequence[PermissionLine]) -> Text:
         if judged:
             text.append(f"{title}\n", "bold")
         for each in judged:
-            text.append(f"  {mark} ", colour).append(one_line(each.about, MAX_RULE_CHARS))
+            text.append(f"  {mark} ", colour).append(one_line(each.subject, MAX_RULE_CHARS))
             said = f"{each.rule} ({each.source})" if each.source else each.rule
             text.append(f"  {one_line(said, MAX_RULE_CHARS)}\n", "dim")
     return text

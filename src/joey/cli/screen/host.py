@@ -15,12 +15,12 @@ from rich.text import Text
 
 from joey.app import open_store, open_task_index
 from joey.app.customizations import open_customizations
-from joey.app.file_finder import open_file_offers
+from joey.app.file_finder import open_file_finder
 from joey.app.mcp_servers import list_config_problems
 from joey.app.models import LocalServer, list_models
 from joey.app.options import collect_settings_warnings
-from joey.app.profiles import save_first_profile, save_found_server
-from joey.app.sandbox import check_unattended, sandbox_report
+from joey.app.profiles import save_first_profile, save_server_profile
+from joey.app.sandbox import check_unattended_sandbox, detect_sandbox
 from joey.app.service import Application
 from joey.cli.launch import earlier_task, options_for, short_id, workspace_of
 from joey.cli.notices import (
@@ -69,7 +69,7 @@ class LocalAppHost:
         earlier = earlier_task(engine, arguments)
         left_in = "" if earlier is None or arguments.workspace else earlier.workspace
         self.workspace = Path(left_in) if left_in else workspace_of(arguments)
-        self._files = open_file_offers(self.workspace)
+        self._files = open_file_finder(self.workspace)
         self._level: SandboxLevel | None = None
         self._probing = asyncio.ensure_future(self._probe())
 
@@ -78,7 +78,7 @@ class LocalAppHost:
         await asyncio.gather(self._probing, return_exceptions=True)
 
     async def _probe(self) -> None:
-        self._level = (await asyncio.to_thread(sandbox_report)).level
+        self._level = (await asyncio.to_thread(detect_sandbox)).level
 
     # Options of tasks
 
@@ -128,7 +128,7 @@ class LocalAppHost:
     async def begin(self, text: str, images: tuple[str, ...]) -> Session:
         options = self._fresh_options()
         if self._arguments.yes and options.settings is not None:
-            await check_unattended(options.settings)
+            await check_unattended_sandbox(options.settings)
         return await self._engine.start(text, images=images, options=options)
 
     async def open(self, task_id: str) -> Session:
@@ -374,7 +374,7 @@ class LocalAppHost:
         try:
             if provider.found_at:
                 server = LocalServer(provider.name, provider.found_at, provider.models)
-                save_found_server(server, model)
+                save_server_profile(server, model)
             else:
                 save_first_profile(provider=provider.name, model=model, key=key or None)
         except ConfigError as error:

@@ -154,7 +154,7 @@ async def _whole_info(hub: ServerHub, metadata: TaskMetadata, call: CommandCall)
 
 def _window(hub: ServerHub, metadata: TaskMetadata) -> int | None:
     try:
-        model = hub.setup.model_of_task(metadata)
+        model = hub.setup.find_task_model(metadata)
     except ConfigError as error:
         log.info("task %s: its model is not known: %s", metadata.id, error)
         return None

@@ -104,7 +104,7 @@ async def switch_mode(hub: ServerHub, call: CommandCall) -> Done:
     """Of a task; without one, the mode that new tasks start in."""
     asked: SwitchMode = call.arguments
     if call.task_id is None and hub.current is None:
-        _check_mode(asked.mode, await asyncio.to_thread(hub.setup.modes))
+        _check_mode(asked.mode, await asyncio.to_thread(hub.setup.list_modes))
         hub.setup.preferences.change_settings({"mode": asked.mode})
         hub.announce("modeChanged", ModePayload(mode=asked.mode))
         return Done()

@@ -74,7 +74,7 @@ def _with_profile(hub: ServerHub, name: str | None) -> TaskOptions:
         return TaskOptions()
     if name not in hub.setup.preferences.profiles().profiles:
         raise invalid("arguments.profile", f"there is no profile '{name}'.")
-    options = hub.setup.options(profile=name)
+    options = hub.setup.build_options(profile=name)
     return structs.replace(options, workspace=None, protocol=None)
 
 

@@ -47,7 +47,7 @@ async def set_configuration(hub: ServerHub, call: CommandCall) -> Done:
     profiles = preferences.profiles()
     mode = asked.values.get("mode")
     if mode is not None:
-        modes = await asyncio.to_thread(hub.setup.modes)
+        modes = await asyncio.to_thread(hub.setup.list_modes)
         if mode not in [known.slug for known in modes]:
             raise invalid("arguments.values.mode", "there is no such mode.")
     try:
@@ -134,7 +134,7 @@ def _announce_profile(hub: ServerHub) -> None:
 
 
 async def get_modes(hub: ServerHub, call: CommandCall) -> Modes:
-    modes = await asyncio.to_thread(hub.setup.modes)
+    modes = await asyncio.to_thread(hub.setup.list_modes)
     return Modes(modes=[_mode(mode) for mode in modes])
 
 
@@ -145,13 +145,13 @@ def _mode(mode: Mode) -> ModeInfo:
 async def get_models(hub: ServerHub, call: CommandCall) -> Models:
     asked: GetModels = call.arguments
     try:
-        return Models(models=hub.setup.models(asked.provider))
+        return Models(models=hub.setup.list_models(asked.provider))
     except ConfigError as error:
         raise invalid("arguments.provider", str(error)) from error
 
 
 async def get_commands(hub: ServerHub, call: CommandCall) -> Commands:
-    commands = await asyncio.to_thread(hub.setup.commands)
+    commands = await asyncio.to_thread(hub.setup.list_commands)
     return Commands(commands=[_command(command) for command in commands])
 
 

@@ -44,10 +44,10 @@ async def start_new_task(hub: ServerHub, call: CommandCall) -> TaskStartedData:
         raise invalid("arguments.profile", f"there is no profile '{asked.profile}'.")
     try:
         if asked.mode is not None:
-            modes = await asyncio.to_thread(hub.setup.modes, workspace)
+            modes = await asyncio.to_thread(hub.setup.list_modes, workspace)
             if asked.mode not in {mode.slug for mode in modes}:
                 raise invalid("arguments.mode", f"there is no mode '{asked.mode}'.")
-        options = hub.setup.options(
+        options = hub.setup.build_options(
             workspace=workspace,
             mode=asked.mode,
             profile=asked.profile,
@@ -85,7 +85,9 @@ async def _reconfigured(hub: ServerHub, task_id: str, configuration: dict[str, A
     if task is not None and task.running:
         raise failed(f"Task '{task_id}' is at work: cancel it before you change its configuration.")
     try:
-        options = hub.setup.resume_options(metadata, hub.engine.secrets(task_id), configuration)
+        options = hub.setup.build_resume_options(
+            metadata, hub.engine.secrets(task_id), configuration
+        )
     except ConfigError as error:
         raise invalid("arguments.configuration", str(error)) from error
     if task is not None:
@@ -139,7 +141,7 @@ async def delete_task(hub: ServerHub, call: CommandCall) -> Done:
         await asyncio.to_thread(hub.store.delete, task_id)
     except TaskNotFoundError as error:
         raise not_found(task_id) from error
-    await hub.setup.forget(task_id)
+    await hub.setup.remove_task_worktree(task_id)
     hub.announce("taskDeleted", Empty(), task_id)
     return Done()
 
