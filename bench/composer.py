@@ -35,10 +35,10 @@ NAME_PARTS = ("app", "core", "test", "page", "model", "view", "store", "query", 
 
 
 class EmptyCompletions:
-    def commands(self) -> Sequence[CompletionItem]:
+    def list_commands(self) -> Sequence[CompletionItem]:
         return ()
 
-    async def files(self, typed: str) -> Sequence[str]:
+    async def find_files(self, typed: str) -> Sequence[str]:
         return ()
 
 

@@ -18,7 +18,7 @@ from starlette.routing import Route, WebSocketRoute
 
 from joey.app.customizations import apply_project_restrictions, build_scopes
 from joey.app.options import apply_configuration, make_options
-from joey.cli.command_line import parse, run_parser
+from joey.cli.command_line import build_run_parser, parse_command_line
 from joey.cli.commands.arguments import COMMAND_PARSERS
 from joey.cli.headless.stdin_protocol import COMMAND_NAMES as STDIN_COMMANDS
 from joey.config.hooks import read_project_hooks
@@ -90,7 +90,7 @@ def names_of(kind: type[Struct]) -> set[str]:
         (capability_table.VARIABLES, variables()),
         (run_capabilities.STDIN, set(STDIN_COMMANDS)),
         (run_capabilities.HOOKS, {moment.value for moment in HookEvent}),
-        (run_capabilities.RUN_FLAGS, flags(run_parser())),
+        (run_capabilities.RUN_FLAGS, flags(build_run_parser())),
     ],
     ids=[
         *("tools", "websocket", "ipc", "shell", "settings", "profile", "limits", "flags", "env"),
@@ -279,7 +279,7 @@ def test_hooks_of_a_project_are_only_ever_wanted(project: Project) -> None:
 
 def test_a_token_is_no_flag() -> None:
     """What stands on a command line can be read by everybody on the machine."""
-    run = set(vars(parse(["-p", "x"])))
+    run = set(vars(parse_command_line(["-p", "x"])))
     assert not {name for name in run if "token" in name and name != "max_tokens"}
     assert not {name for name in run if "key" in name}
     assert {name for name in capability_table.SERVE_FLAGS if "token" in name} == {"--token-file"}

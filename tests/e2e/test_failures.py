@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from joey.app import make_options
-from joey.cli.exit_codes import exit_code_of_error
+from joey.cli.exit_codes import error_to_exit_code
 from joey.errors import WorkspaceError
 from joey.testing.script import Turn, call, fail, say
 from joey.testing.server import ModelServer
@@ -107,7 +107,7 @@ def _refusal_code(workspace: Path) -> int:
     try:
         make_options(workspace=workspace, env={"OLLAMA_HOST": "x"}, model="any")
     except WorkspaceError as error:
-        return exit_code_of_error(error) if str(workspace) in str(error) else 99
+        return error_to_exit_code(error) if str(workspace) in str(error) else 99
     except BaseException:
         return 98
     return 0

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from joey.cli.command_line import parse
+from joey.cli.command_line import parse_command_line
 from joey.cli.exit_codes import UsageError
 
 PROMPTS = [
@@ -31,14 +31,14 @@ PROMPTS = [
 
 @pytest.mark.parametrize(("argv", "prompt"), PROMPTS)
 def test_arguments_that_are_no_command_are_the_prompt(argv: list[str], prompt: list[str]) -> None:
-    arguments = parse(argv)
+    arguments = parse_command_line(argv)
     assert arguments.command == "run"
     assert arguments.prompt == prompt
 
 
 @pytest.mark.parametrize("command", ["demo", "doctor"])
 def test_a_command_is_known_by_its_place(command: str) -> None:
-    assert parse([command]).command == command
+    assert parse_command_line([command]).command == command
 
 
 SLIPS = [
@@ -59,7 +59,7 @@ SLIPS = [
 def test_a_misspelt_command_is_not_sent_to_a_model(line: str, meant: str) -> None:
     message = f"did you mean `{meant}`? (as a prompt: joey -- {line})"
     with pytest.raises(UsageError, match=re.escape(message)):
-        parse(line.split())
+        parse_command_line(line.split())
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_a_misspelt_command_is_not_sent_to_a_model(line: str, meant: str) -> Non
 )
 def test_help_about_no_command_is_not_sent_to_a_model(word: str, message: str) -> None:
     with pytest.raises(UsageError, match=re.escape(message)):
-        parse(["help", word])
+        parse_command_line(["help", word])
 
 
 WRONG = [
@@ -109,31 +109,33 @@ WRONG = [
     ],
 )
 def test_the_message_to_go_back_to_stands_anywhere(argv: list[str]) -> None:
-    arguments = parse(["tasks", *argv])
+    arguments = parse_command_line(["tasks", *argv])
     assert (arguments.id, arguments.message) == ("x", "10")
     assert arguments.with_files and arguments.before and not arguments.undo
 
 
 def test_roos_flag_for_commands_on_stdin_needs_no_other() -> None:
-    arguments = parse(["--stdin-prompt-stream"])
+    arguments = parse_command_line(["--stdin-prompt-stream"])
     assert (arguments.input_format, arguments.output_format) == ("stream-json", "stream-json")
 
 
 @pytest.mark.parametrize(("argv", "named"), WRONG)
 def test_what_is_wrong_is_named(argv: list[str], named: str) -> None:
     with pytest.raises(UsageError, match=re.escape(named)):
-        parse(argv)
+        parse_command_line(argv)
 
 
 @pytest.mark.parametrize(
     ("text", "seconds"), [("90", 90), ("90s", 90), ("1.5m", 90), ("2h", 7200), (".5", 0.5)]
 )
 def test_times_are_written_as_people_write_them(text: str, seconds: float) -> None:
-    assert parse(["--max-wall-time", text, "x"]).max_wall_time == seconds
+    assert parse_command_line(["--max-wall-time", text, "x"]).max_wall_time == seconds
 
 
 def test_flags_that_may_be_repeated_are_collected() -> None:
-    arguments = parse(["--allow", "npm", "--allow", "git status", "--deny", "rm", "--image", "a"])
+    arguments = parse_command_line(
+        ["--allow", "npm", "--allow", "git status", "--deny", "rm", "--image", "a"]
+    )
     assert arguments.allow == ["npm", "git status"]
     assert arguments.deny == ["rm"]
     assert arguments.image == ["a"]
@@ -144,7 +146,7 @@ def test_every_option_of_every_command_says_what_it_is_for(
 ) -> None:
     for command in ([], ["tasks", "list"], ["tasks", "show"], ["tasks", "export"], ["demo"]):
         with pytest.raises(SystemExit):
-            parse([*command, "--help"])
+            parse_command_line([*command, "--help"])
         help_text = capsys.readouterr().out
         silent = re.findall(r"^  (?:-\w.*, )?--[\w-]+(?: \S+)?\n(?!   )", help_text, re.MULTILINE)
         assert silent == []
@@ -157,7 +159,7 @@ def test_every_flag_is_in_the_documentation(
     command: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit):
-        parse([*command, "--help"])
+        parse_command_line([*command, "--help"])
     flags = set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", capsys.readouterr().out))
     document = Path(__file__).parent.parent.parent / "docs" / "cli.md"
     documented = set(re.findall(r"--?[a-z][a-z-]*", document.read_text(encoding="utf-8")))

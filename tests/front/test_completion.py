@@ -17,14 +17,14 @@ from pathlib import Path
 
 import pytest
 
-from joey.cli.command_line import run_parser
+from joey.cli.command_line import build_run_parser
 from joey.cli.commands.arguments import COMMAND_PARSERS
 from joey.cli.commands.completion import (
     FILE_METAVARS,
     FREE_TEXT_METAVARS,
     VALUE_COMPLETERS,
     FileCompletion,
-    complete,
+    complete_words,
     split_command_line,
 )
 from tests.front.binary import LIMIT, Joey
@@ -36,7 +36,7 @@ BIN = str(Path(sys.executable).parent)
 
 def parsers() -> Iterator[tuple[tuple[str, ...], argparse.ArgumentParser]]:
     """Every parser, with the words that lead to it."""
-    yield (), run_parser()
+    yield (), build_run_parser()
     for name, make in COMMAND_PARSERS.items():
         parser = make()
         below = [each for each in parser._actions if isinstance(each, argparse._SubParsersAction)]
@@ -52,7 +52,7 @@ EVERY = pytest.mark.parametrize(
 
 
 def values(*arguments: str) -> list[str]:
-    return [each.value for each in complete(arguments).candidates]
+    return [each.value for each in complete_words(arguments).candidates]
 
 
 @pytest.mark.requirement("front:completion")
@@ -63,7 +63,7 @@ def test_every_flag_of_every_command_is_offered(
     shown = [each for each in parser._actions if each.help != argparse.SUPPRESS]
     flags = {flag for each in shown for flag in each.option_strings if flag.startswith("--")}
     assert set(values(*arguments, "--")) == flags
-    about = {each.value: each.about for each in complete((*arguments, "--")).candidates}
+    about = {each.value: each.description for each in complete_words((*arguments, "--")).candidates}
     assert all(about.values())
 
 
@@ -79,7 +79,7 @@ def test_every_value_has_choices_or_a_metavar_that_is_known(
         )
         if action.option_strings:
             flag = action.option_strings[-1]
-            assert complete((*arguments, flag, "")).files is FILE_METAVARS.get(
+            assert complete_words((*arguments, flag, "")).files is FILE_METAVARS.get(
                 str(action.metavar), FileCompletion.NONE
             )
 
@@ -142,8 +142,8 @@ def test_tasks_of_this_directory_are_offered_with_their_titles(
 ) -> None:
     task(joey, "0198a1b2-c3d4-7000-8000-000000000001", "Fix the \x1b[31mtests")
     task(joey, "0198ffff-0000-7000-8000-000000000002", "Elsewhere", "/somewhere")
-    found = complete((*arguments, "")).candidates
-    assert [(each.value, each.about) for each in found] == [
+    found = complete_words((*arguments, "")).candidates
+    assert [(each.value, each.description) for each in found] == [
         ("0198a1b2-c3d4", "Fix the \x1b[31mtests")
     ]
     assert values(*arguments, "0198f") == ["0198ffff-0000"]

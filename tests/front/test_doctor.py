@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from joey.cli.commands import doctor_checks
-from joey.cli.commands.doctor import HEALTH_CHECKS, look
-from joey.cli.commands.doctor_checks import Finding, FindingStatus, HealthCheck, probe_disk
+from joey.cli.commands.doctor import HEALTH_CHECKS, run_checks
+from joey.cli.commands.doctor_checks import Finding, FindingStatus, HealthCheck, check_disk
 from tests.front.binary import Joey
 from tests.front.small_web import OLLAMA, OPENAI, small_web
 from tests.front.terminal import terminal
@@ -82,16 +82,16 @@ async def test_a_model_server_of_this_machine_is_found_with_the_flags_to_use_it(
 
 def test_too_little_disk_space_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor_checks, "LOW_DISK_BYTES", 1 << 62)
-    assert probe_disk().status is FindingStatus.WARN
+    assert check_disk().status is FindingStatus.WARN
     monkeypatch.setattr(doctor_checks, "CRITICAL_DISK_BYTES", 1 << 62)
-    assert probe_disk().status is FindingStatus.FAIL
+    assert check_disk().status is FindingStatus.FAIL
 
 
 def test_a_probe_that_breaks_is_a_finding_and_harms_no_other() -> None:
     def broken() -> Finding:
         raise RuntimeError("out of order")
 
-    found = look(
+    found = run_checks(
         [
             HealthCheck("One", broken),
             HealthCheck("Two", lambda: Finding("Two", FindingStatus.OK, "fine")),

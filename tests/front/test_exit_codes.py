@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from joey.cli.exit_codes import UsageError, exit_code_of, exit_code_of_error
+from joey.cli.exit_codes import UsageError, error_to_exit_code, outcome_to_exit_code
 from joey.engine.outcomes import Aborted, Completed, Ending, Failed
 from joey.errors import (
     ConfigError,
@@ -54,16 +54,17 @@ ERRORS = [
 @pytest.mark.requirement("front:exit-codes")
 @pytest.mark.parametrize(("ending", "refused", "code"), ENDINGS)
 def test_each_ending_has_its_exit_code(ending: Ending, refused: bool, code: int) -> None:
-    assert exit_code_of(ending, refused=refused) == code
+    assert outcome_to_exit_code(ending, refused=refused) == code
 
 
 @pytest.mark.requirement("front:exit-codes")
 @pytest.mark.parametrize(("error", "code"), ERRORS)
 def test_each_error_has_its_exit_code(error: BaseException, code: int) -> None:
-    assert exit_code_of_error(error) == code
+    assert error_to_exit_code(error) == code
 
 
 def test_every_provider_failure_has_an_exit_code_other_than_success() -> None:
     assert all(
-        exit_code_of(Failed(f"provider:{error}", "")) in (1, 75, 78) for error in ProviderFailure
+        outcome_to_exit_code(Failed(f"provider:{error}", "")) in (1, 75, 78)
+        for error in ProviderFailure
     )

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from joey.cli.headless.refusals import describe_refusals, helpful_flags
+from joey.cli.headless.refusals import describe_refusals, suggest_flags
 from joey.core.events import AskOpened
 from joey.core.settings import Settings
 from joey.core.task import AskKind
@@ -37,17 +37,17 @@ def test_every_command_that_lacks_a_rule_is_named_where_rules_help(
     line: str, flags: list[str]
 ) -> None:
     settings = Settings(allowed_commands=("git status",))
-    assert helpful_flags([command(line)], settings) == flags
+    assert suggest_flags([command(line)], settings) == flags
 
 
 def test_edits_are_allowed_by_a_flag_where_it_reaches() -> None:
-    assert helpful_flags([edit("a.py"), edit("b.py")], Settings()) == ["--allow-writes"]
-    assert helpful_flags([edit(".git/config", protected=True)], Settings()) == []
-    assert helpful_flags([edit("/etc/passwd")], Settings()) == []
+    assert suggest_flags([edit("a.py"), edit("b.py")], Settings()) == ["--allow-writes"]
+    assert suggest_flags([edit(".git/config", protected=True)], Settings()) == []
+    assert suggest_flags([edit("/etc/passwd")], Settings()) == []
 
 
 def test_a_run_that_asks_for_everything_is_not_helped_by_rules() -> None:
-    assert helpful_flags([command("ls", "autoApprovalEnabled is off")], Settings()) == []
+    assert suggest_flags([command("ls", "autoApprovalEnabled is off")], Settings()) == []
 
 
 def test_what_flags_cannot_allow_is_not_promised() -> None:

@@ -46,7 +46,7 @@ def drawn(*events: Event, terminal: bool = False, echo: bool = False) -> str:
     console = Console(file=file, width=80, force_terminal=terminal, color_system=colours)
     renderer = TaskRenderer(console, echo=echo)
     for event in events:
-        renderer.show(event)
+        renderer.render(event)
     return file.getvalue()
 
 

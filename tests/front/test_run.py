@@ -382,7 +382,7 @@ async def test_a_defect_is_one_message_and_a_traceback_only_when_asked_for(
 ) -> None:
     defect = (
         "import sys, joey.cli.headless.run as run; from joey.cli.main import main;"
-        "run.run_print = lambda arguments: 1 / 0; sys.exit(main(sys.argv[1:]))"
+        "run.run_headless = lambda arguments: 1 / 0; sys.exit(main(sys.argv[1:]))"
     )
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", defect, "-p", *flags, "x", env=joey.env, stderr=PIPE

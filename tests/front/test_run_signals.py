@@ -141,7 +141,7 @@ from joey.cli import signals
 signals.HANGUP_SHUTDOWN_TIMEOUT_S = 0.2
 
 async def main():
-    with signals.interruptible(parts=True):
+    with signals.handle_signals(only_stoppable=True):
         print("ready", flush=True)
         held = threading.Lock()
         held.acquire()

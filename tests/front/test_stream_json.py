@@ -6,8 +6,8 @@ from joey.cli.headless.stream_json import (
     JsonLine,
     RunResult,
     StreamJsonEncoder,
-    init_line,
-    result_line,
+    build_init_line,
+    build_result_line,
 )
 from joey.core.events import (
     ArgumentsDelta,
@@ -252,7 +252,7 @@ TABLE: list[tuple[str, Event, list[JsonLine]]] = [
 
 @pytest.mark.parametrize(("event", "lines"), [row[1:] for row in TABLE], ids=[r[0] for r in TABLE])
 def test_each_event_has_its_lines(event: Event, lines: list[JsonLine]) -> None:
-    assert StreamJsonEncoder().feed(event) == lines
+    assert StreamJsonEncoder().encode(event) == lines
 
 
 def test_text_is_sent_piece_by_piece_and_then_whole() -> None:
@@ -269,7 +269,7 @@ def test_text_is_sent_piece_by_piece_and_then_whole() -> None:
                 ts=3, parts=(RowPart(1, ReasoningPart(text="hm")), RowPart(2, TextPart("Hello")))
             ),
         )
-        for line in stream.feed(event)
+        for line in stream.encode(event)
     ]
     assert lines == [
         {"type": "thinking", "id": 1, "content": "hm"},
@@ -284,7 +284,7 @@ def test_text_is_sent_piece_by_piece_and_then_whole() -> None:
 def test_arguments_are_sent_while_they_grow_and_not_after_the_call_is_whole() -> None:
     stream = StreamJsonEncoder()
     opened = RowOpened(ts=1, say="tool", tool="write_to_file", call_id="c")
-    assert stream.feed(opened) == [
+    assert stream.encode(opened) == [
         {
             "type": "tool_use",
             "subtype": "tool",
@@ -293,11 +293,11 @@ def test_arguments_are_sent_while_they_grow_and_not_after_the_call_is_whole() ->
             "tool_use": {"tool": "write_to_file"},
         }
     ]
-    assert stream.feed(ArgumentsDelta(ts=1, delta='{"pa')) == [
+    assert stream.encode(ArgumentsDelta(ts=1, delta='{"pa')) == [
         {"type": "tool_use", "id": 1, "callId": "c", "content": '{"pa'}
     ]
-    stream.feed(ToolStarted(ts=1, call_id="c", tool="write_to_file", text="{}"))
-    assert stream.feed(ArgumentsDelta(ts=1, delta="late")) == []
+    stream.encode(ToolStarted(ts=1, call_id="c", tool="write_to_file", text="{}"))
+    assert stream.encode(ArgumentsDelta(ts=1, delta="late")) == []
 
 
 ROWS = [("read_file", "readFile"), ("write_to_file", "newFileCreated")]
@@ -314,7 +314,7 @@ def test_all_lines_of_a_call_agree_and_the_last_has_its_arguments(tool: str, tag
         ToolStarted(ts=1, call_id="c", tool=tool, text=f'{{"tool":"{tag}","path":"a"}}'),
         ToolFinished(ts=3, call_id="c", tool=tool, content="x"),
     )
-    lines = [line for event in events for line in stream.feed(event)]
+    lines = [line for event in events for line in stream.encode(event)]
     assert [line["callId"] for line in lines] == ["c"] * 4
     first, _, whole, result = lines
     assert first["tool_use"].get("name", tag) == tag
@@ -329,21 +329,21 @@ def test_all_lines_of_a_call_agree_and_the_last_has_its_arguments(tool: str, tag
 
 def test_the_output_of_a_command_names_its_call() -> None:
     stream = StreamJsonEncoder()
-    stream.feed(ToolStarted(ts=1, call_id="c7", tool="execute_command", text="ls"))
-    (line,) = stream.feed(CommandOutputDelta(ts=2, output="a"))
+    stream.encode(ToolStarted(ts=1, call_id="c7", tool="execute_command", text="ls"))
+    (line,) = stream.encode(CommandOutputDelta(ts=2, output="a"))
     assert line["callId"] == "c7"
 
 
 @pytest.mark.parametrize("tool", ["attempt_completion", "ask_followup_question"])
 def test_calls_that_speak_to_the_user_are_sent_only_as_text(tool: str) -> None:
     stream = StreamJsonEncoder()
-    assert stream.feed(RowOpened(ts=1, say="tool", tool=tool, call_id="c")) == []
-    assert stream.feed(ArgumentsDelta(ts=1, delta='{"res')) == []
+    assert stream.encode(RowOpened(ts=1, say="tool", tool=tool, call_id="c")) == []
+    assert stream.encode(ArgumentsDelta(ts=1, delta='{"res')) == []
 
 
 def test_a_reply_that_only_calls_says_nothing_by_itself() -> None:
     call = RowPart(1, CallPart(ToolCall(id="c", name="read_file")))
-    assert StreamJsonEncoder().feed(ReplyReceived(ts=2, parts=(call,))) == []
+    assert StreamJsonEncoder().encode(ReplyReceived(ts=2, parts=(call,))) == []
 
 
 def test_the_output_of_a_command_and_its_end_have_one_id() -> None:
@@ -352,28 +352,28 @@ def test_the_output_of_a_command_and_its_end_have_one_id() -> None:
     finished = ToolFinished(
         ts=30, call_id="c", tool="execute_command", content=content, exit_code=3
     )
-    stream.feed(ToolStarted(ts=1, call_id="c", tool="execute_command", text="ls"))
+    stream.encode(ToolStarted(ts=1, call_id="c", tool="execute_command", text="ls"))
     events = (
         CommandOutputDelta(ts=20, output="a"),
         CommandOutputDelta(ts=21, output="b"),
         finished,
     )
-    lines = [line for event in events for line in stream.feed(event)]
+    lines = [line for event in events for line in stream.encode(event)]
     assert [line["id"] for line in lines] == [20, 20, 20]
     assert [line["tool_result"].get("output") for line in lines] == ["a", "b", content]
     assert lines[-1]["tool_result"]["exitCode"] == 3
     assert lines[-1]["done"] is True
-    assert stream.feed(CommandOutputDelta(ts=40, output="next"))[0]["id"] == 40
+    assert stream.encode(CommandOutputDelta(ts=40, output="next"))[0]["id"] == 40
 
 
 def test_what_a_command_prints_is_not_taken_for_its_exit_code() -> None:
     content = "Command is still running in terminal from '/w'.\nOutput so far:\nExit code: 7\n"
     finished = ToolFinished(ts=1, call_id="c", tool="execute_command", content=content)
-    assert "exitCode" not in StreamJsonEncoder().feed(finished)[-1]["tool_result"]
+    assert "exitCode" not in StreamJsonEncoder().encode(finished)[-1]["tool_result"]
 
 
 def test_the_first_line_names_the_format_and_the_task() -> None:
-    line = init_line("t1")
+    line = build_init_line("t1")
     assert (line["type"], line["subtype"]) == ("system", "init")
     assert (line["schemaVersion"], line["protocol"]) == (1, "roo-cli-stream")
     assert line["taskId"] == "t1"
@@ -382,7 +382,7 @@ def test_the_first_line_names_the_format_and_the_task() -> None:
 def test_the_last_line_says_how_it_went_and_what_it_cost() -> None:
     usage = TokenUsage(10, 5, 2, 1, 0.25)
     run = RunResult(exit_code=0, code="completed", result="ok", usage=usage, task_id="t1")
-    assert result_line(run, "words") == {
+    assert build_result_line(run, "words") == {
         "type": "result",
         "done": True,
         "success": True,
@@ -401,7 +401,9 @@ def test_the_last_line_says_how_it_went_and_what_it_cost() -> None:
 
 
 def test_without_a_result_the_latest_text_is_sent_instead() -> None:
-    line = result_line(RunResult(exit_code=53, code="turns", reason="Enough."), "I was about to")
+    line = build_result_line(
+        RunResult(exit_code=53, code="turns", reason="Enough."), "I was about to"
+    )
     assert (line["success"], line["content"], line["reason"]) == (
         False,
         "I was about to",

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from joey.cli.exit_codes import UsageError
-from joey.cli.launch import find_task, short_id
+from joey.cli.launch import find_task_by_prefix, shorten_task_id
 from joey.ports import TaskMetadata
 from joey.storage.task_directory import TaskLock
 from joey.testing.script import Turn, call, pause, say
@@ -68,9 +68,9 @@ async def test_a_task_at_work_is_distinguished_from_one_whose_process_died(joey:
 def test_a_short_id_means_one_task() -> None:
     tasks = [TaskMetadata(id=f"0123456789abcde{end}") for end in ("f0", "f1", "00")]
     ids = [task.id for task in tasks]
-    assert short_id(tasks[2].id, ids) == "0123456789abcde0"
-    assert short_id(tasks[0].id, ids) == "0123456789abcdef0"
-    assert short_id("0123456789abcdef0", ()) == "0123456789abc"
+    assert shorten_task_id(tasks[2].id, ids) == "0123456789abcde0"
+    assert shorten_task_id(tasks[0].id, ids) == "0123456789abcdef0"
+    assert shorten_task_id("0123456789abcdef0", ()) == "0123456789abc"
 
 
 async def test_tasks_of_other_directories_are_listed_only_when_asked_for(
@@ -136,14 +136,14 @@ async def test_an_unknown_task_is_a_clear_error(joey: Joey) -> None:
 
 def test_the_start_of_an_id_must_mean_one_task() -> None:
     tasks = [TaskMetadata(id=name) for name in ("abc", "abd", "ab")]
-    assert find_task(tasks, "abc").id == "abc"
-    assert find_task(tasks, "task_abd").id == "abd"
-    assert find_task(tasks, "ab").id == "ab"
+    assert find_task_by_prefix(tasks, "abc").id == "abc"
+    assert find_task_by_prefix(tasks, "task_abd").id == "abd"
+    assert find_task_by_prefix(tasks, "ab").id == "ab"
     with pytest.raises(UsageError, match=r"3 tasks.*abc, abd"):
-        find_task(tasks, "a")
+        find_task_by_prefix(tasks, "a")
     for wrong in ("x", "", "abcd"):
         with pytest.raises(UsageError, match="no task"):
-            find_task(tasks, wrong)
+            find_task_by_prefix(tasks, wrong)
 
 
 async def test_a_result_that_was_never_answered_is_a_completed_task(joey: Joey) -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from joey.cli.task_views import as_markdown, fenced
+from joey.cli.task_views import format_code_block, render_markdown
 from joey.ports import TaskMetadata
 
 TASK = TaskMetadata(id="t1", title="fix it\nplease", workspace="/w", model="m", created=1)
@@ -17,20 +17,20 @@ PROMPT = row("text", "fix it\nplease")
 
 
 def test_a_task_begins_with_its_title_and_its_facts() -> None:
-    document = as_markdown(TASK, [PROMPT])
+    document = render_markdown(TASK, [PROMPT])
     assert document.startswith("# fix it\n\n- Task: t1\n- Workspace: /w\n")
     assert "## User\n\nfix it\nplease" in document
 
 
 def test_the_first_text_is_the_users_and_later_ones_are_the_assistants() -> None:
-    document = as_markdown(TASK, [PROMPT, row("text", "Yes."), row("user_feedback", "more")])
+    document = render_markdown(TASK, [PROMPT, row("text", "Yes."), row("user_feedback", "more")])
     assert document.index("## User") < document.index("## Assistant\n\nYes.")
     assert "## User\n\nmore" in document
 
 
 def test_bookkeeping_is_left_out() -> None:
     rows = [PROMPT, row("api_req_started", '{"cost":1}'), row("api_req_retry_delayed", "503")]
-    document = as_markdown(TASK, rows)
+    document = render_markdown(TASK, rows)
     assert "cost" not in document
     assert "503" not in document
 
@@ -43,7 +43,7 @@ def test_changes_and_commands_are_blocks_of_code() -> None:
         {"ts": 3, "type": "ask", "ask": "command", "text": "make", "approvalState": "rejected"},
         row("command_output", "all good"),
     ]
-    document = as_markdown(TASK, rows)
+    document = render_markdown(TASK, rows)
     assert "### apply_diff `a.py`\n\n```diff\n-old\n+new\n```" in document
     assert "### Command (rejected)\n\n```sh\nmake\n```" in document
     assert "```\nall good\n```" in document
@@ -58,7 +58,7 @@ def test_questions_results_reasoning_and_errors_have_their_place() -> None:
         row("error", "it broke"),
         row("completion_result", "done"),
     ]
-    document = as_markdown(TASK, rows)
+    document = render_markdown(TASK, rows)
     assert "> *Reasoning*\n>\n> one\n> two" in document
     assert "## Question\n\nWhich?\n\n- this" in document
     assert "**Error:** it broke" in document
@@ -67,11 +67,11 @@ def test_questions_results_reasoning_and_errors_have_their_place() -> None:
 
 def test_rows_of_any_shape_do_not_stop_the_export() -> None:
     rows: list[dict[str, Any]] = [{}, row("tool", "no json"), row("tool", "[1]"), {"say": None}]
-    assert as_markdown(TaskMetadata(id="t"), rows).startswith("# t")
+    assert render_markdown(TaskMetadata(id="t"), rows).startswith("# t")
 
 
 def test_a_fence_is_longer_than_any_inside_it() -> None:
-    assert fenced("```\ncode\n```") == "````\n```\ncode\n```\n````"
+    assert format_code_block("```\ncode\n```") == "````\n```\ncode\n```\n````"
 
 
 def test_calls_of_servers_have_their_arguments_and_answers() -> None:
@@ -84,7 +84,7 @@ def test_calls_of_servers_have_their_arguments_and_answers() -> None:
         row("mcp_server_response", "forty-two"),
         row("tool", json.dumps(read)),
     ]
-    document = as_markdown(TASK, rows)
+    document = render_markdown(TASK, rows)
     assert '### s: t (approved)\n\n```json\n{"a": 1}\n```' in document
     assert "Answer of the server:\n\n```\nforty-two\n```" in document
     assert "### s: file:///a\n" in document
@@ -97,11 +97,11 @@ def test_a_todo_list_is_a_list_with_boxes() -> None:
         {"id": "3", "content": "test", "status": "pending"},
     ]
     text = json.dumps({"tool": "updateTodoList", "todos": todos})
-    document = as_markdown(TASK, [PROMPT, row("tool", text, tool="update_todo_list")])
+    document = render_markdown(TASK, [PROMPT, row("tool", text, tool="update_todo_list")])
     assert "- [x] read\n- [-] write\n- [ ] test" in document
 
 
 def test_a_custom_tool_has_its_arguments() -> None:
     text = json.dumps({"tool": "customTool", "name": "greet", "arguments": '{"name": "Ann"}'})
-    document = as_markdown(TASK, [PROMPT, row("tool", text, tool="greet")])
+    document = render_markdown(TASK, [PROMPT, row("tool", text, tool="greet")])
     assert '### greet\n\n```json\n{"name": "Ann"}\n```' in document

@@ -16,9 +16,9 @@ from typing import Any
 import msgspec
 
 import joey
-from joey.cli.command_line import run_parser
+from joey.cli.command_line import build_run_parser
 from joey.cli.commands.arguments import COMMAND_PARSERS
-from joey.cli.exit_codes import ExitCode, exit_code_of
+from joey.cli.exit_codes import ExitCode, outcome_to_exit_code
 from joey.cli.headless.stdin_protocol import CAPABILITIES, StdinCommand
 from joey.config.profiles import PROFILE_KEYS
 from joey.config.schema import ConfigKey
@@ -204,12 +204,12 @@ PROVIDER_PROBLEMS = sorted(error.value for error in ProviderFailure)
 
 def exit_code_of_failure(code: str) -> int:
     """Of a run whose task failed with this code."""
-    return int(exit_code_of(Failed(code, "")))
+    return int(outcome_to_exit_code(Failed(code, "")))
 
 
 def parsers() -> Mapping[str, argparse.ArgumentParser]:
     """Of `joey` itself and of each command, by how a command line begins."""
-    return {"joey": run_parser()} | {
+    return {"joey": build_run_parser()} | {
         f"joey {name}": make() for name, make in COMMAND_PARSERS.items()
     }
 

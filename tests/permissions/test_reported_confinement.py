@@ -81,7 +81,7 @@ async def test_the_level_is_in_the_journal_and_reaches_other_front_ends(
         (AskOpened, "off"),
     ]
     stream = StreamJsonEncoder()
-    lines = [line for event in events for line in stream.feed(event)]
+    lines = [line for event in events for line in stream.encode(event)]
     uses = [line for line in lines if line["type"] == "tool_use"]
     assert [line["sandbox"] for line in uses] == ["off", "off"]
     assert (uses[0]["rule"], uses[1]["reason"]) == ("ls", question.reason)

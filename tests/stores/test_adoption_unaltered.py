@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from joey.app import make_options, open_engine
-from joey.cli.task_views import as_markdown, read_rows
+from joey.cli.task_views import read_rows, render_markdown
 from joey.core.history.api import ApiHistory
 from joey.core.models import ToolProtocol
 from joey.core.rewind import ts_of
@@ -58,7 +58,7 @@ async def look_everywhere(home: Path, task_id: str) -> None:
     with closing(SqliteTaskIndex(home)) as index:
         assert [each.task.id for each in index.find(TaskQuery(), refresh=True).found] == [task_id]
         index.find(TaskQuery(text="shop"))
-    assert "shop" in as_markdown(task, read_rows(store, task_id), [])
+    assert "shop" in render_markdown(task, read_rows(store, task_id), [])
     write_roo_directory(task, store.read(task_id), home / "out")
     async with at_work(home) as (engine, options):
         opened = await engine.open(task_id, options=options)

@@ -31,10 +31,10 @@ PATHS = ("src/", "src/app.py", "src/a b.py", "docs/what?.md")
 class FixedCompletions:
     """Offers that are known beforehand."""
 
-    def commands(self) -> Sequence[CompletionItem]:
+    def list_commands(self) -> Sequence[CompletionItem]:
         return COMMANDS
 
-    async def files(self, typed: str) -> Sequence[str]:
+    async def find_files(self, typed: str) -> Sequence[str]:
         return [path for path in PATHS if typed in path]
 
 

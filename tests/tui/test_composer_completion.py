@@ -131,10 +131,10 @@ class Slow:
         self.found = asyncio.Event()
         self.asked = asyncio.Event()
 
-    def commands(self) -> Sequence[CompletionItem]:
+    def list_commands(self) -> Sequence[CompletionItem]:
         return COMMANDS
 
-    async def files(self, typed: str) -> Sequence[str]:
+    async def find_files(self, typed: str) -> Sequence[str]:
         if typed == "abc":
             self.asked.set()
             await self.found.wait()

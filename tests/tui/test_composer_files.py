@@ -76,10 +76,10 @@ async def test_a_file_of_the_workspace_is_mentioned(workspace: Path) -> None:
         def __init__(self) -> None:
             self._files = FileFinder(LocalFiles(workspace))
 
-        def commands(self) -> Sequence[CompletionItem]:
+        def list_commands(self) -> Sequence[CompletionItem]:
             return ()
 
-        async def files(self, typed: str) -> Sequence[str]:
+        async def find_files(self, typed: str) -> Sequence[str]:
             return await self._files.find(typed)
 
     async with writing(offers=House()) as user:

@@ -42,10 +42,10 @@ JUST_NOW, LONG_AGO = 1000.0, 0.0
 
 
 class Nothing:
-    def commands(self) -> list[CompletionItem]:
+    def list_commands(self) -> list[CompletionItem]:
         return []
 
-    async def files(self, typed: str) -> list[str]:
+    async def find_files(self, typed: str) -> list[str]:
         return []
 
 

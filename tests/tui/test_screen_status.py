@@ -10,8 +10,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from joey.cli.screen.host import branch_of, format_directory, permissions_of
-from joey.cli.screen.shell import MAX_READ_BYTES, read_kept_output, run_in_shell
+from joey.cli.screen.host import format_directory, read_git_branch, summarize_permissions
+from joey.cli.screen.shell import MAX_READ_BYTES, read_stored_output, run_in_shell
 from joey.core.settings import Settings
 from joey.errors import UserError
 from tests.terminals.processes import open_transports
@@ -35,24 +35,24 @@ def repository(tmp_path: Path) -> Path:
 
 def test_the_branch_is_that_of_the_repository_around(repository: Path) -> None:
     (repository / "deep" / "down").mkdir(parents=True)
-    assert branch_of(repository) == branch_of(repository / "deep" / "down") == "trunk"
+    assert read_git_branch(repository) == read_git_branch(repository / "deep" / "down") == "trunk"
     git(repository, "checkout", "-b", "feature/one")
-    assert branch_of(repository) == "feature/one"
+    assert read_git_branch(repository) == "feature/one"
 
 
 def test_a_worktree_has_a_branch_of_its_own(repository: Path, tmp_path: Path) -> None:
     git(repository, "worktree", "add", "-b", "beside", str(tmp_path / "beside"))
-    assert branch_of(tmp_path / "beside") == "beside"
+    assert read_git_branch(tmp_path / "beside") == "beside"
 
 
 def test_a_commit_that_is_no_branch_is_named_by_its_beginning(repository: Path) -> None:
     git(repository, "checkout", "--detach")
-    assert len(branch_of(repository)) == 8
+    assert len(read_git_branch(repository)) == 8
 
 
 def test_outside_a_repository_there_is_no_branch(tmp_path: Path) -> None:
     (tmp_path / ".git").write_text("nonsense", encoding="utf-8")
-    assert branch_of(tmp_path) == ""
+    assert read_git_branch(tmp_path) == ""
 
 
 def test_a_directory_at_home_is_shown_short() -> None:
@@ -71,17 +71,17 @@ def test_a_directory_at_home_is_shown_short() -> None:
     ],
 )
 def test_permissions_are_summarized_briefly(settings: Settings, said: str) -> None:
-    assert permissions_of(settings) == said
+    assert summarize_permissions(settings) == said
 
 
 def test_of_a_very_long_output_both_ends_are_read_and_the_file_is_named(tmp_path: Path) -> None:
     kept = tmp_path / "command-output" / "cmd-7.txt"
     kept.parent.mkdir()
-    assert read_kept_output(tmp_path, 7) is None
+    assert read_stored_output(tmp_path, 7) is None
     kept.write_text("first\n" + "x" * 100 + "\nlast\n", encoding="utf-8")
-    assert read_kept_output(tmp_path, 7) == kept.read_text(encoding="utf-8")
+    assert read_stored_output(tmp_path, 7) == kept.read_text(encoding="utf-8")
     kept.write_text("first\n" + "xy\n" * MAX_READ_BYTES + "last\n", encoding="utf-8")
-    read = read_kept_output(tmp_path, 7) or ""
+    read = read_stored_output(tmp_path, 7) or ""
     assert read.startswith("first\nxy\n")
     assert read.endswith("xy\nlast\n")
     assert f"[... 2.0MB left out; all is in {kept} ...]" in read

@@ -25,7 +25,7 @@ class CliArgumentParser(argparse.ArgumentParser):
         super().__init__(**(options | {"formatter_class": CliHelpFormatter}))
 
     def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message}{self._meant(message)} (see {self.prog} --help)")
+        raise UsageError(f"{message}{self._suggest_flag(message)} (see {self.prog} --help)")
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is None or value in action.choices:
@@ -35,13 +35,13 @@ class CliArgumentParser(argparse.ArgumentParser):
         meant = f"; did you mean {near}?" if near else f": it can be {', '.join(choices)}"
         raise argparse.ArgumentError(action, f"there is no {str(value)!r} here{meant}")
 
-    def _meant(self, message: str) -> str:
+    def _suggest_flag(self, message: str) -> str:
         """The flag that is nearest to one that nobody knows."""
         _, found, rest = message.partition("unrecognized arguments: ")
         unknown = rest.split(" ")[0].partition("=")[0]
         if not found or not unknown.startswith("--"):
             return ""
-        near = nearest(unknown, _flags(self))
+        near = nearest(unknown, _iter_flags(self))
         return f"; did you mean {near}?" if near else ""
 
 
@@ -49,58 +49,58 @@ class SubcommandParser(CliArgumentParser):
     """Of one action of a command: its words and flags may stand in any order, and what it does
     not know is its own to complain about."""
 
-    _is_mixing = False
+    _is_parsing_intermixed = False
 
     def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: Any = None
     ) -> tuple[Any, list[str]]:
-        if self._is_mixing or args is None:
+        if self._is_parsing_intermixed or args is None:
             return super().parse_known_args(args, namespace)
-        self._is_mixing = True
+        self._is_parsing_intermixed = True
         try:
             read = super().parse_known_args if "--" in args else self.parse_known_intermixed_args
             parsed, unknown = read(args, namespace)
         finally:
-            self._is_mixing = False
+            self._is_parsing_intermixed = False
         if unknown:
             self.error(f"unrecognized arguments: {' '.join(unknown)}")
         return parsed, unknown
 
 
-def _flags(parser: argparse.ArgumentParser) -> Iterator[str]:
+def _iter_flags(parser: argparse.ArgumentParser) -> Iterator[str]:
     """Its own, and those of its actions, on whose behalf it complains."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             for inner in action.choices.values():
-                yield from _flags(inner)
+                yield from _iter_flags(inner)
         elif action.help != argparse.SUPPRESS:
             yield from action.option_strings
 
 
-def sentence(text: str) -> str:
+def format_sentence(text: str) -> str:
     """A line of a list, as it stands alone."""
     return f"{text[:1].upper()}{text[1:]}."
 
 
-def count(text: str) -> int:
+def parse_count(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 on")
     return int(text)
 
 
-def port(text: str) -> int:
+def parse_port(text: str) -> int:
     if not text.isdecimal() or int(text) > 65535:
         raise argparse.ArgumentTypeError(f"{text!r} is not a port: 0 to 65535")
     return int(text)
 
 
-def money(text: str) -> float:
+def parse_dollars(text: str) -> float:
     if not re.fullmatch(r"\d*\.?\d+", text, re.ASCII) or float(text) <= 0:
         raise argparse.ArgumentTypeError(f"{text!r} is not an amount of dollars")
     return float(text)
 
 
-def duration(text: str) -> float:
+def parse_duration(text: str) -> float:
     match = re.fullmatch(r"(\d*\.?\d+)([smh]?)", text, re.ASCII)
     if match is None or float(match[1]) <= 0:
         raise argparse.ArgumentTypeError(f"{text!r} is not a time such as 90, 90s, 10m or 1h")

@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Sequence
 
 from joey import __version__
-from joey.cli.arguments import CliArgumentParser, count, duration, money
+from joey.cli.arguments import CliArgumentParser, parse_count, parse_dollars, parse_duration
 from joey.cli.commands.arguments import COMMAND_PARSERS
 from joey.cli.exit_codes import UsageError
 from joey.core.suggest import nearest
@@ -70,7 +70,7 @@ files and variables:
   others (see joey doctor). NO_COLOR switches colours off."""
 
 
-def parse(argv: Sequence[str]) -> argparse.Namespace:
+def parse_command_line(argv: Sequence[str]) -> argparse.Namespace:
     """What is to be done, with `command` naming it (`run` when none was).
 
     Raises:
@@ -79,37 +79,37 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     """
     if argv[:1] == ["help"] and (len(argv) == 1 or argv[1] in COMMAND_NAMES):
         argv = [*argv[1:], "--help"]  # many words behind it are a cry for it: a prompt
-    if is_about_a_command(argv):
-        raise UsageError(f"there is no command {argv[1]!r}{_rather(argv[1])}")
+    if is_help_request(argv):
+        raise UsageError(f"there is no command {argv[1]!r}{_suggest_help_command(argv[1])}")
     if argv and argv[0] in COMMAND_NAMES:
         arguments = COMMAND_PARSERS[argv[0]]().parse_args(argv[1:])
         arguments.command = argv[0]
         return arguments
-    if hint := meant_command(argv):
+    if hint := suggest_command(argv):
         raise UsageError(f"did you mean `{hint}`? (as a prompt: joey -- {shlex.join(argv)})")
     end = argv.index("--") if "--" in argv else len(argv)
-    arguments = run_parser().parse_intermixed_args(argv[:end])
+    arguments = build_run_parser().parse_intermixed_args(argv[:end])
     arguments.command = "run"
-    _settle_formats(arguments)
-    _check(arguments)
+    _resolve_formats(arguments)
+    _check_arguments(arguments)
     arguments.prompt += argv[end + 1 :]
     return arguments
 
 
-def _rather(word: str) -> str:
+def _suggest_help_command(word: str) -> str:
     near = nearest(word, COMMAND_NAMES)
     meant = f"; did you mean `joey help {near}`?" if near else f": {', '.join(COMMAND_NAMES)}"
     return f"{meant} (as a prompt: joey -- help {shlex.quote(word)})"
 
 
-def _settle_formats(arguments: argparse.Namespace) -> None:
+def _resolve_formats(arguments: argparse.Namespace) -> None:
     if arguments.stdin_prompt_stream:
         arguments.input_format = "stream-json"
         arguments.output_format = arguments.output_format or "stream-json"
     arguments.output_format = arguments.output_format or "text"
 
 
-def _check(arguments: argparse.Namespace) -> None:
+def _check_arguments(arguments: argparse.Namespace) -> None:
     prompt = arguments.prompt
     if len(prompt) == 1 and prompt[0] in COMMAND_NAMES:
         raise UsageError(
@@ -117,7 +117,7 @@ def _check(arguments: argparse.Namespace) -> None:
             f" (as a prompt: joey -- {prompt[0]})"
         )
     if arguments.input_format == "stream-json":
-        _check_stream(arguments)
+        _check_stream_arguments(arguments)
     if not arguments.continue_ and not arguments.resume:
         if arguments.fork:
             raise UsageError("--fork needs the task to copy: -c, or -r ID")
@@ -128,7 +128,7 @@ def _check(arguments: argparse.Namespace) -> None:
         raise UsageError("a task keeps its protocol; it can be chosen for a new one only")
 
 
-def _check_stream(arguments: argparse.Namespace) -> None:
+def _check_stream_arguments(arguments: argparse.Namespace) -> None:
     if arguments.output_format != "stream-json":
         typed = "--stdin-prompt-stream"
         if not arguments.stdin_prompt_stream:
@@ -141,7 +141,7 @@ def _check_stream(arguments: argparse.Namespace) -> None:
         )
 
 
-def run_parser() -> CliArgumentParser:
+def build_run_parser() -> CliArgumentParser:
     parser = CliArgumentParser(
         prog="joey",
         usage="joey [OPTIONS] [PROMPT]\n       joey -p [OPTIONS] PROMPT\n       joey COMMAND …",
@@ -151,15 +151,15 @@ def run_parser() -> CliArgumentParser:
     )
     parser.add_argument("prompt", nargs="*", metavar="PROMPT", help="what to do; - reads a pipe")
     parser.add_argument("--version", action="version", version=f"joey {__version__}")
-    _add_output(parser.add_argument_group("output"))
-    _add_task(parser.add_argument_group("task"))
-    _add_model(parser.add_argument_group("model"))
-    _add_permissions(parser.add_argument_group("permissions"))
-    _add_limits(parser.add_argument_group("limits"))
+    _add_output_options(parser.add_argument_group("output"))
+    _add_task_options(parser.add_argument_group("task"))
+    _add_model_options(parser.add_argument_group("model"))
+    _add_permission_options(parser.add_argument_group("permissions"))
+    _add_limit_options(parser.add_argument_group("limits"))
     return parser
 
 
-def _add_output(group: argparse._ArgumentGroup) -> None:
+def _add_output_options(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "-p",
         "--print",
@@ -195,7 +195,7 @@ def _add_output(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--debug", action="store_true", help="log to stderr, and show tracebacks")
 
 
-def _add_task(group: argparse._ArgumentGroup) -> None:
+def _add_task_options(group: argparse._ArgumentGroup) -> None:
     which = group.add_mutually_exclusive_group()
     which.add_argument(
         "-c",
@@ -222,7 +222,7 @@ def _add_task(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--ephemeral", action="store_true", help="keep nothing of this task")
 
 
-def _add_model(group: argparse._ArgumentGroup) -> None:
+def _add_model_options(group: argparse._ArgumentGroup) -> None:
     group.add_argument("-m", "--model", metavar="MODEL", help="which model (see joey models)")
     group.add_argument(
         "--provider", metavar="PROVIDER", help="anthropic, openai, openrouter, ollama…"
@@ -240,7 +240,7 @@ def _add_model(group: argparse._ArgumentGroup) -> None:
     )
 
 
-def _add_permissions(group: argparse._ArgumentGroup) -> None:
+def _add_permission_options(group: argparse._ArgumentGroup) -> None:
     how = group.add_mutually_exclusive_group()
     how.add_argument(
         "-y",
@@ -284,20 +284,22 @@ def _add_permissions(group: argparse._ArgumentGroup) -> None:
     )
 
 
-def _add_limits(group: argparse._ArgumentGroup) -> None:
+def _add_limit_options(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
-        "--max-turns", metavar="N", type=count, help="stop after N replies of the model"
+        "--max-turns", metavar="N", type=parse_count, help="stop after N replies of the model"
     )
     group.add_argument(
-        "--max-budget-usd", metavar="USD", type=money, help="stop when this much is spent"
+        "--max-budget-usd", metavar="USD", type=parse_dollars, help="stop when this much is spent"
     )
     group.add_argument(
-        "--max-wall-time", metavar="TIME", type=duration, help="stop after 90, 90s, 10m or 1h"
+        "--max-wall-time", metavar="TIME", type=parse_duration, help="stop after 90, 90s, 10m or 1h"
     )
     group.add_argument(
-        "--max-tokens", metavar="N", type=count, help="stop when N tokens went to or fro"
+        "--max-tokens", metavar="N", type=parse_count, help="stop when N tokens went to or fro"
     )
-    group.add_argument("--max-tool-calls", metavar="N", type=count, help="stop after N tool calls")
+    group.add_argument(
+        "--max-tool-calls", metavar="N", type=parse_count, help="stop after N tool calls"
+    )
 
 
 _SUGGESTED_COMMANDS = {
@@ -318,7 +320,7 @@ _TASK_ACTIONS = ("list", "show", "export")
 _TASK_ID_RE = regex(r"[0-9a-f-]{4,}")
 
 
-def meant_command(argv: Sequence[str]) -> str | None:
+def suggest_command(argv: Sequence[str]) -> str | None:
     """The command that these arguments probably stand for; None for a prompt."""
     if not 1 <= len(argv) <= 3 or any(" " in word or word.startswith("-") for word in argv):
         return None
@@ -339,7 +341,7 @@ def meant_command(argv: Sequence[str]) -> str | None:
     return None
 
 
-def is_about_a_command(argv: Sequence[str]) -> bool:
+def is_help_request(argv: Sequence[str]) -> bool:
     """`help` and one word behind it, which nobody would pay a model for."""
     return (
         len(argv) == 2

@@ -55,7 +55,7 @@ _PROVIDER_FAILURE_EXIT_CODES: dict[str, ExitCode] = {
 }
 
 
-def exit_code_of(ending: Ending, *, refused: bool = False) -> ExitCode:
+def outcome_to_exit_code(ending: Ending, *, refused: bool = False) -> ExitCode:
     """The code of a run that came to its end; `refused`: something would have needed a person."""
     from joey.engine.outcomes import Aborted, Completed, Failed
 
@@ -72,7 +72,7 @@ def exit_code_of(ending: Ending, *, refused: bool = False) -> ExitCode:
             return _FAILURE_EXIT_CODES.get(code, ExitCode.FAILED)
 
 
-def exit_code_of_error(error: BaseException) -> ExitCode:
+def error_to_exit_code(error: BaseException) -> ExitCode:
     """The code of a run that could not even come to an end."""
     match error:
         case UsageError() | WorkspaceError():

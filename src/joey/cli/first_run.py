@@ -24,12 +24,12 @@ _MAX_CHOICES = 9
 _YES_KEYS = ("\r", "\n", "y", "Y")
 
 
-def offer_found_server(arguments: Namespace) -> None:
+def offer_local_server(arguments: Namespace) -> None:
     """Ask once, before a conversation begins; whoever declines hears of the other ways."""
     named = (arguments.provider, arguments.base_url, arguments.profile)
     if any(named) or arguments.continue_ or arguments.resume or not _is_first_run():
         return
-    found = [server for server in _found() if server.models]
+    found = [server for server in _find_servers() if server.models]
     if not found:
         return
     choices = [(server, model) for server in found for model in server.models][:_MAX_CHOICES]
@@ -37,18 +37,18 @@ def offer_found_server(arguments: Namespace) -> None:
     for number, (server, model) in enumerate(choices, 1):
         lines.append(f"  {number}  {one_line(model)} ({server.provider} at {server.base_url})")
     lines.append("Press Enter to use the first from now on, a number for another, n for none.")
-    key = _press("\n".join(lines))
+    key = _read_key("\n".join(lines))
     number = int(key) if key.isdecimal() else 1 if key in _YES_KEYS else 0
     if not 1 <= number <= len(choices):
         return
     server, model = choices[number - 1]
     save_server_profile(server, model)
-    _say(f"{one_line(model)} is kept as a profile; joey profiles changes it.")
+    _print_wrapped(f"{one_line(model)} is kept as a profile; joey profiles changes it.")
 
 
-def with_found_server(error: NoModelError) -> NoModelError:
+def add_local_server_hint(error: NoModelError) -> NoModelError:
     """The same, and which server of this machine could be used, with the flags for it."""
-    server = next((each for each in _found() if each.models), None)
+    server = next((each for each in _find_servers() if each.models), None)
     if server is None:
         return error
     flags = shlex.join(server.flags)
@@ -58,7 +58,7 @@ def with_found_server(error: NoModelError) -> NoModelError:
     )
 
 
-def _found() -> list[LocalServer]:
+def _find_servers() -> list[LocalServer]:
     return asyncio.run(find_local_servers(os.environ))
 
 
@@ -69,13 +69,13 @@ def _is_first_run() -> bool:
         return False  # the file is told of by whoever needs it
 
 
-def _press(question: str) -> str:
+def _read_key(question: str) -> str:
     """One key, without Enter; what was typed before the question is no answer to it."""
     fd = sys.stdin.fileno()
     before = termios.tcgetattr(fd)
     try:
         tty.setcbreak(fd)
-        _say(question)
+        _print_wrapped(question)
         return os.read(fd, 1).decode("ascii", "replace")
     except KeyboardInterrupt:
         return ""
@@ -83,5 +83,5 @@ def _press(question: str) -> str:
         termios.tcsetattr(fd, termios.TCSADRAIN, before)
 
 
-def _say(text: str) -> None:
+def _print_wrapped(text: str) -> None:
     print(wrap(text, columns(sys.stderr)), file=sys.stderr, flush=True)

@@ -1,7 +1,7 @@
 """Launch of tasks from the command line: a new or an earlier one, with the options of its flags.
 
-`launch` starts or resumes the task; `check_model` looks for problems before a screen opens, and
-asks the user about a model address that only the task's own directory names.
+`launch_task` starts or resumes the task; `check_model_configured` looks for problems before a
+screen opens, and asks the user about a model address that only the task's own directory names.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from joey.app import joey_home, make_options
 from joey.app.options import apply_configuration, check_stored_workspace
 from joey.app.sandbox import check_unattended_sandbox
 from joey.cli.exit_codes import UsageError
-from joey.cli.notices import introduce
+from joey.cli.notices import print_startup_warnings
 from joey.core.models import ToolProtocol
 from joey.core.settings import Limits, TaskSecrets
 from joey.core.structured_output import JsonSchema, read_schema
@@ -36,7 +36,7 @@ SHORT_ID_CHARS = 13
 """Characters of an id that are shown: of ours, those that hold the time."""
 
 
-async def launch(
+async def launch_task(
     engine: Engine,
     arguments: Namespace,
     prompt: str,
@@ -51,31 +51,33 @@ async def launch(
     Raises:
         UserError
     """
-    earlier = earlier_task(engine, arguments)
-    options = options_for(arguments, earlier, policy)
+    earlier = find_earlier_task(engine, arguments)
+    options = build_task_options(arguments, earlier, policy)
     if configuration:
         options = apply_configuration(options, configuration)
     if arguments.yes and options.settings is not None:
         await check_unattended_sandbox(options.settings)
     if earlier is None:
         started = await engine.start(prompt, images=images, options=options, task_id=task_id)
-        return introduce(started)
+        return print_startup_warnings(started)
     if not prompt.strip() and policy is not None and earlier.status == TaskState.COMPLETED:
         raise UsageError(f"task {earlier.id} is done; say what is to be done next")
     task_id = earlier.id
     if arguments.fork:
         task_id = (await engine.fork(earlier.id, options=options)).id
-    return introduce(await engine.resume(task_id, prompt or None, images=images, options=options))
+    return print_startup_warnings(
+        await engine.resume(task_id, prompt or None, images=images, options=options)
+    )
 
 
-def earlier_task(engine: Engine, arguments: Namespace) -> TaskMetadata | None:
+def find_earlier_task(engine: Engine, arguments: Namespace) -> TaskMetadata | None:
     """The task that --continue or --resume means; None without either."""
     if not arguments.resume and not arguments.continue_:
         return None
     tasks = engine.history()
     if arguments.resume:
-        return find_task(tasks, arguments.resume)
-    workspace = workspace_of(arguments)
+        return find_task_by_prefix(tasks, arguments.resume)
+    workspace = resolve_workspace_argument(arguments)
     known = {task.id for task in tasks}
     for task in tasks:
         # A subtask goes on with the task that waits for it.
@@ -84,38 +86,38 @@ def earlier_task(engine: Engine, arguments: Namespace) -> TaskMetadata | None:
     raise UsageError(f"there is no earlier task in {workspace}; see joey tasks list --all")
 
 
-def find_task(tasks: Sequence[TaskMetadata], start: str) -> TaskMetadata:
+def find_task_by_prefix(tasks: Sequence[TaskMetadata], prefix: str) -> TaskMetadata:
     """The one task whose id begins like this.
 
     Raises:
         UsageError: there is none, or more than one.
     """
-    start = start.removeprefix("task_")
-    found = [task for task in tasks if start and task.id.startswith(start)]
-    exact = [task for task in found if task.id == start]
+    prefix = prefix.removeprefix("task_")
+    found = [task for task in tasks if prefix and task.id.startswith(prefix)]
+    exact = [task for task in found if task.id == prefix]
     match exact or found:
         case [task]:
             return task
         case []:
-            raise UsageError(f"there is no task {start!r}; see joey tasks list --all")
+            raise UsageError(f"there is no task {prefix!r}; see joey tasks list --all")
         case several:
             ids = ", ".join(task.id for task in several[:5])
-            raise UsageError(f"{len(several)} tasks begin with {start!r}: {ids}")
+            raise UsageError(f"{len(several)} tasks begin with {prefix!r}: {ids}")
 
 
-def short_id(task_id: str, ids: Iterable[str]) -> str:
+def shorten_task_id(task_id: str, ids: Iterable[str]) -> str:
     """The beginning of an id that means this task and no other.
 
     Ids begin with the time, to the millisecond: what is unique now will be tomorrow.
     """
-    others = set(ids) - {task_id}
+    other_ids = set(ids) - {task_id}
     size = SHORT_ID_CHARS
-    while size < len(task_id) and any(other.startswith(task_id[:size]) for other in others):
+    while size < len(task_id) and any(other.startswith(task_id[:size]) for other in other_ids):
         size += 1
     return task_id[:size]
 
 
-def workspace_of(arguments: Namespace) -> Path:
+def resolve_workspace_argument(arguments: Namespace) -> Path:
     """Raises UsageError."""
     try:
         return Path(arguments.workspace or Path.cwd()).resolve()
@@ -125,7 +127,7 @@ def workspace_of(arguments: Namespace) -> Path:
         ) from error
 
 
-def options_for(
+def build_task_options(
     arguments: Namespace, earlier: TaskMetadata | None, policy: Unattended | None
 ) -> TaskOptions:
     """What the flags ask for.
@@ -135,21 +137,21 @@ def options_for(
         ConfigError: the files and variables do not make a model that can be used.
     """
     if arguments.profile is None:  # else the profile says whether it is Ollama's
-        _check_address(arguments.base_url, arguments.provider)
+        _check_base_url(arguments.base_url, arguments.provider)
     try:
-        options = _options(arguments, earlier, policy)
+        options = _build_options(arguments, earlier, policy)
     except ConfigError as error:
-        if _is_about_a_flag(str(error), arguments):
+        if _is_flag_error(str(error), arguments):
             raise UsageError(str(error)) from error
         raise
     if options.profile is not None:
-        _check_address(arguments.base_url, options.profile.provider)
+        _check_base_url(arguments.base_url, options.profile.provider)
     if arguments.json_schema is None:
         return options
     return structs.replace(options, result_schema=load_schema(arguments.json_schema))
 
 
-def _check_address(url: str | None, provider: str | None) -> None:
+def _check_base_url(url: str | None, provider: str | None) -> None:
     """Ollama's address may be written without its scheme, as Ollama itself does."""
     if (
         url is not None
@@ -159,17 +161,17 @@ def _check_address(url: str | None, provider: str | None) -> None:
         raise UsageError(f"--base-url {url!r} is not an http:// or https:// address")
 
 
-def _is_about_a_flag(message: str, arguments: Namespace) -> bool:
+def _is_flag_error(message: str, arguments: Namespace) -> bool:
     named = (arguments.mode, arguments.provider, arguments.profile)
     return any(
         name and message.startswith("There is no") and repr(name) in message for name in named
     )
 
 
-def _options(
+def _build_options(
     arguments: Namespace, earlier: TaskMetadata | None, policy: Unattended | None
 ) -> TaskOptions:
-    workspace = workspace_of(arguments)
+    workspace = resolve_workspace_argument(arguments)
     if earlier is not None and earlier.workspace and not arguments.workspace:
         workspace = check_stored_workspace(
             Path(earlier.workspace), joey_home(os.environ), os.environ
@@ -199,11 +201,11 @@ def _options(
             max_tool_calls=arguments.max_tool_calls,
         ),
         policy=policy,
-        system_prompt=_system_prompt(arguments.system_prompt_file),
+        system_prompt=_read_system_prompt(arguments.system_prompt_file),
     )
 
 
-def _system_prompt(file: str | None) -> str | None:
+def _read_system_prompt(file: str | None) -> str | None:
     if file is None:
         return None
     try:
@@ -228,14 +230,14 @@ def load_schema(given: str) -> JsonSchema:
         ConfigError: the file has none.
     """
     if not given.lstrip().startswith("{"):
-        return _schema(_read(given), given)
+        return _parse_schema(_read_schema_file(given), given)
     try:
-        return _schema(given.encode("utf-8", "replace"), "--json-schema")
+        return _parse_schema(given.encode("utf-8", "replace"), "--json-schema")
     except ConfigError as error:
         raise UsageError(str(error)) from error
 
 
-def _schema(text: bytes, where: str) -> JsonSchema:
+def _parse_schema(text: bytes, where: str) -> JsonSchema:
     try:
         return read_schema(msgspec.json.decode(text))
     except msgspec.DecodeError as error:
@@ -244,7 +246,7 @@ def _schema(text: bytes, where: str) -> JsonSchema:
         raise ConfigError(f"{where} is nested too deeply to be a schema.") from error
 
 
-def _read(file: str) -> bytes:
+def _read_schema_file(file: str) -> bytes:
     try:
         with Path(file).open("rb") as opened:
             data = opened.read(MAX_SCHEMA_BYTES + 1)
@@ -258,24 +260,24 @@ def _read(file: str) -> bytes:
 _YES_ANSWERS = ("y", "yes")
 
 
-def check_model(engine: Engine, arguments: Namespace) -> None:
+def check_model_configured(engine: Engine, arguments: Namespace) -> None:
     """See that the flags and files name a model, before a screen or a conversation opens. An
     address that only the task folder names is asked about once.
 
     Raises:
         UserError
     """
-    earlier = earlier_task(engine, arguments)
+    earlier = find_earlier_task(engine, arguments)
     try:
-        options_for(arguments, earlier, None)
+        build_task_options(arguments, earlier, None)
     except UntrustedAddressError as error:
-        if earlier is None or not sys.stdin.isatty() or not _agreed(error):
+        if earlier is None or not sys.stdin.isatty() or not _confirm_address(error):
             raise
         tie = TaskSecrets(provider=error.provider, base_url=error.address)
         engine.keep_secrets(earlier.id, tie)
 
 
-def _agreed(error: UntrustedAddressError) -> bool:
+def _confirm_address(error: UntrustedAddressError) -> bool:
     print(f"This task talks to {one_line(error.address, 400)}, as to {error.provider}.")
     print("The address comes from the task folder; it is in none of your profiles.")
     question = f"Send the conversation and your key for {error.provider}, if any, there? [y/N] "

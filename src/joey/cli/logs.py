@@ -11,10 +11,10 @@ from joey.core.redaction import KnownSecrets, blotted_line
 
 class RedactingFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        return blotted_line(super().format(record), discreet)
+        return blotted_line(super().format(record), redact)
 
 
-def set_up_log(*, debug: bool) -> None:
+def configure_logging(*, debug: bool) -> None:
     """Also what nobody has set up a handler for goes through here."""
     if logging.lastResort is not None:
         logging.lastResort.setFormatter(RedactingFormatter())
@@ -24,10 +24,10 @@ def set_up_log(*, debug: bool) -> None:
         logging.basicConfig(level=logging.DEBUG, handlers=[handler])
 
 
-def discreet(text: str) -> str:
+def redact(text: str) -> str:
     """The text without the keys that are in use."""
     # What has not been loaded has met none, and would take its time.
-    secrecy = sys.modules.get("joey.app.redaction")
-    known: KnownSecrets = KnownSecrets() if secrecy is None else secrecy.KNOWN_SECRETS
+    redaction = sys.modules.get("joey.app.redaction")
+    known: KnownSecrets = KnownSecrets() if redaction is None else redaction.KNOWN_SECRETS
     known.learn_environment(os.environ)
     return known.blot(text)

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
 
-from joey.cli.command_line import COMMAND_NAMES, parse
-from joey.cli.exit_codes import ExitCode, exit_code_of_error
+from joey.cli.command_line import COMMAND_NAMES, parse_command_line
+from joey.cli.exit_codes import ExitCode, error_to_exit_code
 from joey.errors import UserError
 
 GC_THRESHOLD = 100_000
@@ -35,33 +35,33 @@ def run() -> int:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; its exit code."""
-    code = _main(argv)
-    _flush()
+    code = _run_catching_errors(argv)
+    _flush_streams()
     return code
 
 
-def _main(argv: Sequence[str] | None) -> int:
+def _run_catching_errors(argv: Sequence[str] | None) -> int:
     argv = sys.argv[1:] if argv is None else argv
     _open_missing_streams()
     debug = "--debug" in argv
     try:
         if argv[:1] == ["__complete"]:
-            from joey.cli.commands.completion import answer
+            from joey.cli.commands.completion import print_completions
 
-            return int(answer(argv[1:]))
-        return int(_run(parse(argv)))
+            return int(print_completions(argv[1:]))
+        return int(_run_command(parse_command_line(argv)))
     except UserError as error:
-        _complain(str(error), debug)
-        return exit_code_of_error(error)
+        _print_error(str(error), debug)
+        return error_to_exit_code(error)
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED
     except BrokenPipeError:
-        from joey.cli.output import leave_stdout
+        from joey.cli.output import detach_stdout
 
-        leave_stdout()
+        detach_stdout()
         return ExitCode.BROKEN_PIPE
     except Exception as error:
-        _complain(
+        _print_error(
             f"an unexpected error, which is a defect of joey: {type(error).__name__}: {error}\n"
             "please report it with what `--debug` adds to this.",
             debug,
@@ -69,41 +69,41 @@ def _main(argv: Sequence[str] | None) -> int:
         return ExitCode.FAILED
 
 
-def _run(arguments: argparse.Namespace) -> ExitCode:
-    from joey.cli.logs import set_up_log
+def _run_command(arguments: argparse.Namespace) -> ExitCode:
+    from joey.cli.logs import configure_logging
 
-    set_up_log(debug=arguments.debug and arguments.command != "serve")
+    configure_logging(debug=arguments.debug and arguments.command != "serve")
     match arguments.command:
         case str(name) if name in COMMAND_NAMES:
             # `joey NAME` is `run_NAME` of `joey.cli.commands.NAME`; no other is loaded.
             command = getattr(import_module(f"joey.cli.commands.{name}"), f"run_{name}")
             return ExitCode(command(arguments))
-        case _ if _is_conversation(arguments):
-            return _converse(arguments)
+        case _ if _is_interactive(arguments):
+            return _run_interactive(arguments)
         case _ if arguments.input_format == "stream-json":
-            from joey.cli.headless.stdin_session import run_stream
+            from joey.cli.headless.stdin_session import run_stdin_session
 
-            return run_stream(arguments)
+            return run_stdin_session(arguments)
         case _:
-            from joey.cli.headless.run import run_print
+            from joey.cli.headless.run import run_headless
 
-            return run_print(arguments)
+            return run_headless(arguments)
 
 
-def _converse(arguments: argparse.Namespace) -> ExitCode:
+def _run_interactive(arguments: argparse.Namespace) -> ExitCode:
     """On a screen, or line by line: for screen readers, and terminals that can do no more."""
     can_do_more = os.environ.get("TERM", "") not in ("", "dumb") and sys.stderr.isatty()
     can_draw = sys.stderr.encoding.lower().replace("-", "") == "utf8"
     if arguments.plain or os.environ.get("JOEY_PLAIN") or not (can_do_more and can_draw):
-        from joey.cli.repl.repl import run_conversation
+        from joey.cli.repl.repl import run_repl
 
-        return run_conversation(arguments)
+        return run_repl(arguments)
     from joey.cli.screen.screen import run_screen
 
     return run_screen(arguments)
 
 
-def _is_conversation(arguments: argparse.Namespace) -> bool:
+def _is_interactive(arguments: argparse.Namespace) -> bool:
     """A person is there, and has not asked for the answer alone."""
     if arguments.print or arguments.output_format != "text" or arguments.json_schema:
         return False
@@ -122,27 +122,27 @@ def _open_missing_streams() -> None:
     sys.stderr = sys.stderr or os.fdopen(2, "w", encoding="utf-8")
 
 
-def _flush() -> None:
+def _flush_streams() -> None:
     """What a stream that is gone did not take must not be tried again when the process ends."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
         except (OSError, ValueError):
-            from joey.cli.output import leave
+            from joey.cli.output import detach_stream
 
-            leave(stream)
+            detach_stream(stream)
 
 
-def _complain(message: str, debug: bool) -> None:
-    from joey.cli.logs import discreet
+def _print_error(message: str, debug: bool) -> None:
+    from joey.cli.logs import redact
 
     if debug:
         import traceback
 
-        print(discreet(traceback.format_exc()), end="", file=sys.stderr)
+        print(redact(traceback.format_exc()), end="", file=sys.stderr)
     from joey.presentation.phrases import in_a_sentence
     from joey.presentation.text import columns, sanitise, wrap
 
-    text = f"joey: {in_a_sentence(sanitise(discreet(message)))}"
+    text = f"joey: {in_a_sentence(sanitise(redact(message)))}"
     with suppress(OSError):  # the terminal is gone, and the exit code has to do
         print(wrap(text, columns(sys.stderr)), file=sys.stderr)

@@ -26,28 +26,28 @@ from joey.ports import Mcp, RunningCommand
 from joey.presentation.text import columns, one_line, wrap
 
 
-def introduction(options: TaskOptions) -> str:
+def format_banner(options: TaskOptions) -> str:
     """`joey 0.1.0 · some-model (provider) · ~/project`."""
     profile, workspace = options.profile, options.workspace
     assert profile is not None
     assert workspace is not None
-    spoken = f"{profile.provider} at {_address(profile.base_url)}" if profile.base_url else ""
+    spoken = f"{profile.provider} at {_format_url(profile.base_url)}" if profile.base_url else ""
     model = f"{profile.model} ({spoken or profile.provider})"
-    return f"joey {__version__} · {model} · {_shown(workspace)}"
+    return f"joey {__version__} · {model} · {_format_directory(workspace)}"
 
 
-def destination(provider: str, base_url: str | None) -> str:
+def describe_endpoint(provider: str, base_url: str | None) -> str:
     """Where a task's words go, when that is not the provider's own address; else nothing."""
     if not base_url:
         return ""
-    return f"talking to {_address(base_url)} as to {provider}"
+    return f"talking to {_format_url(base_url)} as to {provider}"
 
 
-def _address(url: str) -> str:
+def _format_url(url: str) -> str:
     return one_line(str(without_secrets(url)), 200)
 
 
-def _shown(directory: Path) -> str:
+def _format_directory(directory: Path) -> str:
     home = Path.home()
     return f"~/{directory.relative_to(home)}" if directory.is_relative_to(home) else str(directory)
 
@@ -59,11 +59,11 @@ class McpStartupReporter:
     def __init__(self, mcp: Mcp | None, print_line: Callable[[str], None]) -> None:
         self._mcp = mcp
         self._print = print_line
-        self._asked = False
+        self._has_request_started = False
         """The model has been asked: nobody is waited for any more."""
 
     @contextmanager
-    def waiting(self) -> Iterator[None]:
+    def announce_wait(self) -> Iterator[None]:
         """While a task begins."""
         if self._mcp is None:
             yield
@@ -75,9 +75,9 @@ class McpStartupReporter:
             timer.cancel()
 
     def handle(self, event: Event) -> None:
-        if isinstance(event, RequestStarted) and not self._asked:
-            self._asked = True
-            for server in self._missing():
+        if isinstance(event, RequestStarted) and not self._has_request_started:
+            self._has_request_started = True
+            for server in self._list_unready():
                 why = server.error or "it is still starting"
                 self._print(
                     f"the MCP server {one_line(server.name)} is not ready; its tools are missing:"
@@ -85,11 +85,13 @@ class McpStartupReporter:
                 )
 
     def report_waiting(self) -> None:
-        names = [one_line(each.name) for each in self._missing() if each.status == "connecting"]
-        if names and not self._asked:
+        names = [
+            one_line(each.name) for each in self._list_unready() if each.status == "connecting"
+        ]
+        if names and not self._has_request_started:
             self._print(f"waiting for MCP servers: {', '.join(names)}…")
 
-    def _missing(self) -> list[McpServer]:
+    def _list_unready(self) -> list[McpServer]:
         """Those that should be there; what is switched off or not trusted is told elsewhere."""
         servers = () if self._mcp is None else self._mcp.servers
         return [each for each in servers if each.status in ("connecting", "disconnected")]
@@ -98,33 +100,36 @@ class McpStartupReporter:
 MAX_COMMAND_CHARS = 200
 
 
-def in_background(task: Task) -> list[RunningCommand]:
+def list_background_commands(task: Task) -> list[RunningCommand]:
     """Those that were left running, and still do."""
     left = task.runtime.terminal.running
     return [each for each in left if each.end is None or each.end.left_running]
 
 
-def ended_with_joey(task: Task) -> Iterator[str]:
+def describe_ended_commands(task: Task) -> Iterator[str]:
     """A line for each, to be read when joey is left."""
-    for each in in_background(task):
+    for each in list_background_commands(task):
         yield (
             f"ended, because it ran in the background: {one_line(each.command, MAX_COMMAND_CHARS)}"
         )
 
 
-def describe_cost(usage: TokenUsage) -> str:
+def format_usage(usage: TokenUsage) -> str:
     """`12.5k tokens in, 1.9k out, $0.0312`."""
-    tokens = f"{_short(usage.total_tokens_in)} tokens in, {_short(usage.total_tokens_out)} out"
+    tokens = (
+        f"{_format_count(usage.total_tokens_in)} tokens in, "
+        f"{_format_count(usage.total_tokens_out)} out"
+    )
     return f"{tokens}, ${usage.total_cost:.4f}" if usage.total_cost else tokens
 
 
-def total_cost(usage: TokenUsage) -> str:
+def format_total_usage(usage: TokenUsage) -> str:
     """`14.4k tokens, $0.0312`."""
-    tokens = f"{_short(usage.total_tokens_in + usage.total_tokens_out)} tokens"
+    tokens = f"{_format_count(usage.total_tokens_in + usage.total_tokens_out)} tokens"
     return f"{tokens}, ${usage.total_cost:.4f}" if usage.total_cost else tokens
 
 
-def _short(count: int) -> str:
+def _format_count(count: int) -> str:
     return str(count) if count < 1000 else f"{count / 1000:.1f}k"
 
 
@@ -132,24 +137,24 @@ PROJECT_DIRECTORY = ".roo"
 PROJECT_MODES_FILE = ".roomodes"
 
 
-def offer(workspace: Path) -> None:
+def offer_project_trust(workspace: Path) -> None:
     """Ask the person whether they trust it, if there is anything to trust."""
-    if _may_bring(workspace):
+    if _has_project_configuration(workspace):
         from joey.cli.commands.trust import offer_trust
 
         offer_trust(workspace)
 
 
-def note(workspace: Path) -> str:
+def describe_untrusted_project(workspace: Path) -> str:
     """A line that names what is left alone because nobody has trusted it; else empty."""
-    if not _may_bring(workspace):
+    if not _has_project_configuration(workspace):
         return ""
-    from joey.cli.commands.trust import untrusted_note
+    from joey.cli.commands.trust import describe_untrusted
 
-    return untrusted_note(workspace)
+    return describe_untrusted(workspace)
 
 
-def _may_bring(workspace: Path) -> bool:
+def _has_project_configuration(workspace: Path) -> bool:
     """Most folders do not, and need not pay for loading what would look."""
     return (workspace / PROJECT_DIRECTORY).is_dir() or (workspace / PROJECT_MODES_FILE).exists()
 
@@ -157,10 +162,10 @@ def _may_bring(workspace: Path) -> bool:
 MAX_WARNINGS = 5
 
 
-def introduce(task: Task) -> Task:
+def print_startup_warnings(task: Task) -> Task:
     """Say in a line each what of the person's files could not be used."""
     customizations = task.runtime.capabilities.customizations
-    line = notice(customizations.warnings) if customizations is not None else None
+    line = format_warnings(customizations.warnings) if customizations is not None else None
     lines = [] if line is None else [line]
     if task.runtime.capabilities.mcp is not None:
         problems = list_config_problems(task.runtime.workspace)
@@ -173,7 +178,7 @@ def introduce(task: Task) -> Task:
     return task
 
 
-def notice(warnings: Sequence[str]) -> str | None:
+def format_warnings(warnings: Sequence[str]) -> str | None:
     """One line about what could not be used; None when there is nothing to say."""
     if not warnings:
         return None

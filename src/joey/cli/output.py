@@ -15,7 +15,7 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 from typing import TextIO
 
-from joey.cli.signals import was_stopped
+from joey.cli.signals import was_interrupted
 from joey.errors import UserError
 from joey.presentation.text import cells
 
@@ -24,21 +24,21 @@ DRAIN_TIMEOUT_S = 1.0
 """Seconds for a reader to take the last words, once we shall stop."""
 
 
-def write_out(data: bytes) -> None:
+def write_stdout(data: bytes) -> None:
     """Raises BrokenPipeError when nobody reads any more, UserError when it cannot be written."""
     try:
         sys.stdout.flush()
-        _write(data)
+        _write_interruptibly(data)
     except BrokenPipeError:
         raise
     except OSError as error:
-        leave_stdout()
+        detach_stdout()
         if error.errno == errno.EIO:
             return  # the terminal is gone; where that matters, a signal says so
         raise UserError(f"standard output cannot be written: {error.strerror}") from error
 
 
-def _write(data: bytes) -> None:
+def _write_interruptibly(data: bytes) -> None:
     """A reader that is slow holds us up; one that has stalled does not, once we shall stop."""
     try:
         fd = sys.stdout.fileno()
@@ -47,29 +47,29 @@ def _write(data: bytes) -> None:
         return
     rest = memoryview(data)
     while rest:
-        if not _may_write(fd):
-            leave_stdout()
+        if not _wait_until_writable(fd):
+            detach_stdout()
             return
         # What a pipe takes for sure when it takes anything.
         rest = rest[os.write(fd, rest[: select.PIPE_BUF]) :]
 
 
-def _may_write(fd: int) -> bool:
-    patience = 0.0
+def _wait_until_writable(fd: int) -> bool:
+    waited = 0.0
     while not select.select([], [fd], [], POLL_INTERVAL_S)[1]:
-        if was_stopped():
-            patience += POLL_INTERVAL_S
-            if patience > DRAIN_TIMEOUT_S:
+        if was_interrupted():
+            waited += POLL_INTERVAL_S
+            if waited > DRAIN_TIMEOUT_S:
                 return False
     return True
 
 
-def leave_stdout() -> None:
+def detach_stdout() -> None:
     """Whatever is still buffered goes nowhere, without complaint at the end of the process."""
-    leave(sys.stdout)
+    detach_stream(sys.stdout)
 
 
-def leave(stream: TextIO) -> None:
+def detach_stream(stream: TextIO) -> None:
     with suppress(ValueError):  # a closed stream has nothing left to say
         number = stream.fileno()
         nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -81,19 +81,20 @@ COLUMN_GAP = "  "
 _MIN_COLUMN_WIDTH = 6
 
 
-def table(
-    rows: Sequence[Sequence[str]], width: int | None, firm: Collection[int] = ()
+def format_table(
+    rows: Sequence[Sequence[str]], width: int | None, fixed_columns: Collection[int] = ()
 ) -> list[str]:
-    """One line for each row. Columns in `firm` are not cut; None is a width without end."""
+    """One line for each row. Columns in `fixed_columns` are not cut; None is a width without
+    end."""
     sizes = [max(map(cells, column)) for column in zip(*rows, strict=True)]
     if width is not None:
-        _shrink(sizes, width, firm)
-    lines = (_line(row, sizes) for row in rows)
-    return [line if width is None else clip(line, width) for line in lines]
+        _shrink_columns(sizes, width, fixed_columns)
+    lines = (_format_row(row, sizes) for row in rows)
+    return [line if width is None else truncate_cells(line, width) for line in lines]
 
 
-def _shrink(sizes: list[int], width: int, firm: Collection[int]) -> None:
-    soft = [number for number in range(len(sizes)) if number not in firm]
+def _shrink_columns(sizes: list[int], width: int, fixed_columns: Collection[int]) -> None:
+    soft = [number for number in range(len(sizes)) if number not in fixed_columns]
     while sum(sizes) + len(COLUMN_GAP) * (len(sizes) - 1) > width:
         widest = max(soft, key=lambda number: sizes[number], default=None)
         if widest is None or sizes[widest] <= _MIN_COLUMN_WIDTH:
@@ -101,16 +102,16 @@ def _shrink(sizes: list[int], width: int, firm: Collection[int]) -> None:
         sizes[widest] -= 1
 
 
-def _line(row: Sequence[str], sizes: Sequence[int]) -> str:
-    clipped = [clip(text, size) for text, size in zip(row, sizes, strict=True)]
+def _format_row(row: Sequence[str], sizes: Sequence[int]) -> str:
+    clipped = [truncate_cells(text, size) for text, size in zip(row, sizes, strict=True)]
     padded = (text + " " * (size - cells(text)) for text, size in zip(clipped, sizes, strict=True))
     return COLUMN_GAP.join(padded).rstrip()
 
 
-def clip(text: str, room: int) -> str:
+def truncate_cells(text: str, width: int) -> str:
     """The text within so many cells, with an ellipsis where something is left out."""
-    if cells(text) <= room:
+    if cells(text) <= width:
         return text
-    while text and cells(text) > room - 1:
+    while text and cells(text) > width - 1:
         text = text[:-1]
     return f"{text}…"

@@ -30,15 +30,15 @@ def gather_prompt(arguments: Sequence[str], file: str | None, stdin: TextIO) -> 
     wants_stdin = list(arguments) == ["-"] or file == "-"
     if wants_stdin and stdin.isatty():
         raise UsageError("'-' reads the prompt from a pipe, but standard input is a terminal")
-    given = "" if wants_stdin else _given(arguments, file)
-    piped = _piped(stdin, patient=not given.strip())
+    given = "" if wants_stdin else _read_given_prompt(arguments, file)
+    piped = _read_piped_text(stdin, patient=not given.strip())
     prompt = f"{given}\n\n{piped}" if given and piped else given or piped
     if len(prompt) > MAX_PROMPT_BYTES // 4 and len(prompt.encode()) > MAX_PROMPT_BYTES:
-        raise _too_long()
+        raise _build_too_long_error()
     return prompt
 
 
-def _given(arguments: Sequence[str], file: str | None) -> str:
+def _read_given_prompt(arguments: Sequence[str], file: str | None) -> str:
     if file is None:
         return _decode(os.fsencode(" ".join(arguments)))
     try:
@@ -47,11 +47,11 @@ def _given(arguments: Sequence[str], file: str | None) -> str:
     except OSError as error:
         raise UsageError(f"the prompt file {file} cannot be read: {error.strerror}") from error
     if len(data) > MAX_PROMPT_BYTES:
-        raise _too_long()
+        raise _build_too_long_error()
     return _decode(data)
 
 
-def piped_from(stdin: TextIO) -> int | None:
+def find_piped_fd(stdin: TextIO) -> int | None:
     """The pipe or file that standard input is; None for a terminal, /dev/null, or nothing."""
     try:
         fd = stdin.fileno()
@@ -61,19 +61,19 @@ def piped_from(stdin: TextIO) -> int | None:
     return None if os.isatty(fd) or stat.S_ISCHR(mode) else fd
 
 
-def is_filled(fd: int) -> bool:
+def wait_for_first_byte(fd: int) -> bool:
     """Whether something, or its end, comes within a few seconds: programs often start others with
     a pipe that they neither fill nor close."""
     return bool(select.select([fd], [], [], FIRST_BYTE_TIMEOUT_S)[0])
 
 
-def _piped(stdin: TextIO, *, patient: bool) -> str:
+def _read_piped_text(stdin: TextIO, *, patient: bool) -> str:
     """All that comes through a pipe. One that is only an addition to the prompt has a few seconds
     to say its first word."""
-    fd = piped_from(stdin)
+    fd = find_piped_fd(stdin)
     if fd is None:
         return ""
-    if not patient and not is_filled(fd):
+    if not patient and not wait_for_first_byte(fd):
         print(
             f"joey: nothing came through standard input for {FIRST_BYTE_TIMEOUT_S:g} seconds, "
             "so the prompt"
@@ -85,7 +85,7 @@ def _piped(stdin: TextIO, *, patient: bool) -> str:
     while chunk := os.read(fd, 1024 * 1024):
         data += chunk
         if len(data) > MAX_PROMPT_BYTES:
-            raise _too_long()
+            raise _build_too_long_error()
     if 0 in data:
         raise UsageError(
             "what comes through standard input is not text (it has NUL bytes). Put it into a file"
@@ -98,7 +98,7 @@ def _decode(data: bytes) -> str:
     return data.decode("utf-8-sig", errors="replace")
 
 
-def _too_long() -> UsageError:
+def _build_too_long_error() -> UsageError:
     return UsageError(
         f"the prompt is longer than {MAX_PROMPT_BYTES // 1024 // 1024} MB, which no model can "
         "take in."

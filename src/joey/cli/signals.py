@@ -31,12 +31,12 @@ class Interruption:
     """Which signal stopped the run, once one did."""
 
     def __init__(self, work: asyncio.Task[Any] | None = None) -> None:
-        self.code: ExitCode | None = None
-        self.before_end: Callable[[], None] | None = None
+        self.exit_code: ExitCode | None = None
+        self.before_exit: Callable[[], None] | None = None
         """Called when the process ends at once."""
         self._work = work
 
-    async def stoppable(self, work: Coroutine[Any, Any, T]) -> T:
+    async def run_stoppable(self, work: Coroutine[Any, Any, T]) -> T:
         """Do this; a signal cancels it, also one that has come already.
 
         Raises:
@@ -44,7 +44,7 @@ class Interruption:
         """
         doing: asyncio.Task[T] = asyncio.ensure_future(work)
         self._work = doing
-        if self.code is not None:
+        if self.exit_code is not None:
             self.stop()
         try:
             return await doing
@@ -57,55 +57,61 @@ class Interruption:
             work.cancel()
 
 
-_current = Interruption()
+_current_interruption = Interruption()
 
 
-def was_stopped() -> bool:
+def was_interrupted() -> bool:
     """A signal has come, perhaps just now, while the loop is held up."""
-    return _current.code is not None
+    return _current_interruption.exit_code is not None
 
 
 @contextmanager
-def interruptible(*numbers: signal.Signals, parts: bool = False) -> Iterator[Interruption]:
+def handle_signals(
+    *numbers: signal.Signals, only_stoppable: bool = False
+) -> Iterator[Interruption]:
     """The first of these signals (all that we know, unless some are named) cancels the asyncio
-    task that is inside, or with `parts` what it does as `stoppable`; another ends the process.
-    What is ignored (`nohup`) stays ignored."""
-    global _current  # noqa: PLW0603 (a process has one set of signals)
-    heeded = [n for n in numbers or _SIGNAL_EXIT_CODES if signal.getsignal(n) is not signal.SIG_IGN]
+    task that is inside, or with `only_stoppable` what it does as `run_stoppable`; another ends the
+    process. What is ignored (`nohup`) stays ignored."""
+    global _current_interruption  # noqa: PLW0603 (a process has one set of signals)
+    handled = [
+        n for n in numbers or _SIGNAL_EXIT_CODES if signal.getsignal(n) is not signal.SIG_IGN
+    ]
     loop = asyncio.get_running_loop()
-    interruption = _current = Interruption(None if parts else asyncio.current_task())
-    for number in heeded:
+    interruption = _current_interruption = Interruption(
+        None if only_stoppable else asyncio.current_task()
+    )
+    for number in handled:
         loop.add_signal_handler(number, interruption.stop)
         # The loop hears of it when it gets round to it; this is called at once.
-        signal.signal(number, _note)
+        signal.signal(number, _handle_signal)
     try:
         yield interruption
     finally:
-        if interruption.code is None:
-            for number in heeded:
+        if interruption.exit_code is None:
+            for number in handled:
                 loop.remove_signal_handler(number)
 
 
-def _note(number: int, frame: FrameType | None) -> None:
-    if _current.code is None:
-        _current.code = _SIGNAL_EXIT_CODES[signal.Signals(number)]
+def _handle_signal(number: int, frame: FrameType | None) -> None:
+    if _current_interruption.exit_code is None:
+        _current_interruption.exit_code = _SIGNAL_EXIT_CODES[signal.Signals(number)]
         if number == signal.SIGHUP:
-            signal.signal(signal.SIGALRM, _give_up)
+            signal.signal(signal.SIGALRM, _exit_on_timeout)
             signal.setitimer(signal.ITIMER_REAL, HANGUP_SHUTDOWN_TIMEOUT_S)
     elif number != signal.SIGHUP:
         # The journal is written as things happen: nothing that was acknowledged is lost.
-        _end_children()
-        if _current.before_end is not None:
-            _current.before_end()
+        _kill_children()
+        if _current_interruption.before_exit is not None:
+            _current_interruption.before_exit()
         os._exit(_SIGNAL_EXIT_CODES[signal.Signals(number)])
 
 
-def _give_up(number: int, frame: FrameType | None) -> None:
-    _end_children()
+def _exit_on_timeout(number: int, frame: FrameType | None) -> None:
+    _kill_children()
     os._exit(ExitCode.HANGUP)
 
 
-def _end_children() -> None:
+def _kill_children() -> None:
     """What we started is in process groups of its own, and would go on without us."""
     with suppress(OSError):
         listed = Path(f"/proc/self/task/{os.getpid()}/children").read_text(encoding="ascii")

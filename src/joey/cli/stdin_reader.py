@@ -9,10 +9,10 @@ from collections.abc import AsyncIterator
 READ_SIZE_BYTES = 65_536
 
 
-async def pieces(fd: int) -> AsyncIterator[bytes]:
+async def iter_chunks(fd: int) -> AsyncIterator[bytes]:
     """Bytes as they come, until the other end is closed."""
     while True:
-        await _until_readable(fd)
+        await _wait_until_readable(fd)
         try:
             data = os.read(fd, READ_SIZE_BYTES)
         except OSError:
@@ -22,7 +22,7 @@ async def pieces(fd: int) -> AsyncIterator[bytes]:
         yield data
 
 
-async def _until_readable(fd: int) -> None:
+async def _wait_until_readable(fd: int) -> None:
     loop = asyncio.get_running_loop()
     ready = asyncio.Event()
     try:

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from joey.cli.exit_codes import UsageError
-from joey.cli.output import table
+from joey.cli.output import format_table
 from joey.core.events import Record
 from joey.core.history.branch import live_path
 from joey.core.history.ui import UiHistory
@@ -33,32 +33,32 @@ _CHECKBOX_MARKS = {"completed": "x", "in_progress": "-"}
 _EDIT_TOOLS = ("editedExistingFile", "newFileCreated", "appliedDiff")
 
 
-def as_markdown(
+def render_markdown(
     task: TaskMetadata, rows: Sequence[dict[str, Any]], subtasks: Sequence[str] = ()
 ) -> str:
     """`subtasks` are lines of a list."""
     title = task.title.strip().split("\n")[0][:120] or task.id
-    sections = [f"# {title}", _facts(task)]
+    sections = [f"# {title}", _format_metadata(task)]
     if subtasks:
         sections.append("\n".join(["Subtasks:", "", *subtasks]))
     for number, row in enumerate(rows):
-        sections += _section(row, first=number == 0)
+        sections += _render_row(row, first=number == 0)
     return "\n\n".join(sections) + "\n"
 
 
 def read_rows(store: Store, task_id: str) -> list[dict[str, Any]]:
     """The UI history of a task, from its journal."""
-    return rows_of(store.read(task_id))
+    return build_rows(store.read(task_id))
 
 
-def rows_of(records: Sequence[Record]) -> list[dict[str, Any]]:
+def build_rows(records: Sequence[Record]) -> list[dict[str, Any]]:
     history = UiHistory()
     for record in live_path(records):
         history.apply(record.event)
     return [msgspec.to_builtins(row) for row in history.rows]
 
 
-def _facts(task: TaskMetadata) -> str:
+def _format_metadata(task: TaskMetadata) -> str:
     facts = {
         "Task": task.id,
         "Subtask of": task.parent_id or "",
@@ -67,14 +67,14 @@ def _facts(task: TaskMetadata) -> str:
         "Mode": task.mode,
         "Protocol": task.protocol,
         "Status": task.status,
-        "Begun": _time(task.created),
+        "Begun": _format_utc_time(task.created),
         "Tokens": f"{task.tokens_in} in, {task.tokens_out} out",
         "Cost": f"${task.total_cost:.4f}" if task.total_cost else "",
     }
     return "\n".join(f"- {name}: {value}" for name, value in facts.items() if value)
 
 
-def _section(row: dict[str, Any], *, first: bool) -> Iterator[str]:
+def _render_row(row: dict[str, Any], *, first: bool) -> Iterator[str]:
     """One row; rows about bookkeeping are left out."""
     kind, text = str(row.get("ask") or row.get("say")), str(row.get("text") or "")
     if first:
@@ -89,13 +89,13 @@ def _section(row: dict[str, Any], *, first: bool) -> Iterator[str]:
             quoted = "\n".join(f"> {line}" for line in text.split("\n"))
             yield f"> *Reasoning*\n>\n{quoted}"
         case "tool" | "use_mcp_server":
-            yield from _tool(row, text)
+            yield from _render_tool_call(row, text)
         case "mcp_server_response" if text:
-            yield f"Answer of the server:\n\n{fenced(text)}"
+            yield f"Answer of the server:\n\n{format_code_block(text)}"
         case "command":
-            yield f"### Command{_verdict(row)}\n\n{fenced(text, 'sh')}"
+            yield f"### Command{_format_approval_state(row)}\n\n{format_code_block(text, 'sh')}"
         case "command_output" if text:
-            yield f"Output:\n\n{fenced(text)}"
+            yield f"Output:\n\n{format_code_block(text)}"
         case "followup":
             asked = follow_up(text)
             suggested = "".join(f"\n- {one.answer}" for one in asked.suggest)
@@ -108,7 +108,7 @@ def _section(row: dict[str, Any], *, first: bool) -> Iterator[str]:
             yield f"**Error:** {describe_error(text)}"
 
 
-def _tool(row: dict[str, Any], text: str) -> Iterator[str]:
+def _render_tool_call(row: dict[str, Any], text: str) -> Iterator[str]:
     try:
         details = msgspec.json.decode(text or "{}")
     except msgspec.DecodeError:
@@ -117,38 +117,38 @@ def _tool(row: dict[str, Any], text: str) -> Iterator[str]:
         details = {}
     tool = str(row.get("tool") or details.get("tool") or "tool")
     if tool == "execute_command":
-        yield f"### Command\n\n{fenced(text, 'sh')}"
+        yield f"### Command\n\n{format_code_block(text, 'sh')}"
         return
     if str(details.get("type")).endswith(("_mcp_tool", "_mcp_resource")):
-        yield from _server_call(row, details)
+        yield from _render_mcp_call(row, details)
         return
     path = row.get("path") or details.get("path") or details.get("regex") or ""
-    yield f"### {tool} {f'`{path}`' if path else ''}".rstrip() + _verdict(row)
+    yield f"### {tool} {f'`{path}`' if path else ''}".rstrip() + _format_approval_state(row)
     change = row.get("diff") or details.get("diff")
     if not change and details.get("tool") in _EDIT_TOOLS:
         change = details.get("content")
     if change:
-        yield fenced(str(change), "diff")
+        yield format_code_block(str(change), "diff")
     if details.get("tool") == "updateTodoList":
-        yield _todos(details.get("todos"))
+        yield _render_todos(details.get("todos"))
     elif (arguments := str(details.get("arguments") or "")) not in ("", "{}"):
-        yield fenced(arguments, "json")
+        yield format_code_block(arguments, "json")
 
 
-def _server_call(row: dict[str, Any], details: dict[str, Any]) -> Iterator[str]:
+def _render_mcp_call(row: dict[str, Any], details: dict[str, Any]) -> Iterator[str]:
     target = details.get("toolName") or details.get("uri") or ""
-    yield f"### {details.get('serverName') or ''}: {target}{_verdict(row)}"
+    yield f"### {details.get('serverName') or ''}: {target}{_format_approval_state(row)}"
     if (arguments := str(details.get("arguments") or "")) not in ("", "{}"):
-        yield fenced(arguments, "json")
+        yield format_code_block(arguments, "json")
 
 
-def _todos(todos: Any) -> str:
+def _render_todos(todos: Any) -> str:
     """A list with boxes."""
-    items = todo_items(todos) if isinstance(todos, list) else []
+    items = format_todos(todos) if isinstance(todos, list) else []
     return "\n".join(f"- {item}" for item in items) or "(the list is empty)"
 
 
-def todo_items(todos: Sequence[Any]) -> list[str]:
+def format_todos(todos: Sequence[Any]) -> list[str]:
     """Each with its box: `[x] write it`."""
     return [
         f"[{_CHECKBOX_MARKS.get(str(todo.get('status')), ' ')}] {todo.get('content')}"
@@ -157,19 +157,19 @@ def todo_items(todos: Sequence[Any]) -> list[str]:
     ]
 
 
-def _verdict(row: dict[str, Any]) -> str:
+def _format_approval_state(row: dict[str, Any]) -> str:
     state = row.get("approvalState")
     return f" ({state})" if row.get("type") == "ask" and state else ""
 
 
-def fenced(text: str, language: str = "") -> str:
+def format_code_block(text: str, language: str = "") -> str:
     """A code block whose fence is longer than any in the text."""
     longest = max((len(match[1]) for match in _FENCE_RE.finditer(text)), default=2)
     fence = "`" * (longest + 1)
     return f"{fence}{language}\n{text.rstrip()}\n{fence}"
 
 
-def _time(milliseconds: int) -> str:
+def _format_utc_time(milliseconds: int) -> str:
     if not milliseconds:
         return ""
     return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%d %H:%M UTC")
@@ -198,12 +198,17 @@ class NumberedRow(Struct, frozen=True):
     text: str
 
 
-def listed_rows(rows: Sequence[Mapping[str, Any]]) -> list[NumberedRow]:
+def number_rows(rows: Sequence[Mapping[str, Any]]) -> list[NumberedRow]:
     """Those that a person knows, the first one first."""
-    visible = [(row, place == 0) for place, row in enumerate(rows) if is_visible_row(row)]
+    visible = [(row, position == 0) for position, row in enumerate(rows) if is_visible_row(row)]
     return [
-        NumberedRow(len(visible) - place, int(row["ts"]), _kind(row, first), _extract_row_text(row))
-        for place, (row, first) in enumerate(visible)
+        NumberedRow(
+            len(visible) - position,
+            int(row["ts"]),
+            _label_row_kind(row, first),
+            _extract_row_text(row),
+        )
+        for position, (row, first) in enumerate(visible)
     ]
 
 
@@ -214,35 +219,35 @@ def is_visible_row(row: Mapping[str, Any]) -> bool:
     return not (row.get("ask") in _ASKS_HIDDEN_IF_EMPTY and not row.get("text"))
 
 
-def row_table(rows: Sequence[NumberedRow], width: int | None) -> list[str]:
+def format_row_table(rows: Sequence[NumberedRow], width: int | None) -> list[str]:
     zone = datetime.now().astimezone().tzname()
     heading = ["number", "message", f"time ({zone})", "what", "words"]
     cells = [
         [
             str(row.number),
             str(row.ts),
-            _row_time(row.ts),
+            _format_row_time(row.ts),
             row.kind,
             one_line(row.text, MAX_ROW_TEXT_CHARS),
         ]
         for row in rows
     ]
-    return table([heading, *cells], width, firm={0, 1, 2, 3})
+    return format_table([heading, *cells], width, fixed_columns={0, 1, 2, 3})
 
 
-def find_row(rows: Sequence[Mapping[str, Any]], name: str, task_id: str) -> int:
+def find_row_ts(rows: Sequence[Mapping[str, Any]], name: str, task_id: str) -> int:
     """The row that a person means: its number from the end, or its `ts`.
 
     Raises:
         UsageError
     """
-    listed = listed_rows(rows)
+    listed = number_rows(rows)
     if name.isascii() and name.isdigit():
-        wanted = int(name)
-        if wanted in (int(row["ts"]) for row in rows):
-            return wanted
+        number = int(name)
+        if number in (int(row["ts"]) for row in rows):
+            return number
         for row in listed:
-            if row.number == wanted:
+            if row.number == number:
                 return row.ts
     raise UsageError(
         f"there is no message {one_line(name, 40)!r} in task {task_id};"
@@ -250,7 +255,7 @@ def find_row(rows: Sequence[Mapping[str, Any]], name: str, task_id: str) -> int:
     )
 
 
-def _kind(row: Mapping[str, Any], first: bool) -> str:
+def _label_row_kind(row: Mapping[str, Any], first: bool) -> str:
     if first:
         return "you"
     name = str(row.get("say") or row.get("ask") or "")
@@ -270,12 +275,12 @@ def _extract_row_text(row: Mapping[str, Any]) -> str:
     except msgspec.DecodeError:
         return text
     if isinstance(todos := facts.get("todos"), list):
-        return " ".join(todo_items(todos)) or "(the list is empty)"
+        return " ".join(format_todos(todos)) or "(the list is empty)"
     named = (facts.get(name) for name in ("question", "path", "content", "mode"))
     return next((word for word in named if isinstance(word, str) and word), text)
 
 
-def _row_time(ts: int) -> str:
+def _format_row_time(ts: int) -> str:
     try:
         return datetime.fromtimestamp(ts / 1000).astimezone().strftime("%m-%d %H:%M:%S")
     except (ValueError, OverflowError, OSError):
@@ -289,7 +294,7 @@ _ACTIVE_STATUS_LABELS = {TaskState.WAITING: "waiting", TaskState.DELEGATED: "del
 _SUBTASK_PREFIX = "↳ "
 
 
-def task_table(
+def format_task_table(
     found: Sequence[FoundTask], store: Store, *, with_directory: bool, width: int | None
 ) -> list[str]:
     """A heading and one line for each task, all within a terminal of `width`; None cuts nothing."""
@@ -299,49 +304,54 @@ def task_table(
     for each in found:
         task = each.task
         cost = f"${task.total_cost:.2f}" if task.total_cost else ""
-        texts = [task.model, cost, *([task.workspace] if with_directory else []), _title(task)]
-        facts = [each.short_id, _when(task), status_of(task, store)]
+        texts = [
+            task.model,
+            cost,
+            *([task.workspace] if with_directory else []),
+            _format_title(task),
+        ]
+        facts = [each.short_id, _format_updated_time(task), determine_status(task, store)]
         rows.append([*facts, *(one_line(text, MAX_CELL_CHARS) for text in texts)])
-    return table(rows, width, firm={0, 1, 2, 4})
+    return format_table(rows, width, fixed_columns={0, 1, 2, 4})
 
 
-def subtask_tree(task: TaskMetadata, index: TaskIndex, store: Store) -> list[str]:
+def render_subtask_tree(task: TaskMetadata, index: TaskIndex, store: Store) -> list[str]:
     """The subtasks of a task, and theirs, as lines of a Markdown list."""
-    family = {each.id: each for each in index.family(task.id)}
-    short = {task_id: index.short_id(task_id) for task_id in family}
-    return list(_branches(task, family, short, store, 0))
+    task_tree = {each.id: each for each in index.family(task.id)}
+    short = {task_id: index.short_id(task_id) for task_id in task_tree}
+    return list(_render_subtasks(task, task_tree, short, store, 0))
 
 
-def _branches(
+def _render_subtasks(
     task: TaskMetadata,
-    family: dict[str, TaskMetadata],
+    task_tree: dict[str, TaskMetadata],
     short: Mapping[str, str],
     store: Store,
     level: int,
 ) -> Iterator[str]:
     # What a process that is gone had not written into the parent, the child still says.
-    own = [each.id for each in family.values() if each.parent_id == task.id]
+    own = [each.id for each in task_tree.values() if each.parent_id == task.id]
     for child_id in dict.fromkeys((*task.child_ids, *reversed(own))):
         # Each is shown once, in whatever circle the files say they are.
-        if (child := family.pop(child_id, None)) is None:
+        if (child := task_tree.pop(child_id, None)) is None:
             continue
-        facts = f"{short[child_id]} · {status_of(child, store)} · {child.mode}"
+        facts = f"{short[child_id]} · {determine_status(child, store)} · {child.mode}"
         yield f"{'  ' * level}- {facts} · {one_line(child.title, MAX_TITLE_CHARS)}"
-        yield from _branches(child, family, short, store, level + 1)
+        yield from _render_subtasks(child, task_tree, short, store, level + 1)
 
 
-def _title(task: TaskMetadata) -> str:
+def _format_title(task: TaskMetadata) -> str:
     return f"{_SUBTASK_PREFIX}{task.title}" if task.parent_id else task.title
 
 
-def status_of(task: TaskMetadata, store: Store) -> str:
+def determine_status(task: TaskMetadata, store: Store) -> str:
     """What a task is doing now. What a process that is gone left unfinished was interrupted."""
     try:
         state = TaskState(task.status)
     except ValueError:
         return one_line(task.status, 12)
     if state not in IDLE_STATES or state is TaskState.CREATED:
-        if not _is_held(task, store):
+        if not _is_locked(task, store):
             return "interrupted"
         return _ACTIVE_STATUS_LABELS.get(state, "running")
     return _STATUS_LABELS.get(state, str(state))
@@ -349,10 +359,10 @@ def status_of(task: TaskMetadata, store: Store) -> str:
 
 def with_current_status(task: TaskMetadata, store: Store) -> TaskMetadata:
     """With the status that people read everywhere, in place of the one on disk."""
-    return structs.replace(task, status=status_of(task, store))
+    return structs.replace(task, status=determine_status(task, store))
 
 
-def _is_held(task: TaskMetadata, store: Store) -> bool:
+def _is_locked(task: TaskMetadata, store: Store) -> bool:
     try:
         return store.is_held(task.id)
     except TaskNotFoundError:
@@ -360,7 +370,7 @@ def _is_held(task: TaskMetadata, store: Store) -> bool:
         return False
 
 
-def _when(task: TaskMetadata) -> str:
+def _format_updated_time(task: TaskMetadata) -> str:
     moment = datetime.fromtimestamp((task.updated or task.created) / 1000).astimezone()
     return moment.strftime("%Y-%m-%d %H:%M")
 
@@ -369,41 +379,44 @@ Rows = Sequence[Mapping[str, Any]]
 MAX_LISTED_ITEMS = 10
 
 
-def describe(changes: RewindPreview, rows: Rows) -> Iterator[str]:
+def describe_rewind(changes: RewindPreview, rows: Rows) -> Iterator[str]:
     """One line for each thing that changes; nothing about what does not.
 
     Messages are counted as a person knows them. Those that would come back and are not among
     the rows yet are not counted.
     """
-    yield from _counted("message goes", "messages go", _count_visible(changes.rows, rows))
+    yield from _format_count("message goes", "messages go", _count_visible(changes.rows, rows))
     if set(changes.returning) <= {row["ts"] for row in rows}:
         back = _count_visible(changes.returning, rows)
-        yield from _counted("message comes back", "messages come back", back)
+        yield from _format_count("message comes back", "messages come back", back)
     else:
         yield "  the messages come back"
     if changes.todos_before != changes.todos_after:
-        yield f"  todos: {_todo_diff(changes.todos_before)} → {_todo_diff(changes.todos_after)}"
+        yield (
+            f"  todos: {_summarize_todos(changes.todos_before)} → "
+            f"{_summarize_todos(changes.todos_after)}"
+        )
     if changes.mode_before != changes.mode_after:
         yield f"  mode: {changes.mode_before} → {changes.mode_after}"
     if changes.edits_asked:
         yield "  edits, which you accepted for this task, are asked about again"
-    yield from _counted("summary is undone", "summaries are undone", changes.summaries)
+    yield from _format_count("summary is undone", "summaries are undone", changes.summaries)
     ran = ("command was run since, and stays done:", "commands were run since, and stay done:")
-    yield from _named(*ran, changes.commands)
+    yield from _format_items(*ran, changes.commands)
     begun = ("subtask was begun since, and stays:", "subtasks were begun since, and stay:")
-    yield from _named(*begun, changes.subtasks)
+    yield from _format_items(*begun, changes.subtasks)
     for kind, fate in FILE_CHANGE_TEXTS.items():
         paths = [each.path for each in changes.files if each.kind == kind]
-        yield from _named(f"file is {fate}:", f"files are {fate}:", paths)
+        yield from _format_items(f"file is {fate}:", f"files are {fate}:", paths)
     others = "of these somebody else has changed:"
-    yield from _named(others, others, changes.conflicts)
+    yield from _format_items(others, others, changes.conflicts)
     for why, reason in UNRESTORABLE_REASON_TEXTS.items():
         paths = [each.path for each in changes.files_left if each.why == why]
         is_left = f"taken back ({reason}):"
-        yield from _named(f"file is not {is_left}", f"files are not {is_left}", paths)
+        yield from _format_items(f"file is not {is_left}", f"files are not {is_left}", paths)
 
 
-def all_rows(before: Rows, after: Rows) -> list[Mapping[str, Any]]:
+def merge_rows(before: Rows, after: Rows) -> list[Mapping[str, Any]]:
     """Those that were and those that are, in order of time."""
     return sorted({row["ts"]: row for row in (*before, *after)}.values(), key=itemgetter("ts"))
 
@@ -413,8 +426,8 @@ def find_last_visible_ts(changes: RewindPreview, rows: Rows) -> int | None:
     end = changes.message_ts
     if end is None or end not in (row["ts"] for row in rows):
         return end
-    gone = set(changes.rows)
-    visible = [row["ts"] for row in rows if is_visible_row(row) and row["ts"] not in gone]
+    removed = set(changes.rows)
+    visible = [row["ts"] for row in rows if is_visible_row(row) and row["ts"] not in removed]
     return max((ts for ts in visible if ts <= end), default=end)
 
 
@@ -425,22 +438,22 @@ def summarize_row(rows: Rows, ts: int | None) -> str:
 
 
 def _count_visible(moments: Sequence[int], rows: Rows) -> int:
-    wanted = set(moments)
-    return sum(row["ts"] in wanted and is_visible_row(row) for row in rows)
+    timestamps = set(moments)
+    return sum(row["ts"] in timestamps and is_visible_row(row) for row in rows)
 
 
-def _counted(one: str, many: str, count: int) -> Iterator[str]:
+def _format_count(singular: str, plural: str, count: int) -> Iterator[str]:
     if count:
-        yield f"  {count} {one if count == 1 else many}"
+        yield f"  {count} {singular if count == 1 else plural}"
 
 
-def _named(one: str, many: str, things: Sequence[str]) -> Iterator[str]:
-    yield from _counted(one, many, len(things))
-    yield from (f"    {one_line(thing)}" for thing in things[:MAX_LISTED_ITEMS])
-    if len(things) > MAX_LISTED_ITEMS:
-        yield f"    and {len(things) - MAX_LISTED_ITEMS} more"
+def _format_items(singular: str, plural: str, items: Sequence[str]) -> Iterator[str]:
+    yield from _format_count(singular, plural, len(items))
+    yield from (f"    {one_line(thing)}" for thing in items[:MAX_LISTED_ITEMS])
+    if len(items) > MAX_LISTED_ITEMS:
+        yield f"    and {len(items) - MAX_LISTED_ITEMS} more"
 
 
-def _todo_diff(todos: Sequence[object]) -> str:
+def _summarize_todos(todos: Sequence[object]) -> str:
     done = sum(getattr(todo, "status", "") == "completed" for todo in todos)
     return f"{done} of {len(todos)} done" if todos else "none"

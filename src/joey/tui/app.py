@@ -1,8 +1,8 @@
 """The Textual app: layout, key actions, and routing between the task and the widgets.
 
 It shows one task at a time: the conversation fills the screen; questions, the composer and the
-status line are below it. `task_controller` follows the task, `commands` runs slash commands; the
-app only connects them.
+status line are below it. `task_controller` follows the task, `list_commands` runs slash commands;
+the app only connects them.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class JoeyApp(App[int]):
         self.theme = "ansi-dark"
         self.host = host
         self._beginning = beginning
-        self.conversation = ConversationView(host.kept_output, id="conversation")
+        self.conversation = ConversationView(host.read_full_output, id="conversation")
         self.composer = Composer(host, past, id="composer")
         self.front = DialogArea(self.composer)
         self.todos = TodoList()
@@ -137,8 +137,8 @@ class JoeyApp(App[int]):
         self.conversation.begin(session)
         for warning in self.host.list_warnings(session):
             self.conversation.note(warning)
-        self._servers = self.host.server_watch(session, self.conversation.note)
-        self.terminal_window.entitle(self.host.title(session))
+        self._servers = self.host.watch_mcp_servers(session, self.conversation.note)
+        self.terminal_window.entitle(self.host.get_title(session))
         self.refresh_status()
 
     def handle_task_event(self, teller: Session, event: Event) -> None:
@@ -182,12 +182,14 @@ class JoeyApp(App[int]):
     def refresh_status(self) -> None:
         self.composer.placeholder = placeholder_for(self.dialogue)
         session = self.dialogue.session
-        usage = TokenUsage() if session is None else self.host.usage(session)
+        usage = TokenUsage() if session is None else self.host.get_usage(session)
         status = self.host.get_status(session)
         self.status.set_status(status, usage)
         self._background.resume() if status.background else self._background.pause()
-        self.todos.set_todos(() if session is None else self.host.todos(session))
-        queued = [each for one in self.dialogue.listeners for each in self.host.queue(one)]
+        self.todos.set_todos(() if session is None else self.host.list_todos(session))
+        queued = [
+            each for one in self.dialogue.listeners for each in self.host.list_queued_messages(one)
+        ]
         messages = [*queued, *(QueuedUserMessage("", text) for text in self.dialogue.held)]
         self.waiting.set_messages(messages, is_read=self.dialogue.is_working)
 
@@ -199,7 +201,7 @@ class JoeyApp(App[int]):
     async def _submit(self, text: str, images: tuple[str, ...]) -> None:
         if (named := parse(text)) is not None:
             await self.command_runner.run(*named)
-        elif (guess := guess_at(text, (one.name for one in self.host.commands()))) is not None:
+        elif (guess := guess_at(text, (one.name for one in self.host.list_commands()))) is not None:
             self.conversation.note(guess)
             self.composer.put_back()
         else:
@@ -296,11 +298,13 @@ class JoeyApp(App[int]):
         self.do(self._interruptions.send_waiting())
 
     async def _take_back(self, last: QueuedUserMessage) -> None:
-        holders = [one for one in self.dialogue.listeners if last in self.host.queue(one)]
+        holders = [
+            one for one in self.dialogue.listeners if last in self.host.list_queued_messages(one)
+        ]
         if not last.id:
             self.dialogue.take_held()
         elif holders:
-            await self.host.unqueue(holders[0], last.id)
+            await self.host.remove_queued_message(holders[0], last.id)
         else:
             raise UserError("joey has read it already")
         self.composer.put(last.text)
@@ -317,7 +321,7 @@ class JoeyApp(App[int]):
             self.conversation.note("there is no plan yet")
 
     def action_leave_running(self) -> None:
-        if not any(map(self.host.leave_command_running, self.dialogue.listeners)):
+        if not any(map(self.host.move_command_to_background, self.dialogue.listeners)):
             raise SkipAction
         self.conversation.note("the command goes on in the background")
 

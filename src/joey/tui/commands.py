@@ -99,7 +99,7 @@ class SlashCommandRunner:
     async def _new(self) -> None:
         app = self._app
         if app.dialogue.session is not None:
-            await app.host.release(app.dialogue.session)
+            await app.host.release_session(app.dialogue.session)
         app.dialogue.leave()
         app.conversation.clear()
         app.terminal_window.entitle("")
@@ -107,7 +107,7 @@ class SlashCommandRunner:
 
     async def _resume(self) -> None:
         app = self._app
-        tasks = await app.host.tasks()
+        tasks = await app.host.list_tasks()
         if not tasks:
             self._note("there are no earlier tasks in this folder")
             return
@@ -115,19 +115,19 @@ class SlashCommandRunner:
         session = app.dialogue.session
         if chosen is None or (session is not None and session.id == chosen.key):
             return
-        opened = await app.host.open(chosen.key)
+        opened = await app.host.open_task(chosen.key)
         if session is not None:
-            await app.host.release(session)
+            await app.host.release_session(session)
         app.dialogue.show(opened)
 
     async def _fork(self) -> None:
         app = self._app
         session = self._session()
-        left = app.host.short_id(session)
-        fork = await app.host.fork(session.id)
-        await app.host.release(session)
+        left = app.host.get_short_id(session)
+        fork = await app.host.fork_task(session.id)
+        await app.host.release_session(session)
         app.dialogue.show(fork)
-        self._note(f"this is a copy now, task {app.host.short_id(fork)}; {left} stays")
+        self._note(f"this is a copy now, task {app.host.get_short_id(fork)}; {left} stays")
 
     async def rewind(self) -> None:
         app = self._app
@@ -152,7 +152,7 @@ class SlashCommandRunner:
             files = await session.preview_rewind(ts, keep=is_first, files=True)
         except UserError:
             files = plain  # there is no checkpoint of that moment
-        app.conversation.card(self._preview(app.host.preview_lines(session, files)))
+        app.conversation.card(self._preview(app.host.describe_rewind(session, files)))
         how = await app.pick("Go back", rewind_choices(files), "what was run stays done")
         with_files = how is not None and how.key == "files"
         force = with_files and bool(files.conflicts)
@@ -185,7 +185,7 @@ class SlashCommandRunner:
         app.dialogue.replaced = None
         app.conversation.rewound()
         app.refresh_status()
-        app.conversation.card(self._preview(app.host.preview_lines(session, changes)))
+        app.conversation.card(self._preview(app.host.describe_rewind(session, changes)))
         self._note("the rewind is undone")
 
     def _preview(self, lines: Any) -> Text:
@@ -211,7 +211,7 @@ class SlashCommandRunner:
         await self._app.say(INIT_PROMPT_PATH.read_text(encoding="utf-8").strip())
 
     async def _export(self) -> None:
-        self._note(f"written to {await self._app.host.export(self._session())}")
+        self._note(f"written to {await self._app.host.export_task(self._session())}")
 
     def _session(self) -> Session:
         session = self._app.dialogue.session
@@ -223,13 +223,13 @@ class SlashCommandRunner:
 
     async def next_mode(self) -> None:
         app = self._app
-        modes = app.host.modes(app.dialogue.session)
+        modes = app.host.list_modes(app.dialogue.session)
         at = next((n for n, mode in enumerate(modes) if mode.is_current), -1)
         await self._choose_mode(modes[(at + 1) % len(modes)])
 
     async def _mode(self, slug: str) -> None:
         app = self._app
-        modes = app.host.modes(app.dialogue.session)
+        modes = app.host.list_modes(app.dialogue.session)
         if chosen := named_mode(modes, slug) if slug else await app.pick("Mode", modes):
             await self._choose_mode(chosen)
 
@@ -242,7 +242,7 @@ class SlashCommandRunner:
         before = app.dialogue.session
         key = argument
         if not argument:
-            models = await app.host.models(before)
+            models = await app.host.list_models(before)
             hint = "or write the name of another one · Enter takes"
             chosen = await app.pick("Model", models, hint, takes_any=True)
             if chosen is None:
@@ -259,32 +259,34 @@ class SlashCommandRunner:
     async def _help(self) -> None:
         own = own_offers()
         names = {offer.name for offer in own}
-        others = [offer for offer in self._app.host.commands() if offer.name not in names]
+        others = [offer for offer in self._app.host.list_commands() if offer.name not in names]
         self._app.conversation.card(
             key_help().append("\n\n").append_text(command_help(own, others))
         )
 
     async def _cost(self) -> None:
         session = self._app.dialogue.session
-        self._note("nothing yet" if session is None else self._app.host.cost(session))
+        self._note("nothing yet" if session is None else self._app.host.format_cost(session))
 
     async def _servers(self) -> None:
-        self._app.conversation.card(await self._app.host.servers(self._app.dialogue.session))
+        self._app.conversation.card(
+            await self._app.host.render_mcp_servers(self._app.dialogue.session)
+        )
 
     async def _permissions(self, argument: str) -> None:
         app, session = self._app, self._app.dialogue.session
         if not argument:
-            app.conversation.card(await app.host.permissions(session))
+            app.conversation.card(await app.host.render_permissions(session))
             return
         self._note(withdraw_edits(app.host, session, argument))
         app.refresh_status()
 
     async def _skills(self) -> None:
-        self._app.conversation.card(await self._app.host.skills())
+        self._app.conversation.card(await self._app.host.render_skills())
 
     async def _doctor(self) -> None:
         self._note("looking…")
-        self._app.conversation.card(await self._app.host.doctor())
+        self._app.conversation.card(await self._app.host.render_doctor_report())
 
     async def _exit(self) -> None:
         self._app.exit(0)
@@ -375,7 +377,7 @@ class UserShell:
 
         before = self._status.doing
         self._status.work(USER_COMMAND_ACTIVITY)
-        self._running = asyncio.ensure_future(self._host.run(command, tell))
+        self._running = asyncio.ensure_future(self._host.run_shell_command(command, tell))
         try:
             end = await self._running
         except asyncio.CancelledError:

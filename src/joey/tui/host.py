@@ -34,11 +34,11 @@ def own_offers() -> list[CompletionItem]:
 
 
 class CompletionSource(Protocol):
-    def commands(self) -> Sequence[CompletionItem]:
+    def list_commands(self) -> Sequence[CompletionItem]:
         """What may stand behind a slash at the beginning, without it."""
         ...
 
-    async def files(self, typed: str) -> Sequence[str]:
+    async def find_files(self, typed: str) -> Sequence[str]:
         """Paths of the workspace that fit what follows `@`, best first; folders end with `/`."""
         ...
 
@@ -94,33 +94,33 @@ class Host(CompletionSource, Protocol):
     """Everything that may take time or fail raises UserError with a sentence for the person."""
 
     @property
-    def notifications(self) -> str:
+    def notification_mode(self) -> str:
         """How the person wants to be called when they look elsewhere: `auto`, `bell` or `off`."""
         ...
 
     # Tasks
 
-    async def begin(self, text: str, images: tuple[str, ...]) -> Session:
+    async def start_task(self, text: str, images: tuple[str, ...]) -> Session:
         """A new task, at work."""
         ...
 
-    async def open(self, task_id: str) -> Session:
+    async def open_task(self, task_id: str) -> Session:
         """A task as it was left."""
         ...
 
-    async def fork(self, task_id: str) -> Session:
+    async def fork_task(self, task_id: str) -> Session:
         """A copy of it, at rest."""
         ...
 
-    async def release(self, session: Session) -> None: ...
+    async def release_session(self, session: Session) -> None: ...
 
-    async def tasks(self) -> Sequence[PickerEntry]:
+    async def list_tasks(self) -> Sequence[PickerEntry]:
         """Of this folder, the latest first."""
         ...
 
-    def short_id(self, session: Session) -> str: ...
+    def get_short_id(self, session: Session) -> str: ...
 
-    def title(self, session: Session) -> str: ...
+    def get_title(self, session: Session) -> str: ...
 
     def list_warnings(self, session: Session) -> Sequence[str]:
         """What of the person's files could not be used."""
@@ -130,53 +130,55 @@ class Host(CompletionSource, Protocol):
         """Why it cannot go on, where nothing of it could be written down."""
         ...
 
-    def server_watch(self, session: Session, tell: Callable[[str], None]) -> McpServerWatcher: ...
+    def watch_mcp_servers(
+        self, session: Session, tell: Callable[[str], None]
+    ) -> McpServerWatcher: ...
 
     # One task
 
     def get_status(self, session: Session | None) -> StatusInfo: ...
 
-    def usage(self, session: Session) -> TokenUsage:
+    def get_usage(self, session: Session) -> TokenUsage:
         """Its own and that of its subtasks."""
         ...
 
-    def cost(self, session: Session) -> str:
+    def format_cost(self, session: Session) -> str:
         """The same in words."""
         ...
 
-    def todos(self, session: Session) -> Sequence[Todo]: ...
+    def list_todos(self, session: Session) -> Sequence[Todo]: ...
 
-    def queue(self, session: Session) -> Sequence[QueuedUserMessage]: ...
+    def list_queued_messages(self, session: Session) -> Sequence[QueuedUserMessage]: ...
 
-    async def unqueue(self, session: Session, message_id: str) -> None: ...
+    async def remove_queued_message(self, session: Session, message_id: str) -> None: ...
 
     async def condense(self, session: Session, instructions: str) -> Event:
         """What became of the conversation."""
         ...
 
-    def withdraw_edits(self, session: Session) -> bool:
+    def revoke_edit_grant(self, session: Session) -> bool:
         """Edits are asked about again; False when they were not accepted for the task."""
         ...
 
-    def kept_output(self, task_id: str, row_ts: int) -> str | None:
+    def read_full_output(self, task_id: str, row_ts: int) -> str | None:
         """What a command has printed, when that was too long for its row; None when it was not."""
         ...
 
-    def leave_command_running(self, session: Session) -> bool:
+    def move_command_to_background(self, session: Session) -> bool:
         """The command that is waited for goes on in the background; False when there is none."""
         ...
 
-    def preview_lines(self, session: Session, changes: RewindPreview) -> Sequence[str]:
+    def describe_rewind(self, session: Session, changes: RewindPreview) -> Sequence[str]:
         """What going back would change, for a person."""
         ...
 
     # What can be chosen
 
-    def modes(self, session: Session | None) -> Sequence[PickerEntry]: ...
+    def list_modes(self, session: Session | None) -> Sequence[PickerEntry]: ...
 
     async def choose_mode(self, session: Session | None, slug: str) -> None: ...
 
-    async def models(self, session: Session | None) -> Sequence[PickerEntry]: ...
+    async def list_models(self, session: Session | None) -> Sequence[PickerEntry]: ...
 
     async def choose_model(self, session: Session | None, key: str) -> Session | None:
         """The session to go on with: the same task, with another model."""
@@ -184,21 +186,21 @@ class Host(CompletionSource, Protocol):
 
     # Cards
 
-    async def doctor(self) -> Text: ...
+    async def render_doctor_report(self) -> Text: ...
 
-    async def servers(self, session: Session | None) -> Text: ...
+    async def render_mcp_servers(self, session: Session | None) -> Text: ...
 
-    async def permissions(self, session: Session | None) -> Text: ...
+    async def render_permissions(self, session: Session | None) -> Text: ...
 
-    async def skills(self) -> Text: ...
+    async def render_skills(self) -> Text: ...
 
-    async def export(self, session: Session) -> str:
+    async def export_task(self, session: Session) -> str:
         """Where it was written."""
         ...
 
     # The person's own shell
 
-    async def run(self, command: str, tell: Callable[[str], None]) -> str:
+    async def run_shell_command(self, command: str, tell: Callable[[str], None]) -> str:
         """Run it in the workspace and tell its output as it comes; how it ended, if not well."""
         ...
 
@@ -208,11 +210,13 @@ class Host(CompletionSource, Protocol):
         """No key, no profile: there is nobody to talk to yet."""
         ...
 
-    async def providers(self) -> tuple[ProviderOption, ...]:
+    async def list_providers(self) -> tuple[ProviderOption, ...]:
         """Those that run on this machine first."""
         ...
 
-    async def remember(self, provider: ProviderOption, key: str, model: str) -> None: ...
+    async def save_provider_choice(
+        self, provider: ProviderOption, key: str, model: str
+    ) -> None: ...
 
 
 REVOKE_EDITS_ARGUMENT = "ask"
@@ -239,5 +243,5 @@ def withdraw_edits(host: Host, session: Session | None, argument: str) -> str:
         raise UserError(
             f"/permissions takes nothing, or `{REVOKE_EDITS_ARGUMENT}`: edits are asked again"
         )
-    withdrawn = session is not None and host.withdraw_edits(session)
+    withdrawn = session is not None and host.revoke_edit_grant(session)
     return "edits are asked about again" if withdrawn else "no edits were accepted in this task"

@@ -143,11 +143,11 @@ class InterruptHandler:
     async def send_waiting(self) -> None:
         """The task goes on with the words that it had not read when it stopped."""
         app, session = self._app, self._app.dialogue.session
-        waiting = [] if session is None else app.host.queue(session)
+        waiting = [] if session is None else app.host.list_queued_messages(session)
         if session is None or not waiting or app.dialogue.is_working:
             return
         last = waiting[-1]  # those before it go along
-        await app.host.unqueue(session, last.id)
+        await app.host.remove_queued_message(session, last.id)
         try:
             await app.dialogue.say(last.text, last.images)
         except UserError:

@@ -45,7 +45,7 @@ class Startup(Struct, frozen=True, kw_only=True):
 
     async def _open(self, app: JoeyApp, task_id: str) -> bool:
         """Whoever named a task that cannot be had does not mean another one."""
-        opening = app.host.fork(task_id) if self.fork else app.host.open(task_id)
+        opening = app.host.fork_task(task_id) if self.fork else app.host.open_task(task_id)
         try:
             app.dialogue.show(await opening)
         except UserError as error:
@@ -65,7 +65,7 @@ WELCOME_TEXT = (
 async def welcome(app: JoeyApp) -> bool:
     """Whether there is somebody to talk to now."""
     app.conversation.card(Text.assemble((WELCOME_TITLE, "bold"), f"\n{WELCOME_TEXT}"))
-    providers = await app.host.providers()
+    providers = await app.host.list_providers()
     while (chosen := await _choose(app, providers)) is not None:
         provider, model = chosen
         key = ""
@@ -78,7 +78,7 @@ async def welcome(app: JoeyApp) -> bool:
         if not (model := model or await _model(app, provider) or ""):
             continue
         try:
-            await app.host.remember(provider, key, model)
+            await app.host.save_provider_choice(provider, key, model)
         except UserError as error:
             app.conversation.error(str(error))
             continue

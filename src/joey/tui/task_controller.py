@@ -105,7 +105,7 @@ class TaskController:
     async def say(self, text: str, images: tuple[str, ...] = ()) -> None:
         """Raises UserError."""
         if self.session is None:
-            self.show(await self._host.begin(text, images), since=0)
+            self.show(await self._host.start_task(text, images), since=0)
             return
         if self.replaced is not None:
             session = self.session

@@ -43,7 +43,7 @@ class TerminalWindow:
 
     def call(self, text: str) -> None:
         """A person is needed, or may want to know."""
-        mode = self._app.host.notifications
+        mode = self._app.host.notification_mode
         if self._app.app_focus or mode == "off":
             return
         if mode == "auto":

@@ -22,9 +22,9 @@ from joey.app.options import resolve_workspace
 from joey.app.service import Application
 from joey.cli.exit_codes import ExitCode, UsageError
 from joey.cli.logs import RedactingFormatter
-from joey.cli.notices import MAX_WARNINGS, note
-from joey.cli.signals import interruptible
-from joey.cli.stdin_reader import pieces
+from joey.cli.notices import MAX_WARNINGS, describe_untrusted_project
+from joey.cli.signals import handle_signals
+from joey.cli.stdin_reader import iter_chunks
 from joey.core.modes import Mode
 from joey.core.settings import ModelRoute, TaskSecrets
 from joey.engine.engine import TaskOptions
@@ -38,15 +38,15 @@ MIN_SCANNED_TASKS = 1000
 
 def run_acp(arguments: Namespace) -> ExitCode:
     if arguments.setup:
-        return _set_up()
+        return _run_setup()
     if sys.stdin.isatty():
         raise UsageError("joey acp is started by an editor, which talks to it through pipes")
-    output = _own_output()
-    _log_plainly()
-    return asyncio.run(_serve(arguments, output))
+    output = _reserve_stdout()
+    _configure_logging()
+    return asyncio.run(_serve_acp(arguments, output))
 
 
-def _set_up() -> ExitCode:
+def _run_setup() -> ExitCode:
     """As `joey` begins at a terminal: it asks for what is missing."""
     from joey.cli.main import main
 
@@ -55,27 +55,27 @@ def _set_up() -> ExitCode:
     return ExitCode(main([]))
 
 
-async def _serve(arguments: Namespace, output: int) -> ExitCode:
-    frames = JsonRpcTransport(pieces(sys.stdin.fileno()), output)
-    with interruptible(parts=True) as interruption:
+async def _serve_acp(arguments: Namespace, output: int) -> ExitCode:
+    frames = JsonRpcTransport(iter_chunks(sys.stdin.fileno()), output)
+    with handle_signals(only_stoppable=True) as interruption:
         async with open_engine() as engine:
             agent = Agent(engine, LocalAcpServices(arguments), lambda: time.time_ns() // 1_000_000)
             try:
-                await interruption.stoppable(serve(agent, frames))
+                await interruption.run_stoppable(serve(agent, frames))
             except asyncio.CancelledError:
-                if interruption.code is None:
+                if interruption.exit_code is None:
                     raise
-    return interruption.code or ExitCode.DONE
+    return interruption.exit_code or ExitCode.DONE
 
 
-def _own_output() -> int:
+def _reserve_stdout() -> int:
     """Standard output for the protocol alone; what anything else writes there goes to stderr."""
     output = os.dup(1)
     os.dup2(2, 1)
     return output
 
 
-def _log_plainly() -> None:
+def _configure_logging() -> None:
     """Before the protocol's library sets up a log of its own, which would tell keys."""
     if not logging.getLogger().handlers:
         handler = logging.StreamHandler(sys.stderr)
@@ -97,14 +97,14 @@ class LocalAcpServices:
     def build_new_options(
         self, directory: Path, mode: str | None, model: str | None
     ) -> TaskOptions:
-        asked = self._arguments
+        arguments = self._arguments
         return make_options(
             workspace=directory,
-            provider=asked.provider,
-            model=model or asked.model,
-            base_url=asked.base_url,
-            profile=asked.profile,
-            mode=mode or asked.mode,
+            provider=arguments.provider,
+            model=model or arguments.model,
+            base_url=arguments.base_url,
+            profile=arguments.profile,
+            mode=mode or arguments.mode,
         )
 
     def build_model_options(
@@ -126,7 +126,7 @@ class LocalAcpServices:
 
     def list_warnings(self, directory: Path) -> Sequence[str]:
         lines = (
-            note(directory),
+            describe_untrusted_project(directory),
             *open_customizations(directory).warnings,
             *list_config_problems(directory),
         )
@@ -150,12 +150,12 @@ class LocalAcpServices:
         return TaskListPage(own[skip : skip + page_size], has_more=len(own) > skip + page_size)
 
     def describe_missing_model(self) -> str | None:
-        asked = self._arguments
+        arguments = self._arguments
         flags = ModelFlags(
-            provider=asked.provider,
-            model=asked.model,
-            base_url=asked.base_url,
-            profile=asked.profile,
+            provider=arguments.provider,
+            model=arguments.model,
+            base_url=arguments.base_url,
+            profile=arguments.profile,
         )
         try:
             profiles = Application(workspace=Path("/")).preferences.profiles()

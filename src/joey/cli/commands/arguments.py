@@ -13,15 +13,21 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
-from joey.cli.arguments import CliArgumentParser, SubcommandParser, count, port, sentence
+from joey.cli.arguments import (
+    CliArgumentParser,
+    SubcommandParser,
+    format_sentence,
+    parse_count,
+    parse_port,
+)
 from joey.cli.commands.setup_arguments import (
-    completion_parser,
-    config_parser,
-    mcp_parser,
-    models_parser,
-    permissions_parser,
-    profiles_parser,
-    trust_parser,
+    build_completion_parser,
+    build_config_parser,
+    build_mcp_parser,
+    build_models_parser,
+    build_permissions_parser,
+    build_profiles_parser,
+    build_trust_parser,
 )
 from joey.core.text import regex
 
@@ -34,7 +40,7 @@ examples:
   joey tasks import --roo --dry-run      what Roo Code has on this machine"""
 
 
-def _tasks_parser() -> CliArgumentParser:
+def _build_tasks_parser() -> CliArgumentParser:
     parser = CliArgumentParser(
         prog="joey tasks",
         description="Look at earlier tasks, go back in them, and take over those of others.",
@@ -45,34 +51,40 @@ def _tasks_parser() -> CliArgumentParser:
     actions = parser.add_subparsers(
         dest="action", required=True, metavar=names, parser_class=SubcommandParser
     )
-    listed = _action(actions, "list", "the tasks of this folder, the latest first")
-    add_filters(listed)
-    searched = _action(actions, "search", "tasks of this folder with these words, the latest first")
+    listed = _add_action(actions, "list", "the tasks of this folder, the latest first")
+    add_filter_flags(listed)
+    searched = _add_action(
+        actions, "search", "tasks of this folder with these words, the latest first"
+    )
     searched.add_argument(
         "query", metavar="WORDS", nargs="+", help='all occur; "a phrase" and begin* are understood'
     )
-    add_filters(searched)
-    shown = _action(actions, "show", "one task: its facts and its conversation")
+    add_filter_flags(searched)
+    shown = _add_action(actions, "show", "one task: its facts and its conversation")
     shown.add_argument("id", metavar="ID", help="the id of a task, or the start of it")
     shown.add_argument("--json", action="store_true", help="as a JSON object")
     shown.add_argument("--rows", action="store_true", help="its messages in a table, numbered")
-    add_export_flags(_action(actions, "export", "the conversation as a document, or for Roo Code"))
-    add_import_flags(_action(actions, "import", "take over tasks of Roo Code, Zoo Code and Cline"))
-    add_rewind_flags(_action(actions, "rewind", "go back to an earlier message of a task"))
-    add_fork_flags(_action(actions, "fork", "a new task with the history of another"))
-    deleted = _action(actions, "delete", "remove a task for good")
+    add_export_flags(
+        _add_action(actions, "export", "the conversation as a document, or for Roo Code")
+    )
+    add_import_flags(
+        _add_action(actions, "import", "take over tasks of Roo Code, Zoo Code and Cline")
+    )
+    add_rewind_flags(_add_action(actions, "rewind", "go back to an earlier message of a task"))
+    add_fork_flags(_add_action(actions, "fork", "a new task with the history of another"))
+    deleted = _add_action(actions, "delete", "remove a task for good")
     deleted.add_argument("id", metavar="ID", help="the id of a task, or the start of it")
     deleted.add_argument("--with-subtasks", action="store_true", help="and the subtasks below it")
     deleted.add_argument("-y", "--yes", action="store_true", help="do not ask")
     return parser
 
 
-def _modes_parser() -> CliArgumentParser:
+def _build_modes_parser() -> CliArgumentParser:
     about = "Look at the modes of this folder: built-in, the project's and yours."
     parser = CliArgumentParser(prog="joey modes", description=about, allow_abbrev=False)
     actions = parser.add_subparsers(dest="action", required=True, metavar="list|show")
-    listed = _action(actions, "list", "all modes, and what of your files could not be used")
-    shown = _action(actions, "show", "one mode: what it may do, and what it is told")
+    listed = _add_action(actions, "list", "all modes, and what of your files could not be used")
+    shown = _add_action(actions, "show", "one mode: what it may do, and what it is told")
     shown.add_argument("slug", metavar="MODE", help="its short name, such as code")
     for action in (listed, shown):
         action.add_argument("-w", "--workspace", metavar="DIR", help="of this folder instead")
@@ -80,17 +92,17 @@ def _modes_parser() -> CliArgumentParser:
     return parser
 
 
-def _action(
+def _add_action(
     actions: argparse._SubParsersAction[Any], name: str, description: str
 ) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = actions.add_parser(
-        name, help=description, description=sentence(description), allow_abbrev=False
+        name, help=description, description=format_sentence(description), allow_abbrev=False
     )
     parser.add_argument("--debug", action="store_true", help=argparse.SUPPRESS)
     return parser
 
 
-def _doctor_parser() -> CliArgumentParser:
+def _build_doctor_parser() -> CliArgumentParser:
     parser = CliArgumentParser(
         prog="joey doctor",
         description="Check what joey needs: what is found, what is missing, what to do.",
@@ -109,7 +121,7 @@ def _doctor_parser() -> CliArgumentParser:
     return parser
 
 
-def _demo_parser() -> CliArgumentParser:
+def _build_demo_parser() -> CliArgumentParser:
     parser = CliArgumentParser(
         prog="joey demo",
         description=(
@@ -133,7 +145,7 @@ def _demo_parser() -> CliArgumentParser:
     return parser
 
 
-def _serve_parser() -> CliArgumentParser:
+def _build_serve_parser() -> CliArgumentParser:
     parser = CliArgumentParser(
         prog="joey serve",
         description=(
@@ -148,10 +160,18 @@ def _serve_parser() -> CliArgumentParser:
     )
     add = parser.add_argument
     add("--host", metavar="ADDRESS", default="127.0.0.1", help="listen here (127.0.0.1)")
-    add("--port", metavar="N", type=port, default=7800, help="and on this port (7800; 0: any)")
+    add(
+        "--port", metavar="N", type=parse_port, default=7800, help="and on this port (7800; 0: any)"
+    )
     add("--allow-remote", action="store_true", help="listen beyond this machine")
     add("--token-file", metavar="FILE", help="a file that holds the token, readable by you alone")
-    add("--max-connections", metavar="N", type=count, default=256, help="clients at once (256)")
+    add(
+        "--max-connections",
+        metavar="N",
+        type=parse_count,
+        default=256,
+        help="clients at once (256)",
+    )
     add(
         "--allow-origin",
         metavar="ORIGIN",
@@ -167,7 +187,7 @@ def _serve_parser() -> CliArgumentParser:
     return parser
 
 
-def _attach_parser() -> CliArgumentParser:
+def _build_attach_parser() -> CliArgumentParser:
     parser = CliArgumentParser(
         prog="joey attach",
         description=(
@@ -189,7 +209,7 @@ def _attach_parser() -> CliArgumentParser:
     return parser
 
 
-def acp_parser() -> CliArgumentParser:
+def build_acp_parser() -> CliArgumentParser:
     parser = CliArgumentParser(
         prog="joey acp",
         description=(
@@ -220,7 +240,9 @@ def add_import_flags(parser: argparse.ArgumentParser) -> None:
     add("--roo", action="store_true", help="all of Roo Code, Zoo Code and Cline on this machine")
     add("--dry-run", action="store_true", help="list what is found, and import nothing")
     add("--only", metavar="ID", nargs="+", default=[], help="these tasks, by the start of the id")
-    add("--since", metavar="WHEN", type=moment, help="changed since: 2026-01-31, 36h, 7d, 2w")
+    add(
+        "--since", metavar="WHEN", type=parse_time_ms, help="changed since: 2026-01-31, 36h, 7d, 2w"
+    )
     add("--json", action="store_true", help="as a JSON array")
 
 
@@ -279,19 +301,21 @@ _TIME_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _RELATIVE_TIME_RE = regex(rf"(\d{{1,6}})([{''.join(_TIME_UNITS)}])", re.ASCII)
 
 
-def add_filters(parser: ArgumentParser) -> None:
+def add_filter_flags(parser: ArgumentParser) -> None:
     add = parser.add_argument
-    add("-n", "--number", metavar="N", type=count, default=20, help="how many (20)")
+    add("-n", "--number", metavar="N", type=parse_count, default=20, help="how many (20)")
     where = parser.add_mutually_exclusive_group()
     where.add_argument("-w", "--workspace", metavar="DIR", help="of this folder instead")
     where.add_argument("--all", action="store_true", help="of all folders")
     add("--status", choices=TASK_STATUSES, metavar="S", help=", ".join(TASK_STATUSES))
-    add("--since", metavar="WHEN", type=moment, help="changed since: 2026-01-31, 36h, 7d, 2w")
+    add(
+        "--since", metavar="WHEN", type=parse_time_ms, help="changed since: 2026-01-31, 36h, 7d, 2w"
+    )
     add("--refresh", action="store_true", help="look at every task folder, however many there are")
     add("--json", action="store_true", help="as a JSON array")
 
 
-def moment(text: str) -> int:
+def parse_time_ms(text: str) -> int:
     """A day, a time, or so long ago; in milliseconds since 1970."""
     try:
         if ago := _RELATIVE_TIME_RE.fullmatch(text):
@@ -306,18 +330,18 @@ def moment(text: str) -> int:
 
 
 COMMAND_PARSERS: dict[str, Callable[[], CliArgumentParser]] = {
-    "acp": acp_parser,
-    "attach": _attach_parser,
-    "completion": completion_parser,
-    "config": config_parser,
-    "demo": _demo_parser,
-    "doctor": _doctor_parser,
-    "mcp": mcp_parser,
-    "models": models_parser,
-    "modes": _modes_parser,
-    "permissions": permissions_parser,
-    "profiles": profiles_parser,
-    "serve": _serve_parser,
-    "tasks": _tasks_parser,
-    "trust": trust_parser,
+    "acp": build_acp_parser,
+    "attach": _build_attach_parser,
+    "completion": build_completion_parser,
+    "config": build_config_parser,
+    "demo": _build_demo_parser,
+    "doctor": _build_doctor_parser,
+    "mcp": build_mcp_parser,
+    "models": build_models_parser,
+    "modes": _build_modes_parser,
+    "permissions": build_permissions_parser,
+    "profiles": build_profiles_parser,
+    "serve": _build_serve_parser,
+    "tasks": _build_tasks_parser,
+    "trust": build_trust_parser,
 }

@@ -20,7 +20,7 @@ from rich.text import Text
 from joey.cli.exit_codes import ExitCode, UsageError
 from joey.cli.repl.keyboard import Keyboard
 from joey.cli.repl.renderer import TaskRenderer, TaskTreeRenderer
-from joey.cli.signals import interruptible
+from joey.cli.signals import handle_signals
 from joey.client.event_decoder import EventDecoder, RowData
 from joey.client.remote import RemoteEngine, RemoteSession, TaskInfo
 from joey.client.session import Session
@@ -60,45 +60,48 @@ def run_attach(arguments: Namespace) -> ExitCode:
             "a token does not belong on a command line, where others can read it: leave out what"
             " follows the # in --url, and set JOEY_TOKEN if the server is not of this machine"
         )
-    return asyncio.run(_attach(arguments))
+    return asyncio.run(_attach_to_task(arguments))
 
 
-async def _attach(arguments: Namespace) -> ExitCode:
+async def _attach_to_task(arguments: Namespace) -> ExitCode:
     renderer = TaskRenderer(Console(), echo=True)
-    engine = await RemoteEngine.connect(arguments.url, notice=renderer.note)
+    engine = await RemoteEngine.connect(arguments.url, notice=renderer.print_note)
     async with engine:
         tasks = await engine.tasks(limit=1000)
         if arguments.list:
-            _list([task for task in tasks if task.live])
+            _print_tasks([task for task in tasks if task.live])
             return ExitCode.DONE
-        session = await engine.attach(_choose(tasks, arguments.id).id)
+        session = await engine.attach(_select_task(tasks, arguments.id).id)
         view = AttachedTaskView(session, renderer)
-        with interruptible(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as interruption:
+        with handle_signals(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as interruption:
             try:
-                code = await _look(view)
+                code = await _run_view(view)
             except asyncio.CancelledError:
-                if interruption.code is None:
+                if interruption.exit_code is None:
                     raise
-                code = interruption.code
+                code = interruption.exit_code
         if code is ExitCode.INTERRUPTED:
-            renderer.note(f"\nleft; the task is still there: {_again(arguments.url, session.id)}")
+            renderer.print_note(
+                "\nleft; the task is still there: "
+                f"{_format_attach_command(arguments.url, session.id)}"
+            )
             code = ExitCode.DONE
     return code
 
 
-def _again(url: str | None, task_id: str) -> str:
+def _format_attach_command(url: str | None, task_id: str) -> str:
     """How to come back to a task."""
     return f"joey attach {task_id}" + (f" --url {shlex.quote(url)}" if url else "")
 
 
-async def _look(view: AttachedTaskView) -> ExitCode:
+async def _run_view(view: AttachedTaskView) -> ExitCode:
     if not sys.stdin.isatty():
-        return await view.show()
+        return await view.run()
     with Keyboard(sys.stdin.fileno(), view.handle_line) as keyboard:
-        return await view.show(keyboard)
+        return await view.run(keyboard)
 
 
-def _list(tasks: Sequence[TaskInfo]) -> None:
+def _print_tasks(tasks: Sequence[TaskInfo]) -> None:
     for task in tasks:
         asks = f" ({task.ask.ask})" if task.ask else ""
         where = one_line(task.workspace, 60)
@@ -107,22 +110,22 @@ def _list(tasks: Sequence[TaskInfo]) -> None:
         print("no task is open on this server", file=sys.stderr)
 
 
-def _choose(tasks: Sequence[TaskInfo], start: str | None) -> TaskInfo:
-    if start is None:
+def _select_task(tasks: Sequence[TaskInfo], prefix: str | None) -> TaskInfo:
+    if prefix is None:
         live = [task for task in tasks if task.live]
         if not live:
             raise UsageError("no task is open on this server; name one of its tasks by its id")
         return live[0]
-    start = start.removeprefix("task_")
-    found = [task for task in tasks if start and task.id.startswith(start)]
+    prefix = prefix.removeprefix("task_")
+    found = [task for task in tasks if prefix and task.id.startswith(prefix)]
     match found:
         case [task]:
             return task
         case []:
-            raise UsageError(f"the server has no task {start!r}; see joey attach --list")
+            raise UsageError(f"the server has no task {prefix!r}; see joey attach --list")
         case several:
             ids = ", ".join(task.id for task in several[:5])
-            raise UsageError(f"{len(several)} tasks begin with {start!r}: {ids}")
+            raise UsageError(f"{len(several)} tasks begin with {prefix!r}: {ids}")
 
 
 class AttachedTaskView:
@@ -133,71 +136,73 @@ class AttachedTaskView:
         self._renderer = renderer
         self._tree_renderer = TaskTreeRenderer(session, renderer)
         self._keyboard: Keyboard | None = None
-        self._asked: dict[tuple[str, int], tuple[Session, AskOpened]] = {}
+        self._open_asks: dict[tuple[str, int], tuple[Session, AskOpened]] = {}
         """Open questions by task and `ts`; the first is on the screen."""
-        self._answered: set[tuple[str, int]] = set()
+        self._answered_asks: set[tuple[str, int]] = set()
         """Questions that were answered from here."""
-        self._said: list[str] = []
+        self._typed_texts: list[str] = []
         """Words that were typed here: they stand on the screen already."""
-        self._jobs: set[asyncio.Task[None]] = set()
-        self._left = asyncio.Event()
-        self._patience: asyncio.TimerHandle | None = None
-        self._gave_up = False
+        self._background_jobs: set[asyncio.Task[None]] = set()
+        self._exit_event = asyncio.Event()
+        self._answer_timer: asyncio.TimerHandle | None = None
+        self._has_timed_out = False
         """Nobody answered, and nobody can from here."""
 
-    async def show(self, keyboard: Keyboard | None = None) -> ExitCode:
+    async def run(self, keyboard: Keyboard | None = None) -> ExitCode:
         """Draw until the person leaves; without a keyboard, until the task comes to rest or waits
         for somebody."""
         self._keyboard = keyboard
-        self._show_past()
-        drawing = asyncio.ensure_future(self._draw())
-        leaving = asyncio.ensure_future(self._left.wait())
+        self._render_past_rows()
+        drawing = asyncio.ensure_future(self._render_events())
+        leaving = asyncio.ensure_future(self._exit_event.wait())
         try:
             await asyncio.wait([drawing, leaving], return_when=asyncio.FIRST_COMPLETED)
             if drawing.done():
                 return drawing.result()
-            return ExitCode.NEEDS_USER if self._gave_up else ExitCode.INTERRUPTED
+            return ExitCode.NEEDS_USER if self._has_timed_out else ExitCode.INTERRUPTED
         finally:
-            for job in (drawing, leaving, *self._jobs):
+            for job in (drawing, leaving, *self._background_jobs):
                 job.cancel()
-            await asyncio.gather(drawing, leaving, *self._jobs, return_exceptions=True)
+            await asyncio.gather(drawing, leaving, *self._background_jobs, return_exceptions=True)
 
-    async def _draw(self) -> ExitCode:
+    async def _render_events(self) -> ExitCode:
         session = self._session
         if not session.running:
             if self._keyboard is None:
                 return ExitCode.DONE
-            self._rest()
+            self._print_idle_prompt()
         elif (ask := session.pending) and any(row["ts"] == ask.ts for row in session.first_rows):
-            self._ask(session, ask)
+            self._queue_ask(session, ask)
         async with family(session, session.watch(session.first)) as events:
             async for each in events:
-                self._show(each.teller, each.event)
+                self._render_event(each.teller, each.event)
                 if each.teller is session and isinstance(each.event, END_EVENTS):
                     if self._keyboard is None:
                         finished = isinstance(each.event, TaskFinished)
                         return ExitCode.DONE if finished else ExitCode.FAILED
-                    self._rest()
-        self._renderer.note("the task was deleted")
+                    self._print_idle_prompt()
+        self._renderer.print_note("the task was deleted")
         return ExitCode.DONE
 
-    def _rest(self) -> None:
-        self._renderer.prompt("The task rests. Say what to do next; Ctrl-C leaves")
+    def _print_idle_prompt(self) -> None:
+        self._renderer.print_prompt("The task rests. Say what to do next; Ctrl-C leaves")
 
     # What is drawn
 
-    def _show_past(self) -> None:
+    def _render_past_rows(self) -> None:
         info, rows = self._session.info, self._session.first_rows
         if info is not None:
-            self._renderer.note(f"task {info.id} · {info.status} · {info.model} · {info.workspace}")
+            self._renderer.print_note(
+                f"task {info.id} · {info.status} · {info.model} · {info.workspace}"
+            )
         if len(rows) > MAX_PAST_ROWS:
-            self._renderer.note(f"({len(rows) - MAX_PAST_ROWS} earlier rows are not shown)")
+            self._renderer.print_note(f"({len(rows) - MAX_PAST_ROWS} earlier rows are not shown)")
         reader = EventDecoder()
         for row in rows[-MAX_PAST_ROWS:]:
             for event in reader.feed_row(row):
-                self._show_old(event, row)
+                self._render_past_event(event, row)
 
-    def _show_old(self, event: Event, row: RowData) -> None:
+    def _render_past_event(self, event: Event, row: RowData) -> None:
         match event:
             case RequestStarted():
                 return
@@ -206,114 +211,116 @@ class AttachedTaskView:
             case AskOpened(ask=kind) if kind in APPROVAL_ASKS:
                 shown = card(event.tool or "", event.text, event.path, event.diff, asked=False)
                 self._renderer.print(shown)
-                self._renderer.note(f"  {row.get('approvalState', '')}")
+                self._renderer.print_note(f"  {row.get('approvalState', '')}")
             case AskOpened(ask=AskKind.FOLLOWUP):
                 self._renderer.print(Text(question_of(event)))
             case AskOpened():
                 return
             case _:
-                self._renderer.show(event)
+                self._renderer.render(event)
 
-    def _show(self, teller: Session, event: Event) -> None:
+    def _render_event(self, session: Session, event: Event) -> None:
         match event:
             case AskOpened():
-                self._ask(teller, event)
+                self._queue_ask(session, event)
             case AskAnswered(ask_ts=ts) | AskWithdrawn(ask_ts=ts):
-                key = (teller.id, ts)
-                if isinstance(event, AskAnswered) and key not in self._answered:
+                key = (session.id, ts)
+                if isinstance(event, AskAnswered) and key not in self._answered_asks:
                     how = _RESPONSE_LABELS[event.answer.response]
                     note = f"\nanswered elsewhere ({event.by}): {how}"
-                    self._tree_renderer.renderer(teller).note(note)
-                self._close(key)
-            case UserMessage(text=text) if text in self._said:
-                self._said.remove(text)
+                    self._tree_renderer.focus_renderer(session).print_note(note)
+                self._remove_ask(key)
+            case UserMessage(text=text) if text in self._typed_texts:
+                self._typed_texts.remove(text)
             case _:
-                self._tree_renderer.show(teller, event)
+                self._tree_renderer.render(session, event)
 
-    def _ask(self, session: Session, ask: AskOpened) -> None:
+    def _queue_ask(self, session: Session, ask: AskOpened) -> None:
         """Questions are put one after the other, whoever asks."""
         key = (session.id, ask.ts)
-        if key in self._asked or key in self._answered:
+        if key in self._open_asks or key in self._answered_asks:
             return
-        self._asked[key] = (session, ask)
-        if len(self._asked) == 1:
-            self._put(session, ask)
+        self._open_asks[key] = (session, ask)
+        if len(self._open_asks) == 1:
+            self._print_ask(session, ask)
 
-    def _put(self, session: Session, ask: AskOpened) -> None:
+    def _print_ask(self, session: Session, ask: AskOpened) -> None:
         if self._keyboard is not None and ask.ask in APPROVAL_ASKS:
-            self._keyboard.discard()
-        self._tree_renderer.renderer(session).ask(ask)
+            self._keyboard.discard_typeahead()
+        self._tree_renderer.focus_renderer(session).print_ask(ask)
         if self._keyboard is None:
             loop = asyncio.get_running_loop()
-            self._patience = loop.call_later(UNANSWERED_TIMEOUT_S, self._give_up, session, ask)
+            self._answer_timer = loop.call_later(
+                UNANSWERED_TIMEOUT_S, self._handle_answer_timeout, session, ask
+            )
 
-    def _give_up(self, session: Session, ask: AskOpened) -> None:
-        self._gave_up = True
-        self._tree_renderer.renderer(session).leave_prompt()
+    def _handle_answer_timeout(self, session: Session, ask: AskOpened) -> None:
+        self._has_timed_out = True
+        self._tree_renderer.focus_renderer(session).end_prompt_line()
         waits = "its result to be accepted" if ask.ask in _RESULT_ASKS else "an answer"
         print(
             f"joey: the task waits for {waits}, which cannot be given without a terminal;"
             f" at one: joey attach {self._session.id}",
             file=sys.stderr,
         )
-        self._left.set()
+        self._exit_event.set()
 
-    def _close(self, key: tuple[str, int]) -> None:
-        on_screen = next(iter(self._asked), None) == key
-        self._asked.pop(key, None)
-        if on_screen and self._patience is not None:
-            self._patience.cancel()
-        if on_screen and self._asked:
-            self._put(*next(iter(self._asked.values())))
+    def _remove_ask(self, key: tuple[str, int]) -> None:
+        on_screen = next(iter(self._open_asks), None) == key
+        self._open_asks.pop(key, None)
+        if on_screen and self._answer_timer is not None:
+            self._answer_timer.cancel()
+        if on_screen and self._open_asks:
+            self._print_ask(*next(iter(self._open_asks.values())))
 
     # What is typed
 
     def handle_line(self, line: str | None) -> None:
         match line.strip() if line is not None else None:
             case None | "/exit" | "/quit":
-                self._left.set()
+                self._exit_event.set()
             case "/help":
-                self._renderer.note(HELP_TEXT)
+                self._renderer.print_note(HELP_TEXT)
             case "/cancel":
-                self._begin(self._session.cancel())
-            case text if self._asked:
-                self._answer(*next(iter(self._asked.values())), text)
+                self._start_job(self._session.cancel())
+            case text if self._open_asks:
+                self._submit_answer(*next(iter(self._open_asks.values())), text)
             case "":
                 return
             case text:
-                self._say(text)
+                self._send_message(text)
 
-    def _answer(self, session: Session, ask: AskOpened, text: str) -> None:
+    def _submit_answer(self, session: Session, ask: AskOpened, text: str) -> None:
         answer = answer_of(ask, text)
         if answer is None:
-            self._tree_renderer.renderer(session).ask(ask)
+            self._tree_renderer.focus_renderer(session).print_ask(ask)
             return
         key = (session.id, ask.ts)
-        self._answered.add(key)
-        self._begin(self._give(session, ask, answer))
-        self._close(key)
+        self._answered_asks.add(key)
+        self._start_job(self._send_answer(session, ask, answer))
+        self._remove_ask(key)
 
-    async def _give(self, session: Session, ask: AskOpened, answer: Answer) -> None:
+    async def _send_answer(self, session: Session, ask: AskOpened, answer: Answer) -> None:
         if answer.text:
-            self._said.append(answer.text)
+            self._typed_texts.append(answer.text)
         if not await session.answer(ask.ts, answer):
-            self._renderer.note("this question is not open any more")
+            self._renderer.print_note("this question is not open any more")
 
-    def _say(self, text: str) -> None:
-        self._said.append(text)
-        self._begin(self._tree_renderer.listener.send(text))
+    def _send_message(self, text: str) -> None:
+        self._typed_texts.append(text)
+        self._start_job(self._tree_renderer.message_recipient.send(text))
         if self._session.running:
-            self._renderer.note("(joey reads this before its next step)")
+            self._renderer.print_note("(joey reads this before its next step)")
 
-    def _begin(self, job: Coroutine[Any, Any, None]) -> None:
+    def _start_job(self, job: Coroutine[Any, Any, None]) -> None:
         begun = asyncio.ensure_future(job)
-        self._jobs.add(begun)
-        begun.add_done_callback(self._end)
+        self._background_jobs.add(begun)
+        begun.add_done_callback(self._handle_job_done)
 
-    def _end(self, job: asyncio.Task[None]) -> None:
-        self._jobs.discard(job)
+    def _handle_job_done(self, job: asyncio.Task[None]) -> None:
+        self._background_jobs.discard(job)
         error = None if job.cancelled() else job.exception()
         if isinstance(error, UserError):
-            self._renderer.error(str(error))
+            self._renderer.print_error(str(error))
         elif error is not None:
             raise error

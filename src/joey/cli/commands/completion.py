@@ -23,7 +23,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from joey.cli.command_line import COMMAND_NAMES, run_parser
+from joey.cli.command_line import COMMAND_NAMES, build_run_parser
 from joey.cli.commands.arguments import COMMAND_PARSERS
 from joey.cli.exit_codes import ExitCode
 from joey.errors import UserError
@@ -39,19 +39,19 @@ def run_completion(arguments: Namespace) -> ExitCode:
     return ExitCode.DONE
 
 
-def answer(arguments: Sequence[str]) -> ExitCode:
+def print_completions(arguments: Sequence[str]) -> ExitCode:
     """`SHELL WORD… LAST`; of bash the whole line, and the piece of it that it would replace."""
     shell, *words = arguments or ["zsh", ""]
     if shell == "bash":
         line, piece = (*words, "", "")[:2]
         words = split_command_line(line)[1:] or [""]
-        _print(complete(words), _kept_by_bash(words[-1], piece))
+        _print_candidates(complete_words(words), _find_bash_prefix(words[-1], piece))
     else:
         if shell == "fish":
             # The last `--` is the script's own: fish drops an empty last word otherwise.
             end = len(words) - 2 if len(words) > 1 else 0
             words = [*words[:end], *words[end + 1 :]]
-        _print(complete(words), "")
+        _print_candidates(complete_words(words), "")
     return ExitCode.DONE
 
 
@@ -72,19 +72,19 @@ def split_command_line(line: str) -> list[str]:
     return found
 
 
-def _kept_by_bash(word: str, piece: str) -> str:
+def _find_bash_prefix(word: str, piece: str) -> str:
     """The beginning of a word that bash leaves alone, since it breaks words at `=` and `:`."""
     if piece and piece in _BASH_WORD_BREAKS:
         return word
     return word.removesuffix(piece) if any(each in word for each in _BASH_WORD_BREAKS) else ""
 
 
-def _print(completion: CompletionResult, kept: str) -> None:
+def _print_candidates(completion: CompletionResult, prefix: str) -> None:
     lines = [str(completion.files)]
     for each in completion.candidates:
         if each.value.isprintable():
-            about = one_line(each.about, _MAX_DESCRIPTION_CHARS)
-            lines.append(f"{each.value.removeprefix(kept)}\t{about}")
+            about = one_line(each.description, _MAX_DESCRIPTION_CHARS)
+            lines.append(f"{each.value.removeprefix(prefix)}\t{about}")
     sys.stdout.write("\n".join([*lines, ""]))
 
 
@@ -98,96 +98,100 @@ class CompletionContext(Struct, frozen=True):
     """Where a value is wanted, and what was written before."""
 
     metavar: str
-    current: str
+    current_word: str
     previous_words: tuple[str, ...]
-    flags: Mapping[str, str]
+    flag_values: Mapping[str, str]
     """Values of flags, by their names in the parser."""
-    prog: str
-    dest: str
+    parser_prog: str
+    action_dest: str
 
     @property
     def workspace(self) -> Path:
-        return Path(self.flags.get("workspace") or Path.cwd()).resolve()
+        return Path(self.flag_values.get("workspace") or Path.cwd()).resolve()
 
 
 DescribedValues = list[tuple[str, str]]
 
 
-def _tasks(place: CompletionContext) -> DescribedValues:
+def _complete_tasks(context: CompletionContext) -> DescribedValues:
     from joey.app.shell_completion import list_tasks
 
-    return list_tasks(os.environ, place.current, place.workspace)
+    return list_tasks(os.environ, context.current_word, context.workspace)
 
 
-def _modes(place: CompletionContext) -> DescribedValues:
+def _complete_modes(context: CompletionContext) -> DescribedValues:
     from joey.app.shell_completion import list_modes
 
-    return list_modes(os.environ, place.workspace)
+    return list_modes(os.environ, context.workspace)
 
 
-def _models(place: CompletionContext) -> DescribedValues:
+def _complete_models(context: CompletionContext) -> DescribedValues:
     from joey.app.shell_completion import list_models
 
-    return list_models(os.environ, place.flags.get("provider"))
+    return list_models(os.environ, context.flag_values.get("provider"))
 
 
-def _profiles(place: CompletionContext) -> DescribedValues:
+def _complete_profiles(context: CompletionContext) -> DescribedValues:
     from joey.app.shell_completion import list_profiles
 
     return list_profiles(os.environ)
 
 
-def _providers(place: CompletionContext) -> DescribedValues:
+def _complete_providers(context: CompletionContext) -> DescribedValues:
     from joey.app.shell_completion import list_providers
 
     return list_providers()
 
 
-def _servers(place: CompletionContext) -> DescribedValues:
+def _complete_servers(context: CompletionContext) -> DescribedValues:
     from joey.app.shell_completion import list_mcp_servers
 
-    return list_mcp_servers(os.environ, place.workspace)
+    return list_mcp_servers(os.environ, context.workspace)
 
 
-def _setting_names(place: CompletionContext) -> DescribedValues:
+def _complete_setting_names(context: CompletionContext) -> DescribedValues:
     from joey.app.shell_completion import list_setting_names
 
     return list_setting_names()
 
 
-def _profile_keys(place: CompletionContext) -> DescribedValues:
+def _complete_profile_keys(context: CompletionContext) -> DescribedValues:
     from joey.app.shell_completion import list_profile_keys
 
     return list_profile_keys()
 
 
-def _setting_values(place: CompletionContext) -> DescribedValues:
+def _complete_setting_values(context: CompletionContext) -> DescribedValues:
     from joey.app.shell_completion import list_profile_values, list_setting_values
 
-    if "profiles" in place.prog:
-        return list_profile_values(place.previous_words[1], os.environ)
-    name, *given = place.previous_words
-    return list_setting_values(name, len(given), os.environ, place.workspace)
+    if "profiles" in context.parser_prog:
+        return list_profile_values(context.previous_words[1], os.environ)
+    name, *given = context.previous_words
+    return list_setting_values(name, len(given), os.environ, context.workspace)
 
 
-def _items(place: CompletionContext) -> DescribedValues:
+def _complete_list_items(context: CompletionContext) -> DescribedValues:
     """Of a list: those that are there can be removed."""
     from joey.app.shell_completion import list_setting_items
 
-    return list_setting_items(place.previous_words[0], os.environ) if place.dest == "remove" else []
+    return (
+        list_setting_items(context.previous_words[0], os.environ)
+        if context.action_dest == "remove"
+        else []
+    )
 
 
 VALUE_COMPLETERS: dict[str, Callable[[CompletionContext], DescribedValues]] = {
-    "ID": _tasks,
-    "ITEM": _items,
-    "KEY": _setting_names,
-    "MODE": _modes,
-    "MODEL": _models,
-    "PROFILE": _profiles,
-    "PROFILE_KEY": _profile_keys,
-    "PROVIDER": _providers,
-    "SERVER": _servers,
-    "VALUE": _setting_values,
+    "ID": _complete_tasks,
+    "ITEM": _complete_list_items,
+    "KEY": _complete_setting_names,
+    "MODE": _complete_modes,
+    "MODEL": _complete_models,
+    "PROFILE": _complete_profiles,
+    "PROFILE_KEY": _complete_profile_keys,
+    "PROVIDER": _complete_providers,
+    "SERVER": _complete_servers,
+    "VALUE": _complete_setting_values,
 }
 FILE_METAVARS: dict[str, FileCompletion] = {
     "FILE": FileCompletion.FILES,
@@ -204,13 +208,13 @@ FREE_TEXT_METAVARS = frozenset(
 """What only the person knows."""
 
 
-def values_of(place: CompletionContext) -> tuple[DescribedValues, FileCompletion]:
+def find_values(context: CompletionContext) -> tuple[DescribedValues, FileCompletion]:
     """What fits, and whether names of files do."""
-    if place.metavar in FILE_METAVARS:
-        return [], FILE_METAVARS[place.metavar]
-    find = VALUE_COMPLETERS.get(place.metavar)
+    if context.metavar in FILE_METAVARS:
+        return [], FILE_METAVARS[context.metavar]
+    find = VALUE_COMPLETERS.get(context.metavar)
     try:
-        return (find(place) if find else []), FileCompletion.NONE
+        return (find(context) if find else []), FileCompletion.NONE
     except (UserError, OSError, IndexError, ValueError):
         return [], FileCompletion.NONE  # the command itself will say what is wrong
 
@@ -221,7 +225,7 @@ REPEATABLE_ACTIONS = (argparse._AppendAction,)
 
 class CompletionCandidate(Struct, frozen=True):
     value: str
-    about: str = ""
+    description: str = ""
 
 
 class CompletionResult(Struct, frozen=True):
@@ -230,26 +234,35 @@ class CompletionResult(Struct, frozen=True):
     """What of the disk fits too; that is the shell's own business."""
 
 
-def complete(words: Sequence[str]) -> CompletionResult:
+def complete_words(words: Sequence[str]) -> CompletionResult:
     """`words` are those behind `joey`; the last is being written, and may be empty."""
     *before, current = words or [""]
     if not before and not current.startswith("-"):
-        return _among(
-            current, [*_commands(), CompletionCandidate(HELP_COMMAND, "the options of a command")]
+        return _filter_candidates(
+            current,
+            [*_list_commands(), CompletionCandidate(HELP_COMMAND, "the options of a command")],
         )
     if before[:1] == [HELP_COMMAND]:
-        return _among(current, _commands()) if len(before) == 1 else CompletionResult()
+        return (
+            _filter_candidates(current, _list_commands())
+            if len(before) == 1
+            else CompletionResult()
+        )
     walk = _CommandLineWalker(before)
     if walk.parser is None:
         return CompletionResult()
-    if walk.wanting is not None:
-        return _values(walk, walk.wanting, current)
-    if not walk.ended and current.startswith("--") and "=" in current:
+    if walk.pending_flag is not None:
+        return _complete_value(walk, walk.pending_flag, current)
+    if not walk.is_after_separator and current.startswith("--") and "=" in current:
         flag, _, value = current.partition("=")
         action = walk.parser._option_string_actions.get(flag)
-        return CompletionResult() if action is None else _values(walk, action, value, f"{flag}=")
-    if not walk.ended and current.startswith("-"):
-        return _among(current, walk.flags())
+        return (
+            CompletionResult()
+            if action is None
+            else _complete_value(walk, action, value, f"{flag}=")
+        )
+    if not walk.is_after_separator and current.startswith("-"):
+        return _filter_candidates(current, walk.iter_unused_flags())
     return _complete_positional(walk, current)
 
 
@@ -259,60 +272,64 @@ class _CommandLineWalker:
     def __init__(self, words: Sequence[str]) -> None:
         first, rest = (words[0], words[1:]) if words and words[0] in COMMAND_NAMES else ("", words)
         self.parser: argparse.ArgumentParser | None = (
-            COMMAND_PARSERS[first]() if first else run_parser()
+            COMMAND_PARSERS[first]() if first else build_run_parser()
         )
-        self.wanting: argparse.Action | None = None
+        self.pending_flag: argparse.Action | None = None
         """The flag whose value comes next."""
-        self.ended = False
+        self.is_after_separator = False
         """`--` was written: no flags from there on."""
         self.positionals: list[str] = []
-        self.given: dict[str, str] = {}
+        self.flag_values: dict[str, str] = {}
         """Values of flags, by their longest names."""
-        self.used: set[str] = set()
+        self.used_flags: set[str] = set()
         for word in rest:
             if self.parser is None:
                 return
-            self._take(self.parser, word)
+            self._consume(self.parser, word)
 
-    def _take(self, parser: argparse.ArgumentParser, word: str) -> None:
-        if self.wanting is not None and not (_is_greedy(self.wanting) and word.startswith("-")):
-            self.given[self.wanting.dest] = word
-            if not _is_greedy(self.wanting):
-                self.wanting = None
-        elif self.ended or not word.startswith("-") or word == "-":
-            self._take_word(parser, word)
+    def _consume(self, parser: argparse.ArgumentParser, word: str) -> None:
+        if self.pending_flag is not None and not (
+            _is_greedy(self.pending_flag) and word.startswith("-")
+        ):
+            self.flag_values[self.pending_flag.dest] = word
+            if not _is_greedy(self.pending_flag):
+                self.pending_flag = None
+        elif self.is_after_separator or not word.startswith("-") or word == "-":
+            self._consume_positional(parser, word)
         elif word == "--":
-            self.wanting, self.ended = None, True
+            self.pending_flag, self.is_after_separator = None, True
         else:
-            self._take_flag(parser, word)
+            self._consume_flag(parser, word)
 
-    def _take_flag(self, parser: argparse.ArgumentParser, word: str) -> None:
+    def _consume_flag(self, parser: argparse.ArgumentParser, word: str) -> None:
         flag, is_joined, value = word.partition("=")
         action = parser._option_string_actions.get(flag)
-        self.wanting = None
+        self.pending_flag = None
         if action is None:
             return
-        self.used |= set(action.option_strings)
+        self.used_flags |= set(action.option_strings)
         if is_joined:
-            self.given[action.dest] = value
+            self.flag_values[action.dest] = value
         elif _takes_value(action):
-            self.wanting = action
+            self.pending_flag = action
 
-    def _take_word(self, parser: argparse.ArgumentParser, word: str) -> None:
-        if (below := _below(parser)) is not None:
+    def _consume_positional(self, parser: argparse.ArgumentParser, word: str) -> None:
+        if (below := _find_subparsers(parser)) is not None:
             self.parser = below.get(word)
             self.positionals = []
         else:
             self.positionals.append(word)
 
-    def flags(self) -> Iterator[CompletionCandidate]:
+    def iter_unused_flags(self) -> Iterator[CompletionCandidate]:
         """Those that may still be written, by their long names first."""
         assert self.parser is not None
         for action in self.parser._actions:
             if action.help == argparse.SUPPRESS or not action.option_strings:
                 continue
-            if isinstance(action, REPEATABLE_ACTIONS) or not self.used & set(action.option_strings):
-                about = _plain(action.help)
+            if isinstance(action, REPEATABLE_ACTIONS) or not self.used_flags & set(
+                action.option_strings
+            ):
+                about = _clean_help_text(action.help)
                 yield from (
                     CompletionCandidate(flag, about) for flag in reversed(action.option_strings)
                 )
@@ -320,35 +337,38 @@ class _CommandLineWalker:
 
 def _complete_positional(walk: _CommandLineWalker, current: str) -> CompletionResult:
     assert walk.parser is not None
-    if (below := _below(walk.parser)) is not None:
-        return _among(
-            current, (CompletionCandidate(name, _about(each)) for name, each in below.items())
+    if (below := _find_subparsers(walk.parser)) is not None:
+        return _filter_candidates(
+            current,
+            (CompletionCandidate(name, _describe_parser(each)) for name, each in below.items()),
         )
-    places = walk.parser._get_positional_actions()
+    positionals = walk.parser._get_positional_actions()
     number = len(walk.positionals)
-    if number < len(places):
-        return _values(walk, places[number], current)
-    if places and _is_greedy(places[-1]):
-        return _values(walk, places[-1], current)
+    if number < len(positionals):
+        return _complete_value(walk, positionals[number], current)
+    if positionals and _is_greedy(positionals[-1]):
+        return _complete_value(walk, positionals[-1], current)
     return CompletionResult()
 
 
-def _values(
+def _complete_value(
     walk: _CommandLineWalker, action: argparse.Action, current: str, before: str = ""
 ) -> CompletionResult:
     if action.choices is not None:
         found = [CompletionCandidate(str(choice)) for choice in action.choices]
-        return _among(current, found, before)
+        return _filter_candidates(current, found, before)
     metavar = action.metavar if isinstance(action.metavar, str) else action.dest.upper()
     prog = walk.parser.prog if walk.parser is not None else ""
-    place = CompletionContext(
-        metavar, current, tuple(walk.positionals), walk.given, prog, action.dest
+    context = CompletionContext(
+        metavar, current, tuple(walk.positionals), walk.flag_values, prog, action.dest
     )
-    offered, files = values_of(place)
-    return _among(current, (CompletionCandidate(*each) for each in offered), before, files)
+    offered, files = find_values(context)
+    return _filter_candidates(
+        current, (CompletionCandidate(*each) for each in offered), before, files
+    )
 
 
-def _among(
+def _filter_candidates(
     current: str,
     candidates: Iterator[CompletionCandidate] | Sequence[CompletionCandidate],
     before: str = "",
@@ -356,15 +376,18 @@ def _among(
 ) -> CompletionResult:
     fitting = (each for each in candidates if each.value.startswith(current))
     return CompletionResult(
-        tuple(CompletionCandidate(before + each.value, each.about) for each in fitting), files
+        tuple(CompletionCandidate(before + each.value, each.description) for each in fitting), files
     )
 
 
-def _commands() -> list[CompletionCandidate]:
-    return [CompletionCandidate(name, _about(make())) for name, make in COMMAND_PARSERS.items()]
+def _list_commands() -> list[CompletionCandidate]:
+    return [
+        CompletionCandidate(name, _describe_parser(make()))
+        for name, make in COMMAND_PARSERS.items()
+    ]
 
 
-def _below(parser: argparse.ArgumentParser) -> dict[str, Any] | None:
+def _find_subparsers(parser: argparse.ArgumentParser) -> dict[str, Any] | None:
     """The parsers of a command's actions; None where there are none."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
@@ -372,11 +395,11 @@ def _below(parser: argparse.ArgumentParser) -> dict[str, Any] | None:
     return None
 
 
-def _about(parser: argparse.ArgumentParser) -> str:
-    return _plain((parser.description or "").partition(". ")[0].partition(": ")[0])
+def _describe_parser(parser: argparse.ArgumentParser) -> str:
+    return _clean_help_text((parser.description or "").partition(". ")[0].partition(": ")[0])
 
 
-def _plain(text: str | None) -> str:
+def _clean_help_text(text: str | None) -> str:
     return (text or "").replace("%%", "%").rstrip(".")
 
 

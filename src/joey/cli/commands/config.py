@@ -22,8 +22,8 @@ import msgspec
 from joey.app.profiles import ProfileAdmin
 from joey.app.settings import ConfigKey, SettingOrigin, SettingsAdmin, SettingState
 from joey.cli.exit_codes import ExitCode, UsageError
-from joey.cli.launch import workspace_of
-from joey.cli.output import table, write_out
+from joey.cli.launch import resolve_workspace_argument
+from joey.cli.output import format_table, write_stdout
 from joey.errors import ConfigError, UserError
 from joey.presentation.text import columns, one_line, sanitise, wrap
 from joey.system.files import make_private_directory
@@ -40,46 +40,46 @@ _ORIGIN_LABELS = {
 
 
 def run_config(arguments: Namespace) -> ExitCode:
-    settings = SettingsAdmin(workspace_of(arguments))
+    settings = SettingsAdmin(resolve_workspace_argument(arguments))
     match arguments.action:
         case "list":
-            _list(settings, arguments)
+            _print_settings(settings, arguments)
         case "get":
-            _get(settings, arguments)
+            _print_value(settings, arguments)
         case "set":
-            _set(settings, arguments)
+            _set_value(settings, arguments)
         case "unset":
-            _unset(settings, arguments.key)
+            _unset_value(settings, arguments.key)
         case "describe":
-            _describe(settings, arguments)
+            _print_description(settings, arguments)
         case "path":
-            _write(str(settings.path))
+            _write_text(str(settings.path))
         case "edit":
             return edit_settings(settings)
     return ExitCode.DONE
 
 
-def _list(settings: SettingsAdmin, arguments: Namespace) -> None:
+def _print_settings(settings: SettingsAdmin, arguments: Namespace) -> None:
     states = settings.list_settings()
     if arguments.changed:
         states = [state for state in states if state.origin is not SettingOrigin.DEFAULT]
-    model = _model()
+    model = _list_model_rows()
     if arguments.json:
         reached = [{"key": key, "value": value, "from": origin} for key, value, origin, _ in model]
-        _write_json([*(_fields(state) for state in states), *reached])
+        _write_json([*(_to_json_fields(state) for state in states), *reached])
     elif states or model:
         rows = [
             (state.key.name, state.value, _ORIGIN_LABELS[state.origin], state.key.about)
             for state in states
         ]
-        _write("\n".join(_table([*rows, *model], columns(sys.stdout))))
+        _write_text("\n".join(_format_settings([*rows, *model], columns(sys.stdout))))
     else:
         print("every setting is as it comes", file=sys.stderr)
     for remark in settings.collect_warnings():
         print(wrap(f"joey: {sanitise(remark)}", columns(sys.stderr)), file=sys.stderr)
 
 
-def _model() -> list[_SettingRow]:
+def _list_model_rows() -> list[_SettingRow]:
     """What a task would talk to: of a profile, or of the environment."""
     admin = ProfileAdmin()
     try:
@@ -94,36 +94,38 @@ def _model() -> list[_SettingRow]:
     ]
 
 
-def _table(rows: Iterable[_SettingRow], width: int | None) -> list[str]:
+def _format_settings(rows: Iterable[_SettingRow], width: int | None) -> list[str]:
     """Columns for a person; for a pipe, values with tabs between them and no heading."""
-    cells = [[name, _shown(value), origin, about] for name, value, origin, about in rows]
+    cells = [[name, _format_value(value), origin, about] for name, value, origin, about in rows]
     if width is None:
         return ["\t".join(row) for row in cells]
     if width >= WIDE_LAYOUT_COLUMNS:
-        return table([["setting", "value", "from", "what it is"], *cells], width, firm={0, 2})
-    heading, *lines = table(
-        [["setting", "value", "from"], *(cell[:3] for cell in cells)], width, firm={0, 2}
+        return format_table(
+            [["setting", "value", "from", "what it is"], *cells], width, fixed_columns={0, 2}
+        )
+    heading, *lines = format_table(
+        [["setting", "value", "from"], *(cell[:3] for cell in cells)], width, fixed_columns={0, 2}
     )
     meanings = (wrap(f"    {about}", width) for *_, about in cells)
     return [heading, *(part for pair in zip(lines, meanings, strict=True) for part in pair)]
 
 
-def _get(settings: SettingsAdmin, arguments: Namespace) -> None:
-    value = _named(settings, arguments.key).value
+def _print_value(settings: SettingsAdmin, arguments: Namespace) -> None:
+    value = _find_state(settings, arguments.key).value
     if isinstance(value, str) and not arguments.json:
-        _write(sanitise(value) if sys.stdout.isatty() else value)
+        _write_text(sanitise(value) if sys.stdout.isatty() else value)
     else:
-        _write(json.dumps(value, ensure_ascii=False))
+        _write_text(json.dumps(value, ensure_ascii=False))
 
 
-def _set(settings: SettingsAdmin, arguments: Namespace) -> None:
+def _set_value(settings: SettingsAdmin, arguments: Namespace) -> None:
     changes = bool(arguments.add or arguments.remove)
     if changes == bool(arguments.value):
         raise UsageError(
             "give a value, or for a list --add or --remove:"
             f" joey config set {arguments.key} VALUE (joey config describe {arguments.key})"
         )
-    key = _key(settings, arguments.key)
+    key = _find_key(settings, arguments.key)
     try:
         if changes:
             value: Any = settings.update_list(key.name, arguments.add, arguments.remove)
@@ -133,15 +135,15 @@ def _set(settings: SettingsAdmin, arguments: Namespace) -> None:
         if str(error).startswith("`"):  # of the value, not of the file
             raise UsageError(f"{error} (see joey config describe {key.name})") from error
         raise
-    print(f"{key.name} is now {_shown(value)}", file=sys.stderr)
+    print(f"{key.name} is now {_format_value(value)}", file=sys.stderr)
     state = settings.find_setting(key.name)
     if state.origin is SettingOrigin.PROJECT:
-        shown = _shown(state.value)
+        shown = _format_value(state.value)
         note = f"in this folder it stays {shown}: .roo/settings.json makes it stricter"
         print(wrap(f"joey: {note}", columns(sys.stderr)), file=sys.stderr)
 
 
-def _unset(settings: SettingsAdmin, name: str) -> None:
+def _unset_value(settings: SettingsAdmin, name: str) -> None:
     try:
         done = settings.unset_value(name)
     except ConfigError as error:
@@ -151,46 +153,46 @@ def _unset(settings: SettingsAdmin, name: str) -> None:
     print(f"{name} is as it comes" if done else f"{name} was not set", file=sys.stderr)
 
 
-def _describe(settings: SettingsAdmin, arguments: Namespace) -> None:
-    state = _named(settings, arguments.key)
+def _print_description(settings: SettingsAdmin, arguments: Namespace) -> None:
+    state = _find_state(settings, arguments.key)
     key = state.key
     if arguments.json:
-        _write_json(_fields(state))
+        _write_json(_to_json_fields(state))
         return
     facts = [
         ("what", key.about),
         ("may be", key.kind),
-        ("default", _shown(key.default)),
-        ("now", f"{_shown(state.value)} ({_ORIGIN_LABELS[state.origin]})"),
+        ("default", _format_value(key.default)),
+        ("now", f"{_format_value(state.value)} ({_ORIGIN_LABELS[state.origin]})"),
         ("project", key.project or "has no say"),
-        ("set it", f"joey config set {key.name} {_example(key)}"),
+        ("set it", f"joey config set {key.name} {_format_example(key)}"),
     ]
     lines = (wrap(f"  {name + ':':9} {text}", columns(sys.stdout)) for name, text in facts)
-    _write("\n".join((key.name, *lines)))
+    _write_text("\n".join((key.name, *lines)))
 
 
-def _example(key: ConfigKey) -> str:
+def _format_example(key: ConfigKey) -> str:
     if key.is_list:
         return "--add ITEM"
     if key.may_be_list:
         return f"{key.choices[-1]}, or: {key.name} ITEM ITEM"
-    others = [choice for choice in key.choices if choice != _shown(key.default)]
+    others = [choice for choice in key.choices if choice != _format_value(key.default)]
     return others[0] if others else "VALUE"
 
 
-def _named(settings: SettingsAdmin, name: str) -> SettingState:
-    _key(settings, name)
+def _find_state(settings: SettingsAdmin, name: str) -> SettingState:
+    _find_key(settings, name)
     return settings.find_setting(name)
 
 
-def _key(settings: SettingsAdmin, name: str) -> ConfigKey:
+def _find_key(settings: SettingsAdmin, name: str) -> ConfigKey:
     try:
         return settings.find_key(name)
     except ConfigError as error:
         raise UsageError(f"{error} joey config list names all.") from error
 
 
-def _fields(state: SettingState) -> dict[str, Any]:
+def _to_json_fields(state: SettingState) -> dict[str, Any]:
     described: dict[str, Any] = msgspec.to_builtins(state.key)
     name, about, kind = described.pop("name"), described.pop("about"), described.pop("kind")
     for note in ("isList", "mayBeList"):
@@ -205,7 +207,7 @@ def _fields(state: SettingState) -> dict[str, Any]:
     }
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     match value:
         case None | "":
             return "-"
@@ -215,12 +217,12 @@ def _shown(value: Any) -> str:
             return one_line(json.dumps(value, ensure_ascii=False), 200)
 
 
-def _write(text: str) -> None:
-    write_out(f"{text}\n".encode("utf-8", "replace"))
+def _write_text(text: str) -> None:
+    write_stdout(f"{text}\n".encode("utf-8", "replace"))
 
 
 def _write_json(value: object) -> None:
-    write_out(msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")
+    write_stdout(msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")
 
 
 def edit_settings(settings: SettingsAdmin) -> ExitCode:
@@ -231,14 +233,14 @@ def edit_settings(settings: SettingsAdmin) -> ExitCode:
         copy = Path(directory, settings.path.name)
         copy.write_text(before, encoding="utf-8")
         while True:
-            after = _edited(copy)
+            after = _run_editor(copy)
             if after == before:
                 print("nothing was changed", file=sys.stderr)
                 return ExitCode.DONE
             try:
                 settings.replace_text(after, before)
             except ConfigError as error:
-                _edit_again(error, settings.path)
+                _ask_edit_again(error, settings.path)
                 continue
             print(f"{settings.path} is changed", file=sys.stderr)
             for remark in settings.collect_warnings():
@@ -246,7 +248,7 @@ def edit_settings(settings: SettingsAdmin) -> ExitCode:
             return ExitCode.DONE
 
 
-def _edit_again(error: ConfigError, path: Path) -> None:
+def _ask_edit_again(error: ConfigError, path: Path) -> None:
     """Ask; whoever does not want to gets the file back as it was.
 
     Raises:
@@ -264,7 +266,7 @@ def _edit_again(error: ConfigError, path: Path) -> None:
         raise ConfigError(back)
 
 
-def _edited(file: Path) -> str:
+def _run_editor(file: Path) -> str:
     """Raises UsageError."""
     named = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
     try:

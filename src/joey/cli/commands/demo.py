@@ -15,11 +15,11 @@ from msgspec import Struct
 from rich.console import Console
 
 from joey.app import make_options, open_engine
-from joey.cli.exit_codes import ExitCode, UsageError, exit_code_of
-from joey.cli.launch import short_id
-from joey.cli.notices import describe_cost
+from joey.cli.exit_codes import ExitCode, UsageError, outcome_to_exit_code
+from joey.cli.launch import shorten_task_id
+from joey.cli.notices import format_usage
 from joey.cli.repl.renderer import TaskRenderer
-from joey.cli.signals import interruptible
+from joey.cli.signals import handle_signals
 from joey.core.events import AskOpened
 from joey.core.models import ToolProtocol
 from joey.core.task import Answer, Response
@@ -59,53 +59,57 @@ class DemoDirectories(Struct, frozen=True):
 
 
 def run_demo(arguments: Namespace) -> ExitCode:
-    place = _prepare(arguments.keep)
-    return asyncio.run(_run(arguments, place))
+    directories = _create_directories(arguments.keep)
+    return asyncio.run(_run_demo_task(arguments, directories))
 
 
-def _prepare(keep: str | None) -> DemoDirectories:
+def _create_directories(keep: str | None) -> DemoDirectories:
     """The folder of the task as the script expects it: a package.json and an empty `src`."""
     try:
         root = Path(keep).absolute() if keep else Path(tempfile.mkdtemp(prefix="joey-demo-"))
-        place = DemoDirectories(root)
+        directories = DemoDirectories(root)
         root.mkdir(parents=True, exist_ok=True)
         if any(root.iterdir()):
             raise UsageError(f"{root} is not empty; --keep wants a new or an empty folder")
-        (place.workspace / "src").mkdir(parents=True)
-        (place.workspace / "package.json").write_text(PACKAGE_JSON, encoding="utf-8")
+        (directories.workspace / "src").mkdir(parents=True)
+        (directories.workspace / "package.json").write_text(PACKAGE_JSON, encoding="utf-8")
     except OSError as error:
         where = error.filename or keep
         raise UsageError(f"{where} cannot be used: {error.strerror}") from error
-    return place
+    return directories
 
 
-async def _run(arguments: Namespace, place: DemoDirectories) -> ExitCode:
+async def _run_demo_task(arguments: Namespace, directories: DemoDirectories) -> ExitCode:
     renderer = TaskRenderer(Console(), echo=True)
-    renderer.note(INTRODUCTION_TEXT)
+    renderer.print_note(INTRODUCTION_TEXT)
     is_xml = arguments.protocol == ToolProtocol.XML
     env = {name: os.environ[name] for name in _INHERITED_VARIABLES if name in os.environ}
-    model = ModelServer(turns(xml=is_xml, fast=arguments.fast))
-    with interruptible() as interruption:
-        async with model, open_engine(home=place.home, env=env) as engine:
-            task = await _start(engine, arguments, place, model.url, env)
+    model = ModelServer(build_turns(xml=is_xml, fast=arguments.fast))
+    with handle_signals() as interruption:
+        async with model, open_engine(home=directories.home, env=env) as engine:
+            task = await _start_task(engine, arguments, directories, model.url, env)
             try:
                 async for event in task.events():
-                    renderer.show(event)
+                    renderer.render(event)
             except asyncio.CancelledError:
                 await task.cancel()
-            code = interruption.code or exit_code_of(await task.wait())
+            code = interruption.exit_code or outcome_to_exit_code(await task.wait())
             directory = task.recorder.log.directory
-    renderer.note(f"\n{describe_cost(task.usage)} (by the list price; nothing was spent)")
-    _say_where(renderer, place, task, directory)
+    renderer.print_note(f"\n{format_usage(task.usage)} (by the list price; nothing was spent)")
+    _print_locations(renderer, directories, task, directory)
     return code
 
 
-async def _start(
-    engine: Engine, arguments: Namespace, place: DemoDirectories, url: str, env: dict[str, str]
+async def _start_task(
+    engine: Engine,
+    arguments: Namespace,
+    directories: DemoDirectories,
+    url: str,
+    env: dict[str, str],
 ) -> Task:
     options = make_options(
-        workspace=place.workspace,
-        home=place.home,
+        workspace=directories.workspace,
+        home=directories.home,
         env=env,
         provider=arguments.wire,
         base_url=url if arguments.wire == "anthropic" else f"{url}/v1",
@@ -116,17 +120,19 @@ async def _start(
     return await engine.start(DEMO_PROMPT, options=options)
 
 
-def _say_where(renderer: TaskRenderer, place: DemoDirectories, task: Task, directory: Path) -> None:
-    renderer.note(
-        f"The workspace:         {place.workspace}\n"
+def _print_locations(
+    renderer: TaskRenderer, directories: DemoDirectories, task: Task, directory: Path
+) -> None:
+    renderer.print_note(
+        f"The workspace:         {directories.workspace}\n"
         f"What you saw:          {directory / 'ui_messages.json'}\n"
         f"What the model saw:    {directory / 'api_conversation_history.json'}\n"
-        f"To look at it again:   JOEY_HOME={shlex.quote(str(place.home))}"
-        f" {this_program()} tasks show {short_id(task.id, ())}"
+        f"To look at it again:   JOEY_HOME={shlex.quote(str(directories.home))}"
+        f" {format_own_command()} tasks show {shorten_task_id(task.id, ())}"
     )
 
 
-def this_program() -> str:
+def format_own_command() -> str:
     """How the joey that runs is called from here."""
     started = Path(sys.argv[0])
     if started.stem != "joey" or not started.exists():
@@ -196,7 +202,7 @@ class ScriptedReply(Struct, frozen=True):
     tool: str
     input: dict[str, str]
     call_id: str
-    tokens: tuple[int, int, int, int]
+    token_counts: tuple[int, int, int, int]
     """Input that was not cached, output, written to the cache, read from it."""
 
 
@@ -240,17 +246,19 @@ _CHUNKS_PER_SECOND = 80.0
 _XML_PARAMETER_NAMES = {"file_text": "content"}
 
 
-def turns(*, xml: bool, fast: bool) -> list[Turn]:
+def build_turns(*, xml: bool, fast: bool) -> list[Turn]:
     """The script for a model server: calls as such, or written into the text."""
-    return [_turn(reply, xml=xml, fast=fast) for reply in SCRIPTED_REPLIES]
+    return [_build_turn(reply, xml=xml, fast=fast) for reply in SCRIPTED_REPLIES]
 
 
-def _turn(reply: ScriptedReply, *, xml: bool, fast: bool) -> Turn:
-    fresh, output, writes, reads = reply.tokens
-    tokens = usage(input=fresh, output=output, cache_writes=writes, cache_reads=reads)
+def _build_turn(reply: ScriptedReply, *, xml: bool, fast: bool) -> Turn:
+    uncached, output, writes, reads = reply.token_counts
+    tokens = usage(input=uncached, output=output, cache_writes=writes, cache_reads=reads)
     pace = None if fast else _CHUNKS_PER_SECOND
     if xml:
-        return Turn(say(f"{reply.text}\n\n{_as_xml(reply)}", chunk=_CHUNK_CHARS), tokens, pace=pace)
+        return Turn(
+            say(f"{reply.text}\n\n{_format_xml_call(reply)}", chunk=_CHUNK_CHARS), tokens, pace=pace
+        )
     return Turn(
         say(reply.text, chunk=_CHUNK_CHARS),
         call(reply.tool, dict(reply.input), id=reply.call_id, chunk=2 * _CHUNK_CHARS),
@@ -259,7 +267,7 @@ def _turn(reply: ScriptedReply, *, xml: bool, fast: bool) -> Turn:
     )
 
 
-def _as_xml(reply: ScriptedReply) -> str:
+def _format_xml_call(reply: ScriptedReply) -> str:
     inner = "\n".join(
         f"<{_XML_PARAMETER_NAMES.get(name, name)}>{value}</{_XML_PARAMETER_NAMES.get(name, name)}>"
         for name, value in reply.input.items()

@@ -59,7 +59,7 @@ class FindingStatus(StrEnum):
     FAIL = "fail"
 
 
-def here() -> Path:
+def resolve_current_directory() -> Path:
     """The folder that joey would work in. Raises UserError."""
     try:
         return Path.cwd()
@@ -79,21 +79,21 @@ class Finding(Struct, frozen=True, omit_defaults=True):
 
 class HealthCheck(Struct, frozen=True):
     name: str
-    look: Callable[[], Finding]
+    run: Callable[[], Finding]
     repair: Callable[[], Iterator[str]] | None = None
     """Sets right what is safe to set right; a sentence about each thing."""
-    asks_around: bool = False
+    needs_network: bool = False
     """It opens connections, if only to this machine."""
 
 
-def probe_python() -> Finding:
+def check_python() -> Finding:
     found = f"{'.'.join(map(str, sys.version_info[:3]))} ({sys.executable})"
     if sys.version_info < MIN_PYTHON_VERSION:
         return Finding("Python", FindingStatus.FAIL, found, "Install Python 3.11 or newer.")
     return Finding("Python", FindingStatus.OK, found)
 
 
-def probe_installs() -> Finding:
+def check_installations() -> Finding:
     """Another joey that comes first on the path is a riddle to whoever has just upgraded."""
     directories = [
         Path(each) for each in os.environ.get("PATH", os.defpath).split(os.pathsep) if each
@@ -111,7 +111,7 @@ def probe_installs() -> Finding:
     )
 
 
-def probe_bash() -> Finding:
+def check_bash() -> Finding:
     path = shutil.which("bash")
     if path is None:
         advice = f"Commands run with it. {_INSTALL_ADVICE.format('bash')}"
@@ -119,25 +119,25 @@ def probe_bash() -> Finding:
     return Finding("bash", FindingStatus.OK, path)
 
 
-def probe_ripgrep() -> Finding:
+def check_ripgrep() -> Finding:
     """Comes with joey; one that is installed otherwise does as well."""
-    beside = Path(sys.executable).parent / "rg"
-    path = str(beside) if beside.exists() else shutil.which("rg")
+    bundled = Path(sys.executable).parent / "rg"
+    path = str(bundled) if bundled.exists() else shutil.which("rg")
     if path is None:
         advice = f"Reinstall joey, which brings it along. Or: {_INSTALL_ADVICE.format('ripgrep')}"
         return Finding("ripgrep", FindingStatus.FAIL, "not found", advice)
-    said = _first_line([path, "--version"])
+    said = _read_first_output_line([path, "--version"])
     if not said:
         return Finding("ripgrep", FindingStatus.FAIL, f"{path} does not run", "Reinstall ripgrep.")
     return Finding("ripgrep", FindingStatus.OK, said)
 
 
-def probe_git() -> Finding:
+def check_git() -> Finding:
     path = shutil.which("git")
     if path is None:
         advice = f"Checkpoints and subtasks of their own need it. {_INSTALL_ADVICE.format('git')}"
         return Finding("git", FindingStatus.WARN, "not found", advice)
-    said = _first_line([path, "--version"])
+    said = _read_first_output_line([path, "--version"])
     numbers = [int(each) for each in said.rpartition(" ")[2].split(".")[:2] if each.isdigit()]
     if not numbers:
         return Finding(
@@ -149,7 +149,7 @@ def probe_git() -> Finding:
     return Finding("git", FindingStatus.OK, said)
 
 
-def probe_sandbox() -> Finding:
+def check_sandbox() -> Finding:
     """What confines commands, found out by running a hostile one."""
     report = detect_sandbox()
     reasons = "; ".join(f"{level}: {reason}" for level, reason in report.reasons.items())
@@ -163,7 +163,7 @@ def probe_sandbox() -> Finding:
     return Finding("Sandbox", FindingStatus.OK, f"{report.level} ({reasons})", advice)
 
 
-def probe_browser() -> Finding:
+def check_browser() -> Finding:
     path = find_chromium(os.environ)
     if path is None:
         advice = "Only browser_action needs it: install Chromium, and joey with playwright."
@@ -174,10 +174,10 @@ def probe_browser() -> Finding:
     return Finding("Browser", FindingStatus.OK, path)
 
 
-def probe_terminal() -> Finding:
+def check_terminal() -> Finding:
     term = os.environ.get("TERM", "")
     encoding = locale.getpreferredencoding(do_setlocale=False).lower().replace("-", "")
-    colours = "no colours (NO_COLOR)" if os.environ.get("NO_COLOR") else _colours(term)
+    colours = "no colours (NO_COLOR)" if os.environ.get("NO_COLOR") else _describe_colours(term)
     found = f"TERM={term or '(not set)'}, {colours}, {encoding}"
     if encoding != "utf8":
         advice = "Letters beyond English will be wrong: set LANG to a UTF-8 locale (C.UTF-8)."
@@ -188,7 +188,7 @@ def probe_terminal() -> Finding:
     return Finding("Terminal", FindingStatus.OK, found)
 
 
-def probe_clock() -> Finding:
+def check_clock() -> Finding:
     """Certificates and the times of tasks go by it."""
     now, own = time.time(), (_PACKAGE_DIRECTORY / "__init__.py").stat().st_mtime
     found = datetime.fromtimestamp(now).astimezone().isoformat(" ", "seconds")
@@ -198,13 +198,13 @@ def probe_clock() -> Finding:
     return Finding("Clock", FindingStatus.OK, found)
 
 
-def _colours(term: str) -> str:
+def _describe_colours(term: str) -> str:
     if os.environ.get("COLORTERM") in ("truecolor", "24bit"):
         return "true colours"
     return "256 colours" if "256" in term else "few colours"
 
 
-def _first_line(command: list[str]) -> str:
+def _read_first_output_line(command: list[str]) -> str:
     env = {"PATH": os.environ.get("PATH", os.defpath)}
     try:
         done = subprocess.run(
@@ -220,11 +220,11 @@ CRITICAL_DISK_BYTES = 100 * 1024**2
 _MAX_LISTED_ITEMS = 5
 
 
-def probe_home() -> Finding:
+def check_home() -> Finding:
     """The folder for tasks and settings must exist, or be possible, and be writable."""
-    home = _home()
+    home = _resolve_home()
     for directory in (home, home / "tasks"):
-        nearest = _nearest(directory)
+        nearest = _find_existing_parent(directory)
         try:
             with tempfile.TemporaryFile(dir=nearest):
                 pass
@@ -235,8 +235,8 @@ def probe_home() -> Finding:
     return Finding("Home", FindingStatus.OK, f"{home}{state}")
 
 
-def probe_disk() -> Finding:
-    free = shutil.disk_usage(_nearest(_home())).free
+def check_disk() -> Finding:
+    free = shutil.disk_usage(_find_existing_parent(_resolve_home())).free
     found = f"{free / 1024**3:.1f} GB free where tasks are kept"
     advice = "Make room: a full disk stops every task."
     if free < CRITICAL_DISK_BYTES:
@@ -246,23 +246,23 @@ def probe_disk() -> Finding:
     return Finding("Disk", FindingStatus.OK, found)
 
 
-def probe_privacy() -> Finding:
-    found = doctor.find_exposures(_home())
+def check_privacy() -> Finding:
+    found = doctor.find_exposures(_resolve_home())
     if not found:
         return Finding("Privacy", FindingStatus.OK, "only you can read what joey keeps")
-    listed = _listed([f"{each.path} {each.reason}" for each in found])
+    listed = _join_items([f"{each.path} {each.reason}" for each in found])
     foreign = any(each.required_mode is None for each in found)
     advice = "What belongs to another user: chown it, or choose another JOEY_HOME." * foreign
     fixable = FIX_ADVICE * any(each.required_mode is not None for each in found)
     return Finding("Privacy", FindingStatus.WARN, listed, " ".join(filter(None, (advice, fixable))))
 
 
-def make_private() -> Iterator[str]:
-    yield from doctor.make_private(doctor.find_exposures(_home()))
+def repair_privacy() -> Iterator[str]:
+    yield from doctor.make_private(doctor.find_exposures(_resolve_home()))
 
 
-def probe_tasks() -> Finding:
-    state = doctor.inspect_store(_home())
+def check_tasks() -> Finding:
+    state = doctor.inspect_store(_resolve_home())
     problems = [f"{name}: {why}" for name, why in state.broken]
     problems += [f"{path} could not be read and was moved aside" for path in state.damaged]
     untidy = [f"{directory.name} was left by a process that is gone" for directory in state.stale]
@@ -271,31 +271,31 @@ def probe_tasks() -> Finding:
     if problems:
         advice = "Such tasks cannot go on, or lost a part: joey tasks delete ID, or keep them."
         return Finding(
-            "Tasks", FindingStatus.WARN, f"{count}; {_listed(problems + untidy)}", advice
+            "Tasks", FindingStatus.WARN, f"{count}; {_join_items(problems + untidy)}", advice
         )
     if untidy:
-        return Finding("Tasks", FindingStatus.WARN, f"{count}; {_listed(untidy)}", FIX_ADVICE)
+        return Finding("Tasks", FindingStatus.WARN, f"{count}; {_join_items(untidy)}", FIX_ADVICE)
     return Finding("Tasks", FindingStatus.OK, count)
 
 
-def tidy_tasks() -> Iterator[str]:
-    yield from doctor.tidy(doctor.inspect_store(_home()))
+def repair_tasks() -> Iterator[str]:
+    yield from doctor.tidy(doctor.inspect_store(_resolve_home()))
 
 
-def probe_leftovers() -> Finding:
+def check_leftovers() -> Finding:
     """What may still be wanted is told, and never removed by itself."""
-    home = _home()
+    home = _resolve_home()
     aside, orphans = doctor.list_quarantined_files(home), doctor.find_orphaned_worktrees(home)
     leftovers = [f"{len(aside)} folders in {home / 'put-aside'}"] if aside else []
     leftovers += [f"{path}: of a task that is no more" for path in orphans]
     if not leftovers:
         return Finding("Leftovers", FindingStatus.OK, "none")
     advice = "Look at them, and remove what you do not want (git worktree remove, rm -r)."
-    return Finding("Leftovers", FindingStatus.WARN, _listed(leftovers), advice)
+    return Finding("Leftovers", FindingStatus.WARN, _join_items(leftovers), advice)
 
 
-def probe_index() -> Finding:
-    problem = doctor.check_index(_home())
+def check_index() -> Finding:
+    problem = doctor.check_index(_resolve_home())
     if not problem:
         return Finding("Index of tasks", FindingStatus.OK, "well")
     return Finding(
@@ -303,13 +303,13 @@ def probe_index() -> Finding:
     )
 
 
-def renew_index() -> Iterator[str]:
-    if doctor.check_index(_home()):
-        yield doctor.delete_index(_home())
+def repair_index() -> Iterator[str]:
+    if doctor.check_index(_resolve_home()):
+        yield doctor.delete_index(_resolve_home())
 
 
-def probe_settings() -> Finding:
-    settings = SettingsAdmin(here())
+def check_settings() -> Finding:
+    settings = SettingsAdmin(resolve_current_directory())
     try:
         settings.list_settings()
     except ConfigError as error:
@@ -318,38 +318,40 @@ def probe_settings() -> Finding:
     remarks = settings.collect_warnings()
     if remarks:
         advice = "joey config unset KEY removes a key that is not used."
-        return Finding("Settings", FindingStatus.WARN, _listed(list(remarks)), advice)
-    return Finding("Settings", FindingStatus.OK, f"{settings.path}{_unless(settings.path)}")
+        return Finding("Settings", FindingStatus.WARN, _join_items(list(remarks)), advice)
+    return Finding(
+        "Settings", FindingStatus.OK, f"{settings.path}{_format_missing_note(settings.path)}"
+    )
 
 
 def check_customizations() -> Finding:
     """Modes, rules, commands and skills that count here."""
     try:
-        customizations = open_customizations(here())
+        customizations = open_customizations(resolve_current_directory())
         modes, warnings = customizations.modes, customizations.warnings
     except UserError as error:
         return Finding("Modes and rules", FindingStatus.WARN, "could not be read", str(error))
-    reported = set(SettingsAdmin(here()).collect_warnings())
+    reported = set(SettingsAdmin(resolve_current_directory()).collect_warnings())
     if problems := [each for each in warnings if each not in reported]:
         advice = "Correct the file; joey modes list shows what is understood."
-        return Finding("Modes and rules", FindingStatus.WARN, _listed(problems), advice)
+        return Finding("Modes and rules", FindingStatus.WARN, _join_items(problems), advice)
     return Finding(
         "Modes and rules", FindingStatus.OK, f"{len(modes)} modes, and all of it is understood"
     )
 
 
-def probe_servers() -> Finding:
-    problems = list_config_problems(here())
+def check_mcp_servers() -> Finding:
+    problems = list_config_problems(resolve_current_directory())
     if problems:
         advice = "Correct the file; joey mcp list shows what is understood of it."
-        return Finding("MCP servers", FindingStatus.WARN, _listed(list(problems)), advice)
+        return Finding("MCP servers", FindingStatus.WARN, _join_items(list(problems)), advice)
     return Finding("MCP servers", FindingStatus.OK, "their files are well")
 
 
-def probe_hooks() -> Finding:
+def check_hooks() -> Finding:
     """Yours, and what this folder would add."""
     try:
-        hooks, untrusted = list_active_hooks(here())
+        hooks, untrusted = list_active_hooks(resolve_current_directory())
     except UserError as error:
         return Finding("Hooks", FindingStatus.WARN, "could not be read", str(error))
     listed = "; ".join(f"{hook.event}: {hook.shown}" for hook in hooks) or "none"
@@ -359,33 +361,31 @@ def probe_hooks() -> Finding:
     return Finding("Hooks", FindingStatus.WARN, found, "Look at them with joey trust.")
 
 
-def probe_trust() -> Finding:
-    missing = doctor.list_untrusted_items(here())
+def check_trust() -> Finding:
+    missing = doctor.list_untrusted_items(resolve_current_directory())
     if not missing:
         return Finding("This folder", FindingStatus.OK, "nothing in it waits for your trust")
-    found = f"not used, because you have not trusted it: {_listed(list(missing))}"
+    found = f"not used, because you have not trusted it: {_join_items(list(missing))}"
     return Finding("This folder", FindingStatus.WARN, found, "Look at it with joey trust --show.")
 
 
-def _home() -> Path:
+def _resolve_home() -> Path:
     return joey_home(os.environ)
 
 
-def _nearest(path: Path) -> Path:
+def _find_existing_parent(path: Path) -> Path:
     while not path.exists():
         path = path.parent
     return path
 
 
-def _unless(path: Path) -> str:
+def _format_missing_note(path: Path) -> str:
     return "" if path.exists() else " (not there: everything is as it comes)"
 
 
-def _listed(things: Sequence[str]) -> str:
-    more = (
-        f"; and {len(things) - _MAX_LISTED_ITEMS} more" if len(things) > _MAX_LISTED_ITEMS else ""
-    )
-    return "; ".join(one_line(each, 300) for each in things[:_MAX_LISTED_ITEMS]) + more
+def _join_items(items: Sequence[str]) -> str:
+    more = f"; and {len(items) - _MAX_LISTED_ITEMS} more" if len(items) > _MAX_LISTED_ITEMS else ""
+    return "; ".join(one_line(each, 300) for each in items[:_MAX_LISTED_ITEMS]) + more
 
 
 CONNECTION_TIMEOUT_S = 3.0
@@ -393,7 +393,7 @@ _PROXY_VARIABLES = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY")
 _AUTH_ERROR_STATUSES = (401, 403)
 
 
-def probe_keys() -> Finding:
+def check_keys() -> Finding:
     """Names only: a key is never shown."""
     try:
         found = find_keys(os.environ)
@@ -410,7 +410,7 @@ def probe_keys() -> Finding:
     return Finding("Keys", FindingStatus.OK, listed)
 
 
-def probe_profiles() -> Finding:
+def check_profiles() -> Finding:
     admin = ProfileAdmin()
     try:
         known, remark = admin.list_profiles(), admin.active_profile_warning
@@ -427,32 +427,34 @@ def probe_profiles() -> Finding:
     return Finding("Profiles", FindingStatus.OK, f"{', '.join(known) or 'none'}{active}")
 
 
-def settle_profiles() -> Iterator[str]:
+def repair_profiles() -> Iterator[str]:
     if settled := ProfileAdmin().repair_active_profile():
         yield f"{settled} is the active profile"
 
 
-def probe_local_servers() -> Finding:
+def check_local_servers() -> Finding:
     servers = asyncio.run(find_local_servers(os.environ))
     if not servers:
         looked = ", ".join(kind.name for kind in LOCAL_PROVIDERS)
         return Finding("Local models", FindingStatus.OK, f"none running (looked for {looked})")
-    listed = "; ".join(f"{each.provider} at {each.base_url}: {_offer(each)}" for each in servers)
+    listed = "; ".join(
+        f"{each.provider} at {each.base_url}: {_describe_models(each)}" for each in servers
+    )
     usable = next((each for each in servers if each.models), servers[0])
     advice = f"To use it: joey {shlex.join(usable.flags)}"
     return Finding("Local models", FindingStatus.OK, listed, advice)
 
 
-def _offer(server: LocalServer) -> str:
+def _describe_models(server: LocalServer) -> str:
     models = server.models
     more = f" and {len(models) - 3} more" if len(models) > 3 else ""
     return ", ".join(models[:3]) + more if models else "no model is loaded yet"
 
 
-def probe_model() -> Finding:
+def check_model() -> Finding:
     """Settings and profiles are read, and a model is chosen, exactly as for a task."""
     try:
-        profile = _profile()
+        profile = _load_profile()
     except ConfigError as error:
         return Finding("Model", FindingStatus.FAIL, "none can be used", str(error))
     except UserError as error:
@@ -461,15 +463,15 @@ def probe_model() -> Finding:
     return Finding("Model", FindingStatus.OK, f"{profile.model} of {profile.provider}{where}")
 
 
-def probe_reach() -> Finding:
+def check_connection() -> Finding:
     """Name, connection, certificate, and an answer to the cheapest question there is."""
     try:
-        profile = _profile()
+        profile = _load_profile()
     except NoModelError:
         return Finding("Connection", FindingStatus.OK, "not tried: no model is chosen yet")
     except UserError:
         return Finding("Connection", FindingStatus.OK, "not tried: see the finding about the model")
-    begun = time.monotonic()
+    started = time.monotonic()
     try:
         answer = asyncio.run(request_models(profile, os.environ, CONNECTION_TIMEOUT_S))
         silent = None
@@ -478,15 +480,19 @@ def probe_reach() -> Finding:
     except ConfigError as error:
         return Finding("Connection", FindingStatus.FAIL, "there is no way to it", str(error))
     except UserError as error:
-        advice = f"{error}{_proxies()} joey doctor --offline leaves this out."
+        advice = f"{error}{_describe_proxies()} joey doctor --offline leaves this out."
         return Finding(
             "Connection", FindingStatus.FAIL, f"{profile.provider} cannot be reached", advice
         )
-    took = f"in {(time.monotonic() - begun) * 1000:.0f} ms{_proxies()}"
-    return _unlisted(silent, profile, took) if silent else _judged(profile, answer.status, took)
+    took = f"in {(time.monotonic() - started) * 1000:.0f} ms{_describe_proxies()}"
+    return (
+        _build_unlisted_finding(silent, profile, took)
+        if silent
+        else _build_connection_finding(profile, answer.status, took)
+    )
 
 
-def _unlisted(url: str, profile: Profile, took: str) -> Finding:
+def _build_unlisted_finding(url: str, profile: Profile, took: str) -> Finding:
     """Some servers know nothing but what a task sends them; others are at another address."""
     advice = (
         f"Only a task will tell whether it works: it asks {without_secrets(url)}. If that fails,"
@@ -496,7 +502,7 @@ def _unlisted(url: str, profile: Profile, took: str) -> Finding:
     return Finding("Connection", FindingStatus.WARN, found, advice)
 
 
-def _judged(profile: Profile, status: int, took: str) -> Finding:
+def _build_connection_finding(profile: Profile, status: int, took: str) -> Finding:
     name = profile.provider
     if status in _AUTH_ERROR_STATUSES:
         advice = "The key is not accepted there: set another. joey profiles show names its source."
@@ -511,15 +517,15 @@ def _judged(profile: Profile, status: int, took: str) -> Finding:
     return Finding("Connection", FindingStatus.OK, f"{name} answers ({status}) {took}")
 
 
-def _proxies() -> str:
+def _describe_proxies() -> str:
     named = [
         name for name in _PROXY_VARIABLES if os.environ.get(name) or os.environ.get(name.lower())
     ]
     return f" ({', '.join(named)} is set)" if named else ""
 
 
-def _profile() -> Profile:
+def _load_profile() -> Profile:
     """Raises UserError."""
-    profile = make_options(workspace=here()).profile
+    profile = make_options(workspace=resolve_current_directory()).profile
     assert profile is not None
     return profile

@@ -12,8 +12,8 @@ import msgspec
 
 from joey.app.trust import ServerAdmin, ServerInfo, ServerNotFoundError, open_server_admin
 from joey.cli.exit_codes import ExitCode, UsageError
-from joey.cli.launch import workspace_of
-from joey.cli.output import table, write_out
+from joey.cli.launch import resolve_workspace_argument
+from joey.cli.output import format_table, write_stdout
 from joey.core.mcp import McpServer
 from joey.presentation.text import columns, one_line, sanitise
 
@@ -22,22 +22,22 @@ _SOURCE_LABELS = {"project": "project", "global": "yours"}
 
 def run_mcp(arguments: Namespace) -> ExitCode:
     try:
-        return _run(open_server_admin(workspace_of(arguments)), arguments)
+        return _run_action(open_server_admin(resolve_workspace_argument(arguments)), arguments)
     except ServerNotFoundError as error:
         raise UsageError(str(error)) from error
 
 
-def _run(admin: ServerAdmin, arguments: Namespace) -> ExitCode:
+def _run_action(admin: ServerAdmin, arguments: Namespace) -> ExitCode:
     match arguments.action:
         case "list":
-            _list(admin, as_json=arguments.json)
+            _print_servers(admin, as_json=arguments.json)
         case "add":
-            _add(admin, arguments)
+            _add_server(admin, arguments)
         case "remove":
             path = admin.remove(arguments.name, project=arguments.project)
             print(f"removed {sanitise(arguments.name)} from {path}")
         case "test":
-            return asyncio.run(_test(admin, arguments.name, as_json=arguments.json))
+            return asyncio.run(_test_server(admin, arguments.name, as_json=arguments.json))
         case "login":
             _log_in(admin, arguments.name)
         case "logout":
@@ -46,19 +46,19 @@ def _run(admin: ServerAdmin, arguments: Namespace) -> ExitCode:
     return ExitCode.DONE
 
 
-def _list(admin: ServerAdmin, *, as_json: bool) -> None:
+def _print_servers(admin: ServerAdmin, *, as_json: bool) -> None:
     servers = admin.listed()
     if as_json:
-        _write(msgspec.json.format(msgspec.json.encode(servers), indent=2).decode())
+        _write_text(msgspec.json.format(msgspec.json.encode(servers), indent=2).decode())
     elif servers:
-        _write("\n".join(_table(servers, columns(sys.stdout))))
+        _write_text("\n".join(_format_servers(servers, columns(sys.stdout))))
     else:
         print("there are no MCP servers; joey mcp add --help says how to add one", file=sys.stderr)
     for problem in admin.problems:
         print(f"joey: {sanitise(problem)}", file=sys.stderr)
 
 
-def _table(servers: Sequence[ServerInfo], width: int | None) -> Iterator[str]:
+def _format_servers(servers: Sequence[ServerInfo], width: int | None) -> Iterator[str]:
     """Columns for a person; for a pipe, values with tabs between them and no heading."""
     rows = [
         [
@@ -73,11 +73,13 @@ def _table(servers: Sequence[ServerInfo], width: int | None) -> Iterator[str]:
     if width is None:
         yield from ("\t".join([*row, how]) for row, how in zip(rows, reached, strict=True))
         return
-    whole = [[*row, how] for row, how in zip(rows, reached, strict=True)]
-    yield from table([["name", "from", "kind", "state", "reached by"], *whole], width, firm={0})
+    cells = [[*row, how] for row, how in zip(rows, reached, strict=True)]
+    yield from format_table(
+        [["name", "from", "kind", "state", "reached by"], *cells], width, fixed_columns={0}
+    )
 
 
-def _add(admin: ServerAdmin, arguments: Namespace) -> None:
+def _add_server(admin: ServerAdmin, arguments: Namespace) -> None:
     if bool(arguments.command_line) == bool(arguments.url):
         raise UsageError("name a program behind --, or an address with --url")
     entry: dict[str, Any]
@@ -85,12 +87,12 @@ def _add(admin: ServerAdmin, arguments: Namespace) -> None:
         kind = "sse" if arguments.transport == "sse" else "streamable-http"
         entry = {"type": kind, "url": arguments.url}
         if arguments.header:
-            entry["headers"] = dict(_pair(header, ":") for header in arguments.header)
+            entry["headers"] = dict(_parse_pair(header, ":") for header in arguments.header)
     else:
         command, *args = arguments.command_line
         entry = {"command": command, "args": args}
         if arguments.env:
-            entry["env"] = dict(_pair(pair, "=") for pair in arguments.env)
+            entry["env"] = dict(_parse_pair(pair, "=") for pair in arguments.env)
         if arguments.cwd:
             entry["cwd"] = arguments.cwd
     if arguments.timeout is not None:
@@ -101,24 +103,24 @@ def _add(admin: ServerAdmin, arguments: Namespace) -> None:
         print("servers of a project run once it is trusted: joey trust")
 
 
-def _pair(text: str, between: str) -> tuple[str, str]:
-    name, found, value = text.partition(between)
+def _parse_pair(text: str, separator: str) -> tuple[str, str]:
+    name, found, value = text.partition(separator)
     if not found or not name.strip():
-        raise UsageError(f"{text!r} is not NAME{between}VALUE")
-    return name.strip(), value.strip() if between == ":" else value
+        raise UsageError(f"{text!r} is not NAME{separator}VALUE")
+    return name.strip(), value.strip() if separator == ":" else value
 
 
-async def _test(admin: ServerAdmin, name: str, *, as_json: bool) -> ExitCode:
+async def _test_server(admin: ServerAdmin, name: str, *, as_json: bool) -> ExitCode:
     server = await admin.test(name)
     works = server.status == "connected"
     if as_json:
-        _write(msgspec.json.format(msgspec.json.encode(server), indent=2).decode())
+        _write_text(msgspec.json.format(msgspec.json.encode(server), indent=2).decode())
     else:
-        _write("\n".join(_findings(server)))
+        _write_text("\n".join(_describe_test_result(server)))
     return ExitCode.DONE if works else ExitCode.FAILED
 
 
-def _findings(server: McpServer) -> Iterator[str]:
+def _describe_test_result(server: McpServer) -> Iterator[str]:
     if server.status != "connected":
         why = f": {sanitise(server.error)}" if server.error else ""
         yield f"{sanitise(server.name)} is {server.status}{why}"
@@ -145,5 +147,5 @@ def _log_in(admin: ServerAdmin, name: str) -> None:
     print(f"{done} {sanitise(name)}; it offers {tools} tools")
 
 
-def _write(text: str) -> None:
-    write_out(f"{text}\n".encode("utf-8", "replace"))
+def _write_text(text: str) -> None:
+    write_stdout(f"{text}\n".encode("utf-8", "replace"))

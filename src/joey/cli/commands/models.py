@@ -11,7 +11,7 @@ import msgspec
 
 from joey.app.models import ListedModel, list_models
 from joey.cli.exit_codes import ExitCode, UsageError
-from joey.cli.output import table, write_out
+from joey.cli.output import format_table, write_stdout
 from joey.errors import ConfigError
 from joey.presentation.text import columns, one_line, wrap
 
@@ -24,11 +24,11 @@ def run_models(arguments: Namespace) -> ExitCode:
             raise UsageError(str(error)) from error
         raise
     if arguments.json:
-        objects = [_fields(found.provider, model) for model in found.models]
-        write_out(msgspec.json.format(msgspec.json.encode(objects), indent=2) + b"\n")
+        objects = [_to_json_fields(found.provider, model) for model in found.models]
+        write_stdout(msgspec.json.format(msgspec.json.encode(objects), indent=2) + b"\n")
     elif found.models:
-        lines = _table(found.models, columns(sys.stdout))
-        write_out("".join(f"{line}\n" for line in lines).encode("utf-8", "replace"))
+        lines = _format_models(found.models, columns(sys.stdout))
+        write_stdout("".join(f"{line}\n" for line in lines).encode("utf-8", "replace"))
     else:
         print(f"no models of {found.provider} are known here", file=sys.stderr)
     if found.server_error:
@@ -37,15 +37,15 @@ def run_models(arguments: Namespace) -> ExitCode:
     return ExitCode.DONE
 
 
-def _table(models: tuple[ListedModel, ...], width: int | None) -> list[str]:
+def _format_models(models: tuple[ListedModel, ...], width: int | None) -> list[str]:
     """Columns for a person; for a pipe, names alone with tabs before what is known of them."""
     rows = [
         [
             f"{'*' if model.is_default else ' '} {one_line(model.id)}"
             if width
             else one_line(model.id),
-            _thousands(model.info.context_window) if model.info.known else "-",
-            _price(model),
+            _format_thousands(model.info.context_window) if model.info.known else "-",
+            _format_price(model),
             "+".join(model.sources),
         ]
         for model in models
@@ -53,21 +53,21 @@ def _table(models: tuple[ListedModel, ...], width: int | None) -> list[str]:
     if width is None:
         return ["\t".join(row) for row in rows]
     heading = ["  model", "window", "$ in/out per million", "from"]
-    return table([heading, *rows], width, firm={0, 1, 3})
+    return format_table([heading, *rows], width, fixed_columns={0, 1, 3})
 
 
-def _thousands(tokens: int) -> str:
+def _format_thousands(tokens: int) -> str:
     return f"{tokens // 1000:,}k"
 
 
-def _price(model: ListedModel) -> str:
+def _format_price(model: ListedModel) -> str:
     prices = model.info.prices
     if prices is None or not model.info.known:
         return "-"
     return f"{prices.input:g}/{prices.output:g}"
 
 
-def _fields(provider: str, model: ListedModel) -> dict[str, Any]:
+def _to_json_fields(provider: str, model: ListedModel) -> dict[str, Any]:
     fields: dict[str, Any] = {"id": model.id, "provider": provider, "from": model.sources}
     if model.is_default:
         fields["chosen"] = True

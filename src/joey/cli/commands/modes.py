@@ -11,8 +11,8 @@ import msgspec
 
 from joey.app.customizations import check_mode, open_customizations
 from joey.cli.exit_codes import ExitCode, UsageError
-from joey.cli.launch import workspace_of
-from joey.cli.output import table, write_out
+from joey.cli.launch import resolve_workspace_argument
+from joey.cli.output import format_table, write_stdout
 from joey.core.modes import Grant, Mode, RuleFile, find_mode
 from joey.errors import ConfigError
 from joey.ports import Customizations
@@ -22,39 +22,41 @@ _SOURCE_LABELS = {"built-in": "built-in", "project": "project", "global": "yours
 
 
 def run_modes(arguments: Namespace) -> ExitCode:
-    customizations = open_customizations(workspace_of(arguments))
+    customizations = open_customizations(resolve_workspace_argument(arguments))
     if arguments.action == "show":
-        _show(customizations, arguments.slug, as_json=arguments.json)
+        _print_mode(customizations, arguments.slug, as_json=arguments.json)
     elif arguments.json:
-        _write_json([_fields(mode) for mode in customizations.modes])
+        _write_json([_to_json_fields(mode) for mode in customizations.modes])
     else:
-        _write(_table(customizations.modes, columns(sys.stdout)), wrapped=False)
+        _write_lines(_format_modes(customizations.modes, columns(sys.stdout)), wrapped=False)
     for warning in customizations.warnings:
         text = f"joey: {sanitise(warning)}"
         print(wrap(text, columns(sys.stderr)), file=sys.stderr)
     return ExitCode.DONE
 
 
-def _table(modes: Iterable[Mode], width: int | None) -> Iterator[str]:
+def _format_modes(modes: Iterable[Mode], width: int | None) -> Iterator[str]:
     """Columns for a person; for a pipe, values with tabs between them and no heading."""
     rows = [
-        [mode.slug, one_line(mode.name, 30), _SOURCE_LABELS[mode.source], _groups(mode)]
+        [mode.slug, one_line(mode.name, 30), _SOURCE_LABELS[mode.source], _format_groups(mode)]
         for mode in modes
     ]
     purposes = [one_line(mode.description or mode.purpose, 1000) for mode in modes]
     if width is None:
         yield from ("\t".join([*row, why]) for row, why in zip(rows, purposes, strict=True))
         return
-    whole = [[*row, why] for row, why in zip(rows, purposes, strict=True)]
-    yield from table([["mode", "name", "from", "may", "use it for"], *whole], width, firm={0, 2})
+    cells = [[*row, why] for row, why in zip(rows, purposes, strict=True)]
+    yield from format_table(
+        [["mode", "name", "from", "may", "use it for"], *cells], width, fixed_columns={0, 2}
+    )
 
 
-def _groups(mode: Mode) -> str:
+def _format_groups(mode: Mode) -> str:
     limited = {grant.group: "*" if grant.file_regex else "" for grant in mode.grants}
     return " ".join(f"{group}{mark}" for group, mark in limited.items()) or "-"
 
 
-def _show(customizations: Customizations, slug: str, *, as_json: bool) -> None:
+def _print_mode(customizations: Customizations, slug: str, *, as_json: bool) -> None:
     try:
         check_mode(slug, lambda: customizations.modes)
     except ConfigError as error:
@@ -67,17 +69,20 @@ def _show(customizations: Customizations, slug: str, *, as_json: bool) -> None:
     if as_json:
         extra = {"rules": [file.label for file in rules], "skills": skills}
         own_prompt = instructions.override is not None
-        _write_json({**_fields(mode), **extra, "ownSystemPrompt": own_prompt})
+        _write_json({**_to_json_fields(mode), **extra, "ownSystemPrompt": own_prompt})
         return
-    _write(_described(mode, rules, skills, has_prompt=instructions.override is not None))
+    _write_lines(_describe_mode(mode, rules, skills, has_prompt=instructions.override is not None))
 
 
-def _described(
+def _describe_mode(
     mode: Mode, rules: Sequence[RuleFile], skills: Sequence[str], *, has_prompt: bool
 ) -> Iterator[str]:
     facts = [
         ("from", _SOURCE_LABELS[mode.source]),
-        ("may", ", ".join(map(_granted, mode.grants)) or "ask, plan, and hand work to other modes"),
+        (
+            "may",
+            ", ".join(map(_format_grant, mode.grants)) or "ask, plan, and hand work to other modes",
+        ),
         ("for", mode.description or mode.purpose),
         ("rules", ", ".join(file.label for file in rules)),
         ("skills", ", ".join(skills)),
@@ -90,14 +95,14 @@ def _described(
         yield from ("", sanitise(mode.custom_instructions))
 
 
-def _granted(grant: Grant) -> str:
+def _format_grant(grant: Grant) -> str:
     if not grant.file_regex:
         return str(grant.group)
     about = f", {grant.description}" if grant.description else ""
     return f"{grant.group} ({grant.file_regex}{about})"
 
 
-def _fields(mode: Mode) -> dict[str, Any]:
+def _to_json_fields(mode: Mode) -> dict[str, Any]:
     """A mode as a file would write it."""
     fields: dict[str, Any] = {
         "slug": mode.slug,
@@ -106,23 +111,23 @@ def _fields(mode: Mode) -> dict[str, Any]:
         "whenToUse": mode.when_to_use,
         "description": mode.description,
         "customInstructions": mode.custom_instructions,
-        "groups": [_group_field(grant) for grant in mode.grants],
+        "groups": [_to_json_group(grant) for grant in mode.grants],
         "source": mode.source,
     }
     return {name: value for name, value in fields.items() if value != ""}
 
 
-def _group_field(grant: Grant) -> Any:
+def _to_json_group(grant: Grant) -> Any:
     options = {"fileRegex": grant.file_regex, "description": grant.description}
     given = {name: value for name, value in options.items() if value is not None}
     return [str(grant.group), given] if given else str(grant.group)
 
 
-def _write(lines: Iterable[str], *, wrapped: bool = True) -> None:
+def _write_lines(lines: Iterable[str], *, wrapped: bool = True) -> None:
     width = columns(sys.stdout) if wrapped else None
     text = "".join(f"{wrap(line, width)}\n" for line in lines)
-    write_out(text.encode("utf-8", "replace"))
+    write_stdout(text.encode("utf-8", "replace"))
 
 
 def _write_json(value: object) -> None:
-    write_out(msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")
+    write_stdout(msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")

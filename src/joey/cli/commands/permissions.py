@@ -15,9 +15,9 @@ from msgspec import structs
 
 from joey.app.permissions import PermissionExplainer, PermissionExplanation, PermissionFlags
 from joey.cli.exit_codes import ExitCode
-from joey.cli.headless.refusals import missing_rules
-from joey.cli.launch import workspace_of
-from joey.cli.output import write_out
+from joey.cli.headless.refusals import find_missing_rules
+from joey.cli.launch import resolve_workspace_argument
+from joey.cli.output import write_stdout
 from joey.core.permissions.commands import quoted
 from joey.core.permissions.policy import BoundarySetting
 from joey.presentation.questions import held_by
@@ -34,16 +34,18 @@ def run_permissions(arguments: Namespace) -> ExitCode:
     if arguments.action == "report":
         from joey.cli.commands.permissions_report import run_report
 
-        return run_report(arguments, flags_of(arguments))
-    explainer = PermissionExplainer(workspace_of(arguments), flags_of(arguments))
+        return run_report(arguments, build_permission_flags(arguments))
+    explainer = PermissionExplainer(
+        resolve_workspace_argument(arguments), build_permission_flags(arguments)
+    )
     if arguments.stdin:
-        asyncio.run(_answer_all(explainer, sys.stdin.buffer))
+        asyncio.run(_answer_questions(explainer, sys.stdin.buffer))
         return ExitCode.DONE
-    asyncio.run(_answer_one(explainer, arguments))
+    asyncio.run(_print_explanation(explainer, arguments))
     return ExitCode.DONE
 
 
-def flags_of(arguments: Namespace) -> PermissionFlags:
+def build_permission_flags(arguments: Namespace) -> PermissionFlags:
     return PermissionFlags(
         yes=arguments.yes,
         require_approval=arguments.require_approval,
@@ -55,7 +57,7 @@ def flags_of(arguments: Namespace) -> PermissionFlags:
     )
 
 
-async def _answer_one(explainer: PermissionExplainer, arguments: Namespace) -> None:
+async def _print_explanation(explainer: PermissionExplainer, arguments: Namespace) -> None:
     if arguments.read is not None:
         explained = await explainer.explain_read(arguments.read)
     elif arguments.write is not None:
@@ -63,37 +65,37 @@ async def _answer_one(explainer: PermissionExplainer, arguments: Namespace) -> N
     else:
         explained = await explainer.explain_command(" ".join(arguments.command_line))
     if arguments.json:
-        write_out(msgspec.json.format(msgspec.json.encode(explained), indent=2) + b"\n")
+        write_stdout(msgspec.json.format(msgspec.json.encode(explained), indent=2) + b"\n")
         return
     parts = [await explainer.explain_command(quoted(argv)) for argv in explained.commands]
     width = columns(sys.stdout)
-    for line in _described(explained, parts if len(parts) > 1 else []):
+    for line in _describe_explanation(explained, parts if len(parts) > 1 else []):
         print(wrap(line, width))
-    if rules := await _lacking(explainer, explained, arguments):
+    if rules := await _find_missing_rules(explainer, explained, arguments):
         flags = " ".join(f"--allow {shlex.quote(rule)}" for rule in rules)
         print(wrap(f"  allowed with {sanitise(flags)}", width))
 
 
-async def _lacking(
+async def _find_missing_rules(
     explainer: PermissionExplainer, explained: PermissionExplanation, arguments: Namespace
 ) -> list[str]:
     """The rules with which a command would run unasked."""
     if not explained.commands or explained.decision != "ask":
         return []
     line = " ".join(arguments.command_line)
-    rules = missing_rules(line, explainer.settings) or []
-    flags = flags_of(arguments)
+    rules = find_missing_rules(line, explainer.settings) or []
+    flags = build_permission_flags(arguments)
     wider = PermissionExplainer(
-        workspace_of(arguments), structs.replace(flags, allow=(*flags.allow, *rules))
+        resolve_workspace_argument(arguments), structs.replace(flags, allow=(*flags.allow, *rules))
     )
     return rules if (await wider.explain_command(line)).decision == "allow" else []
 
 
-def _described(
+def _describe_explanation(
     explained: PermissionExplanation, parts: list[PermissionExplanation]
 ) -> Iterator[str]:
     """Lines for a person."""
-    yield f"{_painted(explained.decision)}: {sanitise(explained.reason)}"
+    yield f"{_colour_decision(explained.decision)}: {sanitise(explained.reason)}"
     if explained.protected and explained.decision == "ask":
         yield "  it is protected: alwaysAllowWriteProtected has to be on, too"
     if any(f"{each} is off" in explained.reason for each in _OUTSIDE_BOUNDARIES):
@@ -105,22 +107,22 @@ def _described(
     for decision, line, part in rows:
         why = f"by {part.rule}" if part.decision == "allow" else part.reason
         space = " " * (6 - len(decision))
-        yield f"  {_painted(decision)}{space}{line:{size}}  {one_line(why, 120)}"
+        yield f"  {_colour_decision(decision)}{space}{line:{size}}  {one_line(why, 120)}"
 
 
-def _painted(decision: str) -> str:
+def _colour_decision(decision: str) -> str:
     if not sys.stdout.isatty() or os.environ.get("NO_COLOR"):
         return decision
     return f"\x1b[{_DECISION_ANSI_COLOURS[decision]}m{decision}\x1b[0m"
 
 
-async def _answer_all(explainer: PermissionExplainer, questions: IO[bytes]) -> None:
-    for line in _lines(questions):
-        answer = await _answer(explainer, line)
-        write_out(msgspec.json.encode(answer) + b"\n")
+async def _answer_questions(explainer: PermissionExplainer, questions: IO[bytes]) -> None:
+    for line in _iter_lines(questions):
+        answer = await _answer_question(explainer, line)
+        write_stdout(msgspec.json.encode(answer) + b"\n")
 
 
-def _lines(source: IO[bytes]) -> Iterator[bytes]:
+def _iter_lines(source: IO[bytes]) -> Iterator[bytes]:
     """Lines without the blank ones; of one that is too long, the beginning, which is no JSON."""
     while line := source.readline(MAX_LINE_BYTES):
         cut = line
@@ -130,7 +132,7 @@ def _lines(source: IO[bytes]) -> Iterator[bytes]:
             yield line
 
 
-async def _answer(explainer: PermissionExplainer, line: bytes) -> dict[str, Any]:
+async def _answer_question(explainer: PermissionExplainer, line: bytes) -> dict[str, Any]:
     try:
         question = msgspec.json.decode(line)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:

@@ -16,8 +16,8 @@ import msgspec
 
 from joey.app.permissions import AuditComparison, PermissionAudit, PermissionFlags, TaskReport
 from joey.cli.exit_codes import ExitCode
-from joey.cli.launch import find_task, short_id, workspace_of
-from joey.cli.output import table, write_out
+from joey.cli.launch import find_task_by_prefix, resolve_workspace_argument, shorten_task_id
+from joey.cli.output import format_table, write_stdout
 from joey.core.permissions.audit import AuditEntry
 from joey.ports import TaskMetadata
 from joey.presentation.phrases import COMMAND_TOOL
@@ -31,60 +31,68 @@ _ANSWERED_UNATTENDED = "unattended"
 
 def run_report(arguments: Namespace, flags: PermissionFlags) -> ExitCode:
     audit = PermissionAudit()
-    tasks = _tasks(audit, arguments)
+    tasks = _select_tasks(audit, arguments)
     if flags != PermissionFlags():
         compared = asyncio.run(audit.compare_decisions(tasks, flags))
         if arguments.json:
-            _write(_compared_object(compared, tasks))
+            _write_json(_to_json_comparison(compared, tasks))
         else:
-            _print(_compared_lines(compared, tasks, audit.list_task_ids()))
+            _print_lines(_format_comparison(compared, tasks, audit.list_task_ids()))
         return ExitCode.DONE
     reports = list(audit.iter_reports(tasks))
     if arguments.json:
-        _write({"tasks": msgspec.to_builtins(reports), "counts": _counts(reports)})
+        _write_json({"tasks": msgspec.to_builtins(reports), "counts": _count_outcomes(reports)})
     else:
-        _print(_report_lines(reports))
+        _print_lines(_format_report(reports))
     return ExitCode.DONE
 
 
-def _tasks(audit: PermissionAudit, arguments: Namespace) -> list[TaskMetadata]:
+def _select_tasks(audit: PermissionAudit, arguments: Namespace) -> list[TaskMetadata]:
     if arguments.task is not None:
-        return [find_task(audit.find_by_prefix(arguments.task), arguments.task)]
-    place = None if arguments.workspace is None else workspace_of(arguments)
-    return audit.list_latest(arguments.last, place)
+        return [find_task_by_prefix(audit.find_by_prefix(arguments.task), arguments.task)]
+    workspace = None if arguments.workspace is None else resolve_workspace_argument(arguments)
+    return audit.list_latest(arguments.last, workspace)
 
 
-def _report_lines(reports: Sequence[TaskReport]) -> Iterator[str]:
+def _format_report(reports: Sequence[TaskReport]) -> Iterator[str]:
     width = columns(sys.stdout)
     for report in reports:
         yield f"{report.id}  {one_line(report.title, 80)}"
         if report.problem:
             yield f"  {one_line(report.problem, 300)}"
-        rows = [("", call.outcome, _what(call), _why(call)) for call in report.calls]
-        yield from table(rows, width, firm={0, 1}) if rows else ()
-    counts = _counts(reports)
+        rows = [
+            ("", call.outcome, _describe_call(call), _explain_decision(call))
+            for call in report.calls
+        ]
+        yield from format_table(rows, width, fixed_columns={0, 1}) if rows else ()
+    counts = _count_outcomes(reports)
     parts = [f"{count} {name}" for name, count in counts.items()]
-    yield f"{_number(len(reports), 'task')}: {', '.join(parts) or 'no calls that need permission'}"
+    yield (
+        f"{_format_count(len(reports), 'task')}: "
+        f"{', '.join(parts) or 'no calls that need permission'}"
+    )
 
 
-def _what(call: AuditEntry) -> str:
+def _describe_call(call: AuditEntry) -> str:
     said = f"$ {call.about}" if call.tool == COMMAND_TOOL else f"{call.tool} {call.about}"
     return one_line(said, _MAX_CELL_CHARS)
 
 
-def _why(call: AuditEntry) -> str:
+def _explain_decision(call: AuditEntry) -> str:
     """By which rule, or whose answer."""
     if call.decision != "ask":
         return one_line(f"by {call.rule}", _MAX_CELL_CHARS)
     refused = f", refused by {call.rule}" if call.rule else ""
-    return one_line(f"{_who(call)}{refused}: {_asked_because(call.reason, call)}", _MAX_CELL_CHARS)
+    return one_line(
+        f"{_describe_answer(call)}{refused}: {_explain_ask(call.reason, call)}", _MAX_CELL_CHARS
+    )
 
 
-def _asked_because(reason: str | None, call: AuditEntry) -> str:
+def _explain_ask(reason: str | None, call: AuditEntry) -> str:
     return why_asked(reason or "", call.about if call.tool == COMMAND_TOOL else "")
 
 
-def _who(call: AuditEntry) -> str:
+def _describe_answer(call: AuditEntry) -> str:
     if call.by is None:
         return "nobody answered"
     if call.by == _ANSWERED_UNATTENDED:
@@ -96,47 +104,52 @@ def _who(call: AuditEntry) -> str:
     return f"{name} said {said}"
 
 
-def _counts(reports: Sequence[TaskReport]) -> dict[str, int]:
+def _count_outcomes(reports: Sequence[TaskReport]) -> dict[str, int]:
     outcomes = Counter(call.outcome for report in reports for call in report.calls)
     return dict(sorted(outcomes.items()))
 
 
-def _compared_lines(
+def _format_comparison(
     compared: AuditComparison, tasks: Sequence[TaskMetadata], ids: Sequence[str]
 ) -> Iterator[str]:
-    short = {task: short_id(task, ids) for task in {one.task for one in compared.differences}}
+    short = {
+        task: shorten_task_id(task, ids)
+        for task in {difference.task for difference in compared.differences}
+    }
     rows = [
         (
-            short[one.task],
-            _what(one.call),
-            f"{_was(one.call)} → {one.new_explanation.decision}",
+            short[difference.task],
+            _describe_call(difference.call),
+            f"{_describe_earlier_decision(difference.call)} → "
+            f"{difference.new_explanation.decision}",
             one_line(
-                f"by {one.new_explanation.rule}"
-                if one.new_explanation.rule
-                else _asked_because(one.new_explanation.reason, one.call),
+                f"by {difference.new_explanation.rule}"
+                if difference.new_explanation.rule
+                else _explain_ask(difference.new_explanation.reason, difference.call),
                 _MAX_CELL_CHARS,
             ),
         )
-        for one in compared.differences
+        for difference in compared.differences
     ]
-    yield from table(rows, columns(sys.stdout), firm={0, 2}) if rows else ()
+    yield from format_table(rows, columns(sys.stdout), fixed_columns={0, 2}) if rows else ()
     same = compared.compared_count - len(compared.differences)
     left_out = (
         f", {compared.skipped_count} cannot be judged again" if compared.skipped_count else ""
     )
     yield (
-        f"{_number(len(tasks), 'task')}, {_number(compared.compared_count, 'call')}:"
+        f"{_format_count(len(tasks), 'task')}, {_format_count(compared.compared_count, 'call')}:"
         f" {len(compared.differences)} would be decided otherwise, {same} as before{left_out}"
     )
 
 
-def _was(call: AuditEntry) -> str:
+def _describe_earlier_decision(call: AuditEntry) -> str:
     return f"{call.decision} ({call.outcome})" if call.decision == "ask" else call.decision
 
 
-def _compared_object(compared: AuditComparison, tasks: Sequence[TaskMetadata]) -> dict[str, Any]:
+def _to_json_comparison(compared: AuditComparison, tasks: Sequence[TaskMetadata]) -> dict[str, Any]:
     changes = Counter(
-        f"{one.call.decision}-{one.new_explanation.decision}" for one in compared.differences
+        f"{difference.call.decision}-{difference.new_explanation.decision}"
+        for difference in compared.differences
     )
     return {
         "tasks": len(tasks),
@@ -148,14 +161,14 @@ def _compared_object(compared: AuditComparison, tasks: Sequence[TaskMetadata]) -
     }
 
 
-def _number(count: int, name: str) -> str:
+def _format_count(count: int, name: str) -> str:
     return f"{count} {name}" if count == 1 else f"{count} {name}s"
 
 
-def _write(value: object) -> None:
-    write_out(msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")
+def _write_json(value: object) -> None:
+    write_stdout(msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")
 
 
-def _print(lines: Iterator[str]) -> None:
+def _print_lines(lines: Iterator[str]) -> None:
     for line in lines:
         print(line)

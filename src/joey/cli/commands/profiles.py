@@ -14,8 +14,8 @@ import msgspec
 
 from joey.app.profiles import API_KEY_NAME, ProfileAdmin, mask_key, mask_value
 from joey.cli.exit_codes import ExitCode, UsageError
-from joey.cli.output import table, write_out
-from joey.cli.prompt import is_filled, piped_from
+from joey.cli.output import format_table, write_stdout
+from joey.cli.prompt import find_piped_fd, wait_for_first_byte
 from joey.errors import ConfigError
 from joey.presentation.text import columns, one_line
 
@@ -26,23 +26,23 @@ _YES_ANSWERS = frozenset({"y", "yes"})
 def run_profiles(arguments: Namespace) -> ExitCode:
     admin = ProfileAdmin()
     try:
-        return _run(admin, arguments)
+        return _run_action(admin, arguments)
     except ConfigError as error:
         if str(error).startswith(("There is no", "`", "A key", "The profile", "This cannot be")):
             raise UsageError(str(error)) from error
         raise
 
 
-def _run(admin: ProfileAdmin, arguments: Namespace) -> ExitCode:
+def _run_action(admin: ProfileAdmin, arguments: Namespace) -> ExitCode:
     match arguments.action:
         case "list":
-            _list(admin, as_json=arguments.json)
+            _print_profiles(admin, as_json=arguments.json)
         case "show":
-            _show(admin, arguments.name, as_json=arguments.json)
+            _print_profile(admin, arguments.name, as_json=arguments.json)
         case "add":
-            _add(admin, arguments)
+            _add_profile(admin, arguments)
         case "set":
-            _set(admin, arguments)
+            _set_value(admin, arguments)
         case "unset":
             done = admin.unset_value(arguments.name, arguments.key)
             _print_message(
@@ -52,18 +52,22 @@ def _run(admin: ProfileAdmin, arguments: Namespace) -> ExitCode:
             admin.activate(arguments.name)
             _print_message(f"tasks use {arguments.name} from now on")
         case "remove":
-            return _remove(admin, arguments)
+            return _remove_profile(admin, arguments)
     return ExitCode.DONE
 
 
-def _list(admin: ProfileAdmin, *, as_json: bool) -> None:
+def _print_profiles(admin: ProfileAdmin, *, as_json: bool) -> None:
     profiles, active = admin.list_profiles(), admin.active_name
     if admin.active_profile_warning:
         _print_message(admin.active_profile_warning)
     if as_json:
         objects = [
             {"name": name, "active": name == active, "provider": each.provider}
-            | {key: value for key, value in _reach(each.model, each.base_url) if value}
+            | {
+                key: value
+                for key, value in _list_connection_fields(each.model, each.base_url)
+                if value
+            }
             for name, each in profiles.items()
         ]
         _write_json(objects)
@@ -82,27 +86,29 @@ def _list(admin: ProfileAdmin, *, as_json: bool) -> None:
         for name, each in profiles.items()
     ]
     if width is None:
-        _write("\n".join("\t".join([*row, "*" if row[0] == active else ""]) for row in rows))
+        _write_text("\n".join("\t".join([*row, "*" if row[0] == active else ""]) for row in rows))
     else:
-        _write("\n".join(table([["  name", "provider", "model", "address"], *rows], width)))
+        _write_text(
+            "\n".join(format_table([["  name", "provider", "model", "address"], *rows], width))
+        )
 
 
-def _reach(model: str, base_url: str | None) -> list[tuple[str, str | None]]:
+def _list_connection_fields(model: str, base_url: str | None) -> list[tuple[str, str | None]]:
     return [("model", model), ("baseUrl", base_url)]
 
 
-def _show(admin: ProfileAdmin, name: str | None, *, as_json: bool) -> None:
+def _print_profile(admin: ProfileAdmin, name: str | None, *, as_json: bool) -> None:
     facts = admin.describe_profile(name)
     if as_json:
         _write_json({fact.name: {"value": fact.value, "from": fact.origin} for fact in facts})
         return
-    rows = [[fact.name, _shown(fact.value), f"({fact.origin})"] for fact in facts]
-    _write("\n".join(table(rows, columns(sys.stdout), firm={0})))
+    rows = [[fact.name, _format_value(fact.value), f"({fact.origin})"] for fact in facts]
+    _write_text("\n".join(format_table(rows, columns(sys.stdout), fixed_columns={0})))
 
 
-def _add(admin: ProfileAdmin, arguments: Namespace) -> None:
+def _add_profile(admin: ProfileAdmin, arguments: Namespace) -> None:
     admin.check_new_profile(arguments.name, arguments.provider)
-    key = None if arguments.no_key else _new_key(admin, arguments)
+    key = None if arguments.no_key else _obtain_new_key(admin, arguments)
     admin.add(
         arguments.name,
         arguments.provider,
@@ -121,7 +127,7 @@ def _add(admin: ProfileAdmin, arguments: Namespace) -> None:
         _print_message(f"it has no key yet: joey profiles set {arguments.name} apiKey")
 
 
-def _new_key(admin: ProfileAdmin, arguments: Namespace) -> str | None:
+def _obtain_new_key(admin: ProfileAdmin, arguments: Namespace) -> str | None:
     """Asked for, or piped in, where the provider takes one; an empty pipe stands for none."""
     provider = arguments.provider
     if arguments.key:
@@ -129,18 +135,18 @@ def _new_key(admin: ProfileAdmin, arguments: Namespace) -> str | None:
     if sys.stdin.isatty():
         wanted = arguments.base_url is None and admin.needs_api_key(provider)
         return _read_key(provider) if wanted else None
-    fd = None if admin.is_local(provider) else piped_from(sys.stdin)
-    text = sys.stdin.readline(MAX_KEY_CHARS) if fd is not None and is_filled(fd) else ""
+    fd = None if admin.is_local(provider) else find_piped_fd(sys.stdin)
+    text = sys.stdin.readline(MAX_KEY_CHARS) if fd is not None and wait_for_first_byte(fd) else ""
     if not text.strip():
         return None
     try:
-        return _usable(text)
+        return _validate_key(text)
     except ConfigError as error:
         hint = "It came through standard input, which --no-key leaves alone."
         raise UsageError(f"{error} {hint}") from error
 
 
-def _set(admin: ProfileAdmin, arguments: Namespace) -> None:
+def _set_value(admin: ProfileAdmin, arguments: Namespace) -> None:
     name, key = arguments.name, admin.find_key(arguments.key).name
     if key == API_KEY_NAME and not arguments.value:
         admin.set_api_key(name, _read_key(name))
@@ -149,10 +155,10 @@ def _set(admin: ProfileAdmin, arguments: Namespace) -> None:
     if not arguments.value:
         raise UsageError(f"give a value: joey profiles set {name} {key} VALUE")
     value = admin.set_value(name, key, arguments.value)
-    _print_message(f"{key} of {name} is now {_shown(mask_value(key, value))}")
+    _print_message(f"{key} of {name} is now {_format_value(mask_value(key, value))}")
 
 
-def _remove(admin: ProfileAdmin, arguments: Namespace) -> ExitCode:
+def _remove_profile(admin: ProfileAdmin, arguments: Namespace) -> ExitCode:
     if arguments.name not in admin.list_profiles():
         admin.remove(arguments.name)  # says which ones there are
     if not arguments.yes:
@@ -163,11 +169,11 @@ def _remove(admin: ProfileAdmin, arguments: Namespace) -> ExitCode:
             _print_message("nothing was removed")
             return ExitCode.DONE
     admin.remove(arguments.name)
-    _print_message(f"the profile {arguments.name} is removed; {_left(admin)}")
+    _print_message(f"the profile {arguments.name} is removed; {_describe_remaining(admin)}")
     return ExitCode.DONE
 
 
-def _left(admin: ProfileAdmin) -> str:
+def _describe_remaining(admin: ProfileAdmin) -> str:
     left = admin.list_profiles()
     if not left:
         return "there is none left"
@@ -195,17 +201,17 @@ def _read_key(whose: str) -> str:
         text = sys.stdin.readline(MAX_KEY_CHARS)
     if not text.strip():
         raise UsageError("no key came: type it, or send it through a pipe")
-    return _usable(text)
+    return _validate_key(text)
 
 
-def _usable(text: str) -> str:
+def _validate_key(text: str) -> str:
     """Raises ConfigError."""
     from joey.app.profiles import parse_pasted_key
 
     return parse_pasted_key(text)
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     return one_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), 200)
 
 
@@ -213,9 +219,9 @@ def _print_message(text: str) -> None:
     print(one_line(text, 1000), file=sys.stderr)
 
 
-def _write(text: str) -> None:
-    write_out(f"{text}\n".encode("utf-8", "replace"))
+def _write_text(text: str) -> None:
+    write_stdout(f"{text}\n".encode("utf-8", "replace"))
 
 
 def _write_json(value: object) -> None:
-    write_out(msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")
+    write_stdout(msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")

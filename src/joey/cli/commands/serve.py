@@ -14,8 +14,8 @@ from pathlib import Path
 from joey.app import Application, open_engine, open_store
 from joey.app.redaction import KNOWN_SECRETS
 from joey.cli.exit_codes import ExitCode
-from joey.cli.launch import workspace_of
-from joey.cli.signals import interruptible
+from joey.cli.launch import resolve_workspace_argument
+from joey.cli.signals import handle_signals
 from joey.server.auth import find_token
 from joey.server.http import has_page
 from joey.server.hub import ServerHub
@@ -27,13 +27,13 @@ IPC_SOCKET_VARIABLE = "ROO_CODE_IPC_SOCKET_PATH"
 
 
 def run_serve(arguments: Namespace) -> ExitCode:
-    return asyncio.run(_serve(arguments))
+    return asyncio.run(_serve_until_stopped(arguments))
 
 
-async def _serve(arguments: Namespace) -> ExitCode:
-    options = _options(arguments)
+async def _serve_until_stopped(arguments: Namespace) -> ExitCode:
+    options = _build_options(arguments)
     check_address(options)
-    setup = Application(workspace=workspace_of(arguments))
+    setup = Application(workspace=resolve_workspace_argument(arguments))
     file = Path(arguments.token_file) if arguments.token_file else None
     token = find_token(setup.home, os.environ, file)
     KNOWN_SECRETS.learn(token.value)
@@ -41,22 +41,22 @@ async def _serve(arguments: Namespace) -> ExitCode:
     log_to(sys.stderr, logging.DEBUG if arguments.debug else logging.INFO, KNOWN_SECRETS.blot)
     hub = ServerHub(open_engine(home=setup.home), open_store(setup.home), setup)
     try:
-        with interruptible(signal.SIGINT, signal.SIGTERM) as interruption:
+        with handle_signals(signal.SIGINT, signal.SIGTERM) as interruption:
             async with AsyncExitStack() as open_:
                 if path := arguments.ipc or os.environ.get(IPC_SOCKET_VARIABLE):
                     from joey.server.ipc import serve_ipc
 
                     await open_.enter_async_context(serve_ipc(hub, Path(path)))
                 listening = await open_.enter_async_context(serving(hub, token, options))
-                _greet(listening)
+                _print_address(listening)
                 await asyncio.get_running_loop().create_future()
     except asyncio.CancelledError:
-        if interruption.code is None:
+        if interruption.exit_code is None:
             raise
-    return interruption.code or ExitCode.DONE
+    return interruption.exit_code or ExitCode.DONE
 
 
-def _options(arguments: Namespace) -> ServeOptions:
+def _build_options(arguments: Namespace) -> ServeOptions:
     return ServeOptions(
         host=arguments.host,
         port=arguments.port,
@@ -68,7 +68,7 @@ def _options(arguments: Namespace) -> ServeOptions:
     )
 
 
-def _greet(listening: RunningServer) -> None:
+def _print_address(listening: RunningServer) -> None:
     """The first line of stdout is the link, for people and for programs that start us."""
     print(listening.link, flush=True)
     browser = (

@@ -10,7 +10,7 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
-from joey.cli.arguments import CliArgumentParser, SubcommandParser, count, sentence
+from joey.cli.arguments import CliArgumentParser, SubcommandParser, format_sentence, parse_count
 
 _CONFIG_EXAMPLES = """\
 examples:
@@ -45,17 +45,17 @@ to install it:
 or for this shell alone: source <(joey completion bash)"""
 
 
-def config_parser() -> CliArgumentParser:
-    parser = _parser("config", "Look at your settings, and change them.", _CONFIG_EXAMPLES)
-    actions = _actions(parser, "list|get|set|unset|describe|path|edit")
-    listed = _action(actions, "list", "every setting: its value, and where that comes from")
+def build_config_parser() -> CliArgumentParser:
+    parser = _build_parser("config", "Look at your settings, and change them.", _CONFIG_EXAMPLES)
+    actions = _add_subparsers(parser, "list|get|set|unset|describe|path|edit")
+    listed = _add_action(actions, "list", "every setting: its value, and where that comes from")
     listed.add_argument("--changed", action="store_true", help="only those that are set somewhere")
     listed.add_argument("--json", action="store_true", help="as a JSON array")
-    got = _action(actions, "get", "the value of a setting, as it counts here")
-    _add_key(got)
+    got = _add_action(actions, "get", "the value of a setting, as it counts here")
+    _add_key_argument(got)
     got.add_argument("--json", action="store_true", help="as JSON, also a text")
-    given = _action(actions, "set", "give a setting a value")
-    _add_key(given)
+    given = _add_action(actions, "set", "give a setting a value")
+    _add_key_argument(given)
     given.add_argument("value", metavar="VALUE", nargs="*", help="JSON, or plain words")
     given.add_argument(
         "--add", metavar="ITEM", action="append", default=[], help="add to a list (repeatable)"
@@ -63,32 +63,32 @@ def config_parser() -> CliArgumentParser:
     given.add_argument(
         "--remove", metavar="ITEM", action="append", default=[], help="take from a list"
     )
-    _add_key(_action(actions, "unset", "take a setting back to its default"))
-    described = _action(actions, "describe", "what a setting means, and what it may be")
-    _add_key(described)
+    _add_key_argument(_add_action(actions, "unset", "take a setting back to its default"))
+    described = _add_action(actions, "describe", "what a setting means, and what it may be")
+    _add_key_argument(described)
     described.add_argument("--json", action="store_true", help="as a JSON object")
-    _action(actions, "path", "where the settings are")
-    _action(actions, "edit", "open them in $VISUAL or $EDITOR, and check them afterwards")
+    _add_action(actions, "path", "where the settings are")
+    _add_action(actions, "edit", "open them in $VISUAL or $EDITOR, and check them afterwards")
     for action in actions.choices.values():
         action.add_argument("-w", "--workspace", metavar="DIR", help="as it counts in this folder")
     return parser
 
 
-def profiles_parser() -> CliArgumentParser:
-    parser = _parser(
+def build_profiles_parser() -> CliArgumentParser:
+    parser = _build_parser(
         "profiles",
         "Look after profiles: named ways to reach a model, with their keys.",
         _PROFILES_EXAMPLES,
     )
-    actions = _actions(parser, "list|show|add|set|unset|use|remove")
-    listed = _action(actions, "list", "all profiles; * marks the one that is used")
+    actions = _add_subparsers(parser, "list|show|add|set|unset|use|remove")
+    listed = _add_action(actions, "list", "all profiles; * marks the one that is used")
     listed.add_argument("--json", action="store_true", help="as a JSON array, without keys")
-    shown = _action(actions, "show", "one profile, and where each value comes from")
+    shown = _add_action(actions, "show", "one profile, and where each value comes from")
     shown.add_argument(
         "name", metavar="PROFILE", nargs="?", help="default: whatever would be used now"
     )
     shown.add_argument("--json", action="store_true", help="as a JSON object, without keys")
-    added = _action(actions, "add", "make a profile")
+    added = _add_action(actions, "add", "make a profile")
     added.add_argument("name", metavar="NEW", help="its name")
     added.add_argument("--provider", metavar="PROVIDER", required=True, help="whose API is spoken")
     added.add_argument("-m", "--model", metavar="MODEL", help="which model")
@@ -99,24 +99,24 @@ def profiles_parser() -> CliArgumentParser:
     )
     key.add_argument("--no-key", action="store_true", help="neither ask for one nor read stdin")
     added.add_argument("--use", action="store_true", help="use it from now on")
-    changed = _action(actions, "set", "change a value of a profile")
-    _add_profile(changed)
+    changed = _add_action(actions, "set", "change a value of a profile")
+    _add_profile_argument(changed)
     changed.add_argument("key", metavar="PROFILE_KEY", help="such as model, temperature, apiKey")
     changed.add_argument(
         "value", metavar="VALUE", nargs="*", help="left out for apiKey, which is asked for"
     )
-    unset = _action(actions, "unset", "take a value out of a profile")
-    _add_profile(unset)
+    unset = _add_action(actions, "unset", "take a value out of a profile")
+    _add_profile_argument(unset)
     unset.add_argument("key", metavar="PROFILE_KEY", help="such as model, temperature, apiKey")
-    _add_profile(_action(actions, "use", "use this profile from now on"))
-    removed = _action(actions, "remove", "remove a profile, and its key")
-    _add_profile(removed)
+    _add_profile_argument(_add_action(actions, "use", "use this profile from now on"))
+    removed = _add_action(actions, "remove", "remove a profile, and its key")
+    _add_profile_argument(removed)
     removed.add_argument("-y", "--yes", action="store_true", help="do not ask")
     return parser
 
 
-def models_parser() -> CliArgumentParser:
-    parser = _parser(
+def build_models_parser() -> CliArgumentParser:
+    parser = _build_parser(
         "models",
         "List models to choose from: what the catalogue knows, and what the server offers.",
         None,
@@ -129,22 +129,22 @@ def models_parser() -> CliArgumentParser:
     return parser
 
 
-def completion_parser() -> CliArgumentParser:
-    parser = _parser("completion", _COMPLETION_DESCRIPTION, _COMPLETION_INSTRUCTIONS)
+def build_completion_parser() -> CliArgumentParser:
+    parser = _build_parser("completion", _COMPLETION_DESCRIPTION, _COMPLETION_INSTRUCTIONS)
     parser.add_argument("shell", choices=("bash", "zsh", "fish"), help="for which shell")
     parser.add_argument("--debug", action="store_true", help=argparse.SUPPRESS)
     return parser
 
 
-def _add_key(parser: argparse.ArgumentParser) -> None:
+def _add_key_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("key", metavar="KEY", help="the name of a setting, such as sandbox")
 
 
-def _add_profile(parser: argparse.ArgumentParser) -> None:
+def _add_profile_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="PROFILE", help="the name of a profile")
 
 
-def _parser(name: str, about: str, epilog: str | None) -> CliArgumentParser:
+def _build_parser(name: str, about: str, epilog: str | None) -> CliArgumentParser:
     return CliArgumentParser(
         prog=f"joey {name}",
         description=about,
@@ -153,17 +153,17 @@ def _parser(name: str, about: str, epilog: str | None) -> CliArgumentParser:
     )
 
 
-def _actions(parser: CliArgumentParser, names: str) -> argparse._SubParsersAction[Any]:
+def _add_subparsers(parser: CliArgumentParser, names: str) -> argparse._SubParsersAction[Any]:
     return parser.add_subparsers(
         dest="action", required=True, metavar=names, parser_class=SubcommandParser
     )
 
 
-def _action(
+def _add_action(
     actions: argparse._SubParsersAction[Any], name: str, about: str
 ) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = actions.add_parser(
-        name, help=about, description=sentence(about), allow_abbrev=False
+        name, help=about, description=format_sentence(about), allow_abbrev=False
     )
     parser.add_argument("--debug", action="store_true", help=argparse.SUPPRESS)
     return parser
@@ -188,7 +188,7 @@ class McpParser(CliArgumentParser):
         return arguments
 
 
-def mcp_parser() -> CliArgumentParser:
+def build_mcp_parser() -> CliArgumentParser:
     parser = McpParser(
         prog="joey mcp",
         description="Look after MCP servers: programs and services that bring tools along.",
@@ -198,27 +198,31 @@ def mcp_parser() -> CliArgumentParser:
     actions = parser.add_subparsers(
         dest="action", required=True, metavar="list|add|remove|test|login|logout"
     )
-    listed = _mcp_action(actions, "list", "the servers of this folder and yours")
+    listed = _add_mcp_action(actions, "list", "the servers of this folder and yours")
     listed.add_argument("--json", action="store_true", help="as a JSON array")
-    added = _mcp_action(actions, "add", "name a server in a file: … NAME -- COMMAND ARGUMENTS")
-    _add_adding(added)
-    removed = _mcp_action(actions, "remove", "take a server out of your file, or the project's")
+    added = _add_mcp_action(actions, "add", "name a server in a file: … NAME -- COMMAND ARGUMENTS")
+    _add_server_flags(added)
+    removed = _add_mcp_action(actions, "remove", "take a server out of your file, or the project's")
     removed.add_argument("name", metavar="SERVER", help="its name")
     removed.add_argument(
         "--project", action="store_true", help="out of .roo/mcp.json of the workspace"
     )
-    tested = _mcp_action(actions, "test", "start a server, and say what it offers or what is wrong")
+    tested = _add_mcp_action(
+        actions, "test", "start a server, and say what it offers or what is wrong"
+    )
     tested.add_argument("name", metavar="SERVER", help="its name")
     tested.add_argument("--json", action="store_true", help="as a JSON object")
     for action, about in (
         ("login", "log in at a server, in your browser"),
         ("logout", "forget the login at a server"),
     ):
-        _mcp_action(actions, action, about).add_argument("name", metavar="SERVER", help="its name")
+        _add_mcp_action(actions, action, about).add_argument(
+            "name", metavar="SERVER", help="its name"
+        )
     return parser
 
 
-def _add_adding(parser: argparse.ArgumentParser) -> None:
+def _add_server_flags(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("name", metavar="NAME", help="what you call it")
     add(
@@ -242,18 +246,18 @@ def _add_adding(parser: argparse.ArgumentParser) -> None:
     add("--project", action="store_true", help="in .roo/mcp.json of the workspace, not in yours")
 
 
-def _mcp_action(
+def _add_mcp_action(
     actions: argparse._SubParsersAction[McpParser], name: str, description: str
 ) -> argparse.ArgumentParser:
     parser = actions.add_parser(
-        name, help=description, description=sentence(description), allow_abbrev=False
+        name, help=description, description=format_sentence(description), allow_abbrev=False
     )
     parser.add_argument("-w", "--workspace", metavar="DIR", help="of this folder instead")
     parser.add_argument("--debug", action="store_true", help=argparse.SUPPRESS)
     return parser
 
 
-def trust_parser() -> CliArgumentParser:
+def build_trust_parser() -> CliArgumentParser:
     parser = CliArgumentParser(
         prog="joey trust",
         description=(
@@ -317,7 +321,7 @@ class PermissionsParser(CliArgumentParser):
         return arguments
 
 
-def permissions_parser() -> CliArgumentParser:
+def build_permissions_parser() -> CliArgumentParser:
     parser = PermissionsParser(
         prog="joey permissions", description="Look at what the rules allow.", allow_abbrev=False
     )
@@ -332,8 +336,8 @@ def permissions_parser() -> CliArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    _add_subject(explain)
-    _add_rules(explain)
+    _add_subject_arguments(explain)
+    _add_rule_flags(explain)
     explain.add_argument("-w", "--workspace", metavar="DIR", help="in this folder instead")
     explain.add_argument("--json", action="store_true", help="as a JSON object")
     explain.add_argument("--debug", action="store_true", help=argparse.SUPPRESS)
@@ -345,21 +349,21 @@ def permissions_parser() -> CliArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    _add_report(report)
-    _add_rules(report)
+    _add_report_flags(report)
+    _add_rule_flags(report)
     return parser
 
 
-def _add_report(parser: argparse.ArgumentParser) -> None:
+def _add_report_flags(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--last", metavar="N", type=count, default=10, help="of the latest N tasks (10)")
+    add("--last", metavar="N", type=parse_count, default=10, help="of the latest N tasks (10)")
     add("--task", metavar="ID", help="of one task, by the beginning of its id")
     add("-w", "--workspace", metavar="DIR", help="of tasks in this folder alone")
     add("--json", action="store_true", help="as a JSON object")
     add("--debug", action="store_true", help=argparse.SUPPRESS)
 
 
-def _add_subject(parser: argparse.ArgumentParser) -> None:
+def _add_subject_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add(
         "command_line",
@@ -372,7 +376,7 @@ def _add_subject(parser: argparse.ArgumentParser) -> None:
     add("--stdin", action="store_true", help="many questions and answers, a JSON object per line")
 
 
-def _add_rules(parser: argparse.ArgumentParser) -> None:
+def _add_rule_flags(parser: argparse.ArgumentParser) -> None:
     """As a run would have them."""
     how = parser.add_mutually_exclusive_group()
     how.add_argument("-y", "--yes", action="store_true", help="with everything allowed")

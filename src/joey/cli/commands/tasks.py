@@ -23,16 +23,16 @@ from joey.app import open_store
 from joey.app.engine import remove_worktree
 from joey.app.redaction import learn_all_secrets
 from joey.cli.exit_codes import ExitCode, UsageError
-from joey.cli.launch import find_task, workspace_of
-from joey.cli.output import write_out
+from joey.cli.launch import find_task_by_prefix, resolve_workspace_argument
+from joey.cli.output import write_stdout
 from joey.cli.task_views import (
-    as_markdown,
-    listed_rows,
+    determine_status,
+    format_row_table,
+    format_task_table,
+    number_rows,
     read_rows,
-    row_table,
-    status_of,
-    subtask_tree,
-    task_table,
+    render_markdown,
+    render_subtask_tree,
     with_current_status,
 )
 from joey.core.redaction import without_secrets
@@ -51,14 +51,14 @@ def run_tasks(arguments: Namespace) -> ExitCode:
 
         return import_tasks(arguments)
     store = open_store()
-    with opened_index() as index:
+    with open_index() as index:
         match arguments.action:
             case "list":
-                _list(store, index, arguments)
+                _print_tasks(store, index, arguments)
             case "search":
-                _search(store, index, arguments)
+                _search_tasks(store, index, arguments)
             case "show":
-                _show(store, index, arguments)
+                _print_task(store, index, arguments)
             case "export":
                 export_task(store, index, arguments)
             case "delete":
@@ -72,8 +72,10 @@ def run_tasks(arguments: Namespace) -> ExitCode:
     return ExitCode.DONE
 
 
-def _list(store: Store, index: TaskIndex, arguments: Namespace) -> None:
-    page = index.find(query_of(arguments, _place(arguments)), refresh=arguments.refresh)
+def _print_tasks(store: Store, index: TaskIndex, arguments: Namespace) -> None:
+    page = index.find(
+        build_query(arguments, _resolve_workspace_filter(arguments)), refresh=arguments.refresh
+    )
     if arguments.json:
         _write_json(
             [msgspec.to_builtins(with_current_status(each.task, store)) for each in page.found]
@@ -81,29 +83,36 @@ def _list(store: Store, index: TaskIndex, arguments: Namespace) -> None:
         return
     if page.found:
         width = columns(sys.stdout)
-        _write_lines(task_table(page.found, store, with_directory=arguments.all, width=width))
+        _write_lines(
+            format_task_table(page.found, store, with_directory=arguments.all, width=width)
+        )
     _print_remainder(page, arguments)
 
 
-def _search(store: Store, index: TaskIndex, arguments: Namespace) -> None:
+def _search_tasks(store: Store, index: TaskIndex, arguments: Namespace) -> None:
     text = " ".join(arguments.query)
     if not any(char.isalnum() for char in text):
         raise UsageError(f"there is no word in {text!r} to search for")
-    page = index.find(query_of(arguments, _place(arguments), text), refresh=arguments.refresh)
+    page = index.find(
+        build_query(arguments, _resolve_workspace_filter(arguments), text),
+        refresh=arguments.refresh,
+    )
     if arguments.json:
-        _write_json(found_objects(page.found, store))
+        _write_json(build_found_objects(page.found, store))
         return
     if page.found:
         width = columns(sys.stdout)
         if width is None:
-            _write_lines(found_fields(page.found, store))
+            _write_lines(format_found_fields(page.found, store))
         else:
-            _write_lines(found_lines(page.found, store, with_directory=arguments.all, width=width))
+            _write_lines(
+                format_found_table(page.found, store, with_directory=arguments.all, width=width)
+            )
     _print_remainder(page, arguments)
 
 
-def _place(arguments: Namespace) -> str | None:
-    return None if arguments.all else str(workspace_of(arguments))
+def _resolve_workspace_filter(arguments: Namespace) -> str | None:
+    return None if arguments.all else str(resolve_workspace_argument(arguments))
 
 
 def _print_remainder(page: TaskPage, arguments: Namespace) -> None:
@@ -116,34 +125,36 @@ def _print_remainder(page: TaskPage, arguments: Namespace) -> None:
         print(f"and {page.total - len(page.found):,} more (-n shows more of them)", file=sys.stderr)
 
 
-def _show(store: Store, index: TaskIndex, arguments: Namespace) -> None:
-    task = with_current_status(find_task(index.starting(arguments.id), arguments.id), store)
+def _print_task(store: Store, index: TaskIndex, arguments: Namespace) -> None:
+    task = with_current_status(
+        find_task_by_prefix(index.starting(arguments.id), arguments.id), store
+    )
     rows = read_rows(store, task.id)
     if arguments.rows:
-        listed = listed_rows(rows)
+        listed = number_rows(rows)
         if arguments.json:
             _write_json(listed)
         else:
-            _write_lines(row_table(listed, columns(sys.stdout)))
+            _write_lines(format_row_table(listed, columns(sys.stdout)))
     elif arguments.json:
         _write_json({**msgspec.to_builtins(task), "messages": rows})
     else:
-        _write(sanitise(as_markdown(task, rows, subtask_tree(task, index, store))))
+        _write_text(sanitise(render_markdown(task, rows, render_subtask_tree(task, index, store))))
 
 
 def _write_lines(lines: Sequence[str]) -> None:
-    _write("".join(f"{line}\n" for line in lines))
+    _write_text("".join(f"{line}\n" for line in lines))
 
 
-def _write(text: str) -> None:
-    write_out(text.encode("utf-8", "replace"))
+def _write_text(text: str) -> None:
+    write_stdout(text.encode("utf-8", "replace"))
 
 
 def _write_json(value: object) -> None:
-    write_out(_json(value))
+    write_stdout(_encode_json(value))
 
 
-def _json(value: object) -> bytes:
+def _encode_json(value: object) -> bytes:
     return msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"
 
 
@@ -151,7 +162,7 @@ _MIN_TASKS_FOR_PROGRESS = 200
 """Tasks; fewer are read before anybody could read about it."""
 
 
-def query_of(arguments: Namespace, workspace: str | None, text: str | None = None) -> TaskQuery:
+def build_query(arguments: Namespace, workspace: str | None, text: str | None = None) -> TaskQuery:
     # Every command reads this file for its flags; only those that look for tasks come here.
     from joey.ports.storage import TaskQuery
 
@@ -165,7 +176,7 @@ def query_of(arguments: Namespace, workspace: str | None, text: str | None = Non
 
 
 @contextmanager
-def opened_index() -> Iterator[TaskIndex]:
+def open_index() -> Iterator[TaskIndex]:
     """The index of tasks; a person sees how it is filled, and hears what was wrong with it."""
     from joey.app import open_task_index
 
@@ -186,20 +197,20 @@ class _IndexProgressLine:
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
-        self._drawn = False
+        self._is_drawn = False
 
     def update(self, done: int, total: int) -> None:
         if total < _MIN_TASKS_FOR_PROGRESS:
             return
-        self._drawn = True
+        self._is_drawn = True
         self._stream.write(f"\r\x1b[Kindexing {done:,} of {total:,}…")
         self._stream.flush()
         if done == total:
             self.clear()
 
     def clear(self) -> None:
-        if self._drawn:
-            self._drawn = False
+        if self._is_drawn:
+            self._is_drawn = False
             self._stream.write("\r\x1b[K")
             self._stream.flush()
 
@@ -210,56 +221,58 @@ _SNIPPET_INDENT = "    "
 _MAX_FIELD_CHARS = 400
 
 
-def found_lines(
+def format_found_table(
     found: Sequence[FoundTask], store: Store, *, with_directory: bool, width: int
 ) -> list[str]:
     """The table of tasks, each with its snippet below."""
-    heading, *lines = task_table(found, store, with_directory=with_directory, width=width)
+    heading, *lines = format_task_table(found, store, with_directory=with_directory, width=width)
     shown = [heading]
     for each, line in zip(found, lines, strict=True):
         shown.append(line)
         if each.snippet:
-            shown.append(_SNIPPET_INDENT + highlighted(each.snippet, width - len(_SNIPPET_INDENT)))
+            shown.append(
+                _SNIPPET_INDENT + render_highlights(each.snippet, width - len(_SNIPPET_INDENT))
+            )
     return shown
 
 
-def found_fields(found: Sequence[FoundTask], store: Store) -> list[str]:
+def format_found_fields(found: Sequence[FoundTask], store: Store) -> list[str]:
     """Id, time, status, folder, title and snippet, with tabs between them."""
     lines: list[str] = []
     for each in found:
         task = each.task
         changed = datetime.fromtimestamp((task.updated or task.created) / 1000).astimezone()
-        texts = (task.workspace, task.title, plain(each.snippet))
-        fields = [task.id, changed.isoformat(timespec="seconds"), status_of(task, store)]
+        texts = (task.workspace, task.title, strip_highlights(each.snippet))
+        fields = [task.id, changed.isoformat(timespec="seconds"), determine_status(task, store)]
         lines.append("\t".join([*fields, *(one_line(text, _MAX_FIELD_CHARS) for text in texts)]))
     return lines
 
 
-def found_objects(found: Sequence[FoundTask], store: Store) -> list[dict[str, Any]]:
+def build_found_objects(found: Sequence[FoundTask], store: Store) -> list[dict[str, Any]]:
     return [
         {
             **msgspec.to_builtins(with_current_status(each.task, store)),
-            "snippet": plain(each.snippet),
+            "snippet": strip_highlights(each.snippet),
         }
         for each in found
     ]
 
 
-def plain(snippet: str) -> str:
+def strip_highlights(snippet: str) -> str:
     return snippet.translate(_HIGHLIGHT_REMOVAL_TABLE)
 
 
-def highlighted(snippet: str, width: int) -> str:
+def render_highlights(snippet: str, width: int) -> str:
     """On one line of a terminal, the found words bright."""
     coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-    line, room = "", width
+    line, remaining = "", width
     for piece in _HIGHLIGHT_RE.split(" ".join(snippet.split())):
         is_found = piece.startswith(HIGHLIGHT_MARKS[0])
-        text = one_line(f"|{plain(piece)}|", len(piece) + 2)[1:-1]
-        while text and cells(text) > room:
+        text = one_line(f"|{strip_highlights(piece)}|", len(piece) + 2)[1:-1]
+        while text and cells(text) > remaining:
             text = text[:-1]
         line += f"\x1b[1;33m{text}\x1b[0m" if text and is_found and coloured else text
-        room -= cells(text)
+        remaining -= cells(text)
     return line
 
 
@@ -269,25 +282,25 @@ def export_task(store: Store, index: TaskIndex, arguments: Namespace) -> None:
     Raises:
         UsageError: it cannot be written there.
     """
-    task = find_task(index.starting(arguments.id), arguments.id)
+    task = find_task_by_prefix(index.starting(arguments.id), arguments.id)
     if arguments.format == "roo":
         _export_directory(store, task, arguments)
         return
-    data = _document(store, index, task, arguments.format)
+    data = _build_document(store, index, task, arguments.format)
     if arguments.output is None:
-        write_out(data)
+        write_stdout(data)
         return
     _write_file(data, Path(arguments.output), force=arguments.force)
 
 
-def write_markdown(store: Store, index: TaskIndex, task_id: str, path: Path) -> None:
+def export_markdown(store: Store, index: TaskIndex, task_id: str, path: Path) -> None:
     """A task as a document, in the place of an earlier one of it.
 
     Raises:
         UsageError: it cannot be written there.
     """
-    task = find_task(index.starting(task_id), task_id)
-    _write_file(_document(store, index, task, "markdown"), path, force=True)
+    task = find_task_by_prefix(index.starting(task_id), task_id)
+    _write_file(_build_document(store, index, task, "markdown"), path, force=True)
 
 
 def _write_file(data: bytes, path: Path, *, force: bool) -> None:
@@ -301,15 +314,15 @@ def _write_file(data: bytes, path: Path, *, force: bool) -> None:
         raise UsageError(f"{path} cannot be written: {error.strerror}") from error
 
 
-def _document(store: Store, index: TaskIndex, task: TaskMetadata, form: str) -> bytes:
+def _build_document(store: Store, index: TaskIndex, task: TaskMetadata, form: str) -> bytes:
     blot = learn_all_secrets().blot
     facts = without_secrets(msgspec.to_builtins(with_current_status(task, store)), blot)
     rows = without_secrets(read_rows(store, task.id), blot)
     if form == "json":
-        whole = msgspec.json.encode({**facts, "messages": rows})
-        return msgspec.json.format(whole, indent=2) + b"\n"
+        encoded = msgspec.json.encode({**facts, "messages": rows})
+        return msgspec.json.format(encoded, indent=2) + b"\n"
     shown = msgspec.convert(facts, TaskMetadata)
-    text = as_markdown(shown, rows, subtask_tree(task, index, store))
+    text = render_markdown(shown, rows, render_subtask_tree(task, index, store))
     return blot(text).encode("utf-8", "replace")
 
 
@@ -322,7 +335,7 @@ def _export_directory(store: Store, task: TaskMetadata, arguments: Namespace) ->
     directory = write_roo_directory(
         task, records, Path(arguments.output), force=arguments.force, blot=learn_all_secrets().blot
     )
-    write_out(f"{directory}\n".encode())
+    write_stdout(f"{directory}\n".encode())
 
 
 _YES_ANSWERS = frozenset({"y", "yes"})
@@ -334,32 +347,32 @@ def delete_tasks(store: Store, index: TaskIndex, arguments: Namespace) -> ExitCo
     Raises:
         StoreError: one of them is open, or is not joey's to delete; those named before are gone.
     """
-    task = find_task(index.starting(arguments.id), arguments.id)
-    below = index.family(task.id)
-    doomed = [task, *below] if arguments.with_subtasks else [task]
-    if not arguments.yes and not _agreed(doomed, below):
+    task = find_task_by_prefix(index.starting(arguments.id), arguments.id)
+    subtasks = index.family(task.id)
+    doomed = [task, *subtasks] if arguments.with_subtasks else [task]
+    if not arguments.yes and not _confirm_deletion(doomed, subtasks):
         print("nothing was deleted", file=sys.stderr)
         return ExitCode.NEEDS_USER
     # Open ones first: they refuse, while everything is still there. Subtasks before their parent,
     # which keeps naming those that are left when something goes wrong.
-    held = [each for each in doomed if _is_held(store, each)]
-    for each in (*held, *(each for each in reversed(doomed) if each not in held)):
+    locked = [each for each in doomed if _is_locked(store, each)]
+    for each in (*locked, *(each for each in reversed(doomed) if each not in locked)):
         store.delete(each.id)
         asyncio.run(remove_worktree(each.id))
-        print(f"deleted {_named(each)}")
-    if below and not arguments.with_subtasks:
-        print(_left_behind(below), file=sys.stderr)
+        print(f"deleted {_format_task(each)}")
+    if subtasks and not arguments.with_subtasks:
+        print(_describe_remaining_subtasks(subtasks), file=sys.stderr)
     return ExitCode.DONE
 
 
-def _agreed(doomed: Sequence[TaskMetadata], below: Sequence[TaskMetadata]) -> bool:
+def _confirm_deletion(doomed: Sequence[TaskMetadata], subtasks: Sequence[TaskMetadata]) -> bool:
     if not sys.stdin.isatty():
         raise UsageError("nobody is there to ask; agree with --yes")
     print("To be deleted, with everything in the folder of each:")
     for each in doomed:
-        print(f"  {_named(each)}")
-    if below and len(doomed) == 1:
-        print(_left_behind(below))
+        print(f"  {_format_task(each)}")
+    if subtasks and len(doomed) == 1:
+        print(_describe_remaining_subtasks(subtasks))
     try:
         answer = input("Delete for good? [y/N] ")
     except EOFError:
@@ -368,16 +381,16 @@ def _agreed(doomed: Sequence[TaskMetadata], below: Sequence[TaskMetadata]) -> bo
     return answer.strip().lower() in _YES_ANSWERS
 
 
-def _left_behind(below: Sequence[TaskMetadata]) -> str:
-    names = "".join(f"\n  {_named(each)}" for each in below)
+def _describe_remaining_subtasks(subtasks: Sequence[TaskMetadata]) -> str:
+    names = "".join(f"\n  {_format_task(each)}" for each in subtasks)
     return f"Its subtasks are tasks of their own, and stay (--with-subtasks names them too):{names}"
 
 
-def _named(task: TaskMetadata) -> str:
+def _format_task(task: TaskMetadata) -> str:
     return f"{task.id}  {one_line(task.title, 60)}".rstrip()
 
 
-def _is_held(store: Store, task: TaskMetadata) -> bool:
+def _is_locked(store: Store, task: TaskMetadata) -> bool:
     try:
         return store.is_held(task.id)
     except TaskNotFoundError:

@@ -15,7 +15,7 @@ from msgspec import structs
 
 from joey.app.task_exchange import ForeignTask, ImportCandidate, TaskExchange, disk_is_full
 from joey.cli.exit_codes import ExitCode, UsageError
-from joey.cli.output import table, write_out
+from joey.cli.output import format_table, write_stdout
 from joey.errors import StoreError
 from joey.presentation.text import columns, one_line
 
@@ -32,23 +32,27 @@ def import_tasks(arguments: Namespace) -> ExitCode:
     found = exchange.find_tasks([Path(path) for path in arguments.paths], everywhere=arguments.roo)
     # What is wrong with a task is told in the table; the details are for --debug.
     logging.getLogger("joey.storage").addHandler(logging.NullHandler())
-    wanted = _wanted(found, arguments)
+    selected = _filter_tasks(found, arguments)
     if arguments.dry_run:
-        candidates = [exchange.inspect_task(task) for task in _counted(wanted, "looking at")]
+        candidates = [
+            exchange.inspect_task(task) for task in _iter_with_progress(selected, "looking at")
+        ]
     else:
-        candidates = [_take(exchange, task) for task in _counted(wanted, "importing")]
+        candidates = [
+            _import_task(exchange, task) for task in _iter_with_progress(selected, "importing")
+        ]
     if arguments.json:
-        whole = msgspec.json.encode(candidates)
-        write_out(msgspec.json.format(whole, indent=2) + b"\n")
+        encoded = msgspec.json.encode(candidates)
+        write_stdout(msgspec.json.format(encoded, indent=2) + b"\n")
     elif candidates:
-        lines = _table(candidates, columns(sys.stdout))
-        write_out("".join(f"{line}\n" for line in lines).encode("utf-8", "replace"))
-    _sum_up(candidates, dry_run=arguments.dry_run)
+        lines = _format_candidates(candidates, columns(sys.stdout))
+        write_stdout("".join(f"{line}\n" for line in lines).encode("utf-8", "replace"))
+    _print_summary(candidates, dry_run=arguments.dry_run)
     damaged = any(each.state == "damaged" for each in candidates)
     return ExitCode.FAILED if damaged and not arguments.dry_run else ExitCode.DONE
 
 
-def _wanted(found: Sequence[ForeignTask], arguments: Namespace) -> list[ForeignTask]:
+def _filter_tasks(found: Sequence[ForeignTask], arguments: Namespace) -> list[ForeignTask]:
     for start in arguments.only:
         if not any(task.id.startswith(start) for task in found):
             raise UsageError(f"none of the {len(found)} tasks found begins with {start!r}")
@@ -61,7 +65,7 @@ def _wanted(found: Sequence[ForeignTask], arguments: Namespace) -> list[ForeignT
     ]
 
 
-def _take(exchange: TaskExchange, task: ForeignTask) -> ImportCandidate:
+def _import_task(exchange: TaskExchange, task: ForeignTask) -> ImportCandidate:
     seen = exchange.inspect_task(task)
     if seen.state in ("imported", "damaged"):
         return structs.replace(seen, state="skipped" if seen.state == "imported" else "damaged")
@@ -74,7 +78,7 @@ def _take(exchange: TaskExchange, task: ForeignTask) -> ImportCandidate:
     return structs.replace(seen, state="imported")
 
 
-def _counted(tasks: Sequence[ForeignTask], doing: str) -> Iterator[ForeignTask]:
+def _iter_with_progress(tasks: Sequence[ForeignTask], doing: str) -> Iterator[ForeignTask]:
     """The tasks one by one; on a terminal, how far it has come."""
     write: Callable[[str], object] = sys.stderr.write if columns(sys.stderr) else lambda text: None
     try:
@@ -86,28 +90,30 @@ def _counted(tasks: Sequence[ForeignTask], doing: str) -> Iterator[ForeignTask]:
         write("\r\x1b[K")
 
 
-def _table(candidates: Sequence[ImportCandidate], width: int | None) -> list[str]:
+def _format_candidates(candidates: Sequence[ImportCandidate], width: int | None) -> list[str]:
     """A line for each task, under the place that it is in."""
-    lines = table([_COLUMN_HEADINGS, *map(_cells, candidates)], width, firm={1, 2, 3, 4})
-    places = dict.fromkeys(f"{each.program or 'tasks'}: {each.place}" for each in candidates)
-    return [*(one_line(place, 400) for place in places), "", *lines]
+    lines = format_table(
+        [_COLUMN_HEADINGS, *map(_format_cells, candidates)], width, fixed_columns={1, 2, 3, 4}
+    )
+    locations = dict.fromkeys(f"{each.program or 'tasks'}: {each.place}" for each in candidates)
+    return [*(one_line(location, 400) for location in locations), "", *lines]
 
 
-def _cells(seen: ImportCandidate) -> tuple[str, ...]:
+def _format_cells(seen: ImportCandidate) -> tuple[str, ...]:
     changed = datetime.fromtimestamp(seen.changed / 1000).astimezone().strftime("%Y-%m-%d %H:%M")
     facts = (seen.program or "-", one_line(seen.id, 40), changed, str(seen.rows), seen.state)
     return (*facts, one_line(seen.title, 1000))
 
 
-def _sum_up(candidates: Sequence[ImportCandidate], *, dry_run: bool) -> None:
+def _print_summary(candidates: Sequence[ImportCandidate], *, dry_run: bool) -> None:
     counts = Counter(seen.state for seen in candidates)
     counted = (f"{counts[state]} {state}" for state in _IMPORT_STATES if counts[state])
     said = ", ".join(counted) or "no tasks found"
     hint = "; nothing was changed" if dry_run else ""
     print(f"{said}{hint}", file=sys.stderr)
-    troubled = [seen for seen in candidates if seen.problem]
-    for seen in troubled[:_MAX_LISTED_PROBLEMS]:
+    with_problems = [seen for seen in candidates if seen.problem]
+    for seen in with_problems[:_MAX_LISTED_PROBLEMS]:
         print(f"{one_line(seen.id, 40)}: {one_line(seen.problem, 300)}", file=sys.stderr)
-    if len(troubled) > _MAX_LISTED_PROBLEMS:
-        more = len(troubled) - _MAX_LISTED_PROBLEMS
+    if len(with_problems) > _MAX_LISTED_PROBLEMS:
+        more = len(with_problems) - _MAX_LISTED_PROBLEMS
         print(f"and {more} more with problems (--json has them all)", file=sys.stderr)

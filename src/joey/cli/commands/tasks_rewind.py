@@ -14,14 +14,14 @@ import msgspec
 from joey.app import open_engine
 from joey.app.options import make_inspect_options
 from joey.cli.exit_codes import ExitCode, UsageError
-from joey.cli.launch import find_task, short_id
-from joey.cli.output import write_out
+from joey.cli.launch import find_task_by_prefix, shorten_task_id
+from joey.cli.output import write_stdout
 from joey.cli.task_views import (
     Rows,
-    all_rows,
-    describe,
+    describe_rewind,
     find_last_visible_ts,
-    find_row,
+    find_row_ts,
+    merge_rows,
     summarize_row,
 )
 from joey.core.protected_paths import is_protected
@@ -49,23 +49,23 @@ def rewind_task(index: TaskIndex, arguments: Namespace) -> ExitCode:
     """Raises UserError."""
     if arguments.undo and (arguments.message or arguments.before or arguments.with_files):
         raise UsageError("--undo takes back the latest rewind as it was; name nothing else")
-    task = find_task(index.starting(arguments.id), arguments.id)
-    return asyncio.run(_rewind(task, arguments))
+    task = find_task_by_prefix(index.starting(arguments.id), arguments.id)
+    return asyncio.run(_run_rewind(task, arguments))
 
 
 def fork_task(index: TaskIndex, arguments: Namespace) -> ExitCode:
     """Raises UserError."""
     if arguments.before and not arguments.message:
         raise UsageError("--before needs the message before which the copy ends")
-    task = find_task(index.starting(arguments.id), arguments.id)
-    return asyncio.run(_fork(task, arguments))
+    task = find_task_by_prefix(index.starting(arguments.id), arguments.id)
+    return asyncio.run(_run_fork(task, arguments))
 
 
-async def _rewind(metadata: TaskMetadata, arguments: Namespace) -> ExitCode:
-    async with _opened(metadata) as (engine, task):
+async def _run_rewind(metadata: TaskMetadata, arguments: Namespace) -> ExitCode:
+    async with _open_task(metadata) as (engine, task):
         rows = [msgspec.to_builtins(row) for row in task.rows]
-        target, keep = _target(task, rows, arguments)
-        changes = await _preview(task, target, keep, arguments)
+        target, keep = _resolve_target(task, rows, arguments)
+        changes = await _preview_changes(task, target, keep, arguments)
         if arguments.preview:
             _print_result(changes, arguments, rows, done=False)
             return ExitCode.DONE
@@ -75,7 +75,7 @@ async def _rewind(metadata: TaskMetadata, arguments: Namespace) -> ExitCode:
             else:
                 _print_changes(changes, rows)
             raise UserError(problem)
-        if not arguments.yes and not _agreed(changes, arguments, rows):
+        if not arguments.yes and not _confirm_rewind(changes, arguments, rows):
             print("nothing was changed", file=sys.stderr)
             return ExitCode.NEEDS_USER
         if target is None:
@@ -83,30 +83,30 @@ async def _rewind(metadata: TaskMetadata, arguments: Namespace) -> ExitCode:
         else:
             files = arguments.with_files
             await task.rewind(target, keep=keep, files=files, force=arguments.force)
-        known = all_rows(rows, [msgspec.to_builtins(row) for row in task.rows])
+        known = merge_rows(rows, [msgspec.to_builtins(row) for row in task.rows])
         _print_result(changes, arguments, known, done=True)
         if not arguments.json:
-            short = short_id(task.id, engine.ids())
+            short = shorten_task_id(task.id, engine.ids())
             print(f"to undo it: joey tasks rewind {short} --undo", file=sys.stderr)
             print(f"to go on: joey -r {short}", file=sys.stderr)
     return ExitCode.DONE
 
 
 @asynccontextmanager
-async def _opened(metadata: TaskMetadata) -> AsyncIterator[tuple[Engine, Task]]:
+async def _open_task(metadata: TaskMetadata) -> AsyncIterator[tuple[Engine, Task]]:
     async with open_engine() as engine:
         options = make_inspect_options(metadata.workspace)
         yield engine, await engine.open(metadata.id, options=options)
 
 
-def _target(
+def _resolve_target(
     task: Task, rows: list[dict[str, Any]], arguments: Namespace
 ) -> tuple[int | None, bool]:
     """The row to go back to, and whether it stays; no row where a rewind is undone."""
     if arguments.undo:
         return None, True
     if arguments.message:
-        return find_row(rows, arguments.message, task.id), not arguments.before
+        return find_row_ts(rows, arguments.message, task.id), not arguments.before
     last = find_row_before_last_message(rows)
     if last is None:
         raise UsageError("nothing was said in this task yet")
@@ -124,7 +124,7 @@ def _find_problem(task: Task, changes: RewindPreview, arguments: Namespace) -> s
     return _PROTECTED_MESSAGE.format(named) if protected else ""
 
 
-async def _preview(
+async def _preview_changes(
     task: Task, target: int | None, keep: bool, arguments: Namespace
 ) -> RewindPreview:
     if target is None:
@@ -132,7 +132,7 @@ async def _preview(
     return await task.preview_rewind(target, keep=keep, files=arguments.with_files)
 
 
-def _agreed(changes: RewindPreview, arguments: Namespace, rows: Rows) -> bool:
+def _confirm_rewind(changes: RewindPreview, arguments: Namespace, rows: Rows) -> bool:
     if arguments.json or not sys.stdin.isatty():
         raise UsageError("nobody is there to ask; agree with --yes, or look with --preview")
     _print_changes(changes, rows)
@@ -160,27 +160,27 @@ def _print_result(changes: RewindPreview, arguments: Namespace, rows: Rows, *, d
 
 def _write_json(changes: RewindPreview, **facts: object) -> None:
     document = facts | {"changes": changes}
-    write_out(msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n")
+    write_stdout(msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n")
 
 
 def _print_changes(changes: RewindPreview, rows: Rows) -> None:
-    for line in describe(changes, rows):
+    for line in describe_rewind(changes, rows):
         print(line)
 
 
-async def _fork(metadata: TaskMetadata, arguments: Namespace) -> ExitCode:
+async def _run_fork(metadata: TaskMetadata, arguments: Namespace) -> ExitCode:
     async with open_engine() as engine:
         row = None
         if arguments.message:
             from joey.app import open_store
             from joey.cli.task_views import read_rows
 
-            row = find_row(read_rows(open_store(), metadata.id), arguments.message, metadata.id)
+            row = find_row_ts(read_rows(open_store(), metadata.id), arguments.message, metadata.id)
         options = make_inspect_options(metadata.workspace)
         task = await engine.fork(metadata.id, row, keep=not arguments.before, options=options)
-        short = short_id(task.id, engine.ids())
+        short = shorten_task_id(task.id, engine.ids())
     if arguments.json:
-        write_out(msgspec.json.encode({"taskId": task.id}) + b"\n")
+        write_stdout(msgspec.json.encode({"taskId": task.id}) + b"\n")
     else:
         print(task.id)
         print(f"to go on with it: joey -r {short}", file=sys.stderr)

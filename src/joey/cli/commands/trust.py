@@ -9,7 +9,7 @@ from pathlib import Path
 
 from joey.app.trust import WorkspaceTrust
 from joey.cli.exit_codes import ExitCode, UsageError
-from joey.cli.launch import workspace_of
+from joey.cli.launch import resolve_workspace_argument
 from joey.errors import ConfigError
 from joey.ports.extensions import TrustItem
 from joey.presentation.phrases import in_a_sentence
@@ -19,7 +19,7 @@ _YES_ANSWERS = frozenset({"y", "yes"})
 
 
 def run_trust(arguments: Namespace) -> ExitCode:
-    trust = WorkspaceTrust(workspace_of(arguments))
+    trust = WorkspaceTrust(resolve_workspace_argument(arguments))
     if arguments.revoke:
         done = trust.revoke()
         print("nothing of this folder is trusted any more" if done else "it was not trusted")
@@ -29,11 +29,11 @@ def run_trust(arguments: Namespace) -> ExitCode:
         return ExitCode.DONE
     missing = trust.untrusted_items
     print(f"{trust.workspace} would run:")
-    print(_described(trust.items, missing))
+    print(_format_items(trust.items, missing))
     if arguments.show or not missing:
         print("not all of this is trusted" if missing else "all of this is trusted")
         return ExitCode.DONE
-    if not arguments.yes and not _agreed():
+    if not arguments.yes and not _confirm_trust():
         print("not trusted; none of this runs")
         return ExitCode.NEEDS_USER
     trust.grant()
@@ -43,22 +43,22 @@ def run_trust(arguments: Namespace) -> ExitCode:
 
 def offer_trust(workspace: Path) -> None:
     """Ask once, before a conversation begins; a no goes on without."""
-    trust = _of(workspace)
+    trust = _load_trust(workspace)
     missing = () if trust is None else trust.untrusted_items
     if trust is None or all(item.only_unasked for item in missing):
         return
     print("This folder brings something along that would run on your machine:", file=sys.stderr)
-    print(_described(missing, ()), file=sys.stderr)
-    if _agreed():
+    print(_format_items(missing, ()), file=sys.stderr)
+    if _confirm_trust():
         trust.grant()
     else:
         print("joey goes on without it (joey trust asks again)", file=sys.stderr)
 
 
-def untrusted_note(workspace: Path) -> str:
+def describe_untrusted(workspace: Path) -> str:
     """A line for those who cannot be asked; empty when all is well."""
     try:
-        trust = _of(workspace)
+        trust = _load_trust(workspace)
         missing = (
             []
             if trust is None
@@ -77,7 +77,7 @@ def _is_reported_by_task(item: TrustItem) -> bool:
     return item.name.startswith(("tool:", "hook:", "mode:"))
 
 
-def _of(workspace: Path) -> WorkspaceTrust | None:
+def _load_trust(workspace: Path) -> WorkspaceTrust | None:
     """None where nothing is wanted; most folders bring nothing along."""
     try:
         trust = WorkspaceTrust(workspace)
@@ -86,7 +86,7 @@ def _of(workspace: Path) -> WorkspaceTrust | None:
     return trust if trust.items else None
 
 
-def _agreed() -> bool:
+def _confirm_trust() -> bool:
     if not sys.stdin.isatty():
         raise UsageError("nobody is there to ask; look at it with --show, and agree with --yes")
     try:
@@ -97,10 +97,10 @@ def _agreed() -> bool:
     return answer.strip().lower() in _YES_ANSWERS
 
 
-def _described(wanted: Iterable[TrustItem], missing: Iterable[TrustItem]) -> str:
+def _format_items(items: Iterable[TrustItem], missing: Iterable[TrustItem]) -> str:
     unknown = {item.name for item in missing}
     lines: list[str] = []
-    for item in wanted:
+    for item in items:
         mark = " (not trusted)" if item.name in unknown else ""
         lines.append(f"  {sanitise(item.title)}{mark}")
         lines += (f"      {sanitise(line)}" for line in item.details)

@@ -71,13 +71,13 @@ class TransientStatusLine:
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._has_terminal = columns(stream) is not None
-        self._shown = ""
+        self._current_text = ""
 
     def show(self, text: str) -> None:
         """Raises OSError, ValueError."""
-        if self._has_terminal and text != self._shown:
+        if self._has_terminal and text != self._current_text:
             print(f"{_ERASE_LINE}{text}", end="", file=self._stream, flush=True)
-            self._shown = text
+            self._current_text = text
 
 
 class ProgressPrinter:
@@ -86,90 +86,92 @@ class ProgressPrinter:
     def __init__(
         self,
         stream: TextIO | None = None,
-        mark: str = "",
-        passing: TransientStatusLine | None = None,
+        prefix: str = "",
+        status_line: TransientStatusLine | None = None,
     ) -> None:
-        """`mark` stands before every line: it says which subtask is meant."""
+        """`prefix` stands before every line: it says which subtask is meant."""
         self._stream: TextIO | None = stream or sys.stderr
-        self._mark = mark
-        self._passing = passing
-        self._counted: int | None = None
+        self._prefix = prefix
+        self._status_line = status_line
+        self._announced_countdown_ts: int | None = None
         """The wait that was announced last."""
-        self._asked: dict[int, AskKind] = {}
+        self._pending_asks: dict[int, AskKind] = {}
 
     def handle(self, event: Event) -> None:
         match event:
             case RequestStarted() | RowDelta() | ArgumentsDelta() | RequestEnded():
-                self._pass(_TRANSIENT_STATUS_TEXTS[type(event)])
+                self._show_status(_TRANSIENT_STATUS_TEXTS[type(event)])
             case ReplyReceived():
                 for placed in event.parts:
                     if isinstance(placed.part, TextPart) and placed.part.text.strip():
-                        self.brief(f"  {one_line(placed.part.text, 2 * DEFAULT_WIDTH)}")
+                        self.print_truncated(f"  {one_line(placed.part.text, 2 * DEFAULT_WIDTH)}")
             case ToolStarted(tool=tool) if tool != COMPLETION_TOOL:
-                self.brief(describe_call(event.tool, event.path, event.text))
+                self.print_truncated(describe_call(event.tool, event.path, event.text))
             case AskOpened(ask=ask) if ask in APPROVAL_ASKS:
-                self._asked[event.ts] = ask
-                self.brief(describe_call(event.tool or "", event.path, event.text))
+                self._pending_asks[event.ts] = ask
+                self.print_truncated(describe_call(event.tool or "", event.path, event.text))
             case AskOpened(ask=AskKind.FOLLOWUP):
-                self._asked[event.ts] = AskKind.FOLLOWUP
-                self.brief(f"? {one_line(follow_up(event.text).question, 2 * DEFAULT_WIDTH)}")
-            case AskAnswered(ask_ts=ts) if ts in self._asked:
-                self._answered(event, self._asked.pop(ts))
+                self._pending_asks[event.ts] = AskKind.FOLLOWUP
+                self.print_truncated(
+                    f"? {one_line(follow_up(event.text).question, 2 * DEFAULT_WIDTH)}"
+                )
+            case AskAnswered(ask_ts=ts) if ts in self._pending_asks:
+                self._print_answer(event, self._pending_asks.pop(ts))
             case ToolFinished(tool=tool) if tool == COMMAND_TOOL and (end := command_end(event)):
-                self.brief(f"  {end}")
+                self.print_truncated(f"  {end}")
             case RowAdded():
-                self._said(event)
+                self._print_row(event)
             case ContextCondensed() | ContextTruncated():
-                self.line(f"~ {shrinkage(event)}")
+                self.print_wrapped(f"~ {shrinkage(event)}")
             case ModeSwitched(mode=mode):
-                self.brief(f"  now in {mode} mode")
-            case RetryCountdown(ts=ts) if ts != self._counted:
-                self._counted = ts
-                self.line(
+                self.print_truncated(f"  now in {mode} mode")
+            case RetryCountdown(ts=ts) if ts != self._announced_countdown_ts:
+                self._announced_countdown_ts = ts
+                self.print_wrapped(
                     f"~ {waiting(event)}: "
                     f"{one_line(describe_provider_error(event.message), 2 * DEFAULT_WIDTH)}"
                 )
             case TaskCreated():
-                self.line(f"joey: task {event.task_id} · {event.model} · {event.mode}")
+                self.print_wrapped(f"joey: task {event.task_id} · {event.model} · {event.mode}")
 
-    def _said(self, event: RowAdded) -> None:
+    def _print_row(self, event: RowAdded) -> None:
         match event.say:
             case "error":
-                self.brief(f"! {one_line(describe_error(event.text), 2 * DEFAULT_WIDTH)}")
+                self.print_truncated(f"! {one_line(describe_error(event.text), 2 * DEFAULT_WIDTH)}")
             case "hook_message":
-                self.brief(f"  {one_line(event.text, 2 * DEFAULT_WIDTH)}")
+                self.print_truncated(f"  {one_line(event.text, 2 * DEFAULT_WIDTH)}")
             case "rooignore_error":
-                self.brief(f"! {one_line(event.text)} is hidden by .rooignore")
+                self.print_truncated(f"! {one_line(event.text)} is hidden by .rooignore")
             case "condense_context_error":
-                self.line(f"~ not condensed: {one_line(event.text, 2 * DEFAULT_WIDTH)}")
+                self.print_wrapped(f"~ not condensed: {one_line(event.text, 2 * DEFAULT_WIDTH)}")
 
-    def _answered(self, event: AskAnswered, kind: AskKind) -> None:
+    def _print_answer(self, event: AskAnswered, kind: AskKind) -> None:
         if kind is AskKind.FOLLOWUP:
-            self.brief(f"  answered: {one_line(event.answer.text, 2 * DEFAULT_WIDTH)}")
+            self.print_truncated(f"  answered: {one_line(event.answer.text, 2 * DEFAULT_WIDTH)}")
         elif not event.answer.approves:
-            self.line("  refused: nobody is there to allow it")
+            self.print_wrapped("  refused: nobody is there to allow it")
 
-    def brief(self, text: str) -> None:
+    def print_truncated(self, text: str) -> None:
         """One line, cut where the terminal ends."""
-        self._write(cut_short(self._mark + text, columns(self._stream) or DEFAULT_WIDTH))
+        self._write(truncate_line(self._prefix + text, columns(self._stream) or DEFAULT_WIDTH))
 
-    def line(self, text: str) -> None:
+    def print_wrapped(self, text: str) -> None:
         """All of it, over as many lines as the terminal needs."""
-        self._write(wrap(self._mark + text, columns(self._stream)))
+        self._write(wrap(self._prefix + text, columns(self._stream)))
 
-    def of_subtask(self, mark: str) -> ProgressPrinter:
-        return ProgressPrinter(self._stream, mark, self._passing)
+    def for_subtask(self, prefix: str) -> ProgressPrinter:
+        return ProgressPrinter(self._stream, prefix, self._status_line)
 
-    def _pass(self, text: str) -> None:
-        if self._stream is None or self._passing is None:
+    def _show_status(self, text: str) -> None:
+        if self._stream is None or self._status_line is None:
             return
         try:
-            self._passing.show(text)
+            self._status_line.show(text)
         except (OSError, ValueError):
             self._stream = None
 
     def _write(self, text: str) -> None:
-        self._pass("")
+        self._show_status("")
         if self._stream is None:
             return
         try:
@@ -185,39 +187,45 @@ class TaskTreeProgress:
         self._root_id = root_id
         self._numbers = {root_id: ""}
         self._printers = {root_id: progress}
-        self._below: Counter[str] = Counter()
+        self._subtask_counts: Counter[str] = Counter()
 
     def handle(self, task_id: str, event: Event) -> None:
         if task_id not in self._printers:
-            self._admit(task_id, self._root_id)
+            self._add_subtask(task_id, self._root_id)
         printer = self._printers[task_id]
         if task_id == self._root_id or not isinstance(event, TaskCreated):
             printer.handle(event)
         match event:
             case SubtaskSpawned(child_id=child_id):
                 said = f"subtask in {event.mode} mode: {one_line(event.message, 2 * DEFAULT_WIDTH)}"
-                self._admit(child_id, task_id).brief(said)
+                self._add_subtask(child_id, task_id).print_truncated(said)
             case TaskPaused(child_ids=child_ids):
                 for child_id in child_ids:
                     if child_id not in self._printers:
-                        self._admit(child_id, task_id).line(f"going on with subtask {child_id}")
+                        self._add_subtask(child_id, task_id).print_wrapped(
+                            f"going on with subtask {child_id}"
+                        )
             case TaskFinished() if task_id != self._root_id:
-                printer.line("done")
+                printer.print_wrapped("done")
             case TaskAborted() if task_id != self._root_id:
-                printer.line("stopped")
+                printer.print_wrapped("stopped")
             case TaskFailed(message=message) if task_id != self._root_id:
-                printer.line(f"failed: {one_line(message, 2 * DEFAULT_WIDTH)}")
+                printer.print_wrapped(f"failed: {one_line(message, 2 * DEFAULT_WIDTH)}")
 
-    def _admit(self, task_id: str, parent_id: str) -> ProgressPrinter:
-        self._below[parent_id] += 1
+    def _add_subtask(self, task_id: str, parent_id: str) -> ProgressPrinter:
+        self._subtask_counts[parent_id] += 1
         above = self._numbers[parent_id]
-        number = f"{above}.{self._below[parent_id]}" if above else str(self._below[parent_id])
+        number = (
+            f"{above}.{self._subtask_counts[parent_id]}"
+            if above
+            else str(self._subtask_counts[parent_id])
+        )
         self._numbers[task_id] = number
-        printer = self._printers[task_id] = self._printers[parent_id].of_subtask(f"[{number}] ")
+        printer = self._printers[task_id] = self._printers[parent_id].for_subtask(f"[{number}] ")
         return printer
 
 
-def cut_short(text: str, width: int) -> str:
+def truncate_line(text: str, width: int) -> str:
     """Cut at `width`, with the indent that it has."""
     return text if len(text) <= width else f"{text[: width - 1]}…"
 
@@ -225,10 +233,10 @@ def cut_short(text: str, width: int) -> str:
 def describe_call(tool: str, path: str | None, text: str) -> str:
     if tool == COMMAND_TOOL:
         return f"$ {one_line(text, 2 * DEFAULT_WIDTH)}"
-    return f"· {one_line(_described(tool, path, text), 2 * DEFAULT_WIDTH)}"
+    return f"· {one_line(_describe_tool(tool, path, text), 2 * DEFAULT_WIDTH)}"
 
 
-def _described(tool: str, path: str | None, text: str) -> str:
+def _describe_tool(tool: str, path: str | None, text: str) -> str:
     """Calls of servers and of custom tools are nothing without their arguments."""
     if '"arguments":' not in text:
         return f"{tool} {path or ''}"

@@ -36,18 +36,18 @@ def describe_refusals(
     lines = ["joey: not done, because nobody was there to allow it:"]
     lines += (f"  {call}" for call in dict.fromkeys(calls))
     if yes:
-        return [*lines, f"joey: {_in_spite_of_yes(refused)}"]
-    advice = _out_of_reach(refused) or "-y allows everything in the workspace"
+        return [*lines, f"joey: {_explain_refusal_despite_yes(refused)}"]
+    advice = _explain_boundary(refused) or "-y allows everything in the workspace"
     advice = f"{advice}; without -p, joey asks"
-    if flags := " ".join(helpful_flags(refused, settings)):
-        advice = f"{flags} would have allowed {_how_much(refused, settings)}; {advice}"
+    if flags := " ".join(suggest_flags(refused, settings)):
+        advice = f"{flags} would have allowed {_describe_coverage(refused, settings)}; {advice}"
     return [*lines, f"joey: {advice}"]
 
 
-def _in_spite_of_yes(refused: Sequence[AskOpened]) -> str:
+def _explain_refusal_despite_yes(refused: Sequence[AskOpened]) -> str:
     """It lies beyond the boundary of the run; or a project is stricter than the flag, on purpose
     or because its file is broken."""
-    if beyond := _out_of_reach(refused):
+    if beyond := _explain_boundary(refused):
         return f"{beyond}; without -p, joey asks"
     reasons = ((ask.reason or "").rpartition(": ")[2] for ask in refused)
     off = [reason for reason in dict.fromkeys(reasons) if reason.endswith(" is off")]
@@ -60,38 +60,42 @@ def _in_spite_of_yes(refused: Sequence[AskOpened]) -> str:
     )
 
 
-def _out_of_reach(refused: Sequence[AskOpened]) -> str:
+def _explain_boundary(refused: Sequence[AskOpened]) -> str:
     """What allows that which lies beyond the boundary of the run; empty where nothing does."""
-    beyond = [each for each in BoundarySetting if any(each in _beyond(ask) for ask in refused)]
+    beyond = [
+        each
+        for each in BoundarySetting
+        if any(each in _find_exceeded_boundaries(ask) for ask in refused)
+    ]
     return "; ".join(_BOUNDARY_ADVICE[each] for each in beyond)
 
 
-def _beyond(ask: AskOpened) -> set[BoundarySetting]:
+def _find_exceeded_boundaries(ask: AskOpened) -> set[BoundarySetting]:
     found = {each for each in BoundarySetting if f"{each} is off" in (ask.reason or "")}
     is_both = ask.is_protected and BoundarySetting.WRITE_OUTSIDE in found
     return found | {BoundarySetting.WRITE_PROTECTED} if is_both else found
 
 
-def helpful_flags(refused: Iterable[AskOpened], settings: Settings) -> list[str]:
+def suggest_flags(refused: Iterable[AskOpened], settings: Settings) -> list[str]:
     """The flags that allow as much of this as rules can, and no more."""
     flags: list[str] = []
     for ask in refused:
-        flags += _flags(ask, settings) or ()
+        flags += _suggest_flags_for_ask(ask, settings) or ()
     return list(dict.fromkeys(flags))
 
 
-def _how_much(refused: Sequence[AskOpened], settings: Settings) -> str:
-    helped = [_flags(ask, settings) is not None for ask in refused]
+def _describe_coverage(refused: Sequence[AskOpened], settings: Settings) -> str:
+    helped = [_suggest_flags_for_ask(ask, settings) is not None for ask in refused]
     if not all(helped):
         return "some of it"
     return "it" if len(helped) == 1 else "this"
 
 
-def _flags(ask: AskOpened, settings: Settings) -> list[str] | None:
+def _suggest_flags_for_ask(ask: AskOpened, settings: Settings) -> list[str] | None:
     """None when no flag but `-y` would help."""
     reason = ask.reason or ""
     if ask.tool == COMMAND_TOOL:
-        rules = missing_rules(ask.text, settings)
+        rules = find_missing_rules(ask.text, settings)
         if rules is None or not any(phrase in reason for phrase in _RULE_FIXABLE_REASONS):
             return None
         return [f"--allow {shlex.quote(rule)}" for rule in rules]
@@ -101,28 +105,28 @@ def _flags(ask: AskOpened, settings: Settings) -> list[str] | None:
     return None
 
 
-def missing_rules(line: str, settings: Settings) -> list[str] | None:
+def find_missing_rules(line: str, settings: Settings) -> list[str] | None:
     """The rules that a command line lacks to be allowed; None when no rule would do."""
     commands = plain_commands(line)
     if commands is None:
         return None
-    rules = [_rule_for(argv, settings) for argv in dict.fromkeys(commands)]
+    rules = [_find_rule(argv, settings) for argv in dict.fromkeys(commands)]
     found = [rule for rule in dict.fromkeys(rules) if rule]
-    if None in rules or not _allowed(line, found, settings):
+    if None in rules or not _is_allowed(line, found, settings):
         return None
     # Where rules allow all of it already, it is commands as such that are switched off.
     return found or list(dict.fromkeys(shlex.quote(argv[0]) for argv in commands))
 
 
-def _rule_for(argv: Words, settings: Settings) -> str | None:
+def _find_rule(argv: Words, settings: Settings) -> str | None:
     """A rule that allows a command: the program alone where it only reads, else all the words. ""
     when it has one, None when there is none."""
     line = shlex.join(argv)
     rules = ["", shlex.quote(argv[0]), line] if only_reads(argv, 1) else ["", line]
-    found = (rule for rule in rules if _allowed(line, [rule] if rule else [], settings))
+    found = (rule for rule in rules if _is_allowed(line, [rule] if rule else [], settings))
     return next(found, None)
 
 
-def _allowed(line: str, rules: list[str], settings: Settings) -> bool:
+def _is_allowed(line: str, rules: list[str], settings: Settings) -> bool:
     allowed = (*settings.allowed_commands, *rules)
     return isinstance(judge_command(line, allowed, settings.denied_commands), Allow)

@@ -15,21 +15,21 @@ from msgspec import structs
 
 from joey.app import open_engine
 from joey.cli import notices
-from joey.cli.exit_codes import ExitCode, UsageError, exit_code_of, exit_code_of_error
+from joey.cli.exit_codes import ExitCode, UsageError, error_to_exit_code, outcome_to_exit_code
 from joey.cli.headless.progress import ProgressPrinter, TaskTreeProgress, TransientStatusLine
 from joey.cli.headless.stream_json import (
     JsonLine,
     RunResult,
     StreamJsonEncoder,
-    error_lines,
-    init_line,
-    result_line,
+    build_error_lines,
+    build_init_line,
+    build_result_line,
 )
-from joey.cli.launch import launch, short_id
-from joey.cli.notices import McpStartupReporter, destination, total_cost
-from joey.cli.output import leave_stdout, write_out
+from joey.cli.launch import launch_task, shorten_task_id
+from joey.cli.notices import McpStartupReporter, describe_endpoint, format_total_usage
+from joey.cli.output import detach_stdout, write_stdout
 from joey.cli.prompt import gather_prompt, load_images
-from joey.cli.signals import Interruption, interruptible
+from joey.cli.signals import Interruption, handle_signals
 from joey.client.task_tree import family
 from joey.core.events import Event
 from joey.core.structured_output import read_structured
@@ -41,7 +41,7 @@ from joey.presentation.phrases import in_a_sentence, outcome
 from joey.presentation.text import sanitise
 
 
-def run_print(arguments: Namespace) -> ExitCode:
+def run_headless(arguments: Namespace) -> ExitCode:
     """Run the task that the flags describe, and say how it went."""
     output = OUTPUT_CLASSES[arguments.output_format]()
     try:
@@ -49,71 +49,75 @@ def run_print(arguments: Namespace) -> ExitCode:
         if not prompt.strip() and not arguments.continue_ and not arguments.resume:
             raise UsageError("say what to do: joey -p 'fix the failing test'")
         images = load_images(arguments.image)
-        return asyncio.run(_run(arguments, prompt, images, output))
+        return asyncio.run(_run_task(arguments, prompt, images, output))
     except BrokenPipeError:
-        leave_stdout()
+        detach_stdout()
         return ExitCode.BROKEN_PIPE
     except UserError as raised:
         error = raised
         if isinstance(raised, NoModelError):
-            from joey.cli.first_run import with_found_server
+            from joey.cli.first_run import add_local_server_hint
 
-            error = with_found_server(raised)
-        code = exit_code_of_error(error)
-        output.end(RunResult(exit_code=code, code=code.name.lower(), reason=str(error)))
+            error = add_local_server_hint(raised)
+        code = error_to_exit_code(error)
+        output.finish(RunResult(exit_code=code, code=code.name.lower(), reason=str(error)))
         raise error from raised
 
 
-async def _run(
+async def _run_task(
     arguments: Namespace, prompt: str, images: tuple[str, ...], output: RunOutput
 ) -> ExitCode:
     # Lines of JSON may go to the same terminal at any time.
     is_streaming = arguments.output_format == "stream-json"
-    passing = None if is_streaming else TransientStatusLine(sys.stderr)
-    policy, progress = Unattended(), ProgressPrinter(passing=passing)
-    with interruptible(parts=True) as interruption:
+    status_line = None if is_streaming else TransientStatusLine(sys.stderr)
+    policy, progress = Unattended(), ProgressPrinter(status_line=status_line)
+    with handle_signals(only_stoppable=True) as interruption:
         async with open_engine(ephemeral=arguments.ephemeral) as engine:
             try:
-                launching = launch(engine, arguments, prompt, images, policy)
-                task = await interruption.stoppable(launching)
+                launching = launch_task(engine, arguments, prompt, images, policy)
+                task = await interruption.run_stoppable(launching)
             except asyncio.CancelledError:
-                output.end(interrupted(code := _must_have(interruption)))
+                output.finish(build_interrupted_result(code := _require_exit_code(interruption)))
                 return code
             output.begin(task.id)
-            if where := destination(task.runtime.route.provider, task.runtime.base_url):
-                progress.line(f"joey: {where}")
-            if note := notices.note(task.runtime.workspace):
-                progress.line(f"joey: {note}")
+            if where := describe_endpoint(task.runtime.route.provider, task.runtime.base_url):
+                progress.print_wrapped(f"joey: {where}")
+            if note := notices.describe_untrusted_project(task.runtime.workspace):
+                progress.print_wrapped(f"joey: {note}")
             since = 0
             if arguments.continue_ or arguments.resume:
                 # It has said much before; only this run is told.
                 since = task.bus.seq
-                progress.line(f"joey: going on with task {task.id}")
+                progress.print_wrapped(f"joey: going on with task {task.id}")
             try:
-                await interruption.stoppable(_follow(task, since, output, progress))
+                await interruption.run_stoppable(_relay_events(task, since, output, progress))
             except asyncio.CancelledError:
-                progress.line("joey: stopping…")
+                progress.print_wrapped("joey: stopping…")
                 await task.cancel()
             ending = await task.wait()
-            run = result_of(task, ending, refused=bool(policy.refused), signal=interruption.code)
-            output.end(run)
-            short = short_id(task.id, engine.ids())
+            run = build_result(
+                task, ending, refused=bool(policy.refused), signal=interruption.exit_code
+            )
+            output.finish(run)
+            short = shorten_task_id(task.id, engine.ids())
     if run.code == "needs_person":
         # It judges commands anew, and most runs end otherwise.
         from joey.cli.headless.refusals import describe_refusals
 
         for line in describe_refusals(policy.refused, task.runtime.settings, yes=arguments.yes):
-            progress.line(line)
-    _print_summary(run, short, progress, kept=not arguments.ephemeral)
+            progress.print_wrapped(line)
+    _print_summary(run, short, progress, is_stored=not arguments.ephemeral)
     return ExitCode(run.exit_code)
 
 
-async def _follow(task: Task, since: int, output: RunOutput, progress: ProgressPrinter) -> None:
+async def _relay_events(
+    task: Task, since: int, output: RunOutput, progress: ProgressPrinter
+) -> None:
     tree_progress = TaskTreeProgress(task.id, progress)
     servers = McpStartupReporter(
-        task.runtime.capabilities.mcp, lambda text: progress.line(f"joey: {text}")
+        task.runtime.capabilities.mcp, lambda text: progress.print_wrapped(f"joey: {text}")
     )
-    with servers.waiting():
+    with servers.announce_wait():
         async with family(task, task.events(since), whole=not since) as events:
             async for each in events:
                 if each.teller is task:
@@ -122,51 +126,55 @@ async def _follow(task: Task, since: int, output: RunOutput, progress: ProgressP
                 tree_progress.handle(each.teller.id, each.event)
 
 
-def _must_have(interruption: Interruption) -> ExitCode:
-    if interruption.code is None:
+def _require_exit_code(interruption: Interruption) -> ExitCode:
+    if interruption.exit_code is None:
         raise asyncio.CancelledError
-    return interruption.code
+    return interruption.exit_code
 
 
-def _print_summary(run: RunResult, short: str, progress: ProgressPrinter, *, kept: bool) -> None:
+def _print_summary(
+    run: RunResult, short: str, progress: ProgressPrinter, *, is_stored: bool
+) -> None:
     """The last lines on standard error: what went wrong, what to do, what it cost."""
     if run.code != "needs_person" and run.exit_code != ExitCode.DONE:
-        progress.line(f"joey: {in_a_sentence(run.reason)}")
-    if run.exit_code != ExitCode.DONE and kept:
-        progress.line(f"joey: to go on with this task: joey -r {short}")
-    progress.line(f"joey: {outcome(run.code)} · {total_cost(run.usage)} · task {short}")
+        progress.print_wrapped(f"joey: {in_a_sentence(run.reason)}")
+    if run.exit_code != ExitCode.DONE and is_stored:
+        progress.print_wrapped(f"joey: to go on with this task: joey -r {short}")
+    progress.print_wrapped(
+        f"joey: {outcome(run.code)} · {format_total_usage(run.usage)} · task {short}"
+    )
 
 
-def result_of(
+def build_result(
     task: Task, ending: Ending, *, refused: bool, signal: ExitCode | None = None
 ) -> RunResult:
     """`refused`: something was not done because nobody was there to allow it; `signal`: what
     stopped it, if one did."""
     run = RunResult(
-        exit_code=exit_code_of(ending, refused=refused),
+        exit_code=outcome_to_exit_code(ending, refused=refused),
         code="answered" if isinstance(ending, Completed) and ending.answered else "completed",
         usage=task.total_usage,
         task_id=task.id,
     )
     match ending:
         case Completed(result):
-            run = _presented(run, result, structured=task.runtime.result_check is not None)
+            run = _add_result(run, result, structured=task.runtime.result_check is not None)
             reason = "Something was not allowed, and nobody was there to ask."
             return structs.replace(run, code="needs_person", reason=reason) if refused else run
         case Failed(code, reason):
             return structs.replace(run, code=code, reason=reason)
         case Aborted():
-            stopped = interrupted(signal or ExitCode.INTERRUPTED, task.id)
+            stopped = build_interrupted_result(signal or ExitCode.INTERRUPTED, task.id)
             return structs.replace(stopped, usage=run.usage)
 
 
-def interrupted(code: ExitCode, task_id: str = "") -> RunResult:
+def build_interrupted_result(code: ExitCode, task_id: str = "") -> RunResult:
     """The result of a run that a signal ended."""
     reason = "The run was interrupted."
     return RunResult(exit_code=code, code="aborted", reason=reason, task_id=task_id)
 
 
-def _presented(run: RunResult, result: str, *, structured: bool) -> RunResult:
+def _add_result(run: RunResult, result: str, *, structured: bool) -> RunResult:
     if not structured:
         return structs.replace(run, result=result)
     read = read_structured(result)
@@ -178,7 +186,7 @@ class RunOutput(Protocol):
 
     def handle(self, event: Event) -> None: ...
 
-    def end(self, run: RunResult) -> None:
+    def finish(self, run: RunResult) -> None:
         """Say the last word."""
         ...
 
@@ -192,55 +200,55 @@ class TextOutput:
     def handle(self, event: Event) -> None:
         pass
 
-    def end(self, run: RunResult) -> None:
+    def finish(self, run: RunResult) -> None:
         if run.result is None:
             return
         text = sanitise(run.result) if sys.stdout.isatty() else run.result
-        write_out((text if text.endswith("\n") else f"{text}\n").encode("utf-8", "replace"))
+        write_stdout((text if text.endswith("\n") else f"{text}\n").encode("utf-8", "replace"))
 
 
 class JsonOutput:
     """One object at the end, with every message that was completed."""
 
     def __init__(self) -> None:
-        self._stream = StreamJsonEncoder()
+        self._encoder = StreamJsonEncoder()
         self._events: list[JsonLine] = []
 
     def begin(self, task_id: str) -> None:
         pass
 
     def handle(self, event: Event) -> None:
-        self._events += (line for line in self._stream.feed(event) if line.get("done"))
+        self._events += (line for line in self._encoder.encode(event) if line.get("done"))
 
-    def end(self, run: RunResult) -> None:
-        result = result_line(run, self._stream.last_text)
-        whole = {**result, "usage": run.usage, "events": self._events}
-        write_out(msgspec.json.format(msgspec.json.encode(whole), indent=2) + b"\n")
+    def finish(self, run: RunResult) -> None:
+        result = build_result_line(run, self._encoder.last_text)
+        document = {**result, "usage": run.usage, "events": self._events}
+        write_stdout(msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n")
 
 
 class StreamJsonOutput:
     """One object per line, as things happen."""
 
     def __init__(self) -> None:
-        self._stream = StreamJsonEncoder()
-        self._encode = msgspec.json.Encoder().encode
-        self._begun = False
+        self._encoder = StreamJsonEncoder()
+        self._encode_json = msgspec.json.Encoder().encode
+        self._has_begun = False
 
     def begin(self, task_id: str) -> None:
-        self._begun = True
-        self._write([init_line(task_id)])
+        self._has_begun = True
+        self._write([build_init_line(task_id)])
 
     def handle(self, event: Event) -> None:
-        if lines := self._stream.feed(event):
+        if lines := self._encoder.encode(event):
             self._write(lines)
 
-    def end(self, run: RunResult) -> None:
-        if not self._begun:
+    def finish(self, run: RunResult) -> None:
+        if not self._has_begun:
             self.begin(run.task_id)
-        self._write([*error_lines(run), result_line(run, self._stream.last_text)])
+        self._write([*build_error_lines(run), build_result_line(run, self._encoder.last_text)])
 
     def _write(self, lines: list[JsonLine]) -> None:
-        write_out(b"".join(self._encode(line) + b"\n" for line in lines))
+        write_stdout(b"".join(self._encode_json(line) + b"\n" for line in lines))
 
 
 OUTPUT_CLASSES: dict[str, type[TextOutput | JsonOutput | StreamJsonOutput]] = {

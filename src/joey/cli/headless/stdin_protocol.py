@@ -18,8 +18,13 @@ from typing import Any, Literal, get_args
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from joey.cli.headless.run import result_of
-from joey.cli.headless.stream_json import JsonLine, StreamJsonEncoder, error_lines, result_line
+from joey.cli.headless.run import build_result
+from joey.cli.headless.stream_json import (
+    JsonLine,
+    StreamJsonEncoder,
+    build_error_lines,
+    build_result_line,
+)
 from joey.cli.prompt import MAX_PROMPT_BYTES
 from joey.client.images import MAX_IMAGE_BYTES, MAX_IMAGES, ImageError, encode_image
 from joey.core.events import (
@@ -74,69 +79,69 @@ class InvalidLine(Struct, frozen=True):
 class StdinCommandParser:
     """Bytes in, commands out. Holds no more than one line."""
 
-    def __init__(self, longest: int = MAX_LINE_BYTES) -> None:
-        self._longest = longest
-        self._rest = bytearray()
-        self._number = 0
-        self._skips = False
+    def __init__(self, max_line_bytes: int = MAX_LINE_BYTES) -> None:
+        self._max_line_bytes = max_line_bytes
+        self._buffer = bytearray()
+        self._line_number = 0
+        self._is_skipping = False
         """The line that is being read is too long already."""
 
     def feed(self, data: bytes) -> Iterator[StdinCommand | InvalidLine]:
         *ended, rest = data.split(b"\n")
         for piece in ended:
-            self._take(piece)
-            yield from self._end()
-        self._take(rest)
+            self._append(piece)
+            yield from self._finish_line()
+        self._append(rest)
 
     def close(self) -> Iterator[StdinCommand | InvalidLine]:
         """The last line need not have an end."""
-        yield from self._end()
+        yield from self._finish_line()
 
-    def _take(self, piece: bytes) -> None:
-        if self._skips or len(self._rest) + len(piece) > self._longest:
-            self._skips = True
-            self._rest.clear()
+    def _append(self, piece: bytes) -> None:
+        if self._is_skipping or len(self._buffer) + len(piece) > self._max_line_bytes:
+            self._is_skipping = True
+            self._buffer.clear()
         else:
-            self._rest += piece
+            self._buffer += piece
 
-    def _end(self) -> Iterator[StdinCommand | InvalidLine]:
-        self._number += 1
-        line, skips = bytes(self._rest).removeprefix(b"\xef\xbb\xbf").strip(), self._skips
-        self._rest.clear()
-        self._skips = False
+    def _finish_line(self) -> Iterator[StdinCommand | InvalidLine]:
+        self._line_number += 1
+        line, skips = bytes(self._buffer).removeprefix(b"\xef\xbb\xbf").strip(), self._is_skipping
+        self._buffer.clear()
+        self._is_skipping = False
         if skips:
-            yield self._bad(f"it is longer than {self._longest} bytes")
+            yield self._build_invalid_line(f"it is longer than {self._max_line_bytes} bytes")
         elif line:
-            yield self._understand(line)
+            yield self._parse_line(line)
 
-    def _understand(self, line: bytes) -> StdinCommand | InvalidLine:
+    def _parse_line(self, line: bytes) -> StdinCommand | InvalidLine:
         try:
             said = msgspec.json.decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            return self._bad(f"it is not JSON ({error})")
+            return self._build_invalid_line(f"it is not JSON ({error})")
         except RecursionError:
-            return self._bad("it is nested too deeply")
+            return self._build_invalid_line("it is nested too deeply")
         if not isinstance(said, dict):
-            return self._bad("it is not a JSON object")
+            return self._build_invalid_line("it is not a JSON object")
         try:
             command = msgspec.convert(said, StdinCommand)
         except msgspec.ValidationError as error:
-            return self._bad(_fault(said) or str(error), said)
+            return self._build_invalid_line(_check_envelope(said) or str(error), said)
         command = msgspec.structs.replace(command, request_id=command.request_id.strip())
-        if problem := _fault(said) or _unusable(command):
-            return self._bad(problem, said)
+        if problem := _check_envelope(said) or _check_command(command):
+            return self._build_invalid_line(problem, said)
         return command
 
-    def _bad(self, problem: str, said: dict[str, Any] | None = None) -> InvalidLine:
+    def _build_invalid_line(self, problem: str, said: dict[str, Any] | None = None) -> InvalidLine:
         def text(name: str) -> str | None:
             value = (said or {}).get(name)
             return value.strip()[:200] if isinstance(value, str) else None
 
-        problem = f"line {self._number} of stdin is no command: {problem}"
+        problem = f"line {self._line_number} of stdin is no command: {problem}"
         return InvalidLine(problem, text("requestId") or None, text("command") or None)
 
 
-def _fault(said: dict[str, Any]) -> str | None:
+def _check_envelope(said: dict[str, Any]) -> str | None:
     """What is missing of every command."""
     name, request_id = said.get("command"), said.get("requestId")
     if name not in COMMAND_NAMES:
@@ -146,7 +151,7 @@ def _fault(said: dict[str, Any]) -> str | None:
     return None
 
 
-def _unusable(command: StdinCommand) -> str | None:
+def _check_command(command: StdinCommand) -> str | None:
     """Why a command of the right shape cannot be carried out."""
     needs_prompt = command.command == "start" or command.response is Response.MESSAGE
     if command.command not in ("start", "message"):
@@ -205,20 +210,20 @@ class ControlLineContext(Struct, frozen=True, omit_defaults=True, rename="camel"
     task_id: str | None = None
 
 
-def accepted(about: ControlLineContext) -> JsonLine:
-    return _control("ack", "accepted", about, _CODE_MESSAGES["accepted"], success=True)
+def build_ack_line(about: ControlLineContext) -> JsonLine:
+    return _build_control_line("ack", "accepted", about, _CODE_MESSAGES["accepted"], success=True)
 
 
-def done(about: ControlLineContext, code: str) -> JsonLine:
+def build_done_line(about: ControlLineContext, code: str) -> JsonLine:
     success = code not in ("task_aborted", "task_failed")
-    return _control("done", code, about, _CODE_MESSAGES[code], success=success)
+    return _build_control_line("done", code, about, _CODE_MESSAGES[code], success=success)
 
 
-def refused(about: ControlLineContext, code: str, problem: str) -> JsonLine:
-    return _control("error", code, about, problem, success=False)
+def build_control_error_line(about: ControlLineContext, code: str, problem: str) -> JsonLine:
+    return _build_control_line("error", code, about, problem, success=False)
 
 
-def _control(
+def _build_control_line(
     subtype: str, code: str, about: ControlLineContext, content: str, *, success: bool
 ) -> JsonLine:
     line: JsonLine = {"type": "control", "subtype": subtype, **msgspec.to_builtins(about)}
@@ -236,52 +241,56 @@ class QueueReporter:
     """The words that wait, and whose they are."""
 
     def __init__(self) -> None:
-        self._expected: list[tuple[str, bool]] = []
-        self._waiting: dict[str, _QueuedMessage] = {}
+        self._expected_requests: list[tuple[str, bool]] = []
+        self._queued_messages: dict[str, _QueuedMessage] = {}
 
-    def expect(self, request_id: str, *, is_reported: bool) -> None:
+    def expect_message(self, request_id: str, *, is_reported: bool) -> None:
         """The next message that is queued came with this command."""
-        self._expected.append((request_id, is_reported))
+        self._expected_requests.append((request_id, is_reported))
 
-    def adopt(self, messages: Sequence[MessageQueued]) -> Iterator[JsonLine]:
+    def report_snapshot(self, messages: Sequence[MessageQueued]) -> Iterator[JsonLine]:
         """Words that have waited since an earlier run."""
-        self._waiting = {each.id: _QueuedMessage(each, None, True) for each in messages}
+        self._queued_messages = {each.id: _QueuedMessage(each, None, True) for each in messages}
         if messages:
-            yield self._line("snapshot")
+            yield self._build_line("snapshot")
 
-    def queued(self, message: MessageQueued) -> Iterator[JsonLine]:
-        known = self._waiting.get(message.id)
+    def report_queued(self, message: MessageQueued) -> Iterator[JsonLine]:
+        known = self._queued_messages.get(message.id)
         if known is not None:
-            self._waiting[message.id] = _QueuedMessage(message, known.request_id, known.is_reported)
-            yield self._line("updated")
+            self._queued_messages[message.id] = _QueuedMessage(
+                message, known.request_id, known.is_reported
+            )
+            yield self._build_line("updated")
             return
-        request_id, is_reported = self._expected.pop(0) if self._expected else (None, True)
-        self._waiting[message.id] = _QueuedMessage(message, request_id, is_reported)
+        request_id, is_reported = (
+            self._expected_requests.pop(0) if self._expected_requests else (None, True)
+        )
+        self._queued_messages[message.id] = _QueuedMessage(message, request_id, is_reported)
         if is_reported:
-            yield self._line("enqueued")
+            yield self._build_line("enqueued")
 
-    def find(self, text: str, images: tuple[str, ...]) -> str | None:
+    def find_message_id(self, text: str, images: tuple[str, ...]) -> str | None:
         """The message that waits with these words; the one that has waited longest."""
-        for each in self._waiting.values():
+        for each in self._queued_messages.values():
             if (each.message.text, each.message.images) == (text, images):
                 return each.message.id
         return None
 
-    def owner(self, message_id: str) -> str | None:
+    def find_request_id(self, message_id: str) -> str | None:
         """The command that it came with."""
-        waiting = self._waiting.get(message_id)
+        waiting = self._queued_messages.get(message_id)
         return waiting.request_id if waiting is not None else None
 
-    def dequeued(self, message_id: str) -> Iterator[JsonLine]:
-        gone = self._waiting.pop(message_id, None)
-        if gone is not None and gone.is_reported:
-            yield self._line("dequeued" if self._reported_messages else "drained")
+    def report_dequeued(self, message_id: str) -> Iterator[JsonLine]:
+        removed = self._queued_messages.pop(message_id, None)
+        if removed is not None and removed.is_reported:
+            yield self._build_line("dequeued" if self._reported_messages else "drained")
 
     @property
     def _reported_messages(self) -> list[_QueuedMessage]:
-        return [each for each in self._waiting.values() if each.is_reported]
+        return [each for each in self._queued_messages.values() if each.is_reported]
 
-    def _line(self, subtype: str) -> JsonLine:
+    def _build_line(self, subtype: str) -> JsonLine:
         reported = self._reported_messages
         items = f"{len(reported)} item{'' if len(reported) == 1 else 's'}"
         return {
@@ -289,11 +298,11 @@ class QueueReporter:
             "subtype": subtype,
             "content": "queue drained" if subtype == "drained" else f"queue {subtype} ({items})",
             "queueDepth": len(reported),
-            "queue": [_item(each.message) for each in reported],
+            "queue": [_build_queue_item(each.message) for each in reported],
         }
 
 
-def _item(message: MessageQueued) -> JsonLine:
+def _build_queue_item(message: MessageQueued) -> JsonLine:
     text = " ".join(message.text.split())
     item: JsonLine = {"id": message.id, "imageCount": len(message.images), "timestamp": message.ts}
     if text:
@@ -309,9 +318,9 @@ class StdinAnswerPolicy(Unattended):
 
     replaces_user = False
 
-    def __init__(self, *, approves: bool) -> None:
+    def __init__(self, *, can_approve: bool) -> None:
         super().__init__()
-        self._approves = approves
+        self._can_approve = can_approve
         self.is_open = True
         """Commands may still come."""
 
@@ -322,7 +331,7 @@ class StdinAnswerPolicy(Unattended):
 
     def _is_for_program(self, ask: AskOpened) -> bool:
         if ask.ask in APPROVAL_ASKS:
-            return self._approves and ask.tool != COMPLETION_TOOL
+            return self._can_approve and ask.tool != COMPLETION_TOOL
         return ask.ask in (AskKind.COMPLETION_RESULT, AskKind.FOLLOWUP)
 
 
@@ -330,53 +339,59 @@ class JsonEmitter:
     def __init__(self, policy: StdinAnswerPolicy, start_id: str | None = None) -> None:
         self.policy = policy
         self.queue = QueueReporter()
-        self.owner = start_id
+        self.current_request_id = start_id
         """The command that the lines belong to now."""
         self.exit_code = 0
         """Of the latest result."""
-        self._start_id = start_id
+        self._start_request_id = start_id
         """The `start` that has not been told its end."""
-        self._answers: dict[int, str] = {}
-        self._stream = StreamJsonEncoder()
+        self._answer_request_ids: dict[int, str] = {}
+        self._encoder = StreamJsonEncoder()
 
-    def answers(self, ask_ts: int, request_id: str) -> None:
+    def register_answer(self, ask_ts: int, request_id: str) -> None:
         """An answer to this question comes with this command."""
-        self._answers[ask_ts] = request_id
+        self._answer_request_ids[ask_ts] = request_id
 
     def handle(self, task: Task, event: Event) -> Iterator[JsonLine]:
-        yield from map(self._tagged, self._handle_queue_event(event))
+        yield from map(self._tag_line, self._handle_queue_event(event))
         if isinstance(event, AskAnswered):
-            self.owner = self._answers.pop(event.ask_ts, self.owner)
-        yield from map(self._tagged, self._stream.feed(event))
-        yield from self._ending(task, event)
+            self.current_request_id = self._answer_request_ids.pop(
+                event.ask_ts, self.current_request_id
+            )
+        yield from map(self._tag_line, self._encoder.encode(event))
+        yield from self._handle_task_end(task, event)
 
     def handle_subtask_ask(self, task_id: str, ask: AskOpened) -> Iterator[JsonLine]:
         """A question of a subtask, which the program may answer."""
-        for line in StreamJsonEncoder().feed(ask):
-            yield self._tagged({**line, "taskId": task_id})
+        for line in StreamJsonEncoder().encode(ask):
+            yield self._tag_line({**line, "taskId": task_id})
 
-    def _tagged(self, line: JsonLine) -> JsonLine:
-        return line if self.owner is None else {**line, "requestId": self.owner}
+    def _tag_line(self, line: JsonLine) -> JsonLine:
+        return (
+            line
+            if self.current_request_id is None
+            else {**line, "requestId": self.current_request_id}
+        )
 
     def _handle_queue_event(self, event: Event) -> Iterator[JsonLine]:
         match event:
             case MessageQueued():
-                yield from self.queue.queued(event)
+                yield from self.queue.report_queued(event)
             case MessageUnqueued(id=message_id):
-                yield from self.queue.dequeued(message_id)
+                yield from self.queue.report_dequeued(message_id)
             case UserMessage(text=text, images=images, is_first=False):
-                if found := self.queue.find(text, images):
-                    yield from self._say(found)
+                if found := self.queue.find_message_id(text, images):
+                    yield from self._start_message(found)
             case RequestStarted(dequeued_ids=dequeued):
                 for message_id in dequeued:
-                    yield from self._say(message_id)
+                    yield from self._start_message(message_id)
 
-    def _say(self, message_id: str) -> Iterator[JsonLine]:
+    def _start_message(self, message_id: str) -> Iterator[JsonLine]:
         """From here on it is about this message."""
-        self.owner = self.queue.owner(message_id) or self.owner
-        yield from self.queue.dequeued(message_id)
+        self.current_request_id = self.queue.find_request_id(message_id) or self.current_request_id
+        yield from self.queue.report_dequeued(message_id)
 
-    def _ending(self, task: Task, event: Event) -> Iterator[JsonLine]:
+    def _handle_task_end(self, task: Task, event: Event) -> Iterator[JsonLine]:
         match event:
             case TaskCompleted(result=result, is_plain_answer=answered):
                 ending: Completed | Failed = Completed(result, answered=answered)
@@ -384,19 +399,22 @@ class JsonEmitter:
             case TaskFailed(code=reason, message=message):
                 ending, code = Failed(reason, message), "task_failed"
             case TaskAborted():
-                yield from self._done(task.id, "task_aborted")
-                self.owner = None
+                yield from self._finish_start_command(task.id, "task_aborted")
+                self.current_request_id = None
                 return
             case _:
                 return
-        run = result_of(task, ending, refused=bool(self.policy.refused))
+        run = build_result(task, ending, refused=bool(self.policy.refused))
         self.policy.refused.clear()
         self.exit_code = run.exit_code
-        yield from map(self._tagged, (*error_lines(run), result_line(run, self._stream.last_text)))
-        yield from self._done(task.id, code)
-        self.owner = None
+        yield from map(
+            self._tag_line,
+            (*build_error_lines(run), build_result_line(run, self._encoder.last_text)),
+        )
+        yield from self._finish_start_command(task.id, code)
+        self.current_request_id = None
 
-    def _done(self, task_id: str, code: str) -> Iterator[JsonLine]:
-        start_id, self._start_id = self._start_id, None
+    def _finish_start_command(self, task_id: str, code: str) -> Iterator[JsonLine]:
+        start_id, self._start_request_id = self._start_request_id, None
         if start_id is not None:
-            yield done(ControlLineContext("start", start_id, task_id), code)
+            yield build_done_line(ControlLineContext("start", start_id, task_id), code)

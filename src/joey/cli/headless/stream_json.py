@@ -92,7 +92,7 @@ class RunResult(Struct, frozen=True, kw_only=True):
     task_id: str = ""
 
 
-def init_line(
+def build_init_line(
     task_id: str, content: str = "Task started", capabilities: Sequence[str] = ()
 ) -> JsonLine:
     line: JsonLine = {"type": "system", "subtype": "init", "content": content}
@@ -102,7 +102,7 @@ def init_line(
     return line | said | {"capabilities": list(capabilities)}
 
 
-def result_line(run: RunResult, last_text: str) -> JsonLine:
+def build_result_line(run: RunResult, last_text: str) -> JsonLine:
     """The last line. Without a presented result, the assistant's latest words stand in for it."""
     line: JsonLine = {
         "type": "result",
@@ -128,7 +128,7 @@ def result_line(run: RunResult, last_text: str) -> JsonLine:
     return line
 
 
-def error_lines(run: RunResult) -> list[JsonLine]:
+def build_error_lines(run: RunResult) -> list[JsonLine]:
     """What stands before the last line of a run that failed."""
     if not run.reason or run.code in ("aborted", "needs_person"):
         return []
@@ -139,195 +139,206 @@ class StreamJsonEncoder:
     """Turns events into lines. Keeps only what is open."""
 
     def __init__(self) -> None:
-        self._open: dict[int, str] = {}
+        self._open_row_types: dict[int, str] = {}
         """Rows that grow, with the type of their lines."""
-        self._growing: dict[int, str] = {}
+        self._streaming_call_ids: dict[int, str] = {}
         """Calls whose arguments come, by their rows."""
-        self._calls: dict[str, tuple[int, ToolCall]] = {}
+        self._reply_calls: dict[str, tuple[int, ToolCall]] = {}
         """Calls of the latest reply, with their rows."""
-        self._names: dict[str, str] = {}
+        self._emitted_tool_names: dict[str, str] = {}
         """What they were called on their lines."""
-        self._asked: dict[int, str] = {}
+        self._call_id_by_ask: dict[int, str] = {}
         """Calls of the latest reply that were asked about, by the questions."""
-        self._refused: set[str] = set()
+        self._refused_call_ids: set[str] = set()
         """Those that were not allowed."""
-        self._command = ""
+        self._command_call_id = ""
         """The call whose command runs."""
-        self._server_call: tuple[str, str] | None = None
+        self._current_mcp_call: tuple[str, str] | None = None
         """The call that an MCP server works on, and its tool."""
-        self._output_id: int | None = None
+        self._command_output_id: int | None = None
         """Under which the output of the running command is told."""
         self.last_text = ""
         """The assistant's latest words: the content of a result when none was presented."""
 
-    def feed(self, event: Event) -> list[JsonLine]:
-        return list(self._lines(event))
+    def encode(self, event: Event) -> list[JsonLine]:
+        return list(self._iter_lines(event))
 
-    def _lines(self, event: Event) -> Iterator[JsonLine]:
+    def _iter_lines(self, event: Event) -> Iterator[JsonLine]:
         match event:
-            case RowDelta(ts=ts, delta=delta) if kind := self._open.get(ts):
+            case RowDelta(ts=ts, delta=delta) if kind := self._open_row_types.get(ts):
                 yield {"type": kind, "id": ts, "content": delta}
-            case ArgumentsDelta(ts=ts, delta=delta) if ts in self._growing:
-                line: JsonLine = {"type": "tool_use", "id": ts, "callId": self._growing[ts]}
+            case ArgumentsDelta(ts=ts, delta=delta) if ts in self._streaming_call_ids:
+                line: JsonLine = {
+                    "type": "tool_use",
+                    "id": ts,
+                    "callId": self._streaming_call_ids[ts],
+                }
                 yield {**line, "content": delta}
             case RowOpened():
-                yield from self._open_row(event)
+                yield from self._encode_row_opened(event)
             case CommandOutputDelta(ts=ts, output=output):
-                yield self._grow_output(ts, output)
+                yield self._encode_output_delta(ts, output)
             case ReplyReceived():
-                yield from self._close_reply(event)
+                yield from self._encode_reply(event)
             case UserMessage(ts=ts, text=text):
-                yield _whole("user", ts, text)
+                yield _build_complete_line("user", ts, text)
             case ToolStarted():
-                yield self._tool_use(event, event.tool)
+                yield self._encode_tool_use(event, event.tool)
             case AskOpened():
-                yield from self._ask(event)
-            case AskAnswered(ask_ts=ts, answer=answer) if ts in self._asked:
+                yield from self._encode_ask(event)
+            case AskAnswered(ask_ts=ts, answer=answer) if ts in self._call_id_by_ask:
                 if not answer.approves:
-                    self._refused.add(self._asked[ts])
+                    self._refused_call_ids.add(self._call_id_by_ask[ts])
             case ToolFinished():
-                if event.call_id not in self._names:
-                    yield self._untold_use(event)
-                yield self._tool_result(event)
+                if event.call_id not in self._emitted_tool_names:
+                    yield self._encode_unannounced_use(event)
+                yield self._encode_tool_result(event)
             case RowAdded(say=say) if say not in OMITTED_ROW_KINDS:
-                yield from self._said(event)
+                yield from self._encode_row(event)
 
-    def _open_row(self, event: RowOpened) -> Iterator[JsonLine]:
+    def _encode_row_opened(self, event: RowOpened) -> Iterator[JsonLine]:
         if event.tool in _USER_FACING_TOOLS:
             return
         if event.tool is None:
-            self._open[event.ts] = "thinking" if event.say == "reasoning" else "assistant"
+            self._open_row_types[event.ts] = "thinking" if event.say == "reasoning" else "assistant"
             return
-        self._growing[event.ts] = event.call_id or ""
+        self._streaming_call_ids[event.ts] = event.call_id or ""
         yield {
             "type": "tool_use",
-            "subtype": _subtype(event.tool),
+            "subtype": _select_subtype(event.tool),
             "id": event.ts,
             "callId": event.call_id,
-            "tool_use": _named(_ROO_TOOL_NAMES.get(event.tool), event.tool),
+            "tool_use": _build_tool_names(_ROO_TOOL_NAMES.get(event.tool), event.tool),
         }
 
-    def _close_reply(self, event: ReplyReceived) -> Iterator[JsonLine]:
-        self._calls.clear()
-        self._names.clear()
-        self._asked.clear()
-        self._refused.clear()
-        self._growing.clear()
+    def _encode_reply(self, event: ReplyReceived) -> Iterator[JsonLine]:
+        self._reply_calls.clear()
+        self._emitted_tool_names.clear()
+        self._call_id_by_ask.clear()
+        self._refused_call_ids.clear()
+        self._streaming_call_ids.clear()
         for placed in event.parts:
             match placed.part:
                 case TextPart(text=text) if text.strip():
-                    self._open.pop(placed.ts, None)
+                    self._open_row_types.pop(placed.ts, None)
                     self.last_text = text
-                    yield _whole("assistant", placed.ts, text)
+                    yield _build_complete_line("assistant", placed.ts, text)
                 case ReasoningPart(text=text) if text:
-                    self._open.pop(placed.ts, None)
-                    yield _whole("thinking", placed.ts, text)
+                    self._open_row_types.pop(placed.ts, None)
+                    yield _build_complete_line("thinking", placed.ts, text)
                 case CallPart(call=call):
-                    self._calls[call.id] = (placed.ts, call)
+                    self._reply_calls[call.id] = (placed.ts, call)
 
-    def _tool_use(self, event: ToolStarted | AskOpened, tool: str) -> JsonLine:
+    def _encode_tool_use(self, event: ToolStarted | AskOpened, tool: str) -> JsonLine:
         """A call that is complete: as the model made it, and as Roo's rows tell it."""
         call_id = event.call_id or ""
-        self._growing.pop(event.ts, None)
+        self._streaming_call_ids.pop(event.ts, None)
         is_asked = isinstance(event, AskOpened) and event.ask is AskKind.USE_MCP_SERVER
-        if is_asked or (tool != COMMAND_TOOL and _is_mcp(event.text)):
-            self._server_call = (call_id, tool)
-            self._names[call_id] = _MCP_TOOL_NAME
-            return _tool_use(event, "mcp", _server_use(tool, event.text))
-        _, call = self._calls.get(call_id, (event.ts, None))
+        if is_asked or (tool != COMMAND_TOOL and _is_mcp_row(event.text)):
+            self._current_mcp_call = (call_id, tool)
+            self._emitted_tool_names[call_id] = _MCP_TOOL_NAME
+            return _build_tool_use_line(event, "mcp", _build_mcp_use(tool, event.text))
+        _, call = self._reply_calls.get(call_id, (event.ts, None))
         row = {"tool": COMMAND_TOOL, "command": event.text}
         if tool == COMMAND_TOOL:
-            self._command = call_id
+            self._command_call_id = call_id
         else:
-            row = _row(event.text)
+            row = _parse_row(event.text)
         name = str(row.get("tool") or _ROO_TOOL_NAMES.get(tool, tool))
-        self._names[call_id] = name
+        self._emitted_tool_names[call_id] = name
         rest = {key: value for key, value in row.items() if key != "tool"}
-        use: JsonLine = {**_named(name, tool), "input": call.input if call else rest}
+        use: JsonLine = {**_build_tool_names(name, tool), "input": call.input if call else rest}
         if tool != COMMAND_TOOL:
             use["row"] = row
-        return _tool_use(event, _subtype(tool), use)
+        return _build_tool_use_line(event, _select_subtype(tool), use)
 
-    def _untold_use(self, event: ToolFinished) -> JsonLine:
+    def _encode_unannounced_use(self, event: ToolFinished) -> JsonLine:
         """A call without a row: it was refused, skipped or wrong, or spoke to the person."""
-        ts, call = self._calls.get(event.call_id, (event.row_ts or event.ts, None))
-        self._names[event.call_id] = _ROO_TOOL_NAMES.get(event.tool, event.tool)
-        use = _named(self._names[event.call_id], event.tool)
+        ts, call = self._reply_calls.get(event.call_id, (event.row_ts or event.ts, None))
+        self._emitted_tool_names[event.call_id] = _ROO_TOOL_NAMES.get(event.tool, event.tool)
+        use = _build_tool_names(self._emitted_tool_names[event.call_id], event.tool)
         if call is not None:
             use["input"] = call.input
-        line: JsonLine = {"type": "tool_use", "subtype": _subtype(event.tool), "id": ts}
+        line: JsonLine = {"type": "tool_use", "subtype": _select_subtype(event.tool), "id": ts}
         return {**line, "callId": event.call_id, "tool_use": use, "done": True}
 
-    def _ask(self, event: AskOpened) -> Iterator[JsonLine]:
-        self._open.pop(event.ts, None)
+    def _encode_ask(self, event: AskOpened) -> Iterator[JsonLine]:
+        self._open_row_types.pop(event.ts, None)
         match event.ask:
             case AskKind.TOOL | AskKind.COMMAND | AskKind.USE_MCP_SERVER:
                 tool = COMMAND_TOOL if event.ask is AskKind.COMMAND else event.tool or ""
-                self._asked[event.ts] = event.call_id or ""
-                yield self._tool_use(event, tool)
+                self._call_id_by_ask[event.ts] = event.call_id or ""
+                yield self._encode_tool_use(event, tool)
             case ask if event.text:
-                yield {**_whole("assistant", event.ts, event.text), "subtype": str(ask)}
+                yield {
+                    **_build_complete_line("assistant", event.ts, event.text),
+                    "subtype": str(ask),
+                }
 
-    def _grow_output(self, ts: int, output: str) -> JsonLine:
-        if self._server_call is not None:
-            call_id, tool = self._server_call
+    def _encode_output_delta(self, ts: int, output: str) -> JsonLine:
+        if self._current_mcp_call is not None:
+            call_id, tool = self._current_mcp_call
             line: JsonLine = {"type": "tool_result", "subtype": "mcp", "id": ts, "callId": call_id}
-            return line | {"tool_result": {**_named(_MCP_TOOL_NAME, tool), "output": output}}
-        self._output_id = self._output_id or ts
+            return line | {
+                "tool_result": {**_build_tool_names(_MCP_TOOL_NAME, tool), "output": output}
+            }
+        self._command_output_id = self._command_output_id or ts
         return {
             "type": "tool_result",
             "subtype": "command",
-            "id": self._output_id,
-            "callId": self._command,
-            "tool_result": {**_named(COMMAND_TOOL, COMMAND_TOOL), "output": output},
+            "id": self._command_output_id,
+            "callId": self._command_call_id,
+            "tool_result": {**_build_tool_names(COMMAND_TOOL, COMMAND_TOOL), "output": output},
         }
 
-    def _tool_result(self, event: ToolFinished) -> JsonLine:
+    def _encode_tool_result(self, event: ToolFinished) -> JsonLine:
         """The end of a call; of a command, under the id that its output was told with."""
-        name = self._names.get(event.call_id) or _ROO_TOOL_NAMES.get(event.tool, event.tool)
-        said = "error" if event.is_error or event.call_id in self._refused else "output"
-        result: JsonLine = {**_named(name, event.tool), said: event.content}
+        name = self._emitted_tool_names.get(event.call_id) or _ROO_TOOL_NAMES.get(
+            event.tool, event.tool
+        )
+        said = "error" if event.is_error or event.call_id in self._refused_call_ids else "output"
+        result: JsonLine = {**_build_tool_names(name, event.tool), said: event.content}
         line: JsonLine = {"type": "tool_result", "subtype": "tool", "id": event.ts}
         if name == _MCP_TOOL_NAME:
             line["subtype"] = "mcp"
-            self._server_call = None
+            self._current_mcp_call = None
         if event.tool == COMMAND_TOOL:
             line["subtype"] = "command"
-            line["id"] = self._output_id or event.ts
-            self._output_id = None
+            line["id"] = self._command_output_id or event.ts
+            self._command_output_id = None
             if event.exit_code is not None:
                 result["exitCode"] = event.exit_code
         return {**line, "callId": event.call_id, "tool_result": result, "done": True}
 
-    def _said(self, event: RowAdded) -> Iterator[JsonLine]:
+    def _encode_row(self, event: RowAdded) -> Iterator[JsonLine]:
         match event.say:
             case "error":
-                yield _whole("error", event.ts, event.text)
+                yield _build_complete_line("error", event.ts, event.text)
             case "rooignore_error":
                 message = f"{event.text} is hidden by .rooignore"
-                yield {**_whole("error", event.ts, message), "subtype": event.say}
+                yield {**_build_complete_line("error", event.ts, message), "subtype": event.say}
             case "command_output" | "mcp_server_response" | "codebase_search_result":
                 # The tool's result repeats it.
                 return
             case "text":
-                self._open.pop(event.ts, None)
+                self._open_row_types.pop(event.ts, None)
                 self.last_text = event.text
-                yield _whole("assistant", event.ts, event.text)
+                yield _build_complete_line("assistant", event.ts, event.text)
             case say if event.text:
-                yield {**_whole("assistant", event.ts, event.text), "subtype": say}
+                yield {**_build_complete_line("assistant", event.ts, event.text), "subtype": say}
 
 
-def _subtype(tool: str) -> str:
+def _select_subtype(tool: str) -> str:
     return "command" if tool == COMMAND_TOOL else "tool"
 
 
-def _is_mcp(text: str) -> bool:
-    return text.startswith('{"type":') and str(_row(text).get("type")).endswith(
+def _is_mcp_row(text: str) -> bool:
+    return text.startswith('{"type":') and str(_parse_row(text).get("type")).endswith(
         _MCP_ROW_TYPE_SUFFIXES
     )
 
 
-def _tool_use(event: ToolStarted | AskOpened, subtype: str, use: JsonLine) -> JsonLine:
+def _build_tool_use_line(event: ToolStarted | AskOpened, subtype: str, use: JsonLine) -> JsonLine:
     line: JsonLine = {"type": "tool_use", "subtype": subtype, "id": event.ts}
     if event.call_id:
         line["callId"] = event.call_id
@@ -341,23 +352,23 @@ def _tool_use(event: ToolStarted | AskOpened, subtype: str, use: JsonLine) -> Js
     return {**line, "tool_use": use, "done": True}
 
 
-def _server_use(tool: str, text: str) -> JsonLine:
+def _build_mcp_use(tool: str, text: str) -> JsonLine:
     """Roo's `input` is the row as text; beside it stands what one would look for in there."""
-    row = _row(text)
-    named = _named(_MCP_TOOL_NAME, tool or str(row.get("type") or _MCP_TOOL_NAME))
+    row = _parse_row(text)
+    named = _build_tool_names(_MCP_TOOL_NAME, tool or str(row.get("type") or _MCP_TOOL_NAME))
     use: JsonLine = {**named, "input": {"raw": text}, "server": row.get("serverName", "")}
     if "uri" in row:
         return {**use, "uri": row["uri"]}
     given = str(row.get("arguments") or "{}")
-    return {**use, "serverTool": row.get("toolName", ""), "arguments": _row(given)}
+    return {**use, "serverTool": row.get("toolName", ""), "arguments": _parse_row(given)}
 
 
-def _named(name: str | None, tool: str) -> JsonLine:
+def _build_tool_names(name: str | None, tool: str) -> JsonLine:
     """`name` is Roo's and is left out while it is not known; `tool` is what the model called."""
     return {"tool": tool} if name is None else {"name": name, "tool": tool}
 
 
-def _row(text: str) -> dict[str, Any]:
+def _parse_row(text: str) -> dict[str, Any]:
     try:
         value = msgspec.json.decode(text)
     except msgspec.DecodeError:
@@ -365,5 +376,5 @@ def _row(text: str) -> dict[str, Any]:
     return value if isinstance(value, dict) else {"text": text}
 
 
-def _whole(kind: str, ts: int, text: str) -> JsonLine:
+def _build_complete_line(kind: str, ts: int, text: str) -> JsonLine:
     return {"type": kind, "id": ts, "content": text, "done": True}

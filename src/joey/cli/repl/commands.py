@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from joey.cli.exit_codes import UsageError
-from joey.cli.launch import earlier_task, options_for, short_id
-from joey.cli.notices import describe_cost
+from joey.cli.launch import build_task_options, find_earlier_task, shorten_task_id
+from joey.cli.notices import format_usage
 from joey.cli.repl.renderer import TaskRenderer
-from joey.cli.task_views import MAX_LISTED_ITEMS, Rows, all_rows, describe, find_row
+from joey.cli.task_views import MAX_LISTED_ITEMS, Rows, describe_rewind, find_row_ts, merge_rows
 from joey.core.events import AskOpened
 from joey.core.rewind import RewindPreview, find_row_before_last_message
 from joey.core.task import APPROVAL_ASKS
@@ -48,27 +48,27 @@ class ReplCommands:
         self._engine = engine
         self._arguments = arguments
         self._renderer = renderer
-        self._made: LocalAppHost | None = None
+        self._cached_host: LocalAppHost | None = None
 
     async def close(self) -> None:
         """The next command looks at everything anew."""
-        made, self._made = self._made, None
-        if made is not None:
-            await made.close()
+        host, self._cached_host = self._cached_host, None
+        if host is not None:
+            await host.close()
 
     @property
     def _host(self) -> LocalAppHost:
         """Made for the first command that needs it: most conversations have none."""
-        if self._made is None:
+        if self._cached_host is None:
             from joey.cli.screen.host import LocalAppHost
 
-            self._made = LocalAppHost(self._engine, self._arguments, needs_model=False)
-        return self._made
+            self._cached_host = LocalAppHost(self._engine, self._arguments, needs_model=False)
+        return self._cached_host
 
     @property
-    def names(self) -> list[str]:
+    def command_names(self) -> list[str]:
         """All that may stand behind a slash."""
-        return [offer.name for offer in self._host.commands()]
+        return [offer.name for offer in self._host.list_commands()]
 
     async def run(self, command: BuiltInCommand, rest: str, task: Task | None) -> Task | None:
         """The task to go on with.
@@ -78,66 +78,72 @@ class ReplCommands:
         """
         match command.name:
             case "help":
-                self._help()
+                self._print_help()
             case "cost":
-                self._note("nothing yet" if task is None else describe_cost(task.total_usage))
+                self._print_note("nothing yet" if task is None else format_usage(task.total_usage))
             case "mode":
-                await self._mode(rest, task)
+                await self._show_or_set_mode(rest, task)
             case "model":
-                return await self._model(rest, task)
+                return await self._show_or_set_model(rest, task)
             case "permissions" if rest:
-                self._note(withdraw_edits(self._host, task, rest))
+                self._print_note(withdraw_edits(self._host, task, rest))
             case "permissions":
-                self._renderer.print(await self._host.permissions(task))
+                self._renderer.print(await self._host.render_permissions(task))
             case "mcp":
-                self._renderer.print(await self._host.servers(task))
+                self._renderer.print(await self._host.render_mcp_servers(task))
             case "skills":
-                self._renderer.print(await self._host.skills())
+                self._renderer.print(await self._host.render_skills())
             case "doctor":
-                self._renderer.print(await self._host.doctor())
+                self._renderer.print(await self._host.render_doctor_report())
             case "export":
                 if task is None:
                     raise UserError("nothing was said yet")
-                self._note(f"written to {await self._host.export(task)}")
+                self._print_note(f"written to {await self._host.export_task(task)}")
             case "resume" | "tasks":
-                await self._list_tasks()
+                await self._print_tasks()
         return task
 
-    def _help(self) -> None:
-        offers = self._host.commands()
+    def _print_help(self) -> None:
+        offers = self._host.list_commands()
         others = {offer.name: offer.about for offer in offers if offer.name not in COMMANDS_BY_NAME}
-        self._note("\n".join(filter(None, (command_help(), slash_help(others)))))
+        self._print_note(
+            "\n".join(filter(None, (format_command_help(), format_custom_command_help(others))))
+        )
 
-    async def _mode(self, slug: str, task: Task | None) -> None:
-        modes = self._host.modes(task)
+    async def _show_or_set_mode(self, slug: str, task: Task | None) -> None:
+        modes = self._host.list_modes(task)
         if not slug:
-            self._list(modes, "/mode MODE chooses one")
+            self._print_entries(modes, "/mode MODE chooses one")
             return
         await self._host.choose_mode(task, named_mode(modes, slug).key)
         if task is None or not task.running:
-            self._note(f"now in {slug} mode")
+            self._print_note(f"now in {slug} mode")
         elif task.pending is not None:  # else it is drawn at once, with all that the task does
-            self._note(f"{slug} mode counts from joey's next step on")
+            self._print_note(f"{slug} mode counts from joey's next step on")
 
-    async def _model(self, key: str, task: Task | None) -> Task | None:
+    async def _show_or_set_model(self, key: str, task: Task | None) -> Task | None:
         if not key:
-            self._list(await self._host.models(task), "/model MODEL chooses one, listed or not")
+            self._print_entries(
+                await self._host.list_models(task), "/model MODEL chooses one, listed or not"
+            )
             return task
         after = await self._host.choose_model(task, key)
         assert after is None or isinstance(after, Task)
-        self._note(f"from now on with {self._host.get_status(after).model}")
+        self._print_note(f"from now on with {self._host.get_status(after).model}")
         return after
 
-    async def _list_tasks(self) -> None:
-        tasks = await self._host.tasks()
+    async def _print_tasks(self) -> None:
+        tasks = await self._host.list_tasks()
         if not tasks:
-            self._note("there are no earlier tasks in this folder")
+            self._print_note("there are no earlier tasks in this folder")
             return
         ids = self._engine.ids()
-        listed = [PickerEntry(short_id(each.key, ids), each.label, each.about) for each in tasks]
-        self._list(listed, "/resume ID goes on with one", with_labels=True)
+        listed = [
+            PickerEntry(shorten_task_id(each.key, ids), each.label, each.about) for each in tasks
+        ]
+        self._print_entries(listed, "/resume ID goes on with one", with_labels=True)
 
-    def _list(
+    def _print_entries(
         self, entries: Sequence[PickerEntry], hint: str, *, with_labels: bool = False
     ) -> None:
         lines = []
@@ -147,10 +153,10 @@ class ReplCommands:
             lines.append(f"{'*' if entry.is_current else ' '} {entry.key}{label}{about}")
         if len(entries) > MAX_LISTED_ENTRIES:
             lines.append(f"  and {len(entries) - MAX_LISTED_ENTRIES} more")
-        self._note("\n".join((*lines, hint)))
+        self._print_note("\n".join((*lines, hint)))
 
-    def _note(self, text: str) -> None:
-        self._renderer.note(text)
+    def _print_note(self, text: str) -> None:
+        self._renderer.print_note(text)
 
 
 EXIT_COMMANDS = frozenset({"/exit", "/quit"})
@@ -164,7 +170,7 @@ Ctrl-C stops joey at work; words that it has not read yet come back to you.
 changed in them since."""
 
 
-def small_command(text: str) -> tuple[BuiltInCommand, str] | None:
+def parse_repl_command(text: str) -> tuple[BuiltInCommand, str] | None:
     """The command that a line is, and the words behind it; None when it is words."""
     match named(text):
         case (command, rest) if command.in_lines or command.name in REWIND_COMMANDS:
@@ -172,14 +178,14 @@ def small_command(text: str) -> tuple[BuiltInCommand, str] | None:
     return parse(text)
 
 
-def command_help() -> str:
+def format_command_help() -> str:
     heads = {command: f"/{command.name} {command.in_lines}".rstrip() for command in LISTED_COMMANDS}
-    room = max(map(len, heads.values()))
-    lines = (f"  {head:{room}}  {command.about}" for command, head in heads.items())
+    width = max(map(len, heads.values()))
+    lines = (f"  {head:{width}}  {command.about}" for command, head in heads.items())
     return "\n".join((_HELP_TEXT, *lines))
 
 
-def too_early(command: BuiltInCommand, ask: AskOpened | None) -> str | None:
+def explain_unavailable(command: BuiltInCommand, ask: AskOpened | None) -> str | None:
     """Why a command must wait while a task works or asks; None when it need not."""
     if not command.at_rest:
         return None
@@ -187,40 +193,42 @@ def too_early(command: BuiltInCommand, ask: AskOpened | None) -> str | None:
     return f"/{command.name} works when joey waits for your words; {first}"
 
 
-def is_no_answer(text: str, ask: AskOpened) -> bool:
+def is_stray_command(text: str, ask: AskOpened) -> bool:
     """A name with a slash never decides about a call; to a question it may be a path."""
     is_bare = text.startswith("/") and not any(char in text[1:] for char in " /\n")
     return ask.ask in APPROVAL_ASKS and is_bare
 
 
-def slash_help(names: dict[str, str]) -> str:
+def format_custom_command_help(names: dict[str, str]) -> str:
     """One line each, below a heading; empty when there are none."""
     if not names:
         return ""
-    room = min(24, max(map(cells, names)))
-    lines = (f"  /{name:{room}}  {one_line(about, 200)}".rstrip() for name, about in names.items())
+    width = min(24, max(map(cells, names)))
+    lines = (f"  /{name:{width}}  {one_line(about, 200)}".rstrip() for name, about in names.items())
     return "\n".join(("Commands of this folder and yours:", *lines))
 
 
 PrintLine = Callable[[str], None]
 
 
-async def open_earlier(engine: Engine, arguments: Namespace) -> Task:
+async def open_earlier_task(engine: Engine, arguments: Namespace) -> Task:
     """The task that the conversation is to go on with.
 
     Raises:
         UserError
     """
-    earlier = earlier_task(engine, arguments)
+    earlier = find_earlier_task(engine, arguments)
     if earlier is None:
         raise UserError("nothing was said yet")
-    options = options_for(arguments, earlier, None)
+    options = build_task_options(arguments, earlier, None)
     if arguments.fork:
         return await engine.fork(earlier.id, options=options)
     return await engine.open(earlier.id, options=options)
 
 
-async def revise(engine: Engine, task: Task | None, argv: list[str], print_line: PrintLine) -> Task:
+async def run_rewind_command(
+    engine: Engine, task: Task | None, argv: list[str], print_line: PrintLine
+) -> Task:
     """Carry out one of the commands; the task that the conversation goes on with.
 
     Raises:
@@ -235,9 +243,11 @@ async def revise(engine: Engine, task: Task | None, argv: list[str], print_line:
             await _undo(task, print_line, force="force" in argv)
         case ["/fork"]:
             fork = await engine.fork(task.id)
-            left = short_id(task.id, engine.ids())
+            left = shorten_task_id(task.id, engine.ids())
             await engine.release(task)
-            print_line(f"this is a copy now, task {short_id(fork.id, engine.ids())}; {left} stays")
+            print_line(
+                f"this is a copy now, task {shorten_task_id(fork.id, engine.ids())}; {left} stays"
+            )
             return fork
         case [name, *_]:
             raise UsageError(f"{name} stands alone; see /help")
@@ -251,28 +261,30 @@ async def _rewind(task: Task, rest: list[str], print_line: PrintLine) -> None:
         raise UsageError("/rewind takes one number, and `files` to bring the files back too")
     if force and not files:
         raise UsageError("`force` goes with `files`: it gives up what others changed in them")
-    rows = _rows(task)
-    target = find_row(rows, named[0], task.id) if named else find_row_before_last_message(rows)
+    rows = _to_row_dicts(task)
+    target = find_row_ts(rows, named[0], task.id) if named else find_row_before_last_message(rows)
     if target is None:
         raise UserError("nothing was said yet")
     said = [row for row in rows if row["ts"] > target and row.get("say") == "user_feedback"]
     if files and not force:
-        _check(await task.preview_rewind(target, files=True), f"/rewind {' '.join(rest)}")
-    _describe(await task.rewind(target, files=files, force=force), rows, print_line)
+        _check_conflicts(await task.preview_rewind(target, files=True), f"/rewind {' '.join(rest)}")
+    _print_changes(await task.rewind(target, files=files, force=force), rows, print_line)
     if said:
         print_line(f"you had said: {one_line(str(said[0].get('text') or ''), 400)}")
     print_line("rewound; /undo takes it back")
 
 
 async def _undo(task: Task, print_line: PrintLine, *, force: bool) -> None:
-    rows = _rows(task)
+    rows = _to_row_dicts(task)
     if not force:
-        _check(await task.preview_undo(), "/undo")
-    _describe(await task.undo_rewind(force=force), all_rows(rows, _rows(task)), print_line)
+        _check_conflicts(await task.preview_undo(), "/undo")
+    _print_changes(
+        await task.undo_rewind(force=force), merge_rows(rows, _to_row_dicts(task)), print_line
+    )
     print_line("the rewind is undone")
 
 
-def _check(changes: RewindPreview, command: str) -> None:
+def _check_conflicts(changes: RewindPreview, command: str) -> None:
     """Raises UserError for what others changed, with how to give that up."""
     if not changes.conflicts:
         return
@@ -286,12 +298,12 @@ def _check(changes: RewindPreview, command: str) -> None:
     )
 
 
-def _rows(task: Task) -> list[dict[str, Any]]:
+def _to_row_dicts(task: Task) -> list[dict[str, Any]]:
     return [msgspec.to_builtins(row) for row in task.rows]
 
 
-def _describe(changes: RewindPreview, rows: Rows, print_line: PrintLine) -> None:
-    print_line("\n".join(line.removeprefix("  ") for line in describe(changes, rows)))
+def _print_changes(changes: RewindPreview, rows: Rows, print_line: PrintLine) -> None:
+    print_line("\n".join(line.removeprefix("  ") for line in describe_rewind(changes, rows)))
 
 
 CONDENSE_COMMANDS = frozenset({"compact", "condense"})
@@ -300,13 +312,13 @@ CONDENSE_COMMANDS = frozenset({"compact", "condense"})
 async def condense(task: Task | None, instructions: str, renderer: TaskRenderer) -> None:
     """Sum the conversation up; cancelling the task stops it."""
     if task is None:
-        renderer.note("there is nothing to condense yet")
+        renderer.print_note("there is nothing to condense yet")
         return
-    renderer.passing("condensing the conversation…")
+    renderer.show_transient("condensing the conversation…")
     try:
-        renderer.show(await task.condense(instructions))
+        renderer.render(await task.condense(instructions))
     except UserError as error:
-        renderer.note(f"not condensed: {one_line(str(error), 400)}")
+        renderer.print_note(f"not condensed: {one_line(str(error), 400)}")
 
 
 def begin_condensing(task: Task | None, instructions: str, renderer: TaskRenderer) -> None:
@@ -316,6 +328,6 @@ def begin_condensing(task: Task | None, instructions: str, renderer: TaskRendere
     try:
         task.begin_condensing(instructions)
     except UserError as error:
-        renderer.note(f"not condensed: {one_line(str(error), 400)}")
+        renderer.print_note(f"not condensed: {one_line(str(error), 400)}")
     else:
-        renderer.note("(joey condenses the conversation before its next step)")
+        renderer.print_note("(joey condenses the conversation before its next step)")

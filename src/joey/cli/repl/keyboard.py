@@ -1,6 +1,6 @@
 """Lines typed at a terminal, read without a thread and without blocking the event loop.
 
-The terminal itself does the line editing. A line that nobody waits for goes to the `unasked`
+The terminal itself does the line editing. A line that nobody waits for goes to the `on_typeahead`
 callback, so that the user may type while the task works; None is the end of the input.
 """
 
@@ -28,15 +28,15 @@ class InputInterrupted(Exception):
 
 
 class Keyboard:
-    def __init__(self, fd: int, unasked: Callable[[str | None], None]) -> None:
+    def __init__(self, fd: int, on_typeahead: Callable[[str | None], None]) -> None:
         self._fd = fd
-        self._unasked = unasked
+        self._on_typeahead = on_typeahead
         self._loop = asyncio.get_running_loop()
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
-        self._text = ""
-        self._lines: deque[tuple[float, str]] = deque()
+        self._partial_line = ""
+        self._pending_lines: deque[tuple[float, str]] = deque()
         """Each with the time at which it came."""
-        self._last_came = 0.0
+        self._last_line_time = 0.0
         """That of the line that was read last."""
         self._waiter: asyncio.Future[None] | None = None
         self.is_closed = False
@@ -45,7 +45,7 @@ class Keyboard:
         """How the terminal behaved before."""
 
     def __enter__(self) -> Self:
-        self._loop.add_reader(self._fd, self._read)
+        self._loop.add_reader(self._fd, self._handle_readable)
         if os.isatty(self._fd):
             self._saved_termios = termios.tcgetattr(self._fd)
             quiet = [*self._saved_termios]
@@ -53,7 +53,7 @@ class Keyboard:
             termios.tcsetattr(self._fd, termios.TCSANOW, quiet)
         return self
 
-    def restore(self) -> None:
+    def restore_terminal(self) -> None:
         """Leave the terminal as it was."""
         if self._saved_termios is None:
             return
@@ -68,7 +68,7 @@ class Keyboard:
         trace: TracebackType | None,
     ) -> None:
         self._loop.remove_reader(self._fd)
-        self.restore()
+        self.restore_terminal()
 
     @property
     def is_waiting(self) -> bool:
@@ -79,20 +79,20 @@ class Keyboard:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_exception(InputInterrupted())
 
-    def put_back(self, line: str) -> None:
+    def push_line(self, line: str) -> None:
         """It is for whoever waits for a line next."""
-        self._lines.append((self._loop.time(), line))
+        self._pending_lines.append((self._loop.time(), line))
 
-    def discard(self) -> None:
+    def discard_typeahead(self) -> None:
         """Forget what was typed ahead: it was not typed as an answer to what is asked now."""
-        self._lines.clear()
-        self._text = ""
+        self._pending_lines.clear()
+        self._partial_line = ""
         if os.isatty(self._fd):
             termios.tcflush(self._fd, termios.TCIFLUSH)
 
     async def read_line(self) -> str:
         """Raises EOFError, Interrupted."""
-        while not self._lines:
+        while not self._pending_lines:
             if self.is_closed:
                 raise EOFError
             self._waiter = self._loop.create_future()
@@ -100,7 +100,7 @@ class Keyboard:
                 await self._waiter
             finally:
                 self._waiter = None
-        self._last_came, line = self._lines.popleft()
+        self._last_line_time, line = self._pending_lines.popleft()
         return line
 
     async def read_message(self) -> str:
@@ -111,7 +111,10 @@ class Keyboard:
                 lines[-1] = lines[-1].removesuffix("\\")
                 lines.append(await self.read_line())
                 continue
-            if self._lines and self._lines[0][0] > self._last_came + PASTE_GAP_S:
+            if (
+                self._pending_lines
+                and self._pending_lines[0][0] > self._last_line_time + PASTE_GAP_S
+            ):
                 return "\n".join(lines)  # both were typed ahead, one by one
             try:
                 async with asyncio.timeout(PASTE_GAP_S):
@@ -119,23 +122,23 @@ class Keyboard:
             except (TimeoutError, EOFError):
                 return "\n".join(lines)
 
-    def _read(self) -> None:
+    def _handle_readable(self) -> None:
         try:
             data = os.read(self._fd, 65536)
         except OSError:
             data = b""
-        *lines, self._text = (self._text + self._decoder.decode(data)).split("\n")
+        *lines, self._partial_line = (self._partial_line + self._decoder.decode(data)).split("\n")
         if not data:
             self.is_closed = True
             self._loop.remove_reader(self._fd)
         if self._waiter is None or self._waiter.done():
             for line in lines:
-                self._unasked(line)
+                self._on_typeahead(line)
             if self.is_closed:
-                self._unasked(None)
+                self._on_typeahead(None)
         elif lines or self.is_closed:
             for line in lines:
-                self.put_back(line)
+                self.push_line(line)
             self._waiter.set_result(None)
 
 
@@ -146,7 +149,7 @@ async def read_answer(keyboard: Keyboard, task: Session, ask: AskOpened) -> str 
         EOFError, Interrupted
     """
     line = asyncio.ensure_future(keyboard.read_line())
-    settled = asyncio.ensure_future(_settled(task, ask))
+    settled = asyncio.ensure_future(_wait_until_settled(task, ask))
     try:
         await asyncio.wait([line, settled], return_when=asyncio.FIRST_COMPLETED)
         return line.result() if line.done() else None
@@ -156,7 +159,7 @@ async def read_answer(keyboard: Keyboard, task: Session, ask: AskOpened) -> str 
         await asyncio.gather(line, settled, return_exceptions=True)
 
 
-async def _settled(task: Session, ask: AskOpened) -> None:
+async def _wait_until_settled(task: Session, ask: AskOpened) -> None:
     """Returns when a hook, a timeout or another person has settled it."""
     async for event in task.events(task.seq):
         match event:

@@ -15,10 +15,10 @@ from joey.app.models import find_local_servers, list_known_providers
 from joey.app.permission_overview import PermissionLine, PermissionOverview, SettingSources
 from joey.app.permissions import build_file_scope
 from joey.app.trust import open_server_admin
-from joey.cli.commands.doctor import HEALTH_CHECKS, look
+from joey.cli.commands.doctor import HEALTH_CHECKS, run_checks
 from joey.cli.commands.doctor_checks import FindingStatus
-from joey.cli.commands.permissions import flags_of
-from joey.cli.commands.tasks import write_markdown
+from joey.cli.commands.permissions import build_permission_flags
+from joey.cli.commands.tasks import export_markdown
 from joey.core.modes import usual_mode
 from joey.core.permissions.policy import SandboxStatus
 from joey.core.settings import Settings
@@ -34,28 +34,28 @@ _STATUS_MARKS = {
 }
 
 
-def about_task(task: TaskMetadata, status: str) -> str:
+def describe_task(task: TaskMetadata, status: str) -> str:
     """`interrupted · yesterday's date · $0.12`."""
     moment = datetime.fromtimestamp((task.updated or task.created) / 1000).astimezone()
     cost = f" · ${task.total_cost:.2f}" if task.total_cost else ""
     return f"{moment.strftime('%m-%d %H:%M')} · {status}{cost}"
 
 
-def doctor() -> Text:
+def render_doctor_card() -> Text:
     text = Text("Doctor", "bold")
-    for finding in look(HEALTH_CHECKS):
+    for finding in run_checks(HEALTH_CHECKS):
         mark, colour = _STATUS_MARKS[finding.status]
-        text.append(f"\n{mark} ", colour).append(f"{finding.name}: {_indented(finding.found)}")
+        text.append(f"\n{mark} ", colour).append(f"{finding.name}: {_indent_text(finding.found)}")
         if finding.advice:
-            text.append(f"\n    {_indented(finding.advice)}", "dim")
+            text.append(f"\n    {_indent_text(finding.advice)}", "dim")
     return text
 
 
-def _indented(text: str) -> str:
+def _indent_text(text: str) -> str:
     return sanitise(text).replace("\n", "\n    ")
 
 
-def servers(workspace: Path, mcp: Mcp | None) -> Text:
+def render_servers_card(workspace: Path, mcp: Mcp | None) -> Text:
     text = Text("MCP servers", "bold")
     admin = open_server_admin(workspace)
     live = {} if mcp is None else {server.name: server for server in mcp.servers}
@@ -75,7 +75,7 @@ def servers(workspace: Path, mcp: Mcp | None) -> Text:
     return text
 
 
-def skills(workspace: Path) -> Text:
+def render_skills_card(workspace: Path) -> Text:
     customizations = open_customizations(workspace)
     found = {
         skill.name: skill for mode in customizations.modes for skill in customizations.skills(mode)
@@ -96,30 +96,30 @@ def skills(workspace: Path) -> Text:
     return text
 
 
-def export(task_id: str, workspace: Path) -> str:
+def export_task(task_id: str, workspace: Path) -> str:
     """Raises UsageError."""
     index = open_task_index()
     try:
         path = workspace / f"joey-{index.short_id(task_id)}.md"
-        write_markdown(open_store(), index, task_id, path)
+        export_markdown(open_store(), index, task_id, path)
     finally:
         index.close()
     return str(path)
 
 
-async def providers(env: Mapping[str, str]) -> tuple[ProviderOption, ...]:
+async def list_providers(env: Mapping[str, str]) -> tuple[ProviderOption, ...]:
     """What runs on this machine comes first."""
     found = await find_local_servers(env)
     here = [
         ProviderOption(server.provider, False, server.base_url, server.models) for server in found
     ]
     names = {server.provider for server in found}
-    others = (
+    remote = (
         ProviderOption(each.name, each.needs_key, models=each.models)
         for each in list_known_providers()
         if each.name not in names
     )
-    return (*here, *others)
+    return (*here, *remote)
 
 
 MAX_RULE_CHARS = 2000
@@ -131,7 +131,7 @@ _DECISION_GROUPS = (
 )
 
 
-def permissions_card(
+def render_permissions_card(
     task: Task | None, arguments: Namespace, workspace: Path, level: SandboxLevel | None
 ) -> Text:
     """Of a task, or of one that would begin now.
@@ -139,7 +139,7 @@ def permissions_card(
     Raises:
         ConfigError, WorkspaceError
     """
-    flags = flags_of(arguments)
+    flags = build_permission_flags(arguments)
     sources = SettingSources(workspace, flags)
     if task is None:
         scope = build_file_scope(flags)
@@ -154,15 +154,15 @@ def permissions_card(
     overview = PermissionOverview(
         sources, settings, mode, sandbox, workspace, edits_granted=edits_granted, scope=scope
     )
-    text = listed(overview.build_lines())
+    text = render_permission_lines(overview.build_lines())
     if edits_granted:
         text.append("/permissions ask: edits are asked about again\n", "dim")
     chosen = sources.find_value_source("sandbox", settings.sandbox)
-    text.append(f"{_held(sandbox, settings, chosen)}\n")
+    text.append(f"{_describe_sandbox(sandbox, settings, chosen)}\n")
     return text.append("joey permissions explain says why for any command or file", "dim")
 
 
-def listed(judgements: Sequence[PermissionLine]) -> Text:
+def render_permission_lines(judgements: Sequence[PermissionLine]) -> Text:
     text = Text()
     for title, decision, mark, colour in _DECISION_GROUPS:
         judged = [each for each in judgements if each.decision == decision]
@@ -175,7 +175,7 @@ def listed(judgements: Sequence[PermissionLine]) -> Text:
     return text
 
 
-def _held(sandbox: SandboxStatus, settings: Settings, source: str) -> str:
+def _describe_sandbox(sandbox: SandboxStatus, settings: Settings, source: str) -> str:
     """How far commands are held, and what they reach."""
     match sandbox:
         case "off":

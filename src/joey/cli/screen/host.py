@@ -22,18 +22,23 @@ from joey.app.options import collect_settings_warnings
 from joey.app.profiles import save_first_profile, save_server_profile
 from joey.app.sandbox import check_unattended_sandbox, detect_sandbox
 from joey.app.service import Application
-from joey.cli.launch import earlier_task, options_for, short_id, workspace_of
+from joey.cli.launch import (
+    build_task_options,
+    find_earlier_task,
+    resolve_workspace_argument,
+    shorten_task_id,
+)
 from joey.cli.notices import (
     MAX_WARNINGS,
     WAIT_MESSAGE_DELAY_S,
     McpStartupReporter,
-    describe_cost,
-    in_background,
+    format_usage,
+    list_background_commands,
 )
 from joey.cli.screen import cards
-from joey.cli.screen.cards import permissions_card
-from joey.cli.screen.shell import read_kept_output, run_in_shell
-from joey.cli.task_views import describe, status_of
+from joey.cli.screen.cards import render_permissions_card
+from joey.cli.screen.shell import read_stored_output, run_in_shell
+from joey.cli.task_views import describe_rewind, determine_status
 from joey.client.session import Session
 from joey.core.events import Event, MessageUnqueued, ModeSwitched, TokenUsage
 from joey.core.rewind import RewindPreview
@@ -64,34 +69,34 @@ class LocalAppHost:
         self._engine = engine
         self._arguments = arguments
         self._needs_model = needs_model
-        self._options: TaskOptions | None = None
-        self._offers: tuple[float, list[CompletionItem]] = (-COMMANDS_CACHE_TTL_S, [])
-        earlier = earlier_task(engine, arguments)
+        self._new_task_options: TaskOptions | None = None
+        self._cached_commands: tuple[float, list[CompletionItem]] = (-COMMANDS_CACHE_TTL_S, [])
+        earlier = find_earlier_task(engine, arguments)
         left_in = "" if earlier is None or arguments.workspace else earlier.workspace
-        self.workspace = Path(left_in) if left_in else workspace_of(arguments)
-        self._files = open_file_finder(self.workspace)
-        self._level: SandboxLevel | None = None
-        self._probing = asyncio.ensure_future(self._probe())
+        self.workspace = Path(left_in) if left_in else resolve_workspace_argument(arguments)
+        self._file_finder = open_file_finder(self.workspace)
+        self._sandbox_level: SandboxLevel | None = None
+        self._sandbox_probe = asyncio.ensure_future(self._probe_sandbox())
 
     async def close(self) -> None:
-        await self._files.close()
-        await asyncio.gather(self._probing, return_exceptions=True)
+        await self._file_finder.close()
+        await asyncio.gather(self._sandbox_probe, return_exceptions=True)
 
-    async def _probe(self) -> None:
-        self._level = (await asyncio.to_thread(detect_sandbox)).level
+    async def _probe_sandbox(self) -> None:
+        self._sandbox_level = (await asyncio.to_thread(detect_sandbox)).level
 
     # Options of tasks
 
-    def _fresh_options(self) -> TaskOptions:
+    def _build_new_options(self) -> TaskOptions:
         """Those of a new task."""
-        return options_for(self._arguments, None, None)
+        return build_task_options(self._arguments, None, None)
 
-    async def _options_of(self, task_id: str) -> TaskOptions:
+    async def _build_resume_options(self, task_id: str) -> TaskOptions:
         """Those of a task that goes on."""
-        known = await asyncio.to_thread(self._known, task_id)
-        return options_for(self._arguments, known, None)
+        known = await asyncio.to_thread(self._find_metadata, task_id)
+        return build_task_options(self._arguments, known, None)
 
-    def _known(self, task_id: str) -> TaskMetadata | None:
+    def _find_metadata(self, task_id: str) -> TaskMetadata | None:
         if self._arguments.ephemeral:
             return None
         index = open_task_index()
@@ -100,50 +105,50 @@ class LocalAppHost:
         finally:
             index.close()
 
-    def _for_new(self) -> TaskOptions | None:
+    def _load_new_task_options(self) -> TaskOptions | None:
         """What the next task would begin with; None as long as nothing would."""
-        if self._options is None:
+        if self._new_task_options is None:
             try:
-                self._options = self._fresh_options()
+                self._new_task_options = self._build_new_options()
             except UserError:
                 return None
-        return self._options
+        return self._new_task_options
 
-    def _settings(self, session: Session | None) -> Settings:
+    def _get_settings(self, session: Session | None) -> Settings:
         if session is not None:
-            return self._task(session).settings
-        options = self._for_new()
+            return self._as_task(session).settings
+        options = self._load_new_task_options()
         return (options and options.settings) or Settings()
 
-    def _task(self, session: Session) -> Task:
+    def _as_task(self, session: Session) -> Task:
         assert isinstance(session, Task)
         return session
 
     @property
-    def notifications(self) -> str:
-        return self._settings(None).notifications
+    def notification_mode(self) -> str:
+        return self._get_settings(None).notifications
 
     # Tasks
 
-    async def begin(self, text: str, images: tuple[str, ...]) -> Session:
-        options = self._fresh_options()
+    async def start_task(self, text: str, images: tuple[str, ...]) -> Session:
+        options = self._build_new_options()
         if self._arguments.yes and options.settings is not None:
             await check_unattended_sandbox(options.settings)
         return await self._engine.start(text, images=images, options=options)
 
-    async def open(self, task_id: str) -> Session:
-        options = await self._options_of(task_id)
+    async def open_task(self, task_id: str) -> Session:
+        options = await self._build_resume_options(task_id)
         self._arguments.mode = None  # it was meant for the first task that is opened
         return await self._engine.open(task_id, options=options)
 
-    async def fork(self, task_id: str) -> Session:
-        return await self._engine.fork(task_id, options=await self._options_of(task_id))
+    async def fork_task(self, task_id: str) -> Session:
+        return await self._engine.fork(task_id, options=await self._build_resume_options(task_id))
 
-    async def release(self, session: Session) -> None:
-        self._options = None  # the person may have allowed something for good meanwhile
-        await self._engine.release(self._task(session))
+    async def release_session(self, session: Session) -> None:
+        self._new_task_options = None  # the person may have allowed something for good meanwhile
+        await self._engine.release(self._as_task(session))
 
-    async def tasks(self) -> Sequence[PickerEntry]:
+    async def list_tasks(self) -> Sequence[PickerEntry]:
         if self._arguments.ephemeral:
             return ()
         return await asyncio.to_thread(self._find_tasks)
@@ -160,19 +165,19 @@ class LocalAppHost:
             PickerEntry(
                 task.id,
                 task.title or task.id,
-                cards.about_task(task, status_of(task, store)),
+                cards.describe_task(task, determine_status(task, store)),
             )
             for task in own
         ]
 
-    def short_id(self, session: Session) -> str:
-        return short_id(session.id, self._engine.ids())
+    def get_short_id(self, session: Session) -> str:
+        return shorten_task_id(session.id, self._engine.ids())
 
-    def title(self, session: Session) -> str:
-        return self._task(session).recorder.facts.title
+    def get_title(self, session: Session) -> str:
+        return self._as_task(session).recorder.facts.title
 
     def list_warnings(self, session: Session) -> Sequence[str]:
-        task = self._task(session)
+        task = self._as_task(session)
         customizations = task.runtime.capabilities.customizations
         found = [] if customizations is None else list(customizations.warnings)
         if task.runtime.capabilities.mcp is not None:
@@ -180,27 +185,29 @@ class LocalAppHost:
         return [*found, *collect_settings_warnings()][:MAX_WARNINGS]
 
     def describe_failure(self, session: Session) -> str:
-        error = self._task(session).error
+        error = self._as_task(session).error
         return "" if error is None else str(error)
 
-    def server_watch(self, session: Session, tell: Callable[[str], None]) -> McpStartupReporter:
-        watch = McpStartupReporter(self._task(session).runtime.capabilities.mcp, tell)
+    def watch_mcp_servers(
+        self, session: Session, tell: Callable[[str], None]
+    ) -> McpStartupReporter:
+        watch = McpStartupReporter(self._as_task(session).runtime.capabilities.mcp, tell)
         asyncio.get_running_loop().call_later(WAIT_MESSAGE_DELAY_S, watch.report_waiting)
         return watch
 
     # One task
 
     def get_status(self, session: Session | None) -> StatusInfo:
-        settings = self._settings(session)
-        edits_granted = session is not None and self._task(session).granted.edits
+        settings = self._get_settings(session)
+        edits_granted = session is not None and self._as_task(session).granted.edits
         if session is not None:
-            task = self._task(session)
+            task = self._as_task(session)
             mode, model = task.mode.slug, task.provider.model
             name, window = model.id, model.context_window
-            background = len(in_background(task))
+            background = len(list_background_commands(task))
         else:
             background = 0
-            options = self._for_new()
+            options = self._load_new_task_options()
             mode = (options and options.mode) or settings.mode
             name = options.profile.model if options and options.profile else "no model yet"
             window = 0
@@ -208,55 +215,55 @@ class LocalAppHost:
             mode=mode,
             model=name,
             directory=format_directory(self.workspace),
-            branch=branch_of(self.workspace),
+            branch=read_git_branch(self.workspace),
             window=window,
-            permissions=permissions_of(settings, edits_granted=edits_granted),
-            sandbox=sandbox_of(settings, self._level),
+            permissions=summarize_permissions(settings, edits_granted=edits_granted),
+            sandbox=summarize_sandbox(settings, self._sandbox_level),
             background=background,
         )
 
-    def usage(self, session: Session) -> TokenUsage:
-        return self._task(session).total_usage
+    def get_usage(self, session: Session) -> TokenUsage:
+        return self._as_task(session).total_usage
 
-    def cost(self, session: Session) -> str:
-        return describe_cost(self.usage(session))
+    def format_cost(self, session: Session) -> str:
+        return format_usage(self.get_usage(session))
 
-    def todos(self, session: Session) -> Sequence[Todo]:
-        return self._task(session).recorder.facts.todos
+    def list_todos(self, session: Session) -> Sequence[Todo]:
+        return self._as_task(session).recorder.facts.todos
 
-    def queue(self, session: Session) -> Sequence[QueuedUserMessage]:
-        queued = self._task(session).recorder.facts.queue.values()
+    def list_queued_messages(self, session: Session) -> Sequence[QueuedUserMessage]:
+        queued = self._as_task(session).recorder.facts.queue.values()
         return [QueuedUserMessage(each.id, each.text, each.images) for each in queued]
 
-    async def unqueue(self, session: Session, message_id: str) -> None:
-        task = self._task(session)
+    async def remove_queued_message(self, session: Session, message_id: str) -> None:
+        task = self._as_task(session)
         if message_id not in task.recorder.facts.queue:
             raise UserError("joey has read it already")
         task.publish(MessageUnqueued(ts=task.now(), id=message_id))
         await task.recorder.commit()
 
     async def condense(self, session: Session, instructions: str) -> Event:
-        return await self._task(session).condense(instructions)
+        return await self._as_task(session).condense(instructions)
 
-    def withdraw_edits(self, session: Session) -> bool:
-        return self._task(session).granted.withdraw_edits()
+    def revoke_edit_grant(self, session: Session) -> bool:
+        return self._as_task(session).granted.withdraw_edits()
 
-    def kept_output(self, task_id: str, row_ts: int) -> str | None:
+    def read_full_output(self, task_id: str, row_ts: int) -> str | None:
         task = self._engine.find(task_id)
-        return None if task is None else read_kept_output(task.recorder.log.directory, row_ts)
+        return None if task is None else read_stored_output(task.recorder.log.directory, row_ts)
 
-    def leave_command_running(self, session: Session) -> bool:
-        return self._task(session).runtime.terminal.leave_running()
+    def move_command_to_background(self, session: Session) -> bool:
+        return self._as_task(session).runtime.terminal.leave_running()
 
-    def preview_lines(self, session: Session, changes: RewindPreview) -> Sequence[str]:
+    def describe_rewind(self, session: Session, changes: RewindPreview) -> Sequence[str]:
         rows = [msgspec.to_builtins(row) for row in session.rows]
-        return list(describe(changes, rows))
+        return list(describe_rewind(changes, rows))
 
     # What can be chosen
 
-    def modes(self, session: Session | None) -> Sequence[PickerEntry]:
+    def list_modes(self, session: Session | None) -> Sequence[PickerEntry]:
         if session is not None:
-            task = self._task(session)
+            task = self._as_task(session)
             modes, current = task.runtime.modes, task.mode.slug
         else:
             modes = open_customizations(self.workspace).modes
@@ -271,17 +278,17 @@ class LocalAppHost:
     async def choose_mode(self, session: Session | None, slug: str) -> None:
         if session is None:
             self._arguments.mode = slug
-            self._options = None
+            self._new_task_options = None
             return
-        task = self._task(session)
+        task = self._as_task(session)
         if task.mode.slug != slug:
             task.publish(ModeSwitched(ts=task.now(), mode=slug))
             await task.recorder.commit()
 
-    async def models(self, session: Session | None) -> Sequence[PickerEntry]:
+    async def list_models(self, session: Session | None) -> Sequence[PickerEntry]:
         """Those of the service that is talked to, its own list included, and the profiles."""
-        route = None if session is None else self._task(session).runtime.route
-        profile = None if (options := self._for_new()) is None else options.profile
+        route = None if session is None else self._as_task(session).runtime.route
+        profile = None if (options := self._load_new_task_options()) is None else options.profile
         provider = (route and route.provider) or (profile.provider if profile else None)
         current = self.get_status(session).model
         elsewhere = self._arguments.base_url or (route and route.base_url)
@@ -291,8 +298,8 @@ class LocalAppHost:
             PickerEntry(name, name, provider or "", name == current) for name in listed if name
         ]
         profiles = Application(workspace=self.workspace).preferences.profiles().profiles
-        for name, kept in sorted(profiles.items()):
-            about = f"{kept.model or 'its usual model'} of {kept.provider}"
+        for name, profile_settings in sorted(profiles.items()):
+            about = f"{profile_settings.model or 'its usual model'} of {profile_settings.provider}"
             entries.append(PickerEntry(f"{PROFILE_KEY_PREFIX}{name}", f"profile {name}", about))
         return entries
 
@@ -303,24 +310,24 @@ class LocalAppHost:
             self._arguments.model = self._arguments.provider = self._arguments.base_url = None
         else:
             self._arguments.model = key
-        self._options = None
+        self._new_task_options = None
         try:
             if session is None:
-                self._fresh_options()
+                self._build_new_options()
                 return None
-            options = await self._options_of(session.id)
+            options = await self._build_resume_options(session.id)
         except UserError:
             vars(self._arguments).update(before)
             raise
-        options = structs.replace(options, granted=self._task(session).granted)
-        await self._engine.release(self._task(session))
+        options = structs.replace(options, granted=self._as_task(session).granted)
+        await self._engine.release(self._as_task(session))
         return await self._engine.open(session.id, options=options)
 
-    def commands(self) -> Sequence[CompletionItem]:
-        at, offers = self._offers
+    def list_commands(self) -> Sequence[CompletionItem]:
+        at, offers = self._cached_commands
         if time.monotonic() - at > COMMANDS_CACHE_TTL_S:
             try:
-                named = slash_names(self.workspace)
+                named = load_custom_commands(self.workspace)
             except UserError:
                 named = {}  # whoever begins a task hears what is wrong
             own = own_offers()
@@ -328,38 +335,38 @@ class LocalAppHost:
             offers = own + [
                 CompletionItem(n, about) for n, about in named.items() if n not in names
             ]
-            self._offers = (time.monotonic(), offers)
+            self._cached_commands = (time.monotonic(), offers)
         return offers
 
-    async def files(self, typed: str) -> Sequence[str]:
-        return await self._files.find(typed)
+    async def find_files(self, typed: str) -> Sequence[str]:
+        return await self._file_finder.find(typed)
 
     # Cards
 
-    async def doctor(self) -> Text:
-        return await asyncio.to_thread(cards.doctor)
+    async def render_doctor_report(self) -> Text:
+        return await asyncio.to_thread(cards.render_doctor_card)
 
-    async def servers(self, session: Session | None) -> Text:
-        mcp = None if session is None else self._task(session).runtime.capabilities.mcp
-        return await asyncio.to_thread(cards.servers, self.workspace, mcp)
+    async def render_mcp_servers(self, session: Session | None) -> Text:
+        mcp = None if session is None else self._as_task(session).runtime.capabilities.mcp
+        return await asyncio.to_thread(cards.render_servers_card, self.workspace, mcp)
 
-    async def permissions(self, session: Session | None) -> Text:
-        await self._probing
-        task = None if session is None else self._task(session)
+    async def render_permissions(self, session: Session | None) -> Text:
+        await self._sandbox_probe
+        task = None if session is None else self._as_task(session)
         return await asyncio.to_thread(
-            permissions_card, task, self._arguments, self.workspace, self._level
+            render_permissions_card, task, self._arguments, self.workspace, self._sandbox_level
         )
 
-    async def skills(self) -> Text:
-        return await asyncio.to_thread(cards.skills, self.workspace)
+    async def render_skills(self) -> Text:
+        return await asyncio.to_thread(cards.render_skills_card, self.workspace)
 
-    async def export(self, session: Session) -> str:
+    async def export_task(self, session: Session) -> str:
         if self._arguments.ephemeral:
             raise UserError("--ephemeral keeps no tasks, so there is none to export")
-        await self._task(session).save()
-        return await asyncio.to_thread(cards.export, session.id, self.workspace)
+        await self._as_task(session).save()
+        return await asyncio.to_thread(cards.export_task, session.id, self.workspace)
 
-    async def run(self, command: str, tell: Callable[[str], None]) -> str:
+    async def run_shell_command(self, command: str, tell: Callable[[str], None]) -> str:
         return await run_in_shell(command, self.workspace, os.environ, tell)
 
     # First run
@@ -367,10 +374,10 @@ class LocalAppHost:
     def needs_model(self) -> bool:
         return self._needs_model
 
-    async def providers(self) -> tuple[ProviderOption, ...]:
-        return await cards.providers(os.environ)
+    async def list_providers(self) -> tuple[ProviderOption, ...]:
+        return await cards.list_providers(os.environ)
 
-    async def remember(self, provider: ProviderOption, key: str, model: str) -> None:
+    async def save_provider_choice(self, provider: ProviderOption, key: str, model: str) -> None:
         try:
             if provider.found_at:
                 server = LocalServer(provider.name, provider.found_at, provider.models)
@@ -380,10 +387,10 @@ class LocalAppHost:
         except ConfigError as error:
             raise UserError(str(error)) from error
         self._needs_model = False
-        self._options = None
+        self._new_task_options = None
 
 
-_fits: type[Host] = LocalAppHost
+_protocol_check: type[Host] = LocalAppHost
 
 
 MAX_GIT_HEAD_CHARS = 1000
@@ -394,16 +401,16 @@ def format_directory(directory: Path) -> str:
     return f"~/{directory.relative_to(home)}" if directory.is_relative_to(home) else str(directory)
 
 
-def branch_of(directory: Path) -> str:
+def read_git_branch(directory: Path) -> str:
     """The branch that is checked out, read from git's own files; nothing outside a repository."""
-    for place in (directory, *directory.parents):
-        if (head := _head(place / ".git")) is not None:
+    for candidate in (directory, *directory.parents):
+        if (head := _read_git_head(candidate / ".git")) is not None:
             reference = head.removeprefix("ref: ").removeprefix("refs/heads/")
             return reference if head.startswith("ref: ") else reference[:8]
     return ""
 
 
-def _head(git: Path) -> str | None:
+def _read_git_head(git: Path) -> str | None:
     try:
         if git.is_file():  # a worktree, or a submodule
             target = git.read_text(encoding="utf-8")[:MAX_GIT_HEAD_CHARS].partition("gitdir: ")[2]
@@ -413,7 +420,7 @@ def _head(git: Path) -> str | None:
         return None
 
 
-def permissions_of(settings: Settings, *, edits_granted: bool = False) -> str:
+def summarize_permissions(settings: Settings, *, edits_granted: bool = False) -> str:
     """What joey may do without asking."""
     if not settings.auto_approval_enabled:
         return "asks for everything"
@@ -427,14 +434,14 @@ def permissions_of(settings: Settings, *, edits_granted: bool = False) -> str:
     return f"allows {', '.join(allowed)}" if allowed else "asks"
 
 
-def sandbox_of(settings: Settings, level: SandboxLevel | None) -> str:
+def summarize_sandbox(settings: Settings, level: SandboxLevel | None) -> str:
     """Whether commands are held; nothing as long as that is being tried."""
     if settings.sandbox == "off" or level is SandboxLevel.NONE:
         return "no sandbox"
     return "" if level is None else "sandboxed"
 
 
-def slash_names(workspace: Path) -> dict[str, str]:
+def load_custom_commands(workspace: Path) -> dict[str, str]:
     """Commands and skills that files bring along, each with a description.
 
     Raises:

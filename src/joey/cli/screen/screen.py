@@ -14,11 +14,16 @@ from joey.app.profiles import is_first_run
 from joey.app.redaction import KNOWN_SECRETS
 from joey.cli import notices
 from joey.cli.exit_codes import ExitCode
-from joey.cli.launch import check_model, earlier_task, short_id, workspace_of
-from joey.cli.notices import ended_with_joey, total_cost
+from joey.cli.launch import (
+    check_model_configured,
+    find_earlier_task,
+    resolve_workspace_argument,
+    shorten_task_id,
+)
+from joey.cli.notices import describe_ended_commands, format_total_usage
 from joey.cli.prompt import gather_prompt, load_images
 from joey.cli.screen.host import LocalAppHost
-from joey.cli.signals import Interruption, interruptible
+from joey.cli.signals import Interruption, handle_signals
 from joey.engine.engine import Engine
 from joey.engine.task import Task
 from joey.presentation.text import columns, wrap
@@ -36,8 +41,8 @@ def run_screen(arguments: Namespace) -> ExitCode:
         _log_to_file(joey_home(os.environ) / LOG_FILE_NAME)
     prompt = gather_prompt(arguments.prompt, arguments.prompt_file, sys.stdin)
     images = load_images(arguments.image)
-    notices.offer(workspace_of(arguments))
-    return asyncio.run(_run(arguments, prompt, images))
+    notices.offer_project_trust(resolve_workspace_argument(arguments))
+    return asyncio.run(_run_app(arguments, prompt, images))
 
 
 def _log_to_file(path: Path) -> None:
@@ -49,17 +54,17 @@ def _log_to_file(path: Path) -> None:
             handler.setStream(os.fdopen(opened, "a", encoding="utf-8"))
 
 
-async def _run(arguments: Namespace, prompt: str, images: tuple[str, ...]) -> ExitCode:
+async def _run_app(arguments: Namespace, prompt: str, images: tuple[str, ...]) -> ExitCode:
     async with open_engine(ephemeral=arguments.ephemeral) as engine:
-        earlier = earlier_task(engine, arguments)
-        is_new_here = earlier is None and not _names_model(arguments) and is_first_run()
+        earlier = find_earlier_task(engine, arguments)
+        is_new_here = earlier is None and not _has_model_flags(arguments) and is_first_run()
         if not is_new_here:
-            check_model(engine, arguments)
+            check_model_configured(engine, arguments)
         host = LocalAppHost(engine, arguments, needs_model=is_new_here)
-        kept = None if arguments.ephemeral else joey_home(os.environ) / HISTORY_FILE_NAME
+        history_path = None if arguments.ephemeral else joey_home(os.environ) / HISTORY_FILE_NAME
         app = JoeyApp(
             host,
-            PromptHistory(kept, host.workspace, KNOWN_SECRETS.blot),
+            PromptHistory(history_path, host.workspace, KNOWN_SECRETS.blot),
             Startup(
                 prompt=prompt,
                 images=images,
@@ -67,41 +72,43 @@ async def _run(arguments: Namespace, prompt: str, images: tuple[str, ...]) -> Ex
                 fork=arguments.fork,
             ),
         )
-        with interruptible(parts=True) as interruption:
-            code = await _show(app, interruption)
+        with handle_signals(only_stoppable=True) as interruption:
+            code = await _run_until_closed(app, interruption)
         await host.close()
         if problem := app.defect or app.refusal:
             raise problem
         session = app.dialogue.session
         task = None if session is None else engine.find(session.id)
         if task is not None:
-            ended = list(ended_with_joey(task))
+            ended = list(describe_ended_commands(task))
             await task.cancel()
             if code is not ExitCode.HANGUP:  # nobody would read it
-                _say_goodbye(engine, task, ended, ephemeral=arguments.ephemeral)
+                _print_closing_summary(engine, task, ended, ephemeral=arguments.ephemeral)
     return code
 
 
-def _names_model(arguments: Namespace) -> bool:
+def _has_model_flags(arguments: Namespace) -> bool:
     return any((arguments.provider, arguments.base_url, arguments.profile))
 
 
-async def _show(app: JoeyApp, interruption: Interruption) -> ExitCode:
+async def _run_until_closed(app: JoeyApp, interruption: Interruption) -> ExitCode:
     """Until it is closed; a signal closes it, and the terminal is as it was all the same."""
-    interruption.before_end = keep_terminal()
+    interruption.before_exit = keep_terminal()
     running = asyncio.ensure_future(app.run_async())
     try:
-        await interruption.stoppable(asyncio.wait({running}))
+        await interruption.run_stoppable(asyncio.wait({running}))
     except asyncio.CancelledError:
         app.exit()
     code = await running
-    interruption.before_end = None
-    return interruption.code or ExitCode(code or 0)
+    interruption.before_exit = None
+    return interruption.exit_code or ExitCode(code or 0)
 
 
-def _say_goodbye(engine: Engine, task: Task, ended: list[str], *, ephemeral: bool) -> None:
+def _print_closing_summary(
+    engine: Engine, task: Task, ended: list[str], *, ephemeral: bool
+) -> None:
     """The last lines: what ends with joey, what it cost, and how to go on."""
     for line in ended:
         print(wrap(line, columns(sys.stdout)))
-    again = "" if ephemeral else f" · to go on: joey -r {short_id(task.id, engine.ids())}"
-    print(wrap(f"{total_cost(task.total_usage)}{again}", columns(sys.stdout)))
+    again = "" if ephemeral else f" · to go on: joey -r {shorten_task_id(task.id, engine.ids())}"
+    print(wrap(f"{format_total_usage(task.total_usage)}{again}", columns(sys.stdout)))

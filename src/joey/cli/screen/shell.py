@@ -46,15 +46,15 @@ async def run_in_shell(
     except (OSError, ValueError) as error:
         raise UserError(f"{shell} could not be started: {error}") from error
     try:
-        await _read_process(process, on_output)
+        await _relay_output(process, on_output)
         code = await process.wait()
     except asyncio.CancelledError:
-        await _end(process)
+        await _terminate_group(process)
         raise
-    return f"exit {code}" if code > 0 else f"ended by {_name(-code)}" if code else ""
+    return f"exit {code}" if code > 0 else f"ended by {_format_signal(-code)}" if code else ""
 
 
-async def _read_process(
+async def _relay_output(
     process: asyncio.subprocess.Process, on_output: Callable[[str], None]
 ) -> None:
     assert process.stdout is not None
@@ -64,19 +64,19 @@ async def _read_process(
     on_output(decoder.decode(b"", final=True))
 
 
-async def _end(process: asyncio.subprocess.Process) -> None:
+async def _terminate_group(process: asyncio.subprocess.Process) -> None:
     """The whole group: gently, then not."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         with suppress(ProcessLookupError):
             os.killpg(process.pid, number)
         with suppress(TimeoutError):
             async with asyncio.timeout(TERMINATE_GRACE_S):
-                await _read_process(process, lambda _: None)  # it has not ended before that is read
+                await _relay_output(process, lambda _: None)  # it has not ended before that is read
                 await process.wait()
                 return
 
 
-def _name(number: int) -> str:
+def _format_signal(number: int) -> str:
     try:
         return signal.Signals(number).name
     except ValueError:
@@ -89,19 +89,19 @@ MAX_READ_BYTES = 1024 * 1024
 """Bytes; of more the beginning and the end."""
 
 
-def read_kept_output(task_directory: Path, row_ts: int) -> str | None:
+def read_stored_output(task_directory: Path, row_ts: int) -> str | None:
     """None when nothing is kept: a short output stands whole in its row."""
     path = task_directory / "command-output" / f"cmd-{row_ts}.txt"
     if path.is_symlink() or not path.is_file():
         return None
     try:
-        return _read(path)
+        return _read_head_and_tail(path)
     except OSError as error:
         log.warning("%s cannot be shown: %s", path, error)
         return None
 
 
-def _read(path: Path) -> str:
+def _read_head_and_tail(path: Path) -> str:
     with path.open("rb") as file:
         data = file.read(MAX_READ_BYTES)
         rest = path.stat().st_size - len(data)

@@ -236,14 +236,14 @@ class Completer:
             case None:
                 self._choices.close()
             case CompletionRequest(kind=CompletionKind.COMMAND):
-                self._open(now, command_choices(now.typed, self._offers.commands()))
+                self._open(now, command_choices(now.typed, self._offers.list_commands()))
             case _:
                 self._begin_finding(now)
 
     async def find_files(self, sought: CompletionRequest) -> str:
         """A key that was pressed meanwhile and is not for the list, if there is one."""
         try:
-            paths = await self._offers.files(searched_path(sought.typed))
+            paths = await self._offers.find_files(searched_path(sought.typed))
         except JoeyError as error:
             log.info("no files can be offered: %s", error)
             paths = ()
