@@ -105,7 +105,7 @@ async def test_a_user_follows_a_task_answers_it_and_sends_a_message(tmp_path: Pa
         assert (tmp_path / "work" / "note").read_text() == "hi\n"
         said = str(stage.model.requests[-1].body)
         assert all(message in said for message in ("blue", "and hurry", "once more"))
-        assert session.running
+        assert session.is_running
 
 
 @pytest.mark.requirement("client:attach")
@@ -157,7 +157,7 @@ async def test_a_task_is_cancelled_from_the_view(tmp_path: Path) -> None:
             screen.press("/cancel\n")
             await screen.until("interrupted")
             await screen.until("The task rests")
-        assert not session.running
+        assert not session.is_running
 
 
 async def test_without_a_terminal_it_shows_the_task_to_its_end(tmp_path: Path) -> None:
@@ -186,7 +186,7 @@ async def test_without_a_terminal_a_question_that_nobody_answers_ends_the_view(
         assert shown.code == 3
         assert "write_to_file note" in shown.out
         assert "joey: the task waits for an answer, which cannot be given" in shown.err
-        assert session.running
+        assert session.is_running
 
 
 async def test_open_tasks_are_listed(tmp_path: Path) -> None:

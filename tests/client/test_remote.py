@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from websockets.asyncio.server import ServerConnection, serve
 
-from joey.client.event_decoder import is_passing
+from joey.client.event_decoder import is_transient_frame
 from joey.client.remote import RemoteEngine, RemoteError, RemoteSession
 from joey.core.events import AskOpened, RowDelta, RowOpened, TaskFinished
 from joey.core.task import AskKind
@@ -101,7 +101,7 @@ async def a_server(root: Path, *turns: Turn) -> AsyncIterator[Server]:
 
 
 async def lasting(session: RemoteSession) -> list[EventFrame]:
-    return [frame async for frame in session.frames() if not is_passing(frame)]
+    return [frame async for frame in session.frames() if not is_transient_frame(frame)]
 
 
 def bare(frames: list[EventFrame]) -> list[Any]:
@@ -194,7 +194,7 @@ async def test_a_quiet_row_is_shown_to_whoever_attaches_reads_again_or_comes_bac
             session = await far.attach(task.id)
             await _shown(session, "half of it")
             await _shown(session, "half of it")
-            watching = session.watch(session.first)
+            watching = session.watch(session.opened_at_seq)
             assert [type(await anext(watching)) for _ in range(2)] == [RowOpened, RowDelta]
             way.cut()
             await _shown(session, "half of it")
@@ -206,7 +206,7 @@ async def test_a_quiet_row_is_shown_to_whoever_attaches_reads_again_or_comes_bac
 
 async def _shown(session: RemoteSession, text: str) -> None:
     async for frame in session.frames():
-        if is_passing(frame) and frame.payload["message"].get("text") == text:
+        if is_transient_frame(frame) and frame.payload["message"].get("text") == text:
             return
 
 
@@ -373,7 +373,7 @@ async def test_tasks_of_a_server_are_listed_and_attached_to(tmp_path: Path) -> N
             await session.send("sure")
             asks = [ask async for ask in _asks_until(session, AskKind.COMPLETION_RESULT)]
             assert [ask.ask for ask in asks] == [AskKind.FOLLOWUP, AskKind.COMPLETION_RESULT]
-            two.leave(session)
+            two.detach(session)
             assert [frame async for frame in session.frames()][-1].event_name == "taskIdle"
 
 
@@ -436,7 +436,7 @@ async def test_a_slow_reader_keeps_all_that_lasts(
         await session.approve()
         read += [frame async for frame in slow]
         truth = await engine.command("getEvents", session.id, since=0)
-        kept = [frame for frame in read if not is_passing(frame)]
+        kept = [frame for frame in read if not is_transient_frame(frame)]
         assert bare(kept) == bare([_frame(event) for event in truth["events"]])
 
 

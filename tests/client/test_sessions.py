@@ -223,7 +223,7 @@ async def test_a_session_goes_back_and_forth(tmp_path: Path, flavour: str) -> No
         assert await session.rewind(first, files=True) == preview
         await came_to(session, TaskRewound, 1)
         assert [row_ts(row) for row in session.rows] == [first]
-        assert session.pending is None and not session.running
+        assert session.pending is None and not session.is_running
         assert not (tmp_path / "work" / "note").exists()
         undoing = await session.preview_undo()
         assert set(undoing.returning) == set(preview.rows)

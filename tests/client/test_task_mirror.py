@@ -130,7 +130,7 @@ def test_under_any_cuts_every_frame_is_delivered_once_and_in_order(
     delivered: list[EventFrame] = []
     for length in [*cuts, len(server.frames)]:
         for frame in server.after(client.seq)[:length]:
-            if (taken := client.take(frame)) is not None:
+            if (taken := client.apply_frame(frame)) is not None:
                 delivered.append(taken)
     assert bare(delivered) == bare(server.frames)
     assert list(client.rows) == rows
@@ -143,8 +143,8 @@ def test_what_is_sent_again_from_an_earlier_number_is_passed_over(
     server = FrameLog(played[0])
     client = TaskMirror([], 0)
     for frame in server.after(0):
-        client.take(frame)
-    assert [client.take(frame) for frame in server.after(0)] == [None] * len(server.frames)
+        client.apply_frame(frame)
+    assert [client.apply_frame(frame) for frame in server.after(0)] == [None] * len(server.frames)
 
 
 def test_a_row_is_created_once_and_updated_from_then_on(
@@ -155,7 +155,7 @@ def test_a_row_is_created_once_and_updated_from_then_on(
     met: set[int] = set()
     for length in (5, 9, len(server.frames)):
         for frame in server.after(client.seq)[:length]:
-            taken = client.take(frame)
+            taken = client.apply_frame(frame)
             if taken is not None and taken.event_name == "message":
                 ts = taken.payload["message"]["ts"]
                 assert taken.payload["action"] == ("updated" if ts in met else "created")
@@ -169,11 +169,11 @@ def test_the_open_question_is_known_at_every_moment(
     encoder = FrameEncoder("t")
     for record in played[0]:
         for frame in encoder.encode(record.seq, record.event):
-            client.take(travelled(frame))
+            client.apply_frame(travelled(frame))
         expected = encoder.facts.pending
-        assert (client.pending and client.pending.ts) == (expected and expected.ts)
-        if client.pending is not None and expected is not None:
-            assert client.pending.text == expected.text
+        assert (client.pending_ask and client.pending_ask.ts) == (expected and expected.ts)
+        if client.pending_ask is not None and expected is not None:
+            assert client.pending_ask.text == expected.text
 
 
 def events_of(frames: Sequence[EventFrame]) -> list[Event]:
@@ -299,10 +299,10 @@ def test_a_question_without_an_answer_is_withdrawn_when_the_task_goes_on() -> No
     client = TaskMirror([], 0)
     read = events_of([question, active, aborted])
     assert [type(event) for event in read] == [AskOpened, AskWithdrawn, TaskAborted]
-    client.take(question)
-    assert client.pending is not None
-    client.take(active)
-    assert client.pending is None
+    client.apply_frame(question)
+    assert client.pending_ask is not None
+    client.apply_frame(active)
+    assert client.pending_ask is None
 
 
 @settings(max_examples=60, deadline=None)
@@ -314,7 +314,7 @@ def test_a_client_has_the_rows_that_are_in_sight_however_often_it_was_rewound(
     encoder, following = FrameEncoder("t"), TaskMirror((), 0)
     for number, record in enumerate(story.records):
         for frame in encoder.encode(record.seq, record.event):
-            following.take(msgspec.json.decode(encode_frame(frame), type=EventFrame))
+            following.apply_frame(msgspec.json.decode(encode_frame(frame), type=EventFrame))
         path = live_path(story.records[: number + 1])
         ui = UiHistory()
         for each in path:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from joey.client.session import Session
-from joey.client.task_tree import TaskTreeEvent, family
+from joey.client.task_tree import TaskTreeEvent, follow_task_tree
 from joey.core.events import (
     AskOpened,
     RowAdded,
@@ -69,18 +69,20 @@ async def stage(
 async def all_of(session: Session, since: int | None = None) -> list[TaskTreeEvent]:
     """Everything, every question answered with yes as it is met."""
     seen: list[TaskTreeEvent] = []
-    async with family(session, session.events(since), whole=not since) as tree_events:
+    async with follow_task_tree(
+        session, session.events(since), from_start=not since
+    ) as tree_events:
         async for each in tree_events:
             seen.append(each)
             if isinstance(each.event, AskOpened):
-                assert await each.teller.answer(each.event.ts, Answer(Response.YES))
+                assert await each.session.answer(each.event.ts, Answer(Response.YES))
     return seen
 
 
 def kinds(
     seen: Sequence[TaskTreeEvent], session_id: str, *wanted: type[object]
 ) -> list[type[object]]:
-    return [type(t.event) for t in seen if t.teller.id == session_id and type(t.event) in wanted]
+    return [type(t.event) for t in seen if t.session.id == session_id and type(t.event) in wanted]
 
 
 async def test_a_tree_is_followed_from_the_beginning_to_the_end(
@@ -95,7 +97,7 @@ async def test_a_tree_is_followed_from_the_beginning_to_the_end(
     async with stage(tmp_path, flavour, parts) as start:
         session = await start("the whole", **ALLOW)
         seen = await all_of(session)
-    tellers = list(dict.fromkeys(each.teller.id for each in seen))
+    tellers = list(dict.fromkeys(each.session.id for each in seen))
     assert tellers[0] == session.id
     assert len(tellers) == 4
     for task_id in tellers:
@@ -121,7 +123,7 @@ async def test_questions_of_subtasks_are_answered_through_their_own_session(
         session = await start("the whole")
         seen = await all_of(session)
     asks = [
-        (t.teller.id == session.id, t.event.ask) for t in seen if isinstance(t.event, AskOpened)
+        (t.session.id == session.id, t.event.ask) for t in seen if isinstance(t.event, AskOpened)
     ]
     assert asks.count((True, AskKind.TOOL)) == 2
     assert asks.count((False, AskKind.TOOL)) == 2
@@ -138,7 +140,7 @@ async def test_whoever_comes_later_finds_the_subtask_and_its_question(
     }
     async with stage(tmp_path, flavour, parts) as start:
         session = await start("the whole", **ALLOW | {"alwaysAllowWrite": False})
-        async with family(session, session.events(), whole=True) as tree_events:
+        async with follow_task_tree(session, session.events(), from_start=True) as tree_events:
             async for each in tree_events:
                 if isinstance(each.event, AskOpened):
                     break
@@ -159,9 +161,9 @@ async def test_a_subtask_that_goes_on_is_not_replayed_from_its_beginning(
     }
     async with stage(tmp_path, flavour, parts) as start:
         session = await start("the whole", **ALLOW)
-        async with family(session, session.events(), whole=True) as tree_events:
+        async with follow_task_tree(session, session.events(), from_start=True) as tree_events:
             async for each in tree_events:
-                if isinstance(each.event, TaskStarted) and each.teller is not session:
+                if isinstance(each.event, TaskStarted) and each.session is not session:
                     break
         await session.cancel()
         before = session.seq
@@ -172,5 +174,5 @@ async def test_a_subtask_that_goes_on_is_not_replayed_from_its_beginning(
         TaskPaused,
         TaskFinished,
     ]
-    [child_id] = {each.teller.id for each in seen} - {session.id}
+    [child_id] = {each.session.id for each in seen} - {session.id}
     assert kinds(seen, child_id, TaskCreated, TaskFinished) == [TaskFinished]

@@ -120,9 +120,9 @@ async def play(task: Task, answer: Callable[[AskKind, int], Answer | None]) -> N
     """Answer until the task rests; None stops it."""
     number = 0
     async with asyncio.timeout(TIMEOUT_S):
-        while task.running:
+        while task.is_running:
             with task.subscribe() as subscription:
-                while task.pending is None and task.running:
+                while task.pending is None and task.is_running:
                     nothing = asyncio.ensure_future(anext(subscription))
                     ended = asyncio.ensure_future(task.wait())
                     await asyncio.wait({nothing, ended}, return_when=asyncio.FIRST_COMPLETED)

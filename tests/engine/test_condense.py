@@ -176,7 +176,7 @@ async def test_cancelling_a_summary_changes_nothing(shop: EngineHarness) -> None
     condensing = asyncio.ensure_future(task.condense())
     opened = await wait_for_event(task, RowOpened, task.seq)
     assert opened.say == "condense_context"
-    assert task.running
+    assert task.is_running
     await task.cancel()
     with pytest.raises(CondenseError, match="stopped"):
         await condensing

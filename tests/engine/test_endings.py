@@ -99,7 +99,7 @@ async def test_one_task_that_cannot_be_closed_does_not_keep_the_others_open(
     look_at_exception(bad)
     bad.recorder.log.close()
     assert good.state is TaskState.ABORTED
-    assert not good.running
+    assert not good.is_running
     again = await workshop.new_engine().resume(good.id)
     await again.close()
 

@@ -66,7 +66,7 @@ async def test_a_fork_has_its_own_name_and_has_spent_nothing(past: RewindHarness
     assert task.bus.after(0)[last.source_seq - 1].seq == last.source_seq
     assert (fork.usage.total_tokens_in, fork.usage.total_cost) == (0, 0.0)
     assert fork.recorder.facts.title == task.recorder.facts.title
-    assert fork.state is TaskState.ABORTED and not fork.running
+    assert fork.state is TaskState.ABORTED and not fork.is_running
     assert {entry.id for entry in past.engine.history()} == {task.id, fork.id}
 
 
@@ -97,7 +97,7 @@ async def test_of_a_task_at_work_in_another_process(past: RewindHarness) -> None
     fork = await elsewhere.fork(task.id, text="you do it")
     await asked(fork)
     check_past(fork)
-    assert task.running
+    assert task.is_running
     await elsewhere.close()
 
 

@@ -442,7 +442,7 @@ class LongTask(RuleBasedStateMachine):
 
     def check_task(self, task: Task) -> None:
         recorder = task.recorder
-        assert not task.running and task.pending is None
+        assert not task.is_running and task.pending is None
         stored = recorder.api.rendered()
         shown = recorder.api.so_far()
         assert msgspec.to_builtins(effective(stored)) == msgspec.to_builtins(shown)

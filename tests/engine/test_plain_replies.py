@@ -130,7 +130,7 @@ async def test_a_subtask_whose_answer_is_sent_back_goes_on(workshop: EngineHarne
     await asked(task)
     await task.approve()
     (child_id,) = (await wait_for_event(task, TaskPaused)).child_ids
-    child = await task.child(child_id)
+    child = await task.find_subtask(child_id)
     assert child is not None
     assert (await asked(child)).tool == "attempt_completion"
     await child.send("look again")

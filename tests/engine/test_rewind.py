@@ -121,7 +121,7 @@ async def test_a_task_at_work_is_stopped_and_goes_back(past: RewindHarness) -> N
     await wait_for_event(task, RowDelta)
     first = shown(task)[0]
     await task.rewind(first)
-    assert not task.running
+    assert not task.is_running
     assert shown(task) == [first]
     check_past(task)
 
@@ -131,7 +131,7 @@ async def test_a_row_that_is_still_growing_can_be_the_last_one(past: RewindHarne
     task = await past.start(slow, policy=Unattended())
     growing = (await wait_for_event(task, RowDelta)).ts
     await task.rewind(growing)
-    assert not task.running
+    assert not task.is_running
     assert shown(task)[-1] == growing
     check_past(task)
 
@@ -155,7 +155,7 @@ async def test_messages_sent_meanwhile_wait_until_it_is_done(past: RewindHarness
     past.talk_to(task)
     async with task.at_rest():
         await task.send("one more thing")
-        assert not task.running
+        assert not task.is_running
         with pytest.raises(TaskStateError, match="being rewound"):
             task.start(RunStart.RESUME)
     await asked(task)
@@ -168,7 +168,7 @@ async def test_a_row_that_is_not_there_is_an_error_for_people(past: RewindHarnes
         UserError, match=rf"no message 12 in this task.*tasks show {task.id} --rows"
     ):
         await task.rewind(12)
-    assert task.running
+    assert task.is_running
     with pytest.raises(UserError, match="nothing would be left"):
         await task.rewind(shown(task)[0], keep=False)
     with pytest.raises(UserError, match="nothing to undo"):
@@ -310,9 +310,9 @@ async def test_a_task_that_another_waits_for_is_left_alone(past: RewindHarness) 
     }
     past.provider = ScriptedSubtasks(parts)
     task = await past.start(text="the whole", settings=ALLOW_ALL_WITH_SUBTASKS, policy=Unattended())
-    while not task.waits_for:
+    while not task.pending_subtasks:
         await wait_for_event(task, object, since=task.seq)
-    child = past.engine.find(task.waits_for[0])
+    child = past.engine.find(task.pending_subtasks[0])
     assert child is not None
     with pytest.raises(UserError, match="Stop that one first"):
         await child.rewind(shown(child)[0])
@@ -326,9 +326,9 @@ async def test_a_parent_waits_until_the_past_of_its_subtask_is_settled(past: Rew
     }
     past.provider = ScriptedSubtasks(parts)
     task = await past.start(text="the whole", settings=ALLOW_ALL_WITH_SUBTASKS, policy=Unattended())
-    while not task.waits_for:
+    while not task.pending_subtasks:
         await wait_for_event(task, object, since=task.seq)
-    [name] = task.waits_for
+    [name] = task.pending_subtasks
     child = past.engine.find(name)
     assert child is not None
     await wait_for_event(child, RowDelta)

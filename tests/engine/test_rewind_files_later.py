@@ -234,7 +234,7 @@ async def test_messages_sent_while_a_rewind_is_refused_are_handled(past: RewindH
     await asyncio.sleep(0)
     await asyncio.sleep(0)  # it is looking at the files
     await task.send("one more thing")
-    assert not task.running
+    assert not task.is_running
     with pytest.raises(UserError, match="Nothing was changed"):
         await going
     await settled(task)

@@ -94,7 +94,7 @@ async def cancelled_at(workshop: EngineHarness, number: int, who: str) -> Task |
     moments, jobs, task = 0, [], None
 
     def cancel() -> None:
-        at_work = [each for each in workshop.engine.tasks if each.running and each is not task]
+        at_work = [each for each in workshop.engine.tasks if each.is_running and each is not task]
         for each in [task] if who == "parent" else at_work[-1:]:
             if each is not None:
                 jobs.append(asyncio.ensure_future(each.cancel()))
@@ -139,7 +139,7 @@ async def test_a_tree_is_cancelled_whole_and_goes_on_from_any_moment(
             assert number > 50
             return
         assert workshop.engine.tasks == [task], f"a subtask is left open at moment {number}"
-        assert task.waits_for == ()
+        assert task.pending_subtasks == ()
         check_history(task.messages)
         store = JsonFileStore(workshop.home)
         ending = await gone_on(workshop, task)

@@ -61,7 +61,7 @@ async def play(
 async def children_of(task: Task) -> list[Task]:
     await wait_for_event(task, TaskPaused)
     found = [event for event in durable(task) if isinstance(event, SubtaskSpawned)]
-    children = [await task.child(spawned.child_id) for spawned in found]
+    children = [await task.find_subtask(spawned.child_id) for spawned in found]
     return [child for child in children if child is not None]
 
 

@@ -113,11 +113,11 @@ async def test_messages_of_each_run_are_sent_to_the_subtask_once(workshop: Engin
         )
         await asked(task)
         await task.send("in German")
-        await wait_for_event(task, TaskPaused, task.first)
+        await wait_for_event(task, TaskPaused, task.opened_at_seq)
         [child_id] = spawned_by(task)
-        child = await task.child(child_id)
+        child = await task.find_subtask(child_id)
         assert child is not None
-        await wait_for_event(child, RequestStarted, child.first)
+        await wait_for_event(child, RequestStarted, child.opened_at_seq)
     assert cast_of(workshop).join_last_request("a part").count("in German") == 2
 
 

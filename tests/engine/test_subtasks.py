@@ -68,7 +68,7 @@ async def child_of(task: Task, number: int = 0) -> Task:
         await wait_for_event(task, TaskPaused)
         spawned = [event for event in durable(task) if isinstance(event, SubtaskSpawned)]
         if len(spawned) > number:
-            child = await task.child(spawned[number].child_id)
+            child = await task.find_subtask(spawned[number].child_id)
             assert child is not None
             return child
 
@@ -206,7 +206,7 @@ async def test_neighbours_work_at_the_same_time_and_each_call_gets_its_own_resul
     assert task.state is TaskState.DELEGATED
     gates["two"].set()
     await wait_for_event(second, TaskFinished)
-    assert first.running
+    assert first.is_running
     gates["one"].set()
     await ended(task)
     one, two = results(task.messages[2])

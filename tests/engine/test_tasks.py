@@ -162,7 +162,7 @@ async def test_messages_that_come_while_a_task_is_being_closed_are_kept_for_its_
         letting_go = asyncio.ensure_future(workshop.engine.release(task))
         await servers.leaves.wait()
         await task.send("once more")
-        assert not task.running
+        assert not task.is_running
         servers.may_leave.set()
         await letting_go
         again = await workshop.engine.resume(task.id)

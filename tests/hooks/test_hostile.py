@@ -156,6 +156,6 @@ async def test_other_tasks_go_on_while_a_hook_takes_its_time(workshop: HookHarne
     await opened(workshop.root / "began")
     fast = await workshop.start(finish("meanwhile"), policy=Unattended())
     assert await settled(fast) == Completed("meanwhile")
-    assert slow.running
+    assert slow.is_running
     await asyncio.to_thread((workshop.root / "go").write_text, "now")
     assert await settled(slow) == Completed("all done")

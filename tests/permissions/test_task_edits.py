@@ -240,7 +240,7 @@ async def test_leave_given_to_a_subtask_goes_with_the_subtask(workshop: EngineHa
     workshop.provider = ScriptedSubtasks(parts)
     task = await workshop.start(text="the whole", settings=Settings(always_allow_subtasks=True))
     (child_id,) = (await wait_for_event(task, TaskPaused)).child_ids
-    child = await task.child(child_id)
+    child = await task.find_subtask(child_id)
     assert child is not None
     assert await child.answer((await asked(child)).ts, ALWAYS)
     result = await asked(task)

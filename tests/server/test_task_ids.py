@@ -170,7 +170,7 @@ async def test_a_remote_engine_never_takes_up_a_task_without_an_id(
         async for _ in session.events():
             if session.pending is not None:
                 break
-        for take in (engine.attach, engine.resume, engine.fork, session.child):
+        for take in (engine.attach, engine.resume, engine.fork, session.find_subtask):
             with pytest.raises(RemoteError) as caught:
                 await take(no_id)
             assert caught.value.code == "INVALID_PARAMETER"

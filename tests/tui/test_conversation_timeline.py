@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from joey.client.session import Session
-from joey.client.task_tree import family
+from joey.client.task_tree import follow_task_tree
 from joey.core.events import (
     AskOpened,
     Event,
@@ -65,12 +65,15 @@ async def watched(task: Task, answers: dict[AskKind, Sequence[Answer]]) -> Timel
     """What somebody sees who was there from the beginning, and answers as they go."""
     story, left = Timeline(), {kind: list(given) for kind, given in answers.items()}
     story.begin(cast(Session, SessionStub(id=task.id)))
-    async with asyncio.timeout(TIMEOUT_S), family(task, task.events(0), whole=True) as tree_events:
+    async with (
+        asyncio.timeout(TIMEOUT_S),
+        follow_task_tree(task, task.events(0), from_start=True) as tree_events,
+    ):
         async for one in tree_events:
-            story.handle(one.teller, one.event)
+            story.handle(one.session, one.event)
             render_timeline(story)
             if isinstance(one.event, AskOpened):
-                await one.teller.answer(one.event.ts, left[one.event.ask].pop(0))
+                await one.session.answer(one.event.ts, left[one.event.ask].pop(0))
     return story
 
 

@@ -35,7 +35,7 @@ from joey.acp.terminals import CommandTerminals, EditorTerminals
 from joey.acp.updates import UpdateEncoder
 from joey.client.local import Engine, Subscription, Task, TaskOptions
 from joey.client.session import Session
-from joey.client.task_tree import family
+from joey.client.task_tree import follow_task_tree
 from joey.core.events import (
     AskAnswered,
     AskOpened,
@@ -133,7 +133,7 @@ class Conversation:
             async with self._send_lock:
                 await self._deliver_prompt(text, images, options)
         except BaseException:
-            if self._turn is turn and not (self.task is not None and self.task.running):
+            if self._turn is turn and not (self.task is not None and self.task.is_running):
                 self._end_turn("cancelled")
             raise
         if turn.cancel_event.is_set() and self.task is not None:
@@ -250,9 +250,11 @@ class Conversation:
     async def _forward_events(self, task: Task, since: int) -> None:
         try:
             with task.subscribe(since) as subscription:
-                async with family(task, _iter_events(subscription), whole=not since) as tree_events:
+                async with follow_task_tree(
+                    task, _iter_events(subscription), from_start=not since
+                ) as tree_events:
                     async for tree_event in tree_events:
-                        await self._forward_event(task, tree_event.teller, tree_event.event)
+                        await self._forward_event(task, tree_event.session, tree_event.event)
             self._end_turn(task.error or "cancelled")
         except ConnectionError:
             await task.cancel()  # nobody is there to see what it does

@@ -1,8 +1,8 @@
 """The connection to a server: its address and token, and a WebSocket that reconnects.
 
-The owner gets event frames through `handle`, is told of a loss through `lost`, and recovers in
-`restored`. A command whose connection is lost before its response fails: only its caller can know
-whether it may be sent twice.
+The owner gets event frames through `handle`, is told of a loss through `handle_connection_lost`,
+and recovers in `handle_reconnected`. A command whose connection is lost before its response fails:
+only its caller can know whether it may be sent twice.
 """
 
 from __future__ import annotations
@@ -52,53 +52,54 @@ class RemoteError(UserError):
 class ConnectionListener(Protocol):
     def handle(self, frame: EventFrame) -> None: ...
 
-    def lost(self) -> None:
-        """Nothing can be heard until `restored`."""
+    def handle_connection_lost(self) -> None:
+        """Nothing can be heard until `handle_reconnected`."""
         ...
 
-    async def restored(self) -> None: ...
+    async def handle_reconnected(self) -> None: ...
 
-    def gave_up(self, error: RemoteError) -> None: ...
+    def handle_connection_failed(self, error: RemoteError) -> None: ...
 
 
 class _PendingRequest:
     """A command without a response yet."""
 
-    def __init__(self, then: Callable[[Any], None] | None) -> None:
-        self.answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self.then = then
+    def __init__(self, on_response: Callable[[Any], None] | None) -> None:
+        self.response_future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.on_response = on_response
 
-    def settle(self, response: ResponseFrame) -> None:
-        if self.answer.done():
+    def resolve(self, response: ResponseFrame) -> None:
+        if self.response_future.done():
             return
         if response.status == "success":
-            if self.then is not None:
-                self.then(response.data)
-            self.answer.set_result(response.data)
+            if self.on_response is not None:
+                self.on_response(response.data)
+            self.response_future.set_result(response.data)
             return
-        error = response.error or ErrorInfo("SERVER_ERROR", "no reason given")  # type: ignore[arg-type]
-        self.answer.set_exception(RemoteError(error.message, str(error.code)))
+        # type: ignore[arg-type]
+        error = response.error or ErrorInfo("SERVER_ERROR", "no reason given")
+        self.response_future.set_exception(RemoteError(error.message, str(error.code)))
 
     def fail(self, error: RemoteError) -> None:
-        if not self.answer.done():
-            self.answer.set_exception(error)
+        if not self.response_future.done():
+            self.response_future.set_exception(error)
 
 
 class ServerConnection:
     def __init__(
         self,
         address: ServerAddress,
-        owner: ConnectionListener,
-        patience: float = RECONNECT_TIMEOUT_S,
+        listener: ConnectionListener,
+        reconnect_timeout_s: float = RECONNECT_TIMEOUT_S,
     ) -> None:
         self._address = address
-        self._owner = owner
-        self._patience = patience
-        self._socket: ClientConnection | None = None
+        self._listener = listener
+        self._reconnect_timeout_s = reconnect_timeout_s
+        self._websocket: ClientConnection | None = None
         self._online = asyncio.Event()
         self._offline = asyncio.Event()
-        self._waiting: dict[str, _PendingRequest] = {}
-        self._number = 0
+        self._pending_requests: dict[str, _PendingRequest] = {}
+        self._last_request_number = 0
         self._connection_task: asyncio.Task[None] | None = None
         self._error: RemoteError | None = None
         self.welcome: Mapping[str, Any] = {}
@@ -117,8 +118,10 @@ class ServerConnection:
                 " $JOEY_HOME/server.token; for a server elsewhere, set JOEY_TOKEN",
                 PERMISSION_DENIED,
             )
-        socket = await self._dial()
-        self._connection_task = asyncio.create_task(self._keep(socket), name="joey-connection")
+        socket = await self._connect()
+        self._connection_task = asyncio.create_task(
+            self._maintain_connection(socket), name="joey-connection"
+        )
         try:
             async with asyncio.timeout(HANDSHAKE_TIMEOUT_S):
                 await self._online.wait()
@@ -154,9 +157,9 @@ class ServerConnection:
         await self._online.wait()
         if self._error is not None:
             raise self._error
-        return await self._ask(name, task_id, arguments, then)
+        return await self._send_request(name, task_id, arguments, then)
 
-    async def look(
+    async def request_with_retry(
         self,
         name: str,
         task_id: str | None = None,
@@ -174,113 +177,113 @@ class ServerConnection:
             try:
                 return await self.request(name, task_id, arguments, then=then)
             except RemoteError as error:
-                await self.recover(error)
+                await self.wait_to_retry(error)
 
-    async def recover(self, error: RemoteError) -> None:
+    async def wait_to_retry(self, error: RemoteError) -> None:
         """Return when a request that failed so may be made again; raise the error when not."""
         if error.code not in (CONNECTION_LOST, API_NOT_READY) or self._error is not None:
             raise error
         if error.code == API_NOT_READY:
             try:
-                async with asyncio.timeout(self._patience):
+                async with asyncio.timeout(self._reconnect_timeout_s):
                     await self._offline.wait()
             except TimeoutError:
                 raise error from None
 
-    async def _ask(
+    async def _send_request(
         self,
         name: str,
         task_id: str | None,
         arguments: Mapping[str, Any] | None,
         then: Callable[[Any], None] | None,
     ) -> Any:
-        assert self._socket is not None
-        self._number += 1
+        assert self._websocket is not None
+        self._last_request_number += 1
         frame = CommandFrame(
             command_name=name,
-            request_id=str(self._number),
+            request_id=str(self._last_request_number),
             task_id=UNSET if task_id is None else task_id,
             arguments=dict(arguments) if arguments else None,
         )
-        waiting = self._waiting[frame.request_id] = _PendingRequest(then)
+        pending = self._pending_requests[frame.request_id] = _PendingRequest(then)
         try:
-            await self._socket.send(msgspec.json.encode(frame).decode())
-            return await waiting.answer
+            await self._websocket.send(msgspec.json.encode(frame).decode())
+            return await pending.response_future
         except ConnectionClosed as error:
-            raise _lost(name) from error
+            raise _build_lost_error(name) from error
         finally:
-            self._waiting.pop(frame.request_id, None)
+            self._pending_requests.pop(frame.request_id, None)
 
     # Keeping the connection
 
-    async def _keep(self, socket: ClientConnection) -> None:
+    async def _maintain_connection(self, socket: ClientConnection) -> None:
         try:
             while True:
-                await self._converse(socket)
-                socket = await self._dial_again()
+                await self._receive_frames(socket)
+                socket = await self._reconnect()
         except RemoteError as error:
             self._give_up(error)
         except Exception as error:
             log.exception("the connection to %s ended by a defect", self._address.url)
             self._give_up(RemoteError(f"the connection ended by a defect: {error!r}"))
 
-    async def _converse(self, socket: ClientConnection) -> None:
+    async def _receive_frames(self, socket: ClientConnection) -> None:
         """Hear the server until the connection is lost."""
-        self._socket = socket
+        self._websocket = socket
         restoring: asyncio.Task[None] | None = None
         try:
             async for text in socket:
-                frame = _decode(text)
+                frame = _decode_frame(text)
                 if isinstance(frame, EventFrame):
-                    self._owner.handle(frame)
+                    self._listener.handle(frame)
                 elif frame.request_id == WELCOME_REQUEST_ID:
                     self.welcome = frame.data
                     self._offline.clear()
                     self._online.set()
-                    restoring = asyncio.ensure_future(self._restore())
-                elif waiting := self._waiting.get(frame.request_id):
-                    waiting.settle(frame)
+                    restoring = asyncio.ensure_future(self._notify_reconnected())
+                elif pending := self._pending_requests.get(frame.request_id):
+                    pending.resolve(frame)
         except ConnectionClosed as closed:
             log.info("lost the connection to %s: %s", self._address.url, closed)
         finally:
-            self._drop(restoring)
+            self._handle_disconnect(restoring)
             await socket.close()
         if socket.close_code == UNAUTHORIZED_CLOSE_CODE:
-            raise _denied(self._address)
+            raise _build_denied_error(self._address)
 
-    async def _restore(self) -> None:
+    async def _notify_reconnected(self) -> None:
         try:
-            await self._owner.restored()
+            await self._listener.handle_reconnected()
         except RemoteError as error:
             log.info("could not go on after a new connection: %s", error)
 
-    def _drop(self, restoring: asyncio.Task[None] | None) -> None:
-        self._socket = None
+    def _handle_disconnect(self, restoring: asyncio.Task[None] | None) -> None:
+        self._websocket = None
         self._online.clear()
         self._offline.set()
         if restoring is not None:
             restoring.cancel()
         if self._error is None:
-            self._owner.lost()
-        for waiting in self._waiting.values():
-            waiting.fail(_lost("the command"))
+            self._listener.handle_connection_lost()
+        for pending in self._pending_requests.values():
+            pending.fail(_build_lost_error("the command"))
 
     def _give_up(self, error: RemoteError) -> None:
         self._error = error
         self._online.set()  # whoever waits for a connection is told that there will be none
-        for waiting in self._waiting.values():
-            waiting.fail(error)
-        self._owner.gave_up(error)
+        for pending in self._pending_requests.values():
+            pending.fail(error)
+        self._listener.handle_connection_failed(error)
 
-    async def _dial_again(self) -> ClientConnection:
+    async def _reconnect(self) -> ClientConnection:
         pause = INITIAL_BACKOFF_S
         try:
-            async with asyncio.timeout(self._patience):
+            async with asyncio.timeout(self._reconnect_timeout_s):
                 while True:
                     await asyncio.sleep(pause * random.uniform(0.5, 1.0))
                     pause = min(2 * pause, MAX_BACKOFF_S)
                     try:
-                        return await self._dial()
+                        return await self._connect()
                     except RemoteError as error:
                         if error.code != CONNECTION_LOST:
                             raise
@@ -288,10 +291,10 @@ class ServerConnection:
         except TimeoutError as error:
             raise RemoteError(
                 f"the server at {self._address.url} did not come back within"
-                f" {self._patience:g} seconds"
+                f" {self._reconnect_timeout_s:g} seconds"
             ) from error
 
-    async def _dial(self) -> ClientConnection:
+    async def _connect(self) -> ClientConnection:
         address = self._address
         try:
             return await connect(
@@ -305,9 +308,9 @@ class ServerConnection:
         except InvalidStatus as error:
             status = error.response.status_code
             if status == 401:
-                raise _denied(address) from error
-            said = error.response.body.decode("utf-8", "replace").strip()[:200]
-            message = f"the server at {address.url} refused ({status}): {said}"
+                raise _build_denied_error(address) from error
+            body = error.response.body.decode("utf-8", "replace").strip()[:200]
+            message = f"the server at {address.url} refused ({status}): {body}"
             raise RemoteError(
                 message, PERMISSION_DENIED if status == 403 else CONNECTION_LOST
             ) from error
@@ -318,25 +321,25 @@ class ServerConnection:
             ) from error
 
 
-_decoder: msgspec.json.Decoder[EventFrame | ResponseFrame] = msgspec.json.Decoder(
+_FRAME_DECODER: msgspec.json.Decoder[EventFrame | ResponseFrame] = msgspec.json.Decoder(
     EventFrame | ResponseFrame
 )
 
 
-def _decode(text: str | bytes) -> EventFrame | ResponseFrame:
+def _decode_frame(text: str | bytes) -> EventFrame | ResponseFrame:
     try:
-        return _decoder.decode(text)
+        return _FRAME_DECODER.decode(text)
     except msgspec.DecodeError as error:
         raise RemoteError(f"the server does not speak joey's protocol: {error}") from error
 
 
-def _lost(what: str) -> RemoteError:
+def _build_lost_error(subject: str) -> RemoteError:
     return RemoteError(
-        f"the connection was lost before {what} was answered; it may have been carried out"
+        f"the connection was lost before {subject} was answered; it may have been carried out"
     )
 
 
-def _denied(address: ServerAddress) -> RemoteError:
+def _build_denied_error(address: ServerAddress) -> RemoteError:
     return RemoteError(
         f"the server at {address.url} wants another token: give it as JOEY_TOKEN,"
         " or with the link that `joey serve` prints",
@@ -355,7 +358,9 @@ class ServerAddress(Struct, frozen=True):
     """The server is on this machine."""
 
 
-def find_server(url: str | None, token: str | None, env: Mapping[str, str]) -> ServerAddress:
+def resolve_server_address(
+    url: str | None, token: str | None, env: Mapping[str, str]
+) -> ServerAddress:
     """The server at `url`, which may also be the link that `joey serve` prints.
 
     The token is the argument, else that of the link, else `JOEY_TOKEN`; a server on this
@@ -370,7 +375,9 @@ def find_server(url: str | None, token: str | None, env: Mapping[str, str]) -> S
     path = parts.path if parts.path not in ("", "/") else "/ws"
     is_local = _is_loopback(parts.hostname)
     linked = parse_qs(parts.fragment).get("token", [""])[0]
-    token = token or linked or env.get("JOEY_TOKEN") or (_kept_token(env) if is_local else None)
+    token = (
+        token or linked or env.get("JOEY_TOKEN") or (_read_stored_token(env) if is_local else None)
+    )
     plain = urlunsplit((_WEBSOCKET_SCHEMES[parts.scheme], parts.netloc, path, parts.query, ""))
     return ServerAddress(plain, token, is_local)
 
@@ -382,7 +389,7 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _kept_token(env: Mapping[str, str]) -> str | None:
+def _read_stored_token(env: Mapping[str, str]) -> str | None:
     home = Path(env["JOEY_HOME"]) if env.get("JOEY_HOME") else Path.home() / ".roo"
     try:
         return home.expanduser().joinpath("server.token").read_text(encoding="ascii").strip()

@@ -72,59 +72,59 @@ class EventDecoder:
         self._rows: dict[int, RowData] = {row["ts"]: row for row in rows}
         self._queue: dict[str, Any] = {}
         self._result = ""
-        self._asked: int | None = None
+        self._open_ask_ts: int | None = None
         """The question that has no answer yet."""
-        self._ts = max(self._rows, default=0)
+        self._latest_ts = max(self._rows, default=0)
 
     def feed(self, frame: EventFrame) -> list[Event]:
         """What has happened, according to this frame."""
         if frame.event_name == "message":
             return self.feed_row(frame.payload["message"])
         if frame.event_name == "taskRewound":
-            return [self._rewound(frame.payload)]
+            return [self._decode_rewind(frame.payload)]
         if frame.event_name == "queuedMessagesUpdated":
-            return list(self._queued(frame.payload["queue"]))
-        event = self._event(frame.event_name, frame.task_id or "", frame.payload)
+            return list(self._decode_queue(frame.payload["queue"]))
+        event = self._decode_event(frame.event_name, frame.task_id or "", frame.payload)
         return [] if event is None else [event]
 
-    def _rewound(self, payload: Mapping[str, Any]) -> Event:
+    def _decode_rewind(self, payload: Mapping[str, Any]) -> Event:
         """To which record it went is not told; the rows that came back follow as news."""
         for ts in payload["removed"]:
             self._rows.pop(ts, None)
-        self._asked = None
-        return TaskRewound(ts=self._ts, to_seq=0, last_row_ts=payload["messageTs"])
+        self._open_ask_ts = None
+        return TaskRewound(ts=self._latest_ts, to_seq=0, last_row_ts=payload["messageTs"])
 
     def feed_row(self, row: RowData) -> list[Event]:
         """What has happened to this row since it was last seen."""
         ts = row["ts"]
         before = self._rows.get(ts, {})
         self._rows[ts] = row
-        self._ts = max(self._ts, ts)
+        self._latest_ts = max(self._latest_ts, ts)
         if row["type"] == "ask":
             if before.get("type") != "ask":
-                self._asked = ts
-            return list(_asked(row, before))
+                self._open_ask_ts = ts
+            return list(_decode_ask_row(row, before))
         match row.get("say"):
             case "text" if "partial" not in row:
-                return [] if before else [_user_said(row, first=True)]
+                return [] if before else [_decode_user_row(row, is_first=True)]
             case "user_feedback":
-                return [] if before else [_user_said(row, first=False)]
+                return [] if before else [_decode_user_row(row, is_first=False)]
             case "text" | "reasoning":
-                return list(_replied(row, before))
+                return list(_decode_reply_row(row, before))
             case "tool":
-                return list(_called(row, before))
+                return list(_decode_call_row(row, before))
             case "command_output":
-                return list(_output(row, before))
+                return list(_decode_output_row(row, before))
             case "api_req_started":
-                return list(_requested(row, before))
+                return list(_decode_request_row(row, before))
             case "condense_context" | "sliding_window_truncation":
-                return list(_reduced(row, before))
+                return list(_decode_condense_row(row, before))
             case "checkpoint_saved":
-                return [] if before else [_saved(row)]
+                return [] if before else [_decode_checkpoint_row(row)]
             case _:
-                return list(self._said(row, before))
+                return list(self._decode_said_row(row, before))
 
-    def _said(self, row: RowData, before: RowData) -> Iterator[Event]:
+    def _decode_said_row(self, row: RowData, before: RowData) -> Iterator[Event]:
         if row.get("partial"):
             return
         text, say = row.get("text", ""), str(row.get("say"))
@@ -133,31 +133,31 @@ class EventDecoder:
                 self._result = text
             images = tuple(row.get("images", ()))
             yield RowAdded(ts=row["ts"], say=say, text=text, images=images)
-        yield from _finished(row, before)
+        yield from _decode_tool_result(row, before)
 
-    def _queued(self, queue: list[dict[str, Any]]) -> Iterator[Event]:
+    def _decode_queue(self, queue: list[dict[str, Any]]) -> Iterator[Event]:
         now = {item["id"]: item for item in queue}
         for id in self._queue.keys() - now.keys():
-            yield MessageUnqueued(ts=self._ts, id=id)
+            yield MessageUnqueued(ts=self._latest_ts, id=id)
         for id, item in now.items():
             if id not in self._queue:
                 images = tuple(item.get("images", ()))
-                ts = item.get("timestamp", self._ts)
+                ts = item.get("timestamp", self._latest_ts)
                 yield MessageQueued(ts=ts, id=id, text=item.get("text", ""), images=images)
         self._queue = now
 
-    def _event(self, name: str, task_id: str, payload: Mapping[str, Any]) -> Event | None:
-        ts = self._ts
+    def _decode_event(self, name: str, task_id: str, payload: Mapping[str, Any]) -> Event | None:
+        ts = self._latest_ts
         match name:
             case "taskCreated":
-                return _created(ts, task_id, payload)
+                return _decode_task_created(ts, task_id, payload)
             case "taskStarted":
                 return TaskStarted(ts=ts)
             case "taskCompleted":
                 return TaskCompleted(
                     ts=ts,
                     result=self._result,
-                    usage=_usage(payload),
+                    usage=_decode_usage(payload),
                     tool_usage=msgspec.convert(payload["toolUsage"], dict[str, ToolTally]),
                 )
             case "taskFinished":
@@ -167,13 +167,13 @@ class EventDecoder:
             case "taskFailed":
                 return TaskFailed(ts=ts, code=payload["code"], message=payload["message"])
             case "taskAskResponded":
-                self._asked = None
-                return _answered(ts, payload)
-            case "taskActive" if self._asked is not None:
-                withdrawn, self._asked = self._asked, None
+                self._open_ask_ts = None
+                return _decode_ask_answered(ts, payload)
+            case "taskActive" if self._open_ask_ts is not None:
+                withdrawn, self._open_ask_ts = self._open_ask_ts, None
                 return AskWithdrawn(ts=ts, ask_ts=withdrawn)
             case "taskTokenUsageUpdated":
-                return UsageChanged(ts=ts, usage=_usage(payload))
+                return UsageChanged(ts=ts, usage=_decode_usage(payload))
             case "taskModeSwitched":
                 return ModeSwitched(ts=ts, mode=payload["modeSlug"])
             case "taskToolFailed":
@@ -189,10 +189,10 @@ class EventDecoder:
                     attempt=payload.get("attempt", 1),
                 )
             case _:
-                return _of_subtasks(ts, name, payload)
+                return _decode_subtask_event(ts, name, payload)
 
 
-def _of_subtasks(ts: int, name: str, payload: Mapping[str, Any]) -> Event | None:
+def _decode_subtask_event(ts: int, name: str, payload: Mapping[str, Any]) -> Event | None:
     match name:
         case "taskSpawned":
             return SubtaskSpawned(ts=ts, child_id=payload["childTaskId"])
@@ -204,7 +204,7 @@ def _of_subtasks(ts: int, name: str, payload: Mapping[str, Any]) -> Event | None
             return None
 
 
-def _created(ts: int, task_id: str, payload: Mapping[str, Any]) -> TaskCreated:
+def _decode_task_created(ts: int, task_id: str, payload: Mapping[str, Any]) -> TaskCreated:
     return TaskCreated(
         ts=ts,
         task_id=task_id,
@@ -217,29 +217,29 @@ def _created(ts: int, task_id: str, payload: Mapping[str, Any]) -> TaskCreated:
     )
 
 
-def _usage(payload: Mapping[str, Any]) -> TokenUsage:
+def _decode_usage(payload: Mapping[str, Any]) -> TokenUsage:
     return msgspec.convert(payload["usage"], TokenUsage)
 
 
-def _answered(ts: int, payload: Mapping[str, Any]) -> AskAnswered:
+def _decode_ask_answered(ts: int, payload: Mapping[str, Any]) -> AskAnswered:
     answer = Answer(Response(payload["response"]), by=payload["by"])
     return AskAnswered(ts=ts, ask_ts=payload["askTs"], answer=answer)
 
 
-def _saved(row: RowData) -> CheckpointSaved:
-    facts = row.get("checkpoint") or {}
-    own = bool(facts.get("suppressMessage"))
+def _decode_checkpoint_row(row: RowData) -> CheckpointSaved:
+    checkpoint = row.get("checkpoint") or {}
+    own = bool(checkpoint.get("suppressMessage"))
     return CheckpointSaved(
-        ts=row["ts"], id=row.get("text", ""), previous_id=facts.get("from"), is_own_change=own
+        ts=row["ts"], id=row.get("text", ""), previous_id=checkpoint.get("from"), is_own_change=own
     )
 
 
-def _user_said(row: RowData, *, first: bool) -> UserMessage:
+def _decode_user_row(row: RowData, *, is_first: bool) -> UserMessage:
     images = tuple(row.get("images", ()))
-    return UserMessage(ts=row["ts"], text=row.get("text", ""), images=images, is_first=first)
+    return UserMessage(ts=row["ts"], text=row.get("text", ""), images=images, is_first=is_first)
 
 
-def _reduced(row: RowData, before: RowData) -> Iterator[Event]:
+def _decode_condense_row(row: RowData, before: RowData) -> Iterator[Event]:
     """The row says how much was hidden; what the model is shown instead does not travel."""
     ts = row["ts"]
     if row.get("partial"):
@@ -265,13 +265,13 @@ def _reduced(row: RowData, before: RowData) -> Iterator[Event]:
         )
 
 
-def _asked(row: RowData, before: RowData) -> Iterator[Event]:
+def _decode_ask_row(row: RowData, before: RowData) -> Iterator[Event]:
     if before.get("type") != "ask":
-        yield ask_of(row)
-    yield from _finished(row, before)
+        yield build_ask_opened(row)
+    yield from _decode_tool_result(row, before)
 
 
-def ask_of(row: RowData) -> AskOpened:
+def build_ask_opened(row: RowData) -> AskOpened:
     """The question that a row puts."""
     return AskOpened(
         ts=row["ts"],
@@ -284,33 +284,33 @@ def ask_of(row: RowData) -> AskOpened:
         always_rule=row.get("alwaysRule"),
         reason=row.get("reason"),
         sandbox=row.get("sandbox"),
-        call_id=_call_id(row) if row.get("tool") else None,
+        call_id=_build_call_id(row) if row.get("tool") else None,
     )
 
 
-def _replied(row: RowData, before: RowData) -> Iterator[Event]:
+def _decode_reply_row(row: RowData, before: RowData) -> Iterator[Event]:
     ts, say, text = row["ts"], row["say"], row.get("text", "")
     if before and not before.get("partial"):
         return
     if row.get("partial") and not before:
         yield RowOpened(ts=ts, say=say)
-    if (before or row.get("partial")) and (delta := _growth(row, before)):
+    if (before or row.get("partial")) and (delta := _get_added_text(row, before)):
         yield RowDelta(ts=ts, delta=delta)
     if not row.get("partial"):
         part = TextPart(text) if say == "text" else ReasoningPart(text)
         yield ReplyReceived(ts=ts, parts=(RowPart(ts, part),))
 
 
-def _called(row: RowData, before: RowData) -> Iterator[Event]:
+def _decode_call_row(row: RowData, before: RowData) -> Iterator[Event]:
     tool = row.get("tool", "")
     if row.get("partial"):
         if not before:
-            yield RowOpened(ts=row["ts"], say="tool", tool=tool, call_id=_call_id(row))
+            yield RowOpened(ts=row["ts"], say="tool", tool=tool, call_id=_build_call_id(row))
         return
     if not before or before.get("partial"):
         yield ToolStarted(
             ts=row["ts"],
-            call_id=_call_id(row),
+            call_id=_build_call_id(row),
             tool=tool,
             text=row.get("text", ""),
             path=row.get("path"),
@@ -318,34 +318,34 @@ def _called(row: RowData, before: RowData) -> Iterator[Event]:
             rule=row.get("rule"),
             sandbox=row.get("sandbox"),
         )
-    yield from _finished(row, before)
+    yield from _decode_tool_result(row, before)
 
 
-def _finished(row: RowData, before: RowData) -> Iterator[Event]:
+def _decode_tool_result(row: RowData, before: RowData) -> Iterator[Event]:
     if "result" in row and "result" not in before:
         yield ToolFinished(
             ts=row["ts"],
-            call_id=_call_id(row),
+            call_id=_build_call_id(row),
             tool=row.get("tool", ""),
             content=row["result"],
             row_ts=row["ts"],
         )
 
 
-def _output(row: RowData, before: RowData) -> Iterator[Event]:
+def _decode_output_row(row: RowData, before: RowData) -> Iterator[Event]:
     if before and not before.get("partial"):
         return
-    if (before or row.get("partial")) and (delta := _growth(row, before)):
+    if (before or row.get("partial")) and (delta := _get_added_text(row, before)):
         yield CommandOutputDelta(ts=row["ts"], output=delta)
     if not row.get("partial"):
         yield RowAdded(ts=row["ts"], say="command_output", text=row.get("text", ""))
 
 
-def _requested(row: RowData, before: RowData) -> Iterator[Event]:
+def _decode_request_row(row: RowData, before: RowData) -> Iterator[Event]:
     info = msgspec.json.decode(row.get("text") or "{}", type=RequestInfo)
     if not before:
         yield RequestStarted(ts=row["ts"], api_protocol=info.api_protocol or "")
-    if not _is_over(info) or row.get("text") == before.get("text"):
+    if not _is_request_ended(info) or row.get("text") == before.get("text"):
         return
     usage = None
     if info.tokens_in is not None or info.tokens_out is not None:
@@ -365,17 +365,17 @@ def _requested(row: RowData, before: RowData) -> Iterator[Event]:
     )
 
 
-def _is_over(info: RequestInfo) -> bool:
+def _is_request_ended(info: RequestInfo) -> bool:
     return info.cost is not None or info.cancel_reason is not None
 
 
-def _growth(row: RowData, before: RowData) -> str:
+def _get_added_text(row: RowData, before: RowData) -> str:
     """What was added since; nothing when the text was rewritten."""
     old, new = before.get("text", ""), row.get("text", "")
     return new[len(old) :] if new.startswith(old) else ""
 
 
-def _call_id(row: RowData) -> str:
+def _build_call_id(row: RowData) -> str:
     return f"row_{row['ts']}"
 
 
@@ -383,7 +383,7 @@ END_EVENT_NAMES = frozenset({"taskFinished", "taskAborted", "taskFailed"})
 """Events after which a task rests."""
 
 
-def is_passing(frame: EventFrame) -> bool:
+def is_transient_frame(frame: EventFrame) -> bool:
     """The frame shows work in progress; a client that missed it has missed nothing."""
     match frame.event_name:
         case "message":
@@ -400,136 +400,136 @@ class TaskMirror:
     def __init__(self, rows: Iterable[RowData], seq: int) -> None:
         self.seq = seq
         """The last record that was told."""
-        self.first = seq
-        """The record after which `frames` begins."""
-        self.first_rows: Sequence[RowData] = list(rows)
+        self.opened_at_seq = seq
+        """The record after which `durable_frames` begins."""
+        self.initial_rows: Sequence[RowData] = list(rows)
         """The rows as they were then."""
-        self.frames: list[EventFrame] = []
+        self.durable_frames: list[EventFrame] = []
         """All that lasts."""
-        self.growing: dict[int, EventFrame] = {}
+        self.partial_frames: dict[int, EventFrame] = {}
         """The latest look of each row that has not ended, by its `ts`."""
-        self.pending: AskOpened | None = None
+        self.pending_ask: AskOpened | None = None
         self.usage = TokenUsage()
-        self.waits_for: tuple[str, ...] = ()
-        self.runs = False
-        self._rows: dict[int, RowData] = {row["ts"]: row for row in self.first_rows}
-        self._open: set[int] = set()
+        self.pending_subtasks: tuple[str, ...] = ()
+        self.is_running = False
+        self._rows: dict[int, RowData] = {row["ts"]: row for row in self.initial_rows}
+        self._partial_row_timestamps: set[int] = set()
         self._seen_contents: set[bytes] = set()
         """What came with this `seq`: perhaps the beginning of the next record already."""
-        self._reader = EventDecoder(self._rows.values())
+        self._decoder = EventDecoder(self._rows.values())
 
     @property
     def rows(self) -> Sequence[RowData]:
         """All rows that are finished, in the order of their `ts`."""
         return [self._rows[ts] for ts in sorted(self._rows)]
 
-    def row(self, ts: int) -> RowData | None:
+    def get_row(self, ts: int) -> RowData | None:
         return self._rows.get(ts)
 
-    def take(self, frame: EventFrame) -> EventFrame | None:
+    def apply_frame(self, frame: EventFrame) -> EventFrame | None:
         """The frame as it is to be passed on; None when it was passed on before."""
         if frame.seq < self.seq:
             return None
         if frame.seq > self.seq:
             self._seen_contents.clear()
             self.seq = frame.seq
-        if not is_passing(frame):
-            content = _content(frame)
+        if not is_transient_frame(frame):
+            content = _encode_content(frame)
             if content in self._seen_contents:
                 return None
             self._seen_contents.add(content)
-        self._fold(frame)
+        self._apply_frame_events(frame)
         if frame.event_name == "taskRewound":
-            self._forget(frame.payload["removed"])
-        frame = self._renamed(frame)
-        self._note_growth(frame)
-        if not is_passing(frame):
-            self.frames.append(frame)
+            self._discard_rows(frame.payload["removed"])
+        frame = self._normalize_row_action(frame)
+        self._track_partial_frame(frame)
+        if not is_transient_frame(frame):
+            self.durable_frames.append(frame)
         return frame
 
-    def _forget(self, removed: Iterable[int]) -> None:
+    def _discard_rows(self, removed: Iterable[int]) -> None:
         """The task was rewound: these rows are gone."""
         for ts in removed:
             self._rows.pop(ts, None)
-            self._open.discard(ts)
-            self.growing.pop(ts, None)
+            self._partial_row_timestamps.discard(ts)
+            self.partial_frames.pop(ts, None)
 
-    def rejoin(self) -> None:
+    def discard_partial_frames(self) -> None:
         """Frames come again after a gap: what still grows comes with them."""
-        self.growing.clear()
+        self.partial_frames.clear()
 
-    def settle(self, ask_ts: int | None, usage: TokenUsage, runs: bool) -> None:
+    def update_status(self, ask_ts: int | None, usage: TokenUsage, is_running: bool) -> None:
         """How the task stands, by the server's own account."""
-        self.usage, self.runs = usage, runs
-        row = self.row(ask_ts) if ask_ts is not None else None
+        self.usage, self.is_running = usage, is_running
+        row = self.get_row(ask_ts) if ask_ts is not None else None
         if ask_ts is None:
-            self.pending = None
-        elif row is not None and (self.pending is None or self.pending.ts != ask_ts):
-            self.pending = ask_of(row)
+            self.pending_ask = None
+        elif row is not None and (self.pending_ask is None or self.pending_ask.ts != ask_ts):
+            self.pending_ask = build_ask_opened(row)
 
-    def _renamed(self, frame: EventFrame) -> EventFrame:
+    def _normalize_row_action(self, frame: EventFrame) -> EventFrame:
         """`created` or `updated` as seen from here."""
         if frame.event_name != "message":
             return frame
         row = frame.payload["message"]
-        known = row["ts"] in self._open or row["ts"] in self._rows
-        self._open.discard(row["ts"])
-        if is_passing(frame):
-            self._open.add(row["ts"])
+        is_known = row["ts"] in self._partial_row_timestamps or row["ts"] in self._rows
+        self._partial_row_timestamps.discard(row["ts"])
+        if is_transient_frame(frame):
+            self._partial_row_timestamps.add(row["ts"])
         else:
             self._rows[row["ts"]] = row
-        return renamed(frame, known=known)
+        return replace_row_action(frame, is_known=is_known)
 
-    def _note_growth(self, frame: EventFrame) -> None:
+    def _track_partial_frame(self, frame: EventFrame) -> None:
         if frame.event_name in END_EVENT_NAMES:
-            self.growing.clear()
+            self.partial_frames.clear()
         if frame.event_name != "message":
             return
         row = frame.payload["message"]
-        self.growing.pop(row["ts"], None)
-        if is_passing(frame):
-            self.growing[row["ts"]] = frame
+        self.partial_frames.pop(row["ts"], None)
+        if is_transient_frame(frame):
+            self.partial_frames[row["ts"]] = frame
         elif row.get("say") == "api_req_started":
-            self._drop_broken_off(row["ts"])
+            self._discard_unfinished_rows(row["ts"])
 
-    def _drop_broken_off(self, request_ts: int) -> None:
+    def _discard_unfinished_rows(self, request_ts: int) -> None:
         """What an earlier reply left unfinished will never be finished."""
-        for ts, frame in list(self.growing.items()):
+        for ts, frame in list(self.partial_frames.items()):
             if ts < request_ts and frame.payload["message"].get("say") in REPLY_ROW_KINDS:
-                del self.growing[ts]
+                del self.partial_frames[ts]
 
-    def _fold(self, frame: EventFrame) -> None:
-        for event in self._reader.feed(frame):
-            self._apply(event)
+    def _apply_frame_events(self, frame: EventFrame) -> None:
+        for event in self._decoder.feed(frame):
+            self._apply_event(event)
 
-    def _apply(self, event: Event) -> None:
+    def _apply_event(self, event: Event) -> None:
         match event:
             case AskOpened():
-                self.pending = event
+                self.pending_ask = event
             case AskAnswered(ask_ts=ts) | AskWithdrawn(ask_ts=ts):
-                if self.pending is not None and self.pending.ts == ts:
-                    self.pending = None
+                if self.pending_ask is not None and self.pending_ask.ts == ts:
+                    self.pending_ask = None
             case TaskStarted():
-                self.runs = True
+                self.is_running = True
             case TaskPaused(child_ids=child_ids):
-                self.waits_for = child_ids
+                self.pending_subtasks = child_ids
             case TaskUnpaused():
-                self.waits_for = ()
+                self.pending_subtasks = ()
             case TaskFinished() | TaskAborted() | TaskFailed() | TaskRewound():
-                self.pending, self.runs = None, False
+                self.pending_ask, self.is_running = None, False
             case UsageChanged(usage=usage) | TaskCompleted(usage=usage):
                 self.usage = usage
 
 
-def renamed(frame: EventFrame, *, known: bool) -> EventFrame:
+def replace_row_action(frame: EventFrame, *, is_known: bool) -> EventFrame:
     """A row, `updated` when it is known and else `created`."""
-    action = "updated" if known else "created"
+    action = "updated" if is_known else "created"
     if frame.payload["action"] == action:
         return frame
     return msgspec.structs.replace(frame, payload={**frame.payload, "action": action})
 
 
-def _content(frame: EventFrame) -> bytes:
+def _encode_content(frame: EventFrame) -> bytes:
     payload: Any = frame.payload
     if frame.event_name == "message":
         payload = payload["message"]

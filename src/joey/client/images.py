@@ -45,13 +45,13 @@ def encode_image(data: bytes, name: str) -> str:
         raise ImageError(
             f"the image {name} is larger than {MAX_IMAGE_BYTES // 1024 // 1024} MB; make it smaller"
         )
-    media_type = _media_type(data)
+    media_type = _detect_media_type(data)
     if media_type is None:
         raise ImageError(f"{name} is not a PNG, JPEG, GIF or WebP image")
     return f"data:{media_type};base64,{base64.b64encode(data).decode()}"
 
 
-def _media_type(data: bytes) -> str | None:
+def _detect_media_type(data: bytes) -> str | None:
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return "image/webp"
     return next((kind for start, kind in _IMAGE_SIGNATURES if data.startswith(start)), None)

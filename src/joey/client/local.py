@@ -10,7 +10,7 @@ from joey.engine.outcomes import Aborted, Completed, Ending, Failed
 from joey.engine.runtime import new_task_id
 from joey.engine.task import Task
 
-_fits: type[Session] = Task
+_protocol_check: type[Session] = Task
 
 __all__ = [
     "Aborted",

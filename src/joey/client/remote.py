@@ -21,15 +21,15 @@ from joey.client.connection import (
     RemoteError,
     ServerAddress,
     ServerConnection,
-    find_server,
+    resolve_server_address,
 )
 from joey.client.event_decoder import (
     END_EVENT_NAMES,
     EventDecoder,
     RowData,
     TaskMirror,
-    is_passing,
-    renamed,
+    is_transient_frame,
+    replace_row_action,
 )
 from joey.client.session import Session
 from joey.core.events import AskOpened, Event, TokenUsage
@@ -47,12 +47,15 @@ class RemoteEngine:
     async context manager."""
 
     def __init__(
-        self, address: ServerAddress, patience: float, notice: Callable[[str], None] | None = None
+        self,
+        address: ServerAddress,
+        reconnect_timeout_s: float,
+        on_connection_change: Callable[[str], None] | None = None,
     ) -> None:
         self._sessions: dict[str, RemoteSession] = {}
-        self._notice = notice
-        self._is_lost = False
-        self._connection = ServerConnection(address, self, patience)
+        self._on_connection_change = on_connection_change
+        self._is_disconnected = False
+        self._connection = ServerConnection(address, self, reconnect_timeout_s)
 
     @classmethod
     async def connect(
@@ -61,17 +64,17 @@ class RemoteEngine:
         token: str | None = None,
         *,
         patience: float = RECONNECT_TIMEOUT_S,
-        notice: Callable[[str], None] | None = None,
+        on_connection_change: Callable[[str], None] | None = None,
         env: Mapping[str, str] | None = None,
     ) -> Self:
         """The server at `url` (this machine's, by default). A lost connection is tried again for
-        `patience` seconds; `notice` is told of the loss and of the return.
+        `patience` seconds; `on_connection_change` is told of the loss and of the return.
 
         Raises:
             RemoteError: nobody is there, or the token is not theirs.
         """
-        address = find_server(url, token, os.environ if env is None else env)
-        engine = cls(address, patience, notice)
+        address = resolve_server_address(url, token, os.environ if env is None else env)
+        engine = cls(address, patience, on_connection_change)
         await engine._connection.open()
         return engine
 
@@ -96,7 +99,7 @@ class RemoteEngine:
         Raises:
             RemoteError
         """
-        wanted = {
+        arguments = {
             "text": text,
             "images": list(images) or None,
             "configuration": configuration,
@@ -105,7 +108,7 @@ class RemoteEngine:
             "profile": profile,
             "limits": None if limits is None else msgspec.to_builtins(limits),
         }
-        given = {name: value for name, value in wanted.items() if value is not None}
+        given = {name: value for name, value in arguments.items() if value is not None}
         data = await self._connection.request("startNewTask", arguments=given)
         return await self.attach(data["taskId"])
 
@@ -115,16 +118,16 @@ class RemoteEngine:
         Raises:
             RemoteError
         """
-        _check_id(task_id)
+        _check_task_id(task_id)
         session = self._sessions.get(task_id)
         if session is None:
-            data = await self._connection.look("getMessages", task_id)
-            made = RemoteSession(
+            data = await self._connection.request_with_retry("getMessages", task_id)
+            new_session = RemoteSession(
                 self._connection, task_id, data["messages"], data["seq"], self.attach
             )
-            session = self._sessions.setdefault(task_id, made)  # others may have come first
+            session = self._sessions.setdefault(task_id, new_session)  # others may have come first
         if not session.is_following:
-            await session.follow()
+            await session.subscribe()
         return session
 
     async def resume(self, task_id: str, text: str | None = None) -> RemoteSession:
@@ -145,9 +148,9 @@ class RemoteEngine:
         Raises:
             RemoteError
         """
-        _check_id(task_id)
-        wanted = {"messageTs": row_ts, "keep": keep, "text": text}
-        given = {name: value for name, value in wanted.items() if value is not None}
+        _check_task_id(task_id)
+        arguments = {"messageTs": row_ts, "keep": keep, "text": text}
+        given = {name: value for name, value in arguments.items() if value is not None}
         data = await self._connection.request("forkTask", task_id, given)
         return await self.attach(data["taskId"])
 
@@ -158,7 +161,7 @@ class RemoteEngine:
         arguments: dict[str, Any] = {"limit": limit, "offset": offset}
         if workspace is not None:
             arguments["workspace"] = workspace
-        data = await self._connection.look("listTasks", arguments=arguments)
+        data = await self._connection.request_with_retry("listTasks", arguments=arguments)
         tasks: list[TaskInfo] = decode_data("listTasks", data).tasks
         return tasks
 
@@ -171,10 +174,10 @@ class RemoteEngine:
         """
         return await self._connection.request(name, task_id, arguments)
 
-    def leave(self, session: RemoteSession) -> None:
+    def detach(self, session: RemoteSession) -> None:
         """Listen to a task no longer; it goes on."""
         self._sessions.pop(session.id, None)
-        session.break_off(None)
+        session.end_stream(None)
 
     async def close(self) -> None:
         """Leave the server; its tasks go on."""
@@ -190,41 +193,41 @@ class RemoteEngine:
 
     def handle(self, frame: EventFrame) -> None:
         if frame.event_name == "resync":
-            behind = frame.payload.get("taskId") or frame.task_id
+            behind_task_id = frame.payload.get("taskId") or frame.task_id
             for session in self._sessions.values():
-                if behind in (None, session.id):
-                    session.fall_behind()
+                if behind_task_id in (None, session.id):
+                    session.start_resync()
         elif frame.task_id in self._sessions:
             self._sessions[frame.task_id].handle(frame)
 
-    def lost(self) -> None:
-        self._is_lost = True
+    def handle_connection_lost(self) -> None:
+        self._is_disconnected = True
         self._report_connection_change("the connection is lost; trying again")
         for session in self._sessions.values():
             session.is_following = False
 
-    async def restored(self) -> None:
-        if self._is_lost:
-            self._is_lost = False
+    async def handle_reconnected(self) -> None:
+        if self._is_disconnected:
+            self._is_disconnected = False
             self._report_connection_change("connected again")
         sessions = list(self._sessions.values())
         ends = await asyncio.gather(
-            *(session.follow() for session in sessions), return_exceptions=True
+            *(session.subscribe() for session in sessions), return_exceptions=True
         )
         for session, error in zip(sessions, ends, strict=True):
             if isinstance(error, RemoteError) and error.code != CONNECTION_LOST:
-                session.break_off(error)
+                session.end_stream(error)
 
     def _report_connection_change(self, text: str) -> None:
-        if self._notice is not None:
-            self._notice(text)
+        if self._on_connection_change is not None:
+            self._on_connection_change(text)
 
-    def gave_up(self, error: RemoteError) -> None:
+    def handle_connection_failed(self, error: RemoteError) -> None:
         for session in self._sessions.values():
-            session.break_off(error)
+            session.end_stream(error)
 
 
-def _check_id(task_id: object) -> None:
+def _check_task_id(task_id: object) -> None:
     """Without an id the server would act on its current task, which may be anybody's."""
     if not isinstance(task_id, str) or not task_id:
         raise RemoteError(f"{task_id!r} is no task id", "INVALID_PARAMETER")
@@ -250,16 +253,16 @@ class RemoteSession:
         self._attach = attach
         self._connection = connection
         self._request = connection.request
-        self._look = connection.look
+        self._request_with_retry = connection.request_with_retry
         self._id = task_id
-        self._state = TaskMirror(rows, seq)
-        self._ears: set[_FrameSubscriber] = set()
-        self._jobs: set[asyncio.Task[None]] = set()
-        self._is_over = False
+        self._mirror = TaskMirror(rows, seq)
+        self._subscribers: set[_FrameSubscriber] = set()
+        self._resync_jobs: set[asyncio.Task[None]] = set()
+        self._is_closed = False
         self._error: RemoteError | None = None
         self.is_following = False
         """Frames are heard without a gap; otherwise they are on their way again."""
-        self.info: TaskInfo | None = None
+        self.task_info: TaskInfo | None = None
         """The task's entry in the server's list, when it was last asked for."""
 
     # What anybody may look at
@@ -270,27 +273,27 @@ class RemoteSession:
 
     @property
     def pending(self) -> AskOpened | None:
-        return self._state.pending
+        return self._mirror.pending_ask
 
     @property
     def usage(self) -> TokenUsage:
-        return self._state.usage
+        return self._mirror.usage
 
     @property
     def rows(self) -> Sequence[dict[str, Any]]:
-        return [dict(row) for row in self._state.rows]
+        return [dict(row) for row in self._mirror.rows]
 
     @property
-    def running(self) -> bool:
+    def is_running(self) -> bool:
         """The task works, or waits for an answer."""
-        return self._state.runs
+        return self._mirror.is_running
 
     @property
-    def waits_for(self) -> tuple[str, ...]:
+    def pending_subtasks(self) -> tuple[str, ...]:
         """The subtasks that it waits for."""
-        return self._state.waits_for
+        return self._mirror.pending_subtasks
 
-    async def child(self, task_id: str) -> RemoteSession:
+    async def find_subtask(self, task_id: str) -> RemoteSession:
         """One of its subtasks, or any other task of the server.
 
         Raises:
@@ -301,21 +304,21 @@ class RemoteSession:
     @property
     def seq(self) -> int:
         """The last record that was heard of."""
-        return self._state.seq
+        return self._mirror.seq
 
     @property
-    def first(self) -> int:
-        """The last record that `first_rows` include: `watch(session.first)` goes on from them."""
-        return self._state.first
+    def opened_at_seq(self) -> int:
+        """The last record that `initial_rows` include: `watch(session.first)` goes on from them."""
+        return self._mirror.opened_at_seq
 
     @property
-    def first_rows(self) -> Sequence[RowData]:
+    def initial_rows(self) -> Sequence[RowData]:
         """The rows as they were when this session began."""
-        return self._state.first_rows
+        return self._mirror.initial_rows
 
     async def messages(self) -> list[dict[str, Any]]:
         """The UI history as the server has it now."""
-        data = await self._look("getMessages", self._id)
+        data = await self._request_with_retry("getMessages", self._id)
         return list(data["messages"])
 
     async def frames(self, since: int | None = None) -> AsyncIterator[EventFrame]:
@@ -339,62 +342,66 @@ class RemoteSession:
     async def _iter_decoded_frames(
         self, since: int | None, *, to_rest: bool = True
     ) -> AsyncIterator[tuple[EventFrame, list[Event]]]:
-        rests = to_rest and since is not None and not self.running
-        if rests and not await self._has_more(since or 0):
+        rests = to_rest and since is not None and not self.is_running
+        if rests and not await self._has_events_after(since or 0):
             return
-        older, skipped = await self._older(since)
-        reader = EventDecoder(() if older else self._state.first_rows)
-        with self._listening(older) as ear:
-            while (frame := await ear.next()) is not None:
-                events = reader.feed(frame)
-                if skipped and not is_passing(frame):
+        older, skipped = await self._fetch_older_frames(since)
+        decoder = EventDecoder(() if older else self._mirror.initial_rows)
+        with self._open_subscriber(older) as subscriber:
+            while (frame := await subscriber.read_next()) is not None:
+                events = decoder.feed(frame)
+                if skipped and not is_transient_frame(frame):
                     skipped -= 1
                     continue
                 yield frame, events
                 ended = to_rest and frame.event_name in END_EVENT_NAMES
-                if ended and not ear.has_unread(_TASK_STARTED_EVENT):
+                if ended and not subscriber.has_unread(_TASK_STARTED_EVENT):
                     return
 
-    async def _older(self, since: int | None) -> tuple[list[EventFrame], int]:
+    async def _fetch_older_frames(self, since: int | None) -> tuple[list[EventFrame], int]:
         """Frames from before this session began, and how many of all frames `since` covers."""
-        first, since = self._state.first, since or 0
+        first, since = self._mirror.opened_at_seq, since or 0
         if since == first:
             return [], 0
         if since > first:
-            return [], len(await self._events(first, since))
-        return await self._events(0, first), len(await self._events(0, since))
+            return [], len(await self._fetch_frames(first, since))
+        return await self._fetch_frames(0, first), len(await self._fetch_frames(0, since))
 
-    async def _has_more(self, since: int) -> bool:
-        return bool((await self._look("getEvents", self._id, {"since": since}))["events"])
+    async def _has_events_after(self, since: int) -> bool:
+        return bool(
+            (await self._request_with_retry("getEvents", self._id, {"since": since}))["events"]
+        )
 
-    async def _events(self, since: int, until: int) -> list[EventFrame]:
+    async def _fetch_frames(self, since: int, until: int) -> list[EventFrame]:
         """The lasting frames of these records, in pieces as large as the line can carry."""
         frames: list[EventFrame] = []
-        met: set[int] = set()
-        piece = RECORDS_PER_REQUEST
+        seen_row_timestamps: set[int] = set()
+        record_count = RECORDS_PER_REQUEST
         while since < until:
-            end = min(until, since + piece)
+            end = min(until, since + record_count)
             try:
                 data = await self._request("getEvents", self._id, {"since": since, "until": end})
             except RemoteError as error:
-                await self._connection.recover(error)
-                piece = max(1, piece // 2)
+                await self._connection.wait_to_retry(error)
+                record_count = max(1, record_count // 2)
                 continue
             for frame in msgspec.convert(data["events"], list[EventFrame]):
-                frames.append(_once_created(frame, met))
+                frames.append(_normalize_row_action(frame, seen_row_timestamps))
             since = end
         return frames
 
     @contextmanager
-    def _listening(self, older: Sequence[EventFrame]) -> Iterator[_FrameSubscriber]:
-        ear = _FrameSubscriber([*older, *self._state.frames, *self._state.growing.values()])
-        if self._is_over or self._connection.error is not None:
-            ear.finish(self._error or self._connection.error)
-        self._ears.add(ear)
+    def _open_subscriber(self, older: Sequence[EventFrame]) -> Iterator[_FrameSubscriber]:
+        subscriber = _FrameSubscriber(
+            [*older, *self._mirror.durable_frames, *self._mirror.partial_frames.values()]
+        )
+        if self._is_closed or self._connection.error is not None:
+            subscriber.finish(self._error or self._connection.error)
+        self._subscribers.add(subscriber)
         try:
-            yield ear
+            yield subscriber
         finally:
-            self._ears.discard(ear)
+            self._subscribers.discard(subscriber)
 
     # What anybody may do
 
@@ -417,13 +424,13 @@ class RemoteSession:
 
     async def approve(self, text: str = "") -> bool:
         """Say yes to the open question."""
-        return await self._respond(Response.YES, text)
+        return await self._answer_pending(Response.YES, text)
 
     async def reject(self, text: str = "") -> bool:
         """Say no to the open question."""
-        return await self._respond(Response.NO, text)
+        return await self._answer_pending(Response.NO, text)
 
-    async def _respond(self, response: Response, text: str) -> bool:
+    async def _answer_pending(self, response: Response, text: str) -> bool:
         if self.pending is None:
             return False
         return await self.answer(self.pending.ts, Answer(response, text=text))
@@ -432,27 +439,27 @@ class RemoteSession:
         self, row_ts: int, *, keep: bool = True, files: bool = False
     ) -> RewindPreview:
         where = {"messageTs": row_ts, "keep": keep, "files": files}
-        return await self._revise("rewindTask", where | {"preview": True})
+        return await self._request_revision("rewindTask", where | {"preview": True})
 
     async def rewind(
         self, row_ts: int, *, keep: bool = True, files: bool = False, force: bool = False
     ) -> RewindPreview:
         """Go back so that this row is the last one, or (`keep` false) the first one gone."""
         where = {"messageTs": row_ts, "keep": keep, "files": files}
-        return await self._revise("rewindTask", where | {"force": force})
+        return await self._request_revision("rewindTask", where | {"force": force})
 
     async def preview_undo(self) -> RewindPreview:
-        return await self._revise("undoRewind", {"preview": True})
+        return await self._request_revision("undoRewind", {"preview": True})
 
     async def undo_rewind(self, *, force: bool = False) -> RewindPreview:
-        return await self._revise("undoRewind", {"force": force})
+        return await self._request_revision("undoRewind", {"force": force})
 
     async def edit(self, row_ts: int, text: str, images: tuple[str, ...] = ()) -> RewindPreview:
         """Say this in place of the person's words at a row, or the nearest before it."""
         arguments = {"messageTs": row_ts, "text": text, "images": list(images)}
-        return await self._revise("editMessage", arguments)
+        return await self._request_revision("editMessage", arguments)
 
-    async def _revise(self, command: str, arguments: dict[str, Any]) -> RewindPreview:
+    async def _request_revision(self, command: str, arguments: dict[str, Any]) -> RewindPreview:
         data = await self._request(command, self._id, arguments)
         changes: RewindPreview = decode_data(command, data).changes
         return changes
@@ -471,23 +478,23 @@ class RemoteSession:
 
     # What the engine says
 
-    async def follow(self) -> None:
+    async def subscribe(self) -> None:
         """Hear everything after what was heard already, and ask how the task stands.
 
         Raises:
             RemoteError
         """
-        since = {"since": self._state.seq}
-        await self._look("subscribe", self._id, since, then=self._rejoin)
-        await self._look("getTask", self._id, then=self._settle)
+        since = {"since": self._mirror.seq}
+        await self._request_with_retry("subscribe", self._id, since, then=self._handle_subscribed)
+        await self._request_with_retry("getTask", self._id, then=self._handle_task_info)
 
-    def _rejoin(self, data: Any) -> None:
-        self._state.rejoin()
+    def _handle_subscribed(self, data: Any) -> None:
+        self._mirror.discard_partial_frames()
         self.is_following = True
 
-    def _settle(self, data: Any) -> None:
+    def _handle_task_info(self, data: Any) -> None:
         info: TaskInfo = decode_data("getTask", data).task
-        self.info = info
+        self.task_info = info
         usage = TokenUsage(
             total_tokens_in=info.tokens_in,
             total_tokens_out=info.tokens_out,
@@ -496,88 +503,90 @@ class RemoteSession:
             total_cost=info.total_cost,
             context_tokens=info.context_tokens or 0,
         )
-        runs = info.live and info.status not in IDLE_STATES
-        self._state.waits_for = info.waits_for
-        self._state.settle(info.ask.ts if info.ask else None, usage, runs)
+        is_running = info.live and info.status not in IDLE_STATES
+        self._mirror.pending_subtasks = info.waits_for
+        self._mirror.update_status(info.ask.ts if info.ask else None, usage, is_running)
 
-    def fall_behind(self) -> None:
+    def start_resync(self) -> None:
         """The server left frames out because they were not read fast enough."""
         self.is_following = False
-        job = asyncio.ensure_future(self.follow())
-        self._jobs.add(job)
-        job.add_done_callback(self._caught_up)
+        job = asyncio.ensure_future(self.subscribe())
+        self._resync_jobs.add(job)
+        job.add_done_callback(self._handle_resync_done)
 
-    def _caught_up(self, job: asyncio.Task[None]) -> None:
-        self._jobs.discard(job)
+    def _handle_resync_done(self, job: asyncio.Task[None]) -> None:
+        self._resync_jobs.discard(job)
         error = None if job.cancelled() else job.exception()
         if isinstance(error, RemoteError) and error.code != CONNECTION_LOST:
-            self.break_off(error)
+            self.end_stream(error)
 
     def handle(self, frame: EventFrame) -> None:
         if not self.is_following:
             return
-        applied = self._state.take(frame)
+        applied = self._mirror.apply_frame(frame)
         if applied is not None:
-            for ear in self._ears:
-                ear.offer(applied)
+            for subscriber in self._subscribers:
+                subscriber.enqueue(applied)
         if frame.event_name == "taskDeleted":
-            self.break_off(None)
+            self.end_stream(None)
 
-    def break_off(self, error: RemoteError | None) -> None:
+    def end_stream(self, error: RemoteError | None) -> None:
         """Nothing more will be heard."""
-        self._is_over, self._error = True, error
-        for ear in self._ears:
-            ear.finish(error)
+        self._is_closed, self._error = True, error
+        for subscriber in self._subscribers:
+            subscriber.finish(error)
 
 
-def _once_created(frame: EventFrame, met: set[int]) -> EventFrame:
+def _normalize_row_action(frame: EventFrame, seen_row_timestamps: set[int]) -> EventFrame:
     if frame.event_name == "taskRewound":
-        met.difference_update(frame.payload["removed"])
+        seen_row_timestamps.difference_update(frame.payload["removed"])
     if frame.event_name != "message":
         return frame
     ts = frame.payload["message"]["ts"]
-    known = ts in met
-    met.add(ts)
-    return renamed(frame, known=known)
+    is_known = ts in seen_row_timestamps
+    seen_row_timestamps.add(ts)
+    return replace_row_action(frame, is_known=is_known)
 
 
-_fits: type[Session] = RemoteSession
+_protocol_check: type[Session] = RemoteSession
 
 
 class _FrameSubscriber:
     """The frames that one reader has not read yet."""
 
     def __init__(self, frames: Sequence[EventFrame]) -> None:
-        self._unread = deque(frames)
-        self._finished = False
+        self._unread_frames = deque(frames)
+        self._is_finished = False
         self._error: RemoteError | None = None
         self._waiter: asyncio.Future[None] | None = None
 
-    def offer(self, frame: EventFrame) -> None:
-        self._unread.append(frame)
-        if len(self._unread) > MAX_UNREAD_FRAMES and is_passing(frame):
-            self._unread = deque(frame for frame in self._unread if not is_passing(frame))
-        self._wake()
+    def enqueue(self, frame: EventFrame) -> None:
+        self._unread_frames.append(frame)
+        if len(self._unread_frames) > MAX_UNREAD_FRAMES and is_transient_frame(frame):
+            self._unread_frames = deque(
+                frame for frame in self._unread_frames if not is_transient_frame(frame)
+            )
+        self._wake_waiter()
 
     def finish(self, error: RemoteError | None) -> None:
-        self._finished, self._error = True, error
-        self._wake()
+        self._is_finished, self._error = True, error
+        self._wake_waiter()
 
     def has_unread(self, name: str) -> bool:
         """A frame with this name is among those that were not read yet."""
-        return any(frame.event_name == name for frame in self._unread)
+        return any(frame.event_name == name for frame in self._unread_frames)
 
-    async def next(self) -> EventFrame | None:
+    async def read_next(self) -> EventFrame | None:
         """Raises RemoteError: the connection was given up."""
-        while not self._unread:
+        while not self._unread_frames:
             if self._error is not None:
                 raise self._error
-            if self._finished:
+            if self._is_finished:
                 return None
             self._waiter = asyncio.get_running_loop().create_future()
             await self._waiter
-        return self._unread.popleft()
+        return self._unread_frames.popleft()
 
-    def _wake(self) -> None:
+    def _wake_waiter(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)

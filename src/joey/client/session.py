@@ -21,7 +21,7 @@ class Session(Protocol):
         ...
 
     @property
-    def running(self) -> bool:
+    def is_running(self) -> bool:
         """It works, or waits: for an answer, or for its subtasks."""
         ...
 
@@ -31,12 +31,12 @@ class Session(Protocol):
         ...
 
     @property
-    def first(self) -> int:
+    def opened_at_seq(self) -> int:
         """The number of the last event from before this session."""
         ...
 
     @property
-    def waits_for(self) -> tuple[str, ...]:
+    def pending_subtasks(self) -> tuple[str, ...]:
         """The subtasks that it waits for."""
         ...
 
@@ -72,7 +72,7 @@ class Session(Protocol):
         """Say this in place of the person's words at a row, or the nearest before it."""
         ...
 
-    async def child(self, task_id: str) -> Session | None:
+    async def find_subtask(self, task_id: str) -> Session | None:
         """One of its subtasks; None when it is not to be had any more."""
         ...
 

@@ -21,104 +21,110 @@ MAX_UNREAD_EVENTS = 1000
 
 
 class TaskTreeEvent(Struct, frozen=True):
-    teller: Session
+    session: Session
     event: Event
 
 
 @asynccontextmanager
-async def family(
-    session: Session, events: AsyncIterator[Event], *, whole: bool = False
+async def follow_task_tree(
+    session: Session, events: AsyncIterator[Event], *, from_start: bool = False
 ) -> AsyncIterator[AsyncIterator[TaskTreeEvent]]:
     """All that a task and its subtasks tell, as it comes, until the task's own `events` end.
 
-    When they are not the `whole` story, subtasks may be at work of which they do not tell.
+    When they are not the `from_start` story, subtasks may be at work of which they do not tell.
     """
-    listening = _TaskTreeListener()
-    listening.begin(session, events, whole=whole)
+    listener = _TaskTreeListener()
+    listener.start(session, events, from_start=from_start)
     try:
-        yield listening.iter_events()
+        yield listener.iter_events()
     finally:
-        await listening.close()
+        await listener.close()
 
 
 class _TaskTreeListener:
     def __init__(self) -> None:
         self._event_queue: asyncio.Queue[TaskTreeEvent | None] = asyncio.Queue(MAX_UNREAD_EVENTS)
-        self._root: asyncio.Task[None] | None = None
-        self._jobs: set[asyncio.Task[None]] = set()
-        self._followed: set[str] = set()
+        self._root_job: asyncio.Task[None] | None = None
+        self._subtask_jobs: set[asyncio.Task[None]] = set()
+        self._followed_subtask_ids: set[str] = set()
         self._last_seq_by_subtask: dict[str, int] = {}
         """Subtasks that were followed before: how far."""
 
-    def begin(self, session: Session, events: AsyncIterator[Event], *, whole: bool) -> None:
-        self._root = asyncio.ensure_future(self._listen_to_root(session, events, whole))
+    def start(self, session: Session, events: AsyncIterator[Event], *, from_start: bool) -> None:
+        self._root_job = asyncio.ensure_future(self._read_root_events(session, events, from_start))
 
     async def iter_events(self) -> AsyncIterator[TaskTreeEvent]:
         while (tree_event := await self._event_queue.get()) is not None:
             yield tree_event
-        assert self._root is not None
-        await self._root
+        assert self._root_job is not None
+        await self._root_job
 
     async def close(self) -> None:
-        jobs = [job for job in (self._root, *self._jobs) if job is not None]
+        jobs = [job for job in (self._root_job, *self._subtask_jobs) if job is not None]
         for job in jobs:
             job.cancel()
         await asyncio.gather(*jobs, return_exceptions=True)
 
-    async def _listen_to_root(
-        self, session: Session, events: AsyncIterator[Event], whole: bool
+    async def _read_root_events(
+        self, session: Session, events: AsyncIterator[Event], from_start: bool
     ) -> None:
         try:
-            await self._listen(session, events, whole)
+            await self._read_events(session, events, from_start)
         except Exception:
             await self._event_queue.put(None)
             raise
-        while self._jobs:  # they are over too, but may have been heard of late
-            await asyncio.wait(self._jobs)
+        while self._subtask_jobs:  # they are over too, but may have been heard of late
+            await asyncio.wait(self._subtask_jobs)
         await self._event_queue.put(None)
 
-    async def _listen(
+    async def _read_events(
         self,
         session: Session,
         events: AsyncIterator[Event],
-        whole: bool,
-        asked: AskOpened | None = None,
+        from_start: bool,
+        sent_ask: AskOpened | None = None,
     ) -> None:
-        """`asked` was told already."""
-        fresh: set[str] = set()
-        if not whole:
-            self._follow(session, session.waits_for, fresh)
+        """`sent_ask` was told already."""
+        spawned_ids: set[str] = set()
+        if not from_start:
+            self._follow_subtasks(session, session.pending_subtasks, spawned_ids)
         async for event in events:
-            if isinstance(event, AskOpened) and asked is not None and event.ts == asked.ts:
+            if isinstance(event, AskOpened) and sent_ask is not None and event.ts == sent_ask.ts:
                 continue
             await self._event_queue.put(TaskTreeEvent(session, event))
             match event:
                 case SubtaskSpawned(child_id=child_id):
-                    fresh.add(child_id)
+                    spawned_ids.add(child_id)
                 case TaskPaused(child_ids=child_ids):
-                    self._follow(session, child_ids, fresh)
+                    self._follow_subtasks(session, child_ids, spawned_ids)
 
-    def _follow(self, parent: Session, child_ids: tuple[str, ...], fresh: set[str]) -> None:
+    def _follow_subtasks(
+        self, parent: Session, child_ids: tuple[str, ...], spawned_ids: set[str]
+    ) -> None:
         for child_id in child_ids:
-            if child_id not in self._followed:
-                self._followed.add(child_id)
-                following = self._listen_to_child(parent, child_id, is_new=child_id in fresh)
+            if child_id not in self._followed_subtask_ids:
+                self._followed_subtask_ids.add(child_id)
+                following = self._read_subtask_events(
+                    parent, child_id, is_new=child_id in spawned_ids
+                )
                 job = asyncio.ensure_future(following)
-                self._jobs.add(job)
-                job.add_done_callback(self._jobs.discard)
+                self._subtask_jobs.add(job)
+                job.add_done_callback(self._subtask_jobs.discard)
 
-    async def _listen_to_child(self, parent: Session, child_id: str, *, is_new: bool) -> None:
+    async def _read_subtask_events(self, parent: Session, child_id: str, *, is_new: bool) -> None:
         try:
-            child = await parent.child(child_id)
+            child = await parent.find_subtask(child_id)
             if child is None:
                 return
-            since = self._last_seq_by_subtask.get(child_id, 0 if is_new else child.first)
-            asked = child.pending if since else None
-            if asked is not None:
-                await self._event_queue.put(TaskTreeEvent(child, asked))
-            await self._listen(child, child.events(since), whole=not since, asked=asked)
+            since = self._last_seq_by_subtask.get(child_id, 0 if is_new else child.opened_at_seq)
+            sent_ask = child.pending if since else None
+            if sent_ask is not None:
+                await self._event_queue.put(TaskTreeEvent(child, sent_ask))
+            await self._read_events(
+                child, child.events(since), from_start=not since, sent_ask=sent_ask
+            )
             self._last_seq_by_subtask[child_id] = child.seq
         except UserError:
             return  # the connection is lost, or the task was deleted: the parent tells of it
         finally:
-            self._followed.discard(child_id)
+            self._followed_subtask_ids.discard(child_id)

@@ -350,12 +350,12 @@ class CondenseRequests:
         """Raises CondenseError: there is nothing to wish for."""
         if self._pending is not None:
             raise CondenseError("The conversation is about to be condensed already.")
-        if not task.running or task.state in IDLE_STATES:  # its last words may still be saved
+        if not task.is_running or task.state in IDLE_STATES:  # its last words may still be saved
             _check(task)
         granted: asyncio.Future[ContextCondensed] = asyncio.get_running_loop().create_future()
         granted.add_done_callback(_look)
         self._pending = _CondenseRequest(instructions, granted)
-        if not task.running:
+        if not task.is_running:
             task.work(self._grant_at_rest(task))
         return granted
 

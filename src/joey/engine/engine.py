@@ -233,7 +233,7 @@ class Engine:
         task = await self.open(task_id, options=options)
         if text is not None:
             await task.send(text, images, queue=queue)
-        elif not task.running:
+        elif not task.is_running:
             task.start(RunStart.RESUME)
         return task
 

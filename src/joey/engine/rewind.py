@@ -109,7 +109,7 @@ async def edit(task: Task, row_ts: int, text: str, images: tuple[str, ...]) -> R
         message = UserMessage(ts=task.now(), text=well_formed(text), images=images, is_first=True)
         task.publish(message)
         await task.recorder.commit()
-    if not task.running:
+    if not task.is_running:
         task.start(RunStart.NEW)
     return preview
 

@@ -226,7 +226,7 @@ def _made(family: Mapping[str, Task | ToolError]) -> list[Task]:
 
 def _set_to_work(task: Task, child: Task) -> None:
     facts = child.recorder.facts
-    if child.running:
+    if child.is_running:
         return
     if facts.accepted and not facts.queue:
         if facts.state is TaskState.RUNNING:
@@ -251,7 +251,7 @@ def _forward_messages(task: Task, child: Task) -> None:
 
 async def _come_to_rest(children: Sequence[Task]) -> None:
     """All of them at one moment: words may set one to work again while its siblings work."""
-    while working := [child for child in children if child.running]:
+    while working := [child for child in children if child.is_running]:
         for child in working:
             with suppress(StoreError):  # told when it is asked what came of it
                 await child.wait()

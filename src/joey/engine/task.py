@@ -91,12 +91,12 @@ class TaskView:
         return self.bus.seq
 
     @property
-    def first(self) -> int:
+    def opened_at_seq(self) -> int:
         """The number of the last event from before it was opened here."""
         return self.bus.opened_at
 
     @property
-    def waits_for(self) -> tuple[str, ...]:
+    def pending_subtasks(self) -> tuple[str, ...]:
         """The subtasks that it waits for."""
         return self.recorder.facts.waits_for
 
@@ -201,11 +201,11 @@ class Task(TaskView):
     # What anybody may look at
 
     @property
-    def running(self) -> bool:
+    def is_running(self) -> bool:
         """The loop is alive: it works, or waits for an answer."""
         return self._runner is not None and not self._runner.done()
 
-    async def child(self, task_id: str) -> Task | None:
+    async def find_subtask(self, task_id: str) -> Task | None:
         """One of its subtasks, while it is open."""
         return self.subtasks.find(task_id)
 
@@ -231,7 +231,7 @@ class Task(TaskView):
             return  # whoever stops it after these words does not want it to go on by them
         if self._closing is not None or self._winding_down or self._revising.locked():
             self._goes_on = True
-        elif not self.running:
+        elif not self.is_running:
             self.start(RunStart.MESSAGE)
 
     async def answer(self, ask_ts: int, answer: Answer) -> bool:
@@ -414,7 +414,7 @@ class Task(TaskView):
 
         Whoever awaited the run before still waits: a parent lets go of its subtasks with a close.
         """
-        if self.running:
+        if self.is_running:
             raise TaskStateError(f"task {self.id} is already at work")
         if self._closing is not None or self._revising.locked():
             raise TaskStateError(f"task {self.id} is being rewound or closed")
@@ -467,7 +467,7 @@ class Task(TaskView):
             self._end(TaskAborted(ts=self.now()))
         if not self._revising.locked():
             self._go_on()
-        if not self.running:
+        if not self.is_running:
             stopped = runner.cancelled() or self.state is TaskState.ABORTED
             self.condense_requests.catch_up(self, stopped or self.error is not None)
 

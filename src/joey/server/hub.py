@@ -229,7 +229,7 @@ class ServerHub:
 
     def _working(self, task: Task) -> Iterator[Task]:
         """Those in a tree that do not wait for others."""
-        found = [self.engine.find(child_id) for child_id in task.waits_for]
+        found = [self.engine.find(child_id) for child_id in task.pending_subtasks]
         below = [child for child in found if child is not None and _is_at_work(child)]
         if not below:
             yield task
@@ -290,7 +290,7 @@ class ServerHub:
         feed = self._feeds.get(task.id) if task is not None else None
         if task is None or feed is None or feed.task is not task or not self.ready:
             return
-        idle = task.state in IDLE_STATES and not task.running and task.bus.seq == seq
+        idle = task.state in IDLE_STATES and not task.is_running and task.bus.seq == seq
         is_wanted = task.is_awaited or task is self.current or task.runtime.terminal.running
         if idle and not is_wanted:
             release = asyncio.create_task(self.release(task))
@@ -310,7 +310,7 @@ class ServerHub:
 
 def _is_at_work(task: Task) -> bool:
     """A task that is over may still be saving its last words."""
-    return task.running and task.state not in IDLE_STATES
+    return task.is_running and task.state not in IDLE_STATES
 
 
 class ServerCounters:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from msgspec import Struct
 
 from joey.client.session import Session
-from joey.client.task_tree import TaskTreeEvent, family
+from joey.client.task_tree import TaskTreeEvent, follow_task_tree
 from joey.core.events import TRANSIENT_EVENTS, AskAnswered, AskOpened, AskWithdrawn, Event
 from joey.core.task import Answer
 from joey.errors import UserError
@@ -126,7 +126,7 @@ class TaskController:
         self._settle(asked.teller, asked.ask.ts)
 
     async def stop(self) -> None:
-        if self.session is not None and self.session.running:
+        if self.session is not None and self.session.is_running:
             await self.session.cancel()
 
     async def rest(self) -> None:
@@ -142,7 +142,7 @@ class TaskController:
         if session.pending is not None:
             self._asks.append(PendingQuestion(session, session.pending))
             self._show_question()
-        if session.running:
+        if session.is_running:
             self._follow(session.seq if since is None else max(since, session.seq))
         else:
             self._stage.rested()
@@ -162,7 +162,7 @@ class TaskController:
 
     def _listener(self, session: Session) -> Session:
         front = self._front
-        return front if front is not None and front.running else session
+        return front if front is not None and front.is_running else session
 
     # What the task does
 
@@ -176,7 +176,7 @@ class TaskController:
         progress = _EventCursor(since)
         try:
             while True:
-                async with family(session, progress.counted(session)) as events:
+                async with follow_task_tree(session, progress.counted(session)) as events:
                     async for each in events:
                         self._handle_tree_event(each)
                 if session.seq <= progress.seq:
@@ -193,18 +193,18 @@ class TaskController:
                 self._release_held()
 
     def _handle_tree_event(self, tree_event: TaskTreeEvent) -> None:
-        self._front = tree_event.teller
+        self._front = tree_event.session
         match tree_event.event:
             case AskOpened() as ask:
-                self._stage.handle_task_event(tree_event.teller, ask)
-                asked = PendingQuestion(tree_event.teller, ask)
+                self._stage.handle_task_event(tree_event.session, ask)
+                asked = PendingQuestion(tree_event.session, ask)
                 if asked.is_open:
                     self._asks.append(asked)
                     self._show_question()
                 return
             case AskAnswered(ask_ts=ts) | AskWithdrawn(ask_ts=ts):
-                self._settle(tree_event.teller, ts)
-        self._stage.handle_task_event(tree_event.teller, tree_event.event)
+                self._settle(tree_event.session, ts)
+        self._stage.handle_task_event(tree_event.session, tree_event.event)
 
     def _settle(self, teller: Session, ts: int) -> None:
         self._asks = [asked for asked in self._asks if asked.key != (teller.id, ts)]

@@ -24,7 +24,7 @@ from joey.cli.signals import handle_signals
 from joey.client.event_decoder import EventDecoder, RowData
 from joey.client.remote import RemoteEngine, RemoteSession, TaskInfo
 from joey.client.session import Session
-from joey.client.task_tree import family
+from joey.client.task_tree import follow_task_tree
 from joey.core.events import (
     AskAnswered,
     AskOpened,
@@ -65,7 +65,7 @@ def run_attach(arguments: Namespace) -> ExitCode:
 
 async def _attach_to_task(arguments: Namespace) -> ExitCode:
     renderer = TaskRenderer(Console(), echo=True)
-    engine = await RemoteEngine.connect(arguments.url, notice=renderer.print_note)
+    engine = await RemoteEngine.connect(arguments.url, on_connection_change=renderer.print_note)
     async with engine:
         tasks = await engine.tasks(limit=1000)
         if arguments.list:
@@ -167,16 +167,16 @@ class AttachedTaskView:
 
     async def _render_events(self) -> ExitCode:
         session = self._session
-        if not session.running:
+        if not session.is_running:
             if self._keyboard is None:
                 return ExitCode.DONE
             self._print_idle_prompt()
-        elif (ask := session.pending) and any(row["ts"] == ask.ts for row in session.first_rows):
+        elif (ask := session.pending) and any(row["ts"] == ask.ts for row in session.initial_rows):
             self._queue_ask(session, ask)
-        async with family(session, session.watch(session.first)) as events:
+        async with follow_task_tree(session, session.watch(session.opened_at_seq)) as events:
             async for each in events:
-                self._render_event(each.teller, each.event)
-                if each.teller is session and isinstance(each.event, END_EVENTS):
+                self._render_event(each.session, each.event)
+                if each.session is session and isinstance(each.event, END_EVENTS):
                     if self._keyboard is None:
                         finished = isinstance(each.event, TaskFinished)
                         return ExitCode.DONE if finished else ExitCode.FAILED
@@ -190,7 +190,7 @@ class AttachedTaskView:
     # What is drawn
 
     def _render_past_rows(self) -> None:
-        info, rows = self._session.info, self._session.first_rows
+        info, rows = self._session.task_info, self._session.initial_rows
         if info is not None:
             self._renderer.print_note(
                 f"task {info.id} · {info.status} · {info.model} · {info.workspace}"
@@ -309,7 +309,7 @@ class AttachedTaskView:
     def _send_message(self, text: str) -> None:
         self._typed_texts.append(text)
         self._start_job(self._tree_renderer.message_recipient.send(text))
-        if self._session.running:
+        if self._session.is_running:
             self._renderer.print_note("(joey reads this before its next step)")
 
     def _start_job(self, job: Coroutine[Any, Any, None]) -> None:

@@ -30,7 +30,7 @@ from joey.cli.notices import McpStartupReporter, describe_endpoint, format_total
 from joey.cli.output import detach_stdout, write_stdout
 from joey.cli.prompt import gather_prompt, load_images
 from joey.cli.signals import Interruption, handle_signals
-from joey.client.task_tree import family
+from joey.client.task_tree import follow_task_tree
 from joey.core.events import Event
 from joey.core.structured_output import read_structured
 from joey.engine.asks import Unattended
@@ -118,12 +118,12 @@ async def _relay_events(
         task.runtime.capabilities.mcp, lambda text: progress.print_wrapped(f"joey: {text}")
     )
     with servers.announce_wait():
-        async with family(task, task.events(since), whole=not since) as events:
+        async with follow_task_tree(task, task.events(since), from_start=not since) as events:
             async for each in events:
-                if each.teller is task:
+                if each.session is task:
                     output.handle(each.event)
                     servers.handle(each.event)
-                tree_progress.handle(each.teller.id, each.event)
+                tree_progress.handle(each.session.id, each.event)
 
 
 def _require_exit_code(interruption: Interruption) -> ExitCode:

@@ -48,7 +48,7 @@ from joey.cli.output import detach_stdout, write_stdout
 from joey.cli.signals import handle_signals
 from joey.cli.stdin_reader import iter_chunks
 from joey.client.session import Session
-from joey.client.task_tree import family
+from joey.client.task_tree import follow_task_tree
 from joey.core.events import AskOpened, Event
 from joey.core.task import IDLE_STATES, Answer, AskKind, Response
 from joey.engine.bus import Subscription
@@ -220,7 +220,7 @@ class StdinSession:
                 answer = policy.answer(pending)
                 if answer is not None:
                     await asking.answer(pending.ts, answer)
-        while self._task.running:
+        while self._task.is_running:
             await self._task.wait()
         await self._release_task()
         return ExitCode(self._emitter.exit_code)
@@ -338,7 +338,7 @@ class StdinSession:
     @property
     def _is_busy(self) -> bool:
         task = self._task
-        if task is None or not task.running or task.state in IDLE_STATES:
+        if task is None or not task.is_running or task.state in IDLE_STATES:
             return False
         return bool(task.recorder.facts.queue) or not self._has_presented_result(task)
 
@@ -392,15 +392,17 @@ class StdinSession:
     async def _relay_events(self, task: Task, emitter: JsonEmitter, since: int) -> None:
         tree_progress = TaskTreeProgress(task.id, ProgressPrinter())
         with task.subscribe(since) as subscription:
-            async with family(task, _iter_events(subscription), whole=not since) as events:
+            async with follow_task_tree(
+                task, _iter_events(subscription), from_start=not since
+            ) as events:
                 async for each in events:
-                    tree_progress.handle(each.teller.id, each.event)
-                    if each.teller is task:
+                    tree_progress.handle(each.session.id, each.event)
+                    if each.session is task:
                         async with self._output_lock:
                             for line in emitter.handle(task, each.event):
                                 self._write_line(line)
                     if isinstance(each.event, AskOpened):
-                        await self._handle_ask(task, each.teller, each.event)
+                        await self._handle_ask(task, each.session, each.event)
         if task.error is not None:
             self._write_line(
                 build_control_error_line(
@@ -439,7 +441,7 @@ class StdinSession:
         if self._has_presented_result(task) and task.pending is not None:
             self._emitter.policy.is_open = False
             await task.answer(task.pending.ts, Answer(Response.YES))
-            while task.running and not task.recorder.facts.queue:
+            while task.is_running and not task.recorder.facts.queue:
                 await task.wait()
         await self._engine.release(task)
         if self._relay_job is not None:

@@ -116,7 +116,7 @@ class ReplCommands:
             self._print_entries(modes, "/mode MODE chooses one")
             return
         await self._host.choose_mode(task, named_mode(modes, slug).key)
-        if task is None or not task.running:
+        if task is None or not task.is_running:
             self._print_note(f"now in {slug} mode")
         elif task.pending is not None:  # else it is drawn at once, with all that the task does
             self._print_note(f"{slug} mode counts from joey's next step on")

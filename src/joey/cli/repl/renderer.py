@@ -374,7 +374,9 @@ class TaskTreeRenderer:
     @property
     def message_recipient(self) -> Session:
         """The one to whom words are said that were not asked for."""
-        is_active = self._front_session.id in self._active_task_ids and self._front_session.running
+        is_active = (
+            self._front_session.id in self._active_task_ids and self._front_session.is_running
+        )
         return self._front_session if is_active else self._root
 
     def render(self, session: Session, event: Event) -> None:

@@ -57,7 +57,7 @@ from joey.cli.repl.renderer import TaskRenderer, TaskTreeRenderer
 from joey.cli.signals import handle_signals
 from joey.cli.task_views import build_rows
 from joey.client.session import Session
-from joey.client.task_tree import family
+from joey.client.task_tree import follow_task_tree
 from joey.core.events import (
     AskOpened,
     Event,
@@ -237,14 +237,18 @@ class Repl:
         )
         try:
             with servers.announce_wait():
-                async with family(self._task, _iter_events_until_idle(subscription)) as events:
+                async with follow_task_tree(
+                    self._task, _iter_events_until_idle(subscription)
+                ) as events:
                     async for each in events:
-                        if each.teller is self._task:
+                        if each.session is self._task:
                             servers.handle(each.event)
                         if isinstance(each.event, AskOpened):
-                            await self._answer_ask(keyboard, tree_renderer, each.teller, each.event)
+                            await self._answer_ask(
+                                keyboard, tree_renderer, each.session, each.event
+                            )
                         else:
-                            tree_renderer.render(each.teller, each.event)
+                            tree_renderer.render(each.session, each.event)
         finally:
             self._tree_renderer = None
         try:
@@ -418,7 +422,7 @@ class Repl:
 
     def _stop_task(self) -> None:
         self._is_stopping = self._is_stopping or self._prompt_keyboard is None
-        if self._task is not None and self._task.running:
+        if self._task is not None and self._task.is_running:
             self._is_stopping = True
             if not self._is_exiting:
                 self._unread_messages.withdraw_queued()  # subtasks are closed when they stop

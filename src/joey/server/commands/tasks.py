@@ -82,7 +82,7 @@ async def _reconfigured(hub: ServerHub, task_id: str, configuration: dict[str, A
     if metadata is None:
         raise not_found(task_id)
     task = hub.engine.find(task_id)
-    if task is not None and task.running:
+    if task is not None and task.is_running:
         raise failed(f"Task '{task_id}' is at work: cancel it before you change its configuration.")
     try:
         options = hub.setup.build_resume_options(
