@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from joey.config.schema import ConfigKey, profile_keys, setting_keys
+from joey.config.schema import ConfigKey, describe_profile_keys, describe_setting_keys
 from tests.document_tables import hold
 
 DOCUMENT = Path(__file__).parent.parent / "docs" / "settings.md"
@@ -24,7 +24,7 @@ def shown(value: object) -> str:
 
 def kind(key: ConfigKey) -> str:
     """Choices are words to be written, kinds are not."""
-    parts = key.kind.split(" or ")
+    parts = key.type_description.split(" or ")
     return " or ".join(f"`{each}`" if each in key.choices else each for each in parts)
 
 
@@ -33,8 +33,8 @@ def table(keys: Iterable[ConfigKey], *, with_project: bool) -> str:
     lines = [f"| key | may be | default | what it means |{project}"]
     lines.append("|---|---|---|---|" + ("---|" if with_project else ""))
     for key in keys:
-        about = key.about.replace("|", "\\|")
-        last = f" {key.project} |" if with_project else ""
+        about = key.description.replace("|", "\\|")
+        last = f" {key.project_permission} |" if with_project else ""
         lines.append(f"| `{key.name}` | {kind(key)} | {shown(key.default)} | {about} |{last}")
     return "\n".join(lines) + "\n"
 
@@ -42,8 +42,8 @@ def table(keys: Iterable[ConfigKey], *, with_project: bool) -> str:
 @pytest.mark.parametrize(
     ("mark", "made"),
     [
-        ("", table(setting_keys().values(), with_project=True)),
-        (" profiles", table(profile_keys().values(), with_project=False)),
+        ("", table(describe_setting_keys().values(), with_project=True)),
+        (" profiles", table(describe_profile_keys().values(), with_project=False)),
     ],
     ids=["settings", "profiles"],
 )

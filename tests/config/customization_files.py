@@ -50,4 +50,4 @@ def mode_of(customizations: FileCustomizations, slug: str = "code") -> Mode:
 
 
 def rules_of(customizations: FileCustomizations, slug: str = "code") -> Instructions:
-    return customizations.instructions(mode_of(customizations, slug))
+    return customizations.get_instructions(mode_of(customizations, slug))

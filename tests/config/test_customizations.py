@@ -89,8 +89,8 @@ def test_without_files_there_is_what_is_built_in(tmp_path: Path) -> None:
     customizations = disk.load_customizations()
     assert customizations.modes == BUILT_IN_MODES
     assert rules_of(customizations) == Instructions()
-    assert customizations.skills(mode_of(customizations)) == ()
-    assert [command.name for command in customizations.commands()] == ["init"]
+    assert customizations.list_skills(mode_of(customizations)) == ()
+    assert [command.name for command in customizations.list_commands()] == ["init"]
     assert (customizations.warnings, customizations.refresh()) == ((), False)
 
 
@@ -98,9 +98,9 @@ def describe_customizations(customizations: FileCustomizations) -> object:
     return (
         customizations.modes,
         [
-            (customizations.instructions(mode), customizations.skills(mode))
+            (customizations.get_instructions(mode), customizations.list_skills(mode))
             for mode in customizations.modes
         ],
-        customizations.commands(),
+        customizations.list_commands(),
         customizations.warnings,
     )

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from joey.config.home import joey_home
+from joey.config.home import resolve_joey_home
 
 
 @pytest.mark.requirement("store:home")
@@ -19,12 +19,12 @@ from joey.config.home import joey_home
     ],
 )
 def test_the_home_directory_follows_the_environment(env: dict[str, str], home: str) -> None:
-    assert joey_home(env) == Path(home)
+    assert resolve_joey_home(env) == Path(home)
 
 
 def test_a_relative_home_is_taken_from_where_the_process_started() -> None:
-    assert joey_home({"JOEY_HOME": "agent"}) == Path.cwd() / "agent"
+    assert resolve_joey_home({"JOEY_HOME": "agent"}) == Path.cwd() / "agent"
 
 
 def test_without_a_home_variable_the_system_is_asked() -> None:
-    assert joey_home({}) == Path.home() / ".roo"
+    assert resolve_joey_home({}) == Path.home() / ".roo"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from joey.config.customizations import CustomizationPaths, FileCustomizations, trusted_parts
+from joey.config.customizations import CustomizationPaths, FileCustomizations, list_mode_trust_items
 from joey.config.trust import Trusted, TrustStore
 from joey.core.modes import BUILT_IN_MODES, ToolGroup, find_mode
 from joey.core.settings import Settings
@@ -40,7 +40,7 @@ def load_customizations(disk: Disk, settings: Settings | None = None) -> FileCus
 
 
 def trust(disk: Disk) -> None:
-    wanted = {item.name: item.content for item in trusted_parts(places(disk))}
+    wanted = {item.name: item.content for item in list_mode_trust_items(places(disk))}
     TrustStore(disk.home).grant(disk.work, wanted)
 
 
@@ -116,6 +116,6 @@ def test_a_user_is_asked_at_once_about_modes_that_loosen_alone(disk: Disk) -> No
         for slug in ("ask", "poet")
     ]
     disk.write({".roomodes": json.dumps({"customModes": modes})})
-    ask, poet = trusted_parts(places(disk))
+    ask, poet = list_mode_trust_items(places(disk))
     assert (ask.only_unasked, poet.only_unasked) == (False, True)
     assert ask.details == ("may use   read, command", "in place of the built-in mode of this name")

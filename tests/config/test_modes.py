@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from joey.config.customizations import FileCustomizations
-from joey.config.untrusted_files import UntrustedFileReader, YamlError, find_scopes, read_yaml
+from joey.config.untrusted_files import UntrustedFileReader, YamlError, find_scopes, parse_yaml
 from joey.core.modes import BUILT_IN_MODES, Grant, Mode, ModePromptOverride, ToolGroup
 from tests.config.customization_files import Disk, mode_of
 
@@ -219,11 +219,11 @@ def test_references_and_tags_of_yaml_do_no_harm() -> None:
     bomb = "a: &a [x, x]\n" + "".join(
         f"{new}: &{new} [*{old}, *{old}]\n" for old, new in zip("abcdefgh", "bcdefghi", strict=True)
     )
-    assert set(read_yaml(bomb)) == set("abcdefghi")
-    assert read_yaml("<<: {a: b}") == {"<<": {"a": "b"}}
-    assert read_yaml("a: !!python/object/apply:os.system [ls]") == {"a": ["ls"]}
+    assert set(parse_yaml(bomb)) == set("abcdefghi")
+    assert parse_yaml("<<: {a: b}") == {"<<": {"a": "b"}}
+    assert parse_yaml("a: !!python/object/apply:os.system [ls]") == {"a": ["ls"]}
     with pytest.raises(YamlError, match="undefined alias"):
-        read_yaml("a: *b")
+        parse_yaml("a: *b")
 
 
 @settings(max_examples=100)
@@ -236,7 +236,7 @@ def test_whatever_is_in_the_file_there_are_modes(
     root = tmp_path_factory.mktemp("any")
     (root / ".roomodes").write_bytes(data)
     scopes = find_scopes(
-        workspace=root, home=root / "home", user_home=root, hides=lambda path: False
+        workspace=root, joey_home=root / "home", user_home=root, is_hidden=lambda path: False
     )
     assert isinstance(load_modes(scopes, UntrustedFileReader()), tuple)
 

@@ -22,14 +22,16 @@ def read(path: Path) -> Any:
 def test_what_is_not_known_is_kept_and_null_takes_a_setting_back(tmp_path: Path) -> None:
     (tmp_path / "settings.json").write_text('{"fontSize": 12, "maxRetries": 2}', encoding="utf-8")
     preferences = ConfigStore(tmp_path)
-    preferences.change({"maxRetries": None, "alwaysAllowWrite": True})
+    preferences.update_settings_and_profile({"maxRetries": None, "alwaysAllowWrite": True})
     assert read(tmp_path / "settings.json") == {"fontSize": 12, "alwaysAllowWrite": True}
-    assert preferences.settings().always_allow_write
+    assert preferences.load_settings().always_allow_write
 
 
 def test_files_are_private_whoever_made_them(tmp_path: Path) -> None:
     home = tmp_path / "new" / "home"
-    ConfigStore(home).change({"apiProvider": "anthropic", "apiKey": "k", "mode": "ask"})
+    ConfigStore(home).update_settings_and_profile(
+        {"apiProvider": "anthropic", "apiKey": "k", "mode": "ask"}
+    )
     for name in ("settings.json", "profiles.json"):
         assert stat.S_IMODE((home / name).stat().st_mode) == 0o600
     assert sorted(path.name for path in home.iterdir()) == ["profiles.json", "settings.json"]
@@ -37,9 +39,9 @@ def test_files_are_private_whoever_made_them(tmp_path: Path) -> None:
 
 def test_a_wrong_value_changes_nothing(tmp_path: Path) -> None:
     preferences = ConfigStore(tmp_path)
-    preferences.change({"maxRetries": 4})
+    preferences.update_settings_and_profile({"maxRetries": 4})
     with pytest.raises(ConfigError, match="maxRetries"):
-        preferences.change({"maxRetries": "four", "apiKey": "k"})
+        preferences.update_settings_and_profile({"maxRetries": "four", "apiKey": "k"})
     assert read(tmp_path / "settings.json") == {"maxRetries": 4}
     assert not (tmp_path / "profiles.json").exists()
 
@@ -57,7 +59,7 @@ def test_a_file_of_roos_shape_keeps_its_shape(tmp_path: Path) -> None:
         "apiConfigs": {**document["apiConfigs"], "b": {"provider": "ollama", "model": "m"}},  # type: ignore[dict-item]
     }
     preferences.delete_profile("b")
-    assert preferences.profiles().active == "a"
+    assert preferences.load_profiles().active == "a"
 
 
 def test_a_key_does_not_follow_to_another_provider(tmp_path: Path) -> None:
@@ -65,8 +67,8 @@ def test_a_key_does_not_follow_to_another_provider(tmp_path: Path) -> None:
     preferences.save_profile(
         "p", {"provider": "anthropic", "apiKey": "k", "baseUrl": "http://a"}, activate=True
     )
-    assert preferences.profile_with({"provider": "openai"}).api_key is None
-    assert preferences.profile_with({"model": "x"}).api_key == "k"
+    assert preferences.merge_profile({"provider": "openai"}).api_key is None
+    assert preferences.merge_profile({"model": "x"}).api_key == "k"
     assert read(tmp_path / "profiles.json")["profiles"]["p"]["apiKey"] == "k"
 
 
@@ -88,6 +90,6 @@ def test_a_file_that_is_a_link_stays_one(tmp_path: Path) -> None:
         directory.mkdir()
     kept.write_text("{}", encoding="utf-8")
     (home / "settings.json").symlink_to(kept)
-    ConfigStore(home).change_settings({"mode": "ask"})
+    ConfigStore(home).update_settings({"mode": "ask"})
     assert (home / "settings.json").is_symlink()
     assert read(kept) == {"mode": "ask"}

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from joey.app.permissions import PermissionExplainer, PermissionFlags
-from joey.config.customizations import CustomizationPaths, scopes_of
-from joey.config.settings import read_tightening, tightened
+from joey.config.customizations import CustomizationPaths, resolve_scopes
+from joey.config.settings import read_restrictions, restrict_settings
 from joey.config.untrusted_files import UntrustedFileReader
 from joey.core.settings import Settings
 from tests.config.customization_files import Disk
@@ -38,7 +38,7 @@ def disk(tmp_path: Path) -> Disk:
 def read(disk: Disk, settings: Settings = OPEN) -> tuple[Settings, tuple[str, ...]]:
     places = CustomizationPaths(disk.work, disk.home, disk.user_home, lambda _: False)
     reader = UntrustedFileReader()
-    found = tightened(settings, read_tightening(scopes_of(places), reader))
+    found = restrict_settings(settings, read_restrictions(resolve_scopes(places), reader))
     return found, reader.warnings
 
 
@@ -148,7 +148,10 @@ def test_a_link_out_of_the_workspace_makes_everything_asked(disk: Disk) -> None:
 def test_the_users_own_settings_are_not_those_of_a_project(disk: Disk) -> None:
     places = CustomizationPaths(disk.user_home, disk.home, disk.user_home, lambda _: False)
     disk.write({"~/.roo/settings.json": '{"alwaysAllowWrite": false}'})
-    assert tightened(OPEN, read_tightening(scopes_of(places), UntrustedFileReader())) == OPEN
+    assert (
+        restrict_settings(OPEN, read_restrictions(resolve_scopes(places), UntrustedFileReader()))
+        == OPEN
+    )
 
 
 @pytest.mark.requirement("project-settings:tighten")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from joey.config.settings import load_settings, unknown_settings
+from joey.config.settings import describe_unknown_settings, load_settings
 from joey.core.settings import Settings
 from joey.errors import ConfigError
 
@@ -82,7 +82,7 @@ def test_nobody_waits_for_a_pipe_in_place_of_the_settings(tmp_path: Path) -> Non
 def test_keys_that_nothing_reads_are_named_with_what_was_probably_meant(tmp_path: Path) -> None:
     text = '{"alwaysAllowWrites": true, "always_allow_mcp": true, "xyz": 1, "apiKey": "k"'
     path = write(tmp_path, text + ', "ttsEnabled": true, "mode": "ask"}')
-    assert unknown_settings(tmp_path) == (
+    assert describe_unknown_settings(tmp_path) == (
         f"{path}: `alwaysAllowWrites` is not used: there is no such setting."
         " Did you mean `alwaysAllowWrite`?",
         f"{path}: `always_allow_mcp` is not used: there is no such setting."
@@ -90,4 +90,4 @@ def test_keys_that_nothing_reads_are_named_with_what_was_probably_meant(tmp_path
         f"{path}: `xyz` is not used: there is no such setting.",
         f"{path}: `apiKey` is not used: it belongs into a profile of profiles.json.",
     )
-    assert unknown_settings(tmp_path / "nowhere") == ()
+    assert describe_unknown_settings(tmp_path / "nowhere") == ()

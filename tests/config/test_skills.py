@@ -21,7 +21,8 @@ def skill(name: str, description: str = "Does things.", more: str = "") -> str:
 def found(disk: Disk, mode: str = "code") -> dict[str, str]:
     customizations = disk.load_customizations()
     return {
-        each.name: each.description for each in customizations.skills(mode_of(customizations, mode))
+        each.name: each.description
+        for each in customizations.list_skills(mode_of(customizations, mode))
     }
 
 
@@ -37,7 +38,7 @@ def test_skills_are_found_in_all_four_places(disk: Disk) -> None:
         }
     )
     customizations = disk.load_customizations()
-    skills = customizations.skills(mode_of(customizations))
+    skills = customizations.list_skills(mode_of(customizations))
     assert [(each.name, each.source) for each in skills] == [
         ("a", "global"),
         ("b", "global"),
@@ -47,7 +48,7 @@ def test_skills_are_found_in_all_four_places(disk: Disk) -> None:
     assert skills[3] == Skill(
         "d", "Does things.", str(disk.work / ".roo" / "skills" / "d" / "SKILL.md"), source="project"
     )
-    assert customizations.skill_text(skills[3]) == "Do it for d."
+    assert customizations.read_skill(skills[3]) == "Do it for d."
     assert customizations.warnings == ()
 
 
@@ -103,7 +104,7 @@ def test_a_skill_that_cannot_be_used_is_reported(
 ) -> None:
     disk.write({f".roo/skills/{directory}/SKILL.md": text})
     customizations = disk.load_customizations()
-    assert customizations.skills(mode_of(customizations)) == ()
+    assert customizations.list_skills(mode_of(customizations)) == ()
     (warning,) = customizations.warnings
     assert warning.startswith(f".roo/skills/{directory}/SKILL.md is not used: ")
     assert complaint in warning
@@ -122,17 +123,17 @@ def test_linked_skills_stay_inside_the_project(disk: Disk, tmp_path: Path) -> No
 def test_the_text_of_a_skill_is_read_when_it_is_asked_for(disk: Disk, tmp_path: Path) -> None:
     disk.write({".roo/skills/a/SKILL.md": skill("a")})
     customizations = disk.load_customizations()
-    (known,) = customizations.skills(mode_of(customizations))
+    (known,) = customizations.list_skills(mode_of(customizations))
     file = Path(known.location)
     file.write_text(skill("a") + "And more.\n")
-    assert customizations.skill_text(known) == "Do it for a.\nAnd more."
+    assert customizations.read_skill(known) == "Do it for a.\nAnd more."
     file.unlink()
     with pytest.raises(ToolError, match="The skill 'a' cannot be used: its file is gone"):
-        customizations.skill_text(known)
+        customizations.read_skill(known)
     (tmp_path / "secret").write_text("PRIVATE")
     file.symlink_to(tmp_path / "secret")
     with pytest.raises(ToolError, match="leads out of the workspace"):
-        customizations.skill_text(known)
+        customizations.read_skill(known)
     assert customizations.refresh()
     with pytest.raises(ToolError, match="gone"):
-        customizations.skill_text(known)
+        customizations.read_skill(known)

@@ -22,7 +22,7 @@ def test_commands_have_front_matter_and_text(disk: Disk) -> None:
             "~/.roo/commands/tidy-up.v2.md": "Tidy up.\n",
         }
     )
-    deploy, init, tidy = disk.load_customizations().commands()
+    deploy, init, tidy = disk.load_customizations().list_commands()
     assert deploy == SlashCommand(
         name="deploy",
         content="Build it.\n\n---\nThen ship it.",
@@ -39,7 +39,9 @@ def test_commands_have_front_matter_and_text(disk: Disk) -> None:
 def test_the_projects_command_hides_the_users_and_that_hides_ours(disk: Disk) -> None:
     disk.write({"~/.roo/commands/init.md": "mine", "~/.roo/commands/a.md": "mine"})
     disk.write({".roo/commands/a.md": "the project's"})
-    found = {command.name: command.content for command in disk.load_customizations().commands()}
+    found = {
+        command.name: command.content for command in disk.load_customizations().list_commands()
+    }
     assert found == {"a": "the project's", "init": "mine"}
 
 
@@ -54,7 +56,7 @@ def test_what_cannot_be_a_command_is_reported(disk: Disk) -> None:
         }
     )
     customizations = disk.load_customizations()
-    found = {command.name: command.content for command in customizations.commands()}
+    found = {command.name: command.content for command in customizations.list_commands()}
     assert {"broken": "Still said.", "listed": "Still said."}.items() <= found.items()
     assert set(found) == {"broken", "init", "listed"}
     assert sorted(warning.partition(".md")[0] for warning in customizations.warnings) == [
@@ -69,5 +71,5 @@ def test_a_command_that_links_to_a_secret_is_not_read(disk: Disk, tmp_path: Path
     (tmp_path / "secret").write_text("PRIVATE")
     disk.link(".roo/commands/steal.md", tmp_path / "secret")
     customizations = disk.load_customizations()
-    assert [command.name for command in customizations.commands()] == ["init"]
+    assert [command.name for command in customizations.list_commands()] == ["init"]
     assert customizations.warnings

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from joey.config.settings import PRIVATE_KEYS, reopened_settings, with_configuration
+from joey.config.settings import PRIVATE_KEYS, overlay_settings, resolve_reopened_settings
 from joey.core.settings import Settings
 from joey.errors import ConfigError
 
@@ -97,7 +97,9 @@ def test_every_setting_is_either_kept_or_tightened_or_private() -> None:
 def test_the_stricter_of_both_counts(name: str) -> None:
     user, task, expected = STRICTER[name]
     for own, given in ((user, task), (task, user)):
-        settings = reopened_settings(msgspec.convert({name: own}, Settings), {name: given}, {})
+        settings = resolve_reopened_settings(
+            msgspec.convert({name: own}, Settings), {name: given}, {}
+        )
         found = getattr(settings, FIELDS[name])
         assert (set(found) if isinstance(expected, set) else found) == expected
 
@@ -105,15 +107,15 @@ def test_the_stricter_of_both_counts(name: str) -> None:
 def test_programs_named_in_a_task_directory_are_not_run() -> None:
     user = Settings(diagnostic_checkers={"*.py": "mine"})
     given = {"diagnosticCheckers": {"*.py": "theirs"}, "language": "French"}
-    settings = reopened_settings(user, given, {})
+    settings = resolve_reopened_settings(user, given, {})
     assert (settings.diagnostic_checkers, settings.language) == ({"*.py": "mine"}, "French")
-    own = reopened_settings(user, {}, {"diagnosticCheckers": {"*.py": "given here"}})
+    own = resolve_reopened_settings(user, {}, {"diagnosticCheckers": {"*.py": "given here"}})
     assert own.diagnostic_checkers == {"*.py": "given here"}
 
 
 def test_a_value_that_does_not_fit_is_named() -> None:
     with pytest.raises(ConfigError, match="alwaysAllowWrite"):
-        reopened_settings(Settings(), {"alwaysAllowWrite": "perhaps"}, {})
+        resolve_reopened_settings(Settings(), {"alwaysAllowWrite": "perhaps"}, {})
 
 
 @pytest.mark.parametrize(
@@ -122,7 +124,7 @@ def test_a_value_that_does_not_fit_is_named() -> None:
 def test_a_longer_rule_of_a_task_does_not_beat_a_denial_of_the_user(rule: str) -> None:
     user = Settings(allowed_commands=("*",), denied_commands=("rm", "git push"))
     given = {"allowedCommands": [rule, "npm run format"]}
-    assert with_configuration(user, given).allowed_commands == ("npm run format",)
-    assert reopened_settings(user, given, {}).allowed_commands == ("npm run format",)
+    assert overlay_settings(user, given).allowed_commands == ("npm run format",)
+    assert resolve_reopened_settings(user, given, {}).allowed_commands == ("npm run format",)
     own = Settings(allowed_commands=(rule,), denied_commands=("rm", "git push"))
-    assert with_configuration(own, given).allowed_commands == (rule, "npm run format")
+    assert overlay_settings(own, given).allowed_commands == (rule, "npm run format")

@@ -20,7 +20,7 @@ WANTED = {"mcp:a": b"one", "mcp:b": b"two"}
 
 @pytest.mark.requirement("trust:default")
 def test_nothing_is_trusted_before_it_is_granted(tmp_path: Path) -> None:
-    assert TrustStore(tmp_path).check(tmp_path, WANTED) == Untrusted(new=("mcp:a", "mcp:b"))
+    assert TrustStore(tmp_path).check(tmp_path, WANTED) == Untrusted(new_names=("mcp:a", "mcp:b"))
     assert TrustStore(tmp_path).check(tmp_path, {}) == Trusted()
 
 
@@ -31,7 +31,7 @@ def test_trust_holds_for_the_same_bytes_and_no_others(tmp_path: Path) -> None:
     assert trust.check(tmp_path, WANTED) == Trusted()
     assert trust.check(tmp_path, {"mcp:a": b"one"}) == Trusted()
     other = {"mcp:a": b"one ", "mcp:b": b"two", "mcp:c": b"one"}
-    assert trust.check(tmp_path, other) == Untrusted(new=("mcp:c",), changed=("mcp:a",))
+    assert trust.check(tmp_path, other) == Untrusted(new_names=("mcp:c",), changed_names=("mcp:a",))
 
 
 @given(st.dictionaries(st.text(max_size=6), st.binary(max_size=6), min_size=1), st.data())
@@ -44,7 +44,7 @@ def test_any_other_byte_anywhere_is_not_trusted(
     trust.grant(home, wanted)
     name = data.draw(st.sampled_from(sorted(wanted)))
     content = data.draw(st.binary(max_size=6).filter(lambda found: found != wanted[name]))
-    assert trust.check(home, {**wanted, name: content}) == Untrusted(changed=(name,))
+    assert trust.check(home, {**wanted, name: content}) == Untrusted(changed_names=(name,))
 
 
 @pytest.mark.requirement("trust:path")
@@ -66,7 +66,9 @@ def test_a_new_grant_takes_the_place_of_the_old_one(tmp_path: Path) -> None:
     trust = TrustStore(tmp_path)
     trust.grant(tmp_path, WANTED)
     trust.grant(tmp_path, {"mcp:a": b"new"})
-    assert trust.check(tmp_path, WANTED) == Untrusted(new=("mcp:b",), changed=("mcp:a",))
+    assert trust.check(tmp_path, WANTED) == Untrusted(
+        new_names=("mcp:b",), changed_names=("mcp:a",)
+    )
 
 
 @pytest.mark.requirement("trust:revoke")

@@ -9,13 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from joey.config.schema import ConfigKey, find_key, profile_keys, read_value, setting_keys
+from joey.config.schema import (
+    ConfigKey,
+    describe_profile_keys,
+    describe_setting_keys,
+    find_key,
+    parse_value,
+)
 from joey.core.settings import Profile, Settings
 from joey.errors import ConfigError
 
 EVERY: list[tuple[type[Struct], ConfigKey]] = [
-    *((Settings, key) for key in setting_keys().values()),
-    *((Profile, key) for key in profile_keys().values()),
+    *((Settings, key) for key in describe_setting_keys().values()),
+    *((Profile, key) for key in describe_profile_keys().values()),
 ]
 
 
@@ -24,7 +30,7 @@ def test_a_default_can_be_written_and_read_back(kind: type[Struct], key: ConfigK
     if key.default is None:
         return
     written = json.dumps(key.default)
-    assert read_value(kind, key, [written]) == json.loads(written)
+    assert parse_value(kind, key, [written]) == json.loads(written)
 
 
 @given(st.sampled_from(EVERY), st.lists(st.text(), max_size=3))
@@ -33,7 +39,7 @@ def test_any_arguments_are_a_value_or_an_error_for_a_user(
 ) -> None:
     kind, key = each
     try:
-        read_value(kind, key, arguments)
+        parse_value(kind, key, arguments)
     except ConfigError as error:
         assert f"`{key.name}`" in str(error)
 
@@ -42,7 +48,7 @@ def test_any_arguments_are_a_value_or_an_error_for_a_user(
     "written", ["sandboxNetwork", "sandbox-network", "sandbox_network", "SANDBOXNETWORK"]
 )
 def test_a_key_is_known_however_it_is_written(written: str) -> None:
-    assert find_key(written, setting_keys()) == "sandboxNetwork"
+    assert find_key(written, describe_setting_keys()) == "sandboxNetwork"
 
 
 @pytest.mark.parametrize(
@@ -59,15 +65,15 @@ def test_a_key_is_known_however_it_is_written(written: str) -> None:
 )
 def test_what_is_out_of_range_is_refused_with_the_range(name: str, word: str, allowed: str) -> None:
     with pytest.raises(ConfigError, match=allowed):
-        read_value(Settings, setting_keys()[name], [word])
+        parse_value(Settings, describe_setting_keys()[name], [word])
 
 
 @pytest.mark.parametrize(("kind", "key"), EVERY, ids=lambda each: getattr(each, "name", ""))
 def test_no_number_but_a_marked_one_may_be_negative(kind: type[Struct], key: ConfigKey) -> None:
-    if "number" not in key.kind or "object" in key.kind:
+    if "number" not in key.type_description or "object" in key.type_description:
         return
     with pytest.raises(ConfigError, match="is not in this range"):
-        read_value(kind, key, ["-2"])
+        parse_value(kind, key, ["-2"])
 
 
 @pytest.mark.parametrize(
@@ -82,7 +88,7 @@ def test_no_number_but_a_marked_one_may_be_negative(kind: type[Struct], key: Con
 def test_arguments_become_the_list_where_there_may_be_one(
     arguments: list[str], value: object
 ) -> None:
-    assert read_value(Settings, setting_keys()["sandboxNetwork"], arguments) == value
+    assert parse_value(Settings, describe_setting_keys()["sandboxNetwork"], arguments) == value
 
 
 @pytest.mark.parametrize(
@@ -96,7 +102,7 @@ def test_what_is_neither_a_choice_nor_a_list_is_reported(
     arguments: list[str], message: str
 ) -> None:
     with pytest.raises(ConfigError, match=message):
-        read_value(Settings, setting_keys()["sandboxNetwork"], arguments)
+        parse_value(Settings, describe_setting_keys()["sandboxNetwork"], arguments)
 
 
 COMMANDS = ["allowedCommands", "deniedCommands", "commandTimeoutAllowlist"]
@@ -106,9 +112,9 @@ COMMANDS = ["allowedCommands", "deniedCommands", "commandTimeoutAllowlist"]
 @given(st.lists(st.text(st.characters(codec="ascii", categories=["L", "Zs"]), min_size=1)))
 def test_nothing_wider_than_typed_is_stored_as_a_rule(name: str, arguments: list[str]) -> None:
     """Several words are several commands only where each of them shows that it was quoted."""
-    key = setting_keys()[name]
+    key = describe_setting_keys()[name]
     if len(arguments) < 2 or all(" " in word.strip() for word in arguments):
-        assert read_value(Settings, key, arguments) == arguments
+        assert parse_value(Settings, key, arguments) == arguments
         return
     with pytest.raises(ConfigError, match=f"`{name}` holds commands"):
-        read_value(Settings, key, arguments)
+        parse_value(Settings, key, arguments)

@@ -15,16 +15,16 @@ class StaticCustomizations(Struct, frozen=True, kw_only=True):
     slash_commands: tuple[SlashCommand, ...] = ()
     known_skills: tuple[Skill, ...] = ()
 
-    def instructions(self, mode: Mode) -> Instructions:
+    def get_instructions(self, mode: Mode) -> Instructions:
         return Instructions()
 
-    def commands(self) -> Sequence[SlashCommand]:
+    def list_commands(self) -> Sequence[SlashCommand]:
         return self.slash_commands
 
-    def skills(self, mode: Mode) -> Sequence[Skill]:
+    def list_skills(self, mode: Mode) -> Sequence[Skill]:
         return [skill for skill in self.known_skills if mode.slug in (skill.modes or (mode.slug,))]
 
-    def skill_text(self, skill: Skill) -> str:
+    def read_skill(self, skill: Skill) -> str:
         return f"How to {skill.name}."
 
     @property

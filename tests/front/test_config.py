@@ -39,10 +39,12 @@ async def test_the_list_has_every_setting_with_its_meaning_and_where_it_comes_fr
 
 
 async def test_every_key_of_settings_and_profiles_is_described() -> None:
-    from joey.config.schema import profile_keys, setting_keys
+    from joey.config.schema import describe_profile_keys, describe_setting_keys
 
-    described = {**setting_keys(), **profile_keys()}
-    assert [name for name, key in described.items() if not key.about.endswith((".", "…"))] == []
+    described = {**describe_setting_keys(), **describe_profile_keys()}
+    assert [
+        name for name, key in described.items() if not key.description.endswith((".", "…"))
+    ] == []
     wanted = {field.encode_name for kind in (Settings, Profile) for field in structs.fields(kind)}
     assert set(described) == wanted - {"name"}
 

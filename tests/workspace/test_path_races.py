@@ -173,7 +173,7 @@ def test_rules_are_not_read_from_what_is_swapped_in(harness: RaceHarness) -> Non
             tried += 1
             text = UntrustedFileReader().read(harness.work / "d" / "f.txt", "d/f.txt", fence)
             read.add(text.text if text is not None else "")
-            names = UntrustedFileReader().names(harness.work / "d", "d", fence)
+            names = UntrustedFileReader().list_names(harness.work / "d", "d", fence)
             assert "only-there.txt" not in names
     assert "inside\n" in read
     assert f"{SECRET}\n" not in read

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from joey.app.engine import open_engine, open_store, open_task_index
     from joey.app.options import make_options
     from joey.app.service import Application
-    from joey.config.home import joey_home
+    from joey.config.home import resolve_joey_home
 
 _EXPORT_MODULES = {
     "Application": "joey.app.service",
-    "joey_home": "joey.config.home",
+    "resolve_joey_home": "joey.config.home",
     "make_options": "joey.app.options",
     "open_customizations": "joey.app.customizations",
     "open_engine": "joey.app.engine",
@@ -27,12 +27,12 @@ _EXPORT_MODULES = {
 
 __all__ = [
     "Application",
-    "joey_home",
     "make_options",
     "open_customizations",
     "open_engine",
     "open_store",
     "open_task_index",
+    "resolve_joey_home",
 ]
 
 

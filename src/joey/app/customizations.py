@@ -13,13 +13,13 @@ from pathlib import Path
 from joey.config.customizations import (
     CustomizationPaths,
     FileCustomizations,
-    read_modes,
-    scopes_of,
-    trusted_parts,
+    list_mode_trust_items,
+    load_available_modes,
+    resolve_scopes,
 )
-from joey.config.home import joey_home, resolve_user_home
+from joey.config.home import resolve_joey_home, resolve_user_home
 from joey.config.hooks import read_project_hooks
-from joey.config.settings import load_settings, read_tightening, tightened
+from joey.config.settings import load_settings, read_restrictions, restrict_settings
 from joey.config.trust import Trusted, TrustStore
 from joey.config.untrusted_files import ConfigScopes, UntrustedFileReader
 from joey.core.hooks import Hook
@@ -44,7 +44,7 @@ def open_customizations(
         ConfigError, WorkspaceError
     """
     env = os.environ if env is None else env
-    home = home or joey_home(env)
+    home = home or resolve_joey_home(env)
     return load_customizations(LocalFiles(workspace), home, env, load_settings(home))
 
 
@@ -60,29 +60,29 @@ def load_customizations(
 
 
 def build_scopes(files: LocalFiles, home: Path, env: Mapping[str, str]) -> ConfigScopes:
-    return scopes_of(_build_locations(files, home, env))
+    return resolve_scopes(_build_locations(files, home, env))
 
 
 def apply_project_restrictions(
     files: LocalFiles, home: Path, env: Mapping[str, str], settings: Settings
 ) -> Settings:
     """As strict as the project wants them."""
-    return tightened(
-        settings, read_tightening(build_scopes(files, home, env), UntrustedFileReader())
+    return restrict_settings(
+        settings, read_restrictions(build_scopes(files, home, env), UntrustedFileReader())
     )
 
 
 def list_modes_to_trust(
     files: LocalFiles, home: Path, env: Mapping[str, str]
 ) -> tuple[TrustItem, ...]:
-    return trusted_parts(_build_locations(files, home, env))
+    return list_mode_trust_items(_build_locations(files, home, env))
 
 
 def load_modes(
     workspace: Path, home: Path, env: Mapping[str, str], settings: Settings
 ) -> tuple[Mode, ...]:
     """Raises WorkspaceError."""
-    return read_modes(_build_locations(LocalFiles(workspace), home, env), settings)
+    return load_available_modes(_build_locations(LocalFiles(workspace), home, env), settings)
 
 
 def check_mode(slug: str | None, modes: Callable[[], tuple[Mode, ...]]) -> None:
@@ -137,7 +137,7 @@ def list_active_hooks(workspace: Path) -> tuple[tuple[Hook, ...], int]:
         ConfigError, WorkspaceError
     """
     env = os.environ
-    home = joey_home(env)
+    home = resolve_joey_home(env)
     files = LocalFiles(workspace)
     own = load_settings(home).hooks
     found = load_project_hooks(files, home, env)

@@ -11,7 +11,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from joey.app.engine import resolve_worktrees_directory
-from joey.config.home import joey_home
+from joey.config.home import resolve_joey_home
 from joey.config.profiles import PROFILES_FILE, load_profiles
 from joey.config.settings import SETTINGS_FILE
 from joey.content.browser import find_chromium
@@ -52,7 +52,7 @@ def find_keys(env: Mapping[str, str]) -> list[FoundKey]:
         for name in kind.key_variables
         if env.get(name)
     ]
-    for name, profile in load_profiles(joey_home(env)).profiles.items():
+    for name, profile in load_profiles(resolve_joey_home(env)).profiles.items():
         if profile.api_key:
             error = _find_key_error(profile.api_key, profile.provider, profile.base_url is not None)
             found.append(FoundKey(f"profile {name}", profile.provider, error))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from joey.app.mcp_servers import McpServerPool
 from joey.app.runtime import CodeIndexPool, build_runtime
-from joey.config.home import joey_home
+from joey.config.home import resolve_joey_home
 from joey.engine.engine import Engine, TaskOptions
 from joey.engine.runtime import TaskRuntime
 from joey.errors import ToolError
@@ -35,7 +35,7 @@ def open_engine(
     With `ephemeral`, tasks live in memory and are gone with the process.
     """
     env = os.environ if env is None else env
-    home = home or joey_home(env)
+    home = home or resolve_joey_home(env)
     store: Store = MemoryStore() if ephemeral else open_store(home, env)
     registry = Registry(default_tools())
     servers = McpServerPool(home, env)
@@ -52,7 +52,7 @@ def open_engine(
 
 def open_store(home: Path | None = None, env: Mapping[str, str] | None = None) -> Store:
     """The tasks on disk."""
-    return JsonFileStore(home or joey_home(os.environ if env is None else env))
+    return JsonFileStore(home or resolve_joey_home(os.environ if env is None else env))
 
 
 def open_task_index(
@@ -64,7 +64,7 @@ def open_task_index(
     # SQLite takes its time to load, and only those who look for tasks come here.
     from joey.storage.task_index import SqliteTaskIndex
 
-    return SqliteTaskIndex(home or joey_home(os.environ if env is None else env), progress)
+    return SqliteTaskIndex(home or resolve_joey_home(os.environ if env is None else env), progress)
 
 
 def resolve_worktrees_directory(home: Path) -> Path:
@@ -75,7 +75,9 @@ async def remove_worktree(
     task_id: str, home: Path | None = None, env: Mapping[str, str] | None = None
 ) -> None:
     """A task is deleted, and with it its worktree and its branch, if it has them."""
-    directory = resolve_worktrees_directory(home or joey_home(os.environ if env is None else env))
+    directory = resolve_worktrees_directory(
+        home or resolve_joey_home(os.environ if env is None else env)
+    )
     worktree = directory / task_id
     if not worktree.is_dir():
         return

@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import structs
 
 from joey.app.customizations import is_trusted
-from joey.config.home import joey_home
+from joey.config.home import resolve_joey_home
 from joey.config.trust import TrustStore
 from joey.core.mcp import config_paths
 from joey.execution.terminal import command_environment
@@ -48,7 +48,7 @@ class McpServerPool:
 
 def list_config_problems(workspace: Path) -> tuple[str, ...]:
     """What of the files that name servers cannot be used; nothing is read where there are none."""
-    home, env = joey_home(os.environ), os.environ
+    home, env = resolve_joey_home(os.environ), os.environ
     if not any(path.exists() for path in config_paths(home, workspace)):
         return ()
     from joey.mcp.config_files import ConfigFiles

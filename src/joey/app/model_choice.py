@@ -19,9 +19,9 @@ from joey.config.files import convert_document
 from joey.config.profiles import (
     DEFAULT_PROVIDER,
     Profiles,
-    address_of,
     choose_profile,
-    same_address,
+    find_base_url,
+    is_same_address,
 )
 from joey.core.redaction import without_user
 from joey.core.settings import ModelRoute, Profile, TaskSecrets
@@ -109,7 +109,7 @@ def choose_model(
 def _is_address_confirmation(flags: ModelFlags, previous: StoredModel) -> bool:
     """Whether the flags name the address of before, and nothing else about the service."""
     is_alone = flags.base_url is not None and not (flags.provider or flags.profile)
-    return is_alone and same_address(flags.base_url, previous.base_url)
+    return is_alone and is_same_address(flags.base_url, previous.base_url)
 
 
 def build_stored_route(
@@ -168,7 +168,7 @@ def _choose_previous_model(
 
 def _has_matching_address(secrets: TaskSecrets, previous: StoredModel) -> bool:
     provider = previous.provider or DEFAULT_PROVIDER
-    return secrets.provider == provider and same_address(secrets.base_url, previous.base_url)
+    return secrets.provider == provider and is_same_address(secrets.base_url, previous.base_url)
 
 
 def _choose_with_secrets(
@@ -225,10 +225,12 @@ def _resolve_task_address(
     """
     provider = previous.provider or DEFAULT_PROVIDER
     for profile in (*filter(None, (known,)), *profiles.profiles.values()):
-        if profile.provider == provider and same_address(profile.base_url, previous.base_url):
+        if profile.provider == provider and is_same_address(profile.base_url, previous.base_url):
             return ModelFlags(model=model, profile=profile.name), profiles
     kind = find_kind(provider)
-    if any(same_address(own, previous.base_url) for own in (kind.base_url, address_of(kind, env))):
+    if any(
+        is_same_address(own, previous.base_url) for own in (kind.base_url, find_base_url(kind, env))
+    ):
         return ModelFlags(provider=provider, model=model), Profiles()
     assert previous.base_url is not None
     raise UntrustedAddressError(provider, previous.base_url)
@@ -298,7 +300,7 @@ def apply_client_fields(
     )
     tuning = {name: value for name, value in fields.items() if name in _TUNING_FIELDS.values()}
     here = known.base_url or find_kind(given.provider).base_url
-    is_elsewhere = "baseUrl" in fields and not same_address(given.base_url, here)
+    is_elsewhere = "baseUrl" in fields and not is_same_address(given.base_url, here)
     if is_elsewhere:
         # Nothing of the user's goes there.
         given = structs.replace(

@@ -18,8 +18,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
-from joey.config.home import joey_home
-from joey.config.profiles import address_of, choose_profile, load_profiles
+from joey.config.home import resolve_joey_home
+from joey.config.profiles import choose_profile, find_base_url, load_profiles
 from joey.core.models import ModelInfo
 from joey.core.settings import Profile
 from joey.errors import ConfigError, ProviderError, ProviderFailure, UserError
@@ -70,7 +70,7 @@ async def list_models(
         ConfigError: there is no such provider, or none was ever chosen.
     """
     env = os.environ if env is None else env
-    profile = resolve_profile(provider, home or joey_home(env), env)
+    profile = resolve_profile(provider, home or resolve_joey_home(env), env)
     known = list_catalogued_models(profile)
     offered: list[str] = []
     server_error = ""
@@ -206,7 +206,7 @@ async def find_local_servers(env: Mapping[str, str]) -> list[LocalServer]:
 
 
 async def _probe_local_server(kind: ProviderSpec, env: Mapping[str, str]) -> LocalServer | None:
-    base = (address_of(kind, env) or kind.base_url).rstrip("/")
+    base = (find_base_url(kind, env) or kind.base_url).rstrip("/")
     root = base.removesuffix("/v1")
     is_ollama = kind.name == "ollama"
     url = f"{root}/api/tags" if is_ollama else f"{base}/models"

@@ -24,10 +24,20 @@ from joey.app.model_choice import (
     choose_resumed_model,
     choose_user_model,
 )
-from joey.config.home import joey_home, resolve_user_home
+from joey.config.home import resolve_joey_home, resolve_user_home
 from joey.config.preferences import ConfigStore
-from joey.config.profiles import Profiles, client_fields, load_profiles, split
-from joey.config.settings import PRIVATE_KEYS, load_settings, unknown_settings, with_configuration
+from joey.config.profiles import (
+    Profiles,
+    convert_client_fields,
+    load_profiles,
+    split_settings_and_profile,
+)
+from joey.config.settings import (
+    PRIVATE_KEYS,
+    describe_unknown_settings,
+    load_settings,
+    overlay_settings,
+)
 from joey.core.models import ToolProtocol
 from joey.core.paths import FileScope
 from joey.core.settings import Limits, Profile, Settings, TaskSecrets
@@ -79,7 +89,7 @@ def make_options(  # noqa: PLR0913 (one argument per flag, all by name)
         WorkspaceError: the folder cannot be worked in, or another one cannot be added to it.
     """
     env = os.environ if env is None else env
-    home = home or joey_home(env)
+    home = home or resolve_joey_home(env)
     workspace = resolve_workspace(workspace)
     settings = _load_settings(home, unattended=policy is not None)
     if no_sandbox:
@@ -109,12 +119,12 @@ def make_options(  # noqa: PLR0913 (one argument per flag, all by name)
 
 def collect_settings_warnings(env: Mapping[str, str] | None = None) -> tuple[str, ...]:
     """What of the settings is not used because it is not known, or does not exist."""
-    home = joey_home(os.environ if env is None else env)
+    home = resolve_joey_home(os.environ if env is None else env)
     try:
         about_profiles = load_profiles(home).missing_active_warning
     except ConfigError:
         about_profiles = ""  # whoever chooses a model hears what is wrong with the file
-    return (*filter(None, (about_profiles,)), *unknown_settings(home))
+    return (*filter(None, (about_profiles,)), *describe_unknown_settings(home))
 
 
 def _load_settings(home: Path, *, unattended: bool) -> Settings:
@@ -278,7 +288,7 @@ def apply_configuration(
         ConfigError: naming the key that does not fit.
     """
     env = os.environ if env is None else env
-    home = home or joey_home(env)
+    home = home or resolve_joey_home(env)
     parsed = _parse_configuration(values)
     options = _apply_settings(options, parsed, home, env)
     profiles = load_profiles(home)
@@ -297,7 +307,7 @@ def _choose_user_model(
     try:
         return choose_user_model(parsed.profile, profiles, env)
     except ConfigError:
-        fields = client_fields(parsed.profile_keys, Profile().provider)
+        fields = convert_client_fields(parsed.profile_keys, Profile().provider)
         base = None if parsed.profile else build_client_choice(profiles.active, fields)
         if base is None:
             raise
@@ -309,7 +319,9 @@ def _apply_client_keys(
 ) -> ModelChoice:
     if not parsed.profile_keys:
         return base
-    return apply_client_fields(base, client_fields(parsed.profile_keys, base.profile.provider), env)
+    return apply_client_fields(
+        base, convert_client_fields(parsed.profile_keys, base.profile.provider), env
+    )
 
 
 def build_resume_options(
@@ -327,20 +339,22 @@ def build_resume_options(
     """
     parsed = _parse_configuration(values)
     preferences = ConfigStore(home)
-    options = TaskOptions(workspace=workspace, settings=preferences.settings())
+    options = TaskOptions(workspace=workspace, settings=preferences.load_settings())
     options = _apply_settings(options, parsed, home, env)
     if parsed.profile is not None:
-        base = choose_user_model(parsed.profile, preferences.profiles(), env)
+        base = choose_user_model(parsed.profile, preferences.load_profiles(), env)
     elif parsed.profile_keys:
-        fields = client_fields(parsed.profile_keys, task.provider)
-        base = choose_resumed_model(fields, task, secrets, preferences.profiles(), env)
+        fields = convert_client_fields(parsed.profile_keys, task.provider)
+        base = choose_resumed_model(fields, task, secrets, preferences.load_profiles(), env)
     else:
         return options
     return _apply_model_choice(options, _apply_client_keys(base, parsed, env))
 
 
 def _parse_configuration(values: dict[str, Any]) -> _ClientConfiguration:
-    settings, keys = split({name: value for name, value in values.items() if value is not None})
+    settings, keys = split_settings_and_profile(
+        {name: value for name, value in values.items() if value is not None}
+    )
     profile = _check_name("currentApiConfigName", settings.pop("currentApiConfigName", None))
     return _ClientConfiguration(settings, keys, profile, _check_name("mode", settings.get("mode")))
 
@@ -356,7 +370,7 @@ def _apply_settings(
 ) -> TaskOptions:
     workspace = options.workspace
     assert workspace is not None
-    settings = with_configuration(options.settings or Settings(), parsed.settings)
+    settings = overlay_settings(options.settings or Settings(), parsed.settings)
     check_mode(parsed.mode, lambda: load_modes(workspace, home, env, settings))
     private = {name: value for name, value in parsed.settings.items() if name in PRIVATE_KEYS}
     secrets = options.secrets
@@ -397,7 +411,7 @@ def make_inspect_options(
     Raises:
         ConfigError
     """
-    settings = load_settings(home or joey_home(os.environ if env is None else env))
+    settings = load_settings(home or resolve_joey_home(os.environ if env is None else env))
     quiet = structs.replace(
         settings,
         mcp_enabled=False,

@@ -17,8 +17,8 @@ from joey.app.customizations import build_scopes
 from joey.app.options import apply_permission_flags
 from joey.app.permissions import PermissionFlags
 from joey.config.files import read_document
-from joey.config.home import joey_home, resolve_user_home
-from joey.config.settings import SETTINGS_FILE, load_settings, read_tightening, tightened
+from joey.config.home import resolve_joey_home, resolve_user_home
+from joey.config.settings import SETTINGS_FILE, load_settings, read_restrictions, restrict_settings
 from joey.config.untrusted_files import UntrustedFileReader
 from joey.core.modes import Mode, ToolGroup
 from joey.core.paths import FileScope, ResolvedPath
@@ -223,7 +223,7 @@ class SettingSources:
         env: Mapping[str, str] | None = None,
     ) -> None:
         env = os.environ if env is None else env
-        home = home or joey_home(env)
+        home = home or resolve_joey_home(env)
         self._flags = flags
         self._settings_file = _abbreviate_home(home / SETTINGS_FILE, resolve_user_home(env))
         self._file_values = read_document(home / SETTINGS_FILE) or {}
@@ -238,10 +238,10 @@ class SettingSources:
         )
         if flags.no_sandbox:
             self._settings_with_flags = structs.replace(self._settings_with_flags, sandbox="off")
-        project = read_tightening(
+        project = read_restrictions(
             build_scopes(LocalFiles(workspace), home, env), UntrustedFileReader()
         )
-        self.settings = tightened(self._settings_with_flags, project)
+        self.settings = restrict_settings(self._settings_with_flags, project)
         """Those of a task that would begin now."""
 
     def find_value_source(self, field: str, value: object) -> str:

@@ -20,7 +20,7 @@ from joey.app.customizations import apply_project_restrictions, load_modes
 from joey.app.engine import open_store
 from joey.app.options import apply_permission_flags, resolve_added_directories, resolve_workspace
 from joey.app.sandbox import build_boundary, build_sandbox
-from joey.config.home import joey_home
+from joey.config.home import resolve_joey_home
 from joey.config.settings import load_settings
 from joey.core.models import ModelInfo, ToolProtocol
 from joey.core.modes import usual_mode
@@ -57,7 +57,7 @@ def build_file_scope(
 ) -> FileScope:
     """Raises WorkspaceError."""
     env = os.environ if env is None else env
-    added = resolve_added_directories(flags.add_dirs, home or joey_home(env), env)
+    added = resolve_added_directories(flags.add_dirs, home or resolve_joey_home(env), env)
     return FileScope(added=added, as_sandboxed=flags.yes)
 
 
@@ -90,7 +90,7 @@ class PermissionExplainer:
         mode: str | None = None,
     ) -> None:
         env = os.environ if env is None else env
-        home = home or joey_home(env)
+        home = home or resolve_joey_home(env)
         directory = resolve_workspace(workspace)
         flagged: Settings = apply_permission_flags(
             load_settings(home),

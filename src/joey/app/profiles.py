@@ -13,19 +13,19 @@ from typing import Any
 from msgspec import Struct, structs
 
 from joey.app.models import LocalServer
-from joey.config.home import joey_home
+from joey.config.home import resolve_joey_home
 from joey.config.preferences import ConfigStore
 from joey.config.profiles import (
     DEFAULT_PROFILE_NAME,
     PROFILES_FILE,
-    address_of,
     choose_profile,
-    key_of,
-    keys_given,
+    collect_given_keys,
+    find_api_key,
+    find_base_url,
+    get_api_key_field,
     load_profiles,
-    name_of_key,
 )
-from joey.config.schema import ConfigKey, find_key, profile_keys, read_value
+from joey.config.schema import ConfigKey, describe_profile_keys, find_key, parse_value
 from joey.core.redaction import without_secrets
 from joey.core.settings import Profile
 from joey.errors import ConfigError, NoModelError
@@ -50,7 +50,7 @@ class ProfileValue(Struct, frozen=True):
 class ProfileAdmin:
     def __init__(self, home: Path | None = None, env: Mapping[str, str] | None = None) -> None:
         self._env = os.environ if env is None else env
-        self._home = home or joey_home(self._env)
+        self._home = home or resolve_joey_home(self._env)
         self._preferences = ConfigStore(self._home)
 
     @property
@@ -60,25 +60,25 @@ class ProfileAdmin:
     @property
     def active_name(self) -> str:
         """Raises ConfigError."""
-        return self._preferences.profiles().active
+        return self._preferences.load_profiles().active
 
     @property
     def active_profile_warning(self) -> str:
         """What is wrong with the choice of the active one, and what to do. Raises ConfigError."""
-        return self._preferences.profiles().missing_active_warning
+        return self._preferences.load_profiles().missing_active_warning
 
     def repair_active_profile(self) -> str | None:
         """Write down which profile is used, where the file names one that does not exist; its
         name, or None when it has to be chosen by the person. Raises ConfigError."""
-        known = self._preferences.profiles()
-        if known.missing is None or known.active not in known.profiles:
+        known = self._preferences.load_profiles()
+        if known.missing_active is None or known.active not in known.profiles:
             return None
         self._preferences.activate_profile(known.active)
         return known.active
 
     def list_profiles(self) -> dict[str, Profile]:
         """Without their keys. Raises ConfigError."""
-        known = self._preferences.profiles().profiles
+        known = self._preferences.load_profiles().profiles
         return {name: structs.replace(each, api_key=None) for name, each in known.items()}
 
     def describe_profile(self, name: str | None = None) -> list[ProfileValue]:
@@ -87,7 +87,7 @@ class ProfileAdmin:
         Raises:
             ConfigError: there is none of this name, or nothing was ever chosen.
         """
-        profiles = self._preferences.profiles()
+        profiles = self._preferences.load_profiles()
         if name is not None and name not in profiles.profiles:
             raise ConfigError(
                 f"There is no profile '{name}'. {_describe_known_profiles(profiles.profiles)}"
@@ -99,8 +99,8 @@ class ProfileAdmin:
                 profiles=profiles, env=self._env, kinds=PROVIDER_SPECS, profile=name
             )
         assert effective is not None
-        written = None if known is None else self._preferences.profile_entry(known.name)
-        return list(self._build_values(effective, known, keys_given(written or {})))
+        written = None if known is None else self._preferences.get_profile_entry(known.name)
+        return list(self._build_values(effective, known, collect_given_keys(written or {})))
 
     def _build_values(
         self, effective: Profile, known: Profile | None, written: frozenset[str]
@@ -116,10 +116,10 @@ class ProfileAdmin:
                 continue
             origin = _find_origin(key, value, mine, kind, self._env)
             values.append(ProfileValue(key, mask_value(key, value), origin))
-        if effective.api_key is None and (key_of(kind, self._env)):
+        if effective.api_key is None and (find_api_key(kind, self._env)):
             variable = _find_key_variable(kind, self._env)
             values.append(
-                ProfileValue(API_KEY_NAME, mask_key(key_of(kind, self._env) or ""), variable)
+                ProfileValue(API_KEY_NAME, mask_key(find_api_key(kind, self._env) or ""), variable)
             )
         return values
 
@@ -138,7 +138,7 @@ class ProfileAdmin:
         """Raises ConfigError for what could not be added, before anybody is asked for a key."""
         if not name.strip() or not name.isprintable():
             raise ConfigError(f"{name!r} cannot be the name of a profile.")
-        if name in self._preferences.profiles().profiles:
+        if name in self._preferences.load_profiles().profiles:
             raise ConfigError(f"The profile '{name}' exists already.")
         find_kind(provider)
 
@@ -150,7 +150,7 @@ class ProfileAdmin:
                 "A key is not taken from the command line, which others can read: leave the value"
                 " out, and it is asked for or read from stdin."
             )
-        value = read_value(Profile, described, values)
+        value = parse_value(Profile, described, values)
         if described.name == "provider":
             value = find_kind(str(value)).name
         self._preferences.save_profile(name, {described.name: value}, activate=False, exists=True)
@@ -158,15 +158,15 @@ class ProfileAdmin:
 
     def set_api_key(self, name: str, text: str) -> None:
         """Raises ConfigError."""
-        entry = self._preferences.profile_entry(name)
-        values = {name_of_key(entry): parse_pasted_key(text)}
+        entry = self._preferences.get_profile_entry(name)
+        values = {get_api_key_field(entry): parse_pasted_key(text)}
         self._preferences.save_profile(name, values, activate=False, exists=True)
 
     def unset_value(self, name: str, key: str) -> bool:
         """Take a key out of a profile; False when it was not there. Raises ConfigError."""
-        entry = self._preferences.profile_entry(name)
+        entry = self._preferences.get_profile_entry(name)
         described = self.find_key(key).name
-        written = name_of_key(entry) if described == API_KEY_NAME else described
+        written = get_api_key_field(entry) if described == API_KEY_NAME else described
         if written not in entry:
             return False
         self._preferences.save_profile(name, {written: None}, activate=False, exists=True)
@@ -184,18 +184,18 @@ class ProfileAdmin:
 
     def find_key(self, name: str) -> ConfigKey:
         """Raises ConfigError."""
-        return profile_keys()[find_key(name, profile_keys(), "key of a profile")]
+        return describe_profile_keys()[find_key(name, describe_profile_keys(), "key of a profile")]
 
     def needs_api_key(self, provider: str) -> bool:
         """Whether a profile of this provider could not be used without one. Raises ConfigError."""
-        return not self.is_local(provider) and key_of(find_kind(provider), self._env) is None
+        return not self.is_local(provider) and find_api_key(find_kind(provider), self._env) is None
 
     def is_local(self, provider: str) -> bool:
         """Whether it is a server of the person's own, without keys. Raises ConfigError."""
         return find_kind(provider).is_local
 
     def _check_exists(self, name: str) -> None:
-        known = self._preferences.profiles().profiles
+        known = self._preferences.load_profiles().profiles
         if name not in known:
             raise ConfigError(f"There is no profile '{name}'. {_describe_known_profiles(known)}")
 
@@ -218,7 +218,7 @@ def _find_origin(
 ) -> str:
     if key == API_KEY_NAME and mine is None:
         return _find_key_variable(kind, env)
-    if key == "baseUrl" and mine is None and address_of(kind, env) == value:
+    if key == "baseUrl" and mine is None and find_base_url(kind, env) == value:
         return kind.base_url_variable or "default"
     return PROFILES_FILE if mine == value and mine is not None else "default"
 
@@ -240,7 +240,7 @@ def is_first_run(home: Path | None = None, env: Mapping[str, str] | None = None)
         ConfigError: what there is cannot be understood or used, so that nobody knows.
     """
     env = os.environ if env is None else env
-    profiles = load_profiles(home or joey_home(env))
+    profiles = load_profiles(home or resolve_joey_home(env))
     if profiles.profiles:
         return False
     try:
@@ -266,14 +266,14 @@ def save_first_profile(
         ConfigError: it could not be used (nothing is written then), or there is one of this name.
     """
     env = os.environ if env is None else env
-    home = home or joey_home(env)
+    home = home or resolve_joey_home(env)
     kind = find_kind(provider)
     key = None if key is None else parse_pasted_key(key)
     given = {"provider": kind.name, "model": model, "baseUrl": base_url, "apiKey": key}
     values = {key: value for key, value in given.items() if value}
     preferences = ConfigStore(home)
     complete = choose_profile(
-        profiles=preferences.profiles_with(name, values),
+        profiles=preferences.merge_profiles(name, values),
         env=env,
         kinds=PROVIDER_SPECS,
         profile=name,

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from joey.config.home import joey_home
+from joey.config.home import resolve_joey_home
 from joey.config.profiles import load_profiles
 from joey.core.redaction import KnownSecrets
 from joey.core.settings import Profile
@@ -33,7 +33,7 @@ def learn_all_secrets(
 ) -> KnownSecrets:
     """Also those that lie on this machine and are not in use: for what is handed to others."""
     env = os.environ if env is None else env
-    home = home or joey_home(env)
+    home = home or resolve_joey_home(env)
     KNOWN_SECRETS.learn_environment(env)
     try:
         for profile in load_profiles(home).profiles.values():

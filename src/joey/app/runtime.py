@@ -25,8 +25,8 @@ from joey.app.options import check_stored_workspace, make_options, require_known
 from joey.app.redaction import build_http_client
 from joey.app.sandbox import build_boundary, build_sandbox
 from joey.config.preferences import SettingsRuleStore
-from joey.config.profiles import choose_profile, load_profiles, split
-from joey.config.settings import reopened_settings
+from joey.config.profiles import choose_profile, load_profiles, split_settings_and_profile
+from joey.config.settings import resolve_reopened_settings
 from joey.content.browser import Chromium, find_chromium, viewport_size
 from joey.content.code_index import WorkspaceIndexPool
 from joey.content.diagnostics import LocalDiagnostics
@@ -181,8 +181,8 @@ def _apply_stored_configuration(options: TaskOptions) -> TaskOptions:
     assert profile and settings
     private = {} if options.secrets is None else options.secrets.settings
     if options.kept or private:
-        given, _ = split(options.kept)
-        settings = reopened_settings(settings, given, private)
+        given, _ = split_settings_and_profile(options.kept)
+        settings = resolve_reopened_settings(settings, given, private)
     if previous and (previous.provider, previous.model) == (profile.provider, profile.model):
         profile = apply_tuning(profile, {**options.kept, **options.configuration})
     return structs.replace(options, profile=profile, settings=settings)

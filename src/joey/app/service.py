@@ -19,9 +19,9 @@ from joey.app.options import (
     resolve_workspace,
 )
 from joey.app.sandbox import detect_sandbox
-from joey.config.home import joey_home
+from joey.config.home import resolve_joey_home
 from joey.config.preferences import ConfigStore
-from joey.config.settings import check_spelling
+from joey.config.settings import check_key_spelling
 from joey.core.models import ModelInfo
 from joey.core.modes import Mode, SlashCommand
 from joey.core.settings import Limits, Profile, TaskSecrets
@@ -39,7 +39,7 @@ class Application:
         self, *, workspace: Path, home: Path | None = None, env: Mapping[str, str] | None = None
     ) -> None:
         self._env = os.environ if env is None else env
-        self.home = home or joey_home(self._env)
+        self.home = home or resolve_joey_home(self._env)
         self.workspace = resolve_workspace(workspace)
         self.preferences = ConfigStore(self.home)
 
@@ -58,14 +58,14 @@ class Application:
             ConfigError, WorkspaceError
         """
         given = configuration or {}
-        check_spelling(given)
+        check_key_spelling(given)
         if profile is not None:
             given = given | {"currentApiConfigName": profile}
         if mode is not None:
             given = given | {"mode": mode}
         options = TaskOptions(
             workspace=resolve_workspace(workspace or self.workspace),
-            settings=self.preferences.settings(),
+            settings=self.preferences.load_settings(),
             limits=limits,
         )
         return apply_configuration(options, given, self._env, self.home)
@@ -78,7 +78,7 @@ class Application:
         Raises:
             ConfigError, WorkspaceError
         """
-        check_spelling(configuration)
+        check_key_spelling(configuration)
         workspace = self.workspace
         if task.workspace:
             workspace = check_stored_workspace(Path(task.workspace), self.home, self._env)
@@ -92,7 +92,7 @@ class Application:
     async def probe_sandbox_level(self) -> str:
         """The level that commands of new tasks are confined to."""
         try:
-            setting = self.preferences.settings().sandbox
+            setting = self.preferences.load_settings().sandbox
         except ConfigError:
             setting = "auto"  # Whoever starts a task hears what is wrong with the settings.
         if setting == "off":
@@ -106,7 +106,7 @@ class Application:
             ConfigError, WorkspaceError
         """
         directory = self.workspace if workspace is None else resolve_workspace(workspace)
-        return load_modes(directory, self.home, self._env, self.preferences.settings())
+        return load_modes(directory, self.home, self._env, self.preferences.load_settings())
 
     def list_commands(self) -> tuple[SlashCommand, ...]:
         """Slash commands of the server's workspace.
@@ -114,11 +114,11 @@ class Application:
         Raises:
             ConfigError
         """
-        return open_customizations(self.workspace, self.home, self._env).commands()
+        return open_customizations(self.workspace, self.home, self._env).list_commands()
 
     def list_models(self, provider: str | None) -> dict[str, ModelInfo]:
         """Models worth offering, of the active profile's provider unless one is named."""
-        profiles = self.preferences.profiles()
+        profiles = self.preferences.load_profiles()
         active = profiles.profiles.get(profiles.active, Profile())
         name = provider or active.provider
         ids = dict.fromkeys((active.model, *models_of(name)))
@@ -126,7 +126,7 @@ class Application:
 
     def find_task_model(self, task: StoredModel) -> ModelInfo | None:
         """What is known of the model that a task at rest worked with."""
-        profile = self.preferences.profiles().profiles.get(task.profile)
+        profile = self.preferences.load_profiles().profiles.get(task.profile)
         if profile is not None and profile.model == task.model:
             return model_of(profile)
         known = bool(task.model) and any(task.provider == kind.name for kind in PROVIDER_SPECS)

@@ -19,16 +19,16 @@ from joey.config.files import (
     write_document,
     write_text,
 )
-from joey.config.home import joey_home
+from joey.config.home import resolve_joey_home
 from joey.config.preferences import ConfigStore
-from joey.config.schema import ConfigKey, checked, find_key, read_value, setting_keys
+from joey.config.schema import ConfigKey, check_value, describe_setting_keys, find_key, parse_value
 from joey.config.settings import (
     PROJECT_SETTINGS_FILE,
     SETTINGS_FILE,
     ProjectRestrictions,
-    read_tightening,
-    tightened,
-    unknown_settings,
+    describe_unknown_settings,
+    read_restrictions,
+    restrict_settings,
 )
 from joey.config.untrusted_files import UntrustedFileReader
 from joey.core.settings import Settings
@@ -59,7 +59,7 @@ class SettingsAdmin:
         self, workspace: Path, home: Path | None = None, env: Mapping[str, str] | None = None
     ) -> None:
         self._env = os.environ if env is None else env
-        self._home = home or joey_home(self._env)
+        self._home = home or resolve_joey_home(self._env)
         self._workspace = workspace
         self._preferences = ConfigStore(self._home)
 
@@ -78,12 +78,12 @@ class SettingsAdmin:
             ConfigError: the file cannot be understood.
         """
         given = read_document(self.path) or {}
-        own = self._preferences.settings()
+        own = self._preferences.load_settings()
         counting = self._apply_restrictions(own)
         mine, theirs = _encode_settings(own), _encode_settings(counting)
         return [
             SettingState(key, theirs[name], _find_origin(name, given, mine, theirs))
-            for name, key in setting_keys().items()
+            for name, key in describe_setting_keys().items()
         ]
 
     def find_setting(self, name: str) -> SettingState:
@@ -93,7 +93,7 @@ class SettingsAdmin:
 
     def find_key(self, name: str) -> ConfigKey:
         """Raises ConfigError, which suggests the one that was probably meant."""
-        return setting_keys()[find_key(name, setting_keys())]
+        return describe_setting_keys()[find_key(name, describe_setting_keys())]
 
     def set_value(self, name: str, values: Sequence[str]) -> Any:
         """Give a setting the value that these words stand for.
@@ -102,11 +102,11 @@ class SettingsAdmin:
             ConfigError: nothing was changed.
         """
         key = self.find_key(name)
-        value = read_value(Settings, key, values)
+        value = parse_value(Settings, key, values)
         if value is None:
             self.unset_value(name)
             return None
-        self._preferences.change_settings({key.name: value})
+        self._preferences.update_settings({key.name: value})
         return value
 
     def update_list(self, name: str, added: Sequence[str], removed: Sequence[str]) -> list[Any]:
@@ -117,10 +117,12 @@ class SettingsAdmin:
         """
         key = self.find_key(name)
         if not key.is_list and not key.may_be_list:
-            raise ConfigError(f"`{key.name}` is no list ({key.kind}); set it to a value instead.")
+            raise ConfigError(
+                f"`{key.name}` is no list ({key.type_description}); set it to a value instead."
+            )
         with changing(self.path):
             document = read_document(self.path) or {}
-            current = checked(Settings, key, document.get(key.name, []))
+            current = check_value(Settings, key, document.get(key.name, []))
             known: list[Any] = current if isinstance(current, list) else []
             missing = [each for each in removed if each not in known]
             if missing:
@@ -128,7 +130,7 @@ class SettingsAdmin:
                     f"`{key.name}` does not have {missing[0]!r}: {_format_list(known)}"
                 )
             remaining = [each for each in known if each not in removed]
-            value: list[Any] = checked(Settings, key, list(dict.fromkeys((*remaining, *added))))
+            value: list[Any] = check_value(Settings, key, list(dict.fromkeys((*remaining, *added))))
             write_document(self.path, {**document, key.name: value})
         return value
 
@@ -151,7 +153,7 @@ class SettingsAdmin:
         """Keys of the file that nothing reads, and of the project's what is not used."""
         reader = UntrustedFileReader()
         self._read_restrictions(reader)
-        return (*unknown_settings(self._home), *reader.warnings)
+        return (*describe_unknown_settings(self._home), *reader.warnings)
 
     # The file as a whole
 
@@ -181,12 +183,12 @@ class SettingsAdmin:
             write_text(self.path, text)
 
     def _apply_restrictions(self, own: Settings) -> Settings:
-        return tightened(own, self._read_restrictions(UntrustedFileReader()))
+        return restrict_settings(own, self._read_restrictions(UntrustedFileReader()))
 
     def _read_restrictions(self, reader: UntrustedFileReader) -> ProjectRestrictions:
         """Raises WorkspaceError."""
         scopes = build_scopes(LocalFiles(self._workspace), self._home, self._env)
-        return read_tightening(scopes, reader)
+        return read_restrictions(scopes, reader)
 
 
 def _encode_settings(settings: Settings) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from joey.config.home import joey_home
+from joey.config.home import resolve_joey_home
 from joey.errors import UserError
 
 Candidate = tuple[str, str]
@@ -25,7 +25,7 @@ def list_tasks(env: Mapping[str, str], start: str, workspace: Path) -> list[Cand
     """Those of this folder, or all where it has none."""
     from joey.storage.task_directory import recent_tasks
 
-    found = recent_tasks(joey_home(env) / "tasks", start, MAX_TASKS)
+    found = recent_tasks(resolve_joey_home(env) / "tasks", start, MAX_TASKS)
     here = [task for task in found if task.workspace == str(workspace)] or found
     shorts = [task.id[:SHORT_ID_CHARS] for task in found]
     return [(_shorten_id(task.id, shorts, start), task.title) for task in here]
@@ -39,7 +39,7 @@ def _shorten_id(task_id: str, shorts: list[str], start: str) -> str:
 def list_modes(env: Mapping[str, str], workspace: Path) -> list[Candidate]:
     from joey.core.modes import BUILT_IN_MODES
 
-    home = joey_home(env)
+    home = resolve_joey_home(env)
     mode_files = (workspace / ".roomodes", home / "modes.yaml", home / "custom_modes.yaml")
     found = BUILT_IN_MODES
     if any(path.exists() for path in mode_files):
@@ -53,7 +53,7 @@ def list_modes(env: Mapping[str, str], workspace: Path) -> list[Candidate]:
 def list_profiles(env: Mapping[str, str]) -> list[Candidate]:
     from joey.config.profiles import load_profiles
 
-    known = load_profiles(joey_home(env)).profiles
+    known = load_profiles(resolve_joey_home(env)).profiles
     return [(name, f"{each.provider} {each.model}".strip()) for name, each in known.items()]
 
 
@@ -72,7 +72,7 @@ def list_models(env: Mapping[str, str], provider: str | None) -> list[Candidate]
     from joey.providers.registry import PROVIDER_SPECS, find_kind, models_of
 
     if provider is None:
-        known = load_profiles(joey_home(env))
+        known = load_profiles(resolve_joey_home(env))
         active = known.profiles.get(known.active)
         chosen = active or choose_profile(profiles=known, env=env, kinds=PROVIDER_SPECS)
         provider = chosen.provider
@@ -94,30 +94,30 @@ def list_mcp_servers(env: Mapping[str, str], workspace: Path) -> list[Candidate]
     """MCP servers, by the names in the files."""
     from joey.mcp.config_files import ConfigFiles
 
-    files = ConfigFiles(joey_home(env), workspace, env)
+    files = ConfigFiles(resolve_joey_home(env), workspace, env)
     files.refresh()
     return [(name, "") for name in files.configs]
 
 
 def list_setting_names() -> list[Candidate]:
-    from joey.config.schema import setting_keys
+    from joey.config.schema import describe_setting_keys
 
-    return [(name, key.about) for name, key in setting_keys().items()]
+    return [(name, key.description) for name, key in describe_setting_keys().items()]
 
 
 def list_profile_keys() -> list[Candidate]:
-    from joey.config.schema import profile_keys
+    from joey.config.schema import describe_profile_keys
 
-    return [(name, key.about) for name, key in profile_keys().items()]
+    return [(name, key.description) for name, key in describe_profile_keys().items()]
 
 
 def list_setting_values(
     name: str, given: int, env: Mapping[str, str], workspace: Path
 ) -> list[Candidate]:
     """What a setting can be, where that is a choice; `given` values stand there already."""
-    from joey.config.schema import find_key, setting_keys
+    from joey.config.schema import describe_setting_keys, find_key
 
-    key = setting_keys()[find_key(name, setting_keys())]
+    key = describe_setting_keys()[find_key(name, describe_setting_keys())]
     if given and not key.is_list:
         return []
     if key.name == "mode":
@@ -128,9 +128,9 @@ def list_setting_values(
 
 
 def list_profile_values(name: str, env: Mapping[str, str]) -> list[Candidate]:
-    from joey.config.schema import find_key, profile_keys
+    from joey.config.schema import describe_profile_keys, find_key
 
-    key = profile_keys()[find_key(name, profile_keys(), "key of a profile")]
+    key = describe_profile_keys()[find_key(name, describe_profile_keys(), "key of a profile")]
     if key.name == "provider":
         return list_providers()
     if key.name == "model":
@@ -143,7 +143,7 @@ def list_setting_items(name: str, env: Mapping[str, str]) -> list[Candidate]:
     from joey.config.files import read_document
     from joey.config.settings import SETTINGS_FILE
 
-    document: dict[str, Any] = read_document(joey_home(env) / SETTINGS_FILE) or {}
+    document: dict[str, Any] = read_document(resolve_joey_home(env) / SETTINGS_FILE) or {}
     items = document.get(name)
     if not isinstance(items, list):
         raise UserError(f"{name} has no items")

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from joey.config.home import joey_home
+from joey.config.home import resolve_joey_home
 from joey.errors import StoreError
 from joey.storage.roo_directory import write_roo_directory
 from joey.storage.roo_import import (
@@ -35,7 +35,7 @@ class TaskExchange:
 
     def __init__(self, home: Path | None = None, env: Mapping[str, str] | None = None) -> None:
         self._env = os.environ if env is None else env
-        self._tasks_directory = JsonFileStore(home or joey_home(self._env)).tasks
+        self._tasks_directory = JsonFileStore(home or resolve_joey_home(self._env)).tasks
 
     def find_tasks(self, paths: Sequence[Path], *, everywhere: bool) -> list[ForeignTask]:
         """The tasks under these paths, and with `everywhere` all that this machine has.

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from joey.app.customizations import list_modes_to_trust, load_project_hooks
 from joey.app.mcp_servers import build_hub_config
-from joey.config.home import joey_home
+from joey.config.home import resolve_joey_home
 from joey.config.trust import Trusted, TrustStore
 from joey.execution.custom_tools import wanted_tools
 from joey.mcp.servers import ServerAdmin, ServerInfo, ServerNotFoundError
@@ -24,7 +24,7 @@ class WorkspaceTrust:
         self, workspace: Path, home: Path | None = None, env: Mapping[str, str] | None = None
     ) -> None:
         env = os.environ if env is None else env
-        home = home or joey_home(env)
+        home = home or resolve_joey_home(env)
         self.workspace = workspace.resolve()
         files = LocalFiles(self.workspace)
         servers = open_server_admin(workspace, home, env).wanted()
@@ -45,7 +45,7 @@ class WorkspaceTrust:
         status = self._trust.check(self.workspace, self._contents_by_name)
         if isinstance(status, Trusted):
             return ()
-        names = {*status.new, *status.changed}
+        names = {*status.new_names, *status.changed_names}
         return tuple(item for item in self.items if item.name in names)
 
     def grant(self) -> None:
@@ -68,4 +68,4 @@ def open_server_admin(
 ) -> ServerAdmin:
     """The servers of a workspace, to look at and to change."""
     env = os.environ if env is None else env
-    return ServerAdmin(workspace.resolve(), build_hub_config(home or joey_home(env), env))
+    return ServerAdmin(workspace.resolve(), build_hub_config(home or resolve_joey_home(env), env))

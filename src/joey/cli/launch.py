@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
-from joey.app import joey_home, make_options
+from joey.app import make_options, resolve_joey_home
 from joey.app.options import apply_configuration, check_stored_workspace
 from joey.app.sandbox import check_unattended_sandbox
 from joey.cli.exit_codes import UsageError
@@ -174,7 +174,7 @@ def _build_options(
     workspace = resolve_workspace_argument(arguments)
     if earlier is not None and earlier.workspace and not arguments.workspace:
         workspace = check_stored_workspace(
-            Path(earlier.workspace), joey_home(os.environ), os.environ
+            Path(earlier.workspace), resolve_joey_home(os.environ), os.environ
         )
     return make_options(
         workspace=workspace,

@@ -21,9 +21,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from joey.config.modes import TrustCheck, load_modes, usable_modes, wanted_modes
+from joey.config.modes import TrustCheck, build_mode_trust_items, filter_usable_modes, load_modes
 from joey.config.rules import RuleLoader
-from joey.config.settings import read_tightening
+from joey.config.settings import read_restrictions
 from joey.config.trust import TRUST_FILE as TRUST
 from joey.config.untrusted_files import (
     ConfigScope,
@@ -31,9 +31,9 @@ from joey.config.untrusted_files import (
     SymlinkPolicy,
     UntrustedFileReader,
     YamlError,
+    find_nested_scopes,
     find_scopes,
-    nested_scopes,
-    read_yaml,
+    parse_yaml,
 )
 from joey.core.modes import Instructions, Mode, Skill, SlashCommand, all_modes
 from joey.core.settings import Settings
@@ -43,7 +43,7 @@ from joey.ports import Customizations
 from joey.ports.extensions import TrustItem
 
 
-def _trusts_nothing(_: Mapping[str, bytes]) -> bool:
+def _trust_nothing(_: Mapping[str, bytes]) -> bool:
     return False
 
 
@@ -51,12 +51,12 @@ class CustomizationPaths(Struct, frozen=True):
     """Where to look."""
 
     workspace: Path
-    home: Path
+    joey_home: Path
     """`JOEY_HOME`, the person's `.roo`."""
     user_home: Path
-    hides: Callable[[Path], bool]
+    is_hidden: Callable[[Path], bool]
     """What the project keeps from the model; links must not get around it."""
-    trusts: TrustCheck = _trusts_nothing
+    is_trusted: TrustCheck = _trust_nothing
     """What of the project the person has agreed to."""
 
 
@@ -68,62 +68,62 @@ class _LoadedCustomizations(Struct, frozen=True):
     warnings: tuple[str, ...]
 
 
-def read_modes(places: CustomizationPaths, settings: Settings) -> tuple[Mode, ...]:
+def load_available_modes(paths: CustomizationPaths, settings: Settings) -> tuple[Mode, ...]:
     """The modes alone, for those who need nothing else."""
-    return _usable_modes(places, scopes_of(places), settings, UntrustedFileReader())
+    return _load_usable_modes(paths, resolve_scopes(paths), settings, UntrustedFileReader())
 
 
-def trusted_parts(places: CustomizationPaths) -> tuple[TrustItem, ...]:
+def list_mode_trust_items(paths: CustomizationPaths) -> tuple[TrustItem, ...]:
     """The project's modes, as far as trust in them matters."""
-    return wanted_modes(load_modes(scopes_of(places), UntrustedFileReader()))
+    return build_mode_trust_items(load_modes(resolve_scopes(paths), UntrustedFileReader()))
 
 
 class FileCustomizations:
-    def __init__(self, places: CustomizationPaths, settings: Settings) -> None:
-        self._places = places
+    def __init__(self, paths: CustomizationPaths, settings: Settings) -> None:
+        self._paths = paths
         self._settings = settings
-        self._reader, self._reading = self._read()
+        self._reader, self._loaded = self._load()
 
     @property
     def modes(self) -> tuple[Mode, ...]:
-        return self._reading.modes
+        return self._loaded.modes
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        return self._reading.warnings
+        return self._loaded.warnings
 
-    def instructions(self, mode: Mode) -> Instructions:
-        return self._reading.instructions.get(mode.slug) or Instructions()
+    def get_instructions(self, mode: Mode) -> Instructions:
+        return self._loaded.instructions.get(mode.slug) or Instructions()
 
-    def commands(self) -> tuple[SlashCommand, ...]:
-        return self._reading.commands
+    def list_commands(self) -> tuple[SlashCommand, ...]:
+        return self._loaded.commands
 
-    def skills(self, mode: Mode) -> tuple[Skill, ...]:
-        return skills_for(self._reading.skills, mode.slug)
+    def list_skills(self, mode: Mode) -> tuple[Skill, ...]:
+        return select_skills(self._loaded.skills, mode.slug)
 
-    def skill_text(self, skill: Skill) -> str:
-        return read_skill(self._reading.skills, skill)
+    def read_skill(self, skill: Skill) -> str:
+        return read_skill_text(self._loaded.skills, skill)
 
     def refresh(self) -> bool:
-        if self._reader.unchanged():
+        if self._reader.is_unchanged():
             return False
-        self._reader, reading = self._read()
-        if reading == self._reading:
+        self._reader, reading = self._load()
+        if reading == self._loaded:
             return False
-        self._reading = reading
+        self._loaded = reading
         return True
 
-    def _read(self) -> tuple[UntrustedFileReader, _LoadedCustomizations]:
-        places, settings = self._places, self._settings
+    def _load(self) -> tuple[UntrustedFileReader, _LoadedCustomizations]:
+        places, settings = self._paths, self._settings
         reader = UntrustedFileReader()
-        scopes = scopes_of(places)
-        nested = nested_scopes(scopes, reader) if settings.enable_subfolder_rules else ()
-        modes = _usable_modes(places, scopes, settings, reader)
-        read_tightening(scopes, reader)
+        scopes = resolve_scopes(places)
+        nested = find_nested_scopes(scopes, reader) if settings.enable_subfolder_rules else ()
+        modes = _load_usable_modes(places, scopes, settings, reader)
+        read_restrictions(scopes, reader)
         rules = RuleLoader(scopes, nested, reader, agents=settings.use_agent_rules)
         reading = _LoadedCustomizations(
             modes=modes,
-            instructions={mode.slug: rules.of(mode.slug) for mode in modes},
+            instructions={mode.slug: rules.load_instructions(mode.slug) for mode in modes},
             commands=load_commands(scopes, reader),
             skills=load_skills(scopes, reader),
             warnings=reader.warnings,
@@ -131,29 +131,26 @@ class FileCustomizations:
         return reader, reading
 
 
-def _usable_modes(
-    places: CustomizationPaths,
-    scopes: ConfigScopes,
-    settings: Settings,
-    reader: UntrustedFileReader,
+def _load_usable_modes(
+    paths: CustomizationPaths, scopes: ConfigScopes, settings: Settings, reader: UntrustedFileReader
 ) -> tuple[Mode, ...]:
     found = load_modes(scopes, reader)
-    usable = usable_modes(found, settings, places.trusts, reader)
+    usable = filter_usable_modes(found, settings, paths.is_trusted, reader)
     if usable != found:
-        reader.is_file(places.home / TRUST)  # trust that comes later counts, too
+        reader.is_file(paths.joey_home / TRUST)  # trust that comes later counts, too
     return all_modes(usable, settings.custom_mode_prompts)
 
 
-def scopes_of(places: CustomizationPaths) -> ConfigScopes:
+def resolve_scopes(paths: CustomizationPaths) -> ConfigScopes:
     return find_scopes(
-        workspace=places.workspace,
-        home=places.home,
-        user_home=places.user_home,
-        hides=places.hides,
+        workspace=paths.workspace,
+        joey_home=paths.joey_home,
+        user_home=paths.user_home,
+        is_hidden=paths.is_hidden,
     )
 
 
-_fits: type[Customizations] = FileCustomizations
+_protocol_check: type[Customizations] = FileCustomizations
 
 
 COMMANDS_DIRECTORY = "commands"
@@ -189,15 +186,15 @@ out.""",
 def load_commands(scopes: ConfigScopes, reader: UntrustedFileReader) -> tuple[SlashCommand, ...]:
     """One for each name: the project's, else the person's, else ours."""
     found = {INIT_COMMAND.name: INIT_COMMAND}
-    for scope in scopes.roo:
-        for command in _commands_of(scope, reader):
+    for scope in scopes.roo_scopes:
+        for command in _load_scope_commands(scope, reader):
             found[command.name] = command
     return tuple(found[name] for name in sorted(found))
 
 
-def _commands_of(scope: ConfigScope, reader: UntrustedFileReader) -> Iterator[SlashCommand]:
+def _load_scope_commands(scope: ConfigScope, reader: UntrustedFileReader) -> Iterator[SlashCommand]:
     directory, label = scope.directory / COMMANDS_DIRECTORY, f"{scope.label}/{COMMANDS_DIRECTORY}"
-    for file in reader.names(directory, label, scope.fence):
+    for file in reader.list_names(directory, label, scope.symlink_policy):
         if not file.lower().endswith(_COMMAND_FILE_SUFFIX):
             continue
         shown = f"{label}/{file}"
@@ -207,7 +204,7 @@ def _commands_of(scope: ConfigScope, reader: UntrustedFileReader) -> Iterator[Sl
                 f"{shown} cannot be called: a command's name has letters, digits, `_`, `.`, `-`."
             )
             continue
-        text = reader.read(directory / file, shown, scope.fence)
+        text = reader.read(directory / file, shown, scope.symlink_policy)
         if text is None:
             continue
         matter = split_front_matter(text.text)
@@ -216,9 +213,9 @@ def _commands_of(scope: ConfigScope, reader: UntrustedFileReader) -> Iterator[Sl
         yield SlashCommand(
             name=name,
             content=matter.body,
-            description=matter.text("description"),
-            argument_hint=matter.text("argument-hint"),
-            mode=matter.text("mode") or None,
+            description=matter.get_text("description"),
+            argument_hint=matter.get_text("argument-hint"),
+            mode=matter.get_text("mode") or None,
             source=scope.source,
         )
 
@@ -232,11 +229,11 @@ _SKILL_NAME_RE = regex(r"[a-z0-9]+(?:-[a-z0-9]+)*", re.ASCII)
 
 class FoundSkill(Struct, frozen=True):
     skill: Skill
-    rank: tuple[int, ...]
+    priority: tuple[int, ...]
     """The smaller, the better."""
-    fence: SymlinkPolicy | None
+    symlink_policy: SymlinkPolicy | None
 
-    def fits(self, slug: str) -> bool:
+    def is_available_in(self, slug: str) -> bool:
         return not self.skill.modes or slug in self.skill.modes
 
 
@@ -249,24 +246,24 @@ def load_skills(scopes: ConfigScopes, reader: UntrustedFileReader) -> tuple[Foun
         (scopes.user_agents, 1, 1),
     )
     found = [
-        FoundSkill(skill, (owner, 0 if skill.modes else 1, directory), scope.fence)
+        FoundSkill(skill, (owner, 0 if skill.modes else 1, directory), scope.symlink_policy)
         for scope, owner, directory in places
         if scope is not None
-        for skill in _skills_of(scope, reader)
+        for skill in _load_scope_skills(scope, reader)
     ]
-    return tuple(sorted(found, key=lambda each: each.rank))
+    return tuple(sorted(found, key=lambda each: each.priority))
 
 
-def skills_for(found: Sequence[FoundSkill], slug: str) -> tuple[Skill, ...]:
+def select_skills(found: Sequence[FoundSkill], slug: str) -> tuple[Skill, ...]:
     """The best of each name in a mode, by the alphabet."""
     best: dict[str, Skill] = {}
     for each in found:
-        if each.fits(slug):
+        if each.is_available_in(slug):
             best.setdefault(each.skill.name, each.skill)
     return tuple(best[name] for name in sorted(best))
 
 
-def read_skill(found: Sequence[FoundSkill], skill: Skill) -> str:
+def read_skill_text(found: Sequence[FoundSkill], skill: Skill) -> str:
     """The instructions as they are now.
 
     Raises:
@@ -275,23 +272,23 @@ def read_skill(found: Sequence[FoundSkill], skill: Skill) -> str:
     known = next((each for each in found if each.skill == skill), None)
     reader = UntrustedFileReader()
     path = Path(skill.location)
-    text = reader.read(path, skill.location, known.fence) if known is not None else None
+    text = reader.read(path, skill.location, known.symlink_policy) if known is not None else None
     if text is None:
         reason = " ".join(reader.warnings) or "its file is gone."
         raise ToolError(f"The skill '{skill.name}' cannot be used: {reason}")
-    note = "\n\n[The file goes on; read the rest where you need it.]" if text.is_cut else ""
+    note = "\n\n[The file goes on; read the rest where you need it.]" if text.is_truncated else ""
     return split_front_matter(text.text).body + note
 
 
-def _skills_of(scope: ConfigScope, reader: UntrustedFileReader) -> Iterator[Skill]:
-    for name in reader.names(scope.directory, scope.label, scope.fence):
+def _load_scope_skills(scope: ConfigScope, reader: UntrustedFileReader) -> Iterator[Skill]:
+    for name in reader.list_names(scope.directory, scope.label, scope.symlink_policy):
         match = _SKILLS_DIRECTORY_RE.fullmatch(name)
         if match is None:
             continue
         directory, label = scope.directory / name, f"{scope.label}/{name}"
-        for own in reader.names(directory, label, scope.fence):
+        for own in reader.list_names(directory, label, scope.symlink_policy):
             path, shown = directory / own / SKILL_FILE, f"{label}/{own}/{SKILL_FILE}"
-            if (text := reader.read(path, shown, scope.fence)) is None:
+            if (text := reader.read(path, shown, scope.symlink_policy)) is None:
                 continue
             matter = split_front_matter(text.text)
             if problem := matter.problem or _find_skill_problem(matter, own):
@@ -299,15 +296,15 @@ def _skills_of(scope: ConfigScope, reader: UntrustedFileReader) -> Iterator[Skil
                 continue
             yield Skill(
                 name=own,
-                description=matter.text("description"),
+                description=matter.get_text("description"),
                 location=str(path),
-                modes=_mode_slugs(matter) or ((match[1],) if match[1] else ()),
+                modes=_parse_mode_slugs(matter) or ((match[1],) if match[1] else ()),
                 source=scope.source,
             )
 
 
 def _find_skill_problem(matter: FrontMatter, directory: str) -> str:
-    name, description = matter.text("name"), matter.text("description")
+    name, description = matter.get_text("name"), matter.get_text("description")
     if name != directory:
         return f"`name` must be that of its folder, {directory!r}" + (
             f", not {name!r}" if name else ""
@@ -322,7 +319,7 @@ def _find_skill_problem(matter: FrontMatter, directory: str) -> str:
     return ""
 
 
-def _mode_slugs(matter: FrontMatter) -> tuple[str, ...]:
+def _parse_mode_slugs(matter: FrontMatter) -> tuple[str, ...]:
     """`modeSlugs`, or `mode` as it was called before."""
     given = matter.fields.get("modeSlugs", matter.fields.get("mode"))
     slugs = given if isinstance(given, list) else [given]
@@ -339,7 +336,7 @@ class FrontMatter(Struct, frozen=True):
     problem: str = ""
     """Why the fields could not be read."""
 
-    def text(self, name: str) -> str:
+    def get_text(self, name: str) -> str:
         """A field on one line; empty when it is missing or no text."""
         value = self.fields.get(name)
         return " ".join(value.split()) if isinstance(value, str) else ""
@@ -352,7 +349,7 @@ def split_front_matter(text: str) -> FrontMatter:
         return FrontMatter({}, text.strip())
     body = text[block.end() :].strip()
     try:
-        fields = read_yaml(block[1])
+        fields = parse_yaml(block[1])
     except YamlError as error:
         return FrontMatter({}, body, f"its front matter is not valid YAML ({error})")
     if fields is None:

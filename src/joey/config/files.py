@@ -51,7 +51,7 @@ def parse_document(text: str, path: Path) -> dict[str, Any]:
         ConfigError
     """
     try:
-        value = json.loads(text, parse_constant=_refuse)
+        value = json.loads(text, parse_constant=_reject_json_constant)
     except json.JSONDecodeError as error:
         raise ConfigError(
             f"{path}, line {error.lineno}, column {error.colno}: not valid JSON ({error.msg})."
@@ -69,7 +69,7 @@ def parse_document(text: str, path: Path) -> dict[str, Any]:
     return value
 
 
-def _refuse(constant: str) -> None:
+def _reject_json_constant(constant: str) -> None:
     """What Python takes for a number, and JSON does not: no limit would be kept by it."""
     raise ValueError(f"{constant} is no number")
 

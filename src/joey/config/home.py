@@ -10,7 +10,7 @@ def resolve_user_home(env: Mapping[str, str]) -> Path:
     return Path(env["HOME"]) if env.get("HOME") else Path.home()
 
 
-def joey_home(env: Mapping[str, str]) -> Path:
+def resolve_joey_home(env: Mapping[str, str]) -> Path:
     """`JOEY_HOME`, else `.roo` in the home folder."""
     home = resolve_user_home(env)
     chosen = env.get("JOEY_HOME", "").strip()

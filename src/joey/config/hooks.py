@@ -33,21 +33,21 @@ def read_project_hooks(scopes: ConfigScopes) -> ProjectHooks:
         return ProjectHooks()
     reader = UntrustedFileReader()
     label = f"{scope.label}/{HOOKS_FILE}"
-    found = reader.read(scope.directory / HOOKS_FILE, label, scope.fence)
+    found = reader.read(scope.directory / HOOKS_FILE, label, scope.symlink_policy)
     if found is None or not found.text.strip():
         return ProjectHooks(warnings=reader.warnings)
     try:
-        if found.is_cut:
+        if found.is_truncated:
             raise ValueError("it is too long")
-        hooks = _hooks(found.text)
+        hooks = _parse_hooks(found.text)
     except (ValueError, RecursionError) as error:
         reader.warn(f"{label} is not used: {error}.")
         return ProjectHooks(warnings=reader.warnings)
-    wanted = _wanted(label, found.text, hooks, scopes.workspace) if hooks else ()
+    wanted = _build_trust_items(label, found.text, hooks, scopes.workspace) if hooks else ()
     return ProjectHooks(hooks, wanted, reader.warnings)
 
 
-def _hooks(text: str) -> tuple[Hook, ...]:
+def _parse_hooks(text: str) -> tuple[Hook, ...]:
     """A list, or an object that holds it as `hooks`. Raises ValueError."""
     try:
         document = msgspec.json.decode(text)
@@ -60,13 +60,13 @@ def _hooks(text: str) -> tuple[Hook, ...]:
     return hooks
 
 
-def _wanted(
+def _build_trust_items(
     label: str, text: str, hooks: tuple[Hook, ...], workspace: Path
 ) -> tuple[TrustItem, ...]:
-    files = dict(_files(hooks, workspace))
+    files = dict(_iter_file_digests(hooks, workspace))
     # Also which files there are: a word that becomes a file is not the same hook any more.
     content = b"\n".join((text.encode(), *(os.fsencode(name) for name in sorted(files))))
-    details = tuple(line for hook in hooks for line in _details(hook))
+    details = tuple(line for hook in hooks for line in _describe_hook(hook))
     scripts = (
         TrustItem(name=f"hook:{name}", title=f"file {name}, used by the hooks", content=digest)
         for name, digest in files.items()
@@ -77,7 +77,7 @@ def _wanted(
     return (file, *scripts)
 
 
-def _details(hook: Hook) -> Iterator[str]:
+def _describe_hook(hook: Hook) -> Iterator[str]:
     """The whole command, without lines of its own making."""
     tools = "" if hook.tools == ("*",) else f" of {', '.join(hook.tools)}"
     command = "\\n".join(hook.command.splitlines())
@@ -85,31 +85,36 @@ def _details(hook: Hook) -> Iterator[str]:
     yield f"at        {hook.event}{tools}, in the workspace"
 
 
-def _files(hooks: tuple[Hook, ...], workspace: Path) -> Iterator[tuple[str, bytes]]:
+def _iter_file_digests(hooks: tuple[Hook, ...], workspace: Path) -> Iterator[tuple[str, bytes]]:
     """Names and digests."""
     candidates = (word for hook in hooks for word in _iter_path_candidates(hook.command))
     named = (Path(os.path.normpath(workspace / word)) for word in candidates if "\0" not in word)
-    beside = _beside(workspace / ROO_DIRECTORY / HOOKS_DIRECTORY)
+    beside = _list_hook_files(workspace / ROO_DIRECTORY / HOOKS_DIRECTORY)
     if len(beside) > _MAX_HOOK_FILES:  # nobody looks through so much: it is never the same again
         yield f"{ROO_DIRECTORY}/{HOOKS_DIRECTORY} (too many files)", os.urandom(16)
         return
     for path in dict.fromkeys((*named, *beside)):
-        if path.is_relative_to(workspace) and (digest := _digest(path, workspace)) is not None:
+        if (
+            path.is_relative_to(workspace)
+            and (digest := _compute_digest(path, workspace)) is not None
+        ):
             yield str(path.relative_to(workspace)), digest
 
 
 def _iter_path_candidates(command: str) -> Iterator[str]:
     """What may be a path, also within a line for another shell and behind `=`."""
-    pieces = [command, *_read(command)]
-    pieces += [inner for piece in pieces[1:] if " " in piece for inner in _read(piece)]
+    pieces = [command, *_iter_read_arguments(command)]
+    pieces += [
+        inner for piece in pieces[1:] if " " in piece for inner in _iter_read_arguments(piece)
+    ]
     for piece in pieces:
         yield from filter(None, (piece, piece.partition("=")[2]))
 
 
-def _read(line: str) -> Iterator[str]:
+def _iter_read_arguments(line: str) -> Iterator[str]:
     """The words of a line without those that it plainly writes: a log is not part of a hook."""
     program, before = "", ""
-    for word in _split(line):
+    for word in _split_command(line):
         if set(word) <= _SHELL_OPERATOR_CHARS:
             program = program if ">" in word or "<" in word else ""
         elif ">" not in before:
@@ -119,7 +124,7 @@ def _read(line: str) -> Iterator[str]:
         before = word if set(word) <= _SHELL_OPERATOR_CHARS else ""
 
 
-def _split(line: str) -> list[str]:
+def _split_command(line: str) -> list[str]:
     try:
         reader = shlex.shlex(line, posix=True, punctuation_chars=True)
         reader.whitespace_split = True
@@ -128,7 +133,7 @@ def _split(line: str) -> list[str]:
         return line.split()
 
 
-def _beside(directory: Path) -> list[Path]:
+def _list_hook_files(directory: Path) -> list[Path]:
     found: list[Path] = []
     for path, _, names in os.walk(directory):
         found += (Path(path, name) for name in names)
@@ -137,7 +142,7 @@ def _beside(directory: Path) -> list[Path]:
     return sorted(found)
 
 
-def _digest(path: Path, workspace: Path) -> bytes | None:
+def _compute_digest(path: Path, workspace: Path) -> bytes | None:
     """Of a regular file; where a link leads that leaves the workspace; None for anything else."""
     try:
         real = Path(os.path.realpath(path))

@@ -24,7 +24,7 @@ from joey.config.untrusted_files import (
     SymlinkPolicy,
     UntrustedFileReader,
     YamlError,
-    read_yaml,
+    parse_yaml,
 )
 from joey.core.js_regex import PatternError, path_pattern
 from joey.core.modes import (
@@ -74,38 +74,40 @@ class InvalidModeError(ValueError):
 def load_modes(scopes: ConfigScopes, reader: UntrustedFileReader) -> tuple[Mode, ...]:
     """Custom modes, the project's before the person's; of one slug the first counts."""
     modes = [
-        *_file_modes(
-            reader, scopes.workspace / PROJECT_MODES_FILE, PROJECT_MODES_FILE, scopes.fence
+        *_load_file_modes(
+            reader, scopes.workspace / PROJECT_MODES_FILE, PROJECT_MODES_FILE, scopes.symlink_policy
         )
     ]
     for name in USER_MODES_FILES:
         path, label = scopes.user.directory / name, f"{scopes.user.label}/{name}"
-        modes += _file_modes(reader, path, label, None)
+        modes += _load_file_modes(reader, path, label, None)
     return tuple(modes)
 
 
-def _file_modes(
-    reader: UntrustedFileReader, path: Path, label: str, fence: SymlinkPolicy | None
+def _load_file_modes(
+    reader: UntrustedFileReader, path: Path, label: str, symlink_policy: SymlinkPolicy | None
 ) -> Iterator[Mode]:
-    text = reader.read(path, label, fence, MAX_FILE_BYTES)
+    text = reader.read(path, label, symlink_policy, MAX_FILE_BYTES)
     if text is None or not text.text.strip():
         return
-    if text.is_cut:
+    if text.is_truncated:
         reader.warn(f"{label} is not used: it has more than {MAX_FILE_BYTES:,} bytes.")
         return
     try:
-        entries = _entries(_parse(text.text))
+        entries = _get_mode_entries(_parse_modes_text(text.text))
     except ValueError as error:
         reader.warn(f"{label} is not used: {error}.")
         return
-    source: CustomizationSource = "global" if fence is None else "project"
+    source: CustomizationSource = "global" if symlink_policy is None else "project"
     seen: set[str] = set()
     if len(entries) > MAX_MODES:
         reader.warn(f"{label}: only the first {MAX_MODES} modes are used.")
     for number, entry in enumerate(entries[:MAX_MODES], start=1):
-        where = f"{label}: mode {_name_of(entry, number)}"
+        where = f"{label}: mode {_describe_entry(entry, number)}"
         try:
-            mode = _mode(entry, source, lambda note, where=where: reader.warn(f"{where}: {note}."))
+            mode = _parse_mode(
+                entry, source, lambda note, where=where: reader.warn(f"{where}: {note}.")
+            )
             if mode.slug in seen:
                 raise InvalidModeError("`slug` is that of another mode before it")
         except InvalidModeError as error:
@@ -115,14 +117,14 @@ def _file_modes(
         yield mode
 
 
-def _parse(text: str) -> Any:
+def _parse_modes_text(text: str) -> Any:
     """YAML with its typography made plain; as it stands where that spoils it; else JSON."""
     visible = _INVISIBLE_CHARS_RE.sub("", text)
     plain = visible.translate(_TYPOGRAPHY_TABLE)
     problem = YamlError("not valid YAML")
     for attempt in (plain, visible):
         try:
-            return read_yaml(attempt)
+            return parse_yaml(attempt)
         except YamlError as error:
             problem = error
     for attempt in (visible, plain):
@@ -135,7 +137,7 @@ def _parse(text: str) -> Any:
     raise problem
 
 
-def _entries(document: Any) -> list[Any]:
+def _get_mode_entries(document: Any) -> list[Any]:
     if document is None:
         return []
     entries = document.get("customModes") if isinstance(document, dict) else None
@@ -146,7 +148,7 @@ def _entries(document: Any) -> list[Any]:
     return entries
 
 
-def _name_of(entry: Any, number: int) -> str:
+def _describe_entry(entry: Any, number: int) -> str:
     slug = entry.get("slug") if isinstance(entry, dict) else None
     return (
         f"'{slug[:60]}'"
@@ -155,25 +157,25 @@ def _name_of(entry: Any, number: int) -> str:
     )
 
 
-def _mode(entry: Any, source: CustomizationSource, note: Any) -> Mode:
+def _parse_mode(entry: Any, source: CustomizationSource, warn: Any) -> Mode:
     if not isinstance(entry, dict):
         raise InvalidModeError("it is not a list of fields")
-    slug = _required(entry, "slug")
+    slug = _get_required_text(entry, "slug")
     if not _SLUG_RE.fullmatch(slug):
         raise InvalidModeError("`slug` may have letters, digits and dashes, at most 100")
     return Mode(
         slug=slug,
-        name=" ".join(_required(entry, "name").split()),
-        role=_required(entry, "roleDefinition"),
-        when_to_use=_optional(entry, "whenToUse"),
-        grants=tuple(_grants(entry.get("groups"), note)),
-        custom_instructions=_optional(entry, "customInstructions"),
-        description=_optional(entry, "description"),
+        name=" ".join(_get_required_text(entry, "name").split()),
+        role=_get_required_text(entry, "roleDefinition"),
+        when_to_use=_get_optional_text(entry, "whenToUse"),
+        grants=tuple(_parse_grants(entry.get("groups"), warn)),
+        custom_instructions=_get_optional_text(entry, "customInstructions"),
+        description=_get_optional_text(entry, "description"),
         source=source,
     )
 
 
-def _required(entry: dict[str, Any], field: str) -> str:
+def _get_required_text(entry: dict[str, Any], field: str) -> str:
     value = entry.get(field)
     if value in _EMPTY_VALUES:
         raise InvalidModeError(f"`{field}` is missing")
@@ -182,7 +184,7 @@ def _required(entry: dict[str, Any], field: str) -> str:
     return value.strip()
 
 
-def _optional(entry: dict[str, Any], field: str) -> str:
+def _get_optional_text(entry: dict[str, Any], field: str) -> str:
     value = entry.get(field)
     if value in _EMPTY_VALUES:
         return ""
@@ -191,37 +193,40 @@ def _optional(entry: dict[str, Any], field: str) -> str:
     return value.strip()
 
 
-def _grants(groups: Any, note: Any) -> Iterator[Grant]:
+def _parse_grants(groups: Any, warn: Any) -> Iterator[Grant]:
     if groups in _EMPTY_VALUES:
         raise InvalidModeError("`groups` is missing (it may be empty: `groups: []`)")
     if not isinstance(groups, list):
         raise InvalidModeError("`groups` must be a list")
     seen: set[str] = set()
     for entry in groups:
-        name, options = _group(entry)
+        name, options = _parse_group(entry)
         if name in seen:
             raise InvalidModeError(f"`groups` has {name!r} twice")
         seen.add(name)
         if name in _IGNORED_GROUPS:
             continue
         if name not in _GROUPS_BY_NAME:
-            note(f"`groups` has {name[:40]!r}, which is not known and grants nothing")
+            warn(f"`groups` has {name[:40]!r}, which is not known and grants nothing")
             continue
         yield Grant(_GROUPS_BY_NAME[name], *options)
 
 
-def _group(entry: Any) -> tuple[str, tuple[str | None, str | None]]:
+def _parse_group(entry: Any) -> tuple[str, tuple[str | None, str | None]]:
     match entry:
         case str():
             return entry.strip(), (None, None)
         case [str() as name]:
             return name.strip(), (None, None)
         case [str() as name, dict() as options]:
-            return name.strip(), (_pattern(options), _optional(options, "description") or None)
+            return name.strip(), (
+                _parse_file_regex(options),
+                _get_optional_text(options, "description") or None,
+            )
     raise InvalidModeError("`groups` must hold names, or pairs of a name and its options")
 
 
-def _pattern(options: dict[str, Any]) -> str | None:
+def _parse_file_regex(options: dict[str, Any]) -> str | None:
     pattern = options.get("fileRegex")
     if pattern is None:
         return None
@@ -238,15 +243,15 @@ TrustCheck = Callable[[Mapping[str, bytes]], bool]
 """Whether the person has agreed to these things of the project, byte for byte."""
 
 
-def usable_modes(
-    found: tuple[Mode, ...], settings: Settings, trusts: TrustCheck, reader: UntrustedFileReader
+def filter_usable_modes(
+    found: tuple[Mode, ...], settings: Settings, is_trusted: TrustCheck, reader: UntrustedFileReader
 ) -> tuple[Mode, ...]:
     """Without those of the project that need trust and have none; each is told."""
-    unasked = _asks_nothing(settings)
+    unasked = _is_everything_allowed(settings)
     usable: list[Mode] = []
     for mode in found:
-        why = _why_trust(mode, found, unasked) if mode.source == "project" else None
-        if why is None or trusts({_name(mode): _content(mode)}):
+        why = _explain_required_trust(mode, found, unasked) if mode.source == "project" else None
+        if why is None or is_trusted({_build_trust_name(mode): _encode_mode(mode)}):
             usable.append(mode)
         else:
             reader.warn(
@@ -257,34 +262,34 @@ def usable_modes(
     return tuple(usable)
 
 
-def wanted_modes(found: Sequence[Mode]) -> tuple[TrustItem, ...]:
+def build_mode_trust_items(found: Sequence[Mode]) -> tuple[TrustItem, ...]:
     """All of a project's, and whether a person is to be asked about them before anything else."""
     return tuple(
         TrustItem(
-            name=_name(mode),
+            name=_build_trust_name(mode),
             title=f"mode '{mode.slug}' of {PROJECT_MODES_FILE}",
-            content=_content(mode),
-            details=tuple(_details(mode)),
-            only_unasked=_loosened(mode, found) is None,
+            content=_encode_mode(mode),
+            details=tuple(_describe_mode(mode)),
+            only_unasked=_find_stricter_original(mode, found) is None,
         )
         for mode in found
         if mode.source == "project"
     )
 
 
-def _asks_nothing(settings: Settings) -> bool:
+def _is_everything_allowed(settings: Settings) -> bool:
     """As with `-y`."""
     writes = settings.auto_approval_enabled and settings.always_allow_write
     return writes and settings.always_allow_execute and ALLOW_ALL_RULE in settings.allowed_commands
 
 
-def _why_trust(mode: Mode, found: Sequence[Mode], unasked: bool) -> str | None:
-    if (known := _loosened(mode, found)) is not None:
+def _explain_required_trust(mode: Mode, found: Sequence[Mode], unasked: bool) -> str | None:
+    if (known := _find_stricter_original(mode, found)) is not None:
         return f"it may do more than the {known.source} mode that it would replace"
     return "nothing would be asked (-y), and you have not trusted it" if unasked else None
 
 
-def _loosened(mode: Mode, found: Sequence[Mode]) -> Mode | None:
+def _find_stricter_original(mode: Mode, found: Sequence[Mode]) -> Mode | None:
     """The mode that would be there without the project's, if that one may do less."""
     own = [each for each in found if each.slug == mode.slug and each.source == "global"]
     known = own[0] if own else find_mode(mode.slug, BUILT_IN_MODES)
@@ -293,15 +298,15 @@ def _loosened(mode: Mode, found: Sequence[Mode]) -> Mode | None:
     return known if may_do_more(mode, known) else None
 
 
-def _name(mode: Mode) -> str:
+def _build_trust_name(mode: Mode) -> str:
     return f"mode:{mode.slug}"
 
 
-def _content(mode: Mode) -> bytes:
+def _encode_mode(mode: Mode) -> bytes:
     return msgspec.json.encode(mode)
 
 
-def _details(mode: Mode) -> Iterator[str]:
+def _describe_mode(mode: Mode) -> Iterator[str]:
     groups = (
         f"{grant.group} ({grant.file_regex})" if grant.file_regex else str(grant.group)
         for grant in mode.grants

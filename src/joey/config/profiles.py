@@ -74,23 +74,23 @@ def choose_profile(
     Raises:
         ConfigError: something named does not exist, or nothing usable was found.
     """
-    start = _start(profiles, env, kinds, provider, base_url, profile)
+    start = _select_base_profile(profiles, env, kinds, provider, base_url, profile)
     kind = _find_kind(start.provider, kinds)
     url = base_url or start.base_url
     if url is None and start.api_key is None:
-        url = address_of(kind, env)
+        url = find_base_url(kind, env)
     usual = kind.default_model if base_url is None else ""
     chosen = structs.replace(
         start,
         model=model or start.model or usual,
         base_url=url,
-        api_key=start.api_key or key_of(kind, env),
+        api_key=start.api_key or find_api_key(kind, env),
     )
-    _check(chosen, kind)
+    _check_profile(chosen, kind)
     return chosen
 
 
-def _start(
+def _select_base_profile(
     profiles: Profiles,
     env: Mapping[str, str],
     kinds: Sequence[ProviderKind],
@@ -100,32 +100,32 @@ def _start(
 ) -> Profile:
     """The profile that the flags are laid over."""
     if profile is not None and profile not in profiles.profiles:
-        raise ConfigError(f"There is no profile {profile!r}. {_known_profiles(profiles)}")
+        raise ConfigError(f"There is no profile {profile!r}. {_describe_known_profiles(profiles)}")
     known = profiles.profiles.get(profile or profiles.active)
     if provider is not None:
         return known if known and known.provider == provider else Profile(provider=provider)
     if base_url is not None and profile is None:
         return (
             known
-            if known and _same_host(base_url, known.base_url)
+            if known and _is_same_host(base_url, known.base_url)
             else Profile(provider=DEFAULT_PROVIDER)
         )
     if known is not None:
         return known
-    kind = _found_in(env, kinds)
+    kind = _find_kind_in_env(env, kinds)
     if kind is not None:
         return Profile(provider=kind.name)
     if profiles.profiles:
-        raise ConfigError(f"None of the profiles is the active one. {profiles.choice}")
-    raise NoModelError(_nothing_found(kinds))
+        raise ConfigError(f"None of the profiles is the active one. {profiles.choose_hint}")
+    raise NoModelError(_format_no_model_message(kinds))
 
 
-def same_address(one: str | None, other: str | None) -> bool:
+def is_same_address(one: str | None, other: str | None) -> bool:
     """Whether both are one place, with or without a password in them."""
-    return _place(one) == _place(other)
+    return _normalize_address(one) == _normalize_address(other)
 
 
-def _place(address: str | None) -> object:
+def _normalize_address(address: str | None) -> object:
     if address is None:
         return None
     try:
@@ -135,36 +135,36 @@ def _place(address: str | None) -> object:
         return address
 
 
-def _same_host(one: str, other: str | None) -> bool:
+def _is_same_host(one: str, other: str | None) -> bool:
     try:
         return other is not None and urlsplit(one).netloc.lower() == urlsplit(other).netloc.lower()
     except ValueError:
         return False
 
 
-def _found_in(env: Mapping[str, str], kinds: Sequence[ProviderKind]) -> ProviderKind | None:
+def _find_kind_in_env(env: Mapping[str, str], kinds: Sequence[ProviderKind]) -> ProviderKind | None:
     """The first kind with a key in the environment, else the first with an address there."""
-    with_key = (kind for kind in kinds if key_of(kind, env))
-    with_address = (kind for kind in kinds if address_of(kind, env))
+    with_key = (kind for kind in kinds if find_api_key(kind, env))
+    with_address = (kind for kind in kinds if find_base_url(kind, env))
     return next(with_key, None) or next(with_address, None)
 
 
-def key_of(kind: ProviderKind, env: Mapping[str, str]) -> str | None:
+def find_api_key(kind: ProviderKind, env: Mapping[str, str]) -> str | None:
     values = (env.get(variable, "").strip() for variable in kind.key_variables)
     return next(filter(None, values), None)
 
 
-def address_of(kind: ProviderKind, env: Mapping[str, str]) -> str | None:
+def find_base_url(kind: ProviderKind, env: Mapping[str, str]) -> str | None:
     """What the environment says about where a provider is."""
     if kind.base_url_variable is None:
         return None
     value = env.get(kind.base_url_variable, "").strip()
     if not value:
         return None
-    return _ollama_url(value) if kind.base_url_variable == "OLLAMA_HOST" else value
+    return _build_ollama_url(value) if kind.base_url_variable == "OLLAMA_HOST" else value
 
 
-def _ollama_url(host: str) -> str:
+def _build_ollama_url(host: str) -> str:
     """`OLLAMA_HOST` says where Ollama listens: scheme, name and port may be missing, and it may
     name every interface, which is no address to call."""
     scheme, separator, rest = host.rpartition("://")
@@ -184,7 +184,7 @@ def _find_kind(name: str, kinds: Sequence[ProviderKind]) -> ProviderKind:
     raise ConfigError(f"There is no provider {name!r}. Known ones: {known}.")
 
 
-def _check(chosen: Profile, kind: ProviderKind) -> None:
+def _check_profile(chosen: Profile, kind: ProviderKind) -> None:
     if not chosen.model:
         where = f"at {chosen.base_url}" if chosen.base_url else f"of {kind.name}"
         raise NoModelError(f"Say which model {where} to use, with --model.")
@@ -195,13 +195,13 @@ def _check(chosen: Profile, kind: ProviderKind) -> None:
         )
 
 
-def _known_profiles(profiles: Profiles) -> str:
+def _describe_known_profiles(profiles: Profiles) -> str:
     if not profiles.profiles:
         return "There are none yet; they live in profiles.json."
     return f"Known ones: {', '.join(sorted(profiles.profiles))}."
 
 
-def _nothing_found(kinds: Sequence[ProviderKind]) -> str:
+def _format_no_model_message(kinds: Sequence[ProviderKind]) -> str:
     variables = [kind.key_variables[0] for kind in kinds if kind.key_variables]
     others = " and others" if len(variables) > 3 else ""
     return (
@@ -221,21 +221,24 @@ _log = logging.getLogger(__name__)
 class Profiles(Struct, frozen=True):
     active: str = "default"
     profiles: dict[str, Profile] = {}
-    missing: str | None = None
+    missing_active: str | None = None
     """Whom the file names as the active one although it does not exist."""
 
     @property
     def missing_active_warning(self) -> str:
-        """What to do about `missing`; empty without."""
-        if self.missing is None:
+        """What to do about `missing_active`; empty without."""
+        if self.missing_active is None:
             return ""
-        said = f"{PROFILES_FILE} has no profile {self.missing!r}, which it names as the active one"
+        said = (
+            f"{PROFILES_FILE} has no profile {self.missing_active!r}, which it names as the "
+            "active one"
+        )
         if self.active in self.profiles:
             return f"{said}; {self.active} is used (joey profiles use {self.active} settles it)."
-        return f"{said}. {self.choice}"
+        return f"{said}. {self.choose_hint}"
 
     @property
-    def choice(self) -> str:
+    def choose_hint(self) -> str:
         """How to say which of several is meant."""
         return f"Choose one with joey profiles use NAME: {', '.join(self.profiles)}."
 
@@ -285,7 +288,7 @@ def load_profiles(home: Path) -> Profiles:
     document = read_document(path)
     if document is None:
         return Profiles()
-    _close_to_others(path)
+    _restrict_file_permissions(path)
     group = "profiles" if "profiles" in document else "apiConfigs"
     named = document.get(group, {})
     if not isinstance(named, dict):
@@ -294,17 +297,17 @@ def load_profiles(home: Path) -> Profiles:
     active = document.get("active", document.get("currentApiConfigName", only))
     if not isinstance(active, str):
         raise ConfigError(f"{path}: `active` must be the name of one of the profiles.")
-    profiles = {name: read_profile(path, group, name, given) for name, given in named.items()}
-    if not profiles or active in profiles or not _names_one(document):
+    profiles = {name: parse_profile(path, group, name, given) for name, given in named.items()}
+    if not profiles or active in profiles or not _has_active_name(document):
         return Profiles(active, profiles)
-    return Profiles(only if len(profiles) == 1 else active, profiles, missing=active)
+    return Profiles(only if len(profiles) == 1 else active, profiles, missing_active=active)
 
 
-def _names_one(document: dict[str, Any]) -> bool:
+def _has_active_name(document: dict[str, Any]) -> bool:
     return "active" in document or "currentApiConfigName" in document
 
 
-def read_profile(path: Path, group: str, name: str, given: Any) -> Profile:
+def parse_profile(path: Path, group: str, name: str, given: Any) -> Profile:
     """One profile, in our names or in Roo's.
 
     Raises:
@@ -313,39 +316,43 @@ def read_profile(path: Path, group: str, name: str, given: Any) -> Profile:
     place = f"{group}.{name}"
     if not isinstance(given, dict):
         raise ConfigError(f"{path}: `{place}` must be an object.")
-    return convert_document(_fields(given) | {"name": name}, Profile, path, within=place)
+    return convert_document(_normalize_fields(given) | {"name": name}, Profile, path, within=place)
 
 
-def keys_given(given: dict[str, Any]) -> frozenset[str]:
+def collect_given_keys(given: dict[str, Any]) -> frozenset[str]:
     """What the file says of a profile, by our names; all else is a default."""
-    return frozenset(_fields(given))
+    return frozenset(_normalize_fields(given))
 
 
-def _fields(given: dict[str, Any]) -> dict[str, Any]:
-    return given if "apiProvider" not in given else _from_roo(given) | _ours(given)
+def _normalize_fields(given: dict[str, Any]) -> dict[str, Any]:
+    return (
+        given
+        if "apiProvider" not in given
+        else _convert_roo_fields(given) | _pick_own_fields(given)
+    )
 
 
-def client_fields(given: dict[str, Any], provider: str) -> dict[str, Any]:
+def convert_client_fields(given: dict[str, Any], provider: str) -> dict[str, Any]:
     """What a client says of a profile, by our names; `provider` where it names none.
 
     Nothing of a stored profile is mixed into it: there, names of Roo's may hold keys of several
     providers.
     """
     if "apiProvider" in given:
-        return _from_roo(given) | _ours(given)
+        return _convert_roo_fields(given) | _pick_own_fields(given)
     provider = given.get("provider", provider)
-    roo = _from_roo(given | {"apiProvider": provider})
+    roo = _convert_roo_fields(given | {"apiProvider": provider})
     own = {name: given[name] for name in Profile.__struct_encode_fields__ if name in given}
     return {name: value for name, value in roo.items() if name != "provider"} | own
 
 
-def name_of_key(given: dict[str, Any]) -> str:
+def get_api_key_field(given: dict[str, Any]) -> str:
     """Where this profile keeps its key; Roo has a name of its own for each provider."""
     keys = _ROO_KEY_NAMES.get(str(given.get("apiProvider")))
     return keys.key if "apiProvider" in given and keys is not None and keys.key else "apiKey"
 
 
-def _from_roo(given: dict[str, Any]) -> dict[str, Any]:
+def _convert_roo_fields(given: dict[str, Any]) -> dict[str, Any]:
     provider = given["apiProvider"]
     keys = (
         _ROO_KEY_NAMES.get(provider, _RooKeyNames())
@@ -361,31 +368,31 @@ def _from_roo(given: dict[str, Any]) -> dict[str, Any]:
         "maxTokens": given.get("modelMaxTokens"),
         "protocol": given.get("toolProtocol"),
         "headers": given.get("openAiHeaders") if provider == "openai" else None,
-        "reasoningEffort": _effort(given),
-        "contextWindow": _context_window(given) if provider == "openai" else None,
+        "reasoningEffort": _parse_reasoning_effort(given),
+        "contextWindow": _parse_context_window(given) if provider == "openai" else None,
         "legacyHeaders": False if given.get("anthropicUseAuthToken") is True else None,
     }
     return {name: value for name, value in fields.items() if value not in (None, "")}
 
 
-def _ours(given: dict[str, Any]) -> dict[str, Any]:
+def _pick_own_fields(given: dict[str, Any]) -> dict[str, Any]:
     """Keys of our own in a profile of Roo's; `apiKey` is Roo's name for Anthropic's alone."""
     own = set(Profile.__struct_encode_fields__) - {"apiKey", "reasoningEffort"}
     return {name: value for name, value in given.items() if name in own}
 
 
-def _effort(given: dict[str, Any]) -> Any:
+def _parse_reasoning_effort(given: dict[str, Any]) -> Any:
     effort = given.get("reasoningEffort")
     switched_off = given.get("enableReasoningEffort") is False or effort in ("disable", "none")
     return None if switched_off else effort
 
 
-def _context_window(given: dict[str, Any]) -> Any:
+def _parse_context_window(given: dict[str, Any]) -> Any:
     info = given.get("openAiCustomModelInfo")
     return info.get("contextWindow") if isinstance(info, dict) else None
 
 
-def _close_to_others(path: Path) -> None:
+def _restrict_file_permissions(path: Path) -> None:
     """Take away what others may do with a file that holds keys."""
     try:
         if path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
@@ -398,7 +405,7 @@ def _close_to_others(path: Path) -> None:
 DEFAULT_PROFILE_NAME = "default"
 
 
-def split(values: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def split_settings_and_profile(values: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Settings, and what belongs to a profile."""
     settings = {name: value for name, value in values.items() if name not in PROFILE_KEYS}
     return settings, {name: value for name, value in values.items() if name in PROFILE_KEYS}

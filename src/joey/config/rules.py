@@ -20,8 +20,8 @@ from joey.config.untrusted_files import (
     FileText,
     SymlinkPolicy,
     UntrustedFileReader,
-    links_on_the_way,
-    on_one_line,
+    escape_control_chars,
+    iter_symlink_chain,
 )
 from joey.core.modes import Instructions, RuleFile
 
@@ -52,59 +52,65 @@ class RuleLoader:
         self._scopes = scopes
         self._nested = nested
         self._reader = reader
-        self._generic = self._load_rule_directories("rules") or self._single(
+        self._general_rules = self._load_rule_directories("rules") or self._load_workspace_file(
             ".roorules", ".clinerules"
         )
-        self._agents = tuple(self._find_agents()) if agents else ()
-        self._ignored = "\n\n".join(file.text for file in self._single(".rooignore"))
+        self._agents_md_files = tuple(self._load_agents_md_files()) if agents else ()
+        self._rooignore_text = "\n\n".join(
+            file.text for file in self._load_workspace_file(".rooignore")
+        )
 
-    def of(self, slug: str) -> Instructions:
+    def load_instructions(self, slug: str) -> Instructions:
         """What is told in a mode, within the room there is."""
         own = self._load_rule_directories(f"rules-{slug}")
         room = _RuleBudget(self._reader)
         return Instructions(
-            mode_rules=room.take(own or self._single(f".roorules-{slug}", f".clinerules-{slug}")),
-            ignored=self._ignored,
-            agents=room.take(self._agents),
-            rules=room.take(self._generic),
-            override=self._override(slug),
+            mode_rules=room.fit_files(
+                own or self._load_workspace_file(f".roorules-{slug}", f".clinerules-{slug}")
+            ),
+            ignored=self._rooignore_text,
+            agents=room.fit_files(self._agents_md_files),
+            rules=room.fit_files(self._general_rules),
+            override=self._load_system_prompt_override(slug),
         )
 
     def _load_rule_directories(self, name: str) -> tuple[RuleFile, ...]:
         return tuple(
             file
-            for scope in (*self._scopes.roo, *self._nested)
-            for file in _RuleDirectory(scope, self._reader).files(name)
+            for scope in (*self._scopes.roo_scopes, *self._nested)
+            for file in _RuleDirectory(scope, self._reader).load_files(name)
         )
 
-    def _single(self, *names: str) -> tuple[RuleFile, ...]:
-        return self._single_in(self._scopes.workspace, "", *names)
+    def _load_workspace_file(self, *names: str) -> tuple[RuleFile, ...]:
+        return self._load_first_file(self._scopes.workspace, "", *names)
 
-    def _single_in(self, directory: Path, label: str, *names: str) -> tuple[RuleFile, ...]:
+    def _load_first_file(self, directory: Path, label: str, *names: str) -> tuple[RuleFile, ...]:
         """The first of these files that says anything."""
         for name in names:
             path = directory / name
             if self._reader.is_directory(path):
                 continue
             shown = f"{label}{name}"
-            file = _rule_file(self._reader.read(path, shown, self._scopes.fence), shown)
+            file = _build_rule_file(
+                self._reader.read(path, shown, self._scopes.symlink_policy), shown
+            )
             if file is not None:
                 return (file,)
         return ()
 
-    def _find_agents(self) -> Iterator[RuleFile]:
-        yield from self._agents_in(self._scopes.workspace, "")
+    def _load_agents_md_files(self) -> Iterator[RuleFile]:
+        yield from self._load_agents_md_in(self._scopes.workspace, "")
         for scope in self._nested:
-            yield from self._agents_in(
+            yield from self._load_agents_md_in(
                 scope.directory.parent, scope.label.removesuffix(ROO_DIRECTORY)
             )
 
-    def _agents_in(self, directory: Path, label: str) -> Iterator[RuleFile]:
-        yield from self._single_in(directory, label, "AGENTS.md", "AGENT.md")
-        yield from self._single_in(directory, label, "AGENTS.local.md")
+    def _load_agents_md_in(self, directory: Path, label: str) -> Iterator[RuleFile]:
+        yield from self._load_first_file(directory, label, "AGENTS.md", "AGENT.md")
+        yield from self._load_first_file(directory, label, "AGENTS.local.md")
 
-    def _override(self, slug: str) -> str | None:
-        files = self._single(f"{ROO_DIRECTORY}/system-prompt-{slug}")
+    def _load_system_prompt_override(self, slug: str) -> str | None:
+        files = self._load_workspace_file(f"{ROO_DIRECTORY}/system-prompt-{slug}")
         return files[0].text if files else None
 
 
@@ -114,14 +120,14 @@ class _RuleDirectory:
     def __init__(self, scope: ConfigScope, reader: UntrustedFileReader) -> None:
         self._scope = scope
         self._reader = reader
-        self._found: list[tuple[str, str, Path]] = []
-        self._entered: set[str] = set()
+        self._found_files: list[tuple[str, str, Path]] = []
+        self._visited_directories: set[str] = set()
 
-    def files(self, name: str) -> Iterator[RuleFile]:
+    def load_files(self, name: str) -> Iterator[RuleFile]:
         self._walk(self._scope.directory / name, f"{self._scope.label}/{name}", 0, 0)
         said = 0
-        for _, label, path in sorted(self._found):
-            file = _rule_file(self._reader.read(path, label, self._fence), label)
+        for _, label, path in sorted(self._found_files):
+            file = _build_rule_file(self._reader.read(path, label, self._symlink_policy), label)
             if file is not None:
                 said += len(file.text)
                 yield file
@@ -129,19 +135,19 @@ class _RuleDirectory:
                 return
 
     @property
-    def _fence(self) -> SymlinkPolicy | None:
-        return self._scope.fence
+    def _symlink_policy(self) -> SymlinkPolicy | None:
+        return self._scope.symlink_policy
 
     def _walk(self, directory: Path, label: str, links: int, depth: int) -> None:
         real = os.path.realpath(directory)
-        if real in self._entered:
+        if real in self._visited_directories:
             return
-        self._entered.add(real)
-        for name in self._reader.names(directory, label, self._fence):
-            self._take(directory / name, f"{label}/{name}", links, depth)
+        self._visited_directories.add(real)
+        for name in self._reader.list_names(directory, label, self._symlink_policy):
+            self._visit_entry(directory / name, f"{label}/{name}", links, depth)
 
-    def _take(self, path: Path, label: str, links: int, depth: int) -> None:
-        links += sum(1 for _ in links_on_the_way(path))
+    def _visit_entry(self, path: Path, label: str, links: int, depth: int) -> None:
+        links += sum(1 for _ in iter_symlink_chain(path))
         if links > MAX_LINK_DEPTH:
             self._reader.warn(f"{label} is not read: too many links lead to it.")
         elif self._reader.is_directory(path):
@@ -149,24 +155,27 @@ class _RuleDirectory:
                 self._walk(path, label, links, depth + 1)
         elif _is_skipped(path.name):
             pass
-        elif len(self._found) >= MAX_RULE_FILES:
+        elif len(self._found_files) >= MAX_RULE_FILES:
             self._reader.warn(f"{label} is not read: there are more than {MAX_RULE_FILES} rules.")
         else:
-            self._found.append((path.name.lower(), label, path))
+            self._found_files.append((path.name.lower(), label, path))
 
 
 class _RuleBudget:
     """What is left of the room for rules while they are put together."""
 
     def __init__(self, reader: UntrustedFileReader) -> None:
-        self._left = MAX_RULES_CHARS
+        self._remaining_chars = MAX_RULES_CHARS
         self._reader = reader
 
-    def take(self, files: Sequence[RuleFile]) -> tuple[RuleFile, ...]:
-        return tuple(map(self._fit, files))
+    def fit_files(self, files: Sequence[RuleFile]) -> tuple[RuleFile, ...]:
+        return tuple(map(self._fit_file, files))
 
-    def _fit(self, file: RuleFile) -> RuleFile:
-        left, self._left = self._left, max(0, self._left - len(file.text))
+    def _fit_file(self, file: RuleFile) -> RuleFile:
+        left, self._remaining_chars = (
+            self._remaining_chars,
+            max(0, self._remaining_chars - len(file.text)),
+        )
         if len(file.text) <= left:
             return file
         self._reader.warn(
@@ -178,17 +187,18 @@ class _RuleBudget:
         return structs.replace(file, text=f"{kept}\n\n{note}" if kept else note)
 
 
-def _rule_file(text: FileText | None, label: str) -> RuleFile | None:
+def _build_rule_file(text: FileText | None, label: str) -> RuleFile | None:
     """None for a file that says nothing."""
     if text is None or not text.text.strip():
         return None
     said = text.text.strip()
-    if text.is_cut:
+    if text.is_truncated:
         said += (
-            f"\n\n[The file goes on: it has {text.size:,} bytes, and only its beginning is shown"
+            f"\n\n[The file goes on: it has {text.size_bytes:,} bytes, and only its beginning "
+            "is shown"
             " here. Read the rest where you need it.]"
         )
-    return RuleFile(on_one_line(label), said)
+    return RuleFile(escape_control_chars(label), said)
 
 
 def _is_skipped(name: str) -> bool:

@@ -2,7 +2,7 @@
 
 Types are those that the structs declare, meanings are the strings under their fields: a new field
 needs no second entry. The source is parsed for that, a cost that only commands about settings
-pay. `read_value` parses values as users write them on a command line.
+pay. `parse_value` parses values as users write them on a command line.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from types import UnionType as TypeUnion
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.inspect import (
     CustomType,
     DictType,
@@ -35,7 +35,7 @@ from msgspec.inspect import (
     type_info,
 )
 
-from joey.config.settings import project_says
+from joey.config.settings import describe_project_permission
 from joey.core.settings import Profile, Settings
 from joey.core.suggest import nearest
 from joey.errors import ConfigError
@@ -45,90 +45,94 @@ _UNION_ORIGINS = (Union, TypeUnion)
 
 class ConfigKey(Struct, frozen=True, rename="camel", omit_defaults=True):
     name: str
-    kind: str
+    type_description: str = field(name="kind")
     """In words: `true or false`, `whole number`, `list of texts`."""
     default: Any
-    about: str
+    description: str = field(name="about")
     choices: tuple[str, ...] = ()
     """Words that it can be."""
     is_list: bool = False
     may_be_list: bool = False
     """It is one of its choices, or a list."""
-    project: str = ""
+    project_permission: str = field(default="", name="project")
     """What the settings of a project may do about it; nothing: they may not."""
 
 
 @cache
-def setting_keys() -> dict[str, ConfigKey]:
+def describe_setting_keys() -> dict[str, ConfigKey]:
     """By their names in the file, in the order of their definition."""
-    return {key.name: key for key in _described(Settings)}
+    return {key.name: key for key in _describe_fields(Settings)}
 
 
 @cache
-def profile_keys() -> dict[str, ConfigKey]:
+def describe_profile_keys() -> dict[str, ConfigKey]:
     """What a profile may say; its name is not written into it."""
-    return {key.name: key for key in _described(Profile) if key.name != "name"}
+    return {key.name: key for key in _describe_fields(Profile) if key.name != "name"}
 
 
-def find_key(name: str, keys: Iterable[str], what: str = "setting") -> str:
+def find_key(name: str, keys: Iterable[str], noun: str = "setting") -> str:
     """The key that is meant, however it is written: `sandboxNetwork`, `sandbox-network`.
 
     Raises:
         ConfigError: there is none, with the one that was probably meant.
     """
     known = list(keys)
-    wanted = _plain(name)
-    found = [key for key in known if _plain(key) == wanted]
+    wanted = _normalize_key(name)
+    found = [key for key in known if _normalize_key(key) == wanted]
     if found:
         return found[0]
     near = nearest(name, known)
     meant = f" Did you mean `{near}`?" if near else ""
-    raise ConfigError(f"There is no {what} `{name}`.{meant}")
+    raise ConfigError(f"There is no {noun} `{name}`.{meant}")
 
 
-def type_of(struct: type[Struct], key: str) -> Any:
+def get_key_type(struct: type[Struct], key: str) -> Any:
     """The declared type of a key, for converting values."""
-    return _types(struct)[key]
+    return _collect_types(struct)[key]
 
 
 @cache
-def _types(struct: type[Struct]) -> dict[str, Any]:
+def _collect_types(struct: type[Struct]) -> dict[str, Any]:
     hints = get_type_hints(struct, include_extras=True)
     names = zip(struct.__struct_encode_fields__, struct.__struct_fields__, strict=True)
     return {name: hints[field] for name, field in names}
 
 
-def _plain(name: str) -> str:
+def _normalize_key(name: str) -> str:
     return name.replace("_", "").replace("-", "").lower()
 
 
-def _described(struct: type[Struct]) -> Iterable[ConfigKey]:
+def _describe_fields(struct: type[Struct]) -> Iterable[ConfigKey]:
     info = type_info(struct)
     assert isinstance(info, StructType)
-    meanings = _meanings(struct)
-    for field in info.fields:
-        default = field.default
-        if field.default_factory is not msgspec.NODEFAULT:
-            default = field.default_factory()
-        choices = _choices(type_of(struct, field.encode_name))
+    meanings = _read_field_docs(struct)
+    for struct_field in info.fields:
+        default = struct_field.default
+        if struct_field.default_factory is not msgspec.NODEFAULT:
+            default = struct_field.default_factory()
+        choices = _list_choices(get_key_type(struct, struct_field.encode_name))
         yield ConfigKey(
-            name=field.encode_name,
-            kind=" or ".join([*choices, *_other_kinds(field.type, bool(choices))]),
+            name=struct_field.encode_name,
+            type_description=" or ".join(
+                [*choices, *_describe_other_types(struct_field.type, bool(choices))]
+            ),
             default=msgspec.to_builtins(default),
-            about=meanings.get(field.name, ""),
+            description=meanings.get(struct_field.name, ""),
             choices=tuple(choices),
-            is_list=isinstance(field.type, VarTupleType),
-            may_be_list=_may_be_list(field.type),
-            project=project_says(field.encode_name) if struct is Settings else "",
+            is_list=isinstance(struct_field.type, VarTupleType),
+            may_be_list=_can_be_list(struct_field.type),
+            project_permission=describe_project_permission(struct_field.encode_name)
+            if struct is Settings
+            else "",
         )
 
 
-def _may_be_list(kind: Type) -> bool:
+def _can_be_list(kind: Type) -> bool:
     parts = kind.types if isinstance(kind, UnionType) else ()
     return any(isinstance(each, VarTupleType) for each in parts)
 
 
-def _choices(kind: Any) -> list[str]:
+def _list_choices(kind: Any) -> list[str]:
     """Of the declared type, which keeps the order that somebody thought about."""
     if kind is bool:
         return ["true", "false"]
@@ -136,11 +140,11 @@ def _choices(kind: Any) -> list[str]:
         return [str(value) for value in get_args(kind)]
     if isinstance(kind, type) and issubclass(kind, StrEnum):
         return [member.value for member in kind]
-    found = [_choices(each) for each in get_args(kind) if get_origin(kind) in _UNION_ORIGINS]
+    found = [_list_choices(each) for each in get_args(kind) if get_origin(kind) in _UNION_ORIGINS]
     return next(filter(None, found), [])
 
 
-def _other_kinds(kind: Type, has_choices: bool) -> list[str]:
+def _describe_other_types(kind: Type, has_choices: bool) -> list[str]:
     """What it may be beside the choices, or at all where there are none."""
     if not has_choices:
         return [_describe_type(kind)]
@@ -151,9 +155,9 @@ def _other_kinds(kind: Type, has_choices: bool) -> list[str]:
 def _describe_type(kind: Type) -> str:
     match kind:
         case IntType(ge=least, le=most):
-            return f"whole number{_range(least, most)}"
+            return f"whole number{_format_range(least, most)}"
         case FloatType(ge=least, le=most):
-            return f"number{_range(least, most)}"
+            return f"number{_format_range(least, most)}"
         case StrType():
             return "text"
         case VarTupleType(item_type=StrType()):
@@ -174,13 +178,13 @@ def _describe_type(kind: Type) -> str:
             return "value"
 
 
-def _range(least: float | None, most: float | None) -> str:
+def _format_range(least: float | None, most: float | None) -> str:
     if least is None:
         return ""
     return f" from {least}" if most is None else f" from {least} to {most}"
 
 
-def _meanings(struct: type[Struct]) -> dict[str, str]:
+def _read_field_docs(struct: type[Struct]) -> dict[str, str]:
     """The strings under the fields of a class, each in one line."""
     file = sys.modules[struct.__module__].__file__
     try:
@@ -190,8 +194,8 @@ def _meanings(struct: type[Struct]) -> dict[str, str]:
     classes = (node for node in tree.body if isinstance(node, ast.ClassDef))
     body = next((node.body for node in classes if node.name == struct.__name__), [])
     found: dict[str, str] = {}
-    for field, below in pairwise(body):
-        match field, below:
+    for statement, below in pairwise(body):
+        match statement, below:
             case ast.AnnAssign(target=ast.Name(name)), ast.Expr(ast.Constant(str() as text)):
                 found[name] = " ".join(text.split())
     return found
@@ -202,26 +206,28 @@ _FALSE_VALUES = frozenset({"false", "no", "off", "0"})
 _COMMAND_LIST_KEYS = frozenset({"allowedCommands", "deniedCommands", "commandTimeoutAllowlist"})
 
 
-def read_value(struct: type[Struct], key: ConfigKey, arguments: Sequence[str]) -> Any:
+def parse_value(struct: type[Struct], key: ConfigKey, arguments: Sequence[str]) -> Any:
     """The value that these words stand for.
 
     Raises:
         ConfigError: it cannot be one of this key; the text says what can.
     """
     if key.name in _COMMAND_LIST_KEYS and len(arguments) > 1:
-        _check_quoted(key, arguments)
+        _check_commands_quoted(key, arguments)
     if key.is_list and not (len(arguments) == 1 and arguments[0].lstrip().startswith("[")):
-        return checked(
-            struct, key, [_from_json(word) if "{" in word else word for word in arguments]
+        return check_value(
+            struct, key, [_parse_json_or_text(word) if "{" in word else word for word in arguments]
         )
-    if key.may_be_list and _are_items(key, arguments):
-        return checked(struct, key, list(arguments))
+    if key.may_be_list and _is_list_input(key, arguments):
+        return check_value(struct, key, list(arguments))
     if len(arguments) != 1:
-        raise ConfigError(f"`{key.name}` takes one value ({key.kind}); quote it if it has spaces.")
-    return checked(struct, key, _plain_value(struct, key, arguments[0]))
+        raise ConfigError(
+            f"`{key.name}` takes one value ({key.type_description}); quote it if it has spaces."
+        )
+    return check_value(struct, key, _parse_single_value(struct, key, arguments[0]))
 
 
-def _check_quoted(key: ConfigKey, arguments: Sequence[str]) -> None:
+def _check_commands_quoted(key: ConfigKey, arguments: Sequence[str]) -> None:
     """Raises ConfigError: without quotes, the words of one command would be rules of their own,
     and the first of them, which names a program alone, allows much more."""
     if all(" " in word.strip() for word in arguments):
@@ -237,7 +243,7 @@ def _check_quoted(key: ConfigKey, arguments: Sequence[str]) -> None:
     )
 
 
-def _are_items(key: ConfigKey, arguments: Sequence[str]) -> bool:
+def _is_list_input(key: ConfigKey, arguments: Sequence[str]) -> bool:
     """Whether words stand for a list where one of them could be a choice, or a slip of one."""
     if len(arguments) != 1:
         return True
@@ -245,54 +251,58 @@ def _are_items(key: ConfigKey, arguments: Sequence[str]) -> bool:
     return word[:1] not in ("", "[", "{", '"') and nearest(word, key.choices) is None
 
 
-def checked(struct: type[Struct], key: ConfigKey, value: Any) -> Any:
+def check_value(struct: type[Struct], key: ConfigKey, value: Any) -> Any:
     """The value, if it can be one of this key.
 
     Raises:
         ConfigError
     """
-    article = "an" if key.kind[0] in "aeio" else "a"
+    article = "an" if key.type_description[0] in "aeio" else "a"
     try:
         json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
-        msgspec.convert(value, type_of(struct, key.name))
+        msgspec.convert(value, get_key_type(struct, key.name))
         msgspec.convert({key.name: value}, struct)
     except msgspec.ValidationError as error:
         if key.choices and not (key.may_be_list and isinstance(value, list)):
-            raise ConfigError(_not_among(key, value)) from None
+            raise ConfigError(_format_invalid_choice(key, value)) from None
         why = str(error).removesuffix(f" - at `$.{key.name}`")
         if why.startswith(("Expected `int` ", "Expected `float` ")):
             why = f"{json.dumps(value)} is not in this range"
         if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
             why = "this is not valid JSON"
-        raise ConfigError(f"`{key.name}` must be {article} {key.kind}: {why}.") from None
+        raise ConfigError(
+            f"`{key.name}` must be {article} {key.type_description}: {why}."
+        ) from None
     except ValueError:
         why = "no file can hold this"  # half a character, or a number without end
-        raise ConfigError(f"`{key.name}` must be {article} {key.kind}: {why}.") from None
+        raise ConfigError(
+            f"`{key.name}` must be {article} {key.type_description}: {why}."
+        ) from None
     return value
 
 
-def _plain_value(struct: type[Struct], key: ConfigKey, text: str) -> Any:
+def _parse_single_value(struct: type[Struct], key: ConfigKey, text: str) -> Any:
     if key.choices == ("true", "false"):
         word = text.strip().lower()
         return True if word in _TRUE_VALUES else False if word in _FALSE_VALUES else text
-    kind = type_of(struct, key.name)
+    kind = get_key_type(struct, key.name)
     if key.choices and text.lstrip()[:1] in ("[", "{"):
-        return _from_json(text)
+        return _parse_json_or_text(text)
     if key.choices or kind is str or kind == str | None:
-        quoted = _from_json(text) if text.startswith('"') else text
+        quoted = _parse_json_or_text(text) if text.startswith('"') else text
         return quoted if isinstance(quoted, str) else text
-    return _from_json(text)
+    return _parse_json_or_text(text)
 
 
-def _from_json(text: str) -> Any:
+def _parse_json_or_text(text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
         return text
 
 
-def _not_among(key: ConfigKey, value: Any) -> str:
-    *others, last = key.kind.split(" or ")
+def _format_invalid_choice(key: ConfigKey, value: Any) -> str:
+    *others, last = key.type_description.split(" or ")
     allowed = f"{', '.join(others)} or {last}" if others else last
     near = nearest(str(value), key.choices)
     meant = f" Did you mean {near}?" if near else ""

@@ -67,7 +67,7 @@ _ROO_ONLY_KEYS = frozenset(
 )
 
 
-def unknown_settings(home: Path) -> tuple[str, ...]:
+def describe_unknown_settings(home: Path) -> tuple[str, ...]:
     """A sentence about each key that is not known, with the one that was probably meant."""
     path = home / SETTINGS_FILE
     try:
@@ -78,7 +78,7 @@ def unknown_settings(home: Path) -> tuple[str, ...]:
     return tuple(f"{path}: `{key}` {_explain_unknown_key(key)}" for key in unknown)
 
 
-def check_spelling(values: Iterable[str]) -> None:
+def check_key_spelling(values: Iterable[str]) -> None:
     """For settings that a program sends. It may be one for Roo Code, and for a later version than
     is known here: only what is nearly the name of a setting is refused.
 
@@ -124,48 +124,50 @@ _NETWORK_KEY = "sandboxNetwork"
 class ProjectRestrictions(Struct, frozen=True):
     """What a project makes stricter, by the names of fields of `Settings`."""
 
-    off: frozenset[str] = frozenset()
-    added: dict[str, tuple[str, ...]] = {}
-    lowered: dict[str, float] = {}
-    strictest: dict[str, str] = {}
-    network: str | tuple[str, ...] | None = None
+    disabled_switches: frozenset[str] = frozenset()
+    added_entries: dict[str, tuple[str, ...]] = {}
+    lowered_limits: dict[str, float] = {}
+    strictest_values: dict[str, str] = {}
+    allowed_network: str | tuple[str, ...] | None = None
     """The only hosts that commands shall reach."""
 
 
-UNREADABLE_RESTRICTIONS = ProjectRestrictions(off=frozenset({"auto_approval_enabled"}))
+UNREADABLE_RESTRICTIONS = ProjectRestrictions(
+    disabled_switches=frozenset({"auto_approval_enabled"})
+)
 
 
-def read_tightening(scopes: ConfigScopes, reader: UntrustedFileReader) -> ProjectRestrictions:
+def read_restrictions(scopes: ConfigScopes, reader: UntrustedFileReader) -> ProjectRestrictions:
     scope = scopes.project
     if scope is None:
         return ProjectRestrictions()
     label = f"{scope.label}/{PROJECT_SETTINGS_FILE}"
     known = len(reader.warnings)
-    found = reader.read(scope.directory / PROJECT_SETTINGS_FILE, label, scope.fence)
+    found = reader.read(scope.directory / PROJECT_SETTINGS_FILE, label, scope.symlink_policy)
     if found is None:
         return ProjectRestrictions() if len(reader.warnings) == known else UNREADABLE_RESTRICTIONS
     try:
         document = msgspec.json.decode(found.text or "{}", type=dict[str, Any])
-        return _tightening(document, label, reader)
+        return _parse_restrictions(document, label, reader)
     except (msgspec.MsgspecError, RecursionError) as error:
         reader.warn(f"{label} cannot be understood, so that everything is asked: {error}.")
         return UNREADABLE_RESTRICTIONS
 
 
-def tightened(settings: Settings, project: ProjectRestrictions) -> Settings:
+def restrict_settings(settings: Settings, project: ProjectRestrictions) -> Settings:
     """Flags and the person's settings first, then this: the stricter always counts."""
-    changes: dict[str, Any] = dict.fromkeys(project.off, False)
-    for field, more in project.added.items():
+    changes: dict[str, Any] = dict.fromkeys(project.disabled_switches, False)
+    for field, more in project.added_entries.items():
         changes[field] = tuple(dict.fromkeys((*getattr(settings, field), *more)))
-    for field, limit in project.lowered.items():
+    for field, limit in project.lowered_limits.items():
         known = getattr(settings, field)
         changes[field] = limit if known is None else min(known, limit)
-    if project.network is not None:
-        changes["sandbox_network"] = narrowed(settings.sandbox_network, project.network)
-    return structs.replace(settings, **changes, **project.strictest)
+    if project.allowed_network is not None:
+        changes["sandbox_network"] = narrowed(settings.sandbox_network, project.allowed_network)
+    return structs.replace(settings, **changes, **project.strictest_values)
 
 
-def _tightening(
+def _parse_restrictions(
     document: Mapping[str, Any], label: str, reader: UntrustedFileReader
 ) -> ProjectRestrictions:
     """Raises msgspec.ValidationError."""
@@ -185,13 +187,13 @@ def _tightening(
         elif key in _STRICTEST_VALUES and value == _STRICTEST_VALUES[key]:
             strictest[_FIELDS_BY_KEY[key]] = value
         elif key == _NETWORK_KEY and value != "all":
-            network = _network(value)
+            network = _parse_network(value)
         elif key != "$schema":
-            reader.warn(f"{label}: `{key[:60]}` is not used: {_why_not(key)}.")
+            reader.warn(f"{label}: `{key[:60]}` is not used: {_explain_ignored_key(key)}.")
     return ProjectRestrictions(frozenset(off), added, lowered, strictest, network)
 
 
-def _network(value: object) -> str | tuple[str, ...]:
+def _parse_network(value: object) -> str | tuple[str, ...]:
     """Raises msgspec.ValidationError."""
     if value == "off":
         return "off"
@@ -204,7 +206,7 @@ def _network(value: object) -> str | tuple[str, ...]:
     return hosts
 
 
-def project_says(key: str) -> str:
+def describe_project_permission(key: str) -> str:
     """What a project may do about a setting, in words; nothing for what is the person's alone."""
     if key in DISABLEABLE_FIELDS:
         return "may turn it off"
@@ -217,7 +219,7 @@ def project_says(key: str) -> str:
     return f"may ask for `{_STRICTEST_VALUES[key]}`" if key in _STRICTEST_VALUES else ""
 
 
-def _why_not(key: str) -> str:
+def _explain_ignored_key(key: str) -> str:
     if key == "hooks":
         return "hooks of a project belong into .roo/hooks.json"
     if (
@@ -238,7 +240,7 @@ _SANDBOX_LEVELS = ("off", "auto", "required")
 _ALLOW_ALL_RULE = "*"
 
 
-def with_configuration(settings: Settings, given: Mapping[str, Any]) -> Settings:
+def overlay_settings(settings: Settings, given: Mapping[str, Any]) -> Settings:
     """The settings with these laid over them; what is denied already stays denied, also to rules
     that are longer than the one that denies it.
 
@@ -248,32 +250,32 @@ def with_configuration(settings: Settings, given: Mapping[str, Any]) -> Settings
     laid_over = convert_document(
         {**msgspec.to_builtins(settings), **given}, Settings, _CONFIGURATION_LABEL
     )
-    denials = [_denial(command) for command in settings.denied_commands]
+    denials = [_compile_denial_pattern(command) for command in settings.denied_commands]
     allowed = tuple(
         entry
         for entry in laid_over.allowed_commands
         if entry in settings.allowed_commands or not any(each.search(entry) for each in denials)
     )
-    denied = _union(settings.denied_commands, laid_over.denied_commands)
+    denied = _merge_unique(settings.denied_commands, laid_over.denied_commands)
     return structs.replace(laid_over, denied_commands=denied, allowed_commands=allowed)
 
 
-def _denial(command: str) -> re.Pattern[str]:
+def _compile_denial_pattern(command: str) -> re.Pattern[str]:
     """Finds a denied command in a rule, wherever it is there."""
     pattern = r"\s+".join(map(re.escape, command.split()))
     return re.compile(rf"(?<![\w-]){pattern}(?![\w-])", re.IGNORECASE)
 
 
-def reopened_settings(
-    user: Settings, kept: Mapping[str, Any], private: Mapping[str, Any]
+def resolve_reopened_settings(
+    user: Settings, stored: Mapping[str, Any], private: Mapping[str, Any]
 ) -> Settings:
-    """`kept` comes from the task folder, `private` from outside of it.
+    """`stored` comes from the task folder, `private` from outside of it.
 
     Raises:
         ConfigError
     """
-    portable = {name: value for name, value in kept.items() if name not in PRIVATE_KEYS}
-    task = with_configuration(user, {**portable, **private})
+    portable = {name: value for name, value in stored.items() if name not in PRIVATE_KEYS}
+    task = overlay_settings(user, {**portable, **private})
     strict = {
         field: rule(getattr(user, field), getattr(task, field))
         for field, rule in _STRICTER_MERGE_FUNCTIONS
@@ -281,50 +283,50 @@ def reopened_settings(
     return structs.replace(task, **strict)
 
 
-def _union(one: Iterable[str], other: Iterable[str]) -> tuple[str, ...]:
+def _merge_unique(one: Iterable[str], other: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*one, *other)))
 
 
-def _allowed_by_both(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
+def _intersect_allowed(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
     """Only rules that are in both: a longer one is no narrower, since it may name what is risky."""
     if _ALLOW_ALL_RULE in one:
         return other
-    return one if _ALLOW_ALL_RULE in other else _common(one, other)
+    return one if _ALLOW_ALL_RULE in other else _intersect(one, other)
 
 
-def _common(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
+def _intersect(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(entry for entry in one if entry in other)
 
 
-def _lower(one: float | None, other: float | None) -> float | None:
+def _pick_lower_limit(one: float | None, other: float | None) -> float | None:
     return min((limit for limit in (one, other) if limit is not None), default=None)
 
 
-def _lower_but_zero(one: int, other: int) -> int:
+def _pick_lower_nonzero(one: int, other: int) -> int:
     """0 stands for no limit."""
     return min(filter(None, (one, other)), default=0)
 
 
-def _stricter_sandbox(one: str, other: str) -> str:
+def _pick_stricter_sandbox(one: str, other: str) -> str:
     return max(one, other, key=_SANDBOX_LEVELS.index)
 
 
-def _both(one: bool, other: bool) -> bool:
+def _require_both(one: bool, other: bool) -> bool:
     return one and other
 
 
 _STRICTER_MERGE_FUNCTIONS: tuple[tuple[str, Callable[[Any, Any], Any]], ...] = (
-    *((field, _both) for field in DISABLEABLE_FIELDS.values()),
-    *((field, _union) for field in EXTENDABLE_FIELDS.values()),
-    *((field, _lower) for field in LOWERABLE_FIELDS.values()),
-    ("allowed_commands", _allowed_by_both),
-    ("allowed_mcp_tools", _allowed_by_both),
-    ("sandbox", _stricter_sandbox),
+    *((field, _require_both) for field in DISABLEABLE_FIELDS.values()),
+    *((field, _merge_unique) for field in EXTENDABLE_FIELDS.values()),
+    *((field, _pick_lower_limit) for field in LOWERABLE_FIELDS.values()),
+    ("allowed_commands", _intersect_allowed),
+    ("allowed_mcp_tools", _intersect_allowed),
+    ("sandbox", _pick_stricter_sandbox),
     ("sandbox_network", narrowed),
-    ("sandbox_readable", _common),
-    ("sandbox_writable", _common),
-    ("sandbox_max_processes", _lower_but_zero),
-    ("sandbox_max_memory_mb", _lower_but_zero),
-    ("sandbox_max_file_mb", _lower_but_zero),
-    ("sandbox_max_cpu_seconds", _lower_but_zero),
+    ("sandbox_readable", _intersect),
+    ("sandbox_writable", _intersect),
+    ("sandbox_max_processes", _pick_lower_nonzero),
+    ("sandbox_max_memory_mb", _pick_lower_nonzero),
+    ("sandbox_max_file_mb", _pick_lower_nonzero),
+    ("sandbox_max_cpu_seconds", _pick_lower_nonzero),
 )

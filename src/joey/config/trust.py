@@ -26,8 +26,8 @@ class Trusted(Struct, frozen=True):
 class Untrusted(Struct, frozen=True):
     """Names of what was never agreed to, and of what is no longer what was agreed to."""
 
-    new: tuple[str, ...] = ()
-    changed: tuple[str, ...] = ()
+    new_names: tuple[str, ...] = ()
+    changed_names: tuple[str, ...] = ()
 
 
 class _TrustDocument(Struct, frozen=True):
@@ -40,26 +40,26 @@ class TrustStore:
     def __init__(self, home: Path) -> None:
         self.path = home / TRUST_FILE
 
-    def check(self, workspace: Path, wanted: Mapping[str, bytes]) -> Trusted | Untrusted:
+    def check(self, workspace: Path, items: Mapping[str, bytes]) -> Trusted | Untrusted:
         """Whether all of this was agreed to, byte for byte."""
-        agreed = self._load().get(_canonical(workspace), {})
-        new = tuple(name for name in wanted if name not in agreed)
+        agreed = self._load().get(_canonicalize_path(workspace), {})
+        new = tuple(name for name in items if name not in agreed)
         changed = tuple(
             name
-            for name, content in wanted.items()
-            if name in agreed and agreed[name] != _digest(content)
+            for name, content in items.items()
+            if name in agreed and agreed[name] != _compute_digest(content)
         )
         return Untrusted(new, changed) if new or changed else Trusted()
 
-    def grant(self, workspace: Path, wanted: Mapping[str, bytes]) -> None:
+    def grant(self, workspace: Path, items: Mapping[str, bytes]) -> None:
         """Agree to this and to nothing else in this workspace."""
-        digests = {name: _digest(content) for name, content in wanted.items()}
+        digests = {name: _compute_digest(content) for name, content in items.items()}
         with changing(self.path):
-            self._save({**self._load(), _canonical(workspace): digests})
+            self._save({**self._load(), _canonicalize_path(workspace): digests})
 
     def revoke(self, workspace: Path) -> bool:
         """Whether there was anything to take back."""
-        place = _canonical(workspace)
+        place = _canonicalize_path(workspace)
         if place not in self._load():
             return False
         with changing(self.path):
@@ -74,9 +74,9 @@ class TrustStore:
         write_document(self.path, {"workspaces": workspaces})
 
 
-def _canonical(workspace: Path) -> str:
+def _canonicalize_path(workspace: Path) -> str:
     return str(workspace.resolve())
 
 
-def _digest(content: bytes) -> str:
+def _compute_digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()

@@ -4,9 +4,9 @@ A rule file may turn out to be a pipe, a device, ten megabytes or a link to a pr
 regular files are opened, never more than a limit of them is read, and a link in a project is
 followed only to places that the project itself could hold. The file opened is that place, without
 following a link that was put there meanwhile. A file that cannot be used becomes a warning for
-the user; only `read_yaml` raises.
+the user; only `parse_yaml` raises.
 
-Everything that was looked at is remembered with its `stat` result: `unchanged` asks again, which
+Everything that was looked at is remembered with its `stat` result: `is_unchanged` asks again, which
 costs one call for each file and reads none of them.
 
 In YAML every value is text, as its base schema has it: nothing is guessed from how a word looks, no
@@ -47,34 +47,34 @@ FileSignature = tuple[int, ...]
 class SymlinkPolicy(Struct, frozen=True):
     """Where links that belong to a project may lead."""
 
-    roots: tuple[Path, ...]
+    allowed_roots: tuple[Path, ...]
     """Real paths."""
-    hides: Callable[[Path], bool]
+    is_hidden: Callable[[Path], bool]
     """What the project keeps from the model (`.rooignore`)."""
 
-    def reached(self, path: Path) -> Path | None:
+    def resolve(self, path: Path) -> Path | None:
         """Where a path leads, if that may be read."""
         try:
             real = Path(os.path.realpath(path))
         except OSError:
             return None  # it is being changed at the moment
-        if not any(real.is_relative_to(root) for root in self.roots):
+        if not any(real.is_relative_to(root) for root in self.allowed_roots):
             return None
-        return real if real == path or not self.hides(real) else None
+        return real if real == path or not self.is_hidden(real) else None
 
 
 class FileText(Struct, frozen=True):
     """What a file says: all of it, or the beginning."""
 
     text: str
-    size: int
+    size_bytes: int
     """Bytes of the whole file."""
-    is_cut: bool = False
+    is_truncated: bool = False
 
 
 class UntrustedFileReader:
     def __init__(self) -> None:
-        self._seen: dict[Path, FileSignature] = {}
+        self._signatures: dict[Path, FileSignature] = {}
         self._warnings: dict[str, None] = {}
 
     @property
@@ -83,29 +83,38 @@ class UntrustedFileReader:
 
     def warn(self, text: str) -> None:
         if len(self._warnings) < MAX_WARNINGS:
-            self._warnings[on_one_line(text)] = None
+            self._warnings[escape_control_chars(text)] = None
 
-    def unchanged(self) -> bool:
+    def is_unchanged(self) -> bool:
         """Whether everything that was looked at is still as it was."""
-        return all(_sign(path) == signature for path, signature in self._seen.items())
+        return all(
+            _read_signature(path) == signature for path, signature in self._signatures.items()
+        )
 
     def is_directory(self, path: Path) -> bool:
-        facts = self._look(path)
+        facts = self._stat(path)
         return facts is not None and stat.S_ISDIR(facts.st_mode)
 
     def is_file(self, path: Path) -> bool:
-        facts = self._look(path)
+        facts = self._stat(path)
         return facts is not None and stat.S_ISREG(facts.st_mode)
 
-    def names(self, directory: Path, label: str, fence: SymlinkPolicy | None) -> list[str]:
+    def list_names(
+        self, directory: Path, label: str, symlink_policy: SymlinkPolicy | None
+    ) -> list[str]:
         """What is in a folder, sorted; nothing when it is none, or may not be entered."""
-        if not self.is_directory(directory) or not self._passes(directory, label, fence):
+        if not self.is_directory(directory) or not self._is_allowed(
+            directory, label, symlink_policy
+        ):
             return []
         try:
-            with _opened(directory, fence) as descriptor, os.scandir(descriptor) as entries:
+            with (
+                _open_allowed_path(directory, symlink_policy) as descriptor,
+                os.scandir(descriptor) as entries,
+            ):
                 names = sorted(entry.name for entry in islice(entries, MAX_DIRECTORY_ENTRIES + 1))
         except OSError as error:
-            self.warn(f"{label}/ cannot be read: {_reason(error)}.")
+            self.warn(f"{label}/ cannot be read: {_format_reason(error)}.")
             return []
         if len(names) > MAX_DIRECTORY_ENTRIES:
             self.warn(
@@ -113,7 +122,7 @@ class UntrustedFileReader:
             )
         return [name for name in names[:MAX_DIRECTORY_ENTRIES] if _is_utf8(name)]
 
-    def subfolders(self, directory: Path) -> list[str]:
+    def list_subdirectories(self, directory: Path) -> list[str]:
         """The folders in a folder, sorted, without links."""
         if not self.is_directory(directory):
             return []
@@ -128,21 +137,25 @@ class UntrustedFileReader:
             return []  # nothing of joey's is missed where nobody may look
 
     def read(
-        self, path: Path, label: str, fence: SymlinkPolicy | None, limit: int = MAX_FILE_BYTES
+        self,
+        path: Path,
+        label: str,
+        symlink_policy: SymlinkPolicy | None,
+        limit: int = MAX_FILE_BYTES,
     ) -> FileText | None:
         """The text of a file; None when there is none that can be used."""
-        facts = self._look(path, label)
+        facts = self._stat(path, label)
         if facts is None:
             return None
         if not stat.S_ISREG(facts.st_mode):
             self.warn(f"{label} is not read: it is not a regular file.")
             return None
-        if not self._passes(path, label, fence):
+        if not self._is_allowed(path, label, symlink_policy):
             return None
         try:
-            data, size = _read(path, fence, limit)
+            data, size = _read_bytes(path, symlink_policy, limit)
         except OSError as error:
-            self.warn(f"{label} cannot be read: {_reason(error)}.")
+            self.warn(f"{label} cannot be read: {_format_reason(error)}.")
             return None
         if b"\0" in data:
             self.warn(f"{label} is not read: it is not text.")
@@ -151,32 +164,32 @@ class UntrustedFileReader:
             return FileText(data.decode("utf-8-sig", "replace"), size)
         self.warn(f"{label} has {size:,} bytes; only the first {limit:,} are used.")
         return FileText(
-            data[:limit].decode("utf-8-sig", "replace").rstrip("\ufffd"), size, is_cut=True
+            data[:limit].decode("utf-8-sig", "replace").rstrip("\ufffd"), size, is_truncated=True
         )
 
-    def _passes(self, path: Path, label: str, fence: SymlinkPolicy | None) -> bool:
-        if fence is None or fence.reached(path) is not None:
+    def _is_allowed(self, path: Path, label: str, symlink_policy: SymlinkPolicy | None) -> bool:
+        if symlink_policy is None or symlink_policy.resolve(path) is not None:
             return True
         self.warn(f"{label} is not read: it is a link that leads out of the workspace.")
         return False
 
-    def _look(self, path: Path, label: str = "") -> os.stat_result | None:
+    def _stat(self, path: Path, label: str = "") -> os.stat_result | None:
         """What the system says about a path, remembered. A label asks for a warning."""
         try:
             facts = path.stat()
         except OSError as error:
-            self._seen[path] = (error.errno or 0,)
-            if label and (error.errno not in _MISSING_FILE_ERRNOS or is_link(path)):
-                self.warn(f"{label} cannot be read: {_reason(error)}.")
+            self._signatures[path] = (error.errno or 0,)
+            if label and (error.errno not in _MISSING_FILE_ERRNOS or is_symlink(path)):
+                self.warn(f"{label} cannot be read: {_format_reason(error)}.")
             return None
-        self._seen[path] = _signature(facts)
+        self._signatures[path] = _build_signature(facts)
         return facts
 
 
-def links_on_the_way(path: Path) -> Iterator[Path]:
+def iter_symlink_chain(path: Path) -> Iterator[Path]:
     """The links that are followed from a name to what it finally is; at most ten."""
     for _ in range(10):
-        if not is_link(path):
+        if not is_symlink(path):
             return
         yield path
         try:
@@ -185,12 +198,12 @@ def links_on_the_way(path: Path) -> Iterator[Path]:
             return
 
 
-def on_one_line(text: str) -> str:
+def escape_control_chars(text: str) -> str:
     """A name that holds control characters must not look like several, or like anything else."""
     return _CONTROL_CHARS_RE.sub(lambda found: repr(found[0])[1:-1], text)
 
 
-def is_link(path: Path) -> bool:
+def is_symlink(path: Path) -> bool:
     """What cannot be looked at is none."""
     try:
         return path.is_symlink()
@@ -198,20 +211,23 @@ def is_link(path: Path) -> bool:
         return False
 
 
-def _sign(path: Path) -> FileSignature:
+def _read_signature(path: Path) -> FileSignature:
     try:
-        return _signature(path.stat())
+        return _build_signature(path.stat())
     except OSError as error:
         return (error.errno or 0,)
 
 
-def _signature(facts: os.stat_result) -> FileSignature:
+def _build_signature(facts: os.stat_result) -> FileSignature:
     return (facts.st_mtime_ns, facts.st_ctime_ns, facts.st_size, facts.st_ino, facts.st_mode)
 
 
-def _read(path: Path, fence: SymlinkPolicy | None, limit: int) -> tuple[bytes, int]:
+def _read_bytes(path: Path, symlink_policy: SymlinkPolicy | None, limit: int) -> tuple[bytes, int]:
     """Up to one byte more than the limit, and the size of the whole."""
-    with _opened(path, fence) as descriptor, os.fdopen(descriptor, "rb", closefd=False) as file:
+    with (
+        _open_allowed_path(path, symlink_policy) as descriptor,
+        os.fdopen(descriptor, "rb", closefd=False) as file,
+    ):
         facts = os.fstat(descriptor)
         if not stat.S_ISREG(facts.st_mode):
             raise OSError(errno.EINVAL, "it is not a regular file")
@@ -219,12 +235,12 @@ def _read(path: Path, fence: SymlinkPolicy | None, limit: int) -> tuple[bytes, i
 
 
 @contextmanager
-def _opened(path: Path, fence: SymlinkPolicy | None) -> Iterator[int]:
+def _open_allowed_path(path: Path, symlink_policy: SymlinkPolicy | None) -> Iterator[int]:
     """Raises OSError, also when it leads over the fence."""
-    if fence is None:
+    if symlink_policy is None:
         descriptor = os.open(path, _READ_FLAGS)
-    elif (real := fence.reached(path)) is not None:
-        descriptor = _open_without_links(real)
+    elif (real := symlink_policy.resolve(path)) is not None:
+        descriptor = _open_without_symlinks(real)
     else:
         raise OSError(errno.ELOOP, "it leads out of the workspace")
     try:
@@ -233,7 +249,7 @@ def _opened(path: Path, fence: SymlinkPolicy | None) -> Iterator[int]:
         os.close(descriptor)
 
 
-def _open_without_links(path: Path) -> int:
+def _open_without_symlinks(path: Path) -> int:
     current = os.open(path.anchor, _DIRECTORY_FLAGS)
     try:
         for name in path.parts[1:-1]:
@@ -245,7 +261,7 @@ def _open_without_links(path: Path) -> int:
         os.close(current)
 
 
-def _reason(error: OSError) -> str:
+def _format_reason(error: OSError) -> str:
     return (error.strerror or str(error)).lower()
 
 
@@ -269,7 +285,7 @@ class ConfigScope(Struct, frozen=True):
     label: str
     """How people and the prompt name it: `.roo`, `~/.roo`, `packages/web/.roo`."""
     source: CustomizationSource
-    fence: SymlinkPolicy | None
+    symlink_policy: SymlinkPolicy | None
     """None: the person's own, who may link to anywhere."""
 
 
@@ -277,7 +293,7 @@ class ConfigScopes(Struct, frozen=True):
     """Where things are looked for."""
 
     workspace: Path
-    fence: SymlinkPolicy
+    symlink_policy: SymlinkPolicy
     user: ConfigScope
     project: ConfigScope | None
     """None when the workspace's folder is the person's own."""
@@ -285,21 +301,23 @@ class ConfigScopes(Struct, frozen=True):
     project_agents: ConfigScope | None
 
     @property
-    def roo(self) -> tuple[ConfigScope, ...]:
+    def roo_scopes(self) -> tuple[ConfigScope, ...]:
         return (self.user,) if self.project is None else (self.user, self.project)
 
 
 def find_scopes(
-    *, workspace: Path, home: Path, user_home: Path, hides: Callable[[Path], bool]
+    *, workspace: Path, joey_home: Path, user_home: Path, is_hidden: Callable[[Path], bool]
 ) -> ConfigScopes:
-    """`workspace` is a real path; `home` is the person's `.roo`, `user_home` the folder it is
+    """`workspace` is a real path; `joey_home` is the person's `.roo`, `user_home` the folder it is
     usually in."""
     workspace = Path(os.path.realpath(workspace))
-    shared = _shared(home) + _shared(user_home / AGENTS_DIRECTORY)
-    fence = SymlinkPolicy((workspace, *shared), hides)
+    shared = _find_shared_directories(joey_home) + _find_shared_directories(
+        user_home / AGENTS_DIRECTORY
+    )
+    fence = SymlinkPolicy((workspace, *shared), is_hidden)
 
     def user(directory: Path) -> ConfigScope:
-        return ConfigScope(directory, _label(directory, user_home), "global", None)
+        return ConfigScope(directory, _format_label(directory, user_home), "global", None)
 
     def project(name: str, own: Path) -> ConfigScope | None:
         directory = workspace / name
@@ -309,15 +327,17 @@ def find_scopes(
 
     return ConfigScopes(
         workspace=workspace,
-        fence=fence,
-        user=user(home),
-        project=project(ROO_DIRECTORY, home),
+        symlink_policy=fence,
+        user=user(joey_home),
+        project=project(ROO_DIRECTORY, joey_home),
         user_agents=user(user_home / AGENTS_DIRECTORY),
         project_agents=project(AGENTS_DIRECTORY, user_home / AGENTS_DIRECTORY),
     )
 
 
-def nested_scopes(scopes: ConfigScopes, reader: UntrustedFileReader) -> tuple[ConfigScope, ...]:
+def find_nested_scopes(
+    scopes: ConfigScopes, reader: UntrustedFileReader
+) -> tuple[ConfigScope, ...]:
     """The `.roo` folders below the workspace, by the alphabet."""
     found: list[ConfigScope] = []
     pending = [(scopes.workspace, "", 0)]
@@ -331,11 +351,11 @@ def nested_scopes(scopes: ConfigScopes, reader: UntrustedFileReader) -> tuple[Co
                 f"{MAX_SEARCHED_DIRECTORIES}."
             )
             break
-        for name in reader.subfolders(directory):
+        for name in reader.list_subdirectories(directory):
             path = directory / name
             shown = f"{label}/{name}" if label else name
             if name == ROO_DIRECTORY and label:
-                found.append(ConfigScope(path, shown, "project", scopes.fence))
+                found.append(ConfigScope(path, shown, "project", scopes.symlink_policy))
             elif (
                 not name.startswith(".")
                 and name not in _SKIPPED_DIRECTORIES
@@ -345,7 +365,7 @@ def nested_scopes(scopes: ConfigScopes, reader: UntrustedFileReader) -> tuple[Co
     return tuple(sorted(found, key=lambda scope: scope.label))
 
 
-def _shared(directory: Path) -> tuple[Path, ...]:
+def _find_shared_directories(directory: Path) -> tuple[Path, ...]:
     """What of the person's folder a project may lead to, as it is now."""
     try:
         names = sorted(entry.name for entry in os.scandir(directory) if entry.is_dir())
@@ -359,7 +379,7 @@ def _shared(directory: Path) -> tuple[Path, ...]:
     )
 
 
-def _label(directory: Path, user_home: Path) -> str:
+def _format_label(directory: Path, user_home: Path) -> str:
     if directory.is_relative_to(user_home):
         return f"~/{directory.relative_to(user_home).as_posix()}"
     return str(directory)
@@ -373,13 +393,13 @@ class YamlError(ValueError):
     """The text says what is wrong, and in which line."""
 
 
-def read_yaml(text: str) -> Any:
+def parse_yaml(text: str) -> Any:
     """Raises YamlError."""
     import yaml
 
     loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
     try:
-        _check_size(text, yaml, loader)
+        _check_yaml_size(text, yaml, loader)
         return yaml.load(text, Loader=loader)
     except yaml.MarkedYAMLError as error:
         line = f"line {error.problem_mark.line + 1}: " if error.problem_mark else ""
@@ -388,7 +408,7 @@ def read_yaml(text: str) -> Any:
         raise YamlError(str(error).partition("\n")[0] or "not valid YAML") from error
 
 
-def _check_size(text: str, yaml: Any, loader: Any) -> None:
+def _check_yaml_size(text: str, yaml: Any, loader: Any) -> None:
     depth = 0
     for number, event in enumerate(yaml.parse(text, Loader=loader)):
         if number > MAX_YAML_EVENTS:

@@ -243,7 +243,7 @@ async def rule_to_offer(
     rule = propose_persistent_rule(claims, task.settings, read)
     if rule is None or (rule.setting == "allowedMcpTools" and _wakes_lists(task)):
         return None
-    return rule if await asyncio.to_thread(rulebook.takes, rule) else None
+    return rule if await asyncio.to_thread(rulebook.can_add, rule) else None
 
 
 def _wakes_lists(task: Task) -> bool:

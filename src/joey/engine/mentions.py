@@ -105,9 +105,9 @@ def _known_commands(task: Task) -> dict[str, SlashCommand]:
             description=skill.description,
             source=skill.source,
         )
-        for skill in customizations.skills(task.mode)
+        for skill in customizations.list_skills(task.mode)
     }
-    return skills | {command.name: command for command in customizations.commands()}
+    return skills | {command.name: command for command in customizations.list_commands()}
 
 
 def _command_block(command: SlashCommand) -> TextBlock:

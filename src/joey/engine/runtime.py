@@ -166,10 +166,10 @@ class TaskRuntime(Struct, frozen=True, kw_only=True):
             facts=self.environment.system_facts(),
             custom_instructions=self.settings.custom_instructions,
             language=self.settings.language,
-            instructions=customizations.instructions(mode)
+            instructions=customizations.get_instructions(mode)
             if customizations is not None
             else Instructions(),
-            skills=customizations.skills(mode) if customizations is not None else (),
+            skills=customizations.list_skills(mode) if customizations is not None else (),
             servers=self._servers(mode) if protocol is ToolProtocol.XML else (),
         )
 

@@ -35,17 +35,17 @@ class Customizations(Protocol):
         """What could not be used, and why: for the person, one line each."""
         ...
 
-    def instructions(self, mode: Mode) -> Instructions: ...
+    def get_instructions(self, mode: Mode) -> Instructions: ...
 
-    def commands(self) -> Sequence[SlashCommand]:
+    def list_commands(self) -> Sequence[SlashCommand]:
         """One for each name, sorted by name; a project's own hide the person's."""
         ...
 
-    def skills(self, mode: Mode) -> Sequence[Skill]:
+    def list_skills(self, mode: Mode) -> Sequence[Skill]:
         """Those that may be used in this mode: one for each name, sorted by name."""
         ...
 
-    def skill_text(self, skill: Skill) -> str:
+    def read_skill(self, skill: Skill) -> str:
         """The instructions themselves, without front matter.
 
         Raises:
@@ -64,7 +64,7 @@ class Customizations(Protocol):
 class RuleStore(Protocol):
     """It reads and writes files: call it in a thread."""
 
-    def takes(self, rule: PersistentRule) -> bool:
+    def can_add(self, rule: PersistentRule) -> bool:
         """Whether adding the rule would allow what it says and nothing else."""
         ...
 

@@ -43,7 +43,7 @@ class RunSlashCommand(Tool[RunSlashCommandParams, PreparedSlashCommand]):
     def offered(self, offer: AvailabilityContext) -> bool:
         customizations = offer.capabilities.customizations
         return customizations is not None and any(
-            command.source != "built-in" for command in customizations.commands()
+            command.source != "built-in" for command in customizations.list_commands()
         )
 
     def parse(self, arguments: dict[str, Any]) -> RunSlashCommandParams:
@@ -96,17 +96,21 @@ def _find(name: str, ctx: ToolContext) -> SlashCommand:
     """A command of this name, else a skill of this name."""
     customizations = ctx.capabilities.customizations
     commands = (
-        {command.name: command for command in customizations.commands()} if customizations else {}
+        {command.name: command for command in customizations.list_commands()}
+        if customizations
+        else {}
     )
     if name in commands:
         return commands[name]
     skills = (
-        {skill.name: skill for skill in customizations.skills(ctx.mode)} if customizations else {}
+        {skill.name: skill for skill in customizations.list_skills(ctx.mode)}
+        if customizations
+        else {}
     )
     if customizations is not None and name in skills:
         skill = skills[name]
         return SlashCommand(
-            name, customizations.skill_text(skill), skill.description, source=skill.source
+            name, customizations.read_skill(skill), skill.description, source=skill.source
         )
     known = ", ".join(sorted({*commands, *skills})) or "(none)"
     raise ToolError(f"There is no command '{name}'. Available: {known}.")

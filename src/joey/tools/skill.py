@@ -42,7 +42,7 @@ class SkillTool(Tool[SkillParams, PreparedSkill]):
     def offered(self, offer: AvailabilityContext) -> bool:
         customizations = offer.capabilities.customizations
         return customizations is not None and any(
-            customizations.skills(mode) for mode in customizations.modes
+            customizations.list_skills(mode) for mode in customizations.modes
         )
 
     def parse(self, arguments: dict[str, Any]) -> SkillParams:
@@ -75,7 +75,7 @@ class SkillTool(Tool[SkillParams, PreparedSkill]):
             "Provided arguments": prepared.args,
             "Source": skill.source,
         }
-        return Outcome(guidance_text(facts, "Skill Instructions", customizations.skill_text(skill)))
+        return Outcome(guidance_text(facts, "Skill Instructions", customizations.read_skill(skill)))
 
     def describe(self, arguments: dict[str, Any]) -> str:
         return f"[{self.name} for '{arguments.get('skill')}']"
@@ -84,7 +84,9 @@ class SkillTool(Tool[SkillParams, PreparedSkill]):
 def _find(name: str, ctx: ToolContext) -> Skill:
     customizations = ctx.capabilities.customizations
     skills = (
-        {skill.name: skill for skill in customizations.skills(ctx.mode)} if customizations else {}
+        {skill.name: skill for skill in customizations.list_skills(ctx.mode)}
+        if customizations
+        else {}
     )
     if name in skills:
         return skills[name]

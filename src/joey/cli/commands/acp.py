@@ -117,9 +117,11 @@ class LocalAcpServices:
 
     def list_commands(self, directory: Path) -> Sequence[SlashCommandInfo]:
         customizations = open_customizations(directory)
-        skills = (skill for mode in customizations.modes for skill in customizations.skills(mode))
+        skills = (
+            skill for mode in customizations.modes for skill in customizations.list_skills(mode)
+        )
         named = {skill.name: SlashCommandInfo(skill.name, skill.description) for skill in skills}
-        for command in customizations.commands():
+        for command in customizations.list_commands():
             known = SlashCommandInfo(command.name, command.description, command.argument_hint)
             named[command.name] = known
         return [named[name] for name in sorted(named)]
@@ -134,7 +136,7 @@ class LocalAcpServices:
 
     def list_models(self, provider: str) -> Sequence[str]:
         setup = Application(workspace=Path("/"))
-        profiles = setup.preferences.profiles()
+        profiles = setup.preferences.load_profiles()
         active = profiles.profiles.get(profiles.active)
         foreign = active.model if active is not None and active.provider != provider else None
         return [model for model in setup.list_models(provider) if model != foreign]
@@ -158,7 +160,7 @@ class LocalAcpServices:
             profile=arguments.profile,
         )
         try:
-            profiles = Application(workspace=Path("/")).preferences.profiles()
+            profiles = Application(workspace=Path("/")).preferences.load_profiles()
         except ConfigError:
             return None  # whoever begins a session hears what is wrong with the file
         try:

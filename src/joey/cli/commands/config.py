@@ -69,7 +69,7 @@ def _print_settings(settings: SettingsAdmin, arguments: Namespace) -> None:
         _write_json([*(_to_json_fields(state) for state in states), *reached])
     elif states or model:
         rows = [
-            (state.key.name, state.value, _ORIGIN_LABELS[state.origin], state.key.about)
+            (state.key.name, state.value, _ORIGIN_LABELS[state.origin], state.key.description)
             for state in states
         ]
         _write_text("\n".join(_format_settings([*rows, *model], columns(sys.stdout))))
@@ -88,7 +88,7 @@ def _list_model_rows() -> list[_SettingRow]:
         return []  # nothing was chosen yet, or not enough: joey doctor tells
     about = admin.find_key
     return [
-        (f"profile.{fact.name}", fact.value, fact.origin, about(fact.name).about)
+        (f"profile.{fact.name}", fact.value, fact.origin, about(fact.name).description)
         for fact in facts
         if fact.origin != "default" or fact.name in ("provider", "model")
     ]
@@ -160,11 +160,11 @@ def _print_description(settings: SettingsAdmin, arguments: Namespace) -> None:
         _write_json(_to_json_fields(state))
         return
     facts = [
-        ("what", key.about),
-        ("may be", key.kind),
+        ("what", key.description),
+        ("may be", key.type_description),
         ("default", _format_value(key.default)),
         ("now", f"{_format_value(state.value)} ({_ORIGIN_LABELS[state.origin]})"),
-        ("project", key.project or "has no say"),
+        ("project", key.project_permission or "has no say"),
         ("set it", f"joey config set {key.name} {_format_example(key)}"),
     ]
     lines = (wrap(f"  {name + ':':9} {text}", columns(sys.stdout)) for name, text in facts)

@@ -22,7 +22,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from joey import __version__
-from joey.app import doctor, joey_home
+from joey.app import doctor, resolve_joey_home
 from joey.app.customizations import list_active_hooks, open_customizations
 from joey.app.doctor import find_chromium, find_keys
 from joey.app.mcp_servers import list_config_problems
@@ -370,7 +370,7 @@ def check_trust() -> Finding:
 
 
 def _resolve_home() -> Path:
-    return joey_home(os.environ)
+    return resolve_joey_home(os.environ)
 
 
 def _find_existing_parent(path: Path) -> Path:

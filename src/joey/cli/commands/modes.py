@@ -63,9 +63,9 @@ def _print_mode(customizations: Customizations, slug: str, *, as_json: bool) -> 
         raise UsageError(str(error)) from error
     mode = find_mode(slug, customizations.modes)
     assert mode is not None
-    instructions = customizations.instructions(mode)
+    instructions = customizations.get_instructions(mode)
     rules = [*instructions.mode_rules, *instructions.agents, *instructions.rules]
-    skills = [skill.name for skill in customizations.skills(mode)]
+    skills = [skill.name for skill in customizations.list_skills(mode)]
     if as_json:
         extra = {"rules": [file.label for file in rules], "skills": skills}
         own_prompt = instructions.override is not None

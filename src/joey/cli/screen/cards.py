@@ -78,7 +78,9 @@ def render_servers_card(workspace: Path, mcp: Mcp | None) -> Text:
 def render_skills_card(workspace: Path) -> Text:
     customizations = open_customizations(workspace)
     found = {
-        skill.name: skill for mode in customizations.modes for skill in customizations.skills(mode)
+        skill.name: skill
+        for mode in customizations.modes
+        for skill in customizations.list_skills(mode)
     }
     text = Text("Skills", "bold")
     for name, skill in sorted(found.items()):
@@ -87,7 +89,7 @@ def render_skills_card(workspace: Path) -> Text:
     if not found:
         text.append("\n  none; they are folders with a SKILL.md below .roo/skills", "dim")
     text.append("\n\nCommands of your own", "bold")
-    commands = customizations.commands()
+    commands = customizations.list_commands()
     for command in commands:
         text.append(f"\n  /{one_line(command.name, 40)}", "cyan")
         text.append(f"  {one_line(command.description, 300)}", "dim")

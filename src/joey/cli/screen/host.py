@@ -297,7 +297,7 @@ class LocalAppHost:
         entries = [
             PickerEntry(name, name, provider or "", name == current) for name in listed if name
         ]
-        profiles = Application(workspace=self.workspace).preferences.profiles().profiles
+        profiles = Application(workspace=self.workspace).preferences.load_profiles().profiles
         for name, profile_settings in sorted(profiles.items()):
             about = f"{profile_settings.model or 'its usual model'} of {profile_settings.provider}"
             entries.append(PickerEntry(f"{PROFILE_KEY_PREFIX}{name}", f"profile {name}", about))
@@ -448,9 +448,9 @@ def load_custom_commands(workspace: Path) -> dict[str, str]:
         ConfigError, WorkspaceError
     """
     customizations = open_customizations(workspace)
-    skills = (skill for mode in customizations.modes for skill in customizations.skills(mode))
+    skills = (skill for mode in customizations.modes for skill in customizations.list_skills(mode))
     named = {skill.name: skill.description for skill in skills}
-    for command in customizations.commands():
+    for command in customizations.list_commands():
         hint = f" {command.argument_hint}" if command.argument_hint else ""
         named[command.name] = f"{command.description}{hint}".strip()
     return dict(sorted(named.items()))

@@ -9,7 +9,7 @@ import sys
 from argparse import Namespace
 from pathlib import Path
 
-from joey.app import joey_home, open_engine
+from joey.app import open_engine, resolve_joey_home
 from joey.app.profiles import is_first_run
 from joey.app.redaction import KNOWN_SECRETS
 from joey.cli import notices
@@ -38,7 +38,7 @@ LOG_FILE_NAME = "screen.log"
 
 def run_screen(arguments: Namespace) -> ExitCode:
     if arguments.debug:
-        _log_to_file(joey_home(os.environ) / LOG_FILE_NAME)
+        _log_to_file(resolve_joey_home(os.environ) / LOG_FILE_NAME)
     prompt = gather_prompt(arguments.prompt, arguments.prompt_file, sys.stdin)
     images = load_images(arguments.image)
     notices.offer_project_trust(resolve_workspace_argument(arguments))
@@ -61,7 +61,9 @@ async def _run_app(arguments: Namespace, prompt: str, images: tuple[str, ...]) -
         if not is_new_here:
             check_model_configured(engine, arguments)
         host = LocalAppHost(engine, arguments, needs_model=is_new_here)
-        history_path = None if arguments.ephemeral else joey_home(os.environ) / HISTORY_FILE_NAME
+        history_path = (
+            None if arguments.ephemeral else resolve_joey_home(os.environ) / HISTORY_FILE_NAME
+        )
         app = JoeyApp(
             host,
             PromptHistory(history_path, host.workspace, KNOWN_SECRETS.blot),

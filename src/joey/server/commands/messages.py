@@ -105,7 +105,7 @@ async def switch_mode(hub: ServerHub, call: CommandCall) -> Done:
     asked: SwitchMode = call.arguments
     if call.task_id is None and hub.current is None:
         _check_mode(asked.mode, await asyncio.to_thread(hub.setup.list_modes))
-        hub.setup.preferences.change_settings({"mode": asked.mode})
+        hub.setup.preferences.update_settings({"mode": asked.mode})
         hub.announce("modeChanged", ModePayload(mode=asked.mode))
         return Done()
     task = await _open(hub, call)

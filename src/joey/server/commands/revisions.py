@@ -72,7 +72,7 @@ def _with_profile(hub: ServerHub, name: str | None) -> TaskOptions:
     """Another model; the folder stays that of the task."""
     if name is None:
         return TaskOptions()
-    if name not in hub.setup.preferences.profiles().profiles:
+    if name not in hub.setup.preferences.load_profiles().profiles:
         raise invalid("arguments.profile", f"there is no profile '{name}'.")
     options = hub.setup.build_options(profile=name)
     return structs.replace(options, workspace=None, protocol=None)

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 async def get_configuration(hub: ServerHub, call: CommandCall) -> Configuration:
     preferences = hub.setup.preferences
-    profiles = preferences.profiles()
-    document = {**preferences.document(), "currentApiConfigName": profiles.active}
+    profiles = preferences.load_profiles()
+    document = {**preferences.read_settings_document(), "currentApiConfigName": profiles.active}
     if active := profiles.profiles.get(profiles.active):
         document |= {"apiProvider": active.provider, "apiModelId": active.model}
     return Configuration(configuration=without_secrets(document))
@@ -43,31 +43,31 @@ async def get_configuration(hub: ServerHub, call: CommandCall) -> Configuration:
 async def set_configuration(hub: ServerHub, call: CommandCall) -> Done:
     asked: SetConfiguration = call.arguments
     preferences = hub.setup.preferences
-    before = preferences.document().get("mode")
-    profiles = preferences.profiles()
+    before = preferences.read_settings_document().get("mode")
+    profiles = preferences.load_profiles()
     mode = asked.values.get("mode")
     if mode is not None:
         modes = await asyncio.to_thread(hub.setup.list_modes)
         if mode not in [known.slug for known in modes]:
             raise invalid("arguments.values.mode", "there is no such mode.")
     try:
-        preferences.change(asked.values)
+        preferences.update_settings_and_profile(asked.values)
     except ConfigError as error:
         raise invalid("arguments.values", str(error)) from error
-    after = preferences.document().get("mode")
+    after = preferences.read_settings_document().get("mode")
     if after != before:
         hub.announce("modeChanged", ModePayload(mode=str(after)))
-    if preferences.profiles() != profiles:
+    if preferences.load_profiles() != profiles:
         _announce_profile(hub)
     return Done()
 
 
 async def get_profiles(hub: ServerHub, call: CommandCall) -> ProfileNames:
-    return ProfileNames(profiles=sorted(hub.setup.preferences.profiles().profiles))
+    return ProfileNames(profiles=sorted(hub.setup.preferences.load_profiles().profiles))
 
 
 async def get_active_profile(hub: ServerHub, call: CommandCall) -> ActiveProfile:
-    profiles = hub.setup.preferences.profiles()
+    profiles = hub.setup.preferences.load_profiles()
     known = profiles.active in profiles.profiles
     return ActiveProfile(active_profile=profiles.active if known else None)
 
@@ -83,7 +83,7 @@ async def set_active_profile(hub: ServerHub, call: CommandCall) -> ActiveProfile
 async def get_profile_entry(hub: ServerHub, call: CommandCall) -> ProfileData:
     asked: ProfileName = call.arguments
     _check_exists(hub, asked.name)
-    entry = hub.setup.preferences.profile_entry(asked.name)
+    entry = hub.setup.preferences.get_profile_entry(asked.name)
     return ProfileData(profile=without_secrets(entry))
 
 
@@ -101,7 +101,9 @@ async def upsert_profile(hub: ServerHub, call: CommandCall) -> ProfileId:
 
 def _save(hub: ServerHub, call: CommandCall, *, exists: bool | None) -> ProfileId:
     asked: ProfileEntry = call.arguments
-    if exists is not None and exists != (asked.name in hub.setup.preferences.profiles().profiles):
+    if exists is not None and exists != (
+        asked.name in hub.setup.preferences.load_profiles().profiles
+    ):
         problem = "does not exist" if exists else "exists already"
         raise invalid("arguments.name", f"the profile '{asked.name}' {problem}.")
     try:
@@ -122,12 +124,12 @@ async def delete_profile(hub: ServerHub, call: CommandCall) -> Done:
 
 
 def _check_exists(hub: ServerHub, name: str) -> None:
-    if name not in hub.setup.preferences.profiles().profiles:
+    if name not in hub.setup.preferences.load_profiles().profiles:
         raise invalid("arguments.name", f"there is no profile '{name}'.")
 
 
 def _announce_profile(hub: ServerHub) -> None:
-    profiles = hub.setup.preferences.profiles()
+    profiles = hub.setup.preferences.load_profiles()
     active = profiles.profiles.get(profiles.active)
     provider = active.provider if active else ""
     hub.announce("providerProfileChanged", ProfilePayload(name=profiles.active, provider=provider))

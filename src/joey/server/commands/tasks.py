@@ -39,7 +39,7 @@ async def start_new_task(hub: ServerHub, call: CommandCall) -> TaskStartedData:
     if not text.strip() and not images:
         raise invalid("arguments.text", "say what is to be done.")
     workspace = Path(asked.workspace) if asked.workspace else None
-    known = hub.setup.preferences.profiles().profiles
+    known = hub.setup.preferences.load_profiles().profiles
     if asked.profile is not None and asked.profile not in known:
         raise invalid("arguments.profile", f"there is no profile '{asked.profile}'.")
     try:
