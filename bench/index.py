@@ -23,7 +23,7 @@ from bench.repository import QUERIES, make_repository
 from bench.tables import table, verdict
 from joey.content.code_index import WorkspaceIndexPool
 from joey.content.code_index_chunks import extract_query_terms
-from joey.content.code_index_store import cosines, most_alike, pack
+from joey.content.code_index_store import compute_cosines, find_most_similar, pack_vector
 from joey.errors import ToolError
 from joey.ports import CodeIndex
 from joey.workspace.files import LocalFiles
@@ -121,14 +121,14 @@ def vectors() -> None:
     """What comparing meanings adds; the model's own time comes on top of it."""
     chance = Random(7)
     packed = [
-        pack([chance.gauss(0, 1) for _ in range(VECTOR_DIMENSION)])
+        pack_vector([chance.gauss(0, 1) for _ in range(VECTOR_DIMENSION)])
         for _ in range(CHUNK_COUNT // 10)
     ]
     all_of_them = [(number, packed[number % len(packed)]) for number in range(CHUNK_COUNT)]
     signs, wanted = packed[0]
     started = time.perf_counter()
-    chosen = most_alike(signs, ((number, bits) for number, (bits, _) in all_of_them))
-    cosines(wanted, ((number, all_of_them[number][1][1]) for number in chosen))
+    chosen = find_most_similar(signs, ((number, bits) for number, (bits, _) in all_of_them))
+    compute_cosines(wanted, ((number, all_of_them[number][1][1]) for number in chosen))
     milliseconds = (time.perf_counter() - started) * 1000
     rows = [["ms", "measured", "goal", ""]]
     name = f"{CHUNK_COUNT:,} vectors of {VECTOR_DIMENSION:,} numbers"

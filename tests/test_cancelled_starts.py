@@ -63,7 +63,7 @@ async def checker(directory: Path) -> None:
     (directory / "file.x").write_text("")
     files = LocalFiles(directory)
     settings = Settings(diagnostic_checkers={"*.x": "sh check.sh"})
-    await LocalDiagnostics(files, settings, ENVIRONMENT).of([files.resolve("file.x")])
+    await LocalDiagnostics(files, settings, ENVIRONMENT).check_files([files.resolve("file.x")])
 
 
 async def tool(directory: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from joey.content.isolated import run_apart
+from joey.content.isolated import run_isolated
 from joey.system import subprocess
 from joey.tui.widgets.clipboard import read_clipboard_image
 from joey.workspace import ripgrep
@@ -50,7 +50,7 @@ async def clipboard(directory: Path, _: pytest.MonkeyPatch) -> None:
 
 
 async def reader(directory: Path, _: pytest.MonkeyPatch) -> None:
-    await run_apart("timeit", leaving(directory), b"")
+    await run_isolated("timeit", leaving(directory), b"")
 
 
 @pytest.mark.parametrize("start", [searcher, clipboard, reader])

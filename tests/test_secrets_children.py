@@ -125,7 +125,7 @@ async def test_neither_the_browser_nor_what_steers_it_is_given_a_key(
     browser = Chromium(executable)
     before = set(psutil.Process().children(recursive=True))
     try:
-        await browser.do(BrowserStep("launch", url="about:blank"))
+        await browser.perform(BrowserStep("launch", url="about:blank"))
         started = set(psutil.Process().children(recursive=True)) - before
         seen: dict[str, bytes] = {}
         for process in started:

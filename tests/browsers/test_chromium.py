@@ -135,7 +135,7 @@ async def test_nothing_is_left_running_after_the_browser_was_closed(
 ) -> None:
     before = {process.pid for process in psutil.Process().children(recursive=True)}
     chromium = Chromium(EXECUTABLE or "")
-    await chromium.do(BrowserStep("launch", url=site))
+    await chromium.perform(BrowserStep("launch", url=site))
     await chromium.close()
     left = [p for p in psutil.Process().children(recursive=True) if p.pid not in before]
     _, alive = psutil.wait_procs(left, timeout=10)
@@ -148,7 +148,7 @@ class Nothing:
     is_open = False
     viewport = (900, 600)
 
-    async def do(self, step: BrowserStep) -> Any:
+    async def perform(self, step: BrowserStep) -> Any:
         raise AssertionError("nobody should have come here")
 
     async def close(self) -> None:

@@ -29,12 +29,14 @@ class Pages:
         (root / "secret.html").write_text("<script>console.log('the secret')</script>")
         self.secret = (root / "secret.html").as_uri()
         self.browser = Chromium(
-            EXECUTABLE or "", gives=build_page_file_reader(LocalFiles(self.directory))
+            EXECUTABLE or "", provide_file=build_page_file_reader(LocalFiles(self.directory))
         )
 
     async def open(self, html: str, name: str = "page.html") -> BrowserObservation:
         (self.directory / name).write_text(html)
-        return await self.browser.do(BrowserStep("launch", url=(self.directory / name).as_uri()))
+        return await self.browser.perform(
+            BrowserStep("launch", url=(self.directory / name).as_uri())
+        )
 
 
 @pytest.fixture
@@ -64,7 +66,7 @@ async def test_a_page_shows_no_file_from_outside(pages: Pages, html: str) -> Non
 async def test_a_click_that_leads_to_another_page_shows_it(pages: Pages) -> None:
     (pages.directory / "next.html").write_text("<script>console.log('arrived')</script>")
     await pages.open("<a href=next.html style='position:fixed;inset:0'>go</a>")
-    look = await pages.browser.do(BrowserStep("click", x=50, y=50))
+    look = await pages.browser.perform(BrowserStep("click", x=50, y=50))
     assert look.url.endswith("/next.html")
     assert "arrived" in look.console
 
@@ -75,14 +77,14 @@ async def test_when_a_window_closes_itself_the_one_before_is_seen_again(pages: P
     (opener, popup) = pages.browser._context.pages  # type: ignore[union-attr]
     async with popup.expect_event("close"):
         await opener.evaluate("other.close()")
-    look = await pages.browser.do(BrowserStep("hover", x=1, y=1))
+    look = await pages.browser.perform(BrowserStep("hover", x=1, y=1))
     assert look.url.endswith("/page.html")
 
 
 @needs_chromium
 async def test_windows_do_not_pile_up(pages: Pages) -> None:
     await pages.open("<script>for (let i = 0; i < 40; i++) open('about:blank')</script>")
-    await pages.browser.do(BrowserStep("hover", x=1, y=1))
+    await pages.browser.perform(BrowserStep("hover", x=1, y=1))
     assert len(pages.browser._context.pages) <= 11  # type: ignore[union-attr]
 
 

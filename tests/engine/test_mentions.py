@@ -382,5 +382,5 @@ class OnePage:
     def __init__(self, text: str) -> None:
         self._text = text
 
-    async def text(self, url: str) -> str:
+    async def fetch_text(self, url: str) -> str:
         return self._text

@@ -20,7 +20,7 @@ async def problems_of(root: Path, name: str, text: str, **settings: Any) -> list
     (root / name).write_text(text)
     files = LocalFiles(root)
     checker = LocalDiagnostics(files, Settings(**settings), os.environ)
-    return list(await checker.of([files.resolve(name)]))
+    return list(await checker.check_files([files.resolve(name)]))
 
 
 @pytest.mark.requirement("problems:by-language")
@@ -96,9 +96,9 @@ async def test_files_that_were_looked_at_are_remembered_for_the_whole(tmp_path: 
     (tmp_path / "b.py").write_text("x = 1")
     files = LocalFiles(tmp_path)
     checker = LocalDiagnostics(files, Settings(), os.environ)
-    await checker.of([files.resolve("a.py"), files.resolve("b.py")])
+    await checker.check_files([files.resolve("a.py"), files.resolve("b.py")])
     (tmp_path / "b.py").write_text("x = = 1")
-    assert {problem.path for problem in await checker.all(10)} == {"a.py", "b.py"}
+    assert {problem.path for problem in await checker.check_workspace(10)} == {"a.py", "b.py"}
 
 
 async def test_a_hidden_or_missing_file_has_no_problems(tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ async def test_a_hidden_or_missing_file_has_no_problems(tmp_path: Path) -> None:
     assert await problems_of(tmp_path, "a.py", "(") == []
     files = LocalFiles(tmp_path)
     checker = LocalDiagnostics(files, Settings(), os.environ)
-    assert list(await checker.of([files.resolve("gone.py")])) == []
+    assert list(await checker.check_files([files.resolve("gone.py")])) == []
 
 
 async def test_a_program_of_the_workspace_is_not_taken_for_a_checker(tmp_path: Path) -> None:
@@ -117,5 +117,5 @@ async def test_a_program_of_the_workspace_is_not_taken_for_a_checker(tmp_path: P
     program.chmod(0o755)
     (tmp_path / "a.sh").write_text("if then\n")
     problems = LocalDiagnostics(files, Settings(), {"PATH": f".:{os.environ['PATH']}"})
-    assert await problems.of([files.resolve("a.sh")])
+    assert await problems.check_files([files.resolve("a.sh")])
     assert not trace.exists()

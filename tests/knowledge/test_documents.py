@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from joey.content.document_worker import MAX_TEXT_CHARS, collected, lines_of
+from joey.content.document_worker import MAX_TEXT_CHARS, collect_text, extract_lines
 from joey.content.isolated import IsolatedDocumentReader
 from joey.errors import ToolError
 from joey.workspace.files import LocalFiles
@@ -30,7 +30,7 @@ from tests.knowledge.sample_documents import (
 async def text(root: Path, name: str, data: bytes) -> str:
     (root / name).write_bytes(data)
     files = LocalFiles(root)
-    return await IsolatedDocumentReader(files).text(files.resolve(name))
+    return await IsolatedDocumentReader(files).extract_text(files.resolve(name))
 
 
 async def refusal(root: Path, name: str, data: bytes) -> str:
@@ -254,7 +254,7 @@ async def test_a_document_that_is_too_large_is_not_read(tmp_path: Path) -> None:
         file.truncate(2 * 2**30)
     files = LocalFiles(tmp_path)
     with pytest.raises(ToolError, match="larger than 64 MB"):
-        await IsolatedDocumentReader(files).text(files.resolve("a.pdf"))
+        await IsolatedDocumentReader(files).extract_text(files.resolve("a.pdf"))
 
 
 SHEET_PARTS = ("<row>", "</row>", '<row r="9">', "<c>", '<c t="s">', '<c s="1" r="B2">', "</c>")
@@ -278,7 +278,7 @@ def test_whatever_is_in_a_document_gives_text_or_a_reason(parts: list[str]) -> N
     inside = "".join(parts)
     for kind, data in (("word", docx(inside)), ("spreadsheet", xlsx({"S": inside}))):
         try:
-            assert isinstance(collected(lines_of(kind, data)), str)
+            assert isinstance(collect_text(extract_lines(kind, data)), str)
         except ToolError as error:
             assert "damaged" in str(error)
 
@@ -303,7 +303,7 @@ json_values = st.recursive(
 @given(json_values)
 def test_whatever_is_in_a_notebook_gives_text_or_a_reason(value: Any) -> None:
     try:
-        text = collected(lines_of("notebook", json.dumps({"cells": value}).encode()))
+        text = collect_text(extract_lines("notebook", json.dumps({"cells": value}).encode()))
         assert text.count("--- Cell ") <= json.dumps(value).count("{")
     except ToolError as error:
         assert "no notebook" in str(error)

@@ -11,7 +11,7 @@ import pytest
 from joey.content import code_index as index_module
 from joey.content.code_index import BUILD_LOCK_FILE, WorkspaceIndexPool
 from joey.content.code_index_store import CodeIndexStore
-from joey.content.code_index_worker import IndexChanges, IndexProgress, take_in
+from joey.content.code_index_worker import IndexChanges, IndexProgress, index_file_changes
 from joey.errors import ToolError
 from joey.ports import Listing
 from joey.workspace.listing import every_file
@@ -156,7 +156,7 @@ async def test_a_directory_that_becomes_a_link_while_files_are_read_in_is_not_fo
     (harness.root / "src").symlink_to(tmp_path / "outside")
     store = CodeIndexStore(tmp_path / "database")
     changes = IndexChanges(("src/a.py",), (), 1, False)
-    assert take_in(store, harness.root, changes, IndexProgress(), threading.Event())
+    assert index_file_changes(store, harness.root, changes, IndexProgress(), threading.Event())
     assert store.search_text("needle", "", 9) == []
     store.close()
 
@@ -320,7 +320,7 @@ async def test_an_index_that_is_not_to_be_kept_leaves_nothing(
     (tmp_path / "tmp").mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
     harness.write("a.py", "needle = 1\n")
-    indexes = WorkspaceIndexPool(harness.home, kept=False)
+    indexes = WorkspaceIndexPool(harness.home, persistent=False)
     unused = harness.open(indexes)
     assert [*(tmp_path / "tmp").iterdir()] == []
     index = harness.open(indexes)
@@ -354,7 +354,7 @@ async def test_a_damaged_index_is_made_anew(harness: IndexHarness, damage: str) 
     harness.write("a.py", "needle = 1\n" * 500)
     async with harness.index() as index:
         assert {*(await paths(index, "needle"))} == {"a.py"}
-    database = harness.index_directory.database
+    database = harness.index_directory.database_path
     whole = database.read_bytes()
     match damage:
         case "rubbish":
@@ -379,9 +379,9 @@ async def test_while_another_process_fills_it_a_search_tells_its_progress(
 ) -> None:
     monkeypatch.setattr(index_module, "SEARCH_WAIT_S", 0.05)
     harness.write("a.py", "needle = 1\n")
-    harness.index_directory.make()
+    harness.index_directory.create()
     async with harness.index() as index:
-        with harness.index_directory.locked(BUILD_LOCK_FILE) as ours:
+        with harness.index_directory.try_lock(BUILD_LOCK_FILE) as ours:
             assert ours
             with pytest.raises(ToolError, match="not ready"):
                 await index.search("needle", None, 10)
@@ -396,7 +396,7 @@ async def test_while_another_process_reads_changes_in_the_rest_is_found(
     async with harness.index() as index:
         await answer(index, "needle")
         harness.write("b.py", "needle = 2\n")
-        with harness.index_directory.locked(BUILD_LOCK_FILE):
+        with harness.index_directory.try_lock(BUILD_LOCK_FILE):
             found = await index.search("needle", None, 10)
         assert [hit.path for hit in found.hits] == ["a.py"]
         assert "Another process" in found.note

@@ -200,10 +200,10 @@ async def test_nothing_that_is_hidden_is_sent_to_the_model(
 
 @pytest.mark.requirement("index:processes")
 async def test_two_processes_do_not_ask_for_the_same_vectors(harness: IndexHarness) -> None:
-    harness.index_directory.make()
+    harness.index_directory.create()
     embedder = Concepts()
     async with harness.index(embedder) as index:
-        with harness.index_directory.locked(EMBED_LOCK_FILE):
+        with harness.index_directory.try_lock(EMBED_LOCK_FILE):
             for _ in range(3):
                 assert "0 of 3 passages" in (await answer(index, "brush")).note
         assert not any("\n" in text for text in embedder.seen)

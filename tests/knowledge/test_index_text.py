@@ -10,9 +10,9 @@ from joey.content.code_index_chunks import (
     MAX_PASSAGE_CHARS,
     MAX_PASSAGE_LINES,
     MAX_QUERY_TERMS,
+    extract_name_parts,
     extract_query_terms,
-    parts_of,
-    passages,
+    split_passages,
 )
 
 LINES = st.lists(
@@ -30,47 +30,51 @@ def method(name: str, lines: int) -> str:
 @pytest.mark.requirement("index:passages")
 def test_passages_end_where_a_definition_begins() -> None:
     text = "class A:\n" + "\n\n".join(method(f"m{number}", 18) for number in range(9))
-    cut = passages("a.py", text)
+    cut = split_passages("a.py", text)
     assert len(cut) > 2
     assert all(passage.text.lstrip().startswith(("def m", "class A")) for passage in cut)
 
 
 @pytest.mark.requirement("index:passages")
 def test_decorators_and_comments_stay_with_what_they_are_about() -> None:
-    first, second = passages(
+    first, second = split_passages(
         "a.py",
         "def one():\n" + "    work()\n" * 40 + "\n# about two\n@cache\ndef two():\n" + "  x\n" * 40,
     )
-    assert first.end == 41
+    assert first.end_line == 41
     assert second.text.startswith("# about two\n@cache\ndef two():")
 
 
 def test_without_a_place_to_cut_passages_share_some_lines() -> None:
-    first, second, *_ = passages("a.txt", "\n".join(f"line {number}" for number in range(1, 200)))
-    assert (first.start, first.end) == (1, MAX_PASSAGE_LINES)
-    assert first.end - 10 < second.start <= first.end
+    first, second, *_ = split_passages(
+        "a.txt", "\n".join(f"line {number}" for number in range(1, 200))
+    )
+    assert (first.start_line, first.end_line) == (1, MAX_PASSAGE_LINES)
+    assert first.end_line - 10 < second.start_line <= first.end_line
 
 
 @given(LINES)
 @hypothesis_settings(max_examples=150)
 def test_every_line_with_something_in_it_is_in_a_passage(lines: list[str]) -> None:
-    cut = passages("a.py", "\n".join(lines))
+    cut = split_passages("a.py", "\n".join(lines))
     covered: set[int] = set()
     for passage in cut:
         shown = passage.text.split("\n")
-        assert len(shown) == passage.end - passage.start + 1 <= MAX_PASSAGE_LINES
+        assert len(shown) == passage.end_line - passage.start_line + 1 <= MAX_PASSAGE_LINES
         assert len(passage.text) <= MAX_PASSAGE_CHARS + MAX_LINE_CHARS
-        for number, line in enumerate(shown, passage.start):
+        for number, line in enumerate(shown, passage.start_line):
             whole = lines[number - 1]
             assert line == whole or (line == f"{whole[:MAX_LINE_CHARS]}…")
             covered.add(number)
     assert covered >= {number for number, line in enumerate(lines, 1) if line.strip()}
-    assert [passage.start for passage in cut] == sorted({passage.start for passage in cut})
+    assert [passage.start_line for passage in cut] == sorted(
+        {passage.start_line for passage in cut}
+    )
 
 
 def test_lines_end_at_line_feeds_alone() -> None:
-    (passage,) = passages("a.py", "one\r\ntwo\x0cstill two\u2028and still\r\nthree")
-    assert (passage.start, passage.end) == (1, 3)
+    (passage,) = split_passages("a.py", "one\r\ntwo\x0cstill two\u2028and still\r\nthree")
+    assert (passage.start_line, passage.end_line) == (1, 3)
     assert passage.text.split("\n")[1] == "two\x0cstill two\u2028and still"
 
 
@@ -88,8 +92,8 @@ def test_lines_end_at_line_feeds_alone() -> None:
     ],
 )
 def test_first_lines_of_definitions_are_known(name: str, line: str) -> None:
-    (passage,) = passages(name, f"before();\n{line}\nafter\n")
-    assert line.strip() in passage.names
+    (passage,) = split_passages(name, f"before();\n{line}\nafter\n")
+    assert line.strip() in passage.definitions
 
 
 @pytest.mark.parametrize(
@@ -104,7 +108,7 @@ def test_first_lines_of_definitions_are_known(name: str, line: str) -> None:
     ],
 )
 def test_compound_names_are_taken_apart(text: str, parts: str) -> None:
-    assert parts_of(text) == parts
+    assert extract_name_parts(text) == parts
 
 
 @pytest.mark.parametrize(

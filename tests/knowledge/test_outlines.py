@@ -270,7 +270,7 @@ EXPECTED = {
 
 
 async def outlined(name: str, text: str) -> list[str]:
-    found = await OutlineExtractor().outline(name, text.encode())
+    found = await OutlineExtractor().build_outline(name, text.encode())
     return [f"{item.start}--{item.end} {item.text}" for item in found]
 
 
@@ -324,36 +324,40 @@ def test_a_language_is_known_by_the_name_of_a_file(name: str) -> None:
 async def test_other_files_have_no_definitions() -> None:
     assert not OutlineExtractor().supports("a.txt")
     assert not OutlineExtractor().supports("Makefile")
-    assert await OutlineExtractor().outline("a.txt", b"def f():\n\n\n\n    pass\n") == ()
+    assert await OutlineExtractor().build_outline("a.txt", b"def f():\n\n\n\n    pass\n") == ()
 
 
 async def test_code_that_is_broken_or_no_text_is_outlined_as_far_as_it_can_be() -> None:
     whole = "def f():\n    a()\n    b()\n    c()\n"
-    found = await OutlineExtractor().outline("a.py", f"{whole}def g(:\n".encode() + b"\0\xff\xfe")
+    found = await OutlineExtractor().build_outline(
+        "a.py", f"{whole}def g(:\n".encode() + b"\0\xff\xfe"
+    )
     assert [(item.start, item.end) for item in found][:1] == [(1, 4)]
-    assert await OutlineExtractor().outline("a.py", b"") == ()
+    assert await OutlineExtractor().build_outline("a.py", b"") == ()
 
 
 @pytest.mark.requirement("read:hostile:apart")
 async def test_code_that_crashes_its_grammar_costs_nothing_but_its_outline() -> None:
     outlines = OutlineExtractor()
     with pytest.raises(ToolError, match="could not be made sense of"):
-        await outlines.outline("a.tsx", b"<a>(" * 100_000)
-    assert await outlines.outline("a.sh", b"f() {\n  a\n  b\n}\n")
+        await outlines.build_outline("a.tsx", b"<a>(" * 100_000)
+    assert await outlines.build_outline("a.sh", b"f() {\n  a\n  b\n}\n")
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
 async def test_the_mark_at_the_beginning_of_a_file_is_no_part_of_it(encoding: str) -> None:
     data = "def first():\n    a\n    b\n    c\n".encode(encoding)
-    assert await OutlineExtractor().outline("a.py", data) == (Definition(1, 4, "def first():"),)
+    assert await OutlineExtractor().build_outline("a.py", data) == (
+        Definition(1, 4, "def first():"),
+    )
 
 
 PACKAGES = (asyncio, message, client, json)
 """Modules in the standard library's packages `asyncio`, `email`, `http` and `json`."""
 SPANS = """
 import json, pathlib, sys
-from joey.content.outline_worker import spans
-print(json.dumps([spans("python", pathlib.Path(path).read_bytes()) for path in sys.argv[1:]]))
+from joey.content.outline_worker import find_definition_spans
+print(json.dumps([find_definition_spans("python", pathlib.Path(path).read_bytes()) for path in sys.argv[1:]]))
 """
 
 
@@ -376,7 +380,7 @@ def test_the_definitions_of_the_standard_library_are_those_that_python_itself_se
 
 async def test_a_large_module_is_outlined_whole() -> None:
     text = getsource(argparse)
-    found = await OutlineExtractor().outline("argparse.py", text.encode())
+    found = await OutlineExtractor().build_outline("argparse.py", text.encode())
     seen = seen_by_python(text)
     assert [item.start for item in found] == [first for first, last in seen if last - first >= 3]
 

@@ -7,7 +7,7 @@ import warnings
 
 import pytest
 
-from joey.content.syntax import mistakes
+from joey.content.syntax import find_syntax_errors
 
 
 @pytest.mark.parametrize(
@@ -23,14 +23,16 @@ from joey.content.syntax import mistakes
 async def test_what_is_wrong_is_said_whatever_the_size(
     suffix: str, data: bytes, message: str
 ) -> None:
-    (problem,) = await mistakes("a/file", suffix, data, 20)
+    (problem,) = await find_syntax_errors("a/file", suffix, data, 20)
     assert message in problem.message
     assert problem.path == "a/file"
 
 
 async def test_what_takes_too_long_is_given_up() -> None:
     async with asyncio.timeout(20):
-        assert await mistakes("a.toml", ".toml", b"a" + b".a" * 400_000 + b" = 1", 0.5) == []
+        assert (
+            await find_syntax_errors("a.toml", ".toml", b"a" + b".a" * 400_000 + b" = 1", 0.5) == []
+        )
 
 
 async def test_files_that_are_parsed_at_once_leave_warnings_as_they_were(
@@ -38,6 +40,6 @@ async def test_files_that_are_parsed_at_once_leave_warnings_as_they_were(
 ) -> None:
     before = list(warnings.filters)
     texts = [b'"\\d"\n' * 50] * 200
-    found = await asyncio.gather(*(mistakes("a.py", ".py", text, 20) for text in texts))
+    found = await asyncio.gather(*(find_syntax_errors("a.py", ".py", text, 20) for text in texts))
     assert found == [[]] * 200
     assert list(warnings.filters) == before

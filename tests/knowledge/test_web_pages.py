@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from joey.content.isolated import WebPageFetcher
-from joey.content.web_page_worker import markdown_of
+from joey.content.web_page_worker import convert_html_to_markdown
 from joey.errors import ToolError
 
 
@@ -84,26 +84,26 @@ async def test_what_is_no_page_is_refused_with_the_reason(
     site: str, path: str, reason: str
 ) -> None:
     with pytest.raises(ToolError, match=reason):
-        await WebPageFetcher().text(site + path)
+        await WebPageFetcher().fetch_text(site + path)
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:port/", "http://[::1", "http://a:b@127.0.0.1/"])
 async def test_an_address_that_is_none_is_refused(url: str) -> None:
     with pytest.raises(ToolError, match="cannot be fetched"):
-        await WebPageFetcher().text(url)
+        await WebPageFetcher().fetch_text(url)
 
 
 @pytest.mark.parametrize("name", ["undefined", "idna", "punycode", "hex", "no-such"])
 async def test_a_character_set_that_is_none_does_no_harm(site: str, name: str) -> None:
-    assert await WebPageFetcher().text(f"{site}/charset/{name}") == "words"
+    assert await WebPageFetcher().fetch_text(f"{site}/charset/{name}") == "words"
 
 
 async def test_an_address_may_have_letters_of_any_language(site: str) -> None:
-    assert await WebPageFetcher().text(f"{site}/ü") == "umlaut"
+    assert await WebPageFetcher().fetch_text(f"{site}/ü") == "umlaut"
 
 
 async def test_of_a_page_without_end_the_beginning_is_taken(site: str) -> None:
-    text = await WebPageFetcher().text(f"{site}/endless")
+    text = await WebPageFetcher().fetch_text(f"{site}/endless")
     assert text.endswith("left out...]")
     assert len(text) < 210_000
 
@@ -112,7 +112,7 @@ async def test_a_cancelled_fetch_leaves_nothing_behind(
     server: http.server.ThreadingHTTPServer, site: str
 ) -> None:
     before = set(psutil.Process().children())
-    fetching = asyncio.create_task(WebPageFetcher().text(f"{site}/nothing"))
+    fetching = asyncio.create_task(WebPageFetcher().fetch_text(f"{site}/nothing"))
     await asyncio.to_thread(server.waiting.wait, 10)  # type: ignore[attr-defined]
     fetching.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -121,4 +121,4 @@ async def test_a_cancelled_fetch_leaves_nothing_behind(
 
 
 def test_a_page_need_not_close_its_head() -> None:
-    assert markdown_of("<html><head><title>T</title><p>hello") == "hello"
+    assert convert_html_to_markdown("<html><head><title>T</title><p>hello") == "hello"

@@ -87,7 +87,7 @@ def build_capabilities(kind: str, shop: EngineHarness) -> Capabilities:
         case "browser_action":
             files = LocalFiles(shop.root)
             return Capabilities(
-                browser=Chromium(CHROMIUM or "", gives=build_page_file_reader(files))
+                browser=Chromium(CHROMIUM or "", provide_file=build_page_file_reader(files))
             )
         case "use_mcp_tool" | "access_mcp_resource" | "mcp":
             return Capabilities(mcp=_servers(shop))

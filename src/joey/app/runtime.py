@@ -27,7 +27,7 @@ from joey.app.sandbox import build_boundary, build_sandbox
 from joey.config.preferences import SettingsRuleStore
 from joey.config.profiles import choose_profile, load_profiles, split_settings_and_profile
 from joey.config.settings import resolve_reopened_settings
-from joey.content.browser import Chromium, find_chromium, viewport_size
+from joey.content.browser import Chromium, find_chromium, parse_viewport
 from joey.content.code_index import WorkspaceIndexPool
 from joey.content.diagnostics import LocalDiagnostics
 from joey.content.isolated import IsolatedDocumentReader, WebPageFetcher
@@ -246,7 +246,7 @@ def _build_browser(
     executable = find_chromium(env) if settings.browser_tool_enabled else None
     if executable is None:
         return None
-    viewport = viewport_size(settings.browser_viewport_size)
+    viewport = parse_viewport(settings.browser_viewport_size)
     return Chromium(executable, viewport, build_page_file_reader(files))
 
 
@@ -311,7 +311,7 @@ class CodeIndexPool:
     def __init__(self, home: Path, env: Mapping[str, str], *, kept: bool = True) -> None:
         self._home = home
         self._env = env
-        self._indexes = WorkspaceIndexPool(home, kept=kept)
+        self._indexes = WorkspaceIndexPool(home, persistent=kept)
 
     def lease(self, files: LocalFiles, settings: Settings) -> CodeIndex | None:
         if not settings.codebase_index_enabled:

@@ -77,7 +77,7 @@ FileProvider = Callable[[str, bool], Awaitable[bytes | None]]
 """The file at a path, if pages may show it; true for the one that was asked for itself."""
 
 
-def viewport_size(text: str) -> tuple[int, int]:
+def parse_viewport(text: str) -> tuple[int, int]:
     """`900x600` as numbers; the default where it is something else."""
     found = re.fullmatch(r"(\d{2,5})x(\d{2,5})", text)
     return (int(found[1]), int(found[2])) if found else DEFAULT_VIEWPORT
@@ -99,18 +99,18 @@ class Chromium:
         self,
         executable: str,
         viewport: tuple[int, int] = DEFAULT_VIEWPORT,
-        gives: FileProvider | None = None,
+        provide_file: FileProvider | None = None,
     ) -> None:
         self._executable = executable
         self._viewport = viewport
-        self._gives = gives
-        self._engine: asyncio.Task[_RunningBrowser] | None = None
+        self._provide_file = provide_file
+        self._browser_task: asyncio.Task[_RunningBrowser] | None = None
         self._context: BrowserContext | None = None
         self._page: Page | None = None
         self._opened_file: str | None = None
         self._cursor: tuple[int, int] | None = None
-        self._console: deque[str] = deque(maxlen=_MAX_CONSOLE_LINES)
-        self._refusals: set[asyncio.Task[None]] = set()
+        self._console_lines: deque[str] = deque(maxlen=_MAX_CONSOLE_LINES)
+        self._page_close_tasks: set[asyncio.Task[None]] = set()
         self._lock = asyncio.Lock()
 
     @property
@@ -121,13 +121,13 @@ class Chromium:
     def viewport(self) -> tuple[int, int]:
         return self._viewport
 
-    async def do(self, step: BrowserStep) -> BrowserObservation:
+    async def perform(self, step: BrowserStep) -> BrowserObservation:
         from playwright.async_api import Error
 
         async with self._lock:
             try:
                 async with asyncio.timeout(STEP_TIMEOUT_S):
-                    return await self._do(step)
+                    return await self._perform(step)
             except TimeoutError as error:
                 await self._stop()
                 raise ToolError(
@@ -135,26 +135,26 @@ class Chromium:
                     " browser was ended. Launch it again."
                 ) from error
             except Error as error:
-                raise ToolError(await self._reason(step, error)) from error
+                raise ToolError(await self._describe_failure(step, error)) from error
 
-    async def _do(self, step: BrowserStep) -> BrowserObservation:
+    async def _perform(self, step: BrowserStep) -> BrowserObservation:
         if step.action == "close":
-            await self._leave()
+            await self._close_context()
             return BrowserObservation()
         if step.action == "launch":
             await self._launch(step.url)
         if self._page is None:
             raise ToolError("No page is open: begin with the action launch and a url.")
-        await self._act(self._page, step)
-        return await self._look(self._page, step)
+        await self._perform_action(self._page, step)
+        return await self._capture_state(self._page, step)
 
     async def close(self) -> None:
         async with self._lock:
             await self._stop()
 
     async def _launch(self, url: str) -> None:
-        await self._leave()
-        process = await self._process()
+        await self._close_context()
+        process = await self._ensure_process()
         width, height = self._viewport
         self._context = await process.new_context(
             viewport={"width": width, "height": height},
@@ -162,60 +162,64 @@ class Chromium:
             service_workers="block",
         )
         self._context.set_default_timeout(_LOAD_TIMEOUT_MS)
-        self._opened_file = _file_of(url)
-        await self._context.route(_FILE_URL_RE, self._give_file)
-        self._context.on("page", self._take_page)
-        self._take_page(await self._context.new_page())
+        self._opened_file = _parse_file_url(url)
+        await self._context.route(_FILE_URL_RE, self._serve_file)
+        self._context.on("page", self._track_page)
+        self._track_page(await self._context.new_page())
 
-    async def _process(self) -> Process:
+    async def _ensure_process(self) -> Process:
         """Started once, to the end: whoever cancels a step leaves nothing half-started behind."""
-        if self._engine is not None and self._engine.done() and not _is_alive(self._engine):
+        if (
+            self._browser_task is not None
+            and self._browser_task.done()
+            and not _is_alive(self._browser_task)
+        ):
             await self._stop()
-        if self._engine is None:
-            self._engine = asyncio.create_task(_start(self._executable))
-        return (await asyncio.shield(self._engine)).process
+        if self._browser_task is None:
+            self._browser_task = asyncio.create_task(_start_browser(self._executable))
+        return (await asyncio.shield(self._browser_task)).process
 
-    async def _give_file(self, route: Route) -> None:
+    async def _serve_file(self, route: Route) -> None:
         """Pages get the file that was asked for, and otherwise only what may be read anyway.
 
         The browser would open it by its name, under which there may be another one by then.
         """
-        path = _file_of(route.request.url)
-        if path is not None and self._gives is not None:
-            data = await self._gives(path, path == self._opened_file)
+        path = _parse_file_url(route.request.url)
+        if path is not None and self._provide_file is not None:
+            data = await self._provide_file(path, path == self._opened_file)
             if data is not None:
-                await route.fulfill(body=data, content_type=_content_type(path))
+                await route.fulfill(body=data, content_type=_guess_content_type(path))
                 return
-        self._console.append(f"[refused] {route.request.url}"[:_MAX_CONSOLE_LINE_CHARS])
+        self._console_lines.append(f"[refused] {route.request.url}"[:_MAX_CONSOLE_LINE_CHARS])
         await route.abort("accessdenied")
 
-    def _take_page(self, page: Page) -> None:
+    def _track_page(self, page: Page) -> None:
         """A page that was opened, by us or by another page, is the one that is looked at."""
         if page is self._page:
             return
         if len(page.context.pages) > _MAX_PAGES:
             refusal = asyncio.ensure_future(page.close())
-            self._refusals.add(refusal)
-            refusal.add_done_callback(self._refusals.discard)
+            self._page_close_tasks.add(refusal)
+            refusal.add_done_callback(self._page_close_tasks.discard)
             return
         self._page = page
         page.on("console", self._record_console_message)
         page.on("pageerror", self._record_page_error)
-        page.on("close", self._lose_page)
+        page.on("close", self._untrack_page)
 
-    def _lose_page(self, page: Page) -> None:
+    def _untrack_page(self, page: Page) -> None:
         """A page that closed itself: the one that was opened before it is looked at again."""
         if page is self._page and self._context is not None:
             left = [other for other in self._context.pages if other is not page]
             self._page = left[-1] if left else None
 
     def _record_console_message(self, message: ConsoleMessage) -> None:
-        self._console.append(f"[{message.type}] {message.text}"[:_MAX_CONSOLE_LINE_CHARS])
+        self._console_lines.append(f"[{message.type}] {message.text}"[:_MAX_CONSOLE_LINE_CHARS])
 
     def _record_page_error(self, error: Error) -> None:
-        self._console.append(f"[Page Error] {error}"[:_MAX_CONSOLE_LINE_CHARS])
+        self._console_lines.append(f"[Page Error] {error}"[:_MAX_CONSOLE_LINE_CHARS])
 
-    async def _act(self, page: Page, step: BrowserStep) -> None:
+    async def _perform_action(self, page: Page, step: BrowserStep) -> None:
         match step.action:
             case "launch":
                 await page.goto(step.url, wait_until="domcontentloaded", timeout=_LOAD_TIMEOUT_MS)
@@ -239,13 +243,13 @@ class Chromium:
                 await page.set_viewport_size({"width": step.x, "height": step.y})
                 self._viewport = (step.x, step.y)
 
-    async def _look(self, page: Page, step: BrowserStep) -> BrowserObservation:
-        note = await _settled(page)
+    async def _capture_state(self, page: Page, step: BrowserStep) -> BrowserObservation:
+        note = await _wait_until_idle(page)
         if self._page is None:
             raise ToolError("The page has closed itself. Launch another one.")
         page = self._page
-        console = "\n".join(self._console)
-        self._console.clear()
+        console = "\n".join(self._console_lines)
+        self._console_lines.clear()
         return BrowserObservation(
             screenshot=await _take_screenshot(
                 page, step.text if step.action == "screenshot" else "webp"
@@ -256,18 +260,22 @@ class Chromium:
             note=note,
         )
 
-    async def _reason(self, step: BrowserStep, error: Exception) -> str:
+    async def _describe_failure(self, step: BrowserStep, error: Exception) -> str:
         """What went wrong, in a line; a browser that died is put away and can start anew."""
-        if self._engine is not None and self._engine.done() and not _is_alive(self._engine):
+        if (
+            self._browser_task is not None
+            and self._browser_task.done()
+            and not _is_alive(self._browser_task)
+        ):
             await self._stop()
             return "The browser ended unexpectedly. Launch it again."
         about = f" {step.url}" if step.url else ""
         return f"{step.action}{about} failed: {str(error).strip().splitlines()[0]}"
 
-    async def _leave(self) -> None:
+    async def _close_context(self) -> None:
         context, self._context, self._page, self._cursor = self._context, None, None, None
-        self._console.clear()
-        if context is None or self._engine is None or not _is_alive(self._engine):
+        self._console_lines.clear()
+        if context is None or self._browser_task is None or not _is_alive(self._browser_task):
             return
         try:
             async with asyncio.timeout(_CLOSE_TIMEOUT_S):
@@ -278,10 +286,10 @@ class Chromium:
     async def _stop(self) -> None:
         """End it all, whatever state it is in."""
         self._context, self._page, self._cursor = None, None, None
-        self._console.clear()
-        starting, self._engine = self._engine, None
+        self._console_lines.clear()
+        starting, self._browser_task = self._browser_task, None
         if starting is not None:
-            await asyncio.shield(asyncio.ensure_future(_end(starting)))
+            await asyncio.shield(asyncio.ensure_future(_stop_browser(starting)))
 
 
 class _RunningBrowser:
@@ -290,10 +298,10 @@ class _RunningBrowser:
     def __init__(self, playwright: Playwright, process: Process, group: int) -> None:
         self.playwright = playwright
         self.process = process
-        self.group = group
+        self.process_group = group
 
 
-async def _start(executable: str) -> _RunningBrowser:
+async def _start_browser(executable: str) -> _RunningBrowser:
     from playwright.async_api import async_playwright
 
     env = {
@@ -302,7 +310,7 @@ async def _start(executable: str) -> _RunningBrowser:
         if name in _INHERITED_VARIABLES
         or (name.startswith(_INHERITED_PREFIXES) and not may_hold_secret(name))
     }
-    _keep_from_driver(env)
+    _limit_driver_environment(env)
     playwright = await async_playwright().start()
     root = ("--no-sandbox",) if os.geteuid() == 0 else ()
     try:
@@ -318,7 +326,7 @@ async def _start(executable: str) -> _RunningBrowser:
     return _RunningBrowser(playwright, process, number)
 
 
-def _keep_from_driver(env: Mapping[str, str]) -> None:
+def _limit_driver_environment(env: Mapping[str, str]) -> None:
     """Playwright gives the process that steers the browser our whole environment, keys and all,
     and has no option for another."""
     from playwright._impl import transport
@@ -332,7 +340,7 @@ def _keep_from_driver(env: Mapping[str, str]) -> None:
     vars(transport)["get_driver_env"] = lambda: {**env, **own}
 
 
-async def _end(starting: asyncio.Task[_RunningBrowser]) -> None:
+async def _stop_browser(starting: asyncio.Task[_RunningBrowser]) -> None:
     """A browser that a page keeps busy would take half a minute to leave by itself."""
     from playwright.async_api import Error
 
@@ -346,7 +354,7 @@ async def _end(starting: asyncio.Task[_RunningBrowser]) -> None:
                 await engine.process.close()
     if engine.process.is_connected():
         with suppress(ProcessLookupError, PermissionError):
-            os.killpg(engine.group, signal.SIGKILL)
+            os.killpg(engine.process_group, signal.SIGKILL)
     await engine.playwright.stop()
 
 
@@ -356,18 +364,18 @@ def _is_alive(starting: asyncio.Task[_RunningBrowser]) -> bool:
     return starting.result().process.is_connected()
 
 
-def _file_of(url: str) -> str | None:
+def _parse_file_url(url: str) -> str | None:
     parts = urlsplit(url)
     return unquote(parts.path) if parts.scheme == "file" else None
 
 
-def _content_type(path: str) -> str:
+def _guess_content_type(path: str) -> str:
     import mimetypes  # looks through files of the system
 
     return mimetypes.guess_type(path)[0] or "text/plain"
 
 
-async def _settled(page: Page) -> str:
+async def _wait_until_idle(page: Page) -> str:
     """Wait for the page to come to rest; empty, or a note that it has not."""
     from playwright.async_api import Error
     from playwright.async_api import TimeoutError as StillBusyError
@@ -397,4 +405,4 @@ async def _take_screenshot(page: Page, format: str) -> str:
     return f"data:image/{format};base64,{shot['data']}"
 
 
-_fits: type[Browser] = Chromium
+_protocol_check: type[Browser] = Chromium

@@ -60,12 +60,12 @@ _IndexKey = tuple[Path, str]
 class WorkspaceIndexPool:
     """Belongs to one event loop."""
 
-    def __init__(self, home: Path, *, kept: bool = True) -> None:
+    def __init__(self, home: Path, *, persistent: bool = True) -> None:
         """With `kept`, they are under `home` and there for the next process too."""
-        self._parent = home / "index"
-        self._directory_class = IndexDirectory if kept else TemporaryIndexDirectory
-        self._turn = asyncio.Semaphore(1)
-        self._shared: dict[_IndexKey, _SharedIndex] = {}
+        self._parent_directory = home / "index"
+        self._directory_class = IndexDirectory if persistent else TemporaryIndexDirectory
+        self._indexing_semaphore = asyncio.Semaphore(1)
+        self._shared_indexes: dict[_IndexKey, _SharedIndex] = {}
 
     def open(
         self, files: Files, list_files: ListFiles, embedder: Embedder | None = None
@@ -73,36 +73,38 @@ class WorkspaceIndexPool:
         """The index of the workspace of `files`, for one task. `list_files` names every file that
         may be in it, relative to the workspace."""
         key = (files.root, embedder.model if embedder is not None else "")
-        shared = self._shared.get(key)
+        shared = self._shared_indexes.get(key)
         if shared is None:
-            directory = self._directory_class(self._parent, files.root)
-            index = WorkspaceIndex(directory, files, list_files, embedder, self._turn)
-            shared = self._shared[key] = _SharedIndex(index)
-        shared.users += 1
+            directory = self._directory_class(self._parent_directory, files.root)
+            index = WorkspaceIndex(directory, files, list_files, embedder, self._indexing_semaphore)
+            shared = self._shared_indexes[key] = _SharedIndex(index)
+        shared.user_count += 1
         return TaskCodeIndex(self, key, shared.index)
 
-    async def leave(self, key: _IndexKey) -> None:
+    async def release(self, key: _IndexKey) -> None:
         """One user less; the last one closes the index."""
-        shared = self._shared[key]
-        shared.users -= 1
-        if shared.users == 0:
-            del self._shared[key]
-            shared.idle.cancel()
+        shared = self._shared_indexes[key]
+        shared.user_count -= 1
+        if shared.user_count == 0:
+            del self._shared_indexes[key]
+            shared.indexing_timer.cancel()
             await shared.index.close()
 
 
 class _SharedIndex:
     def __init__(self, index: WorkspaceIndex) -> None:
         self.index = index
-        self.users = 0
-        self.idle = asyncio.get_running_loop().call_later(INDEXING_START_DELAY_S, index.begin)
+        self.user_count = 0
+        self.indexing_timer = asyncio.get_running_loop().call_later(
+            INDEXING_START_DELAY_S, index.start_indexing
+        )
 
 
 class TaskCodeIndex:
     """What one task has of a shared index."""
 
     def __init__(self, indexes: WorkspaceIndexPool, key: _IndexKey, index: WorkspaceIndex) -> None:
-        self._indexes = indexes
+        self._pool = indexes
         self._key = key
         self._index = index
         self._closed = False
@@ -121,10 +123,10 @@ class TaskCodeIndex:
     async def close(self) -> None:
         if not self._closed:
             self._closed = True
-            await self._indexes.leave(self._key)
+            await self._pool.release(self._key)
 
 
-_fits: type[CodeIndex] = TaskCodeIndex
+_protocol_check: type[CodeIndex] = TaskCodeIndex
 
 
 log = logging.getLogger(__name__)
@@ -151,131 +153,142 @@ class WorkspaceIndex:
         files: Files,
         list_files: ListFiles,
         embedder: Embedder | None,
-        turn: asyncio.Semaphore,
+        indexing_semaphore: asyncio.Semaphore,
     ) -> None:
-        """`turn` is held while files are read in: one workspace at a time is enough."""
+        """`indexing_semaphore` is held while files are read in: one workspace at a time is
+        enough."""
         self._directory = directory
         self._files = files
         self._list_files = list_files
         self._embedder = embedder
-        self._turn = turn
-        self._refreshing = asyncio.Lock()
-        self._work: IndexWorker | None = None
-        self._meaning: EmbeddingIndex | None = None
-        self._job: asyncio.Task[None] | None = None
-        self._embedding: asyncio.Task[None] | None = None
+        self._indexing_semaphore = indexing_semaphore
+        self._refresh_lock = asyncio.Lock()
+        self._worker: IndexWorker | None = None
+        self._embedding_index: EmbeddingIndex | None = None
+        self._indexing_task: asyncio.Task[None] | None = None
+        self._embedding_task: asyncio.Task[None] | None = None
         self._problem = ""
 
     @property
     def state(self) -> IndexState:
-        if self._work is None:
+        if self._worker is None:
             return IndexState(ready=False, error=self._problem)
-        progress = self._work.progress
-        return IndexState(self._work.complete, progress.done, progress.total, self._problem)
+        progress = self._worker.progress
+        return IndexState(self._worker.is_complete, progress.done, progress.total, self._problem)
 
-    def begin(self) -> None:
+    def start_indexing(self) -> None:
         """Fill it, or take in what changed, in the background."""
-        if self._job is None or self._job.done():
-            self._job = asyncio.create_task(self._catch_up(), name="joey-index")
+        if self._indexing_task is None or self._indexing_task.done():
+            self._indexing_task = asyncio.create_task(self._run_indexing(), name="joey-index")
 
     async def search(
         self, query: str, directory: ResolvedPath | None, limit: int
     ) -> CodeSearchResult:
-        work = await self._ready()
+        work = await self._wait_until_ready()
         prefix = "" if directory is None or directory.path == self._files.root else directory.shown
 
         async def find(wanted: QueryVector) -> tuple[list[CodeSearchHit], str]:
-            wanted = await self._meaning.add_coverage_note(wanted) if self._meaning else wanted
+            wanted = (
+                await self._embedding_index.add_coverage_note(wanted)
+                if self._embedding_index
+                else wanted
+            )
             return await asyncio.to_thread(
-                work.find, query, prefix, limit, wanted.vector
+                work.search, query, prefix, limit, wanted.vector
             ), wanted.note
 
         async def ask() -> tuple[QueryVector, list[CodeSearchHit], str]:
-            wanted = await self._meaning.of_query(query) if self._meaning else QueryVector()
+            wanted = (
+                await self._embedding_index.embed_query(query)
+                if self._embedding_index
+                else QueryVector()
+            )
             return wanted, *await find(wanted)
 
         try:
             (wanted, hits, unknown), (changed, note) = await asyncio.gather(
-                ask(), self._refresh(work)
+                ask(), self._index_few_changes(work)
             )
             if changed:
                 hits, unknown = await find(wanted)
         except ToolError:
-            if not work.complete:
-                self.begin()
+            if not work.is_complete:
+                self.start_indexing()
             raise
         if unknown and wanted.vector is not None:
-            self._begin_embedding()
+            self._start_embedding()
         return CodeSearchResult(tuple(hits), " ".join(filter(None, (note, unknown))))
 
     async def close(self) -> None:
-        if self._work is not None:
-            self._work.stop.set()
-        tasks = [task for task in (self._job, self._embedding) if task is not None]
+        if self._worker is not None:
+            self._worker.stop_event.set()
+        tasks = [task for task in (self._indexing_task, self._embedding_task) if task is not None]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        if self._work is not None:
-            await asyncio.to_thread(self._work.close)
-        self._directory.leave()
+        if self._worker is not None:
+            await asyncio.to_thread(self._worker.close)
+        self._directory.close()
         if self._embedder is not None:
             await self._embedder.close()
 
     # Searching
 
-    async def _ready(self) -> IndexWorker:
+    async def _wait_until_ready(self) -> IndexWorker:
         """Raises ToolError when there is nothing to search in yet; the text says how far it is."""
-        work = await self._open()
-        if not work.complete:
-            self.begin()
-            assert self._job is not None
-            await asyncio.wait([self._job], timeout=SEARCH_WAIT_S)
-        if not work.complete:
-            raise ToolError(self._problem or _unready(self.state))
+        work = await self._open_worker()
+        if not work.is_complete:
+            self.start_indexing()
+            assert self._indexing_task is not None
+            await asyncio.wait([self._indexing_task], timeout=SEARCH_WAIT_S)
+        if not work.is_complete:
+            raise ToolError(self._problem or _format_not_ready(self.state))
         return work
 
-    async def _refresh(self, work: IndexWorker) -> tuple[bool, str]:
+    async def _index_few_changes(self, work: IndexWorker) -> tuple[bool, str]:
         """Take in what changed, if it is little; whether something did, and a note."""
-        if self._is_busy:
-            return False, _behind(self.state)
-        async with self._refreshing:
-            changes = await asyncio.to_thread(work.changes)
-            note = _TRUNCATED_NOTE.format(changes.listed) if changes.cut else ""
+        if self._is_indexing:
+            return False, _format_stale_note(self.state)
+        async with self._refresh_lock:
+            changes = await asyncio.to_thread(work.find_changes)
+            note = _TRUNCATED_NOTE.format(changes.listed_count) if changes.is_truncated else ""
             if changes.count == 0:
                 return False, note
             if changes.count > MAX_FOREGROUND_CHANGES:
-                self.begin()
+                self.start_indexing()
                 work.progress.done, work.progress.total = 0, changes.count
-                return False, _behind(self.state)
-            if not await asyncio.to_thread(work.take_in, changes):
+                return False, _format_stale_note(self.state)
+            if not await asyncio.to_thread(work.index_changes, changes):
                 return False, "Another process is reading files in: the latest may be missing."
-            self._begin_embedding()
+            self._start_embedding()
             return True, note
 
     # Filling
 
     @property
-    def _is_busy(self) -> bool:
-        return self._job is not None and not self._job.done()
+    def _is_indexing(self) -> bool:
+        return self._indexing_task is not None and not self._indexing_task.done()
 
-    async def _open(self) -> IndexWorker:
+    async def _open_worker(self) -> IndexWorker:
         # Imported on need: SQLite takes a while to load, and most tasks never come here.
         from joey.content.code_index_worker import IndexWorker
 
-        if self._work is None:
-            self._work = IndexWorker(self._directory, self._files, self._list_files)
+        if self._worker is None:
+            self._worker = IndexWorker(self._directory, self._files, self._list_files)
             if self._embedder is not None:
-                self._meaning = EmbeddingIndex(self._embedder, self._directory, self._work)
+                self._embedding_index = EmbeddingIndex(
+                    self._embedder, self._directory, self._worker
+                )
         try:
-            await asyncio.to_thread(self._work.open)
+            await asyncio.to_thread(self._worker.open)
         except ToolError as error:
             self._problem = str(error)
             raise
-        return self._work
+        return self._worker
 
-    async def _catch_up(self) -> None:
+    async def _run_indexing(self) -> None:
         try:
-            await self._read_everything()
+            await self._index_everything()
             self._problem = ""
         except ToolError as error:
             log.warning("the code index of %s: %s", self._files.root, error)
@@ -284,35 +297,39 @@ class WorkspaceIndex:
             log.exception("the code index of %s failed by a defect", self._files.root)
             self._problem = f"The code index failed: {error!r}. Use search_files."
         else:
-            self._begin_embedding()
+            self._start_embedding()
 
-    async def _read_everything(self) -> None:
+    async def _index_everything(self) -> None:
         while True:
-            work = await self._open()
-            if await asyncio.to_thread(work.may_read):
-                async with self._turn:
-                    if await _in_background(work.catch_up):
+            work = await self._open_worker()
+            if await asyncio.to_thread(work.can_index):
+                async with self._indexing_semaphore:
+                    if await _run_in_daemon_thread(work.index_everything):
                         return
             await asyncio.sleep(_POLL_INTERVAL_S)
 
-    def _begin_embedding(self) -> None:
-        if self._meaning is not None and (self._embedding is None or self._embedding.done()):
-            self._embedding = asyncio.create_task(self._meaning.complete(), name="joey-vectors")
+    def _start_embedding(self) -> None:
+        if self._embedding_index is not None and (
+            self._embedding_task is None or self._embedding_task.done()
+        ):
+            self._embedding_task = asyncio.create_task(
+                self._embedding_index.embed_missing(), name="joey-vectors"
+            )
 
 
-def _unready(state: IndexState) -> str:
+def _format_not_ready(state: IndexState) -> str:
     far = f"{state.done} of {state.total} files are read" if state.total else "it was just begun"
     return f"The code index is not ready yet: {far}. Use search_files meanwhile."
 
 
-def _behind(state: IndexState) -> str:
+def _format_stale_note(state: IndexState) -> str:
     return (
         f"The index is taking in changes ({state.done} of {state.total} files): the latest may be"
         " missing."
     )
 
 
-async def _in_background(work: Callable[[], T]) -> T:
+async def _run_in_daemon_thread(work: Callable[[], T]) -> T:
     """In a thread that does not keep the process from ending, as those of asyncio do."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
@@ -360,17 +377,17 @@ class EmbeddingIndex:
     def __init__(self, embedder: Embedder, directory: IndexDirectory, work: IndexWorker) -> None:
         self._embedder = embedder
         self._directory = directory
-        self._work = work
-        self._replaced = False
+        self._worker = work
+        self._has_replaced_vectors = False
         """Vectors of another model were thrown away once. Two processes with different models
         must not go on doing that to each other."""
         self._last_error = ""
         """Why vectors are missing, as far as nobody has had them since."""
 
-    async def of_query(self, query: str) -> QueryVector:
+    async def embed_query(self, query: str) -> QueryVector:
         try:
             async with asyncio.timeout(QUERY_TIMEOUT_S):
-                (packed,), model = await self._vectors([query])
+                (packed,), model = await self._embed_texts([query])
         except (UserError, TimeoutError) as error:
             reason = str(error) or f"no answer within {QUERY_TIMEOUT_S:g} seconds."
             return QueryVector(note=f"Searched by words only, not by meaning. {reason}")
@@ -381,7 +398,7 @@ class EmbeddingIndex:
         when that is all of them."""
         if wanted.vector is None:
             return wanted
-        passages, vectors, model = await asyncio.to_thread(self._work.vector_counts)
+        passages, vectors, model = await asyncio.to_thread(self._worker.count_vectors)
         if model != wanted.model:
             vectors = 0
         if vectors >= passages:
@@ -392,49 +409,49 @@ class EmbeddingIndex:
         note = note.rstrip()
         return QueryVector(wanted.vector if vectors else None, wanted.model, note)
 
-    async def complete(self) -> None:
+    async def embed_missing(self) -> None:
         """Ask for the vectors that are missing, until the service fails or work is stopped."""
-        with self._directory.locked(EMBED_LOCK_FILE) as ours:
+        with self._directory.try_lock(EMBED_LOCK_FILE) as ours:
             if not ours:
                 return
             try:
-                await self._adopt_model()
-                await self._fill()
+                await self._ensure_model()
+                await self._embed_passages()
                 self._last_error = ""
             except UserError as error:
                 if str(error) != self._last_error:
                     log.warning("no vectors for the code index: %s", error)
                 self._last_error = str(error)
 
-    async def _adopt_model(self) -> None:
+    async def _ensure_model(self) -> None:
         """See to it that the vectors on disk are of this model, as it is now."""
-        _, model = await self._vectors([_PROBE_TEXT])
-        _, _, kept = await asyncio.to_thread(self._work.vector_counts)
+        _, model = await self._embed_texts([_PROBE_TEXT])
+        _, _, kept = await asyncio.to_thread(self._worker.count_vectors)
         if kept == model:
             return
-        if self._replaced:
+        if self._has_replaced_vectors:
             raise UserError("another process keeps vectors of another model.")
-        self._replaced = True
-        await asyncio.to_thread(self._work.keep_vectors_of, model)
+        self._has_replaced_vectors = True
+        await asyncio.to_thread(self._worker.switch_model, model)
 
-    async def _fill(self) -> None:
+    async def _embed_passages(self) -> None:
         after = 0
-        while not self._work.stop.is_set():
+        while not self._worker.stop_event.is_set():
             after, texts = await asyncio.to_thread(
-                self._work.without_vector, after, EMBEDDING_BATCH_SIZE
+                self._worker.list_missing_vectors, after, EMBEDDING_BATCH_SIZE
             )
             if not after:
                 return
             if texts:
-                vectors, _ = await self._vectors([text for _, text in texts])
+                vectors, _ = await self._embed_texts([text for _, text in texts])
                 places = [place for place, _ in texts]
                 pairs = list(zip(places, vectors, strict=True))
-                await asyncio.to_thread(self._work.put_vectors, pairs)
+                await asyncio.to_thread(self._worker.put_vectors, pairs)
 
-    async def _vectors(self, texts: Sequence[str]) -> tuple[list[PackedVector], str]:
+    async def _embed_texts(self, texts: Sequence[str]) -> tuple[list[PackedVector], str]:
         """Of each text one, and which model they are of: one that gives longer or shorter vectors
         than before is another model."""
-        from joey.content.code_index_store import pack
+        from joey.content.code_index_store import pack_vector
 
         vectors = await self._embedder.embed(texts)
         lengths = {len(vector) for vector in vectors}
@@ -444,7 +461,7 @@ class EmbeddingIndex:
                 " that the embedding profile names a model for embeddings.",
                 failure=ProviderFailure.MALFORMED_STREAM,
             )
-        packed = await asyncio.to_thread(lambda: [pack(vector) for vector in vectors])
+        packed = await asyncio.to_thread(lambda: [pack_vector(vector) for vector in vectors])
         return packed, f"{self._embedder.model} ({lengths.pop()})"
 
 
@@ -464,28 +481,28 @@ class IndexDirectory:
         return get_workspace_directory(self._parent, self._workspace)
 
     @property
-    def database(self) -> Path:
+    def database_path(self) -> Path:
         return self.path / DATABASE_FILE
 
-    def make(self) -> None:
+    def create(self) -> None:
         make_private_directory(self.path)
 
     @contextmanager
-    def locked(self, name: str) -> Iterator[bool]:
+    def try_lock(self, name: str) -> Iterator[bool]:
         """Whether nobody else holds the lock; until the end of the block nobody else can."""
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         descriptor = os.open(self.path / name, flags, 0o600)
         try:
-            yield _lock(descriptor)
+            yield _try_flock(descriptor)
         finally:
             os.close(descriptor)
 
-    def clear(self) -> None:
+    def delete_database(self) -> None:
         """Throw the database away."""
         for suffix in ("", "-wal", "-shm"):
             self.path.joinpath(DATABASE_FILE + suffix).unlink(missing_ok=True)
 
-    def leave(self) -> None:
+    def close(self) -> None:
         """After the last use."""
 
 
@@ -498,7 +515,7 @@ class TemporaryIndexDirectory(IndexDirectory):
 
         return Path(mkdtemp(prefix="joey-index-"))
 
-    def leave(self) -> None:
+    def close(self) -> None:
         from shutil import rmtree
 
         if "path" in self.__dict__:  # it was made
@@ -506,7 +523,7 @@ class TemporaryIndexDirectory(IndexDirectory):
             del self.path
 
 
-def _lock(descriptor: int) -> bool:
+def _try_flock(descriptor: int) -> bool:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

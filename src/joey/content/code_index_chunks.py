@@ -54,31 +54,31 @@ _STOPWORDS = frozenset(
 class Passage(Struct, frozen=True):
     """Lines `start` to `end` of a file, counted from 1."""
 
-    start: int
-    end: int
+    start_line: int
+    end_line: int
     text: str
-    names: str
+    definitions: str
     """The definitions in it: their first lines, with compound names taken apart too."""
-    parts: str
+    name_parts: str
     """The parts of compound names in it."""
 
 
-def passages(name: str, text: str) -> list[Passage]:
+def split_passages(name: str, text: str) -> list[Passage]:
     """A file cut up; empty lines at the ends of passages are left out."""
-    lines = [_shortened(line) for line in text.split("\n")]
-    named = _definitions(name, text)
+    lines = [_truncate_line(line) for line in text.split("\n")]
+    named = _find_definitions(name, text)
     places = sorted(named)
     found = []
     start = 0
     while start < len(lines):
-        end, following = _cut(lines, places, start)
-        if (passage := _passage(lines, start, end, named, places)) is not None:
+        end, following = _find_cut(lines, places, start)
+        if (passage := _build_passage(lines, start, end, named, places)) is not None:
             found.append(passage)
         start = following
     return found
 
 
-def parts_of(text: str) -> str:
+def extract_name_parts(text: str) -> str:
     """What compound names in a text are made of: `readConfigFile` gives `read config file`."""
     compounds = [
         name for name in dict.fromkeys(_COMPOUND_NAME_RE.findall(text)) if not name.isupper()
@@ -90,17 +90,17 @@ def parts_of(text: str) -> str:
 
 def extract_query_terms(query: str) -> tuple[str, ...]:
     """The words of a query that say something, in lower case; compound names also by part."""
-    terms = [word.lower() for word in _WORD_RE.findall(f"{query} {parts_of(query)}")]
+    terms = [word.lower() for word in _WORD_RE.findall(f"{query} {extract_name_parts(query)}")]
     telling = [word for word in terms if word not in _STOPWORDS and len(word) > 1]
     return tuple(dict.fromkeys(telling or terms))[:MAX_QUERY_TERMS]
 
 
-def _shortened(line: str) -> str:
+def _truncate_line(line: str) -> str:
     line = line.rstrip("\r")
     return line if len(line) <= MAX_LINE_CHARS else f"{line[:MAX_LINE_CHARS]}…"
 
 
-def _definitions(name: str, text: str) -> dict[int, str]:
+def _find_definitions(name: str, text: str) -> dict[int, str]:
     """The first lines of definitions, by line number from 0."""
     expression = _HEADING_RE if name.endswith((".md", ".markdown", ".mdx")) else _DEFINITION_RE
     found: dict[int, str] = {}
@@ -108,19 +108,19 @@ def _definitions(name: str, text: str) -> dict[int, str]:
     for match in expression.finditer(text):
         line += text.count("\n", position, match.start())
         position = match.start()
-        found[line] = _shortened(match[0])
+        found[line] = _truncate_line(match[0])
     return found
 
 
-def _cut(lines: list[str], places: list[int], start: int) -> tuple[int, int]:
+def _find_cut(lines: list[str], places: list[int], start: int) -> tuple[int, int]:
     """Where the passage that begins at `start` ends, and where the next one begins."""
-    furthest = _furthest(lines, start)
+    furthest = _find_max_end(lines, start)
     if furthest == len(lines):
         return furthest, furthest
     soonest = min(start + MIN_PASSAGE_LINES, furthest)
     within = places[bisect_left(places, soonest) : bisect_right(places, furthest)]
     if within:
-        cut = min(within, key=lambda place: (_indent(lines[place]), -place))
+        cut = min(within, key=lambda place: (_measure_indent(lines[place]), -place))
         while cut > soonest and _LEADING_COMMENT_RE.match(lines[cut - 1]):
             cut -= 1
         return cut, cut
@@ -130,7 +130,7 @@ def _cut(lines: list[str], places: list[int], start: int) -> tuple[int, int]:
     return furthest, max(furthest - OVERLAP_LINES, start + 1)
 
 
-def _furthest(lines: list[str], start: int) -> int:
+def _find_max_end(lines: list[str], start: int) -> int:
     """The end of the longest passage that may begin here; at least one line."""
     characters = 0
     for number in range(start, min(start + MAX_PASSAGE_LINES, len(lines))):
@@ -140,11 +140,11 @@ def _furthest(lines: list[str], start: int) -> int:
     return min(start + MAX_PASSAGE_LINES, len(lines))
 
 
-def _indent(line: str) -> int:
+def _measure_indent(line: str) -> int:
     return len(line) - len(line.lstrip())
 
 
-def _passage(
+def _build_passage(
     lines: list[str], start: int, end: int, named: dict[int, str], places: list[int]
 ) -> Passage | None:
     while end > start and not lines[end - 1].strip():
@@ -156,4 +156,6 @@ def _passage(
     text = "\n".join(lines[start:end])
     within = places[bisect_left(places, start) : bisect_left(places, end)]
     names = "\n".join(named[place] for place in within)
-    return Passage(start + 1, end, text, f"{names} {parts_of(names)}", parts_of(text))
+    return Passage(
+        start + 1, end, text, f"{names} {extract_name_parts(names)}", extract_name_parts(text)
+    )

@@ -26,7 +26,7 @@ from pathlib import Path
 
 from msgspec import Struct, structs
 
-from joey.content.code_index_chunks import Passage, extract_query_terms, parts_of
+from joey.content.code_index_chunks import Passage, extract_name_parts, extract_query_terms
 from joey.ports.content import CodeSearchHit
 
 SCHEMA_VERSION = 1
@@ -68,14 +68,14 @@ IndexedFileStamp = tuple[int, int, int, int]
 class PassageMatch(Struct, frozen=True):
     """A passage and how well it fits, 0 to 1."""
 
-    place: int
+    passage_id: int
     score: float
 
 
 class FoundPassage(Struct, frozen=True):
     path: str
-    start: int
-    end: int
+    start_line: int
+    end_line: int
     text: str
     score: float
 
@@ -84,7 +84,7 @@ class DatabaseDamagedError(Exception):
     """The file is not a database any more."""
 
 
-def has_full_text() -> bool:
+def has_full_text_search() -> bool:
     """Whether this Python's SQLite can search text at all."""
     with closing(sqlite3.connect(":memory:")) as memory:
         try:
@@ -109,7 +109,7 @@ class CodeIndexStore:
             with _translate_damage():
                 self._connection.execute("PRAGMA journal_mode = WAL")
                 self._connection.execute("PRAGMA synchronous = NORMAL")
-                self._lay_out()
+                self._ensure_schema()
         except BaseException:
             self._connection.close()
             raise
@@ -118,7 +118,7 @@ class CodeIndexStore:
         self._connection.close()
 
     @contextmanager
-    def changes(self) -> Iterator[None]:
+    def transaction(self) -> Iterator[None]:
         """One transaction: all of what is done inside, or nothing."""
         with _translate_damage():
             self._connection.execute("BEGIN IMMEDIATE")
@@ -131,15 +131,15 @@ class CodeIndexStore:
 
     # What is known about files
 
-    def fact(self, name: str) -> str:
+    def get_property(self, name: str) -> str:
         with _translate_damage():
             row = self._connection.execute("SELECT value FROM facts WHERE name = ?", (name,))
             return next((value for (value,) in row), "")
 
-    def set_facts(self, facts: Mapping[str, str]) -> None:
+    def set_properties(self, facts: Mapping[str, str]) -> None:
         self._connection.executemany("INSERT OR REPLACE INTO facts VALUES (?, ?)", facts.items())
 
-    def stamps(self) -> Mapping[str, IndexedFileStamp]:
+    def load_stamps(self) -> Mapping[str, IndexedFileStamp]:
         """By path: what a file looked like when it was read. Read again when another connection
         has changed something, so ask one that changes nothing itself."""
         with _translate_damage():
@@ -150,35 +150,35 @@ class CodeIndexStore:
                 self._stamps_version = version
             return self._stamps
 
-    def restamp(self, path: str, stamp: IndexedFileStamp, digest: bytes) -> bool:
+    def update_stamp(self, path: str, stamp: IndexedFileStamp, digest: bytes) -> bool:
         """Whether the file holds what it held before; then only its stamp is new. Inside
-        `changes`."""
+        `transaction`."""
         sql = (
             "UPDATE files SET modified = ?, changed = ?, size = ?, inode = ?"
             " WHERE path = ? AND digest = ?"
         )
         return self._connection.execute(sql, (*stamp, path, digest)).rowcount > 0
 
-    def put(
+    def put_file(
         self, path: str, stamp: IndexedFileStamp, digest: bytes, passages: Iterable[Passage]
     ) -> None:
-        """Inside `changes`."""
-        self.drop(path)
+        """Inside `transaction`."""
+        self.remove_file(path)
         run = self._connection.execute
         sql = (
             "INSERT INTO files (path, modified, changed, size, inode, digest)"
             " VALUES (?, ?, ?, ?, ?, ?)"
         )
         file = run(sql, (path, *stamp, digest)).lastrowid
-        path_text = f"{path} {parts_of(path)}"
+        path_text = f"{path} {extract_name_parts(path)}"
         for passage in passages:
-            lines = (file, passage.start, passage.end)
+            lines = (file, passage.start_line, passage.end_line)
             place = run("INSERT INTO places (file, first, last) VALUES (?, ?, ?)", lines).lastrowid
-            row = (place, path_text, passage.names, passage.text, passage.parts)
+            row = (place, path_text, passage.definitions, passage.text, passage.name_parts)
             run("INSERT INTO passages (rowid, path, names, text, parts) VALUES (?,?,?,?,?)", row)
 
-    def drop(self, path: str) -> None:
-        """Inside `changes`."""
+    def remove_file(self, path: str) -> None:
+        """Inside `transaction`."""
         of_file = "SELECT places.id FROM places JOIN files ON files.id = file WHERE path = ?"
         for table, key in (("vectors", "place"), ("signs", "place"), ("passages", "rowid")):
             self._connection.execute(f"DELETE FROM {table} WHERE {key} IN ({of_file})", (path,))
@@ -192,7 +192,7 @@ class CodeIndexStore:
     def search_text(self, query: str, directory: str, limit: int) -> list[PassageMatch]:
         """Passages with words of the query, best first; the best has 1."""
         with _translate_damage():
-            terms = self._telling(extract_query_terms(query))
+            terms = self._select_rarest_terms(extract_query_terms(query))
             if not terms:
                 return []
             sql = "SELECT rowid, rank FROM passages WHERE passages MATCH ?3 AND rank MATCH ?4"
@@ -200,12 +200,19 @@ class CodeIndexStore:
                 sql += f" AND rowid IN (SELECT places.id FROM places {_IN_DIRECTORY_SQL})"
             sql += " ORDER BY rank LIMIT ?5"
             rows = self._connection.execute(
-                sql, (directory, _below(directory), " OR ".join(terms), _BM25_WEIGHTS, limit)
+                sql,
+                (
+                    directory,
+                    _build_directory_glob(directory),
+                    " OR ".join(terms),
+                    _BM25_WEIGHTS,
+                    limit,
+                ),
             ).fetchall()
         # SQLite's ranks are negative, the best the lowest.
         return [PassageMatch(place, rank / rows[0][1]) for place, rank in rows if rank < 0]
 
-    def found(self, matches: Iterable[PassageMatch]) -> Iterator[FoundPassage]:
+    def load_passages(self, matches: Iterable[PassageMatch]) -> Iterator[FoundPassage]:
         """Where the matches are, and what they say; those that have gone are left out."""
         sql = (
             "SELECT files.path, first, last, text FROM places JOIN files ON files.id = file"
@@ -213,10 +220,10 @@ class CodeIndexStore:
         )
         with _translate_damage():
             for match in matches:
-                for path, first, last, text in self._connection.execute(sql, (match.place,)):
+                for path, first, last, text in self._connection.execute(sql, (match.passage_id,)):
                     yield FoundPassage(path, first, last, text, match.score)
 
-    def _telling(self, terms: Sequence[str]) -> list[str]:
+    def _select_rarest_terms(self, terms: Sequence[str]) -> list[str]:
         """The words as FTS5 wants them, the rarest first, as many as may be weighed."""
         count = "SELECT count(*) FROM passages WHERE passages MATCH ?"
         quoted = [f'"{word}"' for word in terms]
@@ -232,23 +239,23 @@ class CodeIndexStore:
 
     # Vectors
 
-    def signs(self, directory: str) -> Iterator[tuple[int, bytes]]:
+    def iter_vector_signs(self, directory: str) -> Iterator[tuple[int, bytes]]:
         """Of every passage that has a vector."""
         sql = "SELECT place, bits FROM signs"
         if directory:
             sql += f" WHERE place IN (SELECT places.id FROM places {_IN_DIRECTORY_SQL})"
         with _translate_damage():
             yield from self._connection.execute(
-                sql, (directory, _below(directory)) if directory else ()
+                sql, (directory, _build_directory_glob(directory)) if directory else ()
             )
 
-    def vectors(self, places: Iterable[int]) -> Iterator[tuple[int, bytes]]:
+    def iter_vectors(self, places: Iterable[int]) -> Iterator[tuple[int, bytes]]:
         sql = "SELECT place, vector FROM vectors WHERE place = ?"
         with _translate_damage():
             for place in places:
                 yield from self._connection.execute(sql, (place,))
 
-    def without_vector(self, after: int, limit: int) -> list[tuple[int, str, str]]:
+    def list_missing_vectors(self, after: int, limit: int) -> list[tuple[int, str, str]]:
         """(place, path, text) of passages that have none yet, in the order of their places."""
         sql = (
             "SELECT places.id, files.path, text FROM places JOIN files ON files.id = file"
@@ -260,7 +267,7 @@ class CodeIndexStore:
             return self._connection.execute(sql, (after, limit)).fetchall()
 
     def put_vectors(self, vectors: Sequence[tuple[int, tuple[bytes, bytes]]]) -> None:
-        """By place, signs and numbers. Inside `changes`; of passages that have gone meanwhile,
+        """By place, signs and numbers. Inside `transaction`; of passages that have gone meanwhile,
         none is kept."""
         sql = "INSERT OR REPLACE INTO {} SELECT id, ? FROM places WHERE id = ?"
         run = self._connection.executemany
@@ -268,19 +275,19 @@ class CodeIndexStore:
         run(sql.format("vectors"), ((numbers, place) for place, (_, numbers) in vectors))
 
     def clear_vectors(self) -> None:
-        """Inside `changes`."""
+        """Inside `transaction`."""
         self._connection.execute("DELETE FROM vectors")
         self._connection.execute("DELETE FROM signs")
 
-    def counts(self) -> tuple[int, int]:
+    def count_passages_and_vectors(self) -> tuple[int, int]:
         """Passages, and vectors of them."""
         with _translate_damage():
             sql = "SELECT (SELECT count(*) FROM places), (SELECT count(*) FROM vectors)"
             passages, vectors = self._connection.execute(sql).fetchone()
             return passages, vectors
 
-    def _lay_out(self) -> None:
-        with self.changes():
+    def _ensure_schema(self) -> None:
+        with self.transaction():
             (version,) = self._connection.execute("PRAGMA user_version").fetchone()
             if version == SCHEMA_VERSION:
                 return
@@ -290,7 +297,7 @@ class CodeIndexStore:
                 self._connection.execute(statement)
 
 
-def _below(directory: str) -> str:
+def _build_directory_glob(directory: str) -> str:
     """The pattern of everything in a folder."""
     escaped = directory.replace("[", "[[]").replace("*", "[*]").replace("?", "[?]")
     return f"{escaped}/*"
@@ -320,12 +327,12 @@ _MAX_GAP_LINES = 3
 """So few lines between two passages are empty ones: no passage is that short."""
 
 
-def combine(
+def combine_scores(
     text_matches: Sequence[PassageMatch], cosines: Mapping[int, float]
 ) -> list[PassageMatch]:
     """Passages by words and by meaning, best first. One whose meaning is not known yet counts
     by its words alone."""
-    text_scores = {match.place: match.score for match in text_matches}
+    text_scores = {match.passage_id: match.score for match in text_matches}
     best = max(cosines.values(), default=0.0) or 1.0
     matches = []
     for place in {**text_scores, **cosines}:
@@ -333,10 +340,10 @@ def combine(
         if place in cosines:
             score = (1 - SEMANTIC_WEIGHT) * score + SEMANTIC_WEIGHT * cosines[place] / best
         matches.append(PassageMatch(place, score))
-    return sorted(matches, key=lambda match: (-match.score, match.place))
+    return sorted(matches, key=lambda match: (-match.score, match.passage_id))
 
 
-def mix(found: Iterable[FoundPassage], limit: int) -> list[CodeSearchHit]:
+def merge_hits(found: Iterable[FoundPassage], limit: int) -> list[CodeSearchHit]:
     """Hits, best first: neighbours in a file are one hit, and no file fills the list."""
     hits: list[CodeSearchHit] = []
     of_file: dict[str, list[int]] = {}
@@ -344,9 +351,11 @@ def mix(found: Iterable[FoundPassage], limit: int) -> list[CodeSearchHit]:
         if passage.score < MIN_SCORE or len(hits) == limit:
             break
         own = of_file.setdefault(passage.path, [])
-        hit = CodeSearchHit(passage.path, passage.score, passage.start, passage.end, passage.text)
+        hit = CodeSearchHit(
+            passage.path, passage.score, passage.start_line, passage.end_line, passage.text
+        )
         for at in own:
-            if (joined := _join(hits[at], hit)) is not None:
+            if (joined := _join_hits(hits[at], hit)) is not None:
                 hits[at] = joined
                 break
         else:
@@ -356,7 +365,7 @@ def mix(found: Iterable[FoundPassage], limit: int) -> list[CodeSearchHit]:
     return hits
 
 
-def _join(hit: CodeSearchHit, other: CodeSearchHit) -> CodeSearchHit | None:
+def _join_hits(hit: CodeSearchHit, other: CodeSearchHit) -> CodeSearchHit | None:
     """Both as one hit, if they lie beside each other; the better one's score stays."""
     first, second = (hit, other) if hit.start <= other.start else (other, hit)
     gap = second.start - first.end - 1
@@ -375,17 +384,17 @@ MAX_COMPARED_VECTORS = 250
 _FLOAT32_TYPECODE = "f"
 
 # Python 3.12 has it in C, and five times as fast.
-_dot: Callable[[Iterable[float], Iterable[float]], float] = getattr(
+_dot_product: Callable[[Iterable[float], Iterable[float]], float] = getattr(
     math, "sumprod", lambda left, right: sum(map(mul, left, right))
 )
 
 
-def pack(values: Sequence[float]) -> tuple[bytes, bytes]:
+def pack_vector(values: Sequence[float]) -> tuple[bytes, bytes]:
     """A vector of length 1 in the direction of `values`: its signs, and its numbers as float32.
 
     One without a direction is like nothing: all zero.
     """
-    length = math.sqrt(_dot(values, values))
+    length = math.sqrt(_dot_product(values, values))
     if not math.isfinite(length) or length == 0:
         values, length = [0.0] * len(values), 1.0
     bits = "".join("1" if value > 0 else "0" for value in values)
@@ -393,21 +402,21 @@ def pack(values: Sequence[float]) -> tuple[bytes, bytes]:
     return signs, array(_FLOAT32_TYPECODE, (value / length for value in values)).tobytes()
 
 
-def most_alike(signs: bytes, others: Iterable[tuple[int, bytes]]) -> list[int]:
+def find_most_similar(signs: bytes, others: Iterable[tuple[int, bytes]]) -> list[int]:
     """The keys of those `others` that share the most signs."""
     wanted = int.from_bytes(signs, "big")
     apart = (((int.from_bytes(bits, "big") ^ wanted).bit_count(), key) for key, bits in others)
     return [key for _, key in nsmallest(MAX_COMPARED_VECTORS, apart)]
 
 
-def cosines(vector: bytes, others: Iterable[tuple[int, bytes]]) -> dict[int, float]:
+def compute_cosines(vector: bytes, others: Iterable[tuple[int, bytes]]) -> dict[int, float]:
     """How alike they are, by key: 1 for the same direction, 0 for nothing in common or less.
 
     Those of another dimension cannot be compared, and are left out.
     """
     wanted = array(_FLOAT32_TYPECODE, vector)
     return {
-        key: min(1.0, max(0.0, _dot(wanted, array(_FLOAT32_TYPECODE, values))))
+        key: min(1.0, max(0.0, _dot_product(wanted, array(_FLOAT32_TYPECODE, values))))
         for key, values in others
         if len(values) == len(vector)
     }

@@ -23,18 +23,18 @@ from pathlib import Path
 from msgspec import Struct
 
 from joey.content.code_index import BUILD_LOCK_FILE, IndexDirectory
-from joey.content.code_index_chunks import Passage, passages
+from joey.content.code_index_chunks import Passage, split_passages
 from joey.content.code_index_store import (
     CodeIndexStore,
     DatabaseDamagedError,
     IndexedFileStamp,
-    combine,
-    cosines,
-    has_full_text,
-    mix,
-    most_alike,
+    combine_scores,
+    compute_cosines,
+    find_most_similar,
+    has_full_text_search,
+    merge_hits,
 )
-from joey.content.outlines import text_of
+from joey.content.outlines import decode_text
 from joey.errors import ToolError
 from joey.ports import CodeSearchHit, Files, Listing
 
@@ -61,120 +61,128 @@ class IndexWorker:
         self._directory = directory
         self._files = files
         self._list_files = list_files
-        self._finding = threading.Lock()
-        self._changing = threading.Lock()
+        self._reader_lock = threading.Lock()
+        self._writer_lock = threading.Lock()
         self._reader: CodeIndexStore | None = None
         self._writer: CodeIndexStore | None = None
         self._inode = 0
-        self._damaged = False
-        self._hidden: set[str] = set()
+        self._is_damaged = False
+        self._hidden_paths: set[str] = set()
         """Paths that turned out to be hidden by now: looked at again with the next changes."""
-        self.stop = threading.Event()
+        self.stop_event = threading.Event()
         self.progress = IndexProgress()
-        self.complete = False
+        self.is_complete = False
         """Everything has been read once; only changes are left."""
 
     def open(self) -> None:
         """Raises ToolError when there can be no index here."""
-        if self.stop.is_set():
+        if self.stop_event.is_set():
             raise ToolError(_CLOSED_MESSAGE)
         if self._is_open():
             return
-        with self._changing, self._finding, self._translate_errors():
+        with self._writer_lock, self._reader_lock, self._translate_errors():
             if self._is_open():
                 return
-            if not has_full_text():
+            if not has_full_text_search():
                 raise ToolError(
                     "This Python's SQLite has no FTS5, so there is no code index. Use search_files."
                 )
-            self._let_go()
-            self._directory.make()
-            if self._damaged:
-                self._throw_away()
+            self._close_stores()
+            self._directory.create()
+            if self._is_damaged:
+                self._delete_database()
             try:
                 self._connect()
             except DatabaseDamagedError as error:
                 log.warning("the index in %s is made anew: %s", self._directory.path, error)
-                self._throw_away()
+                self._delete_database()
                 self._connect()
 
     def _is_open(self) -> bool:
         return (
-            self._reader is not None and not self._damaged and self._inode == self._inode_on_disk()
+            self._reader is not None
+            and not self._is_damaged
+            and self._inode == self._read_database_inode()
         )
 
     def _connect(self) -> None:
-        self._reader = CodeIndexStore(self._directory.database)
-        self._writer = CodeIndexStore(self._directory.database)
-        self._inode = self._inode_on_disk()
-        self._damaged = False
-        self.complete = bool(self._reader.fact(_COMPLETE_PROPERTY))
+        self._reader = CodeIndexStore(self._directory.database_path)
+        self._writer = CodeIndexStore(self._directory.database_path)
+        self._inode = self._read_database_inode()
+        self._is_damaged = False
+        self.is_complete = bool(self._reader.get_property(_COMPLETE_PROPERTY))
 
-    def _throw_away(self) -> None:
+    def _delete_database(self) -> None:
         """Not while another process reads files in: it meets the damage itself."""
-        with self._directory.locked(BUILD_LOCK_FILE) as ours:
+        with self._directory.try_lock(BUILD_LOCK_FILE) as ours:
             if not ours:
                 raise ToolError("The code index is damaged, and in use by another process.")
-            self._directory.clear()
+            self._directory.delete_database()
 
     def close(self) -> None:
-        with self._changing, self._finding:
-            self._let_go()
+        with self._writer_lock, self._reader_lock:
+            self._close_stores()
 
     # Reading in
 
-    def changes(self) -> IndexChanges:
+    def find_changes(self) -> IndexChanges:
         """What would have to be read.
 
         Raises:
             ToolError: the files cannot be listed.
         """
-        with self._using_reader() as store:
-            stamps = store.stamps()
-        doubtful, self._hidden = self._hidden, set()
-        list_files = partial(self._list_files, self.stop)
-        return compare(self._files.root, list_files, stamps, self._shows, doubtful)
+        with self._use_reader() as store:
+            stamps = store.load_stamps()
+        doubtful, self._hidden_paths = self._hidden_paths, set()
+        list_files = partial(self._list_files, self.stop_event)
+        return find_file_changes(self._files.root, list_files, stamps, self._is_visible, doubtful)
 
-    def take_in(self, changes: IndexChanges) -> bool:
+    def index_changes(self, changes: IndexChanges) -> bool:
         """False when another process is at it, or when it was stopped."""
-        with self._using_writer() as store, self._patient_lock() as ours:
-            return ours and take_in(store, self._files.root, changes, self.progress, self.stop)
+        with self._use_writer() as store, self._lock_with_timeout() as ours:
+            return ours and index_file_changes(
+                store, self._files.root, changes, self.progress, self.stop_event
+            )
 
-    def may_read(self) -> bool:
+    def can_index(self) -> bool:
         """Whether no other process is reading files in; else `progress` is that one's."""
-        with self._using_writer() as store, self._directory.locked(BUILD_LOCK_FILE) as ours:
+        with self._use_writer() as store, self._directory.try_lock(BUILD_LOCK_FILE) as ours:
             if not ours:
-                self.progress.done = int(store.fact("done") or 0)
-                self.progress.total = int(store.fact("total") or 0)
-                self.complete = bool(store.fact(_COMPLETE_PROPERTY))
+                self.progress.done = int(store.get_property("done") or 0)
+                self.progress.total = int(store.get_property("total") or 0)
+                self.is_complete = bool(store.get_property(_COMPLETE_PROPERTY))
             return ours
 
-    def catch_up(self) -> bool:
+    def index_everything(self) -> bool:
         """All in one: afterwards the index is complete. False as with `take_in`."""
-        with self._using_writer() as store, self._directory.locked(BUILD_LOCK_FILE) as ours:
+        with self._use_writer() as store, self._directory.try_lock(BUILD_LOCK_FILE) as ours:
             if not ours:
                 return False
-            if not take_in(store, self._files.root, self.changes(), self.progress, self.stop):
+            if not index_file_changes(
+                store, self._files.root, self.find_changes(), self.progress, self.stop_event
+            ):
                 return False
-            with store.changes():
-                store.set_facts({_COMPLETE_PROPERTY: "yes", "workspace": str(self._files.root)})
-            self.complete = True
+            with store.transaction():
+                store.set_properties(
+                    {_COMPLETE_PROPERTY: "yes", "workspace": str(self._files.root)}
+                )
+            self.is_complete = True
             return True
 
     @contextmanager
-    def _patient_lock(self) -> Iterator[bool]:
+    def _lock_with_timeout(self) -> Iterator[bool]:
         """A few files are read in quickly, also by another process."""
         latest = time.monotonic() + _LOCK_TIMEOUT_S
         while True:
-            with self._directory.locked(BUILD_LOCK_FILE) as ours:
-                if ours or time.monotonic() > latest or self.stop.is_set():
+            with self._directory.try_lock(BUILD_LOCK_FILE) as ours:
+                if ours or time.monotonic() > latest or self.stop_event.is_set():
                     yield ours
                     return
-            self.stop.wait(0.02)
+            self.stop_event.wait(0.02)
 
     # Finding
 
-    def find(
+    def search(
         self, query: str, directory: str, limit: int, vector: tuple[bytes, bytes] | None = None
     ) -> list[CodeSearchHit]:
         """What fits, without anything that may not be shown now, whatever was read in before.
@@ -182,68 +190,72 @@ class IndexWorker:
         `directory` is relative to the workspace, or empty; `vector` has the signs and numbers of
         what the query means.
         """
-        with self._using_reader() as store:
+        with self._use_reader() as store:
             text_matches = store.search_text(query, directory, MAX_TEXT_CANDIDATES)
             alike: dict[int, float] = {}
             if vector is not None:
                 signs, numbers = vector
-                places = most_alike(signs, store.signs(directory))
-                places += [match.place for match in text_matches]
-                alike = cosines(numbers, store.vectors(dict.fromkeys(places)))
-            matches = combine(text_matches, alike)[:_MAX_RANKED_PASSAGES]
-            shows = cache(self._shows)
-            found = (passage for passage in store.found(matches) if shows(passage.path))
-            return mix(found, limit)
+                places = find_most_similar(signs, store.iter_vector_signs(directory))
+                places += [match.passage_id for match in text_matches]
+                alike = compute_cosines(numbers, store.iter_vectors(dict.fromkeys(places)))
+            matches = combine_scores(text_matches, alike)[:_MAX_RANKED_PASSAGES]
+            shows = cache(self._is_visible)
+            found = (passage for passage in store.load_passages(matches) if shows(passage.path))
+            return merge_hits(found, limit)
 
-    def _shows(self, path: str) -> bool:
+    def _is_visible(self, path: str) -> bool:
         try:
             place = self._files.resolve(path)
         except ToolError:
             return False
         if place.ignored or not place.inside:
-            self._hidden.add(path)
+            self._hidden_paths.add(path)
             return False
         return True
 
     # Vectors
 
-    def vector_counts(self) -> tuple[int, int, str]:
+    def count_vectors(self) -> tuple[int, int, str]:
         """Passages, how many of them have a vector, and of which model."""
-        with self._using_reader() as store:
-            return *store.counts(), store.fact(_MODEL_PROPERTY)
+        with self._use_reader() as store:
+            return *store.count_passages_and_vectors(), store.get_property(_MODEL_PROPERTY)
 
-    def keep_vectors_of(self, model: str) -> None:
+    def switch_model(self, model: str) -> None:
         """From now on; those of another model are thrown away."""
-        with self._using_writer() as store, store.changes():
+        with self._use_writer() as store, store.transaction():
             store.clear_vectors()
-            store.set_facts({_MODEL_PROPERTY: model})
+            store.set_properties({_MODEL_PROPERTY: model})
 
-    def without_vector(self, after: int, limit: int) -> tuple[int, list[tuple[int, str]]]:
+    def list_missing_vectors(self, after: int, limit: int) -> tuple[int, list[tuple[int, str]]]:
         """How far was looked, and (place, text) of passages that may be shown to a model."""
-        with self._using_reader() as store:
-            rows = store.without_vector(after, limit)
-        shows = cache(self._shows)
-        texts = [(place, _embedded(f"{path}\n{text}")) for place, path, text in rows if shows(path)]
+        with self._use_reader() as store:
+            rows = store.list_missing_vectors(after, limit)
+        shows = cache(self._is_visible)
+        texts = [
+            (place, _truncate_for_embedding(f"{path}\n{text}"))
+            for place, path, text in rows
+            if shows(path)
+        ]
         return rows[-1][0] if rows else 0, texts
 
     def put_vectors(self, vectors: Sequence[tuple[int, tuple[bytes, bytes]]]) -> None:
         """By place."""
-        with self._using_writer() as store, store.changes():
+        with self._use_writer() as store, store.transaction():
             store.put_vectors(vectors)
 
     # The two connections
 
     @contextmanager
-    def _using_reader(self) -> Iterator[CodeIndexStore]:
-        with self._finding, self._translate_errors():
-            yield self._opened(self._reader)
+    def _use_reader(self) -> Iterator[CodeIndexStore]:
+        with self._reader_lock, self._translate_errors():
+            yield self._require_open(self._reader)
 
     @contextmanager
-    def _using_writer(self) -> Iterator[CodeIndexStore]:
-        with self._changing, self._translate_errors():
-            yield self._opened(self._writer)
+    def _use_writer(self) -> Iterator[CodeIndexStore]:
+        with self._writer_lock, self._translate_errors():
+            yield self._require_open(self._writer)
 
-    def _opened(self, store: CodeIndexStore | None) -> CodeIndexStore:
+    def _require_open(self, store: CodeIndexStore | None) -> CodeIndexStore:
         if store is None:
             raise ToolError(_CLOSED_MESSAGE)
         return store
@@ -253,8 +265,8 @@ class IndexWorker:
         try:
             yield
         except DatabaseDamagedError as error:
-            self._damaged = True
-            self.complete = False
+            self._is_damaged = True
+            self.is_complete = False
             raise ToolError(
                 f"The code index was damaged and is made anew ({error}). Use search_files."
             ) from error
@@ -264,21 +276,21 @@ class IndexWorker:
                 "search_files."
             ) from error
 
-    def _let_go(self) -> None:
+    def _close_stores(self) -> None:
         for store in (self._reader, self._writer):
             if store is not None:
                 store.close()
         self._reader = self._writer = None
 
-    def _inode_on_disk(self) -> int:
+    def _read_database_inode(self) -> int:
         """Tells when another process has thrown the database away."""
         try:
-            return self._directory.database.stat().st_ino
+            return self._directory.database_path.stat().st_ino
         except FileNotFoundError:
             return 0
 
 
-def _embedded(text: str) -> str:
+def _truncate_for_embedding(text: str) -> str:
     return text.encode(errors="replace")[:_MAX_EMBEDDED_BYTES].decode(errors="ignore")
 
 
@@ -297,15 +309,15 @@ _READ_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class IndexChanges(Struct, frozen=True):
-    changed: tuple[str, ...]
-    gone: tuple[str, ...]
-    listed: int
-    cut: bool
+    changed_paths: tuple[str, ...]
+    removed_paths: tuple[str, ...]
+    listed_count: int
+    is_truncated: bool
     """There are more files than are listed."""
 
     @property
     def count(self) -> int:
-        return len(self.changed) + len(self.gone)
+        return len(self.changed_paths) + len(self.removed_paths)
 
 
 class IndexProgress:
@@ -316,11 +328,11 @@ class IndexProgress:
         self.total = 0
 
 
-def compare(
+def find_file_changes(
     root: Path,
     list_files: Callable[[], Listing],
     known: Mapping[str, IndexedFileStamp],
-    shows: Callable[[str], bool],
+    is_visible: Callable[[str], bool],
     doubtful: Collection[str] = (),
 ) -> IndexChanges:
     """What of the listed files is new or different, and what is known but listed no more.
@@ -331,23 +343,23 @@ def compare(
     """
     with ThreadPoolExecutor(1) as pool:
         listed = pool.submit(list_files)
-        seen = {path: _stamp_on_disk(f"{root}/{path}") for path in known}
+        seen = {path: _read_stamp(f"{root}/{path}") for path in known}
         listing = listed.result()
     changed = []
     left = set(known)
     for path in listing.entries:
-        stamp = seen[path] if path in known else _stamp_on_disk(f"{root}/{path}")
+        stamp = seen[path] if path in known else _read_stamp(f"{root}/{path}")
         if stamp is None:
             continue
         if stamp != UNSETTLED_STAMP and stamp == known.get(path) and path not in doubtful:
             left.discard(path)
-        elif shows(path):
+        elif is_visible(path):
             left.discard(path)
             changed.append(path)
     return IndexChanges(tuple(changed), tuple(left), len(listing.entries), listing.truncated)
 
 
-def take_in(
+def index_file_changes(
     store: CodeIndexStore,
     root: Path,
     changes: IndexChanges,
@@ -356,53 +368,62 @@ def take_in(
 ) -> bool:
     """Read what changed; False when it was stopped before the end."""
     progress.done, progress.total = 0, changes.count
-    work = [*((path, False) for path in changes.gone), *((path, True) for path in changes.changed)]
+    work = [
+        *((path, False) for path in changes.removed_paths),
+        *((path, True) for path in changes.changed_paths),
+    ]
     for start in range(0, len(work), _BATCH_SIZE):
-        with store.changes():
+        with store.transaction():
             for path, is_there in work[start : start + _BATCH_SIZE]:
                 if stop.is_set():
                     return False
-                _take_in_file(store, root, path, is_there)
+                _index_file(store, root, path, is_there)
                 progress.done += 1
-            store.set_facts({"done": str(progress.done), "total": str(progress.total)})
+            store.set_properties({"done": str(progress.done), "total": str(progress.total)})
     return True
 
 
-def _take_in_file(store: CodeIndexStore, root: Path, path: str, is_there: bool) -> None:
-    read = _read(root, path) if is_there else None
+def _index_file(store: CodeIndexStore, root: Path, path: str, is_there: bool) -> None:
+    read = _read_file(root, path) if is_there else None
     if read is None:
-        store.drop(path)
+        store.remove_file(path)
         return
     stamp, data = read
     digest = blake2b(data, digest_size=16).digest()
-    if not store.restamp(path, stamp, digest):
-        store.put(path, stamp, digest, _passages(path, data))
+    if not store.update_stamp(path, stamp, digest):
+        store.put_file(path, stamp, digest, _split_file(path, data))
 
 
-def _passages(path: str, data: bytes) -> list[Passage]:
+def _split_file(path: str, data: bytes) -> list[Passage]:
     """None for what is no text, or too much of it; such a file is known, but not found."""
     if len(data) > MAX_FILE_BYTES:
         return []
-    text = text_of(data)
-    return [] if "\0" in text[:_BINARY_CHECK_CHARS] else passages(path, text)
+    text = decode_text(data)
+    return [] if "\0" in text[:_BINARY_CHECK_CHARS] else split_passages(path, text)
 
 
-def _read(root: Path, path: str) -> tuple[IndexedFileStamp, bytes] | None:
+def _read_file(root: Path, path: str) -> tuple[IndexedFileStamp, bytes] | None:
     """What the file looks like and holds; None when it is not there any more, or no file."""
     try:
-        descriptor = _open(root, path)
+        descriptor = _open_without_symlinks(root, path)
     except OSError as error:
         # A folder that is a link by now may lead anywhere.
-        return None if error.errno in (errno.ELOOP, errno.ENOTDIR) else _unreadable(root / path)
+        return (
+            None
+            if error.errno in (errno.ELOOP, errno.ENOTDIR)
+            else _stamp_unreadable_file(root / path)
+        )
     with os.fdopen(descriptor, "rb") as file:
         facts = os.fstat(descriptor)
         if not stat.S_ISREG(facts.st_mode):
             return None
         size = facts.st_size
-        return _stamp(facts), file.read(MAX_FILE_BYTES + 1) if size <= MAX_FILE_BYTES else b"\0"
+        return _build_stamp(facts), file.read(
+            MAX_FILE_BYTES + 1
+        ) if size <= MAX_FILE_BYTES else b"\0"
 
 
-def _open(root: Path, path: str) -> int:
+def _open_without_symlinks(root: Path, path: str) -> int:
     """Down from the root, without following a link that was put there after the listing."""
     *directories, name = path.split("/")
     current = os.open(root, _DIRECTORY_FLAGS)
@@ -416,21 +437,21 @@ def _open(root: Path, path: str) -> int:
         os.close(current)
 
 
-def _unreadable(path: Path) -> tuple[IndexedFileStamp, bytes] | None:
+def _stamp_unreadable_file(path: Path) -> tuple[IndexedFileStamp, bytes] | None:
     """A file that may not be read is known, so that it is not tried again until it changes."""
-    stamp = _stamp_on_disk(path)
+    stamp = _read_stamp(path)
     return None if stamp is None else (stamp, b"")
 
 
-def _stamp_on_disk(path: Path | str) -> IndexedFileStamp | None:
+def _read_stamp(path: Path | str) -> IndexedFileStamp | None:
     try:
         facts = os.lstat(path)
     except OSError:
         return None
-    return _stamp(facts) if stat.S_ISREG(facts.st_mode) else None
+    return _build_stamp(facts) if stat.S_ISREG(facts.st_mode) else None
 
 
-def _stamp(facts: os.stat_result) -> IndexedFileStamp:
+def _build_stamp(facts: os.stat_result) -> IndexedFileStamp:
     if abs(time.time_ns() - facts.st_ctime_ns) < _STAMP_SETTLING_NS:
         return UNSETTLED_STAMP
     return facts.st_mtime_ns, facts.st_ctime_ns, facts.st_size, facts.st_ino

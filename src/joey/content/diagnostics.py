@@ -19,7 +19,7 @@ from tempfile import TemporaryDirectory
 
 from msgspec import Struct
 
-from joey.content.syntax import can_parse, mistakes
+from joey.content.syntax import can_parse, find_syntax_errors
 from joey.core.diagnostics import Diagnostic, parse_report
 from joey.core.settings import Settings
 from joey.errors import ConfigError, ToolError
@@ -33,23 +33,23 @@ _INHERITED_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR")
 
 
 class _Checker(Struct, frozen=True):
-    pattern: str
+    file_pattern: str
     source: str
     command: tuple[str, ...]
     """With the file's path after it, or in place of `{file}`."""
-    alone: bool = False
+    is_standalone: bool = False
     """Looks at the file and nothing around it. It gets a copy: by its name, it would open what
     has that name by then, and complain about lines of it."""
 
 
 _SYNTAX_CHECKERS: tuple[_Checker, ...] = (
-    _Checker("*.sh", "bash", ("bash", "-n"), alone=True),
+    _Checker("*.sh", "bash", ("bash", "-n"), is_standalone=True),
     _Checker("*.js", "node", ("node", "--check")),
     _Checker("*.mjs", "node", ("node", "--check")),
     _Checker("*.cjs", "node", ("node", "--check")),
-    _Checker("*.php", "php", ("php", "-l"), alone=True),
-    _Checker("*.go", "gofmt", ("gofmt", "-e", "-l"), alone=True),
-    _Checker("*.rb", "ruby", ("ruby", "-c"), alone=True),
+    _Checker("*.php", "php", ("php", "-l"), is_standalone=True),
+    _Checker("*.go", "gofmt", ("gofmt", "-e", "-l"), is_standalone=True),
+    _Checker("*.rb", "ruby", ("ruby", "-c"), is_standalone=True),
 )
 
 
@@ -58,56 +58,56 @@ class LocalDiagnostics:
 
     def __init__(self, files: Files, settings: Settings, env: Mapping[str, str]) -> None:
         self._files = files
-        self._seconds = settings.diagnostics_timeout_seconds
+        self._timeout_s = settings.diagnostics_timeout_seconds
         self._env = {name: env[name] for name in _INHERITED_VARIABLES if name in env}
-        path = self._env["PATH"] = _absolute(env.get("PATH", os.defpath))
+        path = self._env["PATH"] = _drop_relative_entries(env.get("PATH", os.defpath))
         there = (each for each in _SYNTAX_CHECKERS if shutil.which(each.command[0], path=path))
-        self._checkers = (*_configured(settings), *there)
-        self._known: dict[Path, tuple[tuple[int, int], tuple[Diagnostic, ...]]] = {}
+        self._checkers = (*_parse_configured_checkers(settings), *there)
+        self._cache: dict[Path, tuple[tuple[int, int], tuple[Diagnostic, ...]]] = {}
 
-    async def of(self, places: Sequence[ResolvedPath]) -> Sequence[Diagnostic]:
-        found = await asyncio.gather(*(self._of(place) for place in places))
+    async def check_files(self, places: Sequence[ResolvedPath]) -> Sequence[Diagnostic]:
+        found = await asyncio.gather(*(self._check_cached(place) for place in places))
         return [problem for problems in found for problem in problems]
 
-    async def all(self, limit: int) -> Sequence[Diagnostic]:
+    async def check_workspace(self, limit: int) -> Sequence[Diagnostic]:
         """Of the files that were asked about before: there is no list of all others."""
-        places = [self._files.resolve(str(path)) for path in list(self._known)]
-        return (await self.of([place for place in places if place.inside]))[:limit]
+        places = [self._files.resolve(str(path)) for path in list(self._cache)]
+        return (await self.check_files([place for place in places if place.inside]))[:limit]
 
-    async def _of(self, place: ResolvedPath) -> tuple[Diagnostic, ...]:
-        version = _version(place.path)
+    async def _check_cached(self, place: ResolvedPath) -> tuple[Diagnostic, ...]:
+        version = _read_file_version(place.path)
         if version is None or place.ignored:
             return ()
-        known = self._known.get(place.path)
+        known = self._cache.get(place.path)
         if known is not None and known[0] == version:
             return known[1]
-        problems = await self._check(place)
-        if len(self._known) >= _CACHE_SIZE:
-            self._known.pop(next(iter(self._known)))
-        self._known[place.path] = (version, problems)
+        problems = await self._check_file(place)
+        if len(self._cache) >= _CACHE_SIZE:
+            self._cache.pop(next(iter(self._cache)))
+        self._cache[place.path] = (version, problems)
         return problems
 
-    async def _check(self, place: ResolvedPath) -> tuple[Diagnostic, ...]:
+    async def _check_file(self, place: ResolvedPath) -> tuple[Diagnostic, ...]:
         suffix = PurePath(place.shown).suffix.lower()
         found: list[Diagnostic] = []
         if can_parse(suffix):
             with suppress(ToolError):  # a file that cannot be read has no lines to complain about
                 data = await self._files.read(place, _MAX_FILE_BYTES + 1)
                 if len(data) <= _MAX_FILE_BYTES:
-                    found += await mistakes(place.shown, suffix, data, self._seconds)
+                    found += await find_syntax_errors(place.shown, suffix, data, self._timeout_s)
         name = PurePath(place.shown).name
         fitting = [
             checker
             for checker in self._checkers
-            if fnmatch(place.shown, checker.pattern) or fnmatch(name, checker.pattern)
+            if fnmatch(place.shown, checker.file_pattern) or fnmatch(name, checker.file_pattern)
         ]
-        for problems in await asyncio.gather(*(self._ask(each, place) for each in fitting)):
+        for problems in await asyncio.gather(*(self._run_checker(each, place) for each in fitting)):
             found += problems
         return tuple(found)
 
-    async def _ask(self, checker: _Checker, place: ResolvedPath) -> list[Diagnostic]:
-        if not checker.alone:
-            return await self._run(checker, place, str(place.path))
+    async def _run_checker(self, checker: _Checker, place: ResolvedPath) -> list[Diagnostic]:
+        if not checker.is_standalone:
+            return await self._run_checker_on_path(checker, place, str(place.path))
         try:
             data = await self._files.read(place, _MAX_FILE_BYTES + 1)
         except ToolError:
@@ -117,24 +117,26 @@ class LocalDiagnostics:
         with TemporaryDirectory(prefix="joey-") as directory:
             copy = Path(directory, place.path.name)
             await asyncio.to_thread(copy.write_bytes, data)
-            return await self._run(checker, place, str(copy))
+            return await self._run_checker_on_path(checker, place, str(copy))
 
-    async def _run(self, checker: _Checker, place: ResolvedPath, file: str) -> list[Diagnostic]:
+    async def _run_checker_on_path(
+        self, checker: _Checker, place: ResolvedPath, file: str
+    ) -> list[Diagnostic]:
         command = [part.replace("{file}", file) for part in checker.command]
         if command == list(checker.command):
             command.append(file)
         try:
-            async with asyncio.timeout(self._seconds):
-                report = await self._report(command)
+            async with asyncio.timeout(self._timeout_s):
+                report = await self._capture_output(command)
         except TimeoutError:
             return []  # too slow to be of use: the edit does not wait for it
         return [
             Diagnostic(place.shown, p.line, p.source, p.message, p.code, p.is_error)
-            for p in parse_report(_normal(report, checker.source), checker.source)
+            for p in parse_report(_normalize_report(report, checker.source), checker.source)
             if PurePath(p.path).name == place.path.name
         ]
 
-    async def _report(self, command: list[str]) -> str:
+    async def _capture_output(self, command: list[str]) -> str:
         try:
             process = await begun(
                 asyncio.create_subprocess_exec(
@@ -161,12 +163,12 @@ class LocalDiagnostics:
             await drain(process)
 
 
-def _absolute(path: str) -> str:
+def _drop_relative_entries(path: str) -> str:
     """Without folders that the workspace decides about."""
     return os.pathsep.join(each for each in path.split(os.pathsep) if Path(each).is_absolute())
 
 
-def _configured(settings: Settings) -> list[_Checker]:
+def _parse_configured_checkers(settings: Settings) -> list[_Checker]:
     checkers: list[_Checker] = []
     for pattern, text in settings.diagnostic_checkers.items():
         try:
@@ -180,7 +182,7 @@ def _configured(settings: Settings) -> list[_Checker]:
     return checkers
 
 
-def _normal(report: str, source: str) -> str:
+def _normalize_report(report: str, source: str) -> str:
     """Reports of checkers with a format of their own, as compilers would write them."""
     if source == "node":
         # node: "file:line" stands alone, the words come later
@@ -190,17 +192,17 @@ def _normal(report: str, source: str) -> str:
     if source == "bash":
         return report.replace(": line ", ":")
     if source == "php":
-        return "\n".join(map(_php_line, report.splitlines()))
+        return "\n".join(map(_convert_php_line, report.splitlines()))
     return report
 
 
-def _php_line(line: str) -> str:
+def _convert_php_line(line: str) -> str:
     message, separator, rest = line.rpartition(" in ")
     path, _, number = rest.rpartition(" on line ")
     return f"{path}:{number}: {message}" if separator and number.isdigit() else ""
 
 
-def _version(path: Path) -> tuple[int, int] | None:
+def _read_file_version(path: Path) -> tuple[int, int] | None:
     try:
         stat = path.stat()
     except OSError:
@@ -208,4 +210,4 @@ def _version(path: Path) -> tuple[int, int] | None:
     return stat.st_mtime_ns, stat.st_size
 
 
-_fits: type[Diagnostics] = LocalDiagnostics
+_protocol_check: type[Diagnostics] = LocalDiagnostics

@@ -14,53 +14,61 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from joey.content.worker import MAX_CPU_S, serve
+from joey.content.worker import MAX_CPU_S, serve_request
 from joey.errors import ToolError
 
 _ANSI_ESCAPE_RE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
-def notebook_lines(data: bytes) -> Iterator[str]:
+def extract_notebook_lines(data: bytes) -> Iterator[str]:
     """Raises ToolError when the file is no notebook."""
     try:
         notebook = json.loads(data)
     except ValueError as error:
         raise ToolError(f"it is no notebook: {error}.") from error
-    for number, cell in enumerate(_cells(notebook), 1):
+    for number, cell in enumerate(_get_cells(notebook), 1):
         yield f"--- Cell {number} ({cell.get('cell_type', 'unknown')}) ---"
-        yield from _text(cell.get("source", cell.get("input"))).splitlines()
-        outputs = [text for output in _dicts(cell.get("outputs")) if (text := _shown(output))]
+        yield from _join_text(cell.get("source", cell.get("input"))).splitlines()
+        outputs = [
+            text
+            for output in _filter_dicts(cell.get("outputs"))
+            if (text := _format_output(output))
+        ]
         if outputs:
             yield f"--- Output of cell {number} ---"
             for text in outputs:
                 yield from text.splitlines()
 
 
-def _cells(notebook: Any) -> list[dict[str, Any]]:
+def _get_cells(notebook: Any) -> list[dict[str, Any]]:
     """Old notebooks have their cells in worksheets."""
     match notebook:
         case {"cells": list() as cells}:
-            return _dicts(cells)
+            return _filter_dicts(cells)
         case {"worksheets": list() as sheets}:
-            return [cell for sheet in _dicts(sheets) for cell in _dicts(sheet.get("cells"))]
+            return [
+                cell
+                for sheet in _filter_dicts(sheets)
+                for cell in _filter_dicts(sheet.get("cells"))
+            ]
     raise ToolError("it is no notebook: it has no cells.")
 
 
-def _shown(output: dict[str, Any]) -> str:
+def _format_output(output: dict[str, Any]) -> str:
     """Output as text; pictures are only named."""
     match output:
         case {"traceback": list() as traceback} if traceback:
-            return _ANSI_ESCAPE_RE.sub("", "\n".join(map(_text, traceback)))
+            return _ANSI_ESCAPE_RE.sub("", "\n".join(map(_join_text, traceback)))
         case {"text": text}:
-            return _ANSI_ESCAPE_RE.sub("", _text(text))
+            return _ANSI_ESCAPE_RE.sub("", _join_text(text))
         case {"data": {"text/plain": text}}:
-            return _text(text)
+            return _join_text(text)
         case {"data": dict() as data} if data:
             return f"[{', '.join(sorted(data))}]"
     return ""
 
 
-def _text(value: Any) -> str:
+def _join_text(value: Any) -> str:
     match value:
         case str():
             return value
@@ -69,7 +77,7 @@ def _text(value: Any) -> str:
     return ""
 
 
-def _dicts(value: Any) -> list[dict[str, Any]]:
+def _filter_dicts(value: Any) -> list[dict[str, Any]]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
@@ -79,30 +87,30 @@ _READ_TIMEOUT_S = MAX_CPU_S * 0.75
 
 
 def main(kind: str) -> None:
-    serve(lambda data: collected(lines_of(kind, data)).encode(errors="replace"))
+    serve_request(lambda data: collect_text(extract_lines(kind, data)).encode(errors="replace"))
 
 
-def lines_of(kind: str, data: bytes) -> Iterator[str]:
+def extract_lines(kind: str, data: bytes) -> Iterator[str]:
     """Each format loads what it needs, and no more."""
     match kind:
         case "pdf":
             from joey.content import pdf
 
-            return pdf.lines(data)
+            return pdf.extract_lines(data)
         case "word":
             from joey.content import docx
 
-            return docx.lines(data)
+            return docx.extract_lines(data)
         case "spreadsheet":
             from joey.content import spreadsheet
 
-            return spreadsheet.lines(data)
+            return spreadsheet.extract_lines(data)
         case "notebook":
-            return notebook_lines(data)
+            return extract_notebook_lines(data)
     raise ToolError(f"{kind} is not a kind of document.")
 
 
-def collected(lines: Iterable[str]) -> str:
+def collect_text(lines: Iterable[str]) -> str:
     """The lines as one text: all of them, or those that fit and can be had in time."""
     started = time.monotonic()
     kept: list[str] = []

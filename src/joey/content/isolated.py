@@ -29,8 +29,8 @@ from joey.system.subprocess import begun, end
 _WORKER_TIMEOUT_S = MAX_CPU_S + 10
 
 
-async def run_apart(
-    module: str, argument: str, data: bytes, seconds: float = _WORKER_TIMEOUT_S
+async def run_isolated(
+    module: str, argument: str, data: bytes, timeout_s: float = _WORKER_TIMEOUT_S
 ) -> bytes:
     """What `python -m module argument` prints when it is given `data`.
 
@@ -49,10 +49,10 @@ async def run_apart(
     )
     process = await begun(starting)
     try:
-        async with asyncio.timeout(seconds):
+        async with asyncio.timeout(timeout_s):
             answer, _ = await process.communicate(data)
     except TimeoutError as error:
-        raise ToolError(f"it took longer than {seconds:g} s to make sense of it.") from error
+        raise ToolError(f"it took longer than {timeout_s:g} s to make sense of it.") from error
     finally:
         await end(process)
     match process.returncode:
@@ -79,27 +79,27 @@ class IsolatedDocumentReader:
 
     def __init__(self, files: Files) -> None:
         self._files = files
-        self._turns = asyncio.Semaphore(_MAX_PARALLEL_WORKERS)
+        self._worker_slots = asyncio.Semaphore(_MAX_PARALLEL_WORKERS)
 
     def supports(self, name: str) -> bool:
-        return _suffix(name) in _DOCUMENT_KINDS
+        return _get_suffix(name) in _DOCUMENT_KINDS
 
-    async def text(self, place: ResolvedPath) -> str:
-        kind = _DOCUMENT_KINDS[_suffix(place.path.name)]
-        async with self._turns:
+    async def extract_text(self, place: ResolvedPath) -> str:
+        kind = _DOCUMENT_KINDS[_get_suffix(place.path.name)]
+        async with self._worker_slots:
             data = await self._files.read(place)
             try:
-                answer = await run_apart("joey.content.document_worker", kind, data)
+                answer = await run_isolated("joey.content.document_worker", kind, data)
             except ToolError as error:
                 raise ToolError(f"Cannot read {place.shown}: {error}") from error
         return answer.decode(errors="replace")
 
 
-def _suffix(name: str) -> str:
+def _get_suffix(name: str) -> str:
     return PurePath(name).suffix.lower()
 
 
-_documents_fit: type[Documents] = IsolatedDocumentReader
+_documents_protocol_check: type[Documents] = IsolatedDocumentReader
 
 
 _PAGE_TIMEOUT_S = 30
@@ -125,7 +125,7 @@ class PageRequest(Struct, frozen=True):
 class WebPageFetcher:
     """Only `http` and `https`, only text, never more than a few megabytes."""
 
-    async def text(self, url: str) -> str:
+    async def fetch_text(self, url: str) -> str:
         scheme = url.partition(":")[0].lower()
         if scheme not in ("http", "https"):
             raise ToolError(f"only http and https pages can be fetched, not {scheme}")
@@ -136,11 +136,11 @@ class WebPageFetcher:
         }
         asked = msgspec.json.encode(PageRequest(url, env))
         text = (
-            await run_apart("joey.content.web_page_worker", "text", asked, _PAGE_TIMEOUT_S)
+            await run_isolated("joey.content.web_page_worker", "text", asked, _PAGE_TIMEOUT_S)
         ).decode()
         if len(text) > _MAX_PAGE_CHARS:
             text = f"{text[:_MAX_PAGE_CHARS]}\n[...the rest of the page is left out...]"
         return text
 
 
-_pages_fit: type[PageFetcher] = WebPageFetcher
+_pages_protocol_check: type[PageFetcher] = WebPageFetcher

@@ -30,12 +30,12 @@ class OoxmlPackage:
             self._archive = ZipFile(BytesIO(data))
         except (BadZipFile, ValueError, NotImplementedError) as error:
             raise ToolError(f"it is damaged: {error}.") from error
-        self._left = MAX_UNPACKED_BYTES
+        self._remaining_bytes = MAX_UNPACKED_BYTES
 
     def __contains__(self, name: str) -> bool:
         return name in self._archive.NameToInfo
 
-    def chunks(self, name: str) -> Iterator[bytes]:
+    def iter_chunks(self, name: str) -> Iterator[bytes]:
         """The content of one file, piece by piece.
 
         Raises:
@@ -50,8 +50,8 @@ class OoxmlPackage:
         try:
             with self._archive.open(entry) as file:
                 while chunk := file.read(_CHUNK_BYTES):
-                    self._left -= len(chunk)
-                    if self._left < 0:
+                    self._remaining_bytes -= len(chunk)
+                    if self._remaining_bytes < 0:
                         raise ToolError(
                             f"it unpacks to more than {MAX_UNPACKED_BYTES // 2**20} MB, so it "
                             "was not"
@@ -72,7 +72,7 @@ OoxmlEvent = tuple[OoxmlEventKind, str, dict[str, str]]
 """A name (or the text), and attributes; names are without their namespace."""
 
 
-def events(chunks: Iterable[bytes]) -> Iterator[OoxmlEvent]:
+def iter_xml_events(chunks: Iterable[bytes]) -> Iterator[OoxmlEvent]:
     """Raises ToolError when it is not well-formed, or declares types or entities of its own."""
     pending: list[OoxmlEvent] = []
     parser = expat.ParserCreate(namespace_separator=" ")
@@ -80,13 +80,15 @@ def events(chunks: Iterable[bytes]) -> Iterator[OoxmlEvent]:
     parser.StartElementHandler = lambda name, attributes: pending.append(
         (
             OoxmlEventKind.START,
-            _local(name),
-            {_local(key): value for key, value in attributes.items()},
+            _strip_namespace(name),
+            {_strip_namespace(key): value for key, value in attributes.items()},
         )
     )
-    parser.EndElementHandler = lambda name: pending.append((OoxmlEventKind.END, _local(name), {}))
+    parser.EndElementHandler = lambda name: pending.append(
+        (OoxmlEventKind.END, _strip_namespace(name), {})
+    )
     parser.CharacterDataHandler = lambda text: pending.append((OoxmlEventKind.TEXT, text, {}))
-    parser.StartDoctypeDeclHandler = _refuse
+    parser.StartDoctypeDeclHandler = _reject_doctype
     try:
         for chunk in chunks:
             parser.Parse(chunk)
@@ -98,9 +100,9 @@ def events(chunks: Iterable[bytes]) -> Iterator[OoxmlEvent]:
         raise ToolError(f"it is damaged: {error}.") from error
 
 
-def _local(name: str) -> str:
+def _strip_namespace(name: str) -> str:
     return name.rpartition(" ")[2]
 
 
-def _refuse(*_: object) -> NoReturn:
+def _reject_doctype(*_: object) -> NoReturn:
     raise ToolError("it declares types or entities in its XML, which documents never do.")

@@ -15,7 +15,7 @@ from bisect import bisect_left
 
 from tree_sitter import Language, Parser, Query, QueryCursor
 
-from joey.content.worker import serve
+from joey.content.worker import serve_request
 
 _JAVASCRIPT_QUERY = """
     (function_declaration) @it (generator_function_declaration) @it
@@ -73,12 +73,12 @@ _MAX_DEFINITIONS = 5_000
 
 
 def main(language: str) -> None:
-    serve(lambda data: json.dumps(spans(language, data)).encode())
+    serve_request(lambda data: json.dumps(find_definition_spans(language, data)).encode())
 
 
-def spans(language: str, data: bytes) -> list[tuple[int, int]]:
+def find_definition_spans(language: str, data: bytes) -> list[tuple[int, int]]:
     """First and last lines, counted from 1; of those that begin in one line, the longest."""
-    grammar = Language(_grammar(language))
+    grammar = Language(_load_grammar(language))
     tree = Parser(grammar).parse(data)
     captures = QueryCursor(Query(grammar, DEFINITION_QUERIES[language])).captures(tree.root_node)
     # Not from the nodes' points: reading those corrupts memory (tree-sitter 0.26.0).
@@ -91,7 +91,7 @@ def spans(language: str, data: bytes) -> list[tuple[int, int]]:
     return sorted(found.items())[:_MAX_DEFINITIONS]
 
 
-def _grammar(language: str) -> object:
+def _load_grammar(language: str) -> object:
     match language:
         case "python":
             import tree_sitter_python

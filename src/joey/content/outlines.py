@@ -13,7 +13,7 @@ from pathlib import PurePath
 import msgspec
 from msgspec import Struct
 
-from joey.content.isolated import run_apart
+from joey.content.isolated import run_isolated
 from joey.core.text import regex, split_lines
 from joey.ports import Definition, Outlines
 
@@ -30,36 +30,36 @@ class OutlineExtractor:
     """Code is parsed in another process, since grammars crash over some texts."""
 
     def __init__(self) -> None:
-        self._turns = asyncio.Semaphore(_MAX_PARALLEL_WORKERS)
+        self._worker_slots = asyncio.Semaphore(_MAX_PARALLEL_WORKERS)
 
     def supports(self, name: str) -> bool:
-        return language_of(name) is not None
+        return detect_language(name) is not None
 
-    async def outline(self, name: str, data: bytes) -> Sequence[Definition]:
-        language = language_of(name)
+    async def build_outline(self, name: str, data: bytes) -> Sequence[Definition]:
+        language = detect_language(name)
         if language is None:
             return ()
-        text = text_of(data)
+        text = decode_text(data)
         lines = split_lines(text)
         if language == MARKDOWN:
-            spans = await asyncio.to_thread(sections, lines)
+            spans = await asyncio.to_thread(find_sections, lines)
         else:
-            spans = await self._parse(language, text.encode(errors="replace"))
+            spans = await self._parse_code(language, text.encode(errors="replace"))
         return tuple(
             Definition(first, last, lines[first - 1].rstrip()[:_MAX_LINE_CHARS])
             for first, last in spans
             if last - first + 1 >= _MIN_DEFINITION_LINES and first <= len(lines)
         )
 
-    async def _parse(self, language: str, data: bytes) -> _LineSpans:
-        async with self._turns:
-            answer = await run_apart(
+    async def _parse_code(self, language: str, data: bytes) -> _LineSpans:
+        async with self._worker_slots:
+            answer = await run_isolated(
                 "joey.content.outline_worker", language, data, _PARSE_TIMEOUT_S
             )
         return msgspec.json.decode(answer, type=_LineSpans)
 
 
-_fits: type[Outlines] = OutlineExtractor
+_protocol_check: type[Outlines] = OutlineExtractor
 
 
 MARKDOWN = "markdown"
@@ -85,7 +85,7 @@ _LANGUAGES_BY_SUFFIX = {
 }
 
 
-def language_of(name: str) -> str | None:
+def detect_language(name: str) -> str | None:
     """The language that a file is in, by its name."""
     return _LANGUAGES_BY_SUFFIX.get(PurePath(name).suffix.lower())
 
@@ -103,9 +103,9 @@ class _MarkdownHeading(Struct, frozen=True):
     level: int
 
 
-def sections(lines: list[str]) -> list[tuple[int, int]]:
+def find_sections(lines: list[str]) -> list[tuple[int, int]]:
     """First and last lines, counted from 1, in order."""
-    headings = _headings(lines)
+    headings = _find_headings(lines)
     found: list[tuple[int, int]] = []
     open_ones: list[_MarkdownHeading] = []
     for heading in (*headings, _MarkdownHeading(len(lines) + 1, 0)):
@@ -115,11 +115,11 @@ def sections(lines: list[str]) -> list[tuple[int, int]]:
     return sorted(found)
 
 
-def _headings(lines: list[str]) -> list[_MarkdownHeading]:
+def _find_headings(lines: list[str]) -> list[_MarkdownHeading]:
     headings: list[_MarkdownHeading] = []
     fence = ""
     above = ""
-    start = _after_front_matter(lines)
+    start = _skip_front_matter(lines)
     for number, line in enumerate(lines[start:], start + 1):
         paragraph, above = above, ""
         if marks := _CODE_FENCE_RE.match(line):
@@ -140,7 +140,7 @@ def _headings(lines: list[str]) -> list[_MarkdownHeading]:
     return headings
 
 
-def _after_front_matter(lines: list[str]) -> int:
+def _skip_front_matter(lines: list[str]) -> int:
     if not lines or lines[0].rstrip() != _FRONT_MATTER_DELIMITER:
         return 0
     return next(
@@ -156,7 +156,7 @@ def _after_front_matter(lines: list[str]) -> int:
 _UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
 
 
-def text_of(data: bytes) -> str:
+def decode_text(data: bytes) -> str:
     """What is not UTF-8 is shown as far as it can be."""
     if data.startswith(_UTF16_BOMS):
         return data.decode("utf-16", errors="replace")

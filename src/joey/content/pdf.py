@@ -14,7 +14,7 @@ from pypdf.errors import DependencyError, PyPdfError
 from joey.errors import ToolError
 
 
-def lines(data: bytes) -> Iterator[str]:
+def extract_lines(data: bytes) -> Iterator[str]:
     """Raises ToolError when the file is damaged or locked."""
     try:
         reader = PdfReader(BytesIO(data))
@@ -28,10 +28,12 @@ def lines(data: bytes) -> Iterator[str]:
         raise ToolError("it is encrypted, and can be read only with its password.")
     for number in range(pages):
         yield f"--- Page {number + 1} ---"
-        yield from _text(reader, number).splitlines() or ["[No text: the page may be a picture.]"]
+        yield from _extract_page_text(reader, number).splitlines() or [
+            "[No text: the page may be a picture.]"
+        ]
 
 
-def _text(reader: PdfReader, number: int) -> str:
+def _extract_page_text(reader: PdfReader, number: int) -> str:
     """One page; a page that cannot be read does not spoil the others."""
     try:
         page: PageObject = reader.pages[number]

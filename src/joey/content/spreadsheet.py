@@ -12,7 +12,7 @@ from posixpath import join, normpath
 
 from msgspec import Struct
 
-from joey.content.ooxml import OoxmlEventKind, OoxmlPackage, events
+from joey.content.ooxml import OoxmlEventKind, OoxmlPackage, iter_xml_events
 from joey.errors import ToolError
 
 MAX_ROWS = 50_000
@@ -32,44 +32,48 @@ class _Worksheet(Struct, frozen=True):
 
 class _Cell(Struct):
     column: int
-    kind: str
-    style: int
+    cell_type: str
+    style_index: int
     value: str = ""
     formula: str = ""
 
 
-def lines(data: bytes) -> Iterator[str]:
+def extract_lines(data: bytes) -> Iterator[str]:
     """Raises ToolError when the file is damaged, locked, or unpacks to too much."""
     package = OoxmlPackage(data)
-    sheets, from_1904 = _workbook(package)
-    strings = tuple(_strings(package)) if _SHARED_STRINGS_PATH in package else ()
+    sheets, from_1904 = _read_workbook(package)
+    strings = tuple(_iter_shared_strings(package)) if _SHARED_STRINGS_PATH in package else ()
     formats = (
-        read_formats(package.chunks(_STYLES_PATH)) if _STYLES_PATH in package else CellFormats()
+        read_cell_formats(package.iter_chunks(_STYLES_PATH))
+        if _STYLES_PATH in package
+        else CellFormats()
     )
     for number, sheet in enumerate(sheets):
         if number:
             yield ""
         yield f"--- Sheet: {sheet.name} ---"
-        yield from _WorksheetReader(package, sheet, strings, formats, from_1904).rows()
+        yield from _WorksheetReader(package, sheet, strings, formats, from_1904).iter_rows()
 
 
-def _workbook(package: OoxmlPackage) -> tuple[list[_Worksheet], bool]:
+def _read_workbook(package: OoxmlPackage) -> tuple[list[_Worksheet], bool]:
     """The sheets that a person would see, and whether days are counted from 1904."""
-    targets = _relations(package, _WORKBOOK_PATH)
+    targets = _read_relationships(package, _WORKBOOK_PATH)
     sheets: list[_Worksheet] = []
     from_1904 = False
-    for kind, name, attributes in events(package.chunks(_WORKBOOK_PATH)):
+    for kind, name, attributes in iter_xml_events(package.iter_chunks(_WORKBOOK_PATH)):
         if kind is not OoxmlEventKind.START:
             continue
         if name == "workbookPr":
             from_1904 = attributes.get("date1904") in ("1", "true")
         elif name == "sheet" and attributes.get("state", "visible") == "visible":
             target = targets.get(attributes.get("id", ""), "")
-            sheets.append(_Worksheet(attributes.get("name", ""), _inside(_XL_DIRECTORY, target)))
+            sheets.append(
+                _Worksheet(attributes.get("name", ""), _resolve_target(_XL_DIRECTORY, target))
+            )
     return sheets, from_1904
 
 
-def _relations(package: OoxmlPackage, path: str) -> dict[str, str]:
+def _read_relationships(package: OoxmlPackage, path: str) -> dict[str, str]:
     """Where the ids in a part of the document lead."""
     directory, _, name = path.rpartition("/")
     relations = f"{directory}/_rels/{name}.rels"
@@ -77,21 +81,21 @@ def _relations(package: OoxmlPackage, path: str) -> dict[str, str]:
         return {}
     return {
         attributes.get("Id", ""): attributes.get("Target", "")
-        for kind, element, attributes in events(package.chunks(relations))
+        for kind, element, attributes in iter_xml_events(package.iter_chunks(relations))
         if kind is OoxmlEventKind.START and element == "Relationship"
     }
 
 
-def _inside(directory: str, target: str) -> str:
+def _resolve_target(directory: str, target: str) -> str:
     return normpath(target.lstrip("/") if target.startswith("/") else join(directory, target))
 
 
-def _strings(package: OoxmlPackage) -> Iterator[str]:
+def _iter_shared_strings(package: OoxmlPackage) -> Iterator[str]:
     """The texts that cells refer to by number; hints on pronunciation are none of them."""
     parts: list[str] = []
     parents = [""]
     spoken = False
-    for kind, name, _ in events(package.chunks(_SHARED_STRINGS_PATH)):
+    for kind, name, _ in iter_xml_events(package.iter_chunks(_SHARED_STRINGS_PATH)):
         if kind is OoxmlEventKind.START:
             parents.append(name)
             spoken = spoken or name == "rPh"
@@ -118,15 +122,15 @@ class _WorksheetReader:
         self._path = sheet.path
         self._strings = strings
         self._formats = formats
-        self._from_1904 = from_1904
-        self._links = self._read_links()
+        self._is_1904_epoch = from_1904
+        self._hyperlinks = self._read_hyperlinks()
 
-    def rows(self) -> Iterator[str]:
+    def iter_rows(self) -> Iterator[str]:
         row: list[str] = []
         number = 0
         cell = _Cell(0, "", 0)
         inside = ""
-        for kind, name, attributes in events(self._package.chunks(self._path)):
+        for kind, name, attributes in iter_xml_events(self._package.iter_chunks(self._path)):
             if kind is OoxmlEventKind.TEXT:
                 if inside == "f":
                     cell.formula = (cell.formula + name)[:_MAX_CELL_CHARS]
@@ -135,62 +139,62 @@ class _WorksheetReader:
             elif kind is OoxmlEventKind.END:
                 inside = ""
                 if name == "c":
-                    self._put(row, cell, number)
+                    self._add_cell(row, cell, number)
                 elif name == "row" and any(row):
                     yield "\t".join(row)
             elif name == "row":
                 row = []
-                number = _number(attributes.get("r"), number + 1)
+                number = _parse_int(attributes.get("r"), number + 1)
                 if number > MAX_ROWS:
                     yield f"[The rows after {MAX_ROWS} are left out.]"
                     return
             elif name == "c":
-                column = _column(attributes.get("r", ""), len(row))
-                cell = _Cell(column, attributes.get("t", "n"), _number(attributes.get("s"), 0))
+                column = _parse_column(attributes.get("r", ""), len(row))
+                cell = _Cell(column, attributes.get("t", "n"), _parse_int(attributes.get("s"), 0))
             elif name in ("v", "f", "t"):
                 inside = name
 
-    def _put(self, row: list[str], cell: _Cell, number: int) -> None:
-        text = self._shown(cell).replace("\n", " ").replace("\t", " ")
-        if link := self._links.get((cell.column, number)):
+    def _add_cell(self, row: list[str], cell: _Cell, number: int) -> None:
+        text = self._format_cell(cell).replace("\n", " ").replace("\t", " ")
+        if link := self._hyperlinks.get((cell.column, number)):
             text = f"{text} ({link})" if text != link else text
         if not text:
             return
         row.extend([""] * (cell.column + 1 - len(row)))
         row[cell.column] = text
 
-    def _shown(self, cell: _Cell) -> str:
+    def _format_cell(self, cell: _Cell) -> str:
         if not cell.value:
             return f"[Formula: {cell.formula}]" if cell.formula else ""
-        match cell.kind:
+        match cell.cell_type:
             case "s":
-                at = _number(cell.value, -1)
+                at = _parse_int(cell.value, -1)
                 return self._strings[at] if 0 <= at < len(self._strings) else ""
             case "b":
                 return "TRUE" if cell.value == "1" else "FALSE"
             case "e":
                 return f"[Error: {cell.value}]"
             case "n":
-                return self._formats.show(cell.value, cell.style, self._from_1904)
+                return self._formats.format_value(cell.value, cell.style_index, self._is_1904_epoch)
         return cell.value
 
-    def _read_links(self) -> dict[tuple[int, int], str]:
+    def _read_hyperlinks(self) -> dict[tuple[int, int], str]:
         """Addresses on the web by column and row; they stand behind the rows they belong to."""
-        targets = _relations(self._package, self._path)
+        targets = _read_relationships(self._package, self._path)
         if not targets:
             return {}
         links: dict[tuple[int, int], str] = {}
-        for kind, name, attributes in events(self._package.chunks(self._path)):
+        for kind, name, attributes in iter_xml_events(self._package.iter_chunks(self._path)):
             if kind is OoxmlEventKind.START and name == "hyperlink":
                 place = attributes.get("ref", "")
                 target = targets.get(attributes.get("id", ""), "")
-                row = _number(place.lstrip("ABCDEFGHIJKLMNOPQRSTUVWXYZ"), 0)
+                row = _parse_int(place.lstrip("ABCDEFGHIJKLMNOPQRSTUVWXYZ"), 0)
                 if target:
-                    links[_column(place, 0), row] = target
+                    links[_parse_column(place, 0), row] = target
         return links
 
 
-def _column(place: str, following: int) -> int:
+def _parse_column(place: str, following: int) -> int:
     """`C7` is in column 2; a cell without a place comes after the one before it."""
     column = 0
     for letter in place:
@@ -202,7 +206,7 @@ def _column(place: str, following: int) -> int:
     return column - 1 if column else following
 
 
-def _number(text: str | None, default: int) -> int:
+def _parse_int(text: str | None, default: int) -> int:
     return int(text) if text is not None and text.isdecimal() and len(text) < 10 else default
 
 
@@ -218,11 +222,11 @@ _MAX_DATE_DAYS = 2_958_466
 
 
 class CellFormats(Struct, frozen=True):
-    dates: frozenset[int] = frozenset()
+    date_styles: frozenset[int] = frozenset()
     """Numbers of the styles that show a date or a time."""
 
-    def show(self, value: str, style: int, from_1904: bool) -> str:
-        if style not in self.dates:
+    def format_value(self, value: str, style: int, from_1904: bool) -> str:
+        if style not in self.date_styles:
             return value
         try:
             days = float(value)
@@ -237,25 +241,25 @@ class CellFormats(Struct, frozen=True):
         return moment.isoformat(" ") if seconds % 86_400 else moment.date().isoformat()
 
 
-def read_formats(chunks: Iterable[bytes]) -> CellFormats:
+def read_cell_formats(chunks: Iterable[bytes]) -> CellFormats:
     """The styles of `xl/styles.xml`: which of them are dates."""
     own: dict[str, str] = {}
     dates: set[int] = set()
     count = 0
     inside = ""
-    for kind, name, attributes in events(chunks):
+    for kind, name, attributes in iter_xml_events(chunks):
         if kind is OoxmlEventKind.START and name == "numFmt":
             own[attributes.get("numFmtId", "")] = attributes.get("formatCode", "")
         elif name == "cellXfs":
             inside = name if kind is OoxmlEventKind.START else ""
         elif kind is OoxmlEventKind.START and name == "xf" and inside:
-            if _is_date(attributes.get("numFmtId", "0"), own):
+            if _is_date_format(attributes.get("numFmtId", "0"), own):
                 dates.add(count)
             count += 1
     return CellFormats(frozenset(dates))
 
 
-def _is_date(number: str, own: dict[str, str]) -> bool:
+def _is_date_format(number: str, own: dict[str, str]) -> bool:
     if number in own:
         return _DATE_LETTERS_RE.search(_FORMAT_LITERAL_RE.sub("", own[number])) is not None
     return number.isdecimal() and len(number) < 4 and int(number) in _BUILT_IN_DATE_FORMAT_IDS

@@ -15,13 +15,13 @@ from collections.abc import Callable
 
 import msgspec
 
-from joey.content.worker import serve
+from joey.content.worker import serve_request
 from joey.core.diagnostics import Diagnostic
 from joey.errors import ToolError
 
 _MAX_INLINE_BYTES = {".py": 64 * 1024, ".pyi": 64 * 1024, ".json": 1024 * 1024, ".toml": 4096}
 """Bytes up to which a text is parsed right here."""
-_quiet = threading.Lock()
+_warnings_lock = threading.Lock()
 """What is done about warnings is one for all threads."""
 
 
@@ -29,24 +29,26 @@ def can_parse(suffix: str) -> bool:
     return suffix in _SYNTAX_CHECKERS
 
 
-async def mistakes(path: str, suffix: str, data: bytes, seconds: float) -> list[Diagnostic]:
+async def find_syntax_errors(
+    path: str, suffix: str, data: bytes, timeout_s: float
+) -> list[Diagnostic]:
     """What is wrong with the text of a file; nothing where that cannot be found out in time."""
     if len(data) <= _MAX_INLINE_BYTES[suffix]:
         return await asyncio.to_thread(_SYNTAX_CHECKERS[suffix], path, data)
     # The child runs this module too, and does without what starts it.
-    from joey.content.isolated import run_apart
+    from joey.content.isolated import run_isolated
 
     try:
-        answer = await run_apart("joey.content.syntax", suffix, data, seconds)
+        answer = await run_isolated("joey.content.syntax", suffix, data, timeout_s)
     except ToolError:
         return []
     found = msgspec.json.decode(answer, type=list[Diagnostic])
     return [msgspec.structs.replace(problem, path=path) for problem in found]
 
 
-def _python(path: str, data: bytes) -> list[Diagnostic]:
+def _check_python(path: str, data: bytes) -> list[Diagnostic]:
     try:
-        with _quiet, warnings.catch_warnings():
+        with _warnings_lock, warnings.catch_warnings():
             warnings.simplefilter("ignore")
             compile(data, path, "exec", dont_inherit=True)
     except SyntaxError as error:
@@ -56,7 +58,7 @@ def _python(path: str, data: bytes) -> list[Diagnostic]:
     return []
 
 
-def _json(path: str, data: bytes) -> list[Diagnostic]:
+def _check_json(path: str, data: bytes) -> list[Diagnostic]:
     try:
         json.loads(data.decode("utf-8-sig"))
     except json.JSONDecodeError as error:
@@ -66,7 +68,7 @@ def _json(path: str, data: bytes) -> list[Diagnostic]:
     return []
 
 
-def _toml(path: str, data: bytes) -> list[Diagnostic]:
+def _check_toml(path: str, data: bytes) -> list[Diagnostic]:
     import tomllib
 
     try:
@@ -79,12 +81,12 @@ def _toml(path: str, data: bytes) -> list[Diagnostic]:
 
 
 _SYNTAX_CHECKERS: dict[str, Callable[[str, bytes], list[Diagnostic]]] = {
-    ".py": _python,
-    ".pyi": _python,
-    ".json": _json,
-    ".toml": _toml,
+    ".py": _check_python,
+    ".pyi": _check_python,
+    ".json": _check_json,
+    ".toml": _check_toml,
 }
 
 
 if __name__ == "__main__":
-    serve(lambda data: msgspec.json.encode(_SYNTAX_CHECKERS[sys.argv[1]]("", data)))
+    serve_request(lambda data: msgspec.json.encode(_SYNTAX_CHECKERS[sys.argv[1]]("", data)))

@@ -22,7 +22,7 @@ from typing import IO, Any
 import msgspec
 
 from joey.content.isolated import PageRequest
-from joey.content.worker import serve
+from joey.content.worker import serve_request
 from joey.errors import ToolError
 
 _SKIPPED_TAGS = frozenset({"script", "style", "noscript", "template", "svg", "title", "iframe"})
@@ -45,7 +45,7 @@ _WHITESPACE_RE = re.compile(r"[ \t\r\n]+")
 _CODE_FENCE = "```"
 
 
-def markdown_of(html: str) -> str:
+def convert_html_to_markdown(html: str) -> str:
     """The words of a page, with headings, lists, links and code kept as Markdown."""
     reader = _HtmlToMarkdownParser()
     reader.feed(html)
@@ -57,9 +57,9 @@ class _HtmlToMarkdownParser(HTMLParser):
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
         self._parts: list[str] = []
-        self._skipping = 0
-        self._verbatim = 0
-        self._links: list[str] = []
+        self._skip_depth = 0
+        self._pre_depth = 0
+        self._open_links: list[str] = []
 
     @property
     def markdown(self) -> str:
@@ -76,7 +76,7 @@ class _HtmlToMarkdownParser(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         match tag:
             case _ if tag in _SKIPPED_TAGS:
-                self._skipping += 1
+                self._skip_depth += 1
             case _ if tag in _HEADING_PREFIXES:
                 self._parts.append(f"\n\n{_HEADING_PREFIXES[tag]} ")
             case "li":
@@ -84,12 +84,12 @@ class _HtmlToMarkdownParser(HTMLParser):
             case "br":
                 self._parts.append("\n")
             case "pre":
-                self._verbatim += 1
+                self._pre_depth += 1
                 self._parts.append(f"\n\n{_CODE_FENCE}\n")
-            case "code" if not self._verbatim:
+            case "code" if not self._pre_depth:
                 self._parts.append("`")
             case "a":
-                self._links.append(dict(attrs).get("href") or "")
+                self._open_links.append(dict(attrs).get("href") or "")
                 self._parts.append("[")
             case "td" | "th":
                 self._parts.append(" | ")
@@ -99,21 +99,21 @@ class _HtmlToMarkdownParser(HTMLParser):
     def handle_endtag(self, tag: str) -> None:
         match tag:
             case _ if tag in _SKIPPED_TAGS:
-                self._skipping = max(0, self._skipping - 1)
-            case "pre" if self._verbatim:
-                self._verbatim -= 1
+                self._skip_depth = max(0, self._skip_depth - 1)
+            case "pre" if self._pre_depth:
+                self._pre_depth -= 1
                 self._parts.append(f"\n{_CODE_FENCE}\n\n")
-            case "code" if not self._verbatim:
+            case "code" if not self._pre_depth:
                 self._parts.append("`")
-            case "a" if self._links:
-                target = self._links.pop()
+            case "a" if self._open_links:
+                target = self._open_links.pop()
                 self._parts.append(f"]({target})" if target else "]")
             case _ if tag in _HEADING_PREFIXES or tag in _BLOCK_TAGS:
                 self._parts.append("\n\n")
 
     def handle_data(self, data: str) -> None:
-        if not self._skipping:
-            self._parts.append(data if self._verbatim else _WHITESPACE_RE.sub(" ", data))
+        if not self._skip_depth:
+            self._parts.append(data if self._pre_depth else _WHITESPACE_RE.sub(" ", data))
 
 
 _FETCH_TIMEOUT_S = 15
@@ -126,19 +126,21 @@ _SAFE_URL_CHARS = "%/:=&?~#+!$,;'@()*[]"
 """What an address may hold as it stands."""
 
 
-def page_text(data: bytes) -> bytes:
+def fetch_page_text(data: bytes) -> bytes:
     """Raises ToolError: nobody answers, or with something that is not text."""
     asked = msgspec.json.decode(data, type=PageRequest)
     os.environ.update(asked.env)
     try:
-        kind, charset, body = _fetch(_plain(asked.url))
+        kind, charset, body = _fetch(_encode_url(asked.url))
     except urllib.error.HTTPError as error:
-        raise ToolError(f"the server answered {error.code} {_one_line(error.reason)}") from error
+        raise ToolError(
+            f"the server answered {error.code} {_to_single_line(error.reason)}"
+        ) from error
     except (OSError, ValueError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", error)
-        raise ToolError(f"the page cannot be fetched: {_one_line(reason)}") from error
-    text = body.decode(_known(charset), errors="replace")
-    return (markdown_of(text) if "html" in kind else text).encode(errors="replace")
+        raise ToolError(f"the page cannot be fetched: {_to_single_line(reason)}") from error
+    text = body.decode(_resolve_charset(charset), errors="replace")
+    return (convert_html_to_markdown(text) if "html" in kind else text).encode(errors="replace")
 
 
 def _fetch(url: str) -> tuple[str, str, bytes]:
@@ -157,7 +159,7 @@ def _fetch(url: str) -> tuple[str, str, bytes]:
     with opener.open(request, timeout=_FETCH_TIMEOUT_S) as response:
         kind = response.headers.get_content_type()
         if not _TEXT_MEDIA_TYPE_RE.match(kind):
-            raise ToolError(f"the address gives {_one_line(kind)}, which is not text")
+            raise ToolError(f"the address gives {_to_single_line(kind)}, which is not text")
         if response.headers.get("Content-Encoding", "identity").lower() != "identity":
             raise ToolError("the server sends the page compressed, which was not asked for")
         charset = response.headers.get_content_charset() or "utf-8"
@@ -175,13 +177,17 @@ class _SafeRedirectHandler(urllib.request.HTTPRedirectHandler):
         newurl: str,
     ) -> urllib.request.Request | None:
         if urllib.parse.urlsplit(newurl).scheme not in ("http", "https"):
-            raise ToolError(f"it leads on to {_one_line(newurl)}, which is no page of the web")
-        if _is_near(newurl) and not _is_near(req.full_url):
-            raise ToolError(f"it leads on to {_one_line(newurl)}, which is not on the public web")
+            raise ToolError(
+                f"it leads on to {_to_single_line(newurl)}, which is no page of the web"
+            )
+        if _is_local_address(newurl) and not _is_local_address(req.full_url):
+            raise ToolError(
+                f"it leads on to {_to_single_line(newurl)}, which is not on the public web"
+            )
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
-def _is_near(url: str) -> bool:
+def _is_local_address(url: str) -> bool:
     """Whether an address is on this machine or in its own network."""
     host = urllib.parse.urlsplit(url).hostname or ""
     try:
@@ -192,14 +198,14 @@ def _is_near(url: str) -> bool:
     return any(not ipaddress.ip_address(address).is_global for address in addresses)
 
 
-def _plain(url: str) -> str:
+def _encode_url(url: str) -> str:
     """The address in the characters that may be sent."""
     parts = urllib.parse.urlsplit(url)
     place = parts.netloc if parts.netloc.isascii() else parts.netloc.encode("idna").decode()
     return urllib.parse.quote(parts._replace(netloc=place).geturl(), safe=_SAFE_URL_CHARS)
 
 
-def _known(charset: str) -> str:
+def _resolve_charset(charset: str) -> str:
     try:
         codec = codecs.lookup(charset)
         "".encode(charset)
@@ -208,10 +214,10 @@ def _known(charset: str) -> str:
     return "utf-8" if codec.name in _REJECTED_CODECS else codec.name
 
 
-def _one_line(value: Any) -> str:
+def _to_single_line(value: Any) -> str:
     seen = "".join(char if char.isprintable() else " " for char in str(value))
     return " ".join(seen.split())[:_MAX_REASON_CHARS]
 
 
 if __name__ == "__main__":
-    serve(page_text)
+    serve_request(fetch_page_text)

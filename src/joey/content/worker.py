@@ -27,20 +27,20 @@ _RESOURCE_LIMITS = {
 }
 
 
-def serve(work: Callable[[bytes], bytes]) -> None:
+def serve_request(work: Callable[[bytes], bytes]) -> None:
     """Answer one request: the file on stdin, the result of `work` on stdout."""
     for kind, most in _RESOURCE_LIMITS.items():
         # macOS knows some of these limits by name only; the time-out is there all the same.
         with suppress(ValueError, OSError):
             resource.setrlimit(kind, (most, most))
     gc.disable()  # nothing lives long enough here to be worth looking for
-    code, answer = _answer(work)
+    code, answer = _handle_request(work)
     sys.stdout.buffer.write(answer)
     sys.stdout.buffer.flush()
     sys.exit(code)
 
 
-def _answer(work: Callable[[bytes], bytes]) -> tuple[int, bytes]:
+def _handle_request(work: Callable[[bytes], bytes]) -> tuple[int, bytes]:
     try:
         return 0, work(sys.stdin.buffer.read())
     except ToolError as error:

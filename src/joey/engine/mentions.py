@@ -188,7 +188,7 @@ class _MentionFetcher:
         pages = self._runtime.capabilities.pages
         if pages is None:
             raise ToolError("pages cannot be fetched here")
-        return await pages.text(url)
+        return await pages.fetch_text(url)
 
     async def _collect_diagnostics(self) -> str:
         problems = self._runtime.capabilities.diagnostics
@@ -196,7 +196,10 @@ class _MentionFetcher:
             raise ToolError("no checker was found for the languages of this workspace")
         limit = self._runtime.settings.max_diagnostic_messages
         most = sys.maxsize if limit < 0 else limit
-        return format_diagnostics(await problems.all(most)) or "No errors or warnings detected."
+        return (
+            format_diagnostics(await problems.check_workspace(most))
+            or "No errors or warnings detected."
+        )
 
     def _repository(self) -> Repository:
         repository = self._runtime.capabilities.repository

@@ -28,7 +28,7 @@ class Outlines(Protocol):
         """Whether files of this name are in a language that is known."""
         ...
 
-    async def outline(self, name: str, data: bytes) -> Sequence[Definition]: ...
+    async def build_outline(self, name: str, data: bytes) -> Sequence[Definition]: ...
 
 
 class Documents(Protocol):
@@ -36,7 +36,7 @@ class Documents(Protocol):
 
     def supports(self, name: str) -> bool: ...
 
-    async def text(self, place: ResolvedPath) -> str:
+    async def extract_text(self, place: ResolvedPath) -> str:
         """Raises ToolError when the file is damaged, locked or too big."""
         ...
 
@@ -87,17 +87,17 @@ class CodeIndex(Protocol):
 
 
 class Diagnostics(Protocol):
-    async def of(self, places: Sequence[ResolvedPath]) -> Sequence[Diagnostic]:
+    async def check_files(self, places: Sequence[ResolvedPath]) -> Sequence[Diagnostic]:
         """What the checkers that are there say about these files now; bounded in time."""
         ...
 
-    async def all(self, limit: int) -> Sequence[Diagnostic]:
+    async def check_workspace(self, limit: int) -> Sequence[Diagnostic]:
         """What they say about the workspace."""
         ...
 
 
 class PageFetcher(Protocol):
-    async def text(self, url: str) -> str:
+    async def fetch_text(self, url: str) -> str:
         """The page's words as Markdown. Raises ToolError: unreachable, refused, not text."""
         ...
 
@@ -148,7 +148,7 @@ class Browser(Protocol):
     @property
     def viewport(self) -> tuple[int, int]: ...
 
-    async def do(self, step: BrowserStep) -> BrowserObservation:
+    async def perform(self, step: BrowserStep) -> BrowserObservation:
         """Raises ToolError: no page is open, the address cannot be reached, a step failed."""
         ...
 

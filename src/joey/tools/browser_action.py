@@ -108,7 +108,7 @@ class BrowserAction(Tool[BrowserActionParams, PreparedBrowserStep]):
         self, prepared: PreparedBrowserStep, ctx: ToolContext, answer: Answer | None
     ) -> Outcome:
         browser = _browser(ctx)
-        look = await browser.do(prepared.step)
+        look = await browser.perform(prepared.step)
         if prepared.step.action == "close":
             return Outcome("The browser is closed. Other tools can be used now.")
         if prepared.target is not None:

@@ -274,7 +274,7 @@ async def get_diagnostics(ctx: ToolContext, place: ResolvedPath) -> Sequence[Dia
     problems = ctx.capabilities.diagnostics
     if problems is None or not place.inside or not ctx.settings.include_diagnostic_messages:
         return ()
-    return await problems.of([place])
+    return await problems.check_files([place])
 
 
 async def format_new_diagnostics(

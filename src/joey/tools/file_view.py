@@ -163,7 +163,7 @@ class FileViewer:
         reader: LineReader,
     ) -> FileView:
         try:
-            text = await documents.text(place)
+            text = await documents.extract_text(place)
         except ToolError as error:
             if not is_text:
                 raise

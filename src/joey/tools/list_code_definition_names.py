@@ -166,7 +166,7 @@ async def definitions_in(
     data = await files.read(place, MAX_SOURCE_BYTES + 1)
     if len(data) > MAX_SOURCE_BYTES:
         raise ToolError(f"it is larger than {MAX_SOURCE_BYTES // 2**20} MB.")
-    return await outlines.outline(place.path.name, data)
+    return await outlines.build_outline(place.path.name, data)
 
 
 def definition_list(name: str, definitions: Sequence[Definition]) -> str:
