@@ -94,7 +94,7 @@ def exact_blocks(lines: list[str], *, hints: bool) -> Callable[[], object]:
     def work() -> None:
         outcome = apply_blocks(text, diff, similarity=similarity)
         assert isinstance(outcome, AppliedBlocks)
-        assert outcome.applied == BLOCK_COUNT
+        assert outcome.applied_count == BLOCK_COUNT
 
     return work
 

@@ -135,7 +135,7 @@ def edited(lines: int, change: Callable[[str], str]) -> float:
     result = apply_blocks(source, diff, similarity=Levenshtein.normalized_similarity, threshold=0.9)
     cost = time.process_time() - started
     assert isinstance(result, AppliedBlocks)
-    assert result.applied == BLOCK_COUNT
+    assert result.applied_count == BLOCK_COUNT
     return cost
 
 

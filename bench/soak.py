@@ -119,7 +119,7 @@ def check(home: Path, before: bytes) -> bytes:
         return b""
     log, records = JsonFileStore(home).open(directory.name.removeprefix("task_"))
     try:
-        check_pairs(Recorder(log, records).api.rendered())
+        check_pairs(Recorder(log, records).api.list_stored())
     finally:
         log.close()
     return journal.read_bytes()

@@ -23,7 +23,7 @@ from joey.cli.commands.arguments import COMMAND_PARSERS
 from joey.cli.headless.stdin_protocol import COMMAND_NAMES as STDIN_COMMANDS
 from joey.config.hooks import read_project_hooks
 from joey.core.hooks import HookEvent
-from joey.core.permissions.hosts import narrowed
+from joey.core.permissions.hosts import intersect_hosts
 from joey.core.settings import Limits, Profile, Settings
 from joey.core.wire.commands import COMMANDS as WIRE_COMMANDS
 from joey.server.auth import build_origin_policy
@@ -201,7 +201,7 @@ def is_stricter(key: Key, before: Any, after: Any) -> bool:
         case Key.STRICTEST:
             return after in ("required", "off") and (before, after) != ("required", "off")
         case Key.FEWER:
-            return bool(after == narrowed(before, after))
+            return bool(after == intersect_hosts(before, after))
         case Key.YOURS:
             return False
 

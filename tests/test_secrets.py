@@ -18,7 +18,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from joey.cli.logs import RedactingFormatter
-from joey.core.redaction import REDACTION_TEXT, KnownSecrets, blotted, blotted_line, without_secrets
+from joey.core.redaction import (
+    REDACTION_TEXT,
+    KnownSecrets,
+    redact_log_line,
+    redact_secrets,
+    remove_secrets,
+)
 from joey.server.serve import JsonLogFormatter
 from joey.testing.script import Fail, Turn, call, fail, say
 from joey.testing.server import ModelServer
@@ -169,9 +175,9 @@ SECRETS = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=6
 @given(secret=SECRETS, before=st.text(max_size=30), after=st.text(max_size=30))
 def test_no_spelling_of_a_known_value_is_left(secret: str, before: str, after: str) -> None:
     known = KnownSecrets()
-    known.learn(f"Bearer {secret}")
+    known.add(f"Bearer {secret}")
     for form in spellings(secret):
-        text = known.blot(f"{before} {form.decode()} {after}")
+        text = known.redact(f"{before} {form.decode()} {after}")
         assert (
             form.decode() not in text.replace(REDACTION_TEXT, "\0")
             or form.decode() in before + after
@@ -194,7 +200,7 @@ def test_no_spelling_of_a_known_value_is_left(secret: str, before: str, after: s
     ],
 )
 def test_what_looks_like_a_secret_is_blotted_out(secret: str) -> None:
-    assert blotted(f"before {secret}") == f"before {REDACTION_TEXT}"
+    assert redact_secrets(f"before {secret}") == f"before {REDACTION_TEXT}"
 
 
 @pytest.mark.parametrize(
@@ -207,7 +213,7 @@ def test_what_looks_like_a_secret_is_blotted_out(secret: str) -> None:
     ],
 )
 def test_ordinary_text_stays_in_what_was_said(text: str) -> None:
-    assert blotted(text) == text
+    assert redact_secrets(text) == text
 
 
 @pytest.mark.parametrize(
@@ -220,7 +226,7 @@ def test_ordinary_text_stays_in_what_was_said(text: str) -> None:
     ],
 )
 def test_a_log_hides_what_is_only_called_a_secret(text: str) -> None:
-    assert "abcdefghij" not in blotted_line(text, blotted)
+    assert "abcdefghij" not in redact_log_line(text, redact_secrets)
 
 
 @pytest.mark.requirement("secrets:log")
@@ -262,8 +268,8 @@ async def test_what_nobody_set_a_log_up_for_is_blotted_too(joey: Joey) -> None:
 
 def test_a_configuration_keeps_its_text_and_an_export_does_not() -> None:
     document = {"apiKey": "x", "rules": "use ghp_" + "x7" * 18, "headers": {"X-Key": "y"}}
-    assert without_secrets(document) == {"rules": document["rules"], "headers": ["X-Key"]}
-    assert without_secrets(document, blotted) == {
+    assert remove_secrets(document) == {"rules": document["rules"], "headers": ["X-Key"]}
+    assert remove_secrets(document, redact_secrets) == {
         "rules": f"use {REDACTION_TEXT}",
         "headers": ["X-Key"],
     }

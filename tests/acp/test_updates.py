@@ -18,7 +18,7 @@ from joey.acp.editor import to_json_dict
 from joey.acp.jsonrpc import JsonRpcTransport
 from joey.acp.tool_calls import parse_hunks
 from joey.acp.updates import UpdateEncoder
-from joey.core.edits.diff import unified_patch
+from joey.core.edits.diff import build_unified_diff
 from joey.core.events import (
     AskAnswered,
     AskOpened,
@@ -100,7 +100,7 @@ HUNK = re.compile(r"^@@ -(\d+),(\d+) \+(\d+),(\d+) @@$", re.MULTILINE)
 @given(LINES, LINES)
 def test_a_pair_holds_the_lines_that_its_hunk_names(old: list[str], new: list[str]) -> None:
     before, after = ("".join(f"{line}\n" for line in lines) for lines in (old, new))
-    diff = unified_patch(before, after).text
+    diff = build_unified_diff(before, after).text
     pairs = parse_hunks("a.txt", diff, {})
     places = [tuple(map(int, found)) for found in HUNK.findall(diff)]
     assert [(pair.old_text, pair.new_text) for pair in pairs] == [

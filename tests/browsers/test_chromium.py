@@ -172,8 +172,8 @@ async def test_a_file_is_opened_only_where_it_may_be_read(tmp_path: Path) -> Non
     tool = BrowserAction()
     outside = await tool.prepare(tool.parse({"action": "launch", "url": "file:///etc/passwd"}), ctx)
     assert [claim.access for claim in outside.claims] == [Access.BROWSER, Access.READ]
-    assert outside.claims[1].place is not None
-    assert not outside.claims[1].place.inside
+    assert outside.claims[1].path is not None
+    assert not outside.claims[1].path.is_inside
     hidden = f"file://{tmp_path}/work/hidden.html"
     with pytest.raises(IgnoredPathError):
         await tool.prepare(tool.parse({"action": "launch", "url": hidden}), ctx)

@@ -141,8 +141,8 @@ async def test_what_is_decided_about_a_file_is_decided_about_what_is_opened(
     (tmp_path / "work/link.html").symlink_to("/etc/passwd")
     step = await prepared(tmp_path, action="launch", url=f"file://{tmp_path}/work/link.html?a#b")
     assert step.step.url == step.row_text == "file:///etc/passwd?a#b"
-    assert step.claims[1].place is not None
-    assert not step.claims[1].place.inside
+    assert step.claims[1].path is not None
+    assert not step.claims[1].path.is_inside
 
 
 @pytest.mark.parametrize(

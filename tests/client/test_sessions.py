@@ -219,14 +219,14 @@ async def test_a_session_goes_back_and_forth(tmp_path: Path, flavour: str) -> No
         rows = [msgspec.to_builtins(row) for row in session.rows]
         first = rows[0]["ts"]
         preview = await session.preview_rewind(first, files=True)
-        assert [(each.path, each.kind) for each in preview.files] == [("note", "removed")]
+        assert [(each.path, each.kind) for each in preview.file_changes] == [("note", "removed")]
         assert await session.rewind(first, files=True) == preview
         await came_to(session, TaskRewound, 1)
         assert [row_ts(row) for row in session.rows] == [first]
         assert session.pending is None and not session.is_running
         assert not (tmp_path / "work" / "note").exists()
         undoing = await session.preview_undo()
-        assert set(undoing.returning) == set(preview.rows)
+        assert set(undoing.restored_rows) == set(preview.removed_rows)
         await session.undo_rewind()
         await came_to(session, TaskRewound, 2)
         assert [row_ts(row) for row in session.rows] == [row["ts"] for row in rows]

@@ -38,7 +38,7 @@ from joey.core.events import (
     ToolStarted,
     UserMessage,
 )
-from joey.core.history.branch import live_path
+from joey.core.history.branch import find_live_branch
 from joey.core.history.ui import UiHistory
 from joey.core.messages import TextPart
 from joey.core.settings import Settings
@@ -103,7 +103,7 @@ class FrameLog:
     def after(self, seq: int) -> list[EventFrame]:
         replay = ReplayNormalizer()
         sent_frames = self.frames[bisect.bisect_right(self.seqs, seq) :]
-        return [travelled(replay.retell(frame)) for frame in sent_frames]
+        return [travelled(replay.normalize(frame)) for frame in sent_frames]
 
 
 def travelled(frame: EventFrame) -> EventFrame:
@@ -170,7 +170,7 @@ def test_the_open_question_is_known_at_every_moment(
     for record in played[0]:
         for frame in encoder.encode(record.seq, record.event):
             client.apply_frame(travelled(frame))
-        expected = encoder.facts.pending
+        expected = encoder.projection.pending_ask
         assert (client.pending_ask and client.pending_ask.ts) == (expected and expected.ts)
         if client.pending_ask is not None and expected is not None:
             assert client.pending_ask.text == expected.text
@@ -315,7 +315,7 @@ def test_a_client_has_the_rows_that_are_in_sight_however_often_it_was_rewound(
     for number, record in enumerate(story.records):
         for frame in encoder.encode(record.seq, record.event):
             following.apply_frame(msgspec.json.decode(encode_frame(frame), type=EventFrame))
-        path = live_path(story.records[: number + 1])
+        path = find_live_branch(story.records[: number + 1])
         ui = UiHistory()
         for each in path:
             ui.apply(each.event)

@@ -73,7 +73,7 @@ def test_a_built_in_mode_that_may_do_more_stays_as_it_is_until_trusted(
 def test_a_mode_that_was_changed_after_trust_is_not_used(disk: Disk) -> None:
     write(disk, "ask", "read", "command")
     trust(disk)
-    assert mode_of(load_customizations(disk), "ask").grant(ToolGroup.COMMAND) is not None
+    assert mode_of(load_customizations(disk), "ask").find_grant(ToolGroup.COMMAND) is not None
     write(disk, "ask", "read", "command", "edit")
     assert mode_of(load_customizations(disk), "ask") == find_mode("ask", BUILT_IN_MODES)
 
@@ -83,7 +83,7 @@ def test_what_the_user_has_made_stricter_is_not_loosened(disk: Disk) -> None:
     write(disk, "code", "read", name="~/.roo/modes.yaml")
     write(disk, "code", "read", "edit")
     mine = mode_of(load_customizations(disk), "code")
-    assert (mine.source, mine.grant(ToolGroup.EDIT)) == ("global", None)
+    assert (mine.source, mine.find_grant(ToolGroup.EDIT)) == ("global", None)
 
 
 @pytest.mark.parametrize(

@@ -109,22 +109,25 @@ def test_agents_files_are_read_here_and_beside_nested_directories(disk: Disk) ->
             "api/AGENTS.md": "has no .roo",
         }
     )
-    assert labels(rules_of(disk.load_customizations()).agents) == ["AGENTS.md", "AGENTS.local.md"]
-    nested = rules_of(disk.load_customizations(enable_subfolder_rules=True)).agents
+    assert labels(rules_of(disk.load_customizations()).agent_rules) == [
+        "AGENTS.md",
+        "AGENTS.local.md",
+    ]
+    nested = rules_of(disk.load_customizations(enable_subfolder_rules=True)).agent_rules
     assert labels(nested) == ["AGENTS.md", "AGENTS.local.md", "web/AGENT.md"]
-    assert rules_of(disk.load_customizations(use_agent_rules=False)).agents == ()
+    assert rules_of(disk.load_customizations(use_agent_rules=False)).agent_rules == ()
 
 
 def test_what_is_hidden_is_described_by_its_patterns(disk: Disk) -> None:
     disk.write({".rooignore": "secrets/\n*.pem\n"})
-    assert rules_of(disk.load_customizations()).ignored == "secrets/\n*.pem"
+    assert rules_of(disk.load_customizations()).ignore_rules == "secrets/\n*.pem"
 
 
 def test_a_prompt_of_the_projects_own_is_read_for_its_mode_alone(disk: Disk) -> None:
     disk.write({".roo/system-prompt-ask": "Answer in {{language}}.\n"})
     customizations = disk.load_customizations()
-    assert rules_of(customizations, "ask").override == "Answer in {{language}}."
-    assert rules_of(customizations).override is None
+    assert rules_of(customizations, "ask").system_prompt_override == "Answer in {{language}}."
+    assert rules_of(customizations).system_prompt_override is None
 
 
 @pytest.mark.requirement("rules:size")

@@ -9,7 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from joey.core.messages import CallChunk, CallEndChunk, Chunk, ReasoningChunk, TextChunk, joined
+from joey.core.messages import (
+    CallChunk,
+    CallEndChunk,
+    Chunk,
+    ReasoningChunk,
+    TextChunk,
+    merge_chunks,
+)
 from joey.core.models import ToolProtocol
 from tests.core.parsing.streams import assemble
 from tests.core.parsing.test_assembler import any_chunk
@@ -31,7 +38,7 @@ def test_neighbours_are_joined_and_nothing_else() -> None:
             TextChunk("c"),
         ),
     ]
-    assert list(joined(chunks)) == [
+    assert list(merge_chunks(chunks)) == [
         *(ReasoningChunk("think"), ReasoningChunk(signature="s"), TextChunk("ab")),
         *(CallChunk(0, "id", "read_file", "{"), CallChunk(0, arguments='"p":')),
         *(
@@ -48,7 +55,7 @@ def test_what_came_before_an_error_comes_first() -> None:
         yield from (TextChunk("a"), TextChunk("b"))
         raise ValueError("cut off")
 
-    chunks = joined(cut_off())
+    chunks = merge_chunks(cut_off())
     assert next(chunks) == TextChunk("ab")
     with pytest.raises(ValueError, match="cut off"):
         next(chunks)
@@ -57,7 +64,7 @@ def test_what_came_before_an_error_comes_first() -> None:
 @given(st.lists(any_chunk, max_size=25), st.sampled_from(ToolProtocol), st.booleans())
 @settings(max_examples=200)
 def test_the_reply_is_the_same(chunks: list[Chunk], protocol: ToolProtocol, complete: bool) -> None:
-    together = list(joined(chunks))
+    together = list(merge_chunks(chunks))
     replies = [assemble(said, protocol, complete=complete)[0] for said in (chunks, together)]
     assert replies[0] == replies[1]
     texts = [type(chunk) is TextChunk for chunk in together]

@@ -9,55 +9,55 @@ NOW, LATER = FileStamp(3, 1), FileStamp(3, 2)
 
 
 def place(name: str = "a") -> ResolvedPath:
-    return ResolvedPath(name, Path("/w") / name, name, inside=True)
+    return ResolvedPath(name, Path("/w") / name, name, is_inside=True)
 
 
 def test_a_file_that_was_never_seen_is_not_stale() -> None:
     memory = ReadTracker()
     assert not memory.is_stale(place(), NOW, b"old")
-    assert not memory.needs_look(place(), NOW)
+    assert not memory.should_check(place(), NOW)
 
 
 def test_a_version_is_known_by_its_bytes_where_they_were_at_hand() -> None:
     memory = ReadTracker()
-    memory.note(place(), NOW, b"old")
+    memory.record_seen(place(), NOW, b"old")
     assert not memory.is_stale(place(), LATER, b"old")
     assert memory.is_stale(place(), NOW, b"new")
-    memory.note(place(), LATER, b"new")
+    memory.record_seen(place(), LATER, b"new")
     assert not memory.is_stale(place(), LATER, b"new")
 
 
 def test_otherwise_it_is_known_by_its_size_and_time() -> None:
     memory = ReadTracker()
-    memory.note(place(), NOW)
+    memory.record_seen(place(), NOW)
     assert not memory.is_stale(place(), NOW, b"old")
     assert memory.is_stale(place(), LATER, b"old")
-    assert not memory.may_be_same(place(), LATER)
+    assert not memory.can_be_unchanged(place(), LATER)
 
 
 def test_being_notified_of_a_change_is_not_seeing_it() -> None:
     memory = ReadTracker()
-    memory.note(place(), NOW, b"old")
-    assert memory.needs_look(place(), LATER)
-    assert memory.may_be_same(place(), LATER)
+    memory.record_seen(place(), NOW, b"old")
+    assert memory.should_check(place(), LATER)
+    assert memory.can_be_unchanged(place(), LATER)
     memory.record_reported(place(), LATER)
-    assert not memory.needs_look(place(), LATER)
+    assert not memory.should_check(place(), LATER)
     assert memory.is_stale(place(), LATER, b"new")
 
 
 def test_a_file_can_be_forgotten() -> None:
     memory = ReadTracker()
-    memory.note(place(), NOW, b"old")
-    memory.forget(place())
+    memory.record_seen(place(), NOW, b"old")
+    memory.discard(place())
     memory.record_reported(place(), NOW)
     assert not memory.is_stale(place(), LATER, b"new")
-    assert memory.newest(5) == ()
+    assert memory.list_recent(5) == ()
 
 
 def test_the_latest_files_come_first_and_the_oldest_are_forgotten() -> None:
     memory = ReadTracker()
     for number in range(3_000):
-        memory.note(place(str(number)), NOW)
-    memory.note(place("2000"), LATER)
-    assert [seen.given for seen in memory.newest(3)] == ["2000", "2999", "2998"]
-    assert len(memory.newest(9_999)) == 2_000
+        memory.record_seen(place(str(number)), NOW)
+    memory.record_seen(place("2000"), LATER)
+    assert [seen.original for seen in memory.list_recent(3)] == ["2000", "2999", "2998"]
+    assert len(memory.list_recent(9_999)) == 2_000

@@ -23,7 +23,7 @@ from joey.core.events import (
 from joey.core.messages import ReasoningPart, TextPart
 from joey.core.models import ToolProtocol
 from joey.core.task import Answer, AskKind, Response
-from joey.core.wire.encoder import ReplayNormalizer, narrate
+from joey.core.wire.encoder import ReplayNormalizer, encode_records
 from joey.core.wire.frames import EventFrame, encode_frame
 
 CREATED = TaskCreated(
@@ -43,7 +43,7 @@ BEGINNING: list[Durable] = [
 
 
 def encode_events(events: list[Durable]) -> list[EventFrame]:
-    _, frames = narrate("t", [Record(n, event) for n, event in enumerate(events, 1)])
+    _, frames = encode_records("t", [Record(n, event) for n, event in enumerate(events, 1)])
     return frames
 
 
@@ -76,11 +76,11 @@ def test_only_the_last_frame_of_a_record_carries_its_number() -> None:
 
 
 def test_a_row_that_grows_is_shown_whole_under_the_number_before() -> None:
-    encoder, _ = narrate("t", [Record(n, event) for n, event in enumerate(BEGINNING[:3], 1)])
-    [opened] = encoder.changed(RowOpened(ts=9, say="text"))
-    encoder.changed(RowDelta(ts=9, delta="Hel"))
-    [grown] = encoder.changed(RowDelta(ts=9, delta="lo"))
-    frame = encoder.row_frame(grown)
+    encoder, _ = encode_records("t", [Record(n, event) for n, event in enumerate(BEGINNING[:3], 1)])
+    [opened] = encoder.apply_transient(RowOpened(ts=9, say="text"))
+    encoder.apply_transient(RowDelta(ts=9, delta="Hel"))
+    [grown] = encoder.apply_transient(RowDelta(ts=9, delta="lo"))
+    frame = encoder.encode_row(grown)
     assert opened.action == "created"
     assert frame is not None
     assert (frame.seq, frame.payload.action) == (3, "updated")
@@ -90,7 +90,7 @@ def test_a_row_that_grows_is_shown_whole_under_the_number_before() -> None:
 def test_sent_again_a_row_is_created_where_it_is_first_met() -> None:
     frames = encode_events(BEGINNING)
     replay = ReplayNormalizer()
-    again = [replay.retell(frame) for frame in frames[-3:]]
+    again = [replay.normalize(frame) for frame in frames[-3:]]
     assert frames[-3].payload.action == "updated"
     assert again[0].payload.action == "created"
     assert again[1:] == frames[-2:]

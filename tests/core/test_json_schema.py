@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from joey.core.json_schema import expressions_asked, find_schema_problems
-from joey.core.structured_output import read_schema, read_structured
+from joey.core.json_schema import collect_pattern_checks, find_schema_problems
+from joey.core.structured_output import parse_schema, parse_structured_result
 from joey.errors import ConfigError
 
 
@@ -17,7 +17,7 @@ def found(pattern: str, text: str) -> bool:
 
 
 def problems(document: Any, value: Any) -> list[str]:
-    return find_schema_problems(read_schema(document), value, found)
+    return find_schema_problems(parse_schema(document), value, found)
 
 
 USER = {
@@ -131,7 +131,7 @@ def test_what_does_not_fit_is_reported_with_its_path(
 )
 def test_what_would_not_be_checked_is_refused_by_name(document: Any, expected: str) -> None:
     with pytest.raises(ConfigError, match=expected):
-        read_schema(document)
+        parse_schema(document)
 
 
 values = st.recursive(
@@ -156,8 +156,8 @@ def test_what_will_be_asked_does_not_depend_on_the_answers(value: Any) -> None:
         "items": inner,
         "additionalProperties": inner,
     }
-    schema = read_schema(document)
-    known = expressions_asked(schema, value)
+    schema = parse_schema(document)
+    known = collect_pattern_checks(schema, value)
     for answer in (True, False):
         asked: set[tuple[str, str]] = set()
 
@@ -189,11 +189,11 @@ def problems_of_unread(document: Any) -> list[str]:
 
 @pytest.mark.parametrize("text", ['{"a": 1}', ' \n{"a": 1}\n', '```json\n{"a": 1}\n```\n'])
 def test_json_is_found_in_a_fence_too(text: str) -> None:
-    read = read_structured(text)
-    assert (read.text, read.value) == ('{"a": 1}', {"a": 1})
+    read = parse_structured_result(text)
+    assert (read.json_text, read.value) == ('{"a": 1}', {"a": 1})
 
 
 @pytest.mark.parametrize("text", ["", "no", '{"a": 1} there', "NaN", "[" * 100_000])
 def test_what_is_no_json_says_so(text: str) -> None:
     with pytest.raises(ValueError, match=r"\w"):
-        read_structured(text)
+        parse_structured_result(text)

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from joey.core.mentions import (
     Mention,
     MentionKind,
-    as_shown,
-    find_commands,
+    find_command_mentions,
     find_mentions,
+    format_mention,
     replace_spans,
 )
 from tests.bounded import run_bounded
@@ -64,7 +64,7 @@ def test_mentions_are_found_where_people_write_them(
     ],
 )
 def test_slash_commands_are_found_where_people_write_them(text: str, names: list[str]) -> None:
-    assert [mention.name for mention in find_commands(text)] == names
+    assert [mention.name for mention in find_command_mentions(text)] == names
 
 
 @given(st.text(alphabet="@/ab\\ .!?\n1:"))
@@ -83,9 +83,10 @@ def test_replacing_nothing_changes_nothing() -> None:
 
 
 def test_a_mention_is_shown_by_its_name() -> None:
-    assert as_shown(Mention(MentionKind.FILE, "src/a.py", 0, 1)) == "'src/a.py' (see below)"
+    assert format_mention(Mention(MentionKind.FILE, "src/a.py", 0, 1)) == "'src/a.py' (see below)"
     assert (
-        as_shown(Mention(MentionKind.COMMIT, "a1b2c3d", 0, 1)) == "Git commit 'a1b2c3d' (see below)"
+        format_mention(Mention(MentionKind.COMMIT, "a1b2c3d", 0, 1))
+        == "Git commit 'a1b2c3d' (see below)"
     )
 
 

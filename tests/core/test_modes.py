@@ -6,22 +6,22 @@ from joey.core.modes import (
     BUILT_IN_MODES,
     Mode,
     ModePromptOverride,
-    all_modes,
+    choose_fallback_mode,
     find_mode,
-    usual_mode,
+    merge_modes,
 )
 
 POET = Mode(slug="poet", name="Poet", role="You rhyme.", source="project")
 
 
 def slugs(*custom: Mode) -> list[str]:
-    return [mode.slug for mode in all_modes(custom)]
+    return [mode.slug for mode in merge_modes(custom)]
 
 
 @pytest.mark.requirement("modes:precedence")
 def test_a_custom_mode_takes_the_place_of_a_built_in_one_whole() -> None:
     own = Mode(slug="debug", name="Mine", role="You are mine.", source="global")
-    modes = all_modes((own,), {"debug": ModePromptOverride(when_to_use="never")})
+    modes = merge_modes((own,), {"debug": ModePromptOverride(when_to_use="never")})
     assert find_mode("debug", modes) == own
     assert [mode.slug for mode in modes] == [mode.slug for mode in BUILT_IN_MODES]
 
@@ -29,7 +29,7 @@ def test_a_custom_mode_takes_the_place_of_a_built_in_one_whole() -> None:
 def test_custom_modes_come_last_and_of_one_slug_the_first_counts() -> None:
     other = Mode(slug="poet", name="Other", role="You do not rhyme.", source="global")
     chef = Mode(slug="chef", name="Chef", role="You cook.", source="global")
-    modes = all_modes((POET, other, chef))
+    modes = merge_modes((POET, other, chef))
     assert modes == (*BUILT_IN_MODES, POET, chef)
 
 
@@ -40,7 +40,7 @@ def test_texts_of_built_in_modes_can_be_replaced_one_by_one() -> None:
         "code": None,
         "poet": ModePromptOverride(role_definition="Never used."),
     }
-    modes = all_modes((POET,), prompts)
+    modes = merge_modes((POET,), prompts)
     before, after = find_mode("ask"), find_mode("ask", modes)
     assert before is not None and after is not None
     assert after.role == "You know it all."
@@ -50,10 +50,10 @@ def test_texts_of_built_in_modes_can_be_replaced_one_by_one() -> None:
 
 
 def test_the_usual_mode_is_the_users_own_if_it_exists() -> None:
-    modes = all_modes((POET,))
-    assert usual_mode("poet", modes) == POET
-    assert usual_mode("gone", modes).slug == "code"
-    assert usual_mode("gone", (POET,)) == POET
+    modes = merge_modes((POET,))
+    assert choose_fallback_mode("poet", modes) == POET
+    assert choose_fallback_mode("gone", modes).slug == "code"
+    assert choose_fallback_mode("gone", (POET,)) == POET
 
 
 def test_the_purpose_of_a_mode_is_one_line() -> None:

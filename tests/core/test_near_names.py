@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from joey.core.suggest import distance, nearest
+from joey.core.suggest import compute_edit_distance, find_closest_name
 
 SETTINGS = ("alwaysAllowWrite", "alwaysAllowWriteProtected", "alwaysAllowMcp", "sandbox", "mode")
 COMMANDS = ("mode", "model", "mcp", "new", "rewind", "permissions", "help")
@@ -29,25 +29,25 @@ NAMES = st.text("abcde-_A", min_size=1, max_size=16)
     ],
 )
 def test_a_slip_leads_to_the_name(word: str, names: tuple[str, ...], meant: str) -> None:
-    assert nearest(word, names) == meant
+    assert find_closest_name(word, names) == meant
 
 
 @pytest.mark.parametrize("word", ["x", "--x", "per", "refactor", "", "fix the tests", "write"])
 def test_other_names_lead_nowhere(word: str) -> None:
-    assert nearest(word, (*COMMANDS, "-w", *SETTINGS)) is None
+    assert find_closest_name(word, (*COMMANDS, "-w", *SETTINGS)) is None
 
 
 def test_without_names_there_is_none_to_guess_at() -> None:
-    assert nearest("mode", ()) is None
+    assert find_closest_name("mode", ()) is None
 
 
 def test_a_word_without_end_is_not_measured() -> None:
-    assert nearest("a" * 10_000_000, SETTINGS) is None
+    assert find_closest_name("a" * 10_000_000, SETTINGS) is None
 
 
 @given(NAMES, st.lists(NAMES, max_size=5))
 def test_what_is_guessed_is_one_of_the_names(word: str, names: list[str]) -> None:
-    assert nearest(word, names) in {None, *names}
+    assert find_closest_name(word, names) in {None, *names}
 
 
 @given(st.text("abc", min_size=5, max_size=11), st.integers(0, 10), st.sampled_from("abc"))
@@ -55,10 +55,10 @@ def test_one_slip_is_forgiven(name: str, at: int, letter: str) -> None:
     at = min(at, len(name) - 1)
     swapped = name[:at] + name[at : at + 2][::-1] + name[at + 2 :]
     for slip in (name[:at] + name[at + 1 :], name[:at] + letter + name[at:], swapped):
-        assert nearest(slip, (name,)) == name
+        assert find_closest_name(slip, (name,)) == name
 
 
 @given(st.text("ab", max_size=6), st.text("ab", max_size=6))
 def test_the_distance_is_the_same_both_ways(one: str, other: str) -> None:
-    assert distance(one, other, 6) == distance(other, one, 6)
-    assert (distance(one, other, 6) == 0) == (one == other)
+    assert compute_edit_distance(one, other, 6) == compute_edit_distance(other, one, 6)
+    assert (compute_edit_distance(one, other, 6) == 0) == (one == other)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from joey.core.diagnostics import Diagnostic, format_diagnostics, new_errors, parse_report
+from joey.core.diagnostics import Diagnostic, find_new_errors, format_diagnostics, parse_report
 from tests.bounded import run_bounded
 
 
@@ -42,7 +42,7 @@ def error(line: int, message: str, is_error: bool = True) -> Diagnostic:
 def test_only_errors_that_were_not_there_before_count() -> None:
     before = [error(1, "old"), error(9, "twice")]
     after = [error(5, "old"), error(9, "twice"), error(12, "twice"), error(3, "hm", is_error=False)]
-    assert new_errors(before, after) == (error(12, "twice"),)
+    assert find_new_errors(before, after) == (error(12, "twice"),)
 
 
 def test_problems_stand_under_their_file() -> None:

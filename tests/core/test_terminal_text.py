@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from joey.core.terminal_text import as_shown, count_repeats, format_size
+from joey.core.terminal_text import collapse_repeated_lines, format_size, render_terminal_output
 
 
 @pytest.mark.parametrize(
@@ -28,28 +28,28 @@ from joey.core.terminal_text import as_shown, count_repeats, format_size
     ],
 )
 def test_text_looks_as_it_would_on_a_screen(printed: str, shown: str) -> None:
-    assert as_shown(printed) == shown
+    assert render_terminal_output(printed) == shown
 
 
 def test_repeated_lines_are_counted_where_that_is_shorter() -> None:
-    assert count_repeats("same line here\n" * 20) == (
+    assert collapse_repeated_lines("same line here\n" * 20) == (
         "same line here\n<previous line repeated 19 additional times>\n"
     )
 
 
 def test_five_short_lines_stay_because_the_note_would_be_longer() -> None:
-    assert count_repeats("abc\n" * 5) == "abc\n" * 5
+    assert collapse_repeated_lines("abc\n" * 5) == "abc\n" * 5
 
 
 @given(st.lists(st.sampled_from(["", "a", "a longer line of text", "b"]), max_size=60))
 def test_counting_repeats_never_makes_a_text_longer(lines: list[str]) -> None:
     text = "\n".join(lines)
-    assert len(count_repeats(text)) <= len(text)
+    assert len(collapse_repeated_lines(text)) <= len(text)
 
 
 @given(st.text(st.characters(exclude_categories=["Cc", "Cs"]), max_size=80))
 def test_text_without_controls_is_left_as_it_is(text: str) -> None:
-    assert as_shown(text) == text
+    assert render_terminal_output(text) == text
 
 
 @pytest.mark.parametrize(

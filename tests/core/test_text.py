@@ -5,9 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from joey.core.text import (
-    first_line_number,
     has_line_numbers,
     number_lines,
+    parse_first_line_number,
     split_lines,
     strip_line_numbers,
     unescape_entities,
@@ -56,8 +56,8 @@ def test_only_the_number_the_bar_and_one_space_are_taken_off() -> None:
 
 
 def test_the_first_number_is_found() -> None:
-    assert first_line_number(" 12 | a\n13 | b") == 12
-    assert first_line_number("a") is None
+    assert parse_first_line_number(" 12 | a\n13 | b") == 12
+    assert parse_first_line_number("a") is None
 
 
 def test_a_number_too_long_for_a_line_is_not_one() -> None:
@@ -82,6 +82,6 @@ def test_numbers_come_off_as_they_were_put_on(lines: list[str], start: int) -> N
     if not lines:
         return
     assert has_line_numbers(numbered)
-    assert first_line_number(numbered) == start
+    assert parse_first_line_number(numbered) == start
     assert strip_line_numbers(numbered) == text
     assert split_lines(text) == lines

@@ -12,7 +12,7 @@ import pytest
 from msgspec import structs
 
 from joey.core.history.api import ApiHistory
-from joey.core.history.branch import live_path
+from joey.core.history.branch import find_live_branch
 from joey.core.history.state import TaskProjection
 from joey.core.history.ui import UiHistory
 from joey.core.messages import (
@@ -23,7 +23,7 @@ from joey.core.messages import (
     ToolUseBlock,
 )
 from joey.core.models import ToolProtocol
-from joey.core.rewind import ts_of
+from joey.core.rewind import get_ts
 from joey.core.settings import Settings
 from joey.core.task import Answer, AskKind, Response
 from joey.engine.engine import Engine, TaskOptions
@@ -168,7 +168,7 @@ def said(task: Task) -> Any:
 
 
 def shown(task: Task) -> list[int]:
-    return [ts_of(row) for row in task.rows]
+    return [get_ts(row) for row in task.rows]
 
 
 def check_past(task: Task) -> None:
@@ -176,15 +176,24 @@ def check_past(task: Task) -> None:
     ui, api, facts = UiHistory(), ApiHistory(), TaskProjection()
     for record in task.bus.after(0):
         facts.ledger.apply(record.event)
-    for record in live_path(task.bus.after(0)):
-        facts.follow(record.event)
+    for record in find_live_branch(task.bus.after(0)):
+        facts.apply_branch_event(record.event)
         api.protocol = facts.protocol
         api.apply(record.event)
         ui.apply(record.event)
     assert list(task.rows) == list(ui.rows)
-    assert said(task) == msgspec.to_builtins(api.rendered())
+    assert said(task) == msgspec.to_builtins(api.list_stored())
     mine = task.recorder.facts
-    for name in ("todos", "mode", "state", "children", "unheard", "accepted", "usage", "queue"):
+    for name in (
+        "todos",
+        "mode",
+        "state",
+        "children",
+        "unsent_feedback",
+        "is_result_accepted",
+        "usage",
+        "queue",
+    ):
         assert getattr(mine, name) == getattr(facts, name), name
     check_messages(list(task.messages))
 

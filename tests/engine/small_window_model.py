@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from joey.core.context.condense import CONDENSE_SYSTEM_PROMPT
 from joey.core.events import ContextCondensed, ContextTruncated
-from joey.core.messages import Message, TextBlock, blocks_of
+from joey.core.messages import Message, TextBlock, get_blocks
 from joey.core.models import ModelInfo, ModelRequest
 from joey.core.settings import Profile
 from joey.engine.task import Task
@@ -35,7 +35,7 @@ class SmallWindowModel(ScriptedProvider):
     ) -> None:
         """`stated` is the window that the catalogue would name, when that is another one."""
         model = ModelInfo(
-            id="narrow", context_window=stated or window, max_output=MAX_OUTPUT_TOKENS
+            id="narrow", context_window=stated or window, max_output_tokens=MAX_OUTPUT_TOKENS
         )
         super().__init__((), model)
         self.left = list(turns)
@@ -82,7 +82,7 @@ def read(number: int) -> Turn:
 
 
 def text_of(message: Message) -> str:
-    return "\n".join(b.text for b in blocks_of(message) if isinstance(b, TextBlock))
+    return "\n".join(b.text for b in get_blocks(message) if isinstance(b, TextBlock))
 
 
 def condensed(task: Task) -> list[ContextCondensed]:

@@ -20,7 +20,7 @@ from joey.core.events import (
     TaskAborted,
 )
 from joey.core.messages import CallChunk, ToolUseBlock
-from joey.core.prompts.replies import interrupted
+from joey.core.prompts.replies import render_interrupted_call
 from joey.core.settings import Settings
 from joey.core.task import AskKind, TaskState
 from joey.engine.asks import Unattended
@@ -131,7 +131,7 @@ async def test_in_a_command_whose_processes_go_with_it(workshop: EngineHarness) 
     await task.cancel()
     await check_stopped(task, provider)
     assert not _alive_in_group(pid)
-    assert results(task.messages[-1]) == [interrupted()]
+    assert results(task.messages[-1]) == [render_interrupted_call()]
     await check_resumes(workshop, task)
 
 

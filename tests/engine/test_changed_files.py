@@ -79,7 +79,7 @@ async def seen(
     (files.root / name).write_text(text)
     place = files.resolve(name)
     kind = await files.stat(place)
-    memory.note(place, kind.stamp, text.encode())
+    memory.record_seen(place, kind.stamp, text.encode())
     return place
 
 

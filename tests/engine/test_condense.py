@@ -74,7 +74,7 @@ async def worked(shop: EngineHarness, *summaries: ScriptedTurn, **about: object)
 
 def look(task: Task) -> object:
     api = task.recorder.api
-    return msgspec.to_builtins([api.so_far(), api.rendered(), list(task.rows)])
+    return msgspec.to_builtins([api.render_current(), api.list_stored(), list(task.rows)])
 
 
 @pytest.mark.requirement("context:manual")
@@ -142,10 +142,10 @@ async def test_a_condense_request_that_can_no_longer_be_met_is_answered_in_the_c
 @pytest.mark.requirement("context:manual")
 async def test_a_summary_that_is_no_shorter_counts_as_failed(shop: EngineHarness) -> None:
     task = await worked(shop, Turn(say("many words " * 10_000)))
-    shown = msgspec.to_builtins(task.recorder.api.so_far())
+    shown = msgspec.to_builtins(task.recorder.api.render_current())
     with pytest.raises(CondenseError, match="longer than the conversation"):
         await task.condense()
-    assert msgspec.to_builtins(task.recorder.api.so_far()) == shown
+    assert msgspec.to_builtins(task.recorder.api.render_current()) == shown
     assert rows(task, "condense_context_error")
     assert task.usage.total_tokens_in > sum(_narrow(shop).sizes[:3])
 
@@ -153,10 +153,10 @@ async def test_a_summary_that_is_no_shorter_counts_as_failed(shop: EngineHarness
 @pytest.mark.requirement("context:manual")
 async def test_a_service_that_fails_leaves_everything_as_it_was(shop: EngineHarness) -> None:
     task = await worked(shop, Turn(fail(401, "who are you?")))
-    shown = msgspec.to_builtins(task.recorder.api.so_far())
+    shown = msgspec.to_builtins(task.recorder.api.render_current())
     with pytest.raises(UserError, match="who are you"):
         await task.condense()
-    assert msgspec.to_builtins(task.recorder.api.so_far()) == shown
+    assert msgspec.to_builtins(task.recorder.api.render_current()) == shown
     assert task.state is TaskState.COMPLETED
 
 
@@ -172,7 +172,7 @@ async def test_transient_errors_are_waited_out(shop: EngineHarness) -> None:
 async def test_cancelling_a_summary_changes_nothing(shop: EngineHarness) -> None:
     never = asyncio.Event()
     task = await worked(shop, [Turn(say("half a")).steps[0], pause(never)])
-    shown = msgspec.to_builtins(task.recorder.api.so_far())
+    shown = msgspec.to_builtins(task.recorder.api.render_current())
     condensing = asyncio.ensure_future(task.condense())
     opened = await wait_for_event(task, RowOpened, task.seq)
     assert opened.say == "condense_context"
@@ -180,9 +180,9 @@ async def test_cancelling_a_summary_changes_nothing(shop: EngineHarness) -> None
     await task.cancel()
     with pytest.raises(CondenseError, match="stopped"):
         await condensing
-    assert msgspec.to_builtins(task.recorder.api.so_far()) == shown
+    assert msgspec.to_builtins(task.recorder.api.render_current()) == shown
     assert task.state is TaskState.COMPLETED
-    assert not task.recorder.ui.growing
+    assert not task.recorder.ui.open_row_timestamps
     assert not condensed(task)
 
 
@@ -198,10 +198,10 @@ async def test_cancelling_a_run_that_is_being_condensed_changes_nothing(
         async for item in subscription:
             if isinstance(item.event, RowOpened) and item.event.say == "condense_context":
                 break
-    shown = msgspec.to_builtins(task.recorder.api.so_far())
+    shown = msgspec.to_builtins(task.recorder.api.render_current())
     await task.cancel()
     assert await settled(task) == Aborted()
-    assert msgspec.to_builtins(task.recorder.api.so_far()) == shown
+    assert msgspec.to_builtins(task.recorder.api.render_current()) == shown
     assert not condensed(task)
     assert narrow.open_streams == 0
 
@@ -212,7 +212,7 @@ async def test_a_death_while_a_summary_is_written_loses_nothing(
 ) -> None:
     never = Awaited()
     task = await worked(shop, [Turn(say("half a")).steps[0], pause(never)], Turn(say("Whole.")))
-    shown = msgspec.to_builtins(task.recorder.api.so_far())
+    shown = msgspec.to_builtins(task.recorder.api.render_current())
     task.begin_condensing()
     async with asyncio.timeout(TIMEOUT_S):
         await never.awaited.wait()
@@ -301,8 +301,8 @@ async def test_going_back_before_a_summary_shows_what_it_hid(shop: EngineHarness
     await task.rewind(last)
     assert look(task) == before
     await task.undo_rewind()
-    assert task.recorder.api.first is not None
-    assert event.condense_id == task.recorder.api.first.condense_parent
+    assert task.recorder.api.first_message is not None
+    assert event.condense_id == task.recorder.api.first_message.condense_parent
 
 
 async def test_the_users_own_prompt_replaces_ours(shop: EngineHarness) -> None:

@@ -322,7 +322,7 @@ async def test_another_engine_goes_on_from_the_summary(shop: EngineHarness) -> N
     narrow = model(shop, reads=18)
     task = await work(shop)
     assert condensed(task)
-    shown = msgspec.to_builtins(task.recorder.api.so_far())
+    shown = msgspec.to_builtins(task.recorder.api.render_current())
     await shop.engine.close()
     shop.engine = shop.new_engine()
     narrow.left = [finish("again")]

@@ -71,10 +71,10 @@ async def test_cut_anywhere_the_journal_gives_a_valid_api_history(
     history = ApiHistory()
     for event in events:
         history.apply(event)  # type: ignore[arg-type]
-        messages = history.rendered()
+        messages = history.list_stored()
         check_history(messages)
         check_nothing_open(messages)
-    assert len(history.rendered()) == 10
+    assert len(history.list_stored()) == 10
 
 
 @pytest.mark.requirement("history:both:replay")
@@ -88,7 +88,7 @@ async def test_replaying_the_journal_gives_both_histories_as_they_were(
     log.close()
     replayed = Recorder(log, records)
     assert to_builtins(replayed.ui.rows) == rows
-    assert to_builtins(replayed.api.rendered()) == messages
+    assert to_builtins(replayed.api.list_stored()) == messages
 
 
 @pytest.mark.requirement("history:both:rising-ts")

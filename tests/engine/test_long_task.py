@@ -33,11 +33,11 @@ from hypothesis.stateful import (
 from msgspec import structs
 
 from joey.core.events import AskOpened
-from joey.core.history.branch import live_path
-from joey.core.history.visible import effective
+from joey.core.history.branch import find_live_branch
+from joey.core.history.visible import build_request_messages
 from joey.core.messages import TextChunk
 from joey.core.models import ModelInfo, ModelRequest, ToolProtocol
-from joey.core.rewind import ts_of
+from joey.core.rewind import get_ts
 from joey.core.settings import Settings
 from joey.core.task import Answer, AskKind, Response
 from joey.engine.engine import TaskOptions
@@ -132,7 +132,7 @@ class AnyAnswer(ScriptedProvider):
     """Answers with what was planned for it, and takes no request that a service would refuse."""
 
     def __init__(self) -> None:
-        super().__init__([], ModelInfo(id="scripted", context_window=WIDE, max_output=1000))
+        super().__init__([], ModelInfo(id="scripted", context_window=WIDE, max_output_tokens=1000))
         self.planned: list[ScriptedTurn] = []
         self.window = WIDE
 
@@ -185,8 +185,8 @@ class TaskSnapshot(msgspec.Struct, frozen=True):
         plain = msgspec.to_builtins
         return cls(
             rows=plain(list(task.rows)),
-            messages=plain(list(recorder.api.rendered())),
-            shown=plain(recorder.api.so_far()),
+            messages=plain(list(recorder.api.list_stored())),
+            shown=plain(recorder.api.render_current()),
             todos=plain(list(recorder.facts.todos)),
             mode=recorder.facts.mode,
         )
@@ -297,7 +297,7 @@ class LongTask(RuleBasedStateMachine):
     def rewind_at_work(self, data: st.DataObject) -> None:
         """Words that came in meanwhile still wait; a row that grows is a row too."""
         self.begin_to_speak()
-        before = {*self.stamps, *self.task.recorder.ui.growing}
+        before = {*self.stamps, *self.task.recorder.ui.open_row_timestamps}
         ts = data.draw(st.sampled_from(sorted(before)))
         self.do(self.task.rewind(ts))
         assert ts in self.stamps and set(self.stamps) <= before
@@ -410,7 +410,7 @@ class LongTask(RuleBasedStateMachine):
 
     @property
     def stamps(self) -> list[int]:
-        return [ts_of(row) for row in self.task.rows]
+        return [get_ts(row) for row in self.task.rows]
 
     def check_delivered(self) -> None:
         """Nothing that was acknowledged is lost."""
@@ -443,9 +443,9 @@ class LongTask(RuleBasedStateMachine):
     def check_task(self, task: Task) -> None:
         recorder = task.recorder
         assert not task.is_running and task.pending is None
-        stored = recorder.api.rendered()
-        shown = recorder.api.so_far()
-        assert msgspec.to_builtins(effective(stored)) == msgspec.to_builtins(shown)
+        stored = recorder.api.list_stored()
+        shown = recorder.api.render_current()
+        assert msgspec.to_builtins(build_request_messages(stored)) == msgspec.to_builtins(shown)
         _check_shown(shown)
         stamps = [int(row["ts"]) for row in msgspec.to_builtins(list(task.rows))]
         assert stamps == sorted(set(stamps))
@@ -460,7 +460,7 @@ class LongTask(RuleBasedStateMachine):
         assert [record.seq for record in records] == list(range(1, len(records) + 1))
         again = Recorder(recorder_log(task), records)
         assert msgspec.to_builtins(list(again.ui.rows)) == msgspec.to_builtins(list(task.rows))
-        assert live_path(records)[-1].seq == records[-1].seq
+        assert find_live_branch(records)[-1].seq == records[-1].seq
         self.do(task.save())
         for name in ("ui_messages.json", "api_conversation_history.json"):
             json.loads((directory / name).read_text())

@@ -111,7 +111,7 @@ class KeptTask(LongTask):
                 self.do(self.task.rewind(ts, files=True))
         assert (TaskSnapshot.at(self.task), self.disk) == (look, disk)
         assert self.do(self.task.rewind(ts, files=True, force=True)) == preview
-        assert _changed(disk, self.disk) == {each.path for each in preview.files}
+        assert _changed(disk, self.disk) == {each.path for each in preview.file_changes}
         if ts in self.looks:
             same(TaskSnapshot.at(self.task), self.looks[ts])
         assert self.disk == self.files.get(ts, self.disk)
@@ -121,7 +121,7 @@ class KeptTask(LongTask):
 
     def check_conflicts(self, preview: RewindPreview) -> None:
         """A file is theirs as long as it is as they wrote it."""
-        changed = {each.path for each in preview.files}
+        changed = {each.path for each in preview.file_changes}
         theirs = {path for path, text in self.disk.items() if text in self.written}
         assert set(preview.conflicts) <= changed & self.touched
         assert changed & theirs <= set(preview.conflicts)

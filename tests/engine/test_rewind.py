@@ -47,12 +47,12 @@ async def test_every_row_can_be_the_last_one_and_come_back(
         assert [each for each in before if each <= ts] == [each for each in left if each <= ts]
         # Checkpoints go with what they were saved after.
         assert {row.say for row in task.rows[left.index(ts) + 1 :]} <= {"checkpoint_saved"}  # type: ignore[union-attr]
-        assert set(preview.rows) == set(before) - set(left)
-        assert preview.message_ts == left[-1]
+        assert set(preview.removed_rows) == set(before) - set(left)
+        assert preview.last_row_ts == left[-1]
         check_past(task)
         assert task.usage.total_tokens_in == spent
         undone = await task.undo_rewind()
-        assert set(undone.returning) == set(preview.rows)
+        assert set(undone.restored_rows) == set(preview.removed_rows)
         assert (shown(task), said(task)) == (before, messages)
         assert (task.recorder.facts.todos, task.mode) == (todos, mode)
         check_past(task)
@@ -83,7 +83,7 @@ async def test_the_row_before_one_can_be_the_last(past: RewindHarness) -> None:
     await task.rewind(at, keep=False)
     assert shown(task) == [ts for ts in rows if ts < at]
     assert "not yet" not in json.dumps(said(task))
-    assert task.recorder.facts.unheard == ()
+    assert task.recorder.facts.unsent_feedback == ()
 
 
 async def test_todos_and_mode_go_back_and_money_and_queue_do_not(past: RewindHarness) -> None:
@@ -107,10 +107,10 @@ async def test_a_preview_tells_what_cannot_be_undone(past: RewindHarness) -> Non
     task = await rich_task(past, ToolProtocol.NATIVE)
     before = durable(task)
     preview = await task.preview_rewind(shown(task)[0])
-    assert preview.commands == ("echo hi && echo x > c.txt",)
-    assert preview.messages == len(task.messages)
+    assert preview.unreverted_commands == ("echo hi && echo x > c.txt",)
+    assert preview.removed_message_count == len(task.messages)
     assert (preview.mode_before, preview.mode_after) == ("code", "code")
-    assert preview.files == () and preview.checkpoint is None
+    assert preview.file_changes == () and preview.checkpoint is None
     assert durable(task) == before
 
 
@@ -206,7 +206,7 @@ async def test_undoing_tells_of_what_came_since(past: RewindHarness) -> None:
     await settled(task)
     since = [ts for ts in shown(task) if ts > whole[-1]]
     preview = await task.preview_undo()
-    assert list(preview.rows) == since
+    assert list(preview.removed_rows) == since
     await task.undo_rewind()
     assert shown(task) == whole
 
@@ -293,7 +293,7 @@ async def test_subtasks_are_notified_and_taken_up_again(past: RewindHarness) -> 
     assert await settled(task) == Completed("whole")
     [child] = task.recorder.facts.children
     preview = await task.preview_rewind(shown(task)[0])
-    assert preview.subtasks == (child,)
+    assert preview.detached_subtasks == (child,)
     at = row_of(task, "subtask_result")
     await task.rewind(at, keep=False)
     check_past(task)
@@ -356,9 +356,9 @@ async def test_what_was_seen_of_files_is_forgotten_with_it(past: RewindHarness) 
         Turn(call("read_file", {"path": "a.txt"})), finish(), policy=Unattended()
     )
     await settled(task)
-    assert task.runtime.memory.newest(5)
+    assert task.runtime.memory.list_recent(5)
     await task.rewind(shown(task)[0])
-    assert not task.runtime.memory.newest(5)
+    assert not task.runtime.memory.list_recent(5)
 
 
 async def test_a_task_whose_process_died_at_work_goes_back(past: RewindHarness) -> None:

@@ -77,7 +77,7 @@ async def test_without_files_they_stay_and_can_follow_later(past: RewindHarness)
 async def test_a_preview_names_the_files_and_touches_none(past: RewindHarness) -> None:
     task = await written(past)
     preview = await task.preview_rewind(tools(task)[0], files=True)
-    assert preview.files == (FileChange("a", "changed"), FileChange("b", "removed"))
+    assert preview.file_changes == (FileChange("a", "changed"), FileChange("b", "removed"))
     assert preview.conflicts == ()
     assert files(past)["a"] == "2\n"
 
@@ -132,7 +132,7 @@ async def test_where_nothing_was_changed_since_nothing_is_restored(past: RewindH
     task = await written(past)
     (past.root / "own.txt").write_text("more\n")
     preview = await task.rewind(shown(task)[-1], files=True)
-    assert (preview.checkpoint, preview.files) == (None, ())
+    assert (preview.checkpoint, preview.file_changes) == (None, ())
     assert files(past)["own.txt"] == "more\n"
 
 
@@ -144,7 +144,7 @@ async def test_both_steps_are_in_the_journal(past: RewindHarness) -> None:
     assert restored.checkpoint == rewound.files_checkpoint
     assert restored.paths == ("a", "b")
     assert rewound.files_checkpoint_before is not None
-    assert task.recorder.facts.restoring is None
+    assert task.recorder.facts.pending_restore is None
 
 
 async def test_a_process_that_died_before_the_files_came_back(past: RewindHarness) -> None:
@@ -155,7 +155,7 @@ async def test_a_process_that_died_before_the_files_came_back(past: RewindHarnes
     (past.root / "a").write_text("2\n")
     again = await past.engine.open(task.id)
     assert files(past) == {"own.txt": "mine\n"}
-    assert again.recorder.facts.restoring is None
+    assert again.recorder.facts.pending_restore is None
     assert isinstance(durable(again)[-1], FilesRestored)
     check_past(again)
     await again.undo_rewind()
@@ -185,7 +185,7 @@ async def test_files_that_cannot_come_back_are_reported_and_never_overwrite_late
         event for event in durable(again) if isinstance(event, RowAdded) and event.say == "error"
     ]
     assert "could not be brought back" in errors[0].text
-    assert again.recorder.facts.restoring is None
+    assert again.recorder.facts.pending_restore is None
     await again.cancel()
 
 
@@ -220,7 +220,7 @@ async def test_files_alone_come_back_and_the_state_before_is_kept(past: RewindHa
     rows = shown(task)
     [first, *_] = [e.id for e in durable(task) if isinstance(e, CheckpointSaved)]
     preview = await preview_restore(task, first)
-    assert [each.path for each in preview.files] == ["a", "b"]
+    assert [each.path for each in preview.file_changes] == ["a", "b"]
     (past.root / "a").write_text("by hand\n")
     with pytest.raises(UserError, match="Somebody else"):
         await restore_checkpoint(task, first, force=False)

@@ -56,7 +56,7 @@ async def test_after_files_alone_came_back_later_rows_have_those(past: RewindHar
     at = await talk(past, task, "hello")
     await talk(past, task, "and again")
     preview = await task.rewind(at, files=True)
-    assert preview.files == ()
+    assert preview.file_changes == ()
     assert files(past) == {"own.txt": "mine\n"}
 
 

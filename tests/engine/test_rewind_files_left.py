@@ -45,11 +45,11 @@ async def test_what_git_ignores_and_what_lies_outside_is_named_and_stays(
         LeftFile(str(elsewhere), "outside"),
     )
     preview = await task.preview_rewind(first, files=True)
-    assert [each.path for each in preview.files] == ["b"]
-    assert preview.files_left == left
-    assert (await task.preview_rewind(first)).files_left == ()
-    assert (await task.preview_rewind(tools(task)[1], files=True)).files_left == left[1:]
-    assert (await task.rewind(first, files=True)).files_left == left
+    assert [each.path for each in preview.file_changes] == ["b"]
+    assert preview.unrestorable_files == left
+    assert (await task.preview_rewind(first)).unrestorable_files == ()
+    assert (await task.preview_rewind(tools(task)[1], files=True)).unrestorable_files == left[1:]
+    assert (await task.rewind(first, files=True)).unrestorable_files == left
     assert (past.root / "own.log").read_text() == "2\n"
     assert elsewhere.read_text() == "4\n"
     assert not (past.root / "b").exists()
@@ -60,8 +60,8 @@ async def test_they_are_named_where_nothing_else_was_changed(past: RewindHarness
     task = await past.start(write("own.log", "1\n"), finish(), policy=Unattended())
     await settled(task)
     preview = await task.preview_rewind(tools(task)[0], keep=False, files=True)
-    assert preview.files == ()
-    assert preview.files_left == (LeftFile("own.log", "ignored"),)
+    assert preview.file_changes == ()
+    assert preview.unrestorable_files == (LeftFile("own.log", "ignored"),)
 
 
 async def test_they_are_named_when_only_the_history_went_back_before(past: RewindHarness) -> None:
@@ -70,7 +70,7 @@ async def test_they_are_named_when_only_the_history_went_back_before(past: Rewin
     await settled(task)
     first = tools(task)[0]
     await task.rewind(first)
-    assert (await task.preview_rewind(first, files=True)).files_left == (
+    assert (await task.preview_rewind(first, files=True)).unrestorable_files == (
         LeftFile("x.log", "ignored"),
     )
 
@@ -81,7 +81,7 @@ async def test_a_file_that_is_too_large_is_named(past: RewindHarness) -> None:
     )
     await settled(task)
     preview = await task.preview_rewind(tools(task)[0], files=True)
-    assert preview.files_left == (LeftFile("big.txt", "large"),)
+    assert preview.unrestorable_files == (LeftFile("big.txt", "large"),)
 
 
 async def test_each_file_of_a_patch_is_looked_at_and_a_failed_edit_is_none(
@@ -99,17 +99,19 @@ async def test_each_file_of_a_patch_is_looked_at_and_a_failed_edit_is_none(
     )
     await settled(task)
     preview = await task.preview_rewind(tools(task)[0], files=True)
-    assert [each.path for each in preview.files] == ["q.txt"]
-    assert preview.files_left == (LeftFile("p.log", "ignored"),)
+    assert [each.path for each in preview.file_changes] == ["q.txt"]
+    assert preview.unrestorable_files == (LeftFile("p.log", "ignored"),)
 
 
 async def test_a_checkpoint_that_is_brought_back_alone_tells_them_too(past: RewindHarness) -> None:
     (past.root / ".gitignore").write_text("*.log\n")
     task = await past.start(write("a", "1\n"), write("x.log", "2\n"), finish(), policy=Unattended())
     await settled(task)
-    checkpoint = task.recorder.facts.ledger.checkpoint
+    checkpoint = task.recorder.facts.ledger.last_checkpoint
     assert checkpoint is not None
-    assert (await preview_restore(task, checkpoint)).files_left == (LeftFile("x.log", "ignored"),)
+    assert (await preview_restore(task, checkpoint)).unrestorable_files == (
+        LeftFile("x.log", "ignored"),
+    )
 
 
 async def test_behind_a_link_to_the_outside_it_is_outside(
@@ -121,5 +123,5 @@ async def test_behind_a_link_to_the_outside_it_is_outside(
         write("a", "1\n"), write("near/x.txt", "2\n"), finish(), settings=WIDE, policy=Unattended()
     )
     await settled(task)
-    (left,) = (await task.preview_rewind(tools(task)[0], files=True)).files_left
-    assert left.why == "outside"
+    (left,) = (await task.preview_rewind(tools(task)[0], files=True)).unrestorable_files
+    assert left.reason == "outside"

@@ -179,7 +179,7 @@ async def test_what_subtasks_used_before_they_were_cut_off_is_reported(
     }
     task, _ = await play(workshop, parts, model=PRICED_MODEL, attended=True)
     [child] = await children_of(task)
-    while child.recorder.facts.requests < 3:
+    while child.recorder.facts.request_count < 3:
         await wait_for_event(child, RequestStarted, child.seq)
     await task.cancel()
     assert task.usage.total_cost == 10.0

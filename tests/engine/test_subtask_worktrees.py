@@ -277,7 +277,7 @@ async def test_cancel_leaves_the_worktree_and_resuming_goes_on_in_it(
     }
     task = await shop.play(parts)
     [child] = await children_of(task)
-    while child.recorder.facts.requests < 2:
+    while child.recorder.facts.request_count < 2:
         with child.subscribe() as subscription:
             await anext(subscription)
     await task.cancel()

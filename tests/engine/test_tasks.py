@@ -64,7 +64,7 @@ async def test_a_mode_switched_in_one_task_leaves_the_others_in_theirs(
 @pytest.mark.parametrize("native", [True, False])
 async def test_a_new_task_speaks_what_its_model_can(workshop: EngineHarness, native: bool) -> None:
     end = finish() if native else XML_END
-    provider = ScriptedProvider([end], model=ModelInfo(id="m", native_tools=native))
+    provider = ScriptedProvider([end], model=ModelInfo(id="m", supports_native_tools=native))
     workshop.provider = provider
     await settled(await workshop.start(policy=Unattended()))
     (request,) = provider.requests
@@ -82,7 +82,7 @@ async def test_a_task_of_roo_goes_on_in_the_protocol_of_its_history(
         "5f0c9b1e-xml", "go on", options=TaskOptions(workspace=workshop.root)
     )
     await asked(task)
-    assert provider.model.native_tools
+    assert provider.model.supports_native_tools
     assert provider.requests[0].protocol is ToolProtocol.XML
 
 

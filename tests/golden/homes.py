@@ -36,7 +36,7 @@ from joey.core.task import AskKind, FollowUp, Response, TaskState
 from joey.core.wire.commands import COMMANDS, Done, TaskNeed, Welcome
 from joey.core.wire.events import PAYLOAD_TYPES
 from joey.core.wire.frames import AuthFrame, CommandFrame, ErrorCode, EventFrame, ResponseFrame
-from joey.core.wire.schema import wire_schema
+from joey.core.wire.schema import build_wire_schema
 from joey.engine.outcomes import Failed
 from joey.engine.recorder import Recorder
 from joey.errors import ProviderFailure
@@ -142,13 +142,17 @@ ENUMERATIONS: dict[str, Any] = {
 def websocket_commands() -> dict[str, dict[str, Any]]:
     """By its name: what each command takes and answers, and whether it needs a task."""
     return {
-        name: {"arguments": kind.arguments, "data": kind.data, "task": kind.task.value}
+        name: {
+            "arguments": kind.arguments_type,
+            "data": kind.data_type,
+            "task": kind.task_need.value,
+        }
         for name, kind in COMMANDS.items()
     }
 
 
 def websocket_schema() -> dict[str, Any]:
-    return wire_schema()
+    return build_wire_schema()
 
 
 # Tools and modes -----------------------------------------------------------------------------
@@ -237,11 +241,11 @@ class StoredTask:
 
     @property
     def messages(self) -> Any:
-        return msgspec.to_builtins(list(self._recorder.api.stored()))
+        return msgspec.to_builtins(list(self._recorder.api.iter_stored()))
 
     @property
     def visible_messages(self) -> Any:
-        return msgspec.to_builtins(list(self._recorder.api.visible))
+        return msgspec.to_builtins(list(self._recorder.api.visible_messages))
 
     @property
     def metadata(self) -> Any:

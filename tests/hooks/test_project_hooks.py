@@ -171,5 +171,5 @@ def test_trust_shows_the_whole_command(workshop: HookHarness) -> None:
 @pytest.mark.parametrize("path", [".roo/hooks.json", ".ROO/Hooks.json", ".roo/hooks/x.sh"])
 def test_hooks_are_protected_files(tmp_path: Path, path: str) -> None:
     place = LocalFiles(tmp_path).resolve(path)
-    decision = decide((Claim(Access.WRITE, place=place),), Settings(always_allow_write=True))
+    decision = decide((Claim(Access.WRITE, path=place),), Settings(always_allow_write=True))
     assert isinstance(decision, Ask) and "alwaysAllowWriteProtected" in decision.reason

@@ -343,9 +343,9 @@ async def test_tools_that_only_the_users_settings_allow_are_pinned_too(
     harness: HubHarness, tmp_path: Path
 ) -> None:
     lease = await harness.open(r=rude("redescribing", tmp_path))
-    assert not any(tool.changed for tool in server(lease, "r").tools)
+    assert not any(tool.has_changed for tool in server(lease, "r").tools)
     await lease.call("r", "change", {})
-    await until(lambda: all(tool.changed for tool in server(lease, "r").tools))
+    await until(lambda: all(tool.has_changed for tool in server(lease, "r").tools))
     await lease.close()
 
 
@@ -357,10 +357,10 @@ async def test_a_tool_that_changes_while_a_user_decides_is_not_called(
     ctx = make_context(tmp_path, capabilities=Capabilities(mcp=lease))
     prepared = prepare_call("r", "echo", {"text": "x"}, ctx)
     await lease.call("r", "change", {})
-    await until(lambda: all(tool.changed for tool in server(lease, "r").tools))
+    await until(lambda: all(tool.has_changed for tool in server(lease, "r").tools))
     with pytest.raises(ToolError, match="has changed its tool"):
         await run_call(prepared, ctx)
-    assert all(tool.changed for tool in server(lease, "r").tools)
+    assert all(tool.has_changed for tool in server(lease, "r").tools)
     outcome = await run_call(prepare_call("r", "echo", {"text": "x"}, ctx), ctx)
     assert outcome.text == "x"
     await lease.close()
@@ -384,7 +384,7 @@ def test_leave_given_by_name_covers_only_what_was_meant(
     settings = Settings(
         auto_approval_enabled=True, always_allow_mcp=True, allowed_mcp_tools=patterns
     )
-    claim = Claim(Access.MCP, subject=subject, changed=changed)
+    claim = Claim(Access.MCP, subject=subject, has_changed_description=changed)
     assert isinstance(decide((claim,), settings), Allow) == allowed
 
 

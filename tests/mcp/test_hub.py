@@ -158,7 +158,7 @@ async def test_an_allowed_tool_whose_description_changes_is_asked_about_again(
 
     def echo() -> tuple[bool, bool]:
         found = next(tool for tool in server(lease, "tiny").tools if tool.name == "echo")
-        return found.always_allowed, found.changed
+        return found.always_allowed, found.has_changed
 
     assert echo() == (True, False)
     await lease.call("tiny", "redescribe", {})
@@ -179,7 +179,7 @@ async def test_what_a_tool_looked_like_is_remembered_between_runs(harness: HubHa
     pins.write_text(json.dumps(known))
     lease = harness.hubs.lease(harness.workspace)
     await settled(lease)
-    changed = [tool.name for tool in server(lease, "tiny").tools if tool.changed]
+    changed = [tool.name for tool in server(lease, "tiny").tools if tool.has_changed]
     assert changed == ["echo"]
     await lease.close()
 

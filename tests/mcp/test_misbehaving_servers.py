@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from joey.core.mcp import normalised
+from joey.core.mcp import normalize_schema
 from joey.errors import ToolError
 from tests.mcp.hub_harness import TIMEOUT_S, HubHarness, is_alive, names, server, settled, until
 from tests.mcp.misbehaving_server import rude
@@ -142,6 +142,6 @@ def test_schemas_that_refer_to_themselves_end_before_the_stack_does() -> None:
     schema = {"allOf": parts, "$defs": {"A": {"allOf": parts, "properties": {"a": {}}}}}
 
     def deep_down(depth: int) -> dict[str, object]:
-        return deep_down(depth - 1) if depth else normalised(schema)
+        return deep_down(depth - 1) if depth else normalize_schema(schema)
 
     assert deep_down(500)["properties"] == {"a": {}}

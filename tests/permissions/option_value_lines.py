@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import product
 
 from joey.core.permissions.arguments import ProgramSpec
-from joey.core.permissions.git_commands import READ_ONLY_SUBCOMMANDS, git_sheet
+from joey.core.permissions.git_commands import READ_ONLY_SUBCOMMANDS, build_git_spec
 from joey.core.permissions.program_tables import READ_ONLY_PROGRAMS
 
 _LINE_TEMPLATES = ("{0} {1} ../outside/secret other", "{0} {1} link other", "{0} {1} x link")
@@ -15,7 +15,7 @@ _LINE_TEMPLATES = ("{0} {1} ../outside/secret other", "{0} {1} link other", "{0}
 
 def iter_option_value_lines() -> Iterator[str]:
     for form, name in product(_LINE_TEMPLATES, sorted(READ_ONLY_SUBCOMMANDS)):
-        yield from (form.format(f"git {name}", each) for each in _options(git_sheet(name)))
+        yield from (form.format(f"git {name}", each) for each in _options(build_git_spec(name)))
     for form, (name, sheet) in product(_LINE_TEMPLATES, READ_ONLY_PROGRAMS.items()):
         yield from (form.format(name, each) for each in _options(sheet))
 
@@ -26,4 +26,4 @@ def readers() -> tuple[str, ...]:
 
 
 def _options(sheet: ProgramSpec) -> list[str]:
-    return [option.rstrip(":=#") for option in sheet.options.split()]
+    return [option.rstrip(":=#") for option in sheet.harmless_options.split()]

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from joey.core.permissions.policy import Access, Allow, Ask, Claim, decide
-from joey.core.permissions.shell import CommandChain, plain_chain
+from joey.core.permissions.shell import CommandChain, parse_plain_chain
 from joey.core.settings import Settings
 from joey.execution.bash_grammar import BashGrammar
 
@@ -61,7 +61,7 @@ def test_both_readers_see_the_same_words(line: str) -> None:
     chain = GRAMMAR.chain(line)
 
     assert chain is not None
-    assert chain == plain_chain(line)
+    assert chain == parse_plain_chain(line)
 
 
 @pytest.mark.requirement("permissions:commands:two-readings")
@@ -92,7 +92,7 @@ def test_what_is_more_than_plain_words_is_not_plain_to_the_grammar(line: str) ->
 @given(line=st.lists(st.sampled_from(PIECES), max_size=12).map("".join))
 def test_only_lines_that_both_readers_read_alike_run_unasked(line: str) -> None:
     if isinstance(judged(line), Allow):
-        assert GRAMMAR.chain(line) == plain_chain(line)
+        assert GRAMMAR.chain(line) == parse_plain_chain(line)
 
 
 def other_words(line: str) -> CommandChain | None:

@@ -4,7 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from joey.core.permissions.commands import judge_command, narrowest_rule, narrowest_rules, quoted
+from joey.core.permissions.commands import (
+    build_narrowest_rule,
+    build_narrowest_rules,
+    judge_command,
+    quote_words,
+)
 from joey.core.permissions.policy import Allow
 
 
@@ -20,7 +25,7 @@ from joey.core.permissions.policy import Allow
     ],
 )
 def test_the_rule_for_a_command_has_its_words(command: str, rule: str) -> None:
-    assert narrowest_rule(command) == rule
+    assert build_narrowest_rule(command) == rule
     assert judge_command(command, (rule,), ()) == Allow(rule)
 
 
@@ -33,20 +38,20 @@ def test_the_rule_for_a_command_has_its_words(command: str, rule: str) -> None:
     ],
 )
 def test_what_no_single_rule_can_say_has_none(command: str) -> None:
-    assert narrowest_rule(command) is None
+    assert build_narrowest_rule(command) is None
 
 
 def test_a_chain_has_a_rule_for_each_command() -> None:
-    assert narrowest_rules("ls && git status; ls") == ("ls", "git status")
-    assert narrowest_rules("ls && sudo ls") is None
+    assert build_narrowest_rules("ls && git status; ls") == ("ls", "git status")
+    assert build_narrowest_rules("ls && sudo ls") is None
 
 
 @pytest.mark.requirement("permissions:narrowest")
 @given(words=st.lists(st.text(alphabet="ab '\"$`\\;é-", max_size=5), max_size=4))
 def test_a_quoted_command_is_read_as_the_words_it_was_made_of(words: list[str]) -> None:
-    line = quoted(("echo", *words))
+    line = quote_words(("echo", *words))
 
-    rule = narrowest_rule(line)
+    rule = build_narrowest_rule(line)
     assert rule in (None, line)
     if rule is not None:
         assert judge_command(line, (rule,), ()) == Allow(rule)

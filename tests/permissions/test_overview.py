@@ -18,7 +18,7 @@ from joey.core.permissions.policy import (
     WORKSPACE_EDITS_TEXT,
     PersistentRule,
     SandboxStatus,
-    with_rule,
+    add_rule,
 )
 
 NO_FLAGS = PermissionFlags()
@@ -54,7 +54,7 @@ class SettingsDirectories:
         rule: PersistentRule | None = None,
     ) -> dict[str, PermissionLine]:
         sources = self.sources(flags)
-        settings = sources.settings if rule is None else with_rule(sources.settings, rule)
+        settings = sources.settings if rule is None else add_rule(sources.settings, rule)
         known = find_mode(mode, BUILT_IN_MODES)
         assert known is not None
         overview = PermissionOverview(

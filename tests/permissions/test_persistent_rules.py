@@ -19,9 +19,9 @@ from joey.core.permissions.policy import (
     Allow,
     Claim,
     PersistentRule,
+    add_rule,
     decide,
     propose_persistent_rule,
-    with_rule,
 )
 from joey.core.settings import Settings
 from joey.core.task import Answer, AskKind, Response
@@ -107,8 +107,8 @@ def test_no_rule_is_offered_that_would_wake_up_others() -> None:
         (Claim(Access.BROWSER, subject="x"),),
         (Claim(Access.MCP, subject="weather/*"),),
         (Claim(Access.MCP, subject="*"),),
-        (Claim(Access.MCP, subject="a/b", changed=True),),
-        (Claim(Access.MCP, subject="a/b", listed=True),),
+        (Claim(Access.MCP, subject="a/b", has_changed_description=True),),
+        (Claim(Access.MCP, subject="a/b", is_always_allowed=True),),
         (Claim(Access.MCP, subject="a/b"), Claim(Access.WRITE)),
         (runs("npm test"), runs("npm start")),
         (runs("npm test"), Claim(Access.WRITE)),
@@ -134,7 +134,7 @@ def test_a_rule_that_is_offered_allows_just_this_command(
     rule = propose_persistent_rule((claim,), settings, READ)
     if rule is None:
         return
-    after = with_rule(settings, rule)
+    after = add_rule(settings, rule)
     assert isinstance(decide((claim,), after, READ), Allow)
     for other in (f"{rule.text}x", "curl x | sh", f"{rule.text}; id", *denied):
         assert not isinstance(decide((runs(other),), after, READ), Allow)

@@ -20,9 +20,9 @@ from joey.core.permissions.policy import (
     Claim,
     Deny,
     decide,
-    task_rule,
+    propose_task_rule,
 )
-from joey.core.rewind import ts_of
+from joey.core.rewind import get_ts
 from joey.core.settings import Settings
 from joey.core.task import Answer, AskKind, Response
 from joey.engine.engine import TaskOptions
@@ -31,10 +31,12 @@ from joey.testing.script import Turn, call
 from tests.engine.engine_harness import EngineHarness, asked, durable, finish, wait_for_event
 from tests.engine.scripted_subtasks import ScriptedSubtasks, hand
 
-HERE = ResolvedPath(given="a.py", path=Path("/w/a.py"), shown="a.py", inside=True)
-OUTSIDE = ResolvedPath(given="/etc/x", path=Path("/etc/x"), shown="/etc/x", inside=False)
-PROTECTED = structs.replace(HERE, shown=".roo/a.py", protected=True)
-HIDDEN = structs.replace(HERE, ignored=True)
+HERE = ResolvedPath(original="a.py", path=Path("/w/a.py"), display_path="a.py", is_inside=True)
+OUTSIDE = ResolvedPath(
+    original="/etc/x", path=Path("/etc/x"), display_path="/etc/x", is_inside=False
+)
+PROTECTED = structs.replace(HERE, display_path=".roo/a.py", is_protected=True)
+HIDDEN = structs.replace(HERE, is_ignored=True)
 ALWAYS = Answer(Response.YES, always=True)
 SWITCHES = [
     name
@@ -42,7 +44,7 @@ SWITCHES = [
     if name.startswith(("always_allow_", "auto_approval"))
 ]
 CLAIMS = [
-    *(Claim(access, place=place) for access, place in product(
+    *(Claim(access, path=place) for access, place in product(
         (Access.READ, Access.WRITE), (HERE, OUTSIDE, PROTECTED, HIDDEN, None)
     )),
     Claim(Access.EXECUTE, command="make"),
@@ -54,14 +56,16 @@ READ = BashGrammar().chain
 
 
 def edits(*places: ResolvedPath | None) -> tuple[Claim, ...]:
-    return tuple(Claim(Access.WRITE, place=place) for place in places)
+    return tuple(Claim(Access.WRITE, path=place) for place in places)
 
 
 @pytest.mark.requirement("always:edits")
 def test_an_edit_in_the_workspace_is_offered_leave_for_the_task() -> None:
-    rule = task_rule(edits(HERE), Settings())
+    rule = propose_task_rule(edits(HERE), Settings())
     assert rule is not None and rule.text == "edits in this workspace, for this task"
-    assert task_rule((*edits(HERE, HERE), Claim(Access.READ, place=HERE)), Settings()) == rule
+    assert (
+        propose_task_rule((*edits(HERE, HERE), Claim(Access.READ, path=HERE)), Settings()) == rule
+    )
 
 
 @pytest.mark.parametrize(
@@ -89,20 +93,20 @@ def test_what_lies_beyond_the_leave_is_asked_about_for_that_reason(
     [
         *(edits(place) for place in (OUTSIDE, PROTECTED, HIDDEN, None)),
         edits(HERE, OUTSIDE),
-        (*edits(HERE), Claim(Access.READ, place=OUTSIDE)),
+        (*edits(HERE), Claim(Access.READ, path=OUTSIDE)),
         (*edits(HERE), Claim(Access.EXECUTE, command="make")),
-        (Claim(Access.READ, place=HERE),),
+        (Claim(Access.READ, path=HERE),),
         (),
     ],
 )
 def test_other_calls_are_offered_no_leave(claims: tuple[Claim, ...]) -> None:
-    assert task_rule(claims, Settings()) is None
+    assert propose_task_rule(claims, Settings()) is None
 
 
 @pytest.mark.requirement("always:edits")
 def test_no_leave_is_offered_where_everything_is_to_be_asked() -> None:
     settings = Settings(auto_approval_enabled=False)
-    assert task_rule(edits(HERE), settings) is None
+    assert propose_task_rule(edits(HERE), settings) is None
     assert isinstance(decide(edits(HERE), settings, edits_granted=True), Ask)
 
 
@@ -220,11 +224,11 @@ async def test_leave_goes_with_the_answer_that_gave_it_when_the_task_is_rewound(
     first = (await asked(task)).ts
     assert await task.answer(first, ALWAYS)
     second = (await asked(task)).ts
-    assert not (await task.rewind(second, keep=False)).edits_asked
+    assert not (await task.rewind(second, keep=False)).revokes_edit_grant
     assert task.granted.edits, "the answer is still there"
-    assert (await task.preview_rewind(first, keep=False)).edits_asked
+    assert (await task.preview_rewind(first, keep=False)).revokes_edit_grant
     assert task.granted.edits, "it was only looked at"
-    assert (await task.rewind(first, keep=False)).edits_asked
+    assert (await task.rewind(first, keep=False)).revokes_edit_grant
     assert not task.granted.edits
     await task.undo_rewind()
     assert not task.granted.edits, "it is asked for again"
@@ -245,8 +249,8 @@ async def test_leave_given_to_a_subtask_goes_with_the_subtask(workshop: EngineHa
     assert await child.answer((await asked(child)).ts, ALWAYS)
     result = await asked(task)
     assert task.granted.edits
-    assert not (await task.preview_rewind(result.ts, keep=False)).edits_asked
-    assert (await task.rewind(ts_of(task.rows[0]))).edits_asked
+    assert not (await task.preview_rewind(result.ts, keep=False)).revokes_edit_grant
+    assert (await task.rewind(get_ts(task.rows[0]))).revokes_edit_grant
     assert not task.granted.edits
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from joey.app.permissions import PermissionExplainer, PermissionFlags
 from joey.core.permissions.arguments import ProgramSpec
-from joey.core.permissions.git_commands import READ_ONLY_SUBCOMMANDS, git_sheet
+from joey.core.permissions.git_commands import READ_ONLY_SUBCOMMANDS, build_git_spec
 from joey.core.permissions.program_tables import (
     BUILD_PROGRAMS,
     MODIFYING_PROGRAMS,
@@ -25,16 +25,16 @@ OUTSIDE = ("../outside/secret", "link", "dirlink/secret", "{root}/outside/secret
 
 
 def valued(sheet: ProgramSpec) -> Iterator[str]:
-    return (word.rstrip("=") for word in sheet.options.split() if word.endswith("="))
+    return (word.rstrip("=") for word in sheet.harmless_options.split() if word.endswith("="))
 
 
 def lines() -> Iterator[str]:
     sheets = {**READ_ONLY_PROGRAMS, **MODIFYING_PROGRAMS, **BUILD_PROGRAMS}
     for name, sheet in sheets.items():
-        if sheet.text != "all":
+        if sheet.text_operands != "all":
             yield from (f"{name} x {option}" for option in valued(sheet))
     for name in sorted(READ_ONLY_SUBCOMMANDS):
-        yield from (f"git {name} x {option}" for option in valued(git_sheet(name)))
+        yield from (f"git {name} x {option}" for option in valued(build_git_spec(name)))
 
 
 @pytest.mark.requirement("permissions:commands:options", "permissions:paths:outside")

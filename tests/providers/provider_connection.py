@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 from msgspec import structs
 
-from joey.core.messages import Chunk, Message, joined
+from joey.core.messages import Chunk, Message, merge_chunks
 from joey.core.models import ModelRequest
 from joey.core.settings import Profile
 from joey.errors import ProviderError
@@ -47,8 +47,8 @@ async def stream_until_error(
             async for chunk in provider.stream(MODEL_REQUEST):
                 chunks.append(chunk)
         except ProviderError as error:
-            return list(joined(chunks)), error
-    return list(joined(chunks)), None
+            return list(merge_chunks(chunks)), error
+    return list(merge_chunks(chunks)), None
 
 
 async def chunks_of(wire: str, turn: Turn) -> list[Chunk]:

@@ -170,7 +170,7 @@ def test_a_result_with_an_image_carries_the_mark_itself() -> None:
 
 
 def test_a_model_without_a_cache_gets_no_marks() -> None:
-    model = ModelInfo(id="plain", prompt_cache=False)
+    model = ModelInfo(id="plain", supports_prompt_cache=False)
     requests = AnthropicRequestBuilder(SONNET, model, legacy=True)
     assert b"cache_control" not in b"".join(requests.body(native(second_turn())))
 
@@ -218,7 +218,7 @@ def test_what_the_service_would_refuse_as_empty_is_left_out() -> None:
 
 
 def test_a_model_without_image_support_gets_text_for_images() -> None:
-    model = ModelInfo(id="blind", images=False)
+    model = ModelInfo(id="blind", supports_images=False)
     message = Message("user", (ToolResultBlock("t", [IMAGE_BLOCK]), IMAGE_BLOCK))
     sent = b"".join(AnthropicRequestBuilder(SONNET, model, legacy=True).body(native([message])))
     assert sent.count(b"takes no images") == 2

@@ -83,7 +83,7 @@ async def test_the_output_reported_at_the_end_is_part_of_the_cost() -> None:
     ]
     model = lookup("anthropic", "claude-sonnet-4-5")
     expected = (1000 * 3 + 500 * 15 + 2000 * 3.75 + 4000 * 0.3) / 1_000_000
-    assert model.cost(totals[-1]) == pytest.approx(expected)
+    assert model.compute_cost(totals[-1]) == pytest.approx(expected)
 
 
 async def test_thoughts_that_are_not_shown_still_have_their_seal() -> None:

@@ -22,10 +22,10 @@ from joey.providers.registry import (
 def test_a_known_model_has_limits_abilities_and_prices() -> None:
     info = lookup("anthropic", "claude-sonnet-4-5-20250929")
     assert info.id == "claude-sonnet-4-5-20250929"
-    assert (info.context_window, info.max_output) == (200_000, 64_000)
-    assert info.known
-    assert info.prompt_cache
-    assert info.thinking
+    assert (info.context_window, info.max_output_tokens) == (200_000, 64_000)
+    assert info.is_known
+    assert info.supports_prompt_cache
+    assert info.supports_thinking
     assert info.prices == Prices(input=3, output=15, cache_writes=3.75, cache_reads=0.3)
 
 
@@ -46,7 +46,7 @@ def test_makers_dates_and_variants_do_not_hide_a_model(
     provider: str, model: str, same_as: str
 ) -> None:
     info = lookup(provider, model)
-    assert info.known
+    assert info.is_known
     assert structs.replace(info, id=same_as) == lookup("openai", same_as)
 
 
@@ -54,7 +54,7 @@ def test_every_listed_id_is_found_by_its_own_name() -> None:
     for provider in ("anthropic", "openai"):
         assert models_of(provider)
         for model in models_of(provider):
-            assert lookup(provider, model).known, model
+            assert lookup(provider, model).is_known, model
 
 
 @pytest.mark.parametrize(
@@ -63,17 +63,21 @@ def test_every_listed_id_is_found_by_its_own_name() -> None:
 )
 def test_an_unknown_model_has_the_stated_defaults(provider: str, window: int, cache: bool) -> None:
     info = lookup(provider, "somebody/new-model-9000")
-    assert (info.known, info.context_window, info.prompt_cache) == (False, window, cache)
-    assert info.native_tools
+    assert (info.is_known, info.context_window, info.supports_prompt_cache) == (
+        False,
+        window,
+        cache,
+    )
+    assert info.supports_native_tools
 
 
 def test_a_similar_name_is_not_the_same_model() -> None:
-    assert not lookup("openai", "gpt-5.5-pro").known
+    assert not lookup("openai", "gpt-5.5-pro").is_known
 
 
 def test_local_models_cost_nothing_and_know_whether_they_have_tools() -> None:
-    assert lookup("ollama", "qwen3-coder:30b").native_tools
-    assert not lookup("ollama", "deepseek-r1:14b").native_tools
+    assert lookup("ollama", "qwen3-coder:30b").supports_native_tools
+    assert not lookup("ollama", "deepseek-r1:14b").supports_native_tools
     assert lookup("ollama", "unheard-of").prices == Prices()
 
 
@@ -110,7 +114,7 @@ def test_local_models_cost_nothing_and_know_whether_they_have_tools() -> None:
 def test_a_model_edits_with_the_tool_that_its_maker_taught_it(
     provider: str, model: str, tool: str
 ) -> None:
-    assert lookup(provider, model).edit_tool == tool
+    assert lookup(provider, model).preferred_edit_tool == tool
 
 
 def test_a_profile_overrides_what_the_catalogue_says() -> None:
@@ -118,12 +122,16 @@ def test_a_profile_overrides_what_the_catalogue_says() -> None:
         model="claude-sonnet-4-5", context_window=50_000, max_tokens=1234, native_tools=False
     )
     info = model_of(profile)
-    assert (info.context_window, info.max_output, info.native_tools) == (50_000, 1234, False)
+    assert (info.context_window, info.max_output_tokens, info.supports_native_tools) == (
+        50_000,
+        1234,
+        False,
+    )
 
 
 def test_an_answer_gets_at_most_a_fifth_of_the_window() -> None:
-    assert model_of(Profile(model="claude-sonnet-4-5")).max_output == 40_000
-    assert model_of(Profile(model="claude-sonnet-5-5")).max_output == 128_000
+    assert model_of(Profile(model="claude-sonnet-4-5")).max_output_tokens == 40_000
+    assert model_of(Profile(model="claude-sonnet-5-5")).max_output_tokens == 128_000
 
 
 @pytest.mark.parametrize("kind", PROVIDER_SPECS, ids=lambda kind: kind.name)
@@ -136,7 +144,7 @@ def test_every_provider_can_be_made(kind: ProviderSpec) -> None:
 
 def test_a_provider_with_a_usual_model_needs_no_name_for_it() -> None:
     provider = make_provider(Profile(provider="anthropic"), HttpClient(environ={}))
-    assert provider.model.known
+    assert provider.model.is_known
 
 
 def test_a_provider_without_one_says_so() -> None:

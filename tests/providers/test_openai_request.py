@@ -174,7 +174,7 @@ def test_a_request_without_a_system_prompt_has_no_system_message() -> None:
 
 
 def test_a_model_without_image_support_gets_text_for_images() -> None:
-    model = ModelInfo(id="blind", images=False)
+    model = ModelInfo(id="blind", supports_images=False)
     sent = body(QWEN, xml([Message("user", (TextBlock("See:"), IMAGE_BLOCK))]), model)["messages"][
         1
     ]
@@ -253,7 +253,7 @@ def test_x_ai_gets_no_stream_options(host: str, has_options: bool) -> None:
 
 
 def test_marks_go_on_the_system_and_the_last_text_of_the_last_two_users() -> None:
-    model = ModelInfo(id="cached", prompt_cache=True)
+    model = ModelInfo(id="cached", supports_prompt_cache=True)
     messages = [
         *first_turn(),
         Message("assistant", (ToolUseBlock("t1", "read_file", {"path": "a"}),)),
@@ -271,7 +271,7 @@ def test_marks_go_on_the_system_and_the_last_text_of_the_last_two_users() -> Non
 
 
 def test_a_message_loses_its_mark_when_the_conversation_has_moved_on() -> None:
-    model = ModelInfo(id="cached", prompt_cache=True)
+    model = ModelInfo(id="cached", supports_prompt_cache=True)
     requests = OpenAiRequestBuilder(QWEN, model, "model.test")
     messages = first_turn()
     requests.body(xml(messages))

@@ -17,7 +17,7 @@ from tests.sandboxes.conftest import SandboxHarness
 
 
 def gate(harness: SandboxHarness, settings: Settings, *added: Path, **env: str) -> LocalFiles:
-    scope = FileScope(added=added, as_sandboxed=True)
+    scope = FileScope(added_directories=added, matches_sandbox=True)
     env = {"HOME": str(harness.home), "PATH": os.environ["PATH"], **env}
     joey_home = harness.home / ".roo"
     boundary = build_boundary(harness.workspace, joey_home, env, settings, scope)
@@ -25,7 +25,7 @@ def gate(harness: SandboxHarness, settings: Settings, *added: Path, **env: str) 
 
 
 def may_read(place: ResolvedPath) -> bool:
-    return place.inside or place.readable
+    return place.is_inside or place.is_readable
 
 
 @pytest.fixture
@@ -77,12 +77,12 @@ def test_secrets_in_the_workspace_count_as_outside(harness: SandboxHarness) -> N
         harness.home / ".roo",
         {"HOME": str(harness.home)},
         Settings(),
-        FileScope(as_sandboxed=True),
+        FileScope(matches_sandbox=True),
     )
     files = LocalFiles(harness.home, boundary=boundary)
-    assert not files.resolve(".roo/settings.json").inside
-    assert not files.resolve(".roo/settings.json").readable
-    assert files.resolve("project/.roo/settings.json").inside
+    assert not files.resolve(".roo/settings.json").is_inside
+    assert not files.resolve(".roo/settings.json").is_readable
+    assert files.resolve("project/.roo/settings.json").is_inside
 
 
 def test_the_temporary_directory_is_for_writing_and_not_for_joeys_own_files(
@@ -91,21 +91,21 @@ def test_the_temporary_directory_is_for_writing_and_not_for_joeys_own_files(
     temp = harness.outside
     files = gate(harness, Settings(), TMPDIR=str(temp))
     made = files.resolve(str(temp / "new.txt"))
-    assert (made.inside, made.readable, made.writable) == (False, False, True)
-    assert not files.resolve(str(temp / "joey-commands-1-abc/written")).writable
-    assert not files.resolve(str(temp)).writable
-    assert files.resolve(str(temp / ".bashrc")).protected
+    assert (made.is_inside, made.is_readable, made.is_writable) == (False, False, True)
+    assert not files.resolve(str(temp / "joey-commands-1-abc/written")).is_writable
+    assert not files.resolve(str(temp)).is_writable
+    assert files.resolve(str(temp / ".bashrc")).is_protected
 
 
 def test_names_are_protected_as_seen_from_an_added_directory(harness: SandboxHarness) -> None:
     added = harness.home / ".config" / "tool"
     added.mkdir(parents=True)
     files = gate(harness, Settings(), added)
-    assert not files.resolve(str(added / "x.toml")).protected
-    assert files.resolve(str(added / ".git/hooks/pre-commit")).protected
-    assert files.resolve(str(harness.home / ".config/other")).protected
+    assert not files.resolve(str(added / "x.toml")).is_protected
+    assert files.resolve(str(added / ".git/hooks/pre-commit")).is_protected
+    assert files.resolve(str(harness.home / ".config/other")).is_protected
     (harness.workspace / ".roo").symlink_to(added)
-    assert files.resolve(".roo/x.toml").protected
+    assert files.resolve(".roo/x.toml").is_protected
 
 
 def test_settings_that_allow_reading_everywhere_hide_nothing_from_searches(
@@ -113,7 +113,9 @@ def test_settings_that_allow_reading_everywhere_hide_nothing_from_searches(
 ) -> None:
     (harness.home / ".ssh").mkdir()
     key = harness.home / ".ssh/id_rsa"
-    root = ResolvedPath(given="/", path=Path("/"), shown="/", inside=False, readable=True)
+    root = ResolvedPath(
+        original="/", path=Path("/"), display_path="/", is_inside=False, is_readable=True
+    )
     assert not gate(harness, Settings()).shows(root, key)
     everywhere = Settings(always_allow_read_only_outside_workspace=True)
     assert gate(harness, everywhere).shows(root, key)

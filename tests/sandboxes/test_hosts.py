@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from joey.config.settings import load_settings
 from joey.core.permissions.hosts import (
     AllowedHost,
-    as_address,
-    is_public,
-    narrowed,
-    plain_host,
-    read_host,
+    intersect_hosts,
+    is_public_address,
+    normalize_host,
+    parse_address,
+    parse_host,
 )
 from joey.core.settings import Settings
 from joey.errors import ConfigError
@@ -39,7 +39,7 @@ LABELS = st.text("abcdefghijklmnopqrstuvwxyz0123456789", min_size=1, max_size=8)
 NAMES = (
     st.lists(LABELS, min_size=2, max_size=4)
     .map(".".join)
-    .filter(lambda name: plain_host(name) == name and as_address(name) is None)
+    .filter(lambda name: normalize_host(name) == name and parse_address(name) is None)
 )
 
 
@@ -67,7 +67,7 @@ NAMES = (
 )
 @pytest.mark.requirement("sandbox:hosts")
 def test_a_host_is_compared_part_by_part(entry: str, host: str, port: int, allowed: bool) -> None:
-    assert read_host(entry).allows(host, port) is allowed
+    assert parse_host(entry).allows(host, port) is allowed
 
 
 @pytest.mark.parametrize(
@@ -88,8 +88,8 @@ def test_an_entry_that_is_no_host_is_named_in_the_error(entry: str, tmp_path: Pa
 
 @given(NAMES, NAMES, st.integers(1, 65535))
 def test_only_the_host_itself_is_allowed(listed: str, asked: str, port: int) -> None:
-    assert read_host(listed).allows(asked, port) is (listed == asked and port in (80, 443))
-    below = read_host(f"*.{listed}")
+    assert parse_host(listed).allows(asked, port) is (listed == asked and port in (80, 443))
+    below = parse_host(f"*.{listed}")
     assert below.allows(f"x.{listed}", 443)
     assert not below.allows(listed, 443)
     assert not below.allows(f"x{listed}", 443)
@@ -97,8 +97,8 @@ def test_only_the_host_itself_is_allowed(listed: str, asked: str, port: int) -> 
 
 @given(st.text(max_size=40))
 def test_a_host_has_one_spelling(text: str) -> None:
-    found = plain_host(text)
-    assert found is None or plain_host(found) == found
+    found = normalize_host(text)
+    assert found is None or normalize_host(found) == found
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_a_host_has_one_spelling(text: str) -> None:
     ],
 )
 def test_addresses_of_this_machine_and_of_private_nets_are_not_public(address: str) -> None:
-    assert not is_public(ip_address(address))
+    assert not is_public_address(ip_address(address))
 
 
 @pytest.mark.parametrize(
@@ -128,17 +128,17 @@ def test_addresses_of_this_machine_and_of_private_nets_are_not_public(address: s
 def test_a_project_can_only_take_away(
     own: str | tuple[str, ...], requested: str | tuple[str, ...], both: str | tuple[str, ...]
 ) -> None:
-    assert narrowed(own, requested) == both
+    assert intersect_hosts(own, requested) == both
 
 
 @given(st.lists(NAMES, max_size=3), st.lists(NAMES, max_size=3), NAMES)
 def test_what_two_lists_allow_together_both_allow(
     own: list[str], requested: list[str], host: str
 ) -> None:
-    both = narrowed(tuple(own), tuple(requested))
+    both = intersect_hosts(tuple(own), tuple(requested))
     for each in () if isinstance(both, str) else both:
         for others in (own, requested):
-            assert any(read_host(other).covers(read_host(each)) for other in others)
+            assert any(parse_host(other).covers(parse_host(each)) for other in others)
 
 
 @pytest.mark.parametrize(

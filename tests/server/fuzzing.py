@@ -13,7 +13,7 @@ from joey.core.wire.commands import COMMANDS
 
 NAMES = sorted(COMMANDS)
 ARGUMENTS = sorted(
-    {name for kind in COMMANDS.values() for name in kind.arguments.__struct_encode_fields__}
+    {name for kind in COMMANDS.values() for name in kind.arguments_type.__struct_encode_fields__}
 )
 SETTINGS = sorted(
     {
@@ -64,7 +64,7 @@ class Fuzzer:
 
     def _arguments(self, command: str) -> dict[str, Any]:
         """Mostly those that the command knows, mostly of the right kind."""
-        known = COMMANDS[command].arguments.__struct_encode_fields__
+        known = COMMANDS[command].arguments_type.__struct_encode_fields__
         names = [name for name in known if self._chance.random() < 0.7]
         if self._chance.random() < 0.2:
             names.append(self._chance.choice(ARGUMENTS))

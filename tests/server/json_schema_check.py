@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from joey.core.wire.schema import wire_schema
+from joey.core.wire.schema import build_wire_schema
 
-SCHEMA = wire_schema()
+SCHEMA = build_wire_schema()
 TYPES: dict[str, tuple[type, ...]] = {
     "object": (dict,),
     "array": (list,),

@@ -13,7 +13,7 @@ from pathlib import Path
 from joey.core.wire.commands import COMMANDS
 from joey.core.wire.events import PAYLOAD_TYPES
 from joey.core.wire.frames import ErrorCode
-from joey.core.wire.schema import wire_schema
+from joey.core.wire.schema import build_wire_schema
 from joey.testing.script import Turn, say
 from tests.server.server_fixture import TOKEN, done, open_server
 
@@ -75,4 +75,4 @@ def test_every_command_event_and_error_is_in_the_document() -> None:
 def test_the_schema_in_the_documents_is_that_of_the_code() -> None:
     """`python -m joey.core.wire.schema > docs/websocket.schema.json` renews it."""
     kept = json.loads((DOCS / "websocket.schema.json").read_text(encoding="utf-8"))
-    assert kept == json.loads(json.dumps(wire_schema()))
+    assert kept == json.loads(json.dumps(build_wire_schema()))

@@ -44,7 +44,7 @@ def check_parsed(frame: str | bytes) -> str:
             assert find_violations(json.loads(encode_frame(wrong.response))) == []
             return wrong.code.value
         case ParsedCommand() as command:
-            assert isinstance(command.arguments, command.kind.arguments)
+            assert isinstance(command.arguments, command.spec.arguments_type)
             return "command"
         case other:
             assert isinstance(other, AuthFrame)

@@ -13,7 +13,7 @@ from websockets.frames import Opcode
 
 from joey.core.wire.commands import Pong
 from joey.core.wire.events import MessagePayload, ModePayload
-from joey.core.wire.frames import EventFrame, success
+from joey.core.wire.frames import EventFrame, build_success
 from joey.server.feed import MAX_QUEUED_EVENTS, Broadcast, ReplaySource, SendQueue
 from joey.server.hub import StoredTask
 from joey.server.serve import ServeOptions
@@ -93,14 +93,14 @@ async def test_whoever_lags_is_asked_to_subscribe_again_and_then_misses_nothing(
     pipe.can_write = False
     for each in frames[1:]:
         box.send_event(Broadcast(each))
-    box.respond(success("1", "ping", Pong(pong=1)))
+    box.respond(build_success("1", "ping", Pong(pong=1)))
     pipe.can_write = True
     box.flush()
     assert [f.get("eventName", "response") for f in pipe.sent] == ["message", "resync", "response"]
     assert pipe.sent[1]["payload"] == {"taskId": "t"}
     box.send_event(Broadcast(frame("unheard", count + 1)))
     assert len(pipe.sent) == 3, "nothing of the task until it is subscribed to again"
-    box.respond(success("2", "ping", Pong(pong=1)), (source, "t", 1))
+    box.respond(build_success("2", "ping", Pong(pong=1)), (source, "t", 1))
     assert pipe.sent[3]["requestId"] == "2"
     texts = [f["payload"]["message"]["text"] for f in pipe.sent[4:]]
     assert texts == [str(n) for n in range(2, count + 1)]
@@ -115,7 +115,7 @@ async def test_a_long_task_is_read_back_no_faster_than_it_is_read() -> None:
     source = StoredTask(frames, list(range(1, 5001)), 5000)
     box = outbox(pipe, source)
     pipe.can_write = False
-    box.respond(success("1", "ping", Pong(pong=1)), (source, "t", 0))
+    box.respond(build_success("1", "ping", Pong(pong=1)), (source, "t", 0))
     assert pipe.sent == []
     pipe.can_write = True
     box.flush()
@@ -127,7 +127,7 @@ async def test_what_grows_is_sent_after_a_task_was_read_back_and_before_it_grows
     source = Open([frame(str(n), n, ts=n) for n in range(1, 4)], [1, 2, 3], 3)
     box = outbox(pipe, source)
     pipe.can_write = False
-    box.respond(success("1", "ping", Pong(pong=1)), (source, "t", 1))
+    box.respond(build_success("1", "ping", Pong(pong=1)), (source, "t", 1))
     box.send_event(Broadcast(frame("unheard", 3, ts=9), row=9))
     pipe.can_write = True
     box.flush()
@@ -142,7 +142,7 @@ async def test_what_grows_waits_for_a_slow_reader_and_is_sent_as_it_looks_then()
     source = Open([], [], 0)
     box = outbox(pipe, source)
     pipe.shut_after("growing")
-    box.respond(success("1", "ping", Pong(pong=1)), (source, "t", 0))
+    box.respond(build_success("1", "ping", Pong(pong=1)), (source, "t", 0))
     assert pipe.sent_texts == ["growing"]
     box.send_event(Broadcast(frame("growing on too", 0, ts=9), row=9))
     pipe.can_write = True

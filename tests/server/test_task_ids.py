@@ -35,7 +35,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
 }
 """What each command needs besides the task."""
 
-ABOUT_A_TASK = [kind for kind in COMMANDS.values() if kind.task is not TaskNeed.NONE]
+ABOUT_A_TASK = [kind for kind in COMMANDS.values() if kind.task_need is not TaskNeed.NONE]
 
 
 @asynccontextmanager

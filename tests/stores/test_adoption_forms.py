@@ -10,7 +10,7 @@ import pytest
 
 from joey.core.events import TaskImported
 from joey.core.history.api import ApiHistory
-from joey.core.messages import Message, TextBlock, ToolUseBlock, blocks_of, plain_text
+from joey.core.messages import Message, TextBlock, ToolUseBlock, extract_text, get_blocks
 from joey.core.models import ToolProtocol
 from joey.storage.task_store import JsonFileStore
 from tests.service_rules import check_messages
@@ -45,7 +45,7 @@ def shown(event: TaskImported) -> list[Message]:
 
 
 def said(messages: Iterable[Message]) -> str:
-    return "\n".join(plain_text(blocks_of(message)) for message in messages)
+    return "\n".join(extract_text(get_blocks(message)) for message in messages)
 
 
 def check_shown(event: TaskImported) -> None:

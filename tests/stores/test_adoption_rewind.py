@@ -13,10 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from joey.core.events import Record, TaskImported, TaskRewound
-from joey.core.history.branch import find_cut, live_path
-from joey.core.messages import Message, ToolResultBlock, blocks_of, plain_text
+from joey.core.history.branch import find_cut_point, find_live_branch
+from joey.core.messages import Message, ToolResultBlock, extract_text, get_blocks
 from joey.core.models import ToolProtocol
-from joey.core.rewind import FoldedHistory, compare, say_of, ts_of
+from joey.core.rewind import FoldedHistory, build_rewind_preview, get_say, get_ts
 from joey.ports import TaskMetadata
 from joey.storage.roo_directory import write_roo_directory
 from joey.storage.task_store import JsonFileStore
@@ -44,16 +44,18 @@ def played(
 
 
 def gone_back(records: Sequence[Record], row_ts: int, *, keep: bool = True) -> Sequence[Record]:
-    cut = find_cut(live_path(records), row_ts, keep=keep)
-    going = TaskRewound(ts=records[-1].event.ts + 1, to_seq=cut.to, last_row_ts=cut.row_ts)
-    return live_path([*records, Record(records[-1].seq + 1, going)])
+    cut = find_cut_point(find_live_branch(records), row_ts, keep=keep)
+    going = TaskRewound(
+        ts=records[-1].event.ts + 1, to_seq=cut.last_seq, last_row_ts=cut.last_row_ts
+    )
+    return find_live_branch([*records, Record(records[-1].seq + 1, going)])
 
 
 def said(messages: Iterable[Message]) -> str:
     texts = []
     for each in messages:
-        texts.append(plain_text(blocks_of(each)))
-        texts += [str(b.content) for b in blocks_of(each) if isinstance(b, ToolResultBlock)]
+        texts.append(extract_text(get_blocks(each)))
+        texts += [str(b.content) for b in get_blocks(each) if isinstance(b, ToolResultBlock)]
     return "\n".join(texts)
 
 
@@ -78,17 +80,19 @@ def test_a_service_takes_every_history_now_and_gone_back_to_any_row(
     session, records = played(tmp_path, form, protocol, *steps)
     history = FoldedHistory(records)
     check_valid(history)
-    assert len(history.facts.said) == sum(row.get("say") == "user_feedback" for row in session.ui)
-    for place, row in enumerate(history.rows):
+    assert len(history.projection.recent_user_messages) == sum(
+        row.get("say") == "user_feedback" for row in session.ui
+    )
+    for place, row in enumerate(history.row_timestamps):
         back = FoldedHistory(gone_back(records, row))
         check_valid(back)
-        assert back.rows == history.rows[: place + 1]
+        assert back.row_timestamps == history.row_timestamps[: place + 1]
         check_halves(session.ui[place + 1 :], back)
 
 
 def check_halves(gone: list[dict[str, Any]], back: FoldedHistory) -> None:
     """What no row shows is not in the messages, and what people said in a row is."""
-    kept = said(back.api.rendered())
+    kept = said(back.api.list_stored())
     for row in gone:
         if row.get("say") in ("user_feedback", "text"):
             assert not re.search(rf"\b{row['text']}\b", kept)
@@ -129,7 +133,7 @@ def test_a_preview_tells_of_the_summaries_that_would_go(tmp_path: Path) -> None:
         tmp_path, "april", ToolProtocol.NATIVE, *turns, Condense(), *turns, Truncate(), Turn()
     )
     first = next(row["ts"] for row in session.ui if row.get("say") == "api_req_started")
-    assert compare(records, gone_back(records, first)).summaries == 2
+    assert build_rewind_preview(records, gone_back(records, first)).removed_summary_count == 2
 
 
 @pytest.mark.requirement("export:round-trip", "adoption:hidden")
@@ -147,9 +151,9 @@ def test_what_is_hidden_goes_with_an_export_and_comes_back_too(
     write_roo_directory(task, records, tmp_path / "tasks", force=True)
     again = JsonFileStore(tmp_path).read("again")
     here, there = FoldedHistory(records), FoldedHistory(again)
-    assert said(there.api.so_far()) == said(here.api.so_far())
-    assert there.rows == here.rows
-    for row in here.rows:
+    assert said(there.api.render_current()) == said(here.api.render_current())
+    assert there.row_timestamps == here.row_timestamps
+    for row in here.row_timestamps:
         mine, theirs = FoldedHistory(gone_back(records, row)), FoldedHistory(gone_back(again, row))
         check_valid(theirs)
         # A result whose call was hidden when it was exported is text since then.
@@ -244,7 +248,7 @@ def test_rows_made_up_for_a_lost_file_tell_of_what_is_hidden(tmp_path: Path) -> 
     session.play([Turn(), Turn(), Condense(), Turn()])
     records = records_of(tmp_path, None, session.api, ToolProtocol.NATIVE)
     rows = FoldedHistory(records).ui.rows
-    (condensed,) = [ts_of(row) for row in rows if say_of(row) == "condense_context"]
+    (condensed,) = [get_ts(row) for row in rows if get_say(row) == "condense_context"]
     back = FoldedHistory(gone_back(records, condensed, keep=False))
     assert "Reply 2" in said(back.api.messages)
     assert "Summary" not in said(back.api.messages)

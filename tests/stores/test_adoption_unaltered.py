@@ -14,7 +14,7 @@ from joey.app import make_options, open_engine
 from joey.cli.task_views import read_rows, render_markdown
 from joey.core.history.api import ApiHistory
 from joey.core.models import ToolProtocol
-from joey.core.rewind import ts_of
+from joey.core.rewind import get_ts
 from joey.engine.asks import Unattended
 from joey.engine.engine import Engine, TaskOptions
 from joey.ports.storage import TaskQuery
@@ -63,8 +63,8 @@ async def look_everywhere(home: Path, task_id: str) -> None:
     async with at_work(home) as (engine, options):
         opened = await engine.open(task_id, options=options)
         for row in opened.rows:
-            preview = await opened.preview_rewind(ts_of(row), keep=True, files=False)
-            assert preview.message_ts == ts_of(row)
+            preview = await opened.preview_rewind(get_ts(row), keep=True, files=False)
+            assert preview.last_row_ts == get_ts(row)
         await engine.release(opened)
         fork = await engine.fork(task_id, options=options)
         await engine.release(fork)

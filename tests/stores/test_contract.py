@@ -183,7 +183,9 @@ def test_each_task_has_a_directory_for_the_output_of_its_commands(store: Store) 
 
 
 def test_secrets_of_a_task_go_to_its_forks_and_are_deleted_with_it(store: Store) -> None:
-    secrets = TaskSecrets(provider="openai", base_url="http://h.test", api_key="k", own_key=True)
+    secrets = TaskSecrets(
+        provider="openai", base_url="http://h.test", api_key="k", has_own_key=True
+    )
     log = store.create(TASK)
     log.append(created())
     assert store.secrets(TASK) is None

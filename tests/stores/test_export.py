@@ -48,7 +48,7 @@ def content(records: Any) -> tuple[Any, Any, str]:
     for record in records:
         ui.apply(record.event)
         api.apply(record.event)
-    rows, messages = msgspec.to_builtins(ui.rows), msgspec.to_builtins(api.rendered())
+    rows, messages = msgspec.to_builtins(ui.rows), msgspec.to_builtins(api.list_stored())
     return rows, messages, str(api.protocol)
 
 

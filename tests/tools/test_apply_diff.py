@@ -98,7 +98,7 @@ async def test_in_xml_the_result_is_an_element(tmp_path: Path, ctx: ToolContext)
 async def test_the_row_has_the_diff_and_the_patch(ctx: ToolContext, work: Path) -> None:
     prepared = await prepare(ctx, {"path": "a.py", "diff": ONE})
     patch = "@@ -1,5 +1,5 @@\n def one():\n-    return 1\n+    return 11\n \n \n def two():\n"
-    assert prepared.claims == (Claim(Access.WRITE, place=ctx.files.resolve("a.py")),)
+    assert prepared.claims == (Claim(Access.WRITE, path=ctx.files.resolve("a.py")),)
     assert (prepared.path, prepared.diff) == ("a.py", patch)
     assert prepared.row == {
         "tool": "appliedDiff",
@@ -169,7 +169,7 @@ async def test_why_a_file_outside_cannot_be_changed_is_said_only_after_it_is_all
         (tmp_path / "secret").write_bytes(data)
     diff = block("password = ''", "x")
     prepared = await prepare(ctx, {"path": "../secret", "diff": diff})
-    assert prepared.claims == (Claim(Access.WRITE, place=ctx.files.resolve("../secret")),)
+    assert prepared.claims == (Claim(Access.WRITE, path=ctx.files.resolve("../secret")),)
     assert (prepared.path, prepared.row["diff"]) == (str(tmp_path / "secret"), diff)
     assert prepared.row["isOutsideWorkspace"]
     with pytest.raises(ToolError, match=expected) as caught:
@@ -182,7 +182,7 @@ async def test_a_file_outside_that_cannot_be_changed_is_asked_for_beside_others(
 ) -> None:
     args = element("a.py", diff_element(ONE)) + element("../none.py", diff_element(ONE))
     prepared = await prepare(ctx, {"args": args})
-    places = [claim.place for claim in prepared.claims]
+    places = [claim.path for claim in prepared.claims]
     assert places == [ctx.files.resolve("a.py"), ctx.files.resolve("../none.py")]
     outcome = await tool.run(prepared, ctx, None)
     assert (work / "a.py").read_text() == CODE.replace("1", "11")
@@ -299,7 +299,7 @@ async def test_several_files_are_changed_in_one_call(ctx: ToolContext, work: Pat
         + element("missing.py", diff_element(ONE))
     )
     prepared = await prepare(ctx, {"args": args})
-    assert [claim.place.shown for claim in prepared.claims if claim.place] == ["a.py", "b.py"]
+    assert [claim.path.display_path for claim in prepared.claims if claim.path] == ["a.py", "b.py"]
     batch = prepared.row["batchDiffs"]
     assert [item["key"] for item in batch] == ["a.py (2 changes)", "b.py (1 change)"]
     assert prepared.path is None

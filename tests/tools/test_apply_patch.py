@@ -90,7 +90,7 @@ def test_it_is_offered_instead_of_the_other_edit_tools(
     mode = find_mode("code")
     assert mode is not None
     offer = AvailabilityContext(
-        Settings(edit_tool=chosen), ModelInfo(id="m", edit_tool=model), Capabilities()
+        Settings(edit_tool=chosen), ModelInfo(id="m", preferred_edit_tool=model), Capabilities()
     )
     offered = [spec.name for spec in registry.specs(mode, offer)]
     assert [name for name in offered if name in ("apply_diff", "apply_patch", "write_to_file")] == (
@@ -192,7 +192,7 @@ async def test_a_file_is_made_with_its_directories(ctx: ToolContext, work: Path)
 @pytest.mark.requirement("tool:apply_patch:success:deletes")
 async def test_a_file_is_deleted(ctx: ToolContext, work: Path) -> None:
     prepared = await prepare(ctx, "*** Delete File: b.txt")
-    assert prepared.claims == (Claim(Access.WRITE, place=ctx.files.resolve("b.txt")),)
+    assert prepared.claims == (Claim(Access.WRITE, path=ctx.files.resolve("b.txt")),)
     assert prepared.row["diff"] == prepared.row["content"] == "b.txt will be deleted."
     assert prepared.row["diffStats"] == {"added": 0, "removed": 2}
     assert (await tool.run(prepared, ctx, None)).text == "Successfully deleted b.txt"
@@ -203,7 +203,7 @@ async def test_a_file_is_deleted(ctx: ToolContext, work: Path) -> None:
 async def test_a_file_is_moved_and_changed(ctx: ToolContext, work: Path) -> None:
     prepared = await prepare(ctx, ONE[0], "*** Move to: src/new.py", *ONE[1:])
     places = [ctx.files.resolve("a.py"), ctx.files.resolve("src/new.py")]
-    assert [claim.place for claim in prepared.claims] == places
+    assert [claim.path for claim in prepared.claims] == places
     moved, made = prepared.row["batchDiffs"]
     assert moved["content"] == "a.py will be moved to src/new.py."
     assert made["diffStats"] == {"added": 1, "removed": 1}
@@ -544,7 +544,7 @@ async def test_why_a_file_outside_cannot_be_changed_is_said_only_after_it_is_all
         (tmp_path / "s").write_bytes(data)
     before = snapshot(tmp_path)
     prepared = await prepare(ctx, *ONE, *lines)
-    places = [claim.place for claim in prepared.claims]
+    places = [claim.path for claim in prepared.claims]
     assert ctx.files.resolve("../s") in places
     assert str(tmp_path / "s") in [item["path"] for item in prepared.row["batchDiffs"]]
     assert prepared.row["isOutsideWorkspace"]

@@ -116,8 +116,8 @@ async def test_the_row_and_the_claim_name_the_directory(
     }
     (claim,) = prepared.claims
     assert claim.access is Access.READ
-    assert claim.place is not None
-    assert claim.place.shown == (shown or ".")
+    assert claim.path is not None
+    assert claim.path.display_path == (shown or ".")
     assert isinstance(claim, Claim)
 
 

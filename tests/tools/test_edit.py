@@ -156,7 +156,7 @@ def test_texts_that_are_identical_are_refused() -> None:
 async def test_the_row_has_the_patch(ctx: ToolContext, work: Path) -> None:
     prepared = await prepare(tool, ctx, arguments("return 1", "return 11"))
     patch = "@@ -1,5 +1,5 @@\n def one():\n-    return 1\n+    return 11\n \n \n def two():\n"
-    assert prepared.claims == (Claim(Access.WRITE, place=ctx.files.resolve("a.py")),)
+    assert prepared.claims == (Claim(Access.WRITE, path=ctx.files.resolve("a.py")),)
     assert (prepared.path, prepared.diff) == ("a.py", patch)
     assert prepared.row == {
         "tool": "appliedDiff",
@@ -296,7 +296,7 @@ async def test_why_a_file_outside_cannot_be_changed_is_said_only_after_it_is_all
         (tmp_path / "other").write_bytes(data)
     given = arguments("password = ''", "x") | {"file_path": "../other"}
     prepared = await prepare(tool, ctx, given)
-    assert prepared.claims == (Claim(Access.WRITE, place=ctx.files.resolve("../other")),)
+    assert prepared.claims == (Claim(Access.WRITE, path=ctx.files.resolve("../other")),)
     assert prepared.row["isOutsideWorkspace"]
     assert prepared.diff == ""
     with pytest.raises(ToolError, match=expected) as caught:

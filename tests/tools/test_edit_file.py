@@ -89,7 +89,7 @@ def test_nothing_can_be_expected_less_than_once() -> None:
 @pytest.mark.requirement("tool:edit_file:approval")
 async def test_the_row_of_a_change_has_the_patch_twice(ctx: ToolContext) -> None:
     prepared = await prepare(tool, ctx, arguments("1", "11"))
-    assert prepared.claims == (Claim(Access.WRITE, place=ctx.files.resolve("a.py")),)
+    assert prepared.claims == (Claim(Access.WRITE, path=ctx.files.resolve("a.py")),)
     assert prepared.row["tool"] == "appliedDiff"
     assert prepared.row["diff"] == prepared.row["content"] == prepared.diff
     assert prepared.row["diffStats"] == {"added": 1, "removed": 1}

@@ -35,7 +35,7 @@ from joey.core.messages import (
 )
 from joey.core.models import ModelInfo, ModelRequest, ToolProtocol
 from joey.core.parsing.assembler import ReplyAssembler
-from joey.core.prompts.system_sections import catalogue
+from joey.core.prompts.system_sections import render_tool_catalogue
 from joey.core.settings import Profile, Settings
 from joey.core.task import Answer, AskKind, Response
 from joey.engine.task import Task
@@ -185,7 +185,7 @@ def test_the_official_clients_take_every_tool() -> None:
 @each("schema")
 def test_the_xml_catalogue_explains_every_parameter(example: Example) -> None:
     tool = TOOLS[example.kind]
-    text = catalogue([(tool.spec, tool.xml_usage)])
+    text = render_tool_catalogue([(tool.spec, tool.xml_usage)])
     assert text.startswith(f"# Tools\n\n## {tool.name}\nDescription: ")
     for name in tool.spec.parameters["properties"]:
         assert re.search(rf"^- {name}: \((required|optional)\)", text, re.MULTILINE)

@@ -86,8 +86,8 @@ async def test_the_ask_shows_the_command_and_the_claim_carries_it(tmp_path: Path
     assert prepared.ask is AskKind.COMMAND
     assert prepared.row_text == prepared.command == prepared.claims[0].command == command
     assert prepared.claims[0].access is Access.EXECUTE
-    assert prepared.claims[0].place is not None
-    assert prepared.claims[0].place.path == ctx.files.root
+    assert prepared.claims[0].path is not None
+    assert prepared.claims[0].path.path == ctx.files.root
     assert prepared.path is None
 
 
@@ -128,8 +128,8 @@ async def test_the_directory_may_be_absolute_and_the_claim_says_that_it_is_outsi
 ) -> None:
     ctx = make_context(tmp_path, terminal)
     prepared = await tool.prepare(tool.parse({"command": "pwd", "cwd": str(tmp_path)}), ctx)
-    assert prepared.claims[0].place is not None
-    assert not prepared.claims[0].place.inside
+    assert prepared.claims[0].path is not None
+    assert not prepared.claims[0].path.is_inside
     assert prepared.path == str(ctx.files.root.parent)
     assert f"Output:\n{ctx.files.root.parent}\n" in (await tool.run(prepared, ctx, None)).text
 
@@ -356,6 +356,6 @@ async def test_reading_a_hidden_file_is_claimed_so_that_it_can_be_refused(
     (tmp_path / "work" / "secret.txt").write_text("x")
     (tmp_path / "work" / "public.txt").write_text("x")
     prepared = await tool.prepare(tool.parse({"command": command}), make_context(tmp_path))
-    hidden = [claim.place for claim in prepared.claims if claim.access is Access.READ]
+    hidden = [claim.path for claim in prepared.claims if claim.access is Access.READ]
     assert bool(hidden) is refused
-    assert all(place is not None and place.ignored for place in hidden)
+    assert all(place is not None and place.is_ignored for place in hidden)

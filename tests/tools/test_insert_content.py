@@ -147,7 +147,7 @@ async def test_in_xml_the_result_is_an_element(tmp_path: Path, ctx: ToolContext)
 async def test_the_row_has_the_line_and_the_diff(ctx: ToolContext, work: Path) -> None:
     prepared = await prepare(ctx, 2)
     diff = "@@ -1,2 +1,3 @@\n one\n+new\n two\n"
-    assert prepared.claims == (Claim(Access.WRITE, place=ctx.files.resolve("a.txt")),)
+    assert prepared.claims == (Claim(Access.WRITE, path=ctx.files.resolve("a.txt")),)
     assert (prepared.path, prepared.diff) == ("a.txt", diff)
     assert prepared.row == {
         "tool": "insertContent",

@@ -120,7 +120,7 @@ async def test_a_directory_of_many_files_is_cut_with_a_note(ctx: ToolContext) ->
 async def test_the_row_is_what_clients_know(ctx: ToolContext) -> None:
     (ctx.files.root / "a.py").write_text(CODE)
     prepared = await tool.prepare(tool.parse({"path": "a.py"}), ctx)
-    assert prepared.claims == (Claim(Access.READ, place=ctx.files.resolve("a.py")),)
+    assert prepared.claims == (Claim(Access.READ, path=ctx.files.resolve("a.py")),)
     assert prepared.row == {
         "tool": "listCodeDefinitionNames",
         "path": "a.py",

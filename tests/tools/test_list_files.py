@@ -95,7 +95,7 @@ async def test_the_row_has_the_list_before_anybody_is_asked(
 ) -> None:
     (ctx.files.root / "a").touch()
     prepared = await tool.prepare(tool.parse({"path": ".", "recursive": recursive}), ctx)
-    assert prepared.claims == (Claim(Access.READ, place=ctx.files.resolve(".")),)
+    assert prepared.claims == (Claim(Access.READ, path=ctx.files.resolve(".")),)
     assert prepared.row == {
         "tool": tag,
         "path": ".",

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from joey.core.mcp import McpServer, McpTool, fold, normalised, tool_name
+from joey.core.mcp import McpServer, McpTool, build_tool_name, fold_tool_name, normalize_schema
 from joey.core.models import ModelInfo
 from joey.core.modes import find_mode
 from joey.core.settings import Settings
@@ -39,16 +39,16 @@ OFFERED = re.compile(r"mcp--[A-Za-z_][A-Za-z0-9_-]*")
 def test_names_are_made_of_letters_that_every_provider_takes(
     server: str, tool: str, name: str
 ) -> None:
-    assert tool_name(server, tool) == name
+    assert build_tool_name(server, tool) == name
 
 
 @given(st.text(max_size=80), st.text(max_size=80))
 @settings(max_examples=150)
 def test_whatever_a_server_is_called_its_tools_can_be_offered(server: str, tool: str) -> None:
-    name = tool_name(server, tool)
+    name = build_tool_name(server, tool)
     assert OFFERED.fullmatch(name)
     assert len(name) <= 64
-    assert fold(name) == fold(name.replace("--", "__"))
+    assert fold_tool_name(name) == fold_tool_name(name.replace("--", "__"))
 
 
 def toolbox(*servers: McpServer) -> ToolSet:
@@ -155,10 +155,10 @@ SCHEMAS: list[tuple[Any, dict[str, Any]]] = [
 @pytest.mark.requirement("tool:use_mcp_tool:schema")
 @pytest.mark.parametrize(("schema", "expected"), SCHEMAS)
 def test_schemas_become_one_object_with_properties(schema: Any, expected: dict[str, Any]) -> None:
-    assert normalised(schema) == expected
+    assert normalize_schema(schema) == expected
 
 
 def test_a_schema_that_refers_to_itself_ends() -> None:
     endless: dict[str, Any] = {"anyOf": [{"$ref": "#/x"}] * 50, "properties": {"a": {}}}
     endless["x"] = {"anyOf": [{"$ref": "#/x"}] * 50, "properties": {"b": {}}}
-    assert set(normalised(endless)["properties"]) == {"a", "b"}
+    assert set(normalize_schema(endless)["properties"]) == {"a", "b"}

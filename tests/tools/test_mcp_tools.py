@@ -77,7 +77,7 @@ async def test_a_tool_runs_unasked_only_if_both_the_settings_and_a_list_allow_it
 
 @pytest.mark.requirement("mcp:pins")
 async def test_a_tool_that_changed_says_so_in_the_question(tmp_path: Path) -> None:
-    changed = McpServer("w", status="connected", tools=(McpTool("t", changed=True),))
+    changed = McpServer("w", status="connected", tools=(McpTool("t", has_changed=True),))
     call = {"server_name": "w", "tool_name": "t"}
     prepared = await prepare(tmp_path, call, mcp=StaticMcpServers(changed))
     settings = Settings(always_allow_mcp=True, allowed_mcp_tools=("w/t",))

@@ -473,7 +473,7 @@ async def test_a_drawing_in_text_is_text(ctx: ToolContext, work: Path) -> None:
 
 
 async def test_a_model_that_cannot_see_gets_a_note(tmp_path: Path) -> None:
-    ctx = make_context(tmp_path, model=ModelInfo(id="blind", images=False))
+    ctx = make_context(tmp_path, model=ModelInfo(id="blind", supports_images=False))
     (ctx.files.root / "a.png").write_bytes(PNG)
     result = await outcome({"path": "a.png"}, ctx)
     assert result.images == ()
@@ -498,7 +498,7 @@ async def test_images_have_limits_each_and_together(tmp_path: Path) -> None:
 
 async def test_the_row_of_one_file_names_it_and_the_lines(ctx: ToolContext, work: Path) -> None:
     prepared = await tool.prepare(tool.parse({"path": "a.txt", "line_ranges": "1-5"}), ctx)
-    assert prepared.claims == (Claim(Access.READ, place=ctx.files.resolve("a.txt")),)
+    assert prepared.claims == (Claim(Access.READ, path=ctx.files.resolve("a.txt")),)
     assert prepared.path == "a.txt"
     assert prepared.row == {
         "tool": "readFile",
@@ -512,7 +512,7 @@ async def test_the_row_of_one_file_names_it_and_the_lines(ctx: ToolContext, work
 async def test_the_row_of_several_files_lists_them(ctx: ToolContext, work: Path) -> None:
     files = [{"path": "a", "line_ranges": [[1, 5], [8, 9]]}, {"path": "../b"}]
     prepared = await tool.prepare(tool.parse({"files": files}), ctx)
-    assert [claim.place.inside for claim in prepared.claims if claim.place] == [True, False]
+    assert [claim.path.is_inside for claim in prepared.claims if claim.path] == [True, False]
     outside = str(work.parent / "b")
     assert prepared.row == {
         "tool": "readFile",

@@ -90,7 +90,7 @@ async def test_long_lines_are_cut(ctx: ToolContext) -> None:
 async def test_the_row_has_the_results_before_anybody_is_asked(ctx: ToolContext) -> None:
     (ctx.files.root / "a.txt").write_text("needle\n")
     prepared = await tool.prepare(tool.parse({"path": ".", "regex": "ne+dle"}), ctx)
-    assert prepared.claims == (Claim(Access.READ, place=ctx.files.resolve(".")),)
+    assert prepared.claims == (Claim(Access.READ, path=ctx.files.resolve(".")),)
     assert prepared.row == {
         "tool": "searchFiles",
         "path": ".",

@@ -80,7 +80,7 @@ def test_texts_that_are_identical_are_refused() -> None:
 @pytest.mark.requirement("tool:search_replace:approval")
 async def test_the_row_has_the_patch(ctx: ToolContext) -> None:
     prepared = await prepare(tool, ctx, arguments("1", "11"))
-    assert prepared.claims == (Claim(Access.WRITE, place=ctx.files.resolve("a.py")),)
+    assert prepared.claims == (Claim(Access.WRITE, path=ctx.files.resolve("a.py")),)
     assert prepared.row["tool"] == "appliedDiff"
     assert prepared.row["diff"] == prepared.row["content"] == prepared.diff
     assert prepared.diff is not None

@@ -85,7 +85,7 @@ async def test_what_there_is_outside_of_the_workspace_is_shown_only_after_it_is_
     elif kind == "text":
         outside.write_text("secret\n")
     prepared = await prepare(ctx, "../other", "new\n")
-    assert prepared.claims == (Claim(Access.WRITE, place=ctx.files.resolve("../other")),)
+    assert prepared.claims == (Claim(Access.WRITE, path=ctx.files.resolve("../other")),)
     if kind == "folder":
         with pytest.raises(ToolError, match="is a directory"):
             await tool.run(prepared, ctx, None)
@@ -154,7 +154,7 @@ async def test_the_row_of_a_new_file_has_a_patch_against_nothing(
 ) -> None:
     prepared = await prepare(ctx, "new/a.txt", "x\ny\n")
     patch = "--- /dev/null\n+++ new/a.txt\n@@ -0,0 +1,2 @@\n+x\n+y\n"
-    assert prepared.claims == (Claim(Access.WRITE, place=ctx.files.resolve("new/a.txt")),)
+    assert prepared.claims == (Claim(Access.WRITE, path=ctx.files.resolve("new/a.txt")),)
     assert (prepared.path, prepared.diff) == ("new/a.txt", patch)
     assert prepared.row == {
         "tool": "newFileCreated",

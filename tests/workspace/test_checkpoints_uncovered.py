@@ -39,5 +39,5 @@ async def test_what_is_not_kept_is_reported_with_the_reason(root: Path, home: Pa
     async with checkpoints_of(root, home) as checkpoints:
         await checkpoints.save("task")
         left = await checkpoints.left([*kept, *reasons])
-        assert [(each.path, each.why) for each in left] == list(reasons.items())
+        assert [(each.path, each.reason) for each in left] == list(reasons.items())
         assert await checkpoints.left([]) == []

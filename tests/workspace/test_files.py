@@ -32,9 +32,9 @@ def test_a_path_inside_is_shown_relative_to_the_workspace(root: Path) -> None:
     files = LocalFiles(root)
     for given in ("src/a.py", "./src/../src/a.py", str(root / "src" / "a.py"), "src//a.py"):
         place = files.resolve(given)
-        assert (place.given, place.shown, place.inside) == (given, "src/a.py", True)
+        assert (place.original, place.display_path, place.is_inside) == (given, "src/a.py", True)
         assert place.path == root / "src" / "a.py"
-    assert files.resolve(".").shown == "."
+    assert files.resolve(".").display_path == "."
     assert files.resolve("").path == root
 
 
@@ -44,13 +44,13 @@ def test_a_path_inside_is_shown_relative_to_the_workspace(root: Path) -> None:
 )
 def test_a_path_that_leads_out_is_outside(root: Path, given: str) -> None:
     place = LocalFiles(root).resolve(given)
-    assert not place.inside
-    assert Path(place.shown).is_absolute()
+    assert not place.is_inside
+    assert Path(place.display_path).is_absolute()
 
 
 @pytest.mark.requirement("permissions:paths:outside")
 def test_a_sibling_whose_name_begins_like_the_workspace_is_outside(root: Path) -> None:
-    assert not LocalFiles(root).resolve(f"{root}-secret/key").inside
+    assert not LocalFiles(root).resolve(f"{root}-secret/key").is_inside
 
 
 @pytest.mark.requirement("permissions:paths:outside")
@@ -59,16 +59,16 @@ def test_links_are_followed_before_anything_is_decided(root: Path) -> None:
     (root / "folder").symlink_to("../work-secret")
     (root / "inner").symlink_to("src")
     files = LocalFiles(root)
-    assert not files.resolve("notes").inside
-    assert not files.resolve("folder/new/file").inside
-    assert files.resolve("folder/../work/src/a.py").shown == "src/a.py"
-    assert files.resolve("inner/new.py").shown == "src/new.py"
+    assert not files.resolve("notes").is_inside
+    assert not files.resolve("folder/new/file").is_inside
+    assert files.resolve("folder/../work/src/a.py").display_path == "src/a.py"
+    assert files.resolve("inner/new.py").display_path == "src/new.py"
 
 
 @pytest.mark.requirement("permissions:paths:outside")
 def test_a_link_to_nothing_is_judged_by_where_it_leads(root: Path) -> None:
     (root / "dangling").symlink_to("../elsewhere")
-    assert not LocalFiles(root).resolve("dangling").inside
+    assert not LocalFiles(root).resolve("dangling").is_inside
 
 
 def test_a_workspace_reached_through_a_link_is_the_same_workspace(root: Path) -> None:
@@ -76,7 +76,7 @@ def test_a_workspace_reached_through_a_link_is_the_same_workspace(root: Path) ->
     link.symlink_to(root)
     files = LocalFiles(link)
     assert files.root == root
-    assert files.resolve(str(link / "src" / "a.py")).shown == "src/a.py"
+    assert files.resolve(str(link / "src" / "a.py")).display_path == "src/a.py"
 
 
 def test_looking_for_a_repository_leaves_no_file_open(root: Path) -> None:
@@ -92,7 +92,7 @@ def test_looking_for_a_repository_leaves_no_file_open(root: Path) -> None:
 
 def test_a_tilde_is_a_name_like_others(root: Path) -> None:
     place = LocalFiles(root).resolve("~/x")
-    assert (place.shown, place.inside) == ("~/x", True)
+    assert (place.display_path, place.is_inside) == ("~/x", True)
 
 
 @pytest.mark.parametrize("given", ["a\0b", "x" * 5000, "\ud800"])

@@ -117,7 +117,7 @@ def test_what_is_hidden_is_what_git_ignores(
                 path for path, is_dir in kinds[root].items() if seen.hides(path, is_dir=is_dir)
             }
             assert hidden == expected, (tree, rules)
-            assert {path for path in kinds[root] if files.resolve(path).ignored} == expected
+            assert {path for path in kinds[root] if files.resolve(path).is_ignored} == expected
 
 
 @settings(max_examples=60, deadline=None)

@@ -26,7 +26,7 @@ from tests.tools.tool_context import make_context
 
 def ignored(root: Path, *paths: str) -> list[str]:
     files = LocalFiles(root)
-    return [path for path in paths if files.resolve(path).ignored]
+    return [path for path in paths if files.resolve(path).is_ignored]
 
 
 def test_without_rules_nothing_is_hidden(tmp_path: Path) -> None:
@@ -161,7 +161,7 @@ async def test_when_rules_cannot_be_used_everybody_is_shown_why(tmp_path: Path) 
     context = make_context(tmp_path)
     (context.files.root / "a.txt").write_text("x")
     (context.files.root / ".rooignore").write_bytes(b"\xff\n")
-    assert context.files.resolve("a.txt").because.startswith(".rooignore cannot be used")
+    assert context.files.resolve("a.txt").ignore_error.startswith(".rooignore cannot be used")
     calls: list[tuple[Tool[Any, Any], dict[str, Any]]] = [
         (ReadFile(), {"path": "a.txt"}),
         (ListFiles(), {"path": "."}),
@@ -237,7 +237,7 @@ def test_files_that_configure_the_agent_or_its_host_are_protected(
     tmp_path: Path, path: str
 ) -> None:
     assert is_protected(path)
-    assert LocalFiles(tmp_path).resolve(path).protected
+    assert LocalFiles(tmp_path).resolve(path).is_protected
 
 
 @pytest.mark.requirement("permissions:paths:protected")
@@ -272,7 +272,7 @@ def test_what_is_carried_out_later_is_protected(path: str) -> None:
     ],
 )
 def test_ordinary_files_are_not_protected(tmp_path: Path, path: str) -> None:
-    assert not LocalFiles(tmp_path).resolve(path).protected
+    assert not LocalFiles(tmp_path).resolve(path).is_protected
 
 
 def test_protection_sees_through_links_and_reaches_outside(tmp_path: Path) -> None:
@@ -280,9 +280,9 @@ def test_protection_sees_through_links_and_reaches_outside(tmp_path: Path) -> No
     (root / ".git" / "hooks").mkdir(parents=True)
     (root / "innocent").symlink_to(".git/hooks")
     files = LocalFiles(root)
-    assert files.resolve("innocent/pre-commit").protected
-    assert files.resolve("../.bashrc").protected
-    assert not files.resolve("../notes").protected
+    assert files.resolve("innocent/pre-commit").is_protected
+    assert files.resolve("../.bashrc").is_protected
+    assert not files.resolve("../notes").is_protected
 
 
 @pytest.mark.requirement("permissions:paths:protected")
@@ -301,8 +301,8 @@ def test_where_a_protected_name_leads_is_protected_too(tmp_path: Path) -> None:
     (tmp_path / "CLAUDE.md").symlink_to("notes.md")
     files = LocalFiles(tmp_path)
     inside = ("settings/roo/rules.md", "notes.md", "repository/hooks/any", "repository/CONFIG")
-    assert all(files.resolve(path).protected for path in (*inside, "elsewhere/hooks/any"))
+    assert all(files.resolve(path).is_protected for path in (*inside, "elsewhere/hooks/any"))
     others = ("settings/x", "repository/readme", "src/hooks/a.ts", "src/config", "other.md")
-    assert not any(files.resolve(path).protected for path in others)
+    assert not any(files.resolve(path).is_protected for path in others)
     (tmp_path / ".roo").unlink()
-    assert not files.resolve("settings/roo/rules.md").protected
+    assert not files.resolve("settings/roo/rules.md").is_protected

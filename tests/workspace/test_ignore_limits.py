@@ -76,13 +76,13 @@ def test_rules_beyond_understanding_hide_everything_and_are_reported_once(
 
 def test_a_name_that_is_too_long_for_a_disk_counts_as_hidden(tmp_path: Path) -> None:
     files = LocalFiles(tmp_path)
-    assert not files.resolve("x" * 300).ignored
+    assert not files.resolve("x" * 300).is_ignored
     (tmp_path / ".rooignore").write_text("secret/\n")
-    assert files.resolve("x" * 300).ignored
-    assert files.resolve(f"sub/{'é' * 200}/x").ignored is False
-    assert not files.resolve("x" * 200).ignored
+    assert files.resolve("x" * 300).is_ignored
+    assert files.resolve(f"sub/{'é' * 200}/x").is_ignored is False
+    assert not files.resolve("x" * 200).is_ignored
     (tmp_path / ".rooignore").write_text("*/\n")
-    assert files.resolve("é" * 200).ignored
+    assert files.resolve("é" * 200).is_ignored
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may look everywhere")
@@ -91,7 +91,7 @@ def test_a_place_that_may_not_be_looked_at_counts_as_a_directory(tmp_path: Path)
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o000)
     try:
-        assert LocalFiles(tmp_path).resolve("closed/x").ignored
+        assert LocalFiles(tmp_path).resolve("closed/x").is_ignored
     finally:
         closed.chmod(0o700)
 

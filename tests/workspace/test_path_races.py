@@ -99,7 +99,7 @@ async def read_and_write(harness: RaceHarness, path: str, process: subprocess.Po
         tried += 1
         is_enough = is_enough or enough(process)
         place = harness.files.resolve(path)
-        if not place.inside or place.protected:
+        if not place.is_inside or place.is_protected:
             continue
         with suppress(ToolError):
             assert SECRET.encode() not in await harness.files.read(place)
@@ -109,7 +109,7 @@ async def read_and_write(harness: RaceHarness, path: str, process: subprocess.Po
             written += 1
         with suppress(ToolError):
             other = harness.files.resolve(f"{path}-beside")
-            if other.inside and not other.protected:
+            if other.is_inside and not other.is_protected:
                 await harness.files.write(other, b"new\n")
                 await harness.files.remove(other)
     assert read
@@ -151,7 +151,7 @@ async def test_searching_and_listing_show_nothing_of_what_is_swapped_in(
                 tried += 1
                 for directory in (".", "d"):
                     place = harness.files.resolve(directory)
-                    if not place.inside:
+                    if not place.is_inside:
                         continue
                     with suppress(ToolError):
                         result = await harness.search.grep(place, "SECRET|inside", None, 100)

@@ -50,7 +50,7 @@ def test_a_place_is_where_the_system_finds_the_file(
         build(root, planted)
         files = LocalFiles(root / "work")
         place = files.resolve(path)
-        assert place.inside == (
+        assert place.is_inside == (
             place.path == files.root or str(place.path).startswith(f"{files.root}{os.sep}")
         )
         try:
@@ -58,7 +58,7 @@ def test_a_place_is_where_the_system_finds_the_file(
         except OSError:
             return  # there is no such file, or names alone lead on where the system stops
         assert data == here
-        assert data.decode().startswith("work") == place.inside
+        assert data.decode().startswith("work") == place.is_inside
         assert not any(part.is_symlink() for part in (place.path, *place.path.parents))
         assert asyncio.run(files.read(place)) == data
 
@@ -75,7 +75,7 @@ def test_writing_to_a_place_inside_changes_nothing_outside(
         files = LocalFiles(root / "work")
         place = files.resolve(path)
         before = contents(root / "out")
-        if place.inside:
+        if place.is_inside:
             with suppress(ToolError):
                 asyncio.run(files.write(place, b"written"))
                 assert place.path.read_bytes() == b"written"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from joey.core.file_state import FileDiffStat, MergeResult
-from joey.core.prompts.replies import merge_report
+from joey.core.prompts.replies import render_merge_report
 from joey.errors import ToolError
 from joey.workspace.git.trees import StatSummaries, TreeChange, apply
 from joey.workspace.git.worktrees import GitWorktrees
@@ -127,7 +127,7 @@ async def test_changes_come_back_as_changes_of_files_and_the_worktree_goes(
     assert (place.top / "link").readlink() == Path("a.txt")
     assert (place.top / "data.bin").read_bytes() == b"\0\1\2"
     assert place.own() == before
-    assert "- a.txt (+1 -1)" in merge_report(merge)
+    assert "- a.txt (+1 -1)" in render_merge_report(merge)
     await place.worktrees.remove("child")
     assert gone(place, "child")
     assert place.own() == before
@@ -160,7 +160,7 @@ async def test_a_conflict_leaves_the_files_alone_and_names_branch_and_worktree(
     assert merge.conflicts == ("a.txt",)
     assert place.read("a.txt") == "ours\n"
     assert not (place.top / "fine.txt").exists()
-    report = merge_report(merge)
+    report = render_merge_report(merge)
     assert str(root) in report
     assert "joey/child" in report
     assert git(place.top, "show", "joey/child:a.txt") == "theirs\n"
@@ -377,6 +377,6 @@ async def test_without_a_repository_or_with_our_directory_in_it_there_are_none(
 
 def test_a_report_of_many_files_is_short() -> None:
     files = tuple(FileDiffStat(f"{n}.txt", 1, 0) for n in range(500))
-    report = merge_report(MergeResult(files=files, directory="/f", branch="b"))
+    report = render_merge_report(MergeResult(files=files, directory="/f", branch="b"))
     assert len(report) < 2000
     assert "450 more" in report

@@ -49,7 +49,7 @@ from joey.core.events import (
     TokenUsage,
     UsageChanged,
 )
-from joey.core.history.branch import live_path
+from joey.core.history.branch import find_live_branch
 from joey.core.task import APPROVAL_ASKS, Answer, AskKind, Response
 from joey.errors import CondenseError
 from joey.presentation.text import one_line, sanitise
@@ -183,7 +183,7 @@ class Conversation:
         """Tell the whole history."""
         assert self.task is not None
         encoder = UpdateEncoder(self.task.runtime.workspace)
-        for record in list(live_path(self.task.bus.after(0))):
+        for record in list(find_live_branch(self.task.bus.after(0))):
             await self._send_updates(encoder.encode(record.event, live=False))
         if not self.is_busy:
             await self._send_updates(encoder.fail_open_calls())

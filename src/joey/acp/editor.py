@@ -44,7 +44,7 @@ from acp.schema import (
 )
 from pydantic import BaseModel, ValidationError
 
-from joey.core.edits.encodings import UTF_8, encoding_of
+from joey.core.edits.encodings import UTF_8, detect_encoding
 from joey.errors import ToolError
 from joey.ports import Files, FileStat, ResolvedPath
 
@@ -205,17 +205,18 @@ class EditorFiles:
     ) -> None:
         self._last_read = None
         text = _decode_plain_utf8(data)
-        is_via_editor = self._editor.can_write_files and place.inside and not place.protected
+        is_via_editor = self._editor.can_write_files and place.is_inside and not place.is_protected
         if not is_via_editor or text is None or like is not None:
             await self._files.write(place, data, like)
             return
         if self._files.resolve(str(place.path)).path != place.path:
-            raise ToolError(f"{place.shown} leads elsewhere by now, so nothing was written.")
+            raise ToolError(f"{place.display_path} leads elsewhere by now, so nothing was written.")
         try:
             await self._editor.write_file(self._get_session_id(), str(place.path), text)
         except TimeoutError as error:
             raise ToolError(
-                f"The editor did not say whether it has written {place.shown}. Read it again."
+                f"The editor did not say whether it has written {place.display_path}. Read it "
+                "again."
             ) from error
         except RequestError as error:
             log.info("the editor did not write %s: %s", place.path, error)
@@ -228,8 +229,8 @@ class EditorFiles:
     def _can_read_from_editor(self, place: ResolvedPath, kind: FileStat) -> bool:
         """The editor may be asked about this file."""
         is_eligible = (
-            place.inside
-            and not place.ignored
+            place.is_inside
+            and not place.is_ignored
             and kind.is_file
             and kind.size <= MAX_EDITOR_FILE_BYTES
         )
@@ -237,7 +238,7 @@ class EditorFiles:
 
     async def _read_from_editor(self, place: ResolvedPath) -> bytes:
         disk = await self._files.read(place)
-        encoding = encoding_of(disk)
+        encoding = detect_encoding(disk)
         if encoding is None:
             return disk
         try:
@@ -263,7 +264,7 @@ def _normalize_text(text: str) -> str:
 
 def _decode_plain_utf8(data: bytes) -> str | None:
     """None for what an editor might write as other bytes."""
-    if encoding_of(data) != UTF_8:
+    if detect_encoding(data) != UTF_8:
         return None
     try:
         return data.decode()

@@ -27,7 +27,7 @@ from acp.schema import (
 
 from joey.acp.editor import SessionUpdate
 from joey.client.images import ImageError, encode_image
-from joey.core.mentions import find_commands, find_mentions, replace_spans
+from joey.core.mentions import find_command_mentions, find_mentions, replace_spans
 from joey.presentation.text import sanitise
 
 PromptBlock = (
@@ -135,7 +135,9 @@ def _format_embedded(uri: str, text: str, commands: Collection[str]) -> str:
     """What others wrote does not end before its closing tag, and points at nothing."""
     contained = re.sub(r"<(?=\s*+(?:/\s*+)?context\b)", "&lt;", text, flags=re.IGNORECASE)
     mentions = [mention.start for mention in find_mentions(contained)]
-    called = [mention.start for mention in find_commands(contained) if mention.name in commands]
+    called = [
+        mention.start for mention in find_command_mentions(contained) if mention.name in commands
+    ]
     escaped = replace_spans(contained, [(start, start, "\\") for start in (*mentions, *called)])
     return f'<context ref="{escape(uri)}">\n{escaped}\n</context>'
 

@@ -41,7 +41,7 @@ from joey.acp.prompts import PromptBlock, parse_prompt
 from joey.acp.terminals import EditorTerminals
 from joey.client.local import Engine, Task, TaskOptions
 from joey.core.events import ModeSwitched
-from joey.core.modes import Mode, usual_mode
+from joey.core.modes import Mode, choose_fallback_mode
 from joey.core.settings import ModelRoute, TaskSecrets
 from joey.ports import Files, FrontEndResources, TaskMetadata
 from joey.presentation.text import one_line
@@ -142,7 +142,9 @@ class AcpSession:
         )
         assert options.profile and options.settings
         await self._load_choices(options.profile.provider)
-        self._mode_slug = usual_mode(options.mode or options.settings.mode, tuple(self._modes)).slug
+        self._mode_slug = choose_fallback_mode(
+            options.mode or options.settings.mode, tuple(self._modes)
+        ).slug
         self._model_id = options.profile.model
 
     async def open_task(self, *, replay: bool) -> None:

@@ -25,7 +25,7 @@ from joey.config.untrusted_files import ConfigScopes, UntrustedFileReader
 from joey.core.hooks import Hook
 from joey.core.modes import Mode, find_mode
 from joey.core.settings import Settings
-from joey.core.suggest import nearest
+from joey.core.suggest import find_closest_name
 from joey.errors import ConfigError, ToolError
 from joey.execution.hooks import HookEnvironment, LocalHooks
 from joey.execution.processes import MARKER_VARIABLE, end_marked
@@ -90,7 +90,7 @@ def check_mode(slug: str | None, modes: Callable[[], tuple[Mode, ...]]) -> None:
     if slug is None or find_mode(slug, known_modes := modes()) is not None:
         return
     known = [mode.slug for mode in known_modes]
-    closest = nearest(slug, known)
+    closest = find_closest_name(slug, known)
     suggestion = f" Did you mean {closest!r}?" if closest else ""
     raise ConfigError(f"There is no mode {slug!r}.{suggestion} Known ones: {', '.join(known)}.")
 
@@ -100,7 +100,7 @@ def _build_locations(
 ) -> CustomizationPaths:
     def hides(path: Path) -> bool:
         try:
-            return files.resolve(str(path)).ignored
+            return files.resolve(str(path)).is_ignored
         except ToolError:
             return True
 

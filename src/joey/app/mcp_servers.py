@@ -13,7 +13,7 @@ from msgspec import structs
 from joey.app.customizations import is_trusted
 from joey.config.home import resolve_joey_home
 from joey.config.trust import TrustStore
-from joey.core.mcp import config_paths
+from joey.core.mcp import list_config_paths
 from joey.execution.terminal import command_environment
 from joey.mcp.leases import HubConfig, HubPool
 from joey.ports import Mcp
@@ -49,7 +49,7 @@ class McpServerPool:
 def list_config_problems(workspace: Path) -> tuple[str, ...]:
     """What of the files that name servers cannot be used; nothing is read where there are none."""
     home, env = resolve_joey_home(os.environ), os.environ
-    if not any(path.exists() for path in config_paths(home, workspace)):
+    if not any(path.exists() for path in list_config_paths(home, workspace)):
         return ()
     from joey.mcp.config_files import ConfigFiles
 

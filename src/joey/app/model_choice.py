@@ -23,7 +23,7 @@ from joey.config.profiles import (
     find_base_url,
     is_same_address,
 )
-from joey.core.redaction import without_user
+from joey.core.redaction import strip_url_credentials
 from joey.core.settings import ModelRoute, Profile, TaskSecrets
 from joey.errors import ConfigError, UntrustedAddressError
 from joey.providers.registry import PROVIDER_SPECS, find_kind
@@ -122,7 +122,7 @@ def build_stored_route(
     if known is not None and _is_based_on_profile(chosen, known):
         name, base_url = chosen.name, base_url or known.base_url
     return structs.replace(
-        chosen.route, profile=name, base_url=without_user(base_url), chosen=by_user
+        chosen.route, profile=name, base_url=strip_url_credentials(base_url), is_explicit=by_user
     )
 
 
@@ -179,7 +179,7 @@ def _choose_with_secrets(
     *,
     by_user: bool,
 ) -> ModelChoice:
-    if secrets.own_key:
+    if secrets.has_own_key:
         given = Profile(
             name=secrets.profile or "default",
             provider=secrets.provider,
@@ -206,7 +206,10 @@ def _choose_with_own_key(given: Profile, secrets: TaskSecrets) -> ModelChoice:
     profiles = Profiles(given.name, {given.name: given})
     chosen = choose_profile(profiles=profiles, env={}, kinds=PROVIDER_SPECS, profile=given.name)
     route = structs.replace(
-        chosen.route, base_url=without_user(given.base_url), chosen=True, has_own_key=True
+        chosen.route,
+        base_url=strip_url_credentials(given.base_url),
+        is_explicit=True,
+        has_own_key=True,
     )
     return ModelChoice(chosen, route, secrets)
 
@@ -311,8 +314,8 @@ def apply_client_fields(
         given = structs.replace(given, base_url=None)
     own_key = is_elsewhere or "apiKey" in fields or base.route.has_own_key
     if own_key:
-        return structs.replace(_choose_with_own_key(given, given.own_secrets), tuning=tuning)
-    route = structs.replace(base.route, model=given.model, chosen=True)
+        return structs.replace(_choose_with_own_key(given, given.task_secrets), tuning=tuning)
+    route = structs.replace(base.route, model=given.model, is_explicit=True)
     if "headers" not in fields:
         return ModelChoice(given, route, base.secrets, tuning)
     kept = base.secrets or TaskSecrets(

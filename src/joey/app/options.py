@@ -95,7 +95,9 @@ def make_options(  # noqa: PLR0913 (one argument per flag, all by name)
     if no_sandbox:
         settings = structs.replace(settings, sandbox="off")
     settings = apply_permission_flags(settings, yes, require_approval, allow, deny, allow_writes)
-    scope = FileScope(added=resolve_added_directories(add_dirs, home, env), as_sandboxed=yes)
+    scope = FileScope(
+        added_directories=resolve_added_directories(add_dirs, home, env), matches_sandbox=yes
+    )
     check_mode(mode, lambda: load_modes(workspace, home, env, settings))
     flags = ModelFlags(provider=provider, model=model, base_url=base_url, profile=profile)
     if secrets is None and isinstance(earlier, TaskMetadata):

@@ -40,16 +40,16 @@ from joey.workspace.ignore import IGNORE_FILE_NAME as IGNORE_FILE
 
 _FIELD_BY_SETTING = {field.encode_name: field.name for field in structs.fields(Settings)}
 _SETTING_BY_FIELD = {field: name for name, field in _FIELD_BY_SETTING.items()}
-_WORKSPACE_PATH = ResolvedPath(given="", path=Path("/x"), shown="", inside=True)
-_OUTSIDE_PATH = structs.replace(_WORKSPACE_PATH, inside=False)
-_READABLE_OUTSIDE_PATH = structs.replace(_OUTSIDE_PATH, readable=True)
-_PROTECTED_PATH = structs.replace(_WORKSPACE_PATH, protected=True)
+_WORKSPACE_PATH = ResolvedPath(original="", path=Path("/x"), display_path="", is_inside=True)
+_OUTSIDE_PATH = structs.replace(_WORKSPACE_PATH, is_inside=False)
+_READABLE_OUTSIDE_PATH = structs.replace(_OUTSIDE_PATH, is_readable=True)
+_PROTECTED_PATH = structs.replace(_WORKSPACE_PATH, is_protected=True)
 _CALL_KINDS = (
-    ("reading files here", ToolGroup.READ, Claim(Access.READ, place=_WORKSPACE_PATH)),
-    ("reading files elsewhere", ToolGroup.READ, Claim(Access.READ, place=_OUTSIDE_PATH)),
-    ("changing files here", ToolGroup.EDIT, Claim(Access.WRITE, place=_WORKSPACE_PATH)),
-    ("changing files elsewhere", ToolGroup.EDIT, Claim(Access.WRITE, place=_OUTSIDE_PATH)),
-    ("changing protected files", ToolGroup.EDIT, Claim(Access.WRITE, place=_PROTECTED_PATH)),
+    ("reading files here", ToolGroup.READ, Claim(Access.READ, path=_WORKSPACE_PATH)),
+    ("reading files elsewhere", ToolGroup.READ, Claim(Access.READ, path=_OUTSIDE_PATH)),
+    ("changing files here", ToolGroup.EDIT, Claim(Access.WRITE, path=_WORKSPACE_PATH)),
+    ("changing files elsewhere", ToolGroup.EDIT, Claim(Access.WRITE, path=_OUTSIDE_PATH)),
+    ("changing protected files", ToolGroup.EDIT, Claim(Access.WRITE, path=_PROTECTED_PATH)),
     ("another mode", ToolGroup.ALWAYS, Claim(Access.SWITCH_MODE)),
     ("subtasks", ToolGroup.ALWAYS, Claim(Access.DELEGATE)),
     ("skills and commands of yours", ToolGroup.ALWAYS, Claim(Access.FETCH_INSTRUCTIONS)),
@@ -99,7 +99,7 @@ class PermissionOverview:
         return [*kinds, *self._iter_scope_lines(), *rest]
 
     def _build_kind_line(self, about: str, group: ToolGroup, claim: Claim) -> PermissionLine:
-        grant = self._mode.grant(group)
+        grant = self._mode.find_grant(group)
         if grant is None:
             return self._build_mode_denial(about)
         decision = decide((claim,), self._settings, edits_granted=self._has_edit_grant)
@@ -134,7 +134,7 @@ class PermissionOverview:
     # Commands
 
     def _iter_command_lines(self) -> Iterator[PermissionLine]:
-        if self._mode.grant(ToolGroup.COMMAND) is None:
+        if self._mode.find_grant(ToolGroup.COMMAND) is None:
             yield self._build_mode_denial("commands")
             return
         yield from self._iter_rule_list_lines("denied_commands", "commands", "deny")
@@ -154,7 +154,7 @@ class PermissionOverview:
     # MCP
 
     def _iter_mcp_lines(self) -> Iterator[PermissionLine]:
-        if self._mode.grant(ToolGroup.MCP) is None:
+        if self._mode.find_grant(ToolGroup.MCP) is None:
             yield self._build_mode_denial("MCP tools")
             return
         if (disabled := self._find_disabled_switch("alwaysAllowMcp")) is not None:
@@ -170,11 +170,11 @@ class PermissionOverview:
         yield PermissionLine("other MCP tools", "ask", "neither list names them")
 
     def _iter_scope_lines(self) -> Iterator[PermissionLine]:
-        for directory in self._file_scope.added:
+        for directory in self._file_scope.added_directories:
             about = f"{directory}, as part of the workspace"
             yield PermissionLine(about, "allow", "for this run", "--add-dir")
-        if self._file_scope.as_sandboxed:
-            claim = Claim(Access.READ, place=_READABLE_OUTSIDE_PATH)
+        if self._file_scope.matches_sandbox:
+            claim = Claim(Access.READ, path=_READABLE_OUTSIDE_PATH)
             line = self._build_kind_line(
                 "reading what sandboxed commands see", ToolGroup.READ, claim
             )

@@ -23,12 +23,12 @@ from joey.app.sandbox import build_boundary, build_sandbox
 from joey.config.home import resolve_joey_home
 from joey.config.settings import load_settings
 from joey.core.models import ModelInfo, ToolProtocol
-from joey.core.modes import usual_mode
+from joey.core.modes import choose_fallback_mode
 from joey.core.paths import FileScope
-from joey.core.permissions.audit import AuditEntry, ReplayableEntry, recorded
+from joey.core.permissions.audit import AuditEntry, ReplayableEntry, build_audit
 from joey.core.permissions.commands import MAX_COMMAND_CHARS
 from joey.core.permissions.policy import Access, Allow, Ask, Claim, Deny, SandboxStatus, decide
-from joey.core.permissions.shell import plain_commands
+from joey.core.permissions.shell import parse_plain_commands
 from joey.core.settings import Settings
 from joey.errors import DeniedError, IgnoredPathError, StoreError, ToolError, UserError
 from joey.execution.bash_grammar import BashGrammar
@@ -58,7 +58,7 @@ def build_file_scope(
     """Raises WorkspaceError."""
     env = os.environ if env is None else env
     added = resolve_added_directories(flags.add_dirs, home or resolve_joey_home(env), env)
-    return FileScope(added=added, as_sandboxed=flags.yes)
+    return FileScope(added_directories=added, matches_sandbox=flags.yes)
 
 
 class PermissionExplanation(Struct, frozen=True):
@@ -116,7 +116,7 @@ class PermissionExplainer:
         except ToolError as error:
             return explain_error(error)
         return self.explain_claims(
-            claims, plain_commands(line) or () if len(line) <= MAX_COMMAND_CHARS else ()
+            claims, parse_plain_commands(line) or () if len(line) <= MAX_COMMAND_CHARS else ()
         )
 
     async def explain_read(self, path: str) -> PermissionExplanation:
@@ -131,22 +131,22 @@ class PermissionExplainer:
         """Tools that write claim the file alone; what would be written makes no difference."""
         try:
             tool = self._find_allowed_tool("write_to_file", {"path": path})
-            claims = (Claim(Access.WRITE, place=self.resolve_path(path)),)
+            claims = (Claim(Access.WRITE, path=self.resolve_path(path)),)
             self._registry.check_places(tool, self._context.mode, claims)
             await self._check_regular_file(self.resolve_path(path))
         except ToolError as error:
             return explain_error(error)
-        protected = self.resolve_path(path).protected or UNSET
+        protected = self.resolve_path(path).is_protected or UNSET
         return structs.replace(self.explain_claims(claims), protected=protected)
 
     async def _check_regular_file(self, resolved: ResolvedPath) -> None:
         """Raises ToolError, as reading and writing would: it is a pipe, a socket or a device, or
         links that lead in a circle."""
-        if not resolved.inside:
+        if not resolved.is_inside:
             return
         found = await self._context.files.stat(resolved)
         if found.exists and not (found.is_file or found.is_dir):
-            raise ToolError(f"{resolved.shown} is not a regular file.")
+            raise ToolError(f"{resolved.display_path} is not a regular file.")
 
     def resolve_path(self, path: str) -> ResolvedPath:
         """Raises ToolError."""
@@ -195,7 +195,7 @@ def _build_context(
     mode: str | None,
 ) -> ToolContext:
     files = LocalFiles(directory, boundary=build_boundary(directory, home, env, settings, scope))
-    sandbox = build_sandbox(directory, home, env, settings, scope.added)
+    sandbox = build_sandbox(directory, home, env, settings, scope.added_directories)
     modes = load_modes(directory, home, env, settings)
     return ToolContext(
         files=files,
@@ -205,7 +205,7 @@ def _build_context(
         protocol=ToolProtocol.NATIVE,
         model=ModelInfo(id=""),
         modes=modes,
-        mode=usual_mode(mode or settings.mode, modes),
+        mode=choose_fallback_mode(mode or settings.mode, modes),
         todos=(),
         artifacts=home,
         call_id="",
@@ -279,7 +279,7 @@ class PermissionAudit:
     def iter_reports(self, tasks: Sequence[TaskMetadata]) -> Iterator[TaskReport]:
         for task in tasks:
             calls, problem = self._read_calls(task)
-            entries = tuple(each.judged for each in calls)
+            entries = tuple(each.entry for each in calls)
             yield TaskReport(task.id, task.title, task.workspace, entries, problem)
 
     async def compare_decisions(
@@ -294,24 +294,24 @@ class PermissionAudit:
                     skipped += 1
                     continue
                 compared += 1
-                if now.decision != each.judged.decision:
-                    differences.append(DecisionDifference(task.id, each.judged, now))
+                if now.decision != each.entry.decision:
+                    differences.append(DecisionDifference(task.id, each.entry, now))
         return AuditComparison(compared, tuple(differences), skipped)
 
     def _read_calls(self, task: TaskMetadata) -> tuple[list[ReplayableEntry], str]:
         try:
-            return recorded(self._store.read(task.id)), ""
+            return build_audit(self._store.read(task.id)), ""
         except StoreError as error:
             return [], str(error)
 
     async def _explain_call(
         self, each: ReplayableEntry, workspace: str, flags: PermissionFlags
     ) -> PermissionExplanation | None:
-        explainer = self._open_explainer(workspace, each.judged.mode, flags)
+        explainer = self._open_explainer(workspace, each.entry.mode, flags)
         if explainer is None:
             return None
-        if each.judged.tool == "execute_command":
-            return await explainer.explain_command(each.judged.about, _extract_cwd(each))
+        if each.entry.tool == "execute_command":
+            return await explainer.explain_command(each.entry.subject, _extract_cwd(each))
         try:
             claims = self._build_claims(each, explainer)
         except ToolError as error:
@@ -322,13 +322,13 @@ class PermissionAudit:
         self, each: ReplayableEntry, explainer: PermissionExplainer
     ) -> tuple[Claim, ...]:
         """Raises ToolError."""
-        name, subject = self._resolve_tool_name(each.judged.tool), each.judged.about
+        name, subject = self._resolve_tool_name(each.entry.tool), each.entry.subject
         if name in _SWITCH_ONLY_TOOLS:
             return (Claim(_SWITCH_ONLY_TOOLS[name], subject=subject),)
         if name in _READ_TOOLS or name in _EDIT_TOOLS:
             access = Access.READ if name in _READ_TOOLS else Access.WRITE
-            paths = dict.fromkeys(paths_in(each.call.input)) or {each.judged.path or ".": None}
-            return tuple(Claim(access, place=explainer.resolve_path(path)) for path in paths)
+            paths = dict.fromkeys(paths_in(each.call.input)) or {each.entry.path or ".": None}
+            return tuple(Claim(access, path=explainer.resolve_path(path)) for path in paths)
         return _build_external_claims(each)
 
     def _resolve_tool_name(self, name: str) -> str:
@@ -356,16 +356,16 @@ class PermissionAudit:
 def _build_external_claims(each: ReplayableEntry) -> tuple[Claim, ...]:
     """Tools of servers, and of the person's own."""
     try:
-        row = msgspec.json.decode(each.row or "{}")
+        row = msgspec.json.decode(each.row_text or "{}")
     except msgspec.DecodeError:
         return ()
     kind = (row.get("type") or row.get("tool")) if isinstance(row, dict) else None
     if kind in ("use_mcp_tool", "access_mcp_resource"):
         # Whether its server had it on a list is not recorded; what ran by a rule had leave.
-        listed = kind == "access_mcp_resource" or each.judged.decision == "allow"
-        return (Claim(Access.MCP, subject=each.judged.about, listed=listed),)
+        listed = kind == "access_mcp_resource" or each.entry.decision == "allow"
+        return (Claim(Access.MCP, subject=each.entry.subject, is_always_allowed=listed),)
     if kind == "customTool":
-        return (Claim(Access.CUSTOM_TOOL, subject=f"the custom tool {each.judged.tool}"),)
+        return (Claim(Access.CUSTOM_TOOL, subject=f"the custom tool {each.entry.tool}"),)
     return ()
 
 

@@ -26,7 +26,7 @@ from joey.config.profiles import (
     load_profiles,
 )
 from joey.config.schema import ConfigKey, describe_profile_keys, find_key, parse_value
-from joey.core.redaction import without_secrets
+from joey.core.redaction import remove_secrets
 from joey.core.settings import Profile
 from joey.errors import ConfigError, NoModelError
 from joey.providers.registry import PROVIDER_SPECS, ProviderSpec, find_kind
@@ -209,7 +209,7 @@ def mask_value(key: str, value: Any) -> Any:
     """A value without what is secret in it."""
     if key == API_KEY_NAME:
         return mask_key(str(value))
-    hidden = without_secrets({key: value})
+    hidden = remove_secrets({key: value})
     return hidden[key] if isinstance(hidden, dict) else hidden
 
 

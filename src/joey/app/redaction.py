@@ -24,7 +24,7 @@ _SERVER_TOKEN_FILE = "server.token"
 
 def build_http_client(profile: Profile, env: Mapping[str, str]) -> HttpClient:
     """For talking to the service of a profile, whose key is known from here on."""
-    KNOWN_SECRETS.learn(profile.api_key, *profile.headers.values())
+    KNOWN_SECRETS.add(profile.api_key, *profile.headers.values())
     return HttpClient(environ=env)
 
 
@@ -34,14 +34,14 @@ def learn_all_secrets(
     """Also those that lie on this machine and are not in use: for what is handed to others."""
     env = os.environ if env is None else env
     home = home or resolve_joey_home(env)
-    KNOWN_SECRETS.learn_environment(env)
+    KNOWN_SECRETS.add_environment(env)
     try:
         for profile in load_profiles(home).profiles.values():
-            KNOWN_SECRETS.learn(profile.api_key, *profile.headers.values())
+            KNOWN_SECRETS.add(profile.api_key, *profile.headers.values())
     except ConfigError:
         pass  # whoever wants to use the profiles is told what is wrong with them
     for secrets in TaskSecretFiles(home).all():
-        KNOWN_SECRETS.learn(secrets.api_key, *secrets.headers.values())
+        KNOWN_SECRETS.add(secrets.api_key, *secrets.headers.values())
     with suppress(OSError, UnicodeDecodeError):  # no server has run here
-        KNOWN_SECRETS.learn((home / _SERVER_TOKEN_FILE).read_text(encoding="utf-8").strip())
+        KNOWN_SECRETS.add((home / _SERVER_TOKEN_FILE).read_text(encoding="utf-8").strip())
     return KNOWN_SECRETS

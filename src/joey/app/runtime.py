@@ -32,7 +32,7 @@ from joey.content.code_index import WorkspaceIndexPool
 from joey.content.diagnostics import LocalDiagnostics
 from joey.content.isolated import IsolatedDocumentReader, WebPageFetcher
 from joey.content.outlines import OutlineExtractor
-from joey.core.redaction import without_user
+from joey.core.redaction import strip_url_credentials
 from joey.core.settings import Limits, ModelRoute, Profile, Settings
 from joey.engine.engine import TaskOptions
 from joey.engine.runtime import SUMMARY_PROFILE_KEY, ModeProviders, TaskRuntime
@@ -130,7 +130,7 @@ def _build_sandbox_and_files(
 ) -> tuple[Sandbox | None, LocalFiles]:
     """What holds the commands of a task, and its file tools."""
     settings, scope = _add_repository_access(options), options.scope
-    sandbox = build_sandbox(workspace, home, env, settings, scope.added)
+    sandbox = build_sandbox(workspace, home, env, settings, scope.added_directories)
     boundary = build_boundary(workspace, home, env, settings, scope)
     return sandbox, LocalFiles(workspace, None if sandbox is None else sandbox.spare, boundary)
 
@@ -201,7 +201,9 @@ def _build_route(options: TaskOptions, profile: Profile) -> ModelRoute:
     route = options.route or _build_profile_route(profile)
     previous = options.earlier
     return (
-        structs.replace(route, chosen=True) if previous is not None and previous.chosen else route
+        structs.replace(route, is_explicit=True)
+        if previous is not None and previous.is_explicit
+        else route
     )
 
 
@@ -209,14 +211,14 @@ def _build_profile_route(profile: Profile) -> ModelRoute:
     """Of a profile that a program gave for the task."""
     own_key = bool(profile.base_url or profile.api_key or profile.headers)
     return structs.replace(
-        profile.route, base_url=without_user(profile.base_url), has_own_key=own_key
+        profile.route, base_url=strip_url_credentials(profile.base_url), has_own_key=own_key
     )
 
 
 def _build_extra_providers(
     settings: Settings, route: ModelRoute, limits: Limits, home: Path, env: Mapping[str, str]
 ) -> ModeProviders | None:
-    profiles = {} if route.chosen else dict(settings.mode_api_configs)
+    profiles = {} if route.is_explicit else dict(settings.mode_api_configs)
     if settings.condensing_profile:
         profiles[SUMMARY_PROFILE_KEY] = settings.condensing_profile
     if not profiles:
@@ -300,7 +302,11 @@ def build_page_file_reader(files: Files) -> Callable[[str, bool], Awaitable[byte
             resolved = files.resolve(path)
             if is_approved:
                 return await files.read(resolved) if resolved.path == Path(path) else None
-            return await files.read(resolved) if resolved.inside and not resolved.ignored else None
+            return (
+                await files.read(resolved)
+                if resolved.is_inside and not resolved.is_ignored
+                else None
+            )
         except ToolError:
             return None
 

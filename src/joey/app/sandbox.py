@@ -45,9 +45,9 @@ def build_boundary(
 ) -> Boundary:
     """How far file tools reach. With `-y` that is what the sandbox shows to commands, whether or
     not these are confined."""
-    if not scope.as_sandboxed:
-        return DirectoryBoundary((Path(os.path.realpath(workspace)), *scope.added))
-    session = _build_session(workspace, home, env, settings, scope.added)
+    if not scope.matches_sandbox:
+        return DirectoryBoundary((Path(os.path.realpath(workspace)), *scope.added_directories))
+    session = _build_session(workspace, home, env, settings, scope.added_directories)
     reads_all = settings.always_allow_read_only_outside_workspace
     return SandboxBoundary(session, reads_all=reads_all)
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
 from joey.cli.exit_codes import UsageError
-from joey.core.suggest import nearest
+from joey.core.suggest import find_closest_name
 
 
 class CliHelpFormatter(argparse.HelpFormatter):
@@ -31,7 +31,7 @@ class CliArgumentParser(argparse.ArgumentParser):
         if action.choices is None or value in action.choices:
             return
         choices = [str(choice) for choice in action.choices]
-        near = nearest(str(value), choices)
+        near = find_closest_name(str(value), choices)
         meant = f"; did you mean {near}?" if near else f": it can be {', '.join(choices)}"
         raise argparse.ArgumentError(action, f"there is no {str(value)!r} here{meant}")
 
@@ -41,7 +41,7 @@ class CliArgumentParser(argparse.ArgumentParser):
         unknown = rest.split(" ")[0].partition("=")[0]
         if not found or not unknown.startswith("--"):
             return ""
-        near = nearest(unknown, _iter_flags(self))
+        near = find_closest_name(unknown, _iter_flags(self))
         return f"; did you mean {near}?" if near else ""
 
 

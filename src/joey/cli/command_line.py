@@ -14,8 +14,8 @@ from joey import __version__
 from joey.cli.arguments import CliArgumentParser, parse_count, parse_dollars, parse_duration
 from joey.cli.commands.arguments import COMMAND_PARSERS
 from joey.cli.exit_codes import UsageError
-from joey.core.suggest import nearest
-from joey.core.text import regex
+from joey.core.suggest import find_closest_name
+from joey.core.text import compile_regex
 
 COMMAND_NAMES = tuple(COMMAND_PARSERS)
 OUTPUT_FORMATS = ("text", "json", "stream-json")
@@ -97,7 +97,7 @@ def parse_command_line(argv: Sequence[str]) -> argparse.Namespace:
 
 
 def _suggest_help_command(word: str) -> str:
-    near = nearest(word, COMMAND_NAMES)
+    near = find_closest_name(word, COMMAND_NAMES)
     meant = f"; did you mean `joey help {near}`?" if near else f": {', '.join(COMMAND_NAMES)}"
     return f"{meant} (as a prompt: joey -- help {shlex.quote(word)})"
 
@@ -317,20 +317,20 @@ _SUGGESTED_COMMANDS = {
     "version": "joey --version",
 }
 _TASK_ACTIONS = ("list", "show", "export")
-_TASK_ID_RE = regex(r"[0-9a-f-]{4,}")
+_TASK_ID_RE = compile_regex(r"[0-9a-f-]{4,}")
 
 
 def suggest_command(argv: Sequence[str]) -> str | None:
     """The command that these arguments probably stand for; None for a prompt."""
     if not 1 <= len(argv) <= 3 or any(" " in word or word.startswith("-") for word in argv):
         return None
-    name = nearest(argv[0], _SUGGESTED_COMMANDS)
+    name = find_closest_name(argv[0], _SUGGESTED_COMMANDS)
     if name is None:
         return None
     match argv[1:]:
         case []:
             return _SUGGESTED_COMMANDS[name]
-        case [action] if name == "tasks" and (near := nearest(action, _TASK_ACTIONS)):
+        case [action] if name == "tasks" and (near := find_closest_name(action, _TASK_ACTIONS)):
             return f"joey tasks {near}" if near == "list" else f"joey tasks {near} ID"
         case [("show" | "export") as action, task] if name == "tasks" and _TASK_ID_RE.fullmatch(
             task

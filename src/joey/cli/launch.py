@@ -23,7 +23,7 @@ from joey.cli.exit_codes import UsageError
 from joey.cli.notices import print_startup_warnings
 from joey.core.models import ToolProtocol
 from joey.core.settings import Limits, TaskSecrets
-from joey.core.structured_output import JsonSchema, read_schema
+from joey.core.structured_output import JsonSchema, parse_schema
 from joey.core.task import TaskState
 from joey.engine.asks import Unattended
 from joey.engine.engine import Engine, TaskOptions
@@ -239,7 +239,7 @@ def load_schema(given: str) -> JsonSchema:
 
 def _parse_schema(text: bytes, where: str) -> JsonSchema:
     try:
-        return read_schema(msgspec.json.decode(text))
+        return parse_schema(msgspec.json.decode(text))
     except msgspec.DecodeError as error:
         raise ConfigError(f"{where} is not JSON: {error}.") from error
     except RecursionError as error:

@@ -6,12 +6,12 @@ import logging
 import os
 import sys
 
-from joey.core.redaction import KnownSecrets, blotted_line
+from joey.core.redaction import KnownSecrets, redact_log_line
 
 
 class RedactingFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        return blotted_line(super().format(record), redact)
+        return redact_log_line(super().format(record), redact)
 
 
 def configure_logging(*, debug: bool) -> None:
@@ -29,5 +29,5 @@ def redact(text: str) -> str:
     # What has not been loaded has met none, and would take its time.
     redaction = sys.modules.get("joey.app.redaction")
     known: KnownSecrets = KnownSecrets() if redaction is None else redaction.KNOWN_SECRETS
-    known.learn_environment(os.environ)
-    return known.blot(text)
+    known.add_environment(os.environ)
+    return known.redact(text)

@@ -19,7 +19,7 @@ from joey.app.mcp_servers import list_config_problems
 from joey.app.options import collect_settings_warnings
 from joey.core.events import Event, RequestStarted, TokenUsage
 from joey.core.mcp import McpServer
-from joey.core.redaction import without_secrets
+from joey.core.redaction import remove_secrets
 from joey.engine.engine import TaskOptions
 from joey.engine.task import Task
 from joey.ports import Mcp, RunningCommand
@@ -44,7 +44,7 @@ def describe_endpoint(provider: str, base_url: str | None) -> str:
 
 
 def _format_url(url: str) -> str:
-    return one_line(str(without_secrets(url)), 200)
+    return one_line(str(remove_secrets(url)), 200)
 
 
 def _format_directory(directory: Path) -> str:

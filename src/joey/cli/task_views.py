@@ -17,7 +17,7 @@ from msgspec import Struct, structs
 from joey.cli.exit_codes import UsageError
 from joey.cli.output import format_table
 from joey.core.events import Record
-from joey.core.history.branch import live_path
+from joey.core.history.branch import find_live_branch
 from joey.core.history.ui import UiHistory
 from joey.core.rewind import RewindPreview
 from joey.core.task import IDLE_STATES, TaskState
@@ -53,7 +53,7 @@ def read_rows(store: Store, task_id: str) -> list[dict[str, Any]]:
 
 def build_rows(records: Sequence[Record]) -> list[dict[str, Any]]:
     history = UiHistory()
-    for record in live_path(records):
+    for record in find_live_branch(records):
         history.apply(record.event)
     return [msgspec.to_builtins(row) for row in history.rows]
 
@@ -385,9 +385,11 @@ def describe_rewind(changes: RewindPreview, rows: Rows) -> Iterator[str]:
     Messages are counted as a person knows them. Those that would come back and are not among
     the rows yet are not counted.
     """
-    yield from _format_count("message goes", "messages go", _count_visible(changes.rows, rows))
-    if set(changes.returning) <= {row["ts"] for row in rows}:
-        back = _count_visible(changes.returning, rows)
+    yield from _format_count(
+        "message goes", "messages go", _count_visible(changes.removed_rows, rows)
+    )
+    if set(changes.restored_rows) <= {row["ts"] for row in rows}:
+        back = _count_visible(changes.restored_rows, rows)
         yield from _format_count("message comes back", "messages come back", back)
     else:
         yield "  the messages come back"
@@ -398,20 +400,22 @@ def describe_rewind(changes: RewindPreview, rows: Rows) -> Iterator[str]:
         )
     if changes.mode_before != changes.mode_after:
         yield f"  mode: {changes.mode_before} → {changes.mode_after}"
-    if changes.edits_asked:
+    if changes.revokes_edit_grant:
         yield "  edits, which you accepted for this task, are asked about again"
-    yield from _format_count("summary is undone", "summaries are undone", changes.summaries)
+    yield from _format_count(
+        "summary is undone", "summaries are undone", changes.removed_summary_count
+    )
     ran = ("command was run since, and stays done:", "commands were run since, and stay done:")
-    yield from _format_items(*ran, changes.commands)
+    yield from _format_items(*ran, changes.unreverted_commands)
     begun = ("subtask was begun since, and stays:", "subtasks were begun since, and stay:")
-    yield from _format_items(*begun, changes.subtasks)
+    yield from _format_items(*begun, changes.detached_subtasks)
     for kind, fate in FILE_CHANGE_TEXTS.items():
-        paths = [each.path for each in changes.files if each.kind == kind]
+        paths = [each.path for each in changes.file_changes if each.kind == kind]
         yield from _format_items(f"file is {fate}:", f"files are {fate}:", paths)
     others = "of these somebody else has changed:"
     yield from _format_items(others, others, changes.conflicts)
     for why, reason in UNRESTORABLE_REASON_TEXTS.items():
-        paths = [each.path for each in changes.files_left if each.why == why]
+        paths = [each.path for each in changes.unrestorable_files if each.reason == why]
         is_left = f"taken back ({reason}):"
         yield from _format_items(f"file is not {is_left}", f"files are not {is_left}", paths)
 
@@ -423,10 +427,10 @@ def merge_rows(before: Rows, after: Rows) -> list[Mapping[str, Any]]:
 
 def find_last_visible_ts(changes: RewindPreview, rows: Rows) -> int | None:
     """The last message that stays, as a person knows them."""
-    end = changes.message_ts
+    end = changes.last_row_ts
     if end is None or end not in (row["ts"] for row in rows):
         return end
-    removed = set(changes.rows)
+    removed = set(changes.removed_rows)
     visible = [row["ts"] for row in rows if is_visible_row(row) and row["ts"] not in removed]
     return max((ts for ts in visible if ts <= end), default=end)
 

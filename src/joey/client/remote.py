@@ -36,7 +36,7 @@ from joey.core.events import AskOpened, Event, TokenUsage
 from joey.core.rewind import RewindPreview
 from joey.core.settings import Limits
 from joey.core.task import IDLE_STATES, Answer, Response
-from joey.core.wire.commands import TaskInfo, decode_data
+from joey.core.wire.commands import TaskInfo, decode_response_data
 from joey.core.wire.frames import EventFrame
 
 __all__ = ["RemoteEngine", "RemoteError", "RemoteSession", "TaskInfo"]
@@ -162,7 +162,7 @@ class RemoteEngine:
         if workspace is not None:
             arguments["workspace"] = workspace
         data = await self._connection.request_with_retry("listTasks", arguments=arguments)
-        tasks: list[TaskInfo] = decode_data("listTasks", data).tasks
+        tasks: list[TaskInfo] = decode_response_data("listTasks", data).tasks
         return tasks
 
     async def command(self, name: str, task_id: str | None = None, **arguments: Any) -> Any:
@@ -461,7 +461,7 @@ class RemoteSession:
 
     async def _request_revision(self, command: str, arguments: dict[str, Any]) -> RewindPreview:
         data = await self._request(command, self._id, arguments)
-        changes: RewindPreview = decode_data(command, data).changes
+        changes: RewindPreview = decode_response_data(command, data).changes
         return changes
 
     async def condense(self, instructions: str = "") -> None:
@@ -493,7 +493,7 @@ class RemoteSession:
         self.is_following = True
 
     def _handle_task_info(self, data: Any) -> None:
-        info: TaskInfo = decode_data("getTask", data).task
+        info: TaskInfo = decode_response_data("getTask", data).task
         self.task_info = info
         usage = TokenUsage(
             total_tokens_in=info.tokens_in,

@@ -35,9 +35,9 @@ from joey.config.untrusted_files import (
     find_scopes,
     parse_yaml,
 )
-from joey.core.modes import Instructions, Mode, Skill, SlashCommand, all_modes
+from joey.core.modes import Instructions, Mode, Skill, SlashCommand, merge_modes
 from joey.core.settings import Settings
-from joey.core.text import regex
+from joey.core.text import compile_regex
 from joey.errors import ToolError
 from joey.ports import Customizations
 from joey.ports.extensions import TrustItem
@@ -138,7 +138,7 @@ def _load_usable_modes(
     usable = filter_usable_modes(found, settings, paths.is_trusted, reader)
     if usable != found:
         reader.is_file(paths.joey_home / TRUST)  # trust that comes later counts, too
-    return all_modes(usable, settings.custom_mode_prompts)
+    return merge_modes(usable, settings.custom_mode_prompts)
 
 
 def resolve_scopes(paths: CustomizationPaths) -> ConfigScopes:
@@ -154,7 +154,7 @@ _protocol_check: type[Customizations] = FileCustomizations
 
 
 COMMANDS_DIRECTORY = "commands"
-_COMMAND_NAME_RE = regex(r"[A-Za-z0-9_.-]+", re.ASCII)
+_COMMAND_NAME_RE = compile_regex(r"[A-Za-z0-9_.-]+", re.ASCII)
 _COMMAND_FILE_SUFFIX = ".md"
 
 INIT_COMMAND = SlashCommand(
@@ -223,8 +223,8 @@ def _load_scope_commands(scope: ConfigScope, reader: UntrustedFileReader) -> Ite
 SKILL_FILE = "SKILL.md"
 MAX_SKILL_NAME_CHARS = 64
 MAX_SKILL_DESCRIPTION_CHARS = 1024
-_SKILLS_DIRECTORY_RE = regex(r"skills(?:-([A-Za-z0-9-]+))?", re.ASCII)
-_SKILL_NAME_RE = regex(r"[a-z0-9]+(?:-[a-z0-9]+)*", re.ASCII)
+_SKILLS_DIRECTORY_RE = compile_regex(r"skills(?:-([A-Za-z0-9-]+))?", re.ASCII)
+_SKILL_NAME_RE = compile_regex(r"[a-z0-9]+(?:-[a-z0-9]+)*", re.ASCII)
 
 
 class FoundSkill(Struct, frozen=True):
@@ -326,7 +326,9 @@ def _parse_mode_slugs(matter: FrontMatter) -> tuple[str, ...]:
     return tuple(slug.strip() for slug in slugs if isinstance(slug, str) and slug.strip())
 
 
-_FRONT_MATTER_RE = regex(r"\s*---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
+_FRONT_MATTER_RE = compile_regex(
+    r"\s*---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE
+)
 
 
 class FrontMatter(Struct, frozen=True):

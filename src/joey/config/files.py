@@ -14,12 +14,12 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from joey.core.text import regex
+from joey.core.text import compile_regex
 from joey.errors import ConfigError
 from joey.system.files import make_private_directory
 
 T = TypeVar("T")
-_ERROR_LOCATION_RE = regex(r" - at `\$\.?(.*)`$")
+_ERROR_LOCATION_RE = compile_regex(r" - at `\$\.?(.*)`$")
 
 
 def read_document(path: Path) -> dict[str, Any] | None:

@@ -26,7 +26,7 @@ from joey.config.untrusted_files import (
     YamlError,
     parse_yaml,
 )
-from joey.core.js_regex import PatternError, path_pattern
+from joey.core.js_regex import PatternError, compile_path_pattern
 from joey.core.modes import (
     BUILT_IN_MODES,
     CustomizationSource,
@@ -34,11 +34,11 @@ from joey.core.modes import (
     Mode,
     ToolGroup,
     find_mode,
-    may_do_more,
+    grants_more_than,
 )
 from joey.core.permissions.policy import ALLOW_ALL_RULE
 from joey.core.settings import Settings
-from joey.core.text import regex
+from joey.core.text import compile_regex
 from joey.ports.extensions import TrustItem
 
 PROJECT_MODES_FILE = ".roomodes"
@@ -47,13 +47,13 @@ USER_MODES_FILES = ("modes.yaml", "custom_modes.yaml")
 MAX_FILE_BYTES = 256_000
 MAX_MODES = 100
 
-_SLUG_RE = regex(r"[A-Za-z0-9-]{1,100}", re.ASCII)
+_SLUG_RE = compile_regex(r"[A-Za-z0-9-]{1,100}", re.ASCII)
 _GROUPS_BY_NAME = {str(group): group for group in ToolGroup if group is not ToolGroup.ALWAYS}
 _IGNORED_GROUPS = frozenset({"modes"})
 """Roo's name for tools that every mode has."""
 _EMPTY_VALUES = (None, "", "~", "null")
 """How files say that they say nothing."""
-_INVISIBLE_CHARS_RE = regex(
+_INVISIBLE_CHARS_RE = compile_regex(
     "[\u200b\u200c\u2060\ufeff]|(?<![\u2190-\u2bff\ufe0f\U0001f000-\U0001faff])\u200d"
 )
 """A joiner between emoji is part of what is seen."""
@@ -233,7 +233,7 @@ def _parse_file_regex(options: dict[str, Any]) -> str | None:
     if not isinstance(pattern, str):
         raise InvalidModeError("`fileRegex` must be text")
     try:
-        path_pattern(pattern)
+        compile_path_pattern(pattern)
     except PatternError as error:
         raise InvalidModeError(f"`fileRegex` cannot be used: {error}") from error
     return pattern
@@ -295,7 +295,7 @@ def _find_stricter_original(mode: Mode, found: Sequence[Mode]) -> Mode | None:
     known = own[0] if own else find_mode(mode.slug, BUILT_IN_MODES)
     if known is None or find_mode(mode.slug, BUILT_IN_MODES) is None:
         return None
-    return known if may_do_more(mode, known) else None
+    return known if grants_more_than(mode, known) else None
 
 
 def _build_trust_name(mode: Mode) -> str:

@@ -22,7 +22,7 @@ from joey.config.profiles import (
     split_settings_and_profile,
 )
 from joey.config.settings import SETTINGS_FILE, check_key_spelling, load_settings
-from joey.core.permissions.policy import PersistentRule, adds_nothing_else, with_rule
+from joey.core.permissions.policy import PersistentRule, add_rule, enables_only_rule
 from joey.core.settings import Profile, Settings
 from joey.errors import ConfigError
 from joey.ports.extensions import RuleStore
@@ -200,7 +200,7 @@ class SettingsRuleStore:
 
     def can_add(self, rule: PersistentRule) -> bool:
         try:
-            return adds_nothing_else(rule, self._config_store.load_settings())
+            return enables_only_rule(rule, self._config_store.load_settings())
         except ConfigError:
             return False  # nothing is written into a file that is not understood
 
@@ -212,7 +212,7 @@ class SettingsRuleStore:
             raise ConfigError(
                 f"{self._settings_file} was changed meanwhile; `{rule.text}` was not added to it."
             )
-        settings = with_rule(self._config_store.load_settings(), rule)
+        settings = add_rule(self._config_store.load_settings(), rule)
         if rule.setting == "allowedCommands":
             return {"alwaysAllowExecute": True, "allowedCommands": settings.allowed_commands}
         return {"alwaysAllowMcp": True, "allowedMcpTools": settings.allowed_mcp_tools}

@@ -30,12 +30,12 @@ from msgspec import Struct, structs
 
 from joey.config.files import convert_document, read_document
 from joey.core.settings import Profile
-from joey.core.text import regex
+from joey.core.text import compile_regex
 from joey.errors import ConfigError, NoModelError
 
 DEFAULT_PROVIDER = "openai"
 """Whose protocol is spoken at an address of which nothing else is known."""
-_OLLAMA_HOST_RE = regex(r"(?P<name>\[[^\]]*\]|[^:/\[\]]*)(?P<port>:\d+)?(?P<path>(/.*)?)")
+_OLLAMA_HOST_RE = compile_regex(r"(?P<name>\[[^\]]*\]|[^:/\[\]]*)(?P<port>:\d+)?(?P<path>(/.*)?)")
 
 
 class ProviderKind(Protocol):

@@ -68,10 +68,10 @@ class RuleLoader:
             mode_rules=room.fit_files(
                 own or self._load_workspace_file(f".roorules-{slug}", f".clinerules-{slug}")
             ),
-            ignored=self._rooignore_text,
-            agents=room.fit_files(self._agents_md_files),
+            ignore_rules=self._rooignore_text,
+            agent_rules=room.fit_files(self._agents_md_files),
             rules=room.fit_files(self._general_rules),
-            override=self._load_system_prompt_override(slug),
+            system_prompt_override=self._load_system_prompt_override(slug),
         )
 
     def _load_rule_directories(self, name: str) -> tuple[RuleFile, ...]:

@@ -37,7 +37,7 @@ from msgspec.inspect import (
 
 from joey.config.settings import describe_project_permission
 from joey.core.settings import Profile, Settings
-from joey.core.suggest import nearest
+from joey.core.suggest import find_closest_name
 from joey.errors import ConfigError
 
 _UNION_ORIGINS = (Union, TypeUnion)
@@ -81,7 +81,7 @@ def find_key(name: str, keys: Iterable[str], noun: str = "setting") -> str:
     found = [key for key in known if _normalize_key(key) == wanted]
     if found:
         return found[0]
-    near = nearest(name, known)
+    near = find_closest_name(name, known)
     meant = f" Did you mean `{near}`?" if near else ""
     raise ConfigError(f"There is no {noun} `{name}`.{meant}")
 
@@ -248,7 +248,7 @@ def _is_list_input(key: ConfigKey, arguments: Sequence[str]) -> bool:
     if len(arguments) != 1:
         return True
     word = arguments[0].strip()
-    return word[:1] not in ("", "[", "{", '"') and nearest(word, key.choices) is None
+    return word[:1] not in ("", "[", "{", '"') and find_closest_name(word, key.choices) is None
 
 
 def check_value(struct: type[Struct], key: ConfigKey, value: Any) -> Any:
@@ -304,7 +304,7 @@ def _parse_json_or_text(text: str) -> Any:
 def _format_invalid_choice(key: ConfigKey, value: Any) -> str:
     *others, last = key.type_description.split(" or ")
     allowed = f"{', '.join(others)} or {last}" if others else last
-    near = nearest(str(value), key.choices)
+    near = find_closest_name(str(value), key.choices)
     meant = f" Did you mean {near}?" if near else ""
     listed = f" A list is written as words: {key.name} ONE TWO." if key.may_be_list else ""
     shown = json.dumps(value, ensure_ascii=False)

@@ -26,9 +26,9 @@ from msgspec import Struct, structs
 from joey.config.files import convert_document, read_document
 from joey.config.profiles import PROFILE_KEYS, PROFILES_FILE
 from joey.config.untrusted_files import ConfigScopes, UntrustedFileReader
-from joey.core.permissions.hosts import narrowed, read_host
+from joey.core.permissions.hosts import intersect_hosts, parse_host
 from joey.core.settings import Settings
-from joey.core.suggest import nearest
+from joey.core.suggest import find_closest_name
 from joey.errors import ConfigError
 
 SETTINGS_FILE = "settings.json"
@@ -88,7 +88,7 @@ def check_key_spelling(values: Iterable[str]) -> None:
     for key in values:
         if key in _KNOWN_KEYS or key in _ROO_ONLY_KEYS or key in PROFILE_KEYS:
             continue
-        if nearest(key, _KNOWN_KEYS) is not None:
+        if find_closest_name(key, _KNOWN_KEYS) is not None:
             raise ConfigError(f"`{key}` {_explain_unknown_key(key)}")
         log.info("the setting %r was sent, which nothing reads", key)
 
@@ -96,7 +96,7 @@ def check_key_spelling(values: Iterable[str]) -> None:
 def _explain_unknown_key(key: str) -> str:
     if key in PROFILE_KEYS:
         return f"is not used: it belongs into a profile of {PROFILES_FILE}."
-    near = nearest(key, _KNOWN_KEYS)
+    near = find_closest_name(key, _KNOWN_KEYS)
     meant = f" Did you mean `{near}`?" if near else ""
     return f"is not used: there is no such setting.{meant}"
 
@@ -163,7 +163,9 @@ def restrict_settings(settings: Settings, project: ProjectRestrictions) -> Setti
         known = getattr(settings, field)
         changes[field] = limit if known is None else min(known, limit)
     if project.allowed_network is not None:
-        changes["sandbox_network"] = narrowed(settings.sandbox_network, project.allowed_network)
+        changes["sandbox_network"] = intersect_hosts(
+            settings.sandbox_network, project.allowed_network
+        )
     return structs.replace(settings, **changes, **project.strictest_values)
 
 
@@ -200,7 +202,7 @@ def _parse_network(value: object) -> str | tuple[str, ...]:
     hosts = msgspec.convert(value, tuple[str, ...])
     try:
         for each in hosts:
-            read_host(each)
+            parse_host(each)
     except ValueError as error:
         raise msgspec.ValidationError(str(error)) from error
     return hosts
@@ -322,7 +324,7 @@ _STRICTER_MERGE_FUNCTIONS: tuple[tuple[str, Callable[[Any, Any], Any]], ...] = (
     ("allowed_commands", _intersect_allowed),
     ("allowed_mcp_tools", _intersect_allowed),
     ("sandbox", _pick_stricter_sandbox),
-    ("sandbox_network", narrowed),
+    ("sandbox_network", intersect_hosts),
     ("sandbox_readable", _intersect),
     ("sandbox_writable", _intersect),
     ("sandbox_max_processes", _pick_lower_nonzero),

@@ -28,14 +28,14 @@ from typing import Any
 from msgspec import Struct
 
 from joey.core.modes import CustomizationSource
-from joey.core.text import regex
+from joey.core.text import compile_regex
 
 MAX_FILE_BYTES = 100_000
 MAX_DIRECTORY_ENTRIES = 1000
 MAX_CODE_DIRECTORY_ENTRIES = 20_000
 MAX_WARNINGS = 100
 _MISSING_FILE_ERRNOS = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
-_CONTROL_CHARS_RE = regex("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_CONTROL_CHARS_RE = compile_regex("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _READ_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _DIRECTORY_FLAGS = (
     os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
-from joey.core.redaction import may_hold_secret
+from joey.core.redaction import has_secret_name
 from joey.errors import ToolError
 from joey.ports import Browser, BrowserObservation, BrowserStep
 
@@ -308,7 +308,7 @@ async def _start_browser(executable: str) -> _RunningBrowser:
         name: value
         for name, value in os.environ.items()
         if name in _INHERITED_VARIABLES
-        or (name.startswith(_INHERITED_PREFIXES) and not may_hold_secret(name))
+        or (name.startswith(_INHERITED_PREFIXES) and not has_secret_name(name))
     }
     _limit_driver_environment(env)
     playwright = await async_playwright().start()

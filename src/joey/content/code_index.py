@@ -185,7 +185,11 @@ class WorkspaceIndex:
         self, query: str, directory: ResolvedPath | None, limit: int
     ) -> CodeSearchResult:
         work = await self._wait_until_ready()
-        prefix = "" if directory is None or directory.path == self._files.root else directory.shown
+        prefix = (
+            ""
+            if directory is None or directory.path == self._files.root
+            else directory.display_path
+        )
 
         async def find(wanted: QueryVector) -> tuple[list[CodeSearchHit], str]:
             wanted = (

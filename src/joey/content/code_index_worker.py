@@ -208,7 +208,7 @@ class IndexWorker:
             place = self._files.resolve(path)
         except ToolError:
             return False
-        if place.ignored or not place.inside:
+        if place.is_ignored or not place.is_inside:
             self._hidden_paths.add(path)
             return False
         return True

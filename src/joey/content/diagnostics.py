@@ -72,11 +72,11 @@ class LocalDiagnostics:
     async def check_workspace(self, limit: int) -> Sequence[Diagnostic]:
         """Of the files that were asked about before: there is no list of all others."""
         places = [self._files.resolve(str(path)) for path in list(self._cache)]
-        return (await self.check_files([place for place in places if place.inside]))[:limit]
+        return (await self.check_files([place for place in places if place.is_inside]))[:limit]
 
     async def _check_cached(self, place: ResolvedPath) -> tuple[Diagnostic, ...]:
         version = _read_file_version(place.path)
-        if version is None or place.ignored:
+        if version is None or place.is_ignored:
             return ()
         known = self._cache.get(place.path)
         if known is not None and known[0] == version:
@@ -88,18 +88,21 @@ class LocalDiagnostics:
         return problems
 
     async def _check_file(self, place: ResolvedPath) -> tuple[Diagnostic, ...]:
-        suffix = PurePath(place.shown).suffix.lower()
+        suffix = PurePath(place.display_path).suffix.lower()
         found: list[Diagnostic] = []
         if can_parse(suffix):
             with suppress(ToolError):  # a file that cannot be read has no lines to complain about
                 data = await self._files.read(place, _MAX_FILE_BYTES + 1)
                 if len(data) <= _MAX_FILE_BYTES:
-                    found += await find_syntax_errors(place.shown, suffix, data, self._timeout_s)
-        name = PurePath(place.shown).name
+                    found += await find_syntax_errors(
+                        place.display_path, suffix, data, self._timeout_s
+                    )
+        name = PurePath(place.display_path).name
         fitting = [
             checker
             for checker in self._checkers
-            if fnmatch(place.shown, checker.file_pattern) or fnmatch(name, checker.file_pattern)
+            if fnmatch(place.display_path, checker.file_pattern)
+            or fnmatch(name, checker.file_pattern)
         ]
         for problems in await asyncio.gather(*(self._run_checker(each, place) for each in fitting)):
             found += problems
@@ -131,7 +134,7 @@ class LocalDiagnostics:
         except TimeoutError:
             return []  # too slow to be of use: the edit does not wait for it
         return [
-            Diagnostic(place.shown, p.line, p.source, p.message, p.code, p.is_error)
+            Diagnostic(place.display_path, p.line, p.source, p.message, p.code, p.is_error)
             for p in parse_report(_normalize_report(report, checker.source), checker.source)
             if PurePath(p.path).name == place.path.name
         ]

@@ -91,7 +91,7 @@ class IsolatedDocumentReader:
             try:
                 answer = await run_isolated("joey.content.document_worker", kind, data)
             except ToolError as error:
-                raise ToolError(f"Cannot read {place.shown}: {error}") from error
+                raise ToolError(f"Cannot read {place.display_path}: {error}") from error
         return answer.decode(errors="replace")
 
 

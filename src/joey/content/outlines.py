@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from joey.content.isolated import run_isolated
-from joey.core.text import regex, split_lines
+from joey.core.text import compile_regex, split_lines
 from joey.ports import Definition, Outlines
 
 _MIN_DEFINITION_LINES = 4
@@ -90,11 +90,11 @@ def detect_language(name: str) -> str | None:
     return _LANGUAGES_BY_SUFFIX.get(PurePath(name).suffix.lower())
 
 
-_ATX_HEADING_RE = regex(r" {0,3}(#{1,6})(?:[ \t]|$)")
-_HEADING_UNDERLINE_RE = regex(r" {0,3}(=+|-{2,})[ \t]*$")
-_CODE_FENCE_RE = regex(r" {0,3}(`{3,}|~{3,})")
+_ATX_HEADING_RE = compile_regex(r" {0,3}(#{1,6})(?:[ \t]|$)")
+_HEADING_UNDERLINE_RE = compile_regex(r" {0,3}(=+|-{2,})[ \t]*$")
+_CODE_FENCE_RE = compile_regex(r" {0,3}(`{3,}|~{3,})")
 _FRONT_MATTER_DELIMITER = "---"
-_NOT_PARAGRAPH_RE = regex(r"[ \t]*$| {4}|\t| {0,3}(?:[>|]|[-*+][ \t]|\d{1,9}[.)][ \t])")
+_NOT_PARAGRAPH_RE = compile_regex(r"[ \t]*$| {4}|\t| {0,3}(?:[>|]|[-*+][ \t]|\d{1,9}[.)][ \t])")
 """A line that an underline does not make a heading: empty, code, a quote, a table, a list."""
 
 

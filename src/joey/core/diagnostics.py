@@ -8,13 +8,19 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from joey.core.text import regex
+from joey.core.text import compile_regex
 
-_COLON_LINE_RE = regex(r"(?P<path>[^\s:][^:\n]*):(?P<line>\d{1,9})(?::\d+)?: *(?P<rest>\S.*)")
-_PARENTHESES_LINE_RE = regex(r"(?P<path>[^\s(][^(\n]*)\((?P<line>\d{1,9}),\d+\): *(?P<rest>\S.*)")
-_SEVERITY_RE = regex(r"(?P<severity>fatal error|error|warning|note|info)\b[: ]*", re.IGNORECASE)
-_LEADING_CODE_RE = regex(r"(?P<code>[A-Z]{1,6}\d{2,6}):? +")
-_TRAILING_CODE_RE = regex(r"(?<! ) +\[(?P<code>[\w/-]+)\]$")
+_COLON_LINE_RE = compile_regex(
+    r"(?P<path>[^\s:][^:\n]*):(?P<line>\d{1,9})(?::\d+)?: *(?P<rest>\S.*)"
+)
+_PARENTHESES_LINE_RE = compile_regex(
+    r"(?P<path>[^\s(][^(\n]*)\((?P<line>\d{1,9}),\d+\): *(?P<rest>\S.*)"
+)
+_SEVERITY_RE = compile_regex(
+    r"(?P<severity>fatal error|error|warning|note|info)\b[: ]*", re.IGNORECASE
+)
+_LEADING_CODE_RE = compile_regex(r"(?P<code>[A-Z]{1,6}\d{2,6}):? +")
+_TRAILING_CODE_RE = compile_regex(r"(?<! ) +\[(?P<code>[\w/-]+)\]$")
 _MAX_MESSAGE_CHARS = 500
 
 
@@ -56,21 +62,23 @@ def _parse_line(line: str, source: str) -> Diagnostic | None:
     return Diagnostic(found["path"], int(found["line"]), source, rest, code, is_error)
 
 
-def new_errors(before: Iterable[Diagnostic], after: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
+def find_new_errors(
+    before: Iterable[Diagnostic], after: Iterable[Diagnostic]
+) -> tuple[Diagnostic, ...]:
     """Errors that were not there before; the line may have moved, the words have not."""
-    known = Counter(map(_identity, before))
+    known = Counter(map(_get_identity, before))
     new: list[Diagnostic] = []
     for problem in after:
         if not problem.is_error:
             continue
-        if known[_identity(problem)] > 0:
-            known[_identity(problem)] -= 1
+        if known[_get_identity(problem)] > 0:
+            known[_get_identity(problem)] -= 1
         else:
             new.append(problem)
     return tuple(new)
 
 
-def _identity(problem: Diagnostic) -> tuple[str, str, str, str]:
+def _get_identity(problem: Diagnostic) -> tuple[str, str, str, str]:
     return problem.path, problem.source, problem.code, problem.message
 
 
@@ -80,11 +88,12 @@ def format_diagnostics(problems: Iterable[Diagnostic]) -> str:
     for problem in problems:
         by_path.setdefault(problem.path, []).append(problem)
     return "\n\n".join(
-        "\n".join([path, *(_line(problem) for problem in found)]) for path, found in by_path.items()
+        "\n".join([path, *(_format_diagnostic(problem) for problem in found)])
+        for path, found in by_path.items()
     )
 
 
-def _line(problem: Diagnostic) -> str:
+def _format_diagnostic(problem: Diagnostic) -> str:
     severity = "Error" if problem.is_error else "Warning"
     code = f"{problem.code} : " if problem.code else ""
     return f"- [{problem.source} {severity}] {problem.line} | {code}{problem.message}"

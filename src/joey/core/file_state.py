@@ -12,7 +12,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
 
 from joey.core.paths import ResolvedPath
 
@@ -28,7 +28,7 @@ class FileStamp(NamedTuple):
 
 
 class _SeenVersion(Struct, frozen=True):
-    place: ResolvedPath
+    resolved_path: ResolvedPath
     stamp: FileStamp
     digest: bytes | None
     reported_stamp: FileStamp | None = None
@@ -39,52 +39,52 @@ class ReadTracker:
     """Belongs to one task."""
 
     def __init__(self) -> None:
-        self._seen: dict[Path, _SeenVersion] = {}
+        self._seen_versions: dict[Path, _SeenVersion] = {}
 
-    def note(self, place: ResolvedPath, stamp: FileStamp, data: bytes | None = None) -> None:
+    def record_seen(self, place: ResolvedPath, stamp: FileStamp, data: bytes | None = None) -> None:
         """The model has read or written this version, which has exactly these bytes."""
-        digest = None if data is None else _digest(data)
-        self._seen.pop(place.path, None)
-        self._seen[place.path] = _SeenVersion(place, stamp, digest)
-        if len(self._seen) > _MAX_REMEMBERED_FILES:
-            del self._seen[next(iter(self._seen))]
+        digest = None if data is None else _compute_digest(data)
+        self._seen_versions.pop(place.path, None)
+        self._seen_versions[place.path] = _SeenVersion(place, stamp, digest)
+        if len(self._seen_versions) > _MAX_REMEMBERED_FILES:
+            del self._seen_versions[next(iter(self._seen_versions))]
 
     def record_reported(self, place: ResolvedPath, stamp: FileStamp) -> None:
         """The model knows that there is another version, but not what is in it."""
-        if seen := self._seen.get(place.path):
-            self._seen[place.path] = structs.replace(seen, reported_stamp=stamp)
+        if seen := self._seen_versions.get(place.path):
+            self._seen_versions[place.path] = structs.replace(seen, reported_stamp=stamp)
 
-    def forget(self, place: ResolvedPath) -> None:
-        self._seen.pop(place.path, None)
+    def discard(self, place: ResolvedPath) -> None:
+        self._seen_versions.pop(place.path, None)
 
     def clear(self) -> None:
         """The model has seen nothing, as far as it remembers."""
-        self._seen.clear()
+        self._seen_versions.clear()
 
     def is_stale(self, place: ResolvedPath, stamp: FileStamp, data: bytes) -> bool:
         """Whether the model has seen this file, and it is another one by now."""
-        seen = self._seen.get(place.path)
+        seen = self._seen_versions.get(place.path)
         if seen is None:
             return False
-        return stamp != seen.stamp if seen.digest is None else _digest(data) != seen.digest
+        return stamp != seen.stamp if seen.digest is None else _compute_digest(data) != seen.digest
 
-    def newest(self, most: int) -> tuple[ResolvedPath, ...]:
+    def list_recent(self, limit: int) -> tuple[ResolvedPath, ...]:
         """The files that the model has seen last, the latest first."""
-        places = (seen.place for seen in reversed(self._seen.values()))
-        return tuple(place for place, _ in zip(places, range(most), strict=False))
+        places = (seen.resolved_path for seen in reversed(self._seen_versions.values()))
+        return tuple(place for place, _ in zip(places, range(limit), strict=False))
 
-    def needs_look(self, place: ResolvedPath, stamp: FileStamp) -> bool:
+    def should_check(self, place: ResolvedPath, stamp: FileStamp) -> bool:
         """Whether the file may be another one than the model has seen or was told of."""
-        seen = self._seen.get(place.path)
+        seen = self._seen_versions.get(place.path)
         return seen is not None and stamp not in (seen.stamp, seen.reported_stamp)
 
-    def may_be_same(self, place: ResolvedPath, stamp: FileStamp) -> bool:
+    def can_be_unchanged(self, place: ResolvedPath, stamp: FileStamp) -> bool:
         """Whether only the bytes can tell if the file is another one: somebody wrote it anew."""
-        seen = self._seen.get(place.path)
+        seen = self._seen_versions.get(place.path)
         return seen is not None and seen.digest is not None and seen.stamp.size == stamp.size
 
 
-def _digest(data: bytes) -> bytes:
+def _compute_digest(data: bytes) -> bytes:
     return blake2b(data, digest_size=16).digest()
 
 
@@ -101,7 +101,7 @@ class LeftFile(Struct, frozen=True):
 
     path: str
     """Relative to the workspace, with `/`; absolute when it is outside."""
-    why: Literal["ignored", "outside", "large"]
+    reason: Literal["ignored", "outside", "large"] = field(name="why")
     """`large`: or not to be read."""
 
 
@@ -117,9 +117,9 @@ class FileDiff(Struct, frozen=True, rename="camel"):
 class FileDiffStat(Struct, frozen=True):
     path: str
     """As seen from the workspace."""
-    added: int | None
+    added_lines: int | None
     """Lines; None for what has none."""
-    removed: int | None
+    removed_lines: int | None
 
 
 class MergeResult(Struct, frozen=True, kw_only=True):
@@ -131,7 +131,7 @@ class MergeResult(Struct, frozen=True, kw_only=True):
     """Files that were changed on both sides in ways that do not fit together."""
     error: str = ""
     """Why it was not brought over, where that is not a conflict."""
-    is_partly_done: bool = False
+    is_partial: bool = False
     """Some files were written before it turned out that not all can be."""
 
     @property

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from joey.core.terminal_text import as_shown
+from joey.core.terminal_text import render_terminal_output
 
 BLOCK_EXIT_CODE = 2
 MAX_MESSAGE_CHARS = 4_000
@@ -45,16 +45,16 @@ class Hook(Struct, frozen=True, rename="camel", omit_defaults=True, forbid_unkno
     """Seconds."""
     on_failure: Literal["continue", "block"] = "continue"
 
-    def concerns(self, event: HookEvent, names: Sequence[str]) -> bool:
+    def matches(self, event: HookEvent, names: Sequence[str]) -> bool:
         """`names` are all that the tool goes by; none where no tool is concerned."""
         if event is not self.event:
             return False
         return any(fnmatchcase(name, one) for one in self.tools for name in names or ("",))
 
     @property
-    def shown(self) -> str:
+    def short_command(self) -> str:
         """Its command, on one short line."""
-        line = " ".join(clean(self.command).split())
+        line = " ".join(clean_text(self.command).split())
         return line if len(line) <= _MAX_COMMAND_CHARS else f"{line[: _MAX_COMMAND_CHARS - 1]}…"
 
 
@@ -91,9 +91,9 @@ class HookExit(Struct, frozen=True):
 class HookReport(Struct, frozen=True):
     """What came of one hook, or of all that ran at a moment."""
 
-    blocks: str | None = None
+    block_reason: str | None = None
     """Why the call must not go on."""
-    by: str = ""
+    blocked_by: str = ""
     """The hook that says so."""
     messages: tuple[str, ...] = ()
     """For the person."""
@@ -101,38 +101,40 @@ class HookReport(Struct, frozen=True):
     """Hooks that failed."""
 
 
-def report(hook: Hook, end: HookExit) -> HookReport:
+def build_report(hook: Hook, end: HookExit) -> HookReport:
     """What the end of a hook means."""
-    by = f"hook `{hook.shown}`"
+    by = f"hook `{hook.short_command}`"
     if end.exit_code == 0:
-        return HookReport(messages=_message(end.stdout))
-    error_text = clean(end.stderr)
+        return HookReport(messages=_parse_message(end.stdout))
+    error_text = clean_text(end.stderr)
     if end.exit_code == BLOCK_EXIT_CODE:
-        return HookReport(blocks=error_text or "(no reason was given)", by=by)
-    how = end.error or f"it ended with exit code {end.exit_code}"
-    warning = f"The {hook.event} {by} failed: {how}."
+        return HookReport(block_reason=error_text or "(no reason was given)", blocked_by=by)
+    cause = end.error or f"it ended with exit code {end.exit_code}"
+    warning = f"The {hook.event} {by} failed: {cause}."
     if hook.on_failure == "continue":
         return HookReport(warnings=(warning,))
     return HookReport(
-        blocks="\n".join(filter(None, (warning, error_text))), by=by, warnings=(warning,)
+        block_reason="\n".join(filter(None, (warning, error_text))),
+        blocked_by=by,
+        warnings=(warning,),
     )
 
 
-def joined(reports: Iterable[HookReport]) -> HookReport:
+def merge_reports(reports: Iterable[HookReport]) -> HookReport:
     """All of them together; the last one may block."""
     found = list(reports)
     last = found[-1] if found else HookReport()
     return HookReport(
-        blocks=last.blocks,
-        by=last.by,
+        block_reason=last.block_reason,
+        blocked_by=last.blocked_by,
         messages=tuple(text for each in found for text in each.messages),
         warnings=tuple(text for each in found for text in each.warnings),
     )
 
 
-def clean(text: str) -> str:
+def clean_text(text: str) -> str:
     """Words that may be shown and told: no control characters, and not too many."""
-    text = as_shown(text).translate(_REMOVED_CONTROLS).strip()
+    text = render_terminal_output(text).translate(_REMOVED_CONTROLS).strip()
     if len(text) <= MAX_MESSAGE_CHARS:
         return text
     return (
@@ -140,7 +142,7 @@ def clean(text: str) -> str:
     )
 
 
-def shortened(result: str) -> str:
+def truncate_result(result: str) -> str:
     """Beginning and end of a long result."""
     if len(result) <= MAX_RESULT_CHARS:
         return result
@@ -149,7 +151,7 @@ def shortened(result: str) -> str:
     return f"{result[:half]}\n[...{left_out:,} characters left out...]\n{result[-half:]}"
 
 
-def _message(stdout: str) -> tuple[str, ...]:
+def _parse_message(stdout: str) -> tuple[str, ...]:
     """`{"message": …}`; anything else that a hook prints is its own business."""
     if not stdout.lstrip().startswith("{"):
         return ()
@@ -158,4 +160,4 @@ def _message(stdout: str) -> tuple[str, ...]:
     except (msgspec.DecodeError, RecursionError):
         return ()
     message = said.get("message") if isinstance(said, dict) else None
-    return (clean(message),) if isinstance(message, str) and message.strip() else ()
+    return (clean_text(message),) if isinstance(message, str) and message.strip() else ()

@@ -18,7 +18,7 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-from joey.core.text import regex
+from joey.core.text import compile_regex
 
 MAX_STEPS = 100_000
 MAX_PATH_CHARS = 4096
@@ -36,7 +36,7 @@ class _ForkInstruction:
 class _AssertInstruction:
     def __init__(self, node: AnchorNode | LookaroundNode, entry: int = -1) -> None:
         self.node = node
-        self.entry = entry
+        self.lookaround_entry = entry
 
 
 Instruction = CharTest | _ForkInstruction | _AssertInstruction | None
@@ -47,75 +47,75 @@ class PathPattern:
     def __init__(self, source: str) -> None:
         """Raises PatternError: the text says what is wrong with it."""
         self._program: list[Instruction] = []
-        self._emit(parse(source))
-        self._add(None)
+        self._emit_node(parse_pattern(source))
+        self._add_instruction(None)
 
     def matches(self, path: str) -> bool:
         """Whether the pattern is found anywhere in the path."""
         if len(path) > MAX_PATH_CHARS:
             return False
-        return _Matcher(self._program, path).find(0, 0, len(path), floating=True)
+        return _Matcher(self._program, path).find_match(0, 0, len(path), floating=True)
 
-    def _add(self, instruction: Instruction) -> int:
+    def _add_instruction(self, instruction: Instruction) -> int:
         if len(self._program) >= MAX_PROGRAM_INSTRUCTIONS:
             raise PatternError("it is too long")
         self._program.append(instruction)
         return len(self._program) - 1
 
-    def _fork(self) -> tuple[int, _ForkInstruction]:
+    def _add_fork(self) -> tuple[int, _ForkInstruction]:
         fork = _ForkInstruction()
-        return self._add(fork), fork
+        return self._add_instruction(fork), fork
 
-    def _emit(self, node: RegexNode) -> None:
+    def _emit_node(self, node: RegexNode) -> None:
         match node:
             case CharNode(test):
-                self._add(test)
+                self._add_instruction(test)
             case AnchorNode():
-                self._add(_AssertInstruction(node))
+                self._add_instruction(_AssertInstruction(node))
             case SequenceNode(nodes):
                 for inner in nodes:
-                    self._emit(inner)
+                    self._emit_node(inner)
             case AlternationNode(nodes):
-                self._emit_choice(nodes)
+                self._emit_alternation(nodes)
             case RepeatNode(inner, least, most):
                 self._emit_repeat(inner, least, most)
             case LookaroundNode(inner):
-                _, over = self._fork()
+                _, over = self._add_fork()
                 entry = len(self._program)
-                self._emit(inner)
-                self._add(None)
-                over.targets.append(self._add(_AssertInstruction(node, entry)))
+                self._emit_node(inner)
+                self._add_instruction(None)
+                over.targets.append(self._add_instruction(_AssertInstruction(node, entry)))
 
-    def _emit_choice(self, nodes: tuple[RegexNode, ...]) -> None:
-        _, choose = self._fork()
+    def _emit_alternation(self, nodes: tuple[RegexNode, ...]) -> None:
+        _, choose = self._add_fork()
         ends: list[_ForkInstruction] = []
         for inner in nodes:
             choose.targets.append(len(self._program))
-            self._emit(inner)
-            ends.append(self._fork()[1])
+            self._emit_node(inner)
+            ends.append(self._add_fork()[1])
         for end in ends:
             end.targets.append(len(self._program))
 
     def _emit_repeat(self, inner: RegexNode, least: int, most: int | None) -> None:
         for _ in range(least):
             before = len(self._program)
-            self._emit(inner)
+            self._emit_node(inner)
             if len(self._program) == before:
                 return  # nothing, however often it is repeated
         if most is None:
-            loop, fork = self._fork()
+            loop, fork = self._add_fork()
             fork.targets.append(len(self._program))
-            self._emit(inner)
-            _, back = self._fork()
+            self._emit_node(inner)
+            _, back = self._add_fork()
             back.targets.append(loop)
             fork.targets.append(len(self._program))
             return
         forks = []
         for _ in range(most - least):
-            _, fork = self._fork()
+            _, fork = self._add_fork()
             fork.targets.append(len(self._program))
             forks.append(fork)
-            self._emit(inner)
+            self._emit_node(inner)
         for fork in forks:
             fork.targets.append(len(self._program))
 
@@ -126,16 +126,16 @@ class _Matcher:
     def __init__(self, program: list[Instruction], text: str) -> None:
         self._program = program
         self._text = text
-        self._looked: dict[tuple[int, int], bool] = {}
-        self._steps = MAX_STEPS
+        self._lookaround_cache: dict[tuple[int, int], bool] = {}
+        self._steps_left = MAX_STEPS
 
-    def find(
+    def find_match(
         self, entry: int, start: int, stop: int, *, floating: bool, up_to_stop: bool = False
     ) -> bool:
         """`floating` may begin anywhere; `up_to_stop` must end exactly there."""
-        places = {entry}
+        states = {entry}
         for position in range(start, stop + 1):
-            reached = self._reach(places, position)
+            reached = self._collect_reachable_tests(states, position)
             if reached is None:
                 return False
             tests, is_match = reached
@@ -144,61 +144,65 @@ class _Matcher:
             if position == stop:
                 return False
             char = self._text[position]
-            places = {place for test, place in tests if test(char)}
+            states = {state for test, state in tests if test(char)}
             if floating:
-                places.add(entry)
-            elif not places:
+                states.add(entry)
+            elif not states:
                 return False
         return False
 
-    def _reach(
-        self, places: set[int], position: int
+    def _collect_reachable_tests(
+        self, states: set[int], position: int
     ) -> tuple[list[tuple[CharTest, int]], bool] | None:
         """The tests that can be made from here, each with the place behind it, and whether a
         match ends here; None when the steps are used up."""
         tests: list[tuple[CharTest, int]] = []
         is_match = False
-        seen = set(places)
-        pending = list(places)
+        seen = set(states)
+        pending = list(states)
         while pending:
-            self._steps -= 1
-            if self._steps < 0:
+            self._steps_left -= 1
+            if self._steps_left < 0:
                 return None
-            place = pending.pop()
-            instruction = self._program[place]
+            state = pending.pop()
+            instruction = self._program[state]
             match instruction:
                 case _ForkInstruction():
                     onward = instruction.targets
                 case _AssertInstruction():
-                    onward = [place + 1] if self._holds(instruction, position) else []
+                    onward = [state + 1] if self._is_satisfied(instruction, position) else []
                 case None:
                     is_match = True
                     continue
                 case test:
-                    tests.append((test, place + 1))
+                    tests.append((test, state + 1))
                     continue
             fresh = [target for target in onward if target not in seen]
             seen.update(fresh)
             pending += fresh
         return tests, is_match
 
-    def _holds(self, assertion: _AssertInstruction, position: int) -> bool:
+    def _is_satisfied(self, assertion: _AssertInstruction, position: int) -> bool:
         node = assertion.node
         if isinstance(node, AnchorNode):
-            return node.holds(self._text, position)
-        key = (assertion.entry, position)
-        if key not in self._looked:
-            self._looked[key] = (
-                self.find(assertion.entry, position, len(self._text), floating=False)
-                if node.ahead
-                else self.find(assertion.entry, 0, position, floating=True, up_to_stop=True)
+            return node.is_satisfied_at(self._text, position)
+        key = (assertion.lookaround_entry, position)
+        if key not in self._lookaround_cache:
+            self._lookaround_cache[key] = (
+                self.find_match(
+                    assertion.lookaround_entry, position, len(self._text), floating=False
+                )
+                if node.is_ahead
+                else self.find_match(
+                    assertion.lookaround_entry, 0, position, floating=True, up_to_stop=True
+                )
             )
         # Out of steps, nothing is found; a negated look-around must not take that for a yes.
-        return self._steps >= 0 and self._looked[key] != node.negated
+        return self._steps_left >= 0 and self._lookaround_cache[key] != node.is_negated
 
 
 @lru_cache(maxsize=256)
-def path_pattern(source: str) -> PathPattern:
+def compile_path_pattern(source: str) -> PathPattern:
     """The pattern, compiled once.
 
     Raises:
@@ -211,8 +215,8 @@ MAX_PATTERN_CHARS = 2000
 MAX_GROUP_DEPTH = 50
 MAX_REPEATS = 1000
 
-_QUANTIFIER_RE = regex(r"\{(\d{1,6})(?:(,)(\d{0,6}))?\}", re.ASCII)
-_GROUP_NAME_RE = regex(r"\?<[A-Za-z_$][\w$]*>", re.ASCII)
+_QUANTIFIER_RE = compile_regex(r"\{(\d{1,6})(?:(,)(\d{0,6}))?\}", re.ASCII)
+_GROUP_NAME_RE = compile_regex(r"\?<[A-Za-z_$][\w$]*>", re.ASCII)
 _LOOKAROUNDS = {
     "?=": (True, False),
     "?!": (True, True),
@@ -237,14 +241,14 @@ class AnchorNode(Struct, frozen=True):
     kind: str
     """`^`, `$`, `b` or `B`."""
 
-    def holds(self, text: str, position: int) -> bool:
+    def is_satisfied_at(self, text: str, position: int) -> bool:
         match self.kind:
             case "^":
                 return position == 0
             case "$":
                 return position == len(text)
-        before = position > 0 and is_word(text[position - 1])
-        after = position < len(text) and is_word(text[position])
+        before = position > 0 and is_word_char(text[position - 1])
+        after = position < len(text) and is_word_char(text[position])
         return (before != after) == (self.kind == "b")
 
 
@@ -258,31 +262,31 @@ class AlternationNode(Struct, frozen=True):
 
 class RepeatNode(Struct, frozen=True):
     node: RegexNode
-    least: int
-    most: int | None
+    min_count: int
+    max_count: int | None
 
 
 class LookaroundNode(Struct, frozen=True):
     """A look-around: what stands before or behind, without going there."""
 
     node: RegexNode
-    ahead: bool
-    negated: bool
+    is_ahead: bool
+    is_negated: bool
 
 
 RegexNode = CharNode | AnchorNode | SequenceNode | AlternationNode | RepeatNode | LookaroundNode
 
 
-def is_word(char: str) -> bool:
+def is_word_char(char: str) -> bool:
     return char == "_" or (char.isascii() and char.isalnum())
 
 
-def parse(source: str) -> RegexNode:
+def parse_pattern(source: str) -> RegexNode:
     """Raises PatternError."""
     if len(source) > MAX_PATTERN_CHARS:
         raise PatternError(f"it is longer than {MAX_PATTERN_CHARS} characters")
     parser = _PatternParser(source)
-    node = parser.choice()
+    node = parser.parse_alternation()
     if parser.position < len(source):
         raise PatternError("it closes a group that is not open")
     return node
@@ -294,32 +298,32 @@ class _PatternParser:
         self.position = 0
         self._depth = 0
 
-    def choice(self) -> RegexNode:
-        nodes = [self._sequence()]
-        while self._take("|"):
-            nodes.append(self._sequence())
+    def parse_alternation(self) -> RegexNode:
+        nodes = [self._parse_sequence()]
+        while self._accept("|"):
+            nodes.append(self._parse_sequence())
         return nodes[0] if len(nodes) == 1 else AlternationNode(tuple(nodes))
 
-    def _sequence(self) -> RegexNode:
+    def _parse_sequence(self) -> RegexNode:
         nodes: list[RegexNode] = []
         while self.position < len(self._source) and self._peek() not in "|)":
-            nodes.append(self._quantified(self._atom()))
+            nodes.append(self._parse_quantifier(self._parse_atom()))
         return SequenceNode(tuple(nodes))
 
-    def _quantified(self, node: RegexNode) -> RegexNode:
-        count = self._count()
+    def _parse_quantifier(self, node: RegexNode) -> RegexNode:
+        count = self._parse_count()
         if count is None:
             return node
-        self._take("?")
-        if self._count() is not None:
+        self._accept("?")
+        if self._parse_count() is not None:
             raise PatternError("it repeats a repetition")
         if isinstance(node, AnchorNode):
             raise PatternError("it repeats an edge")
         return RepeatNode(node, *count)
 
-    def _count(self) -> tuple[int, int | None] | None:
+    def _parse_count(self) -> tuple[int, int | None] | None:
         for sign, count in (("*", (0, None)), ("+", (1, None)), ("?", (0, 1))):
-            if self._take(sign):
+            if self._accept(sign):
                 return count
         found = _QUANTIFIER_RE.match(self._source, self.position)
         if found is None:
@@ -331,24 +335,24 @@ class _PatternParser:
             raise PatternError(f"its count {found[0]} is not usable")
         return least, most
 
-    def _atom(self) -> RegexNode:
-        char = self._next()
+    def _parse_atom(self) -> RegexNode:
+        char = self._read_char()
         match char:
             case "^" | "$":
                 return AnchorNode(char)
             case ".":
                 return CharNode(lambda seen: seen not in _LINE_TERMINATORS)
             case "(":
-                return self._group()
+                return self._parse_group()
             case "[":
-                return CharNode(self._set())
+                return CharNode(self._parse_set())
             case "\\":
-                return self._escape()
+                return self._parse_escape()
             case "*" | "+" | "?":
                 raise PatternError("it repeats nothing")
-        return CharNode(_is(char))
+        return CharNode(_build_equality_test(char))
 
-    def _group(self) -> RegexNode:
+    def _parse_group(self) -> RegexNode:
         self._depth += 1
         if self._depth > MAX_GROUP_DEPTH:
             raise PatternError(f"its groups are nested more than {MAX_GROUP_DEPTH} deep")
@@ -359,34 +363,34 @@ class _PatternParser:
             self.position += len(look)
         elif name := _GROUP_NAME_RE.match(self._source, self.position):
             self.position = name.end()
-        elif not self._take("?:") and self._peek() == "?":
+        elif not self._accept("?:") and self._peek() == "?":
             raise PatternError("it has a kind of group that is not known")
-        node = self.choice()
-        if not self._take(")"):
+        node = self.parse_alternation()
+        if not self._accept(")"):
             raise PatternError("it does not close a group")
         self._depth -= 1
         return node if look is None else LookaroundNode(node, *_LOOKAROUNDS[look])
 
-    def _escape(self) -> RegexNode:
+    def _parse_escape(self) -> RegexNode:
         char = self._peek()
         if char in ("b", "B"):
             self.position += 1
             return AnchorNode(char)
         if char in "123456789" or (char == "k" and self._source[self.position + 1 :][:1] == "<"):
             raise PatternError("it refers to what a group matched, which is not supported")
-        return CharNode(self._escaped_test())
+        return CharNode(self._parse_escaped_test())
 
-    def _escaped_test(self) -> Callable[[str], bool]:
+    def _parse_escaped_test(self) -> Callable[[str], bool]:
         """What is escaped here, in a set or outside: a class of characters, or one."""
         char = self._peek()
         test = _CHAR_CLASSES.get(char)
         if test is not None:
             self.position += 1
             return test
-        return _is(self._escaped_char())
+        return _build_equality_test(self._parse_escaped_char())
 
-    def _escaped_char(self) -> str:
-        char = self._next()
+    def _parse_escaped_char(self) -> str:
+        char = self._read_char()
         for letter, digits in (("x", 2), ("u", 4)):
             code = self._source[self.position : self.position + digits]
             if char == letter and re.fullmatch(rf"[0-9A-Fa-f]{{{digits}}}", code):
@@ -396,20 +400,20 @@ class _PatternParser:
             return "\0"
         return _CONTROL_ESCAPES.get(char, char)
 
-    def _set(self) -> Callable[[str], bool]:
-        negated = self._take("^")
+    def _parse_set(self) -> Callable[[str], bool]:
+        negated = self._accept("^")
         tests: list[Callable[[str], bool]] = []
-        while not self._take("]"):
-            first = self._member()
-            if isinstance(first, str) and self._is_range():
+        while not self._accept("]"):
+            first = self._parse_set_member()
+            if isinstance(first, str) and self._is_at_range():
                 self.position += 1
-                last = self._member()
+                last = self._parse_set_member()
                 if isinstance(last, str):
-                    tests.append(_between(first, last))
+                    tests.append(_build_range_test(first, last))
                     continue
-                tests += [_is(first), _is("-"), last]
+                tests += [_build_equality_test(first), _build_equality_test("-"), last]
                 continue
-            tests.append(_is(first) if isinstance(first, str) else first)
+            tests.append(_build_equality_test(first) if isinstance(first, str) else first)
 
         @lru_cache(maxsize=1024)
         def passes(seen: str) -> bool:
@@ -418,17 +422,17 @@ class _PatternParser:
 
         return passes
 
-    def _member(self) -> str | Callable[[str], bool]:
-        char = self._next()
+    def _parse_set_member(self) -> str | Callable[[str], bool]:
+        char = self._read_char()
         if char != "\\":
             return char
         if self._peek() in _CHAR_CLASSES:
-            return self._escaped_test()
-        if self._take("b"):
+            return self._parse_escaped_test()
+        if self._accept("b"):
             return "\b"
-        return self._escaped_char()
+        return self._parse_escaped_char()
 
-    def _is_range(self) -> bool:
+    def _is_at_range(self) -> bool:
         return self._peek() == "-" and self._source[self.position + 1 :][:1] not in ("", "]")
 
     def _peek(self) -> str:
@@ -436,23 +440,23 @@ class _PatternParser:
             raise PatternError("it ends too early")
         return self._source[self.position]
 
-    def _next(self) -> str:
+    def _read_char(self) -> str:
         char = self._peek()
         self.position += 1
         return char
 
-    def _take(self, text: str) -> bool:
+    def _accept(self, text: str) -> bool:
         if not self._source.startswith(text, self.position):
             return False
         self.position += len(text)
         return True
 
 
-def _is(char: str) -> Callable[[str], bool]:
+def _build_equality_test(char: str) -> Callable[[str], bool]:
     return lambda seen: seen == char
 
 
-def _between(first: str, last: str) -> Callable[[str], bool]:
+def _build_range_test(first: str, last: str) -> Callable[[str], bool]:
     if last < first:
         raise PatternError(f"its range {first}-{last} is the wrong way round")
     return lambda seen: first <= seen <= last
@@ -469,8 +473,8 @@ def _is_space(char: str) -> bool:
 _CHAR_CLASSES: dict[str, Callable[[str], bool]] = {
     "d": _is_digit,
     "D": lambda char: not _is_digit(char),
-    "w": is_word,
-    "W": lambda char: not is_word(char),
+    "w": is_word_char,
+    "W": lambda char: not is_word_char(char),
     "s": _is_space,
     "S": lambda char: not _is_space(char),
 }

@@ -1,8 +1,8 @@
 """Validation of JSON values against a JSON Schema.
 
 The caller decides whether a text matches a regular expression, because it can limit the time that
-takes; `expressions_asked` tells which matches will be needed. Every keyword is evaluated whatever
-the others say, so these matches depend on schema and value alone.
+takes; `collect_pattern_checks` tells which matches will be needed. Every keyword is evaluated
+whatever the others say, so these matches depend on schema and value alone.
 
 Loaded only when a result is checked; `structured_output` reads schemas without it.
 """
@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from joey.core.structured_output import JsonSchema, resolve
+from joey.core.structured_output import JsonSchema, resolve_reference
 
 MAX_PROBLEMS = 10
 MAX_DEPTH = 100
@@ -37,16 +37,16 @@ def find_schema_problems(schema: JsonSchema, value: Any, matches: PatternMatcher
         return [str(error)]
 
 
-def expressions_asked(schema: JsonSchema, value: Any) -> frozenset[tuple[str, str]]:
+def collect_pattern_checks(schema: JsonSchema, value: Any) -> frozenset[tuple[str, str]]:
     """The expressions, and the texts that they will be looked for in."""
-    asked: set[tuple[str, str]] = set()
+    checks: set[tuple[str, str]] = set()
 
     def note(expression: str, text: str) -> bool:
-        asked.add((expression, text))
+        checks.add((expression, text))
         return True
 
     find_schema_problems(schema, value, note)
-    return frozenset(asked)
+    return frozenset(checks)
 
 
 class _Validator:
@@ -67,12 +67,17 @@ class _Validator:
             return []
         if schema is False:
             return [f"{path}: nothing may stand here."]
-        found = [*_plain(schema, value, path)]
-        for part in (self._text, self._array, self._object, self._combined):
+        found = [*_check_value(schema, value, path)]
+        for part in (
+            self._check_text,
+            self._check_array,
+            self._check_object,
+            self._check_combinators,
+        ):
             found += part(schema, value, path, depth + 1)
         return found[:MAX_PROBLEMS]
 
-    def _text(self, schema: Any, value: Any, path: str, depth: int) -> Iterator[str]:
+    def _check_text(self, schema: Any, value: Any, path: str, depth: int) -> Iterator[str]:
         if not isinstance(value, str):
             return
         if "minLength" in schema and len(value) < schema["minLength"]:
@@ -80,23 +85,23 @@ class _Validator:
         if "maxLength" in schema and len(value) > schema["maxLength"]:
             yield f"{path}: longer than {schema['maxLength']} characters."
         if "pattern" in schema and not self._matches(schema["pattern"], value):
-            yield f"{path}: {_shown(value)} does not match the pattern {schema['pattern']}"
+            yield f"{path}: {_format_value(value)} does not match the pattern {schema['pattern']}"
 
-    def _array(self, schema: Any, value: Any, path: str, depth: int) -> Iterator[str]:
+    def _check_array(self, schema: Any, value: Any, path: str, depth: int) -> Iterator[str]:
         if not isinstance(value, list):
             return
         if len(value) < schema.get("minItems", 0):
             yield f"{path}: has {len(value)} items, and needs {schema['minItems']}."
         if len(value) > schema.get("maxItems", math.inf):
             yield f"{path}: has {len(value)} items, and may have {schema['maxItems']}."
-        if schema.get("uniqueItems") and not _all_different(value):
+        if schema.get("uniqueItems") and not _has_unique_items(value):
             yield f"{path}: the same item stands in it twice."
         first = schema.get("prefixItems", [])
         for number, item in enumerate(value):
             fitting = first[number] if number < len(first) else schema.get("items", True)
             yield from self.find_problems(fitting, item, f"{path}[{number}]", depth)
 
-    def _object(self, schema: Any, value: Any, path: str, depth: int) -> Iterator[str]:
+    def _check_object(self, schema: Any, value: Any, path: str, depth: int) -> Iterator[str]:
         if not isinstance(value, dict):
             return
         for name in schema.get("required", ()):
@@ -107,28 +112,28 @@ class _Validator:
         if len(value) > schema.get("maxProperties", math.inf):
             yield f"{path}: has {len(value)} properties, and may have {schema['maxProperties']}."
         known = schema.get("properties", {})
-        others = schema.get("additionalProperties", True)
+        additional = schema.get("additionalProperties", True)
         for name, member in value.items():
             if name in known:
                 yield from self.find_problems(known[name], member, f"{path}.{name}", depth)
-            elif others is False:
+            elif additional is False:
                 yield f"{path}: {name!r} is not a property that it may have."
             else:
-                yield from self.find_problems(others, member, f"{path}.{name}", depth)
+                yield from self.find_problems(additional, member, f"{path}.{name}", depth)
 
-    def _combined(self, schema: Any, value: Any, path: str, depth: int) -> Iterator[str]:
+    def _check_combinators(self, schema: Any, value: Any, path: str, depth: int) -> Iterator[str]:
         if "$ref" in schema:
-            target = resolve(self._schema.document, schema["$ref"])
+            target = resolve_reference(self._schema.document, schema["$ref"])
             yield from self.find_problems(target, value, path, depth)
         for part in schema.get("allOf", ()):
             yield from self.find_problems(part, value, path, depth)
         for keyword in ("anyOf", "oneOf"):
             if keyword in schema:
-                yield from self._chosen(keyword, schema[keyword], value, path, depth)
+                yield from self._check_alternatives(keyword, schema[keyword], value, path, depth)
         if "not" in schema and not self.find_problems(schema["not"], value, path, depth):
-            yield f"{path}: {_shown(value)} is what `not` rules out."
+            yield f"{path}: {_format_value(value)} is what `not` rules out."
 
-    def _chosen(
+    def _check_alternatives(
         self, keyword: str, parts: list[Any], value: Any, path: str, depth: int
     ) -> Iterator[str]:
         tried = [self.find_problems(part, value, path, depth) for part in parts]
@@ -140,21 +145,21 @@ class _Validator:
             yield f"{path}: fits none of the schemas of `{keyword}`; nearest: {nearest[0]}"
 
 
-def _plain(schema: Any, value: Any, path: str) -> Iterator[str]:
+def _check_value(schema: Any, value: Any, path: str) -> Iterator[str]:
     """What does not depend on other schemas."""
     if "type" in schema:
-        wanted = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
-        if not any(_is_a(kind, value) for kind in wanted):
-            yield f"{path}: {_shown(value)} is not of type {' or '.join(wanted)}."
-    if "const" in schema and not _equal(schema["const"], value):
-        yield f"{path}: {_shown(value)} is not {_shown(schema['const'])}."
-    if "enum" in schema and not any(_equal(each, value) for each in schema["enum"]):
-        yield f"{path}: {_shown(value)} is none of {_shown(schema['enum'])}."
-    if _is_a("number", value):
-        yield from _number(schema, value, path)
+        types = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
+        if not any(_has_type(kind, value) for kind in types):
+            yield f"{path}: {_format_value(value)} is not of type {' or '.join(types)}."
+    if "const" in schema and not _is_equal(schema["const"], value):
+        yield f"{path}: {_format_value(value)} is not {_format_value(schema['const'])}."
+    if "enum" in schema and not any(_is_equal(each, value) for each in schema["enum"]):
+        yield f"{path}: {_format_value(value)} is none of {_format_value(schema['enum'])}."
+    if _has_type("number", value):
+        yield from _check_number(schema, value, path)
 
 
-def _number(schema: Any, value: Any, path: str) -> Iterator[str]:
+def _check_number(schema: Any, value: Any, path: str) -> Iterator[str]:
     if "minimum" in schema and value < schema["minimum"]:
         yield f"{path}: {value} is less than {schema['minimum']}."
     if "maximum" in schema and value > schema["maximum"]:
@@ -167,14 +172,14 @@ def _number(schema: Any, value: Any, path: str) -> Iterator[str]:
         yield f"{path}: {value} is not a multiple of {schema['multipleOf']}."
 
 
-def _is_multiple(value: float, of: float) -> bool:
-    if isinstance(value, int) and isinstance(of, int):
-        return value % of == 0
-    ratio = value / of
+def _is_multiple(value: float, divisor: float) -> bool:
+    if isinstance(value, int) and isinstance(divisor, int):
+        return value % divisor == 0
+    ratio = value / divisor
     return math.isfinite(ratio) and math.isclose(ratio, round(ratio), rel_tol=1e-12)
 
 
-def _is_a(kind: str, value: Any) -> bool:
+def _has_type(kind: str, value: Any) -> bool:
     match kind:
         case "null":
             return value is None
@@ -194,36 +199,39 @@ def _is_a(kind: str, value: Any) -> bool:
             return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _equal(one: Any, other: Any) -> bool:
+def _is_equal(one: Any, other: Any) -> bool:
     """As JSON has it: 1 is 1.0, and neither is true."""
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(_equal, one, other))
+        return len(one) == len(other) and all(map(_is_equal, one, other))
     if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(_equal(one[key], other[key]) for key in one)
+        return one.keys() == other.keys() and all(_is_equal(one[key], other[key]) for key in one)
     return bool(one == other)
 
 
-def _all_different(items: list[Any]) -> bool:
-    keys = [_key(item) for item in items]
+def _has_unique_items(items: list[Any]) -> bool:
+    keys = [_to_hashable(item) for item in items]
     return len(set(keys)) == len(keys)
 
 
-def _key(value: Any) -> Any:
+def _to_hashable(value: Any) -> Any:
     """Equal for values that are equal as JSON has it, and fit for a set."""
     match value:
         case bool():
             return ("boolean", value)
         case list():
-            return ("array", *map(_key, value))
+            return ("array", *map(_to_hashable, value))
         case dict():
-            return ("object", frozenset((name, _key(member)) for name, member in value.items()))
+            return (
+                "object",
+                frozenset((name, _to_hashable(member)) for name, member in value.items()),
+            )
         case _:
             return value
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     """A value in a few words."""
     text = value if isinstance(value, str) else repr(value)
     short = text if len(text) <= _MAX_SHOWN_CHARS else f"{text[: _MAX_SHOWN_CHARS - 1]}…"

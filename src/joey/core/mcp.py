@@ -2,11 +2,11 @@
 
 A tool is offered as `mcp--<server>--<tool>` (decision D2), in the characters that every provider
 accepts. Models return such names mangled: with other separators, without the prefix, with `-` and
-`_` confused; `fold` makes all of these equal.
+`_` confused; `fold_tool_name` makes all of these equal.
 
 Providers accept one object with properties as a schema. Servers may put `anyOf`, `oneOf`, `allOf`
-or a reference at the top; `normalised` merges the alternatives: every property may be given, and
-only those that all of them require are required.
+or a reference at the top; `normalize_schema` merges the alternatives: every property may be given,
+and only those that all of them require are required.
 
 Every task checks for the settings files, and most find none: then nothing of `joey.mcp` is loaded
 but its `leases`.
@@ -17,9 +17,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal
 
-from msgspec import Struct
+from msgspec import Struct, field
 
-from joey.core.text import regex
+from joey.core.text import compile_regex
 
 McpStatus = Literal["connected", "connecting", "disconnected", "disabled", "untrusted"]
 
@@ -31,7 +31,7 @@ class McpTool(Struct, frozen=True, omit_defaults=True):
     """JSON Schema of the arguments, as the server gave it."""
     always_allowed: bool = False
     """Listed in `alwaysAllow` of the server's settings, and the same as when it was first seen."""
-    changed: bool = False
+    has_changed: bool = field(default=False, name="changed")
     """The server describes it otherwise than when it was last used."""
     enabled: bool = True
     """Not listed in `disabledTools`."""
@@ -60,7 +60,7 @@ class McpServer(Struct, frozen=True, omit_defaults=True):
     resources: tuple[McpResource, ...] = ()
 
     @property
-    def offered(self) -> tuple[McpTool, ...]:
+    def enabled_tools(self) -> tuple[McpTool, ...]:
         """The tools that the model may be told of."""
         return tuple(tool for tool in self.tools if tool.enabled)
 
@@ -76,26 +76,26 @@ MAX_TOOL_NAME_CHARS = 64
 TOOL_NAME_PREFIX = "mcp"
 TOOL_NAME_SEPARATOR = "--"
 
-_INVALID_NAME_CHARS_RE = regex(r"[^A-Za-z0-9_-]")
-_DASH_RUN_RE = regex(r"--+")
-_SEPARATOR_RUN_RE = regex(r"[-_]+")
-_DOUBLE_SEPARATOR_RE = regex(r"--|__")
+_INVALID_NAME_CHARS_RE = compile_regex(r"[^A-Za-z0-9_-]")
+_DASH_RUN_RE = compile_regex(r"--+")
+_SEPARATOR_RUN_RE = compile_regex(r"[-_]+")
+_DOUBLE_SEPARATOR_RE = compile_regex(r"--|__")
 
 
-def tool_name(server: str, tool: str) -> str:
+def build_tool_name(server: str, tool: str) -> str:
     """`mcp--weather--get_forecast`."""
-    parts = (TOOL_NAME_PREFIX, sanitised(server, "_"), sanitised(tool, "_unnamed"))
+    parts = (TOOL_NAME_PREFIX, sanitize_name(server, "_"), sanitize_name(tool, "_unnamed"))
     return TOOL_NAME_SEPARATOR.join(parts)[:MAX_TOOL_NAME_CHARS]
 
 
-def sanitised(name: str, empty: str) -> str:
+def sanitize_name(name: str, default: str) -> str:
     kept = _DASH_RUN_RE.sub("-", _INVALID_NAME_CHARS_RE.sub("", name.replace(" ", "_")))
     if not kept:
-        return empty
+        return default
     return kept if kept[0].isalpha() or kept[0] == "_" else f"_{kept}"
 
 
-def fold(name: str) -> str | None:
+def fold_tool_name(name: str) -> str | None:
     """What all manglings of one tool's name have in common; None when it names no MCP tool."""
     if not _DOUBLE_SEPARATOR_RE.search(name):
         return None
@@ -103,9 +103,9 @@ def fold(name: str) -> str | None:
     return plain.removeprefix(f"{TOOL_NAME_PREFIX}_")
 
 
-def alike(one: str, other: str) -> bool:
+def is_same_name(first: str, second: str) -> bool:
     """The same but for `-` and `_`."""
-    return one.replace("-", "_") == other.replace("-", "_")
+    return first.replace("-", "_") == second.replace("-", "_")
 
 
 _ALTERNATIVE_KEYS = ("anyOf", "oneOf")
@@ -130,11 +130,11 @@ ObjectMembers = tuple[dict[str, Any], list[str]]
 """Properties, and the names of those that are required."""
 
 
-def normalised(schema: object) -> dict[str, Any]:
+def normalize_schema(schema: object) -> dict[str, Any]:
     """The same schema where it is usable as it is; the open object where nothing is known."""
     if not isinstance(schema, dict):
         return {"type": "object", "properties": {}}
-    properties, required = _SchemaMerger(schema).members(schema)
+    properties, required = _SchemaMerger(schema).collect_members(schema)
     flat = {
         key: value
         for key, value in schema.items()
@@ -149,46 +149,50 @@ class _SchemaMerger:
     """Through the alternatives of one schema; one that refers to itself has no end, this has."""
 
     def __init__(self, root: dict[str, Any]) -> None:
-        self._root = root
-        self._left = _MAX_SUBSCHEMAS
+        self._root_schema = root
+        self._remaining_subschemas = _MAX_SUBSCHEMAS
 
-    def members(self, schema: dict[str, Any], depth: int = 0) -> ObjectMembers:
-        self._left -= 1
-        if self._left < 0 or depth > _MAX_SCHEMA_DEPTH:
+    def collect_members(self, schema: dict[str, Any], depth: int = 0) -> ObjectMembers:
+        self._remaining_subschemas -= 1
+        if self._remaining_subschemas < 0 or depth > _MAX_SCHEMA_DEPTH:
             return {}, []
-        schema = self._resolved(schema)
-        properties = _dict(schema.get("properties"))
-        required = [name for name in _list(schema.get("required")) if isinstance(name, str)]
-        for more, needed in self._parts(schema.get(_ALL_OF_KEY), depth):
+        schema = self._resolve_reference(schema)
+        properties = _as_dict(schema.get("properties"))
+        required = [name for name in _as_list(schema.get("required")) if isinstance(name, str)]
+        for more, needed in self._collect_parts(schema.get(_ALL_OF_KEY), depth):
             properties = {**more, **properties}
             required += needed
         for key in _ALTERNATIVE_KEYS:
-            parts = self._parts(schema.get(key), depth)
+            parts = self._collect_parts(schema.get(key), depth)
             for more, _ in parts:
                 properties = {**more, **properties}
             if parts:
                 required += sorted(set.intersection(*(set(needed) for _, needed in parts)))
         return properties, list(dict.fromkeys(required))
 
-    def _parts(self, value: object, depth: int) -> list[ObjectMembers]:
-        return [self.members(part, depth + 1) for part in _list(value) if isinstance(part, dict)]
+    def _collect_parts(self, value: object, depth: int) -> list[ObjectMembers]:
+        return [
+            self.collect_members(part, depth + 1)
+            for part in _as_list(value)
+            if isinstance(part, dict)
+        ]
 
-    def _resolved(self, schema: dict[str, Any]) -> dict[str, Any]:
+    def _resolve_reference(self, schema: dict[str, Any]) -> dict[str, Any]:
         """A reference within the document, followed one step."""
         reference = schema.get("$ref")
         if not isinstance(reference, str) or not reference.startswith("#/"):
             return schema
-        found: Any = self._root
+        found: Any = self._root_schema
         for step in reference[2:].split("/"):
             found = found.get(step) if isinstance(found, dict) else None
-        return {**_dict(found), **schema}
+        return {**_as_dict(found), **schema}
 
 
-def _dict(value: object) -> dict[str, Any]:
+def _as_dict(value: object) -> dict[str, Any]:
     return dict(value) if isinstance(value, dict) else {}
 
 
-def _list(value: object) -> list[Any]:
+def _as_list(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
@@ -199,6 +203,6 @@ SERVER_WORKING_DIRECTORY = "mcp"
 """In the person's folder: where servers of their own start, with nothing in it."""
 
 
-def config_paths(home: Path, workspace: Path) -> tuple[Path, ...]:
+def list_config_paths(home: Path, workspace: Path) -> tuple[Path, ...]:
     """The project's file, then the person's: whichever comes first decides about a name."""
     return (workspace / PROJECT_CONFIG_FILE, *(home / name for name in USER_CONFIG_FILES))

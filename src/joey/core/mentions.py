@@ -12,9 +12,9 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from joey.core.text import regex
+from joey.core.text import compile_regex
 
-_MENTION_RE = regex(
+_MENTION_RE = compile_regex(
     r"""(?<![^\s])@(?:
         (?P<path>/(?:\\.|[^\s\\])*)
       | (?P<url>[A-Za-z][A-Za-z0-9+.-]*://\S+)
@@ -23,7 +23,7 @@ _MENTION_RE = regex(
     )""",
     re.VERBOSE,
 )
-_COMMAND_RE = regex(r"(?<![^\s])/(?P<name>[A-Za-z0-9_.-]+)(?=\s|$)")
+_COMMAND_RE = compile_regex(r"(?<![^\s])/(?P<name>[A-Za-z0-9_.-]+)(?=\s|$)")
 _CLOSING_PUNCTUATION = ".,;:!?"
 
 
@@ -53,14 +53,14 @@ class CommandMention(Struct, frozen=True):
 
 def find_mentions(text: str) -> tuple[Mention, ...]:
     """All of them, in the order in which they stand."""
-    return tuple(_mentions(text))
+    return tuple(_iter_mentions(text))
 
 
-def _mentions(text: str) -> Iterator[Mention]:
+def _iter_mentions(text: str) -> Iterator[Mention]:
     for match in _MENTION_RE.finditer(text):
         start, end = match.span()
         if (path := match["path"]) is not None:
-            path = _without_punctuation(path)
+            path = _strip_punctuation(path)
             end = start + 1 + len(path)
             subject = re.sub(r"\\(.)", r"\1", path)[1:]
             kind = (
@@ -68,7 +68,7 @@ def _mentions(text: str) -> Iterator[Mention]:
             )
             yield Mention(kind, subject.rstrip("/") or ".", start, end)
         elif (url := match["url"]) is not None:
-            url = _without_punctuation(url)
+            url = _strip_punctuation(url)
             yield Mention(MentionKind.URL, url, start, start + 1 + len(url))
         elif (word := match["word"]) is not None:
             yield Mention(MentionKind(word), "", start, end)
@@ -76,7 +76,7 @@ def _mentions(text: str) -> Iterator[Mention]:
             yield Mention(MentionKind.COMMIT, match["commit"], start, end)
 
 
-def find_commands(text: str) -> tuple[CommandMention, ...]:
+def find_command_mentions(text: str) -> tuple[CommandMention, ...]:
     """Every `/name` that could be a slash command; whether there is one, others know."""
     return tuple(
         CommandMention(match["name"], *match.span()) for match in _COMMAND_RE.finditer(text)
@@ -93,7 +93,7 @@ def replace_spans(text: str, spans: list[tuple[int, int, str]]) -> str:
     return "".join([*parts, text[position:]])
 
 
-def as_shown(mention: Mention) -> str:
+def format_mention(mention: Mention) -> str:
     """What takes the place of a mention in the message, where its content is told below."""
     named: dict[MentionKind, Callable[[str], str]] = {
         MentionKind.FILE: lambda path: f"'{path}'",
@@ -107,7 +107,7 @@ def as_shown(mention: Mention) -> str:
     return f"{named[mention.kind](mention.subject)} (see below)"
 
 
-def _without_punctuation(text: str) -> str:
+def _strip_punctuation(text: str) -> str:
     """Without the marks that end a sentence; an escaped one belongs to the name."""
     end = len(text)
     while end and text[end - 1] in _CLOSING_PUNCTUATION and text[max(0, end - 2)] != "\\":

@@ -100,7 +100,7 @@ class Message(Struct, frozen=True, eq=False, weakref=True, omit_defaults=True):
     """The name of a marker."""
     truncation_parent: str | UnsetType = field(default=UNSET, name="truncationParent")
     """The marker that hides the message."""
-    shown_length: int | UnsetType = field(default=UNSET, name="shownLength")
+    max_shown_chars: int | UnsetType = field(default=UNSET, name="shownLength")
     """The model is shown texts of this message cut to so many characters."""
 
 
@@ -175,31 +175,31 @@ class Reply(Struct, frozen=True, omit_defaults=True):
         )
 
 
-def blocks_of(message: Message) -> tuple[Block, ...]:
+def get_blocks(message: Message) -> tuple[Block, ...]:
     content = message.content
     return (TextBlock(content),) if isinstance(content, str) else content
 
 
-def wire_name(name: str) -> str:
+def sanitize_tool_name(name: str) -> str:
     """A tool's name as every service takes it back; the model may have made it up."""
     return re.sub(r"[^A-Za-z0-9_-]", "_", name)[:64] or "unknown"
 
 
-def image_block(data_uri: str) -> ImageBlock:
+def build_image_block(data_uri: str) -> ImageBlock:
     """``data:image/png;base64,…`` as the block that goes to the model."""
     header, _, data = data_uri.partition(",")
     media_type = header.removeprefix("data:").partition(";")[0] or "image/png"
     return ImageBlock(ImageSource(media_type=media_type, data=data))
 
 
-def well_formed(text: str) -> str:
+def replace_lone_surrogates(text: str) -> str:
     """Text that any file or wire can carry: halves of surrogate pairs become question marks."""
     if text.isascii():
         return text
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def plain_text(blocks: str | tuple[Block, ...] | list[TextBlock | ImageBlock]) -> str:
+def extract_text(blocks: str | tuple[Block, ...] | list[TextBlock | ImageBlock]) -> str:
     """The text in a message's content, blocks joined by newlines."""
     if isinstance(blocks, str):
         return blocks
@@ -243,14 +243,14 @@ class UsageChunk(Struct, frozen=True, tag="usage"):
 
 class StopChunk(Struct, frozen=True, omit_defaults=True, tag="stop"):
     reason: str | None = None
-    """As the provider words it: `end_turn`, `tool_use`, `max_tokens`, `stop`, `length`…"""
+    """As the provider words it: `end_turn`, `render_tool_use`, `max_tokens`, `stop`, `length`…"""
     response_id: str | None = None
 
 
 Chunk = TextChunk | ReasoningChunk | CallChunk | CallEndChunk | UsageChunk | StopChunk
 
 
-def joined(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
+def merge_chunks(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
     """Neighbouring pieces of the same text or call as one: for what came together anyway.
 
     When there is an error, what came before it comes first."""
@@ -258,9 +258,9 @@ def joined(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
     pieces: list[str] = []
     try:
         for chunk in chunks:
-            this, piece = _piece(chunk)
+            this, piece = _get_merge_key_and_text(chunk)
             if pieces and this != last:
-                yield _whole(last, pieces)
+                yield _build_merged_chunk(last, pieces)
                 pieces = []
             if this is None:
                 yield chunk
@@ -269,13 +269,13 @@ def joined(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
             last = this
     except Exception:
         if pieces:
-            yield _whole(last, pieces)
+            yield _build_merged_chunk(last, pieces)
         raise
     if pieces:
-        yield _whole(last, pieces)
+        yield _build_merged_chunk(last, pieces)
 
 
-def _piece(chunk: Chunk) -> tuple[object, str]:
+def _get_merge_key_and_text(chunk: Chunk) -> tuple[object, str]:
     """What it is a piece of, and the piece; None where it is more than a piece."""
     match chunk:
         case CallChunk(index, None, None, str(arguments)) if arguments:
@@ -288,8 +288,8 @@ def _piece(chunk: Chunk) -> tuple[object, str]:
             return None, ""
 
 
-def _whole(of: object, pieces: list[str]) -> Chunk:
+def _build_merged_chunk(merge_key: object, pieces: list[str]) -> Chunk:
     text = "".join(pieces)
-    if isinstance(of, int):
-        return CallChunk(of, arguments=text)
-    return TextChunk(text) if of is TextChunk else ReasoningChunk(text)
+    if isinstance(merge_key, int):
+        return CallChunk(merge_key, arguments=text)
+    return TextChunk(text) if merge_key is TextChunk else ReasoningChunk(text)

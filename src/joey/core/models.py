@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from joey.core.messages import Message, Usage
 
@@ -32,31 +32,31 @@ class Prices(Struct, frozen=True, omit_defaults=True):
 class ModelInfo(Struct, frozen=True, omit_defaults=True):
     id: str
     context_window: int = 128_000
-    max_output: int = 8192
-    images: bool = True
-    native_tools: bool = True
-    prompt_cache: bool = False
-    thinking: bool = False
+    max_output_tokens: int = field(default=8192, name="max_output")
+    supports_images: bool = field(default=True, name="images")
+    supports_native_tools: bool = field(default=True, name="native_tools")
+    supports_prompt_cache: bool = field(default=False, name="prompt_cache")
+    supports_thinking: bool = field(default=False, name="thinking")
     """Has extended thinking that can be switched on with a budget."""
-    temperature: bool = True
+    supports_temperature: bool = field(default=True, name="temperature")
     """Accepts a temperature."""
-    edit_tool: str = "apply_diff"
+    preferred_edit_tool: str = field(default="apply_diff", name="edit_tool")
     """The tool for changing files that this model knows best."""
     preserve_reasoning: bool = False
     """Wants its plain-text reasoning back (`reasoning_content`)."""
     prices: Prices | None = None
-    known: bool = True
+    is_known: bool = field(default=True, name="known")
     """False when the catalogue has only its stated defaults for this id."""
 
-    def cost(self, usage: Usage) -> float | None:
+    def compute_cost(self, usage: Usage) -> float | None:
         """What a request cost: the provider's own figure, else by the catalogue's prices."""
         if usage.cost is not None:
             return usage.cost
         if self.prices is None:
             return None
-        fresh = max(0, usage.input - usage.cache_writes - usage.cache_reads)
+        uncached = max(0, usage.input - usage.cache_writes - usage.cache_reads)
         return (
-            fresh * self.prices.input
+            uncached * self.prices.input
             + usage.output * self.prices.output
             + usage.cache_writes * self.prices.cache_writes
             + usage.cache_reads * self.prices.cache_reads

@@ -12,7 +12,7 @@ from typing import Literal
 
 from msgspec import Struct, structs
 
-from joey.core.js_regex import PatternError, path_pattern
+from joey.core.js_regex import PatternError, compile_path_pattern
 
 
 class ToolGroup(StrEnum):
@@ -38,7 +38,7 @@ class Grant(Struct, frozen=True, omit_defaults=True):
         if self.file_regex is None:
             return True
         try:
-            return path_pattern(self.file_regex).matches(path)
+            return compile_path_pattern(self.file_regex).matches(path)
         except PatternError:
             return False
 
@@ -63,23 +63,23 @@ class Mode(Struct, frozen=True, omit_defaults=True):
         return f"{sentence}." if rest else sentence
 
     @property
-    def may_edit_or_run(self) -> bool:
+    def can_edit_or_run(self) -> bool:
         """Whether it grants edits, if only of some files, or commands."""
         return any(grant.group in (ToolGroup.EDIT, ToolGroup.COMMAND) for grant in self.grants)
 
-    def grant(self, group: ToolGroup) -> Grant | None:
+    def find_grant(self, group: ToolGroup) -> Grant | None:
         if group is ToolGroup.ALWAYS:
             return Grant(ToolGroup.ALWAYS)
         return next((grant for grant in self.grants if grant.group is group), None)
 
 
-def may_do_more(mode: Mode, other: Mode) -> bool:
+def grants_more_than(mode: Mode, other: Mode) -> bool:
     """Whether the mode grants anything that the other one does not."""
     return any(not _is_granted(grant, other) for grant in mode.grants)
 
 
 def _is_granted(grant: Grant, mode: Mode) -> bool:
-    same = mode.grant(grant.group)
+    same = mode.find_grant(grant.group)
     return same is not None and same.file_regex in (None, grant.file_regex)
 
 
@@ -91,7 +91,7 @@ class ModePromptOverride(Struct, frozen=True, rename="camel", omit_defaults=True
     description: str | None = None
     custom_instructions: str | None = None
 
-    def laid_over(self, mode: Mode) -> Mode:
+    def apply_to(self, mode: Mode) -> Mode:
         return structs.replace(
             mode,
             role=self.role_definition or mode.role,
@@ -186,12 +186,12 @@ def find_mode(slug: str, modes: tuple[Mode, ...] = BUILT_IN_MODES) -> Mode | Non
     return next((mode for mode in modes if mode.slug == slug), None)
 
 
-def usual_mode(preferred: str, modes: tuple[Mode, ...]) -> Mode:
+def choose_fallback_mode(preferred: str, modes: tuple[Mode, ...]) -> Mode:
     """The mode for a task whose own does not exist: the person's usual one, if there is one."""
     return find_mode(preferred, modes) or find_mode(DEFAULT_MODE, modes) or modes[0]
 
 
-def all_modes(
+def merge_modes(
     custom: tuple[Mode, ...], prompts: Mapping[str, ModePromptOverride | None] | None = None
 ) -> tuple[Mode, ...]:
     """Built-in modes, then custom ones; a custom mode takes the place of a built-in one whole.
@@ -204,7 +204,7 @@ def all_modes(
     found = {}
     for mode in BUILT_IN_MODES:
         prompt = prompts.get(mode.slug)
-        found[mode.slug] = prompt.laid_over(mode) if prompt is not None else mode
+        found[mode.slug] = prompt.apply_to(mode) if prompt is not None else mode
     for mode in custom:
         found[mode.slug] = own[mode.slug]
     return tuple(found.values())
@@ -248,10 +248,10 @@ class Instructions(Struct, frozen=True, omit_defaults=True):
     """Everything that files add to the system prompt of one mode, in the order they are told."""
 
     mode_rules: tuple[RuleFile, ...] = ()
-    ignored: str = ""
+    ignore_rules: str = ""
     """The content of `.rooignore`."""
-    agents: tuple[RuleFile, ...] = ()
+    agent_rules: tuple[RuleFile, ...] = ()
     rules: tuple[RuleFile, ...] = ()
-    override: str | None = None
+    system_prompt_override: str | None = None
     """`.roo/system-prompt-<mode>`: takes the place of our own sections, between the role and these
     instructions."""

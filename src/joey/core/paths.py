@@ -24,46 +24,46 @@ class DirectoryIdentity(Struct, frozen=True):
 class FileScope(Struct, frozen=True):
     """Which directories, besides the workspace, the file tools of a run reach without asking."""
 
-    added: tuple[Path, ...] = ()
+    added_directories: tuple[Path, ...] = ()
     """Directories that count as part of the workspace (`--add-dir`), resolved."""
-    as_sandboxed: bool = False
+    matches_sandbox: bool = False
     """The tools reach what sandboxed commands can, and no more (`-y`)."""
 
 
 class PathAccess(Struct, frozen=True):
     """What a run may do with a resolved path before a setting has to allow it."""
 
-    base: Path | None = None
+    base_directory: Path | None = None
     """The directory of the run that contains the path, from which protected names count; None:
     they count from the root of the file system."""
-    inside: bool = False
-    readable: bool = False
-    writable: bool = False
+    is_inside: bool = False
+    is_readable: bool = False
+    is_writable: bool = False
 
 
 class ResolvedPath(Struct, frozen=True):
     """A path that a model named, resolved once; every reader and writer goes through one."""
 
-    given: str
+    original: str
     """As the model wrote it."""
     path: Path
     """Absolute, links resolved."""
-    shown: str
+    display_path: str
     """For people and results: relative to the workspace with `/`, absolute when outside."""
-    inside: bool
+    is_inside: bool
     """In the workspace or an added directory, and not hidden there from sandboxed commands (`-y`).
     What is found out about any other place is not told before the call is allowed."""
-    readable: bool = False
+    is_readable: bool = False
     """Outside, but sandboxed commands can read it, and the run reads what these can (`-y`)."""
-    writable: bool = False
+    is_writable: bool = False
     """Outside, but within what the run writes without asking (`-y`)."""
-    ignored: bool = False
+    is_ignored: bool = False
     """Hidden from the model by `.rooignore`."""
-    protected: bool = False
+    is_protected: bool = False
     """Configures the agent or its host: writes always need a person."""
-    because: str = ""
+    ignore_error: str = ""
     """Why it is hidden, when no rule says so but the rules cannot be used."""
-    footing: DirectoryIdentity | None = None
+    directory_identity: DirectoryIdentity | None = None
     """What is written goes there and nowhere else; None: as far as can be told."""
 
 
@@ -72,13 +72,17 @@ class DirectoryBoundary:
         """`roots` are resolved."""
         self.roots = roots
 
-    def reach(self, path: Path) -> PathAccess:
-        root = next((root for root in self.roots if path_below(path, root) is not None), None)
+    def get_access(self, path: Path) -> PathAccess:
+        root = next(
+            (root for root in self.roots if get_relative_path(path, root) is not None), None
+        )
         is_in = root is not None
-        return PathAccess(base=root, inside=is_in, readable=is_in, writable=is_in)
+        return PathAccess(
+            base_directory=root, is_inside=is_in, is_readable=is_in, is_writable=is_in
+        )
 
 
-def path_below(path: Path, directory: Path) -> str | None:
+def get_relative_path(path: Path, directory: Path) -> str | None:
     """A resolved path as seen from a directory; None when it is not in it."""
     # By text, since this is asked often; a path in this form has no `//` and no `.` in it.
     text, above = str(path), str(directory)

@@ -15,7 +15,7 @@ import unicodedata
 from fnmatch import translate
 from functools import cache, lru_cache
 
-from joey.core.text import regex
+from joey.core.text import compile_regex
 
 _AGENT_GLOBS = """
     .roo* .joey* .cline* agents.md agents.*.md agent.md agent.*.md .agents* .agent .agentignore
@@ -113,7 +113,7 @@ PROTECTED_GLOBS: tuple[str, ...] = tuple(
 )
 """In lower case; `*` stands for any characters of a name."""
 
-_WILDCARD_RE = regex(r"[*\[]")
+_WILDCARD_RE = compile_regex(r"[*\[]")
 _EXACT_NAMES = frozenset(name for name in PROTECTED_GLOBS if not _WILDCARD_RE.search(name))
 _NAME_PREFIXES = tuple(
     name[:-1] for name in PROTECTED_GLOBS if name[-1] == "*" and not _WILDCARD_RE.search(name[:-1])
@@ -121,7 +121,7 @@ _NAME_PREFIXES = tuple(
 _NAME_SUFFIXES = tuple(
     name[1:] for name in PROTECTED_GLOBS if name[0] == "*" and not _WILDCARD_RE.search(name[1:])
 )
-_IGNORABLE_CHARS_RE = regex(
+_IGNORABLE_CHARS_RE = compile_regex(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
     "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8"
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
@@ -134,7 +134,7 @@ def is_protected(path: str) -> bool:
     return any(map(_is_protected_name, path.split("/")))
 
 
-def folded_name(name: str) -> str:
+def fold_name(name: str) -> str:
     """A name as a file system may see it that ignores case, composition, and dots or spaces at
     the end, and for which a stream of a file (`name:stream`) is that file."""
     if not name.isascii():
@@ -146,16 +146,16 @@ def folded_name(name: str) -> str:
 
 @lru_cache(2048)
 def _is_protected_name(name: str) -> bool:
-    name = folded_name(name)
+    name = fold_name(name)
     if not name:
         return False  # the folder itself
     if name in _EXACT_NAMES or name.startswith(_NAME_PREFIXES) or name.endswith(_NAME_SUFFIXES):
         return True
-    return _others().match(name) is not None
+    return _compile_wildcards().match(name) is not None
 
 
 @cache
-def _others() -> re.Pattern[str]:
+def _compile_wildcards() -> re.Pattern[str]:
     """Those with wildcards inside or at both ends; to compile all the others too takes long."""
     wild = (
         name

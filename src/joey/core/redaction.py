@@ -11,17 +11,21 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
-from joey.core.text import regex
+from joey.core.text import compile_regex
 
 REDACTION_TEXT = "[secret]"
 MIN_SECRET_CHARS = 6
 """Letters of a value that is looked for; shorter ones would make a riddle of any text."""
 
-_SECRET_KEY_RE = regex(r"(key|token|credentials|secret|password)$", re.IGNORECASE)
-_HEADERS_KEY_RE = regex(r"headers$", re.IGNORECASE)
-_URL_CREDENTIALS_RE = regex(r"(?<=://)[^/@\s]*@")
-_SECRET_VARIABLE_RE = regex(r"(api_?key|access_?key|_token|_secret|_password)$", re.IGNORECASE)
-_SUSPICIOUS_VARIABLE_RE = regex(r"KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH|COOKIE", re.IGNORECASE)
+_SECRET_KEY_RE = compile_regex(r"(key|token|credentials|secret|password)$", re.IGNORECASE)
+_HEADERS_KEY_RE = compile_regex(r"headers$", re.IGNORECASE)
+_URL_CREDENTIALS_RE = compile_regex(r"(?<=://)[^/@\s]*@")
+_SECRET_VARIABLE_RE = compile_regex(
+    r"(api_?key|access_?key|_token|_secret|_password)$", re.IGNORECASE
+)
+_SUSPICIOUS_VARIABLE_RE = compile_regex(
+    r"KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH|COOKIE", re.IGNORECASE
+)
 _UNRESERVED_URL_CHARACTERS = frozenset("-._~")
 
 _TOKEN_PATTERNS = (
@@ -56,89 +60,89 @@ class KnownSecrets:
     def __init__(self) -> None:
         self._values: set[str] = set()
 
-    def learn(self, *values: str | None) -> None:
+    def add(self, *values: str | None) -> None:
         self._values.update(value for value in values if value)
 
-    def learn_environment(self, env: Mapping[str, str]) -> None:
+    def add_environment(self, env: Mapping[str, str]) -> None:
         """What variables hold whose names say so."""
-        self.learn(*(value for name, value in env.items() if _SECRET_VARIABLE_RE.search(name)))
+        self.add(*(value for name, value in env.items() if _SECRET_VARIABLE_RE.search(name)))
 
-    def blot(self, text: str) -> str:
-        return blotted(text, self._values)
+    def redact(self, text: str) -> str:
+        return redact_secrets(text, self._values)
 
 
-def without_user(address: str | None) -> str | None:
+def strip_url_credentials(address: str | None) -> str | None:
     """An address without the user and password that may be in it."""
     return None if address is None else _URL_CREDENTIALS_RE.sub("", address)
 
 
-def may_hold_secret(variable: str) -> bool:
+def has_secret_name(variable: str) -> bool:
     """By its name, for a variable that would otherwise be passed on."""
     return _SUSPICIOUS_VARIABLE_RE.search(variable) is not None
 
 
-def blotted(text: str, known: Iterable[str] = ()) -> str:
+def redact_secrets(text: str, known: Iterable[str] = ()) -> str:
     """The text without these values, in any usual spelling, and without what looks like one."""
-    forms = {form for value in known for form in _forms(value)}
+    forms = {form for value in known for form in _iter_spellings(value)}
     for form in sorted(forms, key=len, reverse=True):
         text = text.replace(form, REDACTION_TEXT)
     text = _URL_CREDENTIALS_RE.sub("", text)
     return (
-        _shapes().sub(REDACTION_TEXT, text)
+        _compile_token_regex().sub(REDACTION_TEXT, text)
         if any(mark in text for mark in _TOKEN_MARKERS)
         else text
     )
 
 
-def blotted_line(text: str, blot: Callable[[str], str]) -> str:
+def redact_log_line(text: str, redact_text: Callable[[str], str]) -> str:
     """For logs, which nobody reads for their words: also what is only called a secret."""
-    return _named().sub(rf"\1{REDACTION_TEXT}", blot(text))
+    return _compile_labelled_secret_regex().sub(rf"\1{REDACTION_TEXT}", redact_text(text))
 
 
-def without_secrets(value: Any, blot: Callable[[str], str] | None = None) -> Any:
+def remove_secrets(value: Any, redact_text: Callable[[str], str] | None = None) -> Any:
     """The same value without keys, tokens and passwords, at any depth. `blot` is for texts that
     may hold any: what somebody said or printed."""
     match value:
         case dict():
             return {
-                name: _header_names(inner)
+                name: _list_header_names(inner)
                 if _HEADERS_KEY_RE.search(name)
-                else without_secrets(inner, blot)
+                else remove_secrets(inner, redact_text)
                 for name, inner in value.items()
                 if not _SECRET_KEY_RE.search(name)
             }
         case list() | tuple():
-            return [without_secrets(inner, blot) for inner in value]
+            return [remove_secrets(inner, redact_text) for inner in value]
         case str():
-            return _URL_CREDENTIALS_RE.sub("", value) if blot is None else blot(value)
+            return _URL_CREDENTIALS_RE.sub("", value) if redact_text is None else redact_text(value)
         case _:
             return value
 
 
-def _header_names(headers: Any) -> list[str]:
+def _list_header_names(headers: Any) -> list[str]:
     """Any header may carry a key; which ones there are may be known."""
     return sorted(headers) if isinstance(headers, dict) else []
 
 
-def _forms(value: str) -> Iterator[str]:
+def _iter_spellings(value: str) -> Iterator[str]:
     """As it is, without `Bearer` before it, and as JSON and addresses spell it."""
     for word in {value.strip(), *value.split()[-1:]}:
         if len(word) >= MIN_SECRET_CHARS:
             yield word
             yield word.replace("\\", "\\\\").replace('"', '\\"')
-            yield "".join(map(_quoted, word))
+            yield "".join(map(_percent_encode, word))
 
 
-def _quoted(letter: str) -> str:
+def _percent_encode(letter: str) -> str:
     plain = letter.isascii() and (letter.isalnum() or letter in _UNRESERVED_URL_CHARACTERS)
     return letter if plain else "".join(f"%{byte:02X}" for byte in letter.encode())
 
 
 @cache
-def _shapes() -> re.Pattern[str]:
+def _compile_token_regex() -> re.Pattern[str]:
     return re.compile(rf"(?<![\w-])(?:{'|'.join(_TOKEN_PATTERNS)})(?![\w-])|{_PRIVATE_KEY_RE}")
 
 
 @cache
-def _named() -> re.Pattern[str]:
+def _compile_labelled_secret_regex() -> re.Pattern[str]:
     return re.compile(_LABELLED_SECRET_RE, re.IGNORECASE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from joey.core.events import (
     AskAnswered,
@@ -31,56 +31,56 @@ CHECKPOINT_ROW_KIND = "checkpoint_saved"
 class RewindPreview(Struct, frozen=True, rename="camel", kw_only=True):
     """Of a rewind, or of the undoing of one."""
 
-    message_ts: int | None
+    last_row_ts: int | None = field(name="messageTs")
     """The last row that stays; None when none does."""
-    rows: tuple[int, ...]
+    removed_rows: tuple[int, ...] = field(name="rows")
     """Those that go."""
-    returning: tuple[int, ...]
+    restored_rows: tuple[int, ...] = field(name="returning")
     """Those that come back."""
-    messages: int
+    removed_message_count: int = field(name="messages")
     """How many messages of the model's history go."""
     todos_before: tuple[Todo, ...]
     todos_after: tuple[Todo, ...]
     mode_before: str
     mode_after: str
-    commands: tuple[str, ...]
+    unreverted_commands: tuple[str, ...] = field(name="commands")
     """Those that were run since; what they did is not undone."""
-    subtasks: tuple[str, ...]
+    detached_subtasks: tuple[str, ...] = field(name="subtasks")
     """Those that were begun since; they stay, as tasks of their own."""
-    summaries: int
+    removed_summary_count: int = field(name="summaries")
     """How many summaries and cuts of the history go: what they hid is visible again."""
     checkpoint: str | None = None
     """What the files are brought back to; None when they stay as they are."""
-    files: tuple[FileChange, ...] = ()
+    file_changes: tuple[FileChange, ...] = field(default=(), name="files")
     """What is done to the files."""
     conflicts: tuple[str, ...] = ()
     """Those of them that somebody else has changed: their changes would be lost."""
-    files_left: tuple[LeftFile, ...] = ()
+    unrestorable_files: tuple[LeftFile, ...] = field(default=(), name="filesLeft")
     """Where files are brought back: those that the task has changed since, and that stay so."""
-    edits_asked: bool = False
+    revokes_edit_grant: bool = field(default=False, name="editsAsked")
     """Edits were accepted for the task by an answer that goes: they are asked about again."""
 
 
 class FoldedHistory:
     """All that a path tells."""
 
-    def __init__(self, path: Sequence[Record]) -> None:
-        self.path = path
-        self.api, self.ui, self.facts = ApiHistory(), UiHistory(), TaskProjection()
-        for record in path:
-            self.facts.follow(record.event)
-            self.api.protocol = self.facts.protocol
+    def __init__(self, records: Sequence[Record]) -> None:
+        self.records = records
+        self.api, self.ui, self.projection = ApiHistory(), UiHistory(), TaskProjection()
+        for record in records:
+            self.projection.apply_branch_event(record.event)
+            self.api.protocol = self.projection.protocol
             self.api.apply(record.event)
             self.ui.apply(record.event)
 
     @property
-    def rows(self) -> list[int]:
-        return [ts_of(row) for row in self.ui.rows]
+    def row_timestamps(self) -> list[int]:
+        return [get_ts(row) for row in self.ui.rows]
 
     @property
-    def summaries(self) -> int:
+    def summary_count(self) -> int:
         count = 0
-        for record in self.path:
+        for record in self.records:
             match record.event:
                 case ContextCondensed() | ContextTruncated():
                     count += 1
@@ -89,28 +89,30 @@ class FoldedHistory:
         return count
 
 
-def compare(before: Sequence[Record], after: Sequence[Record]) -> RewindPreview:
+def build_rewind_preview(before: Sequence[Record], after: Sequence[Record]) -> RewindPreview:
     """What is different when the history is made of other records."""
     old, new = FoldedHistory(before), FoldedHistory(after)
     known = {record.seq for record in after}
     gone = [record for record in before if record.seq not in known]
-    rows = new.rows
+    rows = new.row_timestamps
     return RewindPreview(
-        message_ts=rows[-1] if rows else None,
-        rows=tuple(ts for ts in old.rows if ts not in set(rows)),
-        returning=tuple(ts for ts in rows if ts not in set(old.rows)),
-        messages=max(0, len(old.api.rendered()) - len(new.api.rendered())),
-        todos_before=old.facts.todos,
-        todos_after=new.facts.todos,
-        mode_before=old.facts.mode,
-        mode_after=new.facts.mode,
-        commands=tuple(_commands(gone)),
-        subtasks=tuple(r.event.child_id for r in gone if isinstance(r.event, SubtaskSpawned)),
-        summaries=max(0, old.summaries - new.summaries),
+        last_row_ts=rows[-1] if rows else None,
+        removed_rows=tuple(ts for ts in old.row_timestamps if ts not in set(rows)),
+        restored_rows=tuple(ts for ts in rows if ts not in set(old.row_timestamps)),
+        removed_message_count=max(0, len(old.api.list_stored()) - len(new.api.list_stored())),
+        todos_before=old.projection.todos,
+        todos_after=new.projection.todos,
+        mode_before=old.projection.mode,
+        mode_after=new.projection.mode,
+        unreverted_commands=tuple(_iter_commands(gone)),
+        detached_subtasks=tuple(
+            r.event.child_id for r in gone if isinstance(r.event, SubtaskSpawned)
+        ),
+        removed_summary_count=max(0, old.summary_count - new.summary_count),
     )
 
 
-def _commands(records: Sequence[Record]) -> Iterator[str]:
+def _iter_commands(records: Sequence[Record]) -> Iterator[str]:
     """Those that were begun, in order."""
     asked: dict[int, str] = {}
     for record in records:
@@ -123,21 +125,21 @@ def _commands(records: Sequence[Record]) -> Iterator[str]:
                 yield asked.pop(ts)
 
 
-def ts_of(row: Row | dict[str, Any]) -> int:
+def get_ts(row: Row | dict[str, Any]) -> int:
     return int(row["ts"]) if isinstance(row, dict) else row.ts
 
 
-def say_of(row: Row | dict[str, Any]) -> str | None:
+def get_say(row: Row | dict[str, Any]) -> str | None:
     return row.get("say") if isinstance(row, dict) else row.say
 
 
-def user_row(rows: Sequence[Row | dict[str, Any]], row_ts: int) -> int | None:
+def find_user_row(rows: Sequence[Row | dict[str, Any]], row_ts: int) -> int | None:
     """The person's words at this row, or the nearest before it; None when there is no such row."""
-    until = [row for row in rows if ts_of(row) <= row_ts]
-    if not until or ts_of(until[-1]) != row_ts:
+    until = [row for row in rows if get_ts(row) <= row_ts]
+    if not until or get_ts(until[-1]) != row_ts:
         return None
-    said = (ts_of(row) for row in reversed(until) if say_of(row) == USER_FEEDBACK_ROW_KIND)
-    return next(said, ts_of(until[0]))
+    said = (get_ts(row) for row in reversed(until) if get_say(row) == USER_FEEDBACK_ROW_KIND)
+    return next(said, get_ts(until[0]))
 
 
 def find_row_before_last_message(rows: Sequence[Row | dict[str, Any]]) -> int | None:
@@ -145,6 +147,6 @@ def find_row_before_last_message(rows: Sequence[Row | dict[str, Any]]) -> int | 
     always stay. None when there are no rows."""
     if not rows:
         return None
-    latest = user_row(rows, ts_of(rows[-1]))
-    earlier = [ts for row in rows if (ts := ts_of(row)) < (latest or 0)]
-    return earlier[-1] if earlier else ts_of(rows[0])
+    latest = find_user_row(rows, get_ts(rows[-1]))
+    earlier = [ts for row in rows if (ts := get_ts(row)) < (latest or 0)]
+    return earlier[-1] if earlier else get_ts(rows[0])

@@ -12,7 +12,7 @@ from msgspec import Meta, Struct, field
 from joey.core.hooks import Hook
 from joey.core.models import ToolProtocol
 from joey.core.modes import DEFAULT_MODE, ModePromptOverride
-from joey.core.permissions.hosts import read_host
+from joey.core.permissions.hosts import parse_host
 
 _PositiveSafeInt = Annotated[int, Meta(ge=1, le=2**53)]
 _PositiveFloat = Annotated[float, Meta(gt=0)]
@@ -200,7 +200,7 @@ class Settings(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=
                 raise ValueError("`sandboxNetwork` can be `off`, `all` or a list of hosts")
             return
         for each in self.sandbox_network:
-            read_host(each)
+            parse_host(each)
 
 
 class Limits(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
@@ -223,7 +223,7 @@ class ModelRoute(Struct, frozen=True, rename="camel", omit_defaults=True, kw_onl
     provider: str = ""
     base_url: str | None = None
     model: str = ""
-    chosen: bool = False
+    is_explicit: bool = field(default=False, name="chosen")
     """Named for this task by a person: its modes do not change it."""
     has_own_key: bool = field(default=False, name="ownKey")
     """A client gave the address or the key with the task: no other key may be used."""
@@ -237,7 +237,7 @@ class TaskSecrets(Struct, frozen=True, rename="camel", omit_defaults=True, kw_on
     provider: str = ""
     base_url: str | None = None
     """The address that the user, or a client, named for the task."""
-    own_key: bool = False
+    has_own_key: bool = field(default=False, name="ownKey")
     """Only `api_key` and `headers` may be sent there, not a key of the user's."""
     api_key: str | None = None
     headers: dict[str, str] = {}
@@ -281,13 +281,13 @@ class Profile(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=T
     """Added to each request."""
 
     @property
-    def own_secrets(self) -> TaskSecrets:
+    def task_secrets(self) -> TaskSecrets:
         """What a task keeps outside its folder when the profile was given with it."""
         return TaskSecrets(
             profile=self.name,
             provider=self.provider,
             base_url=self.base_url,
-            own_key=True,
+            has_own_key=True,
             api_key=self.api_key,
             headers=self.headers,
         )

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from joey.core.text import regex
+from joey.core.text import compile_regex
 from joey.errors import ConfigError
 
 MAX_SUBSCHEMAS = 2_000
@@ -50,32 +50,32 @@ SUPPORTED_KEYWORDS = _ANNOTATION_KEYWORDS.union(
 
 
 class JsonSchema(Struct, frozen=True):
-    """A document that was read by `read_schema`."""
+    """A document that was read by `parse_schema`."""
 
     document: dict[str, Any] | bool
 
 
-def read_schema(document: Any) -> JsonSchema:
+def parse_schema(document: Any) -> JsonSchema:
     """Raises ConfigError: naming the place, and what is wrong or not supported there."""
     found: dict[str, Any] = {}
-    for schema, place in _walk(document, "#"):
-        found[place] = schema
+    for schema, pointer in _iter_subschemas(document, "#"):
+        found[pointer] = schema
         if len(found) > MAX_SUBSCHEMAS:
             raise ConfigError(f"The JSON schema has more than {MAX_SUBSCHEMAS} parts.")
         if not isinstance(schema, bool):
-            _check(schema, place, document)
+            _check_keywords(schema, pointer, document)
     known = {id(schema) for schema in found.values()}
-    for place, schema in found.items():
-        for part in _same_value(schema, document):
+    for pointer, schema in found.items():
+        for part in _iter_same_value_schemas(schema, document):
             if id(part) not in known and not isinstance(part, bool):
                 raise ConfigError(
-                    f"The JSON schema is wrong at {place}/$ref: what it leads to is no schema."
+                    f"The JSON schema is wrong at {pointer}/$ref: what it leads to is no schema."
                 )
-        _check_end(schema, place, document)
+        _check_recursion(schema, pointer, document)
     return JsonSchema(document)
 
 
-def resolve(document: Any, reference: str) -> Any:
+def resolve_reference(document: Any, reference: str) -> Any:
     """What a reference within the document means.
 
     Raises:
@@ -87,7 +87,7 @@ def resolve(document: Any, reference: str) -> Any:
     if not reference.startswith("#/"):
         raise KeyError(reference)
     for step in reference[2:].split("/"):
-        name = _unescaped(step)
+        name = _unescape_pointer(step)
         if isinstance(found, list) and name.isdecimal() and int(name) < len(found):
             found = found[int(name)]
         elif isinstance(found, dict) and name in found:
@@ -97,44 +97,44 @@ def resolve(document: Any, reference: str) -> Any:
     return found
 
 
-def _unescaped(step: str) -> str:
+def _unescape_pointer(step: str) -> str:
     plain = re.sub("%([0-9A-Fa-f]{2})", lambda code: chr(int(code[1], 16)), step)
     return plain.replace("~1", "/").replace("~0", "~")
 
 
-def _walk(schema: Any, place: str) -> Iterator[tuple[Any, str]]:
+def _iter_subschemas(schema: Any, pointer: str) -> Iterator[tuple[Any, str]]:
     """The schema and all below it, without following references."""
-    waiting = [(schema, place)]
+    waiting = [(schema, pointer)]
     while waiting:
-        schema, place = waiting.pop()
+        schema, pointer = waiting.pop()
         if not isinstance(schema, dict | bool):
-            raise ConfigError(f"The JSON schema is wrong at {place}: not a schema (an object).")
-        yield schema, place
+            raise ConfigError(f"The JSON schema is wrong at {pointer}: not a schema (an object).")
+        yield schema, pointer
         if isinstance(schema, bool):
             continue
         for keyword in _SUBSCHEMA_KEYWORDS:
             if keyword in schema:
-                waiting.append((schema[keyword], f"{place}/{keyword}"))
+                waiting.append((schema[keyword], f"{pointer}/{keyword}"))
         for keyword in _SUBSCHEMA_LIST_KEYWORDS:
             parts = schema.get(keyword, [])
-            waiting += ((part, f"{place}/{keyword}/{n}") for n, part in enumerate(parts))
+            waiting += ((part, f"{pointer}/{keyword}/{n}") for n, part in enumerate(parts))
         for keyword in _NAMED_SUBSCHEMA_KEYWORDS:
             members = schema.get(keyword, {})
-            waiting += ((part, f"{place}/{keyword}/{name}") for name, part in members.items())
+            waiting += ((part, f"{pointer}/{keyword}/{name}") for name, part in members.items())
 
 
-def _check(schema: dict[str, Any], place: str, document: Any) -> None:
+def _check_keywords(schema: dict[str, Any], pointer: str, document: Any) -> None:
     for keyword, value in schema.items():
         if keyword not in SUPPORTED_KEYWORDS:
             raise ConfigError(
-                f"The JSON schema uses `{keyword}` at {place}, which joey does not check. Say it"
+                f"The JSON schema uses `{keyword}` at {pointer}, which joey does not check. Say it"
                 " with other keywords, or leave it out."
             )
-        if reason := _fault(keyword, value, document):
-            raise ConfigError(f"The JSON schema is wrong at {place}/{keyword}: {reason}.")
+        if reason := _find_keyword_error(keyword, value, document):
+            raise ConfigError(f"The JSON schema is wrong at {pointer}/{keyword}: {reason}.")
 
 
-def _fault(keyword: str, value: Any, document: Any) -> str | None:
+def _find_keyword_error(keyword: str, value: Any, document: Any) -> str | None:
     match keyword:
         case "type":
             kinds = value if isinstance(value, list) else [value]
@@ -152,27 +152,27 @@ def _fault(keyword: str, value: Any, document: Any) -> str | None:
         case "uniqueItems":
             return None if isinstance(value, bool) else "true or false is needed"
         case "pattern":
-            return _pattern_fault(value)
+            return _find_pattern_error(value)
         case "$ref":
-            return _reference_fault(value, document)
+            return _find_reference_error(value, document)
         case "items" if isinstance(value, list):
             return "a list is not supported here; `prefixItems` says the same"
-    return _number_fault(keyword, value)
+    return _find_number_error(keyword, value)
 
 
-def _number_fault(keyword: str, value: Any) -> str | None:
-    whole = isinstance(value, int) and not isinstance(value, bool)
+def _find_number_error(keyword: str, value: Any) -> str | None:
+    is_integer = isinstance(value, int) and not isinstance(value, bool)
     if keyword in _COUNT_KEYWORDS:
-        return None if whole and value >= 0 else "a number of 0 or more is needed"
+        return None if is_integer and value >= 0 else "a number of 0 or more is needed"
     if keyword == "multipleOf":
-        fits = (whole or isinstance(value, float)) and value > 0
+        fits = (is_integer or isinstance(value, float)) and value > 0
         return None if fits else "a number above 0 is needed"
-    if keyword in _NUMBER_KEYWORDS and not (whole or isinstance(value, float)):
+    if keyword in _NUMBER_KEYWORDS and not (is_integer or isinstance(value, float)):
         return "a number is needed"
     return None
 
 
-def _pattern_fault(value: Any) -> str | None:
+def _find_pattern_error(value: Any) -> str | None:
     if not isinstance(value, str):
         return "an expression is needed"
     try:
@@ -182,50 +182,50 @@ def _pattern_fault(value: Any) -> str | None:
     return None
 
 
-def _reference_fault(value: Any, document: Any) -> str | None:
+def _find_reference_error(value: Any, document: Any) -> str | None:
     if not isinstance(value, str) or not value.startswith("#"):
         return f"{value!r} leads out of the document; only `#/…` is supported"
     try:
-        resolve(document, value)
+        resolve_reference(document, value)
     except KeyError:
         return f"{value!r} leads nowhere"
     return None
 
 
-def _check_end(schema: Any, place: str, document: Any) -> None:
+def _check_recursion(schema: Any, pointer: str, document: Any) -> None:
     """A schema that asks for itself, of the same value, would be asked for ever."""
     waiting: list[tuple[Any, tuple[int, ...]]] = [(schema, (id(schema),))]
     seen: set[int] = set()
     while waiting:
         one, above = waiting.pop()
-        for part in _same_value(one, document):
+        for part in _iter_same_value_schemas(one, document):
             if id(part) in above:
-                raise ConfigError(f"The JSON schema refers to itself without end at {place}.")
+                raise ConfigError(f"The JSON schema refers to itself without end at {pointer}.")
             if id(part) not in seen and isinstance(part, dict):
                 seen.add(id(part))
                 waiting.append((part, (*above, id(part))))
 
 
-def _same_value(schema: Any, document: Any) -> Iterator[Any]:
+def _iter_same_value_schemas(schema: Any, document: Any) -> Iterator[Any]:
     if not isinstance(schema, dict):
         return
     if "$ref" in schema:
-        yield resolve(document, schema["$ref"])
+        yield resolve_reference(document, schema["$ref"])
     if "not" in schema:
         yield schema["not"]
     for keyword in _COMBINATOR_KEYWORDS:
         yield from schema.get(keyword, ())
 
 
-_CODE_FENCE_RE = regex(r"\s*```[A-Za-z]*[ \t]*\n(?P<inside>.*)\n[ \t]*```\s*", re.DOTALL)
+_CODE_FENCE_RE = compile_regex(r"\s*```[A-Za-z]*[ \t]*\n(?P<inside>.*)\n[ \t]*```\s*", re.DOTALL)
 
 
 class StructuredResult(Struct, frozen=True):
-    text: str
+    json_text: str
     value: Any
 
 
-def read_structured(result: str) -> StructuredResult:
+def parse_structured_result(result: str) -> StructuredResult:
     """The JSON of a result, also of one that stands in a code fence.
 
     Raises:
@@ -241,7 +241,7 @@ def read_structured(result: str) -> StructuredResult:
         raise ValueError("it is nested too deeply") from error
 
 
-def instructions(schema: JsonSchema) -> str:
+def render_schema_instructions(schema: JsonSchema) -> str:
     """The section of the system prompt; the same bytes for the same schema."""
     document = msgspec.json.encode(schema.document).decode()
     return (

@@ -10,9 +10,9 @@ from enum import StrEnum
 from typing import Literal
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
-from joey.core.text import regex
+from joey.core.text import compile_regex
 from joey.errors import TaskStateError
 
 
@@ -58,7 +58,7 @@ def check_transition(old: TaskState, new: TaskState) -> None:
 
 
 TodoStatus = Literal["pending", "in_progress", "completed"]
-_TODO_LINE_RE = regex(r"(?:[-*+]\s*+|\d{1,9}[.)]\s*+)?\[\s{0,9}([xX~-]?)\s{0,9}\]\s++(.+)")
+_TODO_LINE_RE = compile_regex(r"(?:[-*+]\s*+|\d{1,9}[.)]\s*+)?\[\s{0,9}([xX~-]?)\s{0,9}\]\s++(.+)")
 _STATUS_BY_MARK: dict[str, TodoStatus] = {
     "": "pending",
     "x": "completed",
@@ -133,12 +133,12 @@ class FollowUp(Struct, frozen=True):
     """`text` of a `followup` ask."""
 
     question: str = ""
-    suggest: tuple[Suggestion, ...] = ()
+    suggestions: tuple[Suggestion, ...] = field(default=(), name="suggest")
 
 
-def first_suggestion(text: str) -> str | None:
+def get_first_suggestion(text: str) -> str | None:
     """What a follow-up question suggests first, if it suggests anything."""
-    suggestions = msgspec.json.decode(text, type=FollowUp).suggest
+    suggestions = msgspec.json.decode(text, type=FollowUp).suggestions
     return suggestions[0].answer if suggestions else None
 
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from itertools import groupby
 
-from joey.core.text import regex
+from joey.core.text import compile_regex
 
-_ERASE_LINE_RE = regex(r"\x1b\[[02]?K")
-_ESCAPE_SEQUENCE_RE = regex(
+_ERASE_LINE_RE = compile_regex(r"\x1b\[[02]?K")
+_ESCAPE_SEQUENCE_RE = compile_regex(
     r"(?!\x1b\[[02]?K)\x1b(?:"
     r"\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor movement
     r"|\][^\x07\x1b]*(?:\x07|\x1b\\)"  # OSC: titles, links
@@ -24,26 +24,26 @@ _CONTROL_REPLACEMENTS = {
 }
 
 
-def as_shown(text: str) -> str:
+def render_terminal_output(text: str) -> str:
     """`text` as it would stand on a screen, with runs of equal lines counted."""
     text = _ESCAPE_SEQUENCE_RE.sub("", text).replace("\r\n", "\n")
     if "\r" in text or "\b" in text or "\x1b" in text:
-        text = "\n".join(map(_draw, text.split("\n")))
-    return count_repeats(text.translate(_CONTROL_REPLACEMENTS))
+        text = "\n".join(map(_render_line, text.split("\n")))
+    return collapse_repeated_lines(text.translate(_CONTROL_REPLACEMENTS))
 
 
-def count_repeats(text: str) -> str:
+def collapse_repeated_lines(text: str) -> str:
     """Equal lines in a row become one and a note, where that is shorter."""
-    shown: list[str] = []
+    collapsed: list[str] = []
     for line, run in groupby(text.split("\n")):
         repeats = sum(1 for _ in run) - 1
         note = f"<previous line repeated {repeats} additional times>"
-        shown.append(line)
+        collapsed.append(line)
         if len(note) + 1 < repeats * (len(line) + 1):
-            shown.append(note)
+            collapsed.append(note)
         else:
-            shown.extend([line] * repeats)
-    return "\n".join(shown)
+            collapsed.extend([line] * repeats)
+    return "\n".join(collapsed)
 
 
 def format_size(count: int, unit: str = "B") -> str:
@@ -55,7 +55,7 @@ def format_size(count: int, unit: str = "B") -> str:
     return f"{count / (1024 * 1024):.1f}MB"
 
 
-def incomplete_end(data: bytes) -> int:
+def count_incomplete_bytes(data: bytes) -> int:
     """How many bytes at the end of `data` are the beginning of a UTF-8 character."""
     for back in range(1, min(3, len(data)) + 1):
         byte = data[-back]
@@ -66,7 +66,7 @@ def incomplete_end(data: bytes) -> int:
     return 0
 
 
-def _draw(line: str) -> str:
+def _render_line(line: str) -> str:
     """One line after all that its carriage returns, erasures and backspaces did."""
     screen = ""
     for stroke in line.split("\r"):
@@ -74,19 +74,19 @@ def _draw(line: str) -> str:
         for number, piece in enumerate(_ERASE_LINE_RE.split(stroke)):
             if number:
                 screen = screen[:column]
-            typed = _rub_out(piece)
+            typed = _apply_backspaces(piece)
             screen = screen[:column] + typed + screen[column + len(typed) :]
             column += len(typed)
     return screen
 
 
-def _rub_out(text: str) -> str:
+def _apply_backspaces(text: str) -> str:
     if "\b" not in text:
         return text
-    kept: list[str] = []
+    remaining: list[str] = []
     for character in text:
         if character != "\b":
-            kept.append(character)
-        elif kept:
-            kept.pop()
-    return "".join(kept)
+            remaining.append(character)
+        elif remaining:
+            remaining.pop()
+    return "".join(remaining)

@@ -1,7 +1,8 @@
 """Text primitives: lazily compiled regexes, lines, line numbers, entities.
 
-`regex` compiles a regular expression at its first use: every run loads some two hundred of them
-and uses a few dozen, and compiling all of them would take longer than anything else at start-up.
+`compile_regex` compiles a regular expression at its first use: every run loads some two hundred of
+them and uses a few dozen, and compiling all of them would take longer than anything else at
+start-up.
 
 Lines end at LF only (a CR before it belongs to the line end); `str.splitlines` would also break at
 form feeds and other characters that editors and compilers do not count as line ends.
@@ -14,7 +15,7 @@ from functools import cached_property
 from typing import Any, AnyStr, cast
 
 
-def regex(pattern: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
+def compile_regex(pattern: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
     """What `re.compile` makes, for its methods; a mistake in it shows at the first use only."""
     return cast("re.Pattern[AnyStr]", _LazyRegex(pattern, flags))
 
@@ -28,7 +29,7 @@ class _LazyRegex:
         return re.compile(self._pattern, self._flags)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return regex, (self._pattern, self._flags)
+        return compile_regex, (self._pattern, self._flags)
 
     def __getattr__(self, name: str) -> Any:
         """Asked once for each method: what is found stays, and is found without us."""
@@ -37,8 +38,8 @@ class _LazyRegex:
         return found
 
 
-_LINE_NUMBER_RE = regex(r"[ \t]*(\d{1,9})[ \t]+\|(?!\|) ?")
-_LINE_NUMBER_OR_BAR_RE = regex(r"[ \t]*(?:\d{1,9}[ \t]+)?\|(?!\|) ?")
+_LINE_NUMBER_RE = compile_regex(r"[ \t]*(\d{1,9})[ \t]+\|(?!\|) ?")
+_LINE_NUMBER_OR_BAR_RE = compile_regex(r"[ \t]*(?:\d{1,9}[ \t]+)?\|(?!\|) ?")
 _ENTITY_CHARACTERS = {
     "lt": "<",
     "gt": ">",
@@ -51,7 +52,7 @@ _ENTITY_CHARACTERS = {
     "rsqb": "]",
     "amp": "&",
 }
-_ENTITY_RE = regex(f"&({'|'.join(_ENTITY_CHARACTERS)});")
+_ENTITY_RE = compile_regex(f"&({'|'.join(_ENTITY_CHARACTERS)});")
 
 
 def split_lines(text: str) -> list[str]:
@@ -79,7 +80,7 @@ def has_line_numbers(text: str) -> bool:
     return bool(lines) and all(_LINE_NUMBER_RE.match(line) for line in lines)
 
 
-def first_line_number(text: str) -> int | None:
+def parse_first_line_number(text: str) -> int | None:
     match = _LINE_NUMBER_RE.match(text)
     return int(match[1]) if match else None
 

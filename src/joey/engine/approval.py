@@ -24,15 +24,15 @@ from joey.core.permissions.policy import (
     PersistentRule,
     SandboxStatus,
     TaskRule,
+    add_rule,
     decide,
-    missing_reach,
+    find_missing_boundary_settings,
     propose_persistent_rule,
-    task_rule,
-    with_rule,
+    propose_task_rule,
 )
 from joey.core.prompts import replies
 from joey.core.settings import Settings
-from joey.core.task import Answer, AskKind, Response, first_suggestion
+from joey.core.task import Answer, AskKind, Response, get_first_suggestion
 from joey.engine.asks import TimeoutAnswer, publish_feedback
 from joey.engine.environment import is_busy
 from joey.engine.hooks import check_refused
@@ -81,7 +81,9 @@ async def make_ready(
     publish_feedback(task, answer)
     if prepared.ask is AskKind.FOLLOWUP or answer.approves:
         return ApprovedCall(tool, prepared, context, answer)
-    return RejectedCall(answer, missing_reach(prepared.claims, task.settings, read))
+    return RejectedCall(
+        answer, find_missing_boundary_settings(prepared.claims, task.settings, read)
+    )
 
 
 async def _prepare(
@@ -107,14 +109,14 @@ async def _stop_repeating(
     task: Task, placed: RowCall, tool: AnyTool, verdict: RepetitionVerdict
 ) -> None:
     """Raises RepeatedCallError or Stop: without a user, the first time never ends the run."""
-    limit = replies.repetition_limit(tool.name)
+    limit = replies.render_repetition_limit(tool.name)
     if verdict is RepetitionVerdict.STOP and task.asks.is_unattended:
         raise RepeatedCallError(limit, ())
     answer = await task.ask(AskKind.MISTAKE_LIMIT_REACHED, limit, call_id=placed.call.id)
     publish_feedback(task, answer)
     if answer.response is Response.NO:
         raise RunStopped("mistakes", f"The model kept calling {tool.name} in the same way.")
-    advice = f"\n{replies.user_message(answer.text)}" if answer.text else ""
+    advice = f"\n{replies.render_user_message(answer.text)}" if answer.text else ""
     raise RepeatedCallError(limit + advice, answer.images)
 
 
@@ -152,7 +154,7 @@ async def _ask_approval(
         tool=tool.name,
         path=prepared.path,
         diff=prepared.diff,
-        is_protected=any(c.place is not None and c.place.protected for c in prepared.claims),
+        is_protected=any(c.path is not None and c.path.is_protected for c in prepared.claims),
         reason=reason,
         always_rule=None if offered is None else offered.text,
         sandbox=_sandbox(prepared),
@@ -170,7 +172,7 @@ def _lapse(prepared: PreparedToolCall, settings: Settings) -> TimeoutAnswer | No
     wanted = prepared.ask is AskKind.FOLLOWUP and settings.always_allow_followup_questions
     if not wanted or seconds <= 0:
         return None
-    suggestion = first_suggestion(_row_text(prepared))
+    suggestion = get_first_suggestion(_row_text(prepared))
     return TimeoutAnswer(seconds, Answer(Response.MESSAGE, text=suggestion)) if suggestion else None
 
 
@@ -227,7 +229,7 @@ class TaskGrants:
     def over(self, settings: Settings) -> Settings:
         for rule in self._rules:
             if isinstance(rule, PersistentRule):
-                settings = with_rule(settings, rule)
+                settings = add_rule(settings, rule)
         return settings
 
 
@@ -235,7 +237,7 @@ async def rule_to_offer(
     task: Task, claims: Sequence[Claim], read: GrammarParser | None
 ) -> PersistentRule | TaskRule | None:
     """What the person may add with their answer; None where that would not be just this."""
-    if (leave := task_rule(claims, task.settings)) is not None:
+    if (leave := propose_task_rule(claims, task.settings)) is not None:
         return leave
     rulebook = task.runtime.capabilities.rulebook
     if rulebook is None:

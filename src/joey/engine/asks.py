@@ -16,9 +16,9 @@ from msgspec import Struct, structs
 
 from joey.core.events import AskAnswered, AskOpened, AskWithdrawn, Event, UserMessage
 from joey.core.history.api import COMPLETION_TOOL
-from joey.core.messages import TextBlock, UserBlock, image_block
+from joey.core.messages import TextBlock, UserBlock, build_image_block
 from joey.core.prompts import replies
-from joey.core.task import Answer, AskKind, Response, first_suggestion
+from joey.core.task import Answer, AskKind, Response, get_first_suggestion
 
 if TYPE_CHECKING:
     from joey.engine.task import Task
@@ -119,7 +119,8 @@ class Unattended:
                 return Answer(Response.YES)
             case AskKind.FOLLOWUP:
                 return Answer(
-                    Response.MESSAGE, text=first_suggestion(ask.text) or UNATTENDED_FOLLOWUP_ANSWER
+                    Response.MESSAGE,
+                    text=get_first_suggestion(ask.text) or UNATTENDED_FOLLOWUP_ANSWER,
                 )
             case AskKind.TOOL if ask.tool == COMPLETION_TOOL:
                 return Answer(Response.YES)
@@ -138,5 +139,5 @@ def publish_feedback(task: Task, answer: Answer) -> None:
 
 def build_feedback_blocks(answer: Answer) -> tuple[UserBlock, ...]:
     """The words as the model reads them; nothing when there were none."""
-    text = (TextBlock(replies.user_message(answer.text)),) if answer.text else ()
-    return (*text, *(image_block(uri) for uri in answer.images))
+    text = (TextBlock(replies.render_user_message(answer.text)),) if answer.text else ()
+    return (*text, *(build_image_block(uri) for uri in answer.images))

@@ -35,7 +35,7 @@ from joey.core.events import (
 from joey.core.file_state import FileChange
 from joey.core.modes import ToolGroup
 from joey.core.permissions.policy import Access, Claim
-from joey.core.rewind import RewindPreview, compare
+from joey.core.rewind import RewindPreview, build_rewind_preview
 from joey.errors import CheckpointError, ToolError, UserError
 from joey.ports import Checkpoints
 
@@ -49,7 +49,7 @@ FILE_CHANGING_ACCESSES = frozenset({Access.WRITE, Access.EXECUTE, Access.MCP, Ac
 def begin_checkpoints(task: Task) -> None:
     """Let the first checkpoint of the workspace be made while the model thinks."""
     checkpoints = task.runtime.capabilities.checkpoints
-    grants = (task.mode.grant(ToolGroup.EDIT), task.mode.grant(ToolGroup.COMMAND))
+    grants = (task.mode.find_grant(ToolGroup.EDIT), task.mode.find_grant(ToolGroup.COMMAND))
     if checkpoints is not None and any(grant is not None for grant in grants):
         checkpoints.begin(task.id)
 
@@ -101,7 +101,7 @@ class CheckpointGuard:
         task = self._task
         checkpoints, last = (
             task.runtime.capabilities.checkpoints,
-            task.recorder.facts.ledger.checkpoint,
+            task.recorder.facts.ledger.last_checkpoint,
         )
         if checkpoints is None:
             return
@@ -149,7 +149,7 @@ async def preview_restore(task: Task, checkpoint: str) -> RewindPreview:
     """What bringing back the files of a checkpoint, and nothing else, would change."""
     since = check_saved(task, checkpoint)
     path = task.recorder.path
-    preview = await preview_files(task, compare(path, path), checkpoint)
+    preview = await preview_files(task, build_rewind_preview(path, path), checkpoint)
     return await with_left_files(task, preview, since)
 
 
@@ -159,7 +159,7 @@ async def restore_checkpoint(task: Task, checkpoint: str, *, force: bool) -> Rew
     async with task.at_rest():
         preview = await preview_restore(task, checkpoint)
         refuse_conflicts(preview, force)
-        last = task.recorder.facts.ledger.checkpoint
+        last = task.recorder.facts.ledger.last_checkpoint
         saved = await keep_files(task)
         task.publish(CheckpointSaved(ts=task.now(), id=saved, previous_id=last))
         await task.recorder.commit()
@@ -186,7 +186,7 @@ async def restore_due_files(task: Task) -> None:
     Raises:
         CheckpointError
     """
-    rewound = task.recorder.facts.restoring
+    rewound = task.recorder.facts.pending_restore
     if rewound is not None and rewound.files_checkpoint is not None:
         await _restore(task, rewound.files_checkpoint, rewound.files_checkpoint_before)
 
@@ -227,7 +227,7 @@ async def preview_files(task: Task, preview: RewindPreview, checkpoint: str) -> 
         return preview
     files = tuple(FileChange(each.path, _INVERSE_CHANGES[each.kind]) for each in differing)
     conflicts = tuple(each.path for each in files if each.path in foreign)
-    return structs.replace(preview, checkpoint=checkpoint, files=files, conflicts=conflicts)
+    return structs.replace(preview, checkpoint=checkpoint, file_changes=files, conflicts=conflicts)
 
 
 def refuse_conflicts(preview: RewindPreview, force: bool) -> None:
@@ -255,7 +255,7 @@ async def changed_by_others(task: Task, checkpoints: Checkpoints, wanted: str) -
     done = _ExternalChanges(task.bus.after(0), stopped.before)
     for before, saved in set(done.now).difference(done.until.get(wanted, ())):
         foreign |= _paths(await checkpoints.changes(before, saved))
-    known = task.recorder.facts.ledger.checkpoint
+    known = task.recorder.facts.ledger.last_checkpoint
     if known is not None and None not in stopped.at_last:
         foreign |= _paths(await checkpoints.changes(known))
     return frozenset(foreign.difference(path for path in stopped.at_last if path is not None))
@@ -365,9 +365,9 @@ async def with_left_files(task: Task, preview: RewindPreview, since: int) -> Rew
     except CheckpointError as error:
         raise UserError(str(error)) from error
     # One that was ignored only after it was first kept comes back.
-    back = {each.path for each in preview.files}
+    back = {each.path for each in preview.file_changes}
     return structs.replace(
-        preview, files_left=tuple(each for each in left if each.path not in back)
+        preview, unrestorable_files=tuple(each for each in left if each.path not in back)
     )
 
 

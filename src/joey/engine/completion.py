@@ -53,7 +53,7 @@ async def present(
             ts=task.now(),
             result=result,
             usage=facts.usage,
-            tool_usage=dict(facts.ledger.tools),
+            tool_usage=dict(facts.ledger.tool_tallies),
             is_plain_answer=call is None,
         )
     )
@@ -98,7 +98,7 @@ def _check_todos(task: Task) -> None:
     if task.runtime.settings.prevent_completion_with_open_todos and any(
         todo.status != "completed" for todo in todos
     ):
-        raise ToolError(replies.open_todos())
+        raise ToolError(replies.render_open_todos())
 
 
 async def judge_plain_reply(
@@ -109,8 +109,8 @@ async def judge_plain_reply(
     row_ts = max(ts for ts, text in texts.items() if text)
     said = mistakes.plain_replies
     said.append("\n\n".join(filter(None, texts.values())))
-    if len(said) == 1 and task.mode.may_edit_or_run:
-        return Continue((TextBlock(replies.no_tool_used(task.recorder.facts.protocol)),))
+    if len(said) == 1 and task.mode.can_edit_or_run:
+        return Continue((TextBlock(replies.render_no_tool_used(task.recorder.facts.protocol)),))
     # A program reads a result that has to fit a schema: nothing may stand in front of it.
     answer = said[-1] if task.runtime.result_check is not None else _joined(said[-2:])
     return await _present(task, answer, row_ts, mistakes)
@@ -151,7 +151,7 @@ def close_completion(task: Task) -> None:
     """A completion that was left open when it was accepted gets its result."""
     for call in task.recorder.api.open_calls:
         if call.name == COMPLETION_TOOL:
-            accepted = replies.completion_accepted()
+            accepted = replies.render_completion_accepted()
             task.publish(
                 ToolFinished(ts=task.now(), call_id=call.id, tool=call.name, content=accepted)
             )

@@ -25,11 +25,16 @@ from joey.core.context import condense as prompts
 from joey.core.context.condense import (
     PreservedContext,
     SummaryBudget,
-    commands_in,
-    summary_content,
-    transcript,
+    build_summary_content,
+    find_commands,
+    render_transcript,
 )
-from joey.core.context.window import CHARACTERS_PER_TOKEN, ContextWindow, blocks_tokens, text_tokens
+from joey.core.context.window import (
+    CHARACTERS_PER_TOKEN,
+    ContextWindow,
+    estimate_blocks_tokens,
+    estimate_text_tokens,
+)
 from joey.core.events import ContextCondensed, RequestEnded, RowAdded, RowOpened, UsageChanged
 from joey.core.messages import (
     Message,
@@ -38,7 +43,7 @@ from joey.core.messages import (
     Usage,
     UsageChunk,
     UserBlock,
-    plain_text,
+    extract_text,
 )
 from joey.core.models import ModelRequest
 from joey.core.task import IDLE_STATES
@@ -61,34 +66,36 @@ class ContextUsage:
     def __init__(self, task: Task) -> None:
         model, facts, api = task.provider.model, task.recorder.facts, task.recorder.api
         self.gauge = task.gauge
-        self.gauge.talk_to(model.id, facts.requests)
-        self.window = ContextWindow.of(model)
+        self.gauge.set_model(model.id, facts.request_count)
+        self.window = ContextWindow.from_model(model)
         system, tools = prompt_of(task)
-        self.head = text_tokens(system) + self.gauge.tools(tools)
+        self.head = estimate_text_tokens(system) + self.gauge.estimate_tools(tools)
         self._api = api
-        self._shown = self.gauge.summed(api.so_far())
+        self._shown = self.gauge.sum_messages(api.render_current())
         counted = facts.prompt_tokens
         if counted is not None and counted > self.window.size:
             counted = None  # more than fits, and yet answered: it counts something else
-        self._counted = counted if self.gauge.trusts(facts.requests) else None
+        self._counted = counted if self.gauge.is_count_current(facts.request_count) else None
 
     def use(self, content: Sequence[UserBlock] = ()) -> int:
         """The tokens of a request that says this after all that was said."""
-        return self.gauge.use(self.head, self._shown, blocks_tokens(content), self._counted)
+        return self.gauge.estimate_usage(
+            self.head, self._shown, estimate_blocks_tokens(content), self._counted
+        )
 
     @property
     def visible(self) -> Sequence[Message]:
         """The messages behind it, each for itself."""
-        return self._api.visible
+        return self._api.visible_messages
 
     @property
     def open_results(self) -> Sequence[Message]:
-        return self._api.open_results
+        return self._api.open_result_messages
 
     @property
     def estimate(self) -> int:
         """The same by our count alone, and without anything new."""
-        return self.head + self._shown.sums[-1]
+        return self.head + self._shown.prefix_sums[-1]
 
     def use_with(self, said: int) -> int:
         """What `use` would be if the conversation had this estimate; like is compared to like."""
@@ -97,14 +104,14 @@ class ContextUsage:
     @property
     def said(self) -> int:
         """How much of it could be summed up: all that was said since the last summary."""
-        first, counts = self.visible[:1], self.gauge.counts
-        summary = counts.of(first[0]) if first and first[0].is_summary else 0
-        return self.gauge.whole(self._shown.sums[-1] - summary)
+        first, counts = self.visible[:1], self.gauge.message_tokens
+        summary = counts.estimate(first[0]) if first and first[0].is_summary else 0
+        return self.gauge.scale_estimate(self._shown.prefix_sums[-1] - summary)
 
     @property
     def characters(self) -> int:
         """How long the whole conversation may be."""
-        tokens = (self.window.allowed - self.gauge.whole(self.head)) / self.gauge.scale
+        tokens = (self.window.soft_limit - self.gauge.scale_estimate(self.head)) / self.gauge.scale
         return max(_MIN_CONVERSATION_CHARS, int(tokens) * CHARACTERS_PER_TOKEN)
 
 
@@ -131,9 +138,9 @@ async def condense(
     api, room = task.recorder.api, ContextUsage(task)
     messages = (*room.visible, *room.open_results)
     before = room.estimate - room.head
-    most = SummaryBudget.of(room.characters)
+    most = SummaryBudget.from_total_chars(room.characters)
     kept = _gather(task, following_content)
-    outlined = structs.replace(kept, outlines=await _outlines(task, most.files))
+    outlined = structs.replace(kept, outlines=await _outlines(task, most.file_chars))
     if _least(outlined, most) < before:
         kept = outlined
     ts = task.now()
@@ -141,8 +148,8 @@ async def condense(
     writing = _SummaryWriter(task, most, instructions)
     try:
         summary = await writing.write(messages)
-        content = summary_content(summary, kept, most)
-        after = blocks_tokens(content)
+        content = build_summary_content(summary, kept, most)
+        after = estimate_blocks_tokens(content)
         if after >= before:
             raise CondenseError("The summary would be longer than the conversation itself.")
         if task.recorder.api is not api:
@@ -175,26 +182,32 @@ def check_enough(task: Task, following_content: Sequence[UserBlock] = ()) -> Non
     messages = (*room.visible, *room.open_results)
     if not any(message.role == "assistant" for message in messages):
         raise CondenseError("There is nothing to condense.")
-    least = _least(_gather(task, following_content), SummaryBudget.of(room.characters))
+    least = _least(
+        _gather(task, following_content), SummaryBudget.from_total_chars(room.characters)
+    )
     if least >= room.estimate - room.head:
         raise CondenseError("There is nothing to condense: a summary would not be shorter.")
 
 
 def _least(kept: PreservedContext, most: SummaryBudget) -> int:
     """The tokens of the shortest summary with all that is kept."""
-    return blocks_tokens(summary_content("", kept, most)) + _MIN_SUMMARY_TOKENS
+    return estimate_blocks_tokens(build_summary_content("", kept, most)) + _MIN_SUMMARY_TOKENS
 
 
 def _gather(task: Task, following_content: Sequence[UserBlock]) -> PreservedContext:
     facts = task.recorder.facts
-    again = plain_text(tuple(following_content))
+    again = extract_text(tuple(following_content))
     return PreservedContext(
         task=facts.prompt.text if facts.prompt is not None else "",
-        said=[said.text for said in facts.said if said.text and said.text not in again],
-        commands=commands_in(task.recorder.api.first),
+        user_messages=[
+            said.text for said in facts.recent_user_messages if said.text and said.text not in again
+        ],
+        commands=find_commands(task.recorder.api.first_message),
         todos=facts.todos,
         mode=f"{task.mode.slug} ({task.mode.name})",
-        files=[place.shown for place in task.runtime.memory.newest(_MAX_LISTED_FILES)],
+        file_names=[
+            place.display_path for place in task.runtime.memory.list_recent(_MAX_LISTED_FILES)
+        ],
     )
 
 
@@ -203,7 +216,7 @@ async def _outlines(task: Task, most: int) -> list[str]:
     outlines, found = task.runtime.capabilities.outlines, list[str]()
     if outlines is None:
         return found
-    for place in task.runtime.memory.newest(_MAX_OUTLINED_FILES):
+    for place in task.runtime.memory.list_recent(_MAX_OUTLINED_FILES):
         if most <= 0:
             break
         if not outlines.supports(place.path.name):
@@ -213,7 +226,7 @@ async def _outlines(task: Task, most: int) -> list[str]:
         except ToolError:
             continue  # the name stays in the list of files
         if definitions:
-            found.append(definition_list(place.shown, definitions))
+            found.append(definition_list(place.display_path, definitions))
             most -= len(found[-1])
     return found
 
@@ -228,15 +241,15 @@ class _SummaryWriter:
         problem = runtime.others.take_summary_error() if runtime.others is not None else None
         if problem is not None:
             task.publish(RowAdded(ts=task.now(), say="error", text=problem))
-        summary_length = max(100, min(2_000, most.summary // 12))
-        self._instruction = prompts.instruction(
+        summary_length = max(100, min(2_000, most.summary_chars // 12))
+        self._instruction = prompts.build_instruction(
             settings.custom_condensing_prompt, instructions, summary_length
         )
         self.usage: Usage | None = None
 
     @property
     def cost(self) -> float | None:
-        return None if self.usage is None else self._provider.model.cost(self.usage)
+        return None if self.usage is None else self._provider.model.compute_cost(self.usage)
 
     async def write(self, messages: Sequence[Message]) -> str:
         """Raises CondenseError."""
@@ -262,11 +275,13 @@ class _SummaryWriter:
     @property
     def _room(self) -> int:
         """Tokens that the conversation may take, by our estimate."""
-        window = ContextWindow.of(self._provider.model)
-        own = text_tokens(prompts.CONDENSE_SYSTEM_PROMPT) + text_tokens(self._instruction)
+        window = ContextWindow.from_model(self._provider.model)
+        own = estimate_text_tokens(prompts.CONDENSE_SYSTEM_PROMPT) + estimate_text_tokens(
+            self._instruction
+        )
         is_own_model = self._provider.model.id == self._task.provider.model.id
         scale = self._task.gauge.scale if is_own_model else 1.0
-        return int((window.allowed - own) / scale) - _MIN_SUMMARY_TOKENS
+        return int((window.soft_limit - own) / scale) - _MIN_SUMMARY_TOKENS
 
     async def _ask(self, text: str) -> str:
         content = (TextBlock(text), TextBlock(self._instruction))
@@ -314,10 +329,10 @@ class _SummaryWriter:
 def _fitting(messages: Sequence[Message], tokens: int) -> str:
     """The conversation as text that is surely within so many tokens."""
     most = max(0, tokens) * CHARACTERS_PER_TOKEN
-    text = transcript(messages, most)
-    while most > CHARACTERS_PER_TOKEN and (counted := text_tokens(text)) > max(tokens, 1):
+    text = render_transcript(messages, most)
+    while most > CHARACTERS_PER_TOKEN and (counted := estimate_text_tokens(text)) > max(tokens, 1):
         most = min(most * 9 // 10, most * tokens // counted)
-        text = transcript(messages, most)
+        text = render_transcript(messages, most)
     return text
 
 

@@ -34,12 +34,12 @@ from joey.core.events import (
     TodosChanged,
     UserMessage,
 )
-from joey.core.history.branch import find_cut, live_path
+from joey.core.history.branch import find_cut_point, find_live_branch
 from joey.core.history.ledger import UsageLedger
 from joey.core.history.state import TaskProjection
-from joey.core.messages import well_formed
+from joey.core.messages import replace_lone_surrogates
 from joey.core.models import ToolProtocol, choose_protocol
-from joey.core.modes import usual_mode
+from joey.core.modes import choose_fallback_mode
 from joey.core.paths import FileScope
 from joey.core.settings import Limits, ModelRoute, Profile, Settings, TaskSecrets
 from joey.core.structured_output import JsonSchema
@@ -118,7 +118,9 @@ class Engine:
         task_id = task_id or new_task_id(self._clock.now())
         task = await self._create(task_id, options or TaskOptions())
         task.publish(
-            UserMessage(ts=task.now(), text=well_formed(text), images=images, is_first=True)
+            UserMessage(
+                ts=task.now(), text=replace_lone_surrogates(text), images=images, is_first=True
+            )
         )
         # Its first request tells of the workspace: one can look while the disk is at work.
         task.runtime.environment.expect_listing(task.runtime.settings.max_workspace_files)
@@ -138,11 +140,11 @@ class Engine:
     def _create_at(
         self, runtime: TaskRuntime, task_id: str, options: TaskOptions, parent: Task | None
     ) -> Task:
-        first_mode = usual_mode(options.mode or runtime.settings.mode, runtime.modes)
+        first_mode = choose_fallback_mode(options.mode or runtime.settings.mode, runtime.modes)
         protocol = choose_protocol(
             locked=options.protocol,
             detected=None,
-            model_has_native_tools=runtime.provider_for(first_mode).model.native_tools,
+            model_has_native_tools=runtime.provider_for(first_mode).model.supports_native_tools,
         )
         subtasks = Subtasks(self, options)
         journal = self._store.create(task_id)
@@ -184,12 +186,12 @@ class Engine:
         child = self._tasks.get(spawned.child_id)
         if child is None:
             child = await self._open_subtask(parent, options, spawned, workspace)
-        facts, message = child.recorder.facts, well_formed(spawned.message)
+        facts, message = child.recorder.facts, replace_lone_surrogates(spawned.message)
         if facts.prompt is None:
             child.publish(UserMessage(ts=child.now(), text=message, is_first=True))
         elif facts.prompt.text != message:
             raise UserError(f"the folder of task {child.id} holds another task.")
-        if spawned.todos and not facts.todos and not facts.requests:
+        if spawned.todos and not facts.todos and not facts.request_count:
             child.publish(TodosChanged(ts=child.now(), todos=spawned.todos))
         await child.recorder.commit()
         if self.on_subtask is not None:
@@ -308,8 +310,8 @@ class Engine:
         facts = TaskProjection()
         for record in records:
             facts.ledger.apply(record.event)
-        for record in live_path(records):
-            facts.follow(record.event)
+        for record in find_live_branch(records):
+            facts.apply_branch_event(record.event)
         left_in = Path(facts.workspace) if facts.workspace else None
         secrets, given = self._store.secrets(task_id), _secrets_in(options)
         if given is not None:
@@ -402,7 +404,7 @@ def _secrets_in(options: TaskOptions) -> TaskSecrets | None:
         return options.secrets
     if profile.base_url is None and profile.api_key is None and not profile.headers:
         return None
-    return profile.own_secrets
+    return profile.task_secrets
 
 
 EVENTS_NOT_FORKED = (
@@ -452,21 +454,21 @@ def fork_records(
 
 
 def _path_to(source: Sequence[Record], row_ts: int | None, *, keep: bool) -> Sequence[Record]:
-    path = live_path(source)
+    path = find_live_branch(source)
     if row_ts is None:
         return path
     try:
-        cut = find_cut(path, row_ts, keep=keep)
+        cut = find_cut_point(path, row_ts, keep=keep)
     except TaskStateError as error:
         raise UserError(f"The task cannot be forked there: {error}.") from error
-    going = TaskRewound(ts=0, to_seq=cut.to, last_row_ts=cut.row_ts)
-    return live_path([*source, Record(source[-1].seq + 1, going)])
+    going = TaskRewound(ts=0, to_seq=cut.last_seq, last_row_ts=cut.last_row_ts)
+    return find_live_branch([*source, Record(source[-1].seq + 1, going)])
 
 
 def _events(path: Sequence[Record], fork_id: str, now: int) -> Iterator[Durable]:
     facts = TaskProjection()
     for record in path:
-        facts.follow(record.event)
+        facts.apply_branch_event(record.event)
     first, *rest = path
     # No two events of a task have one `ts`: those that are taken over keep theirs.
     now = max(now, *(record.event.ts + 1 for record in path))

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from joey.core.file_state import ReadTracker
-from joey.core.prompts.environment import TerminalStatus, WorkspaceFiles, environment_details
+from joey.core.prompts.environment import TerminalStatus, WorkspaceFiles, build_environment_details
 from joey.errors import ToolError, WorkspaceError
 from joey.ports import Files, FileStat, ResolvedPath, RunningCommand
 
@@ -23,7 +23,7 @@ async def describe_surroundings(task: Task, *, with_files: bool) -> str:
     now = datetime.fromtimestamp(runtime.clock.now() / 1000, UTC)
     model = task.provider.model
     priced = model.prices is not None or facts.usage.total_cost > 0
-    return environment_details(
+    return build_environment_details(
         now_utc=now.isoformat(timespec="seconds").replace("+00:00", "Z"),
         zone=runtime.environment.time_zone(),
         cost=facts.usage.total_cost if priced else None,
@@ -55,7 +55,7 @@ def _terminals(task: Task) -> list[TerminalStatus]:
             command=command.command,
             cwd=str(command.cwd),
             output=command.take_new(),
-            running=_is_running(command),
+            is_running=_is_running(command),
             exit_code=command.end.exit_code if command.end is not None else None,
         )
         for command in task.runtime.terminal.running
@@ -92,22 +92,22 @@ _MAX_COMPARED_FILE_BYTES = 1024 * 1024
 
 async def recently_modified(memory: ReadTracker, files: Files) -> list[str]:
     """A look at size and time of each; only one that was written anew is read."""
-    places = memory.newest(_MAX_CHECKED_FILES)
+    places = memory.list_recent(_MAX_CHECKED_FILES)
     if not places:
         return []
     modified: list[str] = []
     for place, kind in zip(places, await files.stat_all(places), strict=True):
         if not kind.is_file:
-            memory.forget(place)
-            modified.append(f"{place.shown} (deleted)")
-        elif memory.needs_look(place, kind.stamp) and await _differs(memory, files, place, kind):
+            memory.discard(place)
+            modified.append(f"{place.display_path} (deleted)")
+        elif memory.should_check(place, kind.stamp) and await _differs(memory, files, place, kind):
             memory.record_reported(place, kind.stamp)
-            modified.append(place.shown)
+            modified.append(place.display_path)
     return modified
 
 
 async def _differs(memory: ReadTracker, files: Files, place: ResolvedPath, kind: FileStat) -> bool:
-    if not memory.may_be_same(place, kind.stamp) or kind.size > _MAX_COMPARED_FILE_BYTES:
+    if not memory.can_be_unchanged(place, kind.stamp) or kind.size > _MAX_COMPARED_FILE_BYTES:
         return True
     try:
         data = await files.read(place)
@@ -115,5 +115,5 @@ async def _differs(memory: ReadTracker, files: Files, place: ResolvedPath, kind:
         return True
     if memory.is_stale(place, kind.stamp, data):
         return True
-    memory.note(place, kind.stamp, data)
+    memory.record_seen(place, kind.stamp, data)
     return False

@@ -16,7 +16,7 @@ from msgspec import structs
 
 from joey.core.events import AskOpened, RowAdded
 from joey.core.history.api import COMPLETION_TOOL
-from joey.core.hooks import HookEvent, HookInput, HookReport, shortened
+from joey.core.hooks import HookEvent, HookInput, HookReport, truncate_result
 from joey.core.messages import ToolCall
 from joey.core.prompts import replies
 from joey.core.task import APPROVAL_ASKS, Answer, Response
@@ -53,8 +53,8 @@ async def before_tool(task: Task, placed: RowCall, ready: ApprovedCall) -> None:
         decision="allowed" if by_rule else "approved",
         rule=ready.rule,
     )
-    if report.blocks is not None:
-        raise DeniedError(replies.blocked_by_hook(report.blocks), report.by)
+    if report.block_reason is not None:
+        raise DeniedError(replies.render_hook_block(report.block_reason), report.blocked_by)
 
 
 async def after_tool(
@@ -69,17 +69,17 @@ async def after_tool(
         HookEvent.AFTER_TOOL,
         ready.tool.name,
         input=placed.call.input,
-        result=shortened(str(outcome) if isinstance(outcome, ToolError) else outcome.text),
+        result=truncate_result(str(outcome) if isinstance(outcome, ToolError) else outcome.text),
         is_error=failed or outcome.is_error,  # type: ignore[union-attr]
     )
-    if report.blocks is None:
+    if report.block_reason is None:
         return outcome
-    hook_text = replies.render_hook_comment(report.blocks)
+    hook_text = replies.render_hook_comment(report.block_reason)
     if isinstance(outcome, Outcome):
         return structs.replace(outcome, text=f"{outcome.text}\n\n{hook_text}")
     said = outcome.reply if isinstance(outcome, PreformattedError) else None
     protocol = task.recorder.facts.protocol
-    reply = f"{said or replies.tool_error(protocol, str(outcome))}\n\n{hook_text}"
+    reply = f"{said or replies.render_tool_error(protocol, str(outcome))}\n\n{hook_text}"
     return PreformattedError(str(outcome), reply, is_answer=outcome.is_answer)
 
 
@@ -94,10 +94,12 @@ async def on_completion(task: Task, call: ToolCall | None, result: str) -> None:
         HookEvent.ON_COMPLETION,
         COMPLETION_TOOL,
         input=None if call is None else call.input,
-        result=shortened(result),
+        result=truncate_result(result),
     )
-    if report.blocks is not None:
-        raise DeniedError(replies.completion_blocked(report.blocks), report.by)
+    if report.block_reason is not None:
+        raise DeniedError(
+            replies.render_hook_completion_block(report.block_reason), report.blocked_by
+        )
 
 
 @asynccontextmanager
@@ -129,8 +131,10 @@ async def _run_ask_hooks(task: Task, opened: AskOpened) -> None:
         ask=opened.ask.value,
         reason=opened.reason,
     )
-    if report.blocks is not None and opened.ask in APPROVAL_ASKS and _waits(task, opened):
-        task.asks.answer(opened.ts, Answer(Response.NO, text=report.blocks), by=report.by)
+    if report.block_reason is not None and opened.ask in APPROVAL_ASKS and _waits(task, opened):
+        task.asks.answer(
+            opened.ts, Answer(Response.NO, text=report.block_reason), by=report.blocked_by
+        )
 
 
 def _waits(task: Task, opened: AskOpened) -> bool:
@@ -140,7 +144,7 @@ def _waits(task: Task, opened: AskOpened) -> bool:
 def check_refused(answer: Answer) -> None:
     """Raises DeniedError: a hook has answered in place of the person."""
     if answer.by.startswith(HOOK_NAME_PREFIX):
-        raise DeniedError(replies.blocked_by_hook(answer.text), answer.by)
+        raise DeniedError(replies.render_hook_block(answer.text), answer.by)
 
 
 async def _run(task: Task, event: HookEvent, tool: str | None, **about: Any) -> HookReport:

@@ -81,14 +81,14 @@ class RunLimits:
     @classmethod
     def of(cls, task: Task) -> Self:
         """That of a run which begins now, or which was interrupted and goes on."""
-        runtime, run = task.runtime, task.recorder.facts.ledger.run
+        runtime, run = task.runtime, task.recorder.facts.ledger.last_run
         if run is None or run.is_over or run.limits is None or runtime.limits != Limits():
             return cls(f"{task.id}/{task.now()}", runtime.limits, runtime.settings)
         below = task.subtasks.unreturned(task)
         ledgers = [task.recorder.facts.ledger, *(facts.ledger for facts in below)]
-        until = max(ledger.worked_until for ledger in ledgers)
-        worked = (run.worked + max(0, until - run.since)) / 1000
-        allowance = cls(run.name, run.limits, runtime.settings, worked)
+        until = max(ledger.last_work_ts for ledger in ledgers)
+        worked = (run.worked_ms + max(0, until - run.last_started_ts)) / 1000
+        allowance = cls(run.id, run.limits, runtime.settings, worked)
         for facts in below:
             allowance.join(facts)
         return allowance
@@ -96,7 +96,7 @@ class RunLimits:
     def join(self, facts: TaskProjection) -> None:
         """What this task uses from here on counts, and what it has used in this run before."""
         ledger = facts.ledger
-        earlier = Spending() if facts.task_id in self._folded else ledger.spent_in(self.run)
+        earlier = Spending() if facts.task_id in self._folded else ledger.get_run_spending(self.run)
         if facts.task_id not in self._shares:
             self._turns += earlier.turns
             self._calls += earlier.calls

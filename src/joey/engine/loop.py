@@ -22,7 +22,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from joey.core.events import RequestStarted, RowPart, UserMessage
-from joey.core.messages import CallPart, TextBlock, UserBlock, image_block
+from joey.core.messages import CallPart, TextBlock, UserBlock, build_image_block
 from joey.core.models import ModelRequest
 from joey.core.prompts import replies
 from joey.core.task import AskKind, Response
@@ -101,8 +101,8 @@ async def check_limits(
         did = "doing the same after each summary" if goes_round else "making mistakes"
         raise RunStopped("mistakes", f"The model kept {did} and nobody told it how to go on.")
     if answer.text:
-        blocks += (TextBlock(replies.guidance(task.recorder.facts.protocol, answer.text)),)
-    return (*blocks, *(image_block(uri) for uri in answer.images))
+        blocks += (TextBlock(replies.render_guidance(task.recorder.facts.protocol, answer.text)),)
+    return (*blocks, *(build_image_block(uri) for uri in answer.images))
 
 
 def _warning(task: Task, mistakes: FailureCounter) -> tuple[UserBlock, ...]:
@@ -111,7 +111,7 @@ def _warning(task: Task, mistakes: FailureCounter) -> tuple[UserBlock, ...]:
         return ()
     left = mistakes.limit - mistakes.count
     protocol = task.recorder.facts.protocol
-    text = replies.change_of_approach(protocol, mistakes.count, left, mistakes.errors)
+    text = replies.render_failure_warning(protocol, mistakes.count, left, mistakes.errors)
     return (TextBlock(text),)
 
 
@@ -158,7 +158,7 @@ async def act(
     task: Task, reply: tuple[RowPart, ...], mistakes: FailureCounter
 ) -> Completed | Continue:
     """Run the calls of the reply, and judge what it leads to."""
-    first = task.recorder.api.visible[0]
+    first = task.recorder.api.visible_messages[0]
     mistakes.rounds.after(str(first.condense_id) if first.is_summary else None)
     calls = [RowCall(p.part.call, p.ts) for p in reply if isinstance(p.part, CallPart)]
     if not calls:

@@ -17,14 +17,14 @@ from joey.core.events import ModeSwitched, RowAdded
 from joey.core.history.ui import Row
 from joey.core.mentions import (
     MentionKind,
-    as_shown,
-    find_commands,
+    find_command_mentions,
     find_mentions,
+    format_mention,
     replace_spans,
 )
-from joey.core.messages import TextBlock, UserBlock, image_block
+from joey.core.messages import TextBlock, UserBlock, build_image_block
 from joey.core.models import ToolProtocol
-from joey.core.modes import SlashCommand, find_mode, may_do_more
+from joey.core.modes import SlashCommand, find_mode, grants_more_than
 from joey.core.permissions.policy import Access, Allow, Claim, decide
 from joey.core.prompts import replies
 from joey.engine.runtime import tool_context
@@ -43,17 +43,20 @@ TextWrapper = Callable[[str], str]
 
 
 async def expand_mentions(
-    task: Task, text: str, images: Sequence[str] = (), wrap: TextWrapper = replies.user_message
+    task: Task,
+    text: str,
+    images: Sequence[str] = (),
+    wrap: TextWrapper = replies.render_user_message,
 ) -> tuple[UserBlock, ...]:
     """A message in blocks. `wrap` puts the tags around the text that say whose words they are."""
-    image_blocks = tuple(image_block(uri) for uri in images)
+    image_blocks = tuple(build_image_block(uri) for uri in images)
     if image_blocks and not text:
         return image_blocks
     if "@" not in text and "/" not in text:
         return (TextBlock(wrap(text)), *image_blocks)
     text, commands = _call_commands(task, text)
     mentions = find_mentions(text)[:MAX_MENTIONS]
-    shown = replace_spans(text, [(m.start, m.end, as_shown(m)) for m in mentions])
+    shown = replace_spans(text, [(m.start, m.end, format_mention(m)) for m in mentions])
     bringing = _MentionFetcher(task)
     brought: list[UserBlock] = []
     for mention in dict.fromkeys((mention.kind, mention.subject) for mention in mentions):
@@ -64,7 +67,7 @@ async def expand_mentions(
 def _call_commands(task: Task, text: str) -> tuple[str, list[UserBlock]]:
     """The text with its slash commands replaced, and their contents."""
     known = _known_commands(task)
-    called = [mention for mention in find_commands(text) if mention.name in known]
+    called = [mention for mention in find_command_mentions(text) if mention.name in known]
     unique = [known[name] for name in dict.fromkeys(mention.name for mention in called)]
     wanting = next((command for command in unique if command.mode), None)
     if wanting is not None:
@@ -83,7 +86,7 @@ def _follow(task: Task, command: SlashCommand) -> None:
     if mode is None or mode.slug == task.mode.slug:
         return
     is_free = isinstance(decide((Claim(Access.SWITCH_MODE),), task.settings), Allow)
-    if command.source == "project" and may_do_more(mode, task.mode) and not is_free:
+    if command.source == "project" and grants_more_than(mode, task.mode) and not is_free:
         text = (
             f"/{command.name} of the project wants {mode.slug} mode, which may do more; this is"
             f" still {task.mode.slug} mode. Switch the mode yourself, or set alwaysAllowModeSwitch."
@@ -178,9 +181,9 @@ class _MentionFetcher:
 
     def _place(self, path: str) -> ResolvedPath:
         place = self._runtime.files.resolve(path)
-        if place.ignored:
-            raise ToolError(place.because or "it is hidden by .rooignore")
-        if not place.inside:
+        if place.is_ignored:
+            raise ToolError(place.ignore_error or "it is hidden by .rooignore")
+        if not place.is_inside:
             raise ToolError("it is outside of the workspace")
         return place
 
@@ -216,7 +219,7 @@ class _MentionFetcher:
 
 def _shown(head: str, entries: list[FileView]) -> list[UserBlock]:
     text = TextBlock(f"{head}\n{render(entries, ToolProtocol.NATIVE)}")
-    return [text, *(image_block(entry.image) for entry in entries if entry.image is not None)]
+    return [text, *(build_image_block(entry.image) for entry in entries if entry.image is not None)]
 
 
 def _tagged(tag: str, text: str, **attributes: str) -> TextBlock:

@@ -97,7 +97,7 @@ def ending_of(facts: TaskProjection) -> Ending:
     """How the latest run ended, from what the journal says."""
     match facts.state:
         case TaskState.COMPLETED:
-            return Completed(facts.result or "", facts.refused, facts.answered)
+            return Completed(facts.result or "", facts.unattended_refusals, facts.is_plain_answer)
         case TaskState.FAILED if facts.failure is not None:
             return Failed(facts.failure.code, facts.failure.message)
         case _:

@@ -9,7 +9,7 @@ import msgspec
 
 from joey.core.events import TRANSIENT_EVENTS, Durable, Record, SubtaskSpawned, TaskRewound
 from joey.core.history.api import ApiHistory
-from joey.core.history.branch import live_path
+from joey.core.history.branch import find_live_branch
 from joey.core.history.state import TaskProjection
 from joey.core.history.ui import UiHistory
 from joey.engine.bus import NumberedEvent, RecordCache
@@ -33,7 +33,7 @@ class Recorder:
         self._saved_seq = 0
         for record in records:
             self.facts.ledger.apply(record.event)
-        self._follow(live_path(records))
+        self._follow(find_live_branch(records))
 
     def handle(self, numbered: NumberedEvent) -> None:
         event = numbered.event
@@ -41,7 +41,7 @@ class Recorder:
             self.ui.apply(event)
             return
         durable: Durable = event  # type: ignore[assignment]
-        self.facts.check(durable)
+        self.facts.check_event(durable)
         record = Record(numbered.seq, durable)
         self.log.append(record)
         self._seq = numbered.seq
@@ -49,16 +49,16 @@ class Recorder:
         if not isinstance(durable, TaskRewound):
             self._fold(durable)
             return
-        self.facts.restart()
+        self.facts.reset()
         self.api, self.ui = ApiHistory(), UiHistory()
-        self._follow(live_path([*self.records.after(0), record]))
+        self._follow(find_live_branch([*self.records.after(0), record]))
 
     def _follow(self, path: Sequence[Record]) -> None:
         for record in path:
             self._fold(record.event)
 
     def _fold(self, event: Durable) -> None:
-        self.facts.follow(event)
+        self.facts.apply_branch_event(event)
         self.api.protocol = self.facts.protocol
         self.api.apply(event)
         self.ui.apply(event)
@@ -66,7 +66,7 @@ class Recorder:
     @property
     def path(self) -> Sequence[Record]:
         """The records that the history is made of now."""
-        return live_path(self.records.after(0))
+        return find_live_branch(self.records.after(0))
 
     @property
     def delegated(self) -> Sequence[SubtaskSpawned]:
@@ -88,7 +88,7 @@ class Recorder:
         seq = self._seq
         if seq == self._saved_seq:
             return
-        rows, messages = self.ui.stored(), self.api.stored()
+        rows, messages = self.ui.iter_stored(), self.api.iter_stored()
         await self.log.snapshot(_encoded(rows), _encoded(messages), self.metadata())
         self._saved_seq = max(seq, self._saved_seq)
 

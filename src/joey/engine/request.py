@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from joey.core.context.condense import extract_user_blocks, is_brought
+from joey.core.context.condense import extract_user_blocks, is_attachment
 from joey.core.context.window import (
     MAX_TEXT_CHARS,
     MIN_TEXT_CHARS,
-    blocks_tokens,
+    estimate_blocks_tokens,
     plan_truncation,
-    threshold_of,
+    resolve_threshold,
 )
 from joey.core.events import (
     ArgumentsDelta,
@@ -39,7 +39,7 @@ from joey.core.events import (
     RowPart,
     UsageChanged,
 )
-from joey.core.history.visible import cut_text
+from joey.core.history.visible import truncate_middle
 from joey.core.messages import CallPart, ReasoningPart, Reply, TextBlock, TextPart, UserBlock
 from joey.core.models import ModelRequest, ToolProtocol
 from joey.core.parsing.assembler import PartDelta, PartEnded, PartEvent, PartStarted, ReplyAssembler
@@ -116,7 +116,7 @@ class ReplyStream:
         self.assembler = ReplyAssembler(
             protocol=facts.protocol,
             tools=runtime.toolbox.xml_tools() if facts.protocol is ToolProtocol.XML else {},
-            taken_ids=task.recorder.api.knows_call,
+            taken_ids=task.recorder.api.has_call,
             understand_text_calls=runtime.settings.understand_text_calls,
             make_id=lambda: f"call_{task.now()}",
         )
@@ -186,7 +186,7 @@ class ReplyStream:
 
     def end(self, *, cancel_reason: str | None = None, error: str | None = None) -> None:
         usage = self.assembler.reply.usage
-        cost = self._provider.model.cost(usage) if usage is not None else None
+        cost = self._provider.model.compute_cost(usage) if usage is not None else None
         self._task.publish(
             RequestEnded(
                 ts=self._task.now(),
@@ -258,13 +258,13 @@ async def make_room(task: Task, content: tuple[UserBlock, ...]) -> tuple[UserBlo
         try:
             await condense(task)
         except CondenseError:
-            task.gauge.failed_at = room.use()
+            task.gauge.condense_failed_at = room.use()
         room = ContextUsage(task)
     if _hide_oldest(task, room, content):
         room = ContextUsage(task)
-    if room.use(content) > room.window.most:
+    if room.use(content) > room.window.hard_limit:
         raise _too_much(task, room, content)
-    room.gauge.sent(room.head)
+    room.gauge.record_request(room.head)
     return content
 
 
@@ -277,7 +277,7 @@ async def recover(task: Task) -> tuple[UserBlock, ...]:
     """
     room = ContextUsage(task)
     before = room.estimate
-    room.gauge.overflowed(before, room.window.size)
+    room.gauge.record_overflow(before, room.window.size)
     content: tuple[UserBlock, ...] = ()
     last = room.visible[-1]
     user_blocks = () if last.is_summary else extract_user_blocks(last)
@@ -289,7 +289,10 @@ async def recover(task: Task) -> tuple[UserBlock, ...]:
         pass  # a row says why; the oldest turns go instead
     _hide_oldest(task, ContextUsage(task), content)
     room = ContextUsage(task)
-    if room.estimate + blocks_tokens(content) >= before or room.use(content) > room.window.most:
+    if (
+        room.estimate + estimate_blocks_tokens(content) >= before
+        or room.use(content) > room.window.hard_limit
+    ):
         raise _too_much(task, room, content)
     return content
 
@@ -298,7 +301,7 @@ def _is_due(task: Task, room: ContextUsage, content: Sequence[UserBlock]) -> boo
     settings = task.runtime.settings
     if not settings.auto_condense_context:
         return False
-    threshold = threshold_of(
+    threshold = resolve_threshold(
         settings.auto_condense_context_percent,
         settings.profile_thresholds,
         task.runtime.route.profile,
@@ -307,12 +310,12 @@ def _is_due(task: Task, room: ContextUsage, content: Sequence[UserBlock]) -> boo
         task.shown_once.add(threshold.problem)
         task.publish(RowAdded(ts=task.now(), say="error", text=threshold.problem))
     window, use = room.window, room.use(content)
-    limit = min(window.allowed, window.size * threshold.percent // 100)
+    limit = min(window.soft_limit, window.size * threshold.percent // 100)
     if use < limit or room.said * _MIN_CONDENSABLE_DIVISOR < limit:
         return False
-    failed_at = room.gauge.failed_at
+    failed_at = room.gauge.condense_failed_at
     return (
-        use > window.allowed
+        use > window.soft_limit
         or failed_at is None
         or use > failed_at + window.size // _CONDENSE_RETRY_DIVISOR
     )
@@ -320,8 +323,8 @@ def _is_due(task: Task, room: ContextUsage, content: Sequence[UserBlock]) -> boo
 
 def _hide_oldest(task: Task, room: ContextUsage, content: Sequence[UserBlock]) -> bool:
     """Hide turns until the request fits, or all that can be hidden is; whether that was needed."""
-    gauge, allowed = room.gauge, room.window.allowed
-    use, new = room.use(content), blocks_tokens(content)
+    gauge, allowed = room.gauge, room.window.soft_limit
+    use, new = room.use(content), estimate_blocks_tokens(content)
     if use <= allowed:
         return False
     # The service may count more than the gauge dares to conclude from it.
@@ -329,7 +332,7 @@ def _hide_oldest(task: Task, room: ContextUsage, content: Sequence[UserBlock]) -
     plan = plan_truncation(
         room.visible,
         room.open_results,
-        gauge.counts,
+        gauge.message_tokens,
         lambda estimate: (room.head + estimate + new) * scale <= allowed,
     )
     if plan is None:
@@ -339,10 +342,10 @@ def _hide_oldest(task: Task, room: ContextUsage, content: Sequence[UserBlock]) -
         ContextTruncated(
             ts=ts,
             truncation_id=f"truncation_{ts}",
-            hidden_message_count=plan.messages,
+            hidden_message_count=plan.hidden_messages,
             tokens_before=room.use(),
             tokens_after=room.use_with(plan.estimate),
-            max_text_chars=plan.longest,
+            max_text_chars=plan.max_text_chars,
         )
     )
     return True
@@ -350,30 +353,37 @@ def _hide_oldest(task: Task, room: ContextUsage, content: Sequence[UserBlock]) -
 
 def _within_half(room: ContextUsage, content: tuple[UserBlock, ...]) -> tuple[UserBlock, ...]:
     """What came along with the words takes half of the room at most."""
-    most = (room.window.allowed - room.gauge.whole(room.head)) // 2
+    most = (room.window.soft_limit - room.gauge.scale_estimate(room.head)) // 2
     longest = MAX_TEXT_CHARS
     shorter = content
-    while room.gauge.whole(blocks_tokens(shorter)) > most and longest >= MIN_TEXT_CHARS:
+    while (
+        room.gauge.scale_estimate(estimate_blocks_tokens(shorter)) > most
+        and longest >= MIN_TEXT_CHARS
+    ):
         shorter = tuple(_cut(block, longest) for block in content)
         longest //= 2
     return shorter
 
 
 def _cut(block: UserBlock, longest: int) -> UserBlock:
-    if isinstance(block, TextBlock) and is_brought(block):
-        return TextBlock(cut_text(block.text, longest))
+    if isinstance(block, TextBlock) and is_attachment(block):
+        return TextBlock(truncate_middle(block.text, longest))
     return block
 
 
 def _too_much(task: Task, room: ContextUsage, content: Sequence[UserBlock]) -> RunStopped:
-    whole = room.gauge.whole
-    _give_up_longest(task, whole(room.head + blocks_tokens(content)) - room.window.most, whole)
+    whole = room.gauge.scale_estimate
+    _give_up_longest(
+        task, whole(room.head + estimate_blocks_tokens(content)) - room.window.hard_limit, whole
+    )
     return RunStopped(
         "context",
         f"This is too much for {task.provider.model.id}: of its window of {room.window.size}"
-        f" tokens, about {room.window.most} may be filled, and the instructions and tools take"
+        f" tokens, about {room.window.hard_limit} may be filled, and the instructions and tools "
+        "take"
         f" {whole(room.head)}, what was said before {whole(room.estimate - room.head)}, the new"
-        f" message {whole(blocks_tokens(content))}. Say it in fewer words, let it read the rest"
+        f" message {whole(estimate_blocks_tokens(content))}. Say it in fewer words, let it read "
+        "the rest"
         " from a file, or use a model with a larger window.",
     )
 
@@ -381,7 +391,7 @@ def _too_much(task: Task, room: ContextUsage, content: Sequence[UserBlock]) -> R
 def _give_up_longest(task: Task, over: int, whole: Callable[[int], int]) -> None:
     """Waiting words that would be in the way of all others, if there is room without them."""
     queued = task.recorder.facts.queue.values()
-    sizes = {said.id: whole(blocks_tokens((TextBlock(said.text),))) for said in queued}
+    sizes = {said.id: whole(estimate_blocks_tokens((TextBlock(said.text),))) for said in queued}
     if over > sum(sizes.values()):
         return
     for message_id in sorted(sizes, key=sizes.__getitem__, reverse=True):

@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import asyncio
 
-from joey.core.json_schema import expressions_asked, find_schema_problems
+from joey.core.json_schema import collect_pattern_checks, find_schema_problems
 from joey.core.prompts import replies
-from joey.core.structured_output import JsonSchema, instructions, read_structured
+from joey.core.structured_output import (
+    JsonSchema,
+    parse_structured_result,
+    render_schema_instructions,
+)
 from joey.engine.outcomes import RunStopped
 from joey.errors import ToolError
 from joey.tools.regex_client import match_patterns
@@ -24,7 +28,7 @@ class ResultValidator:
     def __init__(self, schema: JsonSchema) -> None:
         self._schema = schema
         self._refused = 0
-        self.instructions = instructions(schema)
+        self.instructions = render_schema_instructions(schema)
         """What the system prompt says about it."""
 
     async def check(self, result: str) -> None:
@@ -41,14 +45,14 @@ class ResultValidator:
                 f"The model's result did not fit the JSON schema in {MAX_ATTEMPTS} attempts. The"
                 f" last one: {problems[0]}",
             )
-        raise ToolError(replies.unfit_result(problems))
+        raise ToolError(replies.render_invalid_result(problems))
 
     async def _find_problems(self, result: str) -> list[str]:
         try:
-            value = (await asyncio.to_thread(read_structured, result)).value
+            value = (await asyncio.to_thread(parse_structured_result, result)).value
         except ValueError as error:
             return [f"It is not JSON: {error}."]
-        asked = await asyncio.to_thread(expressions_asked, self._schema, value)
+        asked = await asyncio.to_thread(collect_pattern_checks, self._schema, value)
         try:
             found = await match_patterns(asked)
         except ToolError as error:

@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, structs
 
 from joey.core.events import CheckpointSaved, FilesRestored, Record, TaskRewound, UserMessage
-from joey.core.history.branch import checkpoint_at, find_cut, live_path
-from joey.core.messages import well_formed
-from joey.core.rewind import RewindPreview, compare, ts_of, user_row
+from joey.core.history.branch import find_checkpoint_at, find_cut_point, find_live_branch
+from joey.core.messages import replace_lone_surrogates
+from joey.core.rewind import RewindPreview, build_rewind_preview, find_user_row, get_ts
 from joey.engine.checkpoints import (
     InterruptedCalls,
     checkpoints_of,
@@ -60,7 +60,9 @@ async def preview_rewind(task: Task, row_ts: int, *, keep: bool, files: bool) ->
 async def rewind(
     task: Task, row_ts: int, *, keep: bool, files: bool, force: bool = False
 ) -> RewindPreview:
-    if row_ts not in task.recorder.ui.growing:  # its reply is written down when it is stopped
+    if (
+        row_ts not in task.recorder.ui.open_row_timestamps
+    ):  # its reply is written down when it is stopped
         _target(task, row_ts, keep=keep, files=files)  # nothing is stopped for a wrong number
 
     async def go() -> RewindPreview:
@@ -90,10 +92,10 @@ async def undo_rewind(task: Task, *, force: bool) -> RewindPreview:
 
 
 async def edit(task: Task, row_ts: int, text: str, images: tuple[str, ...]) -> RewindPreview:
-    said = user_row(task.rows, row_ts)
+    said = find_user_row(task.rows, row_ts)
     if said is None:
         raise _no_such_row(task, row_ts)
-    if said != ts_of(task.rows[0]):
+    if said != get_ts(task.rows[0]):
         preview = await rewind(task, said, keep=False, files=False)
         await task.send(text, images)
         return preview
@@ -106,7 +108,9 @@ async def edit(task: Task, row_ts: int, text: str, images: tuple[str, ...]) -> R
     async with task.at_rest():
         first = RewindTarget(to=task.recorder.path[0].seq, row_ts=0)
         preview = await _go_back(task, first, force=False)
-        message = UserMessage(ts=task.now(), text=well_formed(text), images=images, is_first=True)
+        message = UserMessage(
+            ts=task.now(), text=replace_lone_surrogates(text), images=images, is_first=True
+        )
         task.publish(message)
         await task.recorder.commit()
     if not task.is_running:
@@ -118,18 +122,18 @@ async def edit(task: Task, row_ts: int, text: str, images: tuple[str, ...]) -> R
 
 
 def _target(task: Task, row_ts: int, *, keep: bool, files: bool) -> RewindTarget:
-    if row_ts not in [ts_of(row) for row in task.rows]:
+    if row_ts not in [get_ts(row) for row in task.rows]:
         raise _no_such_row(task, row_ts)
     try:
-        cut = find_cut(task.recorder.path, row_ts, keep=keep)
+        cut = find_cut_point(task.recorder.path, row_ts, keep=keep)
     except TaskStateError as error:
         raise UserError(
             f"The first message of task {task.id} cannot be taken back: nothing would be left."
             " Edit it, or begin another task."
         ) from error
-    checkpoint = _checkpoint(task, cut.to) if files else None
-    since = _moment(task, cut.to) if files else None
-    return RewindTarget(cut.to, cut.row_ts, checkpoint, since)
+    checkpoint = _checkpoint(task, cut.last_seq) if files else None
+    since = _moment(task, cut.last_seq) if files else None
+    return RewindTarget(cut.last_seq, cut.last_row_ts, checkpoint, since)
 
 
 def _no_such_row(task: Task, row_ts: int) -> UserError:
@@ -155,9 +159,9 @@ def _checkpoint(task: Task, to: int) -> str | None:
     checkpoints_of(task)
     at, journal = _moment(task, to), task.bus.after(0)
     later = (r.event.id for r in journal if r.seq > at and isinstance(r.event, CheckpointSaved))
-    found = checkpoint_at(task.recorder.path, at, journal) or next(later, None)
+    found = find_checkpoint_at(task.recorder.path, at, journal) or next(later, None)
     are_known = not InterruptedCalls(task).at_last
-    return None if are_known and found == task.recorder.facts.ledger.checkpoint else found
+    return None if are_known and found == task.recorder.facts.ledger.last_checkpoint else found
 
 
 def _moment(task: Task, to: int) -> int:
@@ -173,10 +177,10 @@ def _moment(task: Task, to: int) -> int:
 
 async def _preview(task: Task, target: RewindTarget) -> RewindPreview:
     going = TaskRewound(ts=0, to_seq=target.to, last_row_ts=target.row_ts)
-    after = live_path([*task.bus.after(0), Record(task.seq + 1, going)])
-    preview = compare(task.recorder.path, after)
-    loses = task.granted.loses_edits(task.id, after, with_subtasks=bool(preview.subtasks))
-    preview = structs.replace(preview, edits_asked=loses)
+    after = find_live_branch([*task.bus.after(0), Record(task.seq + 1, going)])
+    preview = build_rewind_preview(task.recorder.path, after)
+    loses = task.granted.loses_edits(task.id, after, with_subtasks=bool(preview.detached_subtasks))
+    preview = structs.replace(preview, revokes_edit_grant=loses)
     if target.checkpoint is not None:
         preview = await preview_files(task, preview, target.checkpoint)
     if target.files_since is None:
@@ -200,7 +204,7 @@ async def _go_back(task: Task, target: RewindTarget, force: bool) -> RewindPrevi
     )
     await task.recorder.commit()
     task.runtime.memory.clear()
-    if preview.edits_asked:
+    if preview.revokes_edit_grant:
         task.granted.withdraw_edits()
     try:
         await restore_due_files(task)

@@ -13,8 +13,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from joey.core.events import ModeSwitched, RowAdded, UserMessage
-from joey.core.messages import TextBlock, UserBlock, image_block
-from joey.core.modes import find_mode, usual_mode
+from joey.core.messages import TextBlock, UserBlock, build_image_block
+from joey.core.modes import choose_fallback_mode, find_mode
 from joey.core.prompts import replies
 from joey.core.task import AskKind, Response
 from joey.engine.asks import build_feedback_blocks, publish_feedback
@@ -48,10 +48,10 @@ async def first_content(task: Task, opening: RunStart) -> tuple[UserBlock, ...]:
     """
     facts = task.recorder.facts
     delegated = {child.call_id for child in task.recorder.delegated}
-    unheard = [said.answer for said in facts.unheard if said.about not in delegated]
+    unheard = [said.answer for said in facts.unsent_feedback if said.call_id not in delegated]
     blocks = [block for answer in unheard for block in build_feedback_blocks(answer)]
     queued = {(message.text, message.images) for message in facts.queue.values()}
-    for said in facts.untold:
+    for said in facts.unsent_messages:
         if (said.text, said.images) not in queued:
             blocks += await expand_mentions(task, said.text, said.images)
     if opening is RunStart.RESUME:
@@ -61,23 +61,23 @@ async def first_content(task: Task, opening: RunStart) -> tuple[UserBlock, ...]:
     elif opening.resumed:
         lost = [call for call in task.recorder.api.open_calls if call.id not in delegated]
         if not blocks and not facts.queue and (lost or not delegated):
-            cut = bool(lost) and not facts.accepted
-            blocks = [TextBlock(replies.resumption(_minutes_since(task), cut))]
-        if facts.accepted:
+            cut = bool(lost) and not facts.is_result_accepted
+            blocks = [TextBlock(replies.render_resumption(_minutes_since(task), cut))]
+        if facts.is_result_accepted:
             close_completion(task)
     return tuple(blocks)
 
 
 async def _build_prompt_blocks(task: Task, prompt: UserMessage) -> tuple[UserBlock, ...]:
-    wrap = partial(replies.task_message, task.recorder.facts.protocol)
+    wrap = partial(replies.render_task_message, task.recorder.facts.protocol)
     if task.recorder.facts.parent_id is not None:
         # Words of a model: what looks like a mention in them is not what a person pointed at.
-        return (TextBlock(wrap(prompt.text)), *(image_block(uri) for uri in prompt.images))
+        return (TextBlock(wrap(prompt.text)), *(build_image_block(uri) for uri in prompt.images))
     return await expand_mentions(task, prompt.text, prompt.images, wrap)
 
 
 async def _ask_to_resume(task: Task) -> tuple[UserBlock, ...]:
-    completed = task.recorder.facts.accepted
+    completed = task.recorder.facts.is_result_accepted
     answer = await task.ask(AskKind.RESUME_COMPLETED_TASK if completed else AskKind.RESUME_TASK)
     publish_feedback(task, answer)
     if answer.response is Response.NO:
@@ -100,7 +100,7 @@ async def reload_customizations(task: Task) -> None:
     slug = task.recorder.facts.mode
     if find_mode(slug, runtime.modes) is not None:
         return
-    mode = usual_mode(runtime.settings.mode, runtime.modes)
+    mode = choose_fallback_mode(runtime.settings.mode, runtime.modes)
     known = ", ".join(known.slug for known in runtime.modes)
     text = f"There is no mode {slug!r} (any more); going on in {mode.name} mode. Modes: {known}."
     task.publish(RowAdded(ts=task.now(), say="error", text=text))

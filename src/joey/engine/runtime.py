@@ -24,7 +24,7 @@ from joey.core.mcp import McpServer
 from joey.core.models import ToolProtocol, ToolSpec
 from joey.core.modes import BUILT_IN_MODES, Instructions, Mode, ToolGroup
 from joey.core.paths import FileScope
-from joey.core.prompts.system import ToolDoc, system_prompt
+from joey.core.prompts.system import ToolDoc, build_system_prompt
 from joey.core.settings import Limits, ModelRoute, Settings
 from joey.errors import UserError
 from joey.ports import (
@@ -105,7 +105,7 @@ class TaskRuntime(Struct, frozen=True, kw_only=True):
 
     async def settle(self, mode: Mode) -> None:
         """MCP servers that connect get a moment: the model is to know of their tools at once."""
-        if self.capabilities.mcp is not None and mode.grant(ToolGroup.MCP) is not None:
+        if self.capabilities.mcp is not None and mode.find_grant(ToolGroup.MCP) is not None:
             await self.capabilities.mcp.settle(MCP_START_TIMEOUT_S)
 
     async def close(self) -> None:
@@ -150,7 +150,7 @@ class TaskRuntime(Struct, frozen=True, kw_only=True):
 
     def _servers(self, mode: Mode) -> tuple[McpServer, ...]:
         mcp = self.capabilities.mcp
-        return () if mcp is None or mode.grant(ToolGroup.MCP) is None else mcp.servers
+        return () if mcp is None or mode.find_grant(ToolGroup.MCP) is None else mcp.servers
 
     def _compose_system(self, mode: Mode, protocol: ToolProtocol) -> str:
         docs = tuple(
@@ -158,12 +158,12 @@ class TaskRuntime(Struct, frozen=True, kw_only=True):
             for spec in self.tool_specs(mode, protocol)
         )
         customizations = self.capabilities.customizations
-        return system_prompt(
+        return build_system_prompt(
             mode=mode,
             modes=self.modes,
             protocol=protocol,
             tools=docs,
-            facts=self.environment.system_facts(),
+            system_info=self.environment.system_facts(),
             custom_instructions=self.settings.custom_instructions,
             language=self.settings.language,
             instructions=customizations.get_instructions(mode)

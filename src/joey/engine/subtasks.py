@@ -47,7 +47,7 @@ from joey.core.file_state import MergeResult
 from joey.core.history.state import TaskProjection
 from joey.core.permissions.policy import BoundarySetting
 from joey.core.prompts import replies
-from joey.core.prompts.replies import merge_report, merge_warning
+from joey.core.prompts.replies import render_merge_report, render_merge_warning
 from joey.core.task import TaskState
 from joey.engine.outcomes import Completed, Failed, RowCall, RunStopped
 from joey.engine.run_start import RunStart
@@ -104,7 +104,7 @@ class Subtasks:
                 facts.ledger.apply(record.event)
                 match record.event:
                     case TaskCreated():
-                        facts.follow(record.event)
+                        facts.apply_branch_event(record.event)
                     case SubtaskSpawned(call_id=call_id, child_id=child_id):
                         waiting[call_id] = child_id
                     case ToolFinished(call_id=call_id):
@@ -182,7 +182,7 @@ class Subtasks:
                 try:
                     return await workspace_for(task, each)
                 except ToolError as error:
-                    return ToolError(replies.subtask_not_started(str(error)))
+                    return ToolError(replies.render_subtask_not_started(str(error)))
 
         return await asyncio.gather(*map(place, spawned))
 
@@ -196,7 +196,7 @@ class Subtasks:
         except StoreError as error:
             raise RunStopped("subtask", f"The subtask cannot be opened: {error}") from error
         except UserError as error:
-            return ToolError(replies.subtask_not_started(str(error)))
+            return ToolError(replies.render_subtask_not_started(str(error)))
         return child
 
     async def _let_go(self, spawned: Sequence[SubtaskSpawned]) -> None:
@@ -228,21 +228,23 @@ def _set_to_work(task: Task, child: Task) -> None:
     facts = child.recorder.facts
     if child.is_running:
         return
-    if facts.accepted and not facts.queue:
+    if facts.is_result_accepted and not facts.queue:
         if facts.state is TaskState.RUNNING:
             # The process died between the acceptance and the last word.
             child.publish(TaskFinished(ts=child.now()))
         return
-    if facts.requests:
+    if facts.request_count:
         _forward_messages(task, child)
-    child.start(RunStart.CONTINUE if facts.requests else RunStart.NEW, task.allowance)
+    child.start(RunStart.CONTINUE if facts.request_count else RunStart.NEW, task.allowance)
 
 
 def _forward_messages(task: Task, child: Task) -> None:
     """Somebody who stops a task and then says something may well mean the work in hand."""
     since, facts = child.recorder.facts.updated, task.recorder.facts
     queued = [(said.ts, said.text, said.images) for said in facts.queue.values()]
-    answered = [(u.ts, u.answer.text, u.answer.images) for u in facts.unheard if u.about is None]
+    answered = [
+        (u.ts, u.answer.text, u.answer.images) for u in facts.unsent_feedback if u.call_id is None
+    ]
     for ts, text, images in (*answered, *queued):
         if ts > since:
             said = MessageQueued(ts=child.now(), id=f"queued_{ts}", text=text, images=images)
@@ -261,17 +263,17 @@ def returned_by(member: Task | ToolError) -> SubtaskResult:
     if isinstance(member, ToolError):
         return SubtaskResult(error=member)
     usage = member.total_usage
-    if member.recorder.facts.accepted:
+    if member.recorder.facts.is_result_accepted:
         return SubtaskResult(usage, member.result or "")
     match member.error or member.ending:
         case Completed(result):
             return SubtaskResult(usage, result)
         case Failed(_, message):
-            text = replies.subtask_failed(member.id, message)
+            text = replies.render_subtask_failed(member.id, message)
         case JoeyError() as error:
-            text = replies.subtask_failed(member.id, str(error))
+            text = replies.render_subtask_failed(member.id, str(error))
         case _:
-            text = replies.subtask_stopped(member.id)
+            text = replies.render_subtask_stopped(member.id)
     return SubtaskResult(usage, error=ToolError(text))
 
 
@@ -279,7 +281,7 @@ async def workspace_for(task: Task, spawned: SubtaskSpawned) -> Path:
     """The folder that a subtask works in.
 
     Raises ToolError."""
-    merged = task.recorder.facts.merged.get(spawned.child_id)
+    merged = task.recorder.facts.worktree_merges.get(spawned.child_id)
     if not spawned.has_worktree or (merged is not None and merged.is_clean):
         return task.runtime.workspace
     return await _worktrees(task).add(spawned.child_id)
@@ -293,9 +295,11 @@ async def bring_back(task: Task, spawned: SubtaskSpawned, returned: SubtaskResul
     except ToolError as error:
         return _with_report(returned, str(error))
     if returned.error is not None:
-        left = replies.worktree_left(str(worktrees.get_directory(name)), worktrees.branch(name))
+        left = replies.render_worktree_location(
+            str(worktrees.get_directory(name)), worktrees.branch(name)
+        )
         return structs.replace(returned, error=ToolError(f"{returned.error} {left}"))
-    merged = task.recorder.facts.merged.get(name)
+    merged = task.recorder.facts.worktree_merges.get(name)
     if merged is None:
         merged = await _merge(task, worktrees, name)
     if merged.is_clean:
@@ -313,12 +317,12 @@ async def _merge(task: Task, worktrees: Worktrees, name: str) -> WorktreeMerged:
         directory, branch = str(worktrees.get_directory(name)), worktrees.branch(name)
         merge = MergeResult(files=(), directory=directory, branch=branch, error=str(error))
     merged = WorktreeMerged(
-        ts=task.now(), child_id=name, report=merge_report(merge), is_clean=merge.is_clean
+        ts=task.now(), child_id=name, report=render_merge_report(merge), is_clean=merge.is_clean
     )
     task.publish(merged)
     if not merge.is_clean:
         task.publish(
-            RowAdded(ts=task.now(), say="error", text=merge_warning(merge), subtask_id=name)
+            RowAdded(ts=task.now(), say="error", text=render_merge_warning(merge), subtask_id=name)
         )
     await task.recorder.commit()
     return merged
@@ -327,14 +331,14 @@ async def _merge(task: Task, worktrees: Worktrees, name: str) -> WorktreeMerged:
 def _refusal(task: Task, path: str) -> str:
     """Why a path of the workspace may not be changed by a merge. Without `-y`, the user was asked
     about each protected file when the subtask changed it."""
-    if not task.runtime.scope.as_sandboxed:
+    if not task.runtime.scope.matches_sandbox:
         return ""
     try:
         place = task.runtime.files.resolve(path)
     except ToolError as error:
         return str(error)
-    if place.protected and not task.settings.always_allow_write_protected:
-        return f"{place.shown} is protected, and {BoundarySetting.WRITE_PROTECTED} is off"
+    if place.is_protected and not task.settings.always_allow_write_protected:
+        return f"{place.display_path} is protected, and {BoundarySetting.WRITE_PROTECTED} is off"
     return ""
 
 

@@ -29,8 +29,8 @@ from joey.core.events import (
     TokenUsage,
 )
 from joey.core.history.ui import Row
-from joey.core.messages import Message, well_formed
-from joey.core.modes import Mode, find_mode, usual_mode
+from joey.core.messages import Message, replace_lone_surrogates
+from joey.core.modes import Mode, choose_fallback_mode, find_mode
 from joey.core.rewind import RewindPreview
 from joey.core.settings import Limits, Settings
 from joey.core.task import IDLE_STATES, Answer, AskKind, Response, TaskState
@@ -74,7 +74,7 @@ class TaskView:
     @property
     def pending(self) -> AskOpened | None:
         """The question the task waits for, if it waits."""
-        return self.recorder.facts.pending
+        return self.recorder.facts.pending_ask
 
     @property
     def usage(self) -> TokenUsage:
@@ -98,7 +98,7 @@ class TaskView:
     @property
     def pending_subtasks(self) -> tuple[str, ...]:
         """The subtasks that it waits for."""
-        return self.recorder.facts.waits_for
+        return self.recorder.facts.pending_subtasks
 
     @property
     def result(self) -> str | None:
@@ -118,13 +118,13 @@ class TaskView:
     @property
     def messages(self) -> Sequence[Message]:
         """The API history."""
-        return self.recorder.api.rendered()
+        return self.recorder.api.list_stored()
 
     @property
     def mode(self) -> Mode:
         slug = self.recorder.facts.mode
         modes = self.runtime.modes
-        return find_mode(slug, modes) or usual_mode(self.runtime.settings.mode, modes)
+        return find_mode(slug, modes) or choose_fallback_mode(self.runtime.settings.mode, modes)
 
     @property
     def settings(self) -> Settings:
@@ -217,7 +217,7 @@ class Task(TaskView):
         With `queue` it waits even while a question is open: the sender may not have seen it.
         Returns when the words are safe on disk. A task at rest goes on with them.
         """
-        text = well_formed(text)
+        text = replace_lone_surrogates(text)
         pending = None if queue else self.pending
         if pending is not None and self.asks.answer(
             pending.ts, Answer(Response.MESSAGE, text=text, images=images)
@@ -236,7 +236,7 @@ class Task(TaskView):
 
     async def answer(self, ask_ts: int, answer: Answer) -> bool:
         """Answer one question; the first answer counts. Returns when it is safe on disk."""
-        answer = structs.replace(answer, text=well_formed(answer.text))
+        answer = structs.replace(answer, text=replace_lone_surrogates(answer.text))
         accepted = self.asks.answer(ask_ts, answer)
         if accepted:
             await self.recorder.commit()
@@ -349,7 +349,7 @@ class Task(TaskView):
         """
         if self._revising.locked():
             raise CondenseError("The task is being rewound.")
-        return self.condense_requests.add(self, well_formed(instructions))
+        return self.condense_requests.add(self, replace_lone_surrogates(instructions))
 
     async def wait(self) -> Ending:
         """The ending of the current run."""

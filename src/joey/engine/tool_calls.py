@@ -154,7 +154,7 @@ class ToolCallRunner:
 
     def _skip_if_rejected(self, placed: RowCall) -> None:
         if self.rejected and is_open(self._task, placed):
-            reason = replies.skipped_after_rejection(placed.call.name)
+            reason = replies.render_skipped_after_rejection(placed.call.name)
             skip(self._task, placed, reason)
 
     async def _make_ready(self, placed: RowCall) -> ApprovedCall | None:
@@ -203,7 +203,9 @@ class ToolCallRunner:
         task = self._task
         call = next(call for call in task.recorder.api.open_calls if call.id == spawned.call_id)
         placed = RowCall(call, spawned.row_ts)
-        answers = [said.answer for said in task.recorder.facts.unheard if said.about == call.id]
+        answers = [
+            said.answer for said in task.recorder.facts.unsent_feedback if said.call_id == call.id
+        ]
         answer = next((answer for answer in answers if answer.approves), None)
         child_id, usage = spawned.child_id, returned.usage
         spent = None if task.allowance is None else task.allowance.fold(child_id)
@@ -216,7 +218,7 @@ class ToolCallRunner:
         task.publish(
             RowAdded(ts=spawned.result_ts, say="subtask_result", text=result, subtask_id=child_id)
         )
-        outcome = Outcome(replies.subtask_completed(child_id, result))
+        outcome = Outcome(replies.render_subtask_completed(child_id, result))
         finish(task, placed, outcome, answer, usage, spent)
 
     async def _outcome(self, placed: RowCall, ready: ApprovedCall) -> Outcome | ToolError:
@@ -242,7 +244,7 @@ class ToolCallRunner:
 
     def _keep_output(self, ts: int) -> None:
         """What a cancelled command had printed stays on the screen."""
-        row = self._task.recorder.ui.row(ts)
+        row = self._task.recorder.ui.get_row(ts)
         if isinstance(row, Row) and row.partial:
             self._task.publish(RowAdded(ts=ts, say="command_output", text=row.text or ""))
 
@@ -280,7 +282,7 @@ class ToolCallRunner:
             self.accepted = result
         else:
             self.rejected = True
-            feedback = replies.completion_feedback(answer.text or DEFAULT_REJECTION_FEEDBACK)
+            feedback = replies.render_completion_feedback(answer.text or DEFAULT_REJECTION_FEEDBACK)
             finish(self._task, placed, Outcome(feedback, images=answer.images))
 
     def _hold_back(self, placed: RowCall) -> None:
@@ -289,9 +291,9 @@ class ToolCallRunner:
             case {"result": str(text)} if text.strip():
                 self._task.publish(RowAdded(ts=placed.row_ts, say="text", text=text))
         if self._failed:
-            self._fail(placed, ToolError(replies.tool_failed_before_completion()))
+            self._fail(placed, ToolError(replies.render_completion_after_failure()))
         else:
-            skip(self._task, placed, replies.results_unseen())
+            skip(self._task, placed, replies.render_unseen_results())
 
     def _close_around_completion(self, calls: Sequence[RowCall]) -> None:
         """An accepted result alone stays open, as the seed has it; beside others it is closed."""
@@ -300,7 +302,7 @@ class ToolCallRunner:
         close_completion(self._task)
         for placed in calls:
             if is_open(self._task, placed):
-                reason = replies.skipped_after_completion(placed.call.name)
+                reason = replies.render_skipped_after_completion(placed.call.name)
                 skip(self._task, placed, reason)
 
     def _fail(self, placed: RowCall, error: ToolError, answer: Answer | None = None) -> None:
@@ -331,7 +333,7 @@ def is_open(task: Task, placed: RowCall) -> bool:
 
 def compared(task: Task, call_id: str) -> tuple[object, ...] | None:
     """What makes the result of a call the same as that of another; None while it has none."""
-    outcome = task.recorder.api.outcome(call_id)
+    outcome = task.recorder.api.find_outcome(call_id)
     return None if outcome is None else (outcome.content, outcome.images, outcome.is_error)
 
 
@@ -377,16 +379,16 @@ def fail(
     images: tuple[str, ...] = ()
     match error:
         case ArgumentError(parameter=str(parameter)):
-            text = replies.missing_parameter(protocol, name, parameter)
+            text = replies.render_missing_parameter(protocol, name, parameter)
         case IgnoredPathError(path=path, because=""):
-            text = replies.rooignore(protocol, path)
+            text = replies.render_rooignore_denial(protocol, path)
             say, shown = "rooignore_error", path
         case PreformattedError(reply=text):
             pass
         case RepeatedCallError():
-            text, images = replies.tool_error(protocol, str(error)), error.images
+            text, images = replies.render_tool_error(protocol, str(error)), error.images
         case _:
-            text = replies.tool_error(protocol, str(error))
+            text = replies.render_tool_error(protocol, str(error))
     task.publish(RowAdded(ts=task.now(), say=say, text=shown))
     task.publish(
         ToolFailed(
@@ -402,8 +404,8 @@ def fail(
 
 def reject(task: Task, placed: RowCall, rejected: RejectedCall) -> None:
     answer = rejected.answer
-    unattended = replies.unattended_denial(rejected.beyond) if answer.by != "person" else ""
-    text = replies.denied(task.recorder.facts.protocol, answer.text or unattended)
+    unattended = replies.render_unattended_denial(rejected.beyond) if answer.by != "person" else ""
+    text = replies.render_denial(task.recorder.facts.protocol, answer.text or unattended)
     finish(task, placed, Outcome(text, images=answer.images))
 
 
@@ -415,7 +417,7 @@ def _prepend_feedback(outcome: Outcome, answer: Answer, protocol: ToolProtocol) 
     """Words that came with a yes go in front of the result, pictures before its own."""
     text = outcome.text
     if answer.text:
-        text = f"{replies.approved_with_feedback(protocol, answer.text)}\n\n{text}"
+        text = f"{replies.render_approval_feedback(protocol, answer.text)}\n\n{text}"
     return structs.replace(outcome, text=text, images=(*answer.images, *outcome.images))
 
 
@@ -434,4 +436,4 @@ def _header(task: Task, call: ToolCall) -> str:
         description = task.runtime.toolbox.find(call.name).describe(call.input)
     except ToolError:
         description = f"[{call.name}]"
-    return replies.result_header(description)
+    return replies.render_result_header(description)

@@ -22,7 +22,7 @@ from typing import BinaryIO
 
 from msgspec import structs
 
-from joey.core.terminal_text import as_shown, incomplete_end
+from joey.core.terminal_text import count_incomplete_bytes, render_terminal_output
 from joey.execution.processes import (
     end_leashed,
     end_processes,
@@ -116,11 +116,11 @@ class LocalCommand(asyncio.SubprocessProtocol):
         return self._intake.buffer.total
 
     def preview(self, budget: int) -> str:
-        return as_shown(self._intake.buffer.preview(budget))
+        return render_terminal_output(self._intake.buffer.preview(budget))
 
     def take_new(self) -> str:
         self._reported = self._end is not None and not self._intake.is_open
-        return as_shown(self._intake.buffer.take_new(_MAX_NEW_OUTPUT_BYTES))
+        return render_terminal_output(self._intake.buffer.take_new(_MAX_NEW_OUTPUT_BYTES))
 
     async def wait(self, patience: float | None = None) -> CommandExit | None:
         limit = asyncio.timeout(patience)
@@ -349,7 +349,7 @@ class OutputBuffer:
         """What came since the last call, in the form of `preview`."""
         end = self.total
         if not self._closed:
-            end -= incomplete_end(self._until(max(self._taken, end - 3), end))
+            end -= count_incomplete_bytes(self._until(max(self._taken, end - 3), end))
         text = self._window(self._taken, end, budget)
         self._taken = end
         return text
@@ -359,7 +359,7 @@ class OutputBuffer:
             return _decode(whole)
         head_size = budget // 2
         first = self._from(start, min(start + head_size, end))
-        first = first[: len(first) - incomplete_end(first)]
+        first = first[: len(first) - count_incomplete_bytes(first)]
         rest_start = max(start + len(first), end - (budget - head_size))
         last = self._until(rest_start, end)
         last = last[_continued(last) :]

@@ -25,7 +25,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from joey.core.text import regex
+from joey.core.text import compile_regex
 from joey.errors import ToolError
 from joey.ports import CustomToolInfo, CustomTools
 from joey.ports.extensions import TrustItem
@@ -247,8 +247,8 @@ _fits: type[CustomTools] = LocalCustomTools
 
 MAX_DEFINITION_CHARS = 20_000
 """Characters of a description, or of a schema as JSON."""
-_TOOL_NAME_RE = regex(r"(?!mcp[-_])[A-Za-z_][A-Za-z0-9_-]{0,63}", re.ASCII)
-_PARAMETER_NAME_RE = regex(r"[A-Za-z0-9_.-]{1,64}", re.ASCII)
+_TOOL_NAME_RE = compile_regex(r"(?!mcp[-_])[A-Za-z_][A-Za-z0-9_-]{0,63}", re.ASCII)
+_PARAMETER_NAME_RE = compile_regex(r"[A-Za-z0-9_.-]{1,64}", re.ASCII)
 
 
 def check_tool(info: CustomToolInfo) -> None:

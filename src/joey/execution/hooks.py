@@ -21,7 +21,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from joey.core.hooks import Hook, HookExit, HookInput, HookReport, joined, report
+from joey.core.hooks import Hook, HookExit, HookInput, HookReport, build_report, merge_reports
 from joey.ports.extensions import Hooks, ProjectHooks
 from joey.system.subprocess import begun
 
@@ -64,8 +64,8 @@ class LocalHooks:
         self._warnings = (*found.warnings, *untrusted)
 
     async def run(self, about: HookInput, names: Sequence[str]) -> HookReport:
-        own = [hook for hook in self._own if hook.concerns(about.event, names)]
-        projects = [hook for hook in self._project if hook.concerns(about.event, names)]
+        own = [hook for hook in self._own if hook.matches(about.event, names)]
+        projects = [hook for hook in self._project if hook.matches(about.event, names)]
         if not own and not projects:
             return HookReport()
         given = msgspec.json.encode(about) + b"\n"
@@ -75,10 +75,10 @@ class LocalHooks:
                 end = HookExit(error=_CHANGED_MESSAGE)
             else:
                 end = await run_hook(hook, given, self._place)
-            reports.append(report(hook, end))
-            if reports[-1].blocks is not None:
+            reports.append(build_report(hook, end))
+            if reports[-1].block_reason is not None:
                 break
-        return joined(reports)
+        return merge_reports(reports)
 
     def _look(self) -> tuple[ProjectHooks, bool]:
         found = self._find()

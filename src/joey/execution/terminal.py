@@ -15,8 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from secrets import token_hex
 
-from joey.core.redaction import may_hold_secret
-from joey.core.text import regex
+from joey.core.redaction import has_secret_name
+from joey.core.text import compile_regex
 from joey.errors import ToolError
 from joey.execution.command import LocalCommand
 from joey.execution.processes import MARKER_VARIABLE, end_processes, find_processes
@@ -191,7 +191,7 @@ _ALLOWED_VARIABLES = frozenset(
     """.split()  # noqa: SIM905 (easier to read and to extend than a literal)
 )
 _ALLOWED_VARIABLE_PREFIXES = ("LC_", "XDG_")
-_URL_WITH_CREDENTIALS_RE = regex(r"(?:^|//)[^/\s]+@")
+_URL_WITH_CREDENTIALS_RE = compile_regex(r"(?:^|//)[^/\s]+@")
 
 _FIXED_VARIABLES = {
     "JOEY_ACTIVE": "1",
@@ -232,4 +232,4 @@ def _harmless(name: str, value: str) -> bool:
     if name.lower().endswith("_proxy") and "@" in value:
         return False  # a login, be it ever so badly written
     listed = name in _ALLOWED_VARIABLES or name.startswith(_ALLOWED_VARIABLE_PREFIXES)
-    return listed and not may_hold_secret(name) and not _URL_WITH_CREDENTIALS_RE.search(value)
+    return listed and not has_secret_name(name) and not _URL_WITH_CREDENTIALS_RE.search(value)

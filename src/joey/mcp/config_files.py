@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from joey.core.mcp import SERVER_WORKING_DIRECTORY, config_paths
+from joey.core.mcp import SERVER_WORKING_DIRECTORY, list_config_paths
 from joey.errors import ConfigError
 from joey.mcp.config import SERVERS_KEY, ParsedServers, ServerConfig, parse_servers, set_aside
 from joey.system.files import FileFingerprint, make_private_directory, stamp
@@ -79,7 +79,7 @@ class ConfigFiles:
         self._variables = {**env, "workspaceFolder": str(workspace)}
         self._aside = home / SERVER_WORKING_DIRECTORY
         self._user_home = Path(env["HOME"]) if env.get("HOME") else Path.home()
-        self.paths = config_paths(home, workspace)
+        self.paths = list_config_paths(home, workspace)
         self.project, *self._user = self.paths
         self._stamps: dict[Path, FileFingerprint] = {}
         self._loaded: dict[Path, ParsedServers] = {}

@@ -134,7 +134,7 @@ class McpConnection:
         self, tool: McpTool, arguments: dict[str, Any], on_progress: Callable[[str], None] | None
     ) -> McpResult:
         dialogue = self._ready()
-        if tool.changed:
+        if tool.has_changed:
             self._world.pins.accept(self.config, tool)
             self._show(tools=self._flagged(self.server.tools))
         return await self._ask(dialogue.call(tool.name, arguments, on_progress), tool.name)
@@ -327,7 +327,7 @@ class McpConnection:
             structs.replace(
                 tool,
                 always_allowed=config.allows(tool.name) and tool.name not in changed,
-                changed=tool.name in changed,
+                has_changed=tool.name in changed,
                 enabled=tool.name not in config.entry.disabled_tools,
             )
             for tool in tools

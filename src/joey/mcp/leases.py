@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct
 
-from joey.core.mcp import McpResult, McpServer, config_paths
+from joey.core.mcp import McpResult, McpServer, list_config_paths
 from joey.errors import ToolError
 from joey.ports import Mcp
 
@@ -51,7 +51,7 @@ class HubPool:
         key = _key(workspace, given)
         hub = self._hubs.get(key)
         if hub is None:
-            paths = config_paths(self._around.home, workspace)
+            paths = list_config_paths(self._around.home, workspace)
             if not given and not any(path.exists() for path in paths):
                 return None
             from joey.mcp.hub import Hub

@@ -239,7 +239,7 @@ def clipped(head: bytes, tail: bytes, size: int) -> bytes | None:
     """A message that stands for one of `size` bytes; None when nobody waits for it."""
     scanner = JsonScanner()
     scanner.feed(head.decode("utf-8", "ignore"))
-    message = scanner.snapshot()
+    message = scanner.build_snapshot()
     if "method" in message:
         return None
     if "id" not in message:

@@ -18,7 +18,7 @@ class Boundary(Protocol):
     roots: tuple[Path, ...]
     """The workspace and the directories added to it, resolved."""
 
-    def reach(self, path: Path) -> PathAccess:
+    def get_access(self, path: Path) -> PathAccess:
         """What may be done with a resolved path."""
         ...
 

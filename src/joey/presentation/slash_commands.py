@@ -7,7 +7,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from joey.core.suggest import nearest
+from joey.core.suggest import find_closest_name
 from joey.presentation.text import one_line
 
 
@@ -91,7 +91,7 @@ def guess_at(text: str, names: Iterable[str], *, may_be_path: bool = False) -> s
         return f"{name} stands alone, without words behind it"
     if name[1:] in known:
         return None
-    near = nearest(name[1:], known)
+    near = find_closest_name(name[1:], known)
     if near is None and (arguments or may_be_path):
         return None
     meant = f"did you mean /{near}?" if near else "see /help"

@@ -118,7 +118,7 @@ class AnthropicRequestBuilder:
         self._model = model
         self._legacy = legacy
         self._opening = _encode(_parameters(profile, model, legacy=legacy))[:-1]
-        marks = _MAX_CACHE_MARKS if model.prompt_cache else 0
+        marks = _MAX_CACHE_MARKS if model.supports_prompt_cache else 0
         self._transcript = ConversationEncoder(self._encoded, marks, _is_users)
         self._system: tuple[str, bytes] = ("", b"")
         self._tools: tuple[tuple[ToolSpec, ...], bytes] = ((), b"")
@@ -134,7 +134,7 @@ class AnthropicRequestBuilder:
         return parts
 
     def _encoded(self, message: Message, *, mark: bool) -> bytes:
-        data = encode_message(message, images=self._model.images)
+        data = encode_message(message, images=self._model.supports_images)
         return (
             data.removesuffix(b"}]}") + b"," + _CACHE_CONTROL_JSON + b"}]}"
             if data and mark
@@ -143,7 +143,7 @@ class AnthropicRequestBuilder:
 
     def _encoded_system(self, system: str) -> bytes:
         if system != self._system[0]:
-            mark = b"," + _CACHE_CONTROL_JSON if self._model.prompt_cache else b""
+            mark = b"," + _CACHE_CONTROL_JSON if self._model.supports_prompt_cache else b""
             text = _encode(system)
             block = b',"system":[{"type":"text","text":' + text + mark + b"}]"
             self._system = (system, block)
@@ -213,16 +213,16 @@ def _tool(tool: ToolSpec, *, eager: bool) -> dict[str, Any]:
 
 def _parameters(profile: Profile, model: ModelInfo, *, legacy: bool) -> dict[str, Any]:
     """What stays the same from request to request."""
-    max_tokens = profile.max_tokens or model.max_output
+    max_tokens = profile.max_tokens or model.max_output_tokens
     thinking: dict[str, Any] | None = None
     if profile.thinking_budget:
-        if model.known and not model.thinking:
+        if model.is_known and not model.supports_thinking:
             thinking = {"type": "adaptive"}
         else:
             budget, max_tokens = _thinking_room(profile, max_tokens)
             thinking = {"type": "enabled", "budget_tokens": budget}
     parameters: dict[str, Any] = {"model": profile.model or model.id, "max_tokens": max_tokens}
-    if legacy and model.temperature and thinking is None:
+    if legacy and model.supports_temperature and thinking is None:
         parameters["temperature"] = 0 if profile.temperature is None else profile.temperature
     if thinking is not None:
         parameters["thinking"] = thinking

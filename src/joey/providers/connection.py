@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, cast
 
 from msgspec import Struct
 
-from joey.core.text import regex
+from joey.core.text import compile_regex
 from joey.errors import UNREACHABLE_CODE, ConfigError, ProviderError, ProviderFailure
 from joey.providers.http_reader import ProtocolError, ResponseEnd, ResponseHead, ResponseReader
 
@@ -275,13 +275,13 @@ def _is_refused(error: OSError) -> bool:
     )
 
 
-_URL_RE = regex(
+_URL_RE = compile_regex(
     r"(?P<scheme>https?)://(?:(?P<user>[^@/?#]*)@)?"
     r"(?P<host>\[[0-9A-Fa-f:.%]+\]|[^\s:/?#\[\]@]+)(?::(?P<port>\d{1,5}))?(?P<path>[/?][^\s#]*)?",
     re.IGNORECASE,
 )
-_PERCENT_ESCAPE_RE = regex(rb"%([0-9A-Fa-f]{2})")
-_LOOPBACK_HOST_RE = regex(r"localhost|.*\.localhost|127(\.\d{1,3}){3}|::1", re.IGNORECASE)
+_PERCENT_ESCAPE_RE = compile_regex(rb"%([0-9A-Fa-f]{2})")
+_LOOPBACK_HOST_RE = compile_regex(r"localhost|.*\.localhost|127(\.\d{1,3}){3}|::1", re.IGNORECASE)
 
 
 class HttpAddress(Struct, frozen=True):

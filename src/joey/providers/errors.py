@@ -15,9 +15,9 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from joey.core.redaction import blotted, without_secrets
+from joey.core.redaction import redact_secrets, remove_secrets
 from joey.core.settings import ModelRoute, Profile
-from joey.core.text import regex
+from joey.core.text import compile_regex
 from joey.errors import ProviderError, ProviderFailure
 from joey.providers.connection import parse_url
 from joey.providers.registry import find_kind
@@ -27,22 +27,22 @@ JSON_DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What decoding raises for bytes that are not JSON, or nested without end."""
 _MAX_MESSAGE_CHARS = 600
 
-_CONTEXT_OVERFLOW_RE = regex(
+_CONTEXT_OVERFLOW_RE = compile_regex(
     r"prompt is too long|input is too long|context[ _](?:length|window|size|limit)"
     r"|maximum (?:context|prompt)|token count .{0,24}exceeds|too many (?:input )?tokens"
     r"|exceeds? the maximum number of tokens|exceed_context|context the overflows"
     r"|reduce the length of the messages|max_new_tokens",
     re.IGNORECASE,
 )
-_NOT_CONTEXT_OVERFLOW_RE = regex(
+_NOT_CONTEXT_OVERFLOW_RE = compile_regex(
     r"per (?:min|hour|day)|maximum (?:allowed )?number of output tokens", re.IGNORECASE
 )
-_QUOTA_RE = regex(
+_QUOTA_RE = compile_regex(
     r"insufficient[_ ](?:quota|balance|credit|funds)|credit balance|exceeded your current quota"
     r"|billing|payment required|out of credits",
     re.IGNORECASE,
 )
-_RETRY_DELAY_RE = regex(r'retryDelay\\*"\s*:\s*\\*"(\d+(?:\.\d+)?)s')
+_RETRY_DELAY_RE = compile_regex(r'retryDelay\\*"\s*:\s*\\*"(\d+(?:\.\d+)?)s')
 
 _FAILURE_BY_STATUS: dict[int, ProviderFailure] = {
     401: ProviderFailure.AUTH,
@@ -93,7 +93,7 @@ class ServiceInfo(Struct, frozen=True):
     """The flag or variable that says so; empty: the profile."""
 
     def without_secrets(self, text: str) -> str:
-        return blotted(text, (*((self.key,) if self.key else ()), *self.headers))
+        return redact_secrets(text, (*((self.key,) if self.key else ()), *self.headers))
 
 
 def service_of(profile: Profile, url: str, route: ModelRoute | None = None) -> ServiceInfo:
@@ -295,7 +295,7 @@ def _wording(
 def _and_address(service: ServiceInfo) -> str:
     if not service.base_url:
         return ""
-    shown = service.without_secrets(str(without_secrets(service.base_url)))
+    shown = service.without_secrets(str(remove_secrets(service.base_url)))
     return f" and {_address_source(service)}, which is {shown}"
 
 

@@ -46,14 +46,16 @@ def make_provider(profile: Profile, http: HttpClient, route: ModelRoute | None =
 
 
 def model_of(profile: Profile) -> ModelInfo:
-    """The catalogue's entry with what the profile says about it; `max_output` is what a request
-    will ask for."""
+    """The catalogue's entry with what the profile says about it; `max_output_tokens` is what a
+    request will ask for."""
     info = lookup(profile.provider, profile.model)
     window = profile.context_window or info.context_window
-    usual = min(info.max_output, math.ceil(window * _MAX_OUTPUT_SHARE))
+    usual = min(info.max_output_tokens, math.ceil(window * _MAX_OUTPUT_SHARE))
     return structs.replace(
         info,
         context_window=window,
-        max_output=profile.max_tokens or usual,
-        native_tools=info.native_tools if profile.native_tools is None else profile.native_tools,
+        max_output_tokens=profile.max_tokens or usual,
+        supports_native_tools=info.supports_native_tools
+        if profile.native_tools is None
+        else profile.native_tools,
     )

@@ -11,14 +11,14 @@ from enum import Enum, auto
 
 from msgspec import Struct
 
-from joey.core.text import regex
+from joey.core.text import compile_regex
 
 MAX_HEAD_BYTES = 64 * 1024
 MAX_CHUNK_SIZE_LINE_BYTES = 1024
 
-_STATUS_LINE_RE = regex(rb"HTTP/(1)\.([01]) ([1-9]\d\d)(?: ([^\r\n]*))?")
-_HEADER_FIELD_RE = regex(rb"([!#$%&'*+\-.^_`|~0-9A-Za-z]+):[ \t]*(.*?)[ \t]*")
-_CHUNK_SIZE_RE = regex(rb"([0-9a-fA-F]{1,15})[ \t]*(?:;.*)?")
+_STATUS_LINE_RE = compile_regex(rb"HTTP/(1)\.([01]) ([1-9]\d\d)(?: ([^\r\n]*))?")
+_HEADER_FIELD_RE = compile_regex(rb"([!#$%&'*+\-.^_`|~0-9A-Za-z]+):[ \t]*(.*?)[ \t]*")
+_CHUNK_SIZE_RE = compile_regex(rb"([0-9a-fA-F]{1,15})[ \t]*(?:;.*)?")
 
 
 class ProtocolError(Exception):

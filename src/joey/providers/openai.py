@@ -94,7 +94,7 @@ class OpenAiRequestBuilder:
         self._host = host
         self._id = profile.model or model.id
         self._is_developer = _DEVELOPER_ROLE_MODELS_RE.fullmatch(self._id) is not None
-        marks = _MAX_CACHE_MARKS if model.prompt_cache else 0
+        marks = _MAX_CACHE_MARKS if model.supports_prompt_cache else 0
         self._transcript = ConversationEncoder(self._convert, marks, _has_user_content)
         self._system: tuple[str | None, bytes] = (None, b"")
         self._tools: tuple[tuple[ToolSpec, ...], bytes] = ((), b"")
@@ -124,7 +124,7 @@ class OpenAiRequestBuilder:
 
     def _opening(self) -> bytes:
         parameters: dict[str, Any] = {"model": self._id}
-        if self._model.temperature and not self._is_developer:
+        if self._model.supports_temperature and not self._is_developer:
             chosen = self._profile.temperature
             parameters["temperature"] = 0 if chosen is None else chosen
         return _encode(parameters)[:-1]
@@ -152,7 +152,7 @@ class OpenAiRequestBuilder:
             if self._is_developer:
                 role, text = ("developer", f"Formatting re-enabled\n{system}")
             content: Any = text
-            if self._model.prompt_cache:
+            if self._model.supports_prompt_cache:
                 content = [{"type": "text", "text": text, **_CACHE_CONTROL}]
             self._system = (system, _encode({"role": role, "content": content}))
         return self._system[1]
@@ -241,7 +241,7 @@ def _images_in(block: ToolResultBlock, model: ModelInfo) -> list[dict[str, Any]]
 
 
 def _image(block: ImageBlock, model: ModelInfo) -> dict[str, Any]:
-    if not model.images:
+    if not model.supports_images:
         return _IMAGE_PLACEHOLDER
     url = f"data:{block.source.media_type};base64,{block.source.data}"
     return {"type": "image_url", "image_url": {"url": url}}

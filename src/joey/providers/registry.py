@@ -12,7 +12,7 @@ and its variant, so `anthropic/claude-sonnet-4.5` and `claude-sonnet-4-5-2025092
 Makers train their models on an edit tool of their own. It is derived from the id, wherever the
 model is served, or from the maker's own service.
 
-A model that is not listed gets these defaults, and says so (`known` is False):
+A model that is not listed gets these defaults, and says so (`is_known` is False):
 
 - with Anthropic's protocol a window of 200,000 tokens, 8,192 of output, prompt cache, thinking;
 - on a local server a window of 32,768 and no price;
@@ -26,7 +26,7 @@ from enum import StrEnum
 from msgspec import Struct, structs
 
 from joey.core.models import ModelInfo, Prices
-from joey.core.text import regex
+from joey.core.text import compile_regex
 from joey.errors import ConfigError
 
 
@@ -164,7 +164,7 @@ def _ollama_base(base: str) -> str:
     return f"{scheme or 'http'}://{host}{slash}{path}" + ("" if slash else "/v1")
 
 
-_MODEL_ID_SUFFIX_RE = regex(
+_MODEL_ID_SUFFIX_RE = compile_regex(
     r"(?:[-@]\d{8}|-\d{4}-\d{2}-\d{2}|-\d{4}|-latest|-preview(?:-\d\d-\d\d(?:\d\d)?)?"
     r"|:(?:free|thinking|nitro|floor|exacto|online|latest|beta))+$"
 )
@@ -184,12 +184,12 @@ class _ModelRow(Struct, frozen=True):
         return ModelInfo(
             id=model,
             context_window=self.window * 1000,
-            max_output=self.output * 1000,
-            images="b" not in self.flags,
-            native_tools="n" not in self.flags,
-            prompt_cache="c" in self.flags,
-            thinking="t" in self.flags,
-            temperature="x" not in self.flags,
+            max_output_tokens=self.output * 1000,
+            supports_images="b" not in self.flags,
+            supports_native_tools="n" not in self.flags,
+            supports_prompt_cache="c" in self.flags,
+            supports_thinking="t" in self.flags,
+            supports_temperature="x" not in self.flags,
             preserve_reasoning="r" in self.flags,
             prices=_prices(*self.prices) if self.prices else None,
         )
@@ -315,10 +315,10 @@ _LOCAL_MODELS = {
 }
 _HOSTED_MODELS = {**_CLAUDE_MODELS, **_GPT_MODELS, **_OTHER_HOSTED_MODELS}
 _EDIT_TOOL_BY_MODEL_RE = (
-    (regex(r"openai/|(?:^|[/:])(?:gpt-|chatgpt-|codex|o\d(?:-|$))"), "apply_patch"),
-    (regex(r"x-ai/|(?:^|/)grok"), "search_replace"),
-    (regex(r"(?:^|/)gemini"), "edit"),
-    (regex(r"minimax"), "edit"),
+    (compile_regex(r"openai/|(?:^|[/:])(?:gpt-|chatgpt-|codex|o\d(?:-|$))"), "apply_patch"),
+    (compile_regex(r"x-ai/|(?:^|/)grok"), "search_replace"),
+    (compile_regex(r"(?:^|/)gemini"), "edit"),
+    (compile_regex(r"minimax"), "edit"),
 )
 _EDIT_TOOL_BY_PROVIDER = {"xai": "search_replace", "gemini": "edit"}
 
@@ -330,7 +330,7 @@ def lookup(provider: str, model: str) -> ModelInfo:
         ConfigError: there is no such provider.
     """
     kind = find_kind(provider)
-    return structs.replace(_listed(kind, model), edit_tool=_edit_tool(kind, model))
+    return structs.replace(_listed(kind, model), preferred_edit_tool=_edit_tool(kind, model))
 
 
 def models_of(provider: str) -> tuple[str, ...]:
@@ -370,8 +370,12 @@ def _plain(model: str) -> str:
 def _unlisted(kind: ProviderSpec, model: str) -> ModelInfo:
     if kind.wire is ApiProtocol.ANTHROPIC:
         return ModelInfo(
-            id=model, context_window=200_000, prompt_cache=True, thinking=True, known=False
+            id=model,
+            context_window=200_000,
+            supports_prompt_cache=True,
+            supports_thinking=True,
+            is_known=False,
         )
     if kind.is_local:
-        return ModelInfo(id=model, context_window=32_768, max_output=4096, known=False)
-    return ModelInfo(id=model, known=False)
+        return ModelInfo(id=model, context_window=32_768, max_output_tokens=4096, is_known=False)
+    return ModelInfo(id=model, is_known=False)

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from joey.core.text import regex
+from joey.core.text import compile_regex
 
 _UTF_8_BOM = b"\xef\xbb\xbf"
-_LINE_END_RE = regex(rb"\r\n|\r|\n")
+_LINE_END_RE = compile_regex(rb"\r\n|\r|\n")
 
 
 class ServerSentEvent(Struct, frozen=True):

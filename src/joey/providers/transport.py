@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from joey.core.messages import Chunk, joined
+from joey.core.messages import Chunk, merge_chunks
 from joey.errors import ProviderError
 from joey.providers import errors
 from joey.providers.errors import ServiceInfo
@@ -71,7 +71,9 @@ class SseTransport:
             reader = SseReader()
             while data := await self._read(response, decoder):
                 events = reader.feed(data)
-                for chunk in joined(chunk for event in events for chunk in decoder.feed(event)):
+                for chunk in merge_chunks(
+                    chunk for event in events for chunk in decoder.feed(event)
+                ):
                     yield chunk
                 if decoder.is_final:
                     await response.finish()

@@ -25,7 +25,7 @@ from websockets.frames import Frame, Opcode
 
 from joey.core.events import TRANSIENT_EVENTS, RetryCountdown
 from joey.core.history.ui import RowChange
-from joey.core.wire.encoder import FrameEncoder, ReplayNormalizer, row_ts
+from joey.core.wire.encoder import FrameEncoder, ReplayNormalizer, get_row_ts
 from joey.core.wire.events import MessagePayload, ResyncPayload
 from joey.core.wire.frames import EventFrame, ResponseFrame, encode_frame
 from joey.engine.bus import NumberedEvent
@@ -99,7 +99,7 @@ class TaskFeed:
 
     def growing(self) -> Sequence[EventFrame]:
         """The rows that still grow, as they look now."""
-        return self._encoder.growing()
+        return self._encoder.encode_open_rows()
 
     async def _read(self) -> None:
         async for numbered in self._subscription:
@@ -115,10 +115,10 @@ class TaskFeed:
         if type(event) not in TRANSIENT_EVENTS:
             self._take_durable(numbered)
             return
-        for change in self._encoder.changed(event):
+        for change in self._encoder.apply_transient(event):
             self._grow(change)
         if isinstance(event, RetryCountdown):
-            self._broadcast(Broadcast(self._encoder.countdown(event)))
+            self._broadcast(Broadcast(self._encoder.encode_countdown(event)))
 
     def _take_durable(self, numbered: NumberedEvent) -> None:
         for frame in self._encoder.encode(numbered.seq, numbered.event):
@@ -126,7 +126,7 @@ class TaskFeed:
             # A frame that is not the last of its record counts as told when its record is.
             self._seqs.append(numbered.seq)
             if isinstance(frame.payload, MessagePayload):
-                self._settle(row_ts(frame.payload))
+                self._settle(get_row_ts(frame.payload))
             if numbered.seq > self.task.bus.opened_at:
                 self._broadcast(Broadcast(frame))
 
@@ -141,7 +141,7 @@ class TaskFeed:
 
     def _show(self, change: RowChange) -> None:
         self._settle(change.ts)
-        frame = self._encoder.row_frame(change)
+        frame = self._encoder.encode_row(change)
         if frame is None:
             return
         broadcast = Broadcast(frame, change.ts)
@@ -201,7 +201,7 @@ class _ReplayCursor:
             return None
         frame = self.source.frames[self.position]
         self.position += 1
-        return self.replay.retell(frame)
+        return self.replay.normalize(frame)
 
 
 class _QueuedPacket:
@@ -342,7 +342,7 @@ class SendQueue:
         if live is None or live is reading.source:
             del self._readings[task_id]
             for frame in reading.source.growing():
-                self._put(Broadcast(reading.replay.retell(frame), row_ts(frame.payload)))
+                self._put(Broadcast(reading.replay.normalize(frame), get_row_ts(frame.payload)))
             return
         reading.position = live.after(reading.source.seq)
         reading.source = live

@@ -23,7 +23,7 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from joey import __version__
-from joey.core.wire.schema import wire_schema
+from joey.core.wire.schema import build_wire_schema
 from joey.server.auth import OriginPolicy, offered_token
 from joey.server.websocket import Connections
 
@@ -156,7 +156,7 @@ def has_page() -> bool:
 
 @cache
 def _schema() -> bytes:
-    return msgspec.json.encode(wire_schema())
+    return msgspec.json.encode(build_wire_schema())
 
 
 def _json(value: object) -> Response:

@@ -26,14 +26,14 @@ from joey.core.modes import Mode, SlashCommand
 from joey.core.settings import Limits, Profile, TaskSecrets
 from joey.core.task import IDLE_STATES
 from joey.core.wire.commands import COMMANDS
-from joey.core.wire.encoder import created_payload, narrate
+from joey.core.wire.encoder import build_created_payload, encode_records
 from joey.core.wire.frames import (
     ErrorCode,
     EventFrame,
     ParsedCommand,
     ResponseFrame,
-    failure,
-    success,
+    build_failure,
+    build_success,
 )
 from joey.engine.engine import Engine, TaskOptions
 from joey.engine.task import Task
@@ -112,7 +112,7 @@ class ServerHub:
         self, command: ParsedCommand, client: CommandClient | None = None
     ) -> ResponseFrame:
         """Run a command that came over the wire; whatever happens, there is a response."""
-        name, request_id = command.kind.name, command.request_id
+        name, request_id = command.spec.name, command.request_id
         try:
             data = await self._handle(name, CommandCall(command.task_id, command.arguments, client))
         except CommandError as error:
@@ -127,7 +127,7 @@ class ServerHub:
             message = "The server made a mistake; its log says more."
             return self._failed(name, request_id, ErrorCode.SERVER_ERROR, message)
         self.counters.commands[name, "success"] += 1
-        return success(request_id, name, data)
+        return build_success(request_id, name, data)
 
     async def run(
         self, name: str, arguments: dict[str, Any] | None = None, task_id: str | None = None
@@ -137,7 +137,7 @@ class ServerHub:
         Raises:
             CommandError, JoeyError
         """
-        checked = msgspec.convert(arguments or {}, COMMANDS[name].arguments)
+        checked = msgspec.convert(arguments or {}, COMMANDS[name].arguments_type)
         return await self._handle(name, CommandCall(task_id, checked))
 
     async def _handle(self, name: str, call: CommandCall) -> Struct:
@@ -147,7 +147,7 @@ class ServerHub:
 
     def _failed(self, name: str, request_id: str, code: ErrorCode, message: str) -> ResponseFrame:
         self.counters.commands[name, code.value] += 1
-        return failure(request_id, name, code, message)
+        return build_failure(request_id, name, code, message)
 
     # Tasks ------------------------------------------------------------------------------------
 
@@ -188,7 +188,7 @@ class ServerHub:
         """A new task, at rest, with the history of another."""
         task = await self.engine.fork(task_id, row_ts, keep=keep, options=options)
         self._watch(task)
-        self.announce("taskCreated", created_payload(task.recorder.facts), task.id)
+        self.announce("taskCreated", build_created_payload(task.recorder.facts), task.id)
         return task
 
     def _watch(self, task: Task) -> None:
@@ -263,7 +263,7 @@ class ServerHub:
         records = self.store.read(task_id)
         frames: list[EventFrame] = []
         seqs: list[int] = []
-        encoder, _ = narrate(task_id, ())
+        encoder, _ = encode_records(task_id, ())
         for record in records:
             fresh = encoder.encode(record.seq, record.event)
             frames += fresh

@@ -228,9 +228,9 @@ def _model(info: ModelInfo) -> dict[str, Any]:
     """A model in Roo's words."""
     encoded: dict[str, Any] = {
         "contextWindow": info.context_window,
-        "maxTokens": info.max_output,
-        "supportsImages": info.images,
-        "supportsPromptCache": info.prompt_cache,
+        "maxTokens": info.max_output_tokens,
+        "supportsImages": info.supports_images,
+        "supportsPromptCache": info.supports_prompt_cache,
     }
     if info.prices is not None:
         encoded |= {

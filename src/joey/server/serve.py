@@ -21,7 +21,7 @@ import msgspec
 import uvicorn
 from msgspec import Struct
 
-from joey.core.redaction import blotted, blotted_line
+from joey.core.redaction import redact_log_line, redact_secrets
 from joey.core.wire.frames import MAX_FRAME_BYTES
 from joey.errors import ConfigError
 from joey.server.auth import Token, build_origin_policy
@@ -187,7 +187,7 @@ MAX_LOG_TEXT_CHARS = 10_000
 
 
 class JsonLogFormatter(logging.Formatter):
-    def __init__(self, blot: Callable[[str], str] = blotted) -> None:
+    def __init__(self, blot: Callable[[str], str] = redact_secrets) -> None:
         super().__init__()
         self._blot = blot
 
@@ -208,10 +208,10 @@ class JsonLogFormatter(logging.Formatter):
         return msgspec.json.encode(line).decode()
 
     def _clean(self, text: str) -> str:
-        return blotted_line(text, self._blot)
+        return redact_log_line(text, self._blot)
 
 
-def log_to(stream: TextIO, level: int, blot: Callable[[str], str] = blotted) -> None:
+def log_to(stream: TextIO, level: int, blot: Callable[[str], str] = redact_secrets) -> None:
     """Everything that joey logs from here on; of its libraries only what went wrong."""
     handler = logging.StreamHandler(stream)
     handler.setFormatter(JsonLogFormatter(blot))

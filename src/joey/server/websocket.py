@@ -31,9 +31,9 @@ from joey.core.wire.frames import (
     ParsedCommand,
     ResponseFrame,
     WireError,
-    failure,
+    build_failure,
+    build_success,
     parse_frame,
-    success,
 )
 from joey.server.auth import TOKEN_SUBPROTOCOL_PREFIX, Token, offered_token
 from joey.server.feed import ReplaySource, SendQueue
@@ -122,7 +122,7 @@ class ClientConnection:
         log.info("connected", extra={"client": self.name})
         welcome = await self._welcome()
         self._hub.listen(self._outbox.send_event)
-        self._outbox.respond(success("welcome", "welcome", welcome))
+        self._outbox.respond(build_success("welcome", "welcome", welcome))
         rate = RateLimiter(self._limits.frames_per_second, self._limits.burst)
         while True:
             frame = await self._receive()
@@ -160,7 +160,7 @@ class ClientConnection:
         except TimeoutError:
             frame = WireError(ErrorCode.PERMISSION_DENIED, "No token came.")
         if isinstance(frame, AuthFrame) and self._token.fits(frame.token):
-            self._outbox.respond(success("auth", "auth", Done()))
+            self._outbox.respond(build_success("auth", "auth", Done()))
             return True
         self._hub.counters.refused += 1
         log.info("refused", extra={"client": self.name, "reason": "token"})
@@ -176,7 +176,7 @@ class ClientConnection:
                 self._outbox.respond(frame.response)
             case AuthFrame(token):
                 if self._token.fits(token):
-                    self._outbox.respond(success("auth", "auth", Done()))
+                    self._outbox.respond(build_success("auth", "auth", Done()))
                 else:
                     self._outbox.respond(_denied(frame))
             case ParsedCommand():
@@ -192,7 +192,7 @@ class ClientConnection:
             "command",
             extra={
                 "client": self.name,
-                "command": command.kind.name,
+                "command": command.spec.name,
                 "task": command.task_id,
                 "request": command.request_id,
                 "ms": round((time.perf_counter() - started) * 1000, 1),
@@ -218,8 +218,10 @@ class ClientConnection:
 def _denied(frame: ParsedCommand | AuthFrame | WireError) -> ResponseFrame:
     message = "The token is missing or wrong."
     if isinstance(frame, ParsedCommand):
-        return failure(frame.request_id, frame.kind.name, ErrorCode.PERMISSION_DENIED, message)
-    return failure("auth", "auth", ErrorCode.PERMISSION_DENIED, message)
+        return build_failure(
+            frame.request_id, frame.spec.name, ErrorCode.PERMISSION_DENIED, message
+        )
+    return build_failure("auth", "auth", ErrorCode.PERMISSION_DENIED, message)
 
 
 async def _deny(websocket: WebSocket, status: int, message: str) -> None:

@@ -29,11 +29,11 @@ from joey.core.messages import (
     ThinkingBlock,
     ToolResultBlock,
     ToolUseBlock,
-    blocks_of,
-    plain_text,
+    extract_text,
+    get_blocks,
 )
 from joey.core.prompts.environment import strip_environment
-from joey.core.text import regex
+from joey.core.text import compile_regex
 from joey.storage.roo_files import RooRow, whole_number
 
 _log = logging.getLogger(__name__)
@@ -114,7 +114,7 @@ def _tagged(message: Message, row: dict[str, Any]) -> Message:
         is_truncation_marker=bool(row.get("isTruncationMarker")),
         truncation_id=_name(row, "truncationId") if row.get("isTruncationMarker") else UNSET,
         truncation_parent=_name(row, "truncationParent"),
-        shown_length=whole_number(row.get("shownLength")) or UNSET,
+        max_shown_chars=whole_number(row.get("shownLength")) or UNSET,
     )
 
 
@@ -211,7 +211,7 @@ def texts(messages: Iterable[Message], role: str) -> Iterator[str]:
     """Every text that one side said, in order."""
     for message in messages:
         if message.role == role:
-            for block in blocks_of(message):
+            for block in get_blocks(message):
                 if isinstance(block, TextBlock):
                     yield block.text
 
@@ -232,8 +232,10 @@ _BLOCK_CONVERTERS: dict[str, Callable[[dict[str, Any]], Block | None]] = {
 _DELETED_RANGE_KEY = "conversationHistoryDeletedRange"
 _ZERO_TOKEN_COUNTS = {"prevContextTokens": 0, "newContextTokens": 0}
 _RESUME_ASKS = ("resume_task", "resume_completed_task")
-_USER_TAG_RE = regex(r"\s*<(task|user_message|feedback|answer)>\n?(.*?)\n?</\1>\s*", re.DOTALL)
-_ENGINE_TEXT_RE = regex(r"\[[^\n]*\] Result:|\[TASK RESUMPTION\]|\[ERROR\]")
+_USER_TAG_RE = compile_regex(
+    r"\s*<(task|user_message|feedback|answer)>\n?(.*?)\n?</\1>\s*", re.DOTALL
+)
+_ENGINE_TEXT_RE = compile_regex(r"\[[^\n]*\] Result:|\[TASK RESUMPTION\]|\[ERROR\]")
 
 
 def convert_rows(raw: list[Any]) -> list[RooRow]:
@@ -349,7 +351,7 @@ def _rows_of(message: Message, first: bool) -> Iterator[RooRow]:
             yield {"type": "say", "say": "text" if first else "user_feedback", "text": user_text}
             first = False
         return
-    for block in blocks_of(message):
+    for block in get_blocks(message):
         match block:
             case TextBlock(text=text) if text.strip():
                 yield {"type": "say", "say": "text", "text": text}
@@ -366,7 +368,7 @@ def _hiding_row(message: Message) -> RooRow:
         truncation = {"truncationId": message.truncation_id or "", "messagesRemoved": 0}
         details: RooRow = {"contextTruncation": truncation | _ZERO_TOKEN_COUNTS}
         return {"type": "say", "say": "sliding_window_truncation"} | details
-    summary = plain_text(blocks_of(message))
+    summary = extract_text(get_blocks(message))
     condensed = {"condenseId": message.condense_id or "", "summary": summary, "cost": 0}
     return {
         "type": "say",
@@ -380,7 +382,7 @@ def _extract_user_texts(message: Message) -> Iterator[str]:
 
     Where the engine put results into the text (XML tasks), only tagged words are the person's.
     """
-    blocks = strip_environment(blocks_of(message))
+    blocks = strip_environment(get_blocks(message))
     said = [block.text for block in blocks if isinstance(block, TextBlock) and block.text.strip()]
     mixed = any(_ENGINE_TEXT_RE.match(text) for text in said)
     for text in said:

@@ -22,14 +22,14 @@ from msgspec import Struct
 
 from joey.core.events import Record, TaskCreated, TaskImported
 from joey.core.history.api import ApiHistory
-from joey.core.history.branch import live_path
-from joey.core.history.ledger import usage_of_rows
+from joey.core.history.branch import find_live_branch
+from joey.core.history.ledger import sum_row_usage
 from joey.core.history.ui import UiHistory
 from joey.core.messages import Message, ToolUseBlock
 from joey.core.models import ToolProtocol
 from joey.core.modes import DEFAULT_MODE
-from joey.core.redaction import blotted, without_secrets
-from joey.core.text import regex
+from joey.core.redaction import redact_secrets, remove_secrets
+from joey.core.text import compile_regex
 from joey.errors import StoreError
 from joey.ports import TaskMetadata
 from joey.storage.journal import Journal, encode_record
@@ -60,14 +60,14 @@ from joey.system.files import (
 )
 
 _log = logging.getLogger(__name__)
-_WORKSPACE_RE = regex(r"^# Current Workspace Directory \((.+)\) Files$", re.MULTILINE)
-_MODE_SLUG_RE = regex(r"<slug>([A-Za-z0-9-]+)</slug>")
-_TOOL_FORMAT_RE = regex(r"<tool_format>(native|xml)</tool_format>")
-_XML_FINAL_CALL_RE = regex(
+_WORKSPACE_RE = compile_regex(r"^# Current Workspace Directory \((.+)\) Files$", re.MULTILINE)
+_MODE_SLUG_RE = compile_regex(r"<slug>([A-Za-z0-9-]+)</slug>")
+_TOOL_FORMAT_RE = compile_regex(r"<tool_format>(native|xml)</tool_format>")
+_XML_FINAL_CALL_RE = compile_regex(
     r"^<(attempt_completion>\s*<result|ask_followup_question>\s*<question)>", re.M
 )
 """Calls that may be all that a task has made, so that no result tells of them."""
-_XML_RESULT_RE = regex(r"\[\w+[^\n]*\] Result:")
+_XML_RESULT_RE = compile_regex(r"\[\w+[^\n]*\] Result:")
 
 
 class RooHistories(Struct, frozen=True):
@@ -234,7 +234,7 @@ def write_roo_directory(
     parent: Path,
     *,
     force: bool = False,
-    blot: Callable[[str], str] = blotted,
+    blot: Callable[[str], str] = redact_secrets,
 ) -> Path:
     """Write `<parent>/<id>/` with the four files of a task of Roo's; where it is. `blot` takes
     secrets out of what was said.
@@ -255,7 +255,7 @@ def write_roo_directory(
 
 
 def roo_files(
-    task: TaskMetadata, records: Sequence[Record], blot: Callable[[str], str] = blotted
+    task: TaskMetadata, records: Sequence[Record], blot: Callable[[str], str] = redact_secrets
 ) -> dict[str, bytes]:
     """The files of a task, by name.
 
@@ -268,7 +268,7 @@ def roo_files(
     encode = msgspec.json.encode
     ui, api = encode(rows), encode(messages)
     item = _history_item(task, rows) | {"size": len(ui) + len(api)}
-    metadata = {"files_in_context": without_secrets(list(task.files_in_context), blot)}
+    metadata = {"files_in_context": remove_secrets(list(task.files_in_context), blot)}
     return {
         UI_HISTORY_FILE: ui,
         API_HISTORY_FILE: api,
@@ -283,16 +283,18 @@ def _histories(
     first = records[0].event if records else None
     ui = UiHistory()
     api = ApiHistory(first.protocol if isinstance(first, TaskCreated) else ToolProtocol.NATIVE)
-    for record in live_path(records):
+    for record in find_live_branch(records):
         ui.apply(record.event)
         api.apply(record.event)
-    rows = convert_rows([without_secrets(msgspec.to_builtins(row), blot) for row in ui.rows])
-    return rows, [_redact_message(msgspec.to_builtins(message), blot) for message in api.rendered()]
+    rows = convert_rows([remove_secrets(msgspec.to_builtins(row), blot) for row in ui.rows])
+    return rows, [
+        _redact_message(msgspec.to_builtins(message), blot) for message in api.list_stored()
+    ]
 
 
 def _redact_message(message: dict[str, Any], blot: Callable[[str], str]) -> dict[str, Any]:
     """A message without secrets. Thinking that had one is no longer what was signed."""
-    result: dict[str, Any] = without_secrets(message, blot)
+    result: dict[str, Any] = remove_secrets(message, blot)
     if isinstance(message["content"], str):
         return result
     for block, original in zip(result["content"], message["content"], strict=True):
@@ -320,7 +322,7 @@ def _history_item(task: TaskMetadata, rows: list[dict[str, Any]]) -> dict[str, A
 
 
 def item_usage(rows: Iterable[dict[str, Any]]) -> dict[str, int | float]:
-    usage = usage_of_rows(rows)
+    usage = sum_row_usage(rows)
     return {
         "tokensIn": usage.total_tokens_in,
         "tokensOut": usage.total_tokens_out,

@@ -22,14 +22,14 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Struct
 
-from joey.core.text import regex
+from joey.core.text import compile_regex
 from joey.storage.task_directory import HISTORY_ITEM_FILE
 from joey.system.files import read_regular
 
 _log = logging.getLogger(__name__)
 _MAX_SAFE_INTEGER = 2**53
 _UTF16_BOMS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-_WHITESPACE_RE = regex(r"[ \t\r\n]*")
+_WHITESPACE_RE = compile_regex(r"[ \t\r\n]*")
 
 
 class JsonArray(Struct, frozen=True):

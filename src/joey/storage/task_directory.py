@@ -31,7 +31,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from joey.core.text import regex
+from joey.core.text import compile_regex
 from joey.errors import TaskLockedError
 from joey.system.files import PRIVATE_FILE_MODE, storage_error, write_fully
 
@@ -52,7 +52,7 @@ WORKTREES_DIRECTORY = "worktrees"
 
 TASK_DIRECTORY_PREFIX = "task_"
 _HISTORY_FILES = (UI_HISTORY_FILE, API_HISTORY_FILE, LEGACY_HISTORY_FILE)
-_TASK_ID_RE = regex(r"[A-Za-z0-9_-]{1,128}", re.ASCII)
+_TASK_ID_RE = compile_regex(r"[A-Za-z0-9_-]{1,128}", re.ASCII)
 
 
 def clean_id(task_id: str) -> str | None:

@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from joey.core.events import Record, TaskCreated, TaskImported, TaskStarted, UserMessage
-from joey.core.history.state import title_of
+from joey.core.history.state import extract_title
 from joey.core.settings import ModelRoute
 from joey.core.task import TaskState
 from joey.errors import StoreError
@@ -125,7 +125,7 @@ def metadata_of_records(task_id: str, records: Iterable[Record]) -> TaskMetadata
                     has_own_key=route.has_own_key,
                 )
             case UserMessage(is_first=True) as event:
-                metadata = structs.replace(metadata, title=title_of(event.text))
+                metadata = structs.replace(metadata, title=extract_title(event.text))
         metadata = structs.replace(metadata, updated=record.event.ts)
     return metadata
 

@@ -58,7 +58,7 @@ class AccessMcpResource(Tool[AccessMcpResourceParams, PreparedResourceRead]):
         uri = params.uri.strip()
         return PreparedResourceRead(
             # `alwaysAllowMcp` alone covers resources: no list of a server names them.
-            claims=(Claim(Access.MCP, subject=f"{server.name}/{uri}", listed=True),),
+            claims=(Claim(Access.MCP, subject=f"{server.name}/{uri}", is_always_allowed=True),),
             row={"type": "access_mcp_resource", "serverName": server.name, "uri": uri},
             ask=AskKind.USE_MCP_SERVER,
             server=server.name,

@@ -20,7 +20,7 @@ from joey.core.models import ModelInfo
 from joey.core.modes import ToolGroup
 from joey.core.parsing.xml_arguments import parse_args_xml
 from joey.core.task import Answer
-from joey.core.text import regex, unescape_entities
+from joey.core.text import compile_regex, unescape_entities
 from joey.errors import ArgumentError, ToolError
 from joey.ports import ResolvedPath, ToolContext
 from joey.tools.base import (
@@ -57,7 +57,7 @@ class DiffRequest(Struct, frozen=True):
     files: tuple[FileDiffRequest, ...]
 
 
-_SEARCH_MARKER_RE = regex(r"^[ \t]*+<{7,8} SEARCH", re.MULTILINE)
+_SEARCH_MARKER_RE = compile_regex(r"^[ \t]*+<{7,8} SEARCH", re.MULTILINE)
 _MAX_SHOWN_FAILURES = 5
 _BATCH_HINT = (
     "\n<notice>Several changes to a file can go into one call: write one SEARCH/REPLACE block for"
@@ -87,7 +87,7 @@ class PlannedEdit(Struct, frozen=True):
 
     @property
     def changes(self) -> int:
-        return self.applied.total
+        return self.applied.total_count
 
 
 class WithheldDiffFailure(Struct, frozen=True):
@@ -145,9 +145,9 @@ class ApplyDiff(Tool[DiffRequest, PreparedDiff]):
             raise ToolError("\n\n".join(map(str, failures)))
         single = plans[0] if len(plans) == 1 else None
         return PreparedDiff(
-            claims=tuple(Claim(Access.WRITE, place=plan.place) for plan in plans),
+            claims=tuple(Claim(Access.WRITE, path=plan.place) for plan in plans),
             row=_single_row(single) if single else _batch_row(plans),
-            path=single.place.shown if single else None,
+            path=single.place.display_path if single else None,
             diff="\n".join(plan.patch.text for plan in plans),
             plans=tuple(plans),
             failures=tuple(map(str, failures)),
@@ -190,7 +190,7 @@ async def _plan(request: FileDiffRequest, place: ResolvedPath, ctx: ToolContext)
     try:
         return await _planned_edit(request, place, ctx)
     except ToolError as error:
-        if place.inside:
+        if place.is_inside:
             raise
         return WithheldDiffFailure(request, place, str(error))
 
@@ -238,7 +238,7 @@ def _details(failures: Sequence[EditFailure], place: ResolvedPath) -> str:
     """Why blocks failed. A file outside of the workspace that may be changed is still not read."""
     parts = [
         f"{failure.summary}\n\n{failure.evidence}"
-        if place.inside and failure.evidence
+        if place.is_inside and failure.evidence
         else failure.summary
         for failure in failures[:_MAX_SHOWN_FAILURES]
     ]
@@ -253,7 +253,7 @@ def _result(edit: PlannedEdit, ctx: ToolContext, problems: str) -> str:
     result = write_result(edit.original, ctx.protocol, problems=problems)
     if applied.failures:
         result = (
-            f"{len(applied.failures)} of {applied.total} blocks could not be applied to"
+            f"{len(applied.failures)} of {applied.total_count} blocks could not be applied to"
             f" {place.path}; the others were. Read the file again and apply these anew.\n"
             f"{_details(applied.failures, place)}\n\n{result}"
         )
@@ -271,13 +271,13 @@ def _batch_row(plans: Sequence[FilePlan]) -> dict[str, Any]:
     return {
         "tool": "appliedDiff",
         "batchDiffs": [_batch_item(plan) for plan in plans],
-        "isProtected": any(plan.place.protected for plan in plans),
-        "isOutsideWorkspace": any(not plan.place.inside for plan in plans),
+        "isProtected": any(plan.place.is_protected for plan in plans),
+        "isOutsideWorkspace": any(not plan.place.is_inside for plan in plans),
     }
 
 
 def _batch_item(plan: FilePlan) -> dict[str, Any]:
-    path, changes = plan.place.shown, plan.changes
+    path, changes = plan.place.display_path, plan.changes
     return {
         "path": path,
         "changeCount": changes,
@@ -289,7 +289,7 @@ def _batch_item(plan: FilePlan) -> dict[str, Any]:
 
 
 _WRAPPER_PARAMETERS = ("args", "file")
-_SEARCH_LINE_RE = regex(r"^[ \t]*<{7,8} SEARCH>?[ \t]*\r?\n", re.MULTILINE)
+_SEARCH_LINE_RE = compile_regex(r"^[ \t]*<{7,8} SEARCH>?[ \t]*\r?\n", re.MULTILINE)
 
 
 def parse_request(arguments: Mapping[str, Any], tool: str) -> DiffRequest:

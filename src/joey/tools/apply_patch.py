@@ -106,9 +106,9 @@ class ApplyPatch(Tool[ApplyPatchParams, PreparedPatch]):
             raise _failed(reportable)
         shown = [await _shown(place, plan) for place in plan.places]
         return PreparedPatch(
-            claims=tuple(Claim(Access.WRITE, place=place) for place in plan.places),
+            claims=tuple(Claim(Access.WRITE, path=place) for place in plan.places),
             row=_single_row(shown[0]) if len(shown) == 1 else _batch_row(shown),
-            path=shown[0].place.shown if len(shown) == 1 else None,
+            path=shown[0].place.display_path if len(shown) == 1 else None,
             diff=shown[0].patch.text if len(shown) == 1 else "\n".join(map(_headed, shown)),
             drafts=plan.drafts,
             withheld=tuple(failure.reason for failure in plan.failures),
@@ -130,7 +130,7 @@ class ApplyPatch(Tool[ApplyPatchParams, PreparedPatch]):
             except ToolError as error:
                 if not any(done.is_changed for done in pending[:number]):
                     raise
-                left = [draft.place.given for draft in pending[number + 1 :] if draft.is_changed]
+                left = [draft.place.original for draft in pending[number + 1 :] if draft.is_changed]
                 return Outcome("\n\n".join([*results, _stopped(error, left)]), is_error=True)
         return Outcome("\n\n".join(results))
 
@@ -149,7 +149,7 @@ def _stopped(error: ToolError, left: Sequence[str]) -> str:
 
 
 async def _carry_out(draft: FileDraft, ctx: ToolContext) -> str:
-    path = draft.place.given
+    path = draft.place.original
     if not draft.is_changed:
         return f"No changes needed for '{path}'"
     if draft.data is not None:
@@ -158,7 +158,7 @@ async def _carry_out(draft: FileDraft, ctx: ToolContext) -> str:
         return write_result(draft.original, ctx.protocol, problems=problems)
     await remove(ctx, draft.original)
     if draft.moved_to is not None:
-        return f"Successfully moved {path} to {draft.moved_to.given}"
+        return f"Successfully moved {path} to {draft.moved_to.original}"
     return f"Successfully deleted {path}"
 
 
@@ -171,9 +171,11 @@ async def _shown(place: ResolvedPath, plan: PatchPlan) -> _FilePreview:
 
 async def _patch(draft: FileDraft) -> UnifiedDiff:
     """The change of one file, in words where there are no lines to show."""
-    path = draft.place.shown
+    path = draft.place.display_path
     if draft.moved_to is not None:
-        return UnifiedDiff(f"{path} will be moved to {draft.moved_to.shown}.", DiffStats(0, 0))
+        return UnifiedDiff(
+            f"{path} will be moved to {draft.moved_to.display_path}.", DiffStats(0, 0)
+        )
     if draft.data is None:
         count = 0 if draft.original.is_binary else len(split_lines(draft.original.text))
         return UnifiedDiff(f"{path} will be deleted.", DiffStats(0, count))
@@ -193,13 +195,13 @@ def _batch_row(files: Sequence[_FilePreview]) -> dict[str, Any]:
     return {
         "tool": "appliedDiff",
         "batchDiffs": [_batch_item(shown) for shown in files],
-        "isProtected": any(shown.place.protected for shown in files),
-        "isOutsideWorkspace": any(not shown.place.inside for shown in files),
+        "isProtected": any(shown.place.is_protected for shown in files),
+        "isOutsideWorkspace": any(not shown.place.is_inside for shown in files),
     }
 
 
 def _batch_item(shown: _FilePreview) -> dict[str, Any]:
-    path, changes, stats = shown.place.shown, shown.changes, shown.patch.stats
+    path, changes, stats = shown.place.display_path, shown.changes, shown.patch.stats
     return {
         "path": path,
         "changeCount": changes,
@@ -215,7 +217,7 @@ def _headed(shown: _FilePreview) -> str:
     text = shown.patch.text
     if text and not text.startswith("@@"):
         return text
-    path = shown.place.shown
+    path = shown.place.display_path
     return f"--- {path}\n+++ {path}\n{text}"
 
 
@@ -278,7 +280,7 @@ def _outside(hunks: Sequence[FileOperation], places: dict[str, ResolvedPath]) ->
     outside: set[Path] = set()
     for hunk in hunks:
         named = [places[path] for path in _paths(hunk)]
-        if any(not place.inside or place.path in outside for place in named):
+        if any(not place.is_inside or place.path in outside for place in named):
             outside |= {place.path for place in named}
     return frozenset(outside)
 
@@ -339,7 +341,7 @@ class _PatchPlanner:
             return
         if goal.data is not None:
             raise ToolError(
-                f"{draft.place.given}: it cannot be moved to {target}, where there is a file"
+                f"{draft.place.original}: it cannot be moved to {target}, where there is a file"
                 " already."
             )
         goal.data, draft.data = draft.data, None
@@ -402,7 +404,7 @@ def _missed(path: str, missed: FailedPatch, *, quoted: bool) -> str:
 def _unescaped(chunk: PatchChunk) -> PatchChunk:
     return structs.replace(
         chunk,
-        contexts=tuple(map(unescape_entities, chunk.contexts)),
+        context_lines=tuple(map(unescape_entities, chunk.context_lines)),
         lines=tuple(
             structs.replace(line, text=unescape_entities(line.text)) for line in chunk.lines
         ),

@@ -11,7 +11,7 @@ from msgspec import Meta, Struct
 from joey.core.models import ToolProtocol
 from joey.core.modes import ToolGroup
 from joey.core.task import Answer, AskKind
-from joey.core.text import regex
+from joey.core.text import compile_regex
 from joey.errors import ToolError
 from joey.ports import ToolContext
 from joey.tools.base import (
@@ -26,9 +26,9 @@ from joey.tools.base import (
     missing,
 )
 
-_OPENING_TAG_RE = regex(r"<suggest(\s[^<>]*+)?>")
+_OPENING_TAG_RE = compile_regex(r"<suggest(\s[^<>]*+)?>")
 _CLOSING_TAG = "</suggest>"
-_MODE_ATTRIBUTE_RE = regex(r"""\smode\s*=\s*["']([^"']*)["']""")
+_MODE_ATTRIBUTE_RE = compile_regex(r"""\smode\s*=\s*["']([^"']*)["']""")
 
 
 class SuggestedAnswer(Struct, frozen=True):

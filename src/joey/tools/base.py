@@ -103,7 +103,7 @@ class AvailabilityContext(Struct, frozen=True):
     def edit_tool(self) -> str:
         """The one tool for changing parts of files: the user's choice, else the model's own."""
         chosen = self.settings.edit_tool
-        return self.model.edit_tool if chosen == "auto" else chosen
+        return self.model.preferred_edit_tool if chosen == "auto" else chosen
 
 
 ParamsT = TypeVar("ParamsT", bound=Struct)
@@ -213,7 +213,7 @@ _BYTES_PER_TOKEN = 3
 
 def text_budget(model: ModelInfo) -> int:
     """Bytes of text that one call may return: three fifths of the window beside the answer."""
-    tokens = (model.context_window - model.max_output) * 3 // 5
+    tokens = (model.context_window - model.max_output_tokens) * 3 // 5
     return max(_MIN_BUDGET_BYTES, min(_MAX_BUDGET_BYTES, tokens * _BYTES_PER_TOKEN))
 
 

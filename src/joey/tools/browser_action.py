@@ -12,7 +12,7 @@ from msgspec import Meta, Struct
 
 from joey.core.modes import ToolGroup
 from joey.core.task import Answer, AskKind
-from joey.core.text import regex
+from joey.core.text import compile_regex
 from joey.errors import ArgumentError, IgnoredPathError, ToolError
 from joey.ports import Browser, BrowserObservation, BrowserStep, ResolvedPath, ToolContext
 from joey.ports.content import BrowserActionName
@@ -27,11 +27,11 @@ from joey.tools.base import (
     missing,
 )
 
-_COORDINATE_RE = regex(
+_COORDINATE_RE = compile_regex(
     r"\s*(-?\d{1,6})\s*,\s*(-?\d{1,6})\s*(?:@\s*(\d{1,5})\s*[x,]\s*(\d{1,5})\s*)?"
 )
-_SIZE_RE = regex(r"\s*(\d{2,5})\s*[x,]\s*(\d{2,5})\s*")
-_DECEPTIVE_URL_CHARS_RE = regex(r"[\x00-\x20\x7f\\]")
+_SIZE_RE = compile_regex(r"\s*(\d{2,5})\s*[x,]\s*(\d{2,5})\s*")
+_DECEPTIVE_URL_CHARS_RE = compile_regex(r"[\x00-\x20\x7f\\]")
 MAX_VIEWPORT_SIDE_PX = 4000
 _SCREENSHOT_FORMATS = {".png": "png", ".jpg": "jpeg", ".jpeg": "jpeg", ".webp": "webp"}
 _REQUIRED_PARAMETERS = {
@@ -83,7 +83,7 @@ class BrowserAction(Tool[BrowserActionParams, PreparedBrowserStep]):
         return (
             offer.capabilities.browser is not None
             and offer.settings.browser_tool_enabled
-            and offer.model.images
+            and offer.model.supports_images
         )
 
     def parse(self, arguments: dict[str, Any]) -> BrowserActionParams:
@@ -121,7 +121,7 @@ class BrowserAction(Tool[BrowserActionParams, PreparedBrowserStep]):
         }
         return Outcome(
             _format_result(prepared, look, browser.viewport),
-            images=(look.screenshot,) if look.screenshot and ctx.model.images else (),
+            images=(look.screenshot,) if look.screenshot and ctx.model.supports_images else (),
             said=(("browser_action_result", msgspec.json.encode(seen).decode()),),
         )
 
@@ -135,9 +135,9 @@ def _launch(url: str, ctx: ToolContext) -> PreparedBrowserStep:
             address = parts.geturl()
         case "file":
             place = ctx.files.resolve(unquote(parts.path))
-            if place.ignored:
-                raise IgnoredPathError(url, place.because)
-            claims = (Claim(Access.READ, place=place),)
+            if place.is_ignored:
+                raise IgnoredPathError(url, place.ignore_error)
+            claims = (Claim(Access.READ, path=place),)
             # The browser reads a path in its own way; what was decided about is what it gets.
             behind = SplitResult("", "", "", parts.query, parts.fragment).geturl()
             address = f"{place.path.as_uri()}{behind}"
@@ -169,25 +169,26 @@ def _screenshot(path: str, ctx: ToolContext) -> PreparedBrowserStep:
     format = _SCREENSHOT_FORMATS.get(PurePath(path).suffix.lower())
     if format is None:
         raise ArgumentError(f"A screenshot is saved as .png, .jpeg or .webp, not as {path}.")
-    if not place.inside:
+    if not place.is_inside:
         raise ToolError(f"A screenshot stays inside of the workspace; {path} does not.")
-    if place.ignored:
-        raise IgnoredPathError(path, place.because)
-    grant = ctx.mode.grant(ToolGroup.EDIT)
-    if grant is None or not grant.covers(place.shown):
+    if place.is_ignored:
+        raise IgnoredPathError(path, place.ignore_error)
+    grant = ctx.mode.find_grant(ToolGroup.EDIT)
+    if grant is None or not grant.covers(place.display_path):
         raise ToolError(
-            f"{ctx.mode.name} mode may not change {place.shown}, so no screenshot is saved there."
+            f"{ctx.mode.name} mode may not change {place.display_path}, so no screenshot is "
+            "saved there."
             " The picture that comes with every step can be looked at without a file."
         )
     return PreparedBrowserStep(
-        claims=(Claim(Access.WRITE, place=place),),
+        claims=(Claim(Access.WRITE, path=place),),
         row={
             "tool": "browserAction",
             "action": "screenshot",
-            "path": place.shown,
-            "isProtected": place.protected,
+            "path": place.display_path,
+            "isProtected": place.is_protected,
         },
-        path=place.shown,
+        path=place.display_path,
         step=BrowserStep("screenshot", text=format),
         target=place,
     )
@@ -237,7 +238,7 @@ def _format_result(
 ) -> str:
     width, height = viewport
     did = (
-        f"Screenshot saved to: {prepared.target.shown}"
+        f"Screenshot saved to: {prepared.target.display_path}"
         if prepared.target is not None
         else f"The step {prepared.step.action} was carried out; the picture shows the page now."
     )

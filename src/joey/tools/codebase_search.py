@@ -63,17 +63,19 @@ class CodebaseSearch(Tool[CodebaseSearchParams, PreparedCodeSearch]):
 
     async def prepare(self, params: CodebaseSearchParams, ctx: ToolContext) -> PreparedCodeSearch:
         place = ctx.files.resolve(params.path or ".")
-        if place.ignored:
-            raise IgnoredPathError(place.given, place.because)
-        if not (place.inside and place.path.is_relative_to(ctx.files.root)):
-            raise ToolError(f"{place.shown} is outside of the workspace, which alone is indexed.")
+        if place.is_ignored:
+            raise IgnoredPathError(place.original, place.ignore_error)
+        if not (place.is_inside and place.path.is_relative_to(ctx.files.root)):
+            raise ToolError(
+                f"{place.display_path} is outside of the workspace, which alone is indexed."
+            )
         if not (await ctx.files.stat(place)).exists:
             raise TargetNotFoundError(
-                f"{place.shown} does not exist, so there is nothing to search in it."
+                f"{place.display_path} does not exist, so there is nothing to search in it."
             )
-        shown = place.shown if params.path is not None else None
+        shown = place.display_path if params.path is not None else None
         return PreparedCodeSearch(
-            claims=(Claim(Access.READ, place=place),),
+            claims=(Claim(Access.READ, path=place),),
             row={
                 "tool": "codebaseSearch",
                 "query": params.query,

@@ -22,24 +22,24 @@ from joey.core.permissions.commands import count_granted_words
 from joey.core.permissions.policy import ALLOW_ALL_RULE
 from joey.core.permissions.programs import (
     DIRECTORY_CHANGE_COMMANDS,
+    is_read_only,
     list_option_value_words,
     list_path_words,
-    only_reads,
-    program_name,
+    normalize_program_name,
 )
-from joey.core.permissions.shell import Words, possible_commands, word_set
-from joey.core.text import regex
+from joey.core.permissions.shell import Words, parse_word_set, split_possible_commands
+from joey.core.text import compile_regex
 from joey.errors import ToolError
 from joey.ports import Files, ResolvedPath
 from joey.tools.base import Access, Claim
 
-_READER_PROGRAMS = word_set(
+_READER_PROGRAMS = parse_word_set(
     "awk base64 bat cat comm cut diff egrep fgrep fold gawk grep head hexdump less more nl od paste"
     " rg sed sort strings tac tail tee uniq wc xxd zcat zgrep"
 )
-_TREE_COPY_PROGRAMS = word_set("cp mv rsync")
+_TREE_COPY_PROGRAMS = parse_word_set("cp mv rsync")
 """Whole folders, all but the last that is named: that is where they go."""
-_TREE_CHANGE_PROGRAMS = word_set("chgrp chmod chown rm")
+_TREE_CHANGE_PROGRAMS = parse_word_set("chgrp chmod chown rm")
 _DEV_NULL = Path("/dev/null")
 _MAX_LOOKUPS = 4_000
 """Of names in folders: a path of many steps is as much work as many paths."""
@@ -47,8 +47,8 @@ _MAX_COMMAND_CHARS = 131_072
 """Characters; no system runs a longer line."""
 _MAX_CLAIMS = 20
 """One is enough to ask; these are named."""
-_VALUE_SEPARATOR_RE = regex("[=,:@]")
-_SHORT_OPTIONS_RE = regex("-[A-Za-z]+")
+_VALUE_SEPARATOR_RE = compile_regex("[=,:@]")
+_SHORT_OPTIONS_RE = compile_regex("-[A-Za-z]+")
 
 
 class PathLookupCache:
@@ -78,8 +78,8 @@ async def hidden_reads(command: str, cwd: Path, lookups: PathLookupCache) -> lis
     claims: dict[Path, Claim] = {}
     directories = {cwd: None}
     count = 0
-    for program, *words in possible_commands(command):
-        name = program_name(program)
+    for program, *words in split_possible_commands(command):
+        name = normalize_program_name(program)
         if name not in _READER_PROGRAMS and name not in DIRECTORY_CHANGE_COMMANDS:
             continue
         count += sum(map(_steps, words)) * len(directories)
@@ -91,8 +91,8 @@ async def hidden_reads(command: str, cwd: Path, lookups: PathLookupCache) -> lis
                 continue
             if name in DIRECTORY_CHANGE_COMMANDS:
                 directories[place.path] = None
-            elif place.ignored and await _is_readable(place, lookups.files):
-                claims[place.path] = Claim(Access.READ, place=place)
+            elif place.is_ignored and await _is_readable(place, lookups.files):
+                claims[place.path] = Claim(Access.READ, path=place)
     return list(claims.values())
 
 
@@ -123,8 +123,8 @@ class _CommandPathTracker:
         self._count = 0
 
     async def follow(self, words: Words, granted: int, command: str) -> None:
-        program = program_name(words[0])
-        reads = only_reads(words, granted)
+        program = normalize_program_name(words[0])
+        reads = is_read_only(words, granted)
         if not reads:
             self._claim_protected(
                 [self._lookups.find(directory, ".") for directory in self._directories]
@@ -134,7 +134,7 @@ class _CommandPathTracker:
                 place = self._lookups.find(directory, name)
                 if place is None or len(self.claims) >= _MAX_CLAIMS:
                     continue
-                if granted and place.ignored and await _is_readable(place, self._files):
+                if granted and place.is_ignored and await _is_readable(place, self._files):
                     self.claims[Access.READ, place.path] = Claim(Access.READ, place)
                 elif await self._is_outside(directory / name, place):
                     access = Access.READ if reads else Access.EXECUTE
@@ -168,8 +168,8 @@ class _CommandPathTracker:
                 found = (self._lookups.find(inner, name) for name in (".git", "HEAD"))
                 places = [place for place in found if place is not None]
                 if any(kind.exists for kind in await self._files.stat_all(places)):
-                    shown = f"{places[0].shown} (a repository of its own)"
-                    owned = structs.replace(places[0], shown=shown, protected=True)
+                    shown = f"{places[0].display_path} (a repository of its own)"
+                    owned = structs.replace(places[0], display_path=shown, is_protected=True)
                     self.claims[Access.WRITE, inner] = Claim(Access.WRITE, owned)
 
     def _enter(self, words: Words) -> None:
@@ -178,7 +178,7 @@ class _CommandPathTracker:
 
     def _claim_protected(self, places: Sequence[ResolvedPath | None]) -> None:
         for place in places:
-            if place is not None and place.protected:
+            if place is not None and place.is_protected:
                 self.claims[Access.WRITE, place.path] = Claim(Access.WRITE, place)
 
     async def _is_tree(self, program: str, word: str, words: Words, place: ResolvedPath) -> bool:
@@ -193,8 +193,8 @@ class _CommandPathTracker:
 
     def _claim_tree(self, place: ResolvedPath) -> None:
         """What is in it may be protected, and to look through all of it would take too long."""
-        shown = f"{place.shown} and all that is in it"
-        whole = structs.replace(place, shown=shown, protected=True)
+        shown = f"{place.display_path} and all that is in it"
+        whole = structs.replace(place, display_path=shown, is_protected=True)
         self.claims[Access.WRITE, place.path] = Claim(Access.WRITE, whole)
 
     def _candidates(self, word: str) -> Iterator[tuple[Path, str]]:
@@ -207,7 +207,7 @@ class _CommandPathTracker:
         yield from ((directory, name) for directory in tuple(self._directories) for name in names)
 
     async def _is_outside(self, path: Path, place: ResolvedPath) -> bool:
-        if place.inside or place.path == _DEV_NULL:
+        if place.is_inside or place.path == _DEV_NULL:
             return False
         # What a link leads to need not exist: a program may create it.
         return _seems_inside(path, self._files.root) or await _is_readable(place, self._files)

@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta, Struct
 
-from joey.core.edits.text_replace import CharSpan, NormalizedText, explain_count
+from joey.core.edits.text_replace import CharSpan, NormalizedText, explain_wrong_count
 from joey.errors import ArgumentError, ToolError
 from joey.ports import ResolvedPath, ToolContext
 from joey.tools.base import convert, missing
@@ -126,7 +126,7 @@ class Edit(TextEditTool[EditRequest]):
             case PatternReplacement() as everywhere:
                 change = await _replace_everywhere(text, everywhere, original.place)
         if change.text == text:
-            return NoTextChange(f"No changes needed for '{original.place.given}'")
+            return NoTextChange(f"No changes needed for '{original.place.original}'")
         return change
 
 
@@ -137,7 +137,7 @@ def _replace_one(
     outcome = find_and_replace(text, one.old_string, one.new_string, ctx.model, expected=expected)
     if isinstance(outcome, ReplaceFailure):
         raise ToolError(explained(outcome, "old_string", place, _QUOTE_MORE_OR_ALL_ADVICE))
-    notes = _counted(len(outcome.replaced.places)) if one.replace_all else ()
+    notes = _counted(len(outcome.replaced.spans)) if one.replace_all else ()
     return TextChange(outcome.replaced.text, outcome.taken_off, notes)
 
 
@@ -170,10 +170,12 @@ async def _replace_everywhere(
     text: str, wanted: PatternReplacement, place: ResolvedPath
 ) -> TextChange:
     flat = NormalizedText(text)
-    within = await computed(len(text), lambda: flat.lines(wanted.start_line, wanted.end_line))
+    within = await computed(
+        len(text), lambda: flat.get_line_span(wanted.start_line, wanted.end_line)
+    )
     if wanted.use_regex or wanted.ignore_case:
         found = await find_pattern(
-            flat.flat[within.start : within.stop],
+            flat.normalized[within.start : within.stop],
             wanted.search,
             is_regex=wanted.use_regex,
             ignore_case=wanted.ignore_case,
@@ -191,12 +193,12 @@ def _nowhere(flat: NormalizedText, wanted: PatternReplacement, place: ResolvedPa
     lines = ""
     if wanted.start_line or wanted.end_line:
         lines = f"lines {wanted.start_line or 1}-{wanted.end_line or 'end'} of "
-    message = f"No match found for search in {lines}{place.shown}."
+    message = f"No match found for search in {lines}{place.display_path}."
     if wanted.use_regex:
         return message
     elsewhere = flat.find(wanted.search)
     failure = (
-        explain_count(flat, elsewhere)
+        explain_wrong_count(flat, elsewhere)
         if elsewhere
         else why_missed(flat, wanted.search, wanted.replace)
     )

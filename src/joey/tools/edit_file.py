@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta, Struct
 
-from joey.core.edits.text_replace import flatten
+from joey.core.edits.text_replace import normalize_newlines
 from joey.errors import ToolError
 from joey.ports import ResolvedPath, ToolContext
 from joey.tools.base import convert, missing
@@ -89,7 +89,7 @@ class EditFile(TextEditTool[EditFileParams]):
                 "To make the file, call again with an empty old_string.",
             )
         text = editable_text(original, self.name)
-        if flatten(params.old_string) == flatten(params.new_string):
+        if normalize_newlines(params.old_string) == normalize_newlines(params.new_string):
             raise _refusal(
                 "Nothing to change in file",
                 place,

@@ -20,7 +20,7 @@ from joey.core.permissions.policy import SandboxStatus
 from joey.core.settings import Settings
 from joey.core.task import Answer, AskKind
 from joey.core.terminal_text import format_size
-from joey.core.text import regex, unescape_entities
+from joey.core.text import compile_regex, unescape_entities
 from joey.errors import ToolError
 from joey.ports import (
     CommandExit,
@@ -85,13 +85,13 @@ class ExecuteCommand(Tool[ExecuteCommandParams, PreparedCommand]):
         if ctx.protocol is ToolProtocol.XML:
             command = unescape_entities(command)
         place = ctx.files.resolve(params.cwd or ".")
-        if place.inside and not (await ctx.files.stat(place)).is_dir:
+        if place.is_inside and not (await ctx.files.stat(place)).is_dir:
             raise ToolError(f"Working directory '{place.path}' does not exist.")
         return PreparedCommand(
             claims=(
                 Claim(
                     Access.EXECUTE,
-                    place=place,
+                    path=place,
                     command=command,
                     sandbox=await _confinement(ctx),
                 ),
@@ -100,7 +100,7 @@ class ExecuteCommand(Tool[ExecuteCommandParams, PreparedCommand]):
             row={},
             row_text=command,
             ask=AskKind.COMMAND,
-            path=place.shown if place.path != ctx.files.root else None,
+            path=place.display_path if place.path != ctx.files.root else None,
             command=command,
             cwd=place.path,
             timeout=params.timeout if params.timeout and params.timeout > 0 else None,
@@ -136,7 +136,7 @@ async def _reached(command: str, cwd: ResolvedPath, ctx: ToolContext) -> list[Cl
         outside = await reached_outside(command, cwd, ctx.settings.allowed_commands, lookups)
     except Exception:
         log.exception("where a command leads could not be found out")
-        return [Claim(Access.EXECUTE, place=cwd)]
+        return [Claim(Access.EXECUTE, path=cwd)]
     return [*hidden, *outside]
 
 
@@ -268,7 +268,7 @@ def _discard(path: Path) -> None:
         log.warning("%s is not needed but could not be removed: %s", path, error)
 
 
-_SANDBOX_ERROR_RE = regex(
+_SANDBOX_ERROR_RE = compile_regex(
     "Read-only file system|Permission denied|Operation not permitted|resource busy|EROFS|EACCES"
     "|EPERM|ENETUNREACH|EAI_AGAIN|ECONNREFUSED|Network is unreachable|name resolution"
     "|resolve host|Connection refused|Failed to connect|No such file or directory"

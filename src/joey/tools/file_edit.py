@@ -15,12 +15,12 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Struct
 
-from joey.core.diagnostics import Diagnostic, format_diagnostics, new_errors
-from joey.core.edits.diff import UnifiedDiff, new_file_patch, unified_patch
-from joey.core.edits.encodings import UTF_8, encoding_of
+from joey.core.diagnostics import Diagnostic, find_new_errors, format_diagnostics
+from joey.core.edits.diff import UnifiedDiff, build_new_file_diff, build_unified_diff
+from joey.core.edits.encodings import UTF_8, detect_encoding
 from joey.core.file_state import FileStamp
 from joey.core.models import ToolProtocol
-from joey.core.text import regex
+from joey.core.text import compile_regex
 from joey.errors import IgnoredPathError, ToolError
 from joey.ports import ResolvedPath, ToolContext
 
@@ -35,7 +35,7 @@ _STALE_FILE_NOTE = (
     " rest of it may differ from what you know. Read it again before you change more of it."
 )
 
-_SURROGATES_RE = regex("[\ud800-\udfff]")
+_SURROGATES_RE = compile_regex("[\ud800-\udfff]")
 
 ResultT = TypeVar("ResultT")
 
@@ -55,13 +55,13 @@ class OriginalFile(Struct, frozen=True):
 
     @property
     def is_binary(self) -> bool:
-        return encoding_of(self.data or b"") is None
+        return detect_encoding(self.data or b"") is None
 
     @property
     def has_mark(self) -> bool:
         """It begins with a byte order mark, which is not part of its text."""
-        encoding = encoding_of(self.data or b"")
-        return encoding is not None and bool(encoding.mark)
+        encoding = detect_encoding(self.data or b"")
+        return encoding is not None and bool(encoding.byte_order_mark)
 
     @property
     def text(self) -> str:
@@ -70,7 +70,7 @@ class OriginalFile(Struct, frozen=True):
         Bytes that are not what the encoding says survive the way there and back.
         """
         data = self.data or b""
-        encoding = encoding_of(data)
+        encoding = detect_encoding(data)
         return encoding.decode(data) if encoding is not None else ""
 
     def encode(self, text: str) -> bytes:
@@ -79,12 +79,13 @@ class OriginalFile(Struct, frozen=True):
         Raises:
             ToolError: it has characters that cannot be written.
         """
-        encoding = encoding_of(self.data or b"") or UTF_8
+        encoding = detect_encoding(self.data or b"") or UTF_8
         try:
             return encoding.encode(text)
         except UnicodeEncodeError as error:
             raise ToolError(
-                f"The new content of {self.place.shown} has half a surrogate pair at character"
+                f"The new content of {self.place.display_path} has half a surrogate pair at "
+                "character"
                 f" {error.start}, which cannot be written as {encoding.name.upper()}."
             ) from error
 
@@ -96,8 +97,8 @@ def locate(ctx: ToolContext, path: str) -> ResolvedPath:
         ToolError: no file can have this name, or it is hidden.
     """
     place = ctx.files.resolve(path)
-    if place.ignored:
-        raise IgnoredPathError(path, place.because)
+    if place.is_ignored:
+        raise IgnoredPathError(path, place.ignore_error)
     return place
 
 
@@ -129,7 +130,7 @@ def editable_text(original: OriginalFile, tool: str) -> str:
             " write_to_file.\n</error_details>"
         )
     if original.is_binary:
-        raise ToolError(f"{place.shown} is a binary file: {tool} changes text only.")
+        raise ToolError(f"{place.display_path} is a binary file: {tool} changes text only.")
     return original.text
 
 
@@ -140,7 +141,8 @@ async def check_unchanged(ctx: ToolContext, original: OriginalFile) -> None:
     """
     if (await _look(ctx, original.place))[0] != original.data:
         raise ToolError(
-            f"{original.place.shown} was changed by somebody else after this edit was prepared, so"
+            f"{original.place.display_path} was changed by somebody else after this edit was "
+            "prepared, so"
             " nothing was written. Read the file again and make the edit anew."
         )
 
@@ -163,7 +165,7 @@ async def save(
         # The model has not seen the rest of it, and shall not overwrite it as if it had.
         ctx.memory.record_reported(place, kind.stamp)
     else:
-        ctx.memory.note(place, kind.stamp, data)
+        ctx.memory.record_seen(place, kind.stamp, data)
     return await format_new_diagnostics(ctx, place, before)
 
 
@@ -171,16 +173,16 @@ async def remove(ctx: ToolContext, original: OriginalFile) -> None:
     """Delete the file, unless it is no longer the one that was to be deleted."""
     await check_unchanged(ctx, original)
     await ctx.files.remove(original.place)
-    ctx.memory.forget(original.place)
+    ctx.memory.discard(original.place)
 
 
 async def make_patch(original: OriginalFile, text: str) -> UnifiedDiff:
     """The change as it is shown to people."""
     old = original.text
     if original.exists:
-        patch = await computed(len(old) + len(text), lambda: unified_patch(old, text))
+        patch = await computed(len(old) + len(text), lambda: build_unified_diff(old, text))
     else:
-        patch = new_file_patch(original.place.shown, text)
+        patch = build_new_file_diff(original.place.display_path, text)
     shown = printable(patch.text)
     if original.is_binary:
         shown += (
@@ -207,10 +209,10 @@ async def computed(size: int, work: Callable[[], ResultT]) -> ResultT:
 def edit_facts(place: ResolvedPath, patch: UnifiedDiff) -> dict[str, Any]:
     """The part of a row that all edits have."""
     return {
-        "path": place.shown,
+        "path": place.display_path,
         "content": patch.text,
-        "isOutsideWorkspace": not place.inside,
-        "isProtected": place.protected,
+        "isOutsideWorkspace": not place.is_inside,
+        "isProtected": place.is_protected,
         "diffStats": {"added": patch.stats.added, "removed": patch.stats.removed},
     }
 
@@ -227,7 +229,7 @@ def write_result(
     `problems` are those that the change has brought; `notes` say how else it differs.
     """
     notices = _notices(original, taken_off, notes)
-    path = original.place.given
+    path = original.place.original
     operation = "modified" if original.exists else "created"
     if protocol is ToolProtocol.NATIVE:
         result = {"path": path, "operation": operation, "notice": " ".join(notices)}
@@ -261,7 +263,7 @@ async def _look(ctx: ToolContext, place: ResolvedPath) -> tuple[bytes | None, Fi
     if not kind.exists:
         return None, kind.stamp
     if kind.is_dir:
-        raise ToolError(f"{place.shown} is a directory, not a file.")
+        raise ToolError(f"{place.display_path} is a directory, not a file.")
     return await ctx.files.read(place), kind.stamp
 
 
@@ -272,7 +274,7 @@ def _escaped(text: str) -> str:
 async def get_diagnostics(ctx: ToolContext, place: ResolvedPath) -> Sequence[Diagnostic]:
     """What the checkers say about a file now; nothing where nobody wants to know."""
     problems = ctx.capabilities.diagnostics
-    if problems is None or not place.inside or not ctx.settings.include_diagnostic_messages:
+    if problems is None or not place.is_inside or not ctx.settings.include_diagnostic_messages:
         return ()
     return await problems.check_files([place])
 
@@ -281,7 +283,7 @@ async def format_new_diagnostics(
     ctx: ToolContext, place: ResolvedPath, before: Sequence[Diagnostic]
 ) -> str:
     """The new ones as the model reads them; empty when there are none."""
-    found = new_errors(before, await get_diagnostics(ctx, place))
+    found = find_new_errors(before, await get_diagnostics(ctx, place))
     if not found:
         return ""
     most = ctx.settings.max_diagnostic_messages

@@ -112,7 +112,7 @@ class FileViewer:
             return await self._binary(wanted, place, kind.size, head)
         else:
             entry = await self._lines(wanted, place, reader)
-        self._ctx.memory.note(place, kind.stamp, data)
+        self._ctx.memory.record_seen(place, kind.stamp, data)
         return entry
 
     async def _lines(
@@ -188,7 +188,7 @@ class FileViewer:
             return FileView(
                 wanted.path, note=f"Image file ({suffix}) of a kind that cannot be shown"
             )
-        if not self._ctx.model.images:
+        if not self._ctx.model.supports_images:
             return FileView(wanted.path, note="Image file: this model cannot look at images")
         if refusal := self._images.refusal(size):
             return FileView(wanted.path, note=refusal)

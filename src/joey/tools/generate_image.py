@@ -12,7 +12,7 @@ from msgspec import Meta, Struct
 
 from joey.core.modes import ToolGroup
 from joey.core.task import Answer
-from joey.core.text import regex
+from joey.core.text import compile_regex
 from joey.errors import IgnoredPathError, ToolError
 from joey.ports import ResolvedPath, ToolContext
 from joey.tools.base import (
@@ -26,7 +26,7 @@ from joey.tools.base import (
 )
 from joey.tools.images import ImageBudget, data_uri, media_type
 
-_IMAGE_URI_RE = regex(r"data:image/(png|jpe?g|webp);base64,(.*)", re.DOTALL)
+_IMAGE_URI_RE = compile_regex(r"data:image/(png|jpe?g|webp);base64,(.*)", re.DOTALL)
 _SUFFIX_BY_FORMAT = {"png": ".png", "jpeg": ".jpeg", "webp": ".webp"}
 _INPUT_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".gif", ".webp"})
 
@@ -61,23 +61,23 @@ class GenerateImage(Tool[GenerateImageParams, PreparedImage]):
             raise ToolError("No model for pictures is configured (setting `imageProfile`).")
         target = _visible(params.path, ctx)
         source = _visible(params.image, ctx) if params.image else None
-        claims = [Claim(Access.WRITE, place=target)]
+        claims = [Claim(Access.WRITE, path=target)]
         row: dict[str, Any] = {
             "tool": "generateImage",
-            "path": target.shown,
+            "path": target.display_path,
             "content": params.prompt,
-            "isOutsideWorkspace": not target.inside,
-            "isProtected": target.protected,
+            "isOutsideWorkspace": not target.is_inside,
+            "isProtected": target.is_protected,
         }
         if source is not None:
-            if PurePath(source.shown).suffix.lower() not in _INPUT_SUFFIXES:
-                raise ToolError(f"{source.shown} is not a picture that can be started from.")
-            claims.append(Claim(Access.READ, place=source))
-            row["inputImage"] = source.shown
+            if PurePath(source.display_path).suffix.lower() not in _INPUT_SUFFIXES:
+                raise ToolError(f"{source.display_path} is not a picture that can be started from.")
+            claims.append(Claim(Access.READ, path=source))
+            row["inputImage"] = source.display_path
         return PreparedImage(
             claims=tuple(claims),
             row=row,
-            path=target.shown,
+            path=target.display_path,
             prompt=params.prompt,
             target=target,
             source=source,
@@ -92,26 +92,26 @@ class GenerateImage(Tool[GenerateImageParams, PreparedImage]):
         format, data = _decoded(uri)
         target = await _named_after(format, prepared.target, ctx)
         await ctx.files.write(target, data)
-        return Outcome(f"The picture is in {target.shown}.", said=(("image", uri),))
+        return Outcome(f"The picture is in {target.display_path}.", said=(("image", uri),))
 
 
 def _visible(path: str, ctx: ToolContext) -> ResolvedPath:
     place = ctx.files.resolve(path)
-    if place.ignored:
-        raise IgnoredPathError(path, place.because)
+    if place.is_ignored:
+        raise IgnoredPathError(path, place.ignore_error)
     return place
 
 
 async def _input(place: ResolvedPath, ctx: ToolContext) -> str:
     kind = await ctx.files.stat(place)
     if not kind.is_file:
-        raise ToolError(f"There is no picture {place.shown} to start from.")
+        raise ToolError(f"There is no picture {place.display_path} to start from.")
     if refusal := ImageBudget(ctx.settings).refusal(kind.size):
         raise ToolError(refusal)
     data = await ctx.files.read(place)
     media = media_type(data)
     if media is None:
-        raise ToolError(f"{place.shown} is not a picture of a kind that is known.")
+        raise ToolError(f"{place.display_path} is not a picture of a kind that is known.")
     return data_uri(media, data)
 
 
@@ -129,10 +129,14 @@ def _decoded(uri: str) -> tuple[str, bytes]:
 async def _named_after(format: str, target: ResolvedPath, ctx: ToolContext) -> ResolvedPath:
     """The place that was approved; a name without an ending gets the picture's own, where that
     replaces nothing that nobody was asked about."""
-    if PurePath(target.given).suffix:
+    if PurePath(target.original).suffix:
         return target
-    named = ctx.files.resolve(f"{target.given}{_SUFFIX_BY_FORMAT[format]}")
-    if (named.ignored, named.inside, named.protected) != (False, target.inside, target.protected):
+    named = ctx.files.resolve(f"{target.original}{_SUFFIX_BY_FORMAT[format]}")
+    if (named.is_ignored, named.is_inside, named.is_protected) != (
+        False,
+        target.is_inside,
+        target.is_protected,
+    ):
         return target
     is_beside = named.path.parent == target.path.parent
     return named if is_beside and not (await ctx.files.stat(named)).exists else target

@@ -81,14 +81,14 @@ class InsertContent(Tool[InsertContentParams, PreparedInsertion]):
         insertion = await _insertion_or_reason(params, place, ctx)
         patch = UnifiedDiff("", DiffStats(0, 0)) if isinstance(insertion, str) else insertion.patch
         return PreparedInsertion(
-            claims=(Claim(Access.WRITE, place=place),),
+            claims=(Claim(Access.WRITE, path=place),),
             row={
                 "tool": "insertContent",
                 "diff": patch.text,
                 "lineNumber": params.line,
                 **edit_facts(place, patch),
             },
-            path=place.shown,
+            path=place.display_path,
             diff=patch.text,
             insertion=insertion,
         )
@@ -109,7 +109,7 @@ async def _insertion_or_reason(
     try:
         return await _insertion(params, place, ctx)
     except ToolError as error:
-        if place.inside:
+        if place.is_inside:
             raise
         return str(error)
 
@@ -120,16 +120,18 @@ async def _insertion(
     original = await load_original(ctx, place)
     if not original.exists and params.line > 1:
         raise ToolError(
-            f"{place.shown} does not exist, so there is no line {params.line} in it. A new file"
+            f"{place.display_path} does not exist, so there is no line {params.line} in it. A "
+            "new file"
             " begins at line 0 or 1."
         )
     if original.is_stale:
         raise ToolError(
-            f"{place.shown} was changed by somebody else since you last saw it, so the line may be"
+            f"{place.display_path} was changed by somebody else since you last saw it, so the "
+            "line may be"
             " another one by now and nothing was inserted. Read the file again."
         )
     if original.is_binary:
-        raise ToolError(f"{place.shown} is a binary file: insert_content changes text only.")
+        raise ToolError(f"{place.display_path} is a binary file: insert_content changes text only.")
     text = original.text
     size = len(text) + len(params.content)
     new = await computed(size, lambda: _inserted(text, params, place))
@@ -141,9 +143,9 @@ def _inserted(text: str, params: InsertContentParams, place: ResolvedPath) -> st
     count = len(lines.lines)
     if params.line > count + 1:
         raise ToolError(
-            f"{place.shown} has {count} lines, so nothing can be inserted before line"
+            f"{place.display_path} has {count} lines, so nothing can be inserted before line"
             f" {params.line}. Read the file, or give line 0 for its end."
         )
     at = params.line - 1 if params.line else count
     content = params.content.replace("\r\n", "\n").removesuffix("\n").split("\n")
-    return lines.edited([LineEdit(at, at, tuple(content))])
+    return lines.apply_edits([LineEdit(at, at, tuple(content))])

@@ -60,18 +60,18 @@ class ListCodeDefinitionNames(Tool[ListCodeDefinitionNamesParams, PreparedDefini
         self, params: ListCodeDefinitionNamesParams, ctx: ToolContext
     ) -> PreparedDefinitions:
         place = ctx.files.resolve(params.path)
-        if place.ignored:
-            raise IgnoredPathError(params.path, place.because)
-        result = await _listed(place, ctx) if place.inside else None
+        if place.is_ignored:
+            raise IgnoredPathError(params.path, place.ignore_error)
+        result = await _listed(place, ctx) if place.is_inside else None
         return PreparedDefinitions(
-            claims=(Claim(Access.READ, place=place),),
+            claims=(Claim(Access.READ, path=place),),
             row={
                 "tool": "listCodeDefinitionNames",
-                "path": place.shown,
-                "isOutsideWorkspace": not place.inside,
+                "path": place.display_path,
+                "isOutsideWorkspace": not place.is_inside,
                 "content": result or "",
             },
-            path=place.shown,
+            path=place.display_path,
             place=place,
             result=result,
         )
@@ -93,7 +93,7 @@ async def _listed(place: ResolvedPath, ctx: ToolContext) -> str:
         return await _of_file(place, outlines, ctx)
     if kind.is_dir:
         return await _list_directory_definitions(place, outlines, ctx)
-    problem = f"Cannot list the definitions of {place.shown}: it"
+    problem = f"Cannot list the definitions of {place.display_path}: it"
     if not kind.exists:
         raise TargetNotFoundError(f"{problem} does not exist.")
     raise ToolError(f"{problem} is neither a file nor a folder.")
@@ -106,9 +106,9 @@ async def _of_file(place: ResolvedPath, outlines: Outlines, ctx: ToolContext) ->
     try:
         found = await definitions_in(place, outlines, ctx.files)
     except ToolError as error:
-        raise ToolError(f"Cannot list the definitions of {place.shown}: {error}") from error
+        raise ToolError(f"Cannot list the definitions of {place.display_path}: {error}") from error
     if not found:
-        return f"No definitions of four lines or more in {place.shown}."
+        return f"No definitions of four lines or more in {place.display_path}."
     return within_budget(definition_list(name, found), ctx.model, _TRUNCATION_NOTE)
 
 
@@ -127,7 +127,7 @@ async def _list_directory_definitions(
     if len(files) > MAX_FILES or listing.truncated:
         shown.append(f"(Only the first {MAX_FILES} files were looked at: name a file to see it.)")
     if not shown:
-        return f"No definitions of four lines or more in the files of {place.shown}."
+        return f"No definitions of four lines or more in the files of {place.display_path}."
     return within_budget("\n\n".join(shown), ctx.model, _TRUNCATION_NOTE)
 
 
@@ -137,7 +137,7 @@ async def _file_in(directory: ResolvedPath, entry: str, ctx: ToolContext) -> Res
         file = ctx.files.resolve(str(directory.path / entry))
     except ToolError:
         return None  # a link to a name that cannot be used
-    if file.path.parent != directory.path or file.ignored:
+    if file.path.parent != directory.path or file.is_ignored:
         return None
     return file if (await ctx.files.stat(file)).is_file else None
 

@@ -41,18 +41,18 @@ class ListFiles(Tool[ListFilesParams, PreparedListing]):
 
     async def prepare(self, params: ListFilesParams, ctx: ToolContext) -> PreparedListing:
         place = ctx.files.resolve(params.path)
-        if place.ignored:
-            raise IgnoredPathError(params.path, place.because)
-        result = await _list(place, params.recursive, ctx) if place.inside else None
+        if place.is_ignored:
+            raise IgnoredPathError(params.path, place.ignore_error)
+        result = await _list(place, params.recursive, ctx) if place.is_inside else None
         return PreparedListing(
-            claims=(Claim(Access.READ, place=place),),
+            claims=(Claim(Access.READ, path=place),),
             row={
                 "tool": "listFilesRecursive" if params.recursive else "listFilesTopLevel",
-                "path": place.shown,
-                "isOutsideWorkspace": not place.inside,
+                "path": place.display_path,
+                "isOutsideWorkspace": not place.is_inside,
                 "content": result or "",
             },
-            path=place.shown,
+            path=place.display_path,
             place=place,
             recursive=params.recursive,
             result=result,
@@ -82,7 +82,7 @@ async def _list(place: ResolvedPath, recursive: bool, ctx: ToolContext) -> str:
 def _marked(entry: str, place: ResolvedPath, ctx: ToolContext) -> str:
     """An entry with a shield when writing to it always needs a person."""
     try:
-        protected = ctx.files.resolve(str(place.path / entry)).protected
+        protected = ctx.files.resolve(str(place.path / entry)).is_protected
     except ToolError:  # a link to a name that cannot be used
         protected = True
     return f"🛡️ {entry}" if protected else entry

@@ -12,7 +12,14 @@ from typing import Any, ClassVar
 import msgspec
 from msgspec import Struct
 
-from joey.core.mcp import McpServer, McpTool, alike, normalised, sanitised, tool_name
+from joey.core.mcp import (
+    McpServer,
+    McpTool,
+    build_tool_name,
+    is_same_name,
+    normalize_schema,
+    sanitize_name,
+)
 from joey.core.models import ToolProtocol, ToolSpec
 from joey.core.modes import ToolGroup
 from joey.core.prompts import replies
@@ -54,10 +61,10 @@ class McpServerTool(Tool[McpArguments, PreparedMcpCall]):
     strict: ClassVar[bool] = False
 
     def __init__(self, server: str, tool: McpTool) -> None:
-        self.name = tool_name(server, tool.name)  # type: ignore[misc]
+        self.name = build_tool_name(server, tool.name)  # type: ignore[misc]
         self._server = server
         self._tool = tool
-        self._schema = normalised(tool.schema)
+        self._schema = normalize_schema(tool.schema)
         self._spec = ToolSpec(
             name=self.name, description=tool.description, parameters=self._schema, strict=False
         )
@@ -111,7 +118,7 @@ def server_tools(servers: Sequence[McpServer]) -> Iterator[McpServerTool]:
     """One for each tool that is offered; of two that get the same name, the first."""
     taken: set[str] = set()
     for server in servers:
-        for tool in server.offered:
+        for tool in server.enabled_tools:
             made = McpServerTool(server.name, tool)
             if made.name not in taken:
                 taken.add(made.name)
@@ -139,15 +146,15 @@ def prepare_call(server: str, tool: str, arguments: Any, ctx: ToolContext) -> Pr
     mcp = servers_of(ctx)
     given = _object(arguments)
     if given is None:
-        text = replies.bad_arguments(ctx.protocol, server, tool)
+        text = replies.render_bad_mcp_arguments(ctx.protocol, server, tool)
         raise PreformattedError(f"The arguments for {tool} of {server} are no JSON object.", text)
     found = find_server(server, mcp.servers, ctx)
     known = _find_tool(tool, found, ctx)
     claim = Claim(
         Access.MCP,
         subject=f"{found.name}/{known.name}",
-        listed=known.always_allowed,
-        changed=known.changed,
+        is_always_allowed=known.always_allowed,
+        has_changed_description=known.has_changed,
     )
     row = {
         "type": "use_mcp_tool",
@@ -191,7 +198,7 @@ async def run_call(prepared: PreparedMcpCall, ctx: ToolContext) -> Outcome:
 def _check_unchanged(prepared: PreparedMcpCall, ctx: ToolContext) -> None:
     """A person may have thought about it for long. Raises ToolError."""
     for server in servers_of(ctx).servers:
-        for tool in server.offered if server.name == prepared.server else ():
+        for tool in server.enabled_tools if server.name == prepared.server else ():
             if tool.name == prepared.tool and _looks(tool) != prepared.seen:
                 raise ToolError(
                     f"The MCP server {server.name!r} has changed its tool {tool.name!r} since it"
@@ -218,27 +225,27 @@ def find_server(name: str, servers: Sequence[McpServer], ctx: ToolContext) -> Mc
     Raises:
         PreformattedError: there is none; the text lists those there are.
     """
-    for same in (str.__eq__, _is_sanitised, alike):
+    for same in (str.__eq__, _is_sanitised, is_same_name):
         if found := [server for server in servers if same(server.name, name)]:
             return found[0]
     known = [server.name for server in servers]
-    text = replies.unknown_server(ctx.protocol, name, known)
+    text = replies.render_unknown_mcp_server(ctx.protocol, name, known)
     raise PreformattedError(f"There is no MCP server {name!r}.", text)
 
 
 def _is_sanitised(name: str, given: str) -> bool:
-    return sanitised(name, "_") == given
+    return sanitize_name(name, "_") == given
 
 
 def _find_tool(name: str, server: McpServer, ctx: ToolContext) -> McpTool:
     if not server.tools and server.status != "connected":
         raise ToolError(_not_there(server))
-    for same in (str.__eq__, _is_sanitised, alike):
-        for tool in server.offered:
+    for same in (str.__eq__, _is_sanitised, is_same_name):
+        for tool in server.enabled_tools:
             if same(tool.name, name):
                 return tool
-    known = [tool.name for tool in server.offered]
-    text = replies.unknown_tool(ctx.protocol, server.name, name, known)
+    known = [tool.name for tool in server.enabled_tools]
+    text = replies.render_unknown_mcp_tool(ctx.protocol, server.name, name, known)
     raise PreformattedError(f"The MCP server {server.name!r} has no tool {name!r}.", text)
 
 

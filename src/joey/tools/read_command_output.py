@@ -10,8 +10,8 @@ from msgspec import Meta, Struct
 
 from joey.core.modes import ToolGroup
 from joey.core.task import Answer
-from joey.core.terminal_text import format_size, incomplete_end
-from joey.core.text import number_lines, regex
+from joey.core.terminal_text import count_incomplete_bytes, format_size
+from joey.core.text import compile_regex, number_lines
 from joey.errors import TargetNotFoundError, ToolError
 from joey.ports import ToolContext
 from joey.tools.base import Access, Claim, Outcome, PreparedToolCall, Tool, convert
@@ -20,7 +20,7 @@ from joey.tools.regex_client import search_lines
 DEFAULT_LIMIT_BYTES = 40 * 1024
 MAX_LIMIT_BYTES = 512 * 1024
 
-_ARTIFACT_ID_RE = regex(r"cmd-[0-9]{1,20}\.txt")
+_ARTIFACT_ID_RE = compile_regex(r"cmd-[0-9]{1,20}\.txt")
 _CHUNK_BYTES = 64 * 1024
 
 
@@ -109,7 +109,7 @@ def _read(path: Path, size: int, offset: int, limit: int) -> PreparedOutputRead:
         first_line = _count_newlines(file, offset) + 1
         data = file.read(limit)
     if offset + len(data) < size:
-        data = data[: len(data) - incomplete_end(data)] or data
+        data = data[: len(data) - count_incomplete_bytes(data)] or data
     end = offset + len(data)
     state = "TRUNCATED" if end < size else "COMPLETE"
     lines = number_lines(data.decode("utf-8", errors="replace"), first_line).removesuffix("\n")

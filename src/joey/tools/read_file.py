@@ -29,7 +29,7 @@ from joey.core.modes import ToolGroup
 from joey.core.parsing.xml_arguments import parse_args_xml
 from joey.core.settings import Settings
 from joey.core.task import Answer
-from joey.core.text import regex
+from joey.core.text import compile_regex
 from joey.errors import ArgumentError, IgnoredPathError, ToolError
 from joey.ports import ResolvedPath, ToolContext
 from joey.tools.base import (
@@ -119,15 +119,15 @@ class ReadFile(Tool[ReadRequest, PreparedRead]):
                 " at once. Read them in several calls."
             )
         files = tuple((wanted, ctx.files.resolve(wanted.path)) for wanted in params.files)
-        visible = tuple((wanted, place) for wanted, place in files if not place.ignored)
+        visible = tuple((wanted, place) for wanted, place in files if not place.is_ignored)
         if len(files) == 1 and not visible:
-            raise IgnoredPathError(files[0][0].path, files[0][1].because)
+            raise IgnoredPathError(files[0][0].path, files[0][1].ignore_error)
         if not visible:
             raise ToolError("\n".join(_hidden(wanted, place) for wanted, place in files))
         return PreparedRead(
-            claims=tuple(Claim(Access.READ, place=place) for _, place in visible),
+            claims=tuple(Claim(Access.READ, path=place) for _, place in visible),
             row=_row(visible, ctx.settings),
-            path=visible[0][1].shown if len(visible) == 1 else None,
+            path=visible[0][1].display_path if len(visible) == 1 else None,
             files=files,
         )
 
@@ -135,7 +135,7 @@ class ReadFile(Tool[ReadRequest, PreparedRead]):
         viewer = FileViewer(ctx)
         entries = [
             FileView(wanted.path, error=_hidden(wanted, place))
-            if place.ignored
+            if place.is_ignored
             else await viewer.view(wanted, place)
             for wanted, place in prepared.files
         ]
@@ -144,7 +144,9 @@ class ReadFile(Tool[ReadRequest, PreparedRead]):
             images=tuple(entry.image for entry in entries if entry.image is not None),
             is_error=any(entry.error is not None for entry in entries),
             said=tuple(
-                ("rooignore_error", place.shown) for _, place in prepared.files if place.ignored
+                ("rooignore_error", place.display_path)
+                for _, place in prepared.files
+                if place.is_ignored
             ),
         )
 
@@ -169,8 +171,8 @@ def _row(
         wanted, place = files[0]
         row = {
             "tool": "readFile",
-            "path": place.shown,
-            "isOutsideWorkspace": not place.inside,
+            "path": place.display_path,
+            "isOutsideWorkspace": not place.is_inside,
             "content": str(place.path),
             "reason": _snippet(wanted, settings),
         }
@@ -183,10 +185,10 @@ def _row(
 def _batch_item(wanted: FileReadRequest, place: ResolvedPath, settings: Settings) -> dict[str, Any]:
     snippet = _snippet(wanted, settings)
     return {
-        "path": place.shown,
+        "path": place.display_path,
         "lineSnippet": snippet,
-        "isOutsideWorkspace": not place.inside,
-        "key": f"{place.shown} ({snippet})" if snippet else place.shown,
+        "isOutsideWorkspace": not place.is_inside,
+        "key": f"{place.display_path} ({snippet})" if snippet else place.display_path,
         "content": str(place.path),
     }
 
@@ -201,12 +203,12 @@ def _snippet(wanted: FileReadRequest, settings: Settings) -> str:
 
 
 def _hidden(wanted: FileReadRequest, place: ResolvedPath) -> str:
-    return str(IgnoredPathError(wanted.path, place.because))
+    return str(IgnoredPathError(wanted.path, place.ignore_error))
 
 
 DEFAULT_PAGE_LINES = 2000
-_LINE_RANGE_RE = regex(r"(\d{1,15})\s*-\s*(\d{1,15})")
-_INTEGER_RE = regex(r"-?\d{1,15}")
+_LINE_RANGE_RE = compile_regex(r"(\d{1,15})\s*-\s*(\d{1,15})")
+_INTEGER_RE = compile_regex(r"-?\d{1,15}")
 _WRAPPER_PARAMETERS = ("files", "args", "file")
 _LINE_KEYS = ("start_line", "end_line", "offset", "limit", INDENTATION_KEY, *BLOCK_KEYS)
 _RANGE_KEYS = ("line_ranges", "line_range", "lineRanges", "lineRange")

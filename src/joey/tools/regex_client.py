@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct, field
 
-from joey.core.edits.text_replace import MAX_MATCHES, CharSpan, countable
+from joey.core.edits.text_replace import MAX_MATCHES, CharSpan, collect_matches
 from joey.errors import ToolError
 from joey.system.subprocess import begun, end
 from joey.tools.file_edit import computed, printable
@@ -94,7 +94,7 @@ def _stretches(printed: bytes, shown: str) -> list[CharSpan]:
     answer = msgspec.json.decode(printed, type=_SpansResponse)
     if answer.error is not None:
         raise ToolError(f"`{shown}` is not a regular expression: {answer.error}.")
-    return countable(CharSpan(*span) for span in answer.spans)
+    return collect_matches(CharSpan(*span) for span in answer.spans)
 
 
 MATCH_TIMEOUT_S = 5.0

@@ -11,8 +11,8 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from joey.core.edits.patch_parser import named_paths
-from joey.core.mcp import McpServer, fold
+from joey.core.edits.patch_parser import iter_named_paths
+from joey.core.mcp import McpServer, fold_tool_name
 from joey.core.models import ToolSpec
 from joey.core.modes import Grant, Mode, ToolGroup
 from joey.core.parsing.xml_arguments import parse_args_xml
@@ -120,7 +120,7 @@ class Registry:
         if _is_disabled(tool, settings):
             said = f'Tool "{tool.name}" is switched off in the settings.'
             raise DeniedError(said, "disabledTools")
-        grant = mode.grant(tool.group)
+        grant = mode.find_grant(tool.group)
         if grant is None:
             said = f'Tool "{tool.name}" is not allowed in {mode.slug} mode.'
             raise DeniedError(said, f"{mode.slug} mode")
@@ -130,10 +130,10 @@ class Registry:
 
     def check_places(self, tool: AnyTool, mode: Mode, claims: Iterable[Claim]) -> None:
         """The same for the files that a prepared call will change, links resolved."""
-        grant = mode.grant(tool.group)
+        grant = mode.find_grant(tool.group)
         for claim in claims:
-            if grant is not None and claim.access is Access.WRITE and claim.place is not None:
-                _check_path(tool, mode, grant, claim.place.shown)
+            if grant is not None and claim.access is Access.WRITE and claim.path is not None:
+                _check_path(tool, mode, grant, claim.path.display_path)
 
 
 def default_tools() -> tuple[AnyTool, ...]:
@@ -202,7 +202,7 @@ def paths_in(arguments: object) -> Iterator[str]:
                         paths = inner if isinstance(inner, list) else [inner]
                         yield from (path for path in paths if isinstance(path, str))
                     if key == "patch" and isinstance(inner, str):
-                        yield from named_paths(inner)
+                        yield from iter_named_paths(inner)
                     is_xml = key in _WRAPPER_PARAMETERS and isinstance(inner, str)
                     pending.append(parse_args_xml(inner) if is_xml else inner)
             case list() as items:
@@ -228,13 +228,13 @@ class ToolSet(Registry):
         super().__init__((*registry.tools, *brought, *added))
         self._folded: dict[str, list[AnyTool]] = {}
         for tool in brought:
-            self._folded.setdefault(fold(tool.name) or tool.name, []).append(tool)
+            self._folded.setdefault(fold_tool_name(tool.name) or tool.name, []).append(tool)
 
     def find(self, name: str) -> AnyTool:
         """Also by mangled names: `mcp__server__tool`, `server__tool`, `-` and `_` confused (D2)."""
         if name in self._by_name:
             return self._by_name[name]
-        meant = self._folded.get(fold(name) or "", [])
+        meant = self._folded.get(fold_tool_name(name) or "", [])
         if len(meant) > 1:
             listed = ", ".join(tool.name for tool in meant)
             raise ToolError(f'"{name}" may be any of these tools: {listed}. Use one of the names.')
@@ -285,7 +285,7 @@ class ToolSetCache:
 def _offered(servers: Sequence[McpServer]) -> list[tuple[object, ...]]:
     """All that the model is told of them."""
     return [
-        (server.name, server.command, server.instructions, server.offered, server.resources)
+        (server.name, server.command, server.instructions, server.enabled_tools, server.resources)
         for server in servers
-        if server.offered or server.resources
+        if server.enabled_tools or server.resources
     ]

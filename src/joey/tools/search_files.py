@@ -60,20 +60,20 @@ class SearchFiles(Tool[SearchFilesParams, PreparedSearch]):
 
     async def prepare(self, params: SearchFilesParams, ctx: ToolContext) -> PreparedSearch:
         place = ctx.files.resolve(params.path)
-        if place.ignored:
-            raise IgnoredPathError(params.path, place.because)
-        result = await _search(params, place, ctx) if place.inside else None
+        if place.is_ignored:
+            raise IgnoredPathError(params.path, place.ignore_error)
+        result = await _search(params, place, ctx) if place.is_inside else None
         return PreparedSearch(
-            claims=(Claim(Access.READ, place=place),),
+            claims=(Claim(Access.READ, path=place),),
             row={
                 "tool": "searchFiles",
-                "path": place.shown,
+                "path": place.display_path,
                 "regex": params.regex,
                 "filePattern": params.file_pattern,
-                "isOutsideWorkspace": not place.inside,
+                "isOutsideWorkspace": not place.is_inside,
                 "content": result or "",
             },
-            path=place.shown,
+            path=place.display_path,
             params=params,
             place=place,
             result=result,

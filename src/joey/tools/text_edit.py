@@ -20,9 +20,9 @@ from joey.core.edits.text_replace import (
     CountMismatch,
     NormalizedText,
     ReplaceResult,
-    explain_count,
-    explain_miss,
-    flatten,
+    explain_not_found,
+    explain_wrong_count,
+    normalize_newlines,
     replace_text,
 )
 from joey.core.models import ModelInfo
@@ -113,10 +113,10 @@ class TextEditTool(Tool[ParamsT, PreparedTextEdit]):
             if isinstance(change, TextChange):
                 return await _planned(original, change)
         except ToolError as error:
-            if place.inside:
+            if place.is_inside:
                 raise
             return _prepared(place, _EMPTY_PATCH, WithheldEditFailure(str(error)))
-        if place.inside:
+        if place.is_inside:
             return PreparedTextEdit(claims=(Claim(Access.NONE),), row={}, plan=change)
         return _prepared(place, _EMPTY_PATCH, change)
 
@@ -138,8 +138,8 @@ class TextEditTool(Tool[ParamsT, PreparedTextEdit]):
 
 def _relative(ctx: ToolContext, place: ResolvedPath) -> ResolvedPath:
     """A place that was named by its absolute path, named as the workspace sees it."""
-    if place.inside and Path(place.given).is_absolute():
-        return locate(ctx, place.shown)
+    if place.is_inside and Path(place.original).is_absolute():
+        return locate(ctx, place.display_path)
     return place
 
 
@@ -162,9 +162,9 @@ def _prepared(
         **edit_facts(place, patch),
     }
     return PreparedTextEdit(
-        claims=(Claim(Access.WRITE, place=place),),
+        claims=(Claim(Access.WRITE, path=place),),
         row=row,
-        path=place.shown,
+        path=place.display_path,
         diff=patch.text,
         plan=plan,
     )
@@ -200,13 +200,13 @@ def find_and_replace(
             case ReplaceResult():
                 return ReplaceSuccess(outcome, taken_off)
             case CountMismatch(places) if places:
-                return ReplaceFailure(len(places), explain_count(flat, places))
+                return ReplaceFailure(len(places), explain_wrong_count(flat, places))
     return ReplaceFailure(0, why_missed(flat, old, new) if is_explained else EditFailure(""))
 
 
 def why_missed(text: NormalizedText, old: str, new: str) -> EditFailure:
-    measure = similarity if "\n" in flatten(old).strip("\n") else fragment_similarity
-    return explain_miss(text, old, new, measure)
+    measure = similarity if "\n" in normalize_newlines(old).strip("\n") else fragment_similarity
+    return explain_not_found(text, old, new, measure)
 
 
 def _readings(old: str, new: str, model: ModelInfo) -> Iterator[tuple[str, str, tuple[str, ...]]]:
@@ -221,17 +221,19 @@ def explained(missed: ReplaceFailure, name: str, place: ResolvedPath, advice: st
     """Why a text was not replaced that must be there once; `advice` is for one that is often."""
     if missed.count == 0:
         return (
-            f"No match found for {name} in {place.shown}. Copy the text exactly as it is in the"
+            f"No match found for {name} in {place.display_path}. Copy the text exactly as it is "
+            "in the"
             f" file now. {format_part_failure(missed.failure, place)}"
         ).rstrip()
     return (
-        f"Found {missed.count} matches for {name} in {place.shown}, but it must be there just once."
+        f"Found {missed.count} matches for {name} in {place.display_path}, but it must be there "
+        "just once."
         f" {advice} {format_part_failure(missed.failure, place)}"
     )
 
 
 def refuse_identical(old: str, new: str) -> None:
-    if flatten(old) == flatten(new):
+    if normalize_newlines(old) == normalize_newlines(new):
         raise ArgumentError(
             "old_string and new_string are identical, so there is nothing to change. Write what"
             " the file has now into old_string and what it shall have into new_string."
@@ -240,6 +242,6 @@ def refuse_identical(old: str, new: str) -> None:
 
 def format_part_failure(failure: EditFailure, place: ResolvedPath) -> str:
     """What a failure says. A file outside of the workspace is not quoted."""
-    if not (place.inside and failure.evidence):
+    if not (place.is_inside and failure.evidence):
         return failure.summary
     return f"{failure.summary}\n\nWhat is there:\n{printable(failure.evidence)}"

@@ -43,7 +43,7 @@ class UseMcpTool(Tool[UseMcpToolCall, PreparedMcpCall]):
         return (
             offer.protocol is ToolProtocol.XML
             and mcp is not None
-            and any(server.offered for server in mcp.servers)
+            and any(server.enabled_tools for server in mcp.servers)
         )
 
     def parse(self, arguments: dict[str, Any]) -> UseMcpToolCall:

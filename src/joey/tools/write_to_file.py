@@ -74,7 +74,7 @@ class WriteToFile(Tool[WriteToFileParams, PreparedWrite]):
     async def prepare(self, params: WriteToFileParams, ctx: ToolContext) -> PreparedWrite:
         place = locate(ctx, params.path)
         original = await _original(ctx, place)
-        if place.inside:
+        if place.is_inside:
             _refuse_if_stale(original)
         content, taken_off = clean_content(params.content, params.path, ctx)
         text = _in_the_manner_of(original, content, ctx.protocol)
@@ -82,9 +82,9 @@ class WriteToFile(Tool[WriteToFileParams, PreparedWrite]):
         patch = await make_patch(original, text)
         tag = "editedExistingFile" if original.exists else "newFileCreated"
         return PreparedWrite(
-            claims=(Claim(Access.WRITE, place=place),),
+            claims=(Claim(Access.WRITE, path=place),),
             row={"tool": tag, **edit_facts(place, patch)},
-            path=place.shown,
+            path=place.display_path,
             diff=patch.text,
             original=original,
             data=data,
@@ -104,7 +104,7 @@ async def _original(ctx: ToolContext, place: ResolvedPath) -> OriginalFile:
     try:
         return await load_original(ctx, place)
     except ToolError:
-        if place.inside:
+        if place.is_inside:
             raise
         return OriginalFile(place, None)  # saving meets the same trouble, and then it may be told
 
@@ -113,7 +113,8 @@ def _refuse_if_stale(original: OriginalFile) -> None:
     """Outside of the workspace it is told once the call is allowed, as everything found there."""
     if original.is_stale:
         raise ToolError(
-            f"{original.place.shown} was changed by somebody else since you last saw it, so nothing"
+            f"{original.place.display_path} was changed by somebody else since you last saw it, "
+            "so nothing"
             " was written: their changes would have been lost. Read the file again, then write it"
             " with what is new in it."
         )

@@ -19,7 +19,7 @@ from rich.text import Text
 from joey.client.session import Session
 from joey.core.file_state import FileChange
 from joey.core.history.ui import Row
-from joey.core.rewind import USER_FEEDBACK_ROW_KIND, RewindPreview, say_of, ts_of
+from joey.core.rewind import USER_FEEDBACK_ROW_KIND, RewindPreview, get_say, get_ts
 from joey.core.task import Answer, AskKind, Response
 from joey.errors import UserError
 from joey.presentation.phrases import FILE_CHANGE_TEXTS
@@ -313,8 +313,8 @@ def find_user_message(rows: RowSequence, wanted: int) -> str:
 def rewind_choices(changes: RewindPreview) -> list[PickerEntry]:
     """Whether the files come along."""
     choices = [PickerEntry("talk", "the conversation", "files stay as they are")]
-    if changes.files:
-        about = ", ".join(_fates(changes.files))
+    if changes.file_changes:
+        about = ", ".join(_fates(changes.file_changes))
         if changes.conflicts:
             about = f"{len(changes.conflicts)} not joey's (asks); {about}"
         choices.append(PickerEntry("files", "the conversation and the files", about))
@@ -323,7 +323,7 @@ def rewind_choices(changes: RewindPreview) -> list[PickerEntry]:
 
 def giving_up(changes: RewindPreview) -> str:
     """Which files that somebody else has changed go along, and what becomes of each."""
-    fates = {each.path: FILE_CHANGE_TEXTS[each.kind] for each in changes.files}
+    fates = {each.path: FILE_CHANGE_TEXTS[each.kind] for each in changes.file_changes}
     paths = changes.conflicts[:MAX_NAMED_CONFLICTS]
     named = [f"{one_line(path)} ({fates[path]})" for path in paths]
     if more := len(changes.conflicts) - len(named):
@@ -339,9 +339,9 @@ def _fates(files: Sequence[FileChange]) -> Iterator[str]:
 
 def _said(rows: RowSequence) -> Iterator[tuple[int, str]]:
     for number, row in enumerate(rows):
-        if number == 0 or say_of(row) == USER_FEEDBACK_ROW_KIND:
+        if number == 0 or get_say(row) == USER_FEEDBACK_ROW_KIND:
             text = row.get("text") if isinstance(row, dict) else row.text
-            yield ts_of(row), str(text or "")
+            yield get_ts(row), str(text or "")
 
 
 def _time(ts: int) -> str:

@@ -16,7 +16,7 @@ from rich.text import Text
 from joey.client.session import Session
 from joey.core.events import Event, TokenUsage
 from joey.core.rewind import RewindPreview
-from joey.core.suggest import nearest
+from joey.core.suggest import find_closest_name
 from joey.core.task import Todo
 from joey.errors import UserError
 from joey.presentation.slash_commands import LISTED_COMMANDS
@@ -227,7 +227,7 @@ def named_mode(modes: Sequence[PickerEntry], slug: str) -> PickerEntry:
     """Raises UserError: there is no such mode."""
     named = next((mode for mode in modes if mode.key == slug), None)
     if named is None:
-        near = nearest(slug, (mode.key for mode in modes))
+        near = find_closest_name(slug, (mode.key for mode in modes))
         meant = f"did you mean {near}?" if near else "/mode lists them"
         raise UserError(f"there is no mode {one_line(slug, 80)!r}; {meant}")
     return named

@@ -25,9 +25,9 @@ from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
-from joey.core.paths import DirectoryBoundary, path_below
-from joey.core.protected_paths import folded_name, is_protected
-from joey.core.text import regex
+from joey.core.paths import DirectoryBoundary, get_relative_path
+from joey.core.protected_paths import fold_name, is_protected
+from joey.core.text import compile_regex
 from joey.errors import ToolError, WorkspaceError
 from joey.ports import Boundary, Files, FileStat, ResolvedPath
 from joey.workspace.ignore import IgnoreRules
@@ -46,7 +46,7 @@ _MAX_INLINE_BYTES = 256 * 1024
 """Up to here, moving work to a thread costs more than the work."""
 _MAX_INLINE_STATS = 20
 """The same for files that are looked at."""
-_CONTROL_CHARS_RE = regex("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_CONTROL_CHARS_RE = compile_regex("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 T = TypeVar("T")
@@ -94,18 +94,18 @@ class LocalFiles:
         shown = relative if relative is not None else str(real)
         within = {name for name in (alias, relative) if name is not None}
         ignored = any(self.rules.hides_place(name, real) for name in within)
-        reach = self._boundary.reach(real)
+        reach = self._boundary.get_access(real)
         return ResolvedPath(
-            given=path,
+            original=path,
             path=real,
-            shown=shown,
-            inside=reach.inside,
-            readable=reach.readable,
-            writable=reach.writable,
-            ignored=ignored,
-            protected=self._is_protected(named, real, reach.base),
-            because=self.rules.error if ignored else "",
-            footing=footing_of(real.parent),
+            display_path=shown,
+            is_inside=reach.is_inside,
+            is_readable=reach.is_readable,
+            is_writable=reach.is_writable,
+            is_ignored=ignored,
+            is_protected=self._is_protected(named, real, reach.base_directory),
+            ignore_error=self.rules.error if ignored else "",
+            directory_identity=footing_of(real.parent),
         )
 
     def can_hide_files(self) -> bool:
@@ -114,7 +114,10 @@ class LocalFiles:
     def shows(self, place: ResolvedPath, path: Path) -> bool:
         """Whether a search or a list of `place` may tell of a path below it: not of what is hidden
         from the run, unless the place itself is, and was allowed all the same."""
-        return not (place.inside or place.readable) or self._boundary.reach(path).readable
+        return (
+            not (place.is_inside or place.is_readable)
+            or self._boundary.get_access(path).is_readable
+        )
 
     def _is_protected(self, named: Path, real: Path, base: Path | None) -> bool:
         """By its name, or by the one that was given, both as seen from the directory of the run
@@ -124,13 +127,13 @@ class LocalFiles:
         if any(aliases.cover(real) for aliases in self._aliases):
             return True
         known = self._boundary.roots if base is None else (*self._boundary.roots, base)
-        around = next((root for root in known if path_below(named, root) is not None), None)
+        around = next((root for root in known if get_relative_path(named, root) is not None), None)
         counts = base is None or around is not None
         return counts and is_protected(_seen_from(around, named))
 
     def relative(self, path: Path) -> str | None:
         """A resolved path as seen from the root, or None when it is outside."""
-        return path_below(path, self.root)
+        return get_relative_path(path, self.root)
 
     async def stat(self, place: ResolvedPath) -> FileStat:
         try:
@@ -189,7 +192,7 @@ def is_too_wide(path: Path) -> bool:
 
 
 def _seen_from(base: Path | None, path: Path) -> str:
-    return str(path) if base is None else path_below(path, base) or str(path)
+    return str(path) if base is None else get_relative_path(path, base) or str(path)
 
 
 def _kind(place: ResolvedPath) -> FileStat:
@@ -233,7 +236,9 @@ async def _run(size: int, work: Callable[[], T]) -> T:
 
 
 def _too_large(place: ResolvedPath) -> ToolError:
-    return ToolError(f"Cannot read {place.shown}: it is larger than {MAX_READ_BYTES // 2**20} MB.")
+    return ToolError(
+        f"Cannot read {place.display_path}: it is larger than {MAX_READ_BYTES // 2**20} MB."
+    )
 
 
 @contextmanager
@@ -246,7 +251,7 @@ def _translated(verb: str, place: ResolvedPath) -> Iterator[None]:
 
 def _refusal(verb: str, place: ResolvedPath, error: OSError | ValueError) -> ToolError:
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return ToolError(f"Cannot {verb} {place.shown}: {reason}.")
+    return ToolError(f"Cannot {verb} {place.display_path}: {reason}.")
 
 
 def _read(path: Path, most: int, offset: int) -> bytes:
@@ -270,7 +275,9 @@ def _replace(place: ResolvedPath, data: bytes, mode: int | None) -> None:
     `mode` is for a file that is not there yet.
     """
     name = place.path.name or "."
-    with open_directory(place.path.parent, create=True, footing=place.footing) as directory:
+    with open_directory(
+        place.path.parent, create=True, footing=place.directory_identity
+    ) as directory:
         before = _facts(name, directory)
         temporary = f".joey-{secrets.token_hex(8)}.tmp"
         descriptor = os.open(temporary, _CREATE_FLAGS, 0o666, dir_fd=directory)
@@ -291,7 +298,7 @@ def _replace(place: ResolvedPath, data: bytes, mode: int | None) -> None:
 def _remove(place: ResolvedPath) -> None:
     """Take the name out of its folder; a link that is put there meanwhile is not followed."""
     name = place.path.name or "."
-    with open_directory(place.path.parent, footing=place.footing) as directory:
+    with open_directory(place.path.parent, footing=place.directory_identity) as directory:
         if _facts(name, directory) is None:
             raise FileNotFoundError(errno.ENOENT, "there is no such file")
         os.unlink(name, dir_fd=directory)
@@ -394,7 +401,7 @@ def _store_named_in(path: Path) -> Path | None:
 def _is_in_store(path: Path) -> bool:
     """Whether a folder above it is what git takes for a repository."""
     return any(
-        folded_name(name) in _GIT_DIRECTORY_ENTRIES and _is_store(Path(*path.parts[:depth]))
+        fold_name(name) in _GIT_DIRECTORY_ENTRIES and _is_store(Path(*path.parts[:depth]))
         for depth, name in enumerate(path.parts)
         if depth > 0
     )

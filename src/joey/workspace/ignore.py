@@ -31,7 +31,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from joey.core.protected_paths import folded_name
+from joey.core.protected_paths import fold_name
 
 log = logging.getLogger(__name__)
 
@@ -150,7 +150,7 @@ def _hides(rules: _LoadedRules, path: str, is_dir: bool) -> bool:
         return True
     if rules.folded is None:
         return False
-    folded = "/".join(map(folded_name, path.split("/")))
+    folded = "/".join(map(fold_name, path.split("/")))
     return folded == IGNORE_FILE_NAME or rules.folded.ignores(os.fsencode(folded), is_dir)
 
 

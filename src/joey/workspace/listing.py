@@ -25,7 +25,7 @@ from itertools import chain, groupby, islice
 from pathlib import Path
 from threading import Event
 
-from joey.core.text import regex
+from joey.core.text import compile_regex
 from joey.errors import TargetNotFoundError, ToolError
 from joey.ports import Listing, ResolvedPath
 from joey.workspace.blocking_files import (
@@ -59,7 +59,7 @@ _EXCLUDE_GLOB_OPTIONS = (
     *(f"--glob=!**/{path}/" for path in _SKIPPED_PATHS),
     "--glob=!.*/",
 )
-_DIGITS_RE = regex(r"([0-9]+)")
+_DIGITS_RE = compile_regex(r"([0-9]+)")
 
 
 async def list_directory(
@@ -72,10 +72,10 @@ async def list_directory(
     """
     kind = await files.stat(place)
     if not kind.exists:
-        raise TargetNotFoundError(f"Cannot list {place.shown}. It does not exist.")
+        raise TargetNotFoundError(f"Cannot list {place.display_path}. It does not exist.")
     if not kind.is_dir:
         what = "a file: use read_file" if kind.is_file else "neither a file nor a folder"
-        raise ToolError(f"Cannot list {place.shown}. It is {what}.")
+        raise ToolError(f"Cannot list {place.display_path}. It is {what}.")
     directory = _DirectoryLister(files, place)
     try:
         entries, cut = await asyncio.to_thread(directory.top_level)
@@ -84,7 +84,7 @@ async def list_directory(
         elif recursive:
             entries, cut = await directory.below(entries)
     except OSError as error:
-        raise ToolError(f"Cannot list {place.shown}: {error.strerror or error}.") from error
+        raise ToolError(f"Cannot list {place.display_path}: {error.strerror or error}.") from error
     if len(entries) > limit:
         entries, cut = set(sorted(entries, key=_worth)[:limit]), True
     return Listing(tuple(map(printable_name, sorted(entries, key=_order))), truncated=cut)
@@ -203,7 +203,7 @@ class _DirectoryLister:
     def _hides_link(self, path: str) -> bool:
         """Another name of what is hidden is hidden too."""
         try:
-            return self._files.resolve(str(self._path / path)).ignored
+            return self._files.resolve(str(self._path / path)).is_ignored
         except ToolError:  # it leads to a name that cannot be used
             return False
 

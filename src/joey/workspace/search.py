@@ -34,7 +34,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from joey.core.text import regex
+from joey.core.text import compile_regex
 from joey.errors import TargetNotFoundError, ToolError
 from joey.ports import Listing, ResolvedPath, Search, SearchHit, SearchResult
 from joey.workspace.blocking_files import BlockingFileError, unobstructed
@@ -74,9 +74,11 @@ class LocalSearch:
         self._check_rules(place)
         kind = await self._files.stat(place)
         if not kind.exists:
-            raise TargetNotFoundError(f"Cannot search {place.shown}: it does not exist.")
+            raise TargetNotFoundError(f"Cannot search {place.display_path}: it does not exist.")
         if not (kind.is_dir or kind.is_file):
-            raise ToolError(f"Cannot search {place.shown}: it is neither a file nor a folder.")
+            raise ToolError(
+                f"Cannot search {place.display_path}: it is neither a file nor a folder."
+            )
         pattern = FilePattern(file_pattern) if file_pattern else None
         lines = limit * _LINES_PER_HIT
         question = _SearchQuery(
@@ -105,8 +107,8 @@ class LocalSearch:
 
     def _check_rules(self, place: ResolvedPath) -> None:
         """Where all is hidden, "nothing found" would be no answer."""
-        if place.inside and (rules_error := self._files.rules.error):
-            raise ToolError(f"Cannot look into {place.shown}: {rules_error}")
+        if place.is_inside and (rules_error := self._files.rules.error):
+            raise ToolError(f"Cannot look into {place.display_path}: {rules_error}")
 
     async def _answer(self, question: _SearchQuery, limit: int) -> SearchResult:
         reader = self._reader(question, question.lines * _MAX_OVERSEARCH_FACTOR)
@@ -118,7 +120,8 @@ class LocalSearch:
         found = reader.done()
         if question.is_file and not found and await self._is_binary(question.place):
             raise ToolError(
-                f"{question.place.shown} is a binary file, which is not searched. A command such as"
+                f"{question.place.display_path} is a binary file, which is not searched. A "
+                "command such as"
                 " `grep -a` can look into it."
             )
         more = len(found) > limit or sum(len(each.lines) for each in found) > question.lines
@@ -131,7 +134,8 @@ class LocalSearch:
         """ripgrep holds a line as a whole; one without end must not spoil the other files."""
         if question.is_file:
             raise ToolError(
-                f"Cannot search {question.place.shown}: it has a line that is too long. A command"
+                f"Cannot search {question.place.display_path}: it has a line that is too long. "
+                "A command"
                 " such as `grep -o` can look for a part of it."
             ) from error
         arguments = (*question.arguments, f"--max-filesize={_FALLBACK_MAX_FILE_SIZE}")
@@ -384,9 +388,9 @@ class _OffsetReader:
 
 _MAX_PATTERN_CHARS = 1_000
 _MAX_ALTERNATIVES = 100
-_INNERMOST_BRACES_RE = regex(r"\{([^{}]*)\}")
-_REPEATED_GLOBSTAR_RE = regex(r"(?:\*\*/)++")
-_DOT_NAME_RE = regex(r"(?:^|[/{,])\.[^./]")
+_INNERMOST_BRACES_RE = compile_regex(r"\{([^{}]*)\}")
+_REPEATED_GLOBSTAR_RE = compile_regex(r"(?:\*\*/)++")
+_DOT_NAME_RE = compile_regex(r"(?:^|[/{,])\.[^./]")
 
 _NameMatcher = Callable[[str], object]
 

@@ -7,26 +7,26 @@ from hypothesis import strategies as st
 from joey.core.context.condense import (
     PreservedContext,
     SummaryBudget,
-    commands_in,
+    build_summary_content,
     extract_user_blocks,
-    is_brought,
-    summary_content,
+    find_commands,
+    is_attachment,
 )
 from joey.core.messages import Message, TextBlock, ToolResultBlock
 from joey.core.task import Todo
 
-AMPLE = SummaryBudget.of(1_000_000)
+AMPLE = SummaryBudget.from_total_chars(1_000_000)
 
 
 def join_summary(
     kept: PreservedContext, most: SummaryBudget = AMPLE, summary: str = "In short."
 ) -> str:
-    return "\n".join(block.text for block in summary_content(summary, kept, most))
+    return "\n".join(block.text for block in build_summary_content(summary, kept, most))
 
 
 @pytest.mark.requirement("context:kept")
 def test_the_users_messages_stand_as_they_were_said_in_their_order() -> None:
-    text = join_summary(PreservedContext(task="mend it", said=["then", "at last"]))
+    text = join_summary(PreservedContext(task="mend it", user_messages=["then", "at last"]))
     assert text.index("In short.") < text.index("mend it") < text.index("then")
     assert text.index("then") < text.index("at last")
 
@@ -34,7 +34,9 @@ def test_the_users_messages_stand_as_they_were_said_in_their_order() -> None:
 @pytest.mark.requirement("context:kept")
 def test_of_many_messages_the_newest_are_kept() -> None:
     said = [f"word {number} " + "x" * 300 for number in range(20)]
-    text = join_summary(PreservedContext(task="t", said=said), SummaryBudget.of(12_000))
+    text = join_summary(
+        PreservedContext(task="t", user_messages=said), SummaryBudget.from_total_chars(12_000)
+    )
     assert "word 19" in text
     assert "word 18" in text
     assert "word 5 " not in text
@@ -49,7 +51,7 @@ def test_open_todos_mode_files_and_commands_are_kept() -> None:
             task="t",
             todos=todos,
             mode="code (Code)",
-            files=["b.py", "a.py"],
+            file_names=["b.py", "a.py"],
             outlines=["# b.py\n1--9 | class B:"],
             commands=[command],
         )
@@ -69,20 +71,20 @@ def test_open_todos_mode_files_and_commands_are_kept() -> None:
 def test_nothing_outgrows_its_allotment(room: int, size: int, sizes: list[int]) -> None:
     texts = ["x" * each for each in sizes]
     kept = PreservedContext(
-        task="t" * size, said=texts, commands=texts, files=texts, outlines=texts
+        task="t" * size, user_messages=texts, commands=texts, file_names=texts, outlines=texts
     )
-    text = join_summary(kept, SummaryBudget.of(room), "s" * size)
+    text = join_summary(kept, SummaryBudget.from_total_chars(room), "s" * size)
     assert len(text) < max(0, room) + 4_000
 
 
 def test_commands_and_brought_content_are_known_by_how_they_begin() -> None:
     command = TextBlock('<command name="plan">\nPlan.\n</command>')
     message = Message(role="user", content=(TextBlock("/plan it"), command))
-    assert commands_in(message) == [command.text]
-    assert commands_in(None) == []
-    assert is_brought(command)
-    assert is_brought(TextBlock("[read_file for 'a.py']\n1 | x"))
-    assert not is_brought(TextBlock("a word about <command>"))
+    assert find_commands(message) == [command.text]
+    assert find_commands(None) == []
+    assert is_attachment(command)
+    assert is_attachment(TextBlock("[read_file for 'a.py']\n1 | x"))
+    assert not is_attachment(TextBlock("a word about <command>"))
 
 
 def test_the_text_of_a_message_is_not_its_results_or_environment() -> None:

@@ -35,22 +35,22 @@ def test_what_stays_begins_with_a_reply_and_fits_if_anything_does(
     plan = plan_truncation(visible, results, counts, lambda estimate: estimate <= room)
     if plan is None:
         return
-    stays = visible[1 + plan.messages :]
-    if plan.messages:
+    stays = visible[1 + plan.hidden_messages :]
+    if plan.hidden_messages:
         assert stays[0].role == "assistant"
-    if plan.longest is None:
-        assert counts.of_all([visible[0], *stays, *results]) == plan.estimate <= room
+    if plan.max_text_chars is None:
+        assert counts.estimate_all([visible[0], *stays, *results]) == plan.estimate <= room
     else:
         later = [message for message in stays[1:] if message.role == "assistant"]
         assert not later, "texts are cut only when the last turn alone is too long"
-        assert plan.longest >= MIN_TEXT_CHARS
+        assert plan.max_text_chars >= MIN_TEXT_CHARS
 
 
 def test_half_goes_when_that_is_enough() -> None:
     visible = conversation([3_000] * 20)
     plan = plan_truncation(visible, (), MessageTokenCache(), lambda estimate: estimate <= 12_000)
     assert plan is not None
-    assert (plan.messages, plan.longest) == (10, None)
+    assert (plan.hidden_messages, plan.max_text_chars) == (10, None)
 
 
 def test_there_may_be_nothing_to_hide() -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from joey.core.context.window import ContextWindow, TokenEstimator, threshold_of
+from joey.core.context.window import ContextWindow, TokenEstimator, resolve_threshold
 from joey.core.messages import Message
 from joey.core.models import ModelInfo
 
@@ -24,60 +24,70 @@ HEAD = 5_000
     ],
 )
 def test_every_window_leaves_room_to_ask_and_to_answer(size: int, output: int) -> None:
-    window = ContextWindow.of(ModelInfo(id="m", context_window=size, max_output=output))
-    assert 0 < window.reserved <= min(output, size // 3)
-    assert size // 2 < window.allowed <= window.most < size
+    window = ContextWindow.from_model(
+        ModelInfo(id="m", context_window=size, max_output_tokens=output)
+    )
+    assert 0 < window.reserved_for_reply <= min(output, size // 3)
+    assert size // 2 < window.soft_limit <= window.hard_limit < size
     if size >= 32_000:
-        assert window.allowed + output < size
+        assert window.soft_limit + output < size
 
 
 def test_without_a_count_all_is_estimated() -> None:
     gauge = TokenEstimator()
-    estimate = HEAD + gauge.counts.of_all([ASKED, REPLY, RESULT])
-    assert gauge.use(HEAD, gauge.summed([ASKED, REPLY, RESULT]), 100, None) == estimate + 100
-    assert gauge.use(HEAD, gauge.summed([ASKED]), 0, 4_000) == HEAD + gauge.counts.of(ASKED)
+    estimate = HEAD + gauge.message_tokens.estimate_all([ASKED, REPLY, RESULT])
+    assert (
+        gauge.estimate_usage(HEAD, gauge.sum_messages([ASKED, REPLY, RESULT]), 100, None)
+        == estimate + 100
+    )
+    assert gauge.estimate_usage(
+        HEAD, gauge.sum_messages([ASKED]), 0, 4_000
+    ) == HEAD + gauge.message_tokens.estimate(ASKED)
 
 
 def test_what_the_service_counted_is_believed_and_the_rest_estimated_likewise() -> None:
     gauge = TokenEstimator()
-    known = HEAD + gauge.counts.of(ASKED)
-    added = gauge.counts.of_all([REPLY, RESULT])
-    use = gauge.use(HEAD, gauge.summed([ASKED, REPLY, RESULT]), 0, 2 * known)
+    known = HEAD + gauge.message_tokens.estimate(ASKED)
+    added = gauge.message_tokens.estimate_all([REPLY, RESULT])
+    use = gauge.estimate_usage(HEAD, gauge.sum_messages([ASKED, REPLY, RESULT]), 0, 2 * known)
     assert use == 2 * known + 2 * added
-    assert gauge.whole(100) == 200
+    assert gauge.scale_estimate(100) == 200
 
 
 def test_a_count_that_leaves_something_out_is_not_believed() -> None:
     gauge = TokenEstimator()
-    known = HEAD + gauge.counts.of(ASKED)
-    use = gauge.use(HEAD, gauge.summed([ASKED, REPLY, RESULT]), 0, 10)
+    known = HEAD + gauge.message_tokens.estimate(ASKED)
+    use = gauge.estimate_usage(HEAD, gauge.sum_messages([ASKED, REPLY, RESULT]), 0, 10)
     assert use >= known // 2
-    assert gauge.whole(100) == 80
+    assert gauge.scale_estimate(100) == 80
 
 
 def test_after_an_overflow_the_same_estimate_means_a_full_window() -> None:
     gauge = TokenEstimator()
-    gauge.overflowed(10_000, 200_000)
-    assert gauge.whole(10_000) == 200_000
-    assert gauge.use(HEAD, gauge.summed([ASKED, REPLY]), 0, 100) > 100_000
+    gauge.record_overflow(10_000, 200_000)
+    assert gauge.scale_estimate(10_000) == 200_000
+    assert gauge.estimate_usage(HEAD, gauge.sum_messages([ASKED, REPLY]), 0, 100) > 100_000
 
 
 def test_another_model_counts_in_its_own_way() -> None:
     gauge = TokenEstimator()
-    gauge.talk_to("one", 0)
-    gauge.overflowed(10_000, 200_000)
-    assert gauge.trusts(3)
-    gauge.talk_to("two", 3)
-    assert not gauge.trusts(3)
-    assert gauge.trusts(4)
-    assert gauge.whole(100) == 100
+    gauge.set_model("one", 0)
+    gauge.record_overflow(10_000, 200_000)
+    assert gauge.is_count_current(3)
+    gauge.set_model("two", 3)
+    assert not gauge.is_count_current(3)
+    assert gauge.is_count_current(4)
+    assert gauge.scale_estimate(100) == 100
 
 
 def test_a_longer_prompt_than_the_last_time_counts() -> None:
     gauge = TokenEstimator()
-    gauge.sent(HEAD)
-    before = gauge.use(HEAD, gauge.summed([ASKED, REPLY]), 0, 7_000)
-    assert gauge.use(HEAD + 1_000, gauge.summed([ASKED, REPLY]), 0, 7_000) >= before + 800
+    gauge.record_request(HEAD)
+    before = gauge.estimate_usage(HEAD, gauge.sum_messages([ASKED, REPLY]), 0, 7_000)
+    assert (
+        gauge.estimate_usage(HEAD + 1_000, gauge.sum_messages([ASKED, REPLY]), 0, 7_000)
+        >= before + 800
+    )
 
 
 @pytest.mark.requirement("context:threshold")
@@ -88,7 +98,7 @@ def test_a_longer_prompt_than_the_last_time_counts() -> None:
 def test_a_profiles_threshold_is_used_where_it_makes_sense(
     own: int, percent: int, warned: bool
 ) -> None:
-    threshold = threshold_of(80, {"mine": own}, "mine")
+    threshold = resolve_threshold(80, {"mine": own}, "mine")
     assert threshold.percent == percent
     assert (threshold.problem is not None) == warned
-    assert threshold_of(80, {"mine": own}, "other").percent == 80
+    assert resolve_threshold(80, {"mine": own}, "other").percent == 80

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from joey.core.edits.encodings import encoding_of
+from joey.core.edits.encodings import detect_encoding
 
 
 @pytest.mark.parametrize(
@@ -22,13 +22,13 @@ from joey.core.edits.encodings import encoding_of
     ],
 )
 def test_a_file_is_known_by_its_mark(data: bytes, name: str | None) -> None:
-    encoding = encoding_of(data)
+    encoding = detect_encoding(data)
     assert (encoding.name if encoding else None) == name
 
 
 @given(st.sampled_from([b"", b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff"]), st.binary(max_size=40))
 def test_every_text_becomes_the_same_bytes_again(mark: bytes, rest: bytes) -> None:
     data = mark + rest
-    encoding = encoding_of(data)
+    encoding = detect_encoding(data)
     if encoding is not None:
         assert encoding.encode(encoding.decode(data)) == data

@@ -4,8 +4,8 @@ import pytest
 from rapidfuzz.distance import Levenshtein
 
 from joey.core.edits.document import Document, LineSpan
-from joey.core.edits.similar import EditFailure, most_similar
-from joey.core.edits.text_replace import NormalizedText, explain_count, explain_miss
+from joey.core.edits.similar import EditFailure, find_most_similar
+from joey.core.edits.text_replace import NormalizedText, explain_not_found, explain_wrong_count
 from tests.bounded import run_bounded
 
 
@@ -14,7 +14,7 @@ def similarity(one: str, other: str) -> float:
 
 
 def miss(text: str, wanted: str, new: str = "") -> EditFailure:
-    return explain_miss(NormalizedText(text), wanted, new, similarity)
+    return explain_not_found(NormalizedText(text), wanted, new, similarity)
 
 
 CODE = "def one():\n    return 1\n\n\ndef two():\n    return 2\n"
@@ -57,7 +57,7 @@ def test_a_new_text_that_may_be_there_for_other_reasons_is_not_pointed_at(
 
 def test_every_place_of_a_text_is_named_and_the_first_are_shown() -> None:
     text = NormalizedText("x\n" + "same\n" * 20)
-    failure = explain_count(text, text.find("same"))
+    failure = explain_wrong_count(text, text.find("same"))
     lines = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11 and 10 more"
     assert failure.summary == f"It is there 20 times, at lines {lines}."
     assert failure.evidence.startswith("1 | x\n2 | same\n3 | same\n4 | same\n")
@@ -73,7 +73,7 @@ def test_a_place_without_a_line_in_common_is_found_by_its_text(place: int) -> No
     lines = source(10_000)
     wanted = [line.replace("compute(", "calculate( ") for line in lines[place : place + 15]]
     document = Document("\n".join(lines))
-    best = most_similar(document, wanted, LineSpan(0, 10_000), similarity, lambda start: start)
+    best = find_most_similar(document, wanted, LineSpan(0, 10_000), similarity, lambda start: start)
     assert best is not None
     assert best.span == LineSpan(place, place + 15)
     assert 0.7 < best.score < 1
@@ -84,7 +84,7 @@ def test_a_long_search_is_compared_by_its_lines() -> None:
     wanted = lines[1_000:8_000]
     wanted[500:600] = ["something else"] * 100
     document = Document("\n".join(lines))
-    best = most_similar(document, wanted, LineSpan(0, 9_000), similarity, lambda start: start)
+    best = find_most_similar(document, wanted, LineSpan(0, 9_000), similarity, lambda start: start)
     assert best is not None
     assert best.span == LineSpan(1_000, 8_000)
     assert 0.9 < best.score < 1
@@ -102,7 +102,7 @@ def test_no_text_takes_for_ever_to_explain(text: str, wanted: str) -> None:
     run_bounded(
         "from rapidfuzz.distance import Levenshtein\n"
         "from joey.core.edits.text_replace import NormalizedText\n"
-        "from joey.core.edits.text_replace import explain_miss\n"
+        "from joey.core.edits.text_replace import explain_not_found\n"
         f"text, wanted = {text}, {wanted}\n"
         "explain_miss(FlatText(text), wanted, 'x', Levenshtein.normalized_similarity)"
     )

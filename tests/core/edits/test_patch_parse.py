@@ -13,7 +13,7 @@ from joey.core.edits.patch_parser import (
     PatchChunk,
     PatchLine,
     UpdateFile,
-    named_paths,
+    iter_named_paths,
     parse_patch,
 )
 
@@ -113,26 +113,26 @@ def test_line_ends_of_the_patch_are_not_part_of_its_lines() -> None:
 @pytest.mark.parametrize("head", [(), ("@@",), ("@@ ",), ("@@ -1,4 +1,5 @@ def f():",)])
 def test_the_first_chunk_needs_no_context(head: tuple[str, ...]) -> None:
     (chunk,) = chunks(*head, " a", "+b")
-    assert (chunk.contexts, chunk.lines) == ((), body(" a", "+b"))
+    assert (chunk.context_lines, chunk.lines) == ((), body(" a", "+b"))
 
 
 def test_several_contexts_narrow_a_place_down() -> None:
     (chunk,) = chunks("@@ class A:", "@@     def f(self):", "-x")
-    assert chunk.contexts == ("class A:", "    def f(self):")
+    assert chunk.context_lines == ("class A:", "    def f(self):")
 
 
 def test_several_chunks_follow_each_other_with_blank_lines_or_without() -> None:
     first, second, third = chunks("-a", "@@ f", "-b", "*** End of File", "", "@@", "+c")
-    assert [chunk.number for chunk in (first, second, third)] == [3, 4, 8]
-    assert (first.at_end, second.at_end, third.at_end) == (False, True, False)
-    assert second.contexts == ("f",)
+    assert [chunk.line_number for chunk in (first, second, third)] == [3, 4, 8]
+    assert (first.is_at_end, second.is_at_end, third.is_at_end) == (False, True, False)
+    assert second.context_lines == ("f",)
 
 
 def test_an_empty_line_in_a_chunk_is_an_empty_line_of_the_file() -> None:
     (chunk,) = chunks(" a", "", "   ", "+b")
     assert chunk.lines == body(" a", " ", "   ", "+b")
-    assert chunk.old == ["a", "", "  "]
-    assert chunk.new == ["a", "", "  ", "b"]
+    assert chunk.old_lines == ["a", "", "  "]
+    assert chunk.new_lines == ["a", "", "  ", "b"]
 
 
 def test_blank_lines_of_a_new_file_may_lack_their_sign_but_end_with_it() -> None:
@@ -153,8 +153,8 @@ def test_a_patch_may_say_whether_the_file_ends_with_a_newline(
     lines: tuple[str, ...], newline: bool | None
 ) -> None:
     (chunk,) = chunks(*lines)
-    assert chunk.final_newline is newline
-    assert chunk.at_end is (newline is not None)
+    assert chunk.has_final_newline is newline
+    assert chunk.is_at_end is (newline is not None)
     assert chunk.lines == body("-a", "+b")
 
 
@@ -244,4 +244,9 @@ def test_any_text_is_read_or_refused_by_a_line_of_its_own(lines: list[str]) -> N
 
 def test_every_path_that_a_header_names_is_found_even_in_a_broken_patch() -> None:
     text = "*** Add File: a \n+*** Add File: no\n *** Delete File: no\n*** Update File: b\r\n"
-    assert list(named_paths(f"{text}*** Move to: c\n*** Delete File: d")) == ["a", "b", "c", "d"]
+    assert list(iter_named_paths(f"{text}*** Move to: c\n*** Delete File: d")) == [
+        "a",
+        "b",
+        "c",
+        "d",
+    ]

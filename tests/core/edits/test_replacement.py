@@ -11,7 +11,7 @@ from joey.core.edits.text_replace import CountMismatch, NormalizedText, ReplaceR
 def test_a_text_that_overlaps_itself_is_there_more_than_once(text: str, old: str) -> None:
     outcome = replace_text(NormalizedText(text), old, "new", tolerant=True)
     assert isinstance(outcome, CountMismatch)
-    assert len(outcome.places) == 2
+    assert len(outcome.spans) == 2
     assert isinstance(replace_text(NormalizedText(text), old, "new", expected=None), ReplaceResult)
 
 
@@ -19,4 +19,4 @@ def test_a_text_that_is_there_too_often_is_not_looked_for_with_other_white_space
     text = NormalizedText("a\u00a0b\na\u00a0b\na b\n")
     outcome = replace_text(text, "a\u00a0b", "X", tolerant=True)
     assert isinstance(outcome, CountMismatch)
-    assert len(outcome.places) == 2
+    assert len(outcome.spans) == 2

@@ -5,7 +5,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from rapidfuzz.distance import Levenshtein
 
-from joey.core.edits.document import normalise, occurrences
+from joey.core.edits.document import iter_occurrences, normalize_text
 from joey.core.edits.search_replace import AppliedBlocks, FailedBlocks, apply_blocks
 from tests.bounded import run_bounded
 
@@ -177,7 +177,7 @@ def test_a_block_of_equal_lines_is_found_in_a_file_of_equal_lines(indent: str) -
 @given(st.text("ab", max_size=30), st.text("ab", min_size=1, max_size=4))
 def test_every_occurrence_is_found_those_that_overlap_included(text: str, wanted: str) -> None:
     everywhere = [at for at in range(len(text)) if text.startswith(wanted, at)]
-    assert list(occurrences(text, wanted)) == everywhere
+    assert list(iter_occurrences(text, wanted)) == everywhere
 
 
 def test_an_exact_line_is_preferred_to_one_that_differs_in_white_space() -> None:
@@ -368,7 +368,7 @@ def test_of_lines_quoted_without_their_peculiarities_one_is_changed(
     filled = [number for number, line in enumerate(lines) if line.strip()]
     assume(filled)
     first, changed, last = sorted(data.draw(st.sampled_from(filled)) for _ in range(3))
-    quoted = [normalise(line) for line in lines]
+    quoted = [normalize_text(line) for line in lines]
     new = [*quoted[first:changed], "new", *quoted[changed + 1 : last + 1]]
     search, replace = "\n".join(quoted[first : last + 1]), "\n".join(new)
     after = edited("\n".join(lines), block(search, replace, first + 1 if has_line else None))
@@ -394,7 +394,7 @@ def test_a_failure_shows_the_nearest_text_with_its_lines() -> None:
 def test_what_fits_is_applied_and_what_does_not_is_reported() -> None:
     result = outcome(CODE, block("nowhere", "x"), block("    return 2", "    return 3"))
     assert isinstance(result, AppliedBlocks)
-    assert (result.applied, result.total, len(result.failures)) == (1, 2, 1)
+    assert (result.applied_count, result.total_count, len(result.failures)) == (1, 2, 1)
     assert result.text == CODE.replace("2", "3")
 
 

@@ -14,7 +14,7 @@ def found(flat: str, wanted: str) -> list[str]:
 
 
 def on_lines(flat: str, wanted: str) -> list[bool]:
-    return [match.on_its_lines for match in WordSearch(flat).find(wanted)]
+    return [match.has_same_line_breaks for match in WordSearch(flat).find(wanted)]
 
 
 @pytest.mark.parametrize(

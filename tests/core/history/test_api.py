@@ -32,7 +32,7 @@ from joey.core.messages import (
     ToolUseBlock,
 )
 from joey.core.models import ToolProtocol
-from joey.core.prompts.replies import interrupted
+from joey.core.prompts.replies import render_interrupted_call
 
 PIXEL = "data:image/png;base64,AAAA"
 
@@ -89,7 +89,7 @@ def test_every_call_has_exactly_one_result_at_every_moment(data: st.DataObject) 
                 history.apply(replied(ts, *parts, cut=step == "cut"))
             case "finish" if open_ids:
                 history.apply(finished(ts, data.draw(st.sampled_from(open_ids))))
-        check_valid(history.rendered())
+        check_valid(history.list_stored())
 
 
 @pytest.mark.requirement(
@@ -123,9 +123,9 @@ def test_a_call_without_outcome_reads_as_interrupted() -> None:
     history.apply(asked(1))
     history.apply(replied(2, call("a"), call("b")))
     history.apply(finished(3, "a"))
-    last = history.rendered()[-1].content[-1]
+    last = history.list_stored()[-1].content[-1]
     assert isinstance(last, ToolResultBlock)
-    assert (last.tool_use_id, last.content) == ("b", interrupted())
+    assert (last.tool_use_id, last.content) == ("b", render_interrupted_call())
 
 
 @pytest.mark.requirement("history:api:accepted-completion")
@@ -133,7 +133,7 @@ def test_a_completion_that_is_not_continued_ends_with_the_assistants_message() -
     history = ApiHistory()
     history.apply(asked(1))
     history.apply(replied(2, call("done", "attempt_completion")))
-    assert history.rendered()[-1].role == "assistant"
+    assert history.list_stored()[-1].role == "assistant"
 
 
 def test_a_retried_request_adds_nothing() -> None:
@@ -178,7 +178,7 @@ def test_a_history_that_is_being_saved_is_not_changed_by_a_summary_that_comes_me
         tokens_before=9,
         tokens_after=1,
     )
-    saving = history.stored()
+    saving = history.iter_stored()
     history.apply(summary)
     [said] = saving
     assert said.content == (TextBlock("hello"),)
@@ -213,7 +213,7 @@ def test_a_reply_cut_before_its_first_word_leaves_no_message() -> None:
     history = ApiHistory()
     history.apply(asked(1))
     history.apply(replied(2, cut=True))
-    assert [message.role for message in history.rendered()] == ["user"]
+    assert [message.role for message in history.list_stored()] == ["user"]
 
 
 @pytest.mark.requirement("history:api:xml-results")
@@ -257,7 +257,7 @@ def test_an_adopted_history_whose_last_calls_are_open_is_closed_by_the_next_requ
             messages=messages,
         )
     )
-    assert history.knows_call("t1")
+    assert history.has_call("t1")
     history.apply(asked(2))
     check_valid(list(history.messages))
     assert len(history.messages) == 3
@@ -270,6 +270,6 @@ def test_a_second_result_for_the_same_call_changes_nothing() -> None:
     history.apply(replied(2, call("a")))
     history.apply(finished(3, "a", "the first"))
     history.apply(finished(4, "a", "the second"))
-    block = history.rendered()[-1].content[0]
+    block = history.list_stored()[-1].content[0]
     assert isinstance(block, ToolResultBlock)
     assert block.content == "the first"

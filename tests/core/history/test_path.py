@@ -33,7 +33,12 @@ from joey.core.events import (
     UserMessage,
 )
 from joey.core.history.api import ApiHistory
-from joey.core.history.branch import BranchTracker, checkpoint_at, find_cut, live_path
+from joey.core.history.branch import (
+    BranchTracker,
+    find_checkpoint_at,
+    find_cut_point,
+    find_live_branch,
+)
 from joey.core.history.state import TaskProjection
 from joey.core.history.ui import UiHistory
 from joey.core.messages import (
@@ -48,7 +53,7 @@ from joey.core.messages import (
     ToolUseBlock,
 )
 from joey.core.models import ToolProtocol
-from joey.core.rewind import compare, ts_of, user_row
+from joey.core.rewind import build_rewind_preview, find_user_row, get_ts
 from joey.core.task import Answer, AskKind, Response, Todo
 from joey.core.wire.encoder import FrameEncoder, ReplayNormalizer
 from joey.errors import TaskStateError
@@ -114,7 +119,7 @@ class JournalBuilder:
 
     @property
     def rows(self) -> list[int]:
-        return [ts_of(row) for row in folded(self.path)[0].rows]
+        return [get_ts(row) for row in folded(self.path)[0].rows]
 
     def turn(self, calls: int, thinks: bool, talks: bool, asks: bool, finished: int) -> None:
         """A request and its reply, with calls of which the first `finished` end."""
@@ -155,11 +160,11 @@ class JournalBuilder:
 
     def rewind(self, row_ts: int, keep: bool) -> None:
         try:
-            cut = find_cut(live_path(self.records), row_ts, keep=keep)
+            cut = find_cut_point(find_live_branch(self.records), row_ts, keep=keep)
         except TaskStateError:
             assert not keep and row_ts == self.rows[0]
             return
-        self.add(TaskRewound(ts=self.now(), to_seq=cut.to, last_row_ts=cut.row_ts))
+        self.add(TaskRewound(ts=self.now(), to_seq=cut.last_seq, last_row_ts=cut.last_row_ts))
 
     def undo(self) -> bool:
         latest = [r.seq for r in self.path if isinstance(r.event, TaskRewound)]
@@ -171,7 +176,7 @@ class JournalBuilder:
 def folded(path: Any) -> tuple[UiHistory, ApiHistory, TaskProjection]:
     ui, api, facts = UiHistory(), ApiHistory(), TaskProjection()
     for record in path:
-        facts.follow(record.event)
+        facts.apply_branch_event(record.event)
         api.protocol = facts.protocol
         api.apply(record.event)
         ui.apply(record.event)
@@ -180,7 +185,7 @@ def folded(path: Any) -> tuple[UiHistory, ApiHistory, TaskProjection]:
 
 def state(path: Any) -> Any:
     ui, api, facts = folded(path)
-    return msgspec.to_builtins([ui.rows, api.rendered(), facts.todos, facts.mode])
+    return msgspec.to_builtins([ui.rows, api.list_stored(), facts.todos, facts.mode])
 
 
 @st.composite
@@ -215,8 +220,8 @@ def test_the_path_is_what_copying_lists_would_give(story: JournalBuilder) -> Non
         again = path.add(record)
         assert (again is not None) == isinstance(record.event, TaskRewound)
         assert again is None or list(again) == story.paths[number]
-        assert list(live_path(story.records[: number + 1])) == story.paths[number]
-    assert list(live_path(story.records)) == story.path
+        assert list(find_live_branch(story.records[: number + 1])) == story.paths[number]
+    assert list(find_live_branch(story.records)) == story.path
 
 
 @settings(max_examples=100, deadline=None)
@@ -236,7 +241,7 @@ def test_a_row_is_the_last_one_and_undoing_brings_back_all(
     # What was shown before the row stays, and what was shown after it goes; a row may have a
     # number that was given out earlier, or later, than its neighbours'.
     assert [ts for ts in rows if ts > target and ts in left] == late(story, target, rows)
-    check(folded(story.path)[1].rendered())
+    check(folded(story.path)[1].list_stored())
     assert story.undo()
     after = state(story.path)
     # Nobody waits for an answer any more; all else is as it was.
@@ -275,10 +280,10 @@ def test_whoever_follows_the_frames_has_the_rows_of_the_path(story: JournalBuild
     todos: Any = ()
     mode = "code"
     for number, record in enumerate(story.records):
-        for frame in map(replay.retell, encoder.encode(record.seq, record.event)):
+        for frame in map(replay.normalize, encoder.encode(record.seq, record.event)):
             match frame.event_name:
                 case "message":
-                    ts = ts_of(frame.payload.message)
+                    ts = get_ts(frame.payload.message)
                     assert frame.payload.action == ("updated" if ts in rows else "created")
                     rows[ts] = frame.payload.message
                 case "taskRewound":
@@ -310,9 +315,9 @@ def test_a_message_that_came_with_an_answer_goes_with_it() -> None:
         AskAnswered(ts=4, ask_ts=3, answer=answer),
         UserMessage(ts=5, text="not yet"),
     )
-    assert find_cut(path, 3).to == 3
-    assert find_cut(path, 5, keep=False).to == 3
-    assert find_cut(path, 5).to == 5
+    assert find_cut_point(path, 3).last_seq == 3
+    assert find_cut_point(path, 5, keep=False).last_seq == 3
+    assert find_cut_point(path, 5).last_seq == 5
 
 
 def test_a_summary_that_is_rewound_away_hides_nothing() -> None:
@@ -331,10 +336,12 @@ def test_a_summary_that_is_rewound_away_hides_nothing() -> None:
         ReplyReceived(ts=4, parts=(RowPart(5, TextPart("yes")),)),
         summary,
     )
-    cut = find_cut(path, 5)
-    after = live_path([*path, Record(6, TaskRewound(ts=7, to_seq=cut.to, last_row_ts=cut.row_ts))])
-    preview = compare(path, after)
-    assert preview.summaries == 1
+    cut = find_cut_point(path, 5)
+    after = find_live_branch(
+        [*path, Record(6, TaskRewound(ts=7, to_seq=cut.last_seq, last_row_ts=cut.last_row_ts))]
+    )
+    preview = build_rewind_preview(path, after)
+    assert preview.removed_summary_count == 1
     assert [m.content for m in folded(after)[1].messages] == [
         (TextBlock("x"),),
         (TextBlock("yes"),),
@@ -357,14 +364,14 @@ def test_an_adopted_history_is_cut_in_both_halves(last: int, messages: int) -> N
         rows=rows,
         messages=said,
     )
-    path = live_path(numbered(adopted, TaskRewound(ts=10, to_seq=1, last_row_ts=last)))
+    path = find_live_branch(numbered(adopted, TaskRewound(ts=10, to_seq=1, last_row_ts=last)))
     ui, api, _ = folded(path)
-    assert [ts_of(row) for row in ui.rows] == [ts for ts in (1, 3, 5) if ts <= last]
-    assert len(api.rendered()) == messages
+    assert [get_ts(row) for row in ui.rows] == [ts for ts in (1, 3, 5) if ts <= last]
+    assert len(api.list_stored()) == messages
 
 
 def test_no_row_may_stay_and_the_task_can_be_said_anew() -> None:
-    path = live_path(
+    path = find_live_branch(
         numbered(
             CREATED,
             UserMessage(ts=2, text="x", is_first=True),
@@ -373,7 +380,7 @@ def test_no_row_may_stay_and_the_task_can_be_said_anew() -> None:
         )
     )
     ui, _, facts = folded(path)
-    assert [ts_of(row) for row in ui.rows] == [4]
+    assert [get_ts(row) for row in ui.rows] == [4]
     assert facts.title == "y"
 
 
@@ -390,9 +397,9 @@ def test_the_files_of_a_record() -> None:
         saved(5, "by hand", own=False),
         saved(6, "last", own=True),
     )
-    files = [checkpoint_at(path, seq, path) for seq in range(1, 7)]
+    files = [find_checkpoint_at(path, seq, path) for seq in range(1, 7)]
     assert files == ["before", "before", "by hand", "by hand", "by hand", "last"]
-    assert checkpoint_at(path[:1], 1, path[:1]) is None
+    assert find_checkpoint_at(path[:1], 1, path[:1]) is None
 
 
 def test_after_a_rewind_what_was_saved_later_tells_nothing_of_before() -> None:
@@ -406,15 +413,15 @@ def test_after_a_rewind_what_was_saved_later_tells_nothing_of_before() -> None:
         FilesRestored(ts=7, checkpoint="three"),
         TaskAborted(ts=8),
     )
-    path = live_path(journal)
-    files = {record.seq: checkpoint_at(path, record.seq, journal) for record in path}
+    path = find_live_branch(journal)
+    files = {record.seq: find_checkpoint_at(path, record.seq, journal) for record in path}
     assert files == {1: None, 2: "one", 5: "two", 6: "two", 7: "three", 8: "three"}
 
 
 @pytest.mark.parametrize("to", [3, 4, 5])
 def test_a_damaged_journal_that_rewinds_to_a_later_record_is_read_to_its_end(to: int) -> None:
     journal = numbered(CREATED, TaskAborted(ts=2), TaskRewound(ts=3, to_seq=to), TaskAborted(ts=4))
-    assert [record.seq for record in live_path(journal)] == [1, 2, 3, 4]
+    assert [record.seq for record in find_live_branch(journal)] == [1, 2, 3, 4]
 
 
 def test_messages_of_a_user_are_found_at_a_row_or_before_it() -> None:
@@ -424,13 +431,13 @@ def test_messages_of_a_user_are_found_at_a_row_or_before_it() -> None:
         {"ts": 3, "say": "user_feedback"},
         {"ts": 4, "say": "tool"},
     ]
-    assert [user_row(rows, ts) for ts in range(6)] == [None, 1, 1, 3, 3, None]
+    assert [find_user_row(rows, ts) for ts in range(6)] == [None, 1, 1, 3, 3, None]
 
 
 def test_a_fork_has_nothing_open() -> None:
     asked = AskOpened(ts=3, ask=AskKind.TOOL, call_id="c", tool="read_file")
     path = numbered(CREATED, asked, TaskForked(ts=4, source_id="s", source_seq=2))
     ui, _, facts = folded(path)
-    assert facts.pending is None
+    assert facts.pending_ask is None
     [row] = ui.rows
     assert not isinstance(row, dict) and row.approval_state == "rejected"

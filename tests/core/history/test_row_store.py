@@ -32,7 +32,7 @@ def test_sealing_changes_nothing_that_can_be_seen(steps: list[tuple[str, int, st
                 assert store.put(ts, row(ts, text)) == (ts in plain)
                 plain[ts] = row(ts, text)
             case "seal":
-                store.seal(ts)
+                store.compress_before(ts)
             case _:
                 assert store.get(ts) == plain.get(ts)
         assert list(store) == [plain[ts] for ts in sorted(plain)]
@@ -43,7 +43,7 @@ def test_rows_of_somebody_else_keep_their_place() -> None:
     store.put(1, {"ts": 1, "odd": True})
     store.put(2, row(2))
     store.put(3, {"ts": 3})
-    store.seal(10)
+    store.compress_before(10)
     store.put(11, row(11))
     assert list(store) == [{"ts": 1, "odd": True}, row(2), {"ts": 3}, row(11)]
 
@@ -51,9 +51,9 @@ def test_rows_of_somebody_else_keep_their_place() -> None:
 def test_what_is_added_while_it_is_read_is_not_part_of_it() -> None:
     sealed = CompressedList(Message)
     said = Message(role="user", content=(TextBlock("hello"),), ts=1, condense_parent="c")
-    sealed.seal([said])
+    sealed.extend([said])
     reading = iter(sealed)
-    sealed.seal([said])
+    sealed.extend([said])
     [read] = reading
     assert (read.content, read.condense_parent) == (said.content, "c")
     assert len(sealed) == 2
@@ -63,7 +63,7 @@ def test_rows_that_are_sealed_while_they_are_read_are_read_once() -> None:
     store = RowStore(Row)
     for ts in (1, 2):
         store.put(ts, row(ts))
-        store.seal(ts)
+        store.compress_before(ts)
     reading = iter(store)
-    store.seal(3)
+    store.compress_before(3)
     assert list(reading) == [row(1), row(2)]

@@ -41,7 +41,7 @@ def folded(*events: Event) -> UiHistory:
 
 
 def shown(history: UiHistory, ts: int) -> dict[str, Any]:
-    row: dict[str, Any] = msgspec.to_builtins(history.row(ts))
+    row: dict[str, Any] = msgspec.to_builtins(history.get_row(ts))
     return row
 
 
@@ -49,7 +49,7 @@ def test_the_first_row_is_the_users_request_and_later_messages_are_feedback() ->
     history = folded(
         UserMessage(ts=1, text="do it", is_first=True), UserMessage(ts=2, text="faster")
     )
-    assert msgspec.to_builtins(list(history.stored())) == [
+    assert msgspec.to_builtins(list(history.iter_stored())) == [
         {"ts": 1, "type": "say", "say": "text", "text": "do it"},
         {"ts": 2, "type": "say", "say": "user_feedback", "text": "faster"},
     ]
@@ -74,12 +74,12 @@ def test_rows_that_broke_off_grow_until_the_next_request_or_the_end_of_the_run()
     reply = RowOpened(ts=5, say="text"), RowOpened(ts=6, say="tool", tool="new", call_id="c")
     command = CommandOutputDelta(ts=7, output="still running")
     history = folded(*reply, command)
-    assert list(history.growing) == [5, 6, 7]
+    assert list(history.open_row_timestamps) == [5, 6, 7]
     history.apply(RequestStarted(ts=8, api_protocol="anthropic"))
-    assert list(history.growing) == [7]
+    assert list(history.open_row_timestamps) == [7]
     history.apply(TaskAborted(ts=9, reason="user_cancelled"))
-    assert list(history.growing) == []
-    assert history.row(7) is None
+    assert list(history.open_row_timestamps) == []
+    assert history.get_row(7) is None
 
 
 @pytest.mark.requirement("parsing:native:partial-arguments")
@@ -171,4 +171,4 @@ def test_rows_of_calls_that_were_cut_off_vanish_with_the_reply() -> None:
         RowOpened(ts=5, say="tool", tool="read_file", call_id="c"),
         ReplyReceived(ts=6, parts=(), interrupted=True),
     )
-    assert history.row(5) is None
+    assert history.get_row(5) is None

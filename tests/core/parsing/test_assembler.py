@@ -50,11 +50,11 @@ def test_a_call_streams_from_its_name_to_its_end() -> None:
         PartStarted(0, "call", "toolu_01ABC", "write_to_file")
     ]
     assert assembler.feed(CallChunk(0, arguments='{"path": "he')) == [PartDelta(0, '{"path": "he')]
-    assert assembler.partial(0) == {"path": "he"}
+    assert assembler.get_partial_arguments(0) == {"path": "he"}
     assert assembler.feed(CallChunk(0, arguments='llo.txt"}')) == [PartDelta(0, 'llo.txt"}')]
     call = ToolCall("toolu_01ABC", "write_to_file", {"path": "hello.txt"})
     assert assembler.feed(CallEndChunk(0)) == [PartEnded(0, CallPart(call))]
-    assert assembler.partial(0) == {"path": "hello.txt"}
+    assert assembler.get_partial_arguments(0) == {"path": "hello.txt"}
     assert assembler.close(complete=True) == []
     assert assembler.reply.calls == (call,)
 
@@ -64,9 +64,9 @@ def test_the_arguments_of_interleaved_calls_can_be_seen_while_they_grow() -> Non
     assembler = make_assembler(ToolProtocol.NATIVE)
     assembler.feed(CallChunk(0, id="a", name="read_file", arguments='{"files": [{"path": "x'))
     assembler.feed(CallChunk(1, id="b", name="list_files", arguments='{"path":'))
-    assert assembler.partial(0) == {"files": [{"path": "x"}]}
-    assert assembler.partial(1) == {}
-    assert assembler.partial(7) == {}
+    assert assembler.get_partial_arguments(0) == {"files": [{"path": "x"}]}
+    assert assembler.get_partial_arguments(1) == {}
+    assert assembler.get_partial_arguments(7) == {}
 
 
 def test_id_and_name_repeated_on_every_delta_are_one_call() -> None:
@@ -470,7 +470,7 @@ def test_any_chunks_make_a_consistent_reply(
     assembler = make_assembler(protocol, taken=frozenset({"a"}))
     for chunk in chunks:
         for event in assembler.feed(chunk):
-            assembler.partial(event.index)
+            assembler.get_partial_arguments(event.index)
     assembler.close(complete=complete)
     reply, _ = assemble(chunks, protocol, complete=complete, taken=frozenset({"a"}))
     assert reply == assembler.reply

@@ -79,12 +79,12 @@ def read(*pieces: str) -> JsonStream:
     ],
 )
 def test_partial_shows_what_can_be_read_so_far(text: str, partial: dict[str, Any]) -> None:
-    assert read(text).partial() == partial
+    assert read(text).parse_partial() == partial
     watched = JsonStream()
     for character in text:
         watched.feed(character)
-        watched.partial()
-    assert watched.partial() == partial
+        watched.parse_partial()
+    assert watched.parse_partial() == partial
 
 
 @pytest.mark.parametrize(
@@ -103,9 +103,9 @@ def test_partial_shows_what_can_be_read_so_far(text: str, partial: dict[str, Any
 )
 def test_partial_stays_where_the_text_stops_being_json(text: str, partial: dict[str, Any]) -> None:
     stream = read(text)
-    assert stream.partial() == partial
+    assert stream.parse_partial() == partial
     stream.feed('", "later": "more"}')
-    assert stream.partial() == partial
+    assert stream.parse_partial() == partial
     with pytest.raises(ValueError, match=r"\(byte \d+\)|complete"):
         stream.close()
 
@@ -122,16 +122,16 @@ def test_partial_stays_where_the_text_stops_being_json(text: str, partial: dict[
     ],
 )
 def test_the_scanner_stops_at_the_end_or_where_json_ends(text: str, stopped_at: int | None) -> None:
-    assert read(text).stopped_at == stopped_at
-    assert read(*text).stopped_at == stopped_at
+    assert read(text).end_offset == stopped_at
+    assert read(*text).end_offset == stopped_at
 
 
 def test_an_earlier_partial_does_not_change_when_more_arrives() -> None:
     stream = read('{"a": [1, ')
-    before = stream.partial()
+    before = stream.parse_partial()
     stream.feed('2], "b": "x"}')
     assert before == {"a": [1]}
-    assert stream.partial() == {"a": [1, 2], "b": "x"}
+    assert stream.parse_partial() == {"a": [1, 2], "b": "x"}
 
 
 @pytest.mark.parametrize("text", ["", " \n "])
@@ -173,9 +173,9 @@ def test_valid_json_is_read_the_same_at_every_split(
     stream = JsonStream()
     for piece in pieces:
         stream.feed(piece)
-        stream.partial()
-    assert stream.partial() == value
-    assert stream.is_whole
+        stream.parse_partial()
+    assert stream.parse_partial() == value
+    assert stream.is_complete
     assert stream.close() == value
 
 
@@ -189,10 +189,10 @@ def test_any_text_is_scanned_the_same_at_every_split(data: st.DataObject, text: 
     watched = JsonStream()
     for piece in data.draw(cuts_of(text)):
         watched.feed(piece)
-        watched.partial()
-    assert watched.partial() == whole.partial()
-    assert watched.stopped_at == whole.stopped_at
-    assert watched.is_whole == whole.is_whole
+        watched.parse_partial()
+    assert watched.parse_partial() == whole.parse_partial()
+    assert watched.end_offset == whole.end_offset
+    assert watched.is_complete == whole.is_complete
 
 
 @given(json_like.map(lambda text: "{" + text))
@@ -202,10 +202,10 @@ def test_scanner_and_strict_parser_agree_on_what_is_an_object(text: str) -> None
     try:
         value = stream.close()
     except ValueError:
-        assert not stream.is_whole or text[stream.stopped_at :].strip()
+        assert not stream.is_complete or text[stream.end_offset :].strip()
     else:
-        assert stream.is_whole
-        assert stream.partial() == value
+        assert stream.is_complete
+        assert stream.parse_partial() == value
 
 
 def test_a_long_string_watched_at_every_chunk_is_whole() -> None:
@@ -215,7 +215,7 @@ def test_a_long_string_watched_at_every_chunk_is_whole() -> None:
     seen = ""
     for start in range(0, len(text), 7):
         stream.feed(text[start : start + 7])
-        now = stream.partial().get("content", "")
+        now = stream.parse_partial().get("content", "")
         assert now.startswith(seen)
         seen = now
     assert seen == content

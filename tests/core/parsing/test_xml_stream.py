@@ -352,10 +352,10 @@ def test_a_tag_that_has_only_begun_is_not_shown() -> None:
 def test_the_arguments_of_an_open_call_can_be_seen() -> None:
     assembler = make_assembler(ToolProtocol.XML)
     assembler.feed(TextChunk("Writing.<write_to_file><path>a.py</path><content>\nimport o"))
-    assert assembler.partial(1) == {"path": "a.py", "content": "import o"}
+    assert assembler.get_partial_arguments(1) == {"path": "a.py", "content": "import o"}
     assembler.feed(TextChunk("s\n</content></write_to_file>"))
-    assert assembler.partial(1) == {"path": "a.py", "content": "import os"}
-    assert assembler.partial(0) == {}
+    assert assembler.get_partial_arguments(1) == {"path": "a.py", "content": "import os"}
+    assert assembler.get_partial_arguments(0) == {}
 
 
 def test_the_deltas_of_a_call_are_the_json_of_its_arguments() -> None:

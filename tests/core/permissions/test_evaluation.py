@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from joey.core.permissions.commands import judge_command
-from joey.core.permissions.hidden_code import EvaluationKind, find_evaluated
+from joey.core.permissions.hidden_code import EvaluationKind, find_evaluated_code
 from joey.core.permissions.policy import Allow
 
 HARMLESS = r"""
@@ -71,24 +71,24 @@ UNREADABLE = [
 @pytest.mark.requirement("permissions:commands:evaluated")
 @pytest.mark.parametrize("line", HARMLESS.strip().splitlines())
 def test_everyday_shell_code_evaluates_nothing(line: str) -> None:
-    assert find_evaluated(line.replace("⏎", "\n")) is None
+    assert find_evaluated_code(line.replace("⏎", "\n")) is None
 
 
 @pytest.mark.requirement("permissions:commands:evaluated")
 @pytest.mark.parametrize(("line", "construct"), FOUND.items())
 def test_what_evaluates_is_found_and_named(line: str, construct: EvaluationKind) -> None:
-    found = find_evaluated(line)
+    found = find_evaluated_code(line)
 
     assert found is not None
-    assert found.by is construct
+    assert found.kind is construct
 
 
 @pytest.mark.parametrize("line", UNREADABLE)
 def test_syntax_that_is_not_known_is_never_taken_for_text(line: str) -> None:
-    found = find_evaluated(line)
+    found = find_evaluated_code(line)
 
     assert found is not None
-    assert found.by is EvaluationKind.SYNTAX
+    assert found.kind is EvaluationKind.SYNTAX
 
 
 @pytest.mark.requirement("permissions:commands:evaluated")

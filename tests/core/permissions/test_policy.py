@@ -12,22 +12,26 @@ from joey.core.permissions.policy import Access, Allow, Ask, Claim, Decision, De
 from joey.core.settings import Settings
 from joey.execution.bash_grammar import BashGrammar
 
-INSIDE = ResolvedPath(given="a.py", path=Path("/w/a.py"), shown="a.py", inside=True)
-OUTSIDE = ResolvedPath(given="/etc/x", path=Path("/etc/x"), shown="/etc/x", inside=False)
-HIDDEN = ResolvedPath(given="k", path=Path("/w/k"), shown="k", inside=True, ignored=True)
+INSIDE = ResolvedPath(original="a.py", path=Path("/w/a.py"), display_path="a.py", is_inside=True)
+OUTSIDE = ResolvedPath(
+    original="/etc/x", path=Path("/etc/x"), display_path="/etc/x", is_inside=False
+)
+HIDDEN = ResolvedPath(
+    original="k", path=Path("/w/k"), display_path="k", is_inside=True, is_ignored=True
+)
 PROTECTED = ResolvedPath(
-    given=".roo/mcp.json",
+    original=".roo/mcp.json",
     path=Path("/w/.roo/mcp.json"),
-    shown=".roo/mcp.json",
-    inside=True,
-    protected=True,
+    display_path=".roo/mcp.json",
+    is_inside=True,
+    is_protected=True,
 )
 FAR_PROTECTED = ResolvedPath(
-    given="/h/AGENTS.md",
+    original="/h/AGENTS.md",
     path=Path("/h/AGENTS.md"),
-    shown="/h/AGENTS.md",
-    inside=False,
-    protected=True,
+    display_path="/h/AGENTS.md",
+    is_inside=False,
+    is_protected=True,
 )
 
 NOTHING = Settings(always_allow_read_only=False)
@@ -47,7 +51,7 @@ READ, WRITE = Access.READ, Access.WRITE
 
 def judge(access: Access, place: ResolvedPath | None, **switches: bool) -> Decision:
     return decide(
-        [Claim(access=access, place=place)],
+        [Claim(access=access, path=place)],
         Settings(**{"always_allow_read_only": False, **switches}),  # type: ignore[arg-type]
     )
 
@@ -80,12 +84,12 @@ def test_an_action_needs_all_of_its_switches(
 
 
 SWITCHES = {
-    "always_allow_read_only": Claim(access=READ, place=INSIDE),
-    "always_allow_read_only_outside_workspace": Claim(access=READ, place=OUTSIDE),
-    "always_allow_write": Claim(access=WRITE, place=INSIDE),
-    "always_allow_write_outside_workspace": Claim(access=WRITE, place=OUTSIDE),
-    "always_allow_write_protected": Claim(access=WRITE, place=PROTECTED),
-    "always_allow_execute": Claim(access=Access.EXECUTE, place=INSIDE, command="ls"),
+    "always_allow_read_only": Claim(access=READ, path=INSIDE),
+    "always_allow_read_only_outside_workspace": Claim(access=READ, path=OUTSIDE),
+    "always_allow_write": Claim(access=WRITE, path=INSIDE),
+    "always_allow_write_outside_workspace": Claim(access=WRITE, path=OUTSIDE),
+    "always_allow_write_protected": Claim(access=WRITE, path=PROTECTED),
+    "always_allow_execute": Claim(access=Access.EXECUTE, path=INSIDE, command="ls"),
     "always_allow_mode_switch": Claim(access=Access.SWITCH_MODE),
 }
 
@@ -107,7 +111,7 @@ def test_everything_asks_while_auto_approval_is_off(access: Access) -> None:
         always_allow_mode_switch=True,
         allowed_commands=("*",),
     )
-    claim = Claim(access=access, place=INSIDE, command="ls")
+    claim = Claim(access=access, path=INSIDE, command="ls")
 
     decision = decide([claim], settings)
 
@@ -118,7 +122,7 @@ def test_everything_asks_while_auto_approval_is_off(access: Access) -> None:
 @pytest.mark.parametrize("access", [READ, WRITE])
 @pytest.mark.parametrize("settings", [NOTHING, EVERYTHING], ids=["nothing", "everything"])
 def test_hidden_files_are_refused_whatever_is_allowed(access: Access, settings: Settings) -> None:
-    decision = decide([Claim(access=access, place=HIDDEN)], settings)
+    decision = decide([Claim(access=access, path=HIDDEN)], settings)
 
     assert decision == Deny(".rooignore", "k is hidden by .rooignore")
 
@@ -161,9 +165,9 @@ def test_the_rule_names_every_setting_that_was_needed() -> None:
 
 
 def test_of_several_claims_the_strictest_answer_counts() -> None:
-    allowed = Claim(access=READ, place=INSIDE)
-    asked = Claim(access=WRITE, place=INSIDE)
-    refused = Claim(access=READ, place=HIDDEN)
+    allowed = Claim(access=READ, path=INSIDE)
+    asked = Claim(access=WRITE, path=INSIDE)
+    refused = Claim(access=READ, path=HIDDEN)
     settings = Settings()
 
     assert isinstance(decide([allowed, allowed], settings), Allow)
@@ -173,9 +177,9 @@ def test_of_several_claims_the_strictest_answer_counts() -> None:
 
 def test_reasons_to_ask_are_given_together_and_once() -> None:
     claims = [
-        Claim(access=WRITE, place=INSIDE),
-        Claim(access=WRITE, place=INSIDE),
-        Claim(access=READ, place=OUTSIDE),
+        Claim(access=WRITE, path=INSIDE),
+        Claim(access=WRITE, path=INSIDE),
+        Claim(access=READ, path=OUTSIDE),
     ]
 
     assert decide(claims, Settings()) == Ask(
@@ -189,7 +193,7 @@ def test_reasons_to_ask_are_given_together_and_once() -> None:
 
 def run(command: str, place: ResolvedPath | None = None, **settings: object) -> Decision:
     return decide(
-        [Claim(access=Access.EXECUTE, place=place, command=command)],
+        [Claim(access=Access.EXECUTE, path=place, command=command)],
         Settings(**settings),  # type: ignore[arg-type]
         BashGrammar().chain,
     )
@@ -229,9 +233,9 @@ def test_a_command_outside_the_workspace_is_asked_unless_anything_goes() -> None
 
 def test_everything_may_be_allowed() -> None:
     claims = [
-        Claim(access=READ, place=OUTSIDE),
-        Claim(access=WRITE, place=FAR_PROTECTED),
-        Claim(access=Access.EXECUTE, place=INSIDE, command="for f in *; do echo $f > x; done"),
+        Claim(access=READ, path=OUTSIDE),
+        Claim(access=WRITE, path=FAR_PROTECTED),
+        Claim(access=Access.EXECUTE, path=INSIDE, command="for f in *; do echo $f > x; done"),
         Claim(access=Access.SWITCH_MODE),
     ]
 

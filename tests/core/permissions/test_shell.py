@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from joey.core.permissions.shell import plain_commands, possible_commands
+from joey.core.permissions.shell import parse_plain_commands, split_possible_commands
 
 RECORDER = """\
 #!/bin/sh
@@ -62,7 +62,7 @@ FRAGMENTS = [
 def test_lines_are_read_as_commands_or_not_at_all(
     line: str, commands: tuple[tuple[str, ...], ...] | None
 ) -> None:
-    assert plain_commands(line) == commands
+    assert parse_plain_commands(line) == commands
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_lines_are_read_as_commands_or_not_at_all(
 def test_any_line_is_cut_where_a_command_might_begin(
     line: str, commands: list[tuple[str, ...]]
 ) -> None:
-    assert list(possible_commands(line)) == commands
+    assert list(split_possible_commands(line)) == commands
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +115,7 @@ def test_bash_runs_exactly_the_arguments_of_a_plain_line(
     fragments: list[str], recorder: Path, tmp_path: Path
 ) -> None:
     line = "p " + "".join(fragments)
-    commands = plain_commands(line)
+    commands = parse_plain_commands(line)
     if commands is None or "||" in line or any(arguments[0] != "p" for arguments in commands):
         return
 

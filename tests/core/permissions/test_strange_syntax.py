@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from joey.core.permissions.commands import describe_syntax, judge_command
+from joey.core.permissions.commands import describe_unsupported_syntax, judge_command
 from joey.core.permissions.policy import Ask
 
 
@@ -33,11 +33,11 @@ from joey.core.permissions.policy import Ask
 )
 def test_a_user_is_shown_what_the_rules_cannot_judge(line: str, expected: str) -> None:
     reason = f"it has {expected}, and rules judge plain words only"
-    assert describe_syntax(line) == reason
+    assert describe_unsupported_syntax(line) == reason
     allowed = ("ls", "cat", "echo", "pytest", "npm test", "git")
     assert judge_command(line, allowed, ()) == Ask(reason)
 
 
 @given(st.text(alphabet="a *?[]{}()<>|&;$`'\"\\#~=!/\n\t", max_size=60))
 def test_something_is_said_of_every_line(line: str) -> None:
-    assert describe_syntax(line).startswith("it has ")
+    assert describe_unsupported_syntax(line).startswith("it has ")

@@ -13,7 +13,7 @@ from joey.core.modes import BUILT_IN_MODES, Mode
 from joey.core.prompts.environment import (
     TerminalStatus,
     WorkspaceFiles,
-    environment_details,
+    build_environment_details,
     strip_environment,
 )
 from joey.core.settings import Settings
@@ -34,7 +34,7 @@ def details(
     protocol: ToolProtocol = ToolProtocol.NATIVE,
     mode: Mode = CODE,
 ) -> str:
-    return environment_details(
+    return build_environment_details(
         now_utc="2026-01-06T10:00:00Z",
         zone="Europe/Berlin, UTC+1:00",
         cost=cost,
@@ -72,9 +72,9 @@ def test_an_ordinary_request_tells_time_cost_and_mode() -> None:
 
 
 def test_sections_come_in_the_known_order() -> None:
-    running = TerminalStatus(id=7, command="npm start", cwd="/w", output="up\n", running=True)
+    running = TerminalStatus(id=7, command="npm start", cwd="/w", output="up\n", is_running=True)
     ended = TerminalStatus(
-        id=8, command="make", cwd="/w", output="done\n", running=False, exit_code=0
+        id=8, command="make", cwd="/w", output="done\n", is_running=False, exit_code=0
     )
     text = details(
         terminals=(ended, running),
@@ -94,7 +94,9 @@ def test_sections_come_in_the_known_order() -> None:
 
 
 def test_a_running_command_is_shown_with_its_new_output() -> None:
-    note = TerminalStatus(id=7, command="npm start", cwd="/w", output="listening\n", running=True)
+    note = TerminalStatus(
+        id=7, command="npm start", cwd="/w", output="listening\n", is_running=True
+    )
 
     assert (
         "# Actively Running Terminals\n"
@@ -107,13 +109,15 @@ def test_a_running_command_is_shown_with_its_new_output() -> None:
 
 
 def test_a_silent_command_has_no_output_heading() -> None:
-    note = TerminalStatus(id=7, command="sleep 9", cwd="/w", output="", running=True)
+    note = TerminalStatus(id=7, command="sleep 9", cwd="/w", output="", is_running=True)
 
     assert "New Output" not in details(terminals=(note,))
 
 
 def test_an_ended_command_is_shown_with_its_exit_code() -> None:
-    note = TerminalStatus(id=8, command="make", cwd="/w", output="ok", running=False, exit_code=2)
+    note = TerminalStatus(
+        id=8, command="make", cwd="/w", output="ok", is_running=False, exit_code=2
+    )
 
     assert (
         "## Terminal 8 (Inactive)\n"
@@ -139,7 +143,7 @@ def test_settings_leave_out_time_and_cost() -> None:
 @pytest.mark.requirement("prompts:environment")
 def test_the_listing_says_when_it_was_cut() -> None:
     whole = details(files=WorkspaceFiles("/w", ("src/", "src/a.py")))
-    cut = details(files=WorkspaceFiles("/w", ("src/",), truncated=True))
+    cut = details(files=WorkspaceFiles("/w", ("src/",), is_truncated=True))
 
     assert whole.endswith("Files\nsrc/\nsrc/a.py\n</environment_details>")
     assert "src/\n(There are more; use list_files" in cut
@@ -194,7 +198,9 @@ def test_stale_details_are_dropped_and_everything_else_is_kept() -> None:
 def test_no_name_or_output_closes_the_block_early(hostile: str) -> None:
     text = details(
         mode=structs.replace(CODE, name=hostile),
-        terminals=(TerminalStatus(id=1, command=hostile, cwd="/w", output=hostile, running=True),),
+        terminals=(
+            TerminalStatus(id=1, command=hostile, cwd="/w", output=hostile, is_running=True),
+        ),
         files=WorkspaceFiles("/w", (hostile,)),
         recently_modified=(hostile,),
     )
@@ -213,7 +219,7 @@ def test_a_file_name_never_takes_more_than_one_line(name: str) -> None:
 
 def test_no_output_takes_long_to_look_through() -> None:
     run_bounded(
-        "import sys; from joey.core.prompts.environment import _contained\n"
-        "_contained(sys.stdin.read())",
+        "import sys; from joey.core.prompts.environment import _escape_environment_tag\n"
+        "_escape_environment_tag(sys.stdin.read())",
         given="<" + " " * 1_000_000,
     )

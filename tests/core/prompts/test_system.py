@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from joey.core.models import ToolProtocol, ToolSpec
 from joey.core.modes import BUILT_IN_MODES, Grant, Mode, ToolGroup, find_mode
-from joey.core.prompts.system import ToolDoc, system_prompt
+from joey.core.prompts.system import ToolDoc, build_system_prompt
 
 FACTS = {"os": "Linux 6.1", "shell": "bash", "home": "/home/ada", "workspace": "/home/ada/engine"}
 LIST_FILES = ToolSpec(
@@ -51,12 +51,12 @@ def prompt(
 ) -> str:
     mode = find_mode(slug)
     assert mode is not None
-    return system_prompt(
+    return build_system_prompt(
         mode=mode,
         modes=BUILT_IN_MODES,
         protocol=protocol,
         tools=offer(*ALL_NAMES) if tools is None else tools,
-        facts=FACTS,
+        system_info=FACTS,
         custom_instructions=custom_instructions,
     )
 
@@ -165,12 +165,12 @@ def test_a_mode_with_limited_edits_says_so() -> None:
 
 def test_modes_are_listed_with_their_purpose() -> None:
     bare = Mode(slug="poet", name="Poet", role="You are Roo, a poet. You rhyme.")
-    text = system_prompt(
+    text = build_system_prompt(
         mode=bare,
         modes=(*BUILT_IN_MODES, bare),
         protocol=ToolProtocol.NATIVE,
         tools=(),
-        facts=FACTS,
+        system_info=FACTS,
     )
 
     assert '- "💻 Code" mode (code) - Writing, changing and refactoring code.' in text
@@ -219,8 +219,12 @@ def test_the_same_task_always_gets_the_same_bytes(
     extra: dict[str, str], protocol: ToolProtocol, mode: Mode
 ) -> None:
     def build(facts: dict[str, str]) -> str:
-        return system_prompt(
-            mode=mode, modes=BUILT_IN_MODES, protocol=protocol, tools=offer(*ALL_NAMES), facts=facts
+        return build_system_prompt(
+            mode=mode,
+            modes=BUILT_IN_MODES,
+            protocol=protocol,
+            tools=offer(*ALL_NAMES),
+            system_info=facts,
         )
 
     reordered = dict(reversed({**FACTS, **extra}.items()))
@@ -234,12 +238,12 @@ def test_a_restriction_without_a_description_still_names_its_pattern() -> None:
         role="You are Roo, a writer.",
         grants=(Grant(ToolGroup.EDIT, file_regex=r"^docs/"),),
     )
-    text = system_prompt(
+    text = build_system_prompt(
         mode=mode,
         modes=(),
         protocol=ToolProtocol.NATIVE,
         tools=offer("write_to_file"),
-        facts=FACTS,
+        system_info=FACTS,
     )
 
     assert "matches `^docs/`; other edits are refused" in text

@@ -29,7 +29,7 @@ from joey.cli.commands.setup_arguments import (
     build_profiles_parser,
     build_trust_parser,
 )
-from joey.core.text import regex
+from joey.core.text import compile_regex
 
 _TASKS_EXAMPLES = """\
 examples:
@@ -298,7 +298,7 @@ def add_fork_flags(parser: argparse.ArgumentParser) -> None:
 
 TASK_STATUSES = ("completed", "failed", "interrupted", "running", "waiting", "delegated")
 _TIME_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
-_RELATIVE_TIME_RE = regex(rf"(\d{{1,6}})([{''.join(_TIME_UNITS)}])", re.ASCII)
+_RELATIVE_TIME_RE = compile_regex(rf"(\d{{1,6}})([{''.join(_TIME_UNITS)}])", re.ASCII)
 
 
 def add_filter_flags(parser: ArgumentParser) -> None:

@@ -38,7 +38,7 @@ from joey.app.options import make_options
 from joey.app.profiles import ProfileAdmin
 from joey.app.sandbox import detect_sandbox
 from joey.app.settings import SettingsAdmin
-from joey.core.redaction import without_secrets
+from joey.core.redaction import remove_secrets
 from joey.core.settings import Profile
 from joey.errors import ConfigError, NoModelError, UserError
 from joey.ports import SandboxLevel
@@ -354,7 +354,7 @@ def check_hooks() -> Finding:
         hooks, untrusted = list_active_hooks(resolve_current_directory())
     except UserError as error:
         return Finding("Hooks", FindingStatus.WARN, "could not be read", str(error))
-    listed = "; ".join(f"{hook.event}: {hook.shown}" for hook in hooks) or "none"
+    listed = "; ".join(f"{hook.event}: {hook.short_command}" for hook in hooks) or "none"
     if not untrusted:
         return Finding("Hooks", FindingStatus.OK, listed)
     found = f"{listed}; {untrusted} of this folder not used"
@@ -459,7 +459,7 @@ def check_model() -> Finding:
         return Finding("Model", FindingStatus.FAIL, "none can be used", str(error))
     except UserError as error:
         return Finding("Model", FindingStatus.WARN, "could not be chosen", str(error))
-    where = f" at {without_secrets(profile.base_url)}" if profile.base_url else ""
+    where = f" at {remove_secrets(profile.base_url)}" if profile.base_url else ""
     return Finding("Model", FindingStatus.OK, f"{profile.model} of {profile.provider}{where}")
 
 
@@ -495,7 +495,7 @@ def check_connection() -> Finding:
 def _build_unlisted_finding(url: str, profile: Profile, took: str) -> Finding:
     """Some servers know nothing but what a task sends them; others are at another address."""
     advice = (
-        f"Only a task will tell whether it works: it asks {without_secrets(url)}. If that fails,"
+        f"Only a task will tell whether it works: it asks {remove_secrets(url)}. If that fails,"
         " check the address, its path above all; joey profiles show names its source."
     )
     found = f"{profile.provider} answers, but does not list its models ({HTTP_NOT_FOUND}) {took}"

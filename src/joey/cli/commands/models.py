@@ -44,7 +44,7 @@ def _format_models(models: tuple[ListedModel, ...], width: int | None) -> list[s
             f"{'*' if model.is_default else ' '} {one_line(model.id)}"
             if width
             else one_line(model.id),
-            _format_thousands(model.info.context_window) if model.info.known else "-",
+            _format_thousands(model.info.context_window) if model.info.is_known else "-",
             _format_price(model),
             "+".join(model.sources),
         ]
@@ -62,7 +62,7 @@ def _format_thousands(tokens: int) -> str:
 
 def _format_price(model: ListedModel) -> str:
     prices = model.info.prices
-    if prices is None or not model.info.known:
+    if prices is None or not model.info.is_known:
         return "-"
     return f"{prices.input:g}/{prices.output:g}"
 
@@ -71,10 +71,10 @@ def _to_json_fields(provider: str, model: ListedModel) -> dict[str, Any]:
     fields: dict[str, Any] = {"id": model.id, "provider": provider, "from": model.sources}
     if model.is_default:
         fields["chosen"] = True
-    if model.info.known:
+    if model.info.is_known:
         fields |= {
             "contextWindow": model.info.context_window,
-            "maxOutput": model.info.max_output,
+            "maxOutput": model.info.max_output_tokens,
         }
         if model.info.prices is not None:
             fields["prices"] = {

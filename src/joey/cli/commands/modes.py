@@ -64,14 +64,18 @@ def _print_mode(customizations: Customizations, slug: str, *, as_json: bool) -> 
     mode = find_mode(slug, customizations.modes)
     assert mode is not None
     instructions = customizations.get_instructions(mode)
-    rules = [*instructions.mode_rules, *instructions.agents, *instructions.rules]
+    rules = [*instructions.mode_rules, *instructions.agent_rules, *instructions.rules]
     skills = [skill.name for skill in customizations.list_skills(mode)]
     if as_json:
         extra = {"rules": [file.label for file in rules], "skills": skills}
-        own_prompt = instructions.override is not None
+        own_prompt = instructions.system_prompt_override is not None
         _write_json({**_to_json_fields(mode), **extra, "ownSystemPrompt": own_prompt})
         return
-    _write_lines(_describe_mode(mode, rules, skills, has_prompt=instructions.override is not None))
+    _write_lines(
+        _describe_mode(
+            mode, rules, skills, has_prompt=instructions.system_prompt_override is not None
+        )
+    )
 
 
 def _describe_mode(

@@ -18,7 +18,7 @@ from joey.cli.exit_codes import ExitCode
 from joey.cli.headless.refusals import find_missing_rules
 from joey.cli.launch import resolve_workspace_argument
 from joey.cli.output import write_stdout
-from joey.core.permissions.commands import quoted
+from joey.core.permissions.commands import quote_words
 from joey.core.permissions.policy import BoundarySetting
 from joey.presentation.questions import held_by
 from joey.presentation.text import columns, one_line, sanitise, wrap
@@ -67,7 +67,7 @@ async def _print_explanation(explainer: PermissionExplainer, arguments: Namespac
     if arguments.json:
         write_stdout(msgspec.json.format(msgspec.json.encode(explained), indent=2) + b"\n")
         return
-    parts = [await explainer.explain_command(quoted(argv)) for argv in explained.commands]
+    parts = [await explainer.explain_command(quote_words(argv)) for argv in explained.commands]
     width = columns(sys.stdout)
     for line in _describe_explanation(explained, parts if len(parts) > 1 else []):
         print(wrap(line, width))
@@ -102,7 +102,7 @@ def _describe_explanation(
         yield "  allowed with --add-dir and its directory"
     if explained.sandbox and explained.decision != "deny":
         yield f"  {held_by(explained.sandbox)}"
-    rows = [(part.decision, one_line(quoted(part.commands[0]), 60), part) for part in parts]
+    rows = [(part.decision, one_line(quote_words(part.commands[0]), 60), part) for part in parts]
     size = max((len(line) for _, line, _ in rows), default=0)
     for decision, line, part in rows:
         why = f"by {part.rule}" if part.decision == "allow" else part.reason

@@ -74,7 +74,7 @@ def _format_report(reports: Sequence[TaskReport]) -> Iterator[str]:
 
 
 def _describe_call(call: AuditEntry) -> str:
-    said = f"$ {call.about}" if call.tool == COMMAND_TOOL else f"{call.tool} {call.about}"
+    said = f"$ {call.subject}" if call.tool == COMMAND_TOOL else f"{call.tool} {call.subject}"
     return one_line(said, _MAX_CELL_CHARS)
 
 
@@ -84,23 +84,23 @@ def _explain_decision(call: AuditEntry) -> str:
         return one_line(f"by {call.rule}", _MAX_CELL_CHARS)
     refused = f", refused by {call.rule}" if call.rule else ""
     return one_line(
-        f"{_describe_answer(call)}{refused}: {_explain_ask(call.reason, call)}", _MAX_CELL_CHARS
+        f"{_describe_answer(call)}{refused}: {_explain_ask(call.ask_reason, call)}", _MAX_CELL_CHARS
     )
 
 
 def _explain_ask(reason: str | None, call: AuditEntry) -> str:
-    return why_asked(reason or "", call.about if call.tool == COMMAND_TOOL else "")
+    return why_asked(reason or "", call.subject if call.tool == COMMAND_TOOL else "")
 
 
 def _describe_answer(call: AuditEntry) -> str:
-    if call.by is None:
+    if call.answered_by is None:
         return "nobody answered"
-    if call.by == _ANSWERED_UNATTENDED:
+    if call.answered_by == _ANSWERED_UNATTENDED:
         return "nobody was there"
-    said = "no" if call.outcome == "rejected" or call.by.startswith("hook ") else "yes"
-    name = "you" if call.by == _ANSWERED_BY_USER else call.by
-    if call.always is not None:
-        return f"{name} said always `{call.always}`"
+    said = "no" if call.outcome == "rejected" or call.answered_by.startswith("hook ") else "yes"
+    name = "you" if call.answered_by == _ANSWERED_BY_USER else call.answered_by
+    if call.added_rule is not None:
+        return f"{name} said always `{call.added_rule}`"
     return f"{name} said {said}"
 
 

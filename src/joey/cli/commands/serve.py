@@ -36,9 +36,9 @@ async def _serve_until_stopped(arguments: Namespace) -> ExitCode:
     setup = Application(workspace=resolve_workspace_argument(arguments))
     file = Path(arguments.token_file) if arguments.token_file else None
     token = find_token(setup.home, os.environ, file)
-    KNOWN_SECRETS.learn(token.value)
-    KNOWN_SECRETS.learn_environment(os.environ)
-    log_to(sys.stderr, logging.DEBUG if arguments.debug else logging.INFO, KNOWN_SECRETS.blot)
+    KNOWN_SECRETS.add(token.value)
+    KNOWN_SECRETS.add_environment(os.environ)
+    log_to(sys.stderr, logging.DEBUG if arguments.debug else logging.INFO, KNOWN_SECRETS.redact)
     hub = ServerHub(open_engine(home=setup.home), open_store(setup.home), setup)
     try:
         with handle_signals(signal.SIGINT, signal.SIGTERM) as interruption:

@@ -35,7 +35,7 @@ from joey.cli.task_views import (
     render_subtask_tree,
     with_current_status,
 )
-from joey.core.redaction import without_secrets
+from joey.core.redaction import remove_secrets
 from joey.errors import TaskNotFoundError
 from joey.ports import Store, TaskMetadata
 from joey.ports.storage import HIGHLIGHT_MARKS, FoundTask, TaskIndex, TaskPage
@@ -315,9 +315,9 @@ def _write_file(data: bytes, path: Path, *, force: bool) -> None:
 
 
 def _build_document(store: Store, index: TaskIndex, task: TaskMetadata, form: str) -> bytes:
-    blot = learn_all_secrets().blot
-    facts = without_secrets(msgspec.to_builtins(with_current_status(task, store)), blot)
-    rows = without_secrets(read_rows(store, task.id), blot)
+    blot = learn_all_secrets().redact
+    facts = remove_secrets(msgspec.to_builtins(with_current_status(task, store)), blot)
+    rows = remove_secrets(read_rows(store, task.id), blot)
     if form == "json":
         encoded = msgspec.json.encode({**facts, "messages": rows})
         return msgspec.json.format(encoded, indent=2) + b"\n"
@@ -333,7 +333,11 @@ def _export_directory(store: Store, task: TaskMetadata, arguments: Namespace) ->
         raise UsageError("--format roo writes a folder; say with -o DIR where to put it")
     records = store.read(task.id)
     directory = write_roo_directory(
-        task, records, Path(arguments.output), force=arguments.force, blot=learn_all_secrets().blot
+        task,
+        records,
+        Path(arguments.output),
+        force=arguments.force,
+        blot=learn_all_secrets().redact,
     )
     write_stdout(f"{directory}\n".encode())
 

@@ -9,8 +9,8 @@ from joey.cli.headless.progress import describe_call
 from joey.core.events import AskOpened
 from joey.core.permissions.commands import judge_command
 from joey.core.permissions.policy import Allow, BoundarySetting
-from joey.core.permissions.programs import only_reads
-from joey.core.permissions.shell import Words, plain_commands
+from joey.core.permissions.programs import is_read_only
+from joey.core.permissions.shell import Words, parse_plain_commands
 from joey.core.settings import Settings
 from joey.presentation.phrases import COMMAND_TOOL
 
@@ -107,7 +107,7 @@ def _suggest_flags_for_ask(ask: AskOpened, settings: Settings) -> list[str] | No
 
 def find_missing_rules(line: str, settings: Settings) -> list[str] | None:
     """The rules that a command line lacks to be allowed; None when no rule would do."""
-    commands = plain_commands(line)
+    commands = parse_plain_commands(line)
     if commands is None:
         return None
     rules = [_find_rule(argv, settings) for argv in dict.fromkeys(commands)]
@@ -122,7 +122,7 @@ def _find_rule(argv: Words, settings: Settings) -> str | None:
     """A rule that allows a command: the program alone where it only reads, else all the words. ""
     when it has one, None when there is none."""
     line = shlex.join(argv)
-    rules = ["", shlex.quote(argv[0]), line] if only_reads(argv, 1) else ["", line]
+    rules = ["", shlex.quote(argv[0]), line] if is_read_only(argv, 1) else ["", line]
     found = (rule for rule in rules if _is_allowed(line, [rule] if rule else [], settings))
     return next(found, None)
 

@@ -32,7 +32,7 @@ from joey.cli.prompt import gather_prompt, load_images
 from joey.cli.signals import Interruption, handle_signals
 from joey.client.task_tree import follow_task_tree
 from joey.core.events import Event
-from joey.core.structured_output import read_structured
+from joey.core.structured_output import parse_structured_result
 from joey.engine.asks import Unattended
 from joey.engine.outcomes import Aborted, Completed, Ending, Failed
 from joey.engine.task import Task
@@ -177,8 +177,8 @@ def build_interrupted_result(code: ExitCode, task_id: str = "") -> RunResult:
 def _add_result(run: RunResult, result: str, *, structured: bool) -> RunResult:
     if not structured:
         return structs.replace(run, result=result)
-    read = read_structured(result)
-    return structs.replace(run, result=read.text, structured=read.value)
+    read = parse_structured_result(result)
+    return structs.replace(run, result=read.json_text, structured=read.value)
 
 
 class RunOutput(Protocol):

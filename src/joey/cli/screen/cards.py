@@ -19,7 +19,7 @@ from joey.cli.commands.doctor import HEALTH_CHECKS, run_checks
 from joey.cli.commands.doctor_checks import FindingStatus
 from joey.cli.commands.permissions import build_permission_flags
 from joey.cli.commands.tasks import export_markdown
-from joey.core.modes import usual_mode
+from joey.core.modes import choose_fallback_mode
 from joey.core.permissions.policy import SandboxStatus
 from joey.core.settings import Settings
 from joey.engine.task import Task
@@ -146,7 +146,9 @@ def render_permissions_card(
     if task is None:
         scope = build_file_scope(flags)
         settings, edits_granted = sources.settings, False
-        mode = usual_mode(arguments.mode or settings.mode, open_customizations(workspace).modes)
+        mode = choose_fallback_mode(
+            arguments.mode or settings.mode, open_customizations(workspace).modes
+        )
     else:
         settings, edits_granted, mode = task.settings, task.granted.edits, task.mode
         scope = task.runtime.scope

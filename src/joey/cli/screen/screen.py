@@ -66,7 +66,7 @@ async def _run_app(arguments: Namespace, prompt: str, images: tuple[str, ...]) -
         )
         app = JoeyApp(
             host,
-            PromptHistory(history_path, host.workspace, KNOWN_SECRETS.blot),
+            PromptHistory(history_path, host.workspace, KNOWN_SECRETS.redact),
             Startup(
                 prompt=prompt,
                 images=images,

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 from msgspec import Struct
 
-from joey.core.history.visible import cut_text
+from joey.core.history.visible import truncate_middle
 from joey.core.messages import (
     Block,
     ImageBlock,
@@ -27,17 +27,17 @@ from joey.core.messages import (
     ToolResultBlock,
     ToolUseBlock,
     UserBlock,
-    blocks_of,
-    plain_text,
+    extract_text,
+    get_blocks,
 )
 from joey.core.prompts.environment import strip_environment
 from joey.core.task import Todo
-from joey.core.text import regex
+from joey.core.text import compile_regex
 
 MAX_OUTLINE_CHARS = 50_000
 _MIN_EXCERPT_CHARS = 200
-_COMMAND_BLOCK_RE = regex(r"<command name=")
-_ATTACHMENT_RE = regex(
+_COMMAND_BLOCK_RE = compile_regex(r"<command name=")
+_ATTACHMENT_RE = compile_regex(
     r"\[read_file for |<(?:command|url_content|workspace_diagnostics|git_working_state"
     r"|git_commit|terminal_output|environment_details)[ >]"
 )
@@ -46,100 +46,105 @@ _ATTACHMENT_RE = regex(
 class SummaryBudget(Struct, frozen=True):
     """Characters that each part of a summary may have, of all that the conversation may have."""
 
-    summary: int
-    task: int
-    said: int
-    commands: int
-    files: int
+    summary_chars: int
+    task_chars: int
+    user_message_chars: int
+    command_chars: int
+    file_chars: int
 
     @classmethod
-    def of(cls, characters: int) -> SummaryBudget:
+    def from_total_chars(cls, characters: int) -> SummaryBudget:
         twelfth = max(0, characters) // 12
         return cls(
-            summary=3 * twelfth,
-            task=twelfth,
-            said=twelfth,
-            commands=twelfth,
-            files=min(MAX_OUTLINE_CHARS, 2 * twelfth),
+            summary_chars=3 * twelfth,
+            task_chars=twelfth,
+            user_message_chars=twelfth,
+            command_chars=twelfth,
+            file_chars=min(MAX_OUTLINE_CHARS, 2 * twelfth),
         )
 
 
 class PreservedContext(Struct, frozen=True, kw_only=True):
     task: str
-    said: Sequence[str] = ()
+    user_messages: Sequence[str] = ()
     """Later words of the person, the oldest first."""
     commands: Sequence[str] = ()
     todos: Sequence[Todo] = ()
     mode: str = ""
-    files: Sequence[str] = ()
+    file_names: Sequence[str] = ()
     """Names, the latest first."""
     outlines: Sequence[str] = ()
     """What some of them define, in the same order."""
 
 
-def summary_content(
-    summary: str, kept: PreservedContext, most: SummaryBudget
+def build_summary_content(
+    summary: str, preserved: PreservedContext, budget: SummaryBudget
 ) -> tuple[TextBlock, ...]:
     """The message that takes the place of the conversation."""
     parts = [
-        summary_part(cut_text(summary, most.summary)),
-        task_part(cut_text(kept.task, most.task)),
-        said_part(list(_newest(kept.said, most.said))),
-        commands_part(list(_first(kept.commands, most.commands))),
-        render_status_section(
-            kept.mode, [todo for todo in kept.todos if todo.status != "completed"]
+        render_summary_section(truncate_middle(summary, budget.summary_chars)),
+        render_task_section(truncate_middle(preserved.task, budget.task_chars)),
+        render_user_messages_section(
+            list(_take_newest(preserved.user_messages, budget.user_message_chars))
         ),
-        files_part(_listed(kept.files, most.files), list(_first(kept.outlines, most.files))),
+        render_commands_section(list(_take_first(preserved.commands, budget.command_chars))),
+        render_status_section(
+            preserved.mode, [todo for todo in preserved.todos if todo.status != "completed"]
+        ),
+        render_files_section(
+            _limit_names(preserved.file_names, budget.file_chars),
+            list(_take_first(preserved.outlines, budget.file_chars)),
+        ),
     ]
     return tuple(TextBlock(part) for part in parts if part)
 
 
-def commands_in(message: Message | None) -> list[str]:
+def find_commands(message: Message | None) -> list[str]:
     """The slash commands that came with a message."""
     if message is None:
         return []
-    texts = (block.text for block in blocks_of(message) if isinstance(block, TextBlock))
+    texts = (block.text for block in get_blocks(message) if isinstance(block, TextBlock))
     return [text for text in texts if _COMMAND_BLOCK_RE.match(text)]
 
 
-def is_brought(block: Block) -> bool:
+def is_attachment(block: Block) -> bool:
     """Whether a block is something that came along with the person's words: it may be cut."""
     return isinstance(block, TextBlock) and _ATTACHMENT_RE.match(block.text) is not None
 
 
 def extract_user_blocks(message: Message) -> tuple[UserBlock, ...]:
     """What a message says beside results of calls and stale surroundings."""
-    said = (block for block in blocks_of(message) if isinstance(block, TextBlock | ImageBlock))
+    said = (block for block in get_blocks(message) if isinstance(block, TextBlock | ImageBlock))
     return strip_environment(said)
 
 
-def _newest(texts: Sequence[str], most: int) -> Iterable[str]:
+def _take_newest(texts: Sequence[str], max_chars: int) -> Iterable[str]:
     """As many of the last as fit, in their order; of the first that does not, the beginning and
     the end."""
     taken: list[str] = []
     for text in reversed(texts):
-        if len(text) > most:
-            if most >= _MIN_EXCERPT_CHARS:
-                taken.append(cut_text(text, most))
+        if len(text) > max_chars:
+            if max_chars >= _MIN_EXCERPT_CHARS:
+                taken.append(truncate_middle(text, max_chars))
             break
         taken.append(text)
-        most -= len(text)
+        max_chars -= len(text)
     return reversed(taken)
 
 
-def _first(texts: Iterable[str], most: int) -> Iterator[str]:
+def _take_first(texts: Iterable[str], max_chars: int) -> Iterator[str]:
     for text in texts:
-        if len(text) > most:
-            if most >= _MIN_EXCERPT_CHARS:
-                yield cut_text(text, most)
+        if len(text) > max_chars:
+            if max_chars >= _MIN_EXCERPT_CHARS:
+                yield truncate_middle(text, max_chars)
             return
         yield text
-        most -= len(text)
+        max_chars -= len(text)
 
 
-def _listed(names: Sequence[str], most: int) -> list[str]:
+def _limit_names(names: Sequence[str], max_chars: int) -> list[str]:
     """Names for a quarter of the room that files have."""
-    return list(_first(names, most // 4))
+    return list(_take_first(names, max_chars // 4))
 
 
 _TRANSCRIPT_CHAR_LIMITS = (
@@ -151,76 +156,76 @@ _TRANSCRIPT_CHAR_LIMITS = (
     (250, 250),
 )
 """Characters of a result and of anything else, from ample to scarce."""
-_CONVERSATION_TAG_RE = regex(r"<(?=\s*+(?:/\s*+)?conversation\b)", re.IGNORECASE)
+_CONVERSATION_TAG_RE = compile_regex(r"<(?=\s*+(?:/\s*+)?conversation\b)", re.IGNORECASE)
 
 
 class _TranscriptPart(Struct, frozen=True):
-    head: str
+    heading: str
     text: str
     is_result: bool = False
     """Or the arguments of a call: what can be had again."""
     is_summary: bool = False
 
-    def within(self, longest_result: int, longest: int) -> str:
+    def render(self, max_result_chars: int, max_chars: int) -> str:
         text = self.text
         if not self.is_summary:
-            text = cut_text(text, longest_result if self.is_result else longest)
-        return f"{self.head}\n{text}" if text else self.head
+            text = truncate_middle(text, max_result_chars if self.is_result else max_chars)
+        return f"{self.heading}\n{text}" if text else self.heading
 
 
-def transcript(messages: Sequence[Message], most: int) -> str:
+def render_transcript(messages: Sequence[Message], max_chars: int) -> str:
     """At most about so many characters, in `<conversation>` tags. `messages` each stand for
     themselves: a summary is not joined with what follows it."""
-    turns = [list(_parts(message)) for message in messages]
+    turns = [list(_iter_parts(message)) for message in messages]
     texts: list[str] = []
     for limits in _TRANSCRIPT_CHAR_LIMITS:
-        texts = ["\n\n".join(part.within(*limits) for part in parts) for parts in turns]
-        if sum(map(len, texts)) <= most:
+        texts = ["\n\n".join(part.render(*limits) for part in parts) for parts in turns]
+        if sum(map(len, texts)) <= max_chars:
             break
-    shown = "\n\n".join(text for text in _without_middle(texts, most) if text)
+    shown = "\n\n".join(text for text in _drop_middle(texts, max_chars) if text)
     contained = _CONVERSATION_TAG_RE.sub("&lt;", shown)  # what was said does not end the tag
     return f"<conversation>\n{contained}\n</conversation>"
 
 
-def _without_middle(texts: Sequence[str], most: int) -> Sequence[str]:
+def _drop_middle(texts: Sequence[str], max_chars: int) -> Sequence[str]:
     """The first text and as many of the last as there is room for, at least one."""
-    if len(texts) < 2 or sum(map(len, texts)) <= most:
+    if len(texts) < 2 or sum(map(len, texts)) <= max_chars:
         return texts
     first, *others = texts
-    left, kept = most - len(first), len(others) - 1
-    last = cut_text(others[-1], max(_TRANSCRIPT_CHAR_LIMITS[-1][0], left))
+    left, dropped = max_chars - len(first), len(others) - 1
+    last = truncate_middle(others[-1], max(_TRANSCRIPT_CHAR_LIMITS[-1][0], left))
     left -= len(last)
-    while kept and left >= len(others[kept - 1]):
-        kept -= 1
-        left -= len(others[kept])
-    gap = [f"[{kept} messages are left out here.]"] if kept else []
-    return [first, *gap, *others[kept:-1], last]
+    while dropped and left >= len(others[dropped - 1]):
+        dropped -= 1
+        left -= len(others[dropped])
+    gap = [f"[{dropped} messages are left out here.]"] if dropped else []
+    return [first, *gap, *others[dropped:-1], last]
 
 
-def _parts(message: Message) -> Iterator[_TranscriptPart]:
-    blocks = blocks_of(message)
+def _iter_parts(message: Message) -> Iterator[_TranscriptPart]:
+    blocks = get_blocks(message)
     if message.is_summary:
-        yield _TranscriptPart("## What came before", plain_text(blocks), is_summary=True)
+        yield _TranscriptPart("## What came before", extract_text(blocks), is_summary=True)
         return
-    who = "## Assistant" if message.role == "assistant" else "## User"
+    heading = "## Assistant" if message.role == "assistant" else "## User"
     for block in strip_environment(blocks):
-        if (part := _part(block, who)) is not None:
+        if (part := _build_part(block, heading)) is not None:
             yield part
 
 
-def _part(block: Block, who: str) -> _TranscriptPart | None:
+def _build_part(block: Block, heading: str) -> _TranscriptPart | None:
     match block:
         case TextBlock(text=text) if text.strip():
-            return _TranscriptPart(who, text)
+            return _TranscriptPart(heading, text)
         case ToolUseBlock(name=name, input=arguments):
             call = msgspec.json.encode(arguments).decode()
-            return _TranscriptPart(f"{who} calls {name}", call, is_result=True)
+            return _TranscriptPart(f"{heading} calls {name}", call, is_result=True)
         case ToolResultBlock(content=content, is_error=failed):
-            text = content if isinstance(content, str) else plain_text(content)
+            text = content if isinstance(content, str) else extract_text(content)
             head = "## The call failed" if failed else "## Result of the call"
             return _TranscriptPart(head, text, is_result=True)
         case ImageBlock():
-            return _TranscriptPart(who, "[an image]")
+            return _TranscriptPart(heading, "[an image]")
         case _:
             return None
 
@@ -248,15 +253,16 @@ If the conversation begins with an earlier summary, carry over everything in it 
 matters. Prefer facts to story."""
 
 
-def instruction(own: str, request: str, word_limit: int) -> str:
-    """`own` stands in place of ours; `request` is what somebody asked for this once."""
-    text = own.strip() or DEFAULT_CONDENSE_INSTRUCTION
+def build_instruction(custom_instruction: str, request: str, word_limit: int) -> str:
+    """`custom_instruction` stands in place of ours; `request` is what somebody asked for this
+    once."""
+    text = custom_instruction.strip() or DEFAULT_CONDENSE_INSTRUCTION
     if request.strip():
         text += f"\n\nThe user asks you in particular:\n{request.strip()}"
     return f"{text}\n\nUse {word_limit} words at most."
 
 
-def summary_part(text: str) -> str:
+def render_summary_section(text: str) -> str:
     return (
         "# Summary of the conversation so far\n\nThe conversation before this message is no longer"
         " shown. This is what happened in it; do not do again what is done, and read files again"
@@ -264,18 +270,18 @@ def summary_part(text: str) -> str:
     )
 
 
-def task_part(text: str) -> str:
+def render_task_section(text: str) -> str:
     return f"# The user's first message, word for word\n\n{text}" if text else ""
 
 
-def said_part(texts: Sequence[str]) -> str:
+def render_user_messages_section(texts: Sequence[str]) -> str:
     if not texts:
         return ""
     quoted = "\n".join(f"<user_message>\n{text}\n</user_message>" for text in texts)
     return f"# What the user said later, word for word\n\n{quoted}"
 
 
-def commands_part(texts: Sequence[str]) -> str:
+def render_commands_section(texts: Sequence[str]) -> str:
     if not texts:
         return ""
     return "# Commands that came with the first message\n\n" + "\n\n".join(texts)
@@ -290,7 +296,7 @@ def render_status_section(mode: str, todos: Sequence[Todo]) -> str:
     return "\n\n".join(parts)
 
 
-def files_part(names: Sequence[str], outlines: Sequence[str]) -> str:
+def render_files_section(names: Sequence[str], outlines: Sequence[str]) -> str:
     if not names:
         return ""
     listed = "\n".join(f"- {name}" for name in names)

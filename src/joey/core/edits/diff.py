@@ -40,13 +40,15 @@ class _LineChange(NamedTuple):
     new_stop: int
 
 
-def unified_patch(old: str, new: str) -> UnifiedDiff:
+def build_unified_diff(old: str, new: str) -> UnifiedDiff:
     """Hunks with three lines of context; another line end is told for all lines together."""
-    old_lines, new_lines = _split(old), _split(new)
-    changes = list(_changes(old_lines, new_lines))
-    hunks = [_hunk(group, old_lines, new_lines) for group in _groups(changes)]
+    old_lines, new_lines = _split_lines(old), _split_lines(new)
+    changes = list(_iter_changes(old_lines, new_lines))
+    hunks = [_render_hunk(group, old_lines, new_lines) for group in _group_changes(changes)]
     if "\r\n" in old or "\r\n" in new:
-        hunks += _changed_ends(old, new, _kept(old_lines, new_lines, changes))
+        hunks += _describe_line_ending_changes(
+            old, new, _iter_unchanged_lines(old_lines, new_lines, changes)
+        )
     stats = DiffStats(
         added=sum(change.new_stop - change.new_start for change in changes),
         removed=sum(change.old_stop - change.old_start for change in changes),
@@ -54,12 +56,12 @@ def unified_patch(old: str, new: str) -> UnifiedDiff:
     return UnifiedDiff("".join(hunks), stats)
 
 
-def common_lines(old: list[str], new: list[str]) -> Iterator[tuple[int, int]]:
+def iter_common_lines(old: list[str], new: list[str]) -> Iterator[tuple[int, int]]:
     """The numbers, in one and the other, of lines that the change from one to the other leaves."""
-    yield from _kept(old, new, _changes(old, new))
+    yield from _iter_unchanged_lines(old, new, _iter_changes(old, new))
 
 
-def new_file_patch(path: str, text: str) -> UnifiedDiff:
+def build_new_file_diff(path: str, text: str) -> UnifiedDiff:
     """A file that was not there before, as a patch against `/dev/null`."""
     header = f"--- /dev/null\n+++ {path}\n"
     if not text:
@@ -70,7 +72,7 @@ def new_file_patch(path: str, text: str) -> UnifiedDiff:
     return UnifiedDiff(header + hunk, DiffStats(added=count, removed=0))
 
 
-def _kept(
+def _iter_unchanged_lines(
     old: list[str], new: list[str], changes: Iterable[_LineChange]
 ) -> Iterator[tuple[int, int]]:
     """The numbers of the lines between changes."""
@@ -81,41 +83,45 @@ def _kept(
         old_at, new_at = change.old_stop, change.new_stop
 
 
-def _changed_ends(old: str, new: str, kept: Iterable[tuple[int, int]]) -> Iterator[str]:
+def _describe_line_ending_changes(
+    old: str, new: str, unchanged: Iterable[tuple[int, int]]
+) -> Iterator[str]:
     """Lines that stay but for their ends."""
     old_ends = [line.endswith("\r") for line in old.split("\n")]
     new_ends = [line.endswith("\r") for line in new.split("\n")]
-    changed = Counter((old_ends[one], new_ends[other]) for one, other in kept)
+    changed = Counter((old_ends[one], new_ends[other]) for one, other in unchanged)
     if count := changed[False, True]:
         yield f"\\ Lines that will end with CRLF instead of LF: {count}.\n"
     if count := changed[True, False]:
         yield f"\\ Lines that will end with LF instead of CRLF: {count}.\n"
 
 
-def _split(text: str) -> list[str]:
+def _split_lines(text: str) -> list[str]:
     """Lines with their ends, so that a missing last one is a difference; `\\r\\n` as `\\n`."""
     *lines, rest = text.replace("\r\n", "\n").split("\n")
     return [f"{line}\n" for line in lines] + ([rest] if rest else [])
 
 
-def _ended(line: str) -> str:
+def _ensure_newline(line: str) -> str:
     return line if line.endswith("\n") else f"{line}\n"
 
 
-def _changes(old: list[str], new: list[str]) -> Iterator[_LineChange]:
+def _iter_changes(old: list[str], new: list[str]) -> Iterator[_LineChange]:
     budget = _MAX_LINE_COMPARISONS
     old_start = new_start = 0
-    for old_stop, new_stop in [*_anchors(old, new), (len(old), len(new))]:
+    for old_stop, new_stop in [*_find_anchors(old, new), (len(old), len(new))]:
         size = (old_stop - old_start) * (new_stop - new_start)
         if size and size <= budget:
             budget -= size
-            yield from _compare(old, new, _LineChange(old_start, old_stop, new_start, new_stop))
+            yield from _compare_section(
+                old, new, _LineChange(old_start, old_stop, new_start, new_stop)
+            )
         elif old_start < old_stop or new_start < new_stop:
             yield _LineChange(old_start, old_stop, new_start, new_stop)
         old_start, new_start = old_stop + 1, new_stop + 1
 
 
-def _compare(old: list[str], new: list[str], part: _LineChange) -> Iterator[_LineChange]:
+def _compare_section(old: list[str], new: list[str], part: _LineChange) -> Iterator[_LineChange]:
     matcher = SequenceMatcher(
         None,
         old[part.old_start : part.old_stop],
@@ -132,7 +138,7 @@ def _compare(old: list[str], new: list[str], part: _LineChange) -> Iterator[_Lin
             )
 
 
-def _anchors(old: list[str], new: list[str]) -> list[tuple[int, int]]:
+def _find_anchors(old: list[str], new: list[str]) -> list[tuple[int, int]]:
     """Pairs of equal lines that no pair crosses: the ends, then unique lines in between."""
     head = 0
     shorter = min(len(old), len(new))
@@ -141,19 +147,21 @@ def _anchors(old: list[str], new: list[str]) -> list[tuple[int, int]]:
     tail = 0
     while tail < shorter - head and old[-1 - tail] == new[-1 - tail]:
         tail += 1
-    middle = _unique_anchors(old, new, head, tail)
+    middle = _find_unique_anchors(old, new, head, tail)
     ends = [(len(old) - back, len(new) - back) for back in range(tail, 0, -1)]
     return [(line, line) for line in range(head)] + middle + ends
 
 
-def _unique_anchors(old: list[str], new: list[str], head: int, tail: int) -> list[tuple[int, int]]:
+def _find_unique_anchors(
+    old: list[str], new: list[str], head: int, tail: int
+) -> list[tuple[int, int]]:
     """The longest rising run of lines that are unique in both middles (patience sorting)."""
     old_middle, new_middle = old[head : len(old) - tail], new[head : len(new) - tail]
     new_counts = Counter(new_middle)
     new_at = {line: at for at, line in enumerate(new_middle, head)}
     pairs = [
         (at, new_at[line])
-        for line, (at, count) in _first_and_count(old_middle, head).items()
+        for line, (at, count) in _count_occurrences(old_middle, head).items()
         if count == 1 and new_counts[line] == 1
     ]
     tops: list[int] = []
@@ -172,7 +180,7 @@ def _unique_anchors(old: list[str], new: list[str], head: int, tail: int) -> lis
     return run[::-1]
 
 
-def _first_and_count(lines: list[str], start: int) -> dict[str, tuple[int, int]]:
+def _count_occurrences(lines: list[str], start: int) -> dict[str, tuple[int, int]]:
     seen: dict[str, tuple[int, int]] = {}
     for at, line in enumerate(lines, start):
         first, count = seen.get(line, (at, 0))
@@ -180,7 +188,7 @@ def _first_and_count(lines: list[str], start: int) -> dict[str, tuple[int, int]]
     return seen
 
 
-def _groups(changes: list[_LineChange]) -> Iterator[list[_LineChange]]:
+def _group_changes(changes: list[_LineChange]) -> Iterator[list[_LineChange]]:
     """Changes whose contexts touch, which share a hunk."""
     group: list[_LineChange] = []
     for change in changes:
@@ -192,23 +200,23 @@ def _groups(changes: list[_LineChange]) -> Iterator[list[_LineChange]]:
         yield group
 
 
-def _hunk(group: list[_LineChange], old: list[str], new: list[str]) -> str:
+def _render_hunk(group: list[_LineChange], old: list[str], new: list[str]) -> str:
     first, last = group[0], group[-1]
     lead = min(_CONTEXT_LINES, first.old_start)
     trail = min(_CONTEXT_LINES, len(old) - last.old_stop)
     old_start, old_stop = first.old_start - lead, last.old_stop + trail
     new_start, new_stop = first.new_start - lead, last.new_stop + trail
-    old_range, new_range = _range(old_start, old_stop), _range(new_start, new_stop)
+    old_range, new_range = _format_range(old_start, old_stop), _format_range(new_start, new_stop)
     parts = [f"@@ -{old_range} +{new_range} @@\n"]
     at = old_start
     for change in group:
-        parts += [f" {_ended(line)}" for line in old[at : change.old_start]]
-        parts += [f"-{_ended(line)}" for line in old[change.old_start : change.old_stop]]
-        parts += [f"+{_ended(line)}" for line in new[change.new_start : change.new_stop]]
+        parts += [f" {_ensure_newline(line)}" for line in old[at : change.old_start]]
+        parts += [f"-{_ensure_newline(line)}" for line in old[change.old_start : change.old_stop]]
+        parts += [f"+{_ensure_newline(line)}" for line in new[change.new_start : change.new_stop]]
         at = change.old_stop
-    parts += [f" {_ended(line)}" for line in old[at:old_stop]]
+    parts += [f" {_ensure_newline(line)}" for line in old[at:old_stop]]
     return "".join(parts)
 
 
-def _range(start: int, stop: int) -> str:
+def _format_range(start: int, stop: int) -> str:
     return f"{start + 1 if stop > start else start},{stop - start}"

@@ -18,9 +18,9 @@ from itertools import accumulate, takewhile
 from operator import eq
 from typing import NamedTuple
 
-from joey.core.text import regex
+from joey.core.text import compile_regex
 
-_WORD_RE = regex(r"\w+")
+_WORD_RE = compile_regex(r"\w+")
 _TYPOGRAPHY_TRANSLATION = str.maketrans(
     {
         "\u2018": "'",
@@ -42,7 +42,7 @@ class LineSpan(NamedTuple):
     stop: int
 
 
-def normalise(text: str) -> str:
+def normalize_text(text: str) -> str:
     if not text.isascii():
         text = text.translate(_TYPOGRAPHY_TRANSLATION)
     return " ".join(text.split())
@@ -50,15 +50,15 @@ def normalise(text: str) -> str:
 
 class Document:
     def __init__(self, text: str) -> None:
-        *whole, rest = text.split("\n")
-        self.lines = [line.removesuffix("\r") for line in whole]
-        self._ends = ["\r\n" if line.endswith("\r") else "\n" for line in whole]
-        self._newline = "\r\n" if "\r\n" in self._ends else "\n"
+        *terminated, rest = text.split("\n")
+        self.lines = [line.removesuffix("\r") for line in terminated]
+        self._line_endings = ["\r\n" if line.endswith("\r") else "\n" for line in terminated]
+        self._default_newline = "\r\n" if "\r\n" in self._line_endings else "\n"
         self._ends_with_newline = not rest
         if rest:
             self.lines.append(rest)
-            self._ends.append("")
-        self._normal: list[str] | None = None
+            self._line_endings.append("")
+        self._normalized_lines: list[str] | None = None
         self._line_index: dict[str, list[int]] | None = None
         self._word_index: dict[str, list[int]] | None = None
 
@@ -66,54 +66,57 @@ class Document:
     def text(self) -> str:
         if not self.lines:
             return ""
-        ends = self._ends
+        ends = self._line_endings
         if not self._ends_with_newline:
             # The line that had no end may stand before others now.
-            ends = [end or self._newline for end in ends[:-1]] + [""]
+            ends = [end or self._default_newline for end in ends[:-1]] + [""]
         return "".join([part for pair in zip(self.lines, ends, strict=True) for part in pair])
 
     @property
-    def normal(self) -> list[str]:
+    def normalized_lines(self) -> list[str]:
         """The lines as the loose comparison sees them; blank ones are empty."""
-        if self._normal is None:
-            self._normal = [normalise(line) for line in self.lines]
-        return self._normal
+        if self._normalized_lines is None:
+            self._normalized_lines = [normalize_text(line) for line in self.lines]
+        return self._normalized_lines
 
     @property
     def line_index(self) -> Mapping[str, Sequence[int]]:
         """Where each line is, as the loose comparison sees it."""
         if self._line_index is None:
-            self._line_index = index_of((line,) for line in self.normal)
+            self._line_index = build_line_index((line,) for line in self.normalized_lines)
         return self._line_index
 
     @property
     def word_index(self) -> Mapping[str, Sequence[int]]:
         """The lines in which each word is."""
         if self._word_index is None:
-            self._word_index = index_of(map(tokenize_line, self.normal))
+            self._word_index = build_line_index(map(tokenize_line, self.normalized_lines))
         return self._word_index
 
     def replace(self, span: LineSpan, lines: list[str]) -> None:
         """New lines end as the first line that they replace does; equal ones around them stay."""
         self._line_index = self._word_index = None
         old = self.lines[span.start : span.stop]
-        head = _agreement(old, lines)
-        tail = _agreement(old[head:][::-1], lines[head:][::-1])
+        head = _count_common_prefix(old, lines)
+        tail = _count_common_prefix(old[head:][::-1], lines[head:][::-1])
         start, stop = span.start + head, span.stop - tail
         new = lines[head : len(lines) - tail]
-        end = self._ends[start if start < stop else max(0, start - 1)] or self._newline
+        end = (
+            self._line_endings[start if start < stop else max(0, start - 1)]
+            or self._default_newline
+        )
         self.lines[start:stop] = new
-        self._ends[start:stop] = [end] * len(new)
-        if self._normal is not None:
-            self._normal[start:stop] = [normalise(line) for line in new]
+        self._line_endings[start:stop] = [end] * len(new)
+        if self._normalized_lines is not None:
+            self._normalized_lines[start:stop] = [normalize_text(line) for line in new]
 
     def find_exact(self, search: list[str], within: LineSpan) -> list[LineSpan]:
         """Every place within these lines where the searched lines stand as they are."""
         text = "\n".join(["", *self.lines[within.start : within.stop], ""])
-        wanted = "\n".join(["", *search, ""])
+        joined_search = "\n".join(["", *search, ""])
         spans: list[LineSpan] = []
         line, counted = within.start, 0
-        for position in occurrences(text, wanted):
+        for position in iter_occurrences(text, joined_search):
             line += text.count("\n", counted, position)
             counted = position
             spans.append(LineSpan(line, line + len(search)))
@@ -121,30 +124,32 @@ class Document:
 
     def find_loose(self, search: list[str], within: LineSpan) -> list[LineSpan]:
         """Every place where the lines say the same but for white space and typography."""
-        normal = self.normal
+        normal = self.normalized_lines
         numbers = [number for number in range(within.start, within.stop) if normal[number]]
         lines = [normal[number] for number in numbers]
         text = " ".join(lines)
-        wanted = normalise("\n".join(search))
+        joined_search = normalize_text("\n".join(search))
         starts = accumulate((len(line) + 1 for line in lines), initial=0)
         ordinals = {start: ordinal for ordinal, start in enumerate(starts)}
-        blank_before = blank_run(search)
-        blank_after = blank_run(search[::-1])
+        blank_before = count_leading_blank_lines(search)
+        blank_after = count_leading_blank_lines(search[::-1])
         spans: list[LineSpan] = []
-        for position in occurrences(text, wanted):
+        for position in iter_occurrences(text, joined_search):
             first = ordinals.get(position)
-            after = ordinals.get(position + len(wanted) + 1)
+            after = ordinals.get(position + len(joined_search) + 1)
             if first is not None and after is not None:
                 span = LineSpan(numbers[first], numbers[after - 1] + 1)
-                spans.append(self._widen(span, blank_before, blank_after, within))
+                spans.append(self._include_blank_lines(span, blank_before, blank_after, within))
         return spans
 
-    def _widen(self, span: LineSpan, before: int, after: int, within: LineSpan) -> LineSpan:
+    def _include_blank_lines(
+        self, span: LineSpan, before: int, after: int, within: LineSpan
+    ) -> LineSpan:
         """Take in the blank lines around a span, as many as the search has and the text offers."""
         start, stop = span
-        while before and start > within.start and not self.normal[start - 1]:
+        while before and start > within.start and not self.normalized_lines[start - 1]:
             start, before = start - 1, before - 1
-        while after and stop < within.stop and not self.normal[stop]:
+        while after and stop < within.stop and not self.normalized_lines[stop]:
             stop, after = stop + 1, after - 1
         return LineSpan(start, stop)
 
@@ -154,7 +159,7 @@ def tokenize_line(line: str) -> Iterable[str]:
     return dict.fromkeys(_WORD_RE.findall(line))
 
 
-def index_of(lines: Iterable[Iterable[str]]) -> dict[str, list[int]]:
+def build_line_index(lines: Iterable[Iterable[str]]) -> dict[str, list[int]]:
     """The numbers of the lines that have a key; each line is given by its keys."""
     index: defaultdict[str, list[int]] = defaultdict(list)
     for number, keys in enumerate(lines):
@@ -163,12 +168,12 @@ def index_of(lines: Iterable[Iterable[str]]) -> dict[str, list[int]]:
     return index
 
 
-def _agreement(one: list[str], other: list[str]) -> int:
+def _count_common_prefix(one: list[str], other: list[str]) -> int:
     """How many lines both begin with."""
     return sum(1 for _ in takewhile(bool, map(eq, one, other)))
 
 
-def blank_run(lines: list[str]) -> int:
+def count_leading_blank_lines(lines: list[str]) -> int:
     for count, line in enumerate(lines):
         if line.strip():
             return count
@@ -179,59 +184,59 @@ _MAX_OVERLAP_FACTOR = 8
 """How often, on average, a character may be part of what was found."""
 
 
-def occurrences(text: str, wanted: str) -> Iterator[int]:
+def iter_occurrences(text: str, search: str) -> Iterator[int]:
     """Positions in order; an empty text is nowhere."""
-    if not wanted:
+    if not search:
         return
-    allowance = _MAX_OVERLAP_FACTOR * len(text)
-    position = text.find(wanted)
+    budget = _MAX_OVERLAP_FACTOR * len(text)
+    position = text.find(search)
     while position >= 0:
         yield position
-        allowance -= len(wanted)
-        if allowance < 0:
-            yield from _overlapping(text, wanted, position + 1)
+        budget -= len(search)
+        if budget < 0:
+            yield from _iter_overlapping_occurrences(text, search, position + 1)
             return
-        position = text.find(wanted, position + 1)
+        position = text.find(search, position + 1)
 
 
-def _overlapping(text: str, wanted: str, start: int) -> Iterator[int]:
-    borders = _borders(wanted)
+def _iter_overlapping_occurrences(text: str, search: str, start: int) -> Iterator[int]:
+    borders = _build_failure_table(search)
     matched = 0
     for position in range(start, len(text)):
         character = text[position]
-        while matched and (matched == len(wanted) or wanted[matched] != character):
+        while matched and (matched == len(search) or search[matched] != character):
             matched = borders[matched - 1]
-        if wanted[matched] == character:
+        if search[matched] == character:
             matched += 1
-        if matched == len(wanted):
+        if matched == len(search):
             yield position + 1 - matched
 
 
-def _borders(wanted: str) -> list[int]:
+def _build_failure_table(search: str) -> list[int]:
     """For each beginning of a text, the longest part that it both starts and ends with."""
-    borders = [0] * len(wanted)
+    borders = [0] * len(search)
     length = 0
-    for end in range(1, len(wanted)):
-        while length and wanted[end] != wanted[length]:
+    for end in range(1, len(search)):
+        while length and search[end] != search[length]:
             length = borders[length - 1]
-        if wanted[end] == wanted[length]:
+        if search[end] == search[length]:
             length += 1
         borders[end] = length
     return borders
 
 
-def indent_of(line: str) -> str:
+def get_indent(line: str) -> str:
     return line[: len(line) - len(line.lstrip())]
 
 
-def shifted(line: str, indents: Mapping[str, str]) -> str:
+def reindent_line(line: str, indents: Mapping[str, str]) -> str:
     """A line with the real indentation; `indents` gives, for some as written, those of the place.
 
     One that is not known is taken relative to the nearest that is. Blank lines stay.
     """
     if not line.strip():
         return line
-    indent = indent_of(line)
+    indent = get_indent(line)
     outer = max((known for known in indents if indent.startswith(known)), key=len, default=None)
     if outer is not None:
         return indents[outer] + line[len(outer) :]

@@ -13,16 +13,16 @@ _SNIFF_LENGTH = 8192
 
 class Encoding(Struct, frozen=True):
     name: str
-    mark: bytes = b""
+    byte_order_mark: bytes = b""
     """The byte order mark, which is not part of the text."""
     errors: str = "strict"
 
     def decode(self, data: bytes) -> str:
-        return data[len(self.mark) :].decode(self.name, self.errors)
+        return data[len(self.byte_order_mark) :].decode(self.name, self.errors)
 
     def encode(self, text: str) -> bytes:
         """Raises UnicodeEncodeError for what this encoding cannot say."""
-        return self.mark + text.encode(self.name, self.errors)
+        return self.byte_order_mark + text.encode(self.name, self.errors)
 
 
 UTF_8 = Encoding("utf-8", errors="surrogateescape")
@@ -30,14 +30,14 @@ _UTF_8_WITH_BOM = Encoding("utf-8", b"\xef\xbb\xbf", "surrogateescape")
 _UTF_16_ENCODINGS = (Encoding("utf-16-le", b"\xff\xfe"), Encoding("utf-16-be", b"\xfe\xff"))
 
 
-def encoding_of(data: bytes) -> Encoding | None:
+def detect_encoding(data: bytes) -> Encoding | None:
     """How a file is written; None when it is not text."""
     for encoding in _UTF_16_ENCODINGS:
-        if data.startswith(encoding.mark):
+        if data.startswith(encoding.byte_order_mark):
             return encoding if _is_text(encoding, data) else None
     if b"\0" in data[:_SNIFF_LENGTH]:
         return None
-    return _UTF_8_WITH_BOM if data.startswith(_UTF_8_WITH_BOM.mark) else UTF_8
+    return _UTF_8_WITH_BOM if data.startswith(_UTF_8_WITH_BOM.byte_order_mark) else UTF_8
 
 
 def _is_text(encoding: Encoding, data: bytes) -> bool:

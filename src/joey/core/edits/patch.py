@@ -30,16 +30,16 @@ from operator import add
 
 from msgspec import Struct, structs
 
-from joey.core.edits.document import Document, LineSpan, indent_of, shifted
+from joey.core.edits.document import Document, LineSpan, get_indent, reindent_line
 from joey.core.edits.patch_parser import LineSign, PatchChunk, PatchLine
 from joey.core.edits.similar import (
     EditFailure,
     SimilarityFunction,
     SimilarMatch,
-    cut,
-    most_similar,
-    numbered,
-    percent,
+    find_most_similar,
+    format_percent,
+    render_numbered_lines,
+    truncate_evidence,
 )
 
 MAX_FAILED_CHUNKS = 5
@@ -57,100 +57,100 @@ def apply_chunks(
 ) -> str | FailedPatch:
     """The text after all chunks, or why some do not fit."""
     patcher = _Patcher(text, similarity)
-    misses = (failure for chunk in chunks if (failure := patcher.place(chunk)) is not None)
+    misses = (failure for chunk in chunks if (failure := patcher.apply_chunk(chunk)) is not None)
     failures = tuple(islice(misses, MAX_FAILED_CHUNKS))
-    return FailedPatch(failures) if failures else patcher.text
+    return FailedPatch(failures) if failures else patcher.patched_text
 
 
 class _SearchStart(Struct, frozen=True):
     """Where a chunk is looked for."""
 
     start: int
-    again: int
+    fallback_start: int
     """Where to begin if it is not found from `start` on."""
 
 
 class _Patcher:
     def __init__(self, text: str, similarity: SimilarityFunction) -> None:
         self._lines = TextLines(text)
-        self._seeker = LineFinder(self._lines.lines)
-        self._misses = MismatchExplainer(text, self._lines.lines, similarity)
+        self._line_finder = LineFinder(self._lines.lines)
+        self._explainer = MismatchExplainer(text, self._lines.lines, similarity)
         self._edits: list[LineEdit] = []
-        self._final_newline: bool | None = None
-        self._behind_chunk = 0
+        self._has_final_newline: bool | None = None
+        self._last_chunk_end = 0
         """The line behind the last chunk, and behind the last line that it changed."""
-        self._behind_change = 0
+        self._last_change_end = 0
 
     @property
-    def text(self) -> str:
+    def patched_text(self) -> str:
         edits = sorted(self._edits, key=lambda edit: edit.start)
-        return self._lines.edited(edits, final_newline=self._final_newline)
+        return self._lines.apply_edits(edits, final_newline=self._has_final_newline)
 
-    def place(self, chunk: PatchChunk) -> EditFailure | None:
-        search = self._search(chunk)
+    def apply_chunk(self, chunk: PatchChunk) -> EditFailure | None:
+        search = self._find_search_start(chunk)
         if isinstance(search, EditFailure):
             return search
-        if not chunk.old:
-            self._insert(chunk, search)
+        if not chunk.old_lines:
+            self._insert_lines(chunk, search)
             return None
-        for lines in (chunk.lines, _without_last_blank(chunk.lines)):
+        for lines in (chunk.lines, _drop_trailing_blank(chunk.lines)):
             old = [line.text for line in lines if line.sign is not LineSign.ADDED]
-            for start in (search.start, search.again):
-                at = self._find(old, start, at_end=chunk.at_end)
+            for start in (search.start, search.fallback_start):
+                at = self._find_lines(old, start, at_end=chunk.is_at_end)
                 if at is not None:
-                    self._change(lines, LineSpan(at, at + len(old)))
-                    self._note_newline(chunk)
+                    self._replace_lines(lines, LineSpan(at, at + len(old)))
+                    self._record_final_newline(chunk)
                     return None
-        elsewhere = self._seeker.find(chunk.old, 0)
-        done = self._seeker.find(chunk.new, 0) if _is_telling(chunk) else None
-        return self._misses.lines(chunk, search.start, elsewhere, done)
+        elsewhere = self._line_finder.find(chunk.old_lines, 0)
+        done = self._line_finder.find(chunk.new_lines, 0) if _is_distinctive(chunk) else None
+        return self._explainer.explain_lines(chunk, search.start, elsewhere, done)
 
-    def _search(self, chunk: PatchChunk) -> _SearchStart | EditFailure:
-        start, again = self._behind_chunk, self._behind_change
-        for context in chunk.contexts:
-            at = self._seeker.find([context], start)
+    def _find_search_start(self, chunk: PatchChunk) -> _SearchStart | EditFailure:
+        start, again = self._last_chunk_end, self._last_change_end
+        for context in chunk.context_lines:
+            at = self._line_finder.find([context], start)
             if at is not None:
-                start, again = at + 1, max(self._behind_change, at)
-            elif not chunk.old or self._seeker.find([context], 0) is None:
-                return self._misses.context(chunk, context, start)
+                start, again = at + 1, max(self._last_change_end, at)
+            elif not chunk.old_lines or self._line_finder.find([context], 0) is None:
+                return self._explainer.explain_context(chunk, context, start)
         return _SearchStart(start, again)
 
-    def _find(self, old: list[str], start: int, *, at_end: bool) -> int | None:
+    def _find_lines(self, old: list[str], start: int, *, at_end: bool) -> int | None:
         if not old:
             return None
         if at_end:
-            return self._seeker.find_at_end(old, start)
-        return self._seeker.find(old, start)
+            return self._line_finder.find_at_end(old, start)
+        return self._line_finder.find(old, start)
 
-    def _insert(self, chunk: PatchChunk, search: _SearchStart) -> None:
+    def _insert_lines(self, chunk: PatchChunk, search: _SearchStart) -> None:
         """Lines without any around them: behind what `@@` names, or at the end of the file."""
         end = len(self._lines.lines)
-        is_placed = chunk.contexts and not chunk.at_end
+        is_placed = chunk.context_lines and not chunk.is_at_end
         at = search.start if is_placed else end
         self._edits.append(LineEdit(at, at, tuple(line.text for line in chunk.lines)))
-        self._note_newline(chunk)
+        self._record_final_newline(chunk)
         if is_placed:
-            self._behind_chunk = self._behind_change = at
+            self._last_chunk_end = self._last_change_end = at
 
-    def _change(self, lines: Sequence[PatchLine], span: LineSpan) -> None:
+    def _replace_lines(self, lines: Sequence[PatchLine], span: LineSpan) -> None:
         found = self._lines.lines[span.start : span.stop]
-        edits = list(_edits(_reindented(lines, found), span.start))
+        edits = list(_build_line_edits(_reindent_added_lines(lines, found), span.start))
         self._edits += edits
-        self._behind_chunk = span.stop
-        self._behind_change = edits[-1].stop if edits else span.start
+        self._last_chunk_end = span.stop
+        self._last_change_end = edits[-1].stop if edits else span.start
 
-    def _note_newline(self, chunk: PatchChunk) -> None:
-        if chunk.final_newline is not None:
-            self._final_newline = chunk.final_newline
+    def _record_final_newline(self, chunk: PatchChunk) -> None:
+        if chunk.has_final_newline is not None:
+            self._has_final_newline = chunk.has_final_newline
 
 
-def _is_telling(chunk: PatchChunk) -> bool:
+def _is_distinctive(chunk: PatchChunk) -> bool:
     """Whether to find the new lines of a chunk means more than to find some of the old ones."""
-    old, new = ("\n".join(["", *lines, ""]) for lines in (chunk.old, chunk.new))
-    return any(chunk.new) and new not in old
+    old, new = ("\n".join(["", *lines, ""]) for lines in (chunk.old_lines, chunk.new_lines))
+    return any(chunk.new_lines) and new not in old
 
 
-def _edits(lines: Sequence[PatchLine], at: int) -> list[LineEdit]:
+def _build_line_edits(lines: Sequence[PatchLine], at: int) -> list[LineEdit]:
     """One edit for each run of lines that are removed or added."""
     edits: list[LineEdit] = []
     start = stop = at
@@ -169,7 +169,7 @@ def _edits(lines: Sequence[PatchLine], at: int) -> list[LineEdit]:
     return edits
 
 
-def _without_last_blank(lines: Sequence[PatchLine]) -> list[PatchLine]:
+def _drop_trailing_blank(lines: Sequence[PatchLine]) -> list[PatchLine]:
     """The lines without an empty one at the end of what is looked for; if more lines are added
     behind it, it is one of them."""
     last = max(at for at, line in enumerate(lines) if line.sign is not LineSign.ADDED)
@@ -181,18 +181,18 @@ def _without_last_blank(lines: Sequence[PatchLine]) -> list[PatchLine]:
     return [*before, PatchLine(LineSign.ADDED, ""), *behind] if behind else before
 
 
-def _reindented(lines: Sequence[PatchLine], found: Sequence[str]) -> list[PatchLine]:
+def _reindent_added_lines(lines: Sequence[PatchLine], found: Sequence[str]) -> list[PatchLine]:
     """Added lines with the indentation that the lines around them have in the file."""
     old = [line.text for line in lines if line.sign is not LineSign.ADDED]
     indents = {
-        indent_of(patched): indent_of(real)
+        get_indent(patched): get_indent(real)
         for patched, real in zip(old, found, strict=True)
         if patched.strip()
     }
     if all(patched == real for patched, real in indents.items()):
         return list(lines)
     return [
-        structs.replace(line, text=shifted(line.text, indents))
+        structs.replace(line, text=reindent_line(line.text, indents))
         if line.sign is LineSign.ADDED
         else line
         for line in lines
@@ -212,43 +212,45 @@ class TextLines:
 
     def __init__(self, text: str) -> None:
         *self.lines, rest = text.split("\n")
-        self._ends = ["\n"] * len(self.lines)
+        self._line_endings = ["\n"] * len(self.lines)
         if "\r\n" in text:
-            self._ends = ["\r\n" if line.endswith("\r") else "\n" for line in self.lines]
+            self._line_endings = ["\r\n" if line.endswith("\r") else "\n" for line in self.lines]
             self.lines = [line.removesuffix("\r") for line in self.lines]
-        self._newline = "\r\n" if self._ends.count("\r\n") * 2 > len(self._ends) else "\n"
+        self._default_newline = (
+            "\r\n" if self._line_endings.count("\r\n") * 2 > len(self._line_endings) else "\n"
+        )
         self._ends_with_newline = not rest
         if rest:
             self.lines.append(rest)
-            self._ends.append("")
+            self._line_endings.append("")
 
-    def edited(self, edits: Sequence[LineEdit], *, final_newline: bool | None = None) -> str:
+    def apply_edits(self, edits: Sequence[LineEdit], *, final_newline: bool | None = None) -> str:
         """The text after edits that are in the order of the lines and do not overlap."""
         lines: list[str] = []
         ends: list[str] = []
         at = 0
         for edit in edits:
             lines += self.lines[at : edit.start]
-            ends += self._ends[at : edit.start]
+            ends += self._line_endings[at : edit.start]
             lines += edit.lines
-            ends += [self._end_for(edit)] * len(edit.lines)
+            ends += [self._get_line_ending(edit)] * len(edit.lines)
             at = edit.stop
         lines += self.lines[at:]
-        ends += self._ends[at:]
+        ends += self._line_endings[at:]
         if not lines:
             return ""
         # What ended the text may stand before something else now, and the other way round.
         last = len(self.lines) - 1
-        if self._ends and not self._ends[last]:
-            ends = [end or self._newline for end in ends]
+        if self._line_endings and not self._line_endings[last]:
+            ends = [end or self._default_newline for end in ends]
         keep = self._ends_with_newline if final_newline is None else final_newline
-        ends[-1] = (ends[-1] or self._newline) if keep else ""
+        ends[-1] = (ends[-1] or self._default_newline) if keep else ""
         return "".join(map(add, lines, ends))
 
-    def _end_for(self, edit: LineEdit) -> str:
+    def _get_line_ending(self, edit: LineEdit) -> str:
         neighbour = edit.start if edit.start < edit.stop else edit.start - 1
-        known = self._ends[neighbour] if 0 <= neighbour < len(self._ends) else ""
-        return known or self._newline
+        known = self._line_endings[neighbour] if 0 <= neighbour < len(self._line_endings) else ""
+        return known or self._default_newline
 
 
 _DASHES = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212"
@@ -267,30 +269,35 @@ _TYPOGRAPHY_TRANSLATION = {
 }
 
 
-def _as_it_is(line: str) -> str:
+def _keep_line(line: str) -> str:
     return line
 
 
-def _plain(line: str) -> str:
+def _normalize_line(line: str) -> str:
     line = line.strip()
     return line if line.isascii() else line.translate(_TYPOGRAPHY_TRANSLATION)
 
 
-_LINE_NORMALIZERS: tuple[Callable[[str], str], ...] = (_as_it_is, str.rstrip, str.strip, _plain)
+_LINE_NORMALIZERS: tuple[Callable[[str], str], ...] = (
+    _keep_line,
+    str.rstrip,
+    str.strip,
+    _normalize_line,
+)
 
 
 class LineFinder:
     def __init__(self, lines: Sequence[str]) -> None:
         self._lines = lines
-        self._joined: dict[int, tuple[str, list[int]]] = {}
+        self._joined_texts: dict[int, tuple[str, list[int]]] = {}
 
     def find(self, pattern: Sequence[str], start: int) -> int | None:
         """The first line from `start` on where the pattern, which has lines, stands."""
         if start + len(pattern) > len(self._lines):
             return None
         for number, simplify in enumerate(_LINE_NORMALIZERS):
-            text, offsets = self._text(number)
-            at = text.find(_join(map(simplify, pattern)), offsets[start])
+            text, offsets = self._get_joined_text(number)
+            at = text.find(_join_lines(map(simplify, pattern)), offsets[start])
             if at >= 0:
                 return bisect_left(offsets, at)
         return None
@@ -304,16 +311,16 @@ class LineFinder:
         fits = any(list(map(key, tail)) == list(map(key, pattern)) for key in _LINE_NORMALIZERS)
         return at if fits else None
 
-    def _text(self, number: int) -> tuple[str, list[int]]:
+    def _get_joined_text(self, number: int) -> tuple[str, list[int]]:
         """The lines as a pass sees them, each between newlines, and where each begins."""
-        if number not in self._joined:
+        if number not in self._joined_texts:
             lines = list(map(_LINE_NORMALIZERS[number], self._lines))
             offsets = list(accumulate((len(line) + 1 for line in lines), initial=0))
-            self._joined[number] = (_join(lines), offsets)
-        return self._joined[number]
+            self._joined_texts[number] = (_join_lines(lines), offsets)
+        return self._joined_texts[number]
 
 
-def _join(lines: Iterable[str]) -> str:
+def _join_lines(lines: Iterable[str]) -> str:
     return "\n".join(["", *lines, ""])
 
 
@@ -330,17 +337,20 @@ class MismatchExplainer:
         self._similarity = similarity
         self._document: Document | None = None
 
-    def context(self, chunk: PatchChunk, context: str, start: int) -> EditFailure:
+    def explain_context(self, chunk: PatchChunk, context: str, start: int) -> EditFailure:
         """A line that `@@` names is not there."""
         behind = f" behind line {start}" if start else ""
         summary = (
-            f"Chunk at line {chunk.number} of the patch: there is no line `{_short(context)}`"
+            f"Chunk at line {chunk.line_number} of the patch: there is no line "
+            f"`{_truncate_line(context)}`"
             f"{behind}, which its `@@` names. `@@` takes a whole line of the file; leave it out if"
             " the lines of the chunk are clear by themselves."
         )
-        return EditFailure(summary, self._evidence([context], self._nearest([context], start)))
+        return EditFailure(
+            summary, self._render_evidence([context], self._find_nearest([context], start))
+        )
 
-    def lines(
+    def explain_lines(
         self, chunk: PatchChunk, start: int, elsewhere: int | None, done: int | None
     ) -> EditFailure:
         """The kept and removed lines of a chunk stand nowhere where they may.
@@ -348,60 +358,66 @@ class MismatchExplainer:
         `elsewhere` is a line where they do stand, `done` one where the new lines stand already.
         """
         head = (
-            f"Chunk at line {chunk.number} of the patch: its kept and removed lines are not in the"
+            f"Chunk at line {chunk.line_number} of the patch: its kept and removed lines are "
+            "not in the"
             " file as they are written."
         )
         if elsewhere is not None:
-            return EditFailure(f"{head} {_out_of_place(chunk, start, elsewhere)}")
-        nearest = self._nearest(chunk.old, start)
-        why = self._difference(chunk.old, nearest)
+            return EditFailure(f"{head} {_describe_wrong_position(chunk, start, elsewhere)}")
+        nearest = self._find_nearest(chunk.old_lines, start)
+        why = self._describe_difference(chunk.old_lines, nearest)
         if done is not None:
             why += (
                 f" What they shall become is at line {done + 1} already: the change may have been"
                 " made before."
             )
-        return EditFailure(f"{head} {why}", self._evidence(chunk.old, nearest))
+        return EditFailure(f"{head} {why}", self._render_evidence(chunk.old_lines, nearest))
 
-    def _nearest(self, search: list[str], start: int) -> SimilarMatch | None:
+    def _find_nearest(self, search: list[str], start: int) -> SimilarMatch | None:
         if self._document is None:
             self._document = Document(self._text)
         everywhere = LineSpan(0, len(self._lines))
-        nearest = most_similar(
+        nearest = find_most_similar(
             self._document, search, everywhere, self._similarity, lambda at: abs(at - start)
         )
         return nearest if nearest is not None and nearest.score else None
 
-    def _difference(self, search: list[str], nearest: SimilarMatch | None) -> str:
+    def _describe_difference(self, search: list[str], nearest: SimilarMatch | None) -> str:
         """How far the nearest lines are off, and from which line of the chunk on."""
         if nearest is None:
             return "No similar lines were found. Read the file again."
         span = nearest.span
         pairs = zip_longest(search, self._lines[span.start : span.stop])
         wrong = next(
-            (at for at, (one, other) in enumerate(pairs) if one != other and not _same(one, other)),
+            (
+                at
+                for at, (one, other) in enumerate(pairs)
+                if one != other and not _is_same_line(one, other)
+            ),
             0,
         )
         return (
             f"The nearest lines begin at line {span.start + 1} of the file and are"
-            f" {percent(nearest.score)} the same; the first that differs is number {wrong + 1}"
-            f" of the chunk, `{_short(search[wrong]) if wrong < len(search) else ''}`."
+            f" {format_percent(nearest.score)} the same; the first that differs is number "
+            f"{wrong + 1}"
+            f" of the chunk, `{_truncate_line(search[wrong]) if wrong < len(search) else ''}`."
         )
 
-    def _evidence(self, search: list[str], nearest: SimilarMatch | None) -> str:
-        parts = [f"Search Content:\n{cut(chr(10).join(search))}"]
+    def _render_evidence(self, search: list[str], nearest: SimilarMatch | None) -> str:
+        parts = [f"Search Content:\n{truncate_evidence(chr(10).join(search))}"]
         if nearest is not None:
             around = LineSpan(
                 nearest.span.start - _CONTEXT_LINES, nearest.span.stop + _CONTEXT_LINES
             )
-            parts.append(f"Best Match Found:\n{numbered(self._lines, around)}")
+            parts.append(f"Best Match Found:\n{render_numbered_lines(self._lines, around)}")
         return "\n\n".join(parts)
 
 
-def _out_of_place(chunk: PatchChunk, start: int, elsewhere: int) -> str:
+def _describe_wrong_position(chunk: PatchChunk, start: int, elsewhere: int) -> str:
     found = f"They are at line {elsewhere + 1}, "
-    if chunk.at_end:
+    if chunk.is_at_end:
         return f"{found}which is not the end of the file as the patch says."
-    if chunk.contexts:
+    if chunk.context_lines:
         return f"{found}but its `@@` says that they are behind line {start}."
     return (
         f"{found}but the chunks before reach to line {start}: write chunks in the order of the"
@@ -409,9 +425,9 @@ def _out_of_place(chunk: PatchChunk, start: int, elsewhere: int) -> str:
     )
 
 
-def _same(one: str | None, other: str | None) -> bool:
+def _is_same_line(one: str | None, other: str | None) -> bool:
     return one is not None and other is not None and one.strip() == other.strip()
 
 
-def _short(line: str) -> str:
+def _truncate_line(line: str) -> str:
     return line if len(line) <= _MAX_SHOWN_LINE_CHARS else f"{line[:_MAX_SHOWN_LINE_CHARS]}…"

@@ -23,7 +23,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from joey.core.text import regex
+from joey.core.text import compile_regex
 
 _BEGIN_MARKER, _END_MARKER = "*** Begin Patch", "*** End Patch"
 _ADD_FILE_MARKER, _DELETE_FILE_MARKER, _UPDATE_FILE_MARKER = (
@@ -33,8 +33,8 @@ _ADD_FILE_MARKER, _DELETE_FILE_MARKER, _UPDATE_FILE_MARKER = (
 )
 _MOVE_MARKER, _END_OF_FILE_MARKER = "*** Move to:", "*** End of File"
 _NO_NEWLINE_MARKER = "\\ No newline at end of file"
-_HEREDOC_RE = regex(r"""(?:apply_?patch\s+)?<<-?\s*(?P<quote>['"]?)EOF(?P=quote)""")
-_HUNK_RANGE_RE = regex(r"-\d+(?:,\d+)? \+\d+(?:,\d+)? @@.*")
+_HEREDOC_RE = compile_regex(r"""(?:apply_?patch\s+)?<<-?\s*(?P<quote>['"]?)EOF(?P=quote)""")
+_HUNK_RANGE_RE = compile_regex(r"-\d+(?:,\d+)? \+\d+(?:,\d+)? @@.*")
 _MAX_QUOTED_CHARS = 200
 
 
@@ -50,22 +50,22 @@ class PatchLine(Struct, frozen=True):
 
 
 class PatchChunk(Struct, frozen=True):
-    number: int
+    line_number: int
     """The line of the patch where it begins, counted from 1."""
     lines: tuple[PatchLine, ...]
-    contexts: tuple[str, ...] = ()
+    context_lines: tuple[str, ...] = ()
     """Lines of the file, in their order, that come before the place."""
-    at_end: bool = False
+    is_at_end: bool = False
     """Its lines are the last ones of the file."""
-    final_newline: bool | None = None
+    has_final_newline: bool | None = None
     """Whether the file shall end with a newline, if the patch says so."""
 
     @property
-    def old(self) -> list[str]:
+    def old_lines(self) -> list[str]:
         return [line.text for line in self.lines if line.sign is not LineSign.ADDED]
 
     @property
-    def new(self) -> list[str]:
+    def new_lines(self) -> list[str]:
         return [line.text for line in self.lines if line.sign is not LineSign.REMOVED]
 
 
@@ -96,12 +96,12 @@ class InvalidPatch(Struct, frozen=True):
 def parse_patch(text: str) -> tuple[FileOperation, ...] | InvalidPatch:
     lines = [line.removesuffix("\r") for line in text.split("\n")]
     try:
-        return tuple(_PatchParser(lines, *_body(lines)).hunks())
+        return tuple(_PatchParser(lines, *_find_body(lines)).iter_operations())
     except _PatchSyntaxError as error:
-        return InvalidPatch(f"Line {error.number}: {error}")
+        return InvalidPatch(f"Line {error.line_number}: {error}")
 
 
-def named_paths(text: str) -> Iterator[str]:
+def iter_named_paths(text: str) -> Iterator[str]:
     """Every path that a header of the text names, whether or not the text is a whole patch."""
     for line in text.split("\n"):
         for marker in (_ADD_FILE_MARKER, _DELETE_FILE_MARKER, _UPDATE_FILE_MARKER, _MOVE_MARKER):
@@ -112,16 +112,16 @@ def named_paths(text: str) -> Iterator[str]:
 class _PatchSyntaxError(Exception):
     def __init__(self, number: int, message: str) -> None:
         super().__init__(message)
-        self.number = number
+        self.line_number = number
 
 
-def _body(lines: list[str]) -> tuple[int, int]:
+def _find_body(lines: list[str]) -> tuple[int, int]:
     """The lines between the first and the last marker, as indices from 0."""
-    first, last = _trimmed(lines, 0, len(lines) - 1)
+    first, last = _trim_blank_lines(lines, 0, len(lines) - 1)
     is_wrapped = _HEREDOC_RE.fullmatch(lines[first].strip()) and lines[last].strip().endswith("EOF")
     is_fenced = lines[first].strip().startswith("```") and lines[last].strip() == "```"
     if last - first >= 3 and (is_wrapped or is_fenced):
-        first, last = _trimmed(lines, first + 1, last - 1)
+        first, last = _trim_blank_lines(lines, first + 1, last - 1)
     if lines[first].strip() != _BEGIN_MARKER:
         raise _PatchSyntaxError(first + 1, f"a patch must begin with the line `{_BEGIN_MARKER}`.")
     if last == first or lines[last].strip() != _END_MARKER:
@@ -129,7 +129,7 @@ def _body(lines: list[str]) -> tuple[int, int]:
     return first + 1, last
 
 
-def _trimmed(lines: list[str], first: int, last: int) -> tuple[int, int]:
+def _trim_blank_lines(lines: list[str], first: int, last: int) -> tuple[int, int]:
     while first < last and not lines[first].strip():
         first += 1
     while first < last and not lines[last].strip():
@@ -140,118 +140,122 @@ def _trimmed(lines: list[str], first: int, last: int) -> tuple[int, int]:
 class _PatchParser:
     def __init__(self, lines: list[str], start: int, stop: int) -> None:
         self._lines = lines
-        self._at = start
+        self._position = start
         self._stop = stop
 
-    def hunks(self) -> Iterator[FileOperation]:
-        while self._skip_blank():
-            header = self._lines[self._at]
-            if (path := self._header(_ADD_FILE_MARKER)) is not None:
-                yield AddFile(path, self._content())
-            elif (path := self._header(_DELETE_FILE_MARKER)) is not None:
+    def iter_operations(self) -> Iterator[FileOperation]:
+        while self._skip_blank_lines():
+            header = self._lines[self._position]
+            if (path := self._parse_header(_ADD_FILE_MARKER)) is not None:
+                yield AddFile(path, self._parse_added_content())
+            elif (path := self._parse_header(_DELETE_FILE_MARKER)) is not None:
                 yield DeleteFile(path)
-            elif (path := self._header(_UPDATE_FILE_MARKER)) is not None:
-                yield self._update(path)
+            elif (path := self._parse_header(_UPDATE_FILE_MARKER)) is not None:
+                yield self._parse_update(path)
             else:
-                raise self._unreadable(
-                    f"`{_cut(header)}` is not a valid hunk header. Valid ones are"
+                raise self._build_syntax_error(
+                    f"`{_truncate(header)}` is not a valid hunk header. Valid ones are"
                     f" `{_ADD_FILE_MARKER} <path>`, `{_DELETE_FILE_MARKER} <path>` and "
                     f"`{_UPDATE_FILE_MARKER} <path>`."
                 )
 
-    def _skip_blank(self) -> bool:
+    def _skip_blank_lines(self) -> bool:
         """Go to the next line that says something, if there is one."""
-        while self._at < self._stop and not self._lines[self._at].strip():
-            self._at += 1
-        return self._at < self._stop
+        while self._position < self._stop and not self._lines[self._position].strip():
+            self._position += 1
+        return self._position < self._stop
 
-    def _header(self, marker: str) -> str | None:
-        path = _after(marker, self._lines[self._at])
+    def _parse_header(self, marker: str) -> str | None:
+        path = _strip_marker(marker, self._lines[self._position])
         if path is None:
             return None
         if not path:
-            raise self._unreadable(f"`{marker}` names no file.")
-        self._at += 1
+            raise self._build_syntax_error(f"`{marker}` names no file.")
+        self._position += 1
         return path
 
-    def _content(self) -> str:
+    def _parse_added_content(self) -> str:
         """Added lines. A blank one without its sign counts if more of them follow."""
         lines: list[str] = []
         blank = 0
-        for index in range(self._at, self._stop):
+        for index in range(self._position, self._stop):
             line = self._lines[index]
             if line.startswith("+"):
                 lines += [*[""] * blank, line[1:]]
                 blank = 0
-                self._at = index + 1
+                self._position = index + 1
             elif line.strip():
                 break
             else:
                 blank += 1
         return "".join(f"{line}\n" for line in lines)
 
-    def _update(self, path: str) -> UpdateFile:
-        number = self._at
-        move_to = self._header(_MOVE_MARKER) if self._at < self._stop else None
+    def _parse_update(self, path: str) -> UpdateFile:
+        number = self._position
+        move_to = self._parse_header(_MOVE_MARKER) if self._position < self._stop else None
         chunks: list[PatchChunk] = []
-        while self._skip_blank() and not self._lines[self._at].startswith("***"):
-            chunks.append(self._chunk(is_first=not chunks))
+        while self._skip_blank_lines() and not self._lines[self._position].startswith("***"):
+            chunks.append(self._parse_chunk(is_first=not chunks))
         if not chunks and move_to is None:
             raise _PatchSyntaxError(number, f"the update of {path} is empty: it has no chunk.")
         return UpdateFile(path, tuple(chunks), move_to)
 
-    def _chunk(self, *, is_first: bool) -> PatchChunk:
-        number = self._at + 1
-        contexts = self._contexts()
+    def _parse_chunk(self, *, is_first: bool) -> PatchChunk:
+        number = self._position + 1
+        contexts = self._parse_context_lines()
         if contexts is None and not is_first:
-            raise self._unreadable(
-                f"a chunk must begin with `@@`, but this is `{_cut(self._lines[self._at])}`."
+            raise self._build_syntax_error(
+                "a chunk must begin with `@@`, but this is "
+                f"`{_truncate(self._lines[self._position])}`."
             )
         lines: list[PatchLine] = []
         at_end = False
         final_newline: bool | None = None
-        while self._at < self._stop:
-            line = self._lines[self._at]
+        while self._position < self._stop:
+            line = self._lines[self._position]
             if lines and line.strip() == _END_OF_FILE_MARKER:
                 at_end = True
-                self._at += 1
+                self._position += 1
                 break
             if lines and line.strip() == _NO_NEWLINE_MARKER:
                 at_end = True
                 final_newline = lines[-1].sign is LineSign.REMOVED
-            elif (read := _patch_line(line)) is not None:
+            elif (read := _parse_line(line)) is not None:
                 lines.append(read)
             else:
                 break
-            self._at += 1
+            self._position += 1
         if not lines:
-            raise self._not_a_line()
+            raise self._build_bad_line_error()
         return PatchChunk(number, tuple(lines), contexts or (), at_end, final_newline)
 
-    def _contexts(self) -> tuple[str, ...] | None:
+    def _parse_context_lines(self) -> tuple[str, ...] | None:
         """What `@@` lines name; None when there is none, and nothing for a bare one."""
-        begin = self._at
+        begin = self._position
         named: list[str] = []
-        while self._at < self._stop and (line := self._lines[self._at].rstrip()).startswith("@@"):
+        while self._position < self._stop and (
+            line := self._lines[self._position].rstrip()
+        ).startswith("@@"):
             context = line[2:].removeprefix(" ")
             if context and not _HUNK_RANGE_RE.fullmatch(context):
                 named.append(context)
-            self._at += 1
-        return tuple(named) if self._at > begin else None
+            self._position += 1
+        return tuple(named) if self._position > begin else None
 
-    def _not_a_line(self) -> _PatchSyntaxError:
-        if self._at >= self._stop:
-            return self._unreadable("the patch ends where a chunk should have lines.")
-        return self._unreadable(
-            f"`{_cut(self._lines[self._at])}` is no line of a chunk: each begins with a space"
+    def _build_bad_line_error(self) -> _PatchSyntaxError:
+        if self._position >= self._stop:
+            return self._build_syntax_error("the patch ends where a chunk should have lines.")
+        return self._build_syntax_error(
+            f"`{_truncate(self._lines[self._position])}` is no line of a chunk: each begins "
+            "with a space"
             " (kept), `-` (removed) or `+` (added)."
         )
 
-    def _unreadable(self, message: str) -> _PatchSyntaxError:
-        return _PatchSyntaxError(self._at + 1, message)
+    def _build_syntax_error(self, message: str) -> _PatchSyntaxError:
+        return _PatchSyntaxError(self._position + 1, message)
 
 
-def _patch_line(line: str) -> PatchLine | None:
+def _parse_line(line: str) -> PatchLine | None:
     if not line.strip():
         return PatchLine(LineSign.CONTEXT, line[1:])
     if line[0] in " +-":
@@ -259,10 +263,10 @@ def _patch_line(line: str) -> PatchLine | None:
     return None
 
 
-def _after(marker: str, line: str) -> str | None:
+def _strip_marker(marker: str, line: str) -> str | None:
     stripped = line.strip()
     return stripped[len(marker) :].strip() if stripped.startswith(marker) else None
 
 
-def _cut(text: str) -> str:
+def _truncate(text: str) -> str:
     return text if len(text) <= _MAX_QUOTED_CHARS else f"{text[:_MAX_QUOTED_CHARS]}…"

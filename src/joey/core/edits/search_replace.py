@@ -29,20 +29,32 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from joey.core.edits.diff import common_lines
-from joey.core.edits.document import Document, LineSpan, blank_run, indent_of, normalise, shifted
+from joey.core.edits.diff import iter_common_lines
+from joey.core.edits.document import (
+    Document,
+    LineSpan,
+    count_leading_blank_lines,
+    get_indent,
+    normalize_text,
+    reindent_line,
+)
 from joey.core.edits.similar import (
     EditFailure,
     SimilarityFunction,
     SimilarMatch,
-    at_lines,
-    cut,
-    most_similar,
-    numbered,
-    percent,
-    times,
+    find_most_similar,
+    format_line_numbers,
+    format_percent,
+    format_times,
+    render_numbered_lines,
+    truncate_evidence,
 )
-from joey.core.text import first_line_number, has_line_numbers, regex, strip_line_numbers
+from joey.core.text import (
+    compile_regex,
+    has_line_numbers,
+    parse_first_line_number,
+    strip_line_numbers,
+)
 
 SEARCH_RADIUS_LINES = 40
 _MAX_EXPLAINED_BLOCKS = 5
@@ -51,8 +63,8 @@ _MAX_EXPLAINED_BLOCKS = 5
 
 class AppliedBlocks(Struct, frozen=True):
     text: str
-    applied: int
-    total: int
+    applied_count: int
+    total_count: int
     failures: tuple[EditFailure, ...] = ()
 
 
@@ -61,10 +73,10 @@ class FailedBlocks(Struct, frozen=True):
 
 
 class _LineShift(Struct, frozen=True):
-    """An edit that was made: lines from `stop` on are now `by` lines further down."""
+    """An edit that was made: lines from `stop` on are now `offset` lines further down."""
 
     stop: int
-    by: int
+    offset: int
 
 
 def apply_blocks(
@@ -84,7 +96,9 @@ def apply_blocks(
     for block in sorted(counts, key=lambda block: block.start_line or 0):
         placed = editor.apply(block, counts[block])
         misfits += [(block, placed)] * (counts[block] - placed)
-    failures = [editor.explain(block, placed) for block, placed in misfits[:_MAX_EXPLAINED_BLOCKS]]
+    failures = [
+        editor.explain_failure(block, placed) for block, placed in misfits[:_MAX_EXPLAINED_BLOCKS]
+    ]
     failures += [EditFailure("This block does not fit either.")] * (len(misfits) - len(failures))
     total = sum(counts.values())
     if len(failures) == total:
@@ -99,14 +113,14 @@ class _BlockEditor:
         self.document = document
         self._similarity = similarity
         self._threshold = threshold
-        self._moves: list[_LineShift] = []
+        self._shifts: list[_LineShift] = []
 
-    def apply(self, block: SearchReplaceBlock, most: int) -> int:
+    def apply(self, block: SearchReplaceBlock, limit: int) -> int:
         """Put the block where it fits, at so many places at most; at how many it was put."""
-        block = _without_line_numbers(block)
+        block = _strip_block_line_numbers(block)
         if not block.search.strip() or block.search == block.replace:
             return 0
-        if placed := self._place(block, most):
+        if placed := self._apply_at_matches(block, limit):
             return placed
         bare_bars = not has_line_numbers(block.search)
         bare = SearchReplaceBlock(
@@ -114,16 +128,16 @@ class _BlockEditor:
             strip_line_numbers(block.replace, bare_bars=bare_bars),
             block.start_line,
         )
-        return self._place(bare, most) if bare.search.strip() and bare != block else 0
+        return self._apply_at_matches(bare, limit) if bare.search.strip() and bare != block else 0
 
-    def explain(self, block: SearchReplaceBlock, placed: int) -> EditFailure:
+    def explain_failure(self, block: SearchReplaceBlock, placed: int) -> EditFailure:
         """Why a block could not be applied, or not as often as it is written."""
         if placed:
             return EditFailure(
                 "The same block is in the diff more often than its text was in the file, where it"
-                f" was changed {times(placed)}."
+                f" was changed {format_times(placed)}."
             )
-        block = _without_line_numbers(block)
+        block = _strip_block_line_numbers(block)
         if not block.search.strip():
             return EditFailure(
                 "Empty search content is not allowed: a block must quote the lines it replaces."
@@ -134,101 +148,106 @@ class _BlockEditor:
                 "Search and replace content are identical, so the block changes nothing. Write"
                 " what the file has now into SEARCH and what it shall have into REPLACE."
             )
-        return self._failure(block)
+        return self._build_failure(block)
 
-    def _place(self, block: SearchReplaceBlock, most: int) -> int:
+    def _apply_at_matches(self, block: SearchReplaceBlock, limit: int) -> int:
         """Put the block where it fits, if it does; at how many places."""
         search = block.search.split("\n")
         replace = block.replace.split("\n") if block.replace else []
-        found = self._find(search, self._now_at(block.start_line))
-        spans = found[:1] if most == 1 else _apart(found, most)
+        found = self._find_spans(search, self._shift_line(block.start_line))
+        spans = found[:1] if limit == 1 else _select_non_overlapping(found, limit)
         for span in sorted(spans, reverse=True):
             matched = self.document.lines[span.start : span.stop]
-            new = replace if matched == search else _fitted(replace, search, matched)
+            new = replace if matched == search else _fit_replacement(replace, search, matched)
             self.document.replace(span, new)
-            self._moves.append(_LineShift(span.stop, len(new) - len(matched)))
+            self._shifts.append(_LineShift(span.stop, len(new) - len(matched)))
         return len(spans)
 
-    def _find(self, search: list[str], hint: int | None) -> list[LineSpan]:
+    def _find_spans(self, search: list[str], hint: int | None) -> list[LineSpan]:
         """Where the lines may be, the most likely place first."""
-        within = self._range(search, hint)
+        within = self._get_search_range(search, hint)
         exact = self.document.find_exact(search, within)
         if hint is not None and (at := [span for span in exact if span.start == hint]):
             return at
         loose = self.document.find_loose(search, within) if hint is not None or not exact else []
         if hint is not None and (at := [span for span in loose if span.start == hint]):
             return at
-        distance = _distance(within, hint)
+        distance = _build_distance_key(within, hint)
         if spans := exact or loose:
             return sorted(spans, key=lambda span: distance(span.start))
-        if self._threshold < 1 and (likeness := self._most_similar(search, hint)):
+        if self._threshold < 1 and (likeness := self._find_most_similar(search, hint)):
             return [likeness.span] if likeness.score >= self._threshold else []
         return []
 
-    def _most_similar(self, search: list[str], hint: int | None) -> SimilarMatch | None:
-        within = self._range(search, hint)
-        distance = _distance(within, hint)
-        return most_similar(self.document, search, within, self._similarity, distance)
+    def _find_most_similar(self, search: list[str], hint: int | None) -> SimilarMatch | None:
+        within = self._get_search_range(search, hint)
+        distance = _build_distance_key(within, hint)
+        return find_most_similar(self.document, search, within, self._similarity, distance)
 
-    def _range(self, search: list[str], hint: int | None) -> LineSpan:
+    def _get_search_range(self, search: list[str], hint: int | None) -> LineSpan:
         count = len(self.document.lines)
         if hint is None:
             return LineSpan(0, count)
         stop = min(count, hint + len(search) + SEARCH_RADIUS_LINES)
         return LineSpan(min(max(0, hint - SEARCH_RADIUS_LINES), stop), stop)
 
-    def _now_at(self, start_line: int | None) -> int | None:
+    def _shift_line(self, start_line: int | None) -> int | None:
         """The index of a line that the model counted from 1 before anything was edited."""
         if start_line is None:
             return None
         index = start_line - 1
-        for move in self._moves:
+        for move in self._shifts:
             if index >= move.stop:
-                index += move.by
+                index += move.offset
         return index
 
-    def _failure(self, block: SearchReplaceBlock) -> EditFailure:
+    def _build_failure(self, block: SearchReplaceBlock) -> EditFailure:
         search = block.search.split("\n")
-        hint = self._now_at(block.start_line)
-        within = self._range(search, hint)
-        likeness = self._most_similar(search, hint)
+        hint = self._shift_line(block.start_line)
+        within = self._get_search_range(search, hint)
+        likeness = self._find_most_similar(search, hint)
         score = likeness.score if likeness else 0.0
-        place, where = "", "the whole file"
+        position, where = "", "the whole file"
         if hint is not None:
-            place = f" at line {block.start_line}"
+            position = f" at line {block.start_line}"
             where = f"lines {within.start + 1}-{within.stop}"
         summary = (
-            f"No sufficiently similar match found{place}: the best is {percent(score)} similar,"
-            f" {percent(self._threshold)} is needed."
+            f"No sufficiently similar match found{position}: the best is "
+            f"{format_percent(score)} similar,"
+            f" {format_percent(self._threshold)} is needed."
             f" Searched: {where} of {len(self.document.lines)} lines."
             " Read the file again and copy the lines exactly as they are now."
         )
-        return EditFailure(summary, self._evidence(search, hint, likeness))
+        return EditFailure(summary, self._render_evidence(search, hint, likeness))
 
-    def _evidence(self, search: list[str], hint: int | None, likeness: SimilarMatch | None) -> str:
+    def _render_evidence(
+        self, search: list[str], hint: int | None, likeness: SimilarMatch | None
+    ) -> str:
         searched = "\n".join(search)
-        parts = [f"Search Content:\n{cut(searched)}"]
+        parts = [f"Search Content:\n{truncate_evidence(searched)}"]
         everywhere = LineSpan(0, len(self.document.lines))
         elsewhere = self.document.find_loose(search, everywhere) if hint is not None else []
         if elsewhere:
-            where = at_lines([span.start + 1 for span in elsewhere])
+            where = format_line_numbers([span.start + 1 for span in elsewhere])
             parts.append(f"The same text is {where}: correct :start_line: if it is meant.")
         if likeness is None:
             parts.append("Best Match Found:\n(nothing in this range has a word in common with it)")
             return "\n\n".join(parts)
-        parts.append(f"Best Match Found:\n{numbered(self.document.lines, likeness.span)}")
+        parts.append(
+            f"Best Match Found:\n{render_numbered_lines(self.document.lines, likeness.span)}"
+        )
         around = LineSpan(max(0, likeness.span.start - 10), likeness.span.stop + 10)
-        parts.append(f"Original Content:\n{numbered(self.document.lines, around)}")
+        parts.append(f"Original Content:\n{render_numbered_lines(self.document.lines, around)}")
         return "\n\n".join(parts)
 
 
-def _distance(within: LineSpan, hint: int | None) -> Callable[[int], float]:
+def _build_distance_key(within: LineSpan, hint: int | None) -> Callable[[int], float]:
     """How far a line is from where it is looked for: 0, then right and left of it by turns."""
     middle = (within.start + within.stop) // 2 if hint is None else hint
     return lambda start: middle - start if start <= middle else start - middle - 0.5
 
 
-def _without_line_numbers(block: SearchReplaceBlock) -> SearchReplaceBlock:
+def _strip_block_line_numbers(block: SearchReplaceBlock) -> SearchReplaceBlock:
     """A block copied from numbered lines, without the numbers."""
     if not has_line_numbers(block.search):
         return block
@@ -237,35 +256,37 @@ def _without_line_numbers(block: SearchReplaceBlock) -> SearchReplaceBlock:
     return SearchReplaceBlock(
         strip_line_numbers(block.search),
         strip_line_numbers(block.replace),
-        block.start_line or first_line_number(block.search),
+        block.start_line or parse_first_line_number(block.search),
     )
 
 
-def _without_extra_blanks(replace: list[str], search: list[str], matched: list[str]) -> list[str]:
+def _trim_extra_blanks(replace: list[str], search: list[str], matched: list[str]) -> list[str]:
     """Blank lines that only the block has at its ends are part of how it is written."""
     for _ in range(2):  # one end, then the other
-        extra = max(0, blank_run(search) - blank_run(matched))
-        replace = replace[min(extra, blank_run(replace)) :][::-1]
+        extra = max(0, count_leading_blank_lines(search) - count_leading_blank_lines(matched))
+        replace = replace[min(extra, count_leading_blank_lines(replace)) :][::-1]
         search, matched = search[::-1], matched[::-1]
     return replace
 
 
-def _fitted(replace: list[str], search: list[str], matched: list[str]) -> list[str]:
+def _fit_replacement(replace: list[str], search: list[str], matched: list[str]) -> list[str]:
     """New lines for a place that differs from the search in white space and typography.
 
     Lines that the block only quotes stay as the file has them, the others take on its indentation.
     """
-    found = _counterparts(search, matched)
-    kept = {new: found[old] for old, new in common_lines(search, replace) if old in found}
+    found = _map_search_to_file(search, matched)
+    unchanged = {new: found[old] for old, new in iter_common_lines(search, replace) if old in found}
     indents: dict[str, str] = {}
     for number, line in found.items():
         if line.strip():
-            indents.setdefault(indent_of(search[number]), indent_of(line))
-    lines = [kept.get(number, shifted(line, indents)) for number, line in enumerate(replace)]
-    return _without_extra_blanks(lines, search, matched)
+            indents.setdefault(get_indent(search[number]), get_indent(line))
+    lines = [
+        unchanged.get(number, reindent_line(line, indents)) for number, line in enumerate(replace)
+    ]
+    return _trim_extra_blanks(lines, search, matched)
 
 
-def _counterparts(search: list[str], matched: list[str]) -> dict[int, str]:
+def _map_search_to_file(search: list[str], matched: list[str]) -> dict[int, str]:
     """What the lines of the search, by their numbers, are in the file; at least the first one."""
     numbers, lines = list(range(len(search))), matched
     if len(search) != len(matched):
@@ -275,17 +296,17 @@ def _counterparts(search: list[str], matched: list[str]) -> dict[int, str]:
     return {
         number: line
         for at, (number, line) in enumerate(zip(numbers, lines, strict=False))
-        if at == first or normalise(search[number]) == normalise(line)
+        if at == first or normalize_text(search[number]) == normalize_text(line)
     }
 
 
-def _apart(spans: list[LineSpan], most: int) -> list[LineSpan]:
+def _select_non_overlapping(spans: list[LineSpan], limit: int) -> list[LineSpan]:
     """The first places in the text of which none overlaps another."""
     chosen: list[LineSpan] = []
     for span in sorted(spans):
         if not chosen or chosen[-1].stop <= span.start:
             chosen.append(span)
-    return chosen[:most]
+    return chosen[:limit]
 
 
 BLOCK_FORMAT = """\
@@ -297,12 +318,12 @@ BLOCK_FORMAT = """\
 <the lines that take their place>
 >>>>>>> REPLACE"""
 
-_SEARCH_MARKER_RE = regex(r"<{7,8} SEARCH>?")
-_REPLACE_MARKER_RE = regex(r">{7,8} REPLACE<?")
+_SEARCH_MARKER_RE = compile_regex(r"<{7,8} SEARCH>?")
+_REPLACE_MARKER_RE = compile_regex(r">{7,8} REPLACE<?")
 _SEPARATOR_MARKER = "======="
-_START_LINE_RE = regex(r":start_line:\s*(\d{1,9})?")
-_END_LINE_RE = regex(r":end_line:\s*\d*")
-_ESCAPED_MARKER_RE = regex(
+_START_LINE_RE = compile_regex(r":start_line:\s*(\d{1,9})?")
+_END_LINE_RE = compile_regex(r":end_line:\s*\d*")
+_ESCAPED_MARKER_RE = compile_regex(
     r"^([ \t]*)\\(?=<<<<<<<|=======|>>>>>>>|-------|:start_line:|:end_line:)", re.MULTILINE
 )
 
@@ -329,7 +350,7 @@ class _BlockParserState(StrEnum):
 
 def parse_blocks(diff: str) -> tuple[SearchReplaceBlock, ...] | MalformedDiff:
     lines = [line.removesuffix("\r") for line in diff.split("\n")]
-    counts_add_up = _counts_add_up(lines)
+    counts_add_up = _has_balanced_markers(lines)
     state = _BlockParserState.OUTSIDE
     search: list[str] = []
     replace: list[str] = []
@@ -347,7 +368,7 @@ def parse_blocks(diff: str) -> tuple[SearchReplaceBlock, ...] | MalformedDiff:
             case _BlockParserState.IN_SEARCH:
                 search.append(line)
             case _BlockParserState.IN_REPLACE if _REPLACE_MARKER_RE.fullmatch(marker):
-                blocks.append(_block(search, replace))
+                blocks.append(_build_block(search, replace))
                 state = _BlockParserState.OUTSIDE
             case _BlockParserState.IN_REPLACE:
                 replace.append(line)
@@ -363,12 +384,12 @@ def parse_blocks(diff: str) -> tuple[SearchReplaceBlock, ...] | MalformedDiff:
     return tuple(blocks)
 
 
-def _block(search: list[str], replace: list[str]) -> SearchReplaceBlock:
+def _build_block(search: list[str], replace: list[str]) -> SearchReplaceBlock:
     start_line = None
     rest = search
     # A rule without a line number before it, and in front of the new lines too, is the file's own.
     if search[:1] == ["-------"] == replace[:1]:
-        return SearchReplaceBlock(_unescape(search), _unescape(replace))
+        return SearchReplaceBlock(_unescape_markers(search), _unescape_markers(replace))
     if rest and (match := _START_LINE_RE.fullmatch(rest[0].strip())):
         start_line = int(match[1]) if match[1] else None
         rest = rest[1:]
@@ -376,14 +397,16 @@ def _block(search: list[str], replace: list[str]) -> SearchReplaceBlock:
         rest = rest[1:]
     if rest and rest[0].rstrip() == "-------":
         rest = rest[1:]
-    return SearchReplaceBlock(_unescape(rest), _unescape(replace), start_line or None)
+    return SearchReplaceBlock(
+        _unescape_markers(rest), _unescape_markers(replace), start_line or None
+    )
 
 
-def _unescape(lines: list[str]) -> str:
+def _unescape_markers(lines: list[str]) -> str:
     return _ESCAPED_MARKER_RE.sub(r"\1", "\n".join(lines))
 
 
-def _counts_add_up(lines: list[str]) -> bool:
+def _has_balanced_markers(lines: list[str]) -> bool:
     """As many ends as beginnings and a separator for each: then a stray one belongs to a file."""
     stripped = [line.strip() for line in lines]
     searches = sum(1 for line in stripped if _SEARCH_MARKER_RE.fullmatch(line))
@@ -399,33 +422,39 @@ def _check_marker(
         return None
     match marker[0]:
         case "<" if _SEARCH_MARKER_RE.fullmatch(marker):
-            return None if state is _BlockParserState.OUTSIDE else _misplaced(marker, number, state)
+            return (
+                None
+                if state is _BlockParserState.OUTSIDE
+                else _describe_misplaced_marker(marker, number, state)
+            )
         case ">" if _REPLACE_MARKER_RE.fullmatch(marker):
             return (
-                None if state is _BlockParserState.IN_REPLACE else _misplaced(marker, number, state)
+                None
+                if state is _BlockParserState.IN_REPLACE
+                else _describe_misplaced_marker(marker, number, state)
             )
         case "=" if marker == _SEPARATOR_MARKER:
             if state is _BlockParserState.IN_SEARCH:
                 return None
-            stray = _conflict_marker if counts_add_up else _misplaced
+            stray = _describe_conflict_marker if counts_add_up else _describe_misplaced_marker
             return stray(marker, number, state)
         case "<" | ">" if marker.startswith(("<<<<<<<", ">>>>>>>")):
-            return _conflict_marker(marker, number, state)
+            return _describe_conflict_marker(marker, number, state)
         case ":" if state is _BlockParserState.IN_REPLACE and marker.startswith(
             (":start_line:", ":end_line:")
         ):
-            return _line_marker(marker, number)
+            return _describe_line_marker(marker, number)
     return None
 
 
-def _misplaced(marker: str, number: int, state: _BlockParserState) -> str:
+def _describe_misplaced_marker(marker: str, number: int, state: _BlockParserState) -> str:
     return (
         f"Malformed diff at line {number}: found `{marker}` where `{state}` was expected."
         f" Each block must look like this:\n\n{BLOCK_FORMAT}"
     )
 
 
-def _conflict_marker(marker: str, number: int, state: _BlockParserState) -> str:
+def _describe_conflict_marker(marker: str, number: int, state: _BlockParserState) -> str:
     return (
         f"Line {number} of the diff is `{marker}`, which looks like a merge conflict marker in the"
         f" file, while `{state}` was expected. If the file really has this line, put a backslash"
@@ -434,7 +463,7 @@ def _conflict_marker(marker: str, number: int, state: _BlockParserState) -> str:
     )
 
 
-def _line_marker(marker: str, number: int) -> str:
+def _describe_line_marker(marker: str, number: int) -> str:
     return (
         f"Line {number} of the diff has `{marker}` in a REPLACE part. Line markers belong to the"
         " SEARCH part only.\n\n"

@@ -15,7 +15,13 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from joey.core.edits.document import Document, LineSpan, index_of, normalise, tokenize_line
+from joey.core.edits.document import (
+    Document,
+    LineSpan,
+    build_line_index,
+    normalize_text,
+    tokenize_line,
+)
 from joey.core.text import number_lines
 
 SimilarityFunction = Callable[[str, str], float]
@@ -40,7 +46,7 @@ class SimilarMatch(NamedTuple):
     score: float
 
 
-def most_similar(
+def find_most_similar(
     document: Document,
     search: list[str],
     within: LineSpan,
@@ -51,71 +57,78 @@ def most_similar(
 
     Of a window much longer than the search only the beginning is compared: it is not alike.
     """
-    lines = [normalise(line) for line in search]
-    wanted = " ".join(filter(None, lines))
-    if not wanted:
+    lines = [normalize_text(line) for line in search]
+    joined_search = " ".join(filter(None, lines))
+    if not joined_search:
         return None
-    too_long = len(wanted) > _MAX_COMPARED_CHARS
-    effort = len(lines) if too_long else len(wanted) ** 2
+    too_long = len(joined_search) > _MAX_COMPARED_CHARS
+    effort = len(lines) if too_long else len(joined_search) ** 2
     affordable = max(1, (_MAX_COMPARED_LINES if too_long else _MAX_COMPARISON_COST) // effort)
     best: SimilarMatch | None = None
-    for start in sorted(_candidates(document, lines, within, affordable), key=distance):
+    for start in sorted(_find_candidate_starts(document, lines, within, affordable), key=distance):
         span = LineSpan(start, min(start + len(lines), within.stop))
-        window = document.normal[span.start : span.stop]
+        window = document.normalized_lines[span.start : span.stop]
         if too_long:
-            score = _shared(lines, window)
+            score = _score_shared_lines(lines, window)
         else:
-            score = similarity(wanted, " ".join(filter(None, window))[: len(wanted) * 4])
+            score = similarity(
+                joined_search, " ".join(filter(None, window))[: len(joined_search) * 4]
+            )
         if best is None or score > best.score:
             best = SimilarMatch(span, score)
     return best
 
 
-def _shared(lines: list[str], window: list[str]) -> float:
+def _score_shared_lines(lines: list[str], window: list[str]) -> float:
     """How much of a text is the same, line for line."""
     same = sum(len(one) for one, other in zip(lines, window, strict=False) if one == other)
     return same / max(1, sum(map(len, lines)), sum(map(len, window)))
 
 
-def _candidates(document: Document, lines: list[str], within: LineSpan, most: int) -> Sequence[int]:
+def _find_candidate_starts(
+    document: Document, lines: list[str], within: LineSpan, limit: int
+) -> Sequence[int]:
     """Lines where a window may start, the most promising if there are too many."""
     last = max(within.start, within.stop - len(lines))
     starts = range(within.start, last + 1)
-    if within.stop - within.start <= _MAX_LINES_FOR_FULL_SCAN and len(starts) <= most:
+    if within.stop - within.start <= _MAX_LINES_FOR_FULL_SCAN and len(starts) <= limit:
         return starts
     weights = {
-        start: weight for start, weight in _weights(document, lines).items() if start in starts
+        start: weight
+        for start, weight in _weigh_windows(document, lines).items()
+        if start in starts
     }
-    return nlargest(min(most, _MAX_CANDIDATES), weights, key=weights.__getitem__)
+    return nlargest(min(limit, _MAX_CANDIDATES), weights, key=weights.__getitem__)
 
 
-def _weights(document: Document, lines: list[str]) -> dict[int, float]:
+def _weigh_windows(document: Document, lines: list[str]) -> dict[int, float]:
     """How much each window has in common with the search, line for line."""
     common = [
-        *_common(index_of((line,) for line in lines), document.line_index),
-        *_common(
-            index_of(map(tokenize_line, lines[:_MAX_INDEXED_SEARCH_LINES])), document.word_index
+        *_iter_common_keys(build_line_index((line,) for line in lines), document.line_index),
+        *_iter_common_keys(
+            build_line_index(map(tokenize_line, lines[:_MAX_INDEXED_SEARCH_LINES])),
+            document.word_index,
         ),
     ]
     weights: defaultdict[int, float] = defaultdict(float)
     pairs = 0
-    for offsets, places, weight in sorted(common, key=lambda found: len(found[0]) * len(found[1])):
-        pairs += len(offsets) * len(places)
+    for offsets, numbers, weight in sorted(common, key=lambda found: len(found[0]) * len(found[1])):
+        pairs += len(offsets) * len(numbers)
         if pairs > _MAX_LINE_PAIRS:
             break
-        for place in places:
+        for number in numbers:
             for offset in offsets:
-                weights[place - offset] += weight
+                weights[number - offset] += weight
     return weights
 
 
-def _common(
+def _iter_common_keys(
     offsets: dict[str, list[int]], index: _LineIndex
 ) -> Iterator[tuple[list[int], Sequence[int], float]]:
     for key, found in offsets.items():
-        places = index.get(key, ())
-        if key and places:
-            yield found, places, len(key) / len(places)
+        numbers = index.get(key, ())
+        if key and numbers:
+            yield found, numbers, len(key) / len(numbers)
 
 
 _MAX_EVIDENCE_LINES = 100
@@ -130,14 +143,14 @@ class EditFailure(Struct, frozen=True):
     """Lines of the text that help to put it right."""
 
 
-def numbered(lines: Sequence[str], span: LineSpan) -> str:
+def render_numbered_lines(lines: Sequence[str], span: LineSpan) -> str:
     """Some of the lines, as read_file shows them."""
     start = max(0, span.start)
     shown = lines[start : min(span.stop, start + _MAX_EVIDENCE_LINES)]
-    return cut(number_lines("\n".join(shown) + "\n", start + 1)).rstrip("\n")
+    return truncate_evidence(number_lines("\n".join(shown) + "\n", start + 1)).rstrip("\n")
 
 
-def cut(text: str) -> str:
+def truncate_evidence(text: str) -> str:
     if len(text) <= _MAX_EVIDENCE_CHARS:
         return text
     return (
@@ -146,12 +159,12 @@ def cut(text: str) -> str:
     )
 
 
-def percent(share: float) -> str:
+def format_percent(share: float) -> str:
     """Rounded down: what is not quite equal must not read as 100%."""
     return f"{int(share * 100)}%"
 
 
-def at_lines(numbers: Sequence[int]) -> str:
+def format_line_numbers(numbers: Sequence[int]) -> str:
     """`at line 3` or `at lines 3, 8, 12`, and how many more there are."""
     listed = ", ".join(map(str, numbers[:_MAX_LISTED_LINE_NUMBERS]))
     more = len(numbers) - _MAX_LISTED_LINE_NUMBERS
@@ -159,5 +172,5 @@ def at_lines(numbers: Sequence[int]) -> str:
     return f"at line{'s' if len(numbers) > 1 else ''} {listed}{rest}"
 
 
-def times(count: int) -> str:
+def format_times(count: int) -> str:
     return {1: "once", 2: "twice"}.get(count, f"{count} times")

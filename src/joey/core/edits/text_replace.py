@@ -32,26 +32,26 @@ from joey.core.edits.document import Document, LineSpan
 from joey.core.edits.similar import (
     EditFailure,
     SimilarityFunction,
-    at_lines,
-    most_similar,
-    numbered,
-    percent,
-    times,
+    find_most_similar,
+    format_line_numbers,
+    format_percent,
+    format_times,
+    render_numbered_lines,
 )
-from joey.core.text import has_line_numbers, regex
+from joey.core.text import compile_regex, has_line_numbers
 from joey.errors import ToolError
 
 
 class ReplaceResult(Struct, frozen=True):
     text: str
-    places: tuple[CharSpan, ...]
+    spans: tuple[CharSpan, ...]
     """Where the old text was."""
     is_exact: bool = True
     """False when its white space was another one."""
 
 
 class CountMismatch(Struct, frozen=True):
-    places: tuple[CharSpan, ...] = ()
+    spans: tuple[CharSpan, ...] = ()
     """Where the text is, by the first way of looking that found any."""
     is_exact: bool = True
 
@@ -65,30 +65,30 @@ def replace_text(
     by step, until one finds the expected number, or more, which the next could only add to.
     """
     first: CountMismatch | None = None
-    for places, is_exact in _steps(text, old, tolerant):
-        if expected == len(places) == 1 and (other := text.overlapping(places[0])):
-            return CountMismatch((*places, other), is_exact)
-        if places and expected in (len(places), None):
-            return ReplaceResult(text.replace(places, new), places, is_exact)
-        if places and first is None:
-            first = CountMismatch(places, is_exact)
-        if expected is not None and len(places) > expected:
+    for spans, is_exact in _iter_match_steps(text, old, tolerant):
+        if expected == len(spans) == 1 and (overlapping := text.find_overlapping(spans[0])):
+            return CountMismatch((*spans, overlapping), is_exact)
+        if spans and expected in (len(spans), None):
+            return ReplaceResult(text.replace(spans, new), spans, is_exact)
+        if spans and first is None:
+            first = CountMismatch(spans, is_exact)
+        if expected is not None and len(spans) > expected:
             break
     return first or CountMismatch()
 
 
-def _steps(
+def _iter_match_steps(
     text: NormalizedText, old: str, tolerant: bool
 ) -> Iterator[tuple[tuple[CharSpan, ...], bool]]:
     yield tuple(text.find(old)), True
     if not tolerant:
         return
-    matches = WordSearch(text.flat).find(flatten(old))
-    yield tuple(match.place for match in matches if match.on_its_lines), False
-    yield tuple(match.place for match in matches), False
+    matches = WordSearch(text.normalized).find(normalize_newlines(old))
+    yield tuple(match.span for match in matches if match.has_same_line_breaks), False
+    yield tuple(match.span for match in matches), False
 
 
-_CRLF_RE = regex("\r\n")
+_CRLF_RE = compile_regex("\r\n")
 _MAX_RESULT_CHARS = 64 * 1024 * 1024
 MAX_MATCHES = 1_000_000
 
@@ -102,137 +102,142 @@ class CharSpan(NamedTuple):
     stop: int
 
 
-def flatten(text: str) -> str:
+def normalize_newlines(text: str) -> str:
     return text.replace("\r\n", "\n")
 
 
 class NormalizedText:
     def __init__(self, text: str) -> None:
         self.text = text
-        self.flat = flatten(text)
+        self.normalized = normalize_newlines(text)
 
-    def find(self, wanted: str, within: CharSpan | None = None) -> list[CharSpan]:
+    def find(self, search: str, within: CharSpan | None = None) -> list[CharSpan]:
         """Every place where the text stands, from left to right, none overlapping another.
 
         Raises:
             ToolError: there are too many.
         """
-        return countable(self.places(wanted, within))
+        return collect_matches(self.iter_matches(search, within))
 
-    def places(self, wanted: str, within: CharSpan | None = None) -> Iterator[CharSpan]:
-        wanted = flatten(wanted)
-        start, stop = within or CharSpan(0, len(self.flat))
-        position = self.flat.find(wanted, start, stop) if wanted else -1
+    def iter_matches(self, search: str, within: CharSpan | None = None) -> Iterator[CharSpan]:
+        search = normalize_newlines(search)
+        start, stop = within or CharSpan(0, len(self.normalized))
+        position = self.normalized.find(search, start, stop) if search else -1
         while position >= 0:
-            place = CharSpan(position, position + len(wanted))
-            yield place
-            position = self.flat.find(wanted, place.stop, stop)
+            span = CharSpan(position, position + len(search))
+            yield span
+            position = self.normalized.find(search, span.stop, stop)
 
-    def overlapping(self, place: CharSpan) -> CharSpan | None:
+    def find_overlapping(self, span: CharSpan) -> CharSpan | None:
         """Where the text of a place stands once more, beginning inside of the place."""
-        wanted = self.flat[place.start : place.stop]
-        at = self.flat.find(wanted, place.start + 1, place.stop + len(wanted) - 1)
-        return CharSpan(at, at + len(wanted)) if at >= 0 else None
+        matched = self.normalized[span.start : span.stop]
+        at = self.normalized.find(matched, span.start + 1, span.stop + len(matched) - 1)
+        return CharSpan(at, at + len(matched)) if at >= 0 else None
 
-    def lines(self, first: int | None, last: int | None) -> CharSpan:
+    def get_line_span(self, first: int | None, last: int | None) -> CharSpan:
         """From line `first` to line `last`, counted from 1, without the end of the last one."""
-        length = len(self.flat)
-        starts = [0, *(match.end() for match in re.finditer("\n", self.flat))]
+        length = len(self.normalized)
+        starts = [0, *(match.end() for match in re.finditer("\n", self.normalized))]
         start = dict(enumerate(starts, 1)).get(max(first or 1, 1), length)
         if last is None or last >= len(starts):
             return CharSpan(start, length)
         return CharSpan(start, max(start, starts[max(last, 1)] - 1))
 
-    def line_numbers(self, positions: Iterable[int]) -> list[int]:
+    def find_line_numbers(self, positions: Iterable[int]) -> list[int]:
         """The lines in which rising positions are, counted from 1."""
         numbers: list[int] = []
         line, counted = 1, 0
         for position in positions:
-            line += self.flat.count("\n", counted, position)
+            line += self.normalized.count("\n", counted, position)
             counted = position
             numbers.append(line)
         return numbers
 
-    def replace(self, places: Sequence[CharSpan], new: str) -> str:
+    def replace(self, spans: Sequence[CharSpan], new: str) -> str:
         """The real text with the same new text at each of these places, which rise.
 
         Raises:
             ToolError: the result would be too long.
         """
-        if len(self.text) + len(places) * len(new) > _MAX_RESULT_CHARS:
+        if len(self.text) + len(spans) * len(new) > _MAX_RESULT_CHARS:
             raise ToolError(
-                f"Replacing {len(places)} places would make the file longer than"
+                f"Replacing {len(spans)} places would make the file longer than"
                 f" {_MAX_RESULT_CHARS // 2**20} MB."
             )
-        flat_new = flatten(new)
+        flat_new = normalize_newlines(new)
         pieces: list[str] = []
         done = 0
-        for place, end in zip(places, self._line_ends(places), strict=True):
-            kept = self._kept(place, flat_new)
-            start, stop = self._real(kept.start), self._real(kept.stop)
-            inner = flat_new[kept.start - place.start : len(flat_new) - (place.stop - kept.stop)]
+        for span, end in zip(spans, self._iter_line_endings(spans), strict=True):
+            changed = self._trim_unchanged(span, flat_new)
+            start, stop = (
+                self._to_real_position(changed.start),
+                self._to_real_position(changed.stop),
+            )
+            inner = flat_new[
+                changed.start - span.start : len(flat_new) - (span.stop - changed.stop)
+            ]
             pieces.append(self.text[done:start])
             pieces.append(new if end is None else inner.replace("\n", end))
             done = stop
         return "".join([*pieces, self.text[done:]])
 
     @cached_property
-    def _marks(self) -> list[int]:
+    def _crlf_positions(self) -> list[int]:
         """Where the flat text has `\\n` for `\\r\\n`."""
-        if len(self.flat) == len(self.text):
+        if len(self.normalized) == len(self.text):
             return []
         return [match.start() - count for count, match in enumerate(_CRLF_RE.finditer(self.text))]
 
-    def _real(self, position: int) -> int:
-        return position + bisect_left(self._marks, position)
+    def _to_real_position(self, position: int) -> int:
+        return position + bisect_left(self._crlf_positions, position)
 
-    def _line_ends(self, places: Sequence[CharSpan]) -> Iterator[str | None]:
+    def _iter_line_endings(self, spans: Sequence[CharSpan]) -> Iterator[str | None]:
         """How the line of each place ends, else the last that does; None if there is no other."""
-        last = self.flat.rfind("\n")
+        last = self.normalized.rfind("\n")
         at = -1
-        for place in places:
-            if at < place.start:
-                at = self.flat.find("\n", place.start) if place.start <= last else last
-            yield None if last < 0 else self._end_at(at)
+        for span in spans:
+            if at < span.start:
+                at = self.normalized.find("\n", span.start) if span.start <= last else last
+            yield None if last < 0 else self._get_line_ending(at)
 
-    def _end_at(self, position: int) -> str:
-        mark = bisect_left(self._marks, position)
-        return "\r\n" if self._marks[mark : mark + 1] == [position] else "\n"
+    def _get_line_ending(self, position: int) -> str:
+        mark = bisect_left(self._crlf_positions, position)
+        return "\r\n" if self._crlf_positions[mark : mark + 1] == [position] else "\n"
 
-    def _kept(self, place: CharSpan, new: str) -> CharSpan:
+    def _trim_unchanged(self, span: CharSpan, new: str) -> CharSpan:
         """The part of a place that the new text really changes."""
-        if not self._marks:
-            return place
-        old = self.flat[place.start : place.stop]
-        head = _agreement(old, new)
-        tail = _agreement(old[head:][::-1], new[head:][::-1])
-        return CharSpan(place.start + head, place.stop - tail)
+        if not self._crlf_positions:
+            return span
+        old = self.normalized[span.start : span.stop]
+        head = _count_common_prefix(old, new)
+        tail = _count_common_prefix(old[head:][::-1], new[head:][::-1])
+        return CharSpan(span.start + head, span.stop - tail)
 
 
-def countable(places: Iterable[T]) -> list[T]:
+def collect_matches(matches: Iterable[T]) -> list[T]:
     """All places where a text is.
 
     Raises:
         ToolError: there are too many.
     """
-    found = list(islice(places, MAX_MATCHES + 1))
+    found = list(islice(matches, MAX_MATCHES + 1))
     if len(found) > MAX_MATCHES:
         raise ToolError(f"The text is there more than {MAX_MATCHES} times. Quote more of it.")
     return found
 
 
-def _agreement(one: str, other: str) -> int:
+def _count_common_prefix(one: str, other: str) -> int:
     """How many characters both begin with."""
     return sum(1 for _ in takewhile(bool, map(eq, one, other)))
 
 
-_WORD_RE = regex(r"\S+")
+_WORD_RE = compile_regex(r"\S+")
 _BLANK_CHARACTERS = frozenset(" \t")
 
 
 class WordMatch(NamedTuple):
-    place: CharSpan
-    on_its_lines: bool
+    span: CharSpan
+    has_same_line_breaks: bool
     """It is one of step 2: blanks stand where the wanted text has blanks."""
 
 
@@ -240,76 +245,76 @@ class WordSearch:
     """One flat text, in which texts are looked for by their words."""
 
     def __init__(self, flat: str) -> None:
-        self._flat = flat
-        self._joined = " ".join(flat.split())
+        self._text = flat
+        self._joined_text = " ".join(flat.split())
 
-    def find(self, wanted: str) -> list[WordMatch]:
+    def find(self, search: str) -> list[WordMatch]:
         """Every place with these words, from left to right, none overlapping another.
 
         Raises:
             ToolError: there are too many.
         """
-        joined_search = " ".join(wanted.split())
-        if not joined_search or joined_search not in self._joined:
+        joined_search = " ".join(search.split())
+        if not joined_search or joined_search not in self._joined_text:
             return []
-        gaps = re.findall(r"\s+", wanted.strip())
-        before = wanted[: len(wanted) - len(wanted.lstrip())]
-        after = wanted[len(wanted.rstrip()) :]
+        gaps = re.findall(r"\s+", search.strip())
+        before = search[: len(search) - len(search.lstrip())]
+        after = search[len(search.rstrip()) :]
         found: list[WordMatch] = []
         free = 0
-        for position in countable(self._positions(joined_search)):
-            core = self._place(position, position + len(joined_search))
-            start = max(free, self._reach(core.start, before[::-1], -1))
-            place = CharSpan(start, self._reach(core.stop, after, 1))
-            edges = (not before or start < core.start) and (not after or place.stop > core.stop)
-            found.append(WordMatch(place, edges and self._fits(position, gaps)))
-            free = place.stop
+        for position in collect_matches(self._iter_positions(joined_search)):
+            core = self._to_text_span(position, position + len(joined_search))
+            start = max(free, self._extend_over_whitespace(core.start, before[::-1], -1))
+            span = CharSpan(start, self._extend_over_whitespace(core.stop, after, 1))
+            edges = (not before or start < core.start) and (not after or span.stop > core.stop)
+            found.append(WordMatch(span, edges and self._has_matching_gaps(position, gaps)))
+            free = span.stop
         return found
 
-    def _positions(self, joined_search: str) -> Iterator[int]:
-        position = self._joined.find(joined_search)
+    def _iter_positions(self, joined_search: str) -> Iterator[int]:
+        position = self._joined_text.find(joined_search)
         while position >= 0:
             yield position
-            position = self._joined.find(joined_search, position + len(joined_search))
+            position = self._joined_text.find(joined_search, position + len(joined_search))
 
     @cached_property
-    def _starts(self) -> list[int]:
+    def _word_starts(self) -> list[int]:
         """Where each word begins in the flat text."""
-        return [match.start() for match in _WORD_RE.finditer(self._flat)]
+        return [match.start() for match in _WORD_RE.finditer(self._text)]
 
     @cached_property
-    def _joined_starts(self) -> list[int]:
+    def _joined_word_starts(self) -> list[int]:
         """Where each word begins in the joined text, and one past the end."""
-        return list(accumulate((len(w) + 1 for w in self._joined.split(" ")), initial=0))
+        return list(accumulate((len(w) + 1 for w in self._joined_text.split(" ")), initial=0))
 
-    def _word_at(self, position: int) -> int:
-        return bisect_right(self._joined_starts, position) - 1
+    def _find_word_index(self, position: int) -> int:
+        return bisect_right(self._joined_word_starts, position) - 1
 
-    def _flat_position(self, position: int) -> int:
-        word = self._word_at(position)
-        return self._starts[word] + position - self._joined_starts[word]
+    def _to_text_position(self, position: int) -> int:
+        word = self._find_word_index(position)
+        return self._word_starts[word] + position - self._joined_word_starts[word]
 
-    def _place(self, start: int, stop: int) -> CharSpan:
-        return CharSpan(self._flat_position(start), self._flat_position(stop - 1) + 1)
+    def _to_text_span(self, start: int, stop: int) -> CharSpan:
+        return CharSpan(self._to_text_position(start), self._to_text_position(stop - 1) + 1)
 
-    def _fits(self, position: int, gaps: list[str]) -> bool:
+    def _has_matching_gaps(self, position: int, gaps: list[str]) -> bool:
         """Whether blanks stand between the words wherever the wanted text has only blanks."""
-        first = self._word_at(position)
+        first = self._find_word_index(position)
         for word, gap in enumerate(gaps, first):
             if "\n" in gap:
                 continue
-            length = self._joined_starts[word + 1] - self._joined_starts[word] - 1
-            between = self._flat[self._starts[word] + length : self._starts[word + 1]]
+            length = self._joined_word_starts[word + 1] - self._joined_word_starts[word] - 1
+            between = self._text[self._word_starts[word] + length : self._word_starts[word + 1]]
             if not _BLANK_CHARACTERS.issuperset(between):
                 return False
         return True
 
-    def _reach(self, position: int, space: str, step: int) -> int:
+    def _extend_over_whitespace(self, position: int, space: str, step: int) -> int:
         """How far a match goes that has this white space beside it, read away from its words."""
         reach = position
         for _ in range(space.count("\n")):
             at = self._skip_blanks(reach, step)
-            if self._beside(at, step) != "\n":
+            if self._peek_character(at, step) != "\n":
                 break
             reach = at + step
         if reach == position:
@@ -317,14 +322,14 @@ class WordSearch:
         return self._skip_blanks(reach, step) if space[-1] in _BLANK_CHARACTERS else reach
 
     def _skip_blanks(self, position: int, step: int) -> int:
-        while self._beside(position, step) in _BLANK_CHARACTERS:
+        while self._peek_character(position, step) in _BLANK_CHARACTERS:
             position += step
         return position
 
-    def _beside(self, position: int, step: int) -> str:
+    def _peek_character(self, position: int, step: int) -> str:
         """The character behind a position, or before it; nothing at the ends."""
         at = position if step > 0 else position - 1
-        return self._flat[at] if 0 <= at < len(self._flat) else ""
+        return self._text[at] if 0 <= at < len(self._text) else ""
 
 
 _CONTEXT_LINES = 3
@@ -332,72 +337,75 @@ _MAX_SHOWN_MATCHES = 3
 _MIN_SIMILARITY = 0.3
 
 
-def explain_miss(
-    text: NormalizedText, wanted: str, new: str, similarity: SimilarityFunction
+def explain_not_found(
+    text: NormalizedText, search: str, new: str, similarity: SimilarityFunction
 ) -> EditFailure:
     """The text is nowhere: whether it is there in other words, or what is most like it."""
-    wanted = flatten(wanted)
+    search = normalize_newlines(search)
     hints = [
         "It has line numbers in front of its lines, which are not part of the file: leave them out."
-        if has_line_numbers(wanted)
+        if has_line_numbers(search)
         else "",
-        _already_there(text, wanted, new),
+        _describe_existing_replacement(text, search, new),
     ]
-    document = Document(text.flat)
-    reason, spans = _nearest(text, document, wanted, similarity)
+    document = Document(text.normalized)
+    reason, spans = _find_nearest(text, document, search, similarity)
     summary = " ".join(filter(None, [reason, *hints]))
-    return EditFailure(summary, _shown(document, spans))
+    return EditFailure(summary, _render_spans(document, spans))
 
 
-def explain_count(text: NormalizedText, places: Sequence[CharSpan]) -> EditFailure:
+def explain_wrong_count(text: NormalizedText, spans: Sequence[CharSpan]) -> EditFailure:
     """The text is there, but not as often as it should be."""
-    numbers = text.line_numbers(place.start for place in places)
-    document = Document(text.flat)
-    lasts = text.line_numbers(max(place.start, place.stop - 1) for place in places)
-    spans = [LineSpan(first - 1, last) for first, last in zip(numbers, lasts, strict=True)]
+    numbers = text.find_line_numbers(place.start for place in spans)
+    document = Document(text.normalized)
+    lasts = text.find_line_numbers(max(place.start, place.stop - 1) for place in spans)
+    line_spans = [LineSpan(first - 1, last) for first, last in zip(numbers, lasts, strict=True)]
     return EditFailure(
-        f"It is there {times(len(places))}, {at_lines(numbers)}.", _shown(document, spans)
+        f"It is there {format_times(len(spans))}, {format_line_numbers(numbers)}.",
+        _render_spans(document, line_spans),
     )
 
 
-def _nearest(
-    text: NormalizedText, document: Document, wanted: str, similarity: SimilarityFunction
+def _find_nearest(
+    text: NormalizedText, document: Document, search: str, similarity: SimilarityFunction
 ) -> tuple[str, list[LineSpan]]:
-    if matches := WordSearch(text.flat).find(wanted):
-        numbers = text.line_numbers(match.place.start for match in matches)
-        lasts = text.line_numbers(match.place.stop - 1 for match in matches)
+    if matches := WordSearch(text.normalized).find(search):
+        numbers = text.find_line_numbers(match.span.start for match in matches)
+        lasts = text.find_line_numbers(match.span.stop - 1 for match in matches)
         spans = [LineSpan(first - 1, last) for first, last in zip(numbers, lasts, strict=True)]
-        return f"The same words with other white space are {at_lines(numbers)}.", spans
-    lines = wanted.strip("\n").split("\n")
+        return f"The same words with other white space are {format_line_numbers(numbers)}.", spans
+    lines = search.strip("\n").split("\n")
     everywhere = LineSpan(0, len(document.lines))
     if loose := document.find_loose(lines, everywhere):
-        where = at_lines([span.start + 1 for span in loose])
+        where = format_line_numbers([span.start + 1 for span in loose])
         return f"It differs from the text {where} in quotes, dashes or white space only.", loose
-    likeness = most_similar(document, lines, everywhere, similarity, lambda start: start)
+    likeness = find_most_similar(document, lines, everywhere, similarity, lambda start: start)
     if likeness is None or likeness.score < _MIN_SIMILARITY:
         return "Nothing in the file is much like it.", []
     first, last = likeness.span.start + 1, likeness.span.stop
     where = f"line {first}" if first == last else f"lines {first}-{last}"
-    return f"The most similar text, {where}, is {percent(likeness.score)} alike.", [likeness.span]
+    return f"The most similar text, {where}, is {format_percent(likeness.score)} alike.", [
+        likeness.span
+    ]
 
 
-def _already_there(text: NormalizedText, wanted: str, new: str) -> str:
+def _describe_existing_replacement(text: NormalizedText, search: str, new: str) -> str:
     """A new text that is a part of the old one, or is there often, tells nothing."""
-    if not new.strip() or flatten(new) in wanted:
+    if not new.strip() or normalize_newlines(new) in search:
         return ""
-    places = list(islice(text.places(new), _MAX_SHOWN_MATCHES + 1))
-    if not 0 < len(places) <= _MAX_SHOWN_MATCHES:
+    matches = list(islice(text.iter_matches(new), _MAX_SHOWN_MATCHES + 1))
+    if not 0 < len(matches) <= _MAX_SHOWN_MATCHES:
         return ""
-    where = at_lines(text.line_numbers(place.start for place in places))
+    where = format_line_numbers(text.find_line_numbers(place.start for place in matches))
     return f"The new text is there already, {where}: the change may have been made before."
 
 
-def _shown(document: Document, spans: Sequence[LineSpan]) -> str:
+def _render_spans(document: Document, spans: Sequence[LineSpan]) -> str:
     """The first places, with some lines around, each line once."""
-    shown: list[LineSpan] = []
+    merged: list[LineSpan] = []
     for span in spans[:_MAX_SHOWN_MATCHES]:
         start, stop = max(0, span.start - _CONTEXT_LINES), span.stop + _CONTEXT_LINES
-        if shown and start <= shown[-1].stop:
-            start, stop = shown[-1].start, max(stop, shown.pop().stop)
-        shown.append(LineSpan(start, stop))
-    return "\n...\n".join(numbered(document.lines, span) for span in shown)
+        if merged and start <= merged[-1].stop:
+            start, stop = merged[-1].start, max(stop, merged.pop().stop)
+        merged.append(LineSpan(start, stop))
+    return "\n...\n".join(render_numbered_lines(document.lines, span) for span in merged)

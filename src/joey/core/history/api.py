@@ -35,8 +35,8 @@ from joey.core.events import (
     TaskImported,
     ToolFinished,
 )
-from joey.core.history.imported import beginning, mend
-from joey.core.history.visible import cut_text, effective, show
+from joey.core.history.imported import build_first_message, repair_history
+from joey.core.history.visible import append_visible, build_request_messages, truncate_middle
 from joey.core.messages import (
     Block,
     CallPart,
@@ -51,13 +51,18 @@ from joey.core.messages import (
     ToolResultBlock,
     ToolUseBlock,
     UserBlock,
-    blocks_of,
-    image_block,
-    wire_name,
+    build_image_block,
+    get_blocks,
+    sanitize_tool_name,
 )
 from joey.core.models import ToolProtocol
 from joey.core.prompts.environment import strip_environment
-from joey.core.prompts.replies import empty_result, interrupted, messages_hidden, result_header
+from joey.core.prompts.replies import (
+    render_empty_result,
+    render_hidden_messages,
+    render_interrupted_call,
+    render_result_header,
+)
 
 COMPLETION_TOOL = "attempt_completion"
 INTERRUPTED_TEXT = "[Response interrupted by the user]"
@@ -69,7 +74,7 @@ class OpenTurn(Struct):
     ts: int
     calls: tuple[ToolCall, ...]
     outcomes: dict[str, ToolFinished]
-    longest: int | None = None
+    max_result_chars: int | None = None
     """Results are cut to this many characters."""
 
     @property
@@ -82,13 +87,13 @@ class ApiHistory:
 
     def __init__(self, protocol: ToolProtocol = ToolProtocol.NATIVE) -> None:
         self.protocol = protocol
-        self._sealed = CompressedList(Message)
+        self._compressed = CompressedList(Message)
         """The messages before the latest summary."""
-        self._closed: list[Message] = []
-        self._visible: list[int] = []
+        self._closed_messages: list[Message] = []
+        self._visible_indices: list[int] = []
         """Places of the closed messages that nothing hides."""
-        self._shown: list[Message] = []
-        """What `effective` makes of them."""
+        self._request_messages: list[Message] = []
+        """What `build_request_messages` makes of them."""
         self._turn: OpenTurn | None = None
         self._call_ids: set[str] = set()
 
@@ -101,17 +106,17 @@ class ApiHistory:
             case ToolFinished() if self._turn is not None:
                 self._turn.outcomes.setdefault(event.call_id, event)
             case ContextCondensed():
-                self._condense(event)
+                self._apply_condense(event)
             case ContextTruncated():
-                self._truncate(event)
+                self._apply_truncation(event)
             case TaskImported():
-                self._adopt(event)
+                self._import_history(event)
 
-    def knows_call(self, call_id: str) -> bool:
+    def has_call(self, call_id: str) -> bool:
         """Whether a call of this id was ever made in this task."""
         return call_id in self._call_ids
 
-    def outcome(self, call_id: str) -> ToolFinished | None:
+    def find_outcome(self, call_id: str) -> ToolFinished | None:
         """The outcome of a call of the latest reply, once it is known."""
         return None if self._turn is None else self._turn.outcomes.get(call_id)
 
@@ -125,45 +130,49 @@ class ApiHistory:
     @property
     def messages(self) -> Sequence[Message]:
         """What the next request carries: all that is closed and not hidden."""
-        return self._shown
+        return self._request_messages
 
     @property
-    def visible(self) -> Sequence[Message]:
+    def visible_messages(self) -> Sequence[Message]:
         """The closed messages that nothing hides, each for itself."""
-        return [self._closed[place] for place in self._visible]
+        return [self._closed_messages[place] for place in self._visible_indices]
 
     @property
-    def first(self) -> Message | None:
+    def first_message(self) -> Message | None:
         """The message that the history begins with, hidden or not."""
-        return next(iter(self._sealed), None) or next(iter(self._closed), None)
+        return next(iter(self._compressed), None) or next(iter(self._closed_messages), None)
 
-    def stored(self) -> Iterator[Message]:
+    def iter_stored(self) -> Iterator[Message]:
         """The history as it would be found if the process ended now, hidden messages included."""
-        sealed = iter(self._sealed)  # now, and not when it is first read: another thread does that
-        return itertools.chain(sealed, tuple(self._closed), tuple(self.open_results))
+        sealed = iter(
+            self._compressed
+        )  # now, and not when it is first read: another thread does that
+        return itertools.chain(
+            sealed, tuple(self._closed_messages), tuple(self.open_result_messages)
+        )
 
-    def rendered(self) -> list[Message]:
+    def list_stored(self) -> list[Message]:
         """All that is stored, at once."""
-        return list(self.stored())
+        return list(self.iter_stored())
 
-    def so_far(self) -> list[Message]:
+    def render_current(self) -> list[Message]:
         """What the model would be shown of all that has happened until now."""
-        shown = list(self._shown)
-        for message in self.open_results:
-            show(shown, message)
+        shown = list(self._request_messages)
+        for message in self.open_result_messages:
+            append_visible(shown, message)
         return shown
 
     @property
-    def open_results(self) -> Sequence[Message]:
+    def open_result_messages(self) -> Sequence[Message]:
         """The message that the latest reply would be answered with now, if there is one."""
         turn = self._turn
         if turn is None or not turn.calls or turn.awaits_only_completion:
             return ()
-        return (_message("user", tuple(self._results(turn)), turn.ts),)
+        return (_build_message("user", tuple(self._iter_result_blocks(turn)), turn.ts),)
 
     def _open_turn(self, event: ReplyReceived) -> None:
         calls = tuple(p.part.call for p in event.parts if isinstance(p.part, CallPart))
-        content = tuple(self._reply_blocks(event))
+        content = tuple(self._build_reply_blocks(event))
         if not content:
             return  # cut off before the first word
         details = tuple(
@@ -172,7 +181,7 @@ class ApiHistory:
             if isinstance(placed.part, ReasoningPart)
             for item in placed.part.details
         )
-        self._add(
+        self._append_message(
             Message(
                 role="assistant",
                 content=content,
@@ -184,58 +193,62 @@ class ApiHistory:
         self._call_ids.update(call.id for call in calls)
         self._turn = OpenTurn(event.ts, calls, {})
 
-    def _reply_blocks(self, event: ReplyReceived) -> Iterator[Block]:
+    def _build_reply_blocks(self, event: ReplyReceived) -> Iterator[Block]:
         for placed in event.parts:
             match placed.part:
                 case ReasoningPart() as reasoning:
-                    yield from _reasoning_blocks(reasoning)
+                    yield from _build_reasoning_blocks(reasoning)
                 case TextPart(text=text) if self.protocol is ToolProtocol.NATIVE and text.strip():
                     yield TextBlock(text)
                 case CallPart(call=call) if self.protocol is ToolProtocol.NATIVE:
-                    yield ToolUseBlock(id=call.id, name=wire_name(call.name), input=call.input)
+                    yield ToolUseBlock(
+                        id=call.id, name=sanitize_tool_name(call.name), input=call.input
+                    )
         if self.protocol is ToolProtocol.XML:
-            yield from _xml_blocks(event)
+            yield from _build_xml_blocks(event)
         if event.interrupted and event.parts:
             yield TextBlock(INTERRUPTED_TEXT)
 
     def _close_turn(self, ts: int, content: tuple[UserBlock, ...]) -> None:
         turn, self._turn = self._turn, None
-        blocks: list[Block] = list(self._results(turn)) if turn is not None else []
-        last = self._closed[-1] if self._closed else None
-        if content and last is not None and last.role == "user" and _is_whole(last):
+        blocks: list[Block] = list(self._iter_result_blocks(turn)) if turn is not None else []
+        last = self._closed_messages[-1] if self._closed_messages else None
+        if content and last is not None and last.role == "user" and _can_extend(last):
             # The model never answered the message before: say both at once.
-            self._closed.pop()
-            self._visible.pop()
+            self._closed_messages.pop()
+            self._visible_indices.pop()
             fresh = len(strip_environment(content)) < len(content)
-            before = blocks_of(last)
+            before = get_blocks(last)
             blocks = [*(strip_environment(before) if fresh else before), *blocks]
             blocks.extend(content)
-            both = replace(_message("user", tuple(blocks), ts), shown_length=last.shown_length)
-            self._add(both, anew=True)
+            both = replace(
+                _build_message("user", tuple(blocks), ts), max_shown_chars=last.max_shown_chars
+            )
+            self._append_message(both, rebuild=True)
             return
         blocks.extend(content)
         if blocks:
-            self._add(_message("user", tuple(blocks), ts))
+            self._append_message(_build_message("user", tuple(blocks), ts))
 
-    def _add(self, message: Message, *, anew: bool = False) -> None:
-        self._visible.append(len(self._closed))
-        self._closed.append(message)
-        if anew:
-            self._shown = effective(self.visible)
+    def _append_message(self, message: Message, *, rebuild: bool = False) -> None:
+        self._visible_indices.append(len(self._closed_messages))
+        self._closed_messages.append(message)
+        if rebuild:
+            self._request_messages = build_request_messages(self.visible_messages)
         else:
-            show(self._shown, message)
+            append_visible(self._request_messages, message)
 
-    def _condense(self, event: ContextCondensed) -> None:
+    def _apply_condense(self, event: ContextCondensed) -> None:
         """All that is closed, and the open turn with it, is hidden by the summary."""
         self._close_turn(event.ts, ())
-        for place in self._visible:
-            hidden = replace(self._closed[place], condense_parent=event.condense_id)
-            self._closed[place] = hidden
-        self._sealed.seal(self._closed)
-        self._closed.clear()
-        self._visible.clear()
-        self._shown.clear()
-        self._add(
+        for place in self._visible_indices:
+            hidden = replace(self._closed_messages[place], condense_parent=event.condense_id)
+            self._closed_messages[place] = hidden
+        self._compressed.extend(self._closed_messages)
+        self._closed_messages.clear()
+        self._visible_indices.clear()
+        self._request_messages.clear()
+        self._append_message(
             Message(
                 role="user",
                 content=event.content,
@@ -245,104 +258,108 @@ class ApiHistory:
             )
         )
 
-    def _truncate(self, event: ContextTruncated) -> None:
+    def _apply_truncation(self, event: ContextTruncated) -> None:
         """The oldest after the first are hidden, earlier markers too; a new marker says so."""
         if event.hidden_message_count:
             self._hide_oldest(event)
         if event.max_text_chars is not None:
-            for place in self._visible:
-                self._closed[place] = replace(
-                    self._closed[place], shown_length=event.max_text_chars
+            for place in self._visible_indices:
+                self._closed_messages[place] = replace(
+                    self._closed_messages[place], max_shown_chars=event.max_text_chars
                 )
             if self._turn is not None:
-                self._turn.longest = event.max_text_chars
-        self._shown = effective(self.visible)
+                self._turn.max_result_chars = event.max_text_chars
+        self._request_messages = build_request_messages(self.visible_messages)
 
     def _hide_oldest(self, event: ContextTruncated) -> None:
-        first, *others = self._visible
-        markers = [place for place in others if self._closed[place].is_truncation_marker]
+        first, *others = self._visible_indices
+        markers = [place for place in others if self._closed_messages[place].is_truncation_marker]
         turns = [place for place in others if place not in markers]
         gone, kept = turns[: event.hidden_message_count], turns[event.hidden_message_count :]
         for place in (*gone, *markers):
-            hidden = replace(self._closed[place], truncation_parent=event.truncation_id)
-            self._closed[place] = hidden
-        marker = kept[0] if kept else len(self._closed)
-        self._insert_marker(event, marker)
-        self._visible = [first, marker, *(place + 1 for place in kept)]
+            hidden = replace(self._closed_messages[place], truncation_parent=event.truncation_id)
+            self._closed_messages[place] = hidden
+        marker = kept[0] if kept else len(self._closed_messages)
+        self._insert_truncation_marker(event, marker)
+        self._visible_indices = [first, marker, *(place + 1 for place in kept)]
 
-    def _insert_marker(self, event: ContextTruncated, place: int) -> None:
-        before = self._closed[place].ts if place < len(self._closed) else event.ts
+    def _insert_truncation_marker(self, event: ContextTruncated, place: int) -> None:
+        before = self._closed_messages[place].ts if place < len(self._closed_messages) else event.ts
         marker = Message(
             role="user",
-            content=messages_hidden(event.hidden_message_count),
+            content=render_hidden_messages(event.hidden_message_count),
             ts=before - 1 if isinstance(before, int) else UNSET,
             is_truncation_marker=True,
             truncation_id=event.truncation_id,
         )
-        self._closed.insert(place, marker)
+        self._closed_messages.insert(place, marker)
 
-    def _results(self, turn: OpenTurn) -> Iterator[Block]:
+    def _iter_result_blocks(self, turn: OpenTurn) -> Iterator[Block]:
         """One result for each call, in the order of the calls; then their images."""
         images: list[Block] = []
         for call in turn.calls:
             outcome = turn.outcomes.get(call.id)
-            text = interrupted() if outcome is None else outcome.content or empty_result()
-            if turn.longest is not None:
-                text = cut_text(text, turn.longest)
+            text = (
+                render_interrupted_call()
+                if outcome is None
+                else outcome.content or render_empty_result()
+            )
+            if turn.max_result_chars is not None:
+                text = truncate_middle(text, turn.max_result_chars)
             if self.protocol is ToolProtocol.NATIVE:
                 failed = outcome is not None and outcome.is_error
                 yield ToolResultBlock(tool_use_id=call.id, content=text, is_error=failed)
             else:
                 header = outcome.header if outcome is not None else None
-                yield TextBlock(header or result_header(f"[{call.name}]"))
+                yield TextBlock(header or render_result_header(f"[{call.name}]"))
                 yield TextBlock(text)
             if outcome is not None:
-                images.extend(image_block(uri) for uri in outcome.images)
+                images.extend(build_image_block(uri) for uri in outcome.images)
         yield from images
 
-    def _adopt(self, event: TaskImported) -> None:
+    def _import_history(self, event: TaskImported) -> None:
         """Take over a history written by somebody else: its last reply may still be open."""
         self.protocol = event.protocol
-        mended = mend(event.messages, event.protocol, beginning(event))
-        self._closed, self._visible = mended.messages, mended.visible
-        self._shown = []
-        for place in self._visible:
-            show(self._shown, self._closed[place])
-        for message in {*event.messages, *self._closed}:
+        mended = repair_history(event.messages, event.protocol, build_first_message(event))
+        self._closed_messages, self._visible_indices = mended.messages, mended.visible_indices
+        self._request_messages = []
+        for place in self._visible_indices:
+            append_visible(self._request_messages, self._closed_messages[place])
+        for message in {*event.messages, *self._closed_messages}:
             self._call_ids.update(
-                block.id for block in blocks_of(message) if isinstance(block, ToolUseBlock)
+                block.id for block in get_blocks(message) if isinstance(block, ToolUseBlock)
             )
-        last = self._shown[-1] if self._shown else None
+        last = self._request_messages[-1] if self._request_messages else None
         if last is not None and last.role == "assistant":
             calls = tuple(
                 ToolCall(id=block.id, name=block.name, input=block.input)
-                for block in blocks_of(last)
+                for block in get_blocks(last)
                 if isinstance(block, ToolUseBlock)
             )
             self._turn = OpenTurn(event.ts, calls, {})
 
 
-def _is_whole(message: Message) -> bool:
+def _can_extend(message: Message) -> bool:
     """Neither a summary nor shown in part: more can be said in the same breath."""
-    return not message.is_summary and message.shown_length is UNSET
+    return not message.is_summary and message.max_shown_chars is UNSET
 
 
-def _may_grow(message: Message) -> bool:
+def _is_extendable_user_message(message: Message) -> bool:
     """Whether words can be added to it; summaries and markers may go, and must go alone."""
     return message.role == "user" and not message.is_summary and not message.is_truncation_marker
 
 
-def _xml_blocks(event: ReplyReceived) -> Iterator[TextBlock]:
+def _build_xml_blocks(event: ReplyReceived) -> Iterator[TextBlock]:
     """The text as it came; calls that a server sent beside it are written out."""
     raw = (event.raw or "").strip()
     if raw:
         yield TextBlock(event.raw or "")
     for placed in event.parts:
         if isinstance(placed.part, CallPart) and placed.part.call.name not in raw:
-            yield TextBlock(as_xml(placed.part.call))
+            yield TextBlock(render_call_as_xml(placed.part.call))
 
 
-def as_xml(call: ToolCall) -> str:
+def render_call_as_xml(call: ToolCall) -> str:
     def text(value: object) -> str:
         return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
@@ -350,7 +367,7 @@ def as_xml(call: ToolCall) -> str:
     return "\n".join([f"<{call.name}>", *lines, f"</{call.name}>"])
 
 
-def _reasoning_blocks(part: ReasoningPart) -> Iterator[Block]:
+def _build_reasoning_blocks(part: ReasoningPart) -> Iterator[Block]:
     if part.redacted is not None:
         yield RedactedThinkingBlock(part.redacted)
     elif part.signature is not None:
@@ -359,7 +376,7 @@ def _reasoning_blocks(part: ReasoningPart) -> Iterator[Block]:
         yield ReasoningBlock(text=part.text)
 
 
-def _message(role: str, content: tuple[Block, ...], ts: int) -> Message:
+def _build_message(role: str, content: tuple[Block, ...], ts: int) -> Message:
     return Message(role="user" if role == "user" else "assistant", content=content, ts=ts)
 
 
@@ -370,8 +387,8 @@ _COMPRESSION_LEVEL = 1
 class CompressedList(Generic[T]):
     """Elements of one type, in the order in which they were put in."""
 
-    def __init__(self, kind: type[T]) -> None:
-        self._decoder = msgspec.json.Decoder(list[kind])  # type: ignore[valid-type]
+    def __init__(self, element_type: type[T]) -> None:
+        self._decoder = msgspec.json.Decoder(list[element_type])  # type: ignore[valid-type]
         self._chunks: list[bytes] = []
         self._count = 0
 
@@ -384,7 +401,7 @@ class CompressedList(Generic[T]):
         decode = self._decoder.decode
         return (element for chunk in chunks for element in decode(zlib.decompress(chunk)))
 
-    def seal(self, elements: Sequence[T]) -> None:
+    def extend(self, elements: Sequence[T]) -> None:
         if elements:
             self._chunks.append(zlib.compress(msgspec.json.encode(elements), _COMPRESSION_LEVEL))
             self._count += len(elements)

@@ -28,8 +28,8 @@ from joey.core.events import (
     TaskStarted,
     UserMessage,
 )
-from joey.core.history.api import as_xml
-from joey.core.history.imported import cut_adopted
+from joey.core.history.api import render_call_as_xml
+from joey.core.history.imported import cut_imported
 from joey.core.history.ui import UiHistory
 from joey.core.messages import CallPart, Part, ReasoningPart, TextPart
 from joey.core.task import Answer
@@ -47,10 +47,10 @@ class BranchTracker:
     def add(self, record: Record) -> Sequence[Record] | None:
         """Take in the next record; if it does not simply go on, the whole path from the start."""
         self._records.append(record)
-        return live_path(self._records) if isinstance(record.event, TaskRewound) else None
+        return find_live_branch(self._records) if isinstance(record.event, TaskRewound) else None
 
 
-def live_path(records: Sequence[Record]) -> Sequence[Record]:
+def find_live_branch(records: Sequence[Record]) -> Sequence[Record]:
     """The records on the path that ends with the last one."""
     if not any(isinstance(record.event, TaskRewound) for record in records):
         return records
@@ -59,7 +59,7 @@ def live_path(records: Sequence[Record]) -> Sequence[Record]:
     at, shown = len(records) - 1, None
     while at >= 0:
         record = records[at]
-        path.append(record if shown is None else _until(record, shown))
+        path.append(record if shown is None else _truncate_record(record, shown))
         at -= 1
         if isinstance(record.event, TaskRewound):
             at = min(at, record.event.to_seq - first)  # a damaged journal may name a later one
@@ -73,11 +73,11 @@ def live_path(records: Sequence[Record]) -> Sequence[Record]:
 class CutPoint(Struct, frozen=True):
     """Where a history is cut: the last record and the last row that stay."""
 
-    to: int
-    row_ts: int
+    last_seq: int
+    last_row_ts: int
 
 
-def find_cut(path: Sequence[Record], row_ts: int, *, keep: bool = True) -> CutPoint:
+def find_cut_point(path: Sequence[Record], row_ts: int, *, keep: bool = True) -> CutPoint:
     """Where to go back to so that a row is the last one, or (`keep` false) the first one gone.
 
     A checkpoint belongs to what it was saved before or after: it goes with it. Where the task
@@ -86,33 +86,33 @@ def find_cut(path: Sequence[Record], row_ts: int, *, keep: bool = True) -> CutPo
     Raises:
         TaskStateError: there is no such row, or nothing would be left.
     """
-    made = _rows_made(path)
+    made = _list_row_origins(path)
     maker = {ts: seq for seq, ts, _ in made}
     if row_ts not in maker:
         raise TaskStateError(f"there is no message {row_ts} in this task")
     if keep:
-        return _cut_after(path, made, row_ts)
+        return _find_cut_after(path, made, row_ts)
     # A row may have been shown late, with a number that it got before.
     earlier = [ts for ts in maker if ts < row_ts and maker[ts] <= maker[row_ts]]
     if not earlier:
         raise TaskStateError("the first message of a task cannot be taken back")
     last = max(earlier)
     if maker[last] == maker[row_ts]:
-        return _cut_after(path, made, last)
-    return CutPoint(_on_path(path, maker[row_ts] - 1), last)
+        return _find_cut_after(path, made, last)
+    return CutPoint(_find_seq_on_branch(path, maker[row_ts] - 1), last)
 
 
-def _cut_after(
+def _find_cut_after(
     path: Sequence[Record], made: Sequence[tuple[int, int, bool]], last: int
 ) -> CutPoint:
     maker = next(seq for seq, ts, _ in made if ts == last)
     beyond = [seq for seq, ts, saved in made if ts > last and seq > maker and not saved]
     beyond += (r.seq for r in path if r.seq > maker and isinstance(r.event, TaskStarted))
     to = min(beyond, default=path[-1].seq + 1) - 1
-    return CutPoint(_on_path(path, to), last)
+    return CutPoint(_find_seq_on_branch(path, to), last)
 
 
-def checkpoint_at(path: Sequence[Record], seq: int, journal: Sequence[Record]) -> str | None:
+def find_checkpoint_at(path: Sequence[Record], seq: int, journal: Sequence[Record]) -> str | None:
     """The files as they were when the history had come to a record of the path.
 
     What was saved before the next change also has what people changed meanwhile. Else nothing
@@ -130,12 +130,12 @@ def checkpoint_at(path: Sequence[Record], seq: int, journal: Sequence[Record]) -
     match before:
         case Record(seq=rewound, event=TaskRewound()):
             # They stayed as they were, whatever the history had come to.
-            return files_known([r for r in journal if r.seq < rewound])
+            return find_last_checkpoint([r for r in journal if r.seq < rewound])
         case _:
-            return files_known(until)
+            return find_last_checkpoint(until)
 
 
-def files_known(records: Sequence[Record]) -> str | None:
+def find_last_checkpoint(records: Sequence[Record]) -> str | None:
     """The files as the last of these records knew them."""
     for record in reversed(records):
         match record.event:
@@ -144,7 +144,7 @@ def files_known(records: Sequence[Record]) -> str | None:
     return None
 
 
-def _rows_made(path: Sequence[Record]) -> list[tuple[int, int, bool]]:
+def _list_row_origins(path: Sequence[Record]) -> list[tuple[int, int, bool]]:
     """Each row with the number of the record that made it, and whether it tells of a checkpoint."""
     ui = UiHistory()
     made: list[tuple[int, int, bool]] = []
@@ -163,29 +163,29 @@ def _rows_made(path: Sequence[Record]) -> list[tuple[int, int, bool]]:
     return made
 
 
-def _on_path(path: Sequence[Record], seq: int) -> int:
+def _find_seq_on_branch(path: Sequence[Record], seq: int) -> int:
     """The last record of the path that is not later; the path may leave some out."""
     return max(record.seq for record in path if record.seq <= seq)
 
 
-def _until(record: Record, row_ts: int) -> Record:
+def _truncate_record(record: Record, row_ts: int) -> Record:
     event: Durable = record.event
     match event:
         case ReplyReceived() if any(placed.ts > row_ts for placed in event.parts):
             kept = tuple(placed for placed in event.parts if placed.ts <= row_ts)
-            raw = None if event.raw is None else _raw(placed.part for placed in kept)
+            raw = None if event.raw is None else _render_raw_text(placed.part for placed in kept)
             # No service takes a reply that ends with its thoughts.
             cut = bool(kept) and isinstance(kept[-1].part, ReasoningPart)
             interrupted = event.interrupted or cut
             event = structs.replace(event, parts=kept, raw=raw, interrupted=interrupted)
         case TaskImported():
-            event = cut_adopted(event, row_ts)
+            event = cut_imported(event, row_ts)
         case _:
             return record
     return structs.replace(record, event=event)
 
 
-def _raw(parts: Iterable[Part]) -> str:
+def _render_raw_text(parts: Iterable[Part]) -> str:
     """XML protocol: what is left of the text, with the calls in it written out."""
     texts = []
     for part in parts:
@@ -193,5 +193,5 @@ def _raw(parts: Iterable[Part]) -> str:
             case TextPart(text=text):
                 texts.append(text)
             case CallPart(call=call):
-                texts.append(as_xml(call))
+                texts.append(render_call_as_xml(call))
     return "\n".join(texts)

@@ -24,7 +24,7 @@ import msgspec
 from msgspec import UNSET, Struct, structs
 
 from joey.core.events import TaskImported
-from joey.core.history.visible import joined, visible_places
+from joey.core.history.visible import find_visible_indices, merge_messages
 from joey.core.messages import (
     Block,
     ImageBlock,
@@ -35,44 +35,48 @@ from joey.core.messages import (
     ThinkingBlock,
     ToolResultBlock,
     ToolUseBlock,
-    blocks_of,
-    plain_text,
-    wire_name,
+    extract_text,
+    get_blocks,
+    sanitize_tool_name,
 )
 from joey.core.models import ToolProtocol
-from joey.core.prompts.replies import interrupted, result_header
-from joey.core.text import regex
+from joey.core.prompts.replies import render_interrupted_call, render_result_header
+from joey.core.text import compile_regex
 
 NO_ANSWER_TEXT = "[The model gave no answer.]"
-_PORTABLE_ID_RE = regex(r"[A-Za-z0-9_-]{1,64}")
-_INVALID_ID_CHARS_RE = regex(r"[^A-Za-z0-9_-]")
+_PORTABLE_ID_RE = compile_regex(r"[A-Za-z0-9_-]{1,64}")
+_INVALID_ID_CHARS_RE = compile_regex(r"[^A-Za-z0-9_-]")
 _MAX_ID_STEM_CHARS = 56
 """With a number behind it, it must still fit where ids end at 64 characters."""
-_encode = msgspec.json.Encoder().encode
+_encode_json = msgspec.json.Encoder().encode
 
 
 class RepairedHistory(Struct, frozen=True):
     messages: list[Message]
-    visible: list[int]
+    visible_indices: list[int]
     """Places of those that nothing hides; the last message is always one of them."""
 
 
-def mend(
-    messages: Sequence[Message], protocol: ToolProtocol, beginning: Message
+def repair_history(
+    messages: Sequence[Message], protocol: ToolProtocol, first_message: Message
 ) -> RepairedHistory:
     """The history with the visible messages mended. `beginning` is put before a first reply."""
-    visible = visible_places(messages)
-    seen = _runs(messages, visible)
-    fixed = _paired(seen.values()) if protocol is ToolProtocol.NATIVE else _as_texts(seen.values())
+    visible = find_visible_indices(messages)
+    seen = _merge_runs(messages, visible)
+    fixed = (
+        _pair_calls_with_results(seen.values())
+        if protocol is ToolProtocol.NATIVE
+        else _convert_calls_to_text(seen.values())
+    )
     shown = dict(zip(seen, map(_ensure_reply_text, fixed), strict=True))
     mended = RepairedHistory([], [])
 
     def show(message: Message) -> None:
-        mended.visible.append(len(mended.messages))
+        mended.visible_indices.append(len(mended.messages))
         mended.messages.append(message)
 
     if next((message.role for message in shown.values()), "user") == "assistant":
-        show(beginning)
+        show(first_message)
     joined_to_later = set(visible).difference(shown)
     for place, message in enumerate(messages):
         if place in shown:
@@ -82,7 +86,7 @@ def mend(
     return mended
 
 
-def _runs(messages: Sequence[Message], visible: Sequence[int]) -> dict[int, Message]:
+def _merge_runs(messages: Sequence[Message], visible: Sequence[int]) -> dict[int, Message]:
     """The visible messages by their places; those that cannot be told apart, as one at the later
     place.
 
@@ -93,22 +97,24 @@ def _runs(messages: Sequence[Message], visible: Sequence[int]) -> dict[int, Mess
     before: int | None = None
     for place in visible:
         message = messages[place]
-        if before is not None and _belong_together(last := runs[before], message):
+        if before is not None and _should_merge(last := runs[before], message):
             del runs[before]
-            message = joined(last, message)
+            message = merge_messages(last, message)
         runs[place] = message
         before = place
     return runs
 
 
-def _belong_together(first: Message, second: Message) -> bool:
+def _should_merge(first: Message, second: Message) -> bool:
     if first.role != second.role or any(
-        message.is_summary or message.is_truncation_marker or isinstance(message.shown_length, int)
+        message.is_summary
+        or message.is_truncation_marker
+        or isinstance(message.max_shown_chars, int)
         for message in (first, second)
     ):
         return False
     return first.role == "assistant" or any(
-        isinstance(block, ToolResultBlock) for block in blocks_of(second)
+        isinstance(block, ToolResultBlock) for block in get_blocks(second)
     )
 
 
@@ -125,7 +131,7 @@ def _ensure_reply_text(message: Message) -> Message:
 # Structured calls
 
 
-def _paired(messages: Iterable[Message]) -> Iterator[Message]:
+def _pair_calls_with_results(messages: Iterable[Message]) -> Iterator[Message]:
     """Each call with its one result right after it; the last reply may stay unanswered."""
     known: set[str] = set()
     waiting: dict[str, str] = {}
@@ -133,20 +139,20 @@ def _paired(messages: Iterable[Message]) -> Iterator[Message]:
         assert message is not None
         if message.role == "assistant":
             answered = after is None or after.role == "user"
-            waiting = _unique_ids(message, known) if answered else {}
-            fits = _fits_calls(message, waiting)
-            blocks = None if fits else _rename(message, waiting)
+            waiting = _assign_unique_ids(message, known) if answered else {}
+            fits = _has_valid_calls(message, waiting)
+            blocks = None if fits else _rename_calls(message, waiting)
         else:
-            fits = _fits_results(message, waiting)
-            blocks = None if fits else _answer(message, waiting)
+            fits = _has_matching_results(message, waiting)
+            blocks = None if fits else _reorder_results(message, waiting)
             waiting = {}
         yield message if blocks is None else structs.replace(message, content=tuple(blocks))
 
 
-def _fits_calls(message: Message, ids: dict[str, str]) -> bool:
+def _has_valid_calls(message: Message, ids: dict[str, str]) -> bool:
     """Whether a reply can stay as it is."""
     calls = 0
-    for block in blocks_of(message):
+    for block in get_blocks(message):
         if isinstance(block, ToolUseBlock):
             calls += 1
             if not _PORTABLE_ID_RE.fullmatch(block.name):
@@ -156,9 +162,9 @@ def _fits_calls(message: Message, ids: dict[str, str]) -> bool:
     return calls == len(ids) and all(stored == kept for stored, kept in ids.items())
 
 
-def _fits_results(message: Message, waiting: dict[str, str]) -> bool:
+def _has_matching_results(message: Message, waiting: dict[str, str]) -> bool:
     """Whether a message holds just the results that are waited for, in order, before all else."""
-    blocks = blocks_of(message)
+    blocks = get_blocks(message)
     results = [block.tool_use_id for block in blocks if isinstance(block, ToolResultBlock)]
     if results != list(waiting) or any(stored != kept for stored, kept in waiting.items()):
         return False
@@ -167,18 +173,18 @@ def _fits_results(message: Message, waiting: dict[str, str]) -> bool:
     return all(isinstance(block, ToolResultBlock) for block in blocks[: len(results)])
 
 
-def _unique_ids(message: Message, known: set[str]) -> dict[str, str]:
+def _assign_unique_ids(message: Message, known: set[str]) -> dict[str, str]:
     """The ids of a reply's calls, each with the one it gets: its own unless that was taken, or is
     one that not every provider takes."""
     ids: dict[str, str] = {}
-    for block in blocks_of(message):
+    for block in get_blocks(message):
         if isinstance(block, ToolUseBlock) and block.id not in ids:
-            ids[block.id] = _free_id(block.id, known)
+            ids[block.id] = _find_free_id(block.id, known)
             known.add(ids[block.id])
     return ids
 
 
-def _free_id(stored: str, known: set[str]) -> str:
+def _find_free_id(stored: str, known: set[str]) -> str:
     if stored and stored not in known and _PORTABLE_ID_RE.fullmatch(stored):
         return stored
     stem = _INVALID_ID_CHARS_RE.sub("_", stored)[:_MAX_ID_STEM_CHARS] or "call"
@@ -186,30 +192,32 @@ def _free_id(stored: str, known: set[str]) -> str:
     return next(name for name in itertools.chain((stem,), numbered) if name not in known)
 
 
-def _rename(message: Message, ids: dict[str, str]) -> Iterator[Block]:
+def _rename_calls(message: Message, ids: dict[str, str]) -> Iterator[Block]:
     left = dict(ids)
-    for block in blocks_of(message):
+    for block in get_blocks(message):
         match block:
             case ToolUseBlock() if block.id in left:
-                yield structs.replace(block, id=left.pop(block.id), name=wire_name(block.name))
+                yield structs.replace(
+                    block, id=left.pop(block.id), name=sanitize_tool_name(block.name)
+                )
             case ToolUseBlock() | ToolResultBlock():
-                yield _as_text(block, {})
+                yield _to_text_block(block, {})
             case _:
                 yield block
 
 
-def _answer(message: Message, waiting: dict[str, str]) -> Iterator[Block]:
+def _reorder_results(message: Message, waiting: dict[str, str]) -> Iterator[Block]:
     """The results first, in the order of the calls; then whatever else the message says."""
     results: dict[str, ToolResultBlock] = {}
     rest: list[Block] = []
-    for block in blocks_of(message):
+    for block in get_blocks(message):
         match block:
             case ToolResultBlock() if block.tool_use_id in waiting.keys() - results.keys():
                 results[block.tool_use_id] = block
             case _:
                 rest += _to_text_blocks(block, {})
     for stored, kept in waiting.items():
-        result = results.get(stored) or ToolResultBlock(stored, interrupted())
+        result = results.get(stored) or ToolResultBlock(stored, render_interrupted_call())
         yield structs.replace(result, tool_use_id=kept)
     yield from rest
 
@@ -217,7 +225,7 @@ def _answer(message: Message, waiting: dict[str, str]) -> Iterator[Block]:
 # Calls in the text
 
 
-def _as_texts(messages: Iterable[Message]) -> Iterator[Message]:
+def _convert_calls_to_text(messages: Iterable[Message]) -> Iterator[Message]:
     """The same history for a task that speaks XML: calls and results inside the text."""
     names: dict[str, str] = {}
     for message in messages:
@@ -225,7 +233,7 @@ def _as_texts(messages: Iterable[Message]) -> Iterator[Message]:
             yield message
             continue
         if message.role == "assistant":
-            converted = tuple(_as_text(block, names) for block in message.content)
+            converted = tuple(_to_text_block(block, names) for block in message.content)
         else:
             converted = tuple(
                 part for block in message.content for part in _to_text_blocks(block, names)
@@ -238,36 +246,36 @@ def _as_texts(messages: Iterable[Message]) -> Iterator[Message]:
 
 def _to_text_blocks(block: Block, names: dict[str, str]) -> Iterator[Block]:
     """The block as text, and the images that a result has brought."""
-    yield _as_text(block, names)
+    yield _to_text_block(block, names)
     if isinstance(block, ToolResultBlock) and not isinstance(block.content, str):
         yield from (part for part in block.content if isinstance(part, ImageBlock))
 
 
-def _as_text(block: Block, names: dict[str, str]) -> Block:
+def _to_text_block(block: Block, names: dict[str, str]) -> Block:
     match block:
         case ToolUseBlock():
             names[block.id] = block.name
-            return TextBlock(_call_text(block))
+            return TextBlock(_format_call(block))
         case ToolResultBlock():
-            return TextBlock(_result_text(block, names))
+            return TextBlock(_format_result(block, names))
         case _:
             return block
 
 
-def _call_text(call: ToolUseBlock) -> str:
-    parameters = (f"<{name}>{_shown(value)}</{name}>" for name, value in call.input.items())
+def _format_call(call: ToolUseBlock) -> str:
+    parameters = (f"<{name}>{_format_value(value)}</{name}>" for name, value in call.input.items())
     return "\n".join((f"<{call.name}>", *parameters, f"</{call.name}>"))
 
 
-def _result_text(result: ToolResultBlock, names: dict[str, str]) -> str:
+def _format_result(result: ToolResultBlock, names: dict[str, str]) -> str:
     content = result.content
-    text = content if isinstance(content, str) else plain_text(content)
+    text = content if isinstance(content, str) else extract_text(content)
     tool = names.get(result.tool_use_id, "tool")
-    return f"{result_header(f'[{tool}]')}\n{text}"
+    return f"{render_result_header(f'[{tool}]')}\n{text}"
 
 
-def _shown(value: object) -> str:
-    return value if isinstance(value, str) else _encode(value).decode()
+def _format_value(value: object) -> str:
+    return value if isinstance(value, str) else _encode_json(value).decode()
 
 
 _MISSING_START_TEXT = "[The beginning of this conversation is lost.]"
@@ -277,14 +285,14 @@ _USER_ROW_KINDS = ("user_feedback", "user_feedback_diff")
 _Row = dict[str, Any]
 
 
-def beginning(event: TaskImported) -> Message:
+def build_first_message(event: TaskImported) -> Message:
     """What the person must have said before a history that begins with a reply."""
     first = event.rows[0] if event.rows else {}
     text = str(first.get("text") or "").strip() or _MISSING_START_TEXT
     return Message(role="user", content=(TextBlock(text),), ts=first.get("ts", UNSET))
 
 
-def cut_adopted(event: TaskImported, row_ts: int) -> TaskImported:
+def cut_imported(event: TaskImported, row_ts: int) -> TaskImported:
     """The event as if the history had ended with this row."""
     rows = [row for row in event.rows if row["ts"] <= row_ts]
     gone = event.rows[len(rows) :]
@@ -293,15 +301,15 @@ def cut_adopted(event: TaskImported, row_ts: int) -> TaskImported:
     if not rows:
         return structs.replace(event, rows=(), messages=())
     telling = [row for row in gone if "contextCondense" in row or "contextTruncation" in row]
-    messages = [message for message in event.messages if not _is_undone(message, telling)]
-    end = _end(messages, rows, gone[0])
+    messages = [message for message in event.messages if not _is_summary_removed(message, telling)]
+    end = _find_cut_index(messages, rows, gone[0])
     kept = messages[:end]
     if gone[0].get("say") != _REQUEST_ROW_KIND:
         kept += _trim_reply_to_rows(messages[end:], rows)
     return structs.replace(event, rows=tuple(rows), messages=tuple(kept))
 
 
-def _end(messages: Sequence[Message], rows: Sequence[_Row], first_gone: _Row) -> int:
+def _find_cut_index(messages: Sequence[Message], rows: Sequence[_Row], first_gone: _Row) -> int:
     """The place of the first message that goes."""
     ts = first_gone["ts"]
     later = [place for place, message in enumerate(messages) if (message.ts or 0) >= ts]
@@ -329,7 +337,7 @@ def _trim_reply_to_rows(going: Sequence[Message], rows: Sequence[_Row]) -> Seque
     if not going or going[0].role == "user" or going[0].is_summary:
         return ()
     reply = going[0]
-    text = plain_text(blocks_of(reply))
+    text = extract_text(get_blocks(reply))
     said: list[str] = []
     for row in reversed(rows[1:]):
         if row.get("say") == _REQUEST_ROW_KIND:
@@ -342,11 +350,11 @@ def _trim_reply_to_rows(going: Sequence[Message], rows: Sequence[_Row]) -> Seque
     return (structs.replace(reply, content=tuple(map(TextBlock, said)), id=UNSET),)
 
 
-def _is_undone(message: Message, telling: Sequence[_Row]) -> bool:
+def _is_summary_removed(message: Message, telling: Sequence[_Row]) -> bool:
     """Whether it is a summary or a marker that one of these rows tells of."""
     if not message.is_summary and not message.is_truncation_marker:
         return False
-    text = plain_text(blocks_of(message))
+    text = extract_text(get_blocks(message))
     for row in telling:
         match row:
             case {"contextCondense": {"condenseId": str(name)}}:

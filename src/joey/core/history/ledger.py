@@ -61,14 +61,14 @@ _RUN_END_EVENTS = (TaskFinished, TaskAborted, TaskFailed, TaskRewound)
 class Run(Struct, frozen=True):
     """The latest run, which may have been interrupted by the death of its process."""
 
-    name: str
+    id: str
     limits: Limits | None
     """Its own; None when it draws from those of the task above."""
-    before: Spending
+    spending_before: Spending
     """What the task had spent until then."""
-    since: int
+    last_started_ts: int
     """When it was last set to work."""
-    worked: int = 0
+    worked_ms: int = 0
     """Milliseconds of work before that."""
     is_over: bool = False
 
@@ -81,23 +81,23 @@ class UsageLedger:
         self.configuration: dict[str, Any] = {}
         """Settings given to this task alone."""
         self.usage = TokenUsage()
-        self._spawned: dict[str, str] = {}
-        self._returned: dict[str, TokenUsage] = {}
+        self._subtask_by_call: dict[str, str] = {}
+        self._usage_by_subtask: dict[str, TokenUsage] = {}
         """Of each subtask that has returned; one that does so again tells of all that it used."""
-        self.tools: dict[str, ToolTally] = {}
+        self.tool_tallies: dict[str, ToolTally] = {}
         self.queue: dict[str, MessageQueued] = {}
         """Words that the model has not been told yet."""
-        self.checkpoint: str | None = None
+        self.last_checkpoint: str | None = None
         """The files of the workspace as this task last knew them."""
         self.spent = Spending()
         """By the task, and by the subtasks that have returned."""
-        self.run: Run | None = None
-        self.worked_until = 0
+        self.last_run: Run | None = None
+        self.last_work_ts = 0
         """When something was last recorded that only work makes."""
 
     def apply(self, event: Durable) -> None:
         self.updated = max(self.updated, event.ts)
-        self._keep_account(event)
+        self._apply_spending(event)
         match event:
             case MessageQueued():
                 self.queue[event.id] = event
@@ -109,71 +109,77 @@ class UsageLedger:
             case RequestEnded(usage=Usage() as usage) | ContextCondensed(usage=Usage() as usage):
                 self._add_usage(usage, event.cost or 0.0)
             case SubtaskSpawned():
-                self._spawned[event.call_id] = event.child_id
+                self._subtask_by_call[event.call_id] = event.child_id
             case ToolFinished():
                 if event.usage is not None:
-                    self._returned[self._spawned.get(event.call_id, event.call_id)] = event.usage
-                self._tally(event.tool, failed=False)
+                    self._usage_by_subtask[
+                        self._subtask_by_call.get(event.call_id, event.call_id)
+                    ] = event.usage
+                self._count_tool_call(event.tool, failed=False)
             case ToolFailed():
-                self._tally(event.tool, failed=True)
+                self._count_tool_call(event.tool, failed=True)
             case CheckpointSaved():
-                self.checkpoint = event.id
+                self.last_checkpoint = event.id
             case FilesRestored():
-                self.checkpoint = event.checkpoint
+                self.last_checkpoint = event.checkpoint
             case TaskCreated() | TaskConfigured():
                 self.configuration = event.configuration or {}
             case TaskImported():
-                self.usage = self.usage.plus(usage_of_rows(event.rows))
+                self.usage = self.usage.plus(sum_row_usage(event.rows))
             case TaskForked():
-                self._begin_anew()
+                self._reset_for_fork()
 
     @property
     def subtask_usage(self) -> TokenUsage:
         """Of the subtasks that have returned."""
-        return reduce(TokenUsage.plus, self._returned.values(), TokenUsage())
+        return reduce(TokenUsage.plus, self._usage_by_subtask.values(), TokenUsage())
 
-    def spent_in(self, run: str) -> Spending:
+    def get_run_spending(self, run: str) -> Spending:
         """In the latest run, if that is its name."""
-        if self.run is None or self.run.name != run:
+        if self.last_run is None or self.last_run.id != run:
             return Spending()
-        return self.spent.minus(self.run.before)
+        return self.spent.minus(self.last_run.spending_before)
 
-    def _keep_account(self, event: Durable) -> None:
+    def _apply_spending(self, event: Durable) -> None:
         match event:
             case TaskStarted():
-                self._start(event)
+                self._start_run(event)
             case RequestStarted():
-                self._spend(Spending(requests=1))
+                self._add_spending(Spending(requests=1))
             case ReplyReceived():
                 parts = [placed.part for placed in event.parts]
                 calls = [part.call for part in parts if isinstance(part, CallPart)]
                 counted = sum(call.name != COMPLETION_TOOL for call in calls)
-                self._spend(Spending(turns=0 if event.interrupted else 1, calls=counted))
+                self._add_spending(Spending(turns=0 if event.interrupted else 1, calls=counted))
             case RequestEnded(usage=Usage() as usage) | ContextCondensed(usage=Usage() as usage):
-                self._spend(Spending(tokens=usage.input + usage.output, cost=event.cost or 0.0))
+                self._add_spending(
+                    Spending(tokens=usage.input + usage.output, cost=event.cost or 0.0)
+                )
             case ToolFinished(spent=Spending() as spent):
-                self._spend(spent)
-        if self.run is not None and isinstance(event, _RUN_END_EVENTS):
-            self.run = structs.replace(self.run, is_over=True)
+                self._add_spending(spent)
+        if self.last_run is not None and isinstance(event, _RUN_END_EVENTS):
+            self.last_run = structs.replace(self.last_run, is_over=True)
         if isinstance(event, _WORK_EVENTS):
-            self.worked_until = event.ts
+            self.last_work_ts = event.ts
 
-    def _start(self, event: TaskStarted) -> None:
-        run = self.run
-        if run is None or run.name != event.run_id:
-            self.run = Run(event.run_id, event.limits, self.spent, event.ts)
+    def _start_run(self, event: TaskStarted) -> None:
+        run = self.last_run
+        if run is None or run.id != event.run_id:
+            self.last_run = Run(event.run_id, event.limits, self.spent, event.ts)
             return
-        worked = run.worked + max(0, self.worked_until - run.since)
-        self.run = structs.replace(run, since=event.ts, worked=worked, is_over=False)
+        worked = run.worked_ms + max(0, self.last_work_ts - run.last_started_ts)
+        self.last_run = structs.replace(
+            run, last_started_ts=event.ts, worked_ms=worked, is_over=False
+        )
 
-    def _spend(self, spent: Spending) -> None:
+    def _add_spending(self, spent: Spending) -> None:
         self.spent = self.spent.plus(spent)
 
-    def _begin_anew(self) -> None:
+    def _reset_for_fork(self) -> None:
         """What was taken over from another task was used, asked and queued there."""
-        self.spent, self.run = Spending(), None
+        self.spent, self.last_run = Spending(), None
         self.usage = TokenUsage()
-        self.tools, self.queue, self._returned = {}, {}, {}
+        self.tool_tallies, self.queue, self._usage_by_subtask = {}, {}, {}
 
     def _add_usage(self, usage: Usage, cost: float) -> None:
         self.usage = self.usage.plus(
@@ -186,9 +192,9 @@ class UsageLedger:
             )
         )
 
-    def _tally(self, tool: str, *, failed: bool) -> None:
-        tally = self.tools.get(tool, ToolTally())
-        self.tools[tool] = (
+    def _count_tool_call(self, tool: str, *, failed: bool) -> None:
+        tally = self.tool_tallies.get(tool, ToolTally())
+        self.tool_tallies[tool] = (
             structs.replace(tally, failures=tally.failures + 1)
             if failed
             else structs.replace(tally, attempts=tally.attempts + 1)
@@ -209,25 +215,25 @@ class _RequestRow(Struct, rename="camel"):
     cost: Any = 0.0
 
 
-_decode = msgspec.json.Decoder(_RequestRow).decode
+_decode_request_row = msgspec.json.Decoder(_RequestRow).decode
 _EMPTY_REQUEST_ROW = _RequestRow()
 
 
-def usage_of_rows(rows: Iterable[_Row]) -> TokenUsage:
+def sum_row_usage(rows: Iterable[_Row]) -> TokenUsage:
     """The totals of all requests and summaries."""
     sent = received = written = read = 0
     cost = 0.0
     for row in rows:
         match row.get("say"):
             case "api_req_started":
-                request = _request(row)
-                sent += _count(request.tokens_in)
-                received += _count(request.tokens_out)
-                written += _count(request.cache_writes)
-                read += _count(request.cache_reads)
-                cost += _cost(request.cost)
+                request = _parse_request_row(row)
+                sent += _parse_count(request.tokens_in)
+                received += _parse_count(request.tokens_out)
+                written += _parse_count(request.cache_writes)
+                read += _parse_count(request.cache_reads)
+                cost += _parse_cost(request.cost)
             case "condense_context":
-                cost += _cost(_condensed(row).get("cost"))
+                cost += _parse_cost(_get_condense_info(row).get("cost"))
     return TokenUsage(
         total_tokens_in=sent,
         total_tokens_out=received,
@@ -237,38 +243,38 @@ def usage_of_rows(rows: Iterable[_Row]) -> TokenUsage:
     )
 
 
-def context_of_rows(rows: Sequence[_Row]) -> int:
+def find_context_tokens(rows: Sequence[_Row]) -> int:
     """How full the window was after the latest request or summary that tells."""
     for row in reversed(rows):
         tokens = 0
         match row.get("say"):
             case "api_req_started":
-                request = _request(row)
-                tokens = _count(request.tokens_in) + _count(request.tokens_out)
+                request = _parse_request_row(row)
+                tokens = _parse_count(request.tokens_in) + _parse_count(request.tokens_out)
             case "condense_context":
-                tokens = _count(_condensed(row).get("newContextTokens"))
+                tokens = _parse_count(_get_condense_info(row).get("newContextTokens"))
         if tokens:
             return tokens
     return 0
 
 
-def _request(row: _Row) -> _RequestRow:
+def _parse_request_row(row: _Row) -> _RequestRow:
     text = row.get("text")
     try:
-        return _decode(text) if isinstance(text, str) else _EMPTY_REQUEST_ROW
+        return _decode_request_row(text) if isinstance(text, str) else _EMPTY_REQUEST_ROW
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
         # rows of an interrupted save, or of a program that writes words there
         return _EMPTY_REQUEST_ROW
 
 
-def _condensed(row: _Row) -> _Row:
+def _get_condense_info(row: _Row) -> _Row:
     info = row.get("contextCondense")
     return info if isinstance(info, dict) else {}
 
 
-def _count(value: Any) -> int:
+def _parse_count(value: Any) -> int:
     return int(value) if isinstance(value, int | float) and 0 <= value < _MAX_SAFE_INTEGER else 0
 
 
-def _cost(cost: Any) -> float:
+def _parse_cost(cost: Any) -> float:
     return float(cost) if isinstance(cost, int | float) and 0 <= cost < _MAX_SAFE_INTEGER else 0.0

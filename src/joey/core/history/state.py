@@ -48,7 +48,7 @@ from joey.core.events import (
     WorktreeMerged,
 )
 from joey.core.history.api import COMPLETION_TOOL
-from joey.core.history.ledger import UsageLedger, context_of_rows
+from joey.core.history.ledger import UsageLedger, find_context_tokens
 from joey.core.messages import Usage
 from joey.core.models import ToolProtocol
 from joey.core.settings import ModelRoute
@@ -83,7 +83,7 @@ class UnsentFeedback(Struct, frozen=True):
     """Words that came with an answer, and that the model has not heard yet."""
 
     ts: int
-    about: str | None
+    call_id: str | None
     """The call that was asked about."""
     answer: Answer
 
@@ -93,9 +93,9 @@ class TaskProjection:
 
     def __init__(self) -> None:
         self.ledger = UsageLedger()
-        self.restart()
+        self.reset()
 
-    def restart(self) -> None:
+    def reset(self) -> None:
         """Forget all but the ledger: another path is about to be followed."""
         self.task_id = ""
         self.prompt: UserMessage | None = None
@@ -108,31 +108,31 @@ class TaskProjection:
         self.depth = 0
         self.children: dict[str, SubtaskSpawned] = {}
         """Its subtasks, by their ids."""
-        self.earlier_children: tuple[str, ...] = ()
+        self.imported_child_ids: tuple[str, ...] = ()
         """Subtasks from before it was adopted."""
-        self.waits_for: tuple[str, ...] = ()
+        self.pending_subtasks: tuple[str, ...] = ()
         """Those that it waits for."""
-        self.merged: dict[str, WorktreeMerged] = {}
+        self.worktree_merges: dict[str, WorktreeMerged] = {}
         """What became of the worktrees of its subtasks, by their ids."""
         self.created = 0
         self.state = TaskState.CREATED
-        self.pending: AskOpened | None = None
-        self.unheard: tuple[UnsentFeedback, ...] = ()
+        self.pending_ask: AskOpened | None = None
+        self.unsent_feedback: tuple[UnsentFeedback, ...] = ()
         """Answers with words that no result and no request has carried to the model yet, each
         with the call it is about."""
-        self.untold: tuple[UserMessage, ...] = ()
+        self.unsent_messages: tuple[UserMessage, ...] = ()
         """Words that are shown, but that no request has carried to the model: where a history
         ends with them, it goes on with them."""
-        self.accepted = False
+        self.is_result_accepted = False
         """The latest result was accepted, and nothing was asked of the model since."""
-        self.presented = False
+        self.is_result_presented = False
         """The latest result was shown, and whoever should have judged it went away."""
         self.result: str | None = None
-        self.answered = False
+        self.is_plain_answer = False
         """The latest result is an answer in plain text."""
         self.failure: TaskFailed | None = None
         self.todos: tuple[Todo, ...] = ()
-        self.said: tuple[UserMessage, ...] = ()
+        self.recent_user_messages: tuple[UserMessage, ...] = ()
         """The latest words of the person after the first."""
         self.context_tokens = 0
         """How full the model's window is, by its own count or, after a change, by ours."""
@@ -140,22 +140,22 @@ class TaskProjection:
         """What the model counted in the latest request that it answered; None when it did not
         say, or is shown something else since."""
         self.checkpoints: tuple[CheckpointSaved, ...] = ()
-        self.restoring: TaskRewound | None = None
+        self.pending_restore: TaskRewound | None = None
         """The files are yet to be brought back."""
-        self.refused: tuple[str, ...] = ()
+        self.unattended_refusals: tuple[str, ...] = ()
         """What a policy refused in this run because nobody was there to allow it."""
-        self.requests = 0
+        self.request_count = 0
 
     def apply(self, event: Durable) -> None:
         """Take in the next record of a journal."""
         self.ledger.apply(event)
-        self.follow(event)
+        self.apply_branch_event(event)
 
-    def follow(self, event: Durable) -> None:
+    def apply_branch_event(self, event: Durable) -> None:
         """Take in a record of the path."""
         match event:
             case TaskCreated() | TaskImported():
-                self._identify(event)
+                self._apply_identity(event)
             case UserMessage():
                 self._add_user_message(event)
             case TodosChanged():
@@ -163,31 +163,33 @@ class TaskProjection:
             case ModeSwitched():
                 self.mode = event.mode
             case RequestStarted():
-                self.requests += 1
-                self.unheard, self.untold = (), ()
-                self.accepted = self.presented = False
+                self.request_count += 1
+                self.unsent_feedback, self.unsent_messages = (), ()
+                self.is_result_accepted = self.is_result_presented = False
                 self.result, self.failure = None, None
             case RequestEnded():
-                self._count(event)
+                self._update_token_counts(event)
             case ContextCondensed() | ContextTruncated():
                 self.context_tokens, self.prompt_tokens = event.tokens_after, None
             case ToolFinished():
-                self.unheard = tuple(u for u in self.unheard if u.about != event.call_id)
+                self.unsent_feedback = tuple(
+                    u for u in self.unsent_feedback if u.call_id != event.call_id
+                )
             case CheckpointSaved():
                 self.checkpoints += (event,)
             case TaskRewound() | FilesRestored() | TaskForked():
-                self._revise(event)
+                self._apply_revision(event)
             case _:
-                self._move(event)
+                self._apply_transition(event)
 
-    def _count(self, event: RequestEnded) -> None:
+    def _update_token_counts(self, event: RequestEnded) -> None:
         if event.error is not None:
             return  # what was shown before is shown again
         usage = event.usage or Usage()
         self.context_tokens = (usage.input + usage.output) or self.context_tokens
         self.prompt_tokens = (usage.input or None) if event.cancel_reason is None else None
 
-    def _identify(self, event: TaskCreated | TaskImported) -> None:
+    def _apply_identity(self, event: TaskCreated | TaskImported) -> None:
         self.task_id, self.workspace = event.task_id, event.workspace
         self.mode, self.protocol = event.mode, event.protocol
         self.created = event.ts
@@ -202,35 +204,37 @@ class TaskProjection:
                 later = [row for row in rows if row.get("say") == "user_feedback"][
                     -MAX_USER_MESSAGES:
                 ]
-                self.said = tuple(
+                self.recent_user_messages = tuple(
                     UserMessage(ts=event.ts, text=str(row.get("text") or "")) for row in later
                 )
-                self.parent_id, self.earlier_children = event.parent_id, event.child_ids
-                self.context_tokens = context_of_rows(rows)
-                self.accepted = bool(rows) and rows[-1].get("ask") == AskKind.COMPLETION_RESULT
-                self.state = TaskState.COMPLETED if self.accepted else TaskState.ABORTED
+                self.parent_id, self.imported_child_ids = event.parent_id, event.child_ids
+                self.context_tokens = find_context_tokens(rows)
+                self.is_result_accepted = (
+                    bool(rows) and rows[-1].get("ask") == AskKind.COMPLETION_RESULT
+                )
+                self.state = TaskState.COMPLETED if self.is_result_accepted else TaskState.ABORTED
 
     def _add_user_message(self, event: UserMessage) -> None:
         if event.is_first:
             self.prompt = event
             return
-        self.said = (*self.said[1 - MAX_USER_MESSAGES :], event)
-        if not any(event.matches_answer(said.answer) for said in self.unheard):
-            self.untold += (event,)
+        self.recent_user_messages = (*self.recent_user_messages[1 - MAX_USER_MESSAGES :], event)
+        if not any(event.matches_answer(said.answer) for said in self.unsent_feedback):
+            self.unsent_messages += (event,)
 
-    def _revise(self, event: TaskRewound | FilesRestored | TaskForked) -> None:
+    def _apply_revision(self, event: TaskRewound | FilesRestored | TaskForked) -> None:
         """Whatever was going on at that moment is not going on now."""
         match event:
             case TaskRewound():
-                self.restoring = event if event.files_checkpoint is not None else None
+                self.pending_restore = event if event.files_checkpoint is not None else None
             case FilesRestored():
-                self.restoring = None
+                self.pending_restore = None
                 return
             case TaskForked():
-                self.children, self.earlier_children, self.restoring = {}, (), None
+                self.children, self.imported_child_ids, self.pending_restore = {}, (), None
                 self.route = event.route or self.route
         self.state = TaskState.ABORTED
-        self.pending, self.failure, self.waits_for = None, None, ()
+        self.pending_ask, self.failure, self.pending_subtasks = None, None, ()
 
     @property
     def usage(self) -> TokenUsage:
@@ -238,7 +242,7 @@ class TaskProjection:
 
     @property
     def child_ids(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys((*self.earlier_children, *self.children)))
+        return tuple(dict.fromkeys((*self.imported_child_ids, *self.children)))
 
     @property
     def queue(self) -> dict[str, MessageQueued]:
@@ -250,70 +254,77 @@ class TaskProjection:
 
     @property
     def title(self) -> str:
-        return title_of(self.prompt.text) if self.prompt is not None else ""
+        return extract_title(self.prompt.text) if self.prompt is not None else ""
 
     @property
     def status(self) -> TaskState:
         """The state, for people: a task that has shown a result which nobody sent back stays
         completed until the model is asked again, unless it lacked what only a person could have
         allowed."""
-        if self.accepted and self.refused and self.state in IDLE_STATES and self.parent_id is None:
+        if (
+            self.is_result_accepted
+            and self.unattended_refusals
+            and self.state in IDLE_STATES
+            and self.parent_id is None
+        ):
             return TaskState.FAILED
-        if self.accepted and self.state in IDLE_STATES:
+        if self.is_result_accepted and self.state in IDLE_STATES:
             return TaskState.COMPLETED
-        left = self.presented and self.state is TaskState.ABORTED
+        left = self.is_result_presented and self.state is TaskState.ABORTED
         return TaskState.COMPLETED if left else self.state
 
-    def check(self, event: Durable) -> None:
+    def check_event(self, event: Durable) -> None:
         """Raise unless the task's state allows this event now."""
         if isinstance(event, TaskRewound) and self.state not in IDLE_STATES:
             raise TaskStateError("a task has to rest before it is rewound")
         if (state := STATE_AFTER_EVENT.get(type(event))) is not None:
             check_transition(self.state, state)
 
-    def _move(self, event: Durable) -> None:
+    def _apply_transition(self, event: Durable) -> None:
         self.state = STATE_AFTER_EVENT.get(type(event), self.state)
         match event:
             case TaskStarted():
                 self.route = event.route or self.route
-                self.refused = ()
+                self.unattended_refusals = ()
                 # What is worked on now must not be overwritten by what was due before.
-                self.restoring = None
+                self.pending_restore = None
             case AskOpened():
-                self.pending = event
+                self.pending_ask = event
             case AskAnswered():
-                self._answer(event)
+                self._apply_answer(event)
             case AskWithdrawn():
-                asked, self.pending = self.pending, None
-                self.presented = asked is not None and asked.ask is AskKind.COMPLETION_RESULT
+                asked, self.pending_ask = self.pending_ask, None
+                self.is_result_presented = (
+                    asked is not None and asked.ask is AskKind.COMPLETION_RESULT
+                )
             case SubtaskSpawned():
                 self.children[event.child_id] = event
             case WorktreeMerged():
-                self.merged[event.child_id] = event
+                self.worktree_merges[event.child_id] = event
             case TaskPaused():
-                self.waits_for = event.child_ids
+                self.pending_subtasks = event.child_ids
             case TaskUnpaused():
-                self.waits_for = ()
+                self.pending_subtasks = ()
             case ToolStarted(tool=tool) if tool == COMPLETION_TOOL:
                 # The rules let a subtask hand over its result.
-                self.accepted = True
+                self.is_result_accepted = True
             case TaskCompleted():
-                self.result, self.answered = event.result, event.is_plain_answer
+                self.result, self.is_plain_answer = event.result, event.is_plain_answer
             case TaskFailed():
                 self.failure = event
 
-    def _answer(self, event: AskAnswered) -> None:
-        asked, self.pending = self.pending, None
+    def _apply_answer(self, event: AskAnswered) -> None:
+        asked, self.pending_ask = self.pending_ask, None
         if asked is None:
             return
         if event.answer.by != "person" and asked.ask in APPROVAL_ASKS and not event.answer.approves:
-            self.refused += (asked.path or asked.text or asked.tool or asked.ask,)
+            self.unattended_refusals += (asked.path or asked.text or asked.tool or asked.ask,)
         if event.answer.has_content:
-            self.unheard += (UnsentFeedback(event.ts, asked.call_id, event.answer),)
+            self.unsent_feedback += (UnsentFeedback(event.ts, asked.call_id, event.answer),)
         if asked.ask is AskKind.COMPLETION_RESULT or asked.tool == COMPLETION_TOOL:
-            self.accepted = event.answer.approves
+            self.is_result_accepted = event.answer.approves
 
 
-def title_of(prompt: str) -> str:
+def extract_title(prompt: str) -> str:
     """Its first paragraph: what follows are details, or what was piped in."""
     return prompt.strip().replace("\r\n", "\n").partition("\n\n")[0].rstrip()

@@ -66,17 +66,21 @@ class OpenRow:
     """A row that still grows."""
 
     def __init__(self, opened: RowOpened) -> None:
-        self.opened = opened
-        self.pieces: list[str] = []
+        self.opening_event = opened
+        self.text_pieces: list[str] = []
         self.arguments = JsonStream()
 
-    def row(self) -> Row:
-        opened = self.opened
+    def to_row(self) -> Row:
+        opened = self.opening_event
         if opened.tool is None:
             return Row(
-                ts=opened.ts, type="say", say=opened.say, text="".join(self.pieces), partial=True
+                ts=opened.ts,
+                type="say",
+                say=opened.say,
+                text="".join(self.text_pieces),
+                partial=True,
             )
-        arguments = self.arguments.partial()
+        arguments = self.arguments.parse_partial()
         path = arguments.get("path")
         return Row(
             ts=opened.ts,
@@ -84,7 +88,7 @@ class OpenRow:
             say="tool",
             tool=opened.tool,
             path=path if isinstance(path, str) else None,
-            text=as_json({"tool": opened.tool, **arguments}),
+            text=encode_json({"tool": opened.tool, **arguments}),
             partial=True,
         )
 
@@ -92,122 +96,128 @@ class OpenRow:
 class UiHistory:
     def __init__(self) -> None:
         self._rows = RowStore(Row)
-        self._open: dict[int, OpenRow] = {}
+        self._open_rows: dict[int, OpenRow] = {}
 
     @property
     def rows(self) -> Sequence[Row | dict[str, Any]]:
         """All rows that are journalled, in the order of their `ts`."""
         return list(self._rows)
 
-    def stored(self) -> Iterator[Row | dict[str, Any]]:
+    def iter_stored(self) -> Iterator[Row | dict[str, Any]]:
         """The same, as they are now, one after the other."""
         return iter(self._rows)
 
     @property
-    def growing(self) -> Sequence[int]:
+    def open_row_timestamps(self) -> Sequence[int]:
         """The `ts` of all rows that still grow."""
-        return sorted(self._open)
+        return sorted(self._open_rows)
 
-    def row(self, ts: int) -> Row | dict[str, Any] | None:
+    def get_row(self, ts: int) -> Row | dict[str, Any] | None:
         """One row as it is now, open or closed."""
-        if open_row := self._open.get(ts):
-            return open_row.row()
+        if open_row := self._open_rows.get(ts):
+            return open_row.to_row()
         return self._rows.get(ts)
 
     def apply(self, event: Event) -> tuple[RowChange, ...]:
-        self._drop_broken_off(event)
+        self._discard_unfinished_rows(event)
         match event:
-            case RowDelta() if row := self._open.get(event.ts):
-                row.pieces.append(event.delta)
+            case RowDelta() if row := self._open_rows.get(event.ts):
+                row.text_pieces.append(event.delta)
                 return (RowChange("updated", event.ts),)
-            case ArgumentsDelta() if row := self._open.get(event.ts):
+            case ArgumentsDelta() if row := self._open_rows.get(event.ts):
                 row.arguments.feed(event.delta)
                 return (RowChange("updated", event.ts),)
             case RowOpened():
-                self._open[event.ts] = OpenRow(event)
+                self._open_rows[event.ts] = OpenRow(event)
                 return (RowChange("created", event.ts),)
             case CommandOutputDelta():
-                return self._grow_output(event)
+                return self._append_command_output(event)
             case RetryCountdown(seconds=seconds) if seconds:
                 text = f"{event.message}\n<retry_timer>{seconds}</retry_timer>"
-                return self._put_partial(event.ts, "api_req_retry_delayed", text)
+                return self._put_partial_row(event.ts, "api_req_retry_delayed", text)
             case ReplyReceived():
-                return self._close_reply(event)
+                return self._close_reply_rows(event)
             case RequestEnded():
-                return self._end_request(event)
+                return self._update_request_row(event)
             case AskAnswered() | AskWithdrawn():
-                return self._settle_ask(event)
+                return self._resolve_ask(event)
             case ToolFinished(row_ts=int(row_ts)):
-                return self._update(row_ts, result=event.content)
+                return self._update_row(row_ts, result=event.content)
             case TaskImported():
-                return tuple(self._take_over(row) for row in event.rows)
+                return tuple(self._import_row(row) for row in event.rows)
             case ContextCondensed():
-                self._rows.seal(event.ts)
-                return (self._put(revision_row(event)),)
+                self._rows.compress_before(event.ts)
+                return (self._put_row(build_revision_row(event)),)
             case TaskRewound() | TaskForked():
-                return self._give_up_asks()
+                return self._reject_pending_asks()
             case _:
-                new = new_row(event)
-                return () if new is None else (self._put(new),)
+                new = build_row(event)
+                return () if new is None else (self._put_row(new),)
 
-    def _drop_broken_off(self, event: Event) -> None:
+    def _discard_unfinished_rows(self, event: Event) -> None:
         """What the next request, or the end of a run, finds unfinished will never be finished."""
         match event:
             case TaskStarted() | TaskFinished() | TaskAborted() | TaskFailed():
-                self._open.clear()
+                self._open_rows.clear()
             case RequestStarted():
                 for ts in [
-                    ts for ts, row in self._open.items() if row.opened.say in REPLY_ROW_KINDS
+                    ts
+                    for ts, row in self._open_rows.items()
+                    if row.opening_event.say in REPLY_ROW_KINDS
                 ]:
-                    del self._open[ts]
+                    del self._open_rows[ts]
 
-    def _take_over(self, row: dict[str, Any]) -> RowChange:
+    def _import_row(self, row: dict[str, Any]) -> RowChange:
         self._rows.put(int(row["ts"]), row)
         return RowChange("created", int(row["ts"]))
 
-    def _put(self, row: Row) -> RowChange:
-        streamed = self._open.pop(row.ts, None) is not None
+    def _put_row(self, row: Row) -> RowChange:
+        streamed = self._open_rows.pop(row.ts, None) is not None
         seen = self._rows.put(row.ts, row) or streamed
         return RowChange("updated" if seen else "created", row.ts)
 
-    def _put_partial(self, ts: int, say: str, text: str) -> tuple[RowChange, ...]:
-        known = self._open.get(ts)
+    def _put_partial_row(self, ts: int, say: str, text: str) -> tuple[RowChange, ...]:
+        known = self._open_rows.get(ts)
         if known is None:
-            known = self._open[ts] = OpenRow(RowOpened(ts=ts, say=say))
+            known = self._open_rows[ts] = OpenRow(RowOpened(ts=ts, say=say))
             action: Literal["created", "updated"] = "created"
         else:
             action = "updated"
-        known.pieces = [text]
+        known.text_pieces = [text]
         return (RowChange(action, ts),)
 
-    def _grow_output(self, event: CommandOutputDelta) -> tuple[RowChange, ...]:
-        known = self._open.get(event.ts)
+    def _append_command_output(self, event: CommandOutputDelta) -> tuple[RowChange, ...]:
+        known = self._open_rows.get(event.ts)
         if known is None:
-            return self._put_partial(event.ts, "command_output", event.output)
-        known.pieces.append(event.output)
+            return self._put_partial_row(event.ts, "command_output", event.output)
+        known.text_pieces.append(event.output)
         return (RowChange("updated", event.ts),)
 
-    def _update(self, ts: int, **fields: Any) -> tuple[RowChange, ...]:
+    def _update_row(self, ts: int, **fields: Any) -> tuple[RowChange, ...]:
         row = self._rows.get(ts)
         if not isinstance(row, Row):
             return ()
         self._rows.put(ts, structs.replace(row, **fields))
         return (RowChange("updated", ts),)
 
-    def _close_reply(self, event: ReplyReceived) -> tuple[RowChange, ...]:
+    def _close_reply_rows(self, event: ReplyReceived) -> tuple[RowChange, ...]:
         changes: list[RowChange] = []
         kept = {placed.ts for placed in event.parts}
         for placed in event.parts:
             match placed.part:
                 case TextPart(text=text) if text.strip():
-                    changes.append(self._put(streamed(placed.ts, "text", text)))
+                    changes.append(self._put_row(build_complete_row(placed.ts, "text", text)))
                 case ReasoningPart(text=text) if text:
-                    changes.append(self._put(streamed(placed.ts, "reasoning", text)))
-        for ts in [ts for ts, row in self._open.items() if row.opened.call_id and ts not in kept]:
-            del self._open[ts]
+                    changes.append(self._put_row(build_complete_row(placed.ts, "reasoning", text)))
+        for ts in [
+            ts
+            for ts, row in self._open_rows.items()
+            if row.opening_event.call_id and ts not in kept
+        ]:
+            del self._open_rows[ts]
         return tuple(changes)
 
-    def _end_request(self, event: RequestEnded) -> tuple[RowChange, ...]:
+    def _update_request_row(self, event: RequestEnded) -> tuple[RowChange, ...]:
         row = self._rows.get(event.request_ts)
         if not isinstance(row, Row) or row.text is None:
             return ()
@@ -223,9 +233,9 @@ class UiHistory:
             cancel_reason=event.cancel_reason,
             streaming_failed_message=event.error,
         )
-        return self._update(event.request_ts, text=as_json(info))
+        return self._update_row(event.request_ts, text=encode_json(info))
 
-    def _settle_ask(self, event: AskAnswered | AskWithdrawn) -> tuple[RowChange, ...]:
+    def _resolve_ask(self, event: AskAnswered | AskWithdrawn) -> tuple[RowChange, ...]:
         row = self._rows.get(event.ask_ts)
         if not isinstance(row, Row):
             return ()
@@ -234,14 +244,14 @@ class UiHistory:
         if state is not None:
             state = "approved" if approved else "rejected"
         answered = True if isinstance(event, AskAnswered) else None
-        return self._update(event.ask_ts, is_answered=answered, approval_state=state)
+        return self._update_row(event.ask_ts, is_answered=answered, approval_state=state)
 
-    def _give_up_asks(self) -> tuple[RowChange, ...]:
+    def _reject_pending_asks(self) -> tuple[RowChange, ...]:
         """Nobody waits for an answer to what was asked before."""
         ours = [row for row in self._rows if isinstance(row, Row)]
         asked = [row.ts for row in ours if row.approval_state == "pending"]
         return tuple(
-            change for ts in asked for change in self._update(ts, approval_state="rejected")
+            change for ts in asked for change in self._update_row(ts, approval_state="rejected")
         )
 
 
@@ -324,24 +334,26 @@ class RequestInfo(Struct, frozen=True, rename="camel", omit_defaults=True):
     streaming_failed_message: str | None = None
 
 
-def new_row(event: Event) -> Row | None:
+def build_row(event: Event) -> Row | None:
     """The row that an event makes by itself, if it makes one."""
     match event:
         case UserMessage():
-            return _say(
+            return _build_say_row(
                 event.ts, "text" if event.is_first else "user_feedback", event.text, event.images
             )
         case RequestStarted():
-            return _say(event.ts, "api_req_started", as_json({"apiProtocol": event.api_protocol}))
+            return _build_say_row(
+                event.ts, "api_req_started", encode_json({"apiProtocol": event.api_protocol})
+            )
         case RowAdded(say=say) if say in PARTIAL_ROW_KINDS:
-            return streamed(event.ts, say, event.text)
+            return build_complete_row(event.ts, say, event.text)
         case RowAdded(subtask_id=str(child_id)):
-            row = _say(event.ts, event.say, event.text, event.images)
+            row = _build_say_row(event.ts, event.say, event.text, event.images)
             return structs.replace(row, task_id=child_id)
         case RowAdded():
-            return _say(event.ts, event.say, event.text, event.images)
+            return _build_say_row(event.ts, event.say, event.text, event.images)
         case ContextCondensed() | ContextTruncated() | CheckpointSaved():
-            return revision_row(event)
+            return build_revision_row(event)
         case ToolStarted():
             return Row(
                 ts=event.ts,
@@ -376,7 +388,7 @@ def new_row(event: Event) -> Row | None:
             return None
 
 
-def revision_row(event: ContextCondensed | ContextTruncated | CheckpointSaved) -> Row:
+def build_revision_row(event: ContextCondensed | ContextTruncated | CheckpointSaved) -> Row:
     match event:
         case ContextCondensed():
             condensed = CondenseInfo(
@@ -404,16 +416,16 @@ def revision_row(event: ContextCondensed | ContextTruncated | CheckpointSaved) -
             return Row(ts=event.ts, type="say", say=say, text=event.id, checkpoint=saved)
 
 
-def _say(ts: int, say: str, text: str, images: tuple[str, ...] = ()) -> Row:
+def _build_say_row(ts: int, say: str, text: str, images: tuple[str, ...] = ()) -> Row:
     return Row(ts=ts, type="say", say=say, text=text, images=images)
 
 
-def streamed(ts: int, say: str, text: str) -> Row:
+def build_complete_row(ts: int, say: str, text: str) -> Row:
     """A row that people saw grow: it says that it is whole now."""
     return Row(ts=ts, type="say", say=say, text=text, partial=False)
 
 
-def as_json(value: object) -> str:
+def encode_json(value: object) -> str:
     return msgspec.json.encode(value).decode()
 
 
@@ -427,46 +439,50 @@ class RowStore(Generic[R]):
     happens when a person looks at something old, and when it does there is no hurry.
     """
 
-    def __init__(self, kind: type[R]) -> None:
-        self._kind = kind
-        self._at_hand: dict[int, R | dict[str, Any]] = {}
-        self._sealed = CompressedList(kind)
-        self._until = 0
+    def __init__(self, row_type: type[R]) -> None:
+        self._row_type = row_type
+        self._uncompressed: dict[int, R | dict[str, Any]] = {}
+        self._compressed = CompressedList(row_type)
+        self._compressed_until_ts = 0
 
     def get(self, ts: int) -> R | dict[str, Any] | None:
-        self._reach(ts)
-        return self._at_hand.get(ts)
+        self._ensure_uncompressed(ts)
+        return self._uncompressed.get(ts)
 
     def put(self, ts: int, row: R | dict[str, Any]) -> bool:
         """Whether there was one of this name before."""
-        self._reach(ts)
-        known = ts in self._at_hand
-        self._at_hand[ts] = row
+        self._ensure_uncompressed(ts)
+        known = ts in self._uncompressed
+        self._uncompressed[ts] = row
         return known
 
     def __iter__(self) -> Iterator[R | dict[str, Any]]:
         """All of them, in the order of their `ts`, as they are when it is begun."""
-        at_hand = [self._at_hand[ts] for ts in sorted(self._at_hand)]
-        if not len(self._sealed):
+        at_hand = [self._uncompressed[ts] for ts in sorted(self._uncompressed)]
+        if not len(self._compressed):
             return iter(at_hand)
-        return heapq.merge(iter(self._sealed), at_hand, key=_ts)
+        return heapq.merge(iter(self._compressed), at_hand, key=_get_ts)
 
-    def seal(self, before: int) -> None:
+    def compress_before(self, before_ts: int) -> None:
         """Rows older than that are not expected to change."""
-        old = [ts for ts, row in self._at_hand.items() if ts < before and self._is_ours(row)]
-        self._sealed.seal([self._at_hand.pop(ts) for ts in sorted(old)])  # type: ignore[misc]
-        self._until = max(self._until, *old) if old else self._until
+        old = [
+            ts for ts, row in self._uncompressed.items() if ts < before_ts and self._is_own_row(row)
+        ]
+        self._compressed.extend([self._uncompressed.pop(ts) for ts in sorted(old)])  # type: ignore[misc]
+        self._compressed_until_ts = (
+            max(self._compressed_until_ts, *old) if old else self._compressed_until_ts
+        )
 
-    def _is_ours(self, row: R | dict[str, Any]) -> bool:
-        return isinstance(row, self._kind)
+    def _is_own_row(self, row: R | dict[str, Any]) -> bool:
+        return isinstance(row, self._row_type)
 
-    def _reach(self, ts: int) -> None:
-        if ts > self._until or ts in self._at_hand:
+    def _ensure_uncompressed(self, ts: int) -> None:
+        if ts > self._compressed_until_ts or ts in self._uncompressed:
             return
-        self._at_hand |= {_ts(row): row for row in self._sealed}
-        self._sealed = CompressedList(self._kind)
-        self._until = 0
+        self._uncompressed |= {_get_ts(row): row for row in self._compressed}
+        self._compressed = CompressedList(self._row_type)
+        self._compressed_until_ts = 0
 
 
-def _ts(row: Any) -> int:
+def _get_ts(row: Any) -> int:
     return int(row["ts"] if isinstance(row, dict) else row.ts)

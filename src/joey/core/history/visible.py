@@ -10,20 +10,20 @@ from collections.abc import Sequence
 
 from msgspec import UNSET, structs
 
-from joey.core.messages import Block, Message, TextBlock, ToolResultBlock, blocks_of
+from joey.core.messages import Block, Message, TextBlock, ToolResultBlock, get_blocks
 
 _TRUNCATION_NOTE = "\n[... {left_out} characters left out to fit the model's context window ...]\n"
 
 
-def effective(messages: Sequence[Message]) -> list[Message]:
+def build_request_messages(messages: Sequence[Message]) -> list[Message]:
     """The messages that a request carries, neighbours from one side joined."""
     shown: list[Message] = []
-    for place in visible_places(messages):
-        show(shown, messages[place])
+    for place in find_visible_indices(messages):
+        append_visible(shown, messages[place])
     return shown
 
 
-def visible_places(messages: Sequence[Message]) -> list[int]:
+def find_visible_indices(messages: Sequence[Message]) -> list[int]:
     """Where the messages stand that no summary and no marker hides."""
     hiding = {
         name
@@ -38,56 +38,56 @@ def visible_places(messages: Sequence[Message]) -> list[int]:
     ]
 
 
-def show(shown: list[Message], message: Message) -> None:
+def append_visible(shown: list[Message], message: Message) -> None:
     """Add a visible message to those before it."""
-    if isinstance(message.shown_length, int):
-        message = shortened(message, message.shown_length)
+    if isinstance(message.max_shown_chars, int):
+        message = truncate_message(message, message.max_shown_chars)
     if shown and shown[-1].role == message.role:
-        shown[-1] = joined(shown[-1], message)
+        shown[-1] = merge_messages(shown[-1], message)
     else:
         shown.append(message)
 
 
-def shortened(message: Message, longest: int) -> Message:
+def truncate_message(message: Message, max_chars: int) -> Message:
     """The message with its long texts cut in their middle; itself when none is long."""
     content = message.content
     if isinstance(content, str):
-        cut: str | tuple[Block, ...] = cut_text(content, longest)
+        cut: str | tuple[Block, ...] = truncate_middle(content, max_chars)
     else:
-        cut = tuple(_shorter(block, longest) for block in content)
+        cut = tuple(_truncate_block(block, max_chars) for block in content)
         if all(new is old for new, old in zip(cut, content, strict=True)):
             return message
     return message if cut == content else structs.replace(message, content=cut)
 
 
-def _shorter(block: Block, longest: int) -> Block:
+def _truncate_block(block: Block, max_chars: int) -> Block:
     match block:
-        case TextBlock(text=text) if len(text) > longest:
-            return TextBlock(cut_text(text, longest))
-        case ToolResultBlock(content=str(text)) if len(text) > longest:
-            return structs.replace(block, content=cut_text(text, longest))
+        case TextBlock(text=text) if len(text) > max_chars:
+            return TextBlock(truncate_middle(text, max_chars))
+        case ToolResultBlock(content=str(text)) if len(text) > max_chars:
+            return structs.replace(block, content=truncate_middle(text, max_chars))
         case _:
             return block
 
 
-def cut_text(text: str, longest: int) -> str:
+def truncate_middle(text: str, max_chars: int) -> str:
     """The beginning and the end of a text that is longer than that."""
-    left_out = len(text) - longest
+    left_out = len(text) - max_chars
     if left_out <= 0:
         return text
-    head = longest // 2
+    head = max_chars // 2
     return (
         text[:head]
         + _TRUNCATION_NOTE.format(left_out=left_out)
-        + text[len(text) - (longest - head) :]
+        + text[len(text) - (max_chars - head) :]
     )
 
 
-def joined(first: Message, second: Message) -> Message:
+def merge_messages(first: Message, second: Message) -> Message:
     details = (*(first.reasoning_details or ()), *(second.reasoning_details or ()))
     return structs.replace(
         first,
-        content=(*blocks_of(first), *blocks_of(second)),
+        content=(*get_blocks(first), *get_blocks(second)),
         ts=second.ts or first.ts,
         id=first.id or second.id,
         reasoning_details=details or UNSET,

@@ -43,7 +43,7 @@ from joey.core.messages import (
     ToolCall,
     Usage,
     UsageChunk,
-    well_formed,
+    replace_lone_surrogates,
 )
 from joey.core.models import ToolProtocol
 from joey.core.parsing.json_stream import JsonStream
@@ -66,7 +66,7 @@ from joey.core.parsing.xml_stream import (
     XmlStream,
     XmlText,
 )
-from joey.core.text import regex
+from joey.core.text import compile_regex
 from joey.errors import TaskStateError
 
 __all__ = [
@@ -93,14 +93,14 @@ class ReplyAssembler:
     ) -> None:
         """`tools`: names and aliases, with the parameters that XML calls of them may have."""
         self._parts = ReplyParts()
-        self._ids = CallIdAllocator(taken_ids, make_id)
-        self._calls = NativeCalls(self._parts, self._ids)
-        self._think = ThinkTagSplitter()
-        self._closings = UnopenedClosingFinder()
-        self._xml: _XmlCalls | None = None
+        self._call_ids = CallIdAllocator(taken_ids, make_id)
+        self._native_calls = NativeCalls(self._parts, self._call_ids)
+        self._think_splitter = ThinkTagSplitter()
+        self._closing_finder = UnopenedClosingFinder()
+        self._xml_calls: _XmlCalls | None = None
         if protocol is ToolProtocol.XML:
             stream = XmlStream(tools, understand_text_calls=understand_text_calls)
-            self._xml = _XmlCalls(stream, self._parts, self._ids)
+            self._xml_calls = _XmlCalls(stream, self._parts, self._call_ids)
         self._usage: Usage | None = None
         self._response_id: str | None = None
         self._stop_reason: str | None = None
@@ -109,19 +109,19 @@ class ReplyAssembler:
     def feed(self, chunk: Chunk) -> list[PartEvent]:
         match chunk:
             case CallChunk():
-                self._calls.feed(chunk)
+                self._native_calls.feed(chunk)
             case TextChunk():
-                self._feed_text(well_formed(chunk.text))
+                self._feed_text(replace_lone_surrogates(chunk.text))
             case ReasoningChunk():
                 self._feed_reasoning(chunk)
             case CallEndChunk():
-                self._calls.end(chunk.index)
+                self._native_calls.end_call(chunk.index)
             case UsageChunk():
                 self._usage = chunk.usage
             case StopChunk():
                 self._stop_reason = chunk.reason or self._stop_reason
                 self._response_id = chunk.response_id or self._response_id
-        return self._parts.take_events()
+        return self._parts.drain_events()
 
     def close(self, complete: bool) -> list[PartEvent]:
         """The stream is over; `complete` is False when it broke or was cancelled.
@@ -131,23 +131,23 @@ class ReplyAssembler:
         if self._reply is not None:
             return []
         end = ReplyEnd(complete, self._stop_reason)
-        for kind, text in self._think.close():
-            self._take(kind, text)
-        if self._xml is not None:
-            self._xml.close(end)
+        for kind, text in self._think_splitter.close():
+            self._feed_piece(kind, text)
+        if self._xml_calls is not None:
+            self._xml_calls.close(end)
         else:
-            self._say(self._closings.close())
+            self._append_text_pieces(self._closing_finder.close())
         self._parts.end_prose()
-        self._calls.close(end)
+        self._native_calls.close(end)
         self._parts.finish()
         self._reply = Reply(
-            parts=self._parts.ended(),
-            raw=self._xml.raw if self._xml is not None else None,
+            parts=self._parts.list_ended_parts(),
+            raw=self._xml_calls.raw if self._xml_calls is not None else None,
             usage=self._usage,
             response_id=self._response_id,
             stop_reason=self._stop_reason,
         )
-        return self._parts.take_events()
+        return self._parts.drain_events()
 
     @property
     def reply(self) -> Reply:
@@ -155,42 +155,44 @@ class ReplyAssembler:
             raise TaskStateError("The reply is not complete: close the assembler first.")
         return self._reply
 
-    def partial(self, index: int) -> dict[str, Any]:
+    def get_partial_arguments(self, index: int) -> dict[str, Any]:
         """The arguments of the call at `index`, as far as they can be read by now."""
-        partial = self._xml.partial(index) if self._xml is not None else None
+        partial = (
+            self._xml_calls.get_partial_arguments(index) if self._xml_calls is not None else None
+        )
         if partial is None:
-            partial = self._calls.partial(index)
-        return self._parts.input_of(index) if partial is None else partial
+            partial = self._native_calls.get_partial_arguments(index)
+        return self._parts.get_call_input(index) if partial is None else partial
 
     def _feed_text(self, text: str) -> None:
-        if self._think.settled:
-            self._take("text", text)
+        if self._think_splitter.is_settled:
+            self._feed_piece("text", text)
             return
-        for kind, piece in self._think.feed(text):
-            self._take(kind, piece)
+        for kind, piece in self._think_splitter.feed(text):
+            self._feed_piece(kind, piece)
 
-    def _take(self, kind: Literal["text", "reasoning"], text: str) -> None:
+    def _feed_piece(self, kind: Literal["text", "reasoning"], text: str) -> None:
         if kind == "reasoning":
-            self._parts.say(kind, text)
-        elif self._xml is not None:
-            self._xml.feed(text)
+            self._parts.append_prose(kind, text)
+        elif self._xml_calls is not None:
+            self._xml_calls.feed(text)
         else:
-            self._say(self._closings.feed(text))
+            self._append_text_pieces(self._closing_finder.feed(text))
 
-    def _say(self, pieces: list[str | None]) -> None:
+    def _append_text_pieces(self, pieces: list[str | None]) -> None:
         for piece in pieces:
             if piece is None:
-                self._parts.recast({})
+                self._parts.reclassify_as_reasoning({})
             else:
-                self._parts.say("text", piece)
+                self._parts.append_prose("text", piece)
 
     def _feed_reasoning(self, chunk: ReasoningChunk) -> None:
         self._parts.add_details(chunk.details)
-        self._parts.say("reasoning", well_formed(chunk.text))
+        self._parts.append_prose("reasoning", replace_lone_surrogates(chunk.text))
         if chunk.signature is not None:
-            self._parts.seal(chunk.signature)
+            self._parts.sign_reasoning(chunk.signature)
         if chunk.redacted is not None:
-            self._parts.redact(chunk.redacted)
+            self._parts.add_redacted_reasoning(chunk.redacted)
 
 
 class _XmlCalls:
@@ -202,26 +204,26 @@ class _XmlCalls:
     def __init__(self, stream: XmlStream, parts: ReplyParts, ids: CallIdAllocator) -> None:
         self._stream = stream
         self._parts = parts
-        self._ids = ids
-        self._raw: list[str] = []
-        self._raw_at = 0
+        self._call_ids = ids
+        self._raw_pieces: list[str] = []
+        self._raw_offset = 0
         """The place of `raw` in all text so far; before it is reasoning."""
-        self._places: dict[int, tuple[int, int | None]] = {}
+        self._call_offsets: dict[int, tuple[int, int | None]] = {}
         """Where each call is in all text so far."""
-        self._open_part: int | None = None
-        self._id = ""
-        self._name = ""
+        self._open_part_index: int | None = None
+        self._open_call_id = ""
+        self._open_call_name = ""
         self._calls: dict[int, ToolCall] = {}
-        self._doubts: dict[str, tuple[int, str]] = {}
+        self._truncated_calls: dict[str, tuple[int, str]] = {}
         """By tool: how many calls there were when one was doubted, and the body it ended with."""
 
     @property
     def raw(self) -> str:
-        raw = "".join(self._raw)
-        return raw.lstrip() if self._raw_at else raw
+        raw = "".join(self._raw_pieces)
+        return raw.lstrip() if self._raw_offset else raw
 
     def feed(self, text: str) -> None:
-        self._raw.append(text)
+        self._raw_pieces.append(text)
         for event in self._stream.feed(text):
             self._handle(event, None)
 
@@ -234,99 +236,104 @@ class _XmlCalls:
             self._parts.end_call(part, replace(call, problem=problem) if doubted else call)
         self._calls.clear()
 
-    def partial(self, index: int) -> dict[str, Any] | None:
+    def get_partial_arguments(self, index: int) -> dict[str, Any] | None:
         """The arguments of a call; None when the part is none of these calls, or has ended."""
-        if index == self._open_part:
-            return self._stream.partial()
+        if index == self._open_part_index:
+            return self._stream.get_partial_arguments()
         call = self._calls.get(index)
         return call.input if call is not None else None
 
     def _handle(self, event: XmlEvent, end: ReplyEnd | None) -> None:
         match event:
             case XmlCallDelta():
-                assert self._open_part is not None
-                self._parts.grow(self._open_part, event.delta)
+                assert self._open_part_index is not None
+                self._parts.append_delta(self._open_part_index, event.delta)
             case XmlText():
-                self._parts.say("text", event.text)
+                self._parts.append_prose("text", event.text)
             case XmlCallStarted():
-                self._id, self._name = self._ids.claim(None), event.name
-                self._open_part = self._parts.start_call(self._id, self._name)
-                self._places[self._open_part] = event.at, None
+                self._open_call_id, self._open_call_name = self._call_ids.allocate(None), event.name
+                self._open_part_index = self._parts.start_call(
+                    self._open_call_id, self._open_call_name
+                )
+                self._call_offsets[self._open_part_index] = event.start_offset, None
             case XmlCallEnded():
-                assert self._open_part is not None
-                self._places[self._open_part] = self._places[self._open_part][0], event.end
+                assert self._open_part_index is not None
+                self._call_offsets[self._open_part_index] = (
+                    self._call_offsets[self._open_part_index][0],
+                    event.end_offset,
+                )
                 problem = self._find_problem(event, end)
-                call = ToolCall(self._id, self._name, event.input, problem)
-                self._calls[self._open_part] = call
-                self._open_part = None
+                call = ToolCall(self._open_call_id, self._open_call_name, event.input, problem)
+                self._calls[self._open_part_index] = call
+                self._open_part_index = None
             case XmlCallTruncated():
-                self._doubts[event.tool] = len(self._calls), event.body
+                self._truncated_calls[event.tool] = len(self._calls), event.body
             case XmlReasoningEnded():
-                self._recast(event)
+                self._reclassify(event)
 
-    def _recast(self, thought: XmlReasoningEnded) -> None:
-        raw, base = "".join(self._raw), self._raw_at
-        self._parts.recast(
+    def _reclassify(self, thought: XmlReasoningEnded) -> None:
+        raw, base = "".join(self._raw_pieces), self._raw_offset
+        self._parts.reclassify_as_reasoning(
             {
-                part: raw[at - base : (thought.at if end is None else end) - base].strip()
-                for part, (at, end) in self._places.items()
+                part: raw[at - base : (thought.start_offset if end is None else end) - base].strip()
+                for part, (at, end) in self._call_offsets.items()
             }
         )
-        self._raw, self._raw_at = [raw[thought.end - base :]], thought.end
-        self._open_part = None
-        for known in (self._places, self._calls, self._doubts):
+        self._raw_pieces, self._raw_offset = [raw[thought.end_offset - base :]], thought.end_offset
+        self._open_part_index = None
+        for known in (self._call_offsets, self._calls, self._truncated_calls):
             known.clear()
 
     def _find_problem(self, event: XmlCallEnded, end: ReplyEnd | None) -> str | None:
-        if event.thought_in is not None:
-            return thought_inside(self._name, event.thought_in)
-        if event.unclosed is None:
+        if event.reasoning_parameter is not None:
+            return describe_reasoning_inside(self._open_call_name, event.reasoning_parameter)
+        if event.unclosed_tag is None:
             return None
-        cut_off = end.cut_off if end is not None else None
-        return cut_off or unclosed_tag(self._name, event.unclosed)
+        cut_off = end.cut_off_message if end is not None else None
+        return cut_off or describe_unclosed_tag(self._open_call_name, event.unclosed_tag)
 
     def _list_truncation_problems(self) -> list[str | None]:
         """What is wrong with each call: the first of the tool may be the one that was cut short,
         and then those between it and the text that is left over are quoted and not meant."""
         names = [call.name for call in self._calls.values()]
         problems: list[str | None] = [None] * len(names)
-        for tool, (count, body) in self._doubts.items():
+        for tool, (count, body) in self._truncated_calls.items():
             first = names.index(tool)
-            problems[first:count] = [quoted_end(tool, body)] * (count - first)
+            problems[first:count] = [describe_quoted_closing(tool, body)] * (count - first)
         return problems
 
 
 class _NativeCall:
     def __init__(self) -> None:
         self.arguments = JsonStream()
-        self.wire_id: str | None = None
+        self.provider_id: str | None = None
         self.name = ""
-        self.part: int | None = None
+        self.part_index: int | None = None
         """Position in the reply; None until the name is known."""
         self.id = ""
-        self.ended = False
+        self.is_ended = False
         """The provider said that no more arguments follow."""
-        self.settled = False
+        self.is_settled = False
 
     @property
     def is_over(self) -> bool:
-        return self.ended or self.arguments.is_whole
+        return self.is_ended or self.arguments.is_complete
 
-    def continued_by(self, chunk: CallChunk) -> bool:
-        if self.ended:
-            return self._repeated_by(chunk)
-        if chunk.id and self.wire_id and chunk.id != self.wire_id:
+    def is_continued_by(self, chunk: CallChunk) -> bool:
+        if self.is_ended:
+            return self._is_repeated_by(chunk)
+        if chunk.id and self.provider_id and chunk.id != self.provider_id:
             return not chunk.name and not self.is_over
         if chunk.name and self.name and chunk.arguments and not chunk.id:
             return not self.is_over
         return True
 
-    def _repeated_by(self, chunk: CallChunk) -> bool:
+    def _is_repeated_by(self, chunk: CallChunk) -> bool:
         """Whether a delta behind the end says nothing that is new."""
         if not self.name:
             return True
         if chunk.id:
-            return chunk.id == self.wire_id and chunk.name in (None, "", self.name)
+            return chunk.id == self.provider_id and chunk.name in (None, "", self.name)
         return not chunk.name and not (chunk.arguments and chunk.arguments.strip())
 
 
@@ -335,111 +342,113 @@ class NativeCalls:
 
     def __init__(self, parts: ReplyParts, ids: CallIdAllocator) -> None:
         self._parts = parts
-        self._ids = ids
-        self._at: dict[int, _NativeCall] = {}
+        self._call_ids = ids
+        self._open_calls_by_index: dict[int, _NativeCall] = {}
         self._calls: list[_NativeCall] = []
 
     def feed(self, chunk: CallChunk) -> None:
-        call = self._at.get(chunk.index)
+        call = self._open_calls_by_index.get(chunk.index)
         if call is None or (
-            (chunk.id or chunk.name or call.ended) and not call.continued_by(chunk)
+            (chunk.id or chunk.name or call.is_ended) and not call.is_continued_by(chunk)
         ):
-            call = self._at[chunk.index] = _NativeCall()
+            call = self._open_calls_by_index[chunk.index] = _NativeCall()
             self._calls.append(call)
-        if call.settled:
+        if call.is_settled:
             return
         if chunk.arguments:
-            arguments = well_formed(chunk.arguments)
+            arguments = replace_lone_surrogates(chunk.arguments)
             call.arguments.feed(arguments)
-            if call.part is not None:
-                self._parts.grow(call.part, arguments)
-        if chunk.id and not call.wire_id:
-            call.wire_id = chunk.id
+            if call.part_index is not None:
+                self._parts.append_delta(call.part_index, arguments)
+        if chunk.id and not call.provider_id:
+            call.provider_id = chunk.id
         if chunk.name and not call.name:
-            call.name = well_formed(chunk.name)
-            self._start(call)
+            call.name = replace_lone_surrogates(chunk.name)
+            self._start_part(call)
 
-    def end(self, index: int) -> None:
+    def end_call(self, index: int) -> None:
         """The provider ends the call at `index`."""
-        call = self._at.get(index)
-        if call is None or call.ended:
+        call = self._open_calls_by_index.get(index)
+        if call is None or call.is_ended:
             return
-        call.ended = True
-        if call.part is None or call.arguments.is_blank:
+        call.is_ended = True
+        if call.part_index is None or call.arguments.is_blank:
             return
         try:
             arguments = call.arguments.close()
         except ValueError:
             return
-        self._settle(call, call.part, arguments)
+        self._settle_call(call, call.part_index, arguments)
 
     def close(self, end: ReplyEnd) -> None:
         """Settle what is left, in the order in which it began."""
         for call in self._calls:
-            if call.settled:
+            if call.is_settled:
                 continue
-            if call.part is None:
-                if not call.wire_id and call.arguments.is_blank:
+            if call.part_index is None:
+                if not call.provider_id and call.arguments.is_blank:
                     continue
-                self._start(call)
-            assert call.part is not None
-            arguments, problem = self._outcome(call, end)
-            self._settle(call, call.part, arguments, problem)
+                self._start_part(call)
+            assert call.part_index is not None
+            arguments, problem = self._resolve_outcome(call, end)
+            self._settle_call(call, call.part_index, arguments, problem)
 
-    def partial(self, part: int) -> dict[str, Any] | None:
+    def get_partial_arguments(self, part: int) -> dict[str, Any] | None:
         """The arguments so far of the open call at this position, if there is one."""
         for call in self._calls:
-            if call.part == part and not call.settled:
-                return call.arguments.partial()
+            if call.part_index == part and not call.is_settled:
+                return call.arguments.parse_partial()
         return None
 
-    def _start(self, call: _NativeCall) -> None:
-        call.id = self._ids.claim(call.wire_id)
-        call.part = self._parts.start_call(call.id, call.name)
+    def _start_part(self, call: _NativeCall) -> None:
+        call.id = self._call_ids.allocate(call.provider_id)
+        call.part_index = self._parts.start_call(call.id, call.name)
         if arguments := call.arguments.text:
-            self._parts.grow(call.part, arguments)
+            self._parts.append_delta(call.part_index, arguments)
 
-    def _outcome(self, call: _NativeCall, end: ReplyEnd) -> tuple[dict[str, Any], str | None]:
+    def _resolve_outcome(
+        self, call: _NativeCall, end: ReplyEnd
+    ) -> tuple[dict[str, Any], str | None]:
         """The arguments, or none and why."""
-        never_began = call.arguments.is_blank and call.part == len(self._parts) - 1
-        if end.cut_off and (not call.ended or never_began):
-            return {}, end.cut_off
+        never_began = call.arguments.is_blank and call.part_index == len(self._parts) - 1
+        if end.cut_off_message and (not call.is_ended or never_began):
+            return {}, end.cut_off_message
         if not call.name:
             return {}, NO_TOOL_NAME_MESSAGE
         try:
             return call.arguments.close(), None
         except ValueError as error:
-            return {}, end.cut_off or malformed_arguments(call.name, error)
+            return {}, end.cut_off_message or describe_malformed_arguments(call.name, error)
 
-    def _settle(
+    def _settle_call(
         self,
         call: _NativeCall,
         part: int,
         arguments: dict[str, Any],
         problem: str | None = None,
     ) -> None:
-        call.settled = True
+        call.is_settled = True
         self._parts.end_call(part, ToolCall(call.id, call.name, arguments, problem))
 
 
-_LEGAL_ID_RE = regex(r"[A-Za-z0-9_-]{1,64}")
-_ILLEGAL_ID_CHARACTER_RE = regex(r"[^A-Za-z0-9_-]")
+_LEGAL_ID_RE = compile_regex(r"[A-Za-z0-9_-]{1,64}")
+_ILLEGAL_ID_CHARACTER_RE = compile_regex(r"[^A-Za-z0-9_-]")
 
 
 class CallIdAllocator:
     def __init__(self, taken: Callable[[str], bool], make_id: Callable[[], str]) -> None:
-        self._taken = taken
+        self._is_used_in_task = taken
         self._make_id = make_id
-        self._given: set[str] = set()
+        self._allocated_ids: set[str] = set()
 
-    def claim(self, wanted: str | None) -> str:
-        """`wanted` if nothing speaks against it, else a new id."""
-        if wanted is None or not _LEGAL_ID_RE.fullmatch(wanted) or self._is_taken(wanted):
-            wanted = self._fresh()
-        self._given.add(wanted)
-        return wanted
+    def allocate(self, call_id: str | None) -> str:
+        """`call_id` if nothing speaks against it, else a new id."""
+        if call_id is None or not _LEGAL_ID_RE.fullmatch(call_id) or self._is_taken(call_id):
+            call_id = self._generate_id()
+        self._allocated_ids.add(call_id)
+        return call_id
 
-    def _fresh(self) -> str:
+    def _generate_id(self) -> str:
         base = _ILLEGAL_ID_CHARACTER_RE.sub("_", self._make_id())[:48] or "call"
         call_id, number = base, 1
         while self._is_taken(call_id):
@@ -448,7 +457,7 @@ class CallIdAllocator:
         return call_id
 
     def _is_taken(self, call_id: str) -> bool:
-        return call_id in self._given or self._taken(call_id)
+        return call_id in self._allocated_ids or self._is_used_in_task(call_id)
 
 
 _OUTPUT_LIMIT_STOP_REASONS = frozenset(
@@ -462,14 +471,14 @@ NO_TOOL_NAME_MESSAGE = (
 
 
 class ReplyEnd(Struct, frozen=True):
-    complete: bool
+    is_complete: bool
     """False when the stream broke or was cancelled."""
     stop_reason: str | None = None
 
     @property
-    def cut_off(self) -> str | None:
+    def cut_off_message(self) -> str | None:
         """What is wrong with a call that the end of the reply left open; None if nothing is."""
-        if not self.complete:
+        if not self.is_complete:
             return (
                 "The reply was interrupted before this call was complete, so it was not executed."
             )
@@ -482,21 +491,21 @@ class ReplyEnd(Struct, frozen=True):
         )
 
 
-def malformed_arguments(name: str, error: ValueError) -> str:
+def describe_malformed_arguments(name: str, error: ValueError) -> str:
     return (
         f"The arguments of {name} are not valid JSON: {error}. The call was not executed. "
         "Call again with complete, well-formed arguments."
     )
 
 
-def unclosed_tag(tool: str, tag: str) -> str:
+def describe_unclosed_tag(tool: str, tag: str) -> str:
     return (
         f"The call of {tool} was not executed: its <{tag}> was never closed with </{tag}>. "
         "Write the whole call again, with all its closing tags."
     )
 
 
-def thought_inside(tool: str, parameter: str) -> str:
+def describe_reasoning_inside(tool: str, parameter: str) -> str:
     return (
         f"The call of {tool} was not executed: its <{parameter}> closes a section of reasoning and "
         f"then opens <{parameter}> again, so it seems to have been begun in the reasoning and "
@@ -504,7 +513,7 @@ def thought_inside(tool: str, parameter: str) -> str:
     )
 
 
-def quoted_end(tool: str, body: str) -> str:
+def describe_quoted_closing(tool: str, body: str) -> str:
     return (
         f"The call of {tool} was not executed: the text behind it closes </{body}> and </{tool}> "
         f"once more, so its <{body}> seems to quote these two tags itself and to be cut short. "

@@ -1,8 +1,8 @@
 """A parser for the JSON arguments of a call while they stream in.
 
-Pieces are only collected. `partial()` scans the pieces that came since the last call of it, never
-earlier ones; `close()` parses the whole strictly. So a call that nobody observes costs one append
-per chunk.
+Pieces are only collected. `parse_partial()` scans the pieces that came since the last call of it,
+never earlier ones; `close()` parses the whole strictly. So a call that nobody observes costs one
+append per chunk.
 
 The scanner has one method per expectation, each of which consumes text and sets the next
 expectation. It accepts exactly the same JSON as the strict parser, and stops for good at the first
@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from joey.core.text import regex
+from joey.core.text import compile_regex
 
 MAX_DEPTH = 128
 """Deeper arguments are refused: nothing sane nests so, and serialisers recurse."""
@@ -30,7 +30,7 @@ class JsonStream:
 
     def __init__(self) -> None:
         self._pieces: list[str] = []
-        self._scanned = 0
+        self._scanned_count = 0
         self._scanner = JsonScanner()
 
     def feed(self, text: str) -> None:
@@ -45,22 +45,22 @@ class JsonStream:
         return not any(piece and not piece.isspace() for piece in self._pieces)
 
     @property
-    def is_whole(self) -> bool:
+    def is_complete(self) -> bool:
         """The object's closing brace has come."""
-        return self._scan().whole
+        return self._scan().is_complete
 
     @property
-    def stopped_at(self) -> int | None:
+    def end_offset(self) -> int | None:
         """Offset behind the whole object, or of the first character that cannot be JSON."""
-        return self._scan().stopped_at
+        return self._scan().end_offset
 
-    def partial(self) -> dict[str, Any]:
+    def parse_partial(self) -> dict[str, Any]:
         """The arguments that can be read so far; an open string shows what it has.
 
         A key whose value has not begun is left out, and so is an unfinished number. The dict is
         the caller's to keep; values inside it that are complete are shared between calls.
         """
-        return self._scan().snapshot()
+        return self._scan().build_snapshot()
 
     def close(self) -> dict[str, Any]:
         """The arguments, strictly parsed; no text at all means no arguments.
@@ -76,38 +76,38 @@ class JsonStream:
         except RecursionError:
             raise ValueError(_TOO_DEEP_MESSAGE) from None
         except ValueError as error:
-            raise ValueError(_describe(error, text)) from error
+            raise ValueError(_describe_error(error, text)) from error
         if not isinstance(value, dict):
             raise ValueError("expected a JSON object with the arguments at its top (byte 0)")
-        if text.count("{") + text.count("[") > MAX_DEPTH and not self.is_whole:
+        if text.count("{") + text.count("[") > MAX_DEPTH and not self.is_complete:
             raise ValueError(_TOO_DEEP_MESSAGE)
         return value
 
     def _scan(self) -> JsonScanner:
-        if self._scanned < len(self._pieces):
-            self._scanner.feed("".join(self._pieces[self._scanned :]))
-            self._scanned = len(self._pieces)
+        if self._scanned_count < len(self._pieces):
+            self._scanner.feed("".join(self._pieces[self._scanned_count :]))
+            self._scanned_count = len(self._pieces)
         return self._scanner
 
 
-def _describe(error: ValueError, text: str) -> str:
+def _describe_error(error: ValueError, text: str) -> str:
     reason = str(error).removeprefix("JSON is malformed: ")
     if "truncated" in reason:
         return f"the JSON ends before it is complete (after {len(text)} characters)"
     return reason
 
 
-_WHITESPACE_RE = regex(r"[ \t\n\r]*+")
-_TOKEN_RE = regex(r"[^ \t\n\r,:\[\]{}\"]*+")
+_WHITESPACE_RE = compile_regex(r"[ \t\n\r]*+")
+_TOKEN_RE = compile_regex(r"[^ \t\n\r,:\[\]{}\"]*+")
 _HEX_DIGIT_RE = "[0-9a-fA-F]"
-_STRING_CHARACTERS_RE = regex(
+_STRING_CHARACTERS_RE = compile_regex(
     r'[^"\\\x00-\x1f\ud800-\udfff]*+(?:\\(?:["\\/bfnrt]'
     rf"|u(?![dD][89a-fA-F]){_HEX_DIGIT_RE}{{4}}"
     rf"|u[dD][89abAB]{_HEX_DIGIT_RE}{{2}}\\u[dD][c-fC-F]{_HEX_DIGIT_RE}{{2}})"
     r'[^"\\\x00-\x1f\ud800-\udfff]*+)*+'
 )
 """A run of whole characters of a string; an escape or surrogate pair is never cut."""
-_PARTIAL_ESCAPE_RE = regex(
+_PARTIAL_ESCAPE_RE = compile_regex(
     rf"\\(?:u(?:[dD][89abAB]{_HEX_DIGIT_RE}{{2}}(?:\\(?:u(?:[dD](?:[c-fC-F]{_HEX_DIGIT_RE}?)?)?)?)?"
     rf"|{_HEX_DIGIT_RE}{{0,3}})?)?"
 )
@@ -119,33 +119,35 @@ class JsonScanner:
     """One JSON object, from its first character on."""
 
     def __init__(self) -> None:
-        self.whole = False
-        self.stopped_at: int | None = None
+        self.is_complete = False
+        self.end_offset: int | None = None
         self._offset = 0
         """Characters before the text that is being scanned."""
-        self._held = ""
+        self._pending_escape = ""
         """An escape that the last text ended in."""
-        self._expect: Callable[[str, int], int] = self._object
+        self._current_reader: Callable[[str, int], int] = self._read_object
         self._stack: list[dict[str, Any] | list[Any]] = []
         self._keys: list[str] = []
         """For each container, the key that its next value gets (unused for arrays)."""
-        self._run: list[str] = []
+        self._run_pieces: list[str] = []
         """Decoded pieces of the open string, or the characters of the open token."""
         self._root: dict[str, Any] = {}
 
     def feed(self, text: str) -> None:
-        text = self._held + text
-        self._held = ""
+        text = self._pending_escape + text
+        self._pending_escape = ""
         pos = 0
-        while pos < len(text) and self.stopped_at is None:
-            pos = self._expect(text, pos)
-        self._offset += len(text) - len(self._held)
+        while pos < len(text) and self.end_offset is None:
+            pos = self._current_reader(text, pos)
+        self._offset += len(text) - len(self._pending_escape)
 
-    def snapshot(self) -> dict[str, Any]:
+    def build_snapshot(self) -> dict[str, Any]:
         """A copy of the containers that are still open, with what they hold so far."""
         if not self._stack:
             return dict(self._root)
-        value: Any = "".join(self._run) if self._expect == self._string else _NO_VALUE
+        value: Any = (
+            "".join(self._run_pieces) if self._current_reader == self._read_string else _NO_VALUE
+        )
         for container, key in zip(reversed(self._stack), reversed(self._keys), strict=True):
             copy: Any = container.copy()
             if value is _NO_VALUE:
@@ -159,96 +161,96 @@ class JsonScanner:
 
     # Each expectation takes text from `pos` and returns where the next one goes on.
 
-    def _object(self, text: str, pos: int) -> int:
+    def _read_object(self, text: str, pos: int) -> int:
         pos = _skip_space(text, pos)
         if pos == len(text):
             return pos
         if text[pos] != "{":
             return self._stop(pos)
-        return self._open({}, pos)
+        return self._open_container({}, pos)
 
-    def _value(self, text: str, pos: int) -> int:
+    def _read_value(self, text: str, pos: int) -> int:
         pos = _skip_space(text, pos)
         if pos == len(text):
             return pos
         match text[pos]:
             case '"':
-                self._expect = self._string
+                self._current_reader = self._read_string
                 return pos + 1
             case "{":
-                return self._open({}, pos)
+                return self._open_container({}, pos)
             case "[":
-                return self._open([], pos)
+                return self._open_container([], pos)
             case "," | ":" | "}" | "]":
                 return self._stop(pos)
             case _:
-                self._expect = self._token
+                self._current_reader = self._read_token
                 return pos
 
-    def _first_item(self, text: str, pos: int) -> int:
+    def _read_first_item(self, text: str, pos: int) -> int:
         pos = _skip_space(text, pos)
         if pos < len(text) and text[pos] == "]":
             return self._close_container(pos)
-        return self._value(text, pos)
+        return self._read_value(text, pos)
 
-    def _first_key(self, text: str, pos: int) -> int:
+    def _read_first_key(self, text: str, pos: int) -> int:
         pos = _skip_space(text, pos)
         if pos < len(text) and text[pos] == "}":
             return self._close_container(pos)
-        return self._next_key(text, pos)
+        return self._read_next_key(text, pos)
 
-    def _next_key(self, text: str, pos: int) -> int:
+    def _read_next_key(self, text: str, pos: int) -> int:
         pos = _skip_space(text, pos)
         if pos == len(text):
             return pos
         if text[pos] != '"':
             return self._stop(pos)
-        self._expect = self._key
+        self._current_reader = self._read_key
         return pos + 1
 
-    def _key(self, text: str, pos: int) -> int:
+    def _read_key(self, text: str, pos: int) -> int:
         pos, ended = self._read_characters(text, pos)
         if ended:
-            self._keys[-1] = self._take_run()
-            self._expect = self._colon
+            self._keys[-1] = self._drain_run()
+            self._current_reader = self._read_colon
         return pos
 
-    def _colon(self, text: str, pos: int) -> int:
+    def _read_colon(self, text: str, pos: int) -> int:
         pos = _skip_space(text, pos)
         if pos == len(text):
             return pos
         if text[pos] != ":":
             return self._stop(pos)
-        self._expect = self._value
+        self._current_reader = self._read_value
         return pos + 1
 
-    def _string(self, text: str, pos: int) -> int:
+    def _read_string(self, text: str, pos: int) -> int:
         pos, ended = self._read_characters(text, pos)
         if ended:
-            self._put(self._take_run())
+            self._store_value(self._drain_run())
         return pos
 
-    def _token(self, text: str, pos: int) -> int:
+    def _read_token(self, text: str, pos: int) -> int:
         """A number, `true`, `false` or `null`: known only when something else follows."""
         match = _TOKEN_RE.match(text, pos)
         end = match.end() if match else pos
-        self._run.append(text[pos:end])
+        self._run_pieces.append(text[pos:end])
         if end == len(text):
             return end
         try:
-            self._put(msgspec.json.decode(self._take_run()))
+            self._store_value(msgspec.json.decode(self._drain_run()))
         except ValueError:
             return self._stop(end)
         return end
 
-    def _next(self, text: str, pos: int) -> int:
+    def _read_separator(self, text: str, pos: int) -> int:
         """After a value: a comma, or the end of the container."""
         pos = _skip_space(text, pos)
         if pos == len(text):
             return pos
         in_object = isinstance(self._stack[-1], dict)
         if text[pos] == ",":
-            self._expect = self._next_key if in_object else self._value
+            self._current_reader = self._read_next_key if in_object else self._read_value
             return pos + 1
         if text[pos] == ("}" if in_object else "]"):
             return self._close_container(pos)
@@ -259,7 +261,7 @@ class JsonScanner:
         match = _STRING_CHARACTERS_RE.match(text, pos)
         end = match.end() if match else pos
         run = text[pos:end]
-        self._run.append(msgspec.json.decode(f'"{run}"') if "\\" in run else run)
+        self._run_pieces.append(msgspec.json.decode(f'"{run}"') if "\\" in run else run)
         if end == len(text):
             return end, False
         if text[end] == '"':
@@ -267,43 +269,45 @@ class JsonScanner:
         begun = _PARTIAL_ESCAPE_RE.match(text, end)
         if begun is None or begun.end() < len(text):
             return self._stop(begun.end() if begun else end), False
-        self._held = text[end:]
+        self._pending_escape = text[end:]
         return len(text), False
 
-    def _open(self, container: dict[str, Any] | list[Any], pos: int) -> int:
+    def _open_container(self, container: dict[str, Any] | list[Any], pos: int) -> int:
         if len(self._stack) == MAX_DEPTH:
             return self._stop(pos)
         self._stack.append(container)
         self._keys.append("")
-        self._expect = self._first_key if isinstance(container, dict) else self._first_item
+        self._current_reader = (
+            self._read_first_key if isinstance(container, dict) else self._read_first_item
+        )
         return pos + 1
 
     def _close_container(self, pos: int) -> int:
         container = self._stack.pop()
         self._keys.pop()
         if self._stack:
-            self._put(container)
+            self._store_value(container)
             return pos + 1
         assert isinstance(container, dict)
         self._root = container
-        self.whole = True
+        self.is_complete = True
         return self._stop(pos + 1)
 
-    def _put(self, value: Any) -> None:
+    def _store_value(self, value: Any) -> None:
         container = self._stack[-1]
         if isinstance(container, dict):
             container[self._keys[-1]] = value
         else:
             container.append(value)
-        self._expect = self._next
+        self._current_reader = self._read_separator
 
-    def _take_run(self) -> str:
-        run = "".join(self._run)
-        self._run.clear()
+    def _drain_run(self) -> str:
+        run = "".join(self._run_pieces)
+        self._run_pieces.clear()
         return run
 
     def _stop(self, pos: int) -> int:
-        self.stopped_at = self._offset + pos
+        self.end_offset = self._offset + pos
         return pos
 
 

@@ -60,11 +60,11 @@ class ReplyParts:
     def __init__(self) -> None:
         self._parts: list[Part | None] = []
         self._events: list[PartEvent] = []
-        self._prose: _OpenProse | None = None
-        self._details: list[Any] = []
+        self._current_prose: _OpenProse | None = None
+        self._pending_details: list[Any] = []
         """Provider items that belong to the next reasoning that ends."""
 
-    def take_events(self) -> list[PartEvent]:
+    def drain_events(self) -> list[PartEvent]:
         events = self._events
         self._events = []
         return events
@@ -72,58 +72,62 @@ class ReplyParts:
     def __len__(self) -> int:
         return len(self._parts)
 
-    def ended(self) -> tuple[Part, ...]:
+    def list_ended_parts(self) -> tuple[Part, ...]:
         return tuple(part for part in self._parts if part is not None)
 
-    def input_of(self, index: int) -> dict[str, Any]:
+    def get_call_input(self, index: int) -> dict[str, Any]:
         """The arguments of a call that has ended; nothing for anything else."""
         part = self._parts[index] if 0 <= index < len(self._parts) else None
         return part.call.input if isinstance(part, CallPart) else {}
 
     # Prose
 
-    def say(self, kind: Literal["text", "reasoning"], text: str) -> None:
+    def append_prose(self, kind: Literal["text", "reasoning"], text: str) -> None:
         if not text:
             return
-        prose = self._open_prose(kind)
+        prose = self._ensure_open_prose(kind)
         prose.pieces.append(text)
         if prose.index is not None:
             self._events.append(PartDelta(prose.index, text))
         elif not text.isspace():
-            self._show(prose)
+            self._start_prose(prose)
 
     def add_details(self, details: tuple[Any, ...]) -> None:
-        self._details.extend(details)
+        self._pending_details.extend(details)
 
-    def seal(self, signature: str) -> None:
+    def sign_reasoning(self, signature: str) -> None:
         """The reasoning so far, even if it was kept from us, is signed."""
-        prose = self._open_prose("reasoning")
+        prose = self._ensure_open_prose("reasoning")
         if prose.index is None:
-            self._show(prose)
+            self._start_prose(prose)
         self.end_prose(signature)
 
-    def redact(self, data: str) -> None:
+    def add_redacted_reasoning(self, data: str) -> None:
         self.end_prose()
-        self._end(self._start("reasoning"), ReasoningPart("", redacted=data))
+        self._end_part(self._start_part("reasoning"), ReasoningPart("", redacted=data))
 
     def end_prose(self, signature: str | None = None) -> None:
-        prose, self._prose = self._prose, None
+        prose, self._current_prose = self._current_prose, None
         if prose is None or prose.index is None:
             return
         text = "".join(prose.pieces)
         if prose.kind == "text":
-            self._end(prose.index, TextPart(text))
+            self._end_part(prose.index, TextPart(text))
         else:
-            self._end(prose.index, ReasoningPart(text, signature, details=self._take_details()))
+            self._end_part(
+                prose.index, ReasoningPart(text, signature, details=self._drain_details())
+            )
 
     def finish(self) -> None:
         self.end_prose()
-        if self._details:
-            self._end(self._start("reasoning"), ReasoningPart("", details=self._take_details()))
+        if self._pending_details:
+            self._end_part(
+                self._start_part("reasoning"), ReasoningPart("", details=self._drain_details())
+            )
 
-    def recast(self, calls: Mapping[int, str]) -> None:
+    def reclassify_as_reasoning(self, calls: Mapping[int, str]) -> None:
         """All text so far, and these calls as they were written, turn out to be reasoning."""
-        if self._prose is not None and self._prose.kind == "text":
+        if self._current_prose is not None and self._current_prose.kind == "text":
             self.end_prose()
         texts = {n: part.text for n, part in enumerate(self._parts) if isinstance(part, TextPart)}
         for index, text in sorted({**texts, **calls}.items()):
@@ -134,36 +138,38 @@ class ReplyParts:
 
     def start_call(self, call_id: str, name: str) -> int:
         self.end_prose()
-        return self._start("call", call_id, name)
+        return self._start_part("call", call_id, name)
 
-    def grow(self, index: int, delta: str) -> None:
+    def append_delta(self, index: int, delta: str) -> None:
         self._events.append(PartDelta(index, delta))
 
     def end_call(self, index: int, call: ToolCall) -> None:
-        self._end(index, CallPart(call))
+        self._end_part(index, CallPart(call))
 
-    def _open_prose(self, kind: Literal["text", "reasoning"]) -> _OpenProse:
-        if self._prose is None or self._prose.kind != kind:
+    def _ensure_open_prose(self, kind: Literal["text", "reasoning"]) -> _OpenProse:
+        if self._current_prose is None or self._current_prose.kind != kind:
             self.end_prose()
-            self._prose = _OpenProse(kind)
-        return self._prose
+            self._current_prose = _OpenProse(kind)
+        return self._current_prose
 
-    def _show(self, prose: _OpenProse) -> None:
-        prose.index = self._start(prose.kind)
+    def _start_prose(self, prose: _OpenProse) -> None:
+        prose.index = self._start_part(prose.kind)
         if text := "".join(prose.pieces):
-            self.grow(prose.index, text)
+            self.append_delta(prose.index, text)
 
-    def _take_details(self) -> tuple[Any, ...]:
-        details = tuple(self._details)
-        self._details.clear()
+    def _drain_details(self) -> tuple[Any, ...]:
+        details = tuple(self._pending_details)
+        self._pending_details.clear()
         return details
 
-    def _start(self, kind: PartKind, call_id: str | None = None, name: str | None = None) -> int:
+    def _start_part(
+        self, kind: PartKind, call_id: str | None = None, name: str | None = None
+    ) -> int:
         index = len(self._parts)
         self._parts.append(None)
         self._events.append(PartStarted(index, kind, call_id, name))
         return index
 
-    def _end(self, index: int, part: Part) -> None:
+    def _end_part(self, index: int, part: Part) -> None:
         self._parts[index] = part
         self._events.append(PartEnded(index, part))

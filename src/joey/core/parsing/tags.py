@@ -19,7 +19,7 @@ from enum import Enum, auto
 from functools import lru_cache
 from typing import Literal
 
-from joey.core.text import regex
+from joey.core.text import compile_regex
 
 ProsePiece = tuple[Literal["text", "reasoning"], str]
 
@@ -39,8 +39,8 @@ THINK_TAGS = frozenset(
         *(f"`{tag}`" for tag in _BARE_THINK_TAGS),
     },
 )
-"""What to look for in text; `ThinkTagKind.of` says what a match is."""
-_THINK_CLOSING_RE = regex(r"</think(?:ing)?[ \n]?>", re.IGNORECASE)
+"""What to look for in text; `ThinkTagKind.classify` says what a match is."""
+_THINK_CLOSING_RE = compile_regex(r"</think(?:ing)?[ \n]?>", re.IGNORECASE)
 
 
 class ThinkTagKind(Enum):
@@ -53,8 +53,9 @@ class ThinkTagKind(Enum):
     """The next character decides."""
 
     @classmethod
-    def of(cls, tag: str, *, in_code: bool, at_end: bool) -> ThinkTagKind:
-        """`in_code`: inline code is open before the match; `at_end`: nothing has come after it."""
+    def classify(cls, tag: str, *, in_code: bool, at_end: bool) -> ThinkTagKind:
+        """`in_code`: inline code is open before the match; `is_at_end`: nothing has come after
+        it."""
         if not tag.startswith("`"):
             return cls.OPENING if tag in THINK_CLOSING_BY_OPENING else cls.CLOSING
         if tag.endswith("`"):
@@ -68,20 +69,20 @@ class InlineCodeTracker:
     def __init__(self) -> None:
         self.is_open = False
 
-    def read(self, text: str) -> None:
+    def feed(self, text: str) -> None:
         _, newline, line = text.rpartition("\n")
         if newline:
             self.is_open = False
         self.is_open ^= line.count("`") % 2 == 1
 
 
-def last_closing(text: str) -> tuple[int, int] | None:
+def find_last_closing_tag(text: str) -> tuple[int, int] | None:
     """Where the last closing tag in a text is."""
     ends = [match.span() for match in _THINK_CLOSING_RE.finditer(text)]
     return ends[-1] if ends else None
 
 
-def closes_before(text: str, tag: str) -> bool:
+def has_tag_after_closing(text: str, tag: str) -> bool:
     """Whether the text closes a section that it has not opened, and has `tag` after that."""
     closing = _THINK_CLOSING_RE.search(text)
     if closing is None or any(
@@ -92,140 +93,142 @@ def closes_before(text: str, tag: str) -> bool:
 
 
 class ThinkTagSplitter:
-    """Splits streamed text. Once `settled`, whatever follows is text and need not come here."""
+    """Splits streamed text. Once `is_settled`, whatever follows is text and need not come here."""
 
     def __init__(self) -> None:
-        self.settled = False
-        self._lead: list[str] = []
+        self.is_settled = False
+        self._leading_space: list[str] = []
         """White space before the first word, kept in case that word is no tag."""
-        self._held = ""
+        self._pending = ""
         """What may be the beginning of a tag."""
-        self._closing = ""
-        self._expect: Callable[[str], list[ProsePiece]] = self._opening
+        self._closing_tag = ""
+        self._current_reader: Callable[[str], list[ProsePiece]] = self._read_opening
 
     def feed(self, text: str) -> list[ProsePiece]:
-        if self.settled:
+        if self.is_settled:
             return [("text", text)] if text else []
-        return self._expect(text)
+        return self._current_reader(text)
 
     def close(self) -> list[ProsePiece]:
         """What is still held, when no more text comes."""
-        if self.settled:
+        if self.is_settled:
             return []
-        self.settled = True
-        if self._expect == self._reasoning:
-            return _pieces("reasoning", self._held)
-        return _pieces("text", "".join(self._lead) + self._held)
+        self.is_settled = True
+        if self._current_reader == self._read_reasoning:
+            return _build_pieces("reasoning", self._pending)
+        return _build_pieces("text", "".join(self._leading_space) + self._pending)
 
-    def _opening(self, text: str) -> list[ProsePiece]:
-        begun = self._held + text
+    def _read_opening(self, text: str) -> list[ProsePiece]:
+        begun = self._pending + text
         word = begun.lstrip()
-        self._lead.append(begun[: len(begun) - len(word)])
-        self._held = word
+        self._leading_space.append(begun[: len(begun) - len(word)])
+        self._pending = word
         for opening, closing in THINK_CLOSING_BY_OPENING.items():
             if word.startswith(opening):
-                self._lead.clear()
-                self._held = ""
-                self._closing = closing
-                self._expect = self._reasoning
-                return self._reasoning(word[len(opening) :])
+                self._leading_space.clear()
+                self._pending = ""
+                self._closing_tag = closing
+                self._current_reader = self._read_reasoning
+                return self._read_reasoning(word[len(opening) :])
         if any(opening.startswith(word) for opening in THINK_CLOSING_BY_OPENING):
             return []
-        self.settled = True
-        return [("text", "".join(self._lead) + word)]
+        self.is_settled = True
+        return [("text", "".join(self._leading_space) + word)]
 
-    def _reasoning(self, text: str) -> list[ProsePiece]:
-        text = self._held + text
-        self._held = ""
-        end = text.find(self._closing)
+    def _read_reasoning(self, text: str) -> list[ProsePiece]:
+        text = self._pending + text
+        self._pending = ""
+        end = text.find(self._closing_tag)
         if end >= 0:
-            self._expect = self._gap
-            rest = self._gap(text[end + len(self._closing) :])
-            return _pieces("reasoning", text[:end]) + rest
-        begun = text.rfind("<", max(0, len(text) - len(self._closing)))
-        if begun >= 0 and self._closing.startswith(text[begun:]):
-            self._held = text[begun:]
+            self._current_reader = self._read_gap
+            rest = self._read_gap(text[end + len(self._closing_tag) :])
+            return _build_pieces("reasoning", text[:end]) + rest
+        begun = text.rfind("<", max(0, len(text) - len(self._closing_tag)))
+        if begun >= 0 and self._closing_tag.startswith(text[begun:]):
+            self._pending = text[begun:]
             text = text[:begun]
-        return _pieces("reasoning", text)
+        return _build_pieces("reasoning", text)
 
-    def _gap(self, text: str) -> list[ProsePiece]:
+    def _read_gap(self, text: str) -> list[ProsePiece]:
         word = text.lstrip()
-        self.settled = bool(word)
-        return _pieces("text", word)
+        self.is_settled = bool(word)
+        return _build_pieces("text", word)
 
 
 class UnopenedClosingFinder:
     """Finds closing tags that nothing opened in text that is nothing but text."""
 
     def __init__(self) -> None:
-        self._held = ""
-        self._section = ""
+        self._pending = ""
+        self._section_closing_tag = ""
         """The closing tag of the section that is open."""
-        self._code = InlineCodeTracker()
-        self._in_gap = False
+        self._inline_code = InlineCodeTracker()
+        self._is_in_gap = False
 
     def feed(self, text: str) -> list[str | None]:
         """The text, in pieces; None where all text so far turns out to be reasoning."""
-        text, self._held = self._held + text, ""
+        text, self._pending = self._pending + text, ""
         found: list[str | None] = []
         pos = 0
         while pos < len(text):
-            pos = self._read(text, pos, found)
+            pos = self._read_tag(text, pos, found)
         return found
 
     def close(self) -> list[str | None]:
         """What is still held, when no more text comes."""
-        held, self._held = self._held, ""
-        if held in THINK_TAGS:
-            return [*self._said("`"), *self._take(held[1:])]
-        return self._said(held)
+        pending, self._pending = self._pending, ""
+        if pending in THINK_TAGS:
+            return [*self._build_text_pieces("`"), *self._handle_tag(pending[1:])]
+        return self._build_text_pieces(pending)
 
-    def _read(self, text: str, pos: int, found: list[str | None]) -> int:
-        at, tag = tags_of(THINK_TAGS).find(text, pos)
-        found += self._said(text[pos:at])
+    def _read_tag(self, text: str, pos: int, found: list[str | None]) -> int:
+        at, tag = get_tag_matcher(THINK_TAGS).find(text, pos)
+        found += self._build_text_pieces(text[pos:at])
         if not tag:
-            self._held = text[at:]
+            self._pending = text[at:]
             return len(text)
         end = at + len(tag)
-        match ThinkTagKind.of(tag, in_code=self._code.is_open, at_end=end == len(text)):
+        match ThinkTagKind.classify(
+            tag, in_code=self._inline_code.is_open, at_end=end == len(text)
+        ):
             case ThinkTagKind.UNDECIDED:
-                self._held = tag
+                self._pending = tag
             case ThinkTagKind.BACKTICK:
-                found += self._said("`")
+                found += self._build_text_pieces("`")
                 return at + 1
             case ThinkTagKind.MENTION:
-                found += self._said(tag)
+                found += self._build_text_pieces(tag)
             case ThinkTagKind.OPENING | ThinkTagKind.CLOSING:
-                found += self._take(tag)
+                found += self._handle_tag(tag)
         return end
 
-    def _take(self, tag: str) -> list[str | None]:
-        if tag in THINK_CLOSING_TAGS and tag != self._section:
-            self._section = ""
-            self._code = InlineCodeTracker()
-            self._in_gap = True
+    def _handle_tag(self, tag: str) -> list[str | None]:
+        if tag in THINK_CLOSING_TAGS and tag != self._section_closing_tag:
+            self._section_closing_tag = ""
+            self._inline_code = InlineCodeTracker()
+            self._is_in_gap = True
             return [None]
-        if tag == self._section:
-            self._section = ""
-        elif not self._section:
-            self._section = THINK_CLOSING_BY_OPENING[tag]
-        return self._said(tag)
+        if tag == self._section_closing_tag:
+            self._section_closing_tag = ""
+        elif not self._section_closing_tag:
+            self._section_closing_tag = THINK_CLOSING_BY_OPENING[tag]
+        return self._build_text_pieces(tag)
 
-    def _said(self, text: str) -> list[str | None]:
-        if self._in_gap:
+    def _build_text_pieces(self, text: str) -> list[str | None]:
+        if self._is_in_gap:
             text = text.lstrip()
         if not text:
             return []
-        self._in_gap = False
-        self._code.read(text)
+        self._is_in_gap = False
+        self._inline_code.feed(text)
         return [text]
 
 
-def _pieces(kind: Literal["text", "reasoning"], text: str) -> list[ProsePiece]:
+def _build_pieces(kind: Literal["text", "reasoning"], text: str) -> list[ProsePiece]:
     return [(kind, text)] if text else []
 
 
-_TAG_START_RE = regex("[<`]")
+_TAG_START_RE = compile_regex("[<`]")
 
 
 class TagMatcher:
@@ -234,22 +237,22 @@ class TagMatcher:
     def __init__(self, tags: frozenset[str]) -> None:
         longest_first = sorted(tags, key=lambda tag: (-len(tag), tag))
         self._pattern = re.compile("|".join(map(re.escape, longest_first)))
-        self._beginnings = frozenset(tag[:end] for tag in tags for end in range(1, len(tag)))
-        self._longest = len(longest_first[0])
+        self._tag_prefixes = frozenset(tag[:end] for tag in tags for end in range(1, len(tag)))
+        self._max_tag_length = len(longest_first[0])
 
     def find(self, text: str, pos: int) -> tuple[int, str]:
         """Where the first tag is, and which; or where one may have begun, and nothing."""
         match = self._pattern.search(text, pos)
         if match is not None:
             return match.start(), match[0]
-        near_end = max(pos, len(text) - self._longest + 1)
+        near_end = max(pos, len(text) - self._max_tag_length + 1)
         for start in _TAG_START_RE.finditer(text, near_end):
-            if text[start.start() :] in self._beginnings:
+            if text[start.start() :] in self._tag_prefixes:
                 return start.start(), ""
         return len(text), ""
 
 
 @lru_cache(maxsize=1024)
-def tags_of(tags: frozenset[str]) -> TagMatcher:
+def get_tag_matcher(tags: frozenset[str]) -> TagMatcher:
     """The same few sets are looked for in every reply; each is compiled once."""
     return TagMatcher(tags)

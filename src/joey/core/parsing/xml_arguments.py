@@ -23,10 +23,10 @@ from joey.core.parsing.tags import (
     THINK_CLOSING_BY_OPENING,
     THINK_CLOSING_TAGS,
     TagMatcher,
-    closes_before,
-    tags_of,
+    get_tag_matcher,
+    has_tag_after_closing,
 )
-from joey.core.text import regex
+from joey.core.text import compile_regex
 
 VERBATIM_PARAMETERS = frozenset(
     {"content", "file_text", "diff", "patch", "old_string", "new_string"}
@@ -53,30 +53,30 @@ class StreamTrimmer:
     """Streamed text without the white space around it; or, verbatim, without a newline there."""
 
     def __init__(self, verbatim: bool) -> None:
-        self._verbatim = verbatim
-        self._begun = False
-        self._space: list[str] = []
+        self._is_verbatim = verbatim
+        self._has_begun = False
+        self._pending_space: list[str] = []
 
-    def grow(self, text: str) -> str:
+    def feed(self, text: str) -> str:
         """What is certain now: white space counts once something follows it."""
         stripped = text.rstrip()
         if not stripped:
-            self._space.append(text)
+            self._pending_space.append(text)
             return ""
-        certain = "".join(self._space) + stripped
-        self._space = [text[len(stripped) :]]
-        if self._begun:
+        certain = "".join(self._pending_space) + stripped
+        self._pending_space = [text[len(stripped) :]]
+        if self._has_begun:
             return certain
-        self._begun = True
-        return without_first_newline(certain) if self._verbatim else certain.lstrip()
+        self._has_begun = True
+        return strip_first_newline(certain) if self._is_verbatim else certain.lstrip()
 
-    def end(self) -> str:
-        if not self._verbatim:
+    def close(self) -> str:
+        if not self._is_verbatim:
             return ""
-        rest = "".join(self._space)
-        if not self._begun:
-            rest = without_first_newline(rest)
-        return without_last_newline(rest)
+        rest = "".join(self._pending_space)
+        if not self._has_begun:
+            rest = strip_first_newline(rest)
+        return strip_last_newline(rest)
 
 
 class _StreamedValue:
@@ -84,29 +84,29 @@ class _StreamedValue:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.closing = f"</{name}>"
-        self._trimmed = StreamTrimmer(verbatim=name in VERBATIM_PARAMETERS)
+        self.closing_tag = f"</{name}>"
+        self._trimmer = StreamTrimmer(verbatim=name in VERBATIM_PARAMETERS)
         self._pieces: list[str] = []
-        self._plain = False
-        self._blank = True
+        self._is_plain = False
+        self._is_blank = True
         self._pending: list[str] = []
         """The value so far, while it is or may be a CDATA section."""
 
-    def grow(self, text: str) -> str:
-        if self._plain:
-            return self._keep(self._trimmed.grow(text))
+    def feed(self, text: str) -> str:
+        if self._is_plain:
+            return self._append_piece(self._trimmer.feed(text))
         self._pending.append(text)
-        self._blank = self._blank and not text.strip()
-        if self._blank or self._may_be_cdata():
+        self._is_blank = self._is_blank and not text.strip()
+        if self._is_blank or self._can_be_cdata():
             return ""
-        self._plain = True
-        return self._keep(self._trimmed.grow(self._take_pending()))
+        self._is_plain = True
+        return self._append_piece(self._trimmer.feed(self._drain_pending()))
 
-    def end(self) -> str:
-        rest = "" if self._plain else self._trimmed.grow(_unwrapped(self._take_pending()))
-        return self._keep(rest + self._trimmed.end())
+    def close(self) -> str:
+        rest = "" if self._is_plain else self._trimmer.feed(_unwrap_cdata(self._drain_pending()))
+        return self._append_piece(rest + self._trimmer.close())
 
-    def _may_be_cdata(self) -> bool:
+    def _can_be_cdata(self) -> bool:
         if len(self._pending) > 1 and self._pending[0].startswith(_CDATA_OPENING):
             return True
         begun = "".join(self._pending).lstrip()
@@ -115,12 +115,12 @@ class _StreamedValue:
             return True
         return _CDATA_OPENING.startswith(begun)
 
-    def _take_pending(self) -> str:
+    def _drain_pending(self) -> str:
         pending = "".join(self._pending)
         self._pending = []
         return pending
 
-    def _keep(self, text: str) -> str:
+    def _append_piece(self, text: str) -> str:
         self._pieces.append(text)
         return text
 
@@ -134,60 +134,70 @@ class XmlCall:
 
     def __init__(self, tool: str, parameters: frozenset[str]) -> None:
         self.tool = tool
-        self.closing = f"</{tool}>"
+        self.closing_tag = f"</{tool}>"
         self.values: dict[str, Any] = {}
-        self.value: _StreamedValue | None = None
+        self.current_value: _StreamedValue | None = None
         several = parameters if _MULTI_VALUE_MARKER_PARAMETER in parameters else frozenset()
-        self._several = several - WRAPPER_PARAMETERS
+        self._multi_value_parameters = several - WRAPPER_PARAMETERS
         self._has_json_begun = False
-        self._missing = parameters.union(
+        self._expected_parameters = parameters.union(
             *(LEGACY_PARAMETER_NAMES.get(name, ()) for name in parameters)
         )
-        self.tags = self._tags_between(*THINK_TAGS_BETWEEN_PARAMETERS)
+        self.tag_matcher = self._build_tag_matcher(*THINK_TAGS_BETWEEN_PARAMETERS)
 
-    def open(self, name: str) -> str:
+    def open_parameter(self, name: str) -> str:
         """A parameter begins. Returns the JSON that says so, as the methods below."""
         ended = self.end_value()
         if name in WRAPPER_PARAMETERS:
-            self._missing = frozenset()
-        elif name not in self._several:
-            self._missing -= {name}
-        self.value = _StreamedValue(name)
-        self.tags = tags_of(frozenset({self.value.closing}))
-        return ended if name in self._several else f'{ended}{self._next_name(name)}"'
+            self._expected_parameters = frozenset()
+        elif name not in self._multi_value_parameters:
+            self._expected_parameters -= {name}
+        self.current_value = _StreamedValue(name)
+        self.tag_matcher = get_tag_matcher(frozenset({self.current_value.closing_tag}))
+        return (
+            ended
+            if name in self._multi_value_parameters
+            else f'{ended}{self._encode_next_name(name)}"'
+        )
 
-    def grow(self, text: str) -> str:
-        return "" if self.value is None else self._encode_delta(self.value.grow(text))
+    def feed(self, text: str) -> str:
+        return (
+            "" if self.current_value is None else self._encode_delta(self.current_value.feed(text))
+        )
 
     def pause_value(self) -> None:
         """The open body met its closing tag; a later one may still prove that it goes on."""
-        assert self.value is not None
-        self.tags = self._tags_between(self.value.closing)
+        assert self.current_value is not None
+        self.tag_matcher = self._build_tag_matcher(self.current_value.closing_tag)
 
     def end_value(self) -> str:
-        value = self.value
+        value = self.current_value
         if value is None:
             return ""
-        rest = self._encode_delta(value.end())
-        if value.name not in self._several:
+        rest = self._encode_delta(value.close())
+        if value.name not in self._multi_value_parameters:
             self.values[value.name] = value.text
             rest += '"'
         else:
-            self._add(value.name, value.text)
-        self.value = None
-        self.tags = self._tags_between(*THINK_TAGS_BETWEEN_PARAMETERS)
+            self._append_value(value.name, value.text)
+        self.current_value = None
+        self.tag_matcher = self._build_tag_matcher(*THINK_TAGS_BETWEEN_PARAMETERS)
         return rest
 
-    def end(self) -> str:
+    def close(self) -> str:
         ended = self.end_value()
-        for name in sorted(self._several & self.values.keys()):
-            ended += f"{self._next_name(name)}{_json(self.values[name])}"
+        for name in sorted(self._multi_value_parameters & self.values.keys()):
+            ended += f"{self._encode_next_name(name)}{_encode_json(self.values[name])}"
         return f"{ended}}}" if self._has_json_begun else "{}"
 
-    def partial(self) -> dict[str, Any]:
-        return {**self.values, self.value.name: self.value.text} if self.value else {**self.values}
+    def get_partial_arguments(self) -> dict[str, Any]:
+        return (
+            {**self.values, self.current_value.name: self.current_value.text}
+            if self.current_value
+            else {**self.values}
+        )
 
-    def _add(self, name: str, text: str) -> None:
+    def _append_value(self, name: str, text: str) -> None:
         match self.values.get(name):
             case None:
                 self.values[name] = text
@@ -196,26 +206,34 @@ class XmlCall:
             case first:
                 self.values[name] = [first, text]
 
-    def _next_name(self, name: str) -> str:
+    def _encode_next_name(self, name: str) -> str:
         opened = ", " if self._has_json_begun else "{"
         self._has_json_begun = True
         return f"{opened}{encode_basestring(name)}: "
 
     def _encode_delta(self, text: str) -> str:
-        assert self.value is not None
-        return "" if self.value.name in self._several else encode_basestring(text)[1:-1]
+        assert self.current_value is not None
+        return (
+            ""
+            if self.current_value.name in self._multi_value_parameters
+            else encode_basestring(text)[1:-1]
+        )
 
-    def begins_anew(self, name: str) -> bool:
+    def is_reopened_after_reasoning(self, name: str) -> bool:
         """Whether a value closes a section of reasoning and then opens its parameter again."""
         value = self.values[name]
         texts = value if isinstance(value, list) else [value]
-        return any(closes_before(text, f"<{name}>") for text in texts)
+        return any(has_tag_after_closing(text, f"<{name}>") for text in texts)
 
-    def _tags_between(self, *more: str) -> TagMatcher:
-        return tags_of(frozenset({self.closing, *more, *(f"<{name}>" for name in self._missing)}))
+    def _build_tag_matcher(self, *more: str) -> TagMatcher:
+        return get_tag_matcher(
+            frozenset(
+                {self.closing_tag, *more, *(f"<{name}>" for name in self._expected_parameters)}
+            )
+        )
 
 
-def _unwrapped(text: str) -> str:
+def _unwrap_cdata(text: str) -> str:
     """What a CDATA section holds, if the text is one as a whole."""
     section = text.strip()
     end = len(section) - len(_CDATA_CLOSING)
@@ -226,7 +244,7 @@ def _unwrapped(text: str) -> str:
     return text
 
 
-def _json(value: str | list[str]) -> str:
+def _encode_json(value: str | list[str]) -> str:
     if isinstance(value, str):
         return encode_basestring(value)
     return f"[{', '.join(map(encode_basestring, value))}]"
@@ -235,13 +253,13 @@ def _json(value: str | list[str]) -> str:
 XmlElement = Union[str, "dict[str, list[XmlElement]]"]
 """The text of a leaf, or children by name, each name with all its occurrences in order."""
 
-_WHITESPACE_RE = regex(r"\s*+")
-_TAG_RE = regex(r"<(/?)([A-Za-z_][\w.-]*+)(?:\s[^<>]*+)?(?<!/)(/?)>")
+_WHITESPACE_RE = compile_regex(r"\s*+")
+_TAG_RE = compile_regex(r"<(/?)([A-Za-z_][\w.-]*+)(?:\s[^<>]*+)?(?<!/)(/?)>")
 _CDATA_START = "<![CDATA["
 _MAX_DEPTH = 100
 _MAX_LOOKAHEAD_CHARS = 10_000_000
 """Characters that may be looked at for ends of literal elements that fit better than the first."""
-_ENTITY_RE = regex(r"&(lt|gt|amp|quot|apos|#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6});")
+_ENTITY_RE = compile_regex(r"&(lt|gt|amp|quot|apos|#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6});")
 _NAMED_ENTITIES = {"lt": "<", "gt": ">", "amp": "&", "quot": '"', "apos": "'"}
 
 
@@ -253,14 +271,14 @@ def parse_args_xml(raw: str) -> dict[str, list[XmlElement]]:
     entities decoded; `content` (and a `diff` that holds text rather than elements) is taken as
     it stands, less one newline at each end, and so is CDATA. A tag that is never closed is text.
     """
-    return _ElementParser(raw).read()
+    return _ElementParser(raw).parse()
 
 
-def without_first_newline(text: str) -> str:
+def strip_first_newline(text: str) -> str:
     return text[2:] if text.startswith("\r\n") else text.removeprefix("\n")
 
 
-def without_last_newline(text: str) -> str:
+def strip_last_newline(text: str) -> str:
     return text[:-2] if text.endswith("\r\n") else text.removesuffix("\n")
 
 
@@ -286,7 +304,7 @@ class _OpenElement:
         self.start = start
         self.children: dict[str, list[XmlElement]] = {}
 
-    def add(self, name: str, *values: XmlElement) -> None:
+    def add_child(self, name: str, *values: XmlElement) -> None:
         self.children.setdefault(name, []).extend(values)
 
 
@@ -294,105 +312,105 @@ class _ElementParser:
     def __init__(self, raw: str) -> None:
         self._raw = raw
         self._stack = [_OpenElement("", 0)]
-        self._open: Counter[str] = Counter()
-        self._found: dict[str, tuple[int, int]] = {}
+        self._open_counts: Counter[str] = Counter()
+        self._find_cache: dict[str, tuple[int, int]] = {}
         """Where each text was looked for last, and where it is."""
-        self._patience = _MAX_LOOKAHEAD_CHARS
+        self._lookahead_budget = _MAX_LOOKAHEAD_CHARS
 
-    def read(self) -> dict[str, list[XmlElement]]:
+    def parse(self) -> dict[str, list[XmlElement]]:
         pos = 0
         while match := _TAG_RE.search(self._raw, pos):
             pos = match.end()
             name = match[2]
             if match[1]:
-                self._close(name, match.start())
+                self._close_element(name, match.start())
             elif match[3]:
-                self._stack[-1].add(name, "")
+                self._stack[-1].add_child(name, "")
             else:
-                pos = self._begin(name, pos)
-        self._forget_above(0)
+                pos = self._open_element(name, pos)
+        self._discard_unclosed(0)
         return self._stack[0].children
 
-    def _begin(self, name: str, pos: int) -> int:
+    def _open_element(self, name: str, pos: int) -> int:
         """Open an element, or take the whole of one that is not made of elements."""
-        taken = self._literal(name, pos)
+        taken = self._read_literal(name, pos)
         if taken is None and len(self._stack) > _MAX_DEPTH:
             return pos
         if taken is None:
             self._stack.append(_OpenElement(name, pos))
-            self._open[name] += 1
+            self._open_counts[name] += 1
             return pos
         value, end = taken
-        self._stack[-1].add(name, value)
+        self._stack[-1].add_child(name, value)
         return end
 
-    def _literal(self, name: str, pos: int) -> tuple[str, int] | None:
+    def _read_literal(self, name: str, pos: int) -> tuple[str, int] | None:
         """The value of a literal element that begins at `pos`, and where its closing tag ends."""
         closing = f"</{name}>"
         first_word = self._skip_space(pos)
         if self._raw.startswith(_CDATA_START, first_word):
-            return self._cdata(closing, first_word + len(_CDATA_START))
+            return self._read_cdata(closing, first_word + len(_CDATA_START))
         holds_elements = self._raw.startswith("<content>", first_word)
         if name != "content" and (name != "diff" or holds_elements):
             return None
-        end = self._literal_end(closing, pos)
+        end = self._find_literal_end(closing, pos)
         if end < 0:
             return None
-        value = without_last_newline(without_first_newline(self._raw[pos:end]))
+        value = strip_last_newline(strip_first_newline(self._raw[pos:end]))
         return value, end + len(closing)
 
-    def _cdata(self, closing: str, start: int) -> tuple[str, int] | None:
-        end = self._find("]]>", start)
-        if end < 0 or self._patience <= 0:
+    def _read_cdata(self, closing: str, start: int) -> tuple[str, int] | None:
+        end = self._find_cached("]]>", start)
+        if end < 0 or self._lookahead_budget <= 0:
             return None
         after = self._skip_space(end + len("]]>"))
         if self._raw.startswith(closing, after):
             return self._raw[start:end], after + len(closing)
-        self._patience -= after - end
+        self._lookahead_budget -= after - end
         return None
 
-    def _literal_end(self, closing: str, pos: int) -> int:
+    def _find_literal_end(self, closing: str, pos: int) -> int:
         """The first closing tag that its parent's end or a line number follows, else the first."""
-        first = at = self._find(closing, pos)
+        first = at = self._find_cached(closing, pos)
         followers = (f"</{self._stack[-1].name}>", "<start_line>", "<end_line>")
-        while at >= 0 and self._patience > 0:
+        while at >= 0 and self._lookahead_budget > 0:
             after = self._skip_space(at + len(closing))
             if after == len(self._raw) or self._raw.startswith(followers, after):
                 return at
             at, before = self._raw.find(closing, after), at
-            self._patience -= (at if at >= 0 else len(self._raw)) - before
+            self._lookahead_budget -= (at if at >= 0 else len(self._raw)) - before
         return first
 
-    def _find(self, wanted: str, pos: int) -> int:
+    def _find_cached(self, search: str, pos: int) -> int:
         """Like `str.find`, but without reading the same text again and again as `pos` grows."""
-        begin, at = self._found.get(wanted, (pos + 1, 0))
+        begin, at = self._find_cache.get(search, (pos + 1, 0))
         if begin <= pos and (at < 0 or pos <= at):
             return at
-        at = self._raw.find(wanted, pos)
-        self._found[wanted] = pos, at
+        at = self._raw.find(search, pos)
+        self._find_cache[search] = pos, at
         return at
 
     def _skip_space(self, pos: int) -> int:
         match = _WHITESPACE_RE.match(self._raw, pos)
         return match.end() if match else pos
 
-    def _close(self, name: str, end: int) -> None:
-        if not self._open[name]:
+    def _close_element(self, name: str, end: int) -> None:
+        if not self._open_counts[name]:
             return
         depth = len(self._stack) - 1
         while self._stack[depth].name != name:
             depth -= 1
-        self._forget_above(depth)
+        self._discard_unclosed(depth)
         node = self._stack.pop()
-        self._open[name] -= 1
+        self._open_counts[name] -= 1
         leaf = decode_entities(self._raw[node.start : end]).strip() if not node.children else ""
-        self._stack[-1].add(name, node.children or leaf)
+        self._stack[-1].add_child(name, node.children or leaf)
 
-    def _forget_above(self, depth: int) -> None:
+    def _discard_unclosed(self, depth: int) -> None:
         """Tags that were never closed are text; what they seemed to hold belongs around them."""
         parent, forgotten = self._stack[depth], self._stack[depth + 1 :]
         del self._stack[depth + 1 :]
         for node in forgotten:
-            self._open[node.name] -= 1
+            self._open_counts[node.name] -= 1
             for name, values in node.children.items():
-                parent.add(name, *values)
+                parent.add_child(name, *values)

@@ -44,15 +44,15 @@ from joey.core.parsing.tags import (
     THINK_TAGS,
     InlineCodeTracker,
     ThinkTagKind,
-    last_closing,
-    tags_of,
+    find_last_closing_tag,
+    get_tag_matcher,
 )
 from joey.core.parsing.xml_arguments import BODY_PARAMETERS, StreamTrimmer, XmlCall
-from joey.core.text import regex
+from joey.core.text import compile_regex
 
 _HIDDEN_TAGS = frozenset({"<thinking>", "</thinking>"})
 """Tags of sections that are taken out of the text."""
-_WHITESPACE_RE = regex(r"\s*+")
+_WHITESPACE_RE = compile_regex(r"\s*+")
 
 
 class XmlText(Struct, frozen=True, gc=False):
@@ -61,7 +61,7 @@ class XmlText(Struct, frozen=True, gc=False):
 
 class XmlCallStarted(Struct, frozen=True, gc=False):
     name: str
-    at: int
+    start_offset: int
     """The place of its first character in all text so far."""
 
 
@@ -72,11 +72,11 @@ class XmlCallDelta(Struct, frozen=True, gc=False):
 
 class XmlCallEnded(Struct, frozen=True):
     input: dict[str, Any]
-    unclosed: str | None = None
+    unclosed_tag: str | None = None
     """The tag that was still open when the text ended."""
-    end: int = 0
+    end_offset: int = 0
     """The place behind its last character."""
-    thought_in: str | None = None
+    reasoning_parameter: str | None = None
     """The parameter in which reasoning ends and the parameter begins anew."""
 
 
@@ -90,8 +90,8 @@ class XmlCallTruncated(Struct, frozen=True, gc=False):
 class XmlReasoningEnded(Struct, frozen=True, gc=False):
     """Everything up to here was reasoning; the tag that closed it is between these places."""
 
-    at: int
-    end: int
+    start_offset: int
+    end_offset: int
 
 
 XmlEvent = (
@@ -106,271 +106,277 @@ class XmlStream:
         self, tools: Mapping[str, frozenset[str]], *, understand_text_calls: bool = True
     ) -> None:
         self._tools = tools
-        self._openings = {f"<{name}>": name for name in tools}
+        self._tools_by_opening_tag = {f"<{name}>": name for name in tools}
         blocks = TEXT_CALL_CLOSING_BY_OPENING if understand_text_calls else ()
-        mentions = (f"`{opening}" for opening in self._openings)
-        self._text_tags = frozenset({*self._openings, *mentions, *blocks, *THINK_TAGS})
-        self._leftovers = StrayTagTracker()
-        self._tags = tags_of(self._text_tags)
-        self._held = ""
+        mentions = (f"`{opening}" for opening in self._tools_by_opening_tag)
+        self._text_tags = frozenset({*self._tools_by_opening_tag, *mentions, *blocks, *THINK_TAGS})
+        self._stray_tags = StrayTagTracker()
+        self._tag_matcher = get_tag_matcher(self._text_tags)
+        self._pending = ""
         self._events: list[XmlEvent] = []
-        self._text = StreamTrimmer(verbatim=False)
-        self._code = InlineCodeTracker()
-        self._section = ""
+        self._text_trimmer = StreamTrimmer(verbatim=False)
+        self._inline_code = InlineCodeTracker()
+        self._section_closing_tag = ""
         """The closing tag of the section of reasoning that is open: it holds no calls."""
-        self._fed = 0
-        self._base = 0
+        self._fed_length = 0
+        self._base_offset = 0
         """The place of the text that is being read, in all text so far."""
-        self._call: XmlCall | None = None
-        self._paused: list[str] = []
+        self._open_call: XmlCall | None = None
+        self._paused_pieces: list[str] = []
         """The closing tag of a body and what came behind it, until it is known what they are."""
-        self._block: TextCallBlock | None = None
-        self._block_at = 0
-        self._expect: Callable[[str, int], int] = self._in_text
+        self._text_call_block: TextCallBlock | None = None
+        self._block_offset = 0
+        self._current_reader: Callable[[str, int], int] = self._read_text
 
     def feed(self, text: str) -> list[XmlEvent]:
-        self._base = self._fed - len(self._held)
-        self._fed += len(text)
-        text = self._held + text
-        self._held = ""
+        self._base_offset = self._fed_length - len(self._pending)
+        self._fed_length += len(text)
+        text = self._pending + text
+        self._pending = ""
         pos = 0
         while pos < len(text):
-            pos = self._expect(text, pos)
-        return self._take_events()
+            pos = self._current_reader(text, pos)
+        return self._drain_events()
 
     def close(self) -> list[XmlEvent]:
         """What is left when no more text comes."""
-        if self._call is not None:
-            self._end_unclosed(self._call)
-        elif self._expect == self._in_block and self._block is not None:
-            self._say_block(self._block.text)
-        elif self._expect == self._in_text and self._held in THINK_TAGS:
-            tag = self._held[1:]
-            self._say("`")
-            self._take_think_tag(tag, self._fed - len(tag))
+        if self._open_call is not None:
+            self._end_unclosed_call(self._open_call)
+        elif self._current_reader == self._read_block and self._text_call_block is not None:
+            self._emit_block_as_text(self._text_call_block.text)
+        elif self._current_reader == self._read_text and self._pending in THINK_TAGS:
+            tag = self._pending[1:]
+            self._emit_text("`")
+            self._handle_think_tag(tag, self._fed_length - len(tag))
         else:
-            self._say(self._held)
-        return self._take_events()
+            self._emit_text(self._pending)
+        return self._drain_events()
 
-    def partial(self) -> dict[str, Any]:
+    def get_partial_arguments(self) -> dict[str, Any]:
         """The arguments so far of the call that is being written."""
-        return self._call.partial() if self._call is not None else {}
+        return self._open_call.get_partial_arguments() if self._open_call is not None else {}
 
-    def _take_events(self) -> list[XmlEvent]:
+    def _drain_events(self) -> list[XmlEvent]:
         events = self._events
         self._events = []
         return events
 
     # Each expectation takes text from `pos` and returns where the next one goes on.
 
-    def _in_text(self, text: str, pos: int) -> int:
-        at, tag = self._tags.find(text, pos)
-        self._say(text[pos:at])
+    def _read_text(self, text: str, pos: int) -> int:
+        at, tag = self._tag_matcher.find(text, pos)
+        self._emit_text(text[pos:at])
         if not tag:
-            self._held = text[at:]
+            self._pending = text[at:]
             return len(text)
         if tag in THINK_TAGS:
             return self._read_think_tag(text, at, tag)
-        if tag in self._openings:
-            tool = self._openings[tag]
-            self._start_call(tool, self._base + at)
-            self._call = XmlCall(tool, self._tools[tool])
-            self._expect = self._in_call
+        if tag in self._tools_by_opening_tag:
+            tool = self._tools_by_opening_tag[tag]
+            self._start_call(tool, self._base_offset + at)
+            self._open_call = XmlCall(tool, self._tools[tool])
+            self._current_reader = self._read_call
         elif tag in TEXT_CALL_CLOSING_BY_OPENING:
-            self._block = TextCallBlock(tag, self._tools)
-            self._block_at = self._base + at
-            self._expect = self._in_block
+            self._text_call_block = TextCallBlock(tag, self._tools)
+            self._block_offset = self._base_offset + at
+            self._current_reader = self._read_block
         else:
-            self._say_leftover(tag)
+            self._emit_stray_tag(tag)
         return at + len(tag)
 
     def _read_think_tag(self, text: str, at: int, tag: str) -> int:
         end = at + len(tag)
-        match ThinkTagKind.of(tag, in_code=self._code.is_open, at_end=end == len(text)):
+        match ThinkTagKind.classify(
+            tag, in_code=self._inline_code.is_open, at_end=end == len(text)
+        ):
             case ThinkTagKind.UNDECIDED:
-                self._held = tag
+                self._pending = tag
             case ThinkTagKind.BACKTICK:
-                self._say("`")
+                self._emit_text("`")
                 return at + 1
             case ThinkTagKind.MENTION:
-                self._say(tag)
+                self._emit_text(tag)
             case ThinkTagKind.OPENING | ThinkTagKind.CLOSING:
-                self._take_think_tag(tag, self._base + at)
+                self._handle_think_tag(tag, self._base_offset + at)
         return end
 
-    def _take_think_tag(self, tag: str, at: int) -> None:
-        if tag in THINK_CLOSING_TAGS and tag != self._section:
-            self._end_thought(at, at + len(tag))
+    def _handle_think_tag(self, tag: str, at: int) -> None:
+        if tag in THINK_CLOSING_TAGS and tag != self._section_closing_tag:
+            self._end_reasoning(at, at + len(tag))
             return
-        if tag == self._section:
-            self._section = ""
-        elif not self._section:
-            self._section = THINK_CLOSING_BY_OPENING[tag]
-        self._renew_tags()
-        self._say("" if tag in _HIDDEN_TAGS else tag)
+        if tag == self._section_closing_tag:
+            self._section_closing_tag = ""
+        elif not self._section_closing_tag:
+            self._section_closing_tag = THINK_CLOSING_BY_OPENING[tag]
+        self._update_tag_matcher()
+        self._emit_text("" if tag in _HIDDEN_TAGS else tag)
 
-    def _in_call(self, text: str, pos: int) -> int:
+    def _read_call(self, text: str, pos: int) -> int:
         """Between parameters."""
-        call = self._the_call()
-        at, tag = call.tags.find(text, pos)
+        call = self._get_open_call()
+        at, tag = call.tag_matcher.find(text, pos)
         if not tag:
-            self._held = text[at:]
+            self._pending = text[at:]
             return len(text)
         if tag in THINK_CLOSING_TAGS:
-            self._end_thought(self._base + at, self._base + at + len(tag))
+            self._end_reasoning(self._base_offset + at, self._base_offset + at + len(tag))
         elif tag in THINK_CLOSING_BY_OPENING:
-            self._section = THINK_CLOSING_BY_OPENING[tag]
-            self._expect = self._in_section_of_call
+            self._section_closing_tag = THINK_CLOSING_BY_OPENING[tag]
+            self._current_reader = self._read_reasoning_in_call
         else:
-            self._open_value_or_end_call(call, tag, self._base + at + len(tag))
+            self._open_value_or_end_call(call, tag, self._base_offset + at + len(tag))
         return at + len(tag)
 
-    def _in_section_of_call(self, text: str, pos: int) -> int:
+    def _read_reasoning_in_call(self, text: str, pos: int) -> int:
         """In reasoning between parameters: nothing in it counts."""
-        at, tag = tags_of(THINK_CLOSING_TAGS).find(text, pos)
+        at, tag = get_tag_matcher(THINK_CLOSING_TAGS).find(text, pos)
         if not tag:
-            self._held = text[at:]
+            self._pending = text[at:]
             return len(text)
-        if tag == self._section:
-            self._section = ""
-            self._expect = self._in_call
+        if tag == self._section_closing_tag:
+            self._section_closing_tag = ""
+            self._current_reader = self._read_call
         else:
-            self._end_thought(self._base + at, self._base + at + len(tag))
+            self._end_reasoning(self._base_offset + at, self._base_offset + at + len(tag))
         return at + len(tag)
 
-    def _in_value(self, text: str, pos: int) -> int:
-        call = self._the_call()
-        at, tag = call.tags.find(text, pos)
-        self._grow(call.grow(text[pos:at]))
+    def _read_value(self, text: str, pos: int) -> int:
+        call = self._get_open_call()
+        at, tag = call.tag_matcher.find(text, pos)
+        self._emit_delta(call.feed(text[pos:at]))
         if not tag:
-            self._held = text[at:]
+            self._pending = text[at:]
             return len(text)
         if tag[2:-1] in BODY_PARAMETERS:
             call.pause_value()
-            self._paused = [tag]
-            self._expect = self._behind_body
+            self._paused_pieces = [tag]
+            self._current_reader = self._read_after_body
         else:
-            self._grow(call.end_value())
-            self._expect = self._in_call
+            self._emit_delta(call.end_value())
+            self._current_reader = self._read_call
         return at + len(tag)
 
-    def _behind_body(self, text: str, pos: int) -> int:
+    def _read_after_body(self, text: str, pos: int) -> int:
         """Behind a body's closing tag, which may turn out to be part of the body."""
-        call = self._the_call()
-        at, tag = call.tags.find(text, pos)
-        self._paused.append(text[pos:at])
+        call = self._get_open_call()
+        at, tag = call.tag_matcher.find(text, pos)
+        self._paused_pieces.append(text[pos:at])
         if not tag:
-            self._held = text[at:]
+            self._pending = text[at:]
             return len(text)
-        if tag == self._paused[0]:
-            self._grow(call.grow("".join(self._paused)))
-            self._paused = [tag]
+        if tag == self._paused_pieces[0]:
+            self._emit_delta(call.feed("".join(self._paused_pieces)))
+            self._paused_pieces = [tag]
         else:
-            self._open_value_or_end_call(call, tag, self._base + at + len(tag))
+            self._open_value_or_end_call(call, tag, self._base_offset + at + len(tag))
         return at + len(tag)
 
-    def _in_block(self, text: str, pos: int) -> int:
-        assert self._block is not None
-        taken = self._block.feed(text[pos:])
+    def _read_block(self, text: str, pos: int) -> int:
+        assert self._text_call_block is not None
+        taken = self._text_call_block.feed(text[pos:])
         if taken is None:
             return len(text)
-        call = self._block.call
+        call = self._text_call_block.call
         if call is None:
-            self._expect = self._in_text
-            self._say_block(self._block.text)
+            self._current_reader = self._read_text
+            self._emit_block_as_text(self._text_call_block.text)
         else:
-            self._start_call(call.name, self._block_at)
-            self._grow(msgspec.json.encode(call.arguments).decode())
-            self._events.append(XmlCallEnded(call.arguments, end=self._base + pos + taken))
-            self._expect = self._behind_block
+            self._start_call(call.name, self._block_offset)
+            self._emit_delta(msgspec.json.encode(call.arguments).decode())
+            self._events.append(
+                XmlCallEnded(call.arguments, end_offset=self._base_offset + pos + taken)
+            )
+            self._current_reader = self._read_after_block
         return pos + taken
 
-    def _behind_block(self, text: str, pos: int) -> int:
+    def _read_after_block(self, text: str, pos: int) -> int:
         """Behind the JSON of a call: what closes the block, if the model wrote it."""
-        assert self._block is not None
-        closing = self._block.closing
+        assert self._text_call_block is not None
+        closing = self._text_call_block.closing_marker
         match = _WHITESPACE_RE.match(text, pos)
         pos = match.end() if match else pos
         begun = text[pos : pos + len(closing)]
         if begun != closing and closing.startswith(begun):
-            self._held = begun
+            self._pending = begun
             return len(text)
-        self._expect = self._in_text
+        self._current_reader = self._read_text
         return pos + len(closing) if begun == closing else pos
 
     # What the expectations do
 
-    def _the_call(self) -> XmlCall:
-        assert self._call is not None
-        return self._call
+    def _get_open_call(self) -> XmlCall:
+        assert self._open_call is not None
+        return self._open_call
 
-    def _say(self, text: str) -> None:
-        self._code.read(text)
-        if shown := self._text.grow(text):
-            self._events.append(XmlText(shown))
+    def _emit_text(self, text: str) -> None:
+        self._inline_code.feed(text)
+        if trimmed := self._text_trimmer.feed(text):
+            self._events.append(XmlText(trimmed))
 
-    def _grow(self, delta: str) -> None:
+    def _emit_delta(self, delta: str) -> None:
         if delta:
             self._events.append(XmlCallDelta(delta))
 
-    def _say_leftover(self, tag: str) -> None:
-        self._say(tag)
-        if tag in self._leftovers.tags and (closed := self._leftovers.meet(tag)):
+    def _emit_stray_tag(self, tag: str) -> None:
+        self._emit_text(tag)
+        if tag in self._stray_tags.tags and (closed := self._stray_tags.handle_tag(tag)):
             self._events.append(XmlCallTruncated(*closed))
 
-    def _say_block(self, text: str) -> None:
+    def _emit_block_as_text(self, text: str) -> None:
         """A block that is no call; in its JSON nothing was looked for."""
-        closing = last_closing(text)
+        closing = find_last_closing_tag(text)
         if closing is None:
-            self._say(text)
+            self._emit_text(text)
             return
         at, end = closing
-        self._say(text[:at])
-        self._end_thought(self._block_at + at, self._block_at + end)
-        self._say(text[end:])
+        self._emit_text(text[:at])
+        self._end_reasoning(self._block_offset + at, self._block_offset + end)
+        self._emit_text(text[end:])
 
-    def _end_thought(self, at: int, end: int) -> None:
-        self._call = None
-        self._section = ""
-        self._leftovers = StrayTagTracker()
-        self._renew_tags()
+    def _end_reasoning(self, at: int, end: int) -> None:
+        self._open_call = None
+        self._section_closing_tag = ""
+        self._stray_tags = StrayTagTracker()
+        self._update_tag_matcher()
         self._begin_text()
-        self._expect = self._in_text
+        self._current_reader = self._read_text
         self._events.append(XmlReasoningEnded(at, end))
 
-    def _renew_tags(self) -> None:
-        tags = THINK_TAGS if self._section else self._text_tags
-        self._tags = tags_of(tags | self._leftovers.tags)
+    def _update_tag_matcher(self) -> None:
+        tags = THINK_TAGS if self._section_closing_tag else self._text_tags
+        self._tag_matcher = get_tag_matcher(tags | self._stray_tags.tags)
 
     def _begin_text(self) -> None:
-        self._text = StreamTrimmer(verbatim=False)
-        self._code = InlineCodeTracker()
+        self._text_trimmer = StreamTrimmer(verbatim=False)
+        self._inline_code = InlineCodeTracker()
 
     def _start_call(self, name: str, at: int) -> None:
         self._begin_text()
         self._events.append(XmlCallStarted(name, at))
 
     def _open_value_or_end_call(self, call: XmlCall, tag: str, end: int) -> None:
-        if tag != call.closing:
-            self._grow(call.open(tag[1:-1]))
-            self._expect = self._in_value
+        if tag != call.closing_tag:
+            self._emit_delta(call.open_parameter(tag[1:-1]))
+            self._current_reader = self._read_value
             return
-        if call.value is not None:
-            self._leftovers.add_call(call.tool, call.value.name)
-            self._renew_tags()
-        self._grow(call.end())
-        thought_in = next(filter(call.begins_anew, call.values), None)
-        self._events.append(XmlCallEnded(call.values, end=end, thought_in=thought_in))
-        self._call = None
-        self._expect = self._in_text
+        if call.current_value is not None:
+            self._stray_tags.add_call(call.tool, call.current_value.name)
+            self._update_tag_matcher()
+        self._emit_delta(call.close())
+        thought_in = next(filter(call.is_reopened_after_reasoning, call.values), None)
+        self._events.append(
+            XmlCallEnded(call.values, end_offset=end, reasoning_parameter=thought_in)
+        )
+        self._open_call = None
+        self._current_reader = self._read_text
 
-    def _end_unclosed(self, call: XmlCall) -> None:
+    def _end_unclosed_call(self, call: XmlCall) -> None:
         unclosed = call.tool
-        if call.value is not None and self._expect == self._in_value:
-            self._grow(call.grow(self._held))
-            unclosed = call.value.name
-        self._events.append(XmlCallEnded(call.partial(), unclosed, self._fed))
-        self._call = None
+        if call.current_value is not None and self._current_reader == self._read_value:
+            self._emit_delta(call.feed(self._pending))
+            unclosed = call.current_value.name
+        self._events.append(XmlCallEnded(call.get_partial_arguments(), unclosed, self._fed_length))
+        self._open_call = None
 
 
 class StrayTagTracker:
@@ -379,42 +385,42 @@ class StrayTagTracker:
     def __init__(self) -> None:
         self.tags: frozenset[str] = frozenset()
         """What to look for; behind a backtick a tag is only mentioned."""
-        self._tools: defaultdict[str, set[str]] = defaultdict(set)
+        self._tools_by_body: defaultdict[str, set[str]] = defaultdict(set)
         """Tools by the bodies that calls of them ended with."""
-        self._opened: Counter[str] = Counter()
-        self._closed: set[str] = set()
+        self._open_counts: Counter[str] = Counter()
+        self._closed_bodies: set[str] = set()
 
     def add_call(self, tool: str, body: str) -> None:
-        self._tools[body].add(tool)
+        self._tools_by_body[body].add(tool)
         tags = {f"<{body}>", f"</{body}>", f"</{tool}>"}
         self.tags |= tags | {f"`{tag}" for tag in tags}
-        self._begin_anew()
+        self._reset()
 
-    def meet(self, tag: str) -> tuple[str, str] | None:
+    def handle_tag(self, tag: str) -> tuple[str, str] | None:
         """The tool and the body that were closed once too often, when this tag completes that."""
         name = tag.strip("</>")
         if tag.startswith("`"):
             return None
         if not tag.startswith("</"):
-            self._opened[name] += 1
-        elif name not in self._tools:
+            self._open_counts[name] += 1
+        elif name not in self._tools_by_body:
             return self._close_call(name)
-        elif self._opened[name]:
-            self._opened[name] -= 1
+        elif self._open_counts[name]:
+            self._open_counts[name] -= 1
         else:
-            self._closed.add(name)
+            self._closed_bodies.add(name)
         return None
 
     def _close_call(self, tool: str) -> tuple[str, str] | None:
-        for body in sorted(self._closed):
-            if tool in self._tools[body]:
-                self._begin_anew()
+        for body in sorted(self._closed_bodies):
+            if tool in self._tools_by_body[body]:
+                self._reset()
                 return tool, body
         return None
 
-    def _begin_anew(self) -> None:
-        self._opened.clear()
-        self._closed.clear()
+    def _reset(self) -> None:
+        self._open_counts.clear()
+        self._closed_bodies.clear()
 
 
 TEXT_CALL_CLOSING_BY_OPENING: Mapping[str, str] = {
@@ -432,7 +438,7 @@ class TextCall(Struct, frozen=True):
     arguments: dict[str, Any]
 
 
-def read_text_call(block: dict[str, Any], tools: Container[str]) -> TextCall | None:
+def parse_text_call(block: dict[str, Any], tools: Container[str]) -> TextCall | None:
     """The call that a JSON object plainly means, if it means one."""
     named = (block.get(key) for key in _TOOL_NAME_KEYS)
     name = next((name for name in named if isinstance(name, str) and name in tools), None)
@@ -440,11 +446,11 @@ def read_text_call(block: dict[str, Any], tools: Container[str]) -> TextCall | N
         return None
     arguments: Any = next((block[key] for key in _ARGUMENT_KEYS if key in block), {})
     if isinstance(arguments, str):
-        arguments = _decoded(arguments)
+        arguments = _decode_arguments(arguments)
     return TextCall(name, arguments) if isinstance(arguments, dict) else None
 
 
-def _decoded(text: str) -> Any:
+def _decode_arguments(text: str) -> Any:
     """Arguments that were encoded twice, as some models do."""
     try:
         return msgspec.json.decode(text)
@@ -456,27 +462,27 @@ class TextCallBlock:
     """A block from its opening on, held until it is known to be a call or to be text."""
 
     def __init__(self, opening: str, tools: Container[str]) -> None:
-        self.closing = TEXT_CALL_CLOSING_BY_OPENING[opening]
+        self.closing_marker = TEXT_CALL_CLOSING_BY_OPENING[opening]
         self.call: TextCall | None = None
         self._opening = opening
         self._tools = tools
-        self._json = JsonStream()
+        self._json_stream = JsonStream()
         self._length = 0
 
     def feed(self, text: str) -> int | None:
         """None while undecided; else how much of `text` belongs to the block."""
-        self._json.feed(text)
+        self._json_stream.feed(text)
         before = self._length
         self._length += len(text)
-        stopped_at = self._json.stopped_at
+        stopped_at = self._json_stream.end_offset
         if stopped_at is None:
             return None
-        if self._json.is_whole:
-            self.call = read_text_call(self._json.partial(), self._tools)
+        if self._json_stream.is_complete:
+            self.call = parse_text_call(self._json_stream.parse_partial(), self._tools)
         self._length = stopped_at
         return stopped_at - before
 
     @property
     def text(self) -> str:
         """The block as it was written, opening included."""
-        return self._opening + self._json.text[: self._length]
+        return self._opening + self._json_stream.text[: self._length]

@@ -21,33 +21,33 @@ from typing import Literal
 from msgspec import Struct
 
 from joey.core.permissions.shell import Words
-from joey.core.text import regex
+from joey.core.text import compile_regex
 
 _ValueSpec = Literal[":", "=", "==", "#"]
 
 
 class ProgramSpec(Struct, frozen=True):
-    options: str = ""
-    first: str | None = None
+    harmless_options: str = ""
+    harmless_subcommands: str | None = None
     """What may stand first when a rule names the program alone (a subcommand); None: anything."""
-    operands: int | None = None
+    max_operands: int | None = None
     """How many are read; a further one would be changed, or would change something."""
-    operand: str = ""
+    operand_pattern: str = ""
     """A pattern that each operand fits when it is harmless."""
-    refused: str = ""
+    unsafe_argument_pattern: str = ""
     """A pattern of words that are more than the name of something to read."""
-    text: Literal["", "first", "all"] = ""
+    text_operands: Literal["", "first", "all"] = ""
     """Operands that name no file: the first one (a pattern to look for) or all. Where all are text
     and there are no options, whatever looks like one is text too."""
-    single: bool = False
+    has_single_dash_options: bool = False
     """Words of options begin with one dash, and letters cannot be bundled (`-name`)."""
-    bundled: bool = False
+    has_bundled_options: bool = False
     """The first argument is a bundle of options, with or without a dash (tar)."""
-    targets: bool = False
+    has_target_operands: bool = False
     """Operands are things to be done: a rule that names one of them says nothing about others."""
-    needs: str = ""
+    required_options: str = ""
     """Without one of these options the program changes files."""
-    ordered: bool = False
+    requires_options_first: bool = False
     """Options stand before the first operand; whatever looks like one behind it is none."""
 
 
@@ -59,30 +59,30 @@ class ArgumentKind(Enum):
 
 
 class Argument(Struct, frozen=True):
-    at: int
+    word_index: int
     word: str
     kind: ArgumentKind
     is_text: bool = False
     """It names no file, whatever it looks like."""
 
     @property
-    def is_value(self) -> bool:
+    def is_text_value(self) -> bool:
         """It is text for the only reason that it follows an option."""
         return self.kind is ArgumentKind.VALUE and self.is_text
 
 
 class _OptionSet(Struct, frozen=True):
     flags: frozenset[str]
-    valued: dict[str, _ValueSpec]
+    value_options: dict[str, _ValueSpec]
 
 
-_NUMERIC_OPTION_RE = regex(r"-\d+")
-_QUANTITY_RE = regex(r"[+-]?\d+(\.\d+)?[kKMGTbBw%]{0,3}")
-_PATTERN_OPTION_RE = regex(r"-(?!-)[^ef]*[ef]|--(regexp|file|files|type-list)\b")
+_NUMERIC_OPTION_RE = compile_regex(r"-\d+")
+_QUANTITY_RE = compile_regex(r"[+-]?\d+(\.\d+)?[kKMGTbBw%]{0,3}")
+_PATTERN_OPTION_RE = compile_regex(r"-(?!-)[^ef]*[ef]|--(regexp|file|files|type-list)\b")
 
 
 @cache
-def _options(text: str) -> _OptionSet:
+def _parse_options(text: str) -> _OptionSet:
     flags: set[str] = set()
     valued: dict[str, _ValueSpec] = {}
     for word in text.split():
@@ -97,47 +97,47 @@ def _options(text: str) -> _OptionSet:
     return _OptionSet(frozenset(flags), valued)
 
 
-def read_arguments(words: Words, sheet: ProgramSpec) -> list[Argument]:
+def parse_arguments(words: Words, spec: ProgramSpec) -> list[Argument]:
     """The words behind the program, as it would understand them."""
-    if sheet.text == "all" and not sheet.options:
+    if spec.text_operands == "all" and not spec.harmless_options:
         return [
             Argument(at, word, ArgumentKind.OPERAND, True) for at, word in enumerate(words) if at
         ]
-    arguments = list(_read(words, sheet))
-    if sheet.text == "all":
-        return [_as_text(argument) for argument in arguments]
-    if sheet.text == "first" and not any(map(_PATTERN_OPTION_RE.match, words[1:])):
-        for place, argument in enumerate(arguments):
+    arguments = list(_iter_arguments(words, spec))
+    if spec.text_operands == "all":
+        return [_mark_as_text(argument) for argument in arguments]
+    if spec.text_operands == "first" and not any(map(_PATTERN_OPTION_RE.match, words[1:])):
+        for index, argument in enumerate(arguments):
             if argument.kind is ArgumentKind.OPERAND:
-                arguments[place] = _as_text(argument)
+                arguments[index] = _mark_as_text(argument)
                 break
     return arguments
 
 
-def _as_text(argument: Argument) -> Argument:
+def _mark_as_text(argument: Argument) -> Argument:
     if argument.kind is ArgumentKind.UNKNOWN:
         return argument
-    return Argument(argument.at, argument.word, argument.kind, True)
+    return Argument(argument.word_index, argument.word, argument.kind, True)
 
 
-def _read(words: Words, sheet: ProgramSpec) -> Iterator[Argument]:
-    known = _options(sheet.options)
+def _iter_arguments(words: Words, spec: ProgramSpec) -> Iterator[Argument]:
+    known = _parse_options(spec.harmless_options)
     takes: _ValueSpec | None = None
     settled = False
     for at, word in enumerate(words[1:], start=1):
         if settled:
             # An operand, whatever it looks like; or an option of what is run by the program.
-            harmless = _is_operand(word) or _is_known(word, known, sheet)
+            harmless = _is_operand(word) or _is_known_option(word, known, spec)
             yield Argument(at, word, ArgumentKind.OPERAND if harmless else ArgumentKind.UNKNOWN)
             continue
-        if at == 1 and sheet.bundled and not word.startswith("--"):
-            yield Argument(at, word, _bundle_kind(word, known))
+        if at == 1 and spec.has_bundled_options and not word.startswith("--"):
+            yield Argument(at, word, _classify_bundle(word, known))
             continue
         if takes == "#" and not _QUANTITY_RE.fullmatch(word):
             takes = None
         if takes is not None:
             # Should the option take none after all, this would be the next one.
-            hidden = not _is_operand(word) and not _is_known(word, known, sheet)
+            hidden = not _is_operand(word) and not _is_known_option(word, known, spec)
             kind = (
                 ArgumentKind.UNKNOWN
                 if hidden and not _NUMERIC_OPTION_RE.fullmatch(word)
@@ -149,47 +149,51 @@ def _read(words: Words, sheet: ProgramSpec) -> Iterator[Argument]:
             settled = True
             yield Argument(at, word, ArgumentKind.OPTION, is_text=True)
         elif _is_operand(word):
-            settled = sheet.ordered
+            settled = spec.requires_options_first
             yield Argument(at, word, ArgumentKind.OPERAND)
-        elif not _is_known(word, known, sheet):
+        elif not _is_known_option(word, known, spec):
             yield Argument(at, word, ArgumentKind.UNKNOWN)
         else:
-            takes, is_text = _value_of(word, known, sheet)
+            takes, is_text = _resolve_option_value(word, known, spec)
             yield Argument(at, word, ArgumentKind.OPTION, is_text)
 
 
-def _bundle_kind(word: str, known: _OptionSet) -> ArgumentKind:
+def _classify_bundle(word: str, known: _OptionSet) -> ArgumentKind:
     """Letters with or without a dash; the values of all of them are the next words."""
     letters = [f"-{letter}" for letter in word.removeprefix("-")]
-    fine = all(letter in known.flags or letter in known.valued for letter in letters)
+    fine = all(letter in known.flags or letter in known.value_options for letter in letters)
     return ArgumentKind.OPTION if fine else ArgumentKind.UNKNOWN
 
 
-def _value_of(word: str, known: _OptionSet, sheet: ProgramSpec) -> tuple[_ValueSpec | None, bool]:
+def _resolve_option_value(
+    word: str, known: _OptionSet, spec: ProgramSpec
+) -> tuple[_ValueSpec | None, bool]:
     """What a known option takes as the next word, and whether this word itself names no file."""
     name, separator, _ = word.partition("=")
-    if word.startswith("--") or sheet.single:
-        takes = known.valued.get(_single(name) if sheet.single else name)
+    if word.startswith("--") or spec.has_single_dash_options:
+        takes = known.value_options.get(
+            _to_single_dash(name) if spec.has_single_dash_options else name
+        )
         return (None, takes != ":") if separator else (takes, True)
-    for place, letter in enumerate(word[1:], start=1):
-        if f"-{letter}" in known.valued:
-            takes = known.valued[f"-{letter}"]
-            return (takes, True) if place == len(word) - 1 else (None, takes != ":")
+    for index, letter in enumerate(word[1:], start=1):
+        if f"-{letter}" in known.value_options:
+            takes = known.value_options[f"-{letter}"]
+            return (takes, True) if index == len(word) - 1 else (None, takes != ":")
     return None, True
 
 
-def _is_known(word: str, known: _OptionSet, sheet: ProgramSpec) -> bool:
+def _is_known_option(word: str, known: _OptionSet, spec: ProgramSpec) -> bool:
     if _NUMERIC_OPTION_RE.fullmatch(word):
         return True
     name = word.partition("=")[0]
-    if sheet.single:
-        return _single(name) in known.flags or _single(name) in known.valued
+    if spec.has_single_dash_options:
+        return _to_single_dash(name) in known.flags or _to_single_dash(name) in known.value_options
     if word.startswith("--"):
-        return name in known.flags or name in known.valued
+        return name in known.flags or name in known.value_options
     if word in known.flags:
         return True
     for at, letter in enumerate(word[1:], start=2):
-        takes, rest = known.valued.get(f"-{letter}"), word[at:]
+        takes, rest = known.value_options.get(f"-{letter}"), word[at:]
         if takes is not None:
             return takes != "#" or not rest or _QUANTITY_RE.fullmatch(rest) is not None
         if f"-{letter}" not in known.flags and not letter.isdigit():
@@ -197,7 +201,7 @@ def _is_known(word: str, known: _OptionSet, sheet: ProgramSpec) -> bool:
     return True
 
 
-def _single(name: str) -> str:
+def _to_single_dash(name: str) -> str:
     return name[1:] if name.startswith("--") else name
 
 
@@ -205,37 +209,46 @@ def _is_operand(word: str) -> bool:
     return word == "-" or not word.startswith("-")
 
 
-def sheet_concern(name: str, words: Words, granted: int, sheet: ProgramSpec) -> str | None:
+def find_argument_concern(name: str, words: Words, granted: int, spec: ProgramSpec) -> str | None:
     """Why a person should see what follows the first `granted` words, or None."""
-    arguments = read_arguments(words, sheet)
+    arguments = parse_arguments(words, spec)
     for argument in arguments:
-        if argument.at < granted:
+        if argument.word_index < granted:
             continue
         if argument.kind is ArgumentKind.UNKNOWN:
             return f"option `{argument.word}` of {name} is not known to be harmless"
         strange = argument.kind is ArgumentKind.OPERAND and not re.match(
-            sheet.operand, argument.word
+            spec.operand_pattern, argument.word
         )
         if (
             strange
-            or _names_arguments(name, argument)
-            or (sheet.refused and re.search(sheet.refused, argument.word))
+            or _is_response_file(name, argument)
+            or (
+                spec.unsafe_argument_pattern
+                and re.search(spec.unsafe_argument_pattern, argument.word)
+            )
         ):
             return f"`{argument.word}` is not known to be harmless for {name}"
     operands = [argument for argument in arguments if argument.kind is ArgumentKind.OPERAND]
-    chosen = operands[0] if operands and operands[0].at >= granted else None
-    if sheet.first is not None and chosen and chosen.word not in sheet.first.split():
+    chosen = operands[0] if operands and operands[0].word_index >= granted else None
+    if (
+        spec.harmless_subcommands is not None
+        and chosen
+        and chosen.word not in spec.harmless_subcommands.split()
+    ):
         return f"`{name} {chosen.word}` is not known to be harmless"
-    if sheet.targets and granted > 1 and operands and operands[-1].at >= granted:
+    if spec.has_target_operands and granted > 1 and operands and operands[-1].word_index >= granted:
         return f"the rule does not name what {name} is to do with `{operands[-1].word}`"
-    if sheet.operands is not None and len(operands) > sheet.operands:
+    if spec.max_operands is not None and len(operands) > spec.max_operands:
         return f"the last argument of {name} would be changed, not read"
-    if sheet.needs and not any(_is_given(option, arguments) for option in sheet.needs.split()):
-        return f"{name} without {' or '.join(sheet.needs.split())} does more than look"
+    if spec.required_options and not any(
+        _has_option(option, arguments) for option in spec.required_options.split()
+    ):
+        return f"{name} without {' or '.join(spec.required_options.split())} does more than look"
     return None
 
 
-def _names_arguments(name: str, argument: Argument) -> bool:
+def _is_response_file(name: str, argument: Argument) -> bool:
     """Many programs take `@file` for the arguments in that file; to git it is a revision, and to
     npm the beginning of a package."""
     is_file = argument.kind is ArgumentKind.OPERAND and not argument.is_text
@@ -243,7 +256,7 @@ def _names_arguments(name: str, argument: Argument) -> bool:
     return is_file and argument.word.startswith("@") and not knows_none
 
 
-def _is_given(option: str, arguments: list[Argument]) -> bool:
+def _has_option(option: str, arguments: list[Argument]) -> bool:
     """Also in a bundle of letters."""
     given = [argument.word for argument in arguments if argument.kind is ArgumentKind.OPTION]
     if option in given or len(option) != len("-x"):

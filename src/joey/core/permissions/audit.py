@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any, Literal
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from joey.core.events import (
     AskAnswered,
@@ -40,15 +40,15 @@ class AuditEntry(Struct, frozen=True, rename="camel", omit_defaults=True):
 
     ts: int
     tool: str
-    about: str
+    subject: str = field(name="about")
     """The command line, the path, the server's tool."""
     decision: Literal["allow", "ask", "deny"]
     outcome: CallOutcome
     rule: str | None = None
     """What allowed or refused it."""
-    reason: str | None = None
-    by: str | None = None
-    always: str | None = None
+    ask_reason: str | None = field(default=None, name="reason")
+    answered_by: str | None = field(default=None, name="by")
+    added_rule: str | None = field(default=None, name="always")
     error: str | None = None
     mode: str = ""
     path: str | None = None
@@ -59,9 +59,9 @@ class AuditEntry(Struct, frozen=True, rename="camel", omit_defaults=True):
 class ReplayableEntry(Struct, frozen=True):
     """The same, with what it takes to decide about it again."""
 
-    judged: AuditEntry
+    entry: AuditEntry
     call: ToolCall
-    row: str
+    row_text: str
 
 
 class _CallRecord:
@@ -70,32 +70,32 @@ class _CallRecord:
     def __init__(self, call: ToolCall, mode: str) -> None:
         self.call = call
         self.mode = mode
-        self.announced: ToolStarted | None = None
-        self.asked: AskOpened | None = None
-        self.answered: AskAnswered | None = None
-        self.failed: ToolFailed | None = None
-        self.finished: ToolFinished | None = None
-        self.accepted = False
+        self.started_event: ToolStarted | None = None
+        self.ask_event: AskOpened | None = None
+        self.answer_event: AskAnswered | None = None
+        self.failure_event: ToolFailed | None = None
+        self.finish_event: ToolFinished | None = None
+        self.is_accepted_completion = False
         """The task ended with it: it has no other end."""
 
 
-def recorded(records: Iterable[Record]) -> list[ReplayableEntry]:
+def build_audit(records: Iterable[Record]) -> list[ReplayableEntry]:
     """The calls of a task on which something was decided, in their order."""
     reader = _AuditFold()
     for record in records:
-        reader.read(record.event)
-    found = (_recorded(call) for call in reader.calls.values())
+        reader.apply(record.event)
+    found = (_build_entry(call) for call in reader.calls.values())
     return [each for each in found if each is not None]
 
 
 class _AuditFold:
     def __init__(self) -> None:
         self.calls: dict[str, _CallRecord] = {}
-        self._asks: dict[int, _CallRecord] = {}
-        self._completion: _CallRecord | None = None
+        self._calls_by_ask_ts: dict[int, _CallRecord] = {}
+        self._completion_call: _CallRecord | None = None
         self._mode = ""
 
-    def read(self, event: Event) -> None:
+    def apply(self, event: Event) -> None:
         match event:
             case TaskCreated(mode=mode) | TaskImported(mode=mode) | ModeSwitched(mode=mode):
                 self._mode = mode
@@ -105,100 +105,106 @@ class _AuditFold:
                         call = placed.part.call
                         self.calls[call.id] = _CallRecord(call, self._mode)
                         if call.name == COMPLETION_TOOL:
-                            self._completion = self.calls[call.id]
-            case TaskFinished() if self._completion is not None:
-                self._completion.accepted = True
-            case AskAnswered() if found := self._asks.pop(event.ask_ts, None):
-                found.answered = event
+                            self._completion_call = self.calls[call.id]
+            case TaskFinished() if self._completion_call is not None:
+                self._completion_call.is_accepted_completion = True
+            case AskAnswered() if found := self._calls_by_ask_ts.pop(event.ask_ts, None):
+                found.answer_event = event
             case AskWithdrawn():
-                self._asks.pop(event.ask_ts, None)
+                self._calls_by_ask_ts.pop(event.ask_ts, None)
             case ToolStarted() | AskOpened() | ToolFailed() | ToolFinished():
                 if (found := self.calls.get(event.call_id or "")) is not None:
-                    self._note(found, event)
+                    self._apply_to_call(found, event)
 
-    def _note(
+    def _apply_to_call(
         self, call: _CallRecord, event: ToolStarted | AskOpened | ToolFailed | ToolFinished
     ) -> None:
         match event:
             case ToolStarted():
-                call.announced = event
+                call.started_event = event
             case AskOpened() if event.ask in APPROVAL_ASKS:
-                call.asked = event
-                self._asks[event.ts] = call
+                call.ask_event = event
+                self._calls_by_ask_ts[event.ts] = call
             case ToolFailed():
-                call.failed = event
+                call.failure_event = event
             case ToolFinished():
-                call.finished = event
+                call.finish_event = event
 
 
-def _recorded(found: _CallRecord) -> ReplayableEntry | None:
-    shown_event = found.asked or found.announced
-    refused = found.failed is not None and found.failed.rule is not None
+def _build_entry(found: _CallRecord) -> ReplayableEntry | None:
+    shown_event = found.ask_event or found.started_event
+    refused = found.failure_event is not None and found.failure_event.rule is not None
     if shown_event is None and not refused:
         return None
     row = shown_event.text if shown_event is not None else ""
     tool = (shown_event.tool if shown_event is not None else None) or found.call.name
-    path = shown_event.path if shown_event is not None else _text(found.call.input, "path")
-    answer = found.answered.answer if found.answered is not None else None
-    judged = AuditEntry(
-        ts=_ts(found),
+    path = (
+        shown_event.path
+        if shown_event is not None
+        else _get_text_argument(found.call.input, "path")
+    )
+    answer = found.answer_event.answer if found.answer_event is not None else None
+    entry = AuditEntry(
+        ts=_find_ts(found),
         tool=tool,
-        about=_about(found.call, row, path),
-        decision="ask" if found.asked else "allow" if found.announced else "deny",
-        outcome=_outcome(found),
-        rule=_rule(found),
+        subject=_describe_subject(found.call, row, path),
+        decision="ask" if found.ask_event else "allow" if found.started_event else "deny",
+        outcome=_determine_outcome(found),
+        rule=_find_rule(found),
         sandbox=None if shown_event is None else shown_event.sandbox,
-        reason=found.asked.reason if found.asked else None,
-        by=answer.by if answer else None,
-        always=found.asked.always_rule if found.asked and answer and answer.always else None,
-        error=found.failed.error if found.failed else None,
+        ask_reason=found.ask_event.reason if found.ask_event else None,
+        answered_by=answer.by if answer else None,
+        added_rule=found.ask_event.always_rule
+        if found.ask_event and answer and answer.always
+        else None,
+        error=found.failure_event.error if found.failure_event else None,
         mode=found.mode,
         path=path,
     )
-    return ReplayableEntry(judged, found.call, row)
+    return ReplayableEntry(entry, found.call, row)
 
 
-def _ts(found: _CallRecord) -> int:
-    events = (found.asked, found.announced, found.failed, found.finished)
+def _find_ts(found: _CallRecord) -> int:
+    events = (found.ask_event, found.started_event, found.failure_event, found.finish_event)
     return next((event.ts for event in events if event is not None), 0)
 
 
-def _rule(found: _CallRecord) -> str | None:
-    if found.failed is not None and found.failed.rule is not None:
-        return found.failed.rule
-    return found.announced.rule if found.announced is not None else None
+def _find_rule(found: _CallRecord) -> str | None:
+    if found.failure_event is not None and found.failure_event.rule is not None:
+        return found.failure_event.rule
+    return found.started_event.rule if found.started_event is not None else None
 
 
-def _outcome(found: _CallRecord) -> CallOutcome:
-    if found.failed is not None and found.failed.rule is not None:
+def _determine_outcome(found: _CallRecord) -> CallOutcome:
+    if found.failure_event is not None and found.failure_event.rule is not None:
         return "refused"
-    if found.asked is not None and found.answered is None:
+    if found.ask_event is not None and found.answer_event is None:
         return "unfinished"
-    if found.answered is not None and not found.answered.answer.approves:
+    if found.answer_event is not None and not found.answer_event.answer.approves:
         return "rejected"
-    if found.finished is None:
-        return "ran" if found.accepted else "unfinished"
-    return "failed" if found.finished.is_error else "ran"
+    if found.finish_event is None:
+        return "ran" if found.is_accepted_completion else "unfinished"
+    return "failed" if found.finish_event.is_error else "ran"
 
 
-def _about(call: ToolCall, row: str, path: str | None) -> str:
+def _describe_subject(call: ToolCall, row: str, path: str | None) -> str:
     if call.name == "execute_command":
-        return row or _text(call.input, "command") or ""
+        return row or _get_text_argument(call.input, "command") or ""
     if path:
         return path
     try:
-        facts = msgspec.json.decode(row or "{}")
+        row_data = msgspec.json.decode(row or "{}")
     except msgspec.DecodeError:
         return row
-    if not isinstance(facts, dict):
+    if not isinstance(row_data, dict):
         return row
-    server, tool = facts.get("serverName"), facts.get("toolName") or facts.get("uri")
+    server, tool = row_data.get("serverName"), row_data.get("toolName") or row_data.get("uri")
     if server:
         return f"{server}/{tool}"
-    known = (facts.get(key) for key in ("path", "url", "name", "mode", "task", "query", "skill"))
+    known = (row_data.get(key) for key in ("path", "url", "name", "mode", "task", "query", "skill"))
     return next((str(value) for value in known if value), "")
 
 
-def _text(arguments: dict[str, Any], key: str) -> str | None:
+def _get_text_argument(arguments: dict[str, Any], key: str) -> str | None:
     value = arguments.get(key)
     return value if isinstance(value, str) else None

@@ -21,18 +21,24 @@ from joey.core.permissions.policy import ALLOW_ALL_RULE, Allow, Ask, Decision
 from joey.core.permissions.programs import (
     COMMAND_RUNNERS,
     SHELL_STATE_BUILTINS,
-    carries_out_input,
-    concern,
+    can_execute_input,
+    find_concern,
 )
-from joey.core.permissions.rules import CommandRules, allowing_rules, longest, rank, refusing_rules
+from joey.core.permissions.rules import (
+    CommandRules,
+    count_matched_words,
+    find_longest_match,
+    parse_allow_rules,
+    parse_deny_rules,
+)
 from joey.core.permissions.shell import (
     RESERVED_WORDS,
     CommandChain,
     Words,
-    plain_chain,
-    plain_commands,
+    parse_plain_chain,
+    parse_plain_commands,
 )
-from joey.core.text import regex
+from joey.core.text import compile_regex
 
 MAX_COMMAND_CHARS = 16_384
 """Characters that are judged; longer lines are for a person."""
@@ -42,26 +48,26 @@ def judge_command(command: str, allowed: Sequence[str], denied: Sequence[str]) -
     """Allow it by a rule, refuse it by a rule, or say why a person has to decide."""
     if not command.strip():
         return Ask("the command is empty")
-    refusing = refusing_rules(denied)
+    refusing = parse_deny_rules(denied)
     if ALLOW_ALL_RULE in allowed and not refusing:
         return Allow(ALLOW_ALL_RULE)
     if len(command) > MAX_COMMAND_CHARS:
         return Ask("the command is too long to be judged")
-    allowing = allowing_rules(allowed)
-    chain = plain_chain(command)
+    allowing = parse_allow_rules(allowed)
+    chain = parse_plain_chain(command)
     denials = DenyRuleChecker(allowing, refusing)
     if chain is None:
-        objection = denials.of_any(command)
+        objection = denials.check_non_plain(command)
     else:
-        objection = denials.of_plain(command, tuple(words for _, words in chain))
-    objection = objection or denials.of_computed(command)
+        objection = denials.check_plain(command, tuple(words for _, words in chain))
+    objection = objection or denials.check_evaluated_code(command)
     if objection is not None:
         return objection
     if ALLOW_ALL_RULE in allowed:
         return Allow(ALLOW_ALL_RULE)
     if not chain:
-        return Ask(describe_syntax(command))
-    return _approval(chain, allowing)
+        return Ask(describe_unsupported_syntax(command))
+    return _judge_chain(chain, allowing)
 
 
 def count_granted_words(command: str, allowed: Sequence[str]) -> tuple[tuple[Words, int], ...]:
@@ -69,59 +75,62 @@ def count_granted_words(command: str, allowed: Sequence[str]) -> tuple[tuple[Wor
     for a line that is too long to be judged."""
     if len(command) > MAX_COMMAND_CHARS:
         return ()
-    allowing = allowing_rules(allowed)
-    return tuple((words, rank(words, allowing)) for words in plain_commands(command) or ())
+    allowing = parse_allow_rules(allowed)
+    return tuple(
+        (words, count_matched_words(words, allowing))
+        for words in parse_plain_commands(command) or ()
+    )
 
 
-def _approval(chain: CommandChain, allowing: CommandRules) -> Decision:
+def _judge_chain(chain: CommandChain, allowing: CommandRules) -> Decision:
     used: dict[str, None] = {}
     for joint, words in chain:
-        rule = longest(words, allowing)
+        rule = find_longest_match(words, allowing)
         if rule is None:
             return Ask(f"no rule allows `{' '.join(words)}`")
-        if reason := concern(words, len(rule.words)):
+        if reason := find_concern(words, len(rule.words)):
             return Ask(f"rule `{rule.text}` allows the program, but {reason}")
-        if joint == "|" and carries_out_input(words):
+        if joint == "|" and can_execute_input(words):
             return Ask(f"`{' '.join(words)}` may carry out what it is given by the pipe")
         used[rule.text] = None
     return Allow(", ".join(used))
 
 
-_PLAIN_WORD_RE = regex(r"[\w\-./:,+@%=^]+")
+_PLAIN_WORD_RE = compile_regex(r"[\w\-./:,+@%=^]+")
 _NO_RULE_PROGRAMS = COMMAND_RUNNERS | SHELL_STATE_BUILTINS
 
 
-def narrowest_rule(command: str) -> str | None:
+def build_narrowest_rule(command: str) -> str | None:
     """The rule whose words are exactly those of the command; None when no rule can say it.
 
-    A line that is not one plain command has none: see `narrowest_rules` for chains. Neither has a
-    command that runs others: a rule for it would say nothing about what it runs later.
+    A line that is not one plain command has none: see `build_narrowest_rules` for chains. Neither
+    has a command that runs others: a rule for it would say nothing about what it runs later.
     """
-    rules = narrowest_rules(command)
+    rules = build_narrowest_rules(command)
     return rules[0] if rules is not None and len(rules) == 1 else None
 
 
-def narrowest_rules(command: str) -> tuple[str, ...] | None:
+def build_narrowest_rules(command: str) -> tuple[str, ...] | None:
     """The same for each command of a plain line; None when a rule is missing for any of them."""
-    commands = plain_commands(command)
+    commands = parse_plain_commands(command)
     if not commands or any(words[0] in _NO_RULE_PROGRAMS for words in commands):
         return None
-    rules = tuple(dict.fromkeys(quoted(words) for words in commands))
+    rules = tuple(dict.fromkeys(quote_words(words) for words in commands))
     return rules if isinstance(judge_command(command, rules, ()), Allow) else None
 
 
-def quoted(words: Words) -> str:
+def quote_words(words: Words) -> str:
     """The words as a line that holds just them."""
-    return " ".join(map(_quote, words))
+    return " ".join(map(_quote_word, words))
 
 
-def _quote(word: str) -> str:
+def _quote_word(word: str) -> str:
     if _PLAIN_WORD_RE.fullmatch(word):
         return word
     return "'" + word.replace("'", "'\"'\"'") + "'"
 
 
-_UNSUPPORTED_SYNTAX_RE = regex(
+_UNSUPPORTED_SYNTAX_RE = compile_regex(
     r"""
       '[^']*'
     | (?<=[ \t])[12]?>(?:&[12]|[ ]?/dev/null)(?=[ \t\n;|]|\Z)
@@ -153,29 +162,29 @@ _SYNTAX_NAMES = {
     "escape": "a backslash",
     "quote": "a quote that is not closed",
 }
-_FIRST_WORD_RE = regex(r"(?:\A|[;|&\n])\s*([^\s;|&]+)")
-_SYNTAX_EXCERPT_RE = regex(r"[<>]+\s+[^\s;]+|[^\s;\"]+")
+_FIRST_WORD_RE = compile_regex(r"(?:\A|[;|&\n])\s*([^\s;|&]+)")
+_SYNTAX_EXCERPT_RE = compile_regex(r"[<>]+\s+[^\s;]+|[^\s;\"]+")
 _MAX_EXCERPT_CHARS = 40
 
 
-def describe_syntax(line: str) -> str:
+def describe_unsupported_syntax(line: str) -> str:
     """`it has a pattern (`*.py`), and rules judge plain words only`."""
-    return f"it has {_found(line)}, and rules judge plain words only"
+    return f"it has {_find_unsupported_syntax(line)}, and rules judge plain words only"
 
 
-def _found(line: str) -> str:
+def _find_unsupported_syntax(line: str) -> str:
     for first in _FIRST_WORD_RE.findall(line):
         if first in RESERVED_WORDS or first == "[":
             return f"a keyword of the shell (`{first}`)"
     for piece in _UNSUPPORTED_SYNTAX_RE.finditer(line):
         if piece.lastgroup is not None:
-            return f"{_SYNTAX_NAMES[piece.lastgroup]} (`{_around(line, piece.end() - 1)}`)"
+            return f"{_SYNTAX_NAMES[piece.lastgroup]} (`{_extract_word_at(line, piece.end() - 1)}`)"
     return "signs that are none of a word"
 
 
-def _around(line: str, at: int) -> str:
+def _extract_word_at(line: str, at: int) -> str:
     """The word that a sign stands in; where to, for one that stands alone."""
     start = max(line.rfind(each, 0, at) for each in ' \t\n;"') + 1
     found = _SYNTAX_EXCERPT_RE.match(line, start)
-    shown = found[0] if found else line[at]
-    return shown if len(shown) <= _MAX_EXCERPT_CHARS else f"{shown[:_MAX_EXCERPT_CHARS]}…"
+    excerpt = found[0] if found else line[at]
+    return excerpt if len(excerpt) <= _MAX_EXCERPT_CHARS else f"{excerpt[:_MAX_EXCERPT_CHARS]}…"

@@ -10,168 +10,188 @@ from __future__ import annotations
 from msgspec import Struct
 
 from joey.core.permissions.hidden_code import (
-    code_doubt,
-    find_evaluated,
-    git_doubt,
-    inner_lines,
-    made_and_run,
+    find_code_concern,
+    find_created_program,
+    find_evaluated_code,
+    find_git_alias_concern,
+    find_inner_command_lines,
 )
 from joey.core.permissions.policy import Ask, Deny
 from joey.core.permissions.programs import (
     COMMAND_RUNNERS,
     EXEC_ARGUMENTS_BY_PROGRAM,
     VERSION_CHARACTERS,
-    carries_out_input,
-    concern,
-    only_reads,
-    program_name,
-    started_at,
+    can_execute_input,
+    find_concern,
+    find_started_program_index,
+    is_read_only,
+    normalize_program_name,
 )
-from joey.core.permissions.rules import CommandRule, CommandRules, DenyMatch, longest, meant, named
+from joey.core.permissions.rules import (
+    CommandRule,
+    CommandRules,
+    DenyMatch,
+    find_longest_match,
+    match_deny_rule,
+    normalize_command,
+)
 from joey.core.permissions.shell import (
     RESERVED_WORDS,
     Words,
-    fed_commands,
-    parts,
-    possible_commands,
-    unquoted,
-    without_redirections,
+    find_piped_commands,
+    split_into_parts,
+    split_possible_commands,
+    strip_quotes,
+    strip_redirections,
 )
-from joey.core.text import regex
+from joey.core.text import compile_regex
 
-_ASSIGNMENT_RE = regex(r"[A-Za-z_]\w*(\[.*\])?\+?=")
-_EXPANSION_RE = regex(r"[$*?\[{~]")
-_BACKTICKS_RE = regex("`[^`]*`")
+_ASSIGNMENT_RE = compile_regex(r"[A-Za-z_]\w*(\[.*\])?\+?=")
+_EXPANSION_RE = compile_regex(r"[$*?\[{~]")
+_BACKTICKS_RE = compile_regex("`[^`]*`")
 """What it gives may be a part of a word; `$` stands for that."""
 _MAX_COMMAND_STARTS = 100
 """Where a command may begin; nobody writes more by hand."""
 
 
 class DenyRuleChecker(Struct, frozen=True):
-    allowing: CommandRules
-    refusing: CommandRules
+    allow_rules: CommandRules
+    deny_rules: CommandRules
 
-    def of_plain(self, line: str, commands: tuple[Words, ...]) -> Deny | Ask | None:
+    def check_plain(self, line: str, commands: tuple[Words, ...]) -> Deny | Ask | None:
         """About a line that both readers understand."""
-        if not self.refusing:
+        if not self.deny_rules:
             return None
-        doubt: Ask | None = _fed_doubt(line)
+        doubt: Ask | None = _check_piped_input(line)
         for words in dict.fromkeys(commands):
-            for found in (self._of_command(words), self._of_inner_lines(words)):
+            for found in (self._check_command(words), self._check_inner_command_lines(words)):
                 if isinstance(found, Deny):
                     return found
                 doubt = doubt or found
-        return doubt or self._of_prepared(commands) or self._of_hidden(line, commands)
+        return (
+            doubt
+            or self._check_mentions_with_runner(commands)
+            or self._check_hidden_code(line, commands)
+        )
 
-    def _of_prepared(self, commands: tuple[Words, ...]) -> Ask | None:
+    def _check_mentions_with_runner(self, commands: tuple[Words, ...]) -> Ask | None:
         """What one command only prints, another one may keep, and a third one run."""
-        if not any(_runs_something(words) for words in commands):
+        if not any(_can_start_program(words) for words in commands):
             return None
         for words in commands:
-            said = parts(unquoted(words))
-            for rule in self.refusing:
-                if rule.parts and _has_in_order(said, rule.parts):
+            mentioned = split_into_parts(strip_quotes(words))
+            for rule in self.deny_rules:
+                if rule.mention_parts and _has_in_order(mentioned, rule.mention_parts):
                     shown = " ".join(words)
                     return Ask(
                         f"`{shown}` names what rule `{rule.text}` denies beside what runs it"
                     )
         return None
 
-    def of_any(self, line: str) -> Deny | Ask | None:
+    def check_non_plain(self, line: str) -> Deny | Ask | None:
         """About a line that is not plain."""
-        if not self.refusing:
+        if not self.deny_rules:
             return None
         commands = (
-            *possible_commands(line),
-            *possible_commands(without_redirections(line)),
-            *possible_commands(_BACKTICKS_RE.sub("$", line)),
+            *split_possible_commands(line),
+            *split_possible_commands(strip_redirections(line)),
+            *split_possible_commands(_BACKTICKS_RE.sub("$", line)),
         )
         if not commands:
             return Ask("the line holds no command that could be judged")
         doubt: Ask | None = None
         for words in dict.fromkeys(commands):
-            program = _program(words)
-            if program and isinstance(found := self._of_command(program), Deny):
+            program = _skip_to_program(words)
+            if program and isinstance(found := self._check_command(program), Deny):
                 return found
-            doubt = doubt or self._of_beginning(program)
+            doubt = doubt or self._check_prefix(program)
         if doubt is not None:
             return doubt
-        mentioned = {part for words in commands for part in parts(words)}
-        for rule in self.refusing:
-            if mentioned.intersection((*rule.parts[:1], "-".join(rule.parts))):
+        mentioned = {part for words in commands for part in split_into_parts(words)}
+        for rule in self.deny_rules:
+            if mentioned.intersection((*rule.mention_parts[:1], "-".join(rule.mention_parts))):
                 return Ask(f"the line mentions what rule `{rule.text}` denies and cannot be judged")
-        if any(_hides_program(words) for words in commands):
+        if any(_has_computed_program(words) for words in commands):
             return Ask("what the line runs is known only when it runs")
-        return _fed_doubt(line) or self._of_hidden(line, commands)
+        return _check_piped_input(line) or self._check_hidden_code(line, commands)
 
-    def of_computed(self, line: str) -> Ask | None:
+    def check_evaluated_code(self, line: str) -> Ask | None:
         """About code that the line computes."""
-        found = find_evaluated(line) if self.refusing else None
+        found = find_evaluated_code(line) if self.deny_rules else None
         if found is None:
             return None
-        return Ask(f"`{found.shown}` {found.by.value}; deny rules cannot see what that runs")
+        return Ask(f"`{found.excerpt}` {found.kind.value}; deny rules cannot see what that runs")
 
-    def _of_beginning(self, words: Words) -> Ask | None:
+    def _check_prefix(self, words: Words) -> Ask | None:
         if not words:
             return None
-        compared, fitting = named(words), longest(words, self.allowing)
-        alike = (rule for rule in self.refusing if _begins_alike(compared, rule, fitting))
+        compared, fitting = normalize_command(words), find_longest_match(words, self.allow_rules)
+        alike = (rule for rule in self.deny_rules if _has_rule_prefix(compared, rule, fitting))
         rule = next(alike, None)
         return None if rule is None else Ask(f"the line begins like rule `{rule.text}`")
 
-    def _of_hidden(self, line: str, commands: tuple[Words, ...]) -> Ask | None:
+    def _check_hidden_code(self, line: str, commands: tuple[Words, ...]) -> Ask | None:
         """About what the line brings along, and does not name."""
-        programs = tuple(words for each in commands if (words := _program(each)))
-        bare = tuple(_program(each) for each in possible_commands(without_redirections(line)))
-        if (made := made_and_run(line, tuple(filter(None, bare)))) is not None:
-            return Ask(f"what is in `{made}` is known only when it runs")
+        programs = tuple(words for each in commands if (words := _skip_to_program(each)))
+        bare = tuple(
+            _skip_to_program(each) for each in split_possible_commands(strip_redirections(line))
+        )
+        if (created := find_created_program(line, tuple(filter(None, bare)))) is not None:
+            return Ask(f"what is in `{created}` is known only when it runs")
         reason: str | None = None
         about_git = any(
-            rule.words[:1] == ("git",) and len(rule.words) > 1 for rule in self.refusing
+            rule.words[:1] == ("git",) and len(rule.words) > 1 for rule in self.deny_rules
         )
         for words in programs:
-            reason = reason or code_doubt(words) or (git_doubt(words) if about_git else None)
+            reason = (
+                reason
+                or find_code_concern(words)
+                or (find_git_alias_concern(words) if about_git else None)
+            )
         return None if reason is None else Ask(reason)
 
-    def _of_command(self, words: Words) -> Deny | Ask | None:
+    def _check_command(self, words: Words) -> Deny | Ask | None:
         """About one command, by all rules; a refusal counts more than a doubt."""
-        compared = named(words)
-        rest = parts(unquoted(compared[1:]))
-        started = _started(compared)
+        compared = normalize_command(words)
+        rest = split_into_parts(strip_quotes(compared[1:]))
+        started = _find_started_commands(compared)
         if len(started) > _MAX_COMMAND_STARTS:
             return Ask(f"{compared[0]} starts more than can be judged")
-        fitting = longest(words, self.allowing)
+        fitting = find_longest_match(words, self.allow_rules)
         allowed = 0 if fitting is None else len(fitting.words)
         doubt: Ask | None = None
-        for rule in self.refusing:
+        for rule in self.deny_rules:
             outranked = allowed > len(rule.words)
-            found = DenyMatch.NONE if outranked else meant(compared, rule.words)
-            found = max((found, *(_run(place, rule.parts) for place in started)), key=_strength)
+            found = DenyMatch.NONE if outranked else match_deny_rule(compared, rule.words)
+            found = max(
+                (found, *(_match_started_command(place, rule.mention_parts) for place in started)),
+                key=_get_match_rank,
+            )
             if found is DenyMatch.CERTAIN:
-                return _deny(rule, compared)
+                return _build_denial(rule, compared)
             if found is DenyMatch.POSSIBLE:
                 doubt = doubt or Ask(
                     f"`{' '.join(compared)}` may be what rule `{rule.text}` denies"
                 )
-            if not outranked and _begins_alike(compared, rule, fitting):
+            if not outranked and _has_rule_prefix(compared, rule, fitting):
                 doubt = doubt or Ask(f"`{' '.join(compared)}` begins like rule `{rule.text}`")
-            mentions = rest if outranked else (*parts(compared[:1]), *rest)
-            if not doubt and rule.parts and _has_in_order(mentions, rule.parts):
-                doubt = _mention(words, compared, rule)
+            mentions = rest if outranked else (*split_into_parts(compared[:1]), *rest)
+            if not doubt and rule.mention_parts and _has_in_order(mentions, rule.mention_parts):
+                doubt = _check_mention(words, compared, rule)
         return doubt
 
-    def _of_inner_lines(self, words: Words) -> Deny | Ask | None:
+    def _check_inner_command_lines(self, words: Words) -> Deny | Ask | None:
         """About arguments that another shell may read as a line of its own."""
         doubt: Ask | None = None
-        for text in inner_lines(words):
-            found = self.of_any(text)
+        for text in find_inner_command_lines(words):
+            found = self.check_non_plain(text)
             if isinstance(found, Deny):
                 return found
             doubt = doubt or found
         return doubt
 
 
-def _begins_alike(compared: Words, rule: CommandRule, allowed: CommandRule | None) -> bool:
+def _has_rule_prefix(compared: Words, rule: CommandRule, allowed: CommandRule | None) -> bool:
     """To Roo Code rules are the beginning of a line: its `rm` denies `rmdir` too, unless a longer
     rule allows that."""
     beginning = " ".join(rule.text.casefold().split())
@@ -179,66 +199,73 @@ def _begins_alike(compared: Words, rule: CommandRule, allowed: CommandRule | Non
     return not is_longer and " ".join(compared).startswith(beginning)
 
 
-def _mention(words: Words, compared: Words, rule: CommandRule) -> Ask | None:
+def _check_mention(words: Words, compared: Words, rule: CommandRule) -> Ask | None:
     """What is named among the arguments may be run by the program, unless it is known to read."""
-    if only_reads(words, 1) and concern(words, 1) is None:
+    if is_read_only(words, 1) and find_concern(words, 1) is None:
         return None
     return Ask(f"`{' '.join(compared)}` mentions what rule `{rule.text}` denies")
 
 
-def _started(words: Words) -> list[Words]:
+def _find_started_commands(words: Words) -> list[Words]:
     """The arguments that are run as commands, as the words in them."""
     name = words[0].rstrip(VERSION_CHARACTERS) or words[0]
     if name in COMMAND_RUNNERS or words[0] in COMMAND_RUNNERS:
-        return [parts(words[1:]), parts(tuple(map(_attached, words[1:])))]
+        return [
+            split_into_parts(words[1:]),
+            split_into_parts(tuple(map(_strip_short_option, words[1:]))),
+        ]
     starters = EXEC_ARGUMENTS_BY_PROGRAM.get(name, frozenset())
-    places = [at for at, word in enumerate(words) if at and word.partition("=")[0] in starters]
-    if len(places) > _MAX_COMMAND_STARTS:
-        return [()] * len(places)
-    return [parts((words[at].partition("=")[2], *words[at + 1 :])) for at in places]
+    positions = [at for at, word in enumerate(words) if at and word.partition("=")[0] in starters]
+    if len(positions) > _MAX_COMMAND_STARTS:
+        return [()] * len(positions)
+    return [split_into_parts((words[at].partition("=")[2], *words[at + 1 :])) for at in positions]
 
 
-def _attached(word: str) -> str:
+def _strip_short_option(word: str) -> str:
     """What may be the value of an option of one letter: `-Srm`."""
     is_short = word.startswith("-") and not word.startswith("--")
     return word[2:] if is_short else word
 
 
-def _runs_something(words: Words) -> bool:
-    name = program_name(words[0])
-    return "/" in words[0] or name in COMMAND_RUNNERS or started_at(name, words) is not None
+def _can_start_program(words: Words) -> bool:
+    name = normalize_program_name(words[0])
+    return (
+        "/" in words[0]
+        or name in COMMAND_RUNNERS
+        or find_started_program_index(name, words) is not None
+    )
 
 
-def _fed_doubt(line: str) -> Ask | None:
+def _check_piped_input(line: str) -> Ask | None:
     """Text that is made while the line runs may name what is denied."""
-    for words in fed_commands(line):
-        program = _program(words)
-        if program and carries_out_input(program):
+    for words in find_piped_commands(line):
+        program = _skip_to_program(words)
+        if program and can_execute_input(program):
             shown = " ".join(program)
             return Ask(f"what `{shown}` is given to carry out is known only when it runs")
     return None
 
 
-def _hides_program(words: Words) -> bool:
+def _has_computed_program(words: Words) -> bool:
     """Would the shell compute the name of what it runs?"""
-    program = _program(words)
+    program = _skip_to_program(words)
     if program and program[0].startswith("-"):
         program = program[1:]  # the line was cut within a command: `-exec`
     if not program or program[0] == "[":
         return False
-    name = program_name(program[0])
+    name = normalize_program_name(program[0])
     if name in COMMAND_RUNNERS:
         return any(_EXPANSION_RE.search(word) for word in program)
     starters = EXEC_ARGUMENTS_BY_PROGRAM.get(name, frozenset())
     behind = (at + 1 for at, word in enumerate(program[:-1]) if at and word in starters)
     first = next(behind, None)
-    if first is not None and program_name(program[first]) in COMMAND_RUNNERS:
+    if first is not None and normalize_program_name(program[first]) in COMMAND_RUNNERS:
         return any(_EXPANSION_RE.search(word) for word in program)
     named_there = (program[at] for at in (0, *(() if first is None else (first, *behind))))
     return any(_EXPANSION_RE.search(word) for word in named_there)
 
 
-def _program(words: Words) -> Words:
+def _skip_to_program(words: Words) -> Words:
     """A piece of a line from the name of its program on."""
     at = 0
     while at < len(words) and (words[at] in RESERVED_WORDS or _ASSIGNMENT_RE.match(words[at])):
@@ -246,24 +273,28 @@ def _program(words: Words) -> Words:
     return words[at:]
 
 
-def _run(words: Words, wanted: Words) -> DenyMatch:
+def _match_started_command(words: Words, denied: Words) -> DenyMatch:
     """Whether what is denied is among the words that are run."""
-    if not wanted:
+    if not denied:
         return DenyMatch.NONE
-    places = [at for at, word in enumerate(words) if word.startswith(wanted[0])]
-    if len(places) > _MAX_COMMAND_STARTS:
+    positions = [at for at, word in enumerate(words) if word.startswith(denied[0])]
+    if len(positions) > _MAX_COMMAND_STARTS:
         return DenyMatch.POSSIBLE
-    return max((meant(words[at:], wanted) for at in places), key=_strength, default=DenyMatch.NONE)
+    return max(
+        (match_deny_rule(words[at:], denied) for at in positions),
+        key=_get_match_rank,
+        default=DenyMatch.NONE,
+    )
 
 
-def _strength(found: DenyMatch) -> int:
+def _get_match_rank(found: DenyMatch) -> int:
     return found.value
 
 
-def _has_in_order(words: Words, wanted: Words) -> bool:
+def _has_in_order(words: Words, denied: Words) -> bool:
     rest = iter(words)
-    return "-".join(wanted) in words or all(word in rest for word in wanted)
+    return "-".join(denied) in words or all(word in rest for word in denied)
 
 
-def _deny(rule: CommandRule, words: Words) -> Deny:
+def _build_denial(rule: CommandRule, words: Words) -> Deny:
     return Deny(rule.text, f"rule `{rule.text}` denies `{' '.join(words)}`")

@@ -11,13 +11,18 @@ import re
 from functools import cache
 from typing import Literal
 
-from joey.core.permissions.arguments import Argument, ProgramSpec, read_arguments, sheet_concern
-from joey.core.permissions.shell import Words, word_set
+from joey.core.permissions.arguments import (
+    Argument,
+    ProgramSpec,
+    find_argument_concern,
+    parse_arguments,
+)
+from joey.core.permissions.shell import Words, parse_word_set
 
-_HARMLESS_GLOBAL_OPTIONS = word_set(
+_HARMLESS_GLOBAL_OPTIONS = parse_word_set(
     "--no-pager -P --no-optional-locks --literal-pathspecs --version --help"
 )
-READ_ONLY_SUBCOMMANDS = word_set(
+READ_ONLY_SUBCOMMANDS = parse_word_set(
     "annotate blame cat-file check-attr check-ignore cherry count-objects describe diff diff-files"
     " diff-index diff-tree for-each-ref grep log ls-files ls-tree merge-base name-rev rev-list"
     " rev-parse shortlog show show-branch show-ref status version whatchanged"
@@ -94,32 +99,34 @@ _UNSAFE_OPTIONS_BY_SUBCOMMAND = {
     "revert": ("-s",),
 }
 """Options that mean something else here: a setting, a file, a program to run."""
-_LISTING_OPTIONS = word_set("-l --list --contains --no-contains --merged --no-merged --points-at")
+_LISTING_OPTIONS = parse_word_set(
+    "-l --list --contains --no-contains --merged --no-merged --points-at"
+)
 _READ_ONLY_OPTIONS_BY_SUBCOMMAND: dict[str, frozenset[str]] = {
     "branch": _LISTING_OPTIONS
-    | word_set(
+    | parse_word_set(
         "-a -r -v -vv -q -i --all --remotes --show-current --verbose --sort --format --color"
     )
-    | word_set("--no-color --abbrev --no-abbrev --ignore-case --column --no-column"),
+    | parse_word_set("--no-color --abbrev --no-abbrev --ignore-case --column --no-column"),
     "tag": _LISTING_OPTIONS
-    | word_set("-n -i --sort --format --color --no-color --ignore-case --column --no-column"),
-    "remote": word_set("-v --verbose --all --push"),
-    "submodule": word_set("--cached --quiet"),
-    "worktree": word_set("-v -z --verbose --porcelain"),
+    | parse_word_set("-n -i --sort --format --color --no-color --ignore-case --column --no-column"),
+    "remote": parse_word_set("-v --verbose --all --push"),
+    "submodule": parse_word_set("--cached --quiet"),
+    "worktree": parse_word_set("-v -z --verbose --porcelain"),
 }
 """Their other options may do something, and what such an option takes may look like a pattern."""
 _READ_ONLY_ACTIONS_BY_SUBCOMMAND: dict[str, frozenset[str]] = {
     "branch": frozenset(),
-    "config": word_set("get list"),
-    "reflog": word_set("show"),
-    "remote": word_set("get-url"),
-    "stash": word_set("list show"),
-    "submodule": word_set("status"),
+    "config": parse_word_set("get list"),
+    "reflog": parse_word_set("show"),
+    "remote": parse_word_set("get-url"),
+    "stash": parse_word_set("list show"),
+    "submodule": parse_word_set("status"),
     "tag": frozenset(),
-    "worktree": word_set("list"),
+    "worktree": parse_word_set("list"),
 }
 """Subcommands that look when they are not told to do something; and what they may be told."""
-_CONFIG_READ_OPTIONS = word_set("--get --get-all --get-regexp --list -l")
+_CONFIG_READ_OPTIONS = parse_word_set("--get --get-all --get-regexp --list -l")
 _PROGRAM_RUNNING_ACTION_PATTERNS = {
     "bisect": "^(run|view|visualize)$",
     "hook": "^run$",
@@ -127,7 +134,7 @@ _PROGRAM_RUNNING_ACTION_PATTERNS = {
     "submodule": "^foreach$",
 }
 """What a rule for the subcommand does not say: which program is run."""
-_REMOTE_SUBCOMMANDS = word_set("clone fetch pull push remote submodule")
+_REMOTE_SUBCOMMANDS = parse_word_set("clone fetch pull push remote submodule")
 _REMOTE_HELPER_URL_RE = r"[\w.+-]+::|(?!(?:file|git|https?|ssh)://)[\w.+-]+://"
 """An address for which git runs a program, as named before the colons."""
 _TRANSPORT_PROGRAM_RE = rf"(?:^|=)(?:{_REMOTE_HELPER_URL_RE})|^--(?:upl|rec|exe)"
@@ -145,7 +152,7 @@ _CODE_SETTING_RE = re.compile(
     re.IGNORECASE,
 )
 """A setting whose value is more than words, or that opens further kinds of address."""
-_GLOBAL_OPTIONS_WITH_VALUE = word_set("-c -C --config-env --git-dir --namespace --work-tree")
+_GLOBAL_OPTIONS_WITH_VALUE = parse_word_set("-c -C --config-env --git-dir --namespace --work-tree")
 _UNSAFE_CLONE_SOURCE_RE = r"^(?!https://)[^/]*:|^[./]"
 _UNSAFE_REMOTE_ARGUMENT_RE = r":|^[./+]"
 """Other places; and a `+` overwrites what is there."""
@@ -155,12 +162,12 @@ _HARMLESS_SETTING_RE = re.compile(
     r"|push\.(autosetupremote|default)|rebase\.(autosquash|autostash)|rerere\.enabled)$",
     re.IGNORECASE,
 )
-_CONFIG_WRITE_ACTIONS = word_set("set unset")
+_CONFIG_WRITE_ACTIONS = parse_word_set("set unset")
 _SIGNATURE_FORMAT_RE = "%(G|[(]signature)"
 """To check one, git runs the program that its settings name."""
 
 
-def program_given(words: Words) -> str | None:
+def find_program_argument(words: Words) -> str | None:
     """The word of a git command that makes it run a program of the caller's choice, or None."""
     at = 1
     while at < len(words) and words[at].startswith("-"):
@@ -180,25 +187,25 @@ def program_given(words: Words) -> str | None:
     return next((word for word in rest if re.search(running, word, re.IGNORECASE)), None)
 
 
-def git_concern(words: Words, granted: int) -> str | None:
+def find_git_concern(words: Words, granted: int) -> str | None:
     """Why a person should see the words of a git command beyond its rule, or None."""
-    at = _subcommand(words)
+    at = _find_subcommand_index(words)
     for word in words[granted:at]:
         if word not in _HARMLESS_GLOBAL_OPTIONS:
             return f"option `{word}` of git is not known to be harmless"
     if at >= len(words):
         return None
     name, rest = words[at], words[at:]
-    if at >= granted and (reason := _looking_concern(name, rest[1:])):
+    if at >= granted and (reason := _find_write_concern(name, rest[1:])):
         return reason
-    if name == "config" and (reason := _setting_concern(rest, granted - at)):
+    if name == "config" and (reason := _find_config_concern(rest, granted - at)):
         return reason
-    return sheet_concern(f"git {name}", rest, max(granted - at, 0), git_sheet(name))
+    return find_argument_concern(f"git {name}", rest, max(granted - at, 0), build_git_spec(name))
 
 
-def _setting_concern(words: Words, granted: int) -> str | None:
+def _find_config_concern(words: Words, granted: int) -> str | None:
     """Settings may name programs that git runs, and a rule for `git config` names none of them."""
-    if _looking_concern("config", words[1:]) is None:
+    if _find_write_concern("config", words[1:]) is None:
         return None
     operands = [at for at, word in enumerate(words) if at and not word.startswith("-")]
     at = next((at for at in operands if words[at] not in _CONFIG_WRITE_ACTIONS), None)
@@ -207,40 +214,42 @@ def _setting_concern(words: Words, granted: int) -> str | None:
     return f"the setting `{words[at]}` may decide what git runs"
 
 
-def git_paths(words: Words, granted: int) -> Words:
+def list_git_paths(words: Words, granted: int) -> Words:
     """The words beyond the rule that may name a file."""
-    at = _subcommand(words)
+    at = _find_subcommand_index(words)
     if at >= len(words):
         return words[granted:]
-    arguments: list[Argument] = read_arguments(words[at:], git_sheet(words[at]))
+    arguments: list[Argument] = parse_arguments(words[at:], build_git_spec(words[at]))
     return (
         *words[granted:at],
-        *(item.word for item in arguments if item.at + at >= granted and not item.is_text),
+        *(item.word for item in arguments if item.word_index + at >= granted and not item.is_text),
     )
 
 
-def git_values(words: Words, granted: int) -> Words:
+def list_git_option_values(words: Words, granted: int) -> Words:
     """The words beyond the rule that are text because of the option before them."""
-    at = _subcommand(words)
+    at = _find_subcommand_index(words)
     if at >= len(words):
         return ()
-    arguments = read_arguments(words[at:], git_sheet(words[at]))
-    return tuple(item.word for item in arguments if item.at + at >= granted and item.is_value)
+    arguments = parse_arguments(words[at:], build_git_spec(words[at]))
+    return tuple(
+        item.word for item in arguments if item.word_index + at >= granted and item.is_text_value
+    )
 
 
-def _subcommand(words: Words) -> int:
+def _find_subcommand_index(words: Words) -> int:
     """Where the subcommand stands; behind all words when there is none."""
-    places = (at for at in range(1, len(words)) if not words[at].startswith("-"))
-    return next(places, len(words))
+    positions = (at for at in range(1, len(words)) if not words[at].startswith("-"))
+    return next(positions, len(words))
 
 
-def only_looks(words: Words) -> bool:
+def is_read_only_git(words: Words) -> bool:
     """Whether a git command leaves everything as it is."""
     rest = tuple(word for word in words[1:] if word not in _HARMLESS_GLOBAL_OPTIONS)
-    return bool(rest) and _looking_concern(rest[0], rest[1:]) is None
+    return bool(rest) and _find_write_concern(rest[0], rest[1:]) is None
 
 
-def _looking_concern(name: str, rest: Words) -> str | None:
+def _find_write_concern(name: str, rest: Words) -> str | None:
     if name in READ_ONLY_SUBCOMMANDS:
         return None
     unsure = f"`git {name}` may change something; a rule that names it allows it"
@@ -262,7 +271,7 @@ def _looking_concern(name: str, rest: Words) -> str | None:
 
 
 @cache
-def git_sheet(name: str) -> ProgramSpec:
+def build_git_spec(name: str) -> ProgramSpec:
     refused = _PROGRAM_RUNNING_ACTION_PATTERNS.get(name, "")
     if name in _REMOTE_SUBCOMMANDS:
         transport = _UNSAFE_CLONE_SOURCE_RE if name == "clone" else _UNSAFE_REMOTE_ARGUMENT_RE
@@ -281,4 +290,6 @@ def git_sheet(name: str) -> ProgramSpec:
     )
     operand = "" if name in READ_ONLY_SUBCOMMANDS else f"(?!{_REMOTE_HELPER_URL_RE})"
     text: Literal["", "first"] = "first" if name == "grep" else ""
-    return ProgramSpec(options, operand=operand, refused=refused, text=text)
+    return ProgramSpec(
+        options, operand_pattern=operand, unsafe_argument_pattern=refused, text_operands=text
+    )

@@ -19,28 +19,28 @@ from itertools import pairwise
 
 from msgspec import Struct
 
-from joey.core.permissions.git_commands import program_given
+from joey.core.permissions.git_commands import find_program_argument
 from joey.core.permissions.programs import (
     COMMAND_RUNNERS,
     EXEC_ARGUMENTS_BY_PROGRAM,
     VERSION_CHARACTERS,
-    bare_name,
-    carries_out_input,
-    program_name,
-    started_at,
+    can_execute_input,
+    find_started_program_index,
+    normalize_interpreter_name,
+    normalize_program_name,
 )
 from joey.core.permissions.script_programs import (
     find_script_indexes,
     is_harmless_awk,
     is_harmless_sed,
 )
-from joey.core.permissions.shell import Words, plain_chain, word_set
+from joey.core.permissions.shell import Words, parse_plain_chain, parse_word_set
 from joey.core.permissions.shell_parser import parse_script
 from joey.core.permissions.shell_values import (
     VariableValues,
-    assigned_by,
-    condition_evaluates,
-    evaluates,
+    can_condition_evaluate,
+    can_evaluate_arguments,
+    iter_assigned_variables,
 )
 from joey.core.permissions.shell_words import (
     EXPANSION_PLACEHOLDER,
@@ -49,13 +49,13 @@ from joey.core.permissions.shell_words import (
     UnsupportedSyntaxError,
     Word,
 )
-from joey.core.text import regex
+from joey.core.text import compile_regex
 
 _MAX_NESTED_SHELLS = 8
 """Shells in shells; nobody writes more by hand."""
 _MAX_INNER_COMMAND_LINES = 100
 _MAX_EXCERPT_CHARS = 60
-_CODE_LOADING_VARIABLE_RE = regex(
+_CODE_LOADING_VARIABLE_RE = compile_regex(
     r"PATH|CDPATH|BASH_.*|ENV|IFS|PS[0-4]|SHELL|SHELLOPTS|BASHOPTS|BROWSER|VISUAL|LESS|FCEDIT"
     r"|RUBYOPT|RUBYLIB|MAKEFLAGS|GOFLAGS|ZDOTDIR|INPUTRC|VIMINIT|EXINIT|LUA_INIT\w*|PHPRC"
     r"|PHP_INI_SCAN_DIR|RSYNC_RSH|CVS_RSH|SVN_SSH|OPENSSL_CONF|DOTNET_STARTUP_HOOKS|RUSTC\w*"
@@ -64,15 +64,17 @@ _CODE_LOADING_VARIABLE_RE = regex(
     r"|(LD|GIT|DYLD|PYTHON|PERL5?)_?\w*"
 )
 """Variables by which programs choose what else to run."""
-_INTEGER_VARIABLES = word_set("BASHPID EPOCHSECONDS HISTCMD LINENO OPTIND RANDOM SECONDS SRANDOM")
+_INTEGER_VARIABLES = parse_word_set(
+    "BASHPID EPOCHSECONDS HISTCMD LINENO OPTIND RANDOM SECONDS SRANDOM"
+)
 """Variables whose new value bash evaluates."""
-_SHELL_CODE_RUNNERS = word_set(
+_SHELL_CODE_RUNNERS = parse_word_set(
     ". ash bash busybox concurrently dash entr eval flock git hyperfine parallel script sh source"
     " ssh su tmux watch xargs"
 )
 """Take code of this shell, as an argument or from their input."""
-_NON_BASH_SHELLS = word_set("csh elvish fish ksh lksh mksh nu posh rc tcsh xonsh yash zsh")
-_ENV_SPLIT_STRING_OPTION_RE = regex(r"-[A-Za-z0-9]*S.*|--sp?l?i?t?-?s?t?r?i?n?g?(=.*)?")
+_NON_BASH_SHELLS = parse_word_set("csh elvish fish ksh lksh mksh nu posh rc tcsh xonsh yash zsh")
+_ENV_SPLIT_STRING_OPTION_RE = compile_regex(r"-[A-Za-z0-9]*S.*|--sp?l?i?t?-?s?t?r?i?n?g?(=.*)?")
 
 
 class EvaluationKind(Enum):
@@ -90,188 +92,200 @@ class EvaluationKind(Enum):
 
 
 class EvaluatedCode(Struct, frozen=True):
-    by: EvaluationKind
-    shown: str
+    kind: EvaluationKind
+    excerpt: str
 
 
-def find_evaluated(line: str) -> EvaluatedCode | None:
+def find_evaluated_code(line: str) -> EvaluatedCode | None:
     """The first piece of a line that may evaluate data as code."""
-    return next(_evaluated(line, None, 0), None)
+    return next(_iter_evaluated_code(line, None, 0), None)
 
 
-def _evaluated(line: str, around: VariableValues | None, depth: int) -> Iterator[EvaluatedCode]:
+def _iter_evaluated_code(
+    line: str, around: VariableValues | None, depth: int
+) -> Iterator[EvaluatedCode]:
     try:
         script = parse_script(line)
     except UnsupportedSyntaxError:
-        yield _found(EvaluationKind.SYNTAX, line)
+        yield _build_evaluated_code(EvaluationKind.SYNTAX, line)
         return
     values = VariableValues(script, around)
     for command in script.commands:
-        for name, value in assigned_by(command.words) if command.words else ():
+        for name, value in iter_assigned_variables(command.words) if command.words else ():
             values.assignments.setdefault(name, []).append(value)
-    values.settle()
-    yield from _expansions(script, values)
-    yield from _variables(script, values)
+    values.find_numeric_variables()
+    yield from _iter_evaluated_expansions(script, values)
+    yield from _iter_unsafe_assignments(script, values)
     for command in script.commands:
         if command.words:
-            yield from _commands(command.words, values)
-    yield from _handed_over(script, values, depth)
+            yield from _iter_evaluating_commands(command.words, values)
+    yield from _iter_code_for_inner_shells(script, values, depth)
 
 
-def _expansions(script: ShellScript, values: VariableValues) -> Iterator[EvaluatedCode]:
-    for raw in script.processes:
-        yield _found(EvaluationKind.PROCESS, raw)
+def _iter_evaluated_expansions(
+    script: ShellScript, values: VariableValues
+) -> Iterator[EvaluatedCode]:
+    for raw in script.process_substitutions:
+        yield _build_evaluated_code(EvaluationKind.PROCESS, raw)
     for parameter in script.parameters:
         if parameter.is_indirect or parameter.transformation in ("P", "E"):
-            yield _found(EvaluationKind.EXPANSION, parameter.raw)
-    for expression in script.arithmetic:
-        if not values.only_computes(expression):
-            yield _found(EvaluationKind.ARITHMETIC, expression.raw)
+            yield _build_evaluated_code(EvaluationKind.EXPANSION, parameter.raw)
+    for expression in script.arithmetic_expressions:
+        if not values.is_pure_arithmetic(expression):
+            yield _build_evaluated_code(EvaluationKind.ARITHMETIC, expression.raw)
     for words in script.conditions:
-        if condition_evaluates(words, values):
-            yield _found(EvaluationKind.ARITHMETIC, _shown(words))
+        if can_condition_evaluate(words, values):
+            yield _build_evaluated_code(EvaluationKind.ARITHMETIC, _join_raw_words(words))
 
 
-def _variables(script: ShellScript, values: VariableValues) -> Iterator[EvaluatedCode]:
+def _iter_unsafe_assignments(
+    script: ShellScript, values: VariableValues
+) -> Iterator[EvaluatedCode]:
     for name, given in values.assignments.items():
         if name in _INTEGER_VARIABLES:
-            if not all(value is not None and values.is_numeric(value) for value in given):
-                yield _found(EvaluationKind.ARITHMETIC, name)
+            if not all(value is not None and values.is_numeric_word(value) for value in given):
+                yield _build_evaluated_code(EvaluationKind.ARITHMETIC, name)
         elif _CODE_LOADING_VARIABLE_RE.fullmatch(name) and not (
-            name == "IFS" and _splits_input(script, given)
+            name == "IFS" and _is_ifs_set_only_for_read(script, given)
         ):
-            yield _found(EvaluationKind.VARIABLE, f"{name}=")
+            yield _build_evaluated_code(EvaluationKind.VARIABLE, f"{name}=")
 
 
-def _splits_input(script: ShellScript, given: list[Word | None]) -> bool:
+def _is_ifs_set_only_for_read(script: ShellScript, given: list[Word | None]) -> bool:
     """Whether `IFS` is set for `read`, and for nothing else."""
-    setting = [command for command in script.commands if "IFS" in command.assigned]
-    return len(given) == len(setting) and all(_program(command) == "read" for command in setting)
+    setting = [command for command in script.commands if "IFS" in command.assigned_variables]
+    return len(given) == len(setting) and all(
+        _get_program_name(command) == "read" for command in setting
+    )
 
 
-def _commands(words: tuple[Word, ...], values: VariableValues) -> Iterator[EvaluatedCode]:
-    first, name = words[0], program_name(words[0].text)
+def _iter_evaluating_commands(
+    words: tuple[Word, ...], values: VariableValues
+) -> Iterator[EvaluatedCode]:
+    first, name = words[0], normalize_program_name(words[0].text)
     starters = EXEC_ARGUMENTS_BY_PROGRAM.get(name, frozenset())
     named = [after for word, after in pairwise(words) if word.text in starters]
-    runs = COMMAND_RUNNERS.intersection((name, *(program_name(word.text) for word in named)))
+    runs = COMMAND_RUNNERS.intersection(
+        (name, *(normalize_program_name(word.text) for word in named))
+    )
     if first.raw != "[":
         named.append(first)
     if not all(word.is_literal for word in (words if runs else named)):
-        yield _found(EvaluationKind.PROGRAM, _shown(words))
-    if name == "git" and (given := program_given(tuple(word.text for word in words))):
-        yield _found(EvaluationKind.GIT, given.replace(EXPANSION_PLACEHOLDER, "$"))
-    if evaluates(words, values):
-        yield _found(EvaluationKind.BUILTIN, _shown(words))
+        yield _build_evaluated_code(EvaluationKind.PROGRAM, _join_raw_words(words))
+    if name == "git" and (given := find_program_argument(tuple(word.text for word in words))):
+        yield _build_evaluated_code(EvaluationKind.GIT, given.replace(EXPANSION_PLACEHOLDER, "$"))
+    if can_evaluate_arguments(words, values):
+        yield _build_evaluated_code(EvaluationKind.BUILTIN, _join_raw_words(words))
     if name in COMMAND_RUNNERS:
         for word in words[1:]:
             variable, sign, _ = word.text.partition("=")
             if sign and _CODE_LOADING_VARIABLE_RE.fullmatch(variable):
-                yield _found(EvaluationKind.VARIABLE, f"{variable}=")
+                yield _build_evaluated_code(EvaluationKind.VARIABLE, f"{variable}=")
         if name == "env" and any(
             _ENV_SPLIT_STRING_OPTION_RE.fullmatch(word.text) for word in words[1:]
         ):
-            yield _found(EvaluationKind.INPUT, _shown(words))
+            yield _build_evaluated_code(EvaluationKind.INPUT, _join_raw_words(words))
 
 
-def _handed_over(
+def _iter_code_for_inner_shells(
     script: ShellScript, values: VariableValues, depth: int
 ) -> Iterator[EvaluatedCode]:
     """In what is given to other shells, as an argument or as input."""
     given: dict[str, frozenset[str]] = {}
     for command in script.commands:
-        lines = _lines(command)
-        shells = _shells([command]) if lines else frozenset()
+        lines = _list_inner_command_lines(command)
+        shells = _find_shells([command]) if lines else frozenset()
         for text in lines:
             given[text] = given.get(text, frozenset()) | shells
-    for command in filter(_is_fed, script.commands):
+    for command in filter(_has_here_document, script.commands):
         takers = [command] if _has_own_input(command, script) else script.commands
-        shells = _shells(takers)
-        for word in command.fed:
+        shells = _find_shells(takers)
+        for word in command.inputs:
             if word.expansions and (shells or any(map(_is_interpreter, takers))):
-                yield _found(EvaluationKind.INPUT, word.raw)
+                yield _build_evaluated_code(EvaluationKind.INPUT, word.raw)
             elif shells:
                 given[word.text] = shells
     if depth >= _MAX_NESTED_SHELLS or len(given) > _MAX_INNER_COMMAND_LINES:
-        yield from (_found(EvaluationKind.INPUT, text) for text in given)
+        yield from (_build_evaluated_code(EvaluationKind.INPUT, text) for text in given)
         return
     for text, shells in given.items():
-        yield from _in_other_shell(text, shells, values, depth)
+        yield from _iter_code_in_inner_line(text, shells, values, depth)
 
 
-def _is_fed(command: SimpleCommand) -> bool:
-    return bool(command.fed)
+def _has_here_document(command: SimpleCommand) -> bool:
+    return bool(command.inputs)
 
 
 def _has_own_input(command: SimpleCommand, script: ShellScript) -> bool:
     """Whether its here-documents go to the command itself, and not to others."""
-    name = _program(command)
-    return bool(name) and name != "exec" and name not in script.functions
+    name = _get_program_name(command)
+    return bool(name) and name != "exec" and name not in script.function_names
 
 
 def _is_interpreter(command: SimpleCommand) -> bool:
-    name = _program(command)
-    return name not in COMMAND_RUNNERS and bool(name) and carries_out_input((name,))
+    name = _get_program_name(command)
+    return name not in COMMAND_RUNNERS and bool(name) and can_execute_input((name,))
 
 
-def _lines(command: SimpleCommand) -> list[str]:
+def _list_inner_command_lines(command: SimpleCommand) -> list[str]:
     """The arguments that another shell reads as a line."""
     words = tuple(word.text for word in command.words)
-    if _program(command) == "git" and EXEC_ARGUMENTS_BY_PROGRAM["git"].intersection(words):
+    if _get_program_name(command) == "git" and EXEC_ARGUMENTS_BY_PROGRAM["git"].intersection(words):
         return [*words[1:]]
-    return inner_lines(words) if words else []
+    return find_inner_command_lines(words) if words else []
 
 
-def _in_other_shell(
+def _iter_code_in_inner_line(
     text: str, shells: frozenset[str], values: VariableValues, depth: int
 ) -> Iterator[EvaluatedCode]:
-    if shells & _NON_BASH_SHELLS and plain_chain(text) is None:
-        yield _found(EvaluationKind.INPUT, text)
-    for found in _evaluated(text, values, depth + 1):
+    if shells & _NON_BASH_SHELLS and parse_plain_chain(text) is None:
+        yield _build_evaluated_code(EvaluationKind.INPUT, text)
+    for found in _iter_evaluated_code(text, values, depth + 1):
         # To a program that is no shell it may be a pattern or a sentence.
-        if found.by is not EvaluationKind.SYNTAX or shells:
+        if found.kind is not EvaluationKind.SYNTAX or shells:
             yield found
 
 
-def _program(command: SimpleCommand) -> str:
-    return program_name(command.words[0].text) if command.words else ""
+def _get_program_name(command: SimpleCommand) -> str:
+    return normalize_program_name(command.words[0].text) if command.words else ""
 
 
-def _shells(commands: list[SimpleCommand]) -> frozenset[str]:
+def _find_shells(commands: list[SimpleCommand]) -> frozenset[str]:
     """The shells that the commands name."""
-    named = (program_name(word.text) for command in commands for word in command.words)
+    named = (normalize_program_name(word.text) for command in commands for word in command.words)
     return (_SHELL_CODE_RUNNERS | _NON_BASH_SHELLS).intersection(named)
 
 
-def _shown(words: tuple[Word, ...]) -> str:
+def _join_raw_words(words: tuple[Word, ...]) -> str:
     return " ".join(word.raw for word in words)
 
 
-def _found(by: EvaluationKind, text: str) -> EvaluatedCode:
-    shown = " ".join(text.split())
+def _build_evaluated_code(kind: EvaluationKind, text: str) -> EvaluatedCode:
+    excerpt = " ".join(text.split())
     return EvaluatedCode(
-        by, shown if len(shown) <= _MAX_EXCERPT_CHARS else f"{shown[:_MAX_EXCERPT_CHARS]}…"
+        kind, excerpt if len(excerpt) <= _MAX_EXCERPT_CHARS else f"{excerpt[:_MAX_EXCERPT_CHARS]}…"
     )
 
 
-_CODE_CHARACTER_RE = regex(r"[^\w\-./:,+@%=^~]")
-_SHELL_SYNTAX_RE = regex(r"[^\w\-./:,+@%=^]")
-_SED_PROGRAMS = word_set("sed gsed")
-_AWK_PROGRAMS = word_set("awk gawk mawk nawk original-awk goawk")
-_WINDOWS_SHELLS = word_set("cmd powershell pwsh")
+_CODE_CHARACTER_RE = compile_regex(r"[^\w\-./:,+@%=^~]")
+_SHELL_SYNTAX_RE = compile_regex(r"[^\w\-./:,+@%=^]")
+_SED_PROGRAMS = parse_word_set("sed gsed")
+_AWK_PROGRAMS = parse_word_set("awk gawk mawk nawk original-awk goawk")
+_WINDOWS_SHELLS = parse_word_set("cmd powershell pwsh")
 """Their quoting is another than bash's, and they take code in disguise."""
-_SED_EXECUTE_RE = regex(r"(?<![A-Za-z0-9])[gpiImM0-9]*e[gpiImM0-9]*(?:\s|$|[;}])")
-_AWK_EXECUTE_RE = regex(r"system|[|@]")
-_OUTPUT_REDIRECTION_RE = regex(r">\|?\s*([^\s;&|()<>]+)")
-_INPUT_REDIRECTION_RE = regex(r"(?<!<)<\s*[^\s;&|()<>]")
-_COMMAND_SUBSTITUTION_RE = regex(r"[$]\(|`")
-_FILE_CREATING_PROGRAMS = word_set(
+_SED_EXECUTE_RE = compile_regex(r"(?<![A-Za-z0-9])[gpiImM0-9]*e[gpiImM0-9]*(?:\s|$|[;}])")
+_AWK_EXECUTE_RE = compile_regex(r"system|[|@]")
+_OUTPUT_REDIRECTION_RE = compile_regex(r">\|?\s*([^\s;&|()<>]+)")
+_INPUT_REDIRECTION_RE = compile_regex(r"(?<!<)<\s*[^\s;&|()<>]")
+_COMMAND_SUBSTITUTION_RE = compile_regex(r"[$]\(|`")
+_FILE_CREATING_PROGRAMS = parse_word_set(
     "base64 cp curl dd hash install ln mv openssl rsync tee wget xxd"
 )
-_HARMLESS_GIT_SETTING_RE = regex(
+_HARMLESS_GIT_SETTING_RE = compile_regex(
     r"(user|color|advice)\.|(core\.(quotepath|autocrlf)|commit\.gpgsign|init\.defaultbranch)=",
     re.IGNORECASE,
 )
-_BUILTIN_GIT_SUBCOMMANDS = word_set(
+_BUILTIN_GIT_SUBCOMMANDS = parse_word_set(
     "add am annotate apply archive bisect blame branch bundle cat-file check-attr check-ignore"
     " checkout cherry cherry-pick clean clone commit commit-tree config count-objects describe diff"
     " diff-files diff-index diff-tree difftool fetch filter-branch for-each-ref format-patch fsck"
@@ -284,18 +298,22 @@ _BUILTIN_GIT_SUBCOMMANDS = word_set(
 """Nothing in anybody's settings takes their place."""
 
 
-def inner_lines(words: Words) -> list[str]:
+def find_inner_command_lines(words: Words) -> list[str]:
     """Arguments that another shell may read as a line of its own."""
-    starters = EXEC_ARGUMENTS_BY_PROGRAM.get(program_name(words[0]), frozenset())
-    started = {program_name(words[at + 1]) for at in range(len(words) - 1) if words[at] in starters}
-    if not COMMAND_RUNNERS.intersection((program_name(words[0]), *started)):
+    starters = EXEC_ARGUMENTS_BY_PROGRAM.get(normalize_program_name(words[0]), frozenset())
+    started = {
+        normalize_program_name(words[at + 1])
+        for at in range(len(words) - 1)
+        if words[at] in starters
+    }
+    if not COMMAND_RUNNERS.intersection((normalize_program_name(words[0]), *started)):
         return []
     return [text for text in words[1:] if _SHELL_SYNTAX_RE.search(text)]
 
 
-def code_doubt(words: Words) -> str | None:
+def find_code_concern(words: Words) -> str | None:
     """About code that the command has among its arguments."""
-    name = program_name(words[0])
+    name = normalize_program_name(words[0])
     if name in _SED_PROGRAMS | _AWK_PROGRAMS:
         runs, is_harmless = (
             (_SED_EXECUTE_RE, is_harmless_sed)
@@ -307,10 +325,10 @@ def code_doubt(words: Words) -> str | None:
     elif name in _WINDOWS_SHELLS:
         hidden = len(words) > 1 and words[1] not in ("--version", "-version")
     else:
-        at = started_at(name, words)
-        is_language = at is not None and (name.rstrip(VERSION_CHARACTERS) or name) == bare_name(
-            name
-        )
+        at = find_started_program_index(name, words)
+        is_language = at is not None and (
+            name.rstrip(VERSION_CHARACTERS) or name
+        ) == normalize_interpreter_name(name)
         hidden = (
             at is not None
             and is_language
@@ -319,9 +337,9 @@ def code_doubt(words: Words) -> str | None:
     return f"what the code for {name} does is known only when it runs" if hidden else None
 
 
-def git_doubt(words: Words) -> str | None:
+def find_git_alias_concern(words: Words) -> str | None:
     """About a git command of which settings say what it does: an alias, or one given with it."""
-    if program_name(words[0]) != "git":
+    if normalize_program_name(words[0]) != "git":
         return None
     at = 1
     while at < len(words) and words[at].startswith("-"):
@@ -338,30 +356,36 @@ def git_doubt(words: Words) -> str | None:
     return None
 
 
-def made_and_run(line: str, commands: Sequence[Words]) -> str | None:
+def find_created_program(line: str, commands: Sequence[Words]) -> str | None:
     """What the line seems to make, or is fed from a file, and runs; `commands` are without what
     goes to files or comes from them."""
-    made = {_base(target) for target in _OUTPUT_REDIRECTION_RE.findall(line)}
-    makers = [words for words in commands if program_name(words[0]) in _FILE_CREATING_PROGRAMS]
-    made.update(_base(word) for words in makers for word in words[1:])
+    created = {_get_basename(target) for target in _OUTPUT_REDIRECTION_RE.findall(line)}
+    makers = [
+        words for words in commands if normalize_program_name(words[0]) in _FILE_CREATING_PROGRAMS
+    ]
+    created.update(_get_basename(word) for words in makers for word in words[1:])
     if makers and _COMMAND_SUBSTITUTION_RE.search(line):
         # The words behind what is computed stand alone.
-        made.update(words[0] for words in commands if len(words) == 1)
+        created.update(words[0] for words in commands if len(words) == 1)
     for words in commands:
-        name = program_name(words[0])
-        carries_out = name in COMMAND_RUNNERS or carries_out_input(words)
+        name = normalize_program_name(words[0])
+        carries_out = name in COMMAND_RUNNERS or can_execute_input(words)
         ran = words if carries_out else words[:1]
-        if carries_out and len(words) == _options(words) + 1 and _INPUT_REDIRECTION_RE.search(line):
+        if (
+            carries_out
+            and len(words) == _count_options(words) + 1
+            and _INPUT_REDIRECTION_RE.search(line)
+        ):
             return name
-        found = next((word for word in ran if _base(word) in made), None)
-        if found is not None and (carries_out or found != _base(found) or len(words) > 1):
+        found = next((word for word in ran if _get_basename(word) in created), None)
+        if found is not None and (carries_out or found != _get_basename(found) or len(words) > 1):
             return found
     return None
 
 
-def _options(words: Words) -> int:
+def _count_options(words: Words) -> int:
     return sum(word.startswith("-") for word in words[1:])
 
 
-def _base(word: str) -> str:
+def _get_basename(word: str) -> str:
     return word.rpartition("/")[2]

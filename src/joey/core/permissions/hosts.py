@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from joey.core.text import regex
+from joey.core.text import compile_regex
 
 if TYPE_CHECKING:
     from ipaddress import IPv4Address, IPv6Address
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     IpAddress = IPv4Address | IPv6Address
 
 WEB_PORTS = (80, 443)
-_HOST_LABEL_RE = regex(r"(?!-)[a-z0-9_-]{1,63}(?<!-)")
-_NUMERIC_LABEL_RE = regex(r"\d+|0x[0-9a-f]*")
-_AMBIGUOUS_IDNA_RE = regex("[ßẞς\u200c\u200d]")
+_HOST_LABEL_RE = compile_regex(r"(?!-)[a-z0-9_-]{1,63}(?<!-)")
+_NUMERIC_LABEL_RE = compile_regex(r"\d+|0x[0-9a-f]*")
+_AMBIGUOUS_IDNA_RE = compile_regex("[ßẞς\u200c\u200d]")
 """What the two standards of names in other scripts make different hosts of."""
 _LOCAL_HOST_NAMES = ("localhost",)
 
@@ -32,37 +32,41 @@ class AllowedHost(Struct, frozen=True):
 
     name: str
     port: int | None = None
-    is_wild: bool = False
+    is_wildcard: bool = False
     """All hosts below the name, and not the name itself."""
 
     def allows(self, name: str, port: int) -> bool:
-        """`name` is one that `plain_host` has given."""
-        return self.names(name) and port in (WEB_PORTS if self.port is None else (self.port,))
+        """`name` is one that `normalize_host` has given."""
+        return self.matches_name(name) and port in (
+            WEB_PORTS if self.port is None else (self.port,)
+        )
 
-    def names(self, name: str) -> bool:
+    def matches_name(self, name: str) -> bool:
         """Whatever the port."""
-        return name.endswith(f".{self.name}") if self.is_wild else name == self.name
+        return name.endswith(f".{self.name}") if self.is_wildcard else name == self.name
 
     @property
     def is_local(self) -> bool:
         """The person means this machine, or an address, and not a name that leads wherever its
         owner wants."""
-        return not self.is_wild and (is_local_name(self.name) or as_address(self.name) is not None)
+        return not self.is_wildcard and (
+            is_local_name(self.name) or parse_address(self.name) is not None
+        )
 
-    def covers(self, other: AllowedHost) -> bool:
+    def covers(self, entry: AllowedHost) -> bool:
         """Whether all that another entry allows is allowed by this one."""
-        if self.port is not None and self.port != other.port:
+        if self.port is not None and self.port != entry.port:
             return False
-        if self.port is None and other.port not in (None, *WEB_PORTS):
+        if self.port is None and entry.port not in (None, *WEB_PORTS):
             return False
-        if self.is_wild:
-            return other.name.endswith(f".{self.name}") or (
-                other.is_wild and other.name == self.name
+        if self.is_wildcard:
+            return entry.name.endswith(f".{self.name}") or (
+                entry.is_wildcard and entry.name == self.name
             )
-        return not other.is_wild and other.name == self.name
+        return not entry.is_wildcard and entry.name == self.name
 
 
-def read_host(entry: str) -> AllowedHost:
+def parse_host(entry: str) -> AllowedHost:
     """An entry of `sandboxNetwork`.
 
     Raises:
@@ -74,22 +78,22 @@ def read_host(entry: str) -> AllowedHost:
             f"{shown} has to be a host, such as `packages.example`, without scheme and path"
         )
     name, port = split_port(entry)
-    is_wild = name.startswith("*.")
-    plain = plain_host(name.removeprefix("*."))
-    if plain is None or (is_wild and as_address(plain) is not None):
+    is_wildcard = name.startswith("*.")
+    plain = normalize_host(name.removeprefix("*."))
+    if plain is None or (is_wildcard and parse_address(plain) is not None):
         raise ValueError(
             f"{shown} is not a host: write `packages.example`, `*.mirror.example`,"
             " `localhost:8080`, `10.0.0.1` or `[::1]:8080`; names that standards disagree about as"
             " `xn--…`"
         )
-    if is_wild and "." not in plain:
+    if is_wildcard and "." not in plain:
         raise ValueError(f"{shown} would allow everybody; `all` opens the whole network")
     if port is not None and not 0 < port < 65536:
         raise ValueError(f"{shown} has a port that cannot be")
-    return AllowedHost(plain, port, is_wild)
+    return AllowedHost(plain, port, is_wildcard)
 
 
-def narrowed(
+def intersect_hosts(
     own: str | tuple[str, ...], restriction: str | tuple[str, ...]
 ) -> str | tuple[str, ...]:
     """What both allow; either may also be `off` or `all`."""
@@ -99,11 +103,11 @@ def narrowed(
         return restriction or "off"
     if isinstance(restriction, str):
         return own
-    mine = [(entry, read_host(entry)) for entry in own]
-    theirs = [(entry, read_host(entry)) for entry in restriction]
-    kept = [entry for entry, host in mine if any(each.covers(host) for _, each in theirs)]
-    kept += [entry for entry, host in theirs if any(each.covers(host) for _, each in mine)]
-    return tuple(dict.fromkeys(kept)) or "off"
+    mine = [(entry, parse_host(entry)) for entry in own]
+    theirs = [(entry, parse_host(entry)) for entry in restriction]
+    common = [entry for entry, host in mine if any(each.covers(host) for _, each in theirs)]
+    common += [entry for entry, host in theirs if any(each.covers(host) for _, each in mine)]
+    return tuple(dict.fromkeys(common)) or "off"
 
 
 def split_port(text: str) -> tuple[str, int | None]:
@@ -116,13 +120,13 @@ def split_port(text: str) -> tuple[str, int | None]:
     return name, int(port)
 
 
-def plain_host(text: str) -> str | None:
+def normalize_host(text: str) -> str | None:
     """The one spelling of a host; None when it is none, or could be taken for another."""
     if text.startswith("[") and text.endswith("]"):
-        found = as_address(text[1:-1])
+        found = parse_address(text[1:-1])
         return str(found) if found is not None and found.version == 6 else None
     if ":" in text:
-        found = as_address(text)
+        found = parse_address(text)
         return str(found) if found is not None else None
     name = text.lower().removesuffix(".")
     if not name.isascii():
@@ -137,12 +141,12 @@ def plain_host(text: str) -> str | None:
         return None
     if _NUMERIC_LABEL_RE.fullmatch(labels[-1]):
         # Resolvers also take `127.1` and `0x7f000001` for addresses.
-        found = as_address(name)
+        found = parse_address(name)
         return str(found) if found is not None and found.version == 4 else None
     return name
 
 
-def as_address(text: str) -> IpAddress | None:
+def parse_address(text: str) -> IpAddress | None:
     from ipaddress import ip_address  # whoever starts joey need not wait for it
 
     try:
@@ -158,16 +162,16 @@ def is_local_name(name: str) -> bool:
     return name in _LOCAL_HOST_NAMES or name.endswith(".localhost")
 
 
-def is_public(address: IpAddress) -> bool:
+def is_public_address(address: IpAddress) -> bool:
     """Neither this machine nor a net of somebody's own, nor where clouds tell their secrets."""
     if address.version == 6:
-        inner = address.ipv4_mapped or address.sixtofour or _translated(address)
+        inner = address.ipv4_mapped or address.sixtofour or _extract_nat64_address(address)
         if inner is not None:
-            return is_public(inner)
+            return is_public_address(inner)
     return address.is_global and not address.is_multicast and not address.is_reserved
 
 
-def _translated(address: IPv6Address) -> IPv4Address | None:
+def _extract_nat64_address(address: IPv6Address) -> IPv4Address | None:
     """The address within one that networks without the older protocol make of it."""
     from ipaddress import IPv4Address
 

@@ -24,7 +24,7 @@ from typing import Literal
 from msgspec import Struct, structs
 
 from joey.core.paths import ResolvedPath
-from joey.core.permissions.shell import CommandChain, plain_chain
+from joey.core.permissions.shell import CommandChain, parse_plain_chain
 from joey.core.settings import Settings
 
 SandboxStatus = Literal["full", "landlock", "none", "off"]
@@ -57,13 +57,13 @@ class Claim(Struct, frozen=True):
     """One thing that a call is going to do, stated before it does it."""
 
     access: Access
-    place: ResolvedPath | None = None
+    path: ResolvedPath | None = None
     command: str | None = None
     subject: str = ""
     """What it is about, in words for a person: `weather/forecast`, an address."""
-    listed: bool = False
+    is_always_allowed: bool = False
     """The user has listed exactly this as always allowed (an MCP server's `alwaysAllow`)."""
-    changed: bool = False
+    has_changed_description: bool = False
     """It is described otherwise than when it was last used, so that earlier leave says little."""
     sandbox: SandboxStatus | None = None
     """Of a command: what would hold it."""
@@ -119,14 +119,14 @@ NO_SANDBOX_REASON = (
 def decide(
     claims: Sequence[Claim],
     settings: Settings,
-    read: GrammarParser | None = None,
+    grammar: GrammarParser | None = None,
     *,
     edits_granted: bool = False,
 ) -> Decision:
-    """`read` is the second reading of command lines; without one, no rule allows a command."""
+    """`grammar` is the second reading of command lines; without one, no rule allows a command."""
     if not claims:
         return Ask("the call does not say what it is going to do")
-    decisions = [_judge_or_ask(claim, settings, read, edits_granted) for claim in claims]
+    decisions = [_judge_or_ask(claim, settings, grammar, edits_granted) for claim in claims]
     for decision in decisions:
         if isinstance(decision, Deny):
             return decision
@@ -137,12 +137,12 @@ def decide(
     return Allow(", ".join(dict.fromkeys(rules)))
 
 
-def missing_reach(
-    claims: Sequence[Claim], settings: Settings, read: GrammarParser | None = None
+def find_missing_boundary_settings(
+    claims: Sequence[Claim], settings: Settings, grammar: GrammarParser | None = None
 ) -> tuple[BoundarySetting, ...]:
     """The settings that would allow what lies beyond the boundary of the run; none where
     something else is in the way, too."""
-    found = {each for claim in claims for each in _beyond(claim)}
+    found = {each for claim in claims for each in _iter_boundary_settings(claim)}
     missing = [
         each
         for each in BoundarySetting
@@ -151,20 +151,20 @@ def missing_reach(
     if not missing:
         return ()
     wider = structs.replace(settings, **{_SETTINGS_FIELDS[each]: True for each in missing})
-    return tuple(missing) if isinstance(decide(claims, wider, read), Allow) else ()
+    return tuple(missing) if isinstance(decide(claims, wider, grammar), Allow) else ()
 
 
 def _judge_or_ask(
-    claim: Claim, settings: Settings, read: GrammarParser | None, edits_granted: bool
+    claim: Claim, settings: Settings, grammar: GrammarParser | None, edits_granted: bool
 ) -> Decision:
     try:
-        return _judge(claim, settings, read, edits_granted)
+        return _judge_claim(claim, settings, grammar, edits_granted)
     except Exception as fault:
         return Ask(f"the rules could not judge it ({type(fault).__name__}: {str(fault)[:200]})")
 
 
-def _judge(
-    claim: Claim, settings: Settings, read: GrammarParser | None, edits_granted: bool
+def _judge_claim(
+    claim: Claim, settings: Settings, grammar: GrammarParser | None, edits_granted: bool
 ) -> Decision:
     match claim.access:
         case Access.NONE:
@@ -176,42 +176,42 @@ def _judge(
         case Access.WRITE:
             return _judge_write(claim, settings, edits_granted)
         case Access.EXECUTE:
-            return _judge_execute(claim, settings, read)
+            return _judge_execute(claim, settings, grammar)
         case Access.MCP:
             return _judge_mcp(claim, settings)
         case Access.SWITCH_MODE:
             switches = {"alwaysAllowModeSwitch": settings.always_allow_mode_switch}
-            return _by_switches(switches, "switching the mode", settings)
+            return _decide_by_switches(switches, "switching the mode", settings)
         case Access.DELEGATE:
             switches = {"alwaysAllowSubtasks": settings.always_allow_subtasks}
-            return _by_switches(switches, "working with a subtask", settings)
+            return _decide_by_switches(switches, "working with a subtask", settings)
         case Access.BROWSER:
             switches = {"alwaysAllowBrowser": settings.always_allow_browser}
-            return _by_switches(switches, f"opening {claim.subject}", settings)
+            return _decide_by_switches(switches, f"opening {claim.subject}", settings)
         case Access.CUSTOM_TOOL:
             return _judge_custom_tool(claim, settings)
         case Access.FETCH_INSTRUCTIONS:
-            return _by_switches({}, f"following {claim.subject}", settings)
+            return _decide_by_switches({}, f"following {claim.subject}", settings)
 
 
 def _judge_read(claim: Claim, settings: Settings) -> Decision:
-    place = claim.place
-    if place is None:
+    path = claim.path
+    if path is None:
         return Ask("the call does not say what it reads")
-    if place.ignored:
-        return _hidden(place)
+    if path.is_ignored:
+        return _deny_ignored_path(path)
     switches = {"alwaysAllowReadOnly": settings.always_allow_read_only}
-    switches |= _switches_beyond(claim, settings)
-    return _by_switches(switches, f"reading {place.shown}", settings)
+    switches |= _get_boundary_switches(claim, settings)
+    return _decide_by_switches(switches, f"reading {path.display_path}", settings)
 
 
 def _judge_write(claim: Claim, settings: Settings, edits_granted: bool) -> Decision:
-    place = claim.place
-    if place is None:
+    path = claim.path
+    if path is None:
         return Ask("the call does not say what it writes")
-    if place.ignored:
-        return _hidden(place)
-    beyond = _switches_beyond(claim, settings)
+    if path.is_ignored:
+        return _deny_ignored_path(path)
+    beyond = _get_boundary_switches(claim, settings)
     switches = {"alwaysAllowWrite": settings.always_allow_write}
     if not edits_granted or settings.always_allow_write:
         switches |= beyond
@@ -219,26 +219,29 @@ def _judge_write(claim: Claim, settings: Settings, edits_granted: bool) -> Decis
         switches = beyond | switches  # what lies beyond the leave is what to tell
     else:
         switches = {WORKSPACE_EDITS_TEXT: True}
-    return _by_switches(switches, f"writing {place.shown}", settings)
+    return _decide_by_switches(switches, f"writing {path.display_path}", settings)
 
 
-def _switches_beyond(claim: Claim, settings: Settings) -> dict[str, bool]:
-    return {each.value: getattr(settings, _SETTINGS_FIELDS[each]) for each in _beyond(claim)}
+def _get_boundary_switches(claim: Claim, settings: Settings) -> dict[str, bool]:
+    return {
+        each.value: getattr(settings, _SETTINGS_FIELDS[each])
+        for each in _iter_boundary_settings(claim)
+    }
 
 
-def _beyond(claim: Claim) -> Iterator[BoundarySetting]:
-    place = claim.place
-    if place is None:
+def _iter_boundary_settings(claim: Claim) -> Iterator[BoundarySetting]:
+    path = claim.path
+    if path is None:
         return
-    if claim.access is Access.READ and not (place.inside or place.readable):
+    if claim.access is Access.READ and not (path.is_inside or path.is_readable):
         yield BoundarySetting.READ_OUTSIDE
-    if claim.access is Access.WRITE and not (place.inside or place.writable):
+    if claim.access is Access.WRITE and not (path.is_inside or path.is_writable):
         yield BoundarySetting.WRITE_OUTSIDE
-    if claim.access is Access.WRITE and place.protected:
+    if claim.access is Access.WRITE and path.is_protected:
         yield BoundarySetting.WRITE_PROTECTED
 
 
-def _judge_execute(claim: Claim, settings: Settings, read: GrammarParser | None) -> Decision:
+def _judge_execute(claim: Claim, settings: Settings, grammar: GrammarParser | None) -> Decision:
     command = claim.command
     if command is None:
         return Ask("the call does not say what it runs")
@@ -249,49 +252,59 @@ def _judge_execute(claim: Claim, settings: Settings, read: GrammarParser | None)
     if isinstance(verdict, Deny):
         return verdict
     action = f"running `{command}`"
-    switched = _by_switches({"alwaysAllowExecute": settings.always_allow_execute}, action, settings)
+    switched = _decide_by_switches(
+        {"alwaysAllowExecute": settings.always_allow_execute}, action, settings
+    )
     if isinstance(switched, Ask):
         return switched
     if isinstance(verdict, Allow) and verdict.rule != ALLOW_ALL_RULE:
-        verdict = confirmed(command, verdict, read)
+        verdict = confirm_with_grammar(command, verdict, grammar)
     if isinstance(verdict, Ask):
         return Ask(f"{action}: {verdict.reason}")
     if claim.sandbox == "none":
         return Ask(f"{action}: {NO_SANDBOX_REASON}")
-    if claim.place is not None and not claim.place.inside and verdict.rule != ALLOW_ALL_RULE:
-        return Ask(f"{action}: {claim.place.shown} is outside the workspace")
+    if claim.path is not None and not claim.path.is_inside and verdict.rule != ALLOW_ALL_RULE:
+        return Ask(f"{action}: {claim.path.display_path} is outside the workspace")
     return verdict
 
 
 def _judge_custom_tool(claim: Claim, settings: Settings) -> Decision:
     """Leave to run some commands is no leave to run a program of one's own."""
     action = f"running {claim.subject}"
-    switched = _by_switches({"alwaysAllowExecute": settings.always_allow_execute}, action, settings)
+    switched = _decide_by_switches(
+        {"alwaysAllowExecute": settings.always_allow_execute}, action, settings
+    )
     if isinstance(switched, Allow) and ALLOW_ALL_RULE not in settings.allowed_commands:
         return Ask(f"{action}: allowedCommands does not hold `{ALLOW_ALL_RULE}`")
     return switched
 
 
 def _judge_mcp(claim: Claim, settings: Settings) -> Decision:
-    note = " (which its server describes otherwise than before)" if claim.changed else ""
+    note = (
+        " (which its server describes otherwise than before)"
+        if claim.has_changed_description
+        else ""
+    )
     action = f"using {claim.subject}{note}"
-    switched = _by_switches({"alwaysAllowMcp": settings.always_allow_mcp}, action, settings)
+    switched = _decide_by_switches({"alwaysAllowMcp": settings.always_allow_mcp}, action, settings)
     if isinstance(switched, Ask) or ALLOW_ALL_RULE in settings.allowed_mcp_tools:
         return switched
-    if claim.changed:
+    if claim.has_changed_description:
         return Ask(action)
-    if not claim.listed and not _is_named(claim.subject, settings.allowed_mcp_tools):
+    if not claim.is_always_allowed and not _is_listed_tool(
+        claim.subject, settings.allowed_mcp_tools
+    ):
         return Ask(f"{action}: it is not on the alwaysAllow list of its server")
     return switched
 
 
-def _is_named(subject: str, patterns: Sequence[str]) -> bool:
+def _is_listed_tool(subject: str, patterns: Sequence[str]) -> bool:
     """A server `a/b` is not covered by what was said of the server `a`."""
     server, _, tool = subject.partition("/")
     return subject in patterns or ("/" not in tool and f"{server}/*" in patterns)
 
 
-def _by_switches(switches: dict[str, bool], action: str, settings: Settings) -> Decision:
+def _decide_by_switches(switches: dict[str, bool], action: str, settings: Settings) -> Decision:
     """Allow when every switch that the action needs is on; else name the first that is off."""
     needed = {"autoApprovalEnabled": settings.auto_approval_enabled, **switches}
     missing = next((name for name, is_on in needed.items() if not is_on), None)
@@ -300,8 +313,8 @@ def _by_switches(switches: dict[str, bool], action: str, settings: Settings) -> 
     return Allow(" + ".join(switches) or "autoApprovalEnabled")
 
 
-def _hidden(place: ResolvedPath) -> Deny:
-    return Deny(".rooignore", place.because or f"{place.shown} is hidden by .rooignore")
+def _deny_ignored_path(path: ResolvedPath) -> Deny:
+    return Deny(".rooignore", path.ignore_error or f"{path.display_path} is hidden by .rooignore")
 
 
 class PersistentRule(Struct, frozen=True):
@@ -318,7 +331,7 @@ class TaskRule(Struct, frozen=True):
 WORKSPACE_EDITS_RULE = TaskRule(WORKSPACE_EDITS_TEXT)
 
 
-def task_rule(claims: Sequence[Claim], settings: Settings) -> TaskRule | None:
+def propose_task_rule(claims: Sequence[Claim], settings: Settings) -> TaskRule | None:
     """The leave to offer with a question about these claims; None unless they are edits, and all
     of them are covered by it."""
     kinds = {claim.access for claim in claims}
@@ -332,17 +345,17 @@ def task_rule(claims: Sequence[Claim], settings: Settings) -> TaskRule | None:
 
 
 def propose_persistent_rule(
-    claims: Sequence[Claim], settings: Settings, read: GrammarParser | None
+    claims: Sequence[Claim], settings: Settings, grammar: GrammarParser | None
 ) -> PersistentRule | None:
     """The rule to offer with a question about these claims; None when there is none."""
-    rule = _rule_for(claims, settings.denied_commands)
-    if rule is None or not adds_nothing_else(rule, settings):
+    rule = _build_persistent_rule(claims, settings.denied_commands)
+    if rule is None or not enables_only_rule(rule, settings):
         return None
-    spared = isinstance(decide(claims, with_rule(settings, rule), read), Allow)
+    spared = isinstance(decide(claims, add_rule(settings, rule), grammar), Allow)
     return rule if spared else None
 
 
-def adds_nothing_else(rule: PersistentRule, settings: Settings) -> bool:
+def enables_only_rule(rule: PersistentRule, settings: Settings) -> bool:
     """A rule needs its switch on, which must not wake up others that slept."""
     if not settings.auto_approval_enabled:
         return False
@@ -351,7 +364,7 @@ def adds_nothing_else(rule: PersistentRule, settings: Settings) -> bool:
     return settings.always_allow_mcp or not settings.allowed_mcp_tools
 
 
-def with_rule(settings: Settings, rule: PersistentRule) -> Settings:
+def add_rule(settings: Settings, rule: PersistentRule) -> Settings:
     if rule.setting == "allowedCommands":
         rules = tuple(dict.fromkeys((*settings.allowed_commands, rule.text)))
         return structs.replace(settings, always_allow_execute=True, allowed_commands=rules)
@@ -359,20 +372,27 @@ def with_rule(settings: Settings, rule: PersistentRule) -> Settings:
     return structs.replace(settings, always_allow_mcp=True, allowed_mcp_tools=tools)
 
 
-def _rule_for(claims: Sequence[Claim], denied: Sequence[str]) -> PersistentRule | None:
+def _build_persistent_rule(claims: Sequence[Claim], denied: Sequence[str]) -> PersistentRule | None:
     match claims:
-        case [Claim(access=Access.MCP, listed=False, changed=False, subject=subject)]:
+        case [
+            Claim(
+                access=Access.MCP,
+                is_always_allowed=False,
+                has_changed_description=False,
+                subject=subject,
+            )
+        ]:
             # A server may give its tools any name, also one that would stand for others.
             return None if ALLOW_ALL_RULE in subject else PersistentRule("allowedMcpTools", subject)
     commands = {claim.command for claim in claims if claim.access is Access.EXECUTE}
     if len(commands) != 1 or (command := commands.pop()) is None:
         return None
     # Loaded when there is a command to judge, as in `_judge_execute`.
-    from joey.core.permissions.commands import judge_command, narrowest_rule
+    from joey.core.permissions.commands import build_narrowest_rule, judge_command
 
     if not isinstance(judge_command(command, (ALLOW_ALL_RULE,), denied), Allow):
         return None  # a longer rule must not get around one that refuses
-    text = narrowest_rule(command)
+    text = build_narrowest_rule(command)
     return None if text is None else PersistentRule("allowedCommands", text)
 
 
@@ -380,13 +400,13 @@ MAX_COMMANDS_PER_LINE = 256
 """In one line; both readers stay fast, and nobody writes more by hand."""
 
 
-def confirmed(line: str, verdict: Allow, read: GrammarParser | None) -> Allow | Ask:
+def confirm_with_grammar(line: str, verdict: Allow, grammar: GrammarParser | None) -> Allow | Ask:
     """The verdict, if the second reading bears it out."""
-    if read is None:
+    if grammar is None:
         return Ask("there is no grammar of the shell to check it against")
-    chain = plain_chain(line)
+    chain = parse_plain_chain(line)
     if chain is None or len(chain) > MAX_COMMANDS_PER_LINE:
         return Ask("it is more than the rules can judge")
-    if read(line) != chain:
+    if grammar(line) != chain:
         return Ask("its words can be understood in more than one way")
     return verdict

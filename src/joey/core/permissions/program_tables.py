@@ -48,14 +48,14 @@ READ_ONLY_PROGRAMS: dict[str, ProgramSpec] = {
     "ack": ProgramSpec(
         "-1 -A# -B# -C# -H -Q -c -h -i -l -m# -n -o -v -w --ignore-case --literal --nocolor"
         " --nogroup --smart-case --word-regexp --count --files-with-matches",
-        text="first",
+        text_operands="first",
     ),
     "ag": ProgramSpec(
         "-A# -B# -C# -G= -H -Q -S -a -c -i -l -m# -n -o -s -v -w --count --files-with-matches"
         " --hidden --ignore-case --literal --nocolor --nogroup --smart-case --word-regexp",
-        text="first",
+        text_operands="first",
     ),
-    "basename": ProgramSpec("-a -s= -z --multiple --suffix= --zero", text="all"),
+    "basename": ProgramSpec("-a -s= -z --multiple --suffix= --zero", text_operands="all"),
     "bat": ProgramSpec(
         "-A -H= -d -l= -n -p -r= --color= --decorations= --highlight-line= --language="
         " --line-range= --list-languages --list-themes --number --paging= --plain --show-all"
@@ -63,12 +63,12 @@ READ_ONLY_PROGRAMS: dict[str, ProgramSpec] = {
     ),
     "cksum": ProgramSpec("-a= --algorithm= --untagged --tag --raw --base64 --length="),
     "column": ProgramSpec("-c= -s= -t -x --table --separator= --columns= --output-separator= -o="),
-    "cpio": ProgramSpec("-t -v --list --verbose", refused=_REMOTE_PATH_RE),
+    "cpio": ProgramSpec("-t -v --list --verbose", unsafe_argument_pattern=_REMOTE_PATH_RE),
     "curl": ProgramSpec(
         "-4 -6 -A= -G -H= -I -L -S -X= -f -i -k -m= -s -v --compressed --connect-timeout= --fail"
         " --get --head --header= --http1.1 --http2 --include --insecure --location --max-time="
         " --request= --retry= --show-error --silent --user-agent= --verbose",
-        refused=rf"^(-\w*|--\w+=)?@|[{{}}\[\]]|^(?!(?i:https?)://)[\w+.-]+://|{_UNSAFE_HTTP_METHOD_RE}",
+        unsafe_argument_pattern=rf"^(-\w*|--\w+=)?@|[{{}}\[\]]|^(?!(?i:https?)://)[\w+.-]+://|{_UNSAFE_HTTP_METHOD_RE}",
     ),
     "cut": ProgramSpec(
         "-b= -c= -d= -f= -n -s -z --bytes= --characters= --delimiter= --fields= --complement"
@@ -77,7 +77,7 @@ READ_ONLY_PROGRAMS: dict[str, ProgramSpec] = {
     "date": ProgramSpec(
         "-I -Idate -Ihours -Iminutes -Is -Iseconds -Ins -R -d= -r: -u --date= --iso-8601"
         " --reference: --rfc-3339= --rfc-email --utc",
-        operand=r"\+",
+        operand_pattern=r"\+",
     ),
     "df": ProgramSpec("-a -h -H -i -k -l -m -P -T -t= --total --human-readable --inodes --type="),
     "diff": ProgramSpec(
@@ -86,17 +86,17 @@ READ_ONLY_PROGRAMS: dict[str, ProgramSpec] = {
         " --minimal --new-file --side-by-side --suppress-common-lines --text --unified --width="
         " --report-identical-files --no-dereference --exclude= -x="
     ),
-    "dirname": ProgramSpec("-z --zero", text="all"),
+    "dirname": ProgramSpec("-z --zero", text_operands="all"),
     "du": ProgramSpec(
         "-0 -a -b -c -d= -h -k -m -s -S -x -t= --all --apparent-size --bytes --total --max-depth="
         " --human-readable --summarize --separate-dirs --one-file-system --exclude= --si --time"
     ),
-    "echo": ProgramSpec(text="all"),
-    "expr": ProgramSpec(text="all"),
+    "echo": ProgramSpec(text_operands="all"),
+    "expr": ProgramSpec(text_operands="all"),
     "fd": ProgramSpec(
         "-H -I -a -d= -e= -g -i -p -s -t= -E= --absolute-path --color= --extension= --full-path"
         " --glob --hidden --ignore-case --max-depth= --no-ignore --type= --exclude=",
-        text="first",
+        text_operands="first",
     ),
     "file": ProgramSpec("-L -b -i --brief --mime --mime-encoding --mime-type"),
     "find": ProgramSpec(
@@ -105,18 +105,18 @@ READ_ONLY_PROGRAMS: dict[str, ProgramSpec] = {
         " -maxdepth= -mindepth= -mmin= -mount -mtime= -name= -newer: -not -o -or -path= -perm="
         " -print -print0 -printf= -prune -quit -readable -regex= -regextype= -samefile: -size="
         " -true -type= -user= -wholename= -writable -xdev",
-        single=True,
+        has_single_dash_options=True,
     ),
     "fzf": ProgramSpec("-e -f= -i --exact --filter= --no-sort"),
-    "grep": ProgramSpec(_GREP_OPTIONS.replace(" -S ", " ") + " -L", text="first"),
+    "grep": ProgramSpec(_GREP_OPTIONS.replace(" -S ", " ") + " -L", text_operands="first"),
     "head": ProgramSpec(_HEAD_TAIL_OPTIONS),
     "hexdump": ProgramSpec("-C -b -c -d -n= -o -s= -v -x"),
     "hg": ProgramSpec(
         "-l# -p -q -r= -v --graph --limit= --patch --rev= --stat",
-        first="annotate diff heads id log manifest root status summary tip",
-        refused="://",
+        harmless_subcommands="annotate diff heads id log manifest root status summary tip",
+        unsafe_argument_pattern="://",
     ),
-    "hostname": ProgramSpec("-I -d -f -i -s", operands=0),
+    "hostname": ProgramSpec("-I -d -f -i -s", max_operands=0),
     "iconv": ProgramSpec("-c -f= -l -s -t= --from-code= --list --to-code="),
     "jobs": ProgramSpec("-l -n -p -r -s"),
     "journalctl": ProgramSpec(
@@ -126,10 +126,12 @@ READ_ONLY_PROGRAMS: dict[str, ProgramSpec] = {
         "-r -c -e -s -S -M -C -n -R -j -a --raw-output --compact-output --exit-status --slurp"
         " --sort-keys --monochrome-output --color-output --null-input --raw-input --join-output"
         " --ascii-output --tab --indent= --arg== --argjson== --version",
-        text="first",
-        refused=r"\b(import|include|modulemeta)\b",
+        text_operands="first",
+        unsafe_argument_pattern=r"\b(import|include|modulemeta)\b",
     ),
-    "less": ProgramSpec("-E -F -M -N -R -S -X -e -g -i -m -n -r -s", refused=r"^\+"),
+    "less": ProgramSpec(
+        "-E -F -M -N -R -S -X -e -g -i -m -n -r -s", unsafe_argument_pattern=r"^\+"
+    ),
     "lsof": ProgramSpec("-P -a -i= -l -n -p= -t -u="),
     "ls": ProgramSpec(
         "-1 -A -B -C -F -G -I= -N -Q -R -S -T= -U -X -Z -a -b -c -d -f -g -h -i -k -l -m -n -o"
@@ -140,63 +142,75 @@ READ_ONLY_PROGRAMS: dict[str, ProgramSpec] = {
         " --sort= --time= --time-style= --width= --zero"
     ),
     # A page of one's own may take in any file.
-    "man": ProgramSpec("-a -f -k -s= -w --all --apropos --sections= --whatis --where", refused="/"),
-    "md5sum": ProgramSpec(_CHECKSUM_OPTIONS),
-    "more": ProgramSpec("-d -f -l -c -s -u -n#", refused=r"^\+"),
-    "netstat": ProgramSpec("-4 -6 -a -e -i -l -n -o -p -r -s -t -u -x", operands=0),
-    "nc": ProgramSpec(_NETCAT_OPTIONS, needs="-z"),
-    "nm": ProgramSpec("-A -C -D -S -a -g -n -p -r -u", refused="^@"),
-    "pgrep": ProgramSpec("-a -c -d= -f -i -l -n -o -u= -x", text="all"),
-    "ping": ProgramSpec("-4 -6 -W= -c= -n -q -w=", text="all"),
-    "printf": ProgramSpec(text="all"),
-    "ps": ProgramSpec(
-        "-A -a -d -e -f -F -H -L -l -o= -p= -u= -U= -w -x --forest --no-headers --sort=", text="all"
+    "man": ProgramSpec(
+        "-a -f -k -s= -w --all --apropos --sections= --whatis --where", unsafe_argument_pattern="/"
     ),
-    "rg": ProgramSpec(_RIPGREP_OPTIONS, text="first"),
-    "seq": ProgramSpec("-f= -s= -w --format= --separator= --equal-width", text="all"),
+    "md5sum": ProgramSpec(_CHECKSUM_OPTIONS),
+    "more": ProgramSpec("-d -f -l -c -s -u -n#", unsafe_argument_pattern=r"^\+"),
+    "netstat": ProgramSpec("-4 -6 -a -e -i -l -n -o -p -r -s -t -u -x", max_operands=0),
+    "nc": ProgramSpec(_NETCAT_OPTIONS, required_options="-z"),
+    "nm": ProgramSpec("-A -C -D -S -a -g -n -p -r -u", unsafe_argument_pattern="^@"),
+    "pgrep": ProgramSpec("-a -c -d= -f -i -l -n -o -u= -x", text_operands="all"),
+    "ping": ProgramSpec("-4 -6 -W= -c= -n -q -w=", text_operands="all"),
+    "printf": ProgramSpec(text_operands="all"),
+    "ps": ProgramSpec(
+        "-A -a -d -e -f -F -H -L -l -o= -p= -u= -U= -w -x --forest --no-headers --sort=",
+        text_operands="all",
+    ),
+    "rg": ProgramSpec(_RIPGREP_OPTIONS, text_operands="first"),
+    "seq": ProgramSpec("-f= -s= -w --format= --separator= --equal-width", text_operands="all"),
     "shuf": ProgramSpec("-e -i= -n= -r -z"),
-    "sleep": ProgramSpec(text="all"),
+    "sleep": ProgramSpec(text_operands="all"),
     "sort": ProgramSpec(
         "-M -V -b -c -d -f -g -h -i -k= -n -r -s -t= -u -z --field-separator= --ignore-case --check"
         " --key= --numeric-sort --reverse --stable --unique --version-sort --human-numeric-sort"
         " --general-numeric-sort --month-sort --ignore-leading-blanks --dictionary-order"
     ),
-    "ss": ProgramSpec("-4 -6 -a -e -i -l -m -n -o -p -r -s -t -u -x", text="all"),
-    "ssh-keygen": ProgramSpec("-l -v", first=""),
-    "strings": ProgramSpec("-a -f -n= -t= -e= --all --bytes= --radix=", refused="^@"),
+    "ss": ProgramSpec("-4 -6 -a -e -i -l -m -n -o -p -r -s -t -u -x", text_operands="all"),
+    "ssh-keygen": ProgramSpec("-l -v", harmless_subcommands=""),
+    "strings": ProgramSpec(
+        "-a -f -n= -t= -e= --all --bytes= --radix=", unsafe_argument_pattern="^@"
+    ),
     "stat": ProgramSpec("-c= -f -t --format= --printf= --terse --file-system"),
     "svn": ProgramSpec(
         "-c= -l= -q -r= -u -v --limit= --revision= --summarize --verbose --xml",
-        first="blame cat diff info list log ls status",
-        refused="://",
+        harmless_subcommands="blame cat diff info list log ls status",
+        unsafe_argument_pattern="://",
     ),
     "systemctl": ProgramSpec(
         "-l -n= -a -q --no-pager --all --failed --type= --state=",
-        first="status list-units list-unit-files is-active is-enabled show cat",
+        harmless_subcommands="status list-units list-unit-files is-active is-enabled show cat",
     ),
     "tail": ProgramSpec(_HEAD_TAIL_OPTIONS),
     "test": ProgramSpec(
         "-a -b -c -d -e -ef -eq -f -ge -gt -h -k -L -le -lt -n -ne -nt -o -ot -p -r -s -t -u"
         " -w -x -z",
-        single=True,
+        has_single_dash_options=True,
     ),
-    "top": ProgramSpec("-1 -H -b -c -i -n= -o= -p= -u=", text="all"),
-    "tr": ProgramSpec("-c -C -d -s -t --complement --delete --squeeze-repeats", text="all"),
+    "top": ProgramSpec("-1 -H -b -c -i -n= -o= -p= -u=", text_operands="all"),
+    "tr": ProgramSpec(
+        "-c -C -d -s -t --complement --delete --squeeze-repeats", text_operands="all"
+    ),
     "tree": ProgramSpec("-C -D -F -I= -L= -P= -a -d -f -h -i -n -p -s -J --dirsfirst --gitignore"),
-    "uniq": ProgramSpec("-c -d -f= -i -s= -u -w= -z --count --repeated --unique", operands=1),
+    "uniq": ProgramSpec("-c -d -f= -i -s= -u -w= -z --count --repeated --unique", max_operands=1),
     "wait": ProgramSpec("-f -n"),
     "wc": ProgramSpec("-c -m -l -L -w --bytes --chars --lines --max-line-length --words"),
     "wget": ProgramSpec(
         "-4 -6 -S -T= -nc -nv -q -t= --no-verbose --quiet --server-response --spider",
-        needs="--spider",
+        required_options="--spider",
     ),
-    "xmllint": ProgramSpec("--format --nonet --noout --xpath=", refused="://"),
+    "xmllint": ProgramSpec("--format --nonet --noout --xpath=", unsafe_argument_pattern="://"),
     # Of an option without a value it reads the first letter: `-ps`, `-pl` and `-p` are one.
-    "xxd": ProgramSpec("-c= -g= -l= -p -s= -u", operands=1, refused="^-[pu].", ordered=True),
+    "xxd": ProgramSpec(
+        "-c= -g= -l= -p -s= -u",
+        max_operands=1,
+        unsafe_argument_pattern="^-[pu].",
+        requires_options_first=True,
+    ),
     "zcat": ProgramSpec("-f -q -v"),
     "yq": ProgramSpec(
         "-C -M -P -r -o= --output-format= --unwrapScalar -e -N",
-        refused=r"\b(load\w*|strload|system|env\w*|strenv|input_filename|import|include)\b"
+        unsafe_argument_pattern=r"\b(load\w*|strload|system|env\w*|strenv|input_filename|import|include)\b"
         r"|\beval *\(",
     ),
 }
@@ -213,7 +227,7 @@ ALWAYS_READ_ONLY_PROGRAMS = (
 """Nothing but readers: no option of theirs changes or runs anything."""
 
 
-ALWAYS_ASK_SPEC = ProgramSpec(first="")
+ALWAYS_ASK_SPEC = ProgramSpec(harmless_subcommands="")
 """Whatever it is told needs a rule of its own."""
 
 _COPY_MOVE_OPTIONS = "-f -i -n -u -v -t: --force --interactive --no-clobber --update --verbose"
@@ -224,18 +238,22 @@ _CHMOD_OPTIONS = "-c -f -v --changes --silent --quiet --verbose"
 
 MODIFYING_PROGRAMS: dict[str, ProgramSpec] = {
     "bzip2": ProgramSpec(_COMPRESSION_OPTIONS),
-    "bunzip2": ProgramSpec("-c -k -t -q -v --stdout --test", needs="-c -t --stdout --test"),
+    "bunzip2": ProgramSpec(
+        "-c -k -t -q -v --stdout --test", required_options="-c -t --stdout --test"
+    ),
     "chgrp": ProgramSpec(_CHMOD_OPTIONS),
     "chmod": ProgramSpec(_CHMOD_OPTIONS + " --reference:"),
     "chown": ProgramSpec(_CHMOD_OPTIONS),
     "cp": ProgramSpec(_COPY_MOVE_OPTIONS + " -p --preserve --target-directory:"),
-    "dd": ProgramSpec(refused="^(?!(if|of|bs|ibs|obs|count|skip|seek|conv|status)=)"),
+    "dd": ProgramSpec(
+        unsafe_argument_pattern="^(?!(if|of|bs|ibs|obs|count|skip|seek|conv|status)=)"
+    ),
     "gunzip": ProgramSpec(
-        "-c -l -k -t -q -v --stdout --list --test", needs="-c -l -t --stdout --test"
+        "-c -l -k -t -q -v --stdout --list --test", required_options="-c -l -t --stdout --test"
     ),
     "gzip": ProgramSpec(_COMPRESSION_OPTIONS),
     "install": ProgramSpec("-C -D -d -m= -p -v -t: --directory --mode= --verbose"),
-    "kill": ProgramSpec("-l -s= -n= -0 -1 -2 -9 -15", text="all"),
+    "kill": ProgramSpec("-l -s= -n= -0 -1 -2 -9 -15", text_operands="all"),
     "ln": ProgramSpec("-s -f -n -r -v -i --symbolic --force --relative --verbose"),
     "mkdir": ProgramSpec("-p -v -m= --parents --verbose --mode="),
     "mv": ProgramSpec(_COPY_MOVE_OPTIONS + " --target-directory:"),
@@ -243,24 +261,26 @@ MODIFYING_PROGRAMS: dict[str, ProgramSpec] = {
     "rmdir": ProgramSpec("-p -v --parents --verbose"),
     "rsync": ProgramSpec(
         "-a -h -n -r -t -v -z --archive --dry-run --exclude= --progress --stats --verbose",
-        refused=_REMOTE_PATH_RE,
+        unsafe_argument_pattern=_REMOTE_PATH_RE,
     ),
-    "scp": ProgramSpec("-C -p -q", refused=_REMOTE_PATH_RE),
+    "scp": ProgramSpec("-C -p -q", unsafe_argument_pattern=_REMOTE_PATH_RE),
     "tar": ProgramSpec(
         "-J -f: -j -t -v -z --exclude= --list --verbose --file: --gzip",
-        refused=":|^@",
-        bundled=True,
+        unsafe_argument_pattern=":|^@",
+        has_bundled_options=True,
     ),
     "tcpdump": ProgramSpec("-A -X -c= -e -i= -n -q -v"),
     "tee": ProgramSpec("-a -i -p --append --ignore-interrupts"),
     "touch": ProgramSpec("-a -c -d= -h -m -r: -t= --no-create --date= --reference:"),
     "truncate": ProgramSpec("-c -o -r: -s= --no-create --size= --reference:"),
     "unxz": ProgramSpec(
-        "-c -l -k -t -q -v --stdout --list --test", needs="-c -l -t --stdout --test"
+        "-c -l -k -t -q -v --stdout --list --test", required_options="-c -l -t --stdout --test"
     ),
-    "unzip": ProgramSpec("-l -p -q -t -v -Z", needs="-l -p -t -v -Z", ordered=True),
+    "unzip": ProgramSpec(
+        "-l -p -q -t -v -Z", required_options="-l -p -t -v -Z", requires_options_first=True
+    ),
     "unzstd": ProgramSpec(
-        "-c -l -k -t -q -v --stdout --list --test", needs="-c -l -t --stdout --test"
+        "-c -l -k -t -q -v --stdout --list --test", required_options="-c -l -t --stdout --test"
     ),
     "xz": ProgramSpec(_COMPRESSION_OPTIONS),
     "zip": ProgramSpec("-0 -9 -j -q -v -x= -y"),
@@ -334,7 +354,9 @@ SUBCOMMAND_PROGRAMS = (
     " xbps-install xcodebuild xmake yay zig"
 )
 """Do what their first word says: run, deploy, delete, install, or act on the machine."""
-SUBCOMMAND_PROGRAM_SPEC = ProgramSpec(UNKNOWN_PROGRAM_SPEC.options, first="")
+SUBCOMMAND_PROGRAM_SPEC = ProgramSpec(
+    UNKNOWN_PROGRAM_SPEC.harmless_options, harmless_subcommands=""
+)
 
 
 _URL_ARGUMENT_RE = r"://|^git[+@]|^file:|^@"
@@ -359,9 +381,13 @@ _RSPEC_OPTIONS = (
 BUILD_PROGRAMS: dict[str, ProgramSpec] = {
     "bandit": ProgramSpec("-r -q -v -ll -lll -f= --recursive --quiet --format="),
     "black": ProgramSpec("-q -v -l= -t= -S --check --diff --quiet --line-length= --version --fast"),
-    "brew": ProgramSpec("-q -v --json", first="info list outdated search deps leaves"),
-    "bun": ProgramSpec(_NPM_OPTIONS, first="", refused=_PACKAGE_URL_RE),
-    "bundle": ProgramSpec("-q --quiet", first=""),
+    "brew": ProgramSpec(
+        "-q -v --json", harmless_subcommands="info list outdated search deps leaves"
+    ),
+    "bun": ProgramSpec(
+        _NPM_OPTIONS, harmless_subcommands="", unsafe_argument_pattern=_PACKAGE_URL_RE
+    ),
+    "bundle": ProgramSpec("-q --quiet", harmless_subcommands=""),
     "cargo": ProgramSpec(
         "-p= -q -v -vv -j= -D= -W= -A= -F= --package= --lib --bins --bin= --tests --test= --release"
         " --workspace --all --all-features --features= --no-default-features --no-run"
@@ -369,30 +395,34 @@ BUILD_PROGRAMS: dict[str, ProgramSpec] = {
         " --nocapture --color= --message-format= --all-targets --check --test-threads= --profile="
         " --ignored --quiet --verbose --depth= --edges= -i= --invert= --version --no-deps"
         " --format-version= --benches --bench= --jobs= --keep-going",
-        first="search version --version help pkgid",
-        refused=r"^\+|" + _URL_ARGUMENT_RE,
+        harmless_subcommands="search version --version help pkgid",
+        unsafe_argument_pattern=r"^\+|" + _URL_ARGUMENT_RE,
     ),
-    "composer": ProgramSpec("-q -v --no-interaction", first=""),
+    "composer": ProgramSpec("-q -v --no-interaction", harmless_subcommands=""),
     "cmake": ProgramSpec(
         "-j# --build: --target= --config= --parallel# --version --verbose",
-        first="",
-        refused="^--build",
+        harmless_subcommands="",
+        unsafe_argument_pattern="^--build",
     ),
-    "conda": ProgramSpec("-q -n= --json", first="list info search"),
-    "coverage": ProgramSpec("-m -i --skip-covered --format= --precision=", first="report"),
+    "conda": ProgramSpec("-q -n= --json", harmless_subcommands="list info search"),
+    "coverage": ProgramSpec(
+        "-m -i --skip-covered --format= --precision=", harmless_subcommands="report"
+    ),
     "ctest": ProgramSpec(
         "-R= -E= -V -VV -j= -L= --output-on-failure --verbose --rerun-failed -N --test-dir:"
     ),
-    "deno": ProgramSpec("-q --quiet --json --check", first="info doc types --version"),
+    "deno": ProgramSpec(
+        "-q --quiet --json --check", harmless_subcommands="info doc types --version"
+    ),
     "docker": ProgramSpec(
         "-a -q -n= -l -s -t --all --filter= --format= --no-trunc --tail= --since= --timestamps"
         " --digests --quiet --size --no-stream",
-        first="ps images version info logs inspect top port stats history diff",
+        harmless_subcommands="ps images version info logs inspect top port stats history diff",
     ),
     "dotnet": ProgramSpec(
         "-c= -v= -f= --no-build --no-restore --configuration= --filter= --verbosity= --nologo"
         " --framework= --list-tests --version --info --list-sdks --list-runtimes",
-        first="--version --info",
+        harmless_subcommands="--version --info",
     ),
     "eslint": ProgramSpec(
         "--ext= --quiet --max-warnings= --no-color --color --cache --version -v"
@@ -402,29 +432,33 @@ BUILD_PROGRAMS: dict[str, ProgramSpec] = {
         "--max-line-length= --select= --ignore= --extend-ignore= --count -q -v --statistics"
         " --show-source --exclude= --max-complexity= --version"
     ),
-    "gem": ProgramSpec("-q -l", first="list search which outdated"),
+    "gem": ProgramSpec("-q -l", harmless_subcommands="list search which outdated"),
     "gh": ProgramSpec(
         "-L= -s= -a= -l= -S= --limit= --state= --author= --label= --search= --json= --jq= -q="
         " --comments --patch --name-only --log --log-failed --branch= -b=",
-        first="",
-        refused=r"://",
+        harmless_subcommands="",
+        unsafe_argument_pattern=r"://",
     ),
     "go": ProgramSpec(
         "-v -run= -count= -race -cover -short -timeout= -bench= -benchmem -failfast -json -p="
         " -parallel= -tags= -m -x -a -n -all -src -skip= -list= -shuffle= -vet=",
-        first="version env list doc help",
-        single=True,
-        refused=_URL_ARGUMENT_RE,
+        harmless_subcommands="version env list doc help",
+        has_single_dash_options=True,
+        unsafe_argument_pattern=_URL_ARGUMENT_RE,
     ),
     "gofmt": ProgramSpec("-l -d -s -e"),
-    "golangci-lint": ProgramSpec("-v --fast --timeout= --new", first="run linters version"),
+    "golangci-lint": ProgramSpec(
+        "-v --fast --timeout= --new", harmless_subcommands="run linters version"
+    ),
     "gradle": ProgramSpec(
         "-q -i -s -x= --info --stacktrace --no-daemon --offline --tests= --console= --parallel"
         " --continue --quiet --rerun-tasks --dry-run -m --warning-mode= --version",
-        first="",
-        targets=True,
+        harmless_subcommands="",
+        has_target_operands=True,
     ),
-    "helm": ProgramSpec("-n= -A --namespace= -a", first="list version status history"),
+    "helm": ProgramSpec(
+        "-n= -A --namespace= -a", harmless_subcommands="list version status history"
+    ),
     "isort": ProgramSpec("-c -q -v --check --check-only --diff --quiet --profile= -l= --version"),
     "jest": ProgramSpec(
         "-t= -i --coverage --ci --runInBand --silent --verbose --testNamePattern= --bail"
@@ -434,14 +468,14 @@ BUILD_PROGRAMS: dict[str, ProgramSpec] = {
     "kubectl": ProgramSpec(
         "-n= -A -l= -o= -w= -c= --namespace= --all-namespaces --selector= --output= --tail="
         " --since= --no-headers --show-labels --previous -p --short --client --context= --sort-by=",
-        first="get describe logs version top api-resources explain",
-        refused=r"-file\b|^(go-template|jsonpath|custom-columns)-file",
+        harmless_subcommands="get describe logs version top api-resources explain",
+        unsafe_argument_pattern=r"-file\b|^(go-template|jsonpath|custom-columns)-file",
     ),
     "make": ProgramSpec(
         "-j# -k -s -n -B -q -w -i --jobs# --keep-going --silent --quiet --dry-run --just-print"
         " --always-make --no-print-directory --version --question",
-        refused="=",
-        targets=True,
+        unsafe_argument_pattern="=",
+        has_target_operands=True,
     ),
     "mocha": ProgramSpec(
         "-g= -f= -b -t= --grep= --bail --timeout= --recursive --exit --dry-run --version"
@@ -450,22 +484,22 @@ BUILD_PROGRAMS: dict[str, ProgramSpec] = {
         "-q -o -B -e -X -pl= -am -U -DskipTests -Dmaven.test.skip=true -v --version --quiet"
         " --offline --batch-mode --errors --no-transfer-progress -ntp --fail-at-end -fae -T="
         " -Dtest=",
-        first="",
-        single=True,
-        refused=":",
-        targets=True,
+        harmless_subcommands="",
+        has_single_dash_options=True,
+        unsafe_argument_pattern=":",
+        has_target_operands=True,
     ),
     "mypy": ProgramSpec(
         "-p= -m= --strict --ignore-missing-imports --pretty --show-error-codes --no-incremental"
         " --no-error-summary --follow-imports= --no-color-output --show-column-numbers --version"
         " --exclude= --python-version= --warn-unused-ignores --check-untyped-defs -v"
     ),
-    "ninja": ProgramSpec("-j# -k# -v -n --quiet --verbose --version", targets=True),
+    "ninja": ProgramSpec("-j# -k# -v -n --quiet --verbose --version", has_target_operands=True),
     "nox": ProgramSpec("-l -s= -k= -r -R -v --list --sessions= --reuse-existing-virtualenvs"),
     "npm": ProgramSpec(
         _NPM_OPTIONS,
-        first="ls list view info show outdated explain why ping search --version -v",
-        refused=_PACKAGE_URL_RE,
+        harmless_subcommands="ls list view info show outdated explain why ping search --version -v",
+        unsafe_argument_pattern=_PACKAGE_URL_RE,
     ),
     "phpunit": ProgramSpec(
         "--filter= --testsuite= --group= --testdox --colors --stop-on-failure -v"
@@ -473,10 +507,12 @@ BUILD_PROGRAMS: dict[str, ProgramSpec] = {
     "pip": ProgramSpec(
         "-q -v -U -r: -e: --upgrade --user --no-deps --dry-run --format= --outdated --quiet"
         " --no-cache-dir --version --requirement: --editable: --disable-pip-version-check",
-        first="list show freeze check --version index debug",
-        refused=_URL_ARGUMENT_RE,
+        harmless_subcommands="list show freeze check --version index debug",
+        unsafe_argument_pattern=_URL_ARGUMENT_RE,
     ),
-    "poetry": ProgramSpec("-q -v --no-interaction --tree --latest -n", first="show check about"),
+    "poetry": ProgramSpec(
+        "-q -v --no-interaction --tree --latest -n", harmless_subcommands="show check about"
+    ),
     "prettier": ProgramSpec(
         "-c -l --check --list-different --ignore-unknown -u --version --no-color"
     ),
@@ -486,46 +522,54 @@ BUILD_PROGRAMS: dict[str, ProgramSpec] = {
     ),
     "pyright": ProgramSpec("--outputjson --stats --warnings --verbose --version -v"),
     "pytest": ProgramSpec(_PYTEST_OPTIONS),
-    "rake": ProgramSpec("-T -P -n -q -s -t= --tasks --dry-run --quiet", refused="=", targets=True),
+    "rake": ProgramSpec(
+        "-T -P -n -q -s -t= --tasks --dry-run --quiet",
+        unsafe_argument_pattern="=",
+        has_target_operands=True,
+    ),
     "rspec": ProgramSpec(_RSPEC_OPTIONS),
     "rubocop": ProgramSpec("--format= -f= --only= --parallel --display-cop-names -D -V --version"),
     "ruff": ProgramSpec(
         "-q -v --select= --ignore= --output-format= --statistics --diff --no-cache --show-files"
         " --check --line-length= --extend-select= --quiet --exit-zero --version --preview"
         " --no-fix --target-version=",
-        first="check rule version --version linter",
+        harmless_subcommands="check rule version --version linter",
     ),
     "shellcheck": ProgramSpec(
         "-s= -S= -f= -e= -i= --shell= --severity= --format= --exclude= --version"
     ),
     "stylelint": ProgramSpec("--quiet --max-warnings= --color"),
-    "swift": ProgramSpec("-v -c= --filter= --parallel --list-tests", first="--version"),
+    "swift": ProgramSpec(
+        "-v -c= --filter= --parallel --list-tests", harmless_subcommands="--version"
+    ),
     "terraform": ProgramSpec(
         "-no-color -json -check -diff -recursive -detailed-exitcode -input=",
-        first="version",
-        single=True,
+        harmless_subcommands="version",
+        has_single_dash_options=True,
     ),
     "tox": ProgramSpec("-l -e= -q -v -r -p= --list --recreate"),
     "tsc": ProgramSpec(
         "-p: -b --project: --build --noEmit --pretty --skipLibCheck --strict --listFiles --version"
         " -v --showConfig --noErrorTruncation --incremental",
-        refused="^@",
+        unsafe_argument_pattern="^@",
     ),
     "uv": ProgramSpec(
         "-q -v --quiet --format= --outdated --depth= --locked --frozen --no-sync --offline",
-        first="--version",
-        refused=_URL_ARGUMENT_RE,
+        harmless_subcommands="--version",
+        unsafe_argument_pattern=_URL_ARGUMENT_RE,
     ),
     "vitest": ProgramSpec(
         "-t= --run --coverage --testNamePattern= --silent --bail= --passWithNoTests"
         " --no-color --version",
     ),
     "yarn": ProgramSpec(
-        _NPM_OPTIONS, first="list why info outdated --version versions", refused=_PACKAGE_URL_RE
+        _NPM_OPTIONS,
+        harmless_subcommands="list why info outdated --version versions",
+        unsafe_argument_pattern=_PACKAGE_URL_RE,
     ),
 }
 _PACKAGE_MANAGER_SPEC = ProgramSpec(
-    "-q -a --installed --upgradable", first="list show search info policy"
+    "-q -a --installed --upgradable", harmless_subcommands="list show search info policy"
 )
 BUILD_PROGRAMS |= dict.fromkeys(
     ("apt", "apt-get", "apt-cache", "dnf", "yum", "apk", "snap"), _PACKAGE_MANAGER_SPEC

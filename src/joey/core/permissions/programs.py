@@ -11,8 +11,13 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from joey.core.permissions.arguments import ProgramSpec, read_arguments, sheet_concern
-from joey.core.permissions.git_commands import git_concern, git_paths, git_values, only_looks
+from joey.core.permissions.arguments import ProgramSpec, find_argument_concern, parse_arguments
+from joey.core.permissions.git_commands import (
+    find_git_concern,
+    is_read_only_git,
+    list_git_option_values,
+    list_git_paths,
+)
 from joey.core.permissions.program_tables import (
     ALWAYS_ASK_SPEC,
     ALWAYS_READ_ONLY_PROGRAMS,
@@ -24,15 +29,19 @@ from joey.core.permissions.program_tables import (
     SUBCOMMAND_PROGRAMS,
     UNKNOWN_PROGRAM_SPEC,
 )
-from joey.core.permissions.script_programs import awk_concern, find_script_indexes, sed_concern
-from joey.core.permissions.shell import Words, without_ending, word_set
-from joey.core.text import regex
+from joey.core.permissions.script_programs import (
+    find_awk_concern,
+    find_script_indexes,
+    find_sed_concern,
+)
+from joey.core.permissions.shell import Words, parse_word_set, strip_executable_suffix
+from joey.core.text import compile_regex
 
 DIRECTORY_CHANGE_COMMANDS = frozenset({"cd", "pushd"})
-_SCRIPT_CHECKERS = {"sed": sed_concern, "gsed": sed_concern} | dict.fromkeys(
-    ("awk", "gawk", "mawk", "nawk", "original-awk", "goawk"), awk_concern
+_SCRIPT_CHECKERS = {"sed": find_sed_concern, "gsed": find_sed_concern} | dict.fromkeys(
+    ("awk", "gawk", "mawk", "nawk", "original-awk", "goawk"), find_awk_concern
 )
-_SCRIPT_FILE_OPTION_RE = regex("-[A-Za-z]*f|--(file|exec)")
+_SCRIPT_FILE_OPTION_RE = compile_regex("-[A-Za-z]*f|--(file|exec)")
 _PROGRAM_ALIASES = {
     "[": "test",
     "batcat": "bat",
@@ -53,13 +62,13 @@ _PROGRAM_ALIASES = {
     "zgrep": "grep",
     "zless": "less",
 }
-_ALWAYS_READ_ONLY_PROGRAMS = word_set(ALWAYS_READ_ONLY_PROGRAMS)
+_ALWAYS_READ_ONLY_PROGRAMS = parse_word_set(ALWAYS_READ_ONLY_PROGRAMS)
 _ALL_READ_ONLY_PROGRAMS = frozenset(READ_ONLY_PROGRAMS) | _ALWAYS_READ_ONLY_PROGRAMS
-_LITERAL_ARGUMENT_PROGRAMS = word_set("fd fdfind find git jq rg grep egrep fgrep yq") | frozenset(
-    _SCRIPT_CHECKERS
-)
+_LITERAL_ARGUMENT_PROGRAMS = parse_word_set(
+    "fd fdfind find git jq rg grep egrep fgrep yq"
+) | frozenset(_SCRIPT_CHECKERS)
 """Their arguments are text to them, whatever a shell would make of it."""
-_OUTSIDE_PATH_RE = regex(
+_OUTSIDE_PATH_RE = compile_regex(
     r"""
       ( ^ | [=,@] | :(?!//) ) [/~]
     | ( ^ | [=,@:/] ) \.\. ( / | $ )
@@ -68,72 +77,74 @@ _OUTSIDE_PATH_RE = regex(
     """,
     re.VERBOSE | re.IGNORECASE,
 )
-_PRINTF_STORE_RE = regex(r"%[^%A-Za-z\\]*[hjlLtz]*n")
-_SUBSTITUTION_RE = regex(r"`|\$[({\[]")
+_PRINTF_STORE_RE = compile_regex(r"%[^%A-Za-z\\]*[hjlLtz]*n")
+_SUBSTITUTION_RE = compile_regex(r"`|\$[({\[]")
 """Quoted, this is text to the shell; builtins that compute may still carry it out."""
-_CURL_OUTPUT_OPTION_RE = regex("-[46GILSfiksv]*o|--output")
-_CURL_WRITE_OUT_OPTION_RE = regex("-[46GILSfiksv]*w|--write-out")
-_HARMLESS_CURL_FORMAT_RE = regex(r"(?:[^%@]|%\{[a-z_]+\})(?:[^%]|%\{[a-z_]+\})*")
+_CURL_OUTPUT_OPTION_RE = compile_regex("-[46GILSfiksv]*o|--output")
+_CURL_WRITE_OUT_OPTION_RE = compile_regex("-[46GILSfiksv]*w|--write-out")
+_HARMLESS_CURL_FORMAT_RE = compile_regex(r"(?:[^%@]|%\{[a-z_]+\})(?:[^%]|%\{[a-z_]+\})*")
 """Numbers about a transfer; other signs behind `%` write files."""
 _VERSION_AND_HELP_ARGUMENTS = (("--version",), ("--help",))
 
 
-def program_name(word: str) -> str:
-    return without_ending(word.rpartition("/")[2].casefold())
+def normalize_program_name(word: str) -> str:
+    return strip_executable_suffix(word.rpartition("/")[2].casefold())
 
 
-def carries_out_input(words: Words) -> bool:
+def can_execute_input(words: Words) -> bool:
     """Might the program do what the text says that is fed to it?"""
-    name = program_name(words[0])
+    name = normalize_program_name(words[0])
     if name in _SCRIPT_CHECKERS:
         return any(map(_SCRIPT_FILE_OPTION_RE.match, words))
     return bool({name, name.rstrip(VERSION_CHARACTERS)} & (COMMAND_RUNNERS | INTERPRETERS))
 
 
-def concern(words: Words, granted: int) -> str | None:
+def find_concern(words: Words, granted: int) -> str | None:
     """Why a person should see the arguments after the first `granted` words, or None.
 
     A command that is its rule word for word has nothing left to worry about.
     """
-    name, rest = program_name(words[0]), words[granted:]
+    name, rest = normalize_program_name(words[0]), words[granted:]
     if name in DIRECTORY_CHANGE_COMMANDS and all(word.startswith("-") for word in words[1:]):
         return f"{name} without a folder leaves the workspace"
     if not rest or (words[1:] in _VERSION_AND_HELP_ARGUMENTS and name not in COMMAND_RUNNERS):
         return None
-    if reason := runner_concern(name, words, granted):
+    if reason := find_runner_concern(name, words, granted):
         return reason
     if name in SHELL_STATE_BUILTINS:
         return f"{name} changes how later commands are understood"
     for word in list_path_words(words, granted):
-        if leaves_workspace(word):
+        if can_leave_workspace(word):
             return f"`{word}` may lie outside the workspace"
     if name not in _LITERAL_ARGUMENT_PROGRAMS:
         for word in rest:
             if _SUBSTITUTION_RE.search(word):
                 return f"`{word}` may be evaluated"
-    return _own_concern(name, words, granted)
+    return _find_program_concern(name, words, granted)
 
 
-def _own_concern(name: str, words: Words, granted: int) -> str | None:
+def _find_program_concern(name: str, words: Words, granted: int) -> str | None:
     """What is known of this very program."""
     if name == "git":
-        return git_concern(words, granted)
+        return find_git_concern(words, granted)
     if name in _SCRIPT_CHECKERS:
         return _SCRIPT_CHECKERS[name](words, granted)
     if name == "printf":
-        return _printf_concern(words[granted:])
+        return _find_printf_concern(words[granted:])
     if name == "curl":
-        words = _without_reports(words, granted)
-    at = started_at(name, words)
+        words = _strip_curl_reports(words, granted)
+    at = find_started_program_index(name, words)
     if at is not None and at < min(granted, len(words)):
-        return _own_concern(bare_name(words[at]), words[at:], granted - at)
-    sheet = _sheet(name)
-    return None if sheet is None else sheet_concern(name, words, granted, sheet)
+        return _find_program_concern(
+            normalize_interpreter_name(words[at]), words[at:], granted - at
+        )
+    spec = _find_spec(name)
+    return None if spec is None else find_argument_concern(name, words, granted, spec)
 
 
-def _without_reports(words: Words, granted: int) -> Words:
+def _strip_curl_reports(words: Words, granted: int) -> Words:
     """Without what makes curl drop what it gets, and tell about it: `-o /dev/null -w '%{…}'`."""
-    kept: list[str] = list(words[:granted])
+    remaining: list[str] = list(words[:granted])
     rest = list(words[granted:])
     while rest:
         word, value = rest.pop(0), rest[0] if rest else ""
@@ -144,23 +155,23 @@ def _without_reports(words: Words, granted: int) -> Words:
             del rest[0]
             word = "-s" if word.startswith("--") else word[:-1]
         if word != "-":
-            kept.append(word)
-    return tuple(kept)
+            remaining.append(word)
+    return tuple(remaining)
 
 
 def list_path_words(words: Words, granted: int) -> tuple[str, ...]:
     """The words beyond the rule that may name a file; others are patterns, scripts, mere text."""
-    name = program_name(words[0])
+    name = normalize_program_name(words[0])
     if name in _SCRIPT_CHECKERS:
         scripts = find_script_indexes(words)
         return tuple(word for at, word in enumerate(words) if at >= granted and at not in scripts)
     if name == "git":
-        return git_paths(words, granted)
-    sheet = _sheet(name)
-    if sheet is None:
+        return list_git_paths(words, granted)
+    spec = _find_spec(name)
+    if spec is None:
         return words[granted:]
-    arguments = read_arguments(words, sheet)
-    return tuple(item.word for item in arguments if item.at >= granted and not item.is_text)
+    arguments = parse_arguments(words, spec)
+    return tuple(item.word for item in arguments if item.word_index >= granted and not item.is_text)
 
 
 def list_option_value_words(words: Words, granted: int) -> tuple[str, ...]:
@@ -168,41 +179,45 @@ def list_option_value_words(words: Words, granted: int) -> tuple[str, ...]:
 
     Should another version of the program not take any there, they would be names of files.
     """
-    name = program_name(words[0])
+    name = normalize_program_name(words[0])
     if name in _SCRIPT_CHECKERS:
         return ()
     if name == "git":
-        return git_values(words, granted)
-    sheet = _sheet(name)
-    if sheet is None or sheet.text == "all":
+        return list_git_option_values(words, granted)
+    spec = _find_spec(name)
+    if spec is None or spec.text_operands == "all":
         return ()
-    arguments = read_arguments(words, sheet)
-    return tuple(item.word for item in arguments if item.at >= granted and item.is_value)
+    arguments = parse_arguments(words, spec)
+    return tuple(
+        item.word for item in arguments if item.word_index >= granted and item.is_text_value
+    )
 
 
-def only_reads(words: Words, granted: int) -> bool:
+def is_read_only(words: Words, granted: int) -> bool:
     """Whether the command changes no file that it names; as far as its rule does not say more."""
-    name = program_name(words[0])
+    name = normalize_program_name(words[0])
     if name == "git":
-        return only_looks(words)
+        return is_read_only_git(words)
     if name in _ALWAYS_READ_ONLY_PROGRAMS:
         return True
-    sheet = _sheet(name)
-    is_subcommand_granted = sheet is not None and sheet.first is not None and granted > 1
+    spec = _find_spec(name)
+    is_subcommand_granted = (
+        spec is not None and spec.harmless_subcommands is not None and granted > 1
+    )
     if is_subcommand_granted or any(word.startswith("-") for word in words[1:granted]):
         return False
     return name in _SCRIPT_CHECKERS or _PROGRAM_ALIASES.get(name, name) in _ALL_READ_ONLY_PROGRAMS
 
 
-def leaves_workspace(word: str) -> bool:
+def can_leave_workspace(word: str) -> bool:
     return word != "/dev/null" and _OUTSIDE_PATH_RE.search(word) is not None
 
 
 @cache
-def _sheet(name: str) -> ProgramSpec | None:
+def _find_spec(name: str) -> ProgramSpec | None:
     name = _PROGRAM_ALIASES.get(name, name)
     names = {name, name.rstrip(VERSION_CHARACTERS)}
-    if names & word_set(OPAQUE_PROGRAMS):
+    if names & parse_word_set(OPAQUE_PROGRAMS):
         return ALWAYS_ASK_SPEC
     if name in _ALWAYS_READ_ONLY_PROGRAMS or name in COMMAND_RUNNERS:
         return None
@@ -210,11 +225,13 @@ def _sheet(name: str) -> ProgramSpec | None:
     if known is None and names & INTERPRETERS:
         return ALWAYS_ASK_SPEC
     return known or (
-        SUBCOMMAND_PROGRAM_SPEC if names & word_set(SUBCOMMAND_PROGRAMS) else UNKNOWN_PROGRAM_SPEC
+        SUBCOMMAND_PROGRAM_SPEC
+        if names & parse_word_set(SUBCOMMAND_PROGRAMS)
+        else UNKNOWN_PROGRAM_SPEC
     )
 
 
-def _printf_concern(rest: Words) -> str | None:
+def _find_printf_concern(rest: Words) -> str | None:
     """In bash, `-v NAME` and `%n` set variables, and a variable decides which programs are run."""
     if rest[0].startswith("-") and rest[0] != "--":
         return f"option `{rest[0]}` of printf is not known to be harmless"
@@ -223,7 +240,7 @@ def _printf_concern(rest: Words) -> str | None:
     return None
 
 
-COMMAND_RUNNERS = word_set(
+COMMAND_RUNNERS = parse_word_set(
     ". aa-exec abduco agetty arch asciinema ash aws-vault bash bashbug bashcov builtin busybox"
     " bwrap c8 caffeinate capsh catatonit catchsegv cgexec chamber chokidar choom chpst chronic"
     " chroot chrt cmd command concurrently cpulimit cross-env cross-env-shell csh daemonize dash"
@@ -245,7 +262,7 @@ COMMAND_RUNNERS = word_set(
     " wsl xargs xcrun xonsh xterm xvfb-run yash zrun zsh"
 )
 """Run what their arguments say."""
-INTERPRETERS = word_set(
+INTERPRETERS = parse_word_set(
     "at batch bc bpython bun bunx clisp clojure cqlsh crontab dc deno docker ed elixir emacs erl"
     " ex expect ftp gdb ghci gnuplot groovy guile iex ipython irb java jshell julia jython kubectl"
     " lftp lldb lua luajit m4 make mariadb maxima mongo mongosh mysql node nodejs npx nvim ocaml"
@@ -254,110 +271,112 @@ INTERPRETERS = word_set(
     " tsx uvx vi vim wish"
 )
 """Carry out what they read."""
-_SCRIPT_INTERPRETERS = word_set(
+_SCRIPT_INTERPRETERS = parse_word_set(
     "clojure elixir expect groovy guile ipython irb java julia jython lua luajit node nodejs ocaml"
     " octave perl php pypy python racket raku rscript ruby sbcl scala ts-node tsx"
 )
 """Interpreters whose first argument is the program to run."""
-_CODE_OPTIONS = word_set("-c -e -m -r -p -E --eval --print --test -jar")
+_CODE_OPTIONS = parse_word_set("-c -e -m -r -p -E --eval --print --test -jar")
 """Options that say what is run; what follows is it."""
-_PACKAGE_LAUNCHERS = word_set("bunx npx pipx pnpx uvx")
+_PACKAGE_LAUNCHERS = parse_word_set("bunx npx pipx pnpx uvx")
 """Fetch the program that their first argument names, and run it."""
 _RUN_SUBCOMMANDS: dict[str, frozenset[str]] = {
-    "bun": word_set("x exec"),
-    "bundle": word_set("exec"),
-    "conda": word_set("run"),
-    "coverage": word_set("run"),
-    "docker": word_set("run exec"),
-    "docker-compose": word_set("run exec"),
-    "hatch": word_set("run"),
-    "kubectl": word_set("exec run debug"),
-    "micromamba": word_set("run"),
-    "mise": word_set("exec x"),
-    "npm": word_set("exec x"),
-    "pdm": word_set("run"),
-    "pipenv": word_set("run"),
-    "pnpm": word_set("exec dlx"),
-    "podman": word_set("run exec"),
-    "poetry": word_set("run"),
-    "rye": word_set("run"),
-    "uv": word_set("run"),
-    "yarn": word_set("exec dlx"),
+    "bun": parse_word_set("x exec"),
+    "bundle": parse_word_set("exec"),
+    "conda": parse_word_set("run"),
+    "coverage": parse_word_set("run"),
+    "docker": parse_word_set("run exec"),
+    "docker-compose": parse_word_set("run exec"),
+    "hatch": parse_word_set("run"),
+    "kubectl": parse_word_set("exec run debug"),
+    "micromamba": parse_word_set("run"),
+    "mise": parse_word_set("exec x"),
+    "npm": parse_word_set("exec x"),
+    "pdm": parse_word_set("run"),
+    "pipenv": parse_word_set("run"),
+    "pnpm": parse_word_set("exec dlx"),
+    "podman": parse_word_set("run exec"),
+    "poetry": parse_word_set("run"),
+    "rye": parse_word_set("run"),
+    "uv": parse_word_set("run"),
+    "yarn": parse_word_set("exec dlx"),
 }
 EXEC_ARGUMENTS_BY_PROGRAM: dict[str, frozenset[str]] = {
-    "find": word_set("-exec -execdir -ok -okdir"),
-    "fd": word_set("-x -X --exec --exec-batch"),
-    "fdfind": word_set("-x -X --exec --exec-batch"),
-    "git": word_set("foreach run -x --exec"),
-    "docker": word_set("run exec"),
-    "podman": word_set("run exec"),
-    "kubectl": word_set("exec run"),
-    "npx": word_set("-c"),
-    "npm": word_set("exec x"),
-    "uv": word_set("run"),
-    "poetry": word_set("run"),
-    "pipenv": word_set("run"),
-    "bundle": word_set("exec"),
-    "cargo": word_set("run"),
-    "tar": word_set("--to-command"),
-    "rg": word_set("--pre"),
-    "go": word_set("-exec -toolexec"),
+    "find": parse_word_set("-exec -execdir -ok -okdir"),
+    "fd": parse_word_set("-x -X --exec --exec-batch"),
+    "fdfind": parse_word_set("-x -X --exec --exec-batch"),
+    "git": parse_word_set("foreach run -x --exec"),
+    "docker": parse_word_set("run exec"),
+    "podman": parse_word_set("run exec"),
+    "kubectl": parse_word_set("exec run"),
+    "npx": parse_word_set("-c"),
+    "npm": parse_word_set("exec x"),
+    "uv": parse_word_set("run"),
+    "poetry": parse_word_set("run"),
+    "pipenv": parse_word_set("run"),
+    "bundle": parse_word_set("exec"),
+    "cargo": parse_word_set("run"),
+    "tar": parse_word_set("--to-command"),
+    "rg": parse_word_set("--pre"),
+    "go": parse_word_set("-exec -toolexec"),
 }
 """Words behind which another program is named."""
 _SUBCOMMAND_GROUPS: dict[str, frozenset[str]] = {
-    "docker": word_set("compose container"),
-    "podman": word_set("compose container"),
-    "uv": word_set("tool"),
+    "docker": parse_word_set("compose container"),
+    "podman": parse_word_set("compose container"),
+    "uv": parse_word_set("tool"),
 }
 """Words between such a program and what it is told."""
-SHELL_STATE_BUILTINS = word_set(
+SHELL_STATE_BUILTINS = parse_word_set(
     "alias bind compgen complete compopt declare enable export getopts hash history let local"
     " mapfile read readarray readonly set shopt typeset ulimit umask unalias unset"
 )
 """Builtins that change what later commands of the line mean."""
 VERSION_CHARACTERS = "0123456789."
 _PROGRAMS_BY_VERSION_OPTION = {
-    "-v": word_set("node nodejs perl ruby php lua luajit"),
-    "-V": word_set("python pypy"),
-    "-version": word_set("java scala"),
+    "-v": parse_word_set("node nodejs perl ruby php lua luajit"),
+    "-V": parse_word_set("python pypy"),
+    "-version": parse_word_set("java scala"),
 }
 """By option, whom it makes say its version and end; others would go on and read their input."""
 _COMMAND_LOOKUP_OPTIONS = (("-v",), ("-V",))
 """`command -v git` says where git is."""
 
 
-def bare_name(word: str) -> str:
+def normalize_interpreter_name(word: str) -> str:
     """`/usr/bin/python3.11` as `python`."""
     name = word.rpartition("/")[2].casefold()
     bare = name.rstrip(VERSION_CHARACTERS)
     return bare if bare in _SCRIPT_INTERPRETERS else name
 
 
-def runner_concern(name: str, words: Words, granted: int) -> str | None:
+def find_runner_concern(name: str, words: Words, granted: int) -> str | None:
     """Why what such a program would run is not covered by the rule, or None."""
     if name == "command" and words[1:2] in _COMMAND_LOOKUP_OPTIONS:
         return None
     if name in COMMAND_RUNNERS:
         return f"{name} runs other programs"
-    at = started_at(name, words)
-    tells = len(words) == 2 and bare_name(name) in _PROGRAMS_BY_VERSION_OPTION.get(words[1], ())
+    at = find_started_program_index(name, words)
+    tells = len(words) == 2 and normalize_interpreter_name(name) in _PROGRAMS_BY_VERSION_OPTION.get(
+        words[1], ()
+    )
     if at is not None and at >= granted and not tells:
         return f"{name} runs what it is given; only a rule that names it allows that"
     return None
 
 
-def started_at(name: str, words: Words) -> int | None:
+def find_started_program_index(name: str, words: Words) -> int | None:
     """Which word says what is run; None for a program that is no runner."""
-    name = bare_name(name)
+    name = normalize_interpreter_name(name)
     if name in _PACKAGE_LAUNCHERS:
-        return _first_operand(words, 1)
+        return _find_first_operand(words, 1)
     subcommand_index = 2 if words[1:2] and words[1] in _SUBCOMMAND_GROUPS.get(name, ()) else 1
     if (
         name in _RUN_SUBCOMMANDS
         and words[subcommand_index : subcommand_index + 1]
         and words[subcommand_index] in _RUN_SUBCOMMANDS[name]
     ):
-        return _first_operand(words, subcommand_index + 1)
+        return _find_first_operand(words, subcommand_index + 1)
     if name not in _SCRIPT_INTERPRETERS:
         return None
     for at, word in enumerate(words[1:], start=1):
@@ -368,6 +387,6 @@ def started_at(name: str, words: Words) -> int | None:
     return len(words)
 
 
-def _first_operand(words: Words, start: int) -> int:
-    places = (at for at in range(start, len(words)) if not words[at].startswith("-"))
-    return next(places, len(words))
+def _find_first_operand(words: Words, start: int) -> int:
+    positions = (at for at in range(start, len(words)) if not words[at].startswith("-"))
+    return next(positions, len(words))

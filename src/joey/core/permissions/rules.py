@@ -15,43 +15,43 @@ from functools import lru_cache
 from msgspec import Struct
 
 from joey.core.permissions.policy import ALLOW_ALL_RULE
-from joey.core.permissions.programs import VERSION_CHARACTERS, program_name
-from joey.core.permissions.shell import Words, parts, plain_commands
+from joey.core.permissions.programs import VERSION_CHARACTERS, normalize_program_name
+from joey.core.permissions.shell import Words, parse_plain_commands, split_into_parts
 
 
 class CommandRule(Struct, frozen=True):
     text: str
     words: Words
-    parts: Words = ()
+    mention_parts: Words = ()
     """Deny rules: what to look for among the arguments of other programs."""
 
 
 CommandRules = tuple[CommandRule, ...]
 
 
-def allowing_rules(texts: Sequence[str]) -> CommandRules:
-    return _allowing_rules(tuple(texts))
+def parse_allow_rules(texts: Sequence[str]) -> CommandRules:
+    return _parse_allow_rules_cached(tuple(texts))
 
 
-def refusing_rules(texts: Sequence[str]) -> CommandRules:
-    return _refusing_rules(tuple(texts))
+def parse_deny_rules(texts: Sequence[str]) -> CommandRules:
+    return _parse_deny_rules_cached(tuple(texts))
 
 
 @lru_cache(maxsize=32)
-def _allowing_rules(texts: tuple[str, ...]) -> CommandRules:
+def _parse_allow_rules_cached(texts: tuple[str, ...]) -> CommandRules:
     return tuple(CommandRule(text, words) for text in texts if (words := _parse_allow_rule(text)))
 
 
 @lru_cache(maxsize=32)
-def _refusing_rules(texts: tuple[str, ...]) -> CommandRules:
+def _parse_deny_rules_cached(texts: tuple[str, ...]) -> CommandRules:
     rules = ((text, _parse_deny_rule(text)) for text in texts if text.strip())
-    return tuple(CommandRule(text, words, parts(words)) for text, words in rules)
+    return tuple(CommandRule(text, words, split_into_parts(words)) for text, words in rules)
 
 
-def longest(words: Words, allowing: CommandRules) -> CommandRule | None:
+def find_longest_match(words: Words, allowing: CommandRules) -> CommandRule | None:
     first = words[0]
     same = [rule for rule in allowing if rule.words[0] == first]
-    shown = _without_pager(words)
+    shown = _strip_no_pager(words)
     fitting = (
         rule
         for rule in same
@@ -60,48 +60,48 @@ def longest(words: Words, allowing: CommandRules) -> CommandRule | None:
     return max(fitting, key=lambda rule: len(rule.words), default=None)
 
 
-def _without_pager(words: Words) -> Words:
+def _strip_no_pager(words: Words) -> Words:
     """`git --no-pager log` as `git log`, which it is where no person looks; else nothing."""
     return ("git", *words[2:]) if words[:2] == ("git", "--no-pager") else ()
 
 
-def rank(words: Words, allowing: CommandRules) -> int:
+def count_matched_words(words: Words, allowing: CommandRules) -> int:
     """How many of the words a rule names."""
-    rule = longest(words, allowing)
+    rule = find_longest_match(words, allowing)
     return 0 if rule is None else len(rule.words)
 
 
-def starts_with(words: Words, wanted: Words) -> bool:
-    return words[: len(wanted)] == wanted
+def starts_with(words: Words, prefix: Words) -> bool:
+    return words[: len(prefix)] == prefix
 
 
-def named(words: Words) -> Words:
+def normalize_command(words: Words) -> Words:
     """Words as deny rules compare them: the program without its folder, all in lower case."""
     if not words:
         return ()
-    return (program_name(words[0]), *(word.casefold() for word in words[1:]))
+    return (normalize_program_name(words[0]), *(word.casefold() for word in words[1:]))
 
 
 def _parse_allow_rule(rule: str) -> Words:
     """None when the rule is not one plain command: such a rule fits nothing."""
-    commands = plain_commands(rule)
+    commands = parse_plain_commands(rule)
     return commands[0] if commands is not None and len(commands) == 1 else ()
 
 
 def _parse_deny_rule(rule: str) -> Words:
     """However the rule is written; none for `*`, which fits everything."""
-    return named(
+    return normalize_command(
         _parse_allow_rule(rule) or tuple(word for word in rule.split() if word != ALLOW_ALL_RULE)
     )
 
 
-def _other_names(text: str) -> dict[str, str]:
+def _parse_aliases(text: str) -> dict[str, str]:
     """From lines of a name and those that mean the same."""
     rows = (line.split() for line in text.strip().splitlines())
     return {other: name for name, *others in rows for other in others}
 
 
-_NPM_SUBCOMMAND_ALIASES = _other_names("""
+_NPM_SUBCOMMAND_ALIASES = _parse_aliases("""
     install add i in ins inst insta instal isnt isnta isntal isntall
     uninstall unlink remove rm r un
     update up upgrade udpate
@@ -118,10 +118,10 @@ _SUBCOMMAND_ALIASES: dict[str, dict[str, str]] = {
     "npm": _NPM_SUBCOMMAND_ALIASES,
     "pnpm": _NPM_SUBCOMMAND_ALIASES,
     "bun": _NPM_SUBCOMMAND_ALIASES,
-    "brew": _other_names("uninstall remove rm\nupgrade up"),
-    "dnf": _other_names("remove erase\nupgrade update"),
-    "git": _other_names("add stage"),
-    "yum": _other_names("remove erase\nupgrade update"),
+    "brew": _parse_aliases("uninstall remove rm\nupgrade up"),
+    "dnf": _parse_aliases("remove erase\nupgrade update"),
+    "git": _parse_aliases("add stage"),
+    "yum": _parse_aliases("remove erase\nupgrade update"),
 }
 """By program, what its subcommands are called too."""
 
@@ -132,30 +132,32 @@ class DenyMatch(Enum):
     CERTAIN = 2
 
 
-def meant(words: Words, denied: Words) -> DenyMatch:
+def match_deny_rule(words: Words, denied: Words) -> DenyMatch:
     """Both as `named` gives them."""
     if not denied or words[: len(denied)] == denied:
         return DenyMatch.CERTAIN
-    words = _taken_apart(words, denied)
+    words = _split_program_name(words, denied)
     if not words or words[0] != denied[0]:
         return DenyMatch.NONE
-    others = _SUBCOMMAND_ALIASES.get(denied[0], {})
-    words = tuple(others.get(word, word) for word in words)
-    denied = tuple(others.get(word, word) for word in denied)
+    aliases = _SUBCOMMAND_ALIASES.get(denied[0], {})
+    words = tuple(aliases.get(word, word) for word in words)
+    denied = tuple(aliases.get(word, word) for word in denied)
     named = tuple(word for word in denied[1:] if not word.startswith("-"))
     options = tuple(word for word in denied[1:] if word.startswith("-"))
-    if _is_forced(words, denied):
-        return _names(words, named)
-    return min((_names(words, named), _given(words, options)), key=lambda each: each.value)
+    if _is_force_push(words, denied):
+        return _match_operands(words, named)
+    return min(
+        (_match_operands(words, named), _match_options(words, options)), key=lambda each: each.value
+    )
 
 
-def _is_forced(words: Words, denied: Words) -> bool:
+def _is_force_push(words: Words, denied: Words) -> bool:
     """To git, `+main` is `main` with force."""
     forbids = denied in (("git", "push", "--force"), ("git", "push", "-f"))
     return forbids and any(word.startswith("+") for word in words)
 
 
-def _taken_apart(words: Words, denied: Words) -> Words:
+def _split_program_name(words: Words, denied: Words) -> Words:
     """`pip3.11` as `pip`, and `git-push` as `git push`."""
     if not words:
         return ()
@@ -168,7 +170,7 @@ def _taken_apart(words: Words, denied: Words) -> Words:
     return words
 
 
-def _names(words: Words, wanted: Words) -> DenyMatch:
+def _match_operands(words: Words, wanted: Words) -> DenyMatch:
     """Whether the words follow each other; options may stand between them, with values."""
     found = DenyMatch.CERTAIN
     at = 1
@@ -189,13 +191,13 @@ def _names(words: Words, wanted: Words) -> DenyMatch:
     return found
 
 
-def _given(words: Words, wanted: Words) -> DenyMatch:
+def _match_options(words: Words, wanted: Words) -> DenyMatch:
     options = [word.partition("=")[0] for word in words[1:] if word.startswith("-")]
-    ways = [_is_given(option, options) for option in wanted]
+    ways = [_match_option(option, options) for option in wanted]
     return min(ways, key=lambda each: each.value, default=DenyMatch.CERTAIN)
 
 
-def _is_given(wanted: str, options: list[str]) -> DenyMatch:
+def _match_option(wanted: str, options: list[str]) -> DenyMatch:
     if wanted in options:
         return DenyMatch.CERTAIN
     short = {letter for word in options if word[:2] != "--" for letter in word[1:]}

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 
-from joey.core.permissions.shell import Words, word_set
-from joey.core.text import regex
+from joey.core.permissions.shell import Words, parse_word_set
+from joey.core.text import compile_regex
 
 _SED_DELIMITED_TEMPLATE = r"(?:[^{d}\\\n]|\\[^\n])*+"
 _SED_ADDRESS_RE = r"(?:\d+(?:~\d+)?|\$|/" + _SED_DELIMITED_TEMPLATE.format(d="/") + r"/I?)"
@@ -24,16 +24,18 @@ _SED_COMMAND_RE = (
 _SED_SEPARATOR_RE = r"[ \t]*[;\n][ \t;\n]*"
 _SED_SCRIPT_RE = rf"[ \t\n]*{_SED_COMMAND_RE}(?:{_SED_SEPARATOR_RE}{_SED_COMMAND_RE})*+[ \t;\n]*"
 """Compiled when the first script comes: that takes longer than the rest of this module."""
-_HARMLESS_SED_OPTION_RE = regex(r"-[nErsuz]*e?|--(quiet|silent|regexp-extended|null-data|separate)")
-_SED_EXPRESSION_OPTION_RE = regex(r"--expression(=.*)?", re.DOTALL)
-_SED_BRACKET_EXPRESSION_RE = regex(
+_HARMLESS_SED_OPTION_RE = compile_regex(
+    r"-[nErsuz]*e?|--(quiet|silent|regexp-extended|null-data|separate)"
+)
+_SED_EXPRESSION_OPTION_RE = compile_regex(r"--expression(=.*)?", re.DOTALL)
+_SED_BRACKET_EXPRESSION_RE = compile_regex(
     r"\\.|(?P<set>\[\^?\]?(?:[^\[\]\\]|\[(?![:.=])|\[:[a-z]+:\]|\\[^\[\]\\])*\])|(?P<open>\[)",
     re.DOTALL,
 )
 """A set of characters of which every sed knows the end, or one of which some may not."""
-_SED_DELIMITER_RE = regex(r"s([/|#,@])")
+_SED_DELIMITER_RE = compile_regex(r"s([/|#,@])")
 
-_AWK_TOKEN_RE = regex(
+_AWK_TOKEN_RE = compile_regex(
     r"""
       (?P<space>[ \t]+)
     | (?P<end>[\n;,])
@@ -46,30 +48,30 @@ _AWK_TOKEN_RE = regex(
     """,
     re.VERBOSE,
 )
-_UNSAFE_AWK_RE = regex(r"[>|@]|system|getline|extension|ARGV|ENVIRON|PROCINFO|SYMTAB")
+_UNSAFE_AWK_RE = compile_regex(r"[>|@]|system|getline|extension|ARGV|ENVIRON|PROCINFO|SYMTAB")
 """A script without these computes and prints, however it is read."""
-_AWK_LEADING_PATTERN_RE = regex(r"[ \t\n]*/[^/\\\n\[\]]+/")
+_AWK_LEADING_PATTERN_RE = compile_regex(r"[ \t\n]*/[^/\\\n\[\]]+/")
 """At the beginning of a script, where no awk divides."""
-_AWK_PRINT_STATEMENTS = word_set("print printf")
-_AWK_BUILTIN_NAMES = word_set(
+_AWK_PRINT_STATEMENTS = parse_word_set("print printf")
+_AWK_BUILTIN_NAMES = parse_word_set(
     "BEGIN END NR NF FNR FS OFS RS ORS SUBSEP RSTART RLENGTH FILENAME CONVFMT OFMT"
 )
-_HARMLESS_AWK_FUNCTIONS = word_set(
+_HARMLESS_AWK_FUNCTIONS = parse_word_set(
     "length substr index split sub gsub gensub match sprintf sin cos atan2 exp log sqrt int rand"
     " srand tolower toupper strftime systime asort asorti and or xor lshift rshift compl"
     " if for while print printf return in"
 )
-_FORBIDDEN_AWK_NAMES = word_set(
+_FORBIDDEN_AWK_NAMES = parse_word_set(
     "system getline close fflush function func include load namespace nextfile"
 )
-_HARMLESS_AWK_OPTION_RE = regex(r"-F.*|-v", re.DOTALL)
+_HARMLESS_AWK_OPTION_RE = compile_regex(r"-F.*|-v", re.DOTALL)
 _MAX_SCRIPT_CHARS = 2_000
 """Characters of a script; longer ones are for a person."""
 
 
-def sed_concern(words: Words, granted: int) -> str | None:
+def find_sed_concern(words: Words, granted: int) -> str | None:
     """Why a person should see a sed command, beyond its first `granted` words."""
-    scripts, problem = _sed_scripts(words, granted)
+    scripts, problem = _find_sed_script_indexes(words, granted)
     if problem is not None:
         return problem
     for at in scripts:
@@ -82,12 +84,14 @@ def sed_concern(words: Words, granted: int) -> str | None:
 def find_script_indexes(words: Words) -> frozenset[int]:
     """Which words are scripts, and so name no file, whatever they look like."""
     if words[0].endswith("sed"):
-        return frozenset(_sed_scripts(words, 0)[0])
-    place = _awk_script(words)
-    return frozenset({place, *(at for at, word in enumerate(words) if word.startswith("-F"))})
+        return frozenset(_find_sed_script_indexes(words, 0)[0])
+    script_index = _find_awk_script_index(words)
+    return frozenset(
+        {script_index, *(at for at, word in enumerate(words) if word.startswith("-F"))}
+    )
 
 
-def _sed_scripts(words: Words, granted: int) -> tuple[list[int], str | None]:
+def _find_sed_script_indexes(words: Words, granted: int) -> tuple[list[int], str | None]:
     """Where the scripts stand, and the first option that is not harmless."""
     scripts: list[int] = []
     operands: list[int] = []
@@ -122,19 +126,23 @@ def is_harmless_sed(script: str) -> bool:
     return re.fullmatch(_SED_SCRIPT_RE, script) is not None
 
 
-def awk_concern(words: Words, granted: int) -> str | None:
+def find_awk_concern(words: Words, granted: int) -> str | None:
     """Why a person should see an awk command, beyond its first `granted` words."""
-    place = _awk_script(words)
+    script_index = _find_awk_script_index(words)
     for at, word in enumerate(words[1:], start=1):
-        is_option = word.startswith("-") and word != "-" and at != place
+        is_option = word.startswith("-") and word != "-" and at != script_index
         if at >= granted and is_option and not _HARMLESS_AWK_OPTION_RE.fullmatch(word):
             return f"option `{word}` of awk is not known to be harmless"
-    if place >= granted and place < len(words) and not is_harmless_awk(words[place]):
+    if (
+        script_index >= granted
+        and script_index < len(words)
+        and not is_harmless_awk(words[script_index])
+    ):
         return "the script of awk can do more than print"
     return None
 
 
-def _awk_script(words: Words) -> int:
+def _find_awk_script_index(words: Words) -> int:
     """Where the script stands; behind all words when there is none."""
     at = 1
     while at < len(words) and words[at].startswith("-"):

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
-from joey.core.text import regex
+from joey.core.text import compile_regex
 
 Words = tuple[str, ...]
 CommandChain = tuple[tuple[str, Words], ...]
@@ -21,15 +21,15 @@ CommandChain = tuple[tuple[str, Words], ...]
 nothing."""
 
 
-def word_set(text: str) -> frozenset[str]:
+def parse_word_set(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-RESERVED_WORDS = word_set(
+RESERVED_WORDS = parse_word_set(
     "if then elif else fi for while until do done case esac select in function time coproc"
     " { } ! [[ ]]"
 )
-_TOKEN_RE = regex(
+_TOKEN_RE = compile_regex(
     r"""
       (?P<blank>[ \t]+)
     | (?P<joint>&&|\|\||\|)
@@ -42,81 +42,81 @@ _TOKEN_RE = regex(
     """,
     re.VERBOSE,
 )
-_TILDE_EXPANSION_RE = regex(r"(?<![A-Za-z0-9])~")
-_DOUBLE_QUOTE_ESCAPE_RE = regex(r'\\(["\\])')
-_CONTROL_CHARACTER_RE = regex(r"[\x00-\x08\x0b-\x1f\x7f]")
-_COMMAND_SEPARATOR_RE = regex(r"[;&|()`\n\r]")
+_TILDE_EXPANSION_RE = compile_regex(r"(?<![A-Za-z0-9])~")
+_DOUBLE_QUOTE_ESCAPE_RE = compile_regex(r'\\(["\\])')
+_CONTROL_CHARACTER_RE = compile_regex(r"[\x00-\x08\x0b-\x1f\x7f]")
+_COMMAND_SEPARATOR_RE = compile_regex(r"[;&|()`\n\r]")
 # The looks behind keep long runs from being tried again from each of their characters.
-_REDIRECTION_OPERATOR_RE = regex(r"(?<![\d<>])\d*[<>]+")
-_REDIRECTION_RE = regex(r"(?:(?<![\d<>])\d*[<>]+[&|]?|&>+)\s*[^\s;&|()<>]+")
-_QUOTE_CHARACTER_RE = regex(r"\\\n|[\\'\"]")
-_PIPE_RE = regex(r"(?<!\|)\|(?!\|)")
-_GROUPING_RE = regex(r"[(){}`]|\b(?:if|for|while|until|case|select)\b")
+_REDIRECTION_OPERATOR_RE = compile_regex(r"(?<![\d<>])\d*[<>]+")
+_REDIRECTION_RE = compile_regex(r"(?:(?<![\d<>])\d*[<>]+[&|]?|&>+)\s*[^\s;&|()<>]+")
+_QUOTE_CHARACTER_RE = compile_regex(r"\\\n|[\\'\"]")
+_PIPE_RE = compile_regex(r"(?<!\|)\|(?!\|)")
+_GROUPING_RE = compile_regex(r"[(){}`]|\b(?:if|for|while|until|case|select)\b")
 """Where the input of a command may be that of the group around it."""
-_UNORDERED_INPUT_RE = regex(r"[<>]\(|\(\s*\)|\b(?:function|coproc)\b")
+_UNORDERED_INPUT_RE = compile_regex(r"[<>]\(|\(\s*\)|\b(?:function|coproc)\b")
 """What is fed may stand anywhere, also before what feeds it."""
 _MAX_CACHED_LINE_CHARS = 2_000
-_WORD_PART_RE = regex(r"[\w.+-]+")
+_WORD_PART_RE = compile_regex(r"[\w.+-]+")
 
 
 class _NotPlainError(Exception):
     """The line uses something that cannot be judged by reading it."""
 
 
-def plain_chain(line: str) -> CommandChain | None:
+def parse_plain_chain(line: str) -> CommandChain | None:
     """The commands of a plain line as words without their quotes; None for any other line."""
-    return _remembered_chain(line) if len(line) <= _MAX_CACHED_LINE_CHARS else _chain(line)
+    return _parse_chain_cached(line) if len(line) <= _MAX_CACHED_LINE_CHARS else _parse_chain(line)
 
 
 @lru_cache(maxsize=256)
-def _remembered_chain(line: str) -> CommandChain | None:
-    return _chain(line)
+def _parse_chain_cached(line: str) -> CommandChain | None:
+    return _parse_chain(line)
 
 
-def _chain(line: str) -> CommandChain | None:
+def _parse_chain(line: str) -> CommandChain | None:
     if _CONTROL_CHARACTER_RE.search(line):
         return None
     try:
-        return tuple(_commands(line))
+        return tuple(_iter_commands(line))
     except _NotPlainError:
         return None
 
 
-def plain_commands(line: str) -> tuple[Words, ...] | None:
+def parse_plain_commands(line: str) -> tuple[Words, ...] | None:
     """The same without what joins them."""
-    chain = plain_chain(line)
+    chain = parse_plain_chain(line)
     return None if chain is None else tuple(words for _, words in chain)
 
 
-def fed_commands(line: str) -> tuple[Words, ...]:
+def find_piped_commands(line: str) -> tuple[Words, ...]:
     """The commands of any line that may be given what others write: too many rather than too few.
 
-    They are cut like `possible_commands`, unless the line is plain.
+    They are cut like `split_possible_commands`, unless the line is plain.
     """
-    chain = plain_chain(line)
+    chain = parse_plain_chain(line)
     if chain is not None:
         return tuple(words for joint, words in chain if joint == "|")
-    text = without_redirections(line)
+    text = strip_redirections(line)
     pipe = _PIPE_RE.search(text)
     if _UNORDERED_INPUT_RE.search(text):
-        return possible_commands(text)
+        return split_possible_commands(text)
     if pipe is None:
         return ()
     if _GROUPING_RE.search(text):
-        return possible_commands(text[pipe.end() :])
+        return split_possible_commands(text[pipe.end() :])
     return tuple(
         command
         for behind in _PIPE_RE.split(text)[1:]
-        for command in possible_commands(behind.lstrip("& \t\r\n"))[:1]
+        for command in split_possible_commands(behind.lstrip("& \t\r\n"))[:1]
     )
 
 
-def without_redirections(line: str) -> str:
+def strip_redirections(line: str) -> str:
     """Any line without its quotes, and without what goes to files or comes from them."""
     return _REDIRECTION_RE.sub(" ", _QUOTE_CHARACTER_RE.sub("", line))
 
 
-def possible_commands(line: str) -> tuple[Words, ...]:
+def split_possible_commands(line: str) -> tuple[Words, ...]:
     """Any line, cut wherever a command might begin, quotes dropped: to find words, not to trust
     them."""
     pieces = _COMMAND_SEPARATOR_RE.split(_QUOTE_CHARACTER_RE.sub("", line))
@@ -127,50 +127,52 @@ def possible_commands(line: str) -> tuple[Words, ...]:
     )
 
 
-def unquoted(words: Words) -> Words:
+def strip_quotes(words: Words) -> Words:
     """As another shell would read what is quoted within a word."""
     return tuple(_QUOTE_CHARACTER_RE.sub("", word) for word in words)
 
 
-def parts(words: Words) -> Words:
+def split_into_parts(words: Words) -> Words:
     """Everything in the words that might itself be a word to another program, in lower case."""
     return tuple(
-        without_ending(part.casefold()) for word in words for part in _WORD_PART_RE.findall(word)
+        strip_executable_suffix(part.casefold())
+        for word in words
+        for part in _WORD_PART_RE.findall(word)
     )
 
 
-def without_ending(name: str) -> str:
+def strip_executable_suffix(name: str) -> str:
     """`git.exe` runs where `git` does, in a Linux on Windows too."""
     return name[:-4] if name.endswith((".exe", ".cmd", ".bat")) else name
 
 
-def _commands(line: str) -> Iterator[tuple[str, Words]]:
+def _iter_commands(line: str) -> Iterator[tuple[str, Words]]:
     """Each command with what joins it to the one before it, if anything does."""
     words: list[str] = []
     joint = ""
-    for kind, text in _tokens(line):
+    for kind, text in _iter_tokens(line):
         if kind == "word":
             words.append(text)
         elif words:
-            yield joint, _simple(words)
+            yield joint, _build_simple_command(words)
             words = []
             joint = text if kind == "joint" else ""
         elif text != "\n":
             raise _NotPlainError
     if words:
-        yield joint, _simple(words)
+        yield joint, _build_simple_command(words)
     elif joint:
         raise _NotPlainError
 
 
-def _simple(words: list[str]) -> Words:
+def _build_simple_command(words: list[str]) -> Words:
     program = words[0]
     if not program or "=" in program or program in RESERVED_WORDS:
         raise _NotPlainError
     return tuple(words)
 
 
-def _tokens(line: str) -> Iterator[tuple[str, str]]:
+def _iter_tokens(line: str) -> Iterator[tuple[str, str]]:
     """In order: `word`, `joint` (``&& || |``) and `end` (``;`` or a line break)."""
     at = 0
     word: str | None = None
@@ -181,7 +183,7 @@ def _tokens(line: str) -> Iterator[tuple[str, str]]:
         at = match.end()
         kind, text = str(match.lastgroup), match.group()
         if kind in {"single", "double", "bare", "sign"}:
-            word = _joined(word or "", kind, text)
+            word = _append_token(word or "", kind, text)
             continue
         if word is not None:
             yield "word", word
@@ -192,7 +194,7 @@ def _tokens(line: str) -> Iterator[tuple[str, str]]:
         yield "word", word
 
 
-def _joined(word: str, kind: str, text: str) -> str:
+def _append_token(word: str, kind: str, text: str) -> str:
     match kind:
         case "single":
             return word + text[1:-1]

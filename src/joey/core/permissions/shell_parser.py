@@ -11,7 +11,7 @@ import re
 
 from msgspec import Struct
 
-from joey.core.permissions.shell import word_set
+from joey.core.permissions.shell import parse_word_set
 from joey.core.permissions.shell_words import (
     EXPANSION_PLACEHOLDER,
     VARIABLE_NAME_PATTERN,
@@ -21,17 +21,19 @@ from joey.core.permissions.shell_words import (
     Word,
     WordParser,
 )
-from joey.core.text import regex
+from joey.core.text import compile_regex
 
-_REDIRECTION_RE = regex(r"(?:\d+|\{(?P<name>\w+)\})?(?:<<<|<<-?|<>|>>|>\||>&|<&|[<>](?!\())|&>>?")
-_ASSIGNMENT_RE = regex(rf"({VARIABLE_NAME_PATTERN})(?:(\[)|\+?=)")
-_NAMED_COPROC_RE = regex(
+_REDIRECTION_RE = compile_regex(
+    r"(?:\d+|\{(?P<name>\w+)\})?(?:<<<|<<-?|<>|>>|>\||>&|<&|[<>](?!\())|&>>?"
+)
+_ASSIGNMENT_RE = compile_regex(rf"({VARIABLE_NAME_PATTERN})(?:(\[)|\+?=)")
+_NAMED_COPROC_RE = compile_regex(
     rf"\s+({VARIABLE_NAME_PATTERN})(?=\s+(?:[{{(]|(?:while|until|for|if|case|select|\[\[)\s))"
 )
-_ARRAY_ELEMENT_TARGET_RE = regex(r"\{\w+\[.*\}", re.DOTALL)
-_CONDITION_OPERATOR_RE = regex(r"[()|&;]|[<>](?!\()")
-_CASE_CLAUSE_END_RE = regex(r";;&|;;|;&")
-_TRANSPARENT_KEYWORDS = word_set("if then elif else fi while until do done { } ! time -p --")
+_ARRAY_ELEMENT_TARGET_RE = compile_regex(r"\{\w+\[.*\}", re.DOTALL)
+_CONDITION_OPERATOR_RE = compile_regex(r"[()|&;]|[<>](?!\()")
+_CASE_CLAUSE_END_RE = compile_regex(r";;&|;;|;&")
+_TRANSPARENT_KEYWORDS = parse_word_set("if then elif else fi while until do done { } ! time -p --")
 
 
 def parse_script(text: str) -> ShellScript:
@@ -39,7 +41,7 @@ def parse_script(text: str) -> ShellScript:
     if EXPANSION_PLACEHOLDER in text:
         raise UnsupportedSyntaxError
     script = ShellScript()
-    _ScriptParser(text, script, 0).commands()
+    _ScriptParser(text, script, 0).parse_commands()
     return script
 
 
@@ -49,246 +51,248 @@ class _HereDocument(Struct, frozen=True):
     delimiter: str
     strips_tabs: bool
     is_quoted: bool
-    fed: list[Word]
+    command_inputs: list[Word]
     """Where it belongs."""
 
 
 class _ScriptParser(WordParser):
     def __init__(self, text: str, script: ShellScript, depth: int) -> None:
         super().__init__(text, script, depth)
-        self._documents: list[_HereDocument] = []
+        self._pending_documents: list[_HereDocument] = []
 
-    def commands(self, until: str = "") -> None:
+    def parse_commands(self, until: str = "") -> None:
         """Read up to the end of the text, or to `until`: `)`, or the `;;` of a clause."""
-        start, outer = self._at, self._documents
-        self._documents = []
-        with self._nested():
-            while not self._ends(until):
-                if self._char() == "\n":
-                    self._at += 1
-                    self._read_documents()
-                elif self._char() == "(":
-                    self._parenthesis()
-                elif self._char() in ";|" or (self._char() == "&" and self._char(1) != ">"):
-                    self._at += 1
+        start, outer = self._position, self._pending_documents
+        self._pending_documents = []
+        with self._enter_nesting():
+            while not self._consume_end(until):
+                if self._peek() == "\n":
+                    self._position += 1
+                    self._read_here_documents()
+                elif self._peek() == "(":
+                    self._parse_subshell()
+                elif self._peek() in ";|" or (self._peek() == "&" and self._peek(1) != ">"):
+                    self._position += 1
                 else:
-                    self._command()
-        is_split = outer and "\n" in self._text[start : self._at]
-        if until and (self._documents or is_split):
+                    self._parse_command()
+        is_split = outer and "\n" in self._text[start : self._position]
+        if until and (self._pending_documents or is_split):
             # which line a here-document begins at depends on the version
             raise UnsupportedSyntaxError
-        self._documents = outer
+        self._pending_documents = outer
 
-    def _ends(self, until: str) -> bool:
+    def _consume_end(self, until: str) -> bool:
         self._skip_blanks()
-        char = self._char()
+        char = self._peek()
         if char == ")":
-            self._at += 1
+            self._position += 1
         if char in ("", ")"):
             if char != until:
                 raise UnsupportedSyntaxError
             return True
-        return until == ";;" and (self._matches(_CASE_CLAUSE_END_RE) or self._has_keyword("esac"))
+        return until == ";;" and (self._matches(_CASE_CLAUSE_END_RE) or self._is_at_keyword("esac"))
 
-    def _command(self) -> None:
+    def _parse_command(self) -> None:
         assigned: list[str] = []
         words: list[Word] = []
-        fed: list[Word] = []
+        inputs: list[Word] = []
         while True:
             self._skip_blanks()
-            if self._redirection(fed):
+            if self._parse_redirection(inputs):
                 continue
-            char = self._char()
+            char = self._peek()
             if char == "(":
-                self._function(words)
+                self._parse_function(words)
                 return
             if char in ("", "\n", ";", "|", "&", ")"):
                 break
-            if not words and (name := self._assignment()):
+            if not words and (name := self._parse_assignment()):
                 assigned.append(name)
                 continue
-            word = self._word()
-            if self._char() in ("<", ">") and _ARRAY_ELEMENT_TARGET_RE.fullmatch(word.raw):
+            word = self._parse_word()
+            if self._peek() in ("<", ">") and _ARRAY_ELEMENT_TARGET_RE.fullmatch(word.raw):
                 raise UnsupportedSyntaxError  # where a descriptor goes: `{a[x]}>out`
-            if not words and not assigned and self._keyword(word.raw):
+            if not words and not assigned and self._parse_keyword(word.raw):
                 return
             words.append(word)
-        self._script.commands.append(SimpleCommand(tuple(words), tuple(assigned), fed))
+        self._script.commands.append(SimpleCommand(tuple(words), tuple(assigned), inputs))
 
-    def _keyword(self, word: str) -> bool:
+    def _parse_keyword(self, word: str) -> bool:
         """Whether the word is one, after which a command can begin."""
         match word:
             case "for" | "select":
-                self._loop()
+                self._parse_for_loop()
             case "case":
-                self._case()
+                self._parse_case()
             case "function":
                 self._skip_blanks()
-                self._script.functions.append(self._word().text)
+                self._script.function_names.append(self._parse_word().text)
                 self._skip_blanks()
-                if self._char() == "(":
-                    self._parentheses()
+                if self._peek() == "(":
+                    self._consume_parentheses()
             case "coproc":
-                if found := _NAMED_COPROC_RE.match(self._text, self._at):
-                    self._script.assign(found[1], None)
-                    self._at = found.end()
+                if found := _NAMED_COPROC_RE.match(self._text, self._position):
+                    self._script.add_assignment(found[1], None)
+                    self._position = found.end()
             case "[[":
-                self._condition()
+                self._parse_condition()
             case _:
                 return word in _TRANSPARENT_KEYWORDS
         return True
 
-    def _loop(self) -> None:
+    def _parse_for_loop(self) -> None:
         self._skip_blanks()
-        if self._ahead("(("):
-            self._at += 2
-            self._expression("))")
+        if self._starts_with("(("):
+            self._position += 2
+            self._parse_arithmetic("))")
             return
-        name = self._word().text
+        name = self._parse_word().text
         self._skip_lines()
-        if not self._has_keyword("in"):
-            self._script.assign(name, None)
+        if not self._is_at_keyword("in"):
+            self._script.add_assignment(name, None)
             return
-        self._take("in")
+        self._expect("in")
         self._skip_blanks()
-        while self._char() not in ("", "\n", ";"):
-            self._script.assign(name, self._word())
+        while self._peek() not in ("", "\n", ";"):
+            self._script.add_assignment(name, self._parse_word())
             self._skip_blanks()
 
-    def _case(self) -> None:
+    def _parse_case(self) -> None:
         self._skip_blanks()
-        self._word()
+        self._parse_word()
         self._skip_lines()
-        self._take("in")
+        self._expect("in")
         while True:
             self._skip_lines()
-            if self._has_keyword("esac"):
-                self._take("esac")
+            if self._is_at_keyword("esac"):
+                self._expect("esac")
                 return
-            if self._char() == "(":
-                self._at += 1
-            self._patterns()
-            self.commands(";;")
-            if found := _CASE_CLAUSE_END_RE.match(self._text, self._at):
-                self._at = found.end()
+            if self._peek() == "(":
+                self._position += 1
+            self._parse_case_patterns()
+            self.parse_commands(";;")
+            if found := _CASE_CLAUSE_END_RE.match(self._text, self._position):
+                self._position = found.end()
 
-    def _patterns(self) -> None:
+    def _parse_case_patterns(self) -> None:
         while True:
             self._skip_blanks()
-            self._word()
+            self._parse_word()
             self._skip_blanks()
-            if self._char() != "|":
+            if self._peek() != "|":
                 break
-            self._at += 1
-        self._take(")")
+            self._position += 1
+        self._expect(")")
 
-    def _condition(self) -> None:
+    def _parse_condition(self) -> None:
         words: list[Word] = []
         while True:
             self._skip_lines()
-            if found := _CONDITION_OPERATOR_RE.match(self._text, self._at):
-                self._at = found.end()
+            if found := _CONDITION_OPERATOR_RE.match(self._text, self._position):
+                self._position = found.end()
                 continue
-            word = self._word()
+            word = self._parse_word()
             if word.raw == "]]":
                 break
             words.append(word)
         self._script.conditions.append(tuple(words))
 
-    def _parenthesis(self) -> None:
+    def _parse_subshell(self) -> None:
         """A subshell, or an arithmetic command."""
-        if self._ahead("(("):
-            self._at += 2
-            self._expression("))")
+        if self._starts_with("(("):
+            self._position += 2
+            self._parse_arithmetic("))")
         else:
-            self._at += 1
-            self.commands(")")
+            self._position += 1
+            self.parse_commands(")")
 
-    def _function(self, words: list[Word]) -> None:
+    def _parse_function(self, words: list[Word]) -> None:
         if len(words) != 1:
             raise UnsupportedSyntaxError
-        self._parentheses()
-        self._script.functions.append(words[0].text)
+        self._consume_parentheses()
+        self._script.function_names.append(words[0].text)
 
-    def _parentheses(self) -> None:
-        self._take("(")
+    def _consume_parentheses(self) -> None:
+        self._expect("(")
         self._skip_blanks()
-        self._take(")")
+        self._expect(")")
 
-    def _assignment(self) -> str:
+    def _parse_assignment(self) -> str:
         """The variable that is set here, or nothing."""
-        found = _ASSIGNMENT_RE.match(self._text, self._at)
+        found = _ASSIGNMENT_RE.match(self._text, self._position)
         if found is None:
             return ""
-        self._at = found.end()
+        self._position = found.end()
         if found[2]:
-            self._expression("]")
-            self._take("+=" if self._ahead("+=") else "=")
-        if self._char() == "(":
-            self._array()
-            self._script.assign(found[1], None)
+            self._parse_arithmetic("]")
+            self._expect("+=" if self._starts_with("+=") else "=")
+        if self._peek() == "(":
+            self._parse_array()
+            self._script.add_assignment(found[1], None)
         else:
-            self._script.assign(found[1], self._word(may_be_empty=True))
+            self._script.add_assignment(found[1], self._parse_word(may_be_empty=True))
         return found[1]
 
-    def _redirection(self, fed: list[Word]) -> bool:
-        found = _REDIRECTION_RE.match(self._text, self._at)
+    def _parse_redirection(self, inputs: list[Word]) -> bool:
+        found = _REDIRECTION_RE.match(self._text, self._position)
         if found is None:
             return False
-        self._at = found.end()
+        self._position = found.end()
         if found["name"]:
-            self._script.assign(found["name"], None)
+            self._script.add_assignment(found["name"], None)
         self._skip_blanks()
-        target = self._word()
+        target = self._parse_word()
         operator = found[0].lstrip("0123456789")
         if operator == "<<<":
-            fed.append(target)
+            inputs.append(target)
         elif operator.startswith("<<"):
             if target.expansions:
                 raise UnsupportedSyntaxError
             is_quoted = target.raw != target.text
-            self._documents.append(_HereDocument(target.text, operator == "<<-", is_quoted, fed))
+            self._pending_documents.append(
+                _HereDocument(target.text, operator == "<<-", is_quoted, inputs)
+            )
         return True
 
-    def _read_documents(self) -> None:
-        documents, self._documents = self._documents, []
+    def _read_here_documents(self) -> None:
+        documents, self._pending_documents = self._pending_documents, []
         for document in documents:
             lines: list[str] = []
-            while self._at < len(self._text):
-                line = self._line(document.is_quoted)
+            while self._position < len(self._text):
+                line = self._read_line(document.is_quoted)
                 line = line.lstrip("\t") if document.strips_tabs else line
                 if line == document.delimiter:
                     break
                 lines.append(f"{line}\n")
             body = "".join(lines)
             reader = _ScriptParser(body, self._script, self._depth)
-            word = Word(body, body) if document.is_quoted else reader.expanded_text()
-            document.fed.append(word)
+            word = Word(body, body) if document.is_quoted else reader.parse_here_document()
+            document.command_inputs.append(word)
 
-    def _line(self, is_quoted: bool) -> str:
+    def _read_line(self, is_quoted: bool) -> str:
         """The next line; where it is expanded, a backslash joins it to the one after it."""
         joined = ""
         while True:
-            end = self._text.find("\n", self._at)
+            end = self._text.find("\n", self._position)
             end = len(self._text) if end < 0 else end
-            line = self._text[self._at : end]
-            self._at = end + 1
-            if is_quoted or not _ends_in_backslash(line) or self._at >= len(self._text):
+            line = self._text[self._position : end]
+            self._position = end + 1
+            if is_quoted or not _has_trailing_backslash(line) or self._position >= len(self._text):
                 return joined + line
             joined += line[:-1]
 
-    def _has_keyword(self, word: str) -> bool:
-        at = self._at + len(word)
-        return self._ahead(word) and self._text[at : at + 1] in ("", *" \t\n;&|()<>")
+    def _is_at_keyword(self, word: str) -> bool:
+        at = self._position + len(word)
+        return self._starts_with(word) and self._text[at : at + 1] in ("", *" \t\n;&|()<>")
 
     def _skip_lines(self) -> None:
         self._skip_blanks()
-        while self._char() == "\n":
-            if self._documents:
+        while self._peek() == "\n":
+            if self._pending_documents:
                 raise UnsupportedSyntaxError
-            self._at += 1
+            self._position += 1
             self._skip_blanks()
 
 
-def _ends_in_backslash(line: str) -> bool:
+def _has_trailing_backslash(line: str) -> bool:
     return (len(line) - len(line.rstrip("\\"))) % 2 == 1

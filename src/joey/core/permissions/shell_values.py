@@ -15,8 +15,8 @@ from itertools import takewhile
 
 from msgspec import structs
 
-from joey.core.permissions.programs import COMMAND_RUNNERS, program_name
-from joey.core.permissions.shell import word_set
+from joey.core.permissions.programs import COMMAND_RUNNERS, normalize_program_name
+from joey.core.permissions.shell import parse_word_set
 from joey.core.permissions.shell_words import (
     EXPANSION_PLACEHOLDER,
     Expansion,
@@ -24,27 +24,27 @@ from joey.core.permissions.shell_words import (
     ShellScript,
     Word,
 )
-from joey.core.text import regex
+from joey.core.text import compile_regex
 
-_NUMBER_RE = regex(rf"[-+]?[0-9{EXPANSION_PLACEHOLDER}]+")
-_BRACE_RANGE_RE = regex(r"\{-?\d+\.\.-?\d+(\.\.-?\d+)?\}")
-_PLAIN_VALUE_RE = regex(r"([\w./:,+@=^][\w./:,+@=^-]*)?")
+_NUMBER_RE = compile_regex(rf"[-+]?[0-9{EXPANSION_PLACEHOLDER}]+")
+_BRACE_RANGE_RE = compile_regex(r"\{-?\d+\.\.-?\d+(\.\.-?\d+)?\}")
+_PLAIN_VALUE_RE = compile_regex(r"([\w./:,+@=^][\w./:,+@=^-]*)?")
 """No blank that would split it, no syntax, and not an option."""
-_COUNTING_COMMAND_RE = regex(
+_COUNTING_COMMAND_RE = compile_regex(
     r"seq( +-?\d+)+|date \+%s|nproc|wc -[lwcm] *(< *)?[\w./-]+|echo +-?\d+|(?P<last>wc -[lwcm])"
 )
-_COMMAND_SYNTAX_RE = regex(r"[;&\n()`<>]")
-_VARIABLE_NAME_RE = regex(r"(?<![\w#])[A-Za-z_]\w*")
-_COMPUTED_NAME_RE = regex(
+_COMMAND_SYNTAX_RE = compile_regex(r"[;&\n()`<>]")
+_VARIABLE_NAME_RE = compile_regex(r"(?<![\w#])[A-Za-z_]\w*")
+_COMPUTED_NAME_RE = compile_regex(
     rf"(?<!\w)[A-Za-z_]\w*+{EXPANSION_PLACEHOLDER}|{EXPANSION_PLACEHOLDER}[A-Za-z_]"
 )
-_ARITHMETIC_RE = regex(rf"[\w\s{EXPANSION_PLACEHOLDER}+\-*/%<>=!&|^~?:;,()#]*")
-_NUMERIC_PARAMETERS = word_set(
+_ARITHMETIC_RE = compile_regex(rf"[\w\s{EXPANSION_PLACEHOLDER}+\-*/%<>=!&|^~?:;,()#]*")
+_NUMERIC_PARAMETERS = parse_word_set(
     "# ? $ ! EUID UID PPID SHLVL LINENO SECONDS RANDOM EPOCHSECONDS BASHPID OPTIND"
 )
 """Parameters that are numbers, unless they are set."""
-_SHELL_SET_PARAMETER_RE = regex(r"\d+|[@*_]|BASH_\w+|COMP_\w+|READLINE_\w+")
-_SHELL_SET_VARIABLES = word_set("COPROC DIRSTACK FUNCNAME MAPFILE OLDPWD OPTARG PWD REPLY")
+_SHELL_SET_PARAMETER_RE = compile_regex(r"\d+|[@*_]|BASH_\w+|COMP_\w+|READLINE_\w+")
+_SHELL_SET_VARIABLES = parse_word_set("COPROC DIRSTACK FUNCNAME MAPFILE OLDPWD OPTARG PWD REPLY")
 _MAX_VARIABLES = 200
 """Variables; nobody writes more by hand."""
 
@@ -58,69 +58,83 @@ class VariableValues:
         self.assignments: dict[str, list[Word | None]] = {
             name: [*inherited.get(name, ()), *script.assignments.get(name, ())] for name in names
         }
-        self._has_functions: bool = bool(script.functions or (around and around._has_functions))
-        self._numbers: set[str] = set()
+        self._has_functions: bool = bool(
+            script.function_names or (around and around._has_functions)
+        )
+        self._numeric_variables: set[str] = set()
 
-    def settle(self) -> None:
+    def find_numeric_variables(self) -> None:
         """Find the variables that hold nothing but numbers, once all assignments are known."""
-        self._numbers = set(self.assignments) if len(self.assignments) <= _MAX_VARIABLES else set()
-        while dropped := {name for name in self._numbers if not self._is_counted(name)}:
-            self._numbers -= dropped
+        self._numeric_variables = (
+            set(self.assignments) if len(self.assignments) <= _MAX_VARIABLES else set()
+        )
+        while dropped := {
+            name for name in self._numeric_variables if not self._has_numeric_assignments(name)
+        }:
+            self._numeric_variables -= dropped
 
-    def _is_counted(self, name: str) -> bool:
+    def _has_numeric_assignments(self, name: str) -> bool:
         return all(
-            value is not None and (self.is_numeric(value) or _BRACE_RANGE_RE.fullmatch(value.text))
+            value is not None
+            and (self.is_numeric_word(value) or _BRACE_RANGE_RE.fullmatch(value.text))
             for value in self.assignments[name]
         )
 
-    def is_number(self, expansion: Expansion) -> bool:
+    def is_numeric_expansion(self, expansion: Expansion) -> bool:
         match expansion.kind:
             case ExpansionKind.NUMBER:
                 return True
             case ExpansionKind.PARAMETER:
-                return self._is_number(expansion.name)
+                return self._is_numeric_variable(expansion.parameter_name)
             case ExpansionKind.ELEMENT:
-                return expansion.name == "PIPESTATUS" and "PIPESTATUS" not in self.assignments
+                return (
+                    expansion.parameter_name == "PIPESTATUS"
+                    and "PIPESTATUS" not in self.assignments
+                )
             case ExpansionKind.COMMAND:
-                return not self._has_functions and _counts(expansion.raw)
+                return not self._has_functions and _is_counting_substitution(expansion.raw)
         return False
 
-    def _is_number(self, name: str) -> bool:
+    def _is_numeric_variable(self, name: str) -> bool:
         if name in self.assignments:
-            return name in self._numbers
+            return name in self._numeric_variables
         return name in _NUMERIC_PARAMETERS or not _is_set_by_shell(name)
 
-    def is_numeric(self, word: Word) -> bool:
+    def is_numeric_word(self, word: Word) -> bool:
         """Whether the word is a number, whatever its expansions give."""
         is_made_of_digits = _NUMBER_RE.fullmatch(word.text) is not None and not word.has_pattern
-        return is_made_of_digits and all(map(self.is_number, word.expansions))
+        return is_made_of_digits and all(map(self.is_numeric_expansion, word.expansions))
 
-    def is_harmless(self, expansion: Expansion) -> bool:
+    def is_harmless_expansion(self, expansion: Expansion) -> bool:
         """Whether it gives one word without syntax, or none."""
-        if self.is_number(expansion):
+        if self.is_numeric_expansion(expansion):
             return True
-        if expansion.kind is not ExpansionKind.PARAMETER or _is_set_by_shell(expansion.name):
+        if expansion.kind is not ExpansionKind.PARAMETER or _is_set_by_shell(
+            expansion.parameter_name
+        ):
             return False
-        given = self.assignments.get(expansion.name, ())
+        given = self.assignments.get(expansion.parameter_name, ())
         return all(
             value is not None and not value.expansions and _PLAIN_VALUE_RE.fullmatch(value.text)
             for value in given
         )
 
-    def only_computes(self, expression: Word) -> bool:
+    def is_pure_arithmetic(self, expression: Word) -> bool:
         """Whether an arithmetic expression holds numbers, and variables that hold numbers."""
         text = expression.text
         if not _ARITHMETIC_RE.fullmatch(text) or _COMPUTED_NAME_RE.search(text):
             return False
         names = _VARIABLE_NAME_RE.findall(text)
-        return all(map(self._is_number, names)) and all(map(self.is_number, expression.expansions))
+        return all(map(self._is_numeric_variable, names)) and all(
+            map(self.is_numeric_expansion, expression.expansions)
+        )
 
 
 def _is_set_by_shell(name: str) -> bool:
     return name in _SHELL_SET_VARIABLES or _SHELL_SET_PARAMETER_RE.fullmatch(name) is not None
 
 
-def _counts(substitution: str) -> bool:
+def _is_counting_substitution(substitution: str) -> bool:
     """Whether commands print a number and nothing else: `$(ls | wc -l)`."""
     inner = substitution[2:-1] if substitution.startswith("$(") else substitution[1:-1]
     *before, last = (part.strip() for part in inner.split("|"))
@@ -132,34 +146,34 @@ def _counts(substitution: str) -> bool:
 
 ParsedWords = tuple[Word, ...]
 
-_IDENTIFIER_RE = regex("[A-Za-z_][A-Za-z0-9_]*")
-_ASSIGNMENT_RE = regex(r"([A-Za-z_][A-Za-z0-9_]*)\+?=")
-_DECLARATION_BUILTINS = word_set("declare export local readonly typeset")
-_COMPARISON_OPERATORS = word_set("= == != < > =~ -eq -ne -lt -le -gt -ge -nt -ot -ef")
-_ARITHMETIC_COMPARISON_OPERATORS = word_set("-eq -ne -lt -le -gt -ge")
-_VARIABLE_TEST_OPERATORS = word_set("-v -R")
+_IDENTIFIER_RE = compile_regex("[A-Za-z_][A-Za-z0-9_]*")
+_ASSIGNMENT_RE = compile_regex(r"([A-Za-z_][A-Za-z0-9_]*)\+?=")
+_DECLARATION_BUILTINS = parse_word_set("declare export local readonly typeset")
+_COMPARISON_OPERATORS = parse_word_set("= == != < > =~ -eq -ne -lt -le -gt -ge -nt -ot -ef")
+_ARITHMETIC_COMPARISON_OPERATORS = parse_word_set("-eq -ne -lt -le -gt -ge")
+_VARIABLE_TEST_OPERATORS = parse_word_set("-v -R")
 _HARMLESS_TRAP_ARGUMENTS = ("", "-", "-l", "-p")
-_LITERAL_END_RE = regex(rf"[^\]{EXPANSION_PLACEHOLDER}]\Z")
-_NON_NAME_CHARACTER_RE = regex(rf"[^\w{EXPANSION_PLACEHOLDER}-]")
+_LITERAL_END_RE = compile_regex(rf"[^\]{EXPANSION_PLACEHOLDER}]\Z")
+_NON_NAME_CHARACTER_RE = compile_regex(rf"[^\w{EXPANSION_PLACEHOLDER}-]")
 
 
-def evaluates(words: ParsedWords, values: VariableValues) -> bool:
+def can_evaluate_arguments(words: ParsedWords, values: VariableValues) -> bool:
     """Whether a command, as the shell carries it out, may evaluate what it is given."""
-    name, arguments = program_name(words[0].text), words[1:]
+    name, arguments = normalize_program_name(words[0].text), words[1:]
     match name:
         case "command" | "builtin":
-            return _passes_on(arguments, values)
+            return _can_wrapped_command_evaluate(arguments, values)
         case "eval" | "let" | "alias" | "bind" | "compgen" | "complete" | "enable" | "fc":
             return bool(arguments)
         case "trap":
-            return bool(arguments) and not _is_one_of(arguments[0], _HARMLESS_TRAP_ARGUMENTS)
+            return bool(arguments) and not _is_literal_in(arguments[0], _HARMLESS_TRAP_ARGUMENTS)
         case "hash":
             return _has_option(arguments, "p")
         case "jobs":
             return _has_option(arguments, "x")
         case "set":
             options = tuple(takewhile(lambda word: word.text != "--", arguments))
-            return _has_option(options, "k") or _has(options, ("keyword", "history"))
+            return _has_option(options, "k") or _has_literal(options, ("keyword", "history"))
         case "mapfile" | "readarray":
             return _has_option(arguments, "C") or not all(word.is_literal for word in arguments)
         case "getopts":
@@ -167,38 +181,40 @@ def evaluates(words: ParsedWords, values: VariableValues) -> bool:
         case "read":
             return not all(map(_has_no_subscript, arguments))
         case "wait":
-            return not all(_has_no_subscript(word) or values.is_numeric(word) for word in arguments)
+            return not all(
+                _has_no_subscript(word) or values.is_numeric_word(word) for word in arguments
+            )
         case "unset":
-            return not all(_names_variable(word) for word in arguments)
+            return not all(_is_variable_name(word) for word in arguments)
         case "printf":
-            return _stores(arguments, values)
+            return _can_printf_store(arguments, values)
         case "test" | "[":
-            return _tests_variable(arguments, values)
-    return name in _DECLARATION_BUILTINS and _declares(words, values)
+            return _can_test_read_variable(arguments, values)
+    return name in _DECLARATION_BUILTINS and _can_declaration_evaluate(words, values)
 
 
-def condition_evaluates(words: ParsedWords, values: VariableValues) -> bool:
+def can_condition_evaluate(words: ParsedWords, values: VariableValues) -> bool:
     """Whether `[[ … ]]` with these words does arithmetic on unknown values, or reads a variable
     that is named by one."""
     for at, word in enumerate(words):
         neighbours = (*words[max(at - 1, 0) : at], *words[at + 1 : at + 2])
         if word.text in _ARITHMETIC_COMPARISON_OPERATORS and not all(
-            map(values.is_numeric, neighbours)
+            map(values.is_numeric_word, neighbours)
         ):
             return True
         if word.text in _VARIABLE_TEST_OPERATORS and not all(
-            map(_names_variable, words[at + 1 : at + 2])
+            map(_is_variable_name, words[at + 1 : at + 2])
         ):
             return True
     return False
 
 
-def assigned_by(words: ParsedWords) -> Iterator[tuple[str, Word | None]]:
+def iter_assigned_variables(words: ParsedWords) -> Iterator[tuple[str, Word | None]]:
     """The variables that a command sets by its arguments, with the values that are written out."""
-    name = program_name(words[0].text)
+    name = normalize_program_name(words[0].text)
     if name in ("command", "builtin"):
         rest = tuple(word for word in words[1:] if not word.text.startswith("-"))
-        yield from assigned_by(rest) if rest else ()
+        yield from iter_assigned_variables(rest) if rest else ()
     elif name in _DECLARATION_BUILTINS:
         for word in words[1:]:
             if found := _ASSIGNMENT_RE.match(word.text):
@@ -213,21 +229,21 @@ def assigned_by(words: ParsedWords) -> Iterator[tuple[str, Word | None]]:
                 yield word.text, None
 
 
-def _passes_on(arguments: ParsedWords, values: VariableValues) -> bool:
+def _can_wrapped_command_evaluate(arguments: ParsedWords, values: VariableValues) -> bool:
     at = 0
     while at < len(arguments) and arguments[at].text.startswith("-"):
         if arguments[at].text in ("-v", "-V"):
             return False
         at += 1
-    return at < len(arguments) and evaluates(arguments[at:], values)
+    return at < len(arguments) and can_evaluate_arguments(arguments[at:], values)
 
 
-def _is_one_of(word: Word, texts: tuple[str, ...]) -> bool:
+def _is_literal_in(word: Word, texts: tuple[str, ...]) -> bool:
     return word.is_literal and word.text in texts
 
 
-def _has(words: ParsedWords, texts: tuple[str, ...]) -> bool:
-    return any(_is_one_of(word, texts) for word in words)
+def _has_literal(words: ParsedWords, texts: tuple[str, ...]) -> bool:
+    return any(_is_literal_in(word, texts) for word in words)
 
 
 def _has_option(words: ParsedWords, letter: str) -> bool:
@@ -237,7 +253,7 @@ def _has_option(words: ParsedWords, letter: str) -> bool:
     )
 
 
-def _names_variable(word: Word) -> bool:
+def _is_variable_name(word: Word) -> bool:
     """Also an option of the command."""
     is_option = word.text.startswith("-") and "[" not in word.text
     return word.is_literal and (is_option or _IDENTIFIER_RE.fullmatch(word.text) is not None)
@@ -247,23 +263,23 @@ def _has_no_subscript(word: Word) -> bool:
     return word.is_literal and "[" not in word.text
 
 
-def _declares(words: ParsedWords, values: VariableValues) -> bool:
+def _can_declaration_evaluate(words: ParsedWords, values: VariableValues) -> bool:
     """Whether a declaration computes a name, or a value that it evaluates."""
-    name = program_name(words[0].text)
+    name = normalize_program_name(words[0].text)
     for word in words[1:]:
         if word.text.startswith("-"):
             evaluating = name in ("declare", "local", "typeset") and {"i", "n"} & set(word.text)
             if evaluating or not word.is_literal:
                 return True
         elif not _ASSIGNMENT_RE.match(word.text):
-            if not _names_variable(word):
+            if not _is_variable_name(word):
                 return True
-        elif words[0].raw != name and any(not each.quoted for each in word.expansions):
+        elif words[0].raw != name and any(not each.is_quoted for each in word.expansions):
             return True  # only where bash sees the builtin's name is a value not split
     return False
 
 
-def _stores(arguments: ParsedWords, values: VariableValues) -> bool:
+def _can_printf_store(arguments: ParsedWords, values: VariableValues) -> bool:
     """Whether printf has the option `-v`, or may have."""
     if not arguments:
         return False
@@ -273,27 +289,29 @@ def _stores(arguments: ParsedWords, values: VariableValues) -> bool:
     if first.has_pattern:
         return True
     if first.text[0] not in (EXPANSION_PLACEHOLDER, "-") or all(
-        map(values.is_harmless, first.expansions)
+        map(values.is_harmless_expansion, first.expansions)
     ):
         return False
-    splits = any(not each.quoted for each in first.expansions)
+    splits = any(not each.is_quoted for each in first.expansions)
     is_format = _LITERAL_END_RE.search(first.text) and _NON_NAME_CHARACTER_RE.search(first.text)
     return splits or (len(arguments) > 1 and not is_format)
 
 
-def _tests_variable(arguments: ParsedWords, values: VariableValues) -> bool:
+def _can_test_read_variable(arguments: ParsedWords, values: VariableValues) -> bool:
     """Whether `test` may be told by a value to look at a variable (`-v`)."""
     words = tuple(word for word in arguments if word.raw != "]")
     for word in words:
-        splits = (each for each in word.expansions if not each.quoted)
-        if word.has_pattern or not all(map(values.is_harmless, splits)):
+        splits = (each for each in word.expansions if not each.is_quoted)
+        if word.has_pattern or not all(map(values.is_harmless_expansion, splits)):
             return True
-    while words and _is_one_of(words[0], ("!",)):
+    while words and _is_literal_in(words[0], ("!",)):
         words = words[1:]
     for at, word in enumerate(words[:-1]):
-        if word.text in _VARIABLE_TEST_OPERATORS and not _names_variable(words[at + 1]):
+        if word.text in _VARIABLE_TEST_OPERATORS and not _is_variable_name(words[at + 1]):
             return True
-    if all(word.is_literal or all(map(values.is_harmless, word.expansions)) for word in words):
+    if all(
+        word.is_literal or all(map(values.is_harmless_expansion, word.expansions)) for word in words
+    ):
         return False
     match len(words):
         case 0 | 1:
@@ -301,5 +319,5 @@ def _tests_variable(arguments: ParsedWords, values: VariableValues) -> bool:
         case 2:
             return not (words[0].is_literal and words[0].text.startswith("-"))
         case 3:
-            return not _is_one_of(words[1], tuple(_COMPARISON_OPERATORS))
+            return not _is_literal_in(words[1], tuple(_COMPARISON_OPERATORS))
     return True

@@ -14,7 +14,7 @@ from enum import Enum
 
 from msgspec import Struct, field
 
-from joey.core.text import regex
+from joey.core.text import compile_regex
 
 EXPANSION_PLACEHOLDER = "\0"
 """Stands for an expansion in the text of a word."""
@@ -33,8 +33,8 @@ class ExpansionKind(Enum):
 class Expansion(Struct, frozen=True):
     kind: ExpansionKind
     raw: str
-    quoted: bool
-    name: str = ""
+    is_quoted: bool
+    parameter_name: str = ""
 
 
 class Word(Struct, frozen=True):
@@ -52,9 +52,9 @@ class Word(Struct, frozen=True):
 
 class SimpleCommand(Struct, frozen=True):
     words: tuple[Word, ...]
-    assigned: tuple[str, ...]
+    assigned_variables: tuple[str, ...]
     """Variables that are set before its words."""
-    fed: list[Word]
+    inputs: list[Word]
     """Its here-documents and here-strings. Those of a group of commands are a command of their own,
     without words."""
 
@@ -72,35 +72,35 @@ class ShellScript(Struct):
     commands: list[SimpleCommand] = field(default_factory=list)
     conditions: list[tuple[Word, ...]] = field(default_factory=list)
     """The words between `[[` and `]]`."""
-    arithmetic: list[Word] = field(default_factory=list)
+    arithmetic_expressions: list[Word] = field(default_factory=list)
     """Expressions, subscripts and offsets."""
     parameters: list[ParameterExpansion] = field(default_factory=list)
-    processes: list[str] = field(default_factory=list)
+    process_substitutions: list[str] = field(default_factory=list)
     assignments: dict[str, list[Word | None]] = field(default_factory=dict)
     """By variable, each value that it is given; None for one that the script does not spell out."""
-    functions: list[str] = field(default_factory=list)
+    function_names: list[str] = field(default_factory=list)
 
-    def assign(self, name: str, value: Word | None) -> None:
+    def add_assignment(self, name: str, value: Word | None) -> None:
         self.assignments.setdefault(name, []).append(value)
 
 
 _MAX_NESTING = 40
 """Levels of nesting; nobody writes more by hand."""
 VARIABLE_NAME_PATTERN = "[A-Za-z_][A-Za-z0-9_]*"
-_PLAIN_TEXT_RE = regex(r"[^ \t\n;&|()<>'\"\\$`*?\[{~]+")
-_ARRAY_ASSIGNMENT_RE = regex(rf"({VARIABLE_NAME_PATTERN})\+?=")
-_PARAMETER_RE = regex(
+_PLAIN_TEXT_RE = compile_regex(r"[^ \t\n;&|()<>'\"\\$`*?\[{~]+")
+_ARRAY_ASSIGNMENT_RE = compile_regex(rf"({VARIABLE_NAME_PATTERN})\+?=")
+_PARAMETER_RE = compile_regex(
     rf"(?P<length>[#](?=(?:{VARIABLE_NAME_PATTERN}|\d+|[@*#?$!-])[}}\[]))?(?P<indirect>!(?![}}:]))?"
     rf"(?P<name>{VARIABLE_NAME_PATTERN}|\d+|[@*#?$!-])"
 )
-_SIMPLE_PARAMETER_RE = regex(rf"{VARIABLE_NAME_PATTERN}|[0-9@*#?$!-]")
-_PARAMETER_OPERATOR_RE = regex(r":?[-=?+]|##?|%%?|/[/#%]?|\^\^?|,,?")
-_TRANSFORMATION_RE = regex(r"@([A-Za-z])(?=\})")
-_NAME_LISTING_RE = regex(r"[@*](?=\})")
-_ANSI_C_QUOTE_RE = regex(r"\$'(?:[^'\\]|\\.)*'", re.DOTALL)
-_BACKTICKS_RE = regex(r"`((?:[^`\\]|\\.)*)`", re.DOTALL)
-_BACKTICK_ESCAPE_RE = regex(r"\\([$`\\])")
-_BLANKS_RE = regex(r"(?:[ \t]|\\\n)*(?:#[^\n]*)?")
+_SIMPLE_PARAMETER_RE = compile_regex(rf"{VARIABLE_NAME_PATTERN}|[0-9@*#?$!-]")
+_PARAMETER_OPERATOR_RE = compile_regex(r":?[-=?+]|##?|%%?|/[/#%]?|\^\^?|,,?")
+_TRANSFORMATION_RE = compile_regex(r"@([A-Za-z])(?=\})")
+_NAME_LISTING_RE = compile_regex(r"[@*](?=\})")
+_ANSI_C_QUOTE_RE = compile_regex(r"\$'(?:[^'\\]|\\.)*'", re.DOTALL)
+_BACKTICKS_RE = compile_regex(r"`((?:[^`\\]|\\.)*)`", re.DOTALL)
+_BACKTICK_ESCAPE_RE = compile_regex(r"\\([$`\\])")
+_BLANKS_RE = compile_regex(r"(?:[ \t]|\\\n)*(?:#[^\n]*)?")
 
 
 class UnsupportedSyntaxError(Exception):
@@ -111,16 +111,16 @@ class _WordBuilder:
     """A word while it is read."""
 
     def __init__(self) -> None:
-        self.text: list[str] = []
+        self.text_parts: list[str] = []
         self.expansions: list[Expansion] = []
         self.has_pattern = False
 
-    def expand(self, kind: ExpansionKind, raw: str, quoted: bool, name: str = "") -> None:
-        self.text.append(EXPANSION_PLACEHOLDER)
+    def add_expansion(self, kind: ExpansionKind, raw: str, quoted: bool, name: str = "") -> None:
+        self.text_parts.append(EXPANSION_PLACEHOLDER)
         self.expansions.append(Expansion(kind, raw, quoted, name))
 
-    def word(self, raw: str) -> Word:
-        return Word(raw, "".join(self.text), tuple(self.expansions), self.has_pattern)
+    def build(self, raw: str) -> Word:
+        return Word(raw, "".join(self.text_parts), tuple(self.expansions), self.has_pattern)
 
 
 class WordParser(ABC):
@@ -130,278 +130,282 @@ class WordParser(ABC):
         self._text = text
         self._script = script
         self._depth = depth
-        self._at = 0
+        self._position = 0
 
     @abstractmethod
-    def commands(self, until: str = "") -> None:
+    def parse_commands(self, until: str = "") -> None:
         """Read commands up to the end of the text, or to `until`."""
 
     @abstractmethod
     def _skip_lines(self) -> None:
         """Skip blanks, comments and line breaks."""
 
-    def expanded_text(self) -> Word:
+    def parse_here_document(self) -> Word:
         """The whole text, as the body of a here-document is read."""
         built = _WordBuilder()
-        while char := self._char():
+        while char := self._peek():
             if char == "\\":
-                built.text.append(self._text[self._at : self._at + 2])
-                self._at += 2
+                built.text_parts.append(self._text[self._position : self._position + 2])
+                self._position += 2
             elif char in "$`":
-                self._expansion(built, quoted=True)
+                self._parse_expansion(built, quoted=True)
             else:
-                built.text.append(char)
-                self._at += 1
-        return built.word(self._text)
+                built.text_parts.append(char)
+                self._position += 1
+        return built.build(self._text)
 
-    def _word(self, *, may_be_empty: bool = False) -> Word:
-        start, built = self._at, _WordBuilder()
-        while char := self._char():
-            if run := _PLAIN_TEXT_RE.match(self._text, self._at):
-                built.text.append(run[0])
-                self._at = run.end()
-            elif char in "<>" and self._char(1) == "(":
-                self._process(built)
-            elif char == "(" and _ARRAY_ASSIGNMENT_RE.fullmatch(self._text, start, self._at):
-                self._array()
-                built.expand(ExpansionKind.OTHER, self._text[start : self._at], quoted=True)
+    def _parse_word(self, *, may_be_empty: bool = False) -> Word:
+        start, built = self._position, _WordBuilder()
+        while char := self._peek():
+            if run := _PLAIN_TEXT_RE.match(self._text, self._position):
+                built.text_parts.append(run[0])
+                self._position = run.end()
+            elif char in "<>" and self._peek(1) == "(":
+                self._parse_process_substitution(built)
+            elif char == "(" and _ARRAY_ASSIGNMENT_RE.fullmatch(self._text, start, self._position):
+                self._parse_array()
+                built.add_expansion(
+                    ExpansionKind.OTHER, self._text[start : self._position], quoted=True
+                )
             elif char in " \t\n;&|()<>":
                 break
             else:
-                self._piece(char, built, start)
-        if self._at == start and not may_be_empty:
+                self._parse_special_character(char, built, start)
+        if self._position == start and not may_be_empty:
             raise UnsupportedSyntaxError
-        return built.word(self._text[start : self._at])
+        return built.build(self._text[start : self._position])
 
-    def _array(self) -> None:
-        self._take("(")
+    def _parse_array(self) -> None:
+        self._expect("(")
         while True:
             self._skip_lines()
-            if self._char() == ")":
-                self._at += 1
+            if self._peek() == ")":
+                self._position += 1
                 return
-            if self._char() == "[":
-                self._at += 1
-                self._expression("]")
-                self._take("+=" if self._ahead("+=") else "=")
-                self._word(may_be_empty=True)
+            if self._peek() == "[":
+                self._position += 1
+                self._parse_arithmetic("]")
+                self._expect("+=" if self._starts_with("+=") else "=")
+                self._parse_word(may_be_empty=True)
             else:
-                self._word()
+                self._parse_word()
 
-    def _piece(self, char: str, built: _WordBuilder, start: int) -> None:
+    def _parse_special_character(self, char: str, built: _WordBuilder, start: int) -> None:
         """One sign of a word that is more than itself."""
         match char:
             case "'":
-                end = self._text.find("'", self._at + 1)
+                end = self._text.find("'", self._position + 1)
                 if end < 0:
                     raise UnsupportedSyntaxError
-                built.text.append(self._text[self._at + 1 : end])
-                self._at = end + 1
+                built.text_parts.append(self._text[self._position + 1 : end])
+                self._position = end + 1
             case '"':
-                self._double_quotes(built)
+                self._parse_double_quotes(built)
             case "\\":
-                built.text.append(self._char(1).replace("\n", ""))
-                self._at += 2
+                built.text_parts.append(self._peek(1).replace("\n", ""))
+                self._position += 2
             case "$" | "`":
-                self._expansion(built, quoted=False)
+                self._parse_expansion(built, quoted=False)
             case _:
-                is_home = char == "~" and (self._at == start or self._char(-1) in "=:")
-                is_braces = char == "{" and self._char(1) != "}"
+                is_home = char == "~" and (self._position == start or self._peek(-1) in "=:")
+                is_braces = char == "{" and self._peek(1) != "}"
                 built.has_pattern |= char in "*?[" or is_home or is_braces
-                built.text.append(char)
-                self._at += 1
+                built.text_parts.append(char)
+                self._position += 1
 
-    def _double_quotes(self, built: _WordBuilder) -> None:
-        self._at += 1
-        while (char := self._char()) != '"':
+    def _parse_double_quotes(self, built: _WordBuilder) -> None:
+        self._position += 1
+        while (char := self._peek()) != '"':
             if not char:
                 raise UnsupportedSyntaxError
             if char in "$`":
-                self._expansion(built, quoted=True)
-            elif char == "\\" and self._char(1) in '$`"\\\n':
-                built.text.append(self._char(1).replace("\n", ""))
-                self._at += 2
+                self._parse_expansion(built, quoted=True)
+            elif char == "\\" and self._peek(1) in '$`"\\\n':
+                built.text_parts.append(self._peek(1).replace("\n", ""))
+                self._position += 2
             else:
-                built.text.append(char)
-                self._at += 1
-        self._at += 1
+                built.text_parts.append(char)
+                self._position += 1
+        self._position += 1
 
-    def _process(self, built: _WordBuilder) -> None:
-        start = self._at
-        self._at += 2
-        self.commands(")")
-        raw = self._text[start : self._at]
-        self._script.processes.append(raw)
-        built.expand(ExpansionKind.OTHER, raw, quoted=True)
+    def _parse_process_substitution(self, built: _WordBuilder) -> None:
+        start = self._position
+        self._position += 2
+        self.parse_commands(")")
+        raw = self._text[start : self._position]
+        self._script.process_substitutions.append(raw)
+        built.add_expansion(ExpansionKind.OTHER, raw, quoted=True)
 
-    def _expansion(self, built: _WordBuilder, quoted: bool) -> None:
+    def _parse_expansion(self, built: _WordBuilder, quoted: bool) -> None:
         """What `$` or a backtick begins."""
-        start = self._at
-        with self._nested():
-            kind, name = self._expanded(built, quoted)
+        start = self._position
+        with self._enter_nesting():
+            kind, name = self._parse_expansion_kind(built, quoted)
         if kind is not None:
-            built.expand(kind, self._text[start : self._at], quoted, name)
+            built.add_expansion(kind, self._text[start : self._position], quoted, name)
 
-    def _expanded(self, built: _WordBuilder, quoted: bool) -> tuple[ExpansionKind | None, str]:
+    def _parse_expansion_kind(
+        self, built: _WordBuilder, quoted: bool
+    ) -> tuple[ExpansionKind | None, str]:
         """What kind of expansion was read, and of which parameter; None for text."""
-        if self._char() == "`":
-            self._backticks(quoted)
+        if self._peek() == "`":
+            self._parse_backticks(quoted)
             return ExpansionKind.COMMAND, ""
-        if self._ahead("$(("):
-            self._at += 3
-            self._expression("))")
+        if self._starts_with("$(("):
+            self._position += 3
+            self._parse_arithmetic("))")
             return ExpansionKind.NUMBER, ""
-        match self._char(1):
+        match self._peek(1):
             case "(":
-                self._at += 2
-                self.commands(")")
+                self._position += 2
+                self.parse_commands(")")
                 return ExpansionKind.COMMAND, ""
             case "[":
-                self._at += 2
-                self._expression("]")
+                self._position += 2
+                self._parse_arithmetic("]")
                 return ExpansionKind.NUMBER, ""
             case "{":
-                return self._parameter(quoted)
+                return self._parse_parameter(quoted)
             case "'" if not quoted:
-                if (found := _ANSI_C_QUOTE_RE.match(self._text, self._at)) is None:
+                if (found := _ANSI_C_QUOTE_RE.match(self._text, self._position)) is None:
                     raise UnsupportedSyntaxError
-                self._at = found.end()
+                self._position = found.end()
                 return ExpansionKind.OTHER, ""
             case '"' if not quoted:
-                self._at += 1
-                self._double_quotes(_WordBuilder())
+                self._position += 1
+                self._parse_double_quotes(_WordBuilder())
                 return ExpansionKind.OTHER, ""
-        self._at += 1
-        if found := _SIMPLE_PARAMETER_RE.match(self._text, self._at):
-            self._at = found.end()
+        self._position += 1
+        if found := _SIMPLE_PARAMETER_RE.match(self._text, self._position):
+            self._position = found.end()
             return ExpansionKind.PARAMETER, found[0]
-        built.text.append("$")
+        built.text_parts.append("$")
         return None, ""
 
-    def _backticks(self, quoted: bool) -> None:
-        if (found := _BACKTICKS_RE.match(self._text, self._at)) is None:
+    def _parse_backticks(self, quoted: bool) -> None:
+        if (found := _BACKTICKS_RE.match(self._text, self._position)) is None:
             raise UnsupportedSyntaxError
-        self._at = found.end()
+        self._position = found.end()
         inner = _BACKTICK_ESCAPE_RE.sub(r"\1", found[1])
         if quoted:
             inner = inner.replace('\\"', '"')
-        type(self)(inner, self._script, self._depth).commands()
+        type(self)(inner, self._script, self._depth).parse_commands()
 
-    def _parameter(self, quoted: bool) -> tuple[ExpansionKind, str]:
-        start = self._at
+    def _parse_parameter(self, quoted: bool) -> tuple[ExpansionKind, str]:
+        start = self._position
         found = _PARAMETER_RE.match(self._text, start + 2)
         if found is None:
             raise UnsupportedSyntaxError
-        self._at = found.end()
+        self._position = found.end()
         name, kind = found["name"], ExpansionKind.PARAMETER
-        if self._char() == "[":
-            self._at += 1
+        if self._peek() == "[":
+            self._position += 1
             kind = ExpansionKind.ELEMENT
-            subscript = self._subscript()
-            lists = subscript in ("@", "*") and self._char() == "}"
+            subscript = self._parse_subscript()
+            lists = subscript in ("@", "*") and self._peek() == "}"
         else:
             lists = self._matches(_NAME_LISTING_RE)
             if found["indirect"] and lists:
-                self._at += 1
+                self._position += 1
         indirect = bool(found["indirect"]) and not lists
         transformation = ""
-        if changed := _TRANSFORMATION_RE.match(self._text, self._at):
+        if changed := _TRANSFORMATION_RE.match(self._text, self._position):
             transformation = changed[1]
-            self._at = changed.end()
+            self._position = changed.end()
             kind = ExpansionKind.OTHER
-        elif self._char() != "}":
+        elif self._peek() != "}":
             kind = ExpansionKind.OTHER
-            self._modification(name, quoted)
-        self._take("}")
-        raw = self._text[start : self._at]
+            self._parse_modification(name, quoted)
+        self._expect("}")
+        raw = self._text[start : self._position]
         if indirect or transformation:
             self._script.parameters.append(ParameterExpansion(raw, indirect, transformation))
         if found["length"]:
             return ExpansionKind.NUMBER, ""
         return (ExpansionKind.OTHER if found["indirect"] else kind), name
 
-    def _subscript(self) -> str:
+    def _parse_subscript(self) -> str:
         for each in ("@", "*"):
-            if self._ahead(f"{each}]"):
-                self._at += 2
+            if self._starts_with(f"{each}]"):
+                self._position += 2
                 return each
-        return self._expression("]").text
+        return self._parse_arithmetic("]").text
 
-    def _modification(self, name: str, quoted: bool) -> None:
+    def _parse_modification(self, name: str, quoted: bool) -> None:
         """Of a parameter: a default, a part of it, or a replacement, up to the closing brace."""
-        operator = _PARAMETER_OPERATOR_RE.match(self._text, self._at)
+        operator = _PARAMETER_OPERATOR_RE.match(self._text, self._position)
         if operator is None:
-            self._take(":")
-            self._expression("}")
-            self._at -= 1
+            self._expect(":")
+            self._parse_arithmetic("}")
+            self._position -= 1
             return
-        self._at = operator.end()
-        operand = self._operand(quoted)
+        self._position = operator.end()
+        operand = self._parse_operand(quoted)
         if operator[0] in ("=", ":="):
-            self._script.assign(name, operand)
+            self._script.add_assignment(name, operand)
 
-    def _operand(self, quoted: bool) -> Word:
-        start, built = self._at, _WordBuilder()
-        while (char := self._char()) != "}":
+    def _parse_operand(self, quoted: bool) -> Word:
+        start, built = self._position, _WordBuilder()
+        while (char := self._peek()) != "}":
             if not char or (char == "'" and quoted):
                 raise UnsupportedSyntaxError  # shells disagree on where such an operand ends
-            if char in "<>" and self._char(1) == "(" and not quoted:
-                self._process(built)
+            if char in "<>" and self._peek(1) == "(" and not quoted:
+                self._parse_process_substitution(built)
             elif char in "$`":
-                self._expansion(built, quoted)
+                self._parse_expansion(built, quoted)
             elif char in "'\"\\":
-                self._piece(char, built, start)
+                self._parse_special_character(char, built, start)
             else:
-                built.text.append(char)
-                self._at += 1
-        return built.word(self._text[start : self._at])
+                built.text_parts.append(char)
+                self._position += 1
+        return built.build(self._text[start : self._position])
 
-    def _expression(self, end: str) -> Word:
+    def _parse_arithmetic(self, end: str) -> Word:
         """An arithmetic expression, up to `end` and without it."""
-        start, built, depth = self._at, _WordBuilder(), 0
+        start, built, depth = self._position, _WordBuilder(), 0
         opening, closing = ("[", "]") if end == "]" else ("(", ")")
-        while depth or not self._ahead(end):
-            char = self._char()
+        while depth or not self._starts_with(end):
+            char = self._peek()
             if char in ("", "'", "\\"):
                 raise UnsupportedSyntaxError
             if char in "$`":
-                self._expansion(built, quoted=True)
+                self._parse_expansion(built, quoted=True)
                 continue
             if char == '"':
-                self._double_quotes(built)
+                self._parse_double_quotes(built)
                 continue
             depth += {opening: 1, closing: -1}.get(char, 0)
             if depth < 0:
                 raise UnsupportedSyntaxError
-            built.text.append(char)
-            self._at += 1
-        word = built.word(self._text[start : self._at])
-        self._at += len(end)
-        self._script.arithmetic.append(word)
+            built.text_parts.append(char)
+            self._position += 1
+        word = built.build(self._text[start : self._position])
+        self._position += len(end)
+        self._script.arithmetic_expressions.append(word)
         return word
 
-    def _char(self, offset: int = 0) -> str:
+    def _peek(self, offset: int = 0) -> str:
         """Empty at the end."""
-        at = self._at + offset
+        at = self._position + offset
         return self._text[at : at + 1]
 
-    def _ahead(self, text: str) -> bool:
-        return self._text.startswith(text, self._at)
+    def _starts_with(self, text: str) -> bool:
+        return self._text.startswith(text, self._position)
 
     def _matches(self, pattern: re.Pattern[str]) -> bool:
-        return pattern.match(self._text, self._at) is not None
+        return pattern.match(self._text, self._position) is not None
 
-    def _take(self, text: str) -> None:
-        if not self._ahead(text):
+    def _expect(self, text: str) -> None:
+        if not self._starts_with(text):
             raise UnsupportedSyntaxError
-        self._at += len(text)
+        self._position += len(text)
 
     def _skip_blanks(self) -> None:
-        if found := _BLANKS_RE.match(self._text, self._at):
-            self._at = found.end()
+        if found := _BLANKS_RE.match(self._text, self._position):
+            self._position = found.end()
 
     @contextmanager
-    def _nested(self) -> Iterator[None]:
+    def _enter_nesting(self) -> Iterator[None]:
         if self._depth >= _MAX_NESTING:
             raise UnsupportedSyntaxError
         self._depth += 1

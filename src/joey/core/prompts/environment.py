@@ -17,14 +17,14 @@ from joey.core.models import ToolProtocol
 from joey.core.modes import Mode
 from joey.core.settings import Settings
 from joey.core.task import Todo
-from joey.core.text import regex
+from joey.core.text import compile_regex
 
 OPENING_TAG = "<environment_details>"
 CLOSING_TAG = "</environment_details>"
 
 _TODO_STATUS_LABELS = {"pending": "Pending", "in_progress": "In Progress", "completed": "Completed"}
 
-_ENVIRONMENT_TAG_RE = regex(r"<(?=\s*+(?:/\s*+)?environment_details)", re.IGNORECASE)
+_ENVIRONMENT_TAG_RE = compile_regex(r"<(?=\s*+(?:/\s*+)?environment_details)", re.IGNORECASE)
 
 BlockT = TypeVar("BlockT", bound=Block)
 
@@ -36,19 +36,19 @@ class TerminalStatus(Struct, frozen=True):
     command: str
     cwd: str
     output: str
-    running: bool
+    is_running: bool
     exit_code: int | None = None
 
 
 class WorkspaceFiles(Struct, frozen=True):
     directory: str
     entries: Sequence[str] = ()
-    truncated: bool = False
+    is_truncated: bool = False
     error: str = ""
     """Why there is no listing."""
 
 
-def environment_details(  # noqa: PLR0913 (one argument per fact, all by name)
+def build_environment_details(  # noqa: PLR0913 (one argument per fact, all by name)
     *,
     now_utc: str,
     zone: str,
@@ -65,118 +65,125 @@ def environment_details(  # noqa: PLR0913 (one argument per fact, all by name)
 ) -> str:
     """The block as text. `files` is given with the first request of a task only."""
     sections = [
-        _recently_modified(recently_modified),
-        _running(terminals),
-        _ended(terminals),
-        _time(now_utc, zone) if settings.include_current_time else "",
-        f"# Git Status\n{_contained(git_status)}" if git_status else "",
-        _cost(cost) if settings.include_current_cost else "",
-        _mode(mode, model_id, protocol),
-        _files(files, settings.max_workspace_files) if files is not None else "",
+        _render_recently_modified(recently_modified),
+        _render_running_terminals(terminals),
+        _render_ended_terminals(terminals),
+        _render_time(now_utc, zone) if settings.include_current_time else "",
+        f"# Git Status\n{_escape_environment_tag(git_status)}" if git_status else "",
+        _render_cost(cost) if settings.include_current_cost else "",
+        _render_mode(mode, model_id, protocol),
+        _render_files(files, settings.max_workspace_files) if files is not None else "",
     ]
     body = "\n\n".join(section for section in sections if section)
     if settings.todo_list_enabled:
-        body += f"\n{_todos(todos or ())}"
+        body += f"\n{_render_todos(todos or ())}"
     return f"{OPENING_TAG}\n{body}\n{CLOSING_TAG}"
 
 
 def strip_environment(blocks: Iterable[BlockT]) -> tuple[BlockT, ...]:
     """The blocks without stale environment details; a fresh one goes with each request."""
-    return tuple(block for block in blocks if not _is_environment(block))
+    return tuple(block for block in blocks if not _is_environment_block(block))
 
 
-def _is_environment(block: Block) -> bool:
+def _is_environment_block(block: Block) -> bool:
     if not isinstance(block, TextBlock):
         return False
     text = block.text.strip()
     return text.startswith(OPENING_TAG) and text.endswith(CLOSING_TAG)
 
 
-def _recently_modified(paths: Sequence[str]) -> str:
+def _render_recently_modified(paths: Sequence[str]) -> str:
     if not paths:
         return ""
-    listed = "\n".join(map(_line, paths))
+    listed = "\n".join(map(_to_single_line, paths))
     return (
         "# Recently Modified Files\nChanged since you last saw them, by the user or by a command;"
         f" read them again before you edit them:\n{listed}"
     )
 
 
-def _running(terminals: Sequence[TerminalStatus]) -> str:
+def _render_running_terminals(terminals: Sequence[TerminalStatus]) -> str:
     notes = [
-        _terminal(note, "Active", f"### Original command: `{_line(note.command)}`")
+        _render_terminal(note, "Active", f"### Original command: `{_to_single_line(note.command)}`")
         for note in terminals
-        if note.running
+        if note.is_running
     ]
     return "\n".join(["# Actively Running Terminals", *notes]) if notes else ""
 
 
-def _ended(terminals: Sequence[TerminalStatus]) -> str:
+def _render_ended_terminals(terminals: Sequence[TerminalStatus]) -> str:
     notes = []
     for note in terminals:
-        if not note.running:
+        if not note.is_running:
             code = "" if note.exit_code is None else f" (exit code {note.exit_code})"
-            notes.append(_terminal(note, "Inactive", f"Command: `{_line(note.command)}`{code}"))
+            notes.append(
+                _render_terminal(
+                    note, "Inactive", f"Command: `{_to_single_line(note.command)}`{code}"
+                )
+            )
     if not notes:
         return ""
     return "\n".join(["# Inactive Terminals with Completed Process Output", *notes])
 
 
-def _terminal(note: TerminalStatus, state: str, command: str) -> str:
-    output = _contained(note.output).strip("\n")
+def _render_terminal(note: TerminalStatus, state: str, command: str) -> str:
+    output = _escape_environment_tag(note.output).strip("\n")
     lines = [
         f"## Terminal {note.id} ({state})",
-        f"### Working Directory: `{_line(note.cwd)}`",
+        f"### Working Directory: `{_to_single_line(note.cwd)}`",
         command,
         *(["### New Output", output] if output else []),
     ]
     return "\n".join(lines)
 
 
-def _time(now_utc: str, zone: str) -> str:
+def _render_time(now_utc: str, zone: str) -> str:
     return f"# Current Time\nISO 8601, UTC: {now_utc}\nUser time zone: {zone}"
 
 
-def _cost(cost: float | None) -> str:
+def _render_cost(cost: float | None) -> str:
     return "# Current Cost\n" + ("(Not available)" if cost is None else f"${cost:.2f}")
 
 
-def _mode(mode: Mode, model_id: str, protocol: ToolProtocol) -> str:
+def _render_mode(mode: Mode, model_id: str, protocol: ToolProtocol) -> str:
     return (
-        f"# Current Mode\n<slug>{mode.slug}</slug>\n<name>{_line(mode.name)}</name>\n"
-        f"<model>{_line(model_id)}</model>\n<tool_format>{protocol}</tool_format>"
+        f"# Current Mode\n<slug>{mode.slug}</slug>\n<name>{_to_single_line(mode.name)}</name>\n"
+        f"<model>{_to_single_line(model_id)}</model>\n<tool_format>{protocol}</tool_format>"
     )
 
 
-def _files(files: WorkspaceFiles, limit: int) -> str:
+def _render_files(files: WorkspaceFiles, limit: int) -> str:
     return "\n".join(
-        [f"# Current Workspace Directory ({_line(files.directory)}) Files", *_listing(files, limit)]
+        [
+            f"# Current Workspace Directory ({_to_single_line(files.directory)}) Files",
+            *_iter_file_lines(files, limit),
+        ]
     )
 
 
-def _listing(files: WorkspaceFiles, limit: int) -> Iterator[str]:
+def _iter_file_lines(files: WorkspaceFiles, limit: int) -> Iterator[str]:
     if limit == 0:
         yield "(Listing is switched off; use list_files to look around.)"
         return
     if files.error:
-        yield f"(Not available: {_line(files.error)})"
+        yield f"(Not available: {_to_single_line(files.error)})"
         return
     if not files.entries:
         yield "(No files.)"
         return
-    yield from map(_line, files.entries)
-    if files.truncated:
+    yield from map(_to_single_line, files.entries)
+    if files.is_truncated:
         yield "(There are more; use list_files on a folder to see what is in it.)"
 
 
-def _todos(todos: Sequence[Todo]) -> str:
+def _render_todos(todos: Sequence[Todo]) -> str:
     if not todos:
         return (
             "\nThere is no todo list yet. If the task takes several steps, write one with"
             " update_todo_list."
         )
     rows = [
-        f"| {number} | {_cell(todo.content)} | {_TODO_STATUS_LABELS[todo.status]} |"
+        f"| {number} | {_escape_table_cell(todo.content)} | {_TODO_STATUS_LABELS[todo.status]} |"
         for number, todo in enumerate(todos, start=1)
     ]
     return "\n".join(
@@ -196,14 +203,14 @@ def _todos(todos: Sequence[Todo]) -> str:
     )
 
 
-def _line(text: str) -> str:
+def _to_single_line(text: str) -> str:
     """A name on one line, whatever characters it has."""
-    return _contained(text).replace("\r", "\\r").replace("\n", "\\n")
+    return _escape_environment_tag(text).replace("\r", "\\r").replace("\n", "\\n")
 
 
-def _cell(text: str) -> str:
-    return _line(text).replace("|", "\\|")
+def _escape_table_cell(text: str) -> str:
+    return _to_single_line(text).replace("|", "\\|")
 
 
-def _contained(text: str) -> str:
+def _escape_environment_tag(text: str) -> str:
     return _ENVIRONMENT_TAG_RE.sub("&lt;", text)

@@ -64,34 +64,34 @@ _NEXT_STEPS = """\
 # Answers of the person ------------------------------------------------------------------------
 
 
-def denied(protocol: ToolProtocol, feedback: str = "") -> str:
+def render_denial(protocol: ToolProtocol, feedback: str = "") -> str:
     sentence = "The user did not allow this call; it was not carried out."
     if protocol is ToolProtocol.NATIVE:
-        said = {"feedback": feedback} if feedback else {"message": sentence}
-        return _envelope(status="denied", **said)
+        fields = {"feedback": feedback} if feedback else {"message": sentence}
+        return _encode_envelope(status="denied", **fields)
     if not feedback:
         return sentence
-    return f"{sentence} They said:\n{_tagged('feedback', feedback)}"
+    return f"{sentence} They said:\n{_wrap_in_tag('feedback', feedback)}"
 
 
-def approved_with_feedback(protocol: ToolProtocol, feedback: str) -> str:
+def render_approval_feedback(protocol: ToolProtocol, feedback: str) -> str:
     """Goes in front of the call's result."""
     if protocol is ToolProtocol.NATIVE:
-        return _envelope(status="approved", feedback=feedback)
-    return f"The user allowed this call and added:\n{_tagged('feedback', feedback)}"
+        return _encode_envelope(status="approved", feedback=feedback)
+    return f"The user allowed this call and added:\n{_wrap_in_tag('feedback', feedback)}"
 
 
-def guidance(protocol: ToolProtocol, feedback: str) -> str:
+def render_guidance(protocol: ToolProtocol, feedback: str) -> str:
     """The person's advice after too many mistakes in a row."""
     if protocol is ToolProtocol.NATIVE:
-        return _envelope(status="guidance", feedback=feedback)
+        return _encode_envelope(status="guidance", feedback=feedback)
     return (
         "Several attempts in a row went wrong. The user has advice on how to go on:\n"
-        f"{_tagged('feedback', feedback)}"
+        f"{_wrap_in_tag('feedback', feedback)}"
     )
 
 
-def change_of_approach(
+def render_failure_warning(
     protocol: ToolProtocol, failed: int, left: int, errors: Sequence[str]
 ) -> str:
     """Warns a model that works without a user after several mistakes in a row."""
@@ -104,47 +104,50 @@ def change_of_approach(
         f" what is left to do. The run is stopped after {more}."
     )
     if protocol is ToolProtocol.NATIVE:
-        return _envelope(status="guidance", message=text)
+        return _encode_envelope(status="guidance", message=text)
     return text
 
 
-def completion_feedback(text: str) -> str:
+def render_completion_feedback(text: str) -> str:
     return (
         "The user has provided feedback on the results. Consider their input to continue the"
-        f" task:\n{_tagged('feedback', text)}"
+        f" task:\n{_wrap_in_tag('feedback', text)}"
     )
 
 
-def completion_accepted() -> str:
+def render_completion_accepted() -> str:
     """Result of an accepted completion, written when the conversation goes on."""
     return "The user accepted this result."
 
 
-def unattended_denial(beyond: Sequence[BoundarySetting] = ()) -> str:
+def render_unattended_denial(missing_settings: Sequence[BoundarySetting] = ()) -> str:
     """Feedback for a call that needs a person in a run where there is none."""
     denial = (
         "Nobody is there to approve this call, and no rule allows it. Do not try it again: reach"
         " the goal in a way that the rules allow, or finish and say what is left to do."
     )
-    if not beyond:
+    if not missing_settings:
         return denial
-    return f"{denial} Only the user can allow it, with {' and '.join(map(_allowing, beyond))}."
+    return (
+        f"{denial} Only the user can allow it, with "
+        f"{' and '.join(map(_describe_allowing_option, missing_settings))}."
+    )
 
 
-def _allowing(beyond: BoundarySetting) -> str:
-    match beyond:
+def _describe_allowing_option(setting: BoundarySetting) -> str:
+    match setting:
         case BoundarySetting.WRITE_PROTECTED:
-            return f"the setting {beyond}"
+            return f"the setting {setting}"
         case _:
-            return f"the flag --add-dir DIRECTORY (or the setting {beyond})"
+            return f"the flag --add-dir DIRECTORY (or the setting {setting})"
 
 
-def blocked_by_hook(reason: str) -> str:
+def render_hook_block(reason: str) -> str:
     """A command of the user's own looked at a call and stopped it."""
     return f"A hook that the user has set up stopped this call, so it was not made:\n{reason}"
 
 
-def completion_blocked(reason: str) -> str:
+def render_hook_completion_block(reason: str) -> str:
     return f"A hook that the user has set up does not accept this result yet:\n{reason}"
 
 
@@ -156,19 +159,19 @@ def render_hook_comment(text: str) -> str:
 # Words of the person --------------------------------------------------------------------------
 
 
-def task_message(protocol: ToolProtocol, text: str) -> str:
+def render_task_message(protocol: ToolProtocol, text: str) -> str:
     """The request that starts a task."""
-    return _tagged("task", text) if protocol is ToolProtocol.XML else text
+    return _wrap_in_tag("task", text) if protocol is ToolProtocol.XML else text
 
 
-def user_message(text: str) -> str:
+def render_user_message(text: str) -> str:
     """Anything that the person says later on."""
-    return _tagged("user_message", text)
+    return _wrap_in_tag("user_message", text)
 
 
-def resumption(minutes_ago: int | None, had_interrupted_call: bool) -> str:
+def render_resumption(minutes_ago: int | None, had_interrupted_call: bool) -> str:
     """Opens the first request after a task was interrupted and taken up again."""
-    when = "" if minutes_ago is None else f" {_age(minutes_ago)} ago"
+    when = "" if minutes_ago is None else f" {_format_age(minutes_ago)} ago"
     text = (
         f"[TASK RESUMPTION] This task was interrupted{when} and goes on now. It may or may not be"
         " complete, and files may have changed meanwhile: look again before you rely on what you"
@@ -185,29 +188,29 @@ def resumption(minutes_ago: int | None, had_interrupted_call: bool) -> str:
 # Errors ---------------------------------------------------------------------------------------
 
 
-def tool_error(protocol: ToolProtocol, message: str) -> str:
+def render_tool_error(protocol: ToolProtocol, message: str) -> str:
     sentence = "The call failed; the error says why."
     if protocol is ToolProtocol.NATIVE:
-        return _envelope(status="error", message=sentence, error=message)
-    return f"{sentence}\n{_tagged('error', message)}"
+        return _encode_envelope(status="error", message=sentence, error=message)
+    return f"{sentence}\n{_wrap_in_tag('error', message)}"
 
 
-def missing_parameter(protocol: ToolProtocol, tool: str, parameter: str) -> str:
+def render_missing_parameter(protocol: ToolProtocol, tool: str, parameter: str) -> str:
     message = (
         f"Missing value for required parameter '{parameter}' of {tool}. Make the call again,"
-        f" complete.\n\n{_reminder(protocol)}"
+        f" complete.\n\n{_get_tool_use_reminder(protocol)}"
     )
-    return tool_error(protocol, message)
+    return render_tool_error(protocol, message)
 
 
-def rooignore(protocol: ToolProtocol, path: str) -> str:
+def render_rooignore_denial(protocol: ToolProtocol, path: str) -> str:
     message = f"{path} is hidden by .rooignore and cannot be used."
     suggestion = (
         "Go on without this file, or ask the user to change .rooignore if it cannot be done"
         " without."
     )
     if protocol is ToolProtocol.NATIVE:
-        return _envelope(
+        return _encode_envelope(
             status="error",
             type="access_denied",
             message=message,
@@ -217,19 +220,19 @@ def rooignore(protocol: ToolProtocol, path: str) -> str:
     return f"{message} {suggestion}"
 
 
-def no_tool_used(protocol: ToolProtocol) -> str:
-    return f"{NO_TOOL_HEADER}\n\n{_reminder(protocol)}\n\n{_NEXT_STEPS}"
+def render_no_tool_used(protocol: ToolProtocol) -> str:
+    return f"{NO_TOOL_HEADER}\n\n{_get_tool_use_reminder(protocol)}\n\n{_NEXT_STEPS}"
 
 
-def skipped_after_rejection(tool: str) -> str:
+def render_skipped_after_rejection(tool: str) -> str:
     return f"Skipped: {tool} was not run because the user rejected an earlier call of this reply."
 
 
-def skipped_after_completion(tool: str) -> str:
+def render_skipped_after_completion(tool: str) -> str:
     return f"Skipped: {tool} was not run because the result before it was accepted."
 
 
-def interrupted() -> str:
+def render_interrupted_call() -> str:
     """Result of a call that never got one: the task was cancelled, or the process died."""
     return (
         "The task was interrupted before this call reported back. It may have done all, some or"
@@ -237,7 +240,7 @@ def interrupted() -> str:
     )
 
 
-def repetition_limit(tool: str) -> str:
+def render_repetition_limit(tool: str) -> str:
     return (
         f"{tool} was called with the same arguments several times in a row, always with the same"
         " result, and was not run again: the repetition limit is reached. Its result will not"
@@ -245,7 +248,7 @@ def repetition_limit(tool: str) -> str:
     )
 
 
-def results_unseen() -> str:
+def render_unseen_results() -> str:
     """Result of a completion that follows other calls in its reply."""
     return (
         "The result was not presented: read the results of the other calls in this reply first,"
@@ -253,21 +256,21 @@ def results_unseen() -> str:
     )
 
 
-def tool_failed_before_completion() -> str:
+def render_completion_after_failure() -> str:
     return (
         "The task cannot be completed in a reply in which a call failed. Look at the failure,"
         " put it right, then call attempt_completion again."
     )
 
 
-def open_todos() -> str:
+def render_open_todos() -> str:
     return (
         "The todo list still has open items. Finish them, or update the list if they are done or"
         " no longer needed, then call attempt_completion again."
     )
 
 
-def unfit_result(problems: Sequence[str]) -> str:
+def render_invalid_result(problems: Sequence[str]) -> str:
     listed = "\n".join(f"- {problem}" for problem in problems)
     return (
         "The result was not accepted: it must be JSON that is valid against the schema in your"
@@ -278,68 +281,68 @@ def unfit_result(problems: Sequence[str]) -> str:
 # Subtasks -------------------------------------------------------------------------------------
 
 
-def subtask_completed(child_id: str, result: str) -> str:
+def render_subtask_completed(child_id: str, result: str) -> str:
     return f"Subtask {child_id} completed.\n\nResult:\n{result}"
 
 
-def subtask_failed(child_id: str, message: str) -> str:
+def render_subtask_failed(child_id: str, message: str) -> str:
     return (
         f"Subtask {child_id} ended without a result: {message} What it did before that may have"
         " had effects: look, then finish the work yourself, delegate it again or say what is left."
     )
 
 
-def subtask_stopped(child_id: str) -> str:
+def render_subtask_stopped(child_id: str) -> str:
     return (
         f"Subtask {child_id} was stopped by the user before it was done. Do not delegate it again"
         " unless they ask for it; go on without its result."
     )
 
 
-def worktree_left(directory: str, branch: str) -> str:
+def render_worktree_location(directory: str, branch: str) -> str:
     return f"What it changed is in its worktree, {directory}, on the branch {branch}."
 
 
-def subtask_not_started(message: str) -> str:
+def render_subtask_not_started(message: str) -> str:
     return f"The subtask could not be started: {message}"
 
 
 # Results --------------------------------------------------------------------------------------
 
 
-def empty_result() -> str:
+def render_empty_result() -> str:
     return "(tool did not return anything)"
 
 
-def result_header(description: str) -> str:
+def render_result_header(description: str) -> str:
     """XML tasks: the line above a result, e.g. ``[read_file for 'a.py'] Result:``."""
     return f"{description} Result:"
 
 
-def _reminder(protocol: ToolProtocol) -> str:
+def _get_tool_use_reminder(protocol: ToolProtocol) -> str:
     return _NATIVE_REMINDER if protocol is ToolProtocol.NATIVE else _XML_REMINDER
 
 
-def _envelope(**fields: str) -> str:
+def _encode_envelope(**fields: str) -> str:
     return msgspec.json.encode(fields).decode()
 
 
-def _tagged(tag: str, text: str) -> str:
+def _wrap_in_tag(tag: str, text: str) -> str:
     return f"<{tag}>\n{text}\n</{tag}>"
 
 
-def _age(minutes: int) -> str:
+def _format_age(minutes: int) -> str:
     for unit, size in (("day", 1440), ("hour", 60)):
         if minutes >= size:
-            return _count(minutes // size, unit)
-    return _count(minutes, "minute") if minutes > 0 else "moments"
+            return _format_count(minutes // size, unit)
+    return _format_count(minutes, "minute") if minutes > 0 else "moments"
 
 
-def _count(number: int, unit: str) -> str:
+def _format_count(number: int, unit: str) -> str:
     return f"{number} {unit}" if number == 1 else f"{number} {unit}s"
 
 
-def messages_hidden(count: int) -> str:
+def render_hidden_messages(count: int) -> str:
     """What stands where the oldest turns of a long conversation were."""
     return (
         f"[{count} earlier messages of this conversation are hidden, because it is longer than"
@@ -350,13 +353,13 @@ def messages_hidden(count: int) -> str:
 _RETRY_SUGGESTION = "Make the call again with arguments that are one JSON object."
 
 
-def bad_arguments(protocol: ToolProtocol, server: str, tool: str) -> str:
+def render_bad_mcp_arguments(protocol: ToolProtocol, server: str, tool: str) -> str:
     message = (
         f"The arguments for the tool '{tool}' of the MCP server '{server}' are no JSON object."
     )
     if protocol is ToolProtocol.XML:
         return f"{message} {_RETRY_SUGGESTION}"
-    return _mcp_envelope(
+    return _encode_mcp_error(
         type="invalid_argument",
         message=message,
         server=server,
@@ -365,13 +368,15 @@ def bad_arguments(protocol: ToolProtocol, server: str, tool: str) -> str:
     )
 
 
-def unknown_tool(protocol: ToolProtocol, server: str, tool: str, known: Sequence[str]) -> str:
+def render_unknown_mcp_tool(
+    protocol: ToolProtocol, server: str, tool: str, known: Sequence[str]
+) -> str:
     message = f"The MCP server '{server}' has no tool '{tool}'."
     listed = ", ".join(known)
     suggestion = "Use one of the available tools." if known else "This server offers no tools."
     if protocol is ToolProtocol.XML:
         return f"{message} {f'Available tools: {listed}.' if known else suggestion}"
-    return _mcp_envelope(
+    return _encode_mcp_error(
         type="unknown_tool",
         message=message,
         server=server,
@@ -381,17 +386,17 @@ def unknown_tool(protocol: ToolProtocol, server: str, tool: str, known: Sequence
     )
 
 
-def unknown_server(protocol: ToolProtocol, server: str, known: Sequence[str]) -> str:
+def render_unknown_mcp_server(protocol: ToolProtocol, server: str, known: Sequence[str]) -> str:
     message = f"There is no MCP server '{server}'."
     if protocol is ToolProtocol.XML:
         listed = f"Available servers: {', '.join(known)}." if known else "No server is configured."
         return f"{message} {listed}"
-    return _mcp_envelope(
+    return _encode_mcp_error(
         type="unknown_server", message=message, server=server, available_servers=list(known)
     )
 
 
-def _mcp_envelope(**fields: Any) -> str:
+def _encode_mcp_error(**fields: Any) -> str:
     return msgspec.json.encode({"status": "error", **fields}).decode()
 
 
@@ -399,12 +404,12 @@ _MAX_LISTED_FILES = 50
 _MAX_WARNED_CONFLICTS = 5
 
 
-def merge_report(merge: MergeResult) -> str:
+def render_merge_report(merge: MergeResult) -> str:
     """For the model and for people."""
-    return "\n".join(_lines(merge))
+    return "\n".join(_iter_merge_lines(merge))
 
 
-def merge_warning(merge: MergeResult) -> str:
+def render_merge_warning(merge: MergeResult) -> str:
     """One line for people: where the changes are, and why they are not in the workspace."""
     where = f"Changes of a subtask are left on the branch {merge.branch}, in {merge.directory}:"
     if not merge.conflicts:
@@ -415,23 +420,23 @@ def merge_warning(merge: MergeResult) -> str:
     return f"{where} they do not fit in {listed}."
 
 
-def _lines(merge: MergeResult) -> Iterator[str]:
+def _iter_merge_lines(merge: MergeResult) -> Iterator[str]:
     if not merge.files and merge.is_clean:
         yield "Worktree: no file was changed."
         return
     yield "Worktree: these files were changed:" if merge.files else "Worktree:"
-    yield from _listed([_file(file) for file in merge.files])
+    yield from _limit_lines([_format_changed_file(file) for file in merge.files])
     if merge.is_clean:
         yield "All of it is in your workspace now, as changes that are not committed."
         return
     if merge.conflicts:
         yield "It does not fit to what is in your workspace now, in:"
-        yield from _listed([f"- {path}" for path in merge.conflicts])
+        yield from _limit_lines([f"- {path}" for path in merge.conflicts])
     if merge.error:
         yield f"It could not be brought into your workspace: {merge.error}."
     yield (
         "Some of your files may have the changes already."
-        if merge.is_partly_done
+        if merge.is_partial
         else "Your files are as they were."
     )
     yield (
@@ -441,12 +446,12 @@ def _lines(merge: MergeResult) -> Iterator[str]:
     )
 
 
-def _file(file: FileDiffStat) -> str:
-    if file.added is None or file.removed is None:
+def _format_changed_file(file: FileDiffStat) -> str:
+    if file.added_lines is None or file.removed_lines is None:
         return f"- {file.path} (binary)"
-    return f"- {file.path} (+{file.added} -{file.removed})"
+    return f"- {file.path} (+{file.added_lines} -{file.removed_lines})"
 
 
-def _listed(lines: list[str]) -> list[str]:
+def _limit_lines(lines: list[str]) -> list[str]:
     more = len(lines) - _MAX_LISTED_FILES
     return [*lines[:_MAX_LISTED_FILES], f"- and {more} more"] if more > 0 else lines

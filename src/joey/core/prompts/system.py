@@ -14,8 +14,13 @@ from msgspec import Struct
 from joey.core.mcp import McpServer
 from joey.core.models import ToolProtocol, ToolSpec
 from joey.core.modes import Instructions, Mode, Skill, ToolGroup
-from joey.core.prompts.system_sections import catalogue, fill_in, mcp_servers, skills_list
-from joey.core.prompts.system_sections import custom_instructions as instructions_section
+from joey.core.prompts.system_sections import render_custom_instructions as instructions_section
+from joey.core.prompts.system_sections import (
+    render_mcp_servers,
+    render_skills,
+    render_tool_catalogue,
+    substitute_variables,
+)
 
 _SECTION_SEPARATOR = "\n\n====\n\n"
 NO_INSTRUCTIONS = Instructions()
@@ -29,49 +34,56 @@ class ToolDoc(Struct, frozen=True):
     """How it is called with tags, where that is not simply one tag per parameter."""
 
 
-def system_prompt(  # noqa: PLR0913 (one argument per source, all by name)
+def build_system_prompt(  # noqa: PLR0913 (one argument per source, all by name)
     *,
     mode: Mode,
     modes: Sequence[Mode],
     protocol: ToolProtocol,
     tools: Sequence[ToolDoc],
-    facts: Mapping[str, str],
+    system_info: Mapping[str, str],
     custom_instructions: str = "",
     language: str = "",
     instructions: Instructions = NO_INSTRUCTIONS,
     skills: Sequence[Skill] = (),
     servers: Sequence[McpServer] = (),
 ) -> str:
-    """The whole prompt. `facts` are `os`, `shell`, `home` and `workspace`."""
+    """The whole prompt. `system_info` are `os`, `shell`, `home` and `workspace`."""
     added = instructions_section(
         custom_instructions, mode.custom_instructions, language, instructions
     )
-    if instructions.override is not None:
-        own = fill_in(instructions.override, mode=mode.slug, language=language, facts=facts)
-        return _joined([mode.role.strip(), own, added])
+    if instructions.system_prompt_override is not None:
+        own = substitute_variables(
+            instructions.system_prompt_override,
+            mode=mode.slug,
+            language=language,
+            system_info=system_info,
+        )
+        return _join_sections([mode.role.strip(), own, added])
     names = frozenset(tool.spec.name for tool in tools)
-    return _joined(
+    return _join_sections(
         [
             mode.role.strip(),
-            markdown_rules(),
-            tool_use(protocol, catalogue([(tool.spec, tool.xml_usage) for tool in tools])),
-            mcp_servers(servers),
-            capabilities(names),
-            modes_list(modes, names),
-            skills_list(skills, names),
-            rules(mode, names, facts["workspace"]),
-            system_information(facts),
-            objective(names),
+            render_markdown_rules(),
+            render_tool_use(
+                protocol, render_tool_catalogue([(tool.spec, tool.xml_usage) for tool in tools])
+            ),
+            render_mcp_servers(servers),
+            render_capabilities(names),
+            render_modes(modes, names),
+            render_skills(skills, names),
+            render_rules(mode, names, system_info["workspace"]),
+            render_system_information(system_info),
+            render_objective(names),
             added,
         ]
     )
 
 
-def _joined(sections: Sequence[str]) -> str:
+def _join_sections(sections: Sequence[str]) -> str:
     return _SECTION_SEPARATOR.join(section for section in sections if section)
 
 
-def markdown_rules() -> str:
+def render_markdown_rules() -> str:
     return """\
 MARKDOWN RULES
 
@@ -144,7 +156,7 @@ _PACE_GUIDELINES = {
 }
 
 
-def tool_use(protocol: ToolProtocol, catalogue: str) -> str:
+def render_tool_use(protocol: ToolProtocol, catalogue: str) -> str:
     """The rules of calling. In XML tasks the catalogue of tools is part of the prompt."""
     parts = [
         _TOOL_USE_INTRODUCTION,
@@ -174,11 +186,11 @@ def can_edit(names: frozenset[str]) -> bool:
     return bool(names & _EDITING_TOOLS)
 
 
-def capabilities(names: frozenset[str]) -> str:
-    return "\n".join(["CAPABILITIES", "", *_abilities(names)])
+def render_capabilities(names: frozenset[str]) -> str:
+    return "\n".join(["CAPABILITIES", "", *_iter_capabilities(names)])
 
 
-def _abilities(names: frozenset[str]) -> Iterator[str]:
+def _iter_capabilities(names: frozenset[str]) -> Iterator[str]:
     yield (
         "- The first message of a task lists the files of the workspace, cut off when there are"
         " many. The names alone tell much about how a project is built; use them to choose where"
@@ -228,7 +240,7 @@ def _abilities(names: frozenset[str]) -> Iterator[str]:
         )
 
 
-def modes_list(modes: Sequence[Mode], names: frozenset[str]) -> str:
+def render_modes(modes: Sequence[Mode], names: frozenset[str]) -> str:
     if not modes:
         return ""
     lines = [f'- "{mode.name}" mode ({mode.slug}) - {mode.purpose}' for mode in modes]
@@ -241,17 +253,17 @@ def modes_list(modes: Sequence[Mode], names: frozenset[str]) -> str:
     return text
 
 
-def rules(mode: Mode, names: frozenset[str], workspace: str) -> str:
+def render_rules(mode: Mode, names: frozenset[str], workspace: str) -> str:
     groups = [
-        ("Paths and commands", _paths(names, workspace)),
-        ("Working on code", _code(mode, names)),
-        ("Care", _care(names)),
-        ("Talking to the user", _talking(names)),
+        ("Paths and commands", _iter_path_rules(names, workspace)),
+        ("Working on code", _iter_code_rules(mode, names)),
+        ("Care", _iter_safety_rules(names)),
+        ("Talking to the user", _iter_communication_rules(names)),
     ]
     return "\n\n".join(["RULES", *("\n".join([f"# {title}", *lines]) for title, lines in groups)])
 
 
-def _paths(names: frozenset[str], workspace: str) -> Iterator[str]:
+def _iter_path_rules(names: frozenset[str], workspace: str) -> Iterator[str]:
     yield (
         f"- Your base is the workspace folder, {workspace}. Give paths relative to it, and do not"
         " use `~` or `$HOME` in them."
@@ -267,14 +279,14 @@ def _paths(names: frozenset[str], workspace: str) -> Iterator[str]:
         )
 
 
-def _code(mode: Mode, names: frozenset[str]) -> Iterator[str]:
+def _iter_code_rules(mode: Mode, names: frozenset[str]) -> Iterator[str]:
     yield (
         "- Look before you judge: read the code in question, what calls it, and its tests. Never"
         " speak about code that you have not read."
     )
     if not can_edit(names):
         return
-    grant = mode.grant(ToolGroup.EDIT)
+    grant = mode.find_grant(ToolGroup.EDIT)
     if grant is not None and grant.file_regex is not None:
         what = f" ({grant.description})" if grant.description else ""
         yield (
@@ -305,7 +317,7 @@ def _code(mode: Mode, names: frozenset[str]) -> Iterator[str]:
     yield "- Remove what you made only for yourself: scratch files, debug output."
 
 
-def _care(names: frozenset[str]) -> Iterator[str]:
+def _iter_safety_rules(names: frozenset[str]) -> Iterator[str]:
     if "execute_command" in names:
         yield (
             "- Unless the user asked for it, do not commit, push, publish, deploy, install things"
@@ -325,7 +337,7 @@ def _care(names: frozenset[str]) -> Iterator[str]:
     )
 
 
-def _talking(names: frozenset[str]) -> Iterator[str]:
+def _iter_communication_rules(names: frozenset[str]) -> Iterator[str]:
     if "ask_followup_question" in names:
         yield (
             "- Ask with ask_followup_question, and only for what you cannot find out yourself and"
@@ -354,12 +366,12 @@ _SYSTEM_INFORMATION_LABELS = {
 }
 
 
-def system_information(facts: Mapping[str, str]) -> str:
+def render_system_information(system_info: Mapping[str, str]) -> str:
     """Only the facts named here: what varies with time does not belong in a cached prompt."""
     lines = [
-        f"{label}: {facts[key]}"
+        f"{label}: {system_info[key]}"
         for key, label in _SYSTEM_INFORMATION_LABELS.items()
-        if key in facts
+        if key in system_info
     ]
     return "\n".join(
         [
@@ -373,7 +385,7 @@ def system_information(facts: Mapping[str, str]) -> str:
     )
 
 
-def objective(names: frozenset[str]) -> str:
+def render_objective(names: frozenset[str]) -> str:
     act = (
         "Make the change in steps that leave the project whole, and check each one."
         if can_edit(names)

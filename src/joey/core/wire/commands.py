@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from joey.core.file_state import FileDiff
 from joey.core.models import ModelInfo
@@ -94,9 +94,9 @@ class CheckpointData(_RevisionResponseData, frozen=True):
     id: str
     ts: int
     """Its row."""
-    own: bool
+    is_own_change: bool = field(name="own")
     """What differs from the one before is the task's own work."""
-    before: str | None
+    previous_id: str | None = field(name="before")
 
 
 class CheckpointList(_RevisionResponseData, frozen=True):
@@ -130,9 +130,9 @@ class TaskNeed(StrEnum):
 
 class CommandSpec(Struct, frozen=True):
     name: str
-    arguments: type[Struct]
-    data: type[Struct]
-    task: TaskNeed
+    arguments_type: type[Struct]
+    data_type: type[Struct]
+    task_need: TaskNeed
 
 
 class _Arguments(Struct, frozen=True, rename="camel", kw_only=True):
@@ -481,7 +481,7 @@ COMMANDS: dict[str, CommandSpec] = {
 ORIGINAL_COMMANDS = tuple(name for name, *_ in _ORIGINAL_SPECS)
 
 
-def data_type(command_name: str) -> type[Struct]:
+def get_data_type(command_name: str) -> type[Struct]:
     """What a successful response to this command carries."""
     match command_name:
         case "welcome":
@@ -489,13 +489,13 @@ def data_type(command_name: str) -> type[Struct]:
         case "auth":
             return Done
         case _:
-            return COMMANDS[command_name].data
+            return COMMANDS[command_name].data_type
 
 
-def decode_data(command_name: str, data: Any) -> Any:
+def decode_response_data(command_name: str, data: Any) -> Any:
     """For clients: the data of a response, checked.
 
     Raises:
         msgspec.ValidationError
     """
-    return msgspec.convert(data, data_type(command_name))
+    return msgspec.convert(data, get_data_type(command_name))

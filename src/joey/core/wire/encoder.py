@@ -2,7 +2,7 @@
 
 The same encoder serves a running task and one that is read back from its journal; for durable
 events both give the same frames. A passing event only updates the rows; the server decides when to
-send them (see `changed`).
+send them (see `apply_transient`).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from joey.core.events import (
 from joey.core.history.branch import BranchTracker
 from joey.core.history.state import TaskProjection
 from joey.core.history.ui import RowChange, UiHistory
-from joey.core.rewind import ts_of
+from joey.core.rewind import get_ts
 from joey.core.task import APPROVAL_ASKS, AskKind
 from joey.core.wire.events import (
     AbortedPayload,
@@ -68,7 +68,7 @@ from joey.core.wire.events import (
     TodosPayload,
     ToolFailedPayload,
     UsagePayload,
-    totals,
+    to_usage_totals,
 )
 from joey.core.wire.frames import EventFrame
 
@@ -83,15 +83,15 @@ class FrameEncoder:
     def __init__(self, task_id: str) -> None:
         self.task_id = task_id
         self.ui = UiHistory()
-        self.facts = TaskProjection()
+        self.projection = TaskProjection()
         self.seq = 0
         """The last record that was told."""
-        self._created: TaskCreated | None = None
-        self._handed_on: dict[str, str] = {}
+        self._pending_created: TaskCreated | None = None
+        self._delegated_calls: dict[str, str] = {}
         """Calls that subtasks work on, each with its subtask."""
-        self._returned: list[str] = []
+        self._returned_subtasks: list[str] = []
         """Subtasks whose results are there, while the task still waits for others."""
-        self._path = BranchTracker()
+        self._branch = BranchTracker()
 
     def encode(self, seq: int, event: Event) -> list[EventFrame]:
         """The frames of a durable event."""
@@ -99,94 +99,96 @@ class FrameEncoder:
             raise ValueError(f"{type(event).__name__} is not durable")
         before, self.seq = self.seq, seq
         durable: Durable = event  # type: ignore[assignment]
-        self.facts.ledger.apply(durable)
-        path = self._path.add(Record(seq, durable))
-        payloads = list(self._go_on(durable) if path is None else self._go_back(path))
+        self.projection.ledger.apply(durable)
+        path = self._branch.add(Record(seq, durable))
+        payloads = list(self._encode_next(durable) if path is None else self._encode_rewind(path))
         last = len(payloads) - 1
         return [
-            self._frame(name, payload, seq if number == last else before)
+            self._build_frame(name, payload, seq if number == last else before)
             for number, (name, payload) in enumerate(payloads)
         ]
 
-    def _go_on(self, event: Durable) -> Iterator[NamedPayload]:
-        self.facts.follow(event)
+    def _encode_next(self, event: Durable) -> Iterator[NamedPayload]:
+        self.projection.apply_branch_event(event)
         changes = self.ui.apply(event)
-        yield from self._before_rows(event)
-        yield from map(self._message, changes)
-        yield from self._after_rows(event)
+        yield from self._encode_before_rows(event)
+        yield from map(self._build_message_payload, changes)
+        yield from self._encode_after_rows(event)
 
-    def _go_back(self, path: Sequence[Record]) -> Iterator[NamedPayload]:
+    def _encode_rewind(self, path: Sequence[Record]) -> Iterator[NamedPayload]:
         """What is different now that the history is made of other records."""
-        facts = self.facts
-        known = {ts_of(row): row for row in self.ui.rows}
+        facts = self.projection
+        known = {get_ts(row): row for row in self.ui.rows}
         todos, mode, usage = facts.todos, facts.mode, facts.usage
-        facts.restart()
+        facts.reset()
         self.ui = UiHistory()
         for record in path:
-            facts.follow(record.event)
+            facts.apply_branch_event(record.event)
             self.ui.apply(record.event)
-        self._handed_on = {child.call_id: name for name, child in facts.children.items()}
-        rows = {ts_of(row): row for row in self.ui.rows}
+        self._delegated_calls = {child.call_id: name for name, child in facts.children.items()}
+        rows = {get_ts(row): row for row in self.ui.rows}
         removed = tuple(ts for ts in known if ts not in rows)
         last = max(rows, default=None)
         yield "taskRewound", RewoundPayload(message_ts=last, removed=removed)
         for ts, row in rows.items():
             if row != known.get(ts):
-                yield self._message(RowChange("updated" if ts in known else "created", ts))
+                yield self._build_message_payload(
+                    RowChange("updated" if ts in known else "created", ts)
+                )
         if facts.todos != todos:
             yield "todosUpdated", TodosPayload(todos=facts.todos)
         if facts.mode != mode:
             yield "taskModeSwitched", ModeSwitchedPayload(mode_slug=facts.mode)
         if facts.usage != usage:
-            yield self._usage()
+            yield self._build_usage_payload()
 
-    def changed(self, event: Event) -> tuple[RowChange, ...]:
+    def apply_transient(self, event: Event) -> tuple[RowChange, ...]:
         """Take in a passing event; the rows that look different now."""
         return self.ui.apply(event)
 
-    def row_frame(self, change: RowChange) -> EventFrame | None:
+    def encode_row(self, change: RowChange) -> EventFrame | None:
         """A row as it looks now; None when it is gone."""
-        if self.ui.row(change.ts) is None:
+        if self.ui.get_row(change.ts) is None:
             return None
-        return self._frame(*self._message(change), self.seq)
+        return self._build_frame(*self._build_message_payload(change), self.seq)
 
-    def growing(self) -> list[EventFrame]:
+    def encode_open_rows(self) -> list[EventFrame]:
         """The rows that still grow, as they look now."""
         return [
-            self._frame(*self._message(RowChange("updated", ts)), self.seq)
-            for ts in self.ui.growing
+            self._build_frame(*self._build_message_payload(RowChange("updated", ts)), self.seq)
+            for ts in self.ui.open_row_timestamps
         ]
 
-    def countdown(self, event: RetryCountdown) -> EventFrame:
+    def encode_countdown(self, event: RetryCountdown) -> EventFrame:
         payload = CountdownPayload(
             seconds=event.seconds, message=event.message, attempt=event.attempt
         )
-        return self._frame("countdown", payload, self.seq)
+        return self._build_frame("countdown", payload, self.seq)
 
-    def _frame(self, name: str, payload: Struct, seq: int) -> EventFrame:
+    def _build_frame(self, name: str, payload: Struct, seq: int) -> EventFrame:
         return EventFrame(event_name=name, task_id=self.task_id, payload=payload, seq=seq)
 
-    def _message(self, change: RowChange) -> NamedPayload:
-        payload = MessagePayload(action=change.action, message=self.ui.row(change.ts))
+    def _build_message_payload(self, change: RowChange) -> NamedPayload:
+        payload = MessagePayload(action=change.action, message=self.ui.get_row(change.ts))
         return "message", payload
 
-    def _before_rows(self, event: Event) -> Iterator[NamedPayload]:
+    def _encode_before_rows(self, event: Event) -> Iterator[NamedPayload]:
         match event:
             case TaskCreated():
                 # It is told with its title, which the next record brings.
-                self._created = event
-            case UserMessage(is_first=True) if self._created is not None:
-                yield "taskCreated", created_payload(self.facts)
-                self._created = None
+                self._pending_created = event
+            case UserMessage(is_first=True) if self._pending_created is not None:
+                yield "taskCreated", build_created_payload(self.projection)
+                self._pending_created = None
             case TaskImported():
-                yield "taskCreated", created_payload(self.facts)
+                yield "taskCreated", build_created_payload(self.projection)
             case UserMessage():
                 yield "taskUserMessage", Empty()
 
-    def _after_rows(self, event: Event) -> Iterator[NamedPayload]:
+    def _encode_after_rows(self, event: Event) -> Iterator[NamedPayload]:
         match event:
             case AskOpened():
-                yield _asked(event)
+                yield _build_ask_payload(event)
             case AskAnswered():
                 yield (
                     "taskAskResponded",
@@ -204,20 +206,26 @@ class FrameEncoder:
             case TodosChanged(todos=todos):
                 yield "todosUpdated", TodosPayload(todos=todos)
             case MessageQueued() | MessageUnqueued():
-                yield "queuedMessagesUpdated", QueuePayload(queue=waiting(self.facts))
+                yield (
+                    "queuedMessagesUpdated",
+                    QueuePayload(queue=list_queued_messages(self.projection)),
+                )
             case RequestStarted() if event.dequeued_ids:
-                yield "queuedMessagesUpdated", QueuePayload(queue=waiting(self.facts))
+                yield (
+                    "queuedMessagesUpdated",
+                    QueuePayload(queue=list_queued_messages(self.projection)),
+                )
             case RequestEnded() if event.usage is not None:
-                yield self._usage()
+                yield self._build_usage_payload()
             case _:
-                yield from self._life(event)
+                yield from self._encode_lifecycle(event)
 
-    def _usage(self) -> NamedPayload:
-        tools = dict(self.facts.ledger.tools)
-        payload = UsagePayload(usage=totals(self.facts.usage), tool_usage=tools)
+    def _build_usage_payload(self) -> NamedPayload:
+        tools = dict(self.projection.ledger.tool_tallies)
+        payload = UsagePayload(usage=to_usage_totals(self.projection.usage), tool_usage=tools)
         return "taskTokenUsageUpdated", payload
 
-    def _life(self, event: Event) -> Iterator[NamedPayload]:
+    def _encode_lifecycle(self, event: Event) -> Iterator[NamedPayload]:
         match event:
             case TaskStarted():
                 yield "taskStarted", Empty()
@@ -226,13 +234,13 @@ class FrameEncoder:
                 yield (
                     "taskCompleted",
                     CompletedPayload(
-                        usage=totals(event.usage),
+                        usage=to_usage_totals(event.usage),
                         tool_usage=event.tool_usage,
-                        is_subtask=self.facts.parent_id is not None,
+                        is_subtask=self.projection.parent_id is not None,
                     ),
                 )
             case SubtaskSpawned() | TaskPaused() | TaskUnpaused() | ToolFinished() | RowAdded():
-                yield from self._delegation(event)
+                yield from self._encode_delegation(event)
             case TaskFinished():
                 yield "taskFinished", Empty()
             case TaskAborted(reason=reason):
@@ -240,12 +248,12 @@ class FrameEncoder:
             case TaskFailed():
                 yield "taskFailed", FailedPayload(code=event.code, message=event.message)
 
-    def _delegation(
+    def _encode_delegation(
         self, event: SubtaskSpawned | TaskPaused | TaskUnpaused | ToolFinished | RowAdded
     ) -> Iterator[NamedPayload]:
         match event:
             case SubtaskSpawned(child_id=child_id):
-                self._handed_on[event.call_id] = child_id
+                self._delegated_calls[event.call_id] = child_id
                 yield "taskSpawned", SpawnedPayload(child_task_id=child_id)
             case TaskPaused(child_ids=child_ids):
                 yield "taskPaused", PausedPayload(child_task_ids=child_ids)
@@ -256,17 +264,17 @@ class FrameEncoder:
                     "taskDelegationCompleted",
                     DelegationCompletedPayload(child_task_id=child_id, summary=summary),
                 )
-            case ToolFinished(call_id=call_id) if call_id in self._handed_on:
-                self._returned.append(self._handed_on.pop(call_id))
+            case ToolFinished(call_id=call_id) if call_id in self._delegated_calls:
+                self._returned_subtasks.append(self._delegated_calls.pop(call_id))
             case TaskUnpaused():
                 yield "taskUnpaused", Empty()
-                for child_id in self._returned:
+                for child_id in self._returned_subtasks:
                     yield "taskDelegationResumed", DelegationPayload(child_task_id=child_id)
-                self._returned.clear()
+                self._returned_subtasks.clear()
                 yield "taskActive", Empty()
 
 
-def created_payload(facts: TaskProjection) -> CreatedPayload:
+def build_created_payload(facts: TaskProjection) -> CreatedPayload:
     """What everybody is told of a new task."""
     return CreatedPayload(
         workspace=facts.workspace,
@@ -279,7 +287,7 @@ def created_payload(facts: TaskProjection) -> CreatedPayload:
     )
 
 
-def waiting(facts: TaskProjection) -> tuple[QueuedMessage, ...]:
+def list_queued_messages(facts: TaskProjection) -> tuple[QueuedMessage, ...]:
     """Words that the model has not heard yet."""
     return tuple(
         QueuedMessage(id=m.id, text=m.text, timestamp=m.ts, images=m.images)
@@ -287,7 +295,7 @@ def waiting(facts: TaskProjection) -> tuple[QueuedMessage, ...]:
     )
 
 
-def _asked(event: AskOpened) -> NamedPayload:
+def _build_ask_payload(event: AskOpened) -> NamedPayload:
     name = "taskIdle"
     if event.ask in INTERACTIVE_ASKS:
         name = "taskInteractive"
@@ -303,7 +311,9 @@ def _asked(event: AskOpened) -> NamedPayload:
     return name, payload
 
 
-def narrate(task_id: str, records: Iterable[Record]) -> tuple[FrameEncoder, list[EventFrame]]:
+def encode_records(
+    task_id: str, records: Iterable[Record]
+) -> tuple[FrameEncoder, list[EventFrame]]:
     """A task as its journal tells it."""
     encoder = FrameEncoder(task_id)
     frames = [frame for record in records for frame in encoder.encode(record.seq, record.event)]
@@ -314,22 +324,22 @@ class ReplayNormalizer:
     """Frames told again to somebody who was away: a row is `created` when it is first met."""
 
     def __init__(self) -> None:
-        self._met: set[int] = set()
+        self._seen_rows: set[int] = set()
 
-    def retell(self, frame: EventFrame) -> EventFrame:
+    def normalize(self, frame: EventFrame) -> EventFrame:
         payload = frame.payload
         if isinstance(payload, RewoundPayload):
-            self._met.difference_update(payload.removed)
+            self._seen_rows.difference_update(payload.removed)
         if not isinstance(payload, MessagePayload):
             return frame
-        ts = row_ts(payload)
-        action: Literal["created", "updated"] = "updated" if ts in self._met else "created"
-        self._met.add(ts)
+        ts = get_row_ts(payload)
+        action: Literal["created", "updated"] = "updated" if ts in self._seen_rows else "created"
+        self._seen_rows.add(ts)
         if action == payload.action:
             return frame
         return structs.replace(frame, payload=structs.replace(payload, action=action))
 
 
-def row_ts(payload: MessagePayload) -> int:
+def get_row_ts(payload: MessagePayload) -> int:
     row = payload.message
     return int(row["ts"]) if isinstance(row, dict) else int(row.ts)

@@ -91,7 +91,7 @@ class UsageTotals(_Payload, frozen=True):
     context_tokens: int
 
 
-def totals(usage: TokenUsage) -> UsageTotals:
+def to_usage_totals(usage: TokenUsage) -> UsageTotals:
     return UsageTotals(**structs.asdict(usage))
 
 

@@ -93,7 +93,7 @@ class AuthFrame(Struct, frozen=True, tag="auth"):
 
 
 class ParsedCommand(Struct, frozen=True):
-    kind: CommandSpec
+    spec: CommandSpec
     request_id: str
     task_id: str | None
     """Bare, from the frame or its arguments, where the kind takes one; None means the current
@@ -112,16 +112,18 @@ class WireError(Struct, frozen=True):
 
     @property
     def response(self) -> ResponseFrame:
-        return failure(self.request_id, self.command_name, self.code, self.message)
+        return build_failure(self.request_id, self.command_name, self.code, self.message)
 
 
-def success(request_id: str, command_name: str, data: Any) -> ResponseFrame:
+def build_success(request_id: str, command_name: str, data: Any) -> ResponseFrame:
     return ResponseFrame(
         status="success", request_id=request_id, command_name=command_name, data=data
     )
 
 
-def failure(request_id: str, command_name: str, code: ErrorCode, message: str) -> ResponseFrame:
+def build_failure(
+    request_id: str, command_name: str, code: ErrorCode, message: str
+) -> ResponseFrame:
     return ResponseFrame(
         status="error",
         request_id=request_id,
@@ -145,24 +147,24 @@ def parse_frame(data: str | bytes) -> ParsedCommand | AuthFrame | WireError:
     try:
         value = msgspec.json.decode(data)
     except RecursionError:
-        return _too_deep()
+        return _build_depth_error()
     except (msgspec.DecodeError, UnicodeError) as error:
         return WireError(ErrorCode.INVALID_COMMAND, f"The frame is not JSON: {error}.")
     if not isinstance(value, dict):
         return WireError(ErrorCode.INVALID_COMMAND, "A frame is a JSON object with a `type`.")
-    if _deeper_than(value, MAX_NESTING_DEPTH):
-        return _too_deep()
+    if _is_deeper_than(value, MAX_NESTING_DEPTH):
+        return _build_depth_error()
     if value.get("type") not in ("command", "auth"):
         return WireError(
             ErrorCode.INVALID_COMMAND,
             "Clients send frames whose `type` is `command` or `auth`.",
-            *_names(value),
+            *_extract_request_id_and_name(value),
         )
-    return _parse_object(value)
+    return _parse_client_frame(value)
 
 
-def _parse_object(value: dict[str, Any]) -> ParsedCommand | AuthFrame | WireError:
-    request_id, name = _names(value)
+def _parse_client_frame(value: dict[str, Any]) -> ParsedCommand | AuthFrame | WireError:
+    request_id, name = _extract_request_id_and_name(value)
     try:
         frame = msgspec.convert(value, _ClientFrame)
     except msgspec.ValidationError as error:
@@ -176,30 +178,30 @@ def _parse_object(value: dict[str, Any]) -> ParsedCommand | AuthFrame | WireErro
         return WireError(
             ErrorCode.INVALID_COMMAND, f"There is no command '{name[:100]}'.", request_id, name
         )
-    return _check(frame, kind)
+    return _check_command(frame, kind)
 
 
-def _check(frame: CommandFrame, kind: CommandSpec) -> ParsedCommand | WireError:
+def _check_command(frame: CommandFrame, kind: CommandSpec) -> ParsedCommand | WireError:
     given = frame.arguments or {}
     named = [frame.task_id]
     try:
-        if kind.task is not TaskNeed.NONE:
+        if kind.task_need is not TaskNeed.NONE:
             named.append(msgspec.convert(given, TaskArgument).task_id)
-        arguments = msgspec.convert(given, kind.arguments)
+        arguments = msgspec.convert(given, kind.arguments_type)
     except msgspec.ValidationError as error:
-        return _invalid(frame, _format_validation_error(error, "arguments."))
+        return _build_invalid_error(frame, _format_validation_error(error, "arguments."))
     ids = {each.removeprefix("task_") for each in named if each is not UNSET}
     if "" in ids:
-        return _invalid(frame, "`taskId` is only a prefix: an id must follow `task_`.")
+        return _build_invalid_error(frame, "`taskId` is only a prefix: an id must follow `task_`.")
     if len(ids) > 1:
-        return _invalid(frame, "`taskId` and `arguments.taskId` name different tasks.")
-    if kind.task is TaskNeed.NAMED and not ids:
-        return _invalid(frame, "`taskId` is missing: this command is about one task.")
-    task_id = next(iter(ids), None) if kind.task is not TaskNeed.NONE else None
+        return _build_invalid_error(frame, "`taskId` and `arguments.taskId` name different tasks.")
+    if kind.task_need is TaskNeed.NAMED and not ids:
+        return _build_invalid_error(frame, "`taskId` is missing: this command is about one task.")
+    task_id = next(iter(ids), None) if kind.task_need is not TaskNeed.NONE else None
     return ParsedCommand(kind, frame.request_id, task_id, arguments)
 
 
-def _invalid(frame: CommandFrame, message: str) -> WireError:
+def _build_invalid_error(frame: CommandFrame, message: str) -> WireError:
     return WireError(ErrorCode.INVALID_PARAMETER, message, frame.request_id, frame.command_name)
 
 
@@ -214,7 +216,7 @@ def _format_validation_error(error: msgspec.ValidationError, within: str = "") -
     return f"`{within}{place[1] if place else ''}`: {text}."
 
 
-def _names(value: dict[str, Any]) -> tuple[str, str]:
+def _extract_request_id_and_name(value: dict[str, Any]) -> tuple[str, str]:
     """The request's id and name where they can be told back, else nothing."""
     found = (value.get("requestId"), value.get("commandName"))
     request_id, name = (
@@ -223,13 +225,13 @@ def _names(value: dict[str, Any]) -> tuple[str, str]:
     return request_id, name
 
 
-def _too_deep() -> WireError:
+def _build_depth_error() -> WireError:
     return WireError(
         ErrorCode.INVALID_PARAMETER, f"The frame is nested deeper than {MAX_NESTING_DEPTH} levels."
     )
 
 
-def _deeper_than(value: Any, limit: int) -> bool:
+def _is_deeper_than(value: Any, limit: int) -> bool:
     level = [value]
     for _ in range(limit):
         level = [

@@ -21,20 +21,31 @@ _STRING_SCHEMA: Schema = {"type": "string"}
 _TASK_ID_SCHEMA: Schema = {"type": "string", "minLength": 1, "maxLength": MAX_ID_CHARS}
 
 
-def wire_schema() -> Schema:
+def build_wire_schema() -> Schema:
     """One document: a frame is anything that `oneOf` lists; each shape has a name in `$defs`."""
     kinds = list(COMMANDS.values())
     types: list[Any] = [Row, AuthFrame, Welcome]
-    types += [*(kind.arguments for kind in kinds), *(kind.data for kind in kinds)]
+    types += [*(kind.arguments_type for kind in kinds), *(kind.data_type for kind in kinds)]
     types += PAYLOAD_TYPES.values()
     references, shapes = msgspec.json.schema_components(
         list(dict.fromkeys(types)), ref_template="#/$defs/{name}"
     )
-    of = dict(zip(dict.fromkeys(types), references, strict=True))
-    commands = [_command(kind.name, of[kind.arguments], kind.task) for kind in kinds]
-    responses = [_response(kind.name, of[kind.data]) for kind in kinds]
-    responses += [_response("welcome", of[Welcome]), _response("auth", of[Done])]
-    events = [_event(name, of[payload]) for name, payload in PAYLOAD_TYPES.items()]
+    schema_by_type = dict(zip(dict.fromkeys(types), references, strict=True))
+    commands = [
+        _build_command_schema(kind.name, schema_by_type[kind.arguments_type], kind.task_need)
+        for kind in kinds
+    ]
+    responses = [
+        _build_response_schema(kind.name, schema_by_type[kind.data_type]) for kind in kinds
+    ]
+    responses += [
+        _build_response_schema("welcome", schema_by_type[Welcome]),
+        _build_response_schema("auth", schema_by_type[Done]),
+    ]
+    events = [
+        _build_event_schema(name, schema_by_type[payload])
+        for name, payload in PAYLOAD_TYPES.items()
+    ]
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Frames of joey's WebSocket API",
@@ -46,21 +57,21 @@ def wire_schema() -> Schema:
         ],
         "$defs": {
             "command": {"oneOf": commands},
-            "response": {"oneOf": [*responses, _error()]},
+            "response": {"oneOf": [*responses, _build_error_schema()]},
             "event": {"oneOf": events},
             **dict(sorted(shapes.items())),
         },
     }
 
 
-def _object(required: list[str], **properties: Schema) -> Schema:
+def _build_object_schema(required: list[str], **properties: Schema) -> Schema:
     return {"type": "object", "properties": properties, "required": required}
 
 
-def _command(name: str, arguments: Schema, task: TaskNeed) -> Schema:
-    taken = COMMANDS[name].arguments.__struct_fields__
-    needed = any(field.required for field in msgspec.structs.fields(COMMANDS[name].arguments))
-    schema = _object(
+def _build_command_schema(name: str, arguments: Schema, task: TaskNeed) -> Schema:
+    taken = COMMANDS[name].arguments_type.__struct_fields__
+    needed = any(field.required for field in msgspec.structs.fields(COMMANDS[name].arguments_type))
+    schema = _build_object_schema(
         ["type", "commandName", "requestId", *(["arguments"] if needed else [])],
         type={"const": "command"},
         commandName={"const": name},
@@ -73,8 +84,8 @@ def _command(name: str, arguments: Schema, task: TaskNeed) -> Schema:
     return schema
 
 
-def _response(name: str, data: Schema) -> Schema:
-    return _object(
+def _build_response_schema(name: str, data: Schema) -> Schema:
+    return _build_object_schema(
         ["type", "status", "requestId", "commandName", "data"],
         type={"const": "response"},
         status={"const": "success"},
@@ -84,14 +95,14 @@ def _response(name: str, data: Schema) -> Schema:
     )
 
 
-def _error() -> Schema:
-    return _object(
+def _build_error_schema() -> Schema:
+    return _build_object_schema(
         ["type", "status", "requestId", "commandName", "error"],
         type={"const": "response"},
         status={"const": "error"},
         requestId=_STRING_SCHEMA,
         commandName=_STRING_SCHEMA,
-        error=_object(
+        error=_build_object_schema(
             ["code", "message"],
             code={"enum": [code.value for code in ErrorCode]},
             message=_STRING_SCHEMA,
@@ -99,8 +110,8 @@ def _error() -> Schema:
     )
 
 
-def _event(name: str, payload: Schema) -> Schema:
-    return _object(
+def _build_event_schema(name: str, payload: Schema) -> Schema:
+    return _build_object_schema(
         ["type", "eventName", "payload", "seq"],
         type={"const": "event"},
         eventName={"const": name},
@@ -111,5 +122,5 @@ def _event(name: str, payload: Schema) -> Schema:
 
 
 if __name__ == "__main__":
-    json.dump(wire_schema(), sys.stdout, indent=1, ensure_ascii=False)
+    json.dump(build_wire_schema(), sys.stdout, indent=1, ensure_ascii=False)
     sys.stdout.write("\n")

@@ -28,9 +28,9 @@ from joey.core.permissions.hosts import (
     WEB_PORTS,
     AllowedHost,
     is_local_name,
-    is_public,
-    plain_host,
-    read_host,
+    is_public_address,
+    normalize_host,
+    parse_host,
     split_port,
 )
 
@@ -122,7 +122,7 @@ class HostProxy:
         raise socket.gaierror(socket.EAI_NONAME, "it has no address")
 
     def _why_unlisted(self, request: ProxyRequest) -> str:
-        if not any(each.names(request.host) for each in self._hosts):
+        if not any(each.matches_name(request.host) for each in self._hosts):
             return "it is not in sandboxNetwork"
         return (
             "sandboxNetwork has this host, but not with this port"
@@ -147,7 +147,9 @@ class HostProxy:
     def _may_be_met(self, text: str, port: int) -> bool:
         """Where a listed name may lead: a private address has to be listed too."""
         address = ip_address(text.partition("%")[0])
-        return is_public(address) or any(each.allows(str(address), port) for each in self._hosts)
+        return is_public_address(address) or any(
+            each.allows(str(address), port) for each in self._hosts
+        )
 
 
 class ProxyEndpoint:
@@ -268,7 +270,7 @@ async def _carry(
 
 
 def make_proxy(hosts: Sequence[str], env: Mapping[str, str]) -> HostProxy:
-    return HostProxy([read_host(each) for each in hosts], resolve, upstream_of(env))
+    return HostProxy([parse_host(each) for each in hosts], resolve, upstream_of(env))
 
 
 async def resolve(host: str, port: int) -> Sequence[str]:
@@ -342,7 +344,7 @@ def parse_request(head: bytes) -> ProxyRequest:
 
 def _authority(text: str, usual: int | None) -> tuple[str, int]:
     name, port = split_port(text)
-    host = plain_host(name) if text.isascii() and (":" not in name or name[0] == "[") else None
+    host = normalize_host(name) if text.isascii() and (":" not in name or name[0] == "[") else None
     number = usual if port is None else port
     if host is None or number is None or not 0 < number < 65536:
         raise BadProxyRequestError(f"{text[:200]!r} is not a host and a port")

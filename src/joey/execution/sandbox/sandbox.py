@@ -412,7 +412,7 @@ class SandboxBoundary:
         self._views: dict[str, PathView] | None = None
         self._views_expire = 0.0
 
-    def reach(self, path: Path) -> PathAccess:
+    def get_access(self, path: Path) -> PathAccess:
         from joey.execution.sandbox.filesystem import VISIBLE_VIEWS, PathView  # loaded on need
 
         # By text, since searches ask this of each file: see `filesystem.view_at`.
@@ -424,10 +424,10 @@ class SandboxBoundary:
         root = next((root for root, start in self._starts if whole.startswith(start)), None)
         in_temp = self._is_temporary(path)
         return PathAccess(
-            base=root or (self._temp if in_temp else None),
-            inside=is_seen and root is not None,
-            readable=is_seen or self._reads_all,
-            writable=view is PathView.WRITE or in_temp,
+            base_directory=root or (self._temp if in_temp else None),
+            is_inside=is_seen and root is not None,
+            is_readable=is_seen or self._reads_all,
+            is_writable=view is PathView.WRITE or in_temp,
         )
 
     def _current_views(self) -> dict[str, PathView]:

@@ -34,8 +34,13 @@ from joey.core.wire.commands import (
     Todos,
     UsageData,
 )
-from joey.core.wire.encoder import FrameEncoder, ReplayNormalizer, narrate, waiting
-from joey.core.wire.events import FailedPayload, totals
+from joey.core.wire.encoder import (
+    FrameEncoder,
+    ReplayNormalizer,
+    encode_records,
+    list_queued_messages,
+)
+from joey.core.wire.events import FailedPayload, to_usage_totals
 from joey.engine.task import Task
 from joey.errors import ConfigError, StoreError, TaskNotFoundError
 from joey.ports import Store, TaskMetadata
@@ -62,14 +67,14 @@ async def get_messages(hub: ServerHub, call: CommandCall) -> Messages:
 
 async def get_token_usage(hub: ServerHub, call: CommandCall) -> UsageData:
     if task := hub.open_task(call):
-        return UsageData(usage=totals(task.usage))
-    return UsageData(usage=totals((await _read(hub, call)).facts.usage))
+        return UsageData(usage=to_usage_totals(task.usage))
+    return UsageData(usage=to_usage_totals((await _read(hub, call)).projection.usage))
 
 
 async def get_todos(hub: ServerHub, call: CommandCall) -> Todos:
     if task := hub.open_task(call):
         return Todos(todos=list(task.recorder.facts.todos))
-    return Todos(todos=list((await _read(hub, call)).facts.todos))
+    return Todos(todos=list((await _read(hub, call)).projection.todos))
 
 
 async def get_events(hub: ServerHub, call: CommandCall) -> Events:
@@ -77,7 +82,7 @@ async def get_events(hub: ServerHub, call: CommandCall) -> Events:
     source = await hub.find_replay_source(hub.task_id(call))
     replay = ReplayNormalizer()
     end = len(source.frames) if asked.until is None else source.after(asked.until)
-    frames = [replay.retell(frame) for frame in source.frames[source.after(asked.since) : end]]
+    frames = [replay.normalize(frame) for frame in source.frames[source.after(asked.since) : end]]
     return Events(events=frames, seq=source.seq)
 
 
@@ -118,7 +123,7 @@ async def search_tasks(hub: ServerHub, call: CommandCall) -> FoundTasks:
 async def _read(hub: ServerHub, call: CommandCall) -> FrameEncoder:
     task_id = hub.task_id(call)
     records = await asyncio.to_thread(hub.store.read, task_id)
-    encoder, _ = await asyncio.to_thread(narrate, task_id, records)
+    encoder, _ = await asyncio.to_thread(encode_records, task_id, records)
     return encoder
 
 
@@ -140,15 +145,15 @@ async def _whole_info(hub: ServerHub, metadata: TaskMetadata, call: CommandCall)
     """With what a list does not say: what waits, what failed, and the room of a task at rest."""
     info = _info(hub, metadata)
     task = hub.engine.find(metadata.id)
-    facts = task.recorder.facts if task is not None else (await _read(hub, call)).facts
+    facts = task.recorder.facts if task is not None else (await _read(hub, call)).projection
     failure = facts.failure if facts.state is TaskState.FAILED else None
     return structs.replace(
         info,
         context_tokens=facts.usage.context_tokens,
         context_window=info.context_window or _window(hub, metadata),
-        queue=waiting(facts),
+        queue=list_queued_messages(facts),
         failure=FailedPayload(code=failure.code, message=failure.message) if failure else None,
-        waits_for=facts.waits_for if task is not None else (),
+        waits_for=facts.pending_subtasks if task is not None else (),
     )
 
 

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from joey.core.events import MessageQueued, MessageUnqueued, ModeSwitched
-from joey.core.messages import well_formed
+from joey.core.messages import replace_lone_surrogates
 from joey.core.modes import Mode
 from joey.core.task import Answer, Response
 from joey.core.wire.commands import (
@@ -86,7 +86,7 @@ async def edit_queue(hub: ServerHub, call: CommandCall) -> Done:
     if asked.text is None:
         task.publish(MessageUnqueued(ts=task.now(), id=queued.id))
     else:
-        text = well_formed(asked.text)
+        text = replace_lone_surrogates(asked.text)
         task.publish(MessageQueued(ts=task.now(), id=queued.id, text=text, images=queued.images))
     await task.recorder.commit()
     return Done()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from joey.core.events import CheckpointSaved
-from joey.core.history.branch import live_path
+from joey.core.history.branch import find_live_branch
 from joey.core.wire.commands import (
     CheckpointData,
     CheckpointList,
@@ -81,13 +81,18 @@ def _with_profile(hub: ServerHub, name: str | None) -> TaskOptions:
 async def get_checkpoints(hub: ServerHub, call: CommandCall) -> CheckpointList:
     task = hub.open_task(call)
     if task is None:
-        path = live_path(await asyncio.to_thread(hub.store.read, hub.task_id(call)))
+        path = find_live_branch(await asyncio.to_thread(hub.store.read, hub.task_id(call)))
     else:
         path = task.recorder.path
     saved = (record.event for record in path if isinstance(record.event, CheckpointSaved))
     return CheckpointList(
         checkpoints=[
-            CheckpointData(id=each.id, ts=each.ts, own=each.is_own_change, before=each.previous_id)
+            CheckpointData(
+                id=each.id,
+                ts=each.ts,
+                is_own_change=each.is_own_change,
+                previous_id=each.previous_id,
+            )
             for each in saved
         ]
     )

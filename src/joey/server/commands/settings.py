@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from joey.core.modes import Mode, SlashCommand
-from joey.core.redaction import without_secrets
+from joey.core.redaction import remove_secrets
 from joey.core.wire.commands import (
     ActiveProfile,
     Commands,
@@ -37,7 +37,7 @@ async def get_configuration(hub: ServerHub, call: CommandCall) -> Configuration:
     document = {**preferences.read_settings_document(), "currentApiConfigName": profiles.active}
     if active := profiles.profiles.get(profiles.active):
         document |= {"apiProvider": active.provider, "apiModelId": active.model}
-    return Configuration(configuration=without_secrets(document))
+    return Configuration(configuration=remove_secrets(document))
 
 
 async def set_configuration(hub: ServerHub, call: CommandCall) -> Done:
@@ -84,7 +84,7 @@ async def get_profile_entry(hub: ServerHub, call: CommandCall) -> ProfileData:
     asked: ProfileName = call.arguments
     _check_exists(hub, asked.name)
     entry = hub.setup.preferences.get_profile_entry(asked.name)
-    return ProfileData(profile=without_secrets(entry))
+    return ProfileData(profile=remove_secrets(entry))
 
 
 async def create_profile(hub: ServerHub, call: CommandCall) -> ProfileId:

@@ -216,7 +216,7 @@ class StreamingCallBlock(Block):
         self.grow()
 
     def open(self, *, whole: bool) -> Sequence[BlockPart]:
-        arguments = self._arguments.partial()
+        arguments = self._arguments.parse_partial()
         if self._tool == COMMAND_TOOL:
             command = one_line(_argument(arguments, "command"), 400)
             return [SingleLine([("$ ", "mark bold"), (f"{command}…", "bold")])]

@@ -123,7 +123,7 @@ class StreamingResultBlock(MarkdownBlock):
 
     def _read(self) -> MarkdownParser:
         if not self._is_over:
-            result = self._arguments.partial().get("result")
+            result = self._arguments.parse_partial().get("result")
             if isinstance(result, str) and len(result) > self._characters:
                 super().feed(result[self._characters :])
         return super()._read()

@@ -31,7 +31,7 @@ from joey.core.events import (
     ToolStarted,
     UserMessage,
 )
-from joey.core.history.ui import Row, new_row, streamed
+from joey.core.history.ui import Row, build_complete_row, build_row
 from joey.core.messages import CallPart, ReasoningPart
 from joey.presentation.phrases import describe_provider_error, waiting
 from joey.presentation.text import one_line
@@ -156,7 +156,7 @@ class Timeline:
                     self._drop_unfinished(task_blocks)
                 if isinstance(event, ToolStarted):
                     task_blocks.begin_call(event.ts, event.ts)
-                if (row := new_row(event)) is not None:
+                if (row := build_row(event)) is not None:
                     self._put(who, row)
 
     # Rows
@@ -268,7 +268,7 @@ class Timeline:
                 known.finish(text)
                 self._touch(known)
             elif text.strip():
-                self._put(who, streamed(placed.ts, say, text))
+                self._put(who, build_complete_row(placed.ts, say, text))
         called = {placed.ts for placed in event.parts}
         self._drop_unfinished(task_blocks, but=called)
 

@@ -20,7 +20,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct, field
 
-from joey.core.redaction import blotted, blotted_line
+from joey.core.redaction import redact_log_line, redact_secrets
 from joey.presentation.text import one_line, sanitise
 from joey.system.files import make_private_directory
 from joey.tui.widgets.completion import CompletionChoice, CompletionList
@@ -52,7 +52,7 @@ class PromptHistory:
     """
 
     def __init__(
-        self, file: Path | None, directory: Path, blot: Callable[[str], str] = blotted
+        self, file: Path | None, directory: Path, blot: Callable[[str], str] = redact_secrets
     ) -> None:
         self._file = file
         self._directory = str(directory)
@@ -96,7 +96,7 @@ class PromptHistory:
 
     def _try_to_keep(self, entry: StoredPrompt) -> bool:
         text = "\n".join((entry.text, *entry.pasted.values()))
-        if blotted_line(text, self._blot) != text:
+        if redact_log_line(text, self._blot) != text:
             return False
         line = msgspec.json.encode(entry) + b"\n"
         if len(line) > _MAX_ENTRY_BYTES:

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from joey.core.text import regex
+from joey.core.text import compile_regex
 from joey.errors import ToolError
 from joey.ports import Repository
 from joey.workspace.files import LocalFiles, printable_name
@@ -28,7 +28,7 @@ _DIFF_OPTIONS = (
     "--relative",
     _IGNORE_SUBMODULES_OPTION,
 )
-_COMMIT_HASH_RE = regex(r"[0-9a-f]{4,40}")
+_COMMIT_HASH_RE = compile_regex(r"[0-9a-f]{4,40}")
 _COMMIT_FORMAT = "Commit: %h (%H)%nAuthor: %an%nDate: %ad%n%nMessage: %s%n%n%b"
 
 
@@ -93,7 +93,7 @@ class GitRepository:
 
     def _is_hidden(self, path: str) -> bool:
         try:
-            return self._files.resolve(path).ignored
+            return self._files.resolve(path).is_ignored
         except ToolError:
             return True
 

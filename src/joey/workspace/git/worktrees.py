@@ -129,7 +129,7 @@ class GitWorktrees:
             branch=await self._current(theirs, name),
             conflicts=tuple(_shown(path, prefix) for path in hindrance.conflicts),
             error=hindrance.error,
-            is_partly_done=hindrance.is_partly_done,
+            is_partial=hindrance.is_partly_done,
         )
 
     async def _commit(self, theirs: GitTrees, name: str) -> str:
