@@ -119,7 +119,7 @@ def check(home: Path, before: bytes) -> bytes:
         return b""
     log, records = JsonFileStore(home).open(directory.name.removeprefix("task_"))
     try:
-        check_pairs(Recorder(log, records).api.list_stored())
+        check_pairs(Recorder(log, records).api_history.list_stored())
     finally:
         log.close()
     return journal.read_bytes()

@@ -77,7 +77,10 @@ async def _play(root: Path) -> tuple[Sequence[Record], Sequence[Any]]:
                 await task.send("not yet")
             case AskOpened():
                 await task.approve()
-    records, rows = list(task.bus.after(0)), [msgspec.to_builtins(row) for row in task.rows]
+    records, rows = (
+        list(task.bus.list_records_after(0)),
+        [msgspec.to_builtins(row) for row in task.rows],
+    )
     await workshop.engine.close()
     return records, rows
 

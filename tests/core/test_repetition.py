@@ -19,10 +19,10 @@ def verdicts(
     stops: list[bool] = []
     for number, (name, arguments) in enumerate(calls):
         is_busy = busy is not None and busy[number] == "x"
-        verdict = repetition.check(str(number), name, arguments, is_busy=is_busy)
+        verdict = repetition.check_call(str(number), name, arguments, is_busy=is_busy)
         stops.append(verdict is not RepetitionVerdict.ALLOW)
         result = "same" if results is None else results[number]
-        repetition.settle({str(number): result}.get, is_busy=is_busy)
+        repetition.compare_results({str(number): result}.get, is_busy=is_busy)
     return stops
 
 
@@ -93,8 +93,8 @@ def test_a_second_stop_with_the_same_result_is_distinguished() -> None:
     repetition = RepeatedCallDetector(1)
 
     def call(name: str, result: str) -> RepetitionVerdict:
-        verdict = repetition.check("id", name, {}, is_busy=False)
-        repetition.settle({"id": result}.get, is_busy=False)
+        verdict = repetition.check_call("id", name, {}, is_busy=False)
+        repetition.compare_results({"id": result}.get, is_busy=False)
         return verdict
 
     assert [call("a", "x") for _ in range(4)] == [
@@ -113,25 +113,25 @@ def test_calls_side_by_side_are_compared_once_all_before_them_have_results() -> 
     repetition = RepeatedCallDetector(2)
     results: dict[str, str] = {}
     for id in "abc":
-        assert repetition.check(id, "t", {}, is_busy=False) is RepetitionVerdict.ALLOW
+        assert repetition.check_call(id, "t", {}, is_busy=False) is RepetitionVerdict.ALLOW
     results["c"] = "same"
-    repetition.settle(results.get, is_busy=False)
-    assert repetition.check("d", "t", {}, is_busy=False) is RepetitionVerdict.ALLOW
+    repetition.compare_results(results.get, is_busy=False)
+    assert repetition.check_call("d", "t", {}, is_busy=False) is RepetitionVerdict.ALLOW
     results |= {"a": "same", "b": "same"}
-    repetition.settle(results.get, is_busy=False)
-    repetition.forget_unsettled()
-    assert repetition.check("e", "t", {}, is_busy=False) is RepetitionVerdict.STOP
+    repetition.compare_results(results.get, is_busy=False)
+    repetition.discard_pending()
+    assert repetition.check_call("e", "t", {}, is_busy=False) is RepetitionVerdict.STOP
 
 
 def rounds_of(limit: int, *rounds: str) -> bool:
     """Whether so many rounds of calls, each a letter, are too many alike."""
     seen = RepeatedRoundDetector(limit)
     for number, calls in enumerate(rounds):
-        seen.after(f"summary {number}")
+        seen.update_summary(f"summary {number}")
         for name in calls:
-            seen.called(name, {})
-    seen.after("the last")
-    return seen.too_many
+            seen.record_call(name, {})
+    seen.update_summary("the last")
+    return seen.is_limit_reached
 
 
 @pytest.mark.parametrize(
@@ -154,6 +154,6 @@ def test_rounds_alike_between_summaries_are_too_many(
 def test_calls_after_the_same_summary_are_one_round() -> None:
     seen = RepeatedRoundDetector(1)
     for _ in range(9):
-        seen.after("the only one")
-        seen.called("a", {})
-    assert not seen.too_many
+        seen.update_summary("the only one")
+        seen.record_call("a", {})
+    assert not seen.is_limit_reached

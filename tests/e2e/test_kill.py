@@ -117,7 +117,7 @@ async def _check(url: str, directory: Path, acknowledged: list[dict[str, Any]]) 
     )  # fmt: skip
     async with open_engine(home=home, env={}) as engine:
         task = await engine.resume(tasks[0].name.removeprefix("task_"), "go on", options=options)
-        known = {numbered.event.ts for numbered in task.bus.after(0)}
+        known = {numbered.event.ts for numbered in task.bus.list_records_after(0)}
         known |= {row.ts for row in task.rows if not isinstance(row, dict)}
         acknowledged_ids = {row["id"] for row in acknowledged if row.get("done") and "id" in row}
         lost = [row for row in acknowledged if row.get("id") in acknowledged_ids - known]

@@ -85,9 +85,11 @@ class CrashHarness:
 def check(task: Task, texts: str) -> None:
     said = [row.text for row in task.rows if isinstance(row, Row) and row.say == "user_feedback"]
     assert said == (["write two"] if texts == "two" else [])
-    assert task.recorder.facts.pending_restore is None
-    rewound = [r.event for r in task.bus.after(0) if isinstance(r.event, TaskRewound)]
-    restored = [r.event for r in task.bus.after(0) if isinstance(r.event, FilesRestored)]
+    assert task.recorder.projection.pending_restore is None
+    rewound = [r.event for r in task.bus.list_records_after(0) if isinstance(r.event, TaskRewound)]
+    restored = [
+        r.event for r in task.bus.list_records_after(0) if isinstance(r.event, FilesRestored)
+    ]
     assert [event.files_checkpoint for event in rewound] == [event.checkpoint for event in restored]
 
 

@@ -76,7 +76,7 @@ class EngineHarness:
             search = LocalSearch(files)
             return TaskRuntime(
                 provider=self.provider,
-                registry=registry,
+                tool_registry=registry,
                 files=files,
                 search=search,
                 terminal=LocalTerminal(),
@@ -154,7 +154,7 @@ async def hears(task: Task, kind: type[object]) -> AsyncIterator[None]:
 @contextmanager
 def slow_disk(task: Task) -> Iterator[None]:
     """Until the end of this, the files of the task are being written."""
-    log = task.recorder.log
+    log = task.recorder.task_log
     assert isinstance(log, JsonFileLog)
     with log._writing:
         yield
@@ -166,7 +166,7 @@ async def settled(task: Task) -> Any:
 
 
 def durable(task: Task) -> list[Event]:
-    return [record.event for record in task.bus.after(0)]
+    return [record.event for record in task.bus.list_records_after(0)]
 
 
 def kinds(task: Task) -> list[str]:

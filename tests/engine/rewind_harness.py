@@ -174,16 +174,16 @@ def shown(task: Task) -> list[int]:
 def check_past(task: Task) -> None:
     """What is in memory is what the path gives, both histories are whole, all calls are paired."""
     ui, api, facts = UiHistory(), ApiHistory(), TaskProjection()
-    for record in task.bus.after(0):
+    for record in task.bus.list_records_after(0):
         facts.ledger.apply(record.event)
-    for record in find_live_branch(task.bus.after(0)):
+    for record in find_live_branch(task.bus.list_records_after(0)):
         facts.apply_branch_event(record.event)
         api.protocol = facts.protocol
         api.apply(record.event)
         ui.apply(record.event)
     assert list(task.rows) == list(ui.rows)
     assert said(task) == msgspec.to_builtins(api.list_stored())
-    mine = task.recorder.facts
+    mine = task.recorder.projection
     for name in (
         "todos",
         "mode",

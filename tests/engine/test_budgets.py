@@ -160,7 +160,7 @@ class CrashedTree:
     def __init__(self, workshop: EngineHarness, task: Task) -> None:
         self.workshop = workshop
         self.id = task.id
-        self.children = list(task.recorder.facts.children)
+        self.children = list(task.recorder.projection.children)
 
     @property
     def grandchild(self) -> str:
@@ -344,8 +344,8 @@ async def test_time_that_was_worked_counts_and_time_that_nobody_worked_does_not(
     options = TaskOptions(settings=ALLOW_ALL_WITH_SUBTASKS, policy=Unattended())
     loop = asyncio.get_running_loop()
     again = await workshop.engine.resume(dead.id, "go on", options=options)
-    assert again.allowance is not None and again.allowance.deadline is not None
-    left = again.allowance.deadline - loop.time()
+    assert again.run_limits is not None and again.run_limits.deadline is not None
+    left = again.run_limits.deadline - loop.time()
     assert 500 < left < 601
     await settled(again)
 

@@ -195,10 +195,10 @@ async def test_a_message_sent_just_before_it_is_stopped_waits_and_does_not_set_i
     await wait_for_event(task, RowDelta)
     sending = asyncio.ensure_future(task.send("and be quick"))
     await asyncio.sleep(0)
-    assert task.recorder.facts.queue
+    assert task.recorder.projection.queue
     await asyncio.gather(sending, task.cancel())
     await check_stopped(task, provider)
-    assert [waiting.text for waiting in task.recorder.facts.queue.values()] == ["and be quick"]
+    assert [waiting.text for waiting in task.recorder.projection.queue.values()] == ["and be quick"]
 
 
 async def test_a_task_of_the_engine_is_stopped_when_the_engine_closes(

@@ -73,7 +73,7 @@ async def worked(shop: EngineHarness, *summaries: ScriptedTurn, **about: object)
 
 
 def look(task: Task) -> object:
-    api = task.recorder.api
+    api = task.recorder.api_history
     return msgspec.to_builtins([api.render_current(), api.list_stored(), list(task.rows)])
 
 
@@ -85,8 +85,8 @@ async def test_a_completed_task_is_condensed_and_stays_completed(shop: EngineHar
     assert event.summary == "Two files were read."
     assert task.state is TaskState.COMPLETED
     assert (await settled(task)) == Completed("all done")
-    assert [record.event for record in task.bus.after(since)] == [event]
-    assert len(task.recorder.api.messages) == 1
+    assert [record.event for record in task.bus.list_records_after(since)] == [event]
+    assert len(task.recorder.api_history.messages) == 1
     narrow = shop.provider
     assert isinstance(narrow, SmallWindowModel)
     asked_for = text_of(narrow.summary_requests[0].messages[0])
@@ -119,7 +119,7 @@ async def test_there_must_be_something_also_while_the_last_summary_is_being_save
     with slow_disk(task):
         await task.condense()
         with pytest.raises(CondenseError, match="nothing to condense"):
-            task.begin_condensing()
+            task.start_condensing()
 
 
 @pytest.mark.requirement("context:manual")
@@ -130,7 +130,7 @@ async def test_a_condense_request_that_can_no_longer_be_met_is_answered_in_the_c
     model(shop, Turn(pause(gate), fail(401, "who are you?")), summaries=[])
     task = await shop.start(policy=Unattended())
     await wait_for_event(task, RequestStarted)
-    request = task.begin_condensing()
+    request = task.start_condensing()
     gate.set()
     async with asyncio.timeout(TIMEOUT_S):
         with pytest.raises(CondenseError, match="nothing to condense"):
@@ -142,10 +142,10 @@ async def test_a_condense_request_that_can_no_longer_be_met_is_answered_in_the_c
 @pytest.mark.requirement("context:manual")
 async def test_a_summary_that_is_no_shorter_counts_as_failed(shop: EngineHarness) -> None:
     task = await worked(shop, Turn(say("many words " * 10_000)))
-    shown = msgspec.to_builtins(task.recorder.api.render_current())
+    shown = msgspec.to_builtins(task.recorder.api_history.render_current())
     with pytest.raises(CondenseError, match="longer than the conversation"):
         await task.condense()
-    assert msgspec.to_builtins(task.recorder.api.render_current()) == shown
+    assert msgspec.to_builtins(task.recorder.api_history.render_current()) == shown
     assert rows(task, "condense_context_error")
     assert task.usage.total_tokens_in > sum(_narrow(shop).sizes[:3])
 
@@ -153,10 +153,10 @@ async def test_a_summary_that_is_no_shorter_counts_as_failed(shop: EngineHarness
 @pytest.mark.requirement("context:manual")
 async def test_a_service_that_fails_leaves_everything_as_it_was(shop: EngineHarness) -> None:
     task = await worked(shop, Turn(fail(401, "who are you?")))
-    shown = msgspec.to_builtins(task.recorder.api.render_current())
+    shown = msgspec.to_builtins(task.recorder.api_history.render_current())
     with pytest.raises(UserError, match="who are you"):
         await task.condense()
-    assert msgspec.to_builtins(task.recorder.api.render_current()) == shown
+    assert msgspec.to_builtins(task.recorder.api_history.render_current()) == shown
     assert task.state is TaskState.COMPLETED
 
 
@@ -172,7 +172,7 @@ async def test_transient_errors_are_waited_out(shop: EngineHarness) -> None:
 async def test_cancelling_a_summary_changes_nothing(shop: EngineHarness) -> None:
     never = asyncio.Event()
     task = await worked(shop, [Turn(say("half a")).steps[0], pause(never)])
-    shown = msgspec.to_builtins(task.recorder.api.render_current())
+    shown = msgspec.to_builtins(task.recorder.api_history.render_current())
     condensing = asyncio.ensure_future(task.condense())
     opened = await wait_for_event(task, RowOpened, task.seq)
     assert opened.say == "condense_context"
@@ -180,9 +180,9 @@ async def test_cancelling_a_summary_changes_nothing(shop: EngineHarness) -> None
     await task.cancel()
     with pytest.raises(CondenseError, match="stopped"):
         await condensing
-    assert msgspec.to_builtins(task.recorder.api.render_current()) == shown
+    assert msgspec.to_builtins(task.recorder.api_history.render_current()) == shown
     assert task.state is TaskState.COMPLETED
-    assert not task.recorder.ui.open_row_timestamps
+    assert not task.recorder.ui_history.open_row_timestamps
     assert not condensed(task)
 
 
@@ -198,10 +198,10 @@ async def test_cancelling_a_run_that_is_being_condensed_changes_nothing(
         async for item in subscription:
             if isinstance(item.event, RowOpened) and item.event.say == "condense_context":
                 break
-    shown = msgspec.to_builtins(task.recorder.api.render_current())
+    shown = msgspec.to_builtins(task.recorder.api_history.render_current())
     await task.cancel()
     assert await settled(task) == Aborted()
-    assert msgspec.to_builtins(task.recorder.api.render_current()) == shown
+    assert msgspec.to_builtins(task.recorder.api_history.render_current()) == shown
     assert not condensed(task)
     assert narrow.open_streams == 0
 
@@ -212,8 +212,8 @@ async def test_a_death_while_a_summary_is_written_loses_nothing(
 ) -> None:
     never = Awaited()
     task = await worked(shop, [Turn(say("half a")).steps[0], pause(never)], Turn(say("Whole.")))
-    shown = msgspec.to_builtins(task.recorder.api.render_current())
-    task.begin_condensing()
+    shown = msgspec.to_builtins(task.recorder.api_history.render_current())
+    task.start_condensing()
     async with asyncio.timeout(TIMEOUT_S):
         await never.awaited.wait()
     left = tmp_path / "left"
@@ -245,7 +245,7 @@ async def test_a_task_at_work_is_condensed_before_its_next_request(shop: EngineH
     condensing = asyncio.ensure_future(task.condense())
     await asyncio.sleep(0)
     with pytest.raises(CondenseError, match="already"):
-        task.begin_condensing()
+        task.start_condensing()
     gate.set()
     assert (await condensing).summary == "So far."
     assert await settled(task) == Completed("all done")
@@ -301,8 +301,8 @@ async def test_going_back_before_a_summary_shows_what_it_hid(shop: EngineHarness
     await task.rewind(last)
     assert look(task) == before
     await task.undo_rewind()
-    assert task.recorder.api.first_message is not None
-    assert event.condense_id == task.recorder.api.first_message.condense_parent
+    assert task.recorder.api_history.first_message is not None
+    assert event.condense_id == task.recorder.api_history.first_message.condense_parent
 
 
 async def test_the_users_own_prompt_replaces_ours(shop: EngineHarness) -> None:
@@ -323,11 +323,11 @@ async def test_another_model_may_write_the_summaries() -> None:
             raise ConfigError("There is no profile 'gone'.")
         return ScriptedProvider([])
 
-    assert ModeProviders({}, make).for_summaries() is None
+    assert ModeProviders({}, make).find_for_summaries() is None
     others = ModeProviders({SUMMARY_PROFILE_KEY: "small"}, make)
-    assert others.for_summaries() is others.for_summaries()
+    assert others.find_for_summaries() is others.find_for_summaries()
     lost = ModeProviders({SUMMARY_PROFILE_KEY: "gone"}, make)
-    assert lost.for_summaries() is None
+    assert lost.find_for_summaries() is None
     problem = lost.take_summary_error()
     assert problem is not None
     assert "condensingProfile" in problem
@@ -361,7 +361,7 @@ async def test_a_task_of_roo_can_be_condensed(shop: EngineHarness) -> None:
     summary = "\n".join(block.text for block in event.content)
     assert "It was read." in summary
     assert "be quick" in summary
-    (shown,) = task.recorder.api.messages
+    (shown,) = task.recorder.api_history.messages
     assert shown.is_summary
 
 

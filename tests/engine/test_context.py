@@ -253,11 +253,11 @@ async def test_a_message_larger_than_the_window_ends_the_run_and_is_not_in_the_w
 async def test_short_messages_that_wait_with_it_are_sent_later(shop: EngineHarness) -> None:
     narrow = model(shop, reads=1)
     task = await work(shop)
-    task.publish(MessageQueued(ts=task.now(), id="q", text="paint it red"))
+    task.publish(MessageQueued(ts=task.next_ts(), id="q", text="paint it red"))
     await task.send("much to say " * 20_000)
     ending = await settled(task)
     assert isinstance(ending, Failed) and ending.code == "context"
-    assert [waiting.text for waiting in task.recorder.facts.queue.values()] == ["paint it red"]
+    assert [waiting.text for waiting in task.recorder.projection.queue.values()] == ["paint it red"]
     narrow.left = [finish()]
     await task.send("hello")
     assert await settled(task) == Completed("all done")
@@ -322,7 +322,7 @@ async def test_another_engine_goes_on_from_the_summary(shop: EngineHarness) -> N
     narrow = model(shop, reads=18)
     task = await work(shop)
     assert condensed(task)
-    shown = msgspec.to_builtins(task.recorder.api.render_current())
+    shown = msgspec.to_builtins(task.recorder.api_history.render_current())
     await shop.engine.close()
     shop.engine = shop.new_engine()
     narrow.left = [finish("again")]

@@ -76,7 +76,7 @@ async def test_a_file_that_is_no_tool_is_shown_to_the_user_once(workshop: Engine
     await task.wait()
     await task.send("go on")
     await asked(task)
-    said = [r.event.text for r in task.bus.after(0) if isinstance(r.event, RowAdded)]
+    said = [r.event.text for r in task.bus.list_records_after(0) if isinstance(r.event, RowAdded)]
     warnings = [text for text in said if "broken.py" in text]
     assert len(warnings) == 1
     assert "SyntaxError" in warnings[0]

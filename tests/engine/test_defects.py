@@ -88,7 +88,7 @@ async def test_a_message_with_bytes_that_are_no_text_is_taken_as_far_as_it_is_te
 ) -> None:
     task = await workshop.start(finish(), text="caf\udce9", policy=Unattended())
     assert await settled(task) == Completed("all done")
-    assert task.recorder.facts.title == "caf?"
+    assert task.recorder.projection.title == "caf?"
 
 
 @pytest.mark.parametrize("name", ["", "two words", "x" * 200])

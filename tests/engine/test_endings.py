@@ -77,7 +77,7 @@ async def test_a_full_disk_at_the_end_still_lets_the_task_go(
 ) -> None:
     task = await workshop.start(SLOW)
     await wait_for_event(task, CommandOutputDelta)
-    monkeypatch.setattr(task.recorder.log, "append", refuse)
+    monkeypatch.setattr(task.recorder.task_log, "append", refuse)
     with suppress(StoreError):
         await workshop.engine.release(task)
     look_at_exception(task)
@@ -93,11 +93,11 @@ async def test_one_task_that_cannot_be_closed_does_not_keep_the_others_open(
     await wait_for_event(bad, CommandOutputDelta)
     good = await workshop.start(STUBBORN)
     await wait_for_event(good, CommandOutputDelta)
-    monkeypatch.setattr(bad.recorder.log, "append", refuse)
+    monkeypatch.setattr(bad.recorder.task_log, "append", refuse)
     with suppress(StoreError):
         await workshop.engine.close()
     look_at_exception(bad)
-    bad.recorder.log.close()
+    bad.recorder.task_log.close()
     assert good.state is TaskState.ABORTED
     assert not good.is_running
     again = await workshop.new_engine().resume(good.id)
@@ -109,7 +109,7 @@ async def test_history_files_that_could_not_be_written_are_written_when_the_task
 ) -> None:
     task = await workshop.start(finish("one"), policy=Unattended())
     with monkeypatch.context() as full:
-        full.setattr(task.recorder.log, "snapshot", refuse)
+        full.setattr(task.recorder.task_log, "snapshot", refuse)
         await settled(task)
     await workshop.engine.release(task)
     directory = workshop.home / "tasks" / f"task_{task.id}"

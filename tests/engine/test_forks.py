@@ -45,7 +45,7 @@ async def test_every_row_can_be_the_last_of_a_fork(
         await task.rewind(ts)
         assert shown(fork) == shown(task)
         assert said(fork) == said(task)
-        assert fork.recorder.facts.todos == task.recorder.facts.todos
+        assert fork.recorder.projection.todos == task.recorder.projection.todos
         assert fork.mode == task.mode
         check_past(fork)
         await past.engine.release(fork)
@@ -63,9 +63,9 @@ async def test_a_fork_has_its_own_name_and_has_spent_nothing(past: RewindHarness
     assert isinstance(first, TaskCreated) and first.task_id == fork.id != task.id
     assert isinstance(last, TaskForked)
     assert last.source_id == task.id
-    assert task.bus.after(0)[last.source_seq - 1].seq == last.source_seq
+    assert task.bus.list_records_after(0)[last.source_seq - 1].seq == last.source_seq
     assert (fork.usage.total_tokens_in, fork.usage.total_cost) == (0, 0.0)
-    assert fork.recorder.facts.title == task.recorder.facts.title
+    assert fork.recorder.projection.title == task.recorder.projection.title
     assert fork.state is TaskState.ABORTED and not fork.is_running
     assert {entry.id for entry in past.engine.history()} == {task.id, fork.id}
 
@@ -117,16 +117,16 @@ async def test_subtasks_stay_with_the_one_that_began_them(past: RewindHarness) -
     past.provider = ScriptedSubtasks(parts)
     task = await past.start(text="the whole", settings=ALLOW_ALL_WITH_SUBTASKS, policy=Unattended())
     await settled(task)
-    [child] = task.recorder.facts.children
+    [child] = task.recorder.projection.children
     fork = await past.engine.fork(task.id)
-    assert fork.recorder.facts.children == {}
-    assert fork.recorder.facts.parent_id is None
+    assert fork.recorder.projection.children == {}
+    assert fork.recorder.projection.parent_id is None
     of_child = await past.engine.fork(child)
-    assert of_child.recorder.facts.parent_id is None
-    assert of_child.recorder.facts.depth == 0
+    assert of_child.recorder.projection.parent_id is None
+    assert of_child.recorder.projection.depth == 0
     waiting = [row.ts for row in task.rows if isinstance(row, Row) and row.tool == "new_task"]
     cut = await past.engine.fork(task.id, waiting[0])
-    assert not cut.recorder.delegated
+    assert not cut.recorder.pending_delegations
     check_past(cut)
 
 
@@ -167,11 +167,11 @@ async def test_another_mode_and_model_may_take_it_over(past: RewindHarness) -> N
 
 async def test_its_command_output_can_still_be_read(past: RewindHarness) -> None:
     task = await rich_task(past, ToolProtocol.NATIVE)
-    output = task.recorder.log.directory / "command-output"
+    output = task.recorder.task_log.directory / "command-output"
     (output / "cmd-1.txt").write_text("long")
     (output / "elsewhere.txt").symlink_to("/etc/passwd")
     fork = await past.engine.fork(task.id)
-    copied = fork.recorder.log.directory / "command-output"
+    copied = fork.recorder.task_log.directory / "command-output"
     assert (copied / "cmd-1.txt").read_text() == "long"
     assert not (copied / "elsewhere.txt").exists()
 
@@ -229,7 +229,7 @@ async def test_a_process_that_dies_leaves_a_whole_fork_or_none(
 ) -> None:
     task = await rich_task(past, ToolProtocol.NATIVE)
     assert die(step, past.home, task.id) == -signal.SIGKILL
-    assert ("fork" in past.engine.ids()) == there
+    assert ("fork" in past.engine.list_task_ids()) == there
     assert len(past.engine.history()) == 1 + there
     if there:
         assert [r.event for r in past.store.read("fork")] == durable(task)

@@ -87,8 +87,8 @@ async def test_replaying_the_journal_gives_both_histories_as_they_were(
     log, records = JsonFileStore(workshop.home).open(task.id)
     log.close()
     replayed = Recorder(log, records)
-    assert to_builtins(replayed.ui.rows) == rows
-    assert to_builtins(replayed.api.list_stored()) == messages
+    assert to_builtins(replayed.ui_history.rows) == rows
+    assert to_builtins(replayed.api_history.list_stored()) == messages
 
 
 @pytest.mark.requirement("history:both:rising-ts")

@@ -185,10 +185,10 @@ class TaskSnapshot(msgspec.Struct, frozen=True):
         plain = msgspec.to_builtins
         return cls(
             rows=plain(list(task.rows)),
-            messages=plain(list(recorder.api.list_stored())),
-            shown=plain(recorder.api.render_current()),
-            todos=plain(list(recorder.facts.todos)),
-            mode=recorder.facts.mode,
+            messages=plain(list(recorder.api_history.list_stored())),
+            shown=plain(recorder.api_history.render_current()),
+            todos=plain(list(recorder.projection.todos)),
+            mode=recorder.projection.mode,
         )
 
     @property
@@ -297,7 +297,7 @@ class LongTask(RuleBasedStateMachine):
     def rewind_at_work(self, data: st.DataObject) -> None:
         """Words that came in meanwhile still wait; a row that grows is a row too."""
         self.begin_to_speak()
-        before = {*self.stamps, *self.task.recorder.ui.open_row_timestamps}
+        before = {*self.stamps, *self.task.recorder.ui_history.open_row_timestamps}
         ts = data.draw(st.sampled_from(sorted(before)))
         self.do(self.task.rewind(ts))
         assert ts in self.stamps and set(self.stamps) <= before
@@ -334,7 +334,7 @@ class LongTask(RuleBasedStateMachine):
             assert TaskSnapshot.at(self.task) == before
             return
         self.do(self.task.wait())
-        assert len(self.task.recorder.api.messages) == 1
+        assert len(self.task.recorder.api_history.messages) == 1
         self.note()
 
     @rule()
@@ -414,7 +414,7 @@ class LongTask(RuleBasedStateMachine):
 
     def check_delivered(self) -> None:
         """Nothing that was acknowledged is lost."""
-        waiting = [message.text for message in self.task.recorder.facts.queue.values()]
+        waiting = [message.text for message in self.task.recorder.projection.queue.values()]
         sent = "".join(str(request.messages) for request in self.model.requests[-12:])
         assert all(text in sent for text in self.owed if text not in waiting)
         # What is too long for the window is refused, and the person is told.
@@ -425,7 +425,7 @@ class LongTask(RuleBasedStateMachine):
         self.policy.yes = yes
         self.do(self.task.wait())
         too_much = isinstance(self.task.ending, Failed) and self.task.ending.code == "context"
-        assert too_much or not self.task.recorder.facts.queue
+        assert too_much or not self.task.recorder.projection.queue
         self.check_delivered()
         self.note()
 
@@ -443,8 +443,8 @@ class LongTask(RuleBasedStateMachine):
     def check_task(self, task: Task) -> None:
         recorder = task.recorder
         assert not task.is_running and task.pending is None
-        stored = recorder.api.list_stored()
-        shown = recorder.api.render_current()
+        stored = recorder.api_history.list_stored()
+        shown = recorder.api_history.render_current()
         assert msgspec.to_builtins(build_request_messages(stored)) == msgspec.to_builtins(shown)
         _check_shown(shown)
         stamps = [int(row["ts"]) for row in msgspec.to_builtins(list(task.rows))]
@@ -459,7 +459,9 @@ class LongTask(RuleBasedStateMachine):
         records = list(JsonFileStore(self.shop.home).read(task.id))
         assert [record.seq for record in records] == list(range(1, len(records) + 1))
         again = Recorder(recorder_log(task), records)
-        assert msgspec.to_builtins(list(again.ui.rows)) == msgspec.to_builtins(list(task.rows))
+        assert msgspec.to_builtins(list(again.ui_history.rows)) == msgspec.to_builtins(
+            list(task.rows)
+        )
         assert find_live_branch(records)[-1].seq == records[-1].seq
         self.do(task.save())
         for name in ("ui_messages.json", "api_conversation_history.json"):
@@ -467,11 +469,11 @@ class LongTask(RuleBasedStateMachine):
 
 
 def recorder_directory(task: Task) -> Path:
-    return task.recorder.log.directory
+    return task.recorder.task_log.directory
 
 
 def recorder_log(task: Task) -> Any:
-    return task.recorder.log
+    return task.recorder.task_log
 
 
 def _check_shown(shown: Sequence[Any]) -> None:

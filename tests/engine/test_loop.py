@@ -265,7 +265,7 @@ async def test_a_message_queued_before_an_ask_is_no_approval_and_reaches_the_mod
     await task.approve()
     await asked(task)
     assert "<user_message>\nhurry up\n</user_message>" in texts(task.messages[2])
-    assert not task.recorder.facts.queue
+    assert not task.recorder.projection.queue
 
 
 @pytest.mark.requirement("engine:calls:malformed")
@@ -325,7 +325,7 @@ async def test_without_a_user_questions_get_the_first_suggestion_and_writes_are_
     )
     await settled(task)
     assert "the red one" in results(task.messages[2])[0]
-    assert [ask.tool for ask in policy.refused] == ["write_to_file"]
+    assert [ask.tool for ask in policy.refused_asks] == ["write_to_file"]
     assert not (workshop.root / "a.txt").exists()
 
 

@@ -24,8 +24,8 @@ def test_what_came_after_any_number_is_whole(count: int, opened: int, since: int
     for seq in range(opened + 1, opened + count + 1):
         journal.append(record(seq))
         records.append(journal[-1])
-    assert records.seq == len(journal)
-    assert list(records.after(since)) == journal[since:]
+    assert records.last_seq == len(journal)
+    assert list(records.list_after(since)) == journal[since:]
 
 
 def test_long_ago_is_not_in_memory() -> None:
@@ -39,7 +39,7 @@ def test_long_ago_is_not_in_memory() -> None:
     records = RecordCache(read)
     for seq in range(1, 5 * RECORD_CACHE_SIZE):
         records.append(record(seq))
-    assert len(records.after(4 * RECORD_CACHE_SIZE)) == RECORD_CACHE_SIZE - 1
+    assert len(records.list_after(4 * RECORD_CACHE_SIZE)) == RECORD_CACHE_SIZE - 1
     assert reads == 0
-    assert len(records.after(0)) == 5 * RECORD_CACHE_SIZE - 1
+    assert len(records.list_after(0)) == 5 * RECORD_CACHE_SIZE - 1
     assert reads == 1

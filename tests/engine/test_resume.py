@@ -90,15 +90,15 @@ async def test_messages_acknowledged_just_before_a_crash_reach_the_model(
         Turn(call("write_to_file", {"path": "a", "content": "1"})), settings=Settings()
     )
     ask = await asked(task)
-    log = task.recorder.log
+    log = task.recorder.task_log
     # What a process leaves that dies right after acknowledging an answer and a message.
     task.publish(
-        AskAnswered(ts=task.now(), ask_ts=ask.ts, answer=Answer(Response.NO, text="use tabs"))
+        AskAnswered(ts=task.next_ts(), ask_ts=ask.ts, answer=Answer(Response.NO, text="use tabs"))
     )
-    task.publish(MessageQueued(ts=task.now(), id="q1", text="and hurry"))
+    task.publish(MessageQueued(ts=task.next_ts(), id="q1", text="and hurry"))
     runner = task._runner
     assert runner is not None
-    task.recorder.log = _DetachedLog(log)  # type: ignore[assignment]
+    task.recorder.task_log = _DetachedLog(log)  # type: ignore[assignment]
     runner.cancel()
     await settled_quietly(task)
     log.close()
@@ -142,13 +142,13 @@ async def test_an_ask_of_a_dead_process_is_withdrawn(workshop: EngineHarness) ->
         Turn(call("execute_command", {"command": "true"})), settings=Settings()
     )
     ask = await asked(task)
-    log = task.recorder.log
-    task.recorder.log = _DetachedLog(log)  # type: ignore[assignment]
+    log = task.recorder.task_log
+    task.recorder.task_log = _DetachedLog(log)  # type: ignore[assignment]
     await task.cancel()
     log.close()
     workshop.engine = workshop.new_engine()
     again = await workshop.engine.resume(task.id)
-    opened = [r.event for r in again.bus.after(0) if isinstance(r.event, AskOpened)]
+    opened = [r.event for r in again.bus.list_records_after(0) if isinstance(r.event, AskOpened)]
     assert opened[0].ts == ask.ts
     assert (await asked(again)).ask is AskKind.RESUME_TASK
     assert rows(again, "command")[0].approval_state == "rejected"
@@ -209,6 +209,6 @@ async def test_a_replayed_journal_gives_the_very_rows_that_people_saw(
     )
     await settled(task)
     replayed = UiHistory()
-    for record in task.bus.after(0):
+    for record in task.bus.list_records_after(0):
         replayed.apply(record.event)
     assert list(replayed.rows) == list(task.rows)

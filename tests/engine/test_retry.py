@@ -150,16 +150,16 @@ def test_waits_double_and_both_counts_and_total_time_are_bounded() -> None:
     budget = RetryBudget(
         Settings(request_delay_seconds=5, max_retries=10, max_retry_wait_seconds=40)
     )
-    assert [budget.wait_after(error) for _ in range(4)] == [5, 10, 20, None]
+    assert [budget.consume_retry(error) for _ in range(4)] == [5, 10, 20, None]
     few = RetryBudget(Settings(max_retries=1))
-    assert few.wait_after(error) is not None
-    assert few.wait_after(error) is None
+    assert few.consume_retry(error) is not None
+    assert few.consume_retry(error) is None
 
 
 def test_an_address_where_nobody_listens_is_not_waited_for_long() -> None:
     error = ProviderError("refused", failure=ProviderFailure.NETWORK, code=UNREACHABLE_CODE)
     budget = RetryBudget(Settings())
-    assert [budget.wait_after(error) for _ in range(3)] == [5, 10, None]
+    assert [budget.consume_retry(error) for _ in range(3)] == [5, 10, None]
 
 
 async def test_a_countdown_says_how_many_attempts_there_will_be(workshop: EngineHarness) -> None:

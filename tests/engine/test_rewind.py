@@ -39,7 +39,7 @@ async def test_every_row_can_be_the_last_one_and_come_back(
 ) -> None:
     task = await rich_task(past, protocol)
     before, messages, spent = shown(task), said(task), task.usage.total_tokens_in
-    todos, mode = task.recorder.facts.todos, task.mode
+    todos, mode = task.recorder.projection.todos, task.mode
     for ts in before:
         preview = await task.preview_rewind(ts)
         assert await task.rewind(ts) == preview
@@ -54,7 +54,7 @@ async def test_every_row_can_be_the_last_one_and_come_back(
         undone = await task.undo_rewind()
         assert set(undone.restored_rows) == set(preview.removed_rows)
         assert (shown(task), said(task)) == (before, messages)
-        assert (task.recorder.facts.todos, task.mode) == (todos, mode)
+        assert (task.recorder.projection.todos, task.mode) == (todos, mode)
         check_past(task)
 
 
@@ -83,13 +83,13 @@ async def test_the_row_before_one_can_be_the_last(past: RewindHarness) -> None:
     await task.rewind(at, keep=False)
     assert shown(task) == [ts for ts in rows if ts < at]
     assert "not yet" not in json.dumps(said(task))
-    assert task.recorder.facts.unsent_feedback == ()
+    assert task.recorder.projection.unsent_feedback == ()
 
 
 async def test_todos_and_mode_go_back_and_money_and_queue_do_not(past: RewindHarness) -> None:
     task = await rich_task(past, ToolProtocol.NATIVE)
     spent = task.usage.total_tokens_in
-    task.publish(MessageQueued(ts=task.now(), id="q", text="later"))
+    task.publish(MessageQueued(ts=task.next_ts(), id="q", text="later"))
     in_architect = row_of(task, "completion_result")
     preview = await task.rewind(in_architect)
     assert [todo.content for todo in preview.todos_after] == ["look", "write"]
@@ -97,10 +97,10 @@ async def test_todos_and_mode_go_back_and_money_and_queue_do_not(past: RewindHar
     assert task.mode.slug == "architect"
     preview = await task.rewind(row_of(task, "text", 1))
     assert [todo.content for todo in preview.todos_before] == ["look", "write"]
-    assert (preview.todos_after, task.recorder.facts.todos) == ((), ())
+    assert (preview.todos_after, task.recorder.projection.todos) == ((), ())
     assert task.mode.slug == "code"
     assert task.usage.total_tokens_in == spent
-    assert [message.text for message in task.recorder.facts.queue.values()] == ["later"]
+    assert [message.text for message in task.recorder.projection.queue.values()] == ["later"]
 
 
 async def test_a_preview_tells_what_cannot_be_undone(past: RewindHarness) -> None:
@@ -153,7 +153,7 @@ async def test_messages_sent_meanwhile_wait_until_it_is_done(past: RewindHarness
     task = await rich_task(past, ToolProtocol.NATIVE)
     past.script(finish("ok"))
     past.talk_to(task)
-    async with task.at_rest():
+    async with task.stop_for_revision():
         await task.send("one more thing")
         assert not task.is_running
         with pytest.raises(TaskStateError, match="being rewound"):
@@ -273,14 +273,14 @@ async def test_the_first_message_can_be_said_anew(
     past.talk_to(task)
     await task.edit(whole[0], "do little")
     await asked(task)
-    assert task.recorder.facts.title == "do little"
+    assert task.recorder.projection.title == "do little"
     assert not set(whole) & set(shown(task))
     [first] = provider.requests[0].messages
     assert "do little" in str(first.content) and "do much" not in str(first.content)
     check_past(task)
     await task.undo_rewind()
     assert shown(task) == whole
-    assert task.recorder.facts.title == "do much"
+    assert task.recorder.projection.title == "do much"
 
 
 async def test_subtasks_are_notified_and_taken_up_again(past: RewindHarness) -> None:
@@ -291,7 +291,7 @@ async def test_subtasks_are_notified_and_taken_up_again(past: RewindHarness) -> 
     past.provider = ScriptedSubtasks(parts)
     task = await past.start(text="the whole", settings=ALLOW_ALL_WITH_SUBTASKS, policy=Unattended())
     assert await settled(task) == Completed("whole")
-    [child] = task.recorder.facts.children
+    [child] = task.recorder.projection.children
     preview = await task.preview_rewind(shown(task)[0])
     assert preview.detached_subtasks == (child,)
     at = row_of(task, "subtask_result")
@@ -299,7 +299,7 @@ async def test_subtasks_are_notified_and_taken_up_again(past: RewindHarness) -> 
     check_past(task)
     await past.engine.resume(task.id)
     assert await settled(task) == Completed("whole")
-    assert list(task.recorder.facts.children) == [child]
+    assert list(task.recorder.projection.children) == [child]
     check_past(task)
 
 
@@ -312,7 +312,7 @@ async def test_a_task_that_another_waits_for_is_left_alone(past: RewindHarness) 
     task = await past.start(text="the whole", settings=ALLOW_ALL_WITH_SUBTASKS, policy=Unattended())
     while not task.pending_subtasks:
         await wait_for_event(task, object, since=task.seq)
-    child = past.engine.find(task.pending_subtasks[0])
+    child = past.engine.find_open_task(task.pending_subtasks[0])
     assert child is not None
     with pytest.raises(UserError, match="Stop that one first"):
         await child.rewind(shown(child)[0])
@@ -329,13 +329,13 @@ async def test_a_parent_waits_until_the_past_of_its_subtask_is_settled(past: Rew
     while not task.pending_subtasks:
         await wait_for_event(task, object, since=task.seq)
     [name] = task.pending_subtasks
-    child = past.engine.find(name)
+    child = past.engine.find_open_task(name)
     assert child is not None
     await wait_for_event(child, RowDelta)
     await task.cancel()
     alone = TaskOptions(settings=ALLOW_ALL_WITH_SUBTASKS, policy=Unattended())
     child = await past.engine.open(name, options=alone)
-    async with child.at_rest():
+    async with child.stop_for_revision():
         since = task.seq
         await past.engine.resume(task.id)
         await wait_for_event(task, TaskPaused, since)
@@ -356,9 +356,9 @@ async def test_what_was_seen_of_files_is_forgotten_with_it(past: RewindHarness) 
         Turn(call("read_file", {"path": "a.txt"})), finish(), policy=Unattended()
     )
     await settled(task)
-    assert task.runtime.memory.list_recent(5)
+    assert task.runtime.read_tracker.list_recent(5)
     await task.rewind(shown(task)[0])
-    assert not task.runtime.memory.list_recent(5)
+    assert not task.runtime.read_tracker.list_recent(5)
 
 
 async def test_a_task_whose_process_died_at_work_goes_back(past: RewindHarness) -> None:

@@ -144,7 +144,7 @@ async def test_both_steps_are_in_the_journal(past: RewindHarness) -> None:
     assert restored.checkpoint == rewound.files_checkpoint
     assert restored.paths == ("a", "b")
     assert rewound.files_checkpoint_before is not None
-    assert task.recorder.facts.pending_restore is None
+    assert task.recorder.projection.pending_restore is None
 
 
 async def test_a_process_that_died_before_the_files_came_back(past: RewindHarness) -> None:
@@ -155,7 +155,7 @@ async def test_a_process_that_died_before_the_files_came_back(past: RewindHarnes
     (past.root / "a").write_text("2\n")
     again = await past.engine.open(task.id)
     assert files(past) == {"own.txt": "mine\n"}
-    assert again.recorder.facts.pending_restore is None
+    assert again.recorder.projection.pending_restore is None
     assert isinstance(durable(again)[-1], FilesRestored)
     check_past(again)
     await again.undo_rewind()
@@ -185,7 +185,7 @@ async def test_files_that_cannot_come_back_are_reported_and_never_overwrite_late
         event for event in durable(again) if isinstance(event, RowAdded) and event.say == "error"
     ]
     assert "could not be brought back" in errors[0].text
-    assert again.recorder.facts.pending_restore is None
+    assert again.recorder.projection.pending_restore is None
     await again.cancel()
 
 

@@ -253,7 +253,7 @@ async def test_a_subtask_that_returns_once_more_has_used_nothing_more(past: Rewi
     await task.rewind(row_of(task, "subtask_result"), keep=False)
     await past.engine.resume(task.id)
     await settled(task)
-    used = task.recorder.facts.ledger.subtask_usage
+    used = task.recorder.projection.ledger.subtask_usage
     assert (used.total_tokens_in, used.total_tokens_out) == (
         returned.total_tokens_in,
         returned.total_tokens_out,

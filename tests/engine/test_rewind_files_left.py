@@ -107,7 +107,7 @@ async def test_a_checkpoint_that_is_brought_back_alone_tells_them_too(past: Rewi
     (past.root / ".gitignore").write_text("*.log\n")
     task = await past.start(write("a", "1\n"), write("x.log", "2\n"), finish(), policy=Unattended())
     await settled(task)
-    checkpoint = task.recorder.facts.ledger.last_checkpoint
+    checkpoint = task.recorder.projection.ledger.last_checkpoint
     assert checkpoint is not None
     assert (await preview_restore(task, checkpoint)).unrestorable_files == (
         LeftFile("x.log", "ignored"),

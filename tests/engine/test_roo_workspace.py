@@ -285,7 +285,7 @@ async def test_a_mode_works_with_the_profile_that_the_settings_give_it(tmp_path:
         assert [request.body["model"] for request in here.server.requests] == ["small"]
         assert [request.body["model"] for request in other.requests] == ["large"]
         assert "<model>large</model>" in other.requests[0].raw.decode()
-        route = task.recorder.facts.route
+        route = task.recorder.projection.route
         assert (route.profile, route.model) == ("own", "small"), "the task remembers its own"
         await here.engine.release(task)
         await other.wait_for_connections(0)

@@ -83,7 +83,7 @@ async def test_no_row_is_left_streaming_when_the_task_is_over(
                     opened.append(item.event.ts)
                 if type(item.event).__name__ == "TaskFinished":
                     break
-    shown = [task.recorder.ui.get_row(ts) for ts in opened]
+    shown = [task.recorder.ui_history.get_row(ts) for ts in opened]
     assert opened
     assert not [row for row in shown if isinstance(row, Row) and row.partial]
 
@@ -124,7 +124,7 @@ async def test_output_of_a_cancelled_command_stays_on_the_screen(workshop: Engin
     task = await workshop.start(Turn(slow))
     ts = (await wait_for_event(task, CommandOutputDelta)).ts
     await task.cancel()
-    row = task.recorder.ui.get_row(ts)
+    row = task.recorder.ui_history.get_row(ts)
     assert isinstance(row, Row)
     assert not row.partial
     assert row in task.rows

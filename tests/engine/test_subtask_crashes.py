@@ -48,7 +48,7 @@ class CrashedTree:
     def __init__(self, workshop: EngineHarness, task: Task) -> None:
         self.workshop = workshop
         self.parent = task.id
-        self.children = list(task.recorder.facts.children)
+        self.children = list(task.recorder.projection.children)
 
     def find_directory(self, task_id: str) -> Path:
         return self.workshop.home / "tasks" / f"task_{task_id}"
@@ -79,7 +79,7 @@ class CrashedTree:
 
     def _check(self, task: Task) -> None:
         check_history(task.messages)
-        assert list(task.recorder.facts.children) == self.children
+        assert list(task.recorder.projection.children) == self.children
         one, two = results(task.messages[2])
         assert one == f"Subtask {self.children[0]} completed.\n\nResult:\nresult 1"
         assert two == f"Subtask {self.children[1]} completed.\n\nResult:\nresult 2"

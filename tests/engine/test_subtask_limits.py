@@ -78,7 +78,7 @@ async def test_turns_of_subtasks_count_and_the_limit_ends_the_tree(workshop: Eng
     assert isinstance(ending, Failed)
     assert ending.code == "turns"
     assert len(cast.requests) == 4
-    failure = child.recorder.facts.failure
+    failure = child.recorder.projection.failure
     assert failure is not None and failure.code == "turns"
     assert [event.is_error for event in durable(task) if isinstance(event, ToolFinished)] == [True]
     check_history(task.messages)
@@ -179,7 +179,7 @@ async def test_what_subtasks_used_before_they_were_cut_off_is_reported(
     }
     task, _ = await play(workshop, parts, model=PRICED_MODEL, attended=True)
     [child] = await children_of(task)
-    while child.recorder.facts.request_count < 3:
+    while child.recorder.projection.request_count < 3:
         await wait_for_event(child, RequestStarted, child.seq)
     await task.cancel()
     assert task.usage.total_cost == 10.0

@@ -264,7 +264,7 @@ async def test_the_workspace_above_is_the_one_whose_trust_counts(shop: Repositor
         "part 3": [finish("3")],
     }
     await settled(await shop.play(parts))
-    assert [options.trusted_as for options in seen] == [None, shop.root, shop.root, shop.root]
+    assert [options.trust_root for options in seen] == [None, shop.root, shop.root, shop.root]
     assert len({options.workspace for options in seen}) == 3
 
 
@@ -277,7 +277,7 @@ async def test_cancel_leaves_the_worktree_and_resuming_goes_on_in_it(
     }
     task = await shop.play(parts)
     [child] = await children_of(task)
-    while child.recorder.facts.request_count < 2:
+    while child.recorder.projection.request_count < 2:
         with child.subscribe() as subscription:
             await anext(subscription)
     await task.cancel()

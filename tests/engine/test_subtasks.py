@@ -74,7 +74,7 @@ async def child_of(task: Task, number: int = 0) -> Task:
 
 
 def spawned_by(task: Task) -> list[str]:
-    return list(task.recorder.facts.children)
+    return list(task.recorder.projection.children)
 
 
 async def ended(task: Task) -> Completed:
@@ -116,7 +116,7 @@ async def test_the_result_of_a_subtask_is_the_result_of_the_call(workshop: Engin
     assert isinstance(created, TaskCreated)
     assert (created.parent_id, created.root_id, created.depth) == (task.id, task.id, 1)
     assert created.workspace == str(workshop.root)
-    assert workshop.engine.find(child.id) is None
+    assert workshop.engine.find_open_task(child.id) is None
 
 
 @pytest.mark.requirement("subtasks:row")
@@ -139,8 +139,8 @@ async def test_the_row_of_the_call_says_who_shall_do_what(workshop: EngineHarnes
     ]
     await task.approve()
     child = await child_of(task)
-    assert [todo.content for todo in child.recorder.facts.todos] == ["one", "two"]
-    assert child.recorder.facts.title == "mail x\\@y"
+    assert [todo.content for todo in child.recorder.projection.todos] == ["one", "two"]
+    assert child.recorder.projection.title == "mail x\\@y"
 
 
 @pytest.mark.requirement("subtasks:finish")
@@ -319,7 +319,7 @@ async def test_cancel_stops_the_whole_tree_and_resuming_goes_on_with_the_subtask
     assert kinds(task)[-3:] == ["TaskPaused", "TaskUnpaused", "TaskAborted"]
     check_history(task.messages)
     check_history(first.messages)
-    assert workshop.engine.find(first.id) is None
+    assert workshop.engine.find_open_task(first.id) is None
     parts["part one"] = [finish("one")]
     await workshop.engine.release(task)
     again = await workshop.engine.resume(

@@ -94,7 +94,7 @@ async def test_the_prompt_of_an_xml_task_shows_every_tool_with_its_tags(
     task = await workshop.start(policy=Unattended(), protocol=ToolProtocol.XML)
     await settled(task)
     (request,) = provider.requests
-    for tool in task.runtime.tool_specs(task.mode):
+    for tool in task.runtime.build_tool_specs(task.mode):
         described = request.system.partition(f"## {tool.name}\n")[2].partition("\n## ")[0]
         assert f"<{tool.name}>" in described
         assert f"</{tool.name}>" in described
@@ -111,7 +111,7 @@ def test_without_a_user_every_kind_of_ask_has_an_answer(kind: AskKind) -> None:
     needs_a_user = kind in (AskKind.TOOL, AskKind.COMMAND, AskKind.USE_MCP_SERVER)
     if needs_a_user:
         assert not answer.approves
-        assert policy.refused == [ask]
+        assert policy.refused_asks == [ask]
 
 
 async def test_a_task_that_is_being_let_go_of_is_opened_again_as_soon_as_it_is_free(
@@ -121,7 +121,7 @@ async def test_a_task_that_is_being_let_go_of_is_opened_again_as_soon_as_it_is_f
     await asked(task)
     letting_go = asyncio.ensure_future(workshop.engine.release(task))
     await asyncio.sleep(0)
-    assert workshop.engine.find(task.id) is None
+    assert workshop.engine.find_open_task(task.id) is None
     again = await workshop.engine.open(task.id)
     assert again is not task
     assert again.state is TaskState.ABORTED
@@ -166,7 +166,7 @@ async def test_messages_that_come_while_a_task_is_being_closed_are_kept_for_its_
         servers.may_leave.set()
         await letting_go
         again = await workshop.engine.resume(task.id)
-        assert [said.text for said in again.recorder.facts.queue.values()] == ["once more"]
+        assert [said.text for said in again.recorder.projection.queue.values()] == ["once more"]
 
 
 async def test_messages_are_safe_however_soon_after_them_the_task_is_closed(
@@ -183,5 +183,5 @@ async def test_messages_are_safe_however_soon_after_them_the_task_is_closed(
         await workshop.engine.release(task)
         async with asyncio.timeout(TIMEOUT_S):
             await sending
-        events = [record.event for record in workshop.engine.read(task.id)]
+        events = [record.event for record in workshop.engine.read_records(task.id)]
         assert any(isinstance(event, MessageQueued) for event in events)

@@ -237,23 +237,23 @@ class StoredTask:
 
     @property
     def rows(self) -> Any:
-        return msgspec.to_builtins(list(self._recorder.ui.rows))
+        return msgspec.to_builtins(list(self._recorder.ui_history.rows))
 
     @property
     def messages(self) -> Any:
-        return msgspec.to_builtins(list(self._recorder.api.iter_stored()))
+        return msgspec.to_builtins(list(self._recorder.api_history.iter_stored()))
 
     @property
     def visible_messages(self) -> Any:
-        return msgspec.to_builtins(list(self._recorder.api.visible_messages))
+        return msgspec.to_builtins(list(self._recorder.api_history.visible_messages))
 
     @property
     def metadata(self) -> Any:
-        return msgspec.to_builtins(self._recorder.metadata())
+        return msgspec.to_builtins(self._recorder.build_metadata())
 
     def save(self) -> None:
         """Write the snapshot files."""
-        asyncio.run(self._recorder.rest())
+        asyncio.run(self._recorder.write_snapshots())
 
     def close(self) -> None:
         self._log.close()

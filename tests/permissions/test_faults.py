@@ -109,7 +109,7 @@ async def test_where_nobody_can_be_asked_a_fault_is_a_refusal(
     task = await workshop.start(LISTING, finish(), settings=SETTINGS, policy=policy)
     await settled(task)
 
-    assert len(policy.refused) == 1
+    assert len(policy.refused_asks) == 1
     assert not (workshop.root / "made.txt").exists()
 
 

@@ -209,7 +209,7 @@ async def test_leave_that_is_withdrawn_is_gone_at_once(workshop: EngineHarness) 
     task = await workshop.start(*turns, settings=Settings())
     assert await task.answer((await asked(task)).ts, ALWAYS)
     question = await asked(task)
-    assert task.granted.withdraw_edits() and not task.granted.withdraw_edits()
+    assert task.grants.revoke_edits() and not task.grants.revoke_edits()
     assert await task.answer(question.ts, Answer(Response.MESSAGE, text="yes"))
     assert (await asked(task)).path == "b.txt"
 
@@ -225,11 +225,11 @@ async def test_leave_goes_with_the_answer_that_gave_it_when_the_task_is_rewound(
     assert await task.answer(first, ALWAYS)
     second = (await asked(task)).ts
     assert not (await task.rewind(second, keep=False)).revokes_edit_grant
-    assert task.granted.edits, "the answer is still there"
+    assert task.grants.has_edit_grant, "the answer is still there"
     assert (await task.preview_rewind(first, keep=False)).revokes_edit_grant
-    assert task.granted.edits, "it was only looked at"
+    assert task.grants.has_edit_grant, "it was only looked at"
     assert (await task.rewind(first, keep=False)).revokes_edit_grant
-    assert not task.granted.edits
+    assert not task.grants.has_edit_grant
     await task.undo_rewind()
     assert not task.granted.edits, "it is asked for again"
     assert not (await task.preview_rewind(first, keep=False)).edits_asked
@@ -248,10 +248,10 @@ async def test_leave_given_to_a_subtask_goes_with_the_subtask(workshop: EngineHa
     assert child is not None
     assert await child.answer((await asked(child)).ts, ALWAYS)
     result = await asked(task)
-    assert task.granted.edits
+    assert task.grants.has_edit_grant
     assert not (await task.preview_rewind(result.ts, keep=False)).revokes_edit_grant
     assert (await task.rewind(get_ts(task.rows[0]))).revokes_edit_grant
-    assert not task.granted.edits
+    assert not task.grants.has_edit_grant
 
 
 @pytest.mark.requirement("always:edits")

@@ -293,7 +293,7 @@ async def test_a_task_at_rest_is_let_go_of_while_the_current_one_stays(
             await peer.ask("pressPrimaryButton")
             await peer.event("taskFinished", since=before)
         async with asyncio.timeout(60):
-            while here.hub.engine.find(ids[0]) is not None:
+            while here.hub.engine.find_open_task(ids[0]) is not None:
                 await peer.ask("ping")
         assert (await peer.ask("getCurrentTaskStack"))["taskStack"] == [ids[1]]
         assert (await peer.ask("getTask", ids[0]))["task"]["live"] is False

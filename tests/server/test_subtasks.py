@@ -213,7 +213,7 @@ async def test_of_several_subtasks_the_one_that_asks_is_the_current_task(tmp_pat
         await peer.event("taskFinished", where=lambda e: bool(e["taskId"] == one))
         await peer.asked("followup")
         assert await peer.ask("getCurrentTaskStack") == {"taskStack": [task_id, three]}
-        asking = here.hub.engine.find(three)
+        asking = here.hub.engine.find_open_task(three)
         assert asking is not None
         with slow_disk(asking):
             await peer.ask("sendMessage", message="that")

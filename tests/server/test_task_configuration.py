@@ -112,13 +112,13 @@ async def test_a_task_that_is_opened_again_may_do_no_more_than_the_user_allows(
         task = await begin(peer, configuration=loose | {"deniedCommands": []})
         await peer.asked("completion_result")
         assert (here.workspace / "a.txt").exists()
-        assert here.hub.engine.find(task).runtime.settings.denied_commands == ("rm",)  # type: ignore[union-attr]
+        assert here.hub.engine.find_open_task(task).runtime.settings.denied_commands == ("rm",)  # type: ignore[union-attr]
         await let_go_of(peer)
         since = len(peer.events)
         await peer.ask("sendMessage", task, message="more")
         await peer.asked("tool", since=since)
         assert not (here.workspace / "b.txt").exists()
-        opened = here.hub.engine.find(task)
+        opened = here.hub.engine.find_open_task(task)
         assert opened is not None
         settings = opened.runtime.settings
         assert (settings.allowed_commands, settings.sandbox) == ((), "auto")

@@ -122,11 +122,11 @@ async def test_a_condensed_task_goes_back_before_its_summary_and_goes_on(
     turn = XML_DONE if protocol is ToolProtocol.XML else DONE
     async with ModelServer([turn]) as server, at_work(tmp_path, server.url) as (engine, options):
         task = await engine.open("t1", options=options)
-        shown = len(task.recorder.api.messages)
+        shown = len(task.recorder.api_history.messages)
         await task.rewind(early, keep=True, files=False)
-        assert "Reply 2" in str(task.recorder.api.messages)
+        assert "Reply 2" in str(task.recorder.api_history.messages)
         await task.undo_rewind(force=False)
-        assert len(task.recorder.api.messages) == shown
+        assert len(task.recorder.api_history.messages) == shown
         await task.rewind(early, keep=True, files=False)
         await engine.release(task)
         task = await engine.resume("t1", "Is it mended?", options=options)
@@ -170,8 +170,10 @@ async def test_a_fork_of_an_adopted_task_has_cost_nothing_and_has_no_family(tmp_
     )
     async with at_work(tmp_path) as (engine, options):
         fork = await engine.fork("t1", options=options)
-        metadata = fork.recorder.metadata()
+        metadata = fork.recorder.build_metadata()
     assert (metadata.parent_id, metadata.child_ids, metadata.total_cost) == (None, (), 0.0)
     history = ApiHistory()
     history.apply(JsonFileStore(tmp_path).read("t1")[0].event)
-    assert [m.content for m in fork.recorder.api.messages] == [m.content for m in history.messages]
+    assert [m.content for m in fork.recorder.api_history.messages] == [
+        m.content for m in history.messages
+    ]

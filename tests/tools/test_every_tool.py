@@ -430,7 +430,7 @@ class ToolCallRunner:
     def check_histories(self, task: Task) -> None:
         """Both are whole, in memory and on disk, and every call has its answer."""
         check_history(task.messages)
-        directory = task.recorder.log.directory
+        directory = task.recorder.task_log.directory
         saved = json.loads((directory / "api_conversation_history.json").read_bytes())
         assert [message["role"] for message in saved] == [m.role for m in task.messages]
         rows = json.loads((directory / "ui_messages.json").read_bytes())

@@ -71,7 +71,7 @@ from joey.acp.session import (
     to_config_entries,
 )
 from joey.acp.terminals import EditorTerminals
-from joey.client.local import Engine, new_task_id
+from joey.client.local import Engine, generate_task_id
 from joey.errors import UserError
 from joey.presentation.text import one_line
 
@@ -208,7 +208,7 @@ class Agent:
 
     async def _create_session(self, request: NewSessionRequest) -> BaseModel:
         session = await self._build_session(
-            new_task_id(self._get_now_ms()), request.cwd, request.mcp_servers
+            generate_task_id(self._get_now_ms()), request.cwd, request.mcp_servers
         )
         await session.start()
         self._register_session(session)

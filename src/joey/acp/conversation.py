@@ -144,7 +144,7 @@ class Conversation:
         """A turn in which a summary takes the place of the conversation. Raises UserError."""
         turn = self._turn
         if turn is not None:
-            task.begin_condensing(instructions)  # before its next request
+            task.start_condensing(instructions)  # before its next request
             return await asyncio.shield(turn.stop_reason_future)
         turn = self._turn = PromptTurn()
         try:
@@ -183,7 +183,7 @@ class Conversation:
         """Tell the whole history."""
         assert self.task is not None
         encoder = UpdateEncoder(self.task.runtime.workspace)
-        for record in list(find_live_branch(self.task.bus.after(0))):
+        for record in list(find_live_branch(self.task.bus.list_records_after(0))):
             await self._send_updates(encoder.encode(record.event, live=False))
         if not self.is_busy:
             await self._send_updates(encoder.fail_open_calls())
@@ -205,7 +205,7 @@ class Conversation:
         """What is known of the session beside its words."""
         if self.task is None:
             return
-        projection = self.task.recorder.facts
+        projection = self.task.recorder.projection
         title = one_line(projection.prompt.text if projection.prompt is not None else "", 80)
         now = datetime.fromtimestamp(projection.updated / 1000, UTC).isoformat()
         await self._send_updates(
@@ -292,7 +292,7 @@ class Conversation:
         self, task: Task, event: TaskFinished | TaskAborted | TaskFailed
     ) -> None:
         self._turn_ending_ask = None
-        if isinstance(event, TaskFinished) and task.recorder.facts.queue:
+        if isinstance(event, TaskFinished) and task.recorder.projection.queue:
             return  # words came in meanwhile, and it goes on with them
         if self._turn is not None:
             await self.send_session_info()
@@ -302,7 +302,7 @@ class Conversation:
         """The model does not go on; to remind it of its tools would not help."""
         if self._turn is not None:
             self._turn.is_refused = True
-        self._start_ask_job((task.id, task.now()), task.cancel())
+        self._start_ask_job((task.id, task.next_ts()), task.cancel())
 
     def _end_turn(self, outcome: StopReason | Exception) -> None:
         turn, self._turn = self._turn, None

@@ -188,7 +188,9 @@ class AcpSession:
         is_editor_backed = self._editor.can_read_files or self._editor.can_write_files
         files = self._wrap_files if is_editor_backed else None
         front_end_resources = FrontEndResources(files=files, servers=self._mcp_servers)
-        return structs.replace(options, policy=EditorAnswerPolicy(), brought=front_end_resources)
+        return structs.replace(
+            options, policy=EditorAnswerPolicy(), front_end_resources=front_end_resources
+        )
 
     def _wrap_files(self, files: Files) -> Files:
         return EditorFiles(files, self._editor, lambda: self.id)
@@ -223,7 +225,7 @@ class AcpSession:
     async def _reopen_with_new_model(self, task: Task) -> None:
         """Its bench has the model that it was opened with."""
         previous_route = task.runtime.route
-        secrets = self._engine.secrets(self.id)
+        secrets = self._engine.load_secrets(self.id)
         make = partial(
             self._services.build_model_options,
             self.directory,
@@ -232,7 +234,7 @@ class AcpSession:
             secrets,
         )
         options = self._add_editor_resources(await asyncio.to_thread(make))
-        options = structs.replace(options, granted=task.granted)
+        options = structs.replace(options, grants=task.grants)
         await self._conversation.release_task()
         await self._open_with_options(options)
 
@@ -255,7 +257,7 @@ class AcpSession:
         if task is None:
             await self._send_mode(slug)
         elif task.mode.slug != slug:
-            task.publish(ModeSwitched(ts=task.now(), mode=slug))
+            task.publish(ModeSwitched(ts=task.next_ts(), mode=slug))
             self._mode_slug = slug
             await task.recorder.commit()
 

@@ -108,7 +108,7 @@ def make_options(  # noqa: PLR0913 (one argument per flag, all by name)
         workspace=workspace,
         profile=choice.profile,
         settings=settings,
-        scope=scope,
+        file_scope=scope,
         mode=mode,
         protocol=protocol or choice.profile.protocol,
         limits=limits,

@@ -80,28 +80,28 @@ def build_runtime(
     extra_providers = _build_extra_providers(options.settings, route, options.limits, home, env)
     return TaskRuntime(
         provider=make_provider(options.profile, build_http_client(options.profile, env), route),
-        registry=registry,
+        tool_registry=registry,
         files=_wrap_files(options, files),
         search=search,
         terminal=LocalTerminal(env, sandbox=sandbox),
         environment=LocalEnvironment(files, search),
         clock=SystemClock(),
         settings=options.settings,
-        scope=options.scope,
+        file_scope=options.file_scope,
         limits=options.limits,
         route=route,
         base_url=options.profile.base_url,
-        others=extra_providers,
+        extra_providers=extra_providers,
         system_prompt=options.system_prompt,
-        result_check=_build_result_validator(options),
-        toolboxes=servers.tool_set_cache,
+        result_validator=_build_result_validator(options),
+        tool_set_cache=servers.tool_set_cache,
         capabilities=Capabilities(
             outlines=OutlineExtractor(),
             documents=IsolatedDocumentReader(files),
             customizations=load_customizations(
-                files, home, env, options.settings, options.trusted_as
+                files, home, env, options.settings, options.trust_root
             ),
-            hooks=build_hooks(files, home, env, options.settings, options.trusted_as),
+            hooks=build_hooks(files, home, env, options.settings, options.trust_root),
             rulebook=SettingsRuleStore(home),
             repository=GitRepository(options.workspace),
             worktrees=GitWorktrees.of(files.root, worktrees) if worktrees is not None else None,
@@ -112,12 +112,14 @@ def build_runtime(
                 home,
                 options.workspace,
                 env,
-                partial(is_trusted, home, options.trusted_as or options.workspace),
+                partial(is_trusted, home, options.trust_root or options.workspace),
                 end_marked,
             ),
             browser=_build_browser(files, options.settings, env),
             images=_build_image_maker(options.settings, home, env),
-            mcp=servers.lease(options.workspace, options.trusted_as, options.brought.servers)
+            mcp=servers.lease(
+                options.workspace, options.trust_root, options.front_end_resources.servers
+            )
             if options.settings.mcp_enabled
             else None,
             **_lease_workspace_services(options, files, options.settings, indexes, checkpoints),
@@ -129,7 +131,7 @@ def _build_sandbox_and_files(
     options: TaskOptions, workspace: Path, home: Path, env: Mapping[str, str]
 ) -> tuple[Sandbox | None, LocalFiles]:
     """What holds the commands of a task, and its file tools."""
-    settings, scope = _add_repository_access(options), options.scope
+    settings, scope = _add_repository_access(options), options.file_scope
     sandbox = build_sandbox(workspace, home, env, settings, scope.added_directories)
     boundary = build_boundary(workspace, home, env, settings, scope)
     return sandbox, LocalFiles(workspace, None if sandbox is None else sandbox.spare, boundary)
@@ -137,14 +139,14 @@ def _build_sandbox_and_files(
 
 def _wrap_files(options: TaskOptions, files: LocalFiles) -> Files:
     """A worktree is nothing that a front end knows of."""
-    wrap = options.brought.files
-    return files if wrap is None or options.trusted_as is not None else wrap(files)
+    wrap = options.front_end_resources.files
+    return files if wrap is None or options.trust_root is not None else wrap(files)
 
 
 def _add_repository_access(options: TaskOptions) -> Settings:
     """Commands in a worktree may look at the repository that it belongs to."""
     settings = options.settings or Settings()
-    top = None if options.trusted_as is None else repository_top(options.trusted_as)
+    top = None if options.trust_root is None else repository_top(options.trust_root)
     if top is None:
         return settings
     readable = (*settings.sandbox_readable, str(top / ".git"))
@@ -156,11 +158,15 @@ def _fill_defaults(options: TaskOptions, home: Path, env: Mapping[str, str]) -> 
     if options.profile is not None and options.workspace and options.settings is not None:
         return options
     workspace = options.workspace
-    if workspace is None and options.left_in is not None:
-        workspace = check_stored_workspace(options.left_in, home, env)
+    if workspace is None and options.previous_workspace is not None:
+        workspace = check_stored_workspace(options.previous_workspace, home, env)
     workspace = workspace or Path.cwd()
     defaults = make_options(
-        workspace=workspace, home=home, env=env, earlier=options.earlier, secrets=options.secrets
+        workspace=workspace,
+        home=home,
+        env=env,
+        earlier=options.previous_route,
+        secrets=options.secrets,
     )
     return structs.replace(
         options,
@@ -177,14 +183,14 @@ def _apply_stored_configuration(options: TaskOptions) -> TaskOptions:
     Raises:
         ConfigError
     """
-    profile, previous, settings = options.profile, options.earlier, options.settings
+    profile, previous, settings = options.profile, options.previous_route, options.settings
     assert profile and settings
     private = {} if options.secrets is None else options.secrets.settings
-    if options.kept or private:
-        given, _ = split_settings_and_profile(options.kept)
+    if options.stored_configuration or private:
+        given, _ = split_settings_and_profile(options.stored_configuration)
         settings = resolve_reopened_settings(settings, given, private)
     if previous and (previous.provider, previous.model) == (profile.provider, profile.model):
-        profile = apply_tuning(profile, {**options.kept, **options.configuration})
+        profile = apply_tuning(profile, {**options.stored_configuration, **options.configuration})
     return structs.replace(options, profile=profile, settings=settings)
 
 
@@ -199,7 +205,7 @@ def _apply_restrictions(options: TaskOptions, home: Path, env: Mapping[str, str]
 def _build_route(options: TaskOptions, profile: Profile) -> ModelRoute:
     """What the task remembers; a model that was once chosen for it stays so."""
     route = options.route or _build_profile_route(profile)
-    previous = options.earlier
+    previous = options.previous_route
     return (
         structs.replace(route, is_explicit=True)
         if previous is not None and previous.is_explicit
@@ -260,7 +266,7 @@ def _lease_workspace_services(
     stores: CheckpointStorePool,
 ) -> dict[str, Any]:
     """What is kept of a workspace from task to task: too much for a worktree, which soon goes."""
-    if options.trusted_as is not None:
+    if options.trust_root is not None:
         return {}
     return {
         "index": indexes.lease(files, settings),

@@ -7,7 +7,7 @@ from joey.engine.asks import Unattended
 from joey.engine.bus import Subscription
 from joey.engine.engine import Engine, TaskOptions
 from joey.engine.outcomes import Aborted, Completed, Ending, Failed
-from joey.engine.runtime import new_task_id
+from joey.engine.runtime import generate_task_id
 from joey.engine.task import Task
 
 _protocol_check: type[Session] = Task
@@ -22,5 +22,5 @@ __all__ = [
     "Task",
     "TaskOptions",
     "Unattended",
-    "new_task_id",
+    "generate_task_id",
 ]

@@ -34,8 +34,8 @@ from joey.core.prompts import replies
 from joey.core.settings import Settings
 from joey.core.task import Answer, AskKind, Response, get_first_suggestion
 from joey.engine.asks import TimeoutAnswer, publish_feedback
-from joey.engine.environment import is_busy
-from joey.engine.hooks import check_refused
+from joey.engine.environment import has_background_command
+from joey.engine.hooks import check_hook_refusal
 from joey.engine.limits import FailureCounter, RepetitionVerdict
 from joey.engine.outcomes import (
     AnyTool,
@@ -45,7 +45,7 @@ from joey.engine.outcomes import (
     RowCall,
     RunStopped,
 )
-from joey.engine.runtime import tool_context
+from joey.engine.runtime import build_tool_context
 from joey.errors import ArgumentError, ConfigError, DeniedError
 from joey.ports import ToolContext
 from joey.tools.base import PreparedToolCall
@@ -54,8 +54,8 @@ if TYPE_CHECKING:
     from joey.engine.task import Task
 
 
-async def make_ready(
-    task: Task, placed: RowCall, mistakes: FailureCounter
+async def authorize_call(
+    task: Task, row_call: RowCall, failures: FailureCounter
 ) -> ApprovedCall | RejectedCall:
     """Prepare, decide, ask.
 
@@ -63,21 +63,21 @@ async def make_ready(
         ToolError: the call cannot be made, or a rule forbids it.
         Stop: the model repeats itself and nobody tells it how to go on.
     """
-    tool, prepared, context = await _prepare(task, placed, mistakes)
+    tool, prepared, context = await _prepare_call(task, row_call, failures)
     shell = task.runtime.capabilities.shell
     read = None if shell is None else shell.chain
-    match decide(prepared.claims, task.settings, read, edits_granted=task.granted.edits):
+    match decide(prepared.claims, task.settings, read, edits_granted=task.grants.has_edit_grant):
         case Allow(rule):
             if prepared.row or any(claim.access is not Access.NONE for claim in prepared.claims):
-                _announce(task, placed, tool, prepared, rule)
+                _publish_tool_started(task, row_call, tool, prepared, rule)
             return ApprovedCall(tool, prepared, context, None, rule)
         case Deny(rule, reason):
             raise DeniedError(reason, rule)
         case Ask(reason):
-            offered = await rule_to_offer(task, prepared.claims, read)
-            answer = await _ask_approval(task, placed, tool, prepared, reason, offered)
-    check_refused(answer)
-    await apply_always_answer(task, offered, answer, placed.row_ts)
+            proposed = await propose_rule(task, prepared.claims, read)
+            answer = await _ask_approval(task, row_call, tool, prepared, reason, proposed)
+    check_hook_refusal(answer)
+    await apply_always_answer(task, proposed, answer, row_call.row_ts)
     publish_feedback(task, answer)
     if prepared.ask is AskKind.FOLLOWUP or answer.approves:
         return ApprovedCall(tool, prepared, context, answer)
@@ -86,33 +86,35 @@ async def make_ready(
     )
 
 
-async def _prepare(
-    task: Task, placed: RowCall, mistakes: FailureCounter
+async def _prepare_call(
+    task: Task, row_call: RowCall, failures: FailureCounter
 ) -> tuple[AnyTool, PreparedToolCall, ToolContext]:
-    call, registry = placed.call, task.runtime.toolbox
+    call, registry = row_call.call, task.runtime.tool_set
     if call.problem is not None:
         raise ArgumentError(call.problem)
     tool = registry.find(call.name)
     registry.check_allowed(tool, task.mode, task.runtime.settings, call.input)
     params = tool.parse(call.input)
-    mistakes.rounds.called(tool.name, call.input)
-    verdict = mistakes.repetition.check(call.id, tool.name, call.input, is_busy=is_busy(task))
+    failures.repeated_rounds.record_call(tool.name, call.input)
+    verdict = failures.repeated_calls.check_call(
+        call.id, tool.name, call.input, is_busy=has_background_command(task)
+    )
     if verdict is not RepetitionVerdict.ALLOW:
-        await _stop_repeating(task, placed, tool, verdict)
-    context = tool_context(task, placed.call.id, placed.row_ts)
+        await _refuse_repeated_call(task, row_call, tool, verdict)
+    context = build_tool_context(task, row_call.call.id, row_call.row_ts)
     prepared = await tool.prepare(params, context)
     registry.check_places(tool, task.mode, prepared.claims)
     return tool, prepared, context
 
 
-async def _stop_repeating(
-    task: Task, placed: RowCall, tool: AnyTool, verdict: RepetitionVerdict
+async def _refuse_repeated_call(
+    task: Task, row_call: RowCall, tool: AnyTool, verdict: RepetitionVerdict
 ) -> None:
     """Raises RepeatedCallError or Stop: without a user, the first time never ends the run."""
     limit = replies.render_repetition_limit(tool.name)
     if verdict is RepetitionVerdict.STOP and task.asks.is_unattended:
         raise RepeatedCallError(limit, ())
-    answer = await task.ask(AskKind.MISTAKE_LIMIT_REACHED, limit, call_id=placed.call.id)
+    answer = await task.ask(AskKind.MISTAKE_LIMIT_REACHED, limit, call_id=row_call.call.id)
     publish_feedback(task, answer)
     if answer.response is Response.NO:
         raise RunStopped("mistakes", f"The model kept calling {tool.name} in the same way.")
@@ -120,63 +122,63 @@ async def _stop_repeating(
     raise RepeatedCallError(limit + advice, answer.images)
 
 
-def _announce(
-    task: Task, placed: RowCall, tool: AnyTool, prepared: PreparedToolCall, rule: str
+def _publish_tool_started(
+    task: Task, row_call: RowCall, tool: AnyTool, prepared: PreparedToolCall, rule: str
 ) -> None:
     task.publish(
         ToolStarted(
-            ts=placed.row_ts,
-            call_id=placed.call.id,
+            ts=row_call.row_ts,
+            call_id=row_call.call.id,
             tool=tool.name,
-            text=_row_text(prepared),
+            text=_format_row_text(prepared),
             path=prepared.path,
             diff=prepared.diff,
             rule=rule,
-            sandbox=_sandbox(prepared),
+            sandbox=_find_confinement(prepared),
         )
     )
 
 
 async def _ask_approval(
     task: Task,
-    placed: RowCall,
+    row_call: RowCall,
     tool: AnyTool,
     prepared: PreparedToolCall,
     reason: str,
-    offered: PersistentRule | TaskRule | None,
+    proposed: PersistentRule | TaskRule | None,
 ) -> Answer:
     return await task.ask(
         prepared.ask,
-        _row_text(prepared),
-        lapse=_lapse(prepared, task.runtime.settings),
-        ts=placed.row_ts,
-        call_id=placed.call.id,
+        _format_row_text(prepared),
+        timeout_answer=_build_timeout_answer(prepared, task.runtime.settings),
+        ts=row_call.row_ts,
+        call_id=row_call.call.id,
         tool=tool.name,
         path=prepared.path,
         diff=prepared.diff,
         is_protected=any(c.path is not None and c.path.is_protected for c in prepared.claims),
         reason=reason,
-        always_rule=None if offered is None else offered.text,
-        sandbox=_sandbox(prepared),
+        always_rule=None if proposed is None else proposed.text,
+        sandbox=_find_confinement(prepared),
     )
 
 
-def _sandbox(prepared: PreparedToolCall) -> SandboxStatus | None:
+def _find_confinement(prepared: PreparedToolCall) -> SandboxStatus | None:
     """What would hold the command, if the call is one."""
     return next((claim.sandbox for claim in prepared.claims if claim.sandbox is not None), None)
 
 
-def _lapse(prepared: PreparedToolCall, settings: Settings) -> TimeoutAnswer | None:
+def _build_timeout_answer(prepared: PreparedToolCall, settings: Settings) -> TimeoutAnswer | None:
     """A question may answer itself with its first suggestion, if the settings say so."""
     seconds = settings.followup_auto_approve_timeout_ms / 1000
-    wanted = prepared.ask is AskKind.FOLLOWUP and settings.always_allow_followup_questions
-    if not wanted or seconds <= 0:
+    is_enabled = prepared.ask is AskKind.FOLLOWUP and settings.always_allow_followup_questions
+    if not is_enabled or seconds <= 0:
         return None
-    suggestion = get_first_suggestion(_row_text(prepared))
+    suggestion = get_first_suggestion(_format_row_text(prepared))
     return TimeoutAnswer(seconds, Answer(Response.MESSAGE, text=suggestion)) if suggestion else None
 
 
-def _row_text(prepared: PreparedToolCall) -> str:
+def _format_row_text(prepared: PreparedToolCall) -> str:
     if prepared.row_text is not None:
         return prepared.row_text
     return msgspec.json.encode(prepared.row).decode()
@@ -187,7 +189,7 @@ class TaskGrants:
 
     def __init__(self) -> None:
         self._rules: list[PersistentRule | TaskRule] = []
-        self._edits_by: tuple[str, int] | None = None
+        self._edits_granted_by: tuple[str, int] | None = None
         """The task and the question in whose answer edits were accepted."""
 
     @property
@@ -195,60 +197,64 @@ class TaskGrants:
         return self._rules
 
     @property
-    def edits(self) -> bool:
+    def has_edit_grant(self) -> bool:
         """Files of the workspace may be changed without a question."""
         return WORKSPACE_EDITS_RULE in self._rules
 
-    def add(self, rule: PersistentRule | TaskRule) -> None:
+    def add_rule(self, rule: PersistentRule | TaskRule) -> None:
         if rule not in self._rules:
             self._rules.append(rule)
 
-    def accept_edits(self, task_id: str, ask_ts: int) -> None:
-        if not self.edits:
-            self.add(WORKSPACE_EDITS_RULE)
-            self._edits_by = (task_id, ask_ts)
+    def grant_edits(self, task_id: str, ask_ts: int) -> None:
+        if not self.has_edit_grant:
+            self.add_rule(WORKSPACE_EDITS_RULE)
+            self._edits_granted_by = (task_id, ask_ts)
 
-    def loses_edits(self, task_id: str, after: Sequence[Record], *, with_subtasks: bool) -> bool:
+    def would_lose_edit_grant(
+        self, task_id: str, after: Sequence[Record], *, with_subtasks: bool
+    ) -> bool:
         """The answer that accepted them is not in what a task's history would be. Of one to a
         subtask nothing is known: it may have been one of those that go."""
-        if self._edits_by is None or not self.edits:
+        if self._edits_granted_by is None or not self.has_edit_grant:
             return False
-        asker, ask_ts = self._edits_by
+        asker, ask_ts = self._edits_granted_by
         if asker != task_id:
             return with_subtasks
         answers = (each.event for each in after if isinstance(each.event, AskAnswered))
         return all(answered.ask_ts != ask_ts for answered in answers)
 
-    def withdraw_edits(self) -> bool:
+    def revoke_edits(self) -> bool:
         """Ask about each edit again; False when they are asked about anyway."""
-        if not self.edits:
+        if not self.has_edit_grant:
             return False
         self._rules.remove(WORKSPACE_EDITS_RULE)
         return True
 
-    def over(self, settings: Settings) -> Settings:
+    def apply_to(self, settings: Settings) -> Settings:
         for rule in self._rules:
             if isinstance(rule, PersistentRule):
                 settings = add_rule(settings, rule)
         return settings
 
 
-async def rule_to_offer(
+async def propose_rule(
     task: Task, claims: Sequence[Claim], read: GrammarParser | None
 ) -> PersistentRule | TaskRule | None:
     """What the person may add with their answer; None where that would not be just this."""
-    if (leave := propose_task_rule(claims, task.settings)) is not None:
-        return leave
+    if (grant := propose_task_rule(claims, task.settings)) is not None:
+        return grant
     rulebook = task.runtime.capabilities.rulebook
     if rulebook is None:
         return None
     rule = propose_persistent_rule(claims, task.settings, read)
-    if rule is None or (rule.setting == "allowedMcpTools" and _wakes_lists(task)):
+    if rule is None or (
+        rule.setting == "allowedMcpTools" and _would_enable_server_allow_lists(task)
+    ):
         return None
     return rule if await asyncio.to_thread(rulebook.can_add, rule) else None
 
 
-def _wakes_lists(task: Task) -> bool:
+def _would_enable_server_allow_lists(task: Task) -> bool:
     """Tools that servers have on lists of their own would run unasked, too."""
     mcp = task.runtime.capabilities.mcp
     if task.settings.always_allow_mcp or mcp is None:
@@ -264,9 +270,9 @@ async def apply_always_answer(
     if rule is None or not (answer.always and answer.approves):
         return
     if isinstance(rule, TaskRule):
-        task.granted.accept_edits(task.id, ask_ts)
+        task.grants.grant_edits(task.id, ask_ts)
         return
-    task.granted.add(rule)
+    task.grants.add_rule(rule)
     rulebook = task.runtime.capabilities.rulebook
     if rulebook is None:
         return
@@ -274,4 +280,4 @@ async def apply_always_answer(
         await asyncio.to_thread(rulebook.add, rule)
     except ConfigError as error:
         text = f"`{rule.text}` is allowed for this task, but could not be kept: {error}"
-        task.publish(RowAdded(ts=task.now(), say="error", text=text))
+        task.publish(RowAdded(ts=task.next_ts(), say="error", text=text))

@@ -37,7 +37,7 @@ class AnswerPolicy(Protocol):
 class TimeoutAnswer(Struct, frozen=True):
     """An answer that is taken when nobody gave one in time."""
 
-    seconds: float
+    timeout_s: float
     answer: Answer
 
 
@@ -49,54 +49,55 @@ class PendingAsks:
         policy: AnswerPolicy | None,
     ) -> None:
         self._publish = publish
-        self._now = now
+        self._next_ts = now
         self._policy = policy
-        self._open: dict[int, asyncio.Future[Answer]] = {}
+        self._futures: dict[int, asyncio.Future[Answer]] = {}
 
     @property
     def is_unattended(self) -> bool:
         """Whether a policy answers in place of a user."""
         return isinstance(self._policy, Unattended) and self._policy.replaces_user
 
-    async def ask(self, opened: AskOpened, lapse: TimeoutAnswer | None = None) -> Answer:
-        """Put the question and wait for its answer, or for the time of `lapse` to be up."""
+    async def ask(self, opened: AskOpened, timeout_answer: TimeoutAnswer | None = None) -> Answer:
+        """Put the question and wait for its answer, or for the time of `timeout_answer` to be
+        up."""
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self._open[opened.ts] = future
+        self._futures[opened.ts] = future
         try:
             self._publish(opened)
             answer = self._policy.answer(opened) if self._policy is not None else None
             if answer is not None and self._policy is not None:
-                self._settle(opened.ts, answer, self._policy.name)
-            return await self._wait(opened.ts, future, lapse)
+                self._resolve(opened.ts, answer, self._policy.name)
+            return await self._wait_for_answer(opened.ts, future, timeout_answer)
         except BaseException:
             if not future.done() or future.cancelled():
-                self._publish(AskWithdrawn(ts=self._now(), ask_ts=opened.ts))
+                self._publish(AskWithdrawn(ts=self._next_ts(), ask_ts=opened.ts))
             raise
         finally:
-            del self._open[opened.ts]
+            del self._futures[opened.ts]
 
-    async def _wait(
-        self, ask_ts: int, future: asyncio.Future[Answer], lapse: TimeoutAnswer | None
+    async def _wait_for_answer(
+        self, ask_ts: int, future: asyncio.Future[Answer], timeout_answer: TimeoutAnswer | None
     ) -> Answer:
-        if lapse is None:
+        if timeout_answer is None:
             return await future
-        await asyncio.wait([future], timeout=lapse.seconds)
+        await asyncio.wait([future], timeout=timeout_answer.timeout_s)
         if not future.done():
-            self._settle(ask_ts, lapse.answer, "timeout")
+            self._resolve(ask_ts, timeout_answer.answer, "timeout")
         return future.result()
 
     def answer(self, ask_ts: int, answer: Answer, by: str = "person") -> bool:
         """Give the answer. False when nothing waits under this id (any more)."""
-        future = self._open.get(ask_ts)
+        future = self._futures.get(ask_ts)
         if future is None or future.done():
             return False
-        self._settle(ask_ts, answer, by)
+        self._resolve(ask_ts, answer, by)
         return True
 
-    def _settle(self, ask_ts: int, answer: Answer, by: str) -> None:
+    def _resolve(self, ask_ts: int, answer: Answer, by: str) -> None:
         answer = structs.replace(answer, by=by)
-        self._publish(AskAnswered(ts=self._now(), ask_ts=ask_ts, answer=answer))
-        self._open[ask_ts].set_result(answer)
+        self._publish(AskAnswered(ts=self._next_ts(), ask_ts=ask_ts, answer=answer))
+        self._futures[ask_ts].set_result(answer)
 
 
 UNATTENDED_FOLLOWUP_ANSWER = "Nobody is there to answer. Use your best judgement and go on."
@@ -110,7 +111,7 @@ class Unattended:
     """Nobody else is there to help the model when it goes wrong."""
 
     def __init__(self) -> None:
-        self.refused: list[AskOpened] = []
+        self.refused_asks: list[AskOpened] = []
         """What would have needed a person."""
 
     def answer(self, ask: AskOpened) -> Answer | None:
@@ -125,16 +126,16 @@ class Unattended:
             case AskKind.TOOL if ask.tool == COMPLETION_TOOL:
                 return Answer(Response.YES)
             case AskKind.TOOL | AskKind.COMMAND | AskKind.USE_MCP_SERVER:
-                self.refused.append(ask)
+                self.refused_asks.append(ask)
                 return Answer(Response.NO)
             case _:
-                self.refused.append(ask)
+                self.refused_asks.append(ask)
                 return Answer(Response.NO)
 
 
 def publish_feedback(task: Task, answer: Answer) -> None:
     if answer.has_content:
-        task.publish(UserMessage(ts=task.now(), text=answer.text, images=answer.images))
+        task.publish(UserMessage(ts=task.next_ts(), text=answer.text, images=answer.images))
 
 
 def build_feedback_blocks(answer: Answer) -> tuple[UserBlock, ...]:

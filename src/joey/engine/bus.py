@@ -27,46 +27,46 @@ class NumberedEvent(Struct, frozen=True):
 
 
 class EventBus:
-    def __init__(self, records: RecordCache, recorder: Callable[[NumberedEvent], None]) -> None:
+    def __init__(self, records: RecordCache, record_event: Callable[[NumberedEvent], None]) -> None:
         self._records = records
-        self._recorder = recorder
+        self._record_event = record_event
         self._subscriptions: set[Subscription] = set()
-        self._closed = False
-        self.opened_at = self.seq
+        self._is_closed = False
+        self.opened_at_seq = self.seq
         """The last record from disk: what comes after it happened in this process."""
 
     @property
     def seq(self) -> int:
-        return self._records.seq
+        return self._records.last_seq
 
     def publish(self, event: Event) -> NumberedEvent:
-        passing = type(event) in TRANSIENT_EVENTS
-        numbered = NumberedEvent(self.seq if passing else self.seq + 1, event)
-        self._recorder(numbered)
-        if not passing:
+        is_transient = type(event) in TRANSIENT_EVENTS
+        numbered = NumberedEvent(self.seq if is_transient else self.seq + 1, event)
+        self._record_event(numbered)
+        if not is_transient:
             self._records.append(Record(numbered.seq, event))  # type: ignore[arg-type]
         for subscription in self._subscriptions:
-            subscription.offer(numbered)
+            subscription.enqueue(numbered)
         return numbered
 
-    def after(self, seq: int) -> Sequence[Record]:
+    def list_records_after(self, seq: int) -> Sequence[Record]:
         """Durable events with a higher number than `seq`."""
-        return self._records.after(seq)
+        return self._records.list_after(seq)
 
     def subscribe(self, since: int | None = None) -> Subscription:
         """Everything from now on; with `since`, first what was published after that number."""
         subscription = Subscription(self, self.seq if since is None else since)
         self._subscriptions.add(subscription)
-        if self._closed:
+        if self._is_closed:
             subscription.finish()
         return subscription
 
-    def drop(self, subscription: Subscription) -> None:
+    def unsubscribe(self, subscription: Subscription) -> None:
         self._subscriptions.discard(subscription)
 
     def close(self) -> None:
         """No more events: every subscription ends once it has been read."""
-        self._closed = True
+        self._is_closed = True
         for subscription in self._subscriptions:
             subscription.finish()
 
@@ -76,28 +76,28 @@ class Subscription:
 
     def __init__(self, bus: EventBus, since: int) -> None:
         self._bus = bus
-        self._since = since
+        self._last_seq = since
         self._backlog: deque[NumberedEvent] = deque()
-        self._behind = since < bus.seq
-        self._finished = False
+        self._is_behind = since < bus.seq
+        self._is_finished = False
         self._waiter: asyncio.Future[None] | None = None
 
-    def offer(self, numbered: NumberedEvent) -> None:
-        if self._behind:
-            self._wake()
+    def enqueue(self, numbered: NumberedEvent) -> None:
+        if self._is_behind:
+            self._wake_waiter()
             return
         self._backlog.append(numbered)
         if len(self._backlog) > MAX_BACKLOG_EVENTS:
             self._backlog.clear()
-            self._behind = True
-        self._wake()
+            self._is_behind = True
+        self._wake_waiter()
 
     def finish(self) -> None:
-        self._finished = True
-        self._wake()
+        self._is_finished = True
+        self._wake_waiter()
 
     def close(self) -> None:
-        self._bus.drop(self)
+        self._bus.unsubscribe(self)
         self.finish()
 
     def __enter__(self) -> Subscription:
@@ -111,23 +111,23 @@ class Subscription:
 
     async def __anext__(self) -> NumberedEvent:
         while True:
-            if self._behind:
+            if self._is_behind:
                 self._catch_up()
             if self._backlog:
                 numbered = self._backlog.popleft()
-                self._since = max(self._since, numbered.seq)
+                self._last_seq = max(self._last_seq, numbered.seq)
                 return numbered
-            if self._finished:
+            if self._is_finished:
                 raise StopAsyncIteration
             self._waiter = asyncio.get_running_loop().create_future()
             await self._waiter
 
     def _catch_up(self) -> None:
-        missed = self._bus.after(self._since)
+        missed = self._bus.list_records_after(self._last_seq)
         self._backlog.extend(NumberedEvent(record.seq, record.event) for record in missed)
-        self._behind = False
+        self._is_behind = False
 
-    def _wake(self) -> None:
+    def _wake_waiter(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
@@ -144,27 +144,27 @@ class RecordCache:
         self, read: Callable[[], Sequence[Record]], records: Sequence[Record] = ()
     ) -> None:
         """`read` gives all records that were ever appended."""
-        self._read = read
-        self._latest = list(records[-RECORD_CACHE_SIZE:])
-        self._all: Sequence[Record] | None = None
+        self._read_all = read
+        self._latest_records = list(records[-RECORD_CACHE_SIZE:])
+        self._all_records: Sequence[Record] | None = None
         """What was read, until there is more: who goes back asks more than once."""
 
     @property
-    def seq(self) -> int:
+    def last_seq(self) -> int:
         """The number of the last one."""
-        return self._latest[-1].seq if self._latest else 0
+        return self._latest_records[-1].seq if self._latest_records else 0
 
     def append(self, record: Record) -> None:
-        self._all = None
-        self._latest.append(record)
-        if len(self._latest) > 2 * RECORD_CACHE_SIZE:
-            del self._latest[:-RECORD_CACHE_SIZE]
+        self._all_records = None
+        self._latest_records.append(record)
+        if len(self._latest_records) > 2 * RECORD_CACHE_SIZE:
+            del self._latest_records[:-RECORD_CACHE_SIZE]
 
-    def after(self, seq: int) -> Sequence[Record]:
+    def list_after(self, seq: int) -> Sequence[Record]:
         """Those with a higher number than `seq`."""
-        first = self._latest[0].seq if self._latest else 1
+        first = self._latest_records[0].seq if self._latest_records else 1
         if seq + 1 >= first:
-            return self._latest[seq + 1 - first :]
-        if self._all is None:
-            self._all = self._read()
-        return [record for record in self._all if record.seq > seq]
+            return self._latest_records[seq + 1 - first :]
+        if self._all_records is None:
+            self._all_records = self._read_all()
+        return [record for record in self._all_records if record.seq > seq]

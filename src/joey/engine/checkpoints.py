@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 FILE_CHANGING_ACCESSES = frozenset({Access.WRITE, Access.EXECUTE, Access.MCP, Access.CUSTOM_TOOL})
 
 
-def begin_checkpoints(task: Task) -> None:
+def start_initial_checkpoint(task: Task) -> None:
     """Let the first checkpoint of the workspace be made while the model thinks."""
     checkpoints = task.runtime.capabilities.checkpoints
     grants = (task.mode.find_grant(ToolGroup.EDIT), task.mode.find_grant(ToolGroup.COMMAND))
@@ -54,7 +54,7 @@ def begin_checkpoints(task: Task) -> None:
         checkpoints.begin(task.id)
 
 
-def checkpoints_of(task: Task) -> Checkpoints:
+def require_checkpoints(task: Task) -> Checkpoints:
     """Raises UserError: there are none."""
     checkpoints = task.runtime.capabilities.checkpoints
     if checkpoints is None:
@@ -65,7 +65,7 @@ def checkpoints_of(task: Task) -> Checkpoints:
     return checkpoints
 
 
-def may_change_files(claims: Iterable[Claim]) -> bool:
+def can_change_files(claims: Iterable[Claim]) -> bool:
     return any(claim.access in FILE_CHANGING_ACCESSES for claim in claims)
 
 
@@ -74,34 +74,34 @@ class CheckpointGuard:
 
     def __init__(self, task: Task) -> None:
         self._task = task
-        self._kept = False
+        self._has_saved = False
 
-    async def before(self, claims: Iterable[Claim], *, was_asked: bool) -> None:
+    async def save_before_call(self, claims: Iterable[Claim], *, was_asked: bool) -> None:
         """Before a call runs: once for each reply is enough, unless somebody had time to work."""
-        if (was_asked or not self._kept) and may_change_files(claims):
-            await self._save(own=False, anyway=not self._kept)
-            self._kept = True
+        if (was_asked or not self._has_saved) and can_change_files(claims):
+            await self._save_checkpoint(is_own=False, always_record=not self._has_saved)
+            self._has_saved = True
 
-    async def before_subtasks(self) -> None:
-        if not self._kept:
-            self._kept = True
-            await self._save(own=False, anyway=True)
+    async def save_before_subtasks(self) -> None:
+        if not self._has_saved:
+            self._has_saved = True
+            await self._save_checkpoint(is_own=False, always_record=True)
 
-    async def after(self, claims: Iterable[Claim]) -> None:
+    async def save_after_call(self, claims: Iterable[Claim]) -> None:
         """After a call has run."""
-        if may_change_files(claims):
-            await self._save(own=True)
+        if can_change_files(claims):
+            await self._save_checkpoint(is_own=True)
 
-    async def after_subtasks(self) -> None:
+    async def save_after_subtasks(self) -> None:
         """What they changed was changed for this task."""
-        await self._save(own=True)
+        await self._save_checkpoint(is_own=True)
 
-    async def _save(self, *, own: bool, anyway: bool = False) -> None:
-        """It is recorded where it is another one than the last, or `anyway`."""
+    async def _save_checkpoint(self, *, is_own: bool, always_record: bool = False) -> None:
+        """It is recorded where it is another one than the last, or `always_record`."""
         task = self._task
         checkpoints, last = (
             task.runtime.capabilities.checkpoints,
-            task.recorder.facts.ledger.last_checkpoint,
+            task.recorder.projection.ledger.last_checkpoint,
         )
         if checkpoints is None:
             return
@@ -113,9 +113,11 @@ class CheckpointGuard:
         except CheckpointError as error:
             self._warn_once(str(error))
         else:
-            if saved != last or anyway:
+            if saved != last or always_record:
                 task.publish(
-                    CheckpointSaved(ts=task.now(), id=saved, previous_id=last, is_own_change=own)
+                    CheckpointSaved(
+                        ts=task.next_ts(), id=saved, previous_id=last, is_own_change=is_own
+                    )
                 )
 
     def _warn_once(self, reason: str) -> None:
@@ -123,7 +125,7 @@ class CheckpointGuard:
         if reason not in task.shown_once:
             task.shown_once.add(reason)
             text = f"The files of this step are not in a checkpoint: {reason.rstrip('.')}."
-            task.publish(RowAdded(ts=task.now(), say="error", text=text))
+            task.publish(RowAdded(ts=task.next_ts(), say="error", text=text))
 
 
 FileChangeKind = Literal["added", "changed", "removed"]
@@ -137,34 +139,34 @@ _INVERSE_CHANGES: dict[FileChangeKind, FileChangeKind] = {
 }
 
 
-async def keep_files(task: Task) -> str:
+async def save_checkpoint(task: Task) -> str:
     """The files as they are now."""
     try:
-        return await checkpoints_of(task).save(task.id)
+        return await require_checkpoints(task).save(task.id)
     except CheckpointError as error:
         raise UserError(str(error)) from error
 
 
 async def preview_restore(task: Task, checkpoint: str) -> RewindPreview:
     """What bringing back the files of a checkpoint, and nothing else, would change."""
-    since = check_saved(task, checkpoint)
-    path = task.recorder.path
-    preview = await preview_files(task, build_rewind_preview(path, path), checkpoint)
-    return await with_left_files(task, preview, since)
+    since = find_checkpoint_seq(task, checkpoint)
+    path = task.recorder.live_branch
+    preview = await preview_file_changes(task, build_rewind_preview(path, path), checkpoint)
+    return await add_unrestorable_files(task, preview, since)
 
 
 async def restore_checkpoint(task: Task, checkpoint: str, *, force: bool) -> RewindPreview:
     """Bring back the files of a checkpoint; the history stays."""
-    check_saved(task, checkpoint)
-    async with task.at_rest():
+    find_checkpoint_seq(task, checkpoint)
+    async with task.stop_for_revision():
         preview = await preview_restore(task, checkpoint)
-        refuse_conflicts(preview, force)
-        last = task.recorder.facts.ledger.last_checkpoint
-        saved = await keep_files(task)
-        task.publish(CheckpointSaved(ts=task.now(), id=saved, previous_id=last))
+        check_conflicts(preview, force)
+        last = task.recorder.projection.ledger.last_checkpoint
+        saved = await save_checkpoint(task)
+        task.publish(CheckpointSaved(ts=task.next_ts(), id=saved, previous_id=last))
         await task.recorder.commit()
         try:
-            await _restore(task, checkpoint, saved)
+            await _restore_files(task, checkpoint, saved)
         except CheckpointError as error:
             raise UserError(str(error)) from error
         finally:
@@ -172,55 +174,63 @@ async def restore_checkpoint(task: Task, checkpoint: str, *, force: bool) -> Rew
         return preview
 
 
-def check_saved(task: Task, checkpoint: str) -> int:
+def find_checkpoint_seq(task: Task, checkpoint: str) -> int:
     """The record that tells of it last. Raises UserError: the task has no such checkpoint."""
-    saved = {r.event.id: r.seq for r in task.bus.after(0) if isinstance(r.event, CheckpointSaved)}
+    saved = {
+        r.event.id: r.seq
+        for r in task.bus.list_records_after(0)
+        if isinstance(r.event, CheckpointSaved)
+    }
     if checkpoint not in saved:
         raise UserError(f"There is no checkpoint {checkpoint!r} of task {task.id}.")
     return saved[checkpoint]
 
 
-async def restore_due_files(task: Task) -> None:
+async def restore_rewound_files(task: Task) -> None:
     """What the latest rewind wants done to the files, unless it is done.
 
     Raises:
         CheckpointError
     """
-    rewound = task.recorder.facts.pending_restore
+    rewound = task.recorder.projection.pending_restore
     if rewound is not None and rewound.files_checkpoint is not None:
-        await _restore(task, rewound.files_checkpoint, rewound.files_checkpoint_before)
+        await _restore_files(task, rewound.files_checkpoint, rewound.files_checkpoint_before)
 
 
-async def finish_restoring(task: Task) -> None:
+async def resume_interrupted_restore(task: Task) -> None:
     """The same for a task whose process died before: it can be worked with in any case."""
     try:
-        await restore_due_files(task)
+        await restore_rewound_files(task)
     except CheckpointError as error:
         text = f"The history was rewound, but the files could not be brought back: {error}"
-        events = (record.event for record in task.recorder.path)
+        events = (record.event for record in task.recorder.live_branch)
         if not any(isinstance(event, RowAdded) and event.text == text for event in events):
-            task.publish(RowAdded(ts=task.now(), say="error", text=text))
+            task.publish(RowAdded(ts=task.next_ts(), say="error", text=text))
 
 
-async def _restore(task: Task, checkpoint: str, before: str | None) -> None:
+async def _restore_files(task: Task, checkpoint: str, before: str | None) -> None:
     checkpoints = task.runtime.capabilities.checkpoints
     if checkpoints is None:
         raise CheckpointError("checkpoints are switched off.")
     changed = await checkpoints.restore(checkpoint, before)
     paths = tuple(each.path for each in changed[:MAX_JOURNALED_PATHS])
-    task.publish(FilesRestored(ts=task.now(), checkpoint=checkpoint, paths=paths))
+    task.publish(FilesRestored(ts=task.next_ts(), checkpoint=checkpoint, paths=paths))
     await task.recorder.commit()
 
 
 # What would change
 
 
-async def preview_files(task: Task, preview: RewindPreview, checkpoint: str) -> RewindPreview:
+async def preview_file_changes(
+    task: Task, preview: RewindPreview, checkpoint: str
+) -> RewindPreview:
     """With what is done to the files."""
-    checkpoints = checkpoints_of(task)
+    checkpoints = require_checkpoints(task)
     try:
         differing = await checkpoints.changes(checkpoint)
-        foreign = await changed_by_others(task, checkpoints, checkpoint) if differing else ()
+        foreign = (
+            await find_externally_changed_files(task, checkpoints, checkpoint) if differing else ()
+        )
     except CheckpointError as error:
         raise UserError(str(error)) from error
     if not differing:
@@ -230,7 +240,7 @@ async def preview_files(task: Task, preview: RewindPreview, checkpoint: str) -> 
     return structs.replace(preview, checkpoint=checkpoint, file_changes=files, conflicts=conflicts)
 
 
-def refuse_conflicts(preview: RewindPreview, force: bool) -> None:
+def check_conflicts(preview: RewindPreview, force: bool) -> None:
     """Raises UserError."""
     if not preview.conflicts or force:
         return
@@ -247,21 +257,25 @@ _CheckpointPair = tuple[str, str]
 """Two checkpoints, with the work of others in between."""
 
 
-async def changed_by_others(task: Task, checkpoints: Checkpoints, wanted: str) -> frozenset[str]:
+async def find_externally_changed_files(
+    task: Task, checkpoints: Checkpoints, target: str
+) -> frozenset[str]:
     """Files that somebody else changed, and that are otherwise in the checkpoint that is wanted.
 
     Raises CheckpointError."""
-    stopped, foreign = InterruptedCalls(task), set[str]()
-    done = _ExternalChanges(task.bus.after(0), stopped.before)
-    for before, saved in set(done.now).difference(done.until.get(wanted, ())):
-        foreign |= _paths(await checkpoints.changes(before, saved))
-    known = task.recorder.facts.ledger.last_checkpoint
-    if known is not None and None not in stopped.at_last:
-        foreign |= _paths(await checkpoints.changes(known))
-    return frozenset(foreign.difference(path for path in stopped.at_last if path is not None))
+    interrupted, foreign = InterruptedCalls(task), set[str]()
+    external = _ExternalChanges(task.bus.list_records_after(0), interrupted.own_checkpoints)
+    for before, saved in set(external.current).difference(external.by_checkpoint.get(target, ())):
+        foreign |= _collect_paths(await checkpoints.changes(before, saved))
+    known = task.recorder.projection.ledger.last_checkpoint
+    if known is not None and None not in interrupted.unsaved_paths:
+        foreign |= _collect_paths(await checkpoints.changes(known))
+    return frozenset(
+        foreign.difference(path for path in interrupted.unsaved_paths if path is not None)
+    )
 
 
-def _paths(changes: Sequence[FileChange]) -> set[str]:
+def _collect_paths(changes: Sequence[FileChange]) -> set[str]:
     return {each.path for each in changes}
 
 
@@ -270,24 +284,26 @@ class _ExternalChanges:
 
     def __init__(self, records: Iterable[Record], own: set[str]) -> None:
         """`own` are checkpoints that only tell of the task's work."""
-        self.now: tuple[_CheckpointPair, ...] = ()
+        self.current: tuple[_CheckpointPair, ...] = ()
         """Those that the files have."""
-        self.until: dict[str, tuple[_CheckpointPair, ...]] = {}
+        self.by_checkpoint: dict[str, tuple[_CheckpointPair, ...]] = {}
         """Those that a checkpoint has."""
         known: str | None = None
         for record in records:
             match record.event:
                 case CheckpointSaved(id=saved, is_own_change=is_own):
                     if not is_own and saved not in own:
-                        self.now = self._with(known, saved)
-                    self.until[saved], known = self.now, saved
+                        self.current = self._append_change(known, saved)
+                    self.by_checkpoint[saved], known = self.current, saved
                 case TaskRewound(files_checkpoint_before=str(saved)):
-                    self.until[saved] = self.now if saved in own else self._with(known, saved)
+                    self.by_checkpoint[saved] = (
+                        self.current if saved in own else self._append_change(known, saved)
+                    )
                 case FilesRestored(checkpoint=restored):
-                    self.now, known = self.until.get(restored, ()), restored
+                    self.current, known = self.by_checkpoint.get(restored, ()), restored
 
-    def _with(self, before: str | None, saved: str) -> tuple[_CheckpointPair, ...]:
-        return self.now if before in (None, saved) else (*self.now, (before, saved))
+    def _append_change(self, before: str | None, saved: str) -> tuple[_CheckpointPair, ...]:
+        return self.current if before in (None, saved) else (*self.current, (before, saved))
 
 
 class InterruptedCalls:
@@ -295,42 +311,44 @@ class InterruptedCalls:
 
     def __init__(self, task: Task) -> None:
         self._task = task
-        self.at_last: set[str | None] = set()
+        self.unsaved_paths: set[str | None] = set()
         """Files of those that no checkpoint has seen; None stands for any file."""
-        self.before: set[str] = set()
+        self.own_checkpoints: set[str] = set()
         """Checkpoints that others have seen."""
-        begun: dict[str, str | None] = {}
-        asked: dict[int, AskOpened] = {}
-        for record in task.bus.after(0):
+        started: dict[str, str | None] = {}
+        asks: dict[int, AskOpened] = {}
+        for record in task.bus.list_records_after(0):
             match record.event:
                 case AskOpened(call_id=str()) as opened:
-                    asked[opened.ts] = opened
-                case AskAnswered(ask_ts=ts, answer=answer) if answer.approves and ts in asked:
-                    self._begin(asked[ts], begun)
+                    asks[opened.ts] = opened
+                case AskAnswered(ask_ts=ts, answer=answer) if answer.approves and ts in asks:
+                    self._record_start(asks[ts], started)
                 case ToolStarted() as announced:
-                    self._begin(announced, begun)
+                    self._record_start(announced, started)
                 case ToolFinished(call_id=call_id):
-                    begun.pop(call_id, None)
+                    started.pop(call_id, None)
                 case ReplyReceived():
-                    self.at_last.update(begun.values())
-                    begun.clear()
-                case CheckpointSaved(id=saved) if self.at_last:
-                    self.before.add(saved)
-                    self.at_last.clear()
-                case TaskRewound(files_checkpoint_before=str(saved)) if begun or self.at_last:
-                    self.before.add(saved)
+                    self.unsaved_paths.update(started.values())
+                    started.clear()
+                case CheckpointSaved(id=saved) if self.unsaved_paths:
+                    self.own_checkpoints.add(saved)
+                    self.unsaved_paths.clear()
+                case TaskRewound(files_checkpoint_before=str(saved)) if (
+                    started or self.unsaved_paths
+                ):
+                    self.own_checkpoints.add(saved)
                 case FilesRestored():
-                    self.at_last.clear()
-                    begun.clear()
-        self.at_last.update(begun.values())
+                    self.unsaved_paths.clear()
+                    started.clear()
+        self.unsaved_paths.update(started.values())
 
-    def _begin(self, call: ToolStarted | AskOpened, begun: dict[str, str | None]) -> None:
-        if call.tool is not None and call.call_id is not None and self._may_change(call.tool):
-            begun[call.call_id] = call.path
+    def _record_start(self, call: ToolStarted | AskOpened, started: dict[str, str | None]) -> None:
+        if call.tool is not None and call.call_id is not None and self._can_change_files(call.tool):
+            started[call.call_id] = call.path
 
-    def _may_change(self, tool: str) -> bool:
+    def _can_change_files(self, tool: str) -> bool:
         try:
-            return not self._task.runtime.toolbox.find(tool).parallel
+            return not self._task.runtime.tool_set.find(tool).parallel
         except ToolError:
             return True
 
@@ -351,51 +369,52 @@ class _RecordedEdit(Struct, frozen=True):
     call: ToolStarted | AskOpened
 
 
-async def with_left_files(task: Task, preview: RewindPreview, since: int) -> RewindPreview:
+async def add_unrestorable_files(task: Task, preview: RewindPreview, since: int) -> RewindPreview:
     """With those of the files changed after this record that stay as they are.
 
     Raises:
         UserError: files are not kept here.
     """
-    paths = list(dict.fromkeys(_edited(task, since)))
+    paths = list(dict.fromkeys(_iter_edited_paths(task, since)))
     if not paths:
         return preview
     try:
-        left = await checkpoints_of(task).left(paths)
+        unrestorable = await require_checkpoints(task).left(paths)
     except CheckpointError as error:
         raise UserError(str(error)) from error
     # One that was ignored only after it was first kept comes back.
-    back = {each.path for each in preview.file_changes}
+    restored_paths = {each.path for each in preview.file_changes}
     return structs.replace(
-        preview, unrestorable_files=tuple(each for each in left if each.path not in back)
+        preview,
+        unrestorable_files=tuple(each for each in unrestorable if each.path not in restored_paths),
     )
 
 
-def _edited(task: Task, since: int) -> Iterator[str]:
+def _iter_edited_paths(task: Task, since: int) -> Iterator[str]:
     """By the task's own tools. The journal tells it, whatever of it was rewound meanwhile."""
-    asked: dict[int, AskOpened] = {}
-    begun: dict[str | None, _RecordedEdit] = {}
+    asks: dict[int, AskOpened] = {}
+    started: dict[str | None, _RecordedEdit] = {}
     done: list[_RecordedEdit] = []
-    for record in task.bus.after(0):
+    for record in task.bus.list_records_after(0):
         match record.event:
             case AskOpened(call_id=str()) as opened:
-                asked[opened.ts] = opened
-            case AskAnswered(ask_ts=ts, answer=answer) if answer.approves and ts in asked:
-                begun[asked[ts].call_id] = _RecordedEdit(record.seq, asked[ts])
+                asks[opened.ts] = opened
+            case AskAnswered(ask_ts=ts, answer=answer) if answer.approves and ts in asks:
+                started[asks[ts].call_id] = _RecordedEdit(record.seq, asks[ts])
             case ToolStarted() as announced:
-                begun[announced.call_id] = _RecordedEdit(record.seq, announced)
-            case ToolFinished(call_id=call_id, is_error=failed) if call_id in begun:
-                call = begun.pop(call_id).call
+                started[announced.call_id] = _RecordedEdit(record.seq, announced)
+            case ToolFinished(call_id=call_id, is_error=failed) if call_id in started:
+                call = started.pop(call_id).call
                 # Of several files, which have no one path, some may be written when it fails.
                 if not failed or call.path is None:
                     done.append(_RecordedEdit(record.seq, call))
-    for edit in (*done, *begun.values()):  # those that were stopped may have written, too
+    for edit in (*done, *started.values()):  # those that were stopped may have written, too
         if edit.seq > since:
-            yield from _files(task, edit.call)
+            yield from _parse_edited_paths(task, edit.call)
 
 
-def _files(task: Task, call: ToolStarted | AskOpened) -> tuple[str, ...]:
-    if call.tool is None or not _edits(task, call.tool):
+def _parse_edited_paths(task: Task, call: ToolStarted | AskOpened) -> tuple[str, ...]:
+    if call.tool is None or not _is_edit_tool(task, call.tool):
         return ()
     try:
         row = msgspec.json.decode(call.text, type=_EditRow)
@@ -405,8 +424,8 @@ def _files(task: Task, call: ToolStarted | AskOpened) -> tuple[str, ...]:
     return tuple(path for path in files if path)
 
 
-def _edits(task: Task, tool: str) -> bool:
+def _is_edit_tool(task: Task, tool: str) -> bool:
     try:
-        return task.runtime.toolbox.find(tool).group is ToolGroup.EDIT
+        return task.runtime.tool_set.find(tool).group is ToolGroup.EDIT
     except ToolError:
         return False

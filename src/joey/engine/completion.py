@@ -17,7 +17,7 @@ from joey.core.permissions.policy import Access, Allow, Ask, Claim, Deny, decide
 from joey.core.prompts import replies
 from joey.core.task import Answer, AskKind
 from joey.engine.asks import publish_feedback
-from joey.engine.hooks import on_completion
+from joey.engine.hooks import run_completion_hooks
 from joey.engine.limits import FailureCounter
 from joey.engine.mentions import expand_mentions
 from joey.engine.outcomes import Completed, Continue
@@ -33,7 +33,7 @@ DEFAULT_REJECTION_FEEDBACK = "The result was not accepted."
 """The feedback of a user who says no to a result and nothing else."""
 
 
-async def present(
+async def present_result(
     task: Task, result: str, row_ts: int, call: ToolCall | None = None
 ) -> Answer | None:
     """The answer to a result; None when the rules accept it. A plain answer has no call.
@@ -42,32 +42,32 @@ async def present(
         ToolError: the result is refused before anybody sees it.
         Stop: it never had the form that was asked for.
     """
-    _check_todos(task)
-    if task.runtime.result_check is not None:
-        await task.runtime.result_check.check(result)
-    await on_completion(task, call, result)
-    facts = task.recorder.facts
+    _check_open_todos(task)
+    if task.runtime.result_validator is not None:
+        await task.runtime.result_validator.validate(result)
+    await run_completion_hooks(task, call, result)
+    projection = task.recorder.projection
     task.publish(RowAdded(ts=row_ts, say="completion_result", text=result))
     task.publish(
         TaskCompleted(
-            ts=task.now(),
+            ts=task.next_ts(),
             result=result,
-            usage=facts.usage,
-            tool_usage=dict(facts.ledger.tool_tallies),
+            usage=projection.usage,
+            tool_usage=dict(projection.ledger.tool_tallies),
             is_plain_answer=call is None,
         )
     )
     call_id = None if call is None else call.id
-    if task.is_awaited:
-        return await _hand_over(task, call_id)
+    if task.has_waiting_parent:
+        return await _hand_over_to_parent(task, call_id)
     answer = await task.ask(AskKind.COMPLETION_RESULT, call_id=call_id)
     publish_feedback(task, answer)
     return answer
 
 
-async def _hand_over(task: Task, call_id: str | None) -> Answer | None:
+async def _hand_over_to_parent(task: Task, call_id: str | None) -> Answer | None:
     """A subtask's result goes to the task that waits for it, if the rules or the person agree."""
-    ts = task.now()
+    ts = task.next_ts()
     match decide((Claim(Access.DELEGATE),), task.runtime.settings):
         case Allow(rule):
             task.publish(
@@ -93,65 +93,73 @@ async def _hand_over(task: Task, call_id: str | None) -> Answer | None:
     return answer
 
 
-def _check_todos(task: Task) -> None:
-    todos = task.recorder.facts.todos
+def _check_open_todos(task: Task) -> None:
+    todos = task.recorder.projection.todos
     if task.runtime.settings.prevent_completion_with_open_todos and any(
         todo.status != "completed" for todo in todos
     ):
         raise ToolError(replies.render_open_todos())
 
 
-async def judge_plain_reply(
-    task: Task, reply: Sequence[RowPart], mistakes: FailureCounter
+async def process_plain_reply(
+    task: Task, reply: Sequence[RowPart], failures: FailureCounter
 ) -> Completed | Continue:
     """Remind the model, or present what it said as the result."""
     texts = {p.ts: p.part.text.strip() for p in reply if isinstance(p.part, TextPart)}
     row_ts = max(ts for ts, text in texts.items() if text)
-    said = mistakes.plain_replies
-    said.append("\n\n".join(filter(None, texts.values())))
-    if len(said) == 1 and task.mode.can_edit_or_run:
-        return Continue((TextBlock(replies.render_no_tool_used(task.recorder.facts.protocol)),))
+    texts_so_far = failures.plain_reply_texts
+    texts_so_far.append("\n\n".join(filter(None, texts.values())))
+    if len(texts_so_far) == 1 and task.mode.can_edit_or_run:
+        return Continue(
+            (TextBlock(replies.render_no_tool_used(task.recorder.projection.protocol)),)
+        )
     # A program reads a result that has to fit a schema: nothing may stand in front of it.
-    answer = said[-1] if task.runtime.result_check is not None else _joined(said[-2:])
-    return await _present(task, answer, row_ts, mistakes)
+    answer = (
+        texts_so_far[-1]
+        if task.runtime.result_validator is not None
+        else _join_distinct(texts_so_far[-2:])
+    )
+    return await _present_plain_answer(task, answer, row_ts, failures)
 
 
-async def _present(
-    task: Task, answer: str, row_ts: int, mistakes: FailureCounter
+async def _present_plain_answer(
+    task: Task, answer: str, row_ts: int, failures: FailureCounter
 ) -> Completed | Continue:
     try:
-        response = await present(task, answer, row_ts)
+        response = await present_result(task, answer, row_ts)
     except ToolError as error:
-        mistakes.made_one((str(error),))
-        task.publish(RowAdded(ts=task.now(), say="error", text=str(error)))
+        failures.record_failure((str(error),))
+        task.publish(RowAdded(ts=task.next_ts(), say="error", text=str(error)))
         return Continue((TextBlock(str(error)),))
-    mistakes.forgive()
-    mistakes.plain_replies.clear()
+    failures.reset()
+    failures.plain_reply_texts.clear()
     if response is not None and not response.approves:
         feedback = response.text or ("" if response.images else DEFAULT_REJECTION_FEEDBACK)
         return Continue(await expand_mentions(task, feedback, response.images))
-    if task.recorder.facts.queue:
+    if task.recorder.projection.queue:
         return Continue()
     return Completed(answer, answered=True)
 
 
-def _joined(texts: Sequence[str]) -> str:
+def _join_distinct(texts: Sequence[str]) -> str:
     """The texts of the replies, unless one of them says all that the other one says."""
     first, last = texts[0], texts[-1]
-    if _plain(last) in _plain(first):
+    if _collapse_whitespace(last) in _collapse_whitespace(first):
         return first
-    return last if _plain(first) in _plain(last) else f"{first}\n\n{last}"
+    return (
+        last if _collapse_whitespace(first) in _collapse_whitespace(last) else f"{first}\n\n{last}"
+    )
 
 
-def _plain(text: str) -> str:
+def _collapse_whitespace(text: str) -> str:
     return " ".join(text.split())
 
 
-def close_completion(task: Task) -> None:
+def close_completion_call(task: Task) -> None:
     """A completion that was left open when it was accepted gets its result."""
-    for call in task.recorder.api.open_calls:
+    for call in task.recorder.api_history.open_calls:
         if call.name == COMPLETION_TOOL:
             accepted = replies.render_completion_accepted()
             task.publish(
-                ToolFinished(ts=task.now(), call_id=call.id, tool=call.name, content=accepted)
+                ToolFinished(ts=task.next_ts(), call_id=call.id, tool=call.name, content=accepted)
             )

@@ -47,8 +47,8 @@ from joey.core.messages import (
 )
 from joey.core.models import ModelRequest
 from joey.core.task import IDLE_STATES
-from joey.engine.limits import RetryBudget, count_down
-from joey.engine.runtime import prompt_of
+from joey.engine.limits import RetryBudget, wait_with_countdown
+from joey.engine.runtime import build_prompt
 from joey.errors import CondenseError, ProviderError, ProviderFailure, StoreError, ToolError
 from joey.ports import Provider
 from joey.tools.list_code_definition_names import definition_list, definitions_in
@@ -64,54 +64,69 @@ class ContextUsage:
     """A look at one moment; make a new one after the history has changed."""
 
     def __init__(self, task: Task) -> None:
-        model, facts, api = task.provider.model, task.recorder.facts, task.recorder.api
-        self.gauge = task.gauge
-        self.gauge.set_model(model.id, facts.request_count)
+        model, projection, api = (
+            task.provider.model,
+            task.recorder.projection,
+            task.recorder.api_history,
+        )
+        self.estimator = task.token_estimator
+        self.estimator.set_model(model.id, projection.request_count)
         self.window = ContextWindow.from_model(model)
-        system, tools = prompt_of(task)
-        self.head = estimate_text_tokens(system) + self.gauge.estimate_tools(tools)
-        self._api = api
-        self._shown = self.gauge.sum_messages(api.render_current())
-        counted = facts.prompt_tokens
+        system, tools = build_prompt(task)
+        self.system_tokens = estimate_text_tokens(system) + self.estimator.estimate_tools(tools)
+        self._api_history = api
+        self._conversation_totals = self.estimator.sum_messages(api.render_current())
+        counted = projection.prompt_tokens
         if counted is not None and counted > self.window.size:
             counted = None  # more than fits, and yet answered: it counts something else
-        self._counted = counted if self.gauge.is_count_current(facts.request_count) else None
+        self._reported_tokens = (
+            counted if self.estimator.is_count_current(projection.request_count) else None
+        )
 
-    def use(self, content: Sequence[UserBlock] = ()) -> int:
+    def count_request_tokens(self, content: Sequence[UserBlock] = ()) -> int:
         """The tokens of a request that says this after all that was said."""
-        return self.gauge.estimate_usage(
-            self.head, self._shown, estimate_blocks_tokens(content), self._counted
+        return self.estimator.estimate_usage(
+            self.system_tokens,
+            self._conversation_totals,
+            estimate_blocks_tokens(content),
+            self._reported_tokens,
         )
 
     @property
-    def visible(self) -> Sequence[Message]:
+    def visible_messages(self) -> Sequence[Message]:
         """The messages behind it, each for itself."""
-        return self._api.visible_messages
+        return self._api_history.visible_messages
 
     @property
     def open_results(self) -> Sequence[Message]:
-        return self._api.open_result_messages
+        return self._api_history.open_result_messages
 
     @property
-    def estimate(self) -> int:
+    def estimated_tokens(self) -> int:
         """The same by our count alone, and without anything new."""
-        return self.head + self._shown.prefix_sums[-1]
+        return self.system_tokens + self._conversation_totals.prefix_sums[-1]
 
-    def use_with(self, said: int) -> int:
+    def project_request_tokens(self, conversation_tokens: int) -> int:
         """What `use` would be if the conversation had this estimate; like is compared to like."""
-        return self.use() * (self.head + said) // max(1, self.estimate)
+        return (
+            self.count_request_tokens()
+            * (self.system_tokens + conversation_tokens)
+            // max(1, self.estimated_tokens)
+        )
 
     @property
-    def said(self) -> int:
+    def condensable_tokens(self) -> int:
         """How much of it could be summed up: all that was said since the last summary."""
-        first, counts = self.visible[:1], self.gauge.message_tokens
+        first, counts = self.visible_messages[:1], self.estimator.message_tokens
         summary = counts.estimate(first[0]) if first and first[0].is_summary else 0
-        return self.gauge.scale_estimate(self._shown.prefix_sums[-1] - summary)
+        return self.estimator.scale_estimate(self._conversation_totals.prefix_sums[-1] - summary)
 
     @property
-    def characters(self) -> int:
+    def max_conversation_chars(self) -> int:
         """How long the whole conversation may be."""
-        tokens = (self.window.soft_limit - self.gauge.scale_estimate(self.head)) / self.gauge.scale
+        tokens = (
+            self.window.soft_limit - self.estimator.scale_estimate(self.system_tokens)
+        ) / self.estimator.scale
         return max(_MIN_CONVERSATION_CHARS, int(tokens) * CHARACTERS_PER_TOKEN)
 
 
@@ -134,114 +149,126 @@ async def condense(
     Raises:
         CondenseError: nothing has changed.
     """
-    check_enough(task, following_content)
-    api, room = task.recorder.api, ContextUsage(task)
-    messages = (*room.visible, *room.open_results)
-    before = room.estimate - room.head
-    most = SummaryBudget.from_total_chars(room.characters)
-    kept = _gather(task, following_content)
-    outlined = structs.replace(kept, outlines=await _outlines(task, most.file_chars))
-    if _least(outlined, most) < before:
-        kept = outlined
-    ts = task.now()
+    check_condensable(task, following_content)
+    api, context = task.recorder.api_history, ContextUsage(task)
+    messages = (*context.visible_messages, *context.open_results)
+    before = context.estimated_tokens - context.system_tokens
+    budget = SummaryBudget.from_total_chars(context.max_conversation_chars)
+    preserved = _collect_preserved_context(task, following_content)
+    outlined = structs.replace(preserved, outlines=await _collect_outlines(task, budget.file_chars))
+    if _count_min_summary_tokens(outlined, budget) < before:
+        preserved = outlined
+    ts = task.next_ts()
     task.publish(RowOpened(ts=ts, say=CONDENSE_ROW))
-    writing = _SummaryWriter(task, most, instructions)
+    writer = _SummaryWriter(task, budget, instructions)
     try:
-        summary = await writing.write(messages)
-        content = build_summary_content(summary, kept, most)
+        summary = await writer.write(messages)
+        content = build_summary_content(summary, preserved, budget)
         after = estimate_blocks_tokens(content)
         if after >= before:
             raise CondenseError("The summary would be longer than the conversation itself.")
-        if task.recorder.api is not api:
+        if task.recorder.api_history is not api:
             raise CondenseError("The conversation has changed while it was summed up.")
     except asyncio.CancelledError:
-        writing.fail(ts, CONDENSE_STOPPED_TEXT)
+        writer.publish_failure(ts, CONDENSE_STOPPED_TEXT)
         raise
     except CondenseError as error:
-        writing.fail(ts, str(error))
+        writer.publish_failure(ts, str(error))
         raise
     event = ContextCondensed(
         ts=ts,
         condense_id=f"condense_{ts}",
         summary=summary,
         content=content,
-        tokens_before=room.use(),
-        tokens_after=room.use_with(after),
-        usage=writing.usage,
-        cost=writing.cost,
+        tokens_before=context.count_request_tokens(),
+        tokens_after=context.project_request_tokens(after),
+        usage=writer.usage,
+        cost=writer.cost,
     )
     task.publish(event)
-    task.publish(UsageChanged(ts=task.now(), usage=task.usage))
+    task.publish(UsageChanged(ts=task.next_ts(), usage=task.usage))
     await task.recorder.commit()
     return event
 
 
-def check_enough(task: Task, following_content: Sequence[UserBlock] = ()) -> None:
+def check_condensable(task: Task, following_content: Sequence[UserBlock] = ()) -> None:
     """Raises CondenseError unless a summary could be shorter than what it stands for."""
-    room = ContextUsage(task)
-    messages = (*room.visible, *room.open_results)
+    context = ContextUsage(task)
+    messages = (*context.visible_messages, *context.open_results)
     if not any(message.role == "assistant" for message in messages):
         raise CondenseError("There is nothing to condense.")
-    least = _least(
-        _gather(task, following_content), SummaryBudget.from_total_chars(room.characters)
+    min_tokens = _count_min_summary_tokens(
+        _collect_preserved_context(task, following_content),
+        SummaryBudget.from_total_chars(context.max_conversation_chars),
     )
-    if least >= room.estimate - room.head:
+    if min_tokens >= context.estimated_tokens - context.system_tokens:
         raise CondenseError("There is nothing to condense: a summary would not be shorter.")
 
 
-def _least(kept: PreservedContext, most: SummaryBudget) -> int:
+def _count_min_summary_tokens(preserved: PreservedContext, budget: SummaryBudget) -> int:
     """The tokens of the shortest summary with all that is kept."""
-    return estimate_blocks_tokens(build_summary_content("", kept, most)) + _MIN_SUMMARY_TOKENS
+    return (
+        estimate_blocks_tokens(build_summary_content("", preserved, budget)) + _MIN_SUMMARY_TOKENS
+    )
 
 
-def _gather(task: Task, following_content: Sequence[UserBlock]) -> PreservedContext:
-    facts = task.recorder.facts
+def _collect_preserved_context(
+    task: Task, following_content: Sequence[UserBlock]
+) -> PreservedContext:
+    projection = task.recorder.projection
     again = extract_text(tuple(following_content))
     return PreservedContext(
-        task=facts.prompt.text if facts.prompt is not None else "",
+        task=projection.prompt.text if projection.prompt is not None else "",
         user_messages=[
-            said.text for said in facts.recent_user_messages if said.text and said.text not in again
+            said.text
+            for said in projection.recent_user_messages
+            if said.text and said.text not in again
         ],
-        commands=find_commands(task.recorder.api.first_message),
-        todos=facts.todos,
+        commands=find_commands(task.recorder.api_history.first_message),
+        todos=projection.todos,
         mode=f"{task.mode.slug} ({task.mode.name})",
         file_names=[
-            place.display_path for place in task.runtime.memory.list_recent(_MAX_LISTED_FILES)
+            resolved.display_path
+            for resolved in task.runtime.read_tracker.list_recent(_MAX_LISTED_FILES)
         ],
     )
 
 
-async def _outlines(task: Task, most: int) -> list[str]:
+async def _collect_outlines(task: Task, remaining_chars: int) -> list[str]:
     """What the latest files define; those that cannot be read or parsed are left out."""
     outlines, found = task.runtime.capabilities.outlines, list[str]()
     if outlines is None:
         return found
-    for place in task.runtime.memory.list_recent(_MAX_OUTLINED_FILES):
-        if most <= 0:
+    for resolved in task.runtime.read_tracker.list_recent(_MAX_OUTLINED_FILES):
+        if remaining_chars <= 0:
             break
-        if not outlines.supports(place.path.name):
+        if not outlines.supports(resolved.path.name):
             continue
         try:
-            definitions = await definitions_in(place, outlines, task.runtime.files)
+            definitions = await definitions_in(resolved, outlines, task.runtime.files)
         except ToolError:
             continue  # the name stays in the list of files
         if definitions:
-            found.append(definition_list(place.display_path, definitions))
-            most -= len(found[-1])
+            found.append(definition_list(resolved.display_path, definitions))
+            remaining_chars -= len(found[-1])
     return found
 
 
 class _SummaryWriter:
     """The request for a summary, as often as it takes, and what that used."""
 
-    def __init__(self, task: Task, most: SummaryBudget, instructions: str) -> None:
+    def __init__(self, task: Task, budget: SummaryBudget, instructions: str) -> None:
         self._task = task
         runtime, settings = task.runtime, task.runtime.settings
-        self._provider: Provider = runtime.condenser or task.provider
-        problem = runtime.others.take_summary_error() if runtime.others is not None else None
+        self._provider: Provider = runtime.condensing_provider or task.provider
+        problem = (
+            runtime.extra_providers.take_summary_error()
+            if runtime.extra_providers is not None
+            else None
+        )
         if problem is not None:
-            task.publish(RowAdded(ts=task.now(), say="error", text=problem))
-        summary_length = max(100, min(2_000, most.summary_chars // 12))
+            task.publish(RowAdded(ts=task.next_ts(), say="error", text=problem))
+        summary_length = max(100, min(2_000, budget.summary_chars // 12))
         self._instruction = prompts.build_instruction(
             settings.custom_condensing_prompt, instructions, summary_length
         )
@@ -253,37 +280,41 @@ class _SummaryWriter:
 
     async def write(self, messages: Sequence[Message]) -> str:
         """Raises CondenseError."""
-        budget, room, shrinkings = RetryBudget(self._task.runtime.settings), self._room, 0
+        budget, max_tokens, shrinkings = (
+            RetryBudget(self._task.runtime.settings),
+            self._max_conversation_tokens,
+            0,
+        )
         while True:
             try:
-                text = await asyncio.to_thread(_fitting, messages, room)
-                return await self._ask(text)
+                text = await asyncio.to_thread(_fit_transcript, messages, max_tokens)
+                return await self._request_summary(text)
             except ProviderError as error:
                 if (
                     error.failure is ProviderFailure.CONTEXT_OVERFLOW
                     and shrinkings < _MAX_OVERFLOW_RETRIES
                 ):
                     shrinkings += 1
-                    room //= 2
+                    max_tokens //= 2
                     continue
                 was_empty = error.failure is ProviderFailure.EMPTY_REPLY and budget.attempts > 0
-                wait = None if was_empty else budget.wait_after(error)
+                wait = None if was_empty else budget.consume_retry(error)
                 if wait is None:
                     raise CondenseError(f"No summary could be written: {error}") from error
-                await count_down(self._task, error, wait, budget)
+                await wait_with_countdown(self._task, error, wait, budget)
 
     @property
-    def _room(self) -> int:
+    def _max_conversation_tokens(self) -> int:
         """Tokens that the conversation may take, by our estimate."""
         window = ContextWindow.from_model(self._provider.model)
         own = estimate_text_tokens(prompts.CONDENSE_SYSTEM_PROMPT) + estimate_text_tokens(
             self._instruction
         )
         is_own_model = self._provider.model.id == self._task.provider.model.id
-        scale = self._task.gauge.scale if is_own_model else 1.0
+        scale = self._task.token_estimator.scale if is_own_model else 1.0
         return int((window.soft_limit - own) / scale) - _MIN_SUMMARY_TOKENS
 
-    async def _ask(self, text: str) -> str:
+    async def _request_summary(self, text: str) -> str:
         content = (TextBlock(text), TextBlock(self._instruction))
         message = Message(role="user", content=content)
         request = ModelRequest(
@@ -300,7 +331,7 @@ class _SummaryWriter:
                         case UsageChunk():
                             usage = chunk.usage
         finally:
-            self.usage = _sum(self.usage, usage)
+            self.usage = _add_usage(self.usage, usage)
         summary = "".join(pieces).strip()
         if not summary:
             raise ProviderError(
@@ -308,13 +339,13 @@ class _SummaryWriter:
             )
         return summary
 
-    def fail(self, ts: int, reason: str) -> None:
+    def publish_failure(self, ts: int, reason: str) -> None:
         """Close the row, and count what was used."""
         task = self._task
         if self.usage is not None:
             task.publish(
                 RequestEnded(
-                    ts=task.now(),
+                    ts=task.next_ts(),
                     request_ts=ts,
                     usage=self.usage,
                     cost=self.cost,
@@ -322,21 +353,23 @@ class _SummaryWriter:
                     error=reason,
                 )
             )
-            task.publish(UsageChanged(ts=task.now(), usage=task.usage))
+            task.publish(UsageChanged(ts=task.next_ts(), usage=task.usage))
         task.publish(RowAdded(ts=ts, say=CONDENSE_ERROR_ROW, text=reason))
 
 
-def _fitting(messages: Sequence[Message], tokens: int) -> str:
+def _fit_transcript(messages: Sequence[Message], max_tokens: int) -> str:
     """The conversation as text that is surely within so many tokens."""
-    most = max(0, tokens) * CHARACTERS_PER_TOKEN
-    text = render_transcript(messages, most)
-    while most > CHARACTERS_PER_TOKEN and (counted := estimate_text_tokens(text)) > max(tokens, 1):
-        most = min(most * 9 // 10, most * tokens // counted)
-        text = render_transcript(messages, most)
+    max_chars = max(0, max_tokens) * CHARACTERS_PER_TOKEN
+    text = render_transcript(messages, max_chars)
+    while max_chars > CHARACTERS_PER_TOKEN and (counted := estimate_text_tokens(text)) > max(
+        max_tokens, 1
+    ):
+        max_chars = min(max_chars * 9 // 10, max_chars * max_tokens // counted)
+        text = render_transcript(messages, max_chars)
     return text
 
 
-def _sum(first: Usage | None, second: Usage | None) -> Usage | None:
+def _add_usage(first: Usage | None, second: Usage | None) -> Usage | None:
     if first is None or second is None:
         return first or second
     costs = [usage.cost for usage in (first, second) if usage.cost is not None]
@@ -352,7 +385,7 @@ def _sum(first: Usage | None, second: Usage | None) -> Usage | None:
 
 class _CondenseRequest(Struct, frozen=True):
     instructions: str
-    granted: asyncio.Future[ContextCondensed]
+    future: asyncio.Future[ContextCondensed]
 
 
 class CondenseRequests:
@@ -361,76 +394,76 @@ class CondenseRequests:
     def __init__(self) -> None:
         self._pending: _CondenseRequest | None = None
 
-    def add(self, task: Task, instructions: str) -> asyncio.Future[ContextCondensed]:
+    def submit(self, task: Task, instructions: str) -> asyncio.Future[ContextCondensed]:
         """Raises CondenseError: there is nothing to wish for."""
         if self._pending is not None:
             raise CondenseError("The conversation is about to be condensed already.")
         if not task.is_running or task.state in IDLE_STATES:  # its last words may still be saved
-            _check(task)
-        granted: asyncio.Future[ContextCondensed] = asyncio.get_running_loop().create_future()
-        granted.add_done_callback(_look)
-        self._pending = _CondenseRequest(instructions, granted)
+            _check_can_condense(task)
+        future: asyncio.Future[ContextCondensed] = asyncio.get_running_loop().create_future()
+        future.add_done_callback(_retrieve_exception)
+        self._pending = _CondenseRequest(instructions, future)
         if not task.is_running:
-            task.work(self._grant_at_rest(task))
-        return granted
+            task.run_job(self._run_while_idle(task))
+        return future
 
-    async def grant(self, task: Task) -> bool:
+    async def run_pending(self, task: Task) -> bool:
         """Carry out the wish, if there is one; whether it worked is told to who waits for it."""
         if (request := self._pending) is None:
             return False
         try:
-            _check(task)
+            _check_can_condense(task)
         except CondenseError as error:
-            task.publish(RowAdded(ts=task.now(), say=CONDENSE_ERROR_ROW, text=str(error)))
-            self._settle(error)
+            task.publish(RowAdded(ts=task.next_ts(), say=CONDENSE_ERROR_ROW, text=str(error)))
+            self._resolve(error)
             return True
         try:
             event = await condense(task, request.instructions)
         except CondenseError as error:
-            self._settle(error)
+            self._resolve(error)
         except BaseException as error:
-            self._settle(
+            self._resolve(
                 error if isinstance(error, Exception) else CondenseError(CONDENSE_STOPPED_TEXT)
             )
             raise
         else:
-            self._settle(event)
+            self._resolve(event)
         return True
 
-    def catch_up(self, task: Task, was_stopped: bool) -> None:
+    def handle_run_end(self, task: Task, was_stopped: bool) -> None:
         """A run is over: grant what it did not get to, unless somebody stopped it."""
         if self._pending is None:
             return
         if was_stopped:
-            self._settle(CondenseError(CONDENSE_STOPPED_TEXT))
+            self._resolve(CondenseError(CONDENSE_STOPPED_TEXT))
         else:
-            task.work(self._grant_at_rest(task))
+            task.run_job(self._run_while_idle(task))
 
-    async def _grant_at_rest(self, task: Task) -> None:
+    async def _run_while_idle(self, task: Task) -> None:
         try:
-            await self.grant(task)
+            await self.run_pending(task)
         except StoreError as error:
-            task.break_down(error)
+            task.fail_storage(error)
         else:
             await task.save()
 
-    def _settle(self, outcome: ContextCondensed | BaseException) -> None:
+    def _resolve(self, outcome: ContextCondensed | BaseException) -> None:
         request, self._pending = self._pending, None
-        if request is None or request.granted.done():
+        if request is None or request.future.done():
             return
         if isinstance(outcome, ContextCondensed):
-            request.granted.set_result(outcome)
+            request.future.set_result(outcome)
         else:
-            request.granted.set_exception(outcome)
+            request.future.set_exception(outcome)
 
 
-def _check(task: Task) -> None:
-    check_enough(task)
-    if task.recorder.delegated:
+def _check_can_condense(task: Task) -> None:
+    check_condensable(task)
+    if task.recorder.pending_delegations:
         raise CondenseError("Its subtasks have not returned: resume the task first.")
 
 
-def _look(granted: asyncio.Future[ContextCondensed]) -> None:
+def _retrieve_exception(future: asyncio.Future[ContextCondensed]) -> None:
     """Nobody has to wait for it: a row tells the same."""
-    if not granted.cancelled():
-        granted.exception()
+    if not future.cancelled():
+        future.exception()

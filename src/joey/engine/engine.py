@@ -46,9 +46,9 @@ from joey.core.structured_output import JsonSchema
 from joey.core.task import TaskState
 from joey.engine.approval import TaskGrants
 from joey.engine.asks import AnswerPolicy
-from joey.engine.checkpoints import finish_restoring
+from joey.engine.checkpoints import resume_interrupted_restore
 from joey.engine.run_start import RunStart
-from joey.engine.runtime import TaskRuntime, new_task_id
+from joey.engine.runtime import TaskRuntime, generate_task_id
 from joey.engine.subtasks import Subtasks
 from joey.engine.task import Task
 from joey.errors import StoreError, TaskNotFoundError, TaskStateError, UserError
@@ -73,21 +73,21 @@ class TaskOptions(Struct, frozen=True, kw_only=True):
     """What is remembered of it, and of the configuration, outside the task's folder."""
     configuration: dict[str, Any] = {}
     """Settings given to this task alone, by their names in the files; stored with the task."""
-    kept: dict[str, Any] = {}
+    stored_configuration: dict[str, Any] = {}
     """Those stored with a task that is resumed; the engine fills them in."""
-    left_in: Path | None = None
+    previous_workspace: Path | None = None
     """Where that task worked, by its folder; used where `workspace` says nothing."""
-    earlier: ModelRoute | None = None
+    previous_route: ModelRoute | None = None
     """The model that a resumed task worked with; used where `profile` says nothing."""
-    granted: TaskGrants | None = None
+    grants: TaskGrants | None = None
     """Rules that the person has added in this task already; subtasks share them."""
-    scope: FileScope = FileScope()
+    file_scope: FileScope = FileScope()
     """How far file tools reach without asking; subtasks have it too."""
-    trusted_as: Path | None = None
+    trust_root: Path | None = None
     """The workspace that this one is a worktree of, and whose trust counts here too."""
     result_schema: JsonSchema | None = None
     """The result must be JSON that fits; those of subtasks need not."""
-    brought: FrontEndResources = FrontEndResources()
+    front_end_resources: FrontEndResources = FrontEndResources()
 
 
 RuntimeFactory = Callable[[TaskOptions], TaskRuntime]
@@ -101,7 +101,7 @@ class Engine:
         self._clock = clock
         self._build_runtime = build_runtime
         self._tasks: dict[str, Task] = {}
-        self._leaving: set[asyncio.Task[None]] = set()
+        self._closing_tasks: set[asyncio.Task[None]] = set()
         """Tasks that are being let go of, by their ids."""
         self.on_subtask: Callable[[Task], None] | None = None
         """Told of every subtask that a task opens, before it is set to work."""
@@ -115,11 +115,11 @@ class Engine:
         task_id: str | None = None,
     ) -> Task:
         """A new task, already at work. It is on disk when this returns."""
-        task_id = task_id or new_task_id(self._clock.now())
-        task = await self._create(task_id, options or TaskOptions())
+        task_id = task_id or generate_task_id(self._clock.now())
+        task = await self._create_task(task_id, options or TaskOptions())
         task.publish(
             UserMessage(
-                ts=task.now(), text=replace_lone_surrogates(text), images=images, is_first=True
+                ts=task.next_ts(), text=replace_lone_surrogates(text), images=images, is_first=True
             )
         )
         # Its first request tells of the workspace: one can look while the disk is at work.
@@ -128,47 +128,51 @@ class Engine:
         task.start(RunStart.NEW)
         return task
 
-    async def _create(self, task_id: str, options: TaskOptions, parent: Task | None = None) -> Task:
+    async def _create_task(
+        self, task_id: str, options: TaskOptions, parent: Task | None = None
+    ) -> Task:
         """A task that has a name, a place and a mode, and nothing to do yet."""
         runtime = self._build_runtime(options)
         try:
-            return self._create_at(runtime, task_id, options, parent)
+            return self._create_with_runtime(runtime, task_id, options, parent)
         except BaseException:
             await runtime.close()
             raise
 
-    def _create_at(
+    def _create_with_runtime(
         self, runtime: TaskRuntime, task_id: str, options: TaskOptions, parent: Task | None
     ) -> Task:
         first_mode = choose_fallback_mode(options.mode or runtime.settings.mode, runtime.modes)
         protocol = choose_protocol(
             locked=options.protocol,
             detected=None,
-            model_has_native_tools=runtime.provider_for(first_mode).model.supports_native_tools,
+            model_has_native_tools=runtime.select_provider(first_mode).model.supports_native_tools,
         )
         subtasks = Subtasks(self, options)
         journal = self._store.create(task_id)
         try:
-            if (secrets := _secrets_in(options)) is not None:
+            if (secrets := _extract_secrets(options)) is not None:
                 self._store.keep_secrets(task_id, secrets)
         except BaseException:
             journal.close()
             raise
-        task = Task(journal, (), runtime, subtasks, options.policy, options.granted)
+        task = Task(journal, (), runtime, subtasks, options.policy, options.grants)
         self._tasks[task_id] = task
-        above = parent.recorder.facts if parent is not None else None
+        parent_projection = parent.recorder.projection if parent is not None else None
         task.publish(
             TaskCreated(
-                ts=task.now(),
+                ts=task.next_ts(),
                 task_id=task_id,
                 workspace=str(runtime.workspace),
                 mode=options.mode or runtime.settings.mode,
                 protocol=protocol,
                 profile=options.profile.name if options.profile is not None else "default",
                 model=runtime.provider.model.id,
-                parent_id=above.task_id if above is not None else None,
-                root_id=(above.root_id or above.task_id) if above is not None else None,
-                depth=above.depth + 1 if above is not None else 0,
+                parent_id=parent_projection.task_id if parent_projection is not None else None,
+                root_id=(parent_projection.root_id or parent_projection.task_id)
+                if parent_projection is not None
+                else None,
+                depth=parent_projection.depth + 1 if parent_projection is not None else 0,
                 configuration=options.configuration or None,
             )
         )
@@ -182,45 +186,45 @@ class Engine:
         Raises:
             UserError
         """
-        await self._have_left(spawned.child_id)
+        await self._wait_until_released(spawned.child_id)
         child = self._tasks.get(spawned.child_id)
         if child is None:
-            child = await self._open_subtask(parent, options, spawned, workspace)
-        facts, message = child.recorder.facts, replace_lone_surrogates(spawned.message)
-        if facts.prompt is None:
-            child.publish(UserMessage(ts=child.now(), text=message, is_first=True))
-        elif facts.prompt.text != message:
+            child = await self._reopen_or_create_subtask(parent, options, spawned, workspace)
+        projection, message = child.recorder.projection, replace_lone_surrogates(spawned.message)
+        if projection.prompt is None:
+            child.publish(UserMessage(ts=child.next_ts(), text=message, is_first=True))
+        elif projection.prompt.text != message:
             raise UserError(f"the folder of task {child.id} holds another task.")
-        if spawned.todos and not facts.todos and not facts.request_count:
-            child.publish(TodosChanged(ts=child.now(), todos=spawned.todos))
+        if spawned.todos and not projection.todos and not projection.request_count:
+            child.publish(TodosChanged(ts=child.next_ts(), todos=spawned.todos))
         await child.recorder.commit()
         if self.on_subtask is not None:
             self.on_subtask(child)
         return child
 
-    async def _open_subtask(
+    async def _reopen_or_create_subtask(
         self, parent: Task, options: TaskOptions, spawned: SubtaskSpawned, workspace: Path
     ) -> Task:
-        facts, runtime = parent.recorder.facts, parent.runtime
-        xml = facts.protocol is ToolProtocol.XML
-        known = structs.replace(
+        projection, runtime = parent.recorder.projection, parent.runtime
+        is_xml = projection.protocol is ToolProtocol.XML
+        inherited = structs.replace(
             options,
             workspace=workspace,
-            trusted_as=options.trusted_as or (runtime.workspace if spawned.has_worktree else None),
+            trust_root=options.trust_root or (runtime.workspace if spawned.has_worktree else None),
             settings=runtime.settings,
-            protocol=facts.protocol if xml else options.protocol,
+            protocol=projection.protocol if is_xml else options.protocol,
             mode=None,
-            earlier=facts.route,
+            previous_route=projection.route,
             secrets=self._store.secrets(parent.id),
-            configuration=facts.ledger.configuration,
-            granted=parent.granted,
+            configuration=projection.ledger.configuration,
+            grants=parent.grants,
             result_schema=None,
         )
         try:
-            return await self._reopen(spawned.child_id, known)
+            return await self._reopen_task(spawned.child_id, inherited)
         except TaskNotFoundError:
-            begun = structs.replace(known, mode=spawned.mode)
-            return await self._create(spawned.child_id, begun, parent)
+            new_options = structs.replace(inherited, mode=spawned.mode)
+            return await self._create_task(spawned.child_id, new_options, parent)
 
     async def resume(
         self,
@@ -245,8 +249,10 @@ class Engine:
         Raises:
             TaskNotFoundError, TaskLockedError, StoreError
         """
-        await self._have_left(task_id)
-        return self._tasks.get(task_id) or await self._reopen(task_id, options or TaskOptions())
+        await self._wait_until_released(task_id)
+        return self._tasks.get(task_id) or await self._reopen_task(
+            task_id, options or TaskOptions()
+        )
 
     async def fork(
         self,
@@ -264,9 +270,9 @@ class Engine:
         Raises:
             TaskNotFoundError, StoreError, UserError: there is no such task, or no such row.
         """
-        fork_id = plant_fork(self._store, self._clock, task_id, row_ts, keep=keep)
+        fork_id = create_fork(self._store, self._clock, task_id, row_ts, keep=keep)
         try:
-            task = await self._reopen(fork_id, options or TaskOptions())
+            task = await self._reopen_task(fork_id, options or TaskOptions())
         except BaseException:
             self._store.delete(fork_id)
             raise
@@ -275,13 +281,13 @@ class Engine:
             await task.send(text, images)
         return task
 
-    async def _reopen(self, task_id: str, options: TaskOptions) -> Task:
+    async def _reopen_task(self, task_id: str, options: TaskOptions) -> Task:
         journal, records = self._store.open(task_id)
         runtime: TaskRuntime | None = None
         try:
-            runtime = self._build_runtime(self._as_left(task_id, records, options))
+            runtime = self._build_runtime(self._merge_stored_options(task_id, records, options))
             subtasks = Subtasks(self, options)
-            task = Task(journal, records, runtime, subtasks, options.policy, options.granted)
+            task = Task(journal, records, runtime, subtasks, options.policy, options.grants)
         except BaseException:
             journal.close()
             if runtime is not None:
@@ -289,48 +295,52 @@ class Engine:
             raise
         if task.pending is not None:
             # The process that asked is gone, and with it whoever could have answered.
-            task.publish(AskWithdrawn(ts=task.now(), ask_ts=task.pending.ts))
+            task.publish(AskWithdrawn(ts=task.next_ts(), ask_ts=task.pending.ts))
         if task.state is TaskState.DELEGATED:
             # Its subtasks ended with that process; they are taken up when it goes on.
-            task.publish(TaskUnpaused(ts=task.now()))
+            task.publish(TaskUnpaused(ts=task.next_ts()))
         if options.mode is not None and options.mode != task.mode.slug:
-            task.publish(ModeSwitched(ts=task.now(), mode=options.mode))
-        kept = task.recorder.facts.ledger.configuration
-        if (given := {**kept, **options.configuration}) != kept:
-            task.publish(TaskConfigured(ts=task.now(), configuration=given))
+            task.publish(ModeSwitched(ts=task.next_ts(), mode=options.mode))
+        stored = task.recorder.projection.ledger.configuration
+        if (merged := {**stored, **options.configuration}) != stored:
+            task.publish(TaskConfigured(ts=task.next_ts(), configuration=merged))
             await task.recorder.commit()
         self._tasks[task.id] = task
-        await finish_restoring(task)
+        await resume_interrupted_restore(task)
         return task
 
-    def _as_left(
+    def _merge_stored_options(
         self, task_id: str, records: Sequence[Record], options: TaskOptions
     ) -> TaskOptions:
         """The options with what the task remembers of itself."""
-        facts = TaskProjection()
+        projection = TaskProjection()
         for record in records:
-            facts.ledger.apply(record.event)
+            projection.ledger.apply(record.event)
         for record in find_live_branch(records):
-            facts.apply_branch_event(record.event)
-        left_in = Path(facts.workspace) if facts.workspace else None
-        secrets, given = self._store.secrets(task_id), _secrets_in(options)
+            projection.apply_branch_event(record.event)
+        previous_workspace = Path(projection.workspace) if projection.workspace else None
+        secrets, given = self._store.secrets(task_id), _extract_secrets(options)
         if given is not None:
             if secrets is not None:
                 settings = {**secrets.settings, **given.settings}
                 given = structs.replace(given, settings=settings)
             self._store.keep_secrets(task_id, given)
             secrets = given
-        configuration = facts.ledger.configuration
-        kept = {
+        configuration = projection.ledger.configuration
+        stored = {
             name: value
             for name, value in configuration.items()
             if name not in options.configuration
         }
         return structs.replace(
-            options, left_in=left_in, earlier=facts.route, secrets=secrets, kept=kept
+            options,
+            previous_workspace=previous_workspace,
+            previous_route=projection.route,
+            secrets=secrets,
+            stored_configuration=stored,
         )
 
-    def secrets(self, task_id: str) -> TaskSecrets | None:
+    def load_secrets(self, task_id: str) -> TaskSecrets | None:
         """What a task was given and its folder does not hold.
 
         Raises:
@@ -338,11 +348,11 @@ class Engine:
         """
         return self._store.secrets(task_id)
 
-    def keep_secrets(self, task_id: str, secrets: TaskSecrets) -> None:
+    def save_secrets(self, task_id: str, secrets: TaskSecrets) -> None:
         """Raises StoreError."""
         self._store.keep_secrets(task_id, secrets)
 
-    def find(self, task_id: str) -> Task | None:
+    def find_open_task(self, task_id: str) -> Task | None:
         """A task that is open in this process."""
         return self._tasks.get(task_id)
 
@@ -351,11 +361,11 @@ class Engine:
         """Tasks open in this process."""
         return list(self._tasks.values())
 
-    def ids(self) -> Sequence[str]:
+    def list_task_ids(self) -> Sequence[str]:
         """Of all tasks on disk; costs a look at the names of their folders."""
         return self._store.ids()
 
-    def read(self, task_id: str) -> Sequence[Record]:
+    def read_records(self, task_id: str) -> Sequence[Record]:
         """The records of a task, open or not.
 
         Raises:
@@ -371,22 +381,22 @@ class Engine:
         """Stop one task and let go of it; others may open it."""
         if self._tasks.get(task.id) is task:
             del self._tasks[task.id]
-        leaving = asyncio.create_task(task.close(), name=task.id)
-        self._leaving.add(leaving)
-        leaving.add_done_callback(self._leaving.discard)
-        await asyncio.shield(leaving)
+        closing = asyncio.create_task(task.close(), name=task.id)
+        self._closing_tasks.add(closing)
+        closing.add_done_callback(self._closing_tasks.discard)
+        await asyncio.shield(closing)
 
-    async def _have_left(self, task_id: str) -> None:
+    async def _wait_until_released(self, task_id: str) -> None:
         """Return when a task that is being let go of is free."""
-        if leaving := [each for each in self._leaving if each.get_name() == task_id]:
-            await asyncio.wait(leaving)
+        if closing := [each for each in self._closing_tasks if each.get_name() == task_id]:
+            await asyncio.wait(closing)
 
     async def close(self) -> None:
         tasks = list(self._tasks.values())
         self._tasks.clear()
-        closing = (*(task.close() for task in tasks), *self._leaving)
-        closed = await asyncio.gather(*closing, return_exceptions=True)
-        for problem in closed:
+        closing = (*(task.close() for task in tasks), *self._closing_tasks)
+        results = await asyncio.gather(*closing, return_exceptions=True)
+        for problem in results:
             if isinstance(problem, BaseException):
                 raise problem
 
@@ -397,7 +407,7 @@ class Engine:
         await self.close()
 
 
-def _secrets_in(options: TaskOptions) -> TaskSecrets | None:
+def _extract_secrets(options: TaskOptions) -> TaskSecrets | None:
     """What is not to be in the task's folder; a program that imports joey gives it in a profile."""
     profile = options.profile
     if options.secrets is not None or profile is None or options.route is not None:
@@ -420,7 +430,7 @@ EVENTS_NOT_FORKED = (
 )
 
 
-def plant_fork(
+def create_fork(
     store: Store, clock: Clock, source_id: str, row_ts: int | None = None, *, keep: bool = True
 ) -> str:
     """Make the fork on disk; its id.
@@ -429,12 +439,14 @@ def plant_fork(
         TaskNotFoundError, StoreError, UserError: there is no such task, or no such row.
     """
     records = store.read(source_id)
-    fork_id = new_task_id(clock.now())
-    store.plant(fork_id, fork_records(records, fork_id, clock.now(), row_ts, keep=keep), source_id)
+    fork_id = generate_task_id(clock.now())
+    store.plant(
+        fork_id, build_fork_records(records, fork_id, clock.now(), row_ts, keep=keep), source_id
+    )
     return fork_id
 
 
-def fork_records(
+def build_fork_records(
     source: Sequence[Record],
     fork_id: str,
     now: int,
@@ -443,8 +455,8 @@ def fork_records(
     keep: bool = True,
 ) -> list[Record]:
     """The journal of a fork."""
-    path = _path_to(source, row_ts, keep=keep)
-    events = list(_events(path, fork_id, now))
+    path = _build_branch_to_row(source, row_ts, keep=keep)
+    events = list(_iter_fork_events(path, fork_id, now))
     ledger = UsageLedger()
     for record in source:
         ledger.apply(record.event)
@@ -453,7 +465,9 @@ def fork_records(
     return [Record(n, event) for n, event in enumerate(events, 1)]
 
 
-def _path_to(source: Sequence[Record], row_ts: int | None, *, keep: bool) -> Sequence[Record]:
+def _build_branch_to_row(
+    source: Sequence[Record], row_ts: int | None, *, keep: bool
+) -> Sequence[Record]:
     path = find_live_branch(source)
     if row_ts is None:
         return path
@@ -461,14 +475,14 @@ def _path_to(source: Sequence[Record], row_ts: int | None, *, keep: bool) -> Seq
         cut = find_cut_point(path, row_ts, keep=keep)
     except TaskStateError as error:
         raise UserError(f"The task cannot be forked there: {error}.") from error
-    going = TaskRewound(ts=0, to_seq=cut.last_seq, last_row_ts=cut.last_row_ts)
-    return find_live_branch([*source, Record(source[-1].seq + 1, going)])
+    rewound = TaskRewound(ts=0, to_seq=cut.last_seq, last_row_ts=cut.last_row_ts)
+    return find_live_branch([*source, Record(source[-1].seq + 1, rewound)])
 
 
-def _events(path: Sequence[Record], fork_id: str, now: int) -> Iterator[Durable]:
-    facts = TaskProjection()
+def _iter_fork_events(path: Sequence[Record], fork_id: str, now: int) -> Iterator[Durable]:
+    projection = TaskProjection()
     for record in path:
-        facts.apply_branch_event(record.event)
+        projection.apply_branch_event(record.event)
     first, *rest = path
     # No two events of a task have one `ts`: those that are taken over keep theirs.
     now = max(now, *(record.event.ts + 1 for record in path))
@@ -486,9 +500,12 @@ def _events(path: Sequence[Record], fork_id: str, now: int) -> Iterator[Durable]
         case TaskImported() as adopted:
             yield structs.replace(adopted, ts=now, task_id=fork_id, parent_id=None, child_ids=())
         case _:
-            raise StoreError(f"task {facts.task_id} has no beginning, so it cannot be forked.")
+            raise StoreError(f"task {projection.task_id} has no beginning, so it cannot be forked.")
     yield from (record.event for record in rest if not isinstance(record.event, EVENTS_NOT_FORKED))
-    kept = [record for record in path if not isinstance(record.event, TaskRewound)]
+    remaining = [record for record in path if not isinstance(record.event, TaskRewound)]
     yield TaskForked(
-        ts=now + 1, source_id=facts.task_id, source_seq=kept[-1].seq, route=facts.route
+        ts=now + 1,
+        source_id=projection.task_id,
+        source_seq=remaining[-1].seq,
+        route=projection.route,
     )

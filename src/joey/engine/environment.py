@@ -17,52 +17,52 @@ if TYPE_CHECKING:
     from joey.engine.task import Task
 
 
-async def describe_surroundings(task: Task, *, with_files: bool) -> str:
+async def describe_environment(task: Task, *, with_files: bool) -> str:
     """`<environment_details>`; the listing of the workspace goes with the first request only."""
-    runtime, facts = task.runtime, task.recorder.facts
+    runtime, projection = task.runtime, task.recorder.projection
     now = datetime.fromtimestamp(runtime.clock.now() / 1000, UTC)
     model = task.provider.model
-    priced = model.prices is not None or facts.usage.total_cost > 0
+    priced = model.prices is not None or projection.usage.total_cost > 0
     return build_environment_details(
         now_utc=now.isoformat(timespec="seconds").replace("+00:00", "Z"),
         zone=runtime.environment.time_zone(),
-        cost=facts.usage.total_cost if priced else None,
+        cost=projection.usage.total_cost if priced else None,
         mode=task.mode,
         model_id=model.id,
-        protocol=facts.protocol,
+        protocol=projection.protocol,
         settings=runtime.settings,
-        terminals=_terminals(task),
-        todos=facts.todos,
-        files=await _files(task) if with_files else None,
-        git_status=await _git_status(task),
-        recently_modified=await recently_modified(runtime.memory, runtime.files),
+        terminals=_describe_terminals(task),
+        todos=projection.todos,
+        files=await _list_workspace_files(task) if with_files else None,
+        git_status=await _read_git_status(task),
+        recently_modified=await find_recently_modified(runtime.read_tracker, runtime.files),
     )
 
 
-def is_busy(task: Task) -> bool:
+def has_background_command(task: Task) -> bool:
     """Whether a command of the task is running in the background."""
-    return any(map(_is_running, task.runtime.terminal.running))
+    return any(map(_is_command_running, task.runtime.terminal.running))
 
 
-def _is_running(command: RunningCommand) -> bool:
+def _is_command_running(command: RunningCommand) -> bool:
     return command.end is None or command.end.left_running
 
 
-def _terminals(task: Task) -> list[TerminalStatus]:
+def _describe_terminals(task: Task) -> list[TerminalStatus]:
     return [
         TerminalStatus(
             id=command.pid,
             command=command.command,
             cwd=str(command.cwd),
             output=command.take_new(),
-            is_running=_is_running(command),
+            is_running=_is_command_running(command),
             exit_code=command.end.exit_code if command.end is not None else None,
         )
         for command in task.runtime.terminal.running
     ]
 
 
-async def _git_status(task: Task) -> str:
+async def _read_git_status(task: Task) -> str:
     limit, repository = (
         task.runtime.settings.max_git_status_files,
         task.runtime.capabilities.repository,
@@ -75,7 +75,7 @@ async def _git_status(task: Task) -> str:
         return f"(not available: {error})"
 
 
-async def _files(task: Task) -> WorkspaceFiles:
+async def _list_workspace_files(task: Task) -> WorkspaceFiles:
     runtime = task.runtime
     directory = str(runtime.workspace)
     try:
@@ -90,30 +90,34 @@ _MAX_CHECKED_FILES = 200
 _MAX_COMPARED_FILE_BYTES = 1024 * 1024
 
 
-async def recently_modified(memory: ReadTracker, files: Files) -> list[str]:
+async def find_recently_modified(memory: ReadTracker, files: Files) -> list[str]:
     """A look at size and time of each; only one that was written anew is read."""
-    places = memory.list_recent(_MAX_CHECKED_FILES)
-    if not places:
+    checked = memory.list_recent(_MAX_CHECKED_FILES)
+    if not checked:
         return []
     modified: list[str] = []
-    for place, kind in zip(places, await files.stat_all(places), strict=True):
+    for resolved, kind in zip(checked, await files.stat_all(checked), strict=True):
         if not kind.is_file:
-            memory.discard(place)
-            modified.append(f"{place.display_path} (deleted)")
-        elif memory.should_check(place, kind.stamp) and await _differs(memory, files, place, kind):
-            memory.record_reported(place, kind.stamp)
-            modified.append(place.display_path)
+            memory.discard(resolved)
+            modified.append(f"{resolved.display_path} (deleted)")
+        elif memory.should_check(resolved, kind.stamp) and await _has_file_changed(
+            memory, files, resolved, kind
+        ):
+            memory.record_reported(resolved, kind.stamp)
+            modified.append(resolved.display_path)
     return modified
 
 
-async def _differs(memory: ReadTracker, files: Files, place: ResolvedPath, kind: FileStat) -> bool:
-    if not memory.can_be_unchanged(place, kind.stamp) or kind.size > _MAX_COMPARED_FILE_BYTES:
+async def _has_file_changed(
+    memory: ReadTracker, files: Files, resolved: ResolvedPath, kind: FileStat
+) -> bool:
+    if not memory.can_be_unchanged(resolved, kind.stamp) or kind.size > _MAX_COMPARED_FILE_BYTES:
         return True
     try:
-        data = await files.read(place)
+        data = await files.read(resolved)
     except ToolError:
         return True
-    if memory.is_stale(place, kind.stamp, data):
+    if memory.is_stale(resolved, kind.stamp, data):
         return True
-    memory.record_seen(place, kind.stamp, data)
+    memory.record_seen(resolved, kind.stamp, data)
     return False

@@ -33,42 +33,42 @@ HOOK_NAME_PREFIX = "hook "
 """How the name of a hook begins, where it answers or refuses."""
 
 
-async def read_hooks(task: Task) -> None:
+async def reload_hooks(task: Task) -> None:
     """Look at the project's hooks as a run begins; what is not used is told when it is first so."""
     hooks = task.runtime.capabilities.hooks
     if hooks is None:
         return
     await hooks.refresh()
-    _warn(task, hooks.warnings)
+    _publish_new_warnings(task, hooks.warnings)
 
 
-async def before_tool(task: Task, placed: RowCall, ready: ApprovedCall) -> None:
+async def run_before_tool_hooks(task: Task, row_call: RowCall, approved: ApprovedCall) -> None:
     """Raises DeniedError."""
-    by_rule = ready.answer is None
-    report = await _run(
+    by_rule = approved.answer is None
+    report = await _run_hooks(
         task,
         HookEvent.BEFORE_TOOL,
-        ready.tool.name,
-        input=placed.call.input,
+        approved.tool.name,
+        input=row_call.call.input,
         decision="allowed" if by_rule else "approved",
-        rule=ready.rule,
+        rule=approved.rule,
     )
     if report.block_reason is not None:
         raise DeniedError(replies.render_hook_block(report.block_reason), report.blocked_by)
 
 
-async def after_tool(
-    task: Task, placed: RowCall, ready: ApprovedCall, outcome: Outcome | ToolError
+async def run_after_tool_hooks(
+    task: Task, row_call: RowCall, approved: ApprovedCall, outcome: Outcome | ToolError
 ) -> Outcome | ToolError:
     """The outcome, with what hooks have to say about it."""
     if isinstance(outcome, Outcome) and isinstance(outcome.directive, CompleteTask | StartSubtask):
         return outcome  # neither has a result yet
     failed = isinstance(outcome, ToolError)
-    report = await _run(
+    report = await _run_hooks(
         task,
         HookEvent.AFTER_TOOL,
-        ready.tool.name,
-        input=placed.call.input,
+        approved.tool.name,
+        input=row_call.call.input,
         result=truncate_result(str(outcome) if isinstance(outcome, ToolError) else outcome.text),
         is_error=failed or outcome.is_error,  # type: ignore[union-attr]
     )
@@ -77,19 +77,19 @@ async def after_tool(
     hook_text = replies.render_hook_comment(report.block_reason)
     if isinstance(outcome, Outcome):
         return structs.replace(outcome, text=f"{outcome.text}\n\n{hook_text}")
-    said = outcome.reply if isinstance(outcome, PreformattedError) else None
-    protocol = task.recorder.facts.protocol
-    reply = f"{said or replies.render_tool_error(protocol, str(outcome))}\n\n{hook_text}"
+    error_reply = outcome.reply if isinstance(outcome, PreformattedError) else None
+    protocol = task.recorder.projection.protocol
+    reply = f"{error_reply or replies.render_tool_error(protocol, str(outcome))}\n\n{hook_text}"
     return PreformattedError(str(outcome), reply, is_answer=outcome.is_answer)
 
 
-async def on_completion(task: Task, call: ToolCall | None, result: str) -> None:
+async def run_completion_hooks(task: Task, call: ToolCall | None, result: str) -> None:
     """Run the hooks for a result that is about to be presented; a plain answer has no call.
 
     Raises:
         DeniedError: the model has to go on.
     """
-    report = await _run(
+    report = await _run_hooks(
         task,
         HookEvent.ON_COMPLETION,
         COMPLETION_TOOL,
@@ -103,7 +103,7 @@ async def on_completion(task: Task, call: ToolCall | None, result: str) -> None:
 
 
 @asynccontextmanager
-async def while_asking(task: Task, opened: AskOpened) -> AsyncIterator[None]:
+async def run_hooks_while_asking(task: Task, opened: AskOpened) -> AsyncIterator[None]:
     """Hooks run beside the question. They may answer no; nobody but the person says yes."""
     if task.runtime.capabilities.hooks is None:
         yield
@@ -120,10 +120,12 @@ async def while_asking(task: Task, opened: AskOpened) -> AsyncIterator[None]:
 
 async def _run_ask_hooks(task: Task, opened: AskOpened) -> None:
     await asyncio.sleep(0)  # a policy may answer at once
-    if not _waits(task, opened):
+    if not _is_ask_pending(task, opened):
         return
-    call = next((call for call in task.recorder.api.open_calls if call.id == opened.call_id), None)
-    report = await _run(
+    call = next(
+        (call for call in task.recorder.api_history.open_calls if call.id == opened.call_id), None
+    )
+    report = await _run_hooks(
         task,
         HookEvent.ON_ASK,
         opened.tool,
@@ -131,23 +133,27 @@ async def _run_ask_hooks(task: Task, opened: AskOpened) -> None:
         ask=opened.ask.value,
         reason=opened.reason,
     )
-    if report.block_reason is not None and opened.ask in APPROVAL_ASKS and _waits(task, opened):
+    if (
+        report.block_reason is not None
+        and opened.ask in APPROVAL_ASKS
+        and _is_ask_pending(task, opened)
+    ):
         task.asks.answer(
             opened.ts, Answer(Response.NO, text=report.block_reason), by=report.blocked_by
         )
 
 
-def _waits(task: Task, opened: AskOpened) -> bool:
+def _is_ask_pending(task: Task, opened: AskOpened) -> bool:
     return task.pending is not None and task.pending.ts == opened.ts
 
 
-def check_refused(answer: Answer) -> None:
+def check_hook_refusal(answer: Answer) -> None:
     """Raises DeniedError: a hook has answered in place of the person."""
     if answer.by.startswith(HOOK_NAME_PREFIX):
         raise DeniedError(replies.render_hook_block(answer.text), answer.by)
 
 
-async def _run(task: Task, event: HookEvent, tool: str | None, **about: Any) -> HookReport:
+async def _run_hooks(task: Task, event: HookEvent, tool: str | None, **fields: Any) -> HookReport:
     hooks = task.runtime.capabilities.hooks
     if hooks is None:
         return HookReport()
@@ -157,25 +163,25 @@ async def _run(task: Task, event: HookEvent, tool: str | None, **about: Any) -> 
         workspace=str(task.runtime.workspace),
         mode=task.mode.slug,
         tool=tool,
-        **about,
+        **fields,
     )
-    report = await hooks.run(call, () if tool is None else _names(task, tool))
+    report = await hooks.run(call, () if tool is None else _list_tool_names(task, tool))
     for message in report.messages:
-        task.publish(RowAdded(ts=task.now(), say="hook_message", text=message))
-    _warn(task, report.warnings)
+        task.publish(RowAdded(ts=task.next_ts(), say="hook_message", text=message))
+    _publish_new_warnings(task, report.warnings)
     return report
 
 
-def _names(task: Task, tool: str) -> tuple[str, ...]:
+def _list_tool_names(task: Task, tool: str) -> tuple[str, ...]:
     """All that it goes by."""
     try:
-        return (tool, *task.runtime.toolbox.find(tool).aliases)
+        return (tool, *task.runtime.tool_set.find(tool).aliases)
     except ToolError:
         return (tool,)  # its server is gone
 
 
-def _warn(task: Task, warnings: tuple[str, ...]) -> None:
+def _publish_new_warnings(task: Task, warnings: tuple[str, ...]) -> None:
     for warning in warnings:
         if warning not in task.shown_once:
             task.shown_once.add(warning)
-            task.publish(RowAdded(ts=task.now(), say="error", text=warning))
+            task.publish(RowAdded(ts=task.next_ts(), say="error", text=warning))

@@ -50,157 +50,166 @@ class TaskSpending(Struct, frozen=True):
 
     parent_id: str | None
     ledger: UsageLedger
-    before: Spending
+    baseline: Spending
 
     @property
-    def spent(self) -> Spending:
-        return self.ledger.spent.minus(self.before)
+    def spending(self) -> Spending:
+        return self.ledger.spent.minus(self.baseline)
 
 
 class RunLimits:
     """Limits of this run end it with a result; limits of the settings ask whether to go on."""
 
-    def __init__(self, run: str, limits: Limits, settings: Settings, worked: float = 0.0) -> None:
+    def __init__(
+        self, run_id: str, limits: Limits, settings: Settings, worked_s: float = 0.0
+    ) -> None:
         """`worked` is how many seconds were used before."""
-        self.run = run
+        self.run_id = run_id
         self.limits = limits
         self._settings = settings
-        self._shares: dict[str, TaskSpending] = {}
-        self._folded: set[str] = set()
-        self._turns = 0
-        self._calls = 0
-        self._asked_at = Spending()
-        self._asking = asyncio.Lock()
-        self._refusal: Failed | None = None
+        self._task_spending: dict[str, TaskSpending] = {}
+        self._folded_task_ids: set[str] = set()
+        self._turn_count = 0
+        self._call_count = 0
+        self._spending_at_last_ask = Spending()
+        self._ask_lock = asyncio.Lock()
+        self._user_refusal: Failed | None = None
         """What a person said no to: one no is for the whole tree."""
         # One moment for the whole tree, so that all of it ends by the clock and nobody by another.
         self.deadline: float | None = None
         if limits.max_seconds is not None:
-            self.deadline = asyncio.get_running_loop().time() + limits.max_seconds - worked
+            self.deadline = asyncio.get_running_loop().time() + limits.max_seconds - worked_s
 
     @classmethod
-    def of(cls, task: Task) -> Self:
+    def from_task(cls, task: Task) -> Self:
         """That of a run which begins now, or which was interrupted and goes on."""
-        runtime, run = task.runtime, task.recorder.facts.ledger.last_run
+        runtime, run = task.runtime, task.recorder.projection.ledger.last_run
         if run is None or run.is_over or run.limits is None or runtime.limits != Limits():
-            return cls(f"{task.id}/{task.now()}", runtime.limits, runtime.settings)
-        below = task.subtasks.unreturned(task)
-        ledgers = [task.recorder.facts.ledger, *(facts.ledger for facts in below)]
+            return cls(f"{task.id}/{task.next_ts()}", runtime.limits, runtime.settings)
+        below = task.subtasks.load_unfinished(task)
+        ledgers = [task.recorder.projection.ledger, *(projection.ledger for projection in below)]
         until = max(ledger.last_work_ts for ledger in ledgers)
-        worked = (run.worked_ms + max(0, until - run.last_started_ts)) / 1000
-        allowance = cls(run.id, run.limits, runtime.settings, worked)
-        for facts in below:
-            allowance.join(facts)
-        return allowance
+        worked_s = (run.worked_ms + max(0, until - run.last_started_ts)) / 1000
+        run_limits = cls(run.id, run.limits, runtime.settings, worked_s)
+        for projection in below:
+            run_limits.add_task(projection)
+        return run_limits
 
-    def join(self, facts: TaskProjection) -> None:
+    def add_task(self, projection: TaskProjection) -> None:
         """What this task uses from here on counts, and what it has used in this run before."""
-        ledger = facts.ledger
-        earlier = Spending() if facts.task_id in self._folded else ledger.get_run_spending(self.run)
-        if facts.task_id not in self._shares:
-            self._turns += earlier.turns
-            self._calls += earlier.calls
-            self._asked_at = self._asked_at.plus(earlier)
-        elif self._shares[facts.task_id].ledger is ledger:
+        ledger = projection.ledger
+        previous = (
+            Spending()
+            if projection.task_id in self._folded_task_ids
+            else ledger.get_run_spending(self.run_id)
+        )
+        if projection.task_id not in self._task_spending:
+            self._turn_count += previous.turns
+            self._call_count += previous.calls
+            self._spending_at_last_ask = self._spending_at_last_ask.plus(previous)
+        elif self._task_spending[projection.task_id].ledger is ledger:
             return
-        before = ledger.spent.minus(earlier)
-        self._shares[facts.task_id] = TaskSpending(facts.parent_id, ledger, before)
+        before = ledger.spent.minus(previous)
+        self._task_spending[projection.task_id] = TaskSpending(projection.parent_id, ledger, before)
 
-    def fold(self, task_id: str) -> Spending:
+    def fold_subtask(self, task_id: str) -> Spending:
         """A subtask returns: what it and those below it have spent counts as its parent's."""
-        self._folded.add(task_id)
-        share = self._shares.pop(task_id, None)
-        own = Spending() if share is None else share.spent
-        below = [name for name, each in self._shares.items() if each.parent_id == task_id]
-        return reduce(Spending.plus, map(self.fold, below), own)
+        self._folded_task_ids.add(task_id)
+        share = self._task_spending.pop(task_id, None)
+        own = Spending() if share is None else share.spending
+        below = [name for name, each in self._task_spending.items() if each.parent_id == task_id]
+        return reduce(Spending.plus, map(self.fold_subtask, below), own)
 
     @property
-    def late(self) -> Failed:
+    def timeout_failure(self) -> Failed:
         return Failed(
-            "time", f"The time limit of {_counted(self.limits.max_seconds, 'second')} is reached."
+            "time",
+            f"The time limit of {_format_count(self.limits.max_seconds, 'second')} is reached.",
         )
 
-    async def check(self, task: Task) -> tuple[UserBlock, ...]:
+    async def consume_turn(self, task: Task) -> tuple[UserBlock, ...]:
         """Take one turn out of it. Words that came with a yes to going on."""
-        self._check_counts()
-        self.require()
-        async with self._asking:
-            blocks = await self._check_settings(task)
-        self._check_counts()
-        self.require()
-        self._turns += 1
+        self._ensure_within_counts()
+        self.ensure_within_budget()
+        async with self._ask_lock:
+            blocks = await self._check_settings_limits(task)
+        self._ensure_within_counts()
+        self.ensure_within_budget()
+        self._turn_count += 1
         return blocks
 
-    def require(self) -> None:
+    def ensure_within_budget(self) -> None:
         """Nothing more is sent when what was sent has used it up.
 
         Raises:
             Stop
         """
-        limits, spent = self.limits, self._spent
+        limits, spent = self.limits, self._total_spending
         if limits.max_cost is not None and spent.cost >= limits.max_cost:
             raise RunStopped("budget", f"The budget of ${limits.max_cost:.2f} is used up.")
         if limits.max_tokens is not None and spent.tokens >= limits.max_tokens:
             raise RunStopped(
-                "tokens", f"The limit of {_counted(limits.max_tokens, 'token')} is reached."
+                "tokens", f"The limit of {_format_count(limits.max_tokens, 'token')} is reached."
             )
 
-    def take_call(self) -> str | None:
+    def consume_call(self) -> str | None:
         """Take one call out of it; why it must not be made, when there is none left."""
-        self._calls += 1
-        return self._calls_used_up
+        self._call_count += 1
+        return self._call_limit_message
 
-    def _check_counts(self) -> None:
+    def _ensure_within_counts(self) -> None:
         limits = self.limits
-        if limits.max_turns is not None and self._turns >= limits.max_turns:
+        if limits.max_turns is not None and self._turn_count >= limits.max_turns:
             raise RunStopped(
-                "turns", f"The limit of {_counted(limits.max_turns, 'turn')} is reached."
+                "turns", f"The limit of {_format_count(limits.max_turns, 'turn')} is reached."
             )
-        if reason := self._calls_used_up:
+        if reason := self._call_limit_message:
             raise RunStopped("calls", reason)
 
     @property
-    def _calls_used_up(self) -> str | None:
-        most = self.limits.max_tool_calls
-        if most is None or self._calls <= most:
+    def _call_limit_message(self) -> str | None:
+        max_calls = self.limits.max_tool_calls
+        if max_calls is None or self._call_count <= max_calls:
             return None
-        return f"The limit of {_counted(most, 'tool call')} is reached."
+        return f"The limit of {_format_count(max_calls, 'tool call')} is reached."
 
-    async def _check_settings(self, task: Task) -> tuple[UserBlock, ...]:
-        if self._refusal is not None:
-            raise RunStopped(self._refusal.code, self._refusal.message)
-        settings, since = self._settings, self._spent.minus(self._asked_at)
+    async def _check_settings_limits(self, task: Task) -> tuple[UserBlock, ...]:
+        if self._user_refusal is not None:
+            raise RunStopped(self._user_refusal.code, self._user_refusal.message)
+        settings, since = self._settings, self._total_spending.minus(self._spending_at_last_ask)
         if settings.allowed_max_requests and since.requests >= settings.allowed_max_requests:
-            return await self._ask(task, settings.allowed_max_requests, "requests")
+            return await self._ask_to_continue(task, settings.allowed_max_requests, "requests")
         if settings.allowed_max_cost and since.cost > settings.allowed_max_cost + COST_EPSILON_USD:
-            return await self._ask(task, f"{settings.allowed_max_cost:.2f}", "cost")
+            return await self._ask_to_continue(task, f"{settings.allowed_max_cost:.2f}", "cost")
         return ()
 
-    async def _ask(self, task: Task, count: int | str, kind: str) -> tuple[UserBlock, ...]:
+    async def _ask_to_continue(
+        self, task: Task, count: int | str, kind: str
+    ) -> tuple[UserBlock, ...]:
         text = msgspec.json.encode({"count": count, "type": kind}).decode()
         answer = await task.ask(AskKind.LIMIT_REACHED, text)
         publish_feedback(task, answer)
         if not answer.approves:
             code = "budget" if kind == "cost" else "turns"
-            self._refusal = Failed(code, f"The limit of {count} {kind} is reached.")
-            raise RunStopped(self._refusal.code, self._refusal.message)
-        self._asked_at = self._spent
+            self._user_refusal = Failed(code, f"The limit of {count} {kind} is reached.")
+            raise RunStopped(self._user_refusal.code, self._user_refusal.message)
+        self._spending_at_last_ask = self._total_spending
         return build_feedback_blocks(answer)
 
     @property
-    def _spent(self) -> Spending:
-        shares: Sequence[TaskSpending] = tuple(self._shares.values())
-        return reduce(Spending.plus, (share.spent for share in shares), Spending())
+    def _total_spending(self) -> Spending:
+        shares: Sequence[TaskSpending] = tuple(self._task_spending.values())
+        return reduce(Spending.plus, (share.spending for share in shares), Spending())
 
 
 def check_spending(task: Task) -> None:
     """Right before something is sent: siblings may have spent the rest meanwhile. Raises Stop."""
-    if task.allowance is not None:
-        task.allowance.require()
+    if task.run_limits is not None:
+        task.run_limits.ensure_within_budget()
 
 
-def _counted(number: float | None, thing: str) -> str:
-    return f"{number or 0:.15g} {thing}{'' if number == 1 else 's'}"
+def _format_count(number: float | None, noun: str) -> str:
+    return f"{number or 0:.15g} {noun}{'' if number == 1 else 's'}"
 
 
 MIN_UNATTENDED_FAILURE_LIMIT = 10
@@ -212,31 +221,31 @@ class FailureCounter:
     number of them."""
 
     def __init__(self, limit: int, *, is_unattended: bool) -> None:
-        raised = is_unattended and limit > 0
-        self.limit = max(limit, MIN_UNATTENDED_FAILURE_LIMIT) if raised else limit
+        is_raised = is_unattended and limit > 0
+        self.limit = max(limit, MIN_UNATTENDED_FAILURE_LIMIT) if is_raised else limit
         self.count = 0
-        self.errors: tuple[str, ...] = ()
+        self.last_errors: tuple[str, ...] = ()
         """What went wrong in the latest of them."""
-        self.plain_replies: list[str] = []
+        self.plain_reply_texts: list[str] = []
         """The texts of the latest replies in a row that made no call."""
-        self.repetition = RepeatedCallDetector(limit)
-        self.rounds = RepeatedRoundDetector(limit)
-        self._warns = raised
+        self.repeated_calls = RepeatedCallDetector(limit)
+        self.repeated_rounds = RepeatedRoundDetector(limit)
+        self._should_warn = is_raised
 
     @property
-    def too_many(self) -> bool:
+    def is_limit_reached(self) -> bool:
         return 0 < self.limit <= self.count
 
     @property
-    def warning_due(self) -> bool:
+    def is_warning_due(self) -> bool:
         """Half way to the limit, and once more before the last mistake that is allowed."""
-        return self._warns and self.count in (self.limit // 2, self.limit - 1)
+        return self._should_warn and self.count in (self.limit // 2, self.limit - 1)
 
-    def made_one(self, errors: Sequence[str]) -> None:
+    def record_failure(self, errors: Sequence[str]) -> None:
         self.count += 1
-        self.errors = tuple(errors)
+        self.last_errors = tuple(errors)
 
-    def forgive(self) -> None:
+    def reset(self) -> None:
         self.count = 0
 
 
@@ -262,49 +271,53 @@ class RepeatedCallDetector:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._unsettled: deque[tuple[str, bytes]] = deque()
+        self._pending_calls: deque[tuple[str, bytes]] = deque()
         """Calls whose results are not known yet: their ids and fingerprints."""
-        self._latest: tuple[bytes, bytes] | None = None
+        self._last_fingerprints: tuple[bytes, bytes] | None = None
         """Fingerprints of the latest call with a result, and of that result."""
-        self._count = 0
+        self._repeat_count = 0
         """How often in a row it had that result."""
-        self._stopped: set[tuple[bytes, bytes]] = set()
+        self._stopped_fingerprints: set[tuple[bytes, bytes]] = set()
 
-    def check(
+    def check_call(
         self, call_id: str, name: str, arguments: Mapping[str, Any], *, is_busy: bool
     ) -> RepetitionVerdict:
         """Judge a call that is about to be made; `is_busy`: a background command is running."""
         if self._limit <= 0:
             return RepetitionVerdict.ALLOW
-        call = _fingerprint(name, arguments)
-        latest = self._latest
-        if is_busy or latest is None or latest[0] != call or self._count < self._limit:
-            self._unsettled.append((call_id, call))
+        call = _fingerprint_call(name, arguments)
+        latest = self._last_fingerprints
+        if is_busy or latest is None or latest[0] != call or self._repeat_count < self._limit:
+            self._pending_calls.append((call_id, call))
             return RepetitionVerdict.ALLOW
         verdict = (
-            RepetitionVerdict.STOP_AGAIN if latest in self._stopped else RepetitionVerdict.STOP
+            RepetitionVerdict.STOP_AGAIN
+            if latest in self._stopped_fingerprints
+            else RepetitionVerdict.STOP
         )
-        self._stopped.add(latest)
-        self._count = 0
+        self._stopped_fingerprints.add(latest)
+        self._repeat_count = 0
         return verdict
 
-    def settle(self, result_of: Callable[[str], object | None], *, is_busy: bool) -> None:
+    def compare_results(
+        self, find_result: Callable[[str], object | None], *, is_busy: bool
+    ) -> None:
         """Compare the results that are known by now, in the order of their calls."""
-        while self._unsettled:
-            call_id, call = self._unsettled[0]
-            result = result_of(call_id)
+        while self._pending_calls:
+            call_id, call = self._pending_calls[0]
+            result = find_result(call_id)
             if result is None:
                 return
-            self._unsettled.popleft()
-            latest = (call, _digest(result))
-            if latest != self._latest:
-                self._latest, self._count = latest, 1
+            self._pending_calls.popleft()
+            latest = (call, _hash_value(result))
+            if latest != self._last_fingerprints:
+                self._last_fingerprints, self._repeat_count = latest, 1
             elif not is_busy:
-                self._count += 1
+                self._repeat_count += 1
 
-    def forget_unsettled(self) -> None:
+    def discard_pending(self) -> None:
         """Drop the calls of a finished reply that never got a result."""
-        self._unsettled.clear()
+        self._pending_calls.clear()
 
 
 class RepeatedRoundDetector:
@@ -316,38 +329,42 @@ class RepeatedRoundDetector:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._summary: str | None = None
-        self._before: list[bytes] | None = None
-        self._calls: list[bytes] = []
-        self._alike = 0
+        self._summary_id: str | None = None
+        self._previous_calls: list[bytes] | None = None
+        self._current_calls: list[bytes] = []
+        self._repeat_count = 0
 
     @property
-    def too_many(self) -> bool:
-        return 0 < self._limit <= self._alike
+    def is_limit_reached(self) -> bool:
+        return 0 < self._limit <= self._repeat_count
 
-    def forgive(self) -> None:
-        self._alike = 0
+    def reset(self) -> None:
+        self._repeat_count = 0
 
-    def called(self, name: str, arguments: Mapping[str, Any]) -> None:
-        if self._limit > 0 and len(self._calls) < _MAX_COMPARED_CALLS_PER_ROUND:
-            self._calls.append(_fingerprint(name, arguments))
+    def record_call(self, name: str, arguments: Mapping[str, Any]) -> None:
+        if self._limit > 0 and len(self._current_calls) < _MAX_COMPARED_CALLS_PER_ROUND:
+            self._current_calls.append(_fingerprint_call(name, arguments))
 
-    def after(self, summary: str | None) -> None:
+    def update_summary(self, summary_id: str | None) -> None:
         """What comes now is said after this summary; a round ends when it is a new one."""
-        if summary == self._summary:
+        if summary_id == self._summary_id:
             return
-        if self._before is not None:
-            common = min(len(self._before), len(self._calls))
-            is_alike = self._before[:common] == self._calls[:common]
-            self._alike = self._alike + 1 if is_alike else 0
-        self._summary, self._before, self._calls = summary, self._calls or self._before, []
+        if self._previous_calls is not None:
+            common = min(len(self._previous_calls), len(self._current_calls))
+            is_alike = self._previous_calls[:common] == self._current_calls[:common]
+            self._repeat_count = self._repeat_count + 1 if is_alike else 0
+        self._summary_id, self._previous_calls, self._current_calls = (
+            summary_id,
+            self._current_calls or self._previous_calls,
+            [],
+        )
 
 
-def _fingerprint(name: str, arguments: Mapping[str, Any]) -> bytes:
-    return _digest((name, arguments))
+def _fingerprint_call(name: str, arguments: Mapping[str, Any]) -> bytes:
+    return _hash_value((name, arguments))
 
 
-def _digest(value: object) -> bytes:
+def _hash_value(value: object) -> bytes:
     return hashlib.blake2b(msgspec.json.encode(value, order="sorted"), digest_size=16).digest()
 
 
@@ -370,33 +387,37 @@ class RetryBudget:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self.attempts = 0
-        self.waited = 0.0
+        self.waited_s = 0.0
 
-    def wait_after(self, error: ProviderError) -> float | None:
+    def consume_retry(self, error: ProviderError) -> float | None:
         """Seconds to wait before the next attempt; None when it should not be made."""
-        if error.failure not in TRANSIENT_FAILURES or self.attempts >= self.most(error):
+        if error.failure not in TRANSIENT_FAILURES or self.attempts >= self.compute_max_attempts(
+            error
+        ):
             return None
         wait = min(self._settings.request_delay_seconds * 2.0**self.attempts, MAX_RETRY_WAIT_S)
         if error.retry_after is not None:
             wait = error.retry_after
-        if self.waited + wait > self._settings.max_retry_wait_seconds:
+        if self.waited_s + wait > self._settings.max_retry_wait_seconds:
             return None
         self.attempts += 1
-        self.waited += wait
+        self.waited_s += wait
         return wait
 
-    def most(self, error: ProviderError) -> int:
+    def compute_max_attempts(self, error: ProviderError) -> int:
         """How many attempts such a failure is worth."""
         retries = self._settings.max_retries
         return min(retries, MAX_UNREACHABLE_RETRIES) if error.code == UNREACHABLE_CODE else retries
 
 
-async def count_down(task: Task, error: ProviderError, wait: float, budget: RetryBudget) -> None:
+async def wait_with_countdown(
+    task: Task, error: ProviderError, wait_s: float, budget: RetryBudget
+) -> None:
     """Announce the wait second by second, in a row that stays when it is over."""
     status = f"{error.status}\n" if error.status is not None else ""
     message = f"{status}{error}"
-    ts = task.now()
-    remaining = wait
+    ts = task.next_ts()
+    remaining = wait_s
     try:
         while remaining > 0:
             seconds = math.ceil(remaining)
@@ -406,7 +427,7 @@ async def count_down(task: Task, error: ProviderError, wait: float, budget: Retr
                     seconds=seconds,
                     message=message,
                     attempt=budget.attempts,
-                    max_attempts=budget.most(error),
+                    max_attempts=budget.compute_max_attempts(error),
                 )
             )
             step = min(1.0, remaining)

@@ -27,8 +27,8 @@ from joey.core.models import ModelRequest
 from joey.core.prompts import replies
 from joey.core.task import AskKind, Response
 from joey.engine.asks import publish_feedback
-from joey.engine.completion import close_completion, judge_plain_reply
-from joey.engine.environment import describe_surroundings
+from joey.engine.completion import close_completion_call, process_plain_reply
+from joey.engine.environment import describe_environment
 from joey.engine.limits import (
     FAILURE_LIMIT_QUESTION,
     REPEATED_ROUNDS_QUESTION,
@@ -38,103 +38,105 @@ from joey.engine.limits import (
 )
 from joey.engine.mentions import expand_mentions
 from joey.engine.outcomes import Completed, Continue, Failed, RowCall, RunStopped
-from joey.engine.request import make_room, take_turn_with_patience
+from joey.engine.request import fit_context, request_reply_with_retry
 from joey.engine.run_start import (
     RunStart,
-    first_content,
+    build_first_content,
     reload_customizations,
     warn_missing_profile,
 )
-from joey.engine.runtime import prompt_of
+from joey.engine.runtime import build_prompt
 from joey.engine.tool_calls import ToolCallRunner
 
 if TYPE_CHECKING:
     from joey.engine.task import Task
 
 
-async def run(task: Task, opening: RunStart, allowance: RunLimits) -> Completed | Failed:
+async def run(task: Task, run_start: RunStart, run_limits: RunLimits) -> Completed | Failed:
     """Work until the result is accepted, the allowance is used up, or nobody wants to go on."""
     try:
-        async with asyncio.timeout_at(allowance.deadline) as limit:
-            return await _converse(task, opening, allowance)
+        async with asyncio.timeout_at(run_limits.deadline) as limit:
+            return await _run_until_completed(task, run_start, run_limits)
     except RunStopped as stop:
         return Failed(stop.code, stop.message)
     except TimeoutError:
         if not limit.expired():
             raise
-        return allowance.late
+        return run_limits.timeout_failure
 
 
-async def _converse(task: Task, opening: RunStart, allowance: RunLimits) -> Completed:
+async def _run_until_completed(task: Task, run_start: RunStart, run_limits: RunLimits) -> Completed:
     limit = task.runtime.settings.consecutive_mistake_limit
-    mistakes = FailureCounter(limit, is_unattended=task.asks.is_unattended)
+    failures = FailureCounter(limit, is_unattended=task.asks.is_unattended)
     await reload_customizations(task)
-    content = await first_content(task, opening)
-    if opening is RunStart.RESUME:
+    content = await build_first_content(task, run_start)
+    if run_start is RunStart.RESUME:
         await reload_customizations(task)  # the answer may have come days after the question
-    await ToolCallRunner(task, mistakes).take_up()
+    await ToolCallRunner(task, failures).resume_pending()
     while True:
-        content += await check_limits(task, mistakes, allowance)
-        request, request_ts = await compose(task, content)
-        reply = await take_turn_with_patience(task, request, request_ts)
-        match await act(task, reply, mistakes):
+        content += await check_limits(task, failures, run_limits)
+        request, request_ts = await build_request(task, content)
+        reply = await request_reply_with_retry(task, request, request_ts)
+        match await process_reply(task, reply, failures):
             case Completed() as completed:
                 return completed
             case Continue(content):
-                await keep(task)
+                await commit_turn(task)
 
 
 async def check_limits(
-    task: Task, mistakes: FailureCounter, allowance: RunLimits
+    task: Task, failures: FailureCounter, run_limits: RunLimits
 ) -> tuple[UserBlock, ...]:
     """Stop for a person where that is due; their advice becomes part of the next message."""
-    blocks = await allowance.check(task)
-    goes_round = mistakes.rounds.too_many
-    if not goes_round and not mistakes.too_many:
-        return (*blocks, *_warning(task, mistakes))
-    question = REPEATED_ROUNDS_QUESTION if goes_round else FAILURE_LIMIT_QUESTION
+    blocks = await run_limits.consume_turn(task)
+    repeats_rounds = failures.repeated_rounds.is_limit_reached
+    if not repeats_rounds and not failures.is_limit_reached:
+        return (*blocks, *_build_failure_warning(task, failures))
+    question = REPEATED_ROUNDS_QUESTION if repeats_rounds else FAILURE_LIMIT_QUESTION
     answer = await task.ask(AskKind.MISTAKE_LIMIT_REACHED, question)
-    mistakes.forgive()
-    mistakes.rounds.forgive()
+    failures.reset()
+    failures.repeated_rounds.reset()
     publish_feedback(task, answer)
     if answer.response is Response.NO:
-        did = "doing the same after each summary" if goes_round else "making mistakes"
-        raise RunStopped("mistakes", f"The model kept {did} and nobody told it how to go on.")
+        behavior = "doing the same after each summary" if repeats_rounds else "making mistakes"
+        raise RunStopped("mistakes", f"The model kept {behavior} and nobody told it how to go on.")
     if answer.text:
-        blocks += (TextBlock(replies.render_guidance(task.recorder.facts.protocol, answer.text)),)
+        blocks += (
+            TextBlock(replies.render_guidance(task.recorder.projection.protocol, answer.text)),
+        )
     return (*blocks, *(build_image_block(uri) for uri in answer.images))
 
 
-def _warning(task: Task, mistakes: FailureCounter) -> tuple[UserBlock, ...]:
+def _build_failure_warning(task: Task, failures: FailureCounter) -> tuple[UserBlock, ...]:
     """What the model is told where no user can help it, before its mistakes end the run."""
-    if not mistakes.warning_due:
+    if not failures.is_warning_due:
         return ()
-    left = mistakes.limit - mistakes.count
-    protocol = task.recorder.facts.protocol
-    text = replies.render_failure_warning(protocol, mistakes.count, left, mistakes.errors)
+    left = failures.limit - failures.count
+    protocol = task.recorder.projection.protocol
+    text = replies.render_failure_warning(protocol, failures.count, left, failures.last_errors)
     return (TextBlock(text),)
 
 
-async def compose(task: Task, content: tuple[UserBlock, ...]) -> tuple[ModelRequest, int]:
+async def build_request(task: Task, content: tuple[UserBlock, ...]) -> tuple[ModelRequest, int]:
     """The next request: results so far, then `content`, queued words, the surroundings.
 
     Room is made while nothing of it is announced: a summary covers the results, and is followed
     by these words.
     """
-    runtime, facts = task.runtime, task.recorder.facts
-    first = not task.recorder.api.messages
-    queued = tuple(facts.queue.values())[: task.max_queued_per_request]
+    runtime, projection = task.runtime, task.recorder.projection
+    is_first = not task.recorder.api_history.messages
+    queued = tuple(projection.queue.values())[: task.max_queued_per_request]
     for message in queued:
         content += await expand_mentions(task, message.text, message.images)
-    await runtime.settle(task.mode)
-    surroundings = await describe_surroundings(task, with_files=first)
+    await runtime.wait_for_mcp(task.mode)
+    environment = await describe_environment(task, with_files=is_first)
     check_spending(task)
-    content = await make_room(task, (*content, TextBlock(surroundings)))
+    content = await fit_context(task, (*content, TextBlock(environment)))
     check_spending(task)
     for message in queued:
-        task.publish(UserMessage(ts=task.now(), text=message.text, images=message.images))
+        task.publish(UserMessage(ts=task.next_ts(), text=message.text, images=message.images))
     warn_missing_profile(task)
-    request_ts = task.now()
+    request_ts = task.next_ts()
     task.publish(
         RequestStarted(
             ts=request_ts,
@@ -143,45 +145,49 @@ async def compose(task: Task, content: tuple[UserBlock, ...]) -> tuple[ModelRequ
             dequeued_ids=tuple(message.id for message in queued),
         )
     )
-    system, tools = prompt_of(task)
+    system, tools = build_prompt(task)
     request = ModelRequest(
         system=system,
-        messages=tuple(task.recorder.api.messages),
+        messages=tuple(task.recorder.api_history.messages),
         tools=tools,
-        protocol=facts.protocol,
+        protocol=projection.protocol,
         task_id=task.id,
     )
     return request, request_ts
 
 
-async def act(
-    task: Task, reply: tuple[RowPart, ...], mistakes: FailureCounter
+async def process_reply(
+    task: Task, reply: tuple[RowPart, ...], failures: FailureCounter
 ) -> Completed | Continue:
     """Run the calls of the reply, and judge what it leads to."""
-    first = task.recorder.api.visible_messages[0]
-    mistakes.rounds.after(str(first.condense_id) if first.is_summary else None)
-    calls = [RowCall(p.part.call, p.ts) for p in reply if isinstance(p.part, CallPart)]
+    first = task.recorder.api_history.visible_messages[0]
+    failures.repeated_rounds.update_summary(str(first.condense_id) if first.is_summary else None)
+    calls = [
+        RowCall(row_part.part.call, row_part.ts)
+        for row_part in reply
+        if isinstance(row_part.part, CallPart)
+    ]
     if not calls:
-        return await judge_plain_reply(task, reply, mistakes)
-    mistakes.plain_replies.clear()
-    dispatch = ToolCallRunner(task, mistakes)
-    await dispatch.run(calls)
-    return judge(task, dispatch.accepted)
+        return await process_plain_reply(task, reply, failures)
+    failures.plain_reply_texts.clear()
+    runner = ToolCallRunner(task, failures)
+    await runner.run(calls)
+    return complete_or_continue(task, runner.accepted_result)
 
 
-def judge(task: Task, accepted: str | None) -> Completed | Continue:
-    """What the calls of a reply lead to; `accepted` is the result that was."""
-    if accepted is None:
+def complete_or_continue(task: Task, accepted_result: str | None) -> Completed | Continue:
+    """What the calls of a reply lead to; `accepted_result` is the result that was."""
+    if accepted_result is None:
         return Continue()
-    if not task.recorder.facts.queue:
-        return Completed(accepted)
+    if not task.recorder.projection.queue:
+        return Completed(accepted_result)
     # Words came in while the result was accepted: the task goes on with them.
-    close_completion(task)
+    close_completion_call(task)
     return Continue()
 
 
-async def keep(task: Task) -> None:
+async def commit_turn(task: Task) -> None:
     """Outcomes are safe before the next request goes out; files are renewed now and then."""
     await task.recorder.commit()
-    if task.recorder.snapshot_due:
+    if task.recorder.is_snapshot_due:
         await task.save()

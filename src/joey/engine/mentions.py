@@ -27,7 +27,7 @@ from joey.core.models import ToolProtocol
 from joey.core.modes import SlashCommand, find_mode, grants_more_than
 from joey.core.permissions.policy import Access, Allow, Claim, decide
 from joey.core.prompts import replies
-from joey.engine.runtime import tool_context
+from joey.engine.runtime import build_tool_context
 from joey.errors import ToolError
 from joey.ports import Repository, ResolvedPath, ToolContext
 from joey.tools.file_view import FileReadRequest, FileView, FileViewer, render
@@ -54,49 +54,49 @@ async def expand_mentions(
         return image_blocks
     if "@" not in text and "/" not in text:
         return (TextBlock(wrap(text)), *image_blocks)
-    text, commands = _call_commands(task, text)
+    text, commands = _expand_commands(task, text)
     mentions = find_mentions(text)[:MAX_MENTIONS]
-    shown = replace_spans(text, [(m.start, m.end, format_mention(m)) for m in mentions])
-    bringing = _MentionFetcher(task)
-    brought: list[UserBlock] = []
+    displayed = replace_spans(text, [(m.start, m.end, format_mention(m)) for m in mentions])
+    fetcher = _MentionFetcher(task)
+    fetched: list[UserBlock] = []
     for mention in dict.fromkeys((mention.kind, mention.subject) for mention in mentions):
-        brought += await bringing.bring(*mention)
-    return (TextBlock(wrap(shown)), *image_blocks, *commands, *brought)
+        fetched += await fetcher.fetch(*mention)
+    return (TextBlock(wrap(displayed)), *image_blocks, *commands, *fetched)
 
 
-def _call_commands(task: Task, text: str) -> tuple[str, list[UserBlock]]:
+def _expand_commands(task: Task, text: str) -> tuple[str, list[UserBlock]]:
     """The text with its slash commands replaced, and their contents."""
-    known = _known_commands(task)
-    called = [mention for mention in find_command_mentions(text) if mention.name in known]
-    unique = [known[name] for name in dict.fromkeys(mention.name for mention in called)]
-    wanting = next((command for command in unique if command.mode), None)
-    if wanting is not None:
-        _follow(task, wanting)
+    available = _collect_commands(task)
+    called = [mention for mention in find_command_mentions(text) if mention.name in available]
+    unique = [available[name] for name in dict.fromkeys(mention.name for mention in called)]
+    switching = next((command for command in unique if command.mode), None)
+    if switching is not None:
+        _switch_to_command_mode(task, switching)
     replaced = [
         (mention.start, mention.end, f"Command '{mention.name}' (see below for command content)")
         for mention in called
     ]
-    return replace_spans(text, replaced), [_command_block(each) for each in unique]
+    return replace_spans(text, replaced), [_build_command_block(each) for each in unique]
 
 
-def _follow(task: Task, command: SlashCommand) -> None:
+def _switch_to_command_mode(task: Task, command: SlashCommand) -> None:
     """Into the mode of a command; what a project wrote leads into one that may do more only where
     modes may be switched unasked."""
     mode = find_mode(command.mode or "", task.runtime.modes)
     if mode is None or mode.slug == task.mode.slug:
         return
-    is_free = isinstance(decide((Claim(Access.SWITCH_MODE),), task.settings), Allow)
-    if command.source == "project" and grants_more_than(mode, task.mode) and not is_free:
+    is_allowed = isinstance(decide((Claim(Access.SWITCH_MODE),), task.settings), Allow)
+    if command.source == "project" and grants_more_than(mode, task.mode) and not is_allowed:
         text = (
             f"/{command.name} of the project wants {mode.slug} mode, which may do more; this is"
             f" still {task.mode.slug} mode. Switch the mode yourself, or set alwaysAllowModeSwitch."
         )
-        task.publish(RowAdded(ts=task.now(), say="error", text=text))
+        task.publish(RowAdded(ts=task.next_ts(), say="error", text=text))
         return
-    task.publish(ModeSwitched(ts=task.now(), mode=mode.slug))
+    task.publish(ModeSwitched(ts=task.next_ts(), mode=mode.slug))
 
 
-def _known_commands(task: Task) -> dict[str, SlashCommand]:
+def _collect_commands(task: Task) -> dict[str, SlashCommand]:
     """Slash commands by name; a skill can be called like one where no command has its name."""
     customizations = task.runtime.capabilities.customizations
     if customizations is None:
@@ -113,9 +113,9 @@ def _known_commands(task: Task) -> dict[str, SlashCommand]:
     return skills | {command.name: command for command in customizations.list_commands()}
 
 
-def _command_block(command: SlashCommand) -> TextBlock:
+def _build_command_block(command: SlashCommand) -> TextBlock:
     about = f"Description: {command.description}\n\n" if command.description else ""
-    return _tagged("command", f"{about}{command.content}", name=command.name)
+    return _build_tagged_block("command", f"{about}{command.content}", name=command.name)
 
 
 class _MentionFetcher:
@@ -124,38 +124,52 @@ class _MentionFetcher:
     def __init__(self, task: Task) -> None:
         self._task = task
         self._runtime = task.runtime
-        self._context: ToolContext = tool_context(task, "mention", task.now())
+        self._context: ToolContext = build_tool_context(task, "mention", task.next_ts())
         self._viewer = FileViewer(self._context)
 
-    async def bring(self, kind: MentionKind, subject: str) -> list[UserBlock]:
+    async def fetch(self, kind: MentionKind, subject: str) -> list[UserBlock]:
         try:
             match kind:
                 case MentionKind.FILE:
-                    return await self._file(subject)
+                    return await self._read_file(subject)
                 case MentionKind.DIRECTORY:
                     return await self._read_directory(subject)
                 case MentionKind.URL:
-                    return [_tagged("url_content", await self._page(subject), url=subject)]
+                    return [
+                        _build_tagged_block(
+                            "url_content", await self._fetch_page(subject), url=subject
+                        )
+                    ]
                 case MentionKind.PROBLEMS:
-                    return [_tagged("workspace_diagnostics", await self._collect_diagnostics())]
+                    return [
+                        _build_tagged_block(
+                            "workspace_diagnostics", await self._collect_diagnostics()
+                        )
+                    ]
                 case MentionKind.GIT_CHANGES:
-                    return [_tagged("git_working_state", await self._repository().changes())]
+                    return [
+                        _build_tagged_block(
+                            "git_working_state", await self._require_repository().changes()
+                        )
+                    ]
                 case MentionKind.COMMIT:
-                    commit = await self._repository().commit(subject)
-                    return [_tagged("git_commit", commit, hash=subject)]
+                    commit = await self._require_repository().commit(subject)
+                    return [_build_tagged_block("git_commit", commit, hash=subject)]
                 case MentionKind.TERMINAL:
-                    return [_tagged("terminal_output", self._terminal())]
+                    return [
+                        _build_tagged_block("terminal_output", self._find_last_command_output())
+                    ]
         except ToolError as error:
             about = f" {subject}" if subject else ""
             return [TextBlock(f"[The {kind}{about} that was mentioned is not shown: {error}]")]
 
-    async def _file(self, path: str) -> list[UserBlock]:
-        entry = await self._viewer.view(FileReadRequest(path), self._place(path))
-        return _shown(f"[read_file for '{path}']", [entry])
+    async def _read_file(self, path: str) -> list[UserBlock]:
+        entry = await self._viewer.view(FileReadRequest(path), self._resolve_path(path))
+        return _build_file_blocks(f"[read_file for '{path}']", [entry])
 
     async def _read_directory(self, path: str) -> list[UserBlock]:
-        place = self._place(path)
-        listing = await self._runtime.search.list(place, False, MAX_LISTED_ENTRIES)
+        resolved = self._resolve_path(path)
+        listing = await self._runtime.search.list(resolved, False, MAX_LISTED_ENTRIES)
         names = listing.entries
         tree = [
             f"{'└── ' if name == names[-1] and not listing.truncated else '├── '}{name}"
@@ -164,30 +178,30 @@ class _MentionFetcher:
         if listing.truncated:
             tree.append(f"└── … (more than {MAX_LISTED_ENTRIES} entries)")
         files = [name for name in names if not name.endswith("/")][:MAX_FILES_PER_DIRECTORY]
-        entries = [await self._file_of(path, name) for name in files]
+        entries = [await self._read_directory_file(path, name) for name in files]
         head = f"[read_file for folder '{path}']\nFolder listing:\n" + "\n".join(tree)
         readable = [entry for entry in entries if entry.binary is None and entry.error is None]
         if not readable:
             return [TextBlock(head)]
-        return _shown(f"{head}\n\n--- File Contents ---", readable)
+        return _build_file_blocks(f"{head}\n\n--- File Contents ---", readable)
 
-    async def _file_of(self, directory: str, name: str) -> FileView:
+    async def _read_directory_file(self, directory: str, name: str) -> FileView:
         path = name if directory == "." else f"{directory}/{name}"
         try:
-            place = self._place(path)  # a link in the folder may lead anywhere
+            resolved = self._resolve_path(path)  # a link in the folder may lead anywhere
         except ToolError as error:
             return FileView(path, error=str(error))
-        return await self._viewer.view(FileReadRequest(path), place)
+        return await self._viewer.view(FileReadRequest(path), resolved)
 
-    def _place(self, path: str) -> ResolvedPath:
-        place = self._runtime.files.resolve(path)
-        if place.is_ignored:
-            raise ToolError(place.ignore_error or "it is hidden by .rooignore")
-        if not place.is_inside:
+    def _resolve_path(self, path: str) -> ResolvedPath:
+        resolved = self._runtime.files.resolve(path)
+        if resolved.is_ignored:
+            raise ToolError(resolved.ignore_error or "it is hidden by .rooignore")
+        if not resolved.is_inside:
             raise ToolError("it is outside of the workspace")
-        return place
+        return resolved
 
-    async def _page(self, url: str) -> str:
+    async def _fetch_page(self, url: str) -> str:
         pages = self._runtime.capabilities.pages
         if pages is None:
             raise ToolError("pages cannot be fetched here")
@@ -198,31 +212,31 @@ class _MentionFetcher:
         if problems is None:
             raise ToolError("no checker was found for the languages of this workspace")
         limit = self._runtime.settings.max_diagnostic_messages
-        most = sys.maxsize if limit < 0 else limit
+        max_problems = sys.maxsize if limit < 0 else limit
         return (
-            format_diagnostics(await problems.check_workspace(most))
+            format_diagnostics(await problems.check_workspace(max_problems))
             or "No errors or warnings detected."
         )
 
-    def _repository(self) -> Repository:
+    def _require_repository(self) -> Repository:
         repository = self._runtime.capabilities.repository
         if repository is None:
             raise ToolError("there is no git here")
         return repository
 
-    def _terminal(self) -> str:
+    def _find_last_command_output(self) -> str:
         for row in reversed(self._task.rows):
             if isinstance(row, Row) and row.say == "command_output" and row.text:
                 return row.text
         raise ToolError("no command has printed anything in this task")
 
 
-def _shown(head: str, entries: list[FileView]) -> list[UserBlock]:
+def _build_file_blocks(head: str, entries: list[FileView]) -> list[UserBlock]:
     text = TextBlock(f"{head}\n{render(entries, ToolProtocol.NATIVE)}")
     return [text, *(build_image_block(entry.image) for entry in entries if entry.image is not None)]
 
 
-def _tagged(tag: str, text: str, **attributes: str) -> TextBlock:
+def _build_tagged_block(tag: str, text: str, **attributes: str) -> TextBlock:
     """What others wrote does not end before its closing tag."""
     from html import escape  # with all names of characters, which few prompts need
 

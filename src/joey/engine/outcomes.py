@@ -81,7 +81,7 @@ class RejectedCall(Struct, frozen=True):
     """The person said no, or nobody was there to say yes."""
 
     answer: Answer
-    beyond: tuple[BoundarySetting, ...] = ()
+    required_settings: tuple[BoundarySetting, ...] = ()
     """The settings that would allow it, where it lies beyond the boundary of the run."""
 
 
@@ -93,12 +93,14 @@ class RepeatedCallError(ToolError):
         self.images = images
 
 
-def ending_of(facts: TaskProjection) -> Ending:
+def resolve_ending(projection: TaskProjection) -> Ending:
     """How the latest run ended, from what the journal says."""
-    match facts.state:
+    match projection.state:
         case TaskState.COMPLETED:
-            return Completed(facts.result or "", facts.unattended_refusals, facts.is_plain_answer)
-        case TaskState.FAILED if facts.failure is not None:
-            return Failed(facts.failure.code, facts.failure.message)
+            return Completed(
+                projection.result or "", projection.unattended_refusals, projection.is_plain_answer
+            )
+        case TaskState.FAILED if projection.failure is not None:
+            return Failed(projection.failure.code, projection.failure.message)
         case _:
             return Aborted()

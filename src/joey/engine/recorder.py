@@ -24,111 +24,115 @@ FIRST_SNAPSHOT_RECORDS = 64
 
 class Recorder:
     def __init__(self, log: TaskLog, records: Sequence[Record] = ()) -> None:
-        self.log = log
-        self.api = ApiHistory()
-        self.ui = UiHistory()
-        self.facts = TaskProjection()
+        self.task_log = log
+        self.api_history = ApiHistory()
+        self.ui_history = UiHistory()
+        self.projection = TaskProjection()
         self.records = RecordCache(log.records, records)
-        self._seq = records[-1].seq if records else 0
-        self._saved_seq = 0
+        self._last_seq = records[-1].seq if records else 0
+        self._snapshot_seq = 0
         for record in records:
-            self.facts.ledger.apply(record.event)
-        self._follow(find_live_branch(records))
+            self.projection.ledger.apply(record.event)
+        self._apply_records(find_live_branch(records))
 
     def handle(self, numbered: NumberedEvent) -> None:
         event = numbered.event
         if type(event) in TRANSIENT_EVENTS:
-            self.ui.apply(event)
+            self.ui_history.apply(event)
             return
         durable: Durable = event  # type: ignore[assignment]
-        self.facts.check_event(durable)
+        self.projection.check_event(durable)
         record = Record(numbered.seq, durable)
-        self.log.append(record)
-        self._seq = numbered.seq
-        self.facts.ledger.apply(durable)
+        self.task_log.append(record)
+        self._last_seq = numbered.seq
+        self.projection.ledger.apply(durable)
         if not isinstance(durable, TaskRewound):
-            self._fold(durable)
+            self._apply(durable)
             return
-        self.facts.reset()
-        self.api, self.ui = ApiHistory(), UiHistory()
-        self._follow(find_live_branch([*self.records.after(0), record]))
+        self.projection.reset()
+        self.api_history, self.ui_history = ApiHistory(), UiHistory()
+        self._apply_records(find_live_branch([*self.records.list_after(0), record]))
 
-    def _follow(self, path: Sequence[Record]) -> None:
+    def _apply_records(self, path: Sequence[Record]) -> None:
         for record in path:
-            self._fold(record.event)
+            self._apply(record.event)
 
-    def _fold(self, event: Durable) -> None:
-        self.facts.apply_branch_event(event)
-        self.api.protocol = self.facts.protocol
-        self.api.apply(event)
-        self.ui.apply(event)
+    def _apply(self, event: Durable) -> None:
+        self.projection.apply_branch_event(event)
+        self.api_history.protocol = self.projection.protocol
+        self.api_history.apply(event)
+        self.ui_history.apply(event)
 
     @property
-    def path(self) -> Sequence[Record]:
+    def live_branch(self) -> Sequence[Record]:
         """The records that the history is made of now."""
-        return find_live_branch(self.records.after(0))
+        return find_live_branch(self.records.list_after(0))
 
     @property
-    def delegated(self) -> Sequence[SubtaskSpawned]:
+    def pending_delegations(self) -> Sequence[SubtaskSpawned]:
         """Calls of the latest reply whose subtasks have not returned."""
-        waiting = {call.id for call in self.api.open_calls}
-        return [child for child in self.facts.children.values() if child.call_id in waiting]
+        waiting = {call.id for call in self.api_history.open_calls}
+        return [child for child in self.projection.children.values() if child.call_id in waiting]
 
     async def commit(self) -> None:
         """Return when all that was heard so far would survive a power cut."""
-        await self.log.sync()
+        await self.task_log.sync()
 
     @property
-    def snapshot_due(self) -> bool:
+    def is_snapshot_due(self) -> bool:
         """The journal has grown by half of what the snapshot holds: cost stays proportional."""
-        return self._seq - self._saved_seq > max(FIRST_SNAPSHOT_RECORDS, self._saved_seq // 2)
+        return self._last_seq - self._snapshot_seq > max(
+            FIRST_SNAPSHOT_RECORDS, self._snapshot_seq // 2
+        )
 
-    async def rest(self) -> None:
+    async def write_snapshots(self) -> None:
         """Write the two history files and the metadata, unless they are up to date."""
-        seq = self._seq
-        if seq == self._saved_seq:
+        seq = self._last_seq
+        if seq == self._snapshot_seq:
             return
-        rows, messages = self.ui.iter_stored(), self.api.iter_stored()
-        await self.log.snapshot(_encoded(rows), _encoded(messages), self.metadata())
-        self._saved_seq = max(seq, self._saved_seq)
+        rows, messages = self.ui_history.iter_stored(), self.api_history.iter_stored()
+        await self.task_log.snapshot(
+            _iter_encoded(rows), _iter_encoded(messages), self.build_metadata()
+        )
+        self._snapshot_seq = max(seq, self._snapshot_seq)
 
     async def close(self) -> None:
         """Let go of the task; who waits for a `commit` gets it before."""
         try:
             await self.commit()
         except StoreError as error:
-            log.warning("task %s: its last events may be lost: %s", self.facts.task_id, error)
+            log.warning("task %s: its last events may be lost: %s", self.projection.task_id, error)
         finally:
-            self.log.close()
+            self.task_log.close()
 
-    def metadata(self) -> TaskMetadata:
-        facts = self.facts
+    def build_metadata(self) -> TaskMetadata:
+        projection = self.projection
         return TaskMetadata(
-            id=facts.task_id,
-            title=facts.title[:200],
-            workspace=facts.workspace,
-            mode=facts.mode,
-            protocol=facts.protocol,
-            profile=facts.route.profile,
-            provider=facts.route.provider,
-            base_url=facts.route.base_url,
-            model=facts.route.model,
-            has_own_key=facts.route.has_own_key,
-            parent_id=facts.parent_id,
-            child_ids=facts.child_ids,
-            status=facts.status,
-            created=facts.created,
-            updated=facts.updated,
-            tokens_in=facts.usage.total_tokens_in,
-            tokens_out=facts.usage.total_tokens_out,
-            cache_writes=facts.usage.total_cache_writes,
-            cache_reads=facts.usage.total_cache_reads,
-            total_cost=facts.usage.total_cost,
-            seq=self._seq,
+            id=projection.task_id,
+            title=projection.title[:200],
+            workspace=projection.workspace,
+            mode=projection.mode,
+            protocol=projection.protocol,
+            profile=projection.route.profile,
+            provider=projection.route.provider,
+            base_url=projection.route.base_url,
+            model=projection.route.model,
+            has_own_key=projection.route.has_own_key,
+            parent_id=projection.parent_id,
+            child_ids=projection.child_ids,
+            status=projection.status,
+            created=projection.created,
+            updated=projection.updated,
+            tokens_in=projection.usage.total_tokens_in,
+            tokens_out=projection.usage.total_tokens_out,
+            cache_writes=projection.usage.total_cache_writes,
+            cache_reads=projection.usage.total_cache_reads,
+            total_cost=projection.usage.total_cost,
+            seq=self._last_seq,
         )
 
 
-def _encoded(elements: Iterator[object]) -> Iterator[bytes]:
+def _iter_encoded(elements: Iterator[object]) -> Iterator[bytes]:
     """One after the other: all of them at once would be a second history in memory."""
     encode = msgspec.json.Encoder().encode
     return (encode(element) for element in elements)

@@ -1,10 +1,10 @@
 """Requests to the model: fitted into the context window, streamed, retried and committed.
 
-`take_turn_with_patience` sends one request until a reply is committed or the retry budget
+`request_reply_with_retry` sends one request until a reply is committed or the retry budget
 (`limits`) is used up; then the user decides, and a yes opens a new budget. A request that the
 service finds too long is shortened and sent again; such recoveries are counted separately.
 
-`make_room` keeps a request within the window before it is sent, by ever harsher means: text that
+`fit_context` keeps a request within the window before it is sent, by ever harsher means: text that
 came along with the user's message is cut, the conversation is condensed, its oldest turns are
 hidden, long texts in what is left are cut. If even that is not enough, the run ends with an error.
 """
@@ -46,8 +46,8 @@ from joey.core.parsing.assembler import PartDelta, PartEnded, PartEvent, PartSta
 from joey.core.task import AskKind
 from joey.engine.asks import build_feedback_blocks, publish_feedback
 from joey.engine.condense import ContextUsage, condense
-from joey.engine.environment import describe_surroundings
-from joey.engine.limits import RetryBudget, check_spending, count_down
+from joey.engine.environment import describe_environment
+from joey.engine.limits import RetryBudget, check_spending, wait_with_countdown
 from joey.engine.outcomes import RunStopped
 from joey.errors import CondenseError, ProviderError, ProviderFailure, ToolError
 from joey.ports import Provider
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from joey.engine.task import Task
 
 
-async def take_turn_with_patience(
+async def request_reply_with_retry(
     task: Task, request: ModelRequest, request_ts: int
 ) -> tuple[RowPart, ...]:
     """A committed reply, after as many attempts as the budget allows.
@@ -67,39 +67,39 @@ async def take_turn_with_patience(
     budget, recoveries = RetryBudget(task.runtime.settings), 0
     while True:
         try:
-            return await take_turn(task, request, request_ts)
+            return await request_reply(task, request, request_ts)
         except ProviderError as error:
             if error.failure is ProviderFailure.EMPTY_REPLY and budget.attempts > 0:
                 task.publish(
-                    RowAdded(ts=task.now(), say="error", text="MODEL_NO_ASSISTANT_MESSAGES")
+                    RowAdded(ts=task.next_ts(), say="error", text="MODEL_NO_ASSISTANT_MESSAGES")
                 )
             blocks: tuple[UserBlock, ...] = ()
-            wait = budget.wait_after(error)
+            wait = budget.consume_retry(error)
             if (
                 error.failure is ProviderFailure.CONTEXT_OVERFLOW
                 and recoveries < MAX_OVERFLOW_RECOVERIES
             ):
                 recoveries += 1
-                blocks = await recover(task)
+                blocks = await recover_from_overflow(task)
             elif wait is None:
-                blocks = await _ask_to_try_again(task, error)
+                blocks = await _ask_to_retry(task, error)
                 budget, recoveries = RetryBudget(task.runtime.settings), 0
             else:
-                await count_down(task, error, wait, budget)
+                await wait_with_countdown(task, error, wait, budget)
         check_spending(task)
-        request_ts = task.now()
+        request_ts = task.next_ts()
         protocol = task.provider.api_protocol
         task.publish(RequestStarted(ts=request_ts, api_protocol=protocol, content=blocks))
-        request = structs.replace(request, messages=tuple(task.recorder.api.messages))
+        request = structs.replace(request, messages=tuple(task.recorder.api_history.messages))
 
 
-async def _ask_to_try_again(task: Task, error: ProviderError) -> tuple[UserBlock, ...]:
+async def _ask_to_retry(task: Task, error: ProviderError) -> tuple[UserBlock, ...]:
     """Words that came with a yes."""
     answer = await task.ask(AskKind.API_REQ_FAILED, str(error))
     publish_feedback(task, answer)
     if not answer.approves:
         raise RunStopped(f"provider:{error.failure}", str(error)) from error
-    task.publish(RowAdded(ts=task.now(), say="api_req_retried"))
+    task.publish(RowAdded(ts=task.next_ts(), say="api_req_retried"))
     return build_feedback_blocks(answer)
 
 
@@ -110,34 +110,34 @@ class ReplyStream:
         self._task = task
         self._provider = provider
         self._request_ts = request_ts
-        self._rows: list[int] = []
-        self._is_call: list[bool] = []
-        runtime, facts = task.runtime, task.recorder.facts
+        self._row_timestamps: list[int] = []
+        self._call_flags: list[bool] = []
+        runtime, projection = task.runtime, task.recorder.projection
         self.assembler = ReplyAssembler(
-            protocol=facts.protocol,
-            tools=runtime.toolbox.xml_tools() if facts.protocol is ToolProtocol.XML else {},
-            taken_ids=task.recorder.api.has_call,
+            protocol=projection.protocol,
+            tools=runtime.tool_set.xml_tools() if projection.protocol is ToolProtocol.XML else {},
+            taken_ids=task.recorder.api_history.has_call,
             understand_text_calls=runtime.settings.understand_text_calls,
-            make_id=lambda: f"call_{task.now()}",
+            make_id=lambda: f"call_{task.next_ts()}",
         )
 
-    def show(self, events: Iterable[PartEvent]) -> None:
+    def publish_parts(self, events: Iterable[PartEvent]) -> None:
         publish = self._task.publish
         for event in events:
             match event:
                 case PartDelta(index, delta):
-                    grew = ArgumentsDelta if self._is_call[index] else RowDelta
-                    publish(grew(ts=self._rows[index], delta=delta))
+                    grew = ArgumentsDelta if self._call_flags[index] else RowDelta
+                    publish(grew(ts=self._row_timestamps[index], delta=delta))
                 case PartStarted():
                     self._open_row(event)
                 case PartEnded():
                     pass
 
     def _open_row(self, started: PartStarted) -> None:
-        ts = self._task.now()
+        ts = self._task.next_ts()
         is_call = started.kind == "call"
-        self._rows.append(ts)
-        self._is_call.append(is_call)
+        self._row_timestamps.append(ts)
+        self._call_flags.append(is_call)
         say = "tool" if is_call else started.kind
         self._task.publish(RowOpened(ts=ts, say=say, tool=started.name, call_id=started.call_id))
         if started.name is not None:
@@ -145,23 +145,23 @@ class ReplyStream:
 
     def _prewarm_tool(self, name: str) -> None:
         """The model is still writing the arguments: what their tool needs can be made ready."""
-        runtime, toolbox = self._task.runtime, self._task.runtime.toolbox
+        runtime, tool_set = self._task.runtime, self._task.runtime.tool_set
         try:
-            tool = toolbox.find(name)
-            toolbox.check_allowed(tool, self._task.mode, runtime.settings)
+            tool = tool_set.find(name)
+            tool_set.check_allowed(tool, self._task.mode, runtime.settings)
         except ToolError:
             return  # The model is told when the call is whole.
         tool.prewarm(runtime.terminal)
 
-    def commit(self, *, interrupted: bool) -> tuple[RowPart, ...]:
+    def commit_reply(self, *, interrupted: bool) -> tuple[RowPart, ...]:
         """Write the reply down; nothing acts on it before."""
         reply = self.assembler.reply
-        parts = self._placed(reply)
+        parts = self._assign_rows(reply)
         if interrupted:
-            parts = tuple(placed for placed in parts if not _is_cut_off(placed))
+            parts = tuple(part for part in parts if not _is_incomplete_call(part))
         self._task.publish(
             ReplyReceived(
-                ts=self._task.now(),
+                ts=self._task.next_ts(),
                 parts=parts,
                 raw=reply.raw,
                 response_id=reply.response_id,
@@ -171,25 +171,28 @@ class ReplyStream:
         )
         return parts
 
-    def keep_what_was_shown(self) -> None:
+    def publish_partial_text(self) -> None:
         """The stream broke: its words stay on the screen, but are no part of the conversation."""
-        for placed in self._placed(self.assembler.reply):
-            match placed.part:
+        for row_part in self._assign_rows(self.assembler.reply):
+            match row_part.part:
                 case TextPart(text=text) | ReasoningPart(text=text) if text.strip():
-                    say = "text" if isinstance(placed.part, TextPart) else "reasoning"
-                    self._task.publish(RowAdded(ts=placed.ts, say=say, text=text))
+                    say = "text" if isinstance(row_part.part, TextPart) else "reasoning"
+                    self._task.publish(RowAdded(ts=row_part.ts, say=say, text=text))
 
-    def _placed(self, reply: Reply) -> tuple[RowPart, ...]:
+    def _assign_rows(self, reply: Reply) -> tuple[RowPart, ...]:
         return tuple(
-            RowPart(ts=ts, part=part) for ts, part in zip(self._rows, reply.parts, strict=True)
+            RowPart(ts=ts, part=part)
+            for ts, part in zip(self._row_timestamps, reply.parts, strict=True)
         )
 
-    def end(self, *, cancel_reason: str | None = None, error: str | None = None) -> None:
+    def publish_request_end(
+        self, *, cancel_reason: str | None = None, error: str | None = None
+    ) -> None:
         usage = self.assembler.reply.usage
         cost = self._provider.model.compute_cost(usage) if usage is not None else None
         self._task.publish(
             RequestEnded(
-                ts=self._task.now(),
+                ts=self._task.next_ts(),
                 request_ts=self._request_ts,
                 usage=usage,
                 cost=cost,
@@ -197,10 +200,10 @@ class ReplyStream:
                 error=error,
             )
         )
-        self._task.publish(UsageChanged(ts=self._task.now(), usage=self._task.usage))
+        self._task.publish(UsageChanged(ts=self._task.next_ts(), usage=self._task.usage))
 
 
-async def take_turn(task: Task, request: ModelRequest, request_ts: int) -> tuple[RowPart, ...]:
+async def request_reply(task: Task, request: ModelRequest, request_ts: int) -> tuple[RowPart, ...]:
     """The parts of one committed reply.
 
     Raises:
@@ -208,33 +211,33 @@ async def take_turn(task: Task, request: ModelRequest, request_ts: int) -> tuple
         CancelledError: what had arrived is committed as an interrupted reply.
     """
     provider = task.provider
-    live = ReplyStream(task, request_ts, provider)
-    assembler = live.assembler
+    stream = ReplyStream(task, request_ts, provider)
+    assembler = stream.assembler
     try:
         async with aclosing(provider.stream(request)) as chunks:  # type: ignore[type-var]
             async for chunk in chunks:
-                live.show(assembler.feed(chunk))
-        live.show(assembler.close(complete=True))
+                stream.publish_parts(assembler.feed(chunk))
+        stream.publish_parts(assembler.close(complete=True))
         if assembler.reply.is_empty:
             raise ProviderError("The model's reply was empty.", failure=ProviderFailure.EMPTY_REPLY)
     except asyncio.CancelledError:
-        live.show(assembler.close(complete=False))
-        live.commit(interrupted=True)
-        live.end(cancel_reason="user_cancelled")
+        stream.publish_parts(assembler.close(complete=False))
+        stream.commit_reply(interrupted=True)
+        stream.publish_request_end(cancel_reason="user_cancelled")
         raise
     except Exception as error:
-        live.show(assembler.close(complete=False))
-        live.keep_what_was_shown()
-        live.end(cancel_reason="streaming_failed", error=str(error))
+        stream.publish_parts(assembler.close(complete=False))
+        stream.publish_partial_text()
+        stream.publish_request_end(cancel_reason="streaming_failed", error=str(error))
         raise
-    parts = live.commit(interrupted=False)
-    live.end()
+    parts = stream.commit_reply(interrupted=False)
+    stream.publish_request_end()
     await task.recorder.commit()
     return parts
 
 
-def _is_cut_off(placed: RowPart) -> bool:
-    return isinstance(placed.part, CallPart) and placed.part.call.problem is not None
+def _is_incomplete_call(row_part: RowPart) -> bool:
+    return isinstance(row_part.part, CallPart) and row_part.part.call.problem is not None
 
 
 MAX_OVERFLOW_RECOVERIES = 3
@@ -244,60 +247,60 @@ _CONDENSE_RETRY_DIVISOR = 20
 """After a failure, not before another such part of the window is filled."""
 
 
-async def make_room(task: Task, content: tuple[UserBlock, ...]) -> tuple[UserBlock, ...]:
+async def fit_context(task: Task, content: tuple[UserBlock, ...]) -> tuple[UserBlock, ...]:
     """What the next request says, cut where it must be; the history before it fits.
 
     Raises:
         Stop: what is to be said alone is too much for the window.
     """
-    room = ContextUsage(task)
-    content = _within_half(room, content)
-    if await task.condense_requests.grant(task):
-        room = ContextUsage(task)
-    if _is_due(task, room, content):
+    context = ContextUsage(task)
+    content = _shorten_attachments(context, content)
+    if await task.condense_requests.run_pending(task):
+        context = ContextUsage(task)
+    if _should_condense(task, context, content):
         try:
             await condense(task)
         except CondenseError:
-            task.gauge.condense_failed_at = room.use()
-        room = ContextUsage(task)
-    if _hide_oldest(task, room, content):
-        room = ContextUsage(task)
-    if room.use(content) > room.window.hard_limit:
-        raise _too_much(task, room, content)
-    room.gauge.record_request(room.head)
+            task.token_estimator.condense_failed_at = context.count_request_tokens()
+        context = ContextUsage(task)
+    if _truncate_oldest(task, context, content):
+        context = ContextUsage(task)
+    if context.count_request_tokens(content) > context.window.hard_limit:
+        raise _build_overflow_stop(task, context, content)
+    context.estimator.record_request(context.system_tokens)
     return content
 
 
-async def recover(task: Task) -> tuple[UserBlock, ...]:
+async def recover_from_overflow(task: Task) -> tuple[UserBlock, ...]:
     """After the service refused a request as too long: what the next one says after a shorter
     history. What the estimates got wrong is remembered.
 
     Raises:
         Stop: it cannot be made shorter.
     """
-    room = ContextUsage(task)
-    before = room.estimate
-    room.gauge.record_overflow(before, room.window.size)
+    context = ContextUsage(task)
+    before = context.estimated_tokens
+    context.estimator.record_overflow(before, context.window.size)
     content: tuple[UserBlock, ...] = ()
-    last = room.visible[-1]
+    last = context.visible_messages[-1]
     user_blocks = () if last.is_summary else extract_user_blocks(last)
     try:
         await condense(task, following_content=user_blocks)
-        surroundings = await describe_surroundings(task, with_files=False)
-        content = _within_half(ContextUsage(task), (*user_blocks, TextBlock(surroundings)))
+        environment = await describe_environment(task, with_files=False)
+        content = _shorten_attachments(ContextUsage(task), (*user_blocks, TextBlock(environment)))
     except CondenseError:
         pass  # a row says why; the oldest turns go instead
-    _hide_oldest(task, ContextUsage(task), content)
-    room = ContextUsage(task)
+    _truncate_oldest(task, ContextUsage(task), content)
+    context = ContextUsage(task)
     if (
-        room.estimate + estimate_blocks_tokens(content) >= before
-        or room.use(content) > room.window.hard_limit
+        context.estimated_tokens + estimate_blocks_tokens(content) >= before
+        or context.count_request_tokens(content) > context.window.hard_limit
     ):
-        raise _too_much(task, room, content)
+        raise _build_overflow_stop(task, context, content)
     return content
 
 
-def _is_due(task: Task, room: ContextUsage, content: Sequence[UserBlock]) -> bool:
+def _should_condense(task: Task, context: ContextUsage, content: Sequence[UserBlock]) -> bool:
     settings = task.runtime.settings
     if not settings.auto_condense_context:
         return False
@@ -308,12 +311,12 @@ def _is_due(task: Task, room: ContextUsage, content: Sequence[UserBlock]) -> boo
     )
     if threshold.problem is not None and threshold.problem not in task.shown_once:
         task.shown_once.add(threshold.problem)
-        task.publish(RowAdded(ts=task.now(), say="error", text=threshold.problem))
-    window, use = room.window, room.use(content)
+        task.publish(RowAdded(ts=task.next_ts(), say="error", text=threshold.problem))
+    window, use = context.window, context.count_request_tokens(content)
     limit = min(window.soft_limit, window.size * threshold.percent // 100)
-    if use < limit or room.said * _MIN_CONDENSABLE_DIVISOR < limit:
+    if use < limit or context.condensable_tokens * _MIN_CONDENSABLE_DIVISOR < limit:
         return False
-    failed_at = room.gauge.condense_failed_at
+    failed_at = context.estimator.condense_failed_at
     return (
         use > window.soft_limit
         or failed_at is None
@@ -321,80 +324,92 @@ def _is_due(task: Task, room: ContextUsage, content: Sequence[UserBlock]) -> boo
     )
 
 
-def _hide_oldest(task: Task, room: ContextUsage, content: Sequence[UserBlock]) -> bool:
+def _truncate_oldest(task: Task, context: ContextUsage, content: Sequence[UserBlock]) -> bool:
     """Hide turns until the request fits, or all that can be hidden is; whether that was needed."""
-    gauge, allowed = room.gauge, room.window.soft_limit
-    use, new = room.use(content), estimate_blocks_tokens(content)
+    estimator, allowed = context.estimator, context.window.soft_limit
+    use, new = context.count_request_tokens(content), estimate_blocks_tokens(content)
     if use <= allowed:
         return False
     # The service may count more than the gauge dares to conclude from it.
-    scale = max(gauge.scale, use / (room.estimate + new))
+    scale = max(estimator.scale, use / (context.estimated_tokens + new))
     plan = plan_truncation(
-        room.visible,
-        room.open_results,
-        gauge.message_tokens,
-        lambda estimate: (room.head + estimate + new) * scale <= allowed,
+        context.visible_messages,
+        context.open_results,
+        estimator.message_tokens,
+        lambda estimate: (context.system_tokens + estimate + new) * scale <= allowed,
     )
     if plan is None:
         return False
-    ts = task.now()
+    ts = task.next_ts()
     task.publish(
         ContextTruncated(
             ts=ts,
             truncation_id=f"truncation_{ts}",
             hidden_message_count=plan.hidden_messages,
-            tokens_before=room.use(),
-            tokens_after=room.use_with(plan.estimate),
+            tokens_before=context.count_request_tokens(),
+            tokens_after=context.project_request_tokens(plan.estimate),
             max_text_chars=plan.max_text_chars,
         )
     )
     return True
 
 
-def _within_half(room: ContextUsage, content: tuple[UserBlock, ...]) -> tuple[UserBlock, ...]:
+def _shorten_attachments(
+    context: ContextUsage, content: tuple[UserBlock, ...]
+) -> tuple[UserBlock, ...]:
     """What came along with the words takes half of the room at most."""
-    most = (room.window.soft_limit - room.gauge.scale_estimate(room.head)) // 2
-    longest = MAX_TEXT_CHARS
+    max_tokens = (
+        context.window.soft_limit - context.estimator.scale_estimate(context.system_tokens)
+    ) // 2
+    max_chars = MAX_TEXT_CHARS
     shorter = content
     while (
-        room.gauge.scale_estimate(estimate_blocks_tokens(shorter)) > most
-        and longest >= MIN_TEXT_CHARS
+        context.estimator.scale_estimate(estimate_blocks_tokens(shorter)) > max_tokens
+        and max_chars >= MIN_TEXT_CHARS
     ):
-        shorter = tuple(_cut(block, longest) for block in content)
-        longest //= 2
+        shorter = tuple(_shorten_block(block, max_chars) for block in content)
+        max_chars //= 2
     return shorter
 
 
-def _cut(block: UserBlock, longest: int) -> UserBlock:
+def _shorten_block(block: UserBlock, max_chars: int) -> UserBlock:
     if isinstance(block, TextBlock) and is_attachment(block):
-        return TextBlock(truncate_middle(block.text, longest))
+        return TextBlock(truncate_middle(block.text, max_chars))
     return block
 
 
-def _too_much(task: Task, room: ContextUsage, content: Sequence[UserBlock]) -> RunStopped:
-    whole = room.gauge.scale_estimate
-    _give_up_longest(
-        task, whole(room.head + estimate_blocks_tokens(content)) - room.window.hard_limit, whole
+def _build_overflow_stop(
+    task: Task, context: ContextUsage, content: Sequence[UserBlock]
+) -> RunStopped:
+    to_tokens = context.estimator.scale_estimate
+    _unqueue_longest_messages(
+        task,
+        to_tokens(context.system_tokens + estimate_blocks_tokens(content))
+        - context.window.hard_limit,
+        to_tokens,
     )
     return RunStopped(
         "context",
-        f"This is too much for {task.provider.model.id}: of its window of {room.window.size}"
-        f" tokens, about {room.window.hard_limit} may be filled, and the instructions and tools "
-        "take"
-        f" {whole(room.head)}, what was said before {whole(room.estimate - room.head)}, the new"
-        f" message {whole(estimate_blocks_tokens(content))}. Say it in fewer words, let it read "
-        "the rest"
+        f"This is too much for {task.provider.model.id}: of its window of {context.window.size}"
+        f" tokens, about {context.window.hard_limit} may be filled, and the instructions and "
+        "tools take"
+        f" {to_tokens(context.system_tokens)}, what was said before "
+        f"{to_tokens(context.estimated_tokens - context.system_tokens)}, the new"
+        f" message {to_tokens(estimate_blocks_tokens(content))}. Say it in fewer words, let it "
+        "read the rest"
         " from a file, or use a model with a larger window.",
     )
 
 
-def _give_up_longest(task: Task, over: int, whole: Callable[[int], int]) -> None:
+def _unqueue_longest_messages(
+    task: Task, excess_tokens: int, to_tokens: Callable[[int], int]
+) -> None:
     """Waiting words that would be in the way of all others, if there is room without them."""
-    queued = task.recorder.facts.queue.values()
-    sizes = {said.id: whole(estimate_blocks_tokens((TextBlock(said.text),))) for said in queued}
-    if over > sum(sizes.values()):
+    queued = task.recorder.projection.queue.values()
+    sizes = {said.id: to_tokens(estimate_blocks_tokens((TextBlock(said.text),))) for said in queued}
+    if excess_tokens > sum(sizes.values()):
         return
     for message_id in sorted(sizes, key=sizes.__getitem__, reverse=True):
-        if over > 0:
-            task.publish(MessageUnqueued(ts=task.now(), id=message_id))
-            over -= sizes[message_id]
+        if excess_tokens > 0:
+            task.publish(MessageUnqueued(ts=task.next_ts(), id=message_id))
+            excess_tokens -= sizes[message_id]

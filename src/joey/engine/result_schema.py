@@ -27,19 +27,19 @@ class ResultValidator:
 
     def __init__(self, schema: JsonSchema) -> None:
         self._schema = schema
-        self._refused = 0
+        self._failed_attempts = 0
         self.instructions = render_schema_instructions(schema)
         """What the system prompt says about it."""
 
-    async def check(self, result: str) -> None:
+    async def validate(self, result: str) -> None:
         """Raises ToolError: the model is told what is wrong; or Stop: it was told often enough."""
         problems = await self._find_problems(result)
         if not problems:
-            self._refused = 0
+            self._failed_attempts = 0
             return
-        self._refused += 1
-        if self._refused >= MAX_ATTEMPTS:
-            self._refused = 0
+        self._failed_attempts += 1
+        if self._failed_attempts >= MAX_ATTEMPTS:
+            self._failed_attempts = 0
             raise RunStopped(
                 "schema",
                 f"The model's result did not fit the JSON schema in {MAX_ATTEMPTS} attempts. The"

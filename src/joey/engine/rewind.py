@@ -27,12 +27,12 @@ from joey.core.messages import replace_lone_surrogates
 from joey.core.rewind import RewindPreview, build_rewind_preview, find_user_row, get_ts
 from joey.engine.checkpoints import (
     InterruptedCalls,
-    checkpoints_of,
-    keep_files,
-    preview_files,
-    refuse_conflicts,
-    restore_due_files,
-    with_left_files,
+    add_unrestorable_files,
+    check_conflicts,
+    preview_file_changes,
+    require_checkpoints,
+    restore_rewound_files,
+    save_checkpoint,
 )
 from joey.engine.run_start import RunStart
 from joey.errors import CheckpointError, TaskStateError, UserError
@@ -44,72 +44,76 @@ if TYPE_CHECKING:
 class RewindTarget(Struct, frozen=True):
     """Where the history shall go on from."""
 
-    to: int
+    to_seq: int
     row_ts: int | None
     checkpoint: str | None = None
     """What the files shall be brought back to."""
-    files_since: int | None = None
+    files_since_seq: int | None = None
     """Where files shall come along: the record after which they were changed."""
-    undo: bool = False
+    is_undo: bool = False
 
 
 async def preview_rewind(task: Task, row_ts: int, *, keep: bool, files: bool) -> RewindPreview:
-    return await _preview(task, _target(task, row_ts, keep=keep, files=files))
+    return await _build_preview(task, _find_target(task, row_ts, keep=keep, files=files))
 
 
 async def rewind(
     task: Task, row_ts: int, *, keep: bool, files: bool, force: bool = False
 ) -> RewindPreview:
     if (
-        row_ts not in task.recorder.ui.open_row_timestamps
+        row_ts not in task.recorder.ui_history.open_row_timestamps
     ):  # its reply is written down when it is stopped
-        _target(task, row_ts, keep=keep, files=files)  # nothing is stopped for a wrong number
+        _find_target(task, row_ts, keep=keep, files=files)  # nothing is stopped for a wrong number
 
     async def go() -> RewindPreview:
-        async with task.at_rest():
-            return await _go_back(task, _target(task, row_ts, keep=keep, files=files), force)
+        async with task.stop_for_revision():
+            return await _apply_rewind(
+                task, _find_target(task, row_ts, keep=keep, files=files), force
+            )
 
-    return await _to_its_end(go())
+    return await _run_shielded(go())
 
 
-async def _to_its_end(work: Coroutine[Any, Any, RewindPreview]) -> RewindPreview:
+async def _run_shielded(coroutine: Coroutine[Any, Any, RewindPreview]) -> RewindPreview:
     """Also when whoever asked for it gives up waiting: half of it is not what anybody wants."""
-    return await asyncio.shield(asyncio.ensure_future(work))
+    return await asyncio.shield(asyncio.ensure_future(coroutine))
 
 
 async def preview_undo(task: Task) -> RewindPreview:
-    return await _preview(task, _undoing(task))
+    return await _build_preview(task, _find_undo_target(task))
 
 
 async def undo_rewind(task: Task, *, force: bool) -> RewindPreview:
-    _undoing(task)
+    _find_undo_target(task)
 
     async def go() -> RewindPreview:
-        async with task.at_rest():
-            return await _go_back(task, _undoing(task), force)
+        async with task.stop_for_revision():
+            return await _apply_rewind(task, _find_undo_target(task), force)
 
-    return await _to_its_end(go())
+    return await _run_shielded(go())
 
 
-async def edit(task: Task, row_ts: int, text: str, images: tuple[str, ...]) -> RewindPreview:
-    said = find_user_row(task.rows, row_ts)
-    if said is None:
-        raise _no_such_row(task, row_ts)
-    if said != get_ts(task.rows[0]):
-        preview = await rewind(task, said, keep=False, files=False)
+async def edit_message(
+    task: Task, row_ts: int, text: str, images: tuple[str, ...]
+) -> RewindPreview:
+    message_ts = find_user_row(task.rows, row_ts)
+    if message_ts is None:
+        raise _build_missing_row_error(task, row_ts)
+    if message_ts != get_ts(task.rows[0]):
+        preview = await rewind(task, message_ts, keep=False, files=False)
         await task.send(text, images)
         return preview
-    parent = task.recorder.facts.parent_id
+    parent = task.recorder.projection.parent_id
     if parent is not None:
         raise UserError(
             f"Task {task.id} was given its first message by task {parent}; only that one can say"
             " it in another way."
         )
-    async with task.at_rest():
-        first = RewindTarget(to=task.recorder.path[0].seq, row_ts=0)
-        preview = await _go_back(task, first, force=False)
+    async with task.stop_for_revision():
+        first = RewindTarget(to_seq=task.recorder.live_branch[0].seq, row_ts=0)
+        preview = await _apply_rewind(task, first, force=False)
         message = UserMessage(
-            ts=task.now(), text=replace_lone_surrogates(text), images=images, is_first=True
+            ts=task.next_ts(), text=replace_lone_surrogates(text), images=images, is_first=True
         )
         task.publish(message)
         await task.recorder.commit()
@@ -121,52 +125,54 @@ async def edit(task: Task, row_ts: int, text: str, images: tuple[str, ...]) -> R
 # Where to go
 
 
-def _target(task: Task, row_ts: int, *, keep: bool, files: bool) -> RewindTarget:
+def _find_target(task: Task, row_ts: int, *, keep: bool, files: bool) -> RewindTarget:
     if row_ts not in [get_ts(row) for row in task.rows]:
-        raise _no_such_row(task, row_ts)
+        raise _build_missing_row_error(task, row_ts)
     try:
-        cut = find_cut_point(task.recorder.path, row_ts, keep=keep)
+        cut = find_cut_point(task.recorder.live_branch, row_ts, keep=keep)
     except TaskStateError as error:
         raise UserError(
             f"The first message of task {task.id} cannot be taken back: nothing would be left."
             " Edit it, or begin another task."
         ) from error
-    checkpoint = _checkpoint(task, cut.last_seq) if files else None
-    since = _moment(task, cut.last_seq) if files else None
+    checkpoint = _find_checkpoint(task, cut.last_seq) if files else None
+    since = _find_seq_before_rewinds(task, cut.last_seq) if files else None
     return RewindTarget(cut.last_seq, cut.last_row_ts, checkpoint, since)
 
 
-def _no_such_row(task: Task, row_ts: int) -> UserError:
+def _build_missing_row_error(task: Task, row_ts: int) -> UserError:
     return UserError(
         f"There is no message {row_ts} in this task; `joey tasks show {task.id} --rows` lists them."
     )
 
 
-def _undoing(task: Task) -> RewindTarget:
+def _find_undo_target(task: Task) -> RewindTarget:
     """Before the latest rewind that was not taken back; where all were, the last undo goes."""
-    rewinds = [(r.seq, r.event) for r in task.recorder.path if isinstance(r.event, TaskRewound)]
+    rewinds = [
+        (r.seq, r.event) for r in task.recorder.live_branch if isinstance(r.event, TaskRewound)
+    ]
     if not rewinds:
         raise UserError(f"Task {task.id} was not rewound, so there is nothing to undo.")
     not_undone = [(seq, rewound) for seq, rewound in rewinds if not rewound.is_undo]
     seq, rewound = (not_undone or rewinds)[-1]
     if rewound.files_checkpoint is None:
-        return RewindTarget(seq - 1, None, undo=True)
-    return RewindTarget(seq - 1, None, rewound.files_checkpoint_before, seq, undo=True)
+        return RewindTarget(seq - 1, None, is_undo=True)
+    return RewindTarget(seq - 1, None, rewound.files_checkpoint_before, seq, is_undo=True)
 
 
-def _checkpoint(task: Task, to: int) -> str | None:
+def _find_checkpoint(task: Task, to: int) -> str | None:
     """The files as they were at that record; None when they still are, as far as is known."""
-    checkpoints_of(task)
-    at, journal = _moment(task, to), task.bus.after(0)
+    require_checkpoints(task)
+    at, journal = _find_seq_before_rewinds(task, to), task.bus.list_records_after(0)
     later = (r.event.id for r in journal if r.seq > at and isinstance(r.event, CheckpointSaved))
-    found = find_checkpoint_at(task.recorder.path, at, journal) or next(later, None)
-    are_known = not InterruptedCalls(task).at_last
-    return None if are_known and found == task.recorder.facts.ledger.last_checkpoint else found
+    found = find_checkpoint_at(task.recorder.live_branch, at, journal) or next(later, None)
+    are_known = not InterruptedCalls(task).unsaved_paths
+    return None if are_known and found == task.recorder.projection.ledger.last_checkpoint else found
 
 
-def _moment(task: Task, to: int) -> int:
+def _find_seq_before_rewinds(task: Task, to: int) -> int:
     """This record, or the one before the rewinds that it ends."""
-    path = [record for record in task.recorder.path if record.seq <= to]
+    path = [record for record in task.recorder.live_branch if record.seq <= to]
     while isinstance(path[-1].event, TaskRewound | FilesRestored):
         path.pop()
     return path[-1].seq
@@ -175,39 +181,41 @@ def _moment(task: Task, to: int) -> int:
 # Going
 
 
-async def _preview(task: Task, target: RewindTarget) -> RewindPreview:
-    going = TaskRewound(ts=0, to_seq=target.to, last_row_ts=target.row_ts)
-    after = find_live_branch([*task.bus.after(0), Record(task.seq + 1, going)])
-    preview = build_rewind_preview(task.recorder.path, after)
-    loses = task.granted.loses_edits(task.id, after, with_subtasks=bool(preview.detached_subtasks))
-    preview = structs.replace(preview, revokes_edit_grant=loses)
+async def _build_preview(task: Task, target: RewindTarget) -> RewindPreview:
+    rewound = TaskRewound(ts=0, to_seq=target.to_seq, last_row_ts=target.row_ts)
+    after = find_live_branch([*task.bus.list_records_after(0), Record(task.seq + 1, rewound)])
+    preview = build_rewind_preview(task.recorder.live_branch, after)
+    loses_grant = task.grants.would_lose_edit_grant(
+        task.id, after, with_subtasks=bool(preview.detached_subtasks)
+    )
+    preview = structs.replace(preview, revokes_edit_grant=loses_grant)
     if target.checkpoint is not None:
-        preview = await preview_files(task, preview, target.checkpoint)
-    if target.files_since is None:
+        preview = await preview_file_changes(task, preview, target.checkpoint)
+    if target.files_since_seq is None:
         return preview
-    return await with_left_files(task, preview, target.files_since)
+    return await add_unrestorable_files(task, preview, target.files_since_seq)
 
 
-async def _go_back(task: Task, target: RewindTarget, force: bool) -> RewindPreview:
-    preview = await _preview(task, target)
-    refuse_conflicts(preview, force)
-    before = await keep_files(task) if preview.checkpoint is not None else None
+async def _apply_rewind(task: Task, target: RewindTarget, force: bool) -> RewindPreview:
+    preview = await _build_preview(task, target)
+    check_conflicts(preview, force)
+    before = await save_checkpoint(task) if preview.checkpoint is not None else None
     task.publish(
         TaskRewound(
-            ts=task.now(),
-            to_seq=target.to,
+            ts=task.next_ts(),
+            to_seq=target.to_seq,
             last_row_ts=target.row_ts,
             files_checkpoint=preview.checkpoint,
             files_checkpoint_before=before,
-            is_undo=target.undo,
+            is_undo=target.is_undo,
         )
     )
     await task.recorder.commit()
-    task.runtime.memory.clear()
+    task.runtime.read_tracker.clear()
     if preview.revokes_edit_grant:
-        task.granted.withdraw_edits()
+        task.grants.revoke_edits()
     try:
-        await restore_due_files(task)
+        await restore_rewound_files(task)
     except CheckpointError as error:
         raise UserError(
             f"The history was rewound, but the files could not be brought back: {error}"

@@ -18,8 +18,8 @@ from joey.core.modes import choose_fallback_mode, find_mode
 from joey.core.prompts import replies
 from joey.core.task import AskKind, Response
 from joey.engine.asks import build_feedback_blocks, publish_feedback
-from joey.engine.completion import close_completion
-from joey.engine.hooks import read_hooks
+from joey.engine.completion import close_completion_call
+from joey.engine.hooks import reload_hooks
 from joey.engine.mentions import expand_mentions
 from joey.engine.outcomes import RunStopped
 
@@ -37,47 +37,53 @@ class RunStart(StrEnum):
     """Go on where it stopped: whoever had to be asked was asked."""
 
     @property
-    def resumed(self) -> bool:
+    def is_resumed(self) -> bool:
         return self is not RunStart.NEW
 
 
-async def first_content(task: Task, opening: RunStart) -> tuple[UserBlock, ...]:
+async def build_first_content(task: Task, run_start: RunStart) -> tuple[UserBlock, ...]:
     """What the first request of this run says; queued messages join it when it is composed.
 
     Words that were acknowledged just before a process ended come first: they are never lost.
     """
-    facts = task.recorder.facts
-    delegated = {child.call_id for child in task.recorder.delegated}
-    unheard = [said.answer for said in facts.unsent_feedback if said.call_id not in delegated]
-    blocks = [block for answer in unheard for block in build_feedback_blocks(answer)]
-    queued = {(message.text, message.images) for message in facts.queue.values()}
-    for said in facts.unsent_messages:
+    projection = task.recorder.projection
+    delegated = {child.call_id for child in task.recorder.pending_delegations}
+    unsent_feedback = [
+        said.answer for said in projection.unsent_feedback if said.call_id not in delegated
+    ]
+    blocks = [block for answer in unsent_feedback for block in build_feedback_blocks(answer)]
+    queued = {(message.text, message.images) for message in projection.queue.values()}
+    for said in projection.unsent_messages:
         if (said.text, said.images) not in queued:
             blocks += await expand_mentions(task, said.text, said.images)
-    if opening is RunStart.RESUME:
+    if run_start is RunStart.RESUME:
         blocks += await _ask_to_resume(task)
-    if not task.recorder.api.messages and facts.prompt is not None:
-        blocks = [*await _build_prompt_blocks(task, facts.prompt), *blocks]
-    elif opening.resumed:
-        lost = [call for call in task.recorder.api.open_calls if call.id not in delegated]
-        if not blocks and not facts.queue and (lost or not delegated):
-            cut = bool(lost) and not facts.is_result_accepted
-            blocks = [TextBlock(replies.render_resumption(_minutes_since(task), cut))]
-        if facts.is_result_accepted:
-            close_completion(task)
+    if not task.recorder.api_history.messages and projection.prompt is not None:
+        blocks = [*await _build_prompt_blocks(task, projection.prompt), *blocks]
+    elif run_start.is_resumed:
+        interrupted = [
+            call for call in task.recorder.api_history.open_calls if call.id not in delegated
+        ]
+        if not blocks and not projection.queue and (interrupted or not delegated):
+            was_interrupted = bool(interrupted) and not projection.is_result_accepted
+            blocks = [
+                TextBlock(replies.render_resumption(_count_idle_minutes(task), was_interrupted))
+            ]
+        if projection.is_result_accepted:
+            close_completion_call(task)
     return tuple(blocks)
 
 
 async def _build_prompt_blocks(task: Task, prompt: UserMessage) -> tuple[UserBlock, ...]:
-    wrap = partial(replies.render_task_message, task.recorder.facts.protocol)
-    if task.recorder.facts.parent_id is not None:
+    wrap = partial(replies.render_task_message, task.recorder.projection.protocol)
+    if task.recorder.projection.parent_id is not None:
         # Words of a model: what looks like a mention in them is not what a person pointed at.
         return (TextBlock(wrap(prompt.text)), *(build_image_block(uri) for uri in prompt.images))
     return await expand_mentions(task, prompt.text, prompt.images, wrap)
 
 
 async def _ask_to_resume(task: Task) -> tuple[UserBlock, ...]:
-    completed = task.recorder.facts.is_result_accepted
+    completed = task.recorder.projection.is_result_accepted
     answer = await task.ask(AskKind.RESUME_COMPLETED_TASK if completed else AskKind.RESUME_TASK)
     publish_feedback(task, answer)
     if answer.response is Response.NO:
@@ -85,8 +91,8 @@ async def _ask_to_resume(task: Task) -> tuple[UserBlock, ...]:
     return await expand_mentions(task, answer.text, answer.images) if answer.has_content else ()
 
 
-def _minutes_since(task: Task) -> int:
-    return (task.runtime.clock.now() - task.recorder.facts.updated) // 60_000
+def _count_idle_minutes(task: Task) -> int:
+    return (task.runtime.clock.now() - task.recorder.projection.updated) // 60_000
 
 
 async def reload_customizations(task: Task) -> None:
@@ -94,20 +100,20 @@ async def reload_customizations(task: Task) -> None:
     runtime = task.runtime
     customizations = runtime.capabilities.customizations
     if customizations is not None and await asyncio.to_thread(customizations.refresh):
-        runtime.prompts.clear()
-    await _read_custom_tools(task)
-    await read_hooks(task)
-    slug = task.recorder.facts.mode
+        runtime.system_prompt_cache.clear()
+    await _reload_custom_tools(task)
+    await reload_hooks(task)
+    slug = task.recorder.projection.mode
     if find_mode(slug, runtime.modes) is not None:
         return
     mode = choose_fallback_mode(runtime.settings.mode, runtime.modes)
     known = ", ".join(known.slug for known in runtime.modes)
     text = f"There is no mode {slug!r} (any more); going on in {mode.name} mode. Modes: {known}."
-    task.publish(RowAdded(ts=task.now(), say="error", text=text))
-    task.publish(ModeSwitched(ts=task.now(), mode=mode.slug))
+    task.publish(RowAdded(ts=task.next_ts(), say="error", text=text))
+    task.publish(ModeSwitched(ts=task.next_ts(), mode=mode.slug))
 
 
-async def _read_custom_tools(task: Task) -> None:
+async def _reload_custom_tools(task: Task) -> None:
     """Look at the user's own tools; what is wrong with a file is told when it is first seen."""
     tools = task.runtime.capabilities.custom_tools
     if tools is None:
@@ -116,11 +122,14 @@ async def _read_custom_tools(task: Task) -> None:
     await tools.refresh()
     for warning in tools.warnings:
         if warning not in known:
-            task.publish(RowAdded(ts=task.now(), say="error", text=warning))
+            task.publish(RowAdded(ts=task.next_ts(), say="error", text=warning))
 
 
 def warn_missing_profile(task: Task) -> None:
     """A mode that cannot have the model that the settings want for it says so once."""
-    others = task.runtime.others
-    if others is not None and (problem := others.take_mode_error(task.mode)) is not None:
-        task.publish(RowAdded(ts=task.now(), say="error", text=problem))
+    extra_providers = task.runtime.extra_providers
+    if (
+        extra_providers is not None
+        and (problem := extra_providers.take_mode_error(task.mode)) is not None
+    ):
+        task.publish(RowAdded(ts=task.next_ts(), say="error", text=problem))

@@ -2,7 +2,7 @@
 
 `TaskRuntime` is what a task is given when it is opened; nothing in it is shared between tasks but
 code. `ModeProviders` creates the models of other profiles when a mode or a summary needs them.
-`tool_context` selects the parts of the runtime that one tool call gets. Task ids are UUIDs of
+`build_tool_context` selects the parts of the runtime that one tool call gets. Task ids are UUIDs of
 version 7, which sort by creation time.
 """
 
@@ -55,15 +55,15 @@ class TaskRuntime(Struct, frozen=True, kw_only=True):
     """Ready-made collaborators, given to a task when it is opened. Nothing is shared but code."""
 
     provider: Provider
-    """The task's own; `provider_for` is the one to ask."""
-    registry: Registry
+    """The task's own; `select_provider` is the one to ask."""
+    tool_registry: Registry
     files: Files
     search: Search
     terminal: Terminal
     environment: Environment
     clock: Clock
     settings: Settings
-    scope: FileScope = FileScope()
+    file_scope: FileScope = FileScope()
     limits: Limits = Limits()
     route: ModelRoute = ModelRoute()
     base_url: str | None = None
@@ -71,15 +71,17 @@ class TaskRuntime(Struct, frozen=True, kw_only=True):
     that comes from the environment."""
     system_prompt: str | None = None
     """The person's own, in place of ours."""
-    result_check: ResultValidator | None = None
+    result_validator: ResultValidator | None = None
     """The form that the result must have."""
     capabilities: Capabilities = Capabilities()
-    others: ModeProviders | None = None
+    extra_providers: ModeProviders | None = None
     """Models that modes have in place of the task's own."""
-    toolboxes: ToolSetCache = field(default_factory=ToolSetCache)
+    tool_set_cache: ToolSetCache = field(default_factory=ToolSetCache)
     """Shared by tasks that may have the same MCP servers."""
-    memory: ReadTracker = field(default_factory=ReadTracker)
-    prompts: dict[tuple[Mode, ToolProtocol, Registry], str] = field(default_factory=dict)
+    read_tracker: ReadTracker = field(default_factory=ReadTracker)
+    system_prompt_cache: dict[tuple[Mode, ToolProtocol, Registry], str] = field(
+        default_factory=dict
+    )
 
     @property
     def workspace(self) -> Path:
@@ -93,69 +95,73 @@ class TaskRuntime(Struct, frozen=True, kw_only=True):
             else self.capabilities.customizations.modes
         )
 
-    def provider_for(self, mode: Mode) -> Provider:
+    def select_provider(self, mode: Mode) -> Provider:
         """The mode's own model, where the settings give it one that can be used."""
-        others = self.others.of(mode) if self.others is not None else None
-        return others or self.provider
+        override = (
+            self.extra_providers.find_for_mode(mode) if self.extra_providers is not None else None
+        )
+        return override or self.provider
 
     @property
-    def condenser(self) -> Provider | None:
+    def condensing_provider(self) -> Provider | None:
         """The model that sums conversations up, where that is not the task's own."""
-        return None if self.others is None else self.others.for_summaries()
+        return None if self.extra_providers is None else self.extra_providers.find_for_summaries()
 
-    async def settle(self, mode: Mode) -> None:
+    async def wait_for_mcp(self, mode: Mode) -> None:
         """MCP servers that connect get a moment: the model is to know of their tools at once."""
         if self.capabilities.mcp is not None and mode.find_grant(ToolGroup.MCP) is not None:
             await self.capabilities.mcp.settle(MCP_START_TIMEOUT_S)
 
     async def close(self) -> None:
         """Let go of all that outlives a request; one that fails does not keep the others."""
-        things = (self.terminal, self.provider, self.others, self.environment)
+        resources = (self.terminal, self.provider, self.extra_providers, self.environment)
         capabilities = (
             self.capabilities.mcp,
             self.capabilities.index,
             self.capabilities.browser,
             self.capabilities.checkpoints,
         )
-        closing = [thing.close() for thing in (*things, *capabilities) if thing is not None]
+        closing = [thing.close() for thing in (*resources, *capabilities) if thing is not None]
         for problem in await asyncio.gather(*closing, return_exceptions=True):
             if isinstance(problem, BaseException):
                 log.error("something of a task could not be closed", exc_info=problem)
 
-    def tool_specs(
+    def build_tool_specs(
         self, mode: Mode, protocol: ToolProtocol = ToolProtocol.NATIVE
     ) -> tuple[ToolSpec, ...]:
         offer = AvailabilityContext(
-            self.settings, self.provider_for(mode).model, self.capabilities, protocol
+            self.settings, self.select_provider(mode).model, self.capabilities, protocol
         )
-        return self.toolbox.specs(mode, offer)
+        return self.tool_set.specs(mode, offer)
 
     @property
-    def toolbox(self) -> Registry:
+    def tool_set(self) -> Registry:
         """All tools as things stand now: the same object until other tools are offered."""
         mcp, custom = self.capabilities.mcp, self.capabilities.custom_tools
         servers = () if mcp is None else mcp.servers
-        return self.toolboxes.of(self.registry, servers, () if custom is None else custom.tools)
+        return self.tool_set_cache.of(
+            self.tool_registry, servers, () if custom is None else custom.tools
+        )
 
-    def system(self, mode: Mode, protocol: ToolProtocol) -> str:
+    def build_system_prompt(self, mode: Mode, protocol: ToolProtocol) -> str:
         """The same bytes for the same mode and protocol: prompt caches depend on it."""
         if self.system_prompt is not None:
             return self.system_prompt
-        key = (mode, protocol, self.toolbox)
-        if key not in self.prompts:
-            if len(self.prompts) >= MAX_CACHED_PROMPTS:
-                self.prompts.clear()
-            self.prompts[key] = self._compose_system(mode, protocol)
-        return self.prompts[key]
+        key = (mode, protocol, self.tool_set)
+        if key not in self.system_prompt_cache:
+            if len(self.system_prompt_cache) >= MAX_CACHED_PROMPTS:
+                self.system_prompt_cache.clear()
+            self.system_prompt_cache[key] = self._render_system_prompt(mode, protocol)
+        return self.system_prompt_cache[key]
 
-    def _servers(self, mode: Mode) -> tuple[McpServer, ...]:
+    def _list_mcp_servers(self, mode: Mode) -> tuple[McpServer, ...]:
         mcp = self.capabilities.mcp
         return () if mcp is None or mode.find_grant(ToolGroup.MCP) is None else mcp.servers
 
-    def _compose_system(self, mode: Mode, protocol: ToolProtocol) -> str:
+    def _render_system_prompt(self, mode: Mode, protocol: ToolProtocol) -> str:
         docs = tuple(
-            ToolDoc(spec=spec, xml_usage=self.toolbox.find(spec.name).xml_usage)
-            for spec in self.tool_specs(mode, protocol)
+            ToolDoc(spec=spec, xml_usage=self.tool_set.find(spec.name).xml_usage)
+            for spec in self.build_tool_specs(mode, protocol)
         )
         customizations = self.capabilities.customizations
         return build_system_prompt(
@@ -170,7 +176,7 @@ class TaskRuntime(Struct, frozen=True, kw_only=True):
             if customizations is not None
             else Instructions(),
             skills=customizations.list_skills(mode) if customizations is not None else (),
-            servers=self._servers(mode) if protocol is ToolProtocol.XML else (),
+            servers=self._list_mcp_servers(mode) if protocol is ToolProtocol.XML else (),
         )
 
 
@@ -181,28 +187,30 @@ SUMMARY_PROFILE_KEY = "<summaries>"
 class ModeProviders:
     """One provider for each profile, kept until the task is closed."""
 
-    def __init__(self, profiles: Mapping[str, str], make: Callable[[str], Provider]) -> None:
+    def __init__(
+        self, profiles: Mapping[str, str], make_provider: Callable[[str], Provider]
+    ) -> None:
         self._profiles = profiles
         """Names of profiles by the slugs of modes, or by `SUMMARY_PROFILE_KEY`."""
-        self._make = make
-        self._made: dict[str, Provider | None] = {}
+        self._make_provider = make_provider
+        self._providers: dict[str, Provider | None] = {}
         self._errors: dict[str, str] = {}
 
-    def of(self, mode: Mode) -> Provider | None:
+    def find_for_mode(self, mode: Mode) -> Provider | None:
         """The mode's own; None when it has none, or none that can be used."""
-        return self._by(mode.slug)
+        return self._find_provider(mode.slug)
 
-    def for_summaries(self) -> Provider | None:
+    def find_for_summaries(self) -> Provider | None:
         """The one that sums conversations up; None when that is the task's own."""
-        return self._by(SUMMARY_PROFILE_KEY)
+        return self._find_provider(SUMMARY_PROFILE_KEY)
 
-    def _by(self, use: str) -> Provider | None:
-        profile = self._profiles.get(use)
+    def _find_provider(self, key: str) -> Provider | None:
+        profile = self._profiles.get(key)
         if profile is None:
             return None
-        if profile not in self._made:
-            self._made[profile] = self._try_to_make(profile)
-        return self._made[profile]
+        if profile not in self._providers:
+            self._providers[profile] = self._try_make_provider(profile)
+        return self._providers[profile]
 
     def take_mode_error(self, mode: Mode) -> str | None:
         """Why the mode does without its own provider, once."""
@@ -220,58 +228,63 @@ class ModeProviders:
             return None
         return f"condensingProfile: the model of the task writes the summary. {problem}"
 
-    def _try_to_make(self, profile: str) -> Provider | None:
+    def _try_make_provider(self, profile: str) -> Provider | None:
         try:
-            return self._make(profile)
+            return self._make_provider(profile)
         except UserError as error:
             self._errors[profile] = str(error)
             return None
 
     async def close(self) -> None:
-        made = [provider for provider in self._made.values() if provider is not None]
-        self._made.clear()
-        await asyncio.gather(*(provider.close() for provider in made))
+        providers = [provider for provider in self._providers.values() if provider is not None]
+        self._providers.clear()
+        await asyncio.gather(*(provider.close() for provider in providers))
 
 
-def tool_context(task: Task, call_id: str, row_ts: int) -> ToolContext:
-    output_ts = task.now()
+def build_tool_context(task: Task, call_id: str, row_ts: int) -> ToolContext:
+    output_ts = task.next_ts()
     return ToolContext(
         files=task.runtime.files,
         search=task.runtime.search,
         terminal=task.runtime.terminal,
         settings=task.settings,
-        protocol=task.recorder.facts.protocol,
+        protocol=task.recorder.projection.protocol,
         model=task.provider.model,
         modes=task.runtime.modes,
         mode=task.mode,
-        todos=task.recorder.facts.todos,
-        artifacts=task.recorder.log.directory / "command-output",
+        todos=task.recorder.projection.todos,
+        artifacts=task.recorder.task_log.directory / "command-output",
         call_id=call_id,
         row_ts=row_ts,
         output_ts=output_ts,
         on_output=lambda text: task.publish(CommandOutputDelta(ts=output_ts, output=text)),
-        memory=task.runtime.memory,
+        memory=task.runtime.read_tracker,
         capabilities=task.runtime.capabilities,
-        depth=task.recorder.facts.depth,
-        say=partial(_say, task, output_ts),
+        depth=task.recorder.projection.depth,
+        say=partial(_publish_row, task, output_ts),
     )
 
 
-def _say(task: Task, output_ts: int, kind: str, text: str, images: tuple[str, ...] = ()) -> None:
-    ts = output_ts if kind == "command_output" else task.now()
+def _publish_row(
+    task: Task, output_ts: int, kind: str, text: str, images: tuple[str, ...] = ()
+) -> None:
+    ts = output_ts if kind == "command_output" else task.next_ts()
     task.publish(RowAdded(ts=ts, say=kind, text=text, images=images))
 
 
-def new_task_id(now_ms: int) -> str:
+def generate_task_id(now_ms: int) -> str:
     random = f"{secrets.randbits(76):019x}"
     stamp = f"{now_ms & (1 << 48) - 1:012x}"
     variant = "89ab"[int(random[3], 16) & 3]
     return f"{stamp[:8]}-{stamp[8:]}-7{random[:3]}-{variant}{random[4:7]}-{random[7:]}"
 
 
-def prompt_of(task: Task) -> tuple[str, tuple[ToolSpec, ...]]:
+def build_prompt(task: Task) -> tuple[str, tuple[ToolSpec, ...]]:
     """What every request of the task begins with in the mode that it is in."""
-    protocol = task.recorder.facts.protocol
-    tools = task.runtime.tool_specs(task.mode) if protocol is ToolProtocol.NATIVE else ()
-    system, form = task.runtime.system(task.mode, protocol), task.runtime.result_check
-    return system if form is None else f"{system}\n\n====\n\n{form.instructions}", tools
+    protocol = task.recorder.projection.protocol
+    tools = task.runtime.build_tool_specs(task.mode) if protocol is ToolProtocol.NATIVE else ()
+    system, validator = (
+        task.runtime.build_system_prompt(task.mode, protocol),
+        task.runtime.result_validator,
+    )
+    return system if validator is None else f"{system}\n\n====\n\n{validator.instructions}", tools

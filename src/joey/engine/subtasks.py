@@ -51,7 +51,7 @@ from joey.core.prompts.replies import render_merge_report, render_merge_warning
 from joey.core.task import TaskState
 from joey.engine.outcomes import Completed, Failed, RowCall, RunStopped
 from joey.engine.run_start import RunStart
-from joey.engine.runtime import new_task_id
+from joey.engine.runtime import generate_task_id
 from joey.errors import JoeyError, StoreError, ToolError, UserError
 from joey.ports import Worktrees
 from joey.tools.base import StartSubtask
@@ -81,56 +81,56 @@ class Subtasks:
     def __init__(self, engine: Engine, options: TaskOptions) -> None:
         self._engine = engine
         self._options = options
-        self.usage = TokenUsage()
+        self.interrupted_usage = TokenUsage()
         """Of those that were cut off before they returned."""
 
-    def find(self, child_id: str) -> Task | None:
+    def find_open(self, child_id: str) -> Task | None:
         """A subtask that is open."""
-        return self._engine.find(child_id)
+        return self._engine.find_open_task(child_id)
 
-    def unreturned(self, task: Task) -> list[TaskProjection]:
+    def load_unfinished(self, task: Task) -> list[TaskProjection]:
         """The subtasks of calls that have no outcome, and those below them, as their journals
         tell of them: what they have used before they are taken up again."""
         found: list[TaskProjection] = []
-        names = [child.child_id for child in task.recorder.delegated]
-        while names:
+        task_ids = [child.child_id for child in task.recorder.pending_delegations]
+        while task_ids:
             try:
-                records = self._engine.read(names.pop())
+                records = self._engine.read_records(task_ids.pop())
             except StoreError as error:
                 log.info("what a subtask has used is not known: %s", error)
                 continue
-            facts, waiting = TaskProjection(), dict[str, str]()
+            projection, waiting = TaskProjection(), dict[str, str]()
             for record in records:
-                facts.ledger.apply(record.event)
+                projection.ledger.apply(record.event)
                 match record.event:
                     case TaskCreated():
-                        facts.apply_branch_event(record.event)
+                        projection.apply_branch_event(record.event)
                     case SubtaskSpawned(call_id=call_id, child_id=child_id):
                         waiting[call_id] = child_id
                     case ToolFinished(call_id=call_id):
                         waiting.pop(call_id, None)
-            found.append(facts)
-            names += waiting.values()
+            found.append(projection)
+            task_ids += waiting.values()
         return found
 
-    def spawn(self, task: Task, placed: RowCall, wanted: StartSubtask) -> SubtaskSpawned:
+    def spawn(self, task: Task, row_call: RowCall, delegate: StartSubtask) -> SubtaskSpawned:
         """Name the child that shall do the work of a call."""
         spawned = SubtaskSpawned(
-            ts=task.now(),
-            child_id=new_task_id(task.runtime.clock.now()),
-            call_id=placed.call.id,
-            row_ts=placed.row_ts,
-            result_ts=task.now(),
-            mode=wanted.mode,
-            message=wanted.message,
-            todos=wanted.todos,
-            has_worktree=wanted.worktree,
+            ts=task.next_ts(),
+            child_id=generate_task_id(task.runtime.clock.now()),
+            call_id=row_call.call.id,
+            row_ts=row_call.row_ts,
+            result_ts=task.next_ts(),
+            mode=delegate.mode,
+            message=delegate.message,
+            todos=delegate.todos,
+            has_worktree=delegate.worktree,
         )
         task.publish(spawned)
         return spawned
 
-    async def see_through(
-        self, task: Task, spawned: Sequence[SubtaskSpawned], settle: ResultCallback
+    async def run_all(
+        self, task: Task, spawned: Sequence[SubtaskSpawned], on_result: ResultCallback
     ) -> None:
         """Steps 1 to 7, for children that were named just now or in an earlier run.
 
@@ -138,55 +138,57 @@ class Subtasks:
             Stop: a child cannot be opened; the task can be resumed when it can.
         """
         await task.recorder.commit()
-        family: dict[str, Task | ToolError] = {}
+        children: dict[str, Task | ToolError] = {}
         try:
-            places = await self._places(task, spawned)
-            for each, place in zip(spawned, places, strict=True):
-                family[each.child_id] = await self._open(task, each, place)
-            task.publish(TaskPaused(ts=task.now(), child_ids=tuple(family)))
-            for child in _made(family):
-                await child.past_is_settled()
-                _set_to_work(task, child)
+            workspaces = await self._prepare_workspaces(task, spawned)
+            for each, workspace in zip(spawned, workspaces, strict=True):
+                children[each.child_id] = await self._open_subtask(task, each, workspace)
+            task.publish(TaskPaused(ts=task.next_ts(), child_ids=tuple(children)))
+            for child in _list_opened(children):
+                await child.wait_for_revision()
+                _start_subtask(task, child)
             await task.save()
-            await _come_to_rest(_made(family))
+            await _wait_until_idle(_list_opened(children))
             for each in spawned:
-                settle(each, await self._hand_over(task, each, family[each.child_id]))
-                del family[each.child_id]
+                on_result(each, await self._collect_result(task, each, children[each.child_id]))
+                del children[each.child_id]
         finally:
             try:
-                await self._let_go(spawned)
+                await self._release_all(spawned)
             finally:
-                self.usage = reduce(
-                    TokenUsage.plus, (child.total_usage for child in _made(family)), TokenUsage()
+                self.interrupted_usage = reduce(
+                    TokenUsage.plus,
+                    (child.total_usage for child in _list_opened(children)),
+                    TokenUsage(),
                 )
                 if task.state is TaskState.DELEGATED:
-                    task.publish(TaskUnpaused(ts=task.now()))
+                    task.publish(TaskUnpaused(ts=task.next_ts()))
 
-    async def _hand_over(
+    async def _collect_result(
         self, task: Task, spawned: SubtaskSpawned, member: Task | ToolError
     ) -> SubtaskResult:
-        returned = returned_by(member)
+        returned = build_result(member)
         if not spawned.has_worktree or isinstance(member, ToolError):
             return returned
         await self._engine.release(member)  # nobody works in the worktree any more
-        return await bring_back(task, spawned, returned)
+        return await merge_worktree_changes(task, spawned, returned)
 
-    async def _places(
+    async def _prepare_workspaces(
         self, task: Task, spawned: Sequence[SubtaskSpawned]
     ) -> Sequence[Path | ToolError]:
         """Where each of them works."""
-        turn = asyncio.Semaphore(MAX_CONCURRENT_WORKTREE_CREATIONS)
+        semaphore = asyncio.Semaphore(MAX_CONCURRENT_WORKTREE_CREATIONS)
 
         async def place(each: SubtaskSpawned) -> Path | ToolError:
-            async with turn:
+            async with semaphore:
                 try:
-                    return await workspace_for(task, each)
+                    return await prepare_workspace(task, each)
                 except ToolError as error:
                     return ToolError(replies.render_subtask_not_started(str(error)))
 
         return await asyncio.gather(*map(place, spawned))
 
-    async def _open(
+    async def _open_subtask(
         self, task: Task, spawned: SubtaskSpawned, workspace: Path | ToolError
     ) -> Task | ToolError:
         if isinstance(workspace, ToolError):
@@ -199,12 +201,12 @@ class Subtasks:
             return ToolError(replies.render_subtask_not_started(str(error)))
         return child
 
-    async def _let_go(self, spawned: Sequence[SubtaskSpawned]) -> None:
+    async def _release_all(self, spawned: Sequence[SubtaskSpawned]) -> None:
         """Children are open as long as their parent waits for them; what still works is stopped.
 
         They are looked for by name: one may be open whose making was interrupted.
         """
-        found = [self._engine.find(each.child_id) for each in spawned]
+        found = [self._engine.find_open_task(each.child_id) for each in spawned]
         children = [child for child in found if child is not None]
         releasing = asyncio.gather(
             *(self._engine.release(child) for child in children), return_exceptions=True
@@ -220,38 +222,40 @@ class Subtasks:
                     log.warning("subtask %s could not be closed: %s", child.id, problem)
 
 
-def _made(family: Mapping[str, Task | ToolError]) -> list[Task]:
-    return [member for member in family.values() if not isinstance(member, ToolError)]
+def _list_opened(children: Mapping[str, Task | ToolError]) -> list[Task]:
+    return [member for member in children.values() if not isinstance(member, ToolError)]
 
 
-def _set_to_work(task: Task, child: Task) -> None:
-    facts = child.recorder.facts
+def _start_subtask(task: Task, child: Task) -> None:
+    projection = child.recorder.projection
     if child.is_running:
         return
-    if facts.is_result_accepted and not facts.queue:
-        if facts.state is TaskState.RUNNING:
+    if projection.is_result_accepted and not projection.queue:
+        if projection.state is TaskState.RUNNING:
             # The process died between the acceptance and the last word.
-            child.publish(TaskFinished(ts=child.now()))
+            child.publish(TaskFinished(ts=child.next_ts()))
         return
-    if facts.request_count:
+    if projection.request_count:
         _forward_messages(task, child)
-    child.start(RunStart.CONTINUE if facts.request_count else RunStart.NEW, task.allowance)
+    child.start(RunStart.CONTINUE if projection.request_count else RunStart.NEW, task.run_limits)
 
 
 def _forward_messages(task: Task, child: Task) -> None:
     """Somebody who stops a task and then says something may well mean the work in hand."""
-    since, facts = child.recorder.facts.updated, task.recorder.facts
-    queued = [(said.ts, said.text, said.images) for said in facts.queue.values()]
+    since, projection = child.recorder.projection.updated, task.recorder.projection
+    queued = [(said.ts, said.text, said.images) for said in projection.queue.values()]
     answered = [
-        (u.ts, u.answer.text, u.answer.images) for u in facts.unsent_feedback if u.call_id is None
+        (u.ts, u.answer.text, u.answer.images)
+        for u in projection.unsent_feedback
+        if u.call_id is None
     ]
     for ts, text, images in (*answered, *queued):
         if ts > since:
-            said = MessageQueued(ts=child.now(), id=f"queued_{ts}", text=text, images=images)
+            said = MessageQueued(ts=child.next_ts(), id=f"queued_{ts}", text=text, images=images)
             child.publish(said)
 
 
-async def _come_to_rest(children: Sequence[Task]) -> None:
+async def _wait_until_idle(children: Sequence[Task]) -> None:
     """All of them at one moment: words may set one to work again while its siblings work."""
     while working := [child for child in children if child.is_running]:
         for child in working:
@@ -259,11 +263,11 @@ async def _come_to_rest(children: Sequence[Task]) -> None:
                 await child.wait()
 
 
-def returned_by(member: Task | ToolError) -> SubtaskResult:
+def build_result(member: Task | ToolError) -> SubtaskResult:
     if isinstance(member, ToolError):
         return SubtaskResult(error=member)
     usage = member.total_usage
-    if member.recorder.facts.is_result_accepted:
+    if member.recorder.projection.is_result_accepted:
         return SubtaskResult(usage, member.result or "")
     match member.error or member.ending:
         case Completed(result):
@@ -277,79 +281,83 @@ def returned_by(member: Task | ToolError) -> SubtaskResult:
     return SubtaskResult(usage, error=ToolError(text))
 
 
-async def workspace_for(task: Task, spawned: SubtaskSpawned) -> Path:
+async def prepare_workspace(task: Task, spawned: SubtaskSpawned) -> Path:
     """The folder that a subtask works in.
 
     Raises ToolError."""
-    merged = task.recorder.facts.worktree_merges.get(spawned.child_id)
+    merged = task.recorder.projection.worktree_merges.get(spawned.child_id)
     if not spawned.has_worktree or (merged is not None and merged.is_clean):
         return task.runtime.workspace
-    return await _worktrees(task).add(spawned.child_id)
+    return await _require_worktrees(task).add(spawned.child_id)
 
 
-async def bring_back(task: Task, spawned: SubtaskSpawned, returned: SubtaskResult) -> SubtaskResult:
+async def merge_worktree_changes(
+    task: Task, spawned: SubtaskSpawned, returned: SubtaskResult
+) -> SubtaskResult:
     """What came of a subtask, with what came of its changes."""
     name = spawned.child_id
     try:
-        worktrees = _worktrees(task)
+        worktrees = _require_worktrees(task)
     except ToolError as error:
-        return _with_report(returned, str(error))
+        return _append_report(returned, str(error))
     if returned.error is not None:
         left = replies.render_worktree_location(
             str(worktrees.get_directory(name)), worktrees.branch(name)
         )
         return structs.replace(returned, error=ToolError(f"{returned.error} {left}"))
-    merged = task.recorder.facts.worktree_merges.get(name)
+    merged = task.recorder.projection.worktree_merges.get(name)
     if merged is None:
-        merged = await _merge(task, worktrees, name)
+        merged = await _merge_worktree(task, worktrees, name)
     if merged.is_clean:
         try:
             await worktrees.remove(name)
         except ToolError as error:
             log.warning("the worktree of subtask %s could not be removed: %s", name, error)
-    return _with_report(returned, merged.report)
+    return _append_report(returned, merged.report)
 
 
-async def _merge(task: Task, worktrees: Worktrees, name: str) -> WorktreeMerged:
+async def _merge_worktree(task: Task, worktrees: Worktrees, name: str) -> WorktreeMerged:
     try:
-        merge = await worktrees.merge(name, lambda path: _refusal(task, path))
+        merge = await worktrees.merge(name, lambda path: _find_merge_refusal(task, path))
     except ToolError as error:
         directory, branch = str(worktrees.get_directory(name)), worktrees.branch(name)
         merge = MergeResult(files=(), directory=directory, branch=branch, error=str(error))
     merged = WorktreeMerged(
-        ts=task.now(), child_id=name, report=render_merge_report(merge), is_clean=merge.is_clean
+        ts=task.next_ts(), child_id=name, report=render_merge_report(merge), is_clean=merge.is_clean
     )
     task.publish(merged)
     if not merge.is_clean:
         task.publish(
-            RowAdded(ts=task.now(), say="error", text=render_merge_warning(merge), subtask_id=name)
+            RowAdded(
+                ts=task.next_ts(), say="error", text=render_merge_warning(merge), subtask_id=name
+            )
         )
     await task.recorder.commit()
     return merged
 
 
-def _refusal(task: Task, path: str) -> str:
+def _find_merge_refusal(task: Task, path: str) -> str:
     """Why a path of the workspace may not be changed by a merge. Without `-y`, the user was asked
     about each protected file when the subtask changed it."""
-    if not task.runtime.scope.matches_sandbox:
+    if not task.runtime.file_scope.matches_sandbox:
         return ""
     try:
-        place = task.runtime.files.resolve(path)
+        resolved = task.runtime.files.resolve(path)
     except ToolError as error:
         return str(error)
-    if place.is_protected and not task.settings.always_allow_write_protected:
-        return f"{place.display_path} is protected, and {BoundarySetting.WRITE_PROTECTED} is off"
+    if resolved.is_protected and not task.settings.always_allow_write_protected:
+        return f"{resolved.display_path} is protected, and {BoundarySetting.WRITE_PROTECTED} is off"
     return ""
 
 
-def _with_report(returned: SubtaskResult, report: str) -> SubtaskResult:
+def _append_report(returned: SubtaskResult, report: str) -> SubtaskResult:
     if returned.error is not None:
         return returned
     result = f"{returned.result}\n\n{report}" if returned.result else report
     return structs.replace(returned, result=result)
 
 
-def _worktrees(task: Task) -> Worktrees:
+def _require_worktrees(task: Task) -> Worktrees:
     worktrees = task.runtime.capabilities.worktrees
     if worktrees is None:
         raise ToolError("Its worktree cannot be reached: the workspace is in no git repository.")

@@ -39,9 +39,9 @@ from joey.engine import rewind as rewinding
 from joey.engine.approval import TaskGrants
 from joey.engine.asks import AnswerPolicy, PendingAsks, TimeoutAnswer
 from joey.engine.bus import EventBus, Subscription
-from joey.engine.checkpoints import begin_checkpoints
+from joey.engine.checkpoints import start_initial_checkpoint
 from joey.engine.condense import CondenseRequests
-from joey.engine.hooks import while_asking
+from joey.engine.hooks import run_hooks_while_asking
 from joey.engine.limits import RunLimits
 from joey.engine.outcomes import Completed, Ending, Failed
 from joey.engine.recorder import Recorder
@@ -61,29 +61,31 @@ class TaskView:
     subtasks: Subtasks
     recorder: Recorder
     bus: EventBus
-    granted: TaskGrants
+    grants: TaskGrants
 
     @property
     def id(self) -> str:
-        return self.recorder.facts.task_id
+        return self.recorder.projection.task_id
 
     @property
     def state(self) -> TaskState:
-        return self.recorder.facts.state
+        return self.recorder.projection.state
 
     @property
     def pending(self) -> AskOpened | None:
         """The question the task waits for, if it waits."""
-        return self.recorder.facts.pending_ask
+        return self.recorder.projection.pending_ask
 
     @property
     def usage(self) -> TokenUsage:
-        return self.recorder.facts.usage
+        return self.recorder.projection.usage
 
     @property
     def total_usage(self) -> TokenUsage:
         """Its own and that of its subtasks: those that have returned, and those cut off here."""
-        return self.usage.plus(self.recorder.facts.ledger.subtask_usage).plus(self.subtasks.usage)
+        return self.usage.plus(self.recorder.projection.ledger.subtask_usage).plus(
+            self.subtasks.interrupted_usage
+        )
 
     @property
     def seq(self) -> int:
@@ -93,48 +95,48 @@ class TaskView:
     @property
     def opened_at_seq(self) -> int:
         """The number of the last event from before it was opened here."""
-        return self.bus.opened_at
+        return self.bus.opened_at_seq
 
     @property
     def pending_subtasks(self) -> tuple[str, ...]:
         """The subtasks that it waits for."""
-        return self.recorder.facts.pending_subtasks
+        return self.recorder.projection.pending_subtasks
 
     @property
     def result(self) -> str | None:
         """The result presented last."""
-        return self.recorder.facts.result
+        return self.recorder.projection.result
 
     @property
     def ending(self) -> Ending:
         """How the latest run ended, when it has."""
-        return outcomes.ending_of(self.recorder.facts)
+        return outcomes.resolve_ending(self.recorder.projection)
 
     @property
     def rows(self) -> Sequence[Row | dict[str, Any]]:
         """The UI history."""
-        return self.recorder.ui.rows
+        return self.recorder.ui_history.rows
 
     @property
     def messages(self) -> Sequence[Message]:
         """The API history."""
-        return self.recorder.api.list_stored()
+        return self.recorder.api_history.list_stored()
 
     @property
     def mode(self) -> Mode:
-        slug = self.recorder.facts.mode
+        slug = self.recorder.projection.mode
         modes = self.runtime.modes
         return find_mode(slug, modes) or choose_fallback_mode(self.runtime.settings.mode, modes)
 
     @property
     def settings(self) -> Settings:
         """Its own, with the rules that the person has added meanwhile."""
-        return self.granted.over(self.runtime.settings)
+        return self.grants.apply_to(self.runtime.settings)
 
     @property
     def provider(self) -> Provider:
         """The model that the task talks to in the mode that it is in."""
-        return self.runtime.provider_for(self.mode)
+        return self.runtime.select_provider(self.mode)
 
     def subscribe(self, since: int | None = None) -> Subscription:
         """Numbered events, without end until the task is closed."""
@@ -142,19 +144,21 @@ class TaskView:
 
     async def events(self, since: int | None = None) -> AsyncIterator[Event]:
         """Events until the task comes to rest; by default from its very beginning."""
-        over = self.state in IDLE_STATES and self.state is not TaskState.CREATED
-        if since is not None and over and not self.bus.after(since):
+        is_over = self.state in IDLE_STATES and self.state is not TaskState.CREATED
+        if since is not None and is_over and not self.bus.list_records_after(since):
             return
         with self.bus.subscribe(0 if since is None else since) as subscription:
             async for numbered in subscription:
                 yield numbered.event
-                if isinstance(numbered.event, RUN_END_EVENTS) and not self._goes_on_after(
+                if isinstance(numbered.event, RUN_END_EVENTS) and not self._is_restarted_after(
                     numbered.seq
                 ):
                     return
 
-    def _goes_on_after(self, seq: int) -> bool:
-        return any(isinstance(record.event, TaskStarted) for record in self.bus.after(seq))
+    def _is_restarted_after(self, seq: int) -> bool:
+        return any(
+            isinstance(record.event, TaskStarted) for record in self.bus.list_records_after(seq)
+        )
 
 
 log = logging.getLogger(__name__)
@@ -170,21 +174,21 @@ class Task(TaskView):
         runtime: TaskRuntime,
         subtasks: Subtasks,
         policy: AnswerPolicy | None = None,
-        granted: TaskGrants | None = None,
+        grants: TaskGrants | None = None,
     ) -> None:
         self.runtime = runtime
-        self.granted = granted or TaskGrants()
+        self.grants = grants or TaskGrants()
         self.subtasks = subtasks
         self.recorder = Recorder(journal, records)
         self.bus = EventBus(self.recorder.records, self.recorder.handle)
-        self.asks = PendingAsks(self.publish, self.now, policy)
+        self.asks = PendingAsks(self.publish, self.next_ts, policy)
         self.error: JoeyError | None = None
         """Why the latest run broke down, where the journal could not be told."""
-        self.allowance: RunLimits | None = None
+        self.run_limits: RunLimits | None = None
         """What the latest run may use."""
-        self.is_awaited = False
+        self.has_waiting_parent = False
         """A parent waits for the result of the latest run."""
-        self.gauge = TokenEstimator()
+        self.token_estimator = TokenEstimator()
         """How full the model's window is."""
         self.max_queued_per_request: int | None = None
         """How many waiting messages one request takes along; None: all."""
@@ -193,10 +197,10 @@ class Task(TaskView):
         """What the person need not be told twice."""
         self._last_ts = max((record.event.ts for record in records), default=0)
         self._runner: asyncio.Task[None] | None = None
-        self._closing: asyncio.Task[None] | None = None
-        self._goes_on = False
+        self._closing_task: asyncio.Task[None] | None = None
+        self._is_restart_pending = False
         """Words came in while the latest run was winding down, or the past was being changed."""
-        self._revising = asyncio.Lock()
+        self._revision_lock = asyncio.Lock()
 
     # What anybody may look at
 
@@ -207,7 +211,7 @@ class Task(TaskView):
 
     async def find_subtask(self, task_id: str) -> Task | None:
         """One of its subtasks, while it is open."""
-        return self.subtasks.find(task_id)
+        return self.subtasks.find_open(task_id)
 
     # What anybody may do
 
@@ -224,13 +228,13 @@ class Task(TaskView):
         ):
             await self.recorder.commit()
             return
-        ts, was_stopped = self.now(), self._is_stopped
+        ts, was_stopped = self.next_ts(), self._is_stopping
         self.publish(MessageQueued(ts=ts, id=f"queued_{ts}", text=text, images=images))
         await self.recorder.commit()
-        if self._is_stopped and not was_stopped:
+        if self._is_stopping and not was_stopped:
             return  # whoever stops it after these words does not want it to go on by them
-        if self._closing is not None or self._winding_down or self._revising.locked():
-            self._goes_on = True
+        if self._closing_task is not None or self._is_winding_down or self._revision_lock.locked():
+            self._is_restart_pending = True
         elif not self.is_running:
             self.start(RunStart.MESSAGE)
 
@@ -244,13 +248,13 @@ class Task(TaskView):
 
     async def approve(self, text: str = "") -> bool:
         """Say yes to the open question."""
-        return await self._respond(Response.YES, text)
+        return await self._answer_pending(Response.YES, text)
 
     async def reject(self, text: str = "") -> bool:
         """Say no to the open question."""
-        return await self._respond(Response.NO, text)
+        return await self._answer_pending(Response.NO, text)
 
-    async def _respond(self, response: Response, text: str) -> bool:
+    async def _answer_pending(self, response: Response, text: str) -> bool:
         if self.pending is None:
             return False
         return await self.answer(self.pending.ts, Answer(response, text=text))
@@ -294,33 +298,33 @@ class Task(TaskView):
         Raises:
             UserError
         """
-        return await rewinding.edit(self, row_ts, text, images)
+        return await rewinding.edit_message(self, row_ts, text, images)
 
     @asynccontextmanager
-    async def at_rest(self) -> AsyncIterator[None]:
+    async def stop_for_revision(self) -> AsyncIterator[None]:
         """Stopped, and not set to work by anybody: the past may change. Words wait meanwhile.
 
         Raises:
             UserError: another task waits for it.
         """
-        if self.is_awaited:
+        if self.has_waiting_parent:
             raise UserError(
                 f"Task {self.id} works for another task, which waits for it. Stop that one first."
             )
         try:
-            async with self._revising:
+            async with self._revision_lock:
                 await self.cancel()
                 if self.state not in IDLE_STATES:
                     # The process in which it worked is gone.
-                    self.publish(TaskAborted(ts=self.now()))
+                    self.publish(TaskAborted(ts=self.next_ts()))
                 yield
         finally:
-            if not self._revising.locked():
-                self._go_on()
+            if not self._revision_lock.locked():
+                self._restart_if_pending()
 
-    async def past_is_settled(self) -> None:
+    async def wait_for_revision(self) -> None:
         """Nobody is changing it."""
-        async with self._revising:
+        async with self._revision_lock:
             pass
 
     async def cancel(self) -> None:
@@ -339,17 +343,17 @@ class Task(TaskView):
         Raises:
             CondenseError: there is nothing to condense, or it failed; nothing has changed.
         """
-        return await asyncio.shield(self.begin_condensing(instructions))
+        return await asyncio.shield(self.start_condensing(instructions))
 
-    def begin_condensing(self, instructions: str = "") -> asyncio.Future[ContextCondensed]:
+    def start_condensing(self, instructions: str = "") -> asyncio.Future[ContextCondensed]:
         """As `condense`, for callers who need not wait: rows tell how it goes.
 
         Raises:
             CondenseError: there is nothing to condense.
         """
-        if self._revising.locked():
+        if self._revision_lock.locked():
             raise CondenseError("The task is being rewound.")
-        return self.condense_requests.add(self, replace_lone_surrogates(instructions))
+        return self.condense_requests.submit(self, replace_lone_surrogates(instructions))
 
     async def wait(self) -> Ending:
         """The ending of the current run."""
@@ -361,23 +365,23 @@ class Task(TaskView):
 
     async def close(self) -> None:
         """Stop, save, unlock. The task may be opened again by anybody."""
-        if self._closing is None:
-            self._closing = asyncio.ensure_future(self._close())
-        await asyncio.shield(self._closing)
+        if self._closing_task is None:
+            self._closing_task = asyncio.ensure_future(self._stop_and_close())
+        await asyncio.shield(self._closing_task)
 
-    async def _close(self) -> None:
+    async def _stop_and_close(self) -> None:
         try:
-            async with self._revising:  # words that come in meanwhile wait
+            async with self._revision_lock:  # words that come in meanwhile wait
                 await self.cancel()
                 self.bus.close()
-                await self.recorder.rest()
+                await self.recorder.write_snapshots()
         finally:
             await self.runtime.close()
             await self.recorder.close()
 
     # What the engine does with it
 
-    def now(self) -> int:
+    def next_ts(self) -> int:
         """A number of milliseconds that no other event of this task has."""
         self._last_ts = max(self.runtime.clock.now(), self._last_ts + 1)
         return self._last_ts
@@ -386,14 +390,21 @@ class Task(TaskView):
         self.bus.publish(event)
 
     async def ask(
-        self, kind: AskKind, text: str = "", *, lapse: TimeoutAnswer | None = None, **about: Any
+        self,
+        kind: AskKind,
+        text: str = "",
+        *,
+        timeout_answer: TimeoutAnswer | None = None,
+        **fields: Any,
     ) -> Answer:
         """Ask a person. Keyword arguments are fields of `AskOpened` (`ts` names an open row)."""
-        opened = AskOpened(ts=about.pop("ts", None) or self.now(), ask=kind, text=text, **about)
+        opened = AskOpened(
+            ts=fields.pop("ts", None) or self.next_ts(), ask=kind, text=text, **fields
+        )
         saving = asyncio.ensure_future(self._save_while_waiting())
         try:
-            async with while_asking(self, opened):
-                return await self.asks.ask(opened, lapse)
+            async with run_hooks_while_asking(self, opened):
+                return await self.asks.ask(opened, timeout_answer)
         finally:
             saving.cancel()
 
@@ -405,96 +416,96 @@ class Task(TaskView):
 
     async def save(self) -> None:
         try:
-            await self.recorder.rest()
+            await self.recorder.write_snapshots()
         except StoreError as error:
             log.warning("task %s: the history files could not be written: %s", self.id, error)
 
-    def start(self, opening: RunStart, allowance: RunLimits | None = None) -> None:
+    def start(self, run_start: RunStart, run_limits: RunLimits | None = None) -> None:
         """Set the loop to work: by itself, or drawing from the allowance of whoever awaits it.
 
         Whoever awaited the run before still waits: a parent lets go of its subtasks with a close.
         """
         if self.is_running:
             raise TaskStateError(f"task {self.id} is already at work")
-        if self._closing is not None or self._revising.locked():
+        if self._closing_task is not None or self._revision_lock.locked():
             raise TaskStateError(f"task {self.id} is being rewound or closed")
         self.error = None
-        if allowance is None and self.is_awaited:
-            allowance = self.allowance
-        self.is_awaited = allowance is not None
-        self.allowance = allowance or RunLimits.of(self)
-        self.allowance.join(self.recorder.facts)
-        limits = None if self.is_awaited else self.allowance.limits
+        if run_limits is None and self.has_waiting_parent:
+            run_limits = self.run_limits
+        self.has_waiting_parent = run_limits is not None
+        self.run_limits = run_limits or RunLimits.from_task(self)
+        self.run_limits.add_task(self.recorder.projection)
+        limits = None if self.has_waiting_parent else self.run_limits.limits
         self.publish(
             TaskStarted(
-                ts=self.now(),
-                resumed=opening.resumed,
+                ts=self.next_ts(),
+                resumed=run_start.is_resumed,
                 route=self.runtime.route,
-                run_id=self.allowance.run,
+                run_id=self.run_limits.run_id,
                 limits=None if limits == Limits() else limits,
             )
         )
-        self._goes_on = False
-        begin_checkpoints(self)
-        self.work(self._run(opening, self.allowance))
+        self._is_restart_pending = False
+        start_initial_checkpoint(self)
+        self.run_job(self._run_loop(run_start, self.run_limits))
 
-    def work(self, what: Coroutine[Any, Any, None]) -> None:
+    def run_job(self, coroutine: Coroutine[Any, Any, None]) -> None:
         """Do this as what the task is at, until it is done or cancelled."""
-        self._runner = asyncio.create_task(what, name=f"joey-{self.id}")
-        self._runner.add_done_callback(self._after_run)
+        self._runner = asyncio.create_task(coroutine, name=f"joey-{self.id}")
+        self._runner.add_done_callback(self._handle_run_done)
 
-    async def _run(self, opening: RunStart, allowance: RunLimits) -> None:
+    async def _run_loop(self, run_start: RunStart, run_limits: RunLimits) -> None:
         try:
-            match await loop.run(self, opening, allowance):
+            match await loop.run(self, run_start, run_limits):
                 case Completed():
-                    self._end(TaskFinished(ts=self.now()))
+                    self._publish_end(TaskFinished(ts=self.next_ts()))
                 case Failed(code, message):
-                    self._end(TaskFailed(ts=self.now(), code=code, message=message))
+                    self._publish_end(TaskFailed(ts=self.next_ts(), code=code, message=message))
         except asyncio.CancelledError:
             await self.runtime.terminal.close()
-            self._end(TaskAborted(ts=self.now()))
+            self._publish_end(TaskAborted(ts=self.next_ts()))
         except StoreError as error:
-            self.break_down(error)
+            self.fail_storage(error)
         except Exception as error:
             log.exception("task %s stopped by a defect", self.id)
-            self._end(TaskFailed(ts=self.now(), code="internal", message=repr(error)))
+            self._publish_end(TaskFailed(ts=self.next_ts(), code="internal", message=repr(error)))
         if self.error is None:
             await self.save()
 
-    def _after_run(self, runner: asyncio.Task[None]) -> None:
+    def _handle_run_done(self, runner: asyncio.Task[None]) -> None:
         if runner.cancelled() and self.state not in IDLE_STATES:
             # Cancelled before the loop took its first step.
-            self._end(TaskAborted(ts=self.now()))
-        if not self._revising.locked():
-            self._go_on()
+            self._publish_end(TaskAborted(ts=self.next_ts()))
+        if not self._revision_lock.locked():
+            self._restart_if_pending()
         if not self.is_running:
             stopped = runner.cancelled() or self.state is TaskState.ABORTED
-            self.condense_requests.catch_up(self, stopped or self.error is not None)
+            self.condense_requests.handle_run_end(self, stopped or self.error is not None)
 
-    def _go_on(self) -> None:
-        if self._goes_on and self.error is None and self._closing is None:
+    def _restart_if_pending(self) -> None:
+        if self._is_restart_pending and self.error is None and self._closing_task is None:
             self.start(RunStart.MESSAGE)
 
-    def _end(self, event: TaskFinished | TaskAborted | TaskFailed) -> None:
+    def _publish_end(self, event: TaskFinished | TaskAborted | TaskFailed) -> None:
         try:
             self.publish(event)
         except StoreError as error:
-            self.break_down(error)
+            self.fail_storage(error)
 
-    def break_down(self, error: StoreError) -> None:
+    def fail_storage(self, error: StoreError) -> None:
         """The journal itself failed: nothing more can be recorded."""
         self.error = error
         self.bus.close()
 
     @property
-    def _winding_down(self) -> bool:
+    def _is_winding_down(self) -> bool:
         """The run is over, or was told to stop, but its last words are still being saved."""
         runner = self._runner
         if runner is None or runner.done():
             return False
-        return self.state in IDLE_STATES or self._is_stopped
+        return self.state in IDLE_STATES or self._is_stopping
 
     @property
-    def _is_stopped(self) -> bool:
+    def _is_stopping(self) -> bool:
         """The latest run was told to stop."""
         return self._runner is not None and self._runner.cancelling() > 0

@@ -33,11 +33,11 @@ from joey.core.messages import ToolCall
 from joey.core.models import ToolProtocol
 from joey.core.prompts import replies
 from joey.core.task import Answer
-from joey.engine.approval import make_ready
+from joey.engine.approval import authorize_call
 from joey.engine.checkpoints import CheckpointGuard
-from joey.engine.completion import DEFAULT_REJECTION_FEEDBACK, close_completion, present
-from joey.engine.environment import is_busy
-from joey.engine.hooks import after_tool, before_tool
+from joey.engine.completion import DEFAULT_REJECTION_FEEDBACK, close_completion_call, present_result
+from joey.engine.environment import has_background_command
+from joey.engine.hooks import run_after_tool_hooks, run_before_tool_hooks
 from joey.engine.limits import FailureCounter
 from joey.engine.outcomes import ApprovedCall, RejectedCall, RepeatedCallError, RowCall, RunStopped
 from joey.engine.subtasks import SubtaskResult
@@ -67,279 +67,293 @@ FATAL_ERRORS = (RunStopped, StoreError, TaskStateError)
 class ToolCallRunner:
     """The state of one reply's calls while they are worked through."""
 
-    def __init__(self, task: Task, mistakes: FailureCounter) -> None:
+    def __init__(self, task: Task, failures: FailureCounter) -> None:
         self._task = task
-        self._mistakes = mistakes
+        self._failures = failures
         self._checkpoint_guard = CheckpointGuard(task)
-        self._errors: list[str] = []
+        self._error_messages: list[str] = []
         """Of the calls that failed."""
-        self._succeeded = False
+        self._has_success = False
         """A call did what it was made for, or told the model what it wanted to know."""
-        self._failed = False
+        self._has_failure = False
         """A call failed, or only a part of it succeeded."""
-        self._unseen = False
+        self._has_unseen_results = False
         """There are results that the model has to see before it can know how the task stands."""
-        self.rejected = False
-        self.accepted: str | None = None
+        self.is_rejected = False
+        self.accepted_result: str | None = None
         """The result that the person accepted, which ends the task."""
 
     async def run(self, calls: Sequence[RowCall]) -> None:
-        await self._run_all(calls)
+        await self._run_calls(calls)
         self._compare_results()
-        self._mistakes.repetition.forget_unsettled()
-        self._count_mistake()
+        self._failures.repeated_calls.discard_pending()
+        self._count_failure()
 
-    async def _run_all(self, calls: Sequence[RowCall]) -> None:
+    async def _run_calls(self, calls: Sequence[RowCall]) -> None:
         waiting: list[tuple[RowCall, ApprovedCall]] = []
-        for placed in calls:
-            is_completion = placed.call.name == COMPLETION_TOOL
-            if is_completion or (_delegating(waiting) and not self._delegates(placed)):
+        for row_call in calls:
+            is_completion = row_call.call.name == COMPLETION_TOOL
+            if is_completion or (
+                _is_delegating_batch(waiting) and not self._is_delegating_call(row_call)
+            ):
                 # What comes next is prepared for a world in which the subtasks have done theirs.
-                await self._run_side_by_side(waiting)
-            if is_completion and self._unseen and not self.rejected:
-                self._hold_back(placed)
+                await self._run_parallel(waiting)
+            if is_completion and self._has_unseen_results and not self.is_rejected:
+                self._defer_completion(row_call)
                 continue
-            used_up = self._take_call(placed)
-            if used_up and not self.rejected:
-                self._fail(placed, ToolError(used_up))
+            limit_message = self._consume_call(row_call)
+            if limit_message and not self.is_rejected:
+                self._fail_call(row_call, ToolError(limit_message))
                 continue
-            ready = None if self.rejected else await self._make_ready(placed)
-            if ready is None:
-                self._skip_if_rejected(placed)
+            approved = None if self.is_rejected else await self._authorize(row_call)
+            if approved is None:
+                self._skip_if_rejected(row_call)
                 continue
-            if not ready.tool.parallel and not _delegating(waiting):
-                await self._run_side_by_side(waiting)
-            if ready.tool.parallel or ready.tool.delegates:
-                waiting.append((placed, ready))
+            if not approved.tool.parallel and not _is_delegating_batch(waiting):
+                await self._run_parallel(waiting)
+            if approved.tool.parallel or approved.tool.delegates:
+                waiting.append((row_call, approved))
                 continue
-            await self._checkpoint_guard.before(
-                ready.prepared.claims, was_asked=ready.answer is not None
+            await self._checkpoint_guard.save_before_call(
+                approved.prepared.claims, was_asked=approved.answer is not None
             )
-            await self._settle(placed, ready, await self._outcome(placed, ready))
-            await self._checkpoint_guard.after(ready.prepared.claims)
-            if self.accepted is not None:
-                self._close_around_completion(calls)
+            await self._publish_outcome(
+                row_call, approved, await self._run_with_hooks(row_call, approved)
+            )
+            await self._checkpoint_guard.save_after_call(approved.prepared.claims)
+            if self.accepted_result is not None:
+                self._close_remaining_calls(calls)
                 return
-        await self._run_side_by_side(waiting)
+        await self._run_parallel(waiting)
 
-    async def take_up(self) -> None:
+    async def resume_pending(self) -> None:
         """Calls whose subtasks had not returned when the task was interrupted."""
-        if delegated := self._task.recorder.delegated:
-            await self._delegate(delegated)
-            self._count_mistake()
+        if delegated := self._task.recorder.pending_delegations:
+            await self._run_subtasks(delegated)
+            self._count_failure()
 
-    def _count_mistake(self) -> None:
+    def _count_failure(self) -> None:
         """A reply in which no call succeeded is one mistake, however many calls failed."""
-        if self._succeeded:
-            self._mistakes.forgive()
-        elif self._errors:
-            self._mistakes.made_one(self._errors)
+        if self._has_success:
+            self._failures.reset()
+        elif self._error_messages:
+            self._failures.record_failure(self._error_messages)
 
     def _compare_results(self) -> None:
         task = self._task
-        self._mistakes.repetition.settle(partial(compared, task), is_busy=is_busy(task))
+        self._failures.repeated_calls.compare_results(
+            partial(find_comparable_result, task), is_busy=has_background_command(task)
+        )
 
-    def _take_call(self, placed: RowCall) -> str | None:
+    def _consume_call(self, row_call: RowCall) -> str | None:
         """Why the call must not be made, when the allowance has none left."""
-        allowance = self._task.allowance
-        if allowance is None or placed.call.name == COMPLETION_TOOL:
+        run_limits = self._task.run_limits
+        if run_limits is None or row_call.call.name == COMPLETION_TOOL:
             return None
-        return allowance.take_call()
+        return run_limits.consume_call()
 
-    def _delegates(self, placed: RowCall) -> bool:
+    def _is_delegating_call(self, row_call: RowCall) -> bool:
         try:
-            return self._task.runtime.toolbox.find(placed.call.name).delegates
+            return self._task.runtime.tool_set.find(row_call.call.name).delegates
         except ToolError:
             return False
 
-    def _skip_if_rejected(self, placed: RowCall) -> None:
-        if self.rejected and is_open(self._task, placed):
-            reason = replies.render_skipped_after_rejection(placed.call.name)
-            skip(self._task, placed, reason)
+    def _skip_if_rejected(self, row_call: RowCall) -> None:
+        if self.is_rejected and is_call_open(self._task, row_call):
+            reason = replies.render_skipped_after_rejection(row_call.call.name)
+            skip_call(self._task, row_call, reason)
 
-    async def _make_ready(self, placed: RowCall) -> ApprovedCall | None:
+    async def _authorize(self, row_call: RowCall) -> ApprovedCall | None:
         """None when the call already has its outcome."""
         self._compare_results()
         try:
-            ready = await make_ready(self._task, placed, self._mistakes)
+            approved = await authorize_call(self._task, row_call, self._failures)
         except ToolError as error:
-            self._fail(placed, error)
+            self._fail_call(row_call, error)
             return None
         except FATAL_ERRORS:
             raise
         except Exception as error:
-            self._fail(placed, _defect(placed.call, error))
+            self._fail_call(row_call, _build_defect_error(row_call.call, error))
             return None
-        if isinstance(ready, RejectedCall):
-            self.rejected = True
-            reject(self._task, placed, ready)
+        if isinstance(approved, RejectedCall):
+            self.is_rejected = True
+            reject_call(self._task, row_call, approved)
             return None
-        return ready
+        return approved
 
-    async def _run_side_by_side(self, waiting: list[tuple[RowCall, ApprovedCall]]) -> None:
+    async def _run_parallel(self, waiting: list[tuple[RowCall, ApprovedCall]]) -> None:
         batch = waiting[:]
         waiting.clear()
-        if _delegating(batch):
-            await self._checkpoint_guard.before_subtasks()
-        outcomes = await asyncio.gather(*(self._outcome(*pair) for pair in batch))
+        if _is_delegating_batch(batch):
+            await self._checkpoint_guard.save_before_subtasks()
+        outcomes = await asyncio.gather(*(self._run_with_hooks(*pair) for pair in batch))
         delegated: list[SubtaskSpawned] = []
-        for (placed, ready), outcome in zip(batch, outcomes, strict=True):
+        for (row_call, approved), outcome in zip(batch, outcomes, strict=True):
             match outcome:
-                case Outcome(directive=StartSubtask() as wanted):
-                    delegated.append(self._task.subtasks.spawn(self._task, placed, wanted))
+                case Outcome(directive=StartSubtask() as delegate):
+                    delegated.append(self._task.subtasks.spawn(self._task, row_call, delegate))
                 case _:
-                    await self._settle(placed, ready, outcome)
+                    await self._publish_outcome(row_call, approved, outcome)
         if delegated:
-            await self._delegate(delegated)
+            await self._run_subtasks(delegated)
 
-    async def _delegate(self, spawned: Sequence[SubtaskSpawned]) -> None:
+    async def _run_subtasks(self, spawned: Sequence[SubtaskSpawned]) -> None:
         for start in range(0, len(spawned), MAX_CONCURRENT_SUBTASKS):
-            some = spawned[start : start + MAX_CONCURRENT_SUBTASKS]
-            await self._task.subtasks.see_through(self._task, some, self._return)
-        await self._checkpoint_guard.after_subtasks()
+            batch = spawned[start : start + MAX_CONCURRENT_SUBTASKS]
+            await self._task.subtasks.run_all(self._task, batch, self._publish_subtask_result)
+        await self._checkpoint_guard.save_after_subtasks()
 
-    def _return(self, spawned: SubtaskSpawned, returned: SubtaskResult) -> None:
+    def _publish_subtask_result(self, spawned: SubtaskSpawned, returned: SubtaskResult) -> None:
         """The outcome of a call, once its subtask has returned."""
         task = self._task
-        call = next(call for call in task.recorder.api.open_calls if call.id == spawned.call_id)
-        placed = RowCall(call, spawned.row_ts)
+        call = next(
+            call for call in task.recorder.api_history.open_calls if call.id == spawned.call_id
+        )
+        row_call = RowCall(call, spawned.row_ts)
         answers = [
-            said.answer for said in task.recorder.facts.unsent_feedback if said.call_id == call.id
+            said.answer
+            for said in task.recorder.projection.unsent_feedback
+            if said.call_id == call.id
         ]
         answer = next((answer for answer in answers if answer.approves), None)
         child_id, usage = spawned.child_id, returned.usage
-        spent = None if task.allowance is None else task.allowance.fold(child_id)
+        spent = None if task.run_limits is None else task.run_limits.fold_subtask(child_id)
         if returned.error is not None:
-            self._note_failure(placed, returned.error)
-            fail(task, placed, returned.error, answer, usage, spent)
+            self._record_failure(row_call, returned.error)
+            fail_call(task, row_call, returned.error, answer, usage, spent)
             return
-        self._succeeded = self._unseen = True
+        self._has_success = self._has_unseen_results = True
         result = returned.result or ""
         task.publish(
             RowAdded(ts=spawned.result_ts, say="subtask_result", text=result, subtask_id=child_id)
         )
         outcome = Outcome(replies.render_subtask_completed(child_id, result))
-        finish(task, placed, outcome, answer, usage, spent)
+        finish_call(task, row_call, outcome, answer, usage, spent)
 
-    async def _outcome(self, placed: RowCall, ready: ApprovedCall) -> Outcome | ToolError:
+    async def _run_with_hooks(
+        self, row_call: RowCall, approved: ApprovedCall
+    ) -> Outcome | ToolError:
         try:
-            await before_tool(self._task, placed, ready)
+            await run_before_tool_hooks(self._task, row_call, approved)
         except DeniedError as error:
             return error
-        outcome = await self._run(placed, ready)
-        return await after_tool(self._task, placed, ready, outcome)
+        outcome = await self._run_tool(row_call, approved)
+        return await run_after_tool_hooks(self._task, row_call, approved, outcome)
 
-    async def _run(self, placed: RowCall, ready: ApprovedCall) -> Outcome | ToolError:
+    async def _run_tool(self, row_call: RowCall, approved: ApprovedCall) -> Outcome | ToolError:
         try:
-            return await ready.tool.run(ready.prepared, ready.context, ready.answer)
+            return await approved.tool.run(approved.prepared, approved.context, approved.answer)
         except ToolError as error:
             return error
         except FATAL_ERRORS:
             raise
         except asyncio.CancelledError:
-            self._keep_output(ready.context.output_ts)
+            self._preserve_output(approved.context.output_ts)
             raise
         except Exception as error:
-            return _defect(placed.call, error)
+            return _build_defect_error(row_call.call, error)
 
-    def _keep_output(self, ts: int) -> None:
+    def _preserve_output(self, ts: int) -> None:
         """What a cancelled command had printed stays on the screen."""
-        row = self._task.recorder.ui.get_row(ts)
+        row = self._task.recorder.ui_history.get_row(ts)
         if isinstance(row, Row) and row.partial:
             self._task.publish(RowAdded(ts=ts, say="command_output", text=row.text or ""))
 
-    async def _settle(
-        self, placed: RowCall, ready: ApprovedCall, outcome: Outcome | ToolError
+    async def _publish_outcome(
+        self, row_call: RowCall, approved: ApprovedCall, outcome: Outcome | ToolError
     ) -> None:
         if isinstance(outcome, ToolError):
-            self._fail(placed, outcome, ready.answer)
+            self._fail_call(row_call, outcome, approved.answer)
             return
         task = self._task
         for say, text in outcome.said:
-            ts = ready.context.output_ts if say == "command_output" else task.now()
+            ts = approved.context.output_ts if say == "command_output" else task.next_ts()
             task.publish(RowAdded(ts=ts, say=say, text=text))
-        self._failed = self._failed or outcome.is_error
+        self._has_failure = self._has_failure or outcome.is_error
         match outcome.directive:
             case CompleteTask(result):
-                await self._complete(placed, result)
+                await self._present_completion(row_call, result)
                 return
             case SetTodos(todos):
-                task.publish(TodosChanged(ts=task.now(), todos=todos))
+                task.publish(TodosChanged(ts=task.next_ts(), todos=todos))
             case ChangeMode(slug):
-                task.publish(ModeSwitched(ts=task.now(), mode=slug))
-        self._succeeded = True
-        self._unseen = self._unseen or not isinstance(outcome.directive, SetTodos)
-        finish(task, placed, outcome, ready.answer)
+                task.publish(ModeSwitched(ts=task.next_ts(), mode=slug))
+        self._has_success = True
+        self._has_unseen_results = self._has_unseen_results or not isinstance(
+            outcome.directive, SetTodos
+        )
+        finish_call(task, row_call, outcome, approved.answer)
 
-    async def _complete(self, placed: RowCall, result: str) -> None:
+    async def _present_completion(self, row_call: RowCall, result: str) -> None:
         try:
-            answer = await present(self._task, result, placed.row_ts, placed.call)
+            answer = await present_result(self._task, result, row_call.row_ts, row_call.call)
         except ToolError as error:
-            self._fail(placed, error)
+            self._fail_call(row_call, error)
             return
-        self._succeeded = True
+        self._has_success = True
         if answer is None or answer.approves:
-            self.accepted = result
+            self.accepted_result = result
         else:
-            self.rejected = True
+            self.is_rejected = True
             feedback = replies.render_completion_feedback(answer.text or DEFAULT_REJECTION_FEEDBACK)
-            finish(self._task, placed, Outcome(feedback, images=answer.images))
+            finish_call(self._task, row_call, Outcome(feedback, images=answer.images))
 
-    def _hold_back(self, placed: RowCall) -> None:
+    def _defer_completion(self, row_call: RowCall) -> None:
         """Do not present a result; its text stays on the screen as something the model said."""
-        match placed.call.input:
+        match row_call.call.input:
             case {"result": str(text)} if text.strip():
-                self._task.publish(RowAdded(ts=placed.row_ts, say="text", text=text))
-        if self._failed:
-            self._fail(placed, ToolError(replies.render_completion_after_failure()))
+                self._task.publish(RowAdded(ts=row_call.row_ts, say="text", text=text))
+        if self._has_failure:
+            self._fail_call(row_call, ToolError(replies.render_completion_after_failure()))
         else:
-            skip(self._task, placed, replies.render_unseen_results())
+            skip_call(self._task, row_call, replies.render_unseen_results())
 
-    def _close_around_completion(self, calls: Sequence[RowCall]) -> None:
+    def _close_remaining_calls(self, calls: Sequence[RowCall]) -> None:
         """An accepted result alone stays open, as the seed has it; beside others it is closed."""
         if len(calls) == 1:
             return
-        close_completion(self._task)
-        for placed in calls:
-            if is_open(self._task, placed):
-                reason = replies.render_skipped_after_completion(placed.call.name)
-                skip(self._task, placed, reason)
+        close_completion_call(self._task)
+        for row_call in calls:
+            if is_call_open(self._task, row_call):
+                reason = replies.render_skipped_after_completion(row_call.call.name)
+                skip_call(self._task, row_call, reason)
 
-    def _fail(self, placed: RowCall, error: ToolError, answer: Answer | None = None) -> None:
-        self._note_failure(placed, error)
-        fail(self._task, placed, error, answer)
+    def _fail_call(self, row_call: RowCall, error: ToolError, answer: Answer | None = None) -> None:
+        self._record_failure(row_call, error)
+        fail_call(self._task, row_call, error, answer)
 
-    def _note_failure(self, placed: RowCall, error: ToolError) -> None:
-        self._failed = self._unseen = True
+    def _record_failure(self, row_call: RowCall, error: ToolError) -> None:
+        self._has_failure = self._has_unseen_results = True
         if error.is_answer:
-            self._succeeded = True
+            self._has_success = True
         else:
-            self._errors.append(f"{placed.call.name}: {error}")
+            self._error_messages.append(f"{row_call.call.name}: {error}")
 
 
-def _delegating(waiting: Sequence[tuple[RowCall, ApprovedCall]]) -> bool:
+def _is_delegating_batch(waiting: Sequence[tuple[RowCall, ApprovedCall]]) -> bool:
     return bool(waiting) and waiting[-1][1].tool.delegates
 
 
-def _defect(call: ToolCall, error: Exception) -> ToolError:
+def _build_defect_error(call: ToolCall, error: Exception) -> ToolError:
     log.error("%s failed by a defect of its own", call.name, exc_info=error)
     return ToolError(f"The tool itself failed: {error!r}. Try another way.")
 
 
-def is_open(task: Task, placed: RowCall) -> bool:
+def is_call_open(task: Task, row_call: RowCall) -> bool:
     """Whether the call still has no outcome."""
-    return any(call.id == placed.call.id for call in task.recorder.api.open_calls)
+    return any(call.id == row_call.call.id for call in task.recorder.api_history.open_calls)
 
 
-def compared(task: Task, call_id: str) -> tuple[object, ...] | None:
+def find_comparable_result(task: Task, call_id: str) -> tuple[object, ...] | None:
     """What makes the result of a call the same as that of another; None while it has none."""
-    outcome = task.recorder.api.find_outcome(call_id)
+    outcome = task.recorder.api_history.find_outcome(call_id)
     return None if outcome is None else (outcome.content, outcome.images, outcome.is_error)
 
 
-def finish(
+def finish_call(
     task: Task,
-    placed: RowCall,
+    row_call: RowCall,
     outcome: Outcome,
     answer: Answer | None = None,
     usage: TokenUsage | None = None,
@@ -348,69 +362,73 @@ def finish(
     """`answer` is what the person said when the call was put to them; what follows is of a
     subtask."""
     if answer is not None and answer.approves:
-        outcome = _prepend_feedback(outcome, answer, task.recorder.facts.protocol)
+        outcome = _prepend_feedback(outcome, answer, task.recorder.projection.protocol)
     task.publish(
         ToolFinished(
-            ts=task.now(),
-            call_id=placed.call.id,
-            tool=placed.call.name,
+            ts=task.next_ts(),
+            call_id=row_call.call.id,
+            tool=row_call.call.name,
             content=outcome.text,
             images=outcome.images,
             is_error=outcome.is_error,
-            header=_header(task, placed.call),
+            header=_format_header(task, row_call.call),
             exit_code=outcome.exit_code,
-            row_ts=placed.row_ts,
+            row_ts=row_call.row_ts,
             usage=usage,
             spent=spent,
         )
     )
 
 
-def fail(
+def fail_call(
     task: Task,
-    placed: RowCall,
+    row_call: RowCall,
     error: ToolError,
     answer: Answer | None = None,
     usage: TokenUsage | None = None,
     spent: Spending | None = None,
 ) -> None:
-    name, protocol = placed.call.name, task.recorder.facts.protocol
-    say, shown = "error", f"{name}: {error}"
+    name, protocol = row_call.call.name, task.recorder.projection.protocol
+    say, row_text = "error", f"{name}: {error}"
     images: tuple[str, ...] = ()
     match error:
         case ArgumentError(parameter=str(parameter)):
             text = replies.render_missing_parameter(protocol, name, parameter)
         case IgnoredPathError(path=path, because=""):
             text = replies.render_rooignore_denial(protocol, path)
-            say, shown = "rooignore_error", path
+            say, row_text = "rooignore_error", path
         case PreformattedError(reply=text):
             pass
         case RepeatedCallError():
             text, images = replies.render_tool_error(protocol, str(error)), error.images
         case _:
             text = replies.render_tool_error(protocol, str(error))
-    task.publish(RowAdded(ts=task.now(), say=say, text=shown))
+    task.publish(RowAdded(ts=task.next_ts(), say=say, text=row_text))
     task.publish(
         ToolFailed(
-            ts=task.now(),
+            ts=task.next_ts(),
             tool=name,
             error=str(error),
-            call_id=placed.call.id,
-            rule=_refused_by(error),
+            call_id=row_call.call.id,
+            rule=_find_denial_rule(error),
         )
     )
-    finish(task, placed, Outcome(text, images=images, is_error=True), answer, usage, spent)
+    finish_call(task, row_call, Outcome(text, images=images, is_error=True), answer, usage, spent)
 
 
-def reject(task: Task, placed: RowCall, rejected: RejectedCall) -> None:
+def reject_call(task: Task, row_call: RowCall, rejected: RejectedCall) -> None:
     answer = rejected.answer
-    unattended = replies.render_unattended_denial(rejected.beyond) if answer.by != "person" else ""
-    text = replies.render_denial(task.recorder.facts.protocol, answer.text or unattended)
-    finish(task, placed, Outcome(text, images=answer.images))
+    unattended = (
+        replies.render_unattended_denial(rejected.required_settings)
+        if answer.by != "person"
+        else ""
+    )
+    text = replies.render_denial(task.recorder.projection.protocol, answer.text or unattended)
+    finish_call(task, row_call, Outcome(text, images=answer.images))
 
 
-def skip(task: Task, placed: RowCall, reason: str) -> None:
-    finish(task, placed, Outcome(reason, is_error=True))
+def skip_call(task: Task, row_call: RowCall, reason: str) -> None:
+    finish_call(task, row_call, Outcome(reason, is_error=True))
 
 
 def _prepend_feedback(outcome: Outcome, answer: Answer, protocol: ToolProtocol) -> Outcome:
@@ -421,7 +439,7 @@ def _prepend_feedback(outcome: Outcome, answer: Answer, protocol: ToolProtocol) 
     return structs.replace(outcome, text=text, images=(*answer.images, *outcome.images))
 
 
-def _refused_by(error: ToolError) -> str | None:
+def _find_denial_rule(error: ToolError) -> str | None:
     match error:
         case DeniedError(rule=rule):
             return rule
@@ -431,9 +449,9 @@ def _refused_by(error: ToolError) -> str | None:
             return None
 
 
-def _header(task: Task, call: ToolCall) -> str:
+def _format_header(task: Task, call: ToolCall) -> str:
     try:
-        description = task.runtime.toolbox.find(call.name).describe(call.input)
+        description = task.runtime.tool_set.find(call.name).describe(call.input)
     except ToolError:
         description = f"[{call.name}]"
     return replies.render_result_header(description)

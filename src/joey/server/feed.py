@@ -127,7 +127,7 @@ class TaskFeed:
             self._seqs.append(numbered.seq)
             if isinstance(frame.payload, MessagePayload):
                 self._settle(get_row_ts(frame.payload))
-            if numbered.seq > self.task.bus.opened_at:
+            if numbered.seq > self.task.bus.opened_at_seq:
                 self._broadcast(Broadcast(frame))
 
     def _grow(self, change: RowChange) -> None:

@@ -188,7 +188,7 @@ class ServerHub:
         """A new task, at rest, with the history of another."""
         task = await self.engine.fork(task_id, row_ts, keep=keep, options=options)
         self._watch(task)
-        self.announce("taskCreated", build_created_payload(task.recorder.facts), task.id)
+        self.announce("taskCreated", build_created_payload(task.recorder.projection), task.id)
         return task
 
     def _watch(self, task: Task) -> None:
@@ -219,9 +219,13 @@ class ServerHub:
     def current(self) -> Task | None:
         """The open task that was started or resumed last. While it waits for subtasks, one of
         them: one that asks, else one that works."""
-        opened = [task for each in reversed(self._focus) if (task := self.engine.find(each))]
+        opened = [
+            task for each in reversed(self._focus) if (task := self.engine.find_open_task(each))
+        ]
         # A subtask that has returned is over, though its parent still waits for others.
-        focused = next((task for task in opened if _is_at_work(task) or not task.is_awaited), None)
+        focused = next(
+            (task for task in opened if _is_at_work(task) or not task.has_waiting_parent), None
+        )
         if focused is None:
             return None
         working = list(self._working(focused))
@@ -229,7 +233,7 @@ class ServerHub:
 
     def _working(self, task: Task) -> Iterator[Task]:
         """Those in a tree that do not wait for others."""
-        found = [self.engine.find(child_id) for child_id in task.pending_subtasks]
+        found = [self.engine.find_open_task(child_id) for child_id in task.pending_subtasks]
         below = [child for child in found if child is not None and _is_at_work(child)]
         if not below:
             yield task
@@ -246,7 +250,7 @@ class ServerHub:
 
     def open_task(self, call: CommandCall) -> Task | None:
         """The task that a command is about, when it is open here."""
-        return self.engine.find(self.task_id(call))
+        return self.engine.find_open_task(self.task_id(call))
 
     async def find_replay_source(self, task_id: str) -> ReplaySource:
         """The frames of a task, open or not.
@@ -291,7 +295,7 @@ class ServerHub:
         if task is None or feed is None or feed.task is not task or not self.ready:
             return
         idle = task.state in IDLE_STATES and not task.is_running and task.bus.seq == seq
-        is_wanted = task.is_awaited or task is self.current or task.runtime.terminal.running
+        is_wanted = task.has_waiting_parent or task is self.current or task.runtime.terminal.running
         if idle and not is_wanted:
             release = asyncio.create_task(self.release(task))
             self._releases.add(release)

@@ -94,7 +94,7 @@ async def _run_demo_task(arguments: Namespace, directories: DemoDirectories) -> 
             except asyncio.CancelledError:
                 await task.cancel()
             code = interruption.exit_code or outcome_to_exit_code(await task.wait())
-            directory = task.recorder.log.directory
+            directory = task.recorder.task_log.directory
     renderer.print_note(f"\n{format_usage(task.usage)} (by the list price; nothing was spent)")
     _print_locations(renderer, directories, task, directory)
     return code

@@ -86,7 +86,7 @@ async def _run_rewind(metadata: TaskMetadata, arguments: Namespace) -> ExitCode:
         known = merge_rows(rows, [msgspec.to_builtins(row) for row in task.rows])
         _print_result(changes, arguments, known, done=True)
         if not arguments.json:
-            short = shorten_task_id(task.id, engine.ids())
+            short = shorten_task_id(task.id, engine.list_task_ids())
             print(f"to undo it: joey tasks rewind {short} --undo", file=sys.stderr)
             print(f"to go on: joey -r {short}", file=sys.stderr)
     return ExitCode.DONE
@@ -178,7 +178,7 @@ async def _run_fork(metadata: TaskMetadata, arguments: Namespace) -> ExitCode:
             row = find_row_ts(read_rows(open_store(), metadata.id), arguments.message, metadata.id)
         options = make_inspect_options(metadata.workspace)
         task = await engine.fork(metadata.id, row, keep=not arguments.before, options=options)
-        short = shorten_task_id(task.id, engine.ids())
+        short = shorten_task_id(task.id, engine.list_task_ids())
     if arguments.json:
         write_stdout(msgspec.json.encode({"taskId": task.id}) + b"\n")
     else:

@@ -96,15 +96,17 @@ async def _run_task(
                 await task.cancel()
             ending = await task.wait()
             run = build_result(
-                task, ending, refused=bool(policy.refused), signal=interruption.exit_code
+                task, ending, refused=bool(policy.refused_asks), signal=interruption.exit_code
             )
             output.finish(run)
-            short = shorten_task_id(task.id, engine.ids())
+            short = shorten_task_id(task.id, engine.list_task_ids())
     if run.code == "needs_person":
         # It judges commands anew, and most runs end otherwise.
         from joey.cli.headless.refusals import describe_refusals
 
-        for line in describe_refusals(policy.refused, task.runtime.settings, yes=arguments.yes):
+        for line in describe_refusals(
+            policy.refused_asks, task.runtime.settings, yes=arguments.yes
+        ):
             progress.print_wrapped(line)
     _print_summary(run, short, progress, is_stored=not arguments.ephemeral)
     return ExitCode(run.exit_code)
@@ -158,7 +160,7 @@ def build_result(
     )
     match ending:
         case Completed(result):
-            run = _add_result(run, result, structured=task.runtime.result_check is not None)
+            run = _add_result(run, result, structured=task.runtime.result_validator is not None)
             reason = "Something was not allowed, and nobody was there to ask."
             return structs.replace(run, code="needs_person", reason=reason) if refused else run
         case Failed(code, reason):

@@ -404,8 +404,8 @@ class JsonEmitter:
                 return
             case _:
                 return
-        run = build_result(task, ending, refused=bool(self.policy.refused))
-        self.policy.refused.clear()
+        run = build_result(task, ending, refused=bool(self.policy.refused_asks))
+        self.policy.refused_asks.clear()
         self.exit_code = run.exit_code
         yield from map(
             self._tag_line,

@@ -53,7 +53,7 @@ from joey.core.events import AskOpened, Event
 from joey.core.task import IDLE_STATES, Answer, AskKind, Response
 from joey.engine.bus import Subscription
 from joey.engine.engine import Engine
-from joey.engine.runtime import new_task_id
+from joey.engine.runtime import generate_task_id
 from joey.engine.task import Task
 from joey.errors import UserError
 
@@ -167,7 +167,9 @@ class StdinSession:
             task = await self._engine.open(earlier.id, options=options)
         self._is_resume_pending = True
         self._write_line(build_init_line(task.id, READY_TEXT, _list_capabilities()))
-        for line in self._emitter.queue.report_snapshot(tuple(task.recorder.facts.queue.values())):
+        for line in self._emitter.queue.report_snapshot(
+            tuple(task.recorder.projection.queue.values())
+        ):
             self._write_line(line)
         self._attach_task(print_startup_warnings(task), self._emitter, task.seq)
 
@@ -240,7 +242,7 @@ class StdinSession:
             return
         await self._release_task()
         if command.task_id is UNSET:
-            task_id = new_task_id(time.time_ns() // 1_000_000)
+            task_id = generate_task_id(time.time_ns() // 1_000_000)
         else:
             task_id = command.task_id.lower()
         self._write_ack(command, task_id)
@@ -340,7 +342,7 @@ class StdinSession:
         task = self._task
         if task is None or not task.is_running or task.state in IDLE_STATES:
             return False
-        return bool(task.recorder.facts.queue) or not self._has_presented_result(task)
+        return bool(task.recorder.projection.queue) or not self._has_presented_result(task)
 
     @staticmethod
     def _has_presented_result(task: Task) -> bool:
@@ -420,7 +422,7 @@ class StdinSession:
             self._asking_subtask = asking
             for line in self._emitter.handle_subtask_ask(asking.id, ask):
                 self._write_line(line)
-        elif not task.recorder.facts.queue:
+        elif not task.recorder.projection.queue:
             return
         elif ask.ask is AskKind.COMPLETION_RESULT:
             await task.answer(ask.ts, Answer(Response.YES))
@@ -441,7 +443,7 @@ class StdinSession:
         if self._has_presented_result(task) and task.pending is not None:
             self._emitter.policy.is_open = False
             await task.answer(task.pending.ts, Answer(Response.YES))
-            while task.is_running and not task.recorder.facts.queue:
+            while task.is_running and not task.recorder.projection.queue:
                 await task.wait()
         await self._engine.release(task)
         if self._relay_job is not None:

@@ -137,7 +137,7 @@ class ReplCommands:
         if not tasks:
             self._print_note("there are no earlier tasks in this folder")
             return
-        ids = self._engine.ids()
+        ids = self._engine.list_task_ids()
         listed = [
             PickerEntry(shorten_task_id(each.key, ids), each.label, each.about) for each in tasks
         ]
@@ -243,10 +243,11 @@ async def run_rewind_command(
             await _undo(task, print_line, force="force" in argv)
         case ["/fork"]:
             fork = await engine.fork(task.id)
-            left = shorten_task_id(task.id, engine.ids())
+            left = shorten_task_id(task.id, engine.list_task_ids())
             await engine.release(task)
             print_line(
-                f"this is a copy now, task {shorten_task_id(fork.id, engine.ids())}; {left} stays"
+                f"this is a copy now, task {shorten_task_id(fork.id, engine.list_task_ids())}; "
+                f"{left} stays"
             )
             return fork
         case [name, *_]:
@@ -326,7 +327,7 @@ def begin_condensing(task: Task | None, instructions: str, renderer: TaskRendere
     if task is None:
         return
     try:
-        task.begin_condensing(instructions)
+        task.start_condensing(instructions)
     except UserError as error:
         renderer.print_note(f"not condensed: {one_line(str(error), 400)}")
     else:

@@ -174,7 +174,9 @@ class Repl:
             await self._task.cancel()
             parts.append(format_total_usage(self._task.total_usage))
         if not self._arguments.ephemeral:
-            parts.append(f"to go on: joey -r {shorten_task_id(task_id, self._engine.ids())}")
+            parts.append(
+                f"to go on: joey -r {shorten_task_id(task_id, self._engine.list_task_ids())}"
+            )
         self._renderer.print_note(" · ".join(parts))
 
     def handle_typeahead(self, line: str | None) -> None:
@@ -451,7 +453,7 @@ def print_introduction(
     print_note(format_banner(build_task_options(arguments, earlier, None)))
     if earlier is None:
         return None
-    short = shorten_task_id(earlier.id, engine.ids())
+    short = shorten_task_id(earlier.id, engine.list_task_ids())
     print_note(f"going on with task {short}: {one_line(earlier.title, 200)}")
     records = open_store().read(earlier.id)
     if last_text := find_last_assistant_text(build_rows(records)):
@@ -486,7 +488,7 @@ class UnreadMessages:
 
     def withdraw_queued(self) -> bool:
         """Whether there are any that nobody has read."""
-        for task in map(self._engine.find, sorted(self._recipient_ids)):
+        for task in map(self._engine.find_open_task, sorted(self._recipient_ids)):
             if task is not None:
                 self._texts += _unqueue_messages(task)
         return bool(self._texts)
@@ -497,9 +499,9 @@ class UnreadMessages:
 
 
 def _unqueue_messages(task: Task) -> list[str]:
-    waiting = tuple(task.recorder.facts.queue.values())
+    waiting = tuple(task.recorder.projection.queue.values())
     for message in waiting:
-        task.publish(MessageUnqueued(ts=task.now(), id=message.id))
+        task.publish(MessageUnqueued(ts=task.next_ts(), id=message.id))
     return [message.text for message in waiting]
 
 

@@ -150,8 +150,8 @@ def render_permissions_card(
             arguments.mode or settings.mode, open_customizations(workspace).modes
         )
     else:
-        settings, edits_granted, mode = task.settings, task.granted.edits, task.mode
-        scope = task.runtime.scope
+        settings, edits_granted, mode = task.settings, task.grants.has_edit_grant, task.mode
+        scope = task.runtime.file_scope
     sandbox: SandboxStatus = (
         "off" if settings.sandbox == "off" else level.value if level else "none"
     )

@@ -171,10 +171,10 @@ class LocalAppHost:
         ]
 
     def get_short_id(self, session: Session) -> str:
-        return shorten_task_id(session.id, self._engine.ids())
+        return shorten_task_id(session.id, self._engine.list_task_ids())
 
     def get_title(self, session: Session) -> str:
-        return self._as_task(session).recorder.facts.title
+        return self._as_task(session).recorder.projection.title
 
     def list_warnings(self, session: Session) -> Sequence[str]:
         task = self._as_task(session)
@@ -199,7 +199,7 @@ class LocalAppHost:
 
     def get_status(self, session: Session | None) -> StatusInfo:
         settings = self._get_settings(session)
-        edits_granted = session is not None and self._as_task(session).granted.edits
+        edits_granted = session is not None and self._as_task(session).grants.has_edit_grant
         if session is not None:
             task = self._as_task(session)
             mode, model = task.mode.slug, task.provider.model
@@ -229,28 +229,30 @@ class LocalAppHost:
         return format_usage(self.get_usage(session))
 
     def list_todos(self, session: Session) -> Sequence[Todo]:
-        return self._as_task(session).recorder.facts.todos
+        return self._as_task(session).recorder.projection.todos
 
     def list_queued_messages(self, session: Session) -> Sequence[QueuedUserMessage]:
-        queued = self._as_task(session).recorder.facts.queue.values()
+        queued = self._as_task(session).recorder.projection.queue.values()
         return [QueuedUserMessage(each.id, each.text, each.images) for each in queued]
 
     async def remove_queued_message(self, session: Session, message_id: str) -> None:
         task = self._as_task(session)
-        if message_id not in task.recorder.facts.queue:
+        if message_id not in task.recorder.projection.queue:
             raise UserError("joey has read it already")
-        task.publish(MessageUnqueued(ts=task.now(), id=message_id))
+        task.publish(MessageUnqueued(ts=task.next_ts(), id=message_id))
         await task.recorder.commit()
 
     async def condense(self, session: Session, instructions: str) -> Event:
         return await self._as_task(session).condense(instructions)
 
     def revoke_edit_grant(self, session: Session) -> bool:
-        return self._as_task(session).granted.withdraw_edits()
+        return self._as_task(session).grants.revoke_edits()
 
     def read_full_output(self, task_id: str, row_ts: int) -> str | None:
-        task = self._engine.find(task_id)
-        return None if task is None else read_stored_output(task.recorder.log.directory, row_ts)
+        task = self._engine.find_open_task(task_id)
+        return (
+            None if task is None else read_stored_output(task.recorder.task_log.directory, row_ts)
+        )
 
     def move_command_to_background(self, session: Session) -> bool:
         return self._as_task(session).runtime.terminal.leave_running()
@@ -282,7 +284,7 @@ class LocalAppHost:
             return
         task = self._as_task(session)
         if task.mode.slug != slug:
-            task.publish(ModeSwitched(ts=task.now(), mode=slug))
+            task.publish(ModeSwitched(ts=task.next_ts(), mode=slug))
             await task.recorder.commit()
 
     async def list_models(self, session: Session | None) -> Sequence[PickerEntry]:
@@ -319,7 +321,7 @@ class LocalAppHost:
         except UserError:
             vars(self._arguments).update(before)
             raise
-        options = structs.replace(options, granted=self._as_task(session).granted)
+        options = structs.replace(options, grants=self._as_task(session).grants)
         await self._engine.release(self._as_task(session))
         return await self._engine.open(session.id, options=options)
 

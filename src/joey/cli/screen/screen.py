@@ -80,7 +80,7 @@ async def _run_app(arguments: Namespace, prompt: str, images: tuple[str, ...]) -
         if problem := app.defect or app.refusal:
             raise problem
         session = app.dialogue.session
-        task = None if session is None else engine.find(session.id)
+        task = None if session is None else engine.find_open_task(session.id)
         if task is not None:
             ended = list(describe_ended_commands(task))
             await task.cancel()
@@ -112,5 +112,9 @@ def _print_closing_summary(
     """The last lines: what ends with joey, what it cost, and how to go on."""
     for line in ended:
         print(wrap(line, columns(sys.stdout)))
-    again = "" if ephemeral else f" · to go on: joey -r {shorten_task_id(task.id, engine.ids())}"
+    again = (
+        ""
+        if ephemeral
+        else f" · to go on: joey -r {shorten_task_id(task.id, engine.list_task_ids())}"
+    )
     print(wrap(f"{format_total_usage(task.total_usage)}{again}", columns(sys.stdout)))

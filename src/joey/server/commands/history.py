@@ -73,7 +73,7 @@ async def get_token_usage(hub: ServerHub, call: CommandCall) -> UsageData:
 
 async def get_todos(hub: ServerHub, call: CommandCall) -> Todos:
     if task := hub.open_task(call):
-        return Todos(todos=list(task.recorder.facts.todos))
+        return Todos(todos=list(task.recorder.projection.todos))
     return Todos(todos=list((await _read(hub, call)).projection.todos))
 
 
@@ -130,7 +130,7 @@ async def _read(hub: ServerHub, call: CommandCall) -> FrameEncoder:
 async def _all(hub: ServerHub) -> list[TaskMetadata]:
     """All tasks, the latest first; open ones as they are now."""
     known = {task.id: task for task in await asyncio.to_thread(hub.engine.history)}
-    known |= {task.id: task.recorder.metadata() for task in hub.engine.tasks}
+    known |= {task.id: task.recorder.build_metadata() for task in hub.engine.tasks}
     return sorted(known.values(), key=lambda task: (task.updated, task.id), reverse=True)
 
 
@@ -144,8 +144,8 @@ def _of_workspace(tasks: Sequence[TaskMetadata], workspace: str | None) -> Seque
 async def _whole_info(hub: ServerHub, metadata: TaskMetadata, call: CommandCall) -> TaskInfo:
     """With what a list does not say: what waits, what failed, and the room of a task at rest."""
     info = _info(hub, metadata)
-    task = hub.engine.find(metadata.id)
-    facts = task.recorder.facts if task is not None else (await _read(hub, call)).projection
+    task = hub.engine.find_open_task(metadata.id)
+    facts = task.recorder.projection if task is not None else (await _read(hub, call)).projection
     failure = facts.failure if facts.state is TaskState.FAILED else None
     return structs.replace(
         info,
@@ -167,7 +167,7 @@ def _window(hub: ServerHub, metadata: TaskMetadata) -> int | None:
 
 
 def _info(hub: ServerHub, metadata: TaskMetadata) -> TaskInfo:
-    task = hub.engine.find(metadata.id)
+    task = hub.engine.find_open_task(metadata.id)
     return TaskInfo(
         id=metadata.id,
         title=metadata.title,

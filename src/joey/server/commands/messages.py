@@ -80,14 +80,16 @@ async def edit_queue(hub: ServerHub, call: CommandCall) -> Done:
     if asked.remove == (asked.text is not None):
         raise invalid("arguments", "give either a new `text`, or `remove: true`.")
     task = await _open(hub, call)
-    queued = task.recorder.facts.queue.get(asked.id)
+    queued = task.recorder.projection.queue.get(asked.id)
     if queued is None:
         raise failed(f"No message '{asked.id}' is waiting any more.")
     if asked.text is None:
-        task.publish(MessageUnqueued(ts=task.now(), id=queued.id))
+        task.publish(MessageUnqueued(ts=task.next_ts(), id=queued.id))
     else:
         text = replace_lone_surrogates(asked.text)
-        task.publish(MessageQueued(ts=task.now(), id=queued.id, text=text, images=queued.images))
+        task.publish(
+            MessageQueued(ts=task.next_ts(), id=queued.id, text=text, images=queued.images)
+        )
     await task.recorder.commit()
     return Done()
 
@@ -96,7 +98,7 @@ async def condense_task(hub: ServerHub, call: CommandCall) -> Done:
     """Answered when it is begun; a row tells how it went."""
     asked: CondenseTask = call.arguments
     task = await hub.open(hub.task_id(call))
-    task.begin_condensing(asked.instructions or "")
+    task.start_condensing(asked.instructions or "")
     return Done()
 
 
@@ -111,7 +113,7 @@ async def switch_mode(hub: ServerHub, call: CommandCall) -> Done:
     task = await _open(hub, call)
     _check_mode(asked.mode, task.runtime.modes)
     if task.mode.slug != asked.mode:
-        task.publish(ModeSwitched(ts=task.now(), mode=asked.mode))
+        task.publish(ModeSwitched(ts=task.next_ts(), mode=asked.mode))
         await task.recorder.commit()
     return Done()
 

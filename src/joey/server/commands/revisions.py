@@ -22,7 +22,12 @@ from joey.core.wire.commands import (
     RewindTask,
     UndoRewind,
 )
-from joey.engine.checkpoints import check_saved, checkpoints_of, preview_restore, restore_checkpoint
+from joey.engine.checkpoints import (
+    find_checkpoint_seq,
+    preview_restore,
+    require_checkpoints,
+    restore_checkpoint,
+)
 from joey.engine.engine import TaskOptions
 from joey.errors import CheckpointError
 from joey.server.commands.call import CommandCall, failed, invalid
@@ -83,7 +88,7 @@ async def get_checkpoints(hub: ServerHub, call: CommandCall) -> CheckpointList:
     if task is None:
         path = find_live_branch(await asyncio.to_thread(hub.store.read, hub.task_id(call)))
     else:
-        path = task.recorder.path
+        path = task.recorder.live_branch
     saved = (record.event for record in path if isinstance(record.event, CheckpointSaved))
     return CheckpointList(
         checkpoints=[
@@ -102,9 +107,11 @@ async def diff_checkpoint(hub: ServerHub, call: CommandCall) -> FileDiffs:
     asked: DiffCheckpoint = call.arguments
     task = await hub.open(hub.task_id(call))
     for checkpoint in filter(None, (asked.checkpoint, asked.to)):
-        check_saved(task, checkpoint)
+        find_checkpoint_seq(task, checkpoint)
     try:
-        return FileDiffs(files=list(await checkpoints_of(task).diff(asked.checkpoint, asked.to)))
+        return FileDiffs(
+            files=list(await require_checkpoints(task).diff(asked.checkpoint, asked.to))
+        )
     except CheckpointError as error:
         raise failed(str(error)) from error
 

@@ -81,12 +81,12 @@ async def _reconfigured(hub: ServerHub, task_id: str, configuration: dict[str, A
     metadata = next((task for task in known if task.id == task_id), None)
     if metadata is None:
         raise not_found(task_id)
-    task = hub.engine.find(task_id)
+    task = hub.engine.find_open_task(task_id)
     if task is not None and task.is_running:
         raise failed(f"Task '{task_id}' is at work: cancel it before you change its configuration.")
     try:
         options = hub.setup.build_resume_options(
-            metadata, hub.engine.secrets(task_id), configuration
+            metadata, hub.engine.load_secrets(task_id), configuration
         )
     except ConfigError as error:
         raise invalid("arguments.configuration", str(error)) from error
@@ -97,7 +97,7 @@ async def _reconfigured(hub: ServerHub, task_id: str, configuration: dict[str, A
 
 async def cancel_task(hub: ServerHub, call: CommandCall) -> Done:
     task_id = hub.task_id(call)
-    task = hub.engine.find(task_id)
+    task = hub.engine.find_open_task(task_id)
     if task is None and not await is_known(hub, task_id):
         raise not_found(task_id)
     if task is not None:
@@ -115,7 +115,7 @@ async def clear_current_task(hub: ServerHub, call: CommandCall) -> Done:
     if call.task_id is None and hub.current is None:
         return Done()
     task_id = hub.task_id(call)
-    if task := hub.engine.find(task_id):
+    if task := hub.engine.find_open_task(task_id):
         await hub.release(task)
     elif not await is_known(hub, task_id):
         raise not_found(task_id)
@@ -128,14 +128,14 @@ async def get_current_task_stack(hub: ServerHub, call: CommandCall) -> TaskStack
     task = hub.current
     while task is not None and task.id not in stack:
         stack.insert(0, task.id)
-        parent = task.recorder.facts.parent_id
-        task = hub.engine.find(parent) if parent else None
+        parent = task.recorder.projection.parent_id
+        task = hub.engine.find_open_task(parent) if parent else None
     return TaskStack(task_stack=stack)
 
 
 async def delete_task(hub: ServerHub, call: CommandCall) -> Done:
     task_id = hub.task_id(call)
-    if task := hub.engine.find(task_id):
+    if task := hub.engine.find_open_task(task_id):
         await hub.release(task)
     try:
         await asyncio.to_thread(hub.store.delete, task_id)
@@ -155,7 +155,7 @@ async def ping(hub: ServerHub, call: CommandCall) -> Pong:
 
 
 async def is_known(hub: ServerHub, task_id: str) -> bool:
-    if hub.engine.find(task_id) is not None:
+    if hub.engine.find_open_task(task_id) is not None:
         return True
     known = await asyncio.to_thread(hub.engine.history)
     return any(task.id == task_id for task in known)
@@ -199,7 +199,7 @@ async def kill_process(hub: ServerHub, call: CommandCall) -> Done:
 
 
 def _running(hub: ServerHub, call: CommandCall) -> Iterator[tuple[str, RunningCommand]]:
-    if call.task_id is not None and hub.engine.find(call.task_id) is None:
+    if call.task_id is not None and hub.engine.find_open_task(call.task_id) is None:
         raise not_found(call.task_id)
     for task in hub.engine.tasks:
         if call.task_id in (None, task.id):
