@@ -35,7 +35,7 @@ class JoeyError(Exception):
 class ToolError(JoeyError):
     """A tool could not do what was asked; the text is written for the model to read."""
 
-    is_answer = False
+    is_informative = False
     """It tells the model what it wanted to know, so making the call was no mistake."""
 
 
@@ -51,27 +51,27 @@ class ArgumentError(ToolError):
 class PreformattedError(ToolError):
     """A failure for which the tool has written the whole result."""
 
-    def __init__(self, message: str, reply: str, *, is_answer: bool = False) -> None:
+    def __init__(self, message: str, reply: str, *, is_informative: bool = False) -> None:
         super().__init__(message)
         self.reply = reply
         """What the model reads; `message` is for people."""
-        self.is_answer = is_answer
+        self.is_informative = is_informative
 
 
 class IgnoredPathError(ToolError):
     """The path is hidden from the model by `.rooignore`."""
 
-    def __init__(self, path: str, because: str = "") -> None:
-        super().__init__(because or f"{path} is hidden by .rooignore and cannot be used.")
+    def __init__(self, path: str, reason: str = "") -> None:
+        super().__init__(reason or f"{path} is hidden by .rooignore and cannot be used.")
         self.path = path
-        self.because = because
+        self.reason = reason
         """Why every file is hidden, when no rule says so but the rules cannot be used."""
 
 
 class TargetNotFoundError(ToolError):
     """The path or output that a call looks up does not exist."""
 
-    is_answer = True
+    is_informative = True
 
 
 class DeniedError(ToolError):

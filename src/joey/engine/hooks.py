@@ -80,7 +80,7 @@ async def run_after_tool_hooks(
     error_reply = outcome.reply if isinstance(outcome, PreformattedError) else None
     protocol = task.recorder.projection.protocol
     reply = f"{error_reply or replies.render_tool_error(protocol, str(outcome))}\n\n{hook_text}"
-    return PreformattedError(str(outcome), reply, is_answer=outcome.is_answer)
+    return PreformattedError(str(outcome), reply, is_informative=outcome.is_informative)
 
 
 async def run_completion_hooks(task: Task, call: ToolCall | None, result: str) -> None:

@@ -325,7 +325,7 @@ class ToolCallRunner:
 
     def _record_failure(self, row_call: RowCall, error: ToolError) -> None:
         self._has_failure = self._has_unseen_results = True
-        if error.is_answer:
+        if error.is_informative:
             self._has_success = True
         else:
             self._error_messages.append(f"{row_call.call.name}: {error}")
@@ -394,7 +394,7 @@ def fail_call(
     match error:
         case ArgumentError(parameter=str(parameter)):
             text = replies.render_missing_parameter(protocol, name, parameter)
-        case IgnoredPathError(path=path, because=""):
+        case IgnoredPathError(path=path, reason=""):
             text = replies.render_rooignore_denial(protocol, path)
             say, row_text = "rooignore_error", path
         case PreformattedError(reply=text):
