@@ -53,7 +53,7 @@ async def run(directory: str, workspace: Path) -> None:
     others: dict[str, list[float]] = {}
     for level in LEVELS:
         prober = CanaryProbe((level,))
-        reasons |= prober.find().report.reasons
+        reasons |= prober.find_available().report.reasons
         if level.level in reasons:
             continue
         for place in (workspace, large):
@@ -82,7 +82,7 @@ async def first(home: Path, workspace: Path, prober: CanaryProbe, lead: float) -
     terminal = confined(home, workspace, prober)
     try:
         if lead:
-            terminal.expect()
+            terminal.prewarm()
             await asyncio.sleep(lead)
         return await timed(terminal, workspace)
     finally:

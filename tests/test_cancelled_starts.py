@@ -20,7 +20,7 @@ from joey.core.hooks import Hook, HookEvent
 from joey.core.settings import Settings
 from joey.execution.custom_tools import LocalCustomTools
 from joey.execution.hooks import HookEnvironment, run_hook
-from joey.execution.processes import end_marked
+from joey.execution.processes import kill_marked_processes
 from joey.execution.terminal import LocalTerminal
 from joey.mcp.config import ServerEntry
 from joey.mcp.process import StderrTail
@@ -40,7 +40,7 @@ ENVIRONMENT = {"PATH": os.environ["PATH"]}
 
 
 async def hook(directory: Path) -> None:
-    place = HookEnvironment(directory, ("/bin/sh", "-c"), ENVIRONMENT, end_marked)
+    place = HookEnvironment(directory, ("/bin/sh", "-c"), ENVIRONMENT, kill_marked_processes)
     await run_hook(Hook(HookEvent.BEFORE_TOOL, SPAWN_CHILD_COMMAND), b"", place)
 
 

@@ -50,7 +50,7 @@ async def check_stopped(task: Task, provider: ScriptedProvider) -> None:
     assert task.state is TaskState.ABORTED
     assert task.pending is None
     assert provider.open_streams == 0
-    assert not task.runtime.terminal.running
+    assert not task.runtime.terminal.background_commands
     assert sum(isinstance(event, TaskAborted) for event in durable(task)) == 1
     check_history(task.messages)
     assert not [row for row in task.rows if getattr(row, "approval_state", None) == "pending"]

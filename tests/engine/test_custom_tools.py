@@ -10,7 +10,7 @@ from joey.core.events import RowAdded
 from joey.core.models import ToolProtocol
 from joey.core.settings import Settings
 from joey.execution.custom_tools import LocalCustomTools
-from joey.execution.processes import end_marked
+from joey.execution.processes import kill_marked_processes
 from joey.ports import Capabilities
 from joey.testing.script import Turn, call, say
 from joey.testing.scripted import ScriptedProvider
@@ -29,7 +29,7 @@ def give(workshop: EngineHarness, **files: str) -> None:
     for name, text in files.items():
         (directory / f"{name}.py").write_text(text)
     tools = LocalCustomTools(
-        workshop.home, workshop.root, os.environ, lambda contents: True, end_marked
+        workshop.home, workshop.root, os.environ, lambda contents: True, kill_marked_processes
     )
     workshop.capabilities = Capabilities(custom_tools=tools)
 

@@ -11,7 +11,7 @@ import pytest
 
 from joey.errors import ArgumentError, ToolError
 from joey.execution.custom_tools import LocalCustomTools
-from joey.execution.processes import end_marked
+from joey.execution.processes import kill_marked_processes
 from joey.tools.custom_tool import CustomTool
 
 WEATHER = '''"""The weather of a city."""
@@ -38,7 +38,7 @@ class ToolHarness:
     async def tools(self, **env: str) -> LocalCustomTools:
         given = {"PATH": os.environ["PATH"], **env}
         tools = LocalCustomTools(
-            self.home, self.workspace, given, lambda contents: self.trusted, end_marked
+            self.home, self.workspace, given, lambda contents: self.trusted, kill_marked_processes
         )
         await tools.refresh()
         return tools

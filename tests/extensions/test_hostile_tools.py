@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from joey.errors import ToolError
-from joey.execution.custom_tools import wanted_tools
+from joey.execution.custom_tools import list_tool_trust_items
 from joey.ports import CustomToolInfo
 from joey.tools.custom_tool import CustomTool
 from joey.tools.registry import Registry, ToolSetCache, default_tools
@@ -26,7 +26,7 @@ def place(tmp_path: Path) -> ToolHarness:
 
 
 def contents(place: ToolHarness) -> dict[str, bytes]:
-    return {item.name: item.content for item in wanted_tools(place.workspace)}
+    return {item.name: item.content for item in list_tool_trust_items(place.workspace)}
 
 
 async def test_compiled_files_do_not_run_in_place_of_what_was_trusted(place: ToolHarness) -> None:

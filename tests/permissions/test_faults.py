@@ -24,7 +24,7 @@ from tests.tools.tool_context import make_context
 
 SETTINGS = Settings(always_allow_execute=True, allowed_commands=("ls", "echo", "touch"))
 LISTING = Turn(call("execute_command", {"command": "touch made.txt", "cwd": None}))
-IMPATIENT = BashGrammar(patience=-1)
+IMPATIENT = BashGrammar(parse_timeout_s=-1)
 """For whom every reading takes too long."""
 FAULTS = st.sampled_from(
     [ValueError, KeyError, RecursionError, MemoryError, OSError, AssertionError, UnicodeError]
@@ -37,14 +37,14 @@ class Broken:
     def __init__(self, fault: type[Exception] = RuntimeError) -> None:
         self._fault = fault
 
-    def chain(self, line: str) -> CommandChain | None:
+    def parse_chain(self, line: str) -> CommandChain | None:
         raise self._fault("the grammar broke")
 
 
 @pytest.mark.requirement("permissions:commands:faults")
 @given(fault=FAULTS, line=st.sampled_from(["ls", "echo a", "ls && echo b", "touch x | ls"]))
 def test_no_exception_in_the_rules_allows_anything(fault: type[Exception], line: str) -> None:
-    decision = decide([Claim(Access.EXECUTE, command=line)], SETTINGS, Broken(fault).chain)
+    decision = decide([Claim(Access.EXECUTE, command=line)], SETTINGS, Broken(fault).parse_chain)
 
     assert isinstance(decision, Ask)
 
@@ -52,7 +52,9 @@ def test_no_exception_in_the_rules_allows_anything(fault: type[Exception], line:
 @pytest.mark.requirement("permissions:commands:faults")
 @given(line=st.sampled_from(["ls", "echo a", "ls && echo b"]))
 def test_a_reading_that_took_too_long_allows_nothing(line: str) -> None:
-    assert isinstance(decide([Claim(Access.EXECUTE, command=line)], SETTINGS, IMPATIENT.chain), Ask)
+    assert isinstance(
+        decide([Claim(Access.EXECUTE, command=line)], SETTINGS, IMPATIENT.parse_chain), Ask
+    )
 
 
 @pytest.mark.requirement("permissions:commands:faults")
@@ -62,7 +64,7 @@ def test_deep_nesting_is_for_a_user(opening: str, depth: int) -> None:
     closing = {"(": ")", "{": "}", "[": "]"}.get(opening.strip()[-1], opening.strip())
     for line in (f"echo {opening * depth}", f"echo {opening * depth}x{closing * depth}"):
         claims = [Claim(Access.EXECUTE, command=line)]
-        assert isinstance(decide(claims, SETTINGS, BashGrammar().chain), Ask)
+        assert isinstance(decide(claims, SETTINGS, BashGrammar().parse_chain), Ask)
 
 
 @pytest.mark.requirement("permissions:commands:faults")
@@ -75,7 +77,7 @@ def test_a_line_that_is_too_long_is_for_a_user(pieces: list[str], size: int) -> 
     line = "ls " + (once * (size // len(once) + 1))[:size]
 
     assert isinstance(
-        decide([Claim(Access.EXECUTE, command=line)], SETTINGS, BashGrammar().chain), Ask
+        decide([Claim(Access.EXECUTE, command=line)], SETTINGS, BashGrammar().parse_chain), Ask
     )
 
 
@@ -95,7 +97,7 @@ async def test_a_fault_in_looking_up_words_is_for_a_user(tmp_path: Path) -> None
     for files, allowed in ((ctx.files, True), (FailingFiles(ctx.files.root), False)):
         context = make_context(tmp_path, settings=SETTINGS, files=files)
         prepared = await tool.prepare(tool.parse({"command": "touch made.txt"}), context)
-        decision = decide(prepared.claims, SETTINGS, BashGrammar().chain)
+        decision = decide(prepared.claims, SETTINGS, BashGrammar().parse_chain)
         assert isinstance(decision, Ask) is not allowed
 
 

@@ -39,7 +39,7 @@ PIECES = [
 ]
 
 
-def judged(line: str, read: object = GRAMMAR.chain) -> Allow | Ask:
+def judged(line: str, read: object = GRAMMAR.parse_chain) -> Allow | Ask:
     decision = decide([Claim(Access.EXECUTE, command=line)], ALLOWING, read)  # type: ignore[arg-type]
     assert isinstance(decision, Allow | Ask)
     return decision
@@ -58,7 +58,7 @@ def judged(line: str, read: object = GRAMMAR.chain) -> Allow | Ask:
     ],
 )
 def test_both_readers_see_the_same_words(line: str) -> None:
-    chain = GRAMMAR.chain(line)
+    chain = GRAMMAR.parse_chain(line)
 
     assert chain is not None
     assert chain == parse_plain_chain(line)
@@ -85,14 +85,14 @@ def test_both_readers_see_the_same_words(line: str) -> None:
     ],
 )
 def test_what_is_more_than_plain_words_is_not_plain_to_the_grammar(line: str) -> None:
-    assert GRAMMAR.chain(line) is None
+    assert GRAMMAR.parse_chain(line) is None
 
 
 @pytest.mark.requirement("permissions:commands:two-readings")
 @given(line=st.lists(st.sampled_from(PIECES), max_size=12).map("".join))
 def test_only_lines_that_both_readers_read_alike_run_unasked(line: str) -> None:
     if isinstance(judged(line), Allow):
-        assert GRAMMAR.chain(line) == parse_plain_chain(line)
+        assert GRAMMAR.parse_chain(line) == parse_plain_chain(line)
 
 
 def other_words(line: str) -> CommandChain | None:
@@ -155,4 +155,4 @@ def test_every_line_gets_a_decision_from_the_whole_policy(
         always_allow_execute=True, allowed_commands=(rule, "echo"), denied_commands=(denied,)
     )
 
-    decide([Claim(Access.EXECUTE, command=line)], settings, GRAMMAR.chain)
+    decide([Claim(Access.EXECUTE, command=line)], settings, GRAMMAR.parse_chain)

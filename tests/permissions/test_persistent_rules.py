@@ -31,7 +31,7 @@ from joey.ports import Capabilities
 from joey.testing.script import Turn, call
 from tests.engine.engine_harness import EngineHarness, asked, finish, rows
 
-READ = BashGrammar().chain
+READ = BashGrammar().parse_chain
 
 
 def offered(*claims: Claim, **settings: Any) -> str | None:

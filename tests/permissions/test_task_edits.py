@@ -52,7 +52,7 @@ CLAIMS = [
     Claim(Access.DELEGATE),
     Claim(Access.CUSTOM_TOOL, subject="x"),
 ]  # fmt: skip
-READ = BashGrammar().chain
+READ = BashGrammar().parse_chain
 
 
 def edits(*places: ResolvedPath | None) -> tuple[Claim, ...]:

@@ -83,9 +83,9 @@ async def act(request: RunnerRequest) -> None:
         workspace=workspace,
         joey_home=Path(request.home, ".roo"),
         env=env,
-        readable=request.settings.sandbox_readable,
-        writable=request.settings.sandbox_writable,
-        added=tuple(map(Path, request.added)),
+        readable_paths=request.settings.sandbox_readable,
+        writable_paths=request.settings.sandbox_writable,
+        added_directories=tuple(map(Path, request.added)),
     )
     prober = CanaryProbe((confinement(request.kind),))
     sandbox = LocalSandbox(session, request.settings, lambda: prober)
@@ -93,7 +93,7 @@ async def act(request: RunnerRequest) -> None:
     if report.level is SandboxLevel.NONE:
         write_answer(Answer(impossible=str(report.reasons)))
         return
-    files = LocalFiles(workspace, sandbox.spare)
+    files = LocalFiles(workspace, sandbox.mark_own_write)
     terminal = LocalTerminal(env, sandbox=sandbox, kill_grace=request.grace)
     try:
         for deed in request.deeds:
@@ -119,7 +119,7 @@ async def do(terminal: Terminal, deed: CommandStep, files: LocalFiles) -> Answer
     async with asyncio.timeout(TIMEOUT_S):
         end = await (running.kill() if deed.then == "kill" else running.wait())
     assert end is not None
-    return Answer(running.preview(100_000), end.exit_code, end.signal, end.left_running)
+    return Answer(running.render_preview(100_000), end.exit_code, end.signal, end.left_running)
 
 
 def write_answer(answer: Answer) -> None:

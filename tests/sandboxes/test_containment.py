@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from joey.core.settings import Settings
-from joey.execution.sandbox.supervisor_client import can_count
+from joey.execution.sandbox.supervisor_client import can_limit_processes
 from tests.sandboxes.actor import CommandStep
 from tests.sandboxes.conftest import SandboxHarness, end
 
@@ -115,7 +115,7 @@ print(children)
 
 @pytest.mark.requirement("sandbox:limits")
 async def test_the_number_of_processes_is_limited(harness: SandboxHarness) -> None:
-    if harness.user == "root" and not can_count():
+    if harness.user == "root" and not can_limit_processes():
         pytest.skip("root's processes cannot be counted: no control group can be made here")
     (harness.workspace / "forks.py").write_text(FORKS, encoding="utf-8")
     few = Settings(sandbox_max_processes=60)

@@ -189,7 +189,7 @@ async def test_what_was_made_deep_before_joey_was_killed_is_put_aside(
 
 
 def look(root: Path) -> dict[str, ScannedDirectory]:
-    return ProtectedPathScanner(str(root)).look()
+    return ProtectedPathScanner(str(root)).scan()
 
 
 def test_a_survey_reads_again_only_what_was_changed(tmp_path: Path) -> None:
@@ -198,15 +198,15 @@ def test_a_survey_reads_again_only_what_was_changed(tmp_path: Path) -> None:
     for directory in (tmp_path, *(each for each in tmp_path.rglob("*") if each.is_dir())):
         until_settled(directory)
     survey = ProtectedPathScanner(str(tmp_path))
-    first = survey.look()
+    first = survey.scan()
     assert [name for name, _, _ in first["packages/a"][3]] == [".git", ".vscode", "AGENTS.md"]
     assert "node_modules" not in first
     (tmp_path / "packages/b/CLAUDE.md").touch()
-    second = survey.look()
+    second = survey.scan()
     assert [name for name, _, _ in second["packages/b"][3]] == [".npmrc", "CLAUDE.md"]
     assert second["deep"] is first["deep"]
     (tmp_path / "packages/b/CLAUDE.md").unlink()
-    assert survey.look()["packages/b"][3] == first["packages/b"][3]
+    assert survey.scan()["packages/b"][3] == first["packages/b"][3]
 
 
 def until_settled(directory: Path) -> None:
@@ -221,10 +221,10 @@ def test_a_huge_workspace_is_surveyed_from_above_to_a_bound(tmp_path: Path) -> N
         for inner in range(64):
             (tmp_path / f"z{number}/{inner}").mkdir(parents=True)
     survey = ProtectedPathScanner(str(tmp_path))
-    found = survey.look()
+    found = survey.scan()
     assert len(found) == MAX_SCANNED_DIRECTORIES
     assert not survey.is_complete
-    assert "a/AGENTS.md" in find_protected_paths(tmp_path, found, frozenset()).present
+    assert "a/AGENTS.md" in find_protected_paths(tmp_path, found, frozenset()).read_only
 
 
 def test_an_inode_that_is_used_again_is_not_taken_for_the_old_one(tmp_path: Path) -> None:
@@ -232,6 +232,6 @@ def test_an_inode_that_is_used_again_is_not_taken_for_the_old_one(tmp_path: Path
     known = look(tmp_path)
     (tmp_path / "AGENTS.md").unlink()
     (tmp_path / "CLAUDE.md").write_text("new", encoding="utf-8")
-    assert NewProtectedFileFinder(str(tmp_path), known, {"AGENTS.md"}, set()).appeared() == [
+    assert NewProtectedFileFinder(str(tmp_path), known, {"AGENTS.md"}, set()).find_new_paths() == [
         "CLAUDE.md"
     ]

@@ -27,7 +27,7 @@ from joey.execution.sandbox.sandbox import (
     SandboxBackend,
     SandboxConfig,
 )
-from joey.execution.sandbox.supervisor_client import ControlGroup, can_count
+from joey.execution.sandbox.supervisor_client import ControlGroup, can_limit_processes
 from joey.execution.terminal import LocalTerminal
 from joey.ports import SandboxLevel, SandboxReport
 from tests.terminals.processes import Listener
@@ -62,10 +62,10 @@ class FixedProber:
     def __init__(self, confinement: SandboxBackend) -> None:
         self._confinement = confinement
 
-    def expects_one(self) -> bool:
+    def is_likely_available(self) -> bool:
         return True
 
-    def find(self) -> AvailableSandbox:
+    def find_available(self) -> AvailableSandbox:
         return AvailableSandbox(SandboxReport(self._confinement.level), self._confinement)
 
 
@@ -80,7 +80,7 @@ def made(tmp_path: Path, confinement: SandboxBackend, settings: Settings) -> Loc
 @pytest.fixture(params=[Bubblewrap(), Landlock()], ids=lambda each: str(each.level))
 def confinement(request: pytest.FixtureRequest) -> SandboxBackend:
     found: SandboxBackend = request.param
-    if reason := found.obstacle() or probe_backend(found):
+    if reason := found.explain_unavailable() or probe_backend(found):
         pytest.skip(reason)
     return found
 
@@ -99,7 +99,7 @@ async def output(terminal: LocalTerminal, cwd: Path, command: str) -> str:
     async with asyncio.timeout(20):
         end = await running.wait()
     assert end is not None
-    return f"{running.preview(1000)}{end.exit_code}"
+    return f"{running.render_preview(1000)}{end.exit_code}"
 
 
 async def test_one_fork_server_serves_all_commands(terminal: LocalTerminal, tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ async def test_the_next_command_runs_when_the_fork_server_was_killed(
         while fork_server in starters():  # noqa: ASYNC110 (another process)
             await asyncio.sleep(0.01)
     assert await output(terminal, tmp_path, "echo again") == "again\n0"
-    assert running.end is None
+    assert running.exit is None
     async with asyncio.timeout(20):
         end = await running.kill()
     assert end.signal == "SIGTERM"
@@ -160,7 +160,7 @@ async def test_commands_get_another_fork_server_when_it_is_stopped_and_run_once(
     assert found == ["0\n0", "1\n0", "2\n0"]
     assert await output(terminal, tmp_path, "sort $TMPDIR/ran") == "0\n1\n2\n0"
     assert first not in starters()
-    assert running.end is None
+    assert running.exit is None
     async with asyncio.timeout(20):
         await running.kill()
 
@@ -183,17 +183,17 @@ async def test_a_command_runs_also_when_the_fork_server_that_replaces_a_dead_one
 @pytest.mark.parametrize("is_read", [False, True])
 async def test_only_what_nobody_has_looked_at_may_be_started_again(is_read: bool) -> None:
     fork_server = ForkServerClient()
-    supervisor = fork_server.start({})
-    with socket.socket(fileno=os.dup(*fork_server.fds)) as theirs:
+    supervisor = fork_server.start_supervisor({})
+    with socket.socket(fileno=os.dup(*fork_server.child_fds)) as theirs:
         _, sent, *_ = socket.recv_fds(theirs, 1, 3)
     if is_read:
         os.read(sent[-1], 100)
     for each in sent:
         os.close(each)
-    assert await supervisor.is_taken_up(10) is is_read
-    assert supervisor.is_untouched is not is_read
-    supervisor.let_go()
-    fork_server.release()
+    assert await supervisor.wait_until_plan_read(10) is is_read
+    assert supervisor.was_never_started is not is_read
+    supervisor.disconnect()
+    fork_server.close()
 
 
 class Deadly(ControlGroup):
@@ -203,7 +203,7 @@ class Deadly(ControlGroup):
         super().__init__(Path())
         self._has_killed = False
 
-    def admit(self, pid: int) -> None:
+    def add_process(self, pid: int) -> None:
         if not self._has_killed:
             self._has_killed = True
             os.kill(pid, signal.SIGKILL)
@@ -218,12 +218,14 @@ async def test_commands_that_wait_for_a_fork_server_that_is_killed_all_get_the_n
     sandbox, group = LocalSandbox(session, Settings(), lambda: FixedProber(confinement)), Deadly()
     keepers_of = ForkServerManager(lambda: group)
     shell = ("/bin/sh", "-c", "true")
-    plan = sandbox.lead(confinement, shell, tmp_path, os.environ, keepers_of.start).plan
+    plan = sandbox.prepare_command(
+        confinement, shell, tmp_path, os.environ, keepers_of.start_supervisor
+    ).plan
     async with asyncio.timeout(20):
-        keepers = await asyncio.gather(*(keepers_of.start(plan) for _ in range(3)))
-        answers = [await supervisor.answer(10) for supervisor in keepers]
+        keepers = await asyncio.gather(*(keepers_of.start_supervisor(plan) for _ in range(3)))
+        answers = [await supervisor.wait_for_reply(10) for supervisor in keepers]
         for supervisor in keepers:
-            supervisor.let_go()
+            supervisor.disconnect()
         await keepers_of.close()
         await sandbox.close()
     assert [answer[:1] for answer, _ in answers] == [b"R"] * 3
@@ -247,7 +249,7 @@ async def test_a_supervisor_that_is_killed_takes_its_command_with_it(
 
 
 async def _level(terminal: LocalTerminal) -> SandboxLevel:
-    report = await terminal.confinement()
+    report = await terminal.get_sandbox_report()
     assert report is not None
     return report.level
 
@@ -263,7 +265,7 @@ async def test_a_lot_of_output_arrives_whole(terminal: LocalTerminal, tmp_path: 
 async def test_a_limit_too_low_for_a_supervisor_is_reported(
     tmp_path: Path, confinement: SandboxBackend
 ) -> None:
-    if os.geteuid() != 0 or not can_count():
+    if os.geteuid() != 0 or not can_limit_processes():
         pytest.skip("no control group can be made here")
     terminal = made(tmp_path, confinement, Settings(sandbox_max_processes=1))
     with pytest.raises(ToolError, match=r"was not run: no process could be started: Resource"):
@@ -274,7 +276,7 @@ async def test_a_limit_too_low_for_a_supervisor_is_reported(
 async def test_a_limit_too_low_for_the_command_is_reported(
     tmp_path: Path, confinement: SandboxBackend
 ) -> None:
-    if os.geteuid() != 0 or not can_count():
+    if os.geteuid() != 0 or not can_limit_processes():
         pytest.skip("no control group can be made here")
     terminal = made(tmp_path, confinement, Settings(sandbox_max_processes=2))
     with pytest.raises(ToolError, match=r"was not run: no process could be started: Resource"):
@@ -289,13 +291,13 @@ async def test_a_command_that_is_given_up_before_its_start_never_starts(
     sandbox = LocalSandbox(session, Settings(), lambda: FixedProber(confinement))
     shell = ("/bin/sh", "-c", ": > ran")
     fork_server = ForkServerClient()
-    handle = sandbox.lead(
-        confinement, shell, tmp_path, os.environ, ForkServerManager(lambda: None).start
+    handle = sandbox.prepare_command(
+        confinement, shell, tmp_path, os.environ, ForkServerManager(lambda: None).start_supervisor
     )
     await fork_server.spawn()
     for _ in range(30):
-        fork_server.start(handle.plan).let_go()
-    await fork_server.dismiss()
+        fork_server.start_supervisor(handle.plan).disconnect()
+    await fork_server.stop()
     await sandbox.close()
     assert not is_there(tmp_path / "ran")
 
@@ -318,7 +320,7 @@ async def test_at_most_sixteen_wait_however_many_tasks_there_are() -> None:
     before = starters()
     many = [ForkServerManager(lambda: None) for _ in range(20)]
     for each in many:
-        each.prepare()
+        each.prewarm()
     async with asyncio.timeout(60):
         while len(starters()) < len(before) + 16:  # noqa: ASYNC110 (another process)
             await asyncio.sleep(0.01)

@@ -30,9 +30,9 @@ from joey.execution.sandbox.network_proxy import (
     HostResolver,
     ProxyEndpoint,
     UpstreamProxy,
-    make_proxy,
+    build_proxy,
+    find_upstream_proxy,
     parse_request,
-    upstream_of,
 )
 
 LABELS = st.text("abcdefghijklmnopqrstuvwxyz0123456789", min_size=1, max_size=8)
@@ -170,7 +170,7 @@ def test_the_host_of_the_address_counts_and_not_that_of_the_header() -> None:
     request = parse_request(b"GET http://A.Example./x?y HTTP/1.1\r\n" + headers)
     assert (request.host, request.port) == ("a.example", 80)
     expected = b"GET /x?y HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\nA: b\r\n\r\n"
-    assert request.head == expected
+    assert request.forwarded_head == expected
 
 
 class Site:
@@ -200,7 +200,7 @@ async def site() -> AsyncIterator[Site]:
 @asynccontextmanager
 async def opened(proxy: HostProxy) -> AsyncIterator[tuple[ProxyEndpoint, int]]:
     listening = socket.create_server(("127.0.0.1", 0))
-    door = await proxy.answer(listening)
+    door = await proxy.start_endpoint(listening)
     yield door, listening.getsockname()[1]
     door.close()
     await door.server.wait_closed()
@@ -246,7 +246,7 @@ async def test_a_listed_host_is_reached_in_both_ways() -> None:
             plain = await ask(port, f"GET http://localhost:{found.port}/a HTTP/1.1")
             tunnel = f"CONNECT LOCALHOST:{found.port} HTTP/1.1\r\n\r\nGET /b HTTP/1.1"
             through = await ask(port, tunnel)
-            assert door.take_notes() == []
+            assert door.take_denial_messages() == []
     assert plain.endswith(b"hello")
     assert through.startswith(b"HTTP/1.1 200")
     assert through.endswith(b"hello")
@@ -256,7 +256,7 @@ async def test_a_listed_host_is_reached_in_both_ways() -> None:
 @pytest.mark.requirement("sandbox:hosts")
 async def test_a_door_is_closed_when_its_command_is_given_up_while_it_opens() -> None:
     listening = socket.create_server(("127.0.0.1", 0))
-    opening = asyncio.ensure_future(make_proxy(["a.example"], {}).answer(listening))
+    opening = asyncio.ensure_future(build_proxy(["a.example"], {}).start_endpoint(listening))
     await asyncio.sleep(0)
     opening.cancel()
     await asyncio.wait([opening])
@@ -272,11 +272,11 @@ async def test_others_are_refused_with_the_setting_and_reported_once() -> None:
             answer = await ask(port, f"CONNECT localhost:{found.port} HTTP/1.1")
         other = await ask(port, "GET http://evil.example/ HTTP/1.1")
         strange = await ask(port, "GET / HTTP/1.1")
-        assert door.take_notes() == [
+        assert door.take_denial_messages() == [
             f"network: refused localhost:{found.port}: it is not in sandboxNetwork",
             "network: refused evil.example: it is not in sandboxNetwork",
         ]
-        assert door.take_notes() == []
+        assert door.take_denial_messages() == []
     assert answer.startswith(b"HTTP/1.1 403")
     assert b"sandboxNetwork" in answer
     assert other.startswith(b"HTTP/1.1 403")
@@ -291,7 +291,7 @@ async def test_a_name_that_leads_to_this_machine_is_refused_unless_its_address_i
         line = f"GET http://rebound.example:{found.port}/ HTTP/1.1"
         async with opened(HostProxy([name], here)) as (door, port):
             refused = await ask(port, line)
-            (note,) = door.take_notes()
+            (note,) = door.take_denial_messages()
         reason = (
             f"refused rebound.example:{found.port}: it leads to 127.0.0.1, which is not a public"
             f" address (list 127.0.0.1:{found.port} in sandboxNetwork to allow it)"
@@ -333,7 +333,7 @@ async def test_the_reason_is_in_the_answer_and_in_the_note(
     proxy = HostProxy([AllowedHost("a.example"), AllowedHost("localhost", 8099)], resolve)
     async with opened(proxy) as (door, here):
         answer = (await ask(here, f"CONNECT {host}:{port} HTTP/1.1")).decode()
-        assert door.take_notes() == [f"network: {reason}"]
+        assert door.take_denial_messages() == [f"network: {reason}"]
     assert f"joey: {reason}" in answer
     assert answer.startswith("HTTP/1.1 403" if "refused" in reason else "HTTP/1.1 502")
 
@@ -342,7 +342,7 @@ async def test_a_host_that_does_not_answer_is_reported_as_not_reached(closed_por
     proxy = HostProxy([AllowedHost("localhost", closed_port)], nowhere)
     async with opened(proxy) as (door, port):
         answer = (await ask(port, f"CONNECT localhost:{closed_port} HTTP/1.1")).decode()
-        (note,) = door.take_notes()
+        (note,) = door.take_denial_messages()
     assert answer.startswith("HTTP/1.1 502")
     assert note.startswith(f"network: localhost:{closed_port} was not reached: ")
     assert note.removeprefix("network: ") in answer
@@ -350,7 +350,7 @@ async def test_a_host_that_does_not_answer_is_reported_as_not_reached(closed_por
 
 async def test_a_proxy_of_the_users_own_is_used_and_gets_its_password() -> None:
     async with site() as found:
-        upstream = upstream_of({"HTTPS_PROXY": f"http://me:p%40ss@127.0.0.1:{found.port}"})
+        upstream = find_upstream_proxy({"HTTPS_PROXY": f"http://me:p%40ss@127.0.0.1:{found.port}"})
         assert upstream == UpstreamProxy("127.0.0.1", found.port, "me:p@ss")
         async with opened(HostProxy([AllowedHost("far.example")], nowhere, upstream)) as (_, port):
             answer = await ask(port, "CONNECT far.example:443 HTTP/1.1")
@@ -377,6 +377,6 @@ async def test_a_head_without_end_and_a_crowd_are_turned_away() -> None:
 
 
 def test_programs_are_given_the_proxy_and_reach_themselves_without() -> None:
-    env = make_proxy(("packages.example", "localhost:8080"), {}).environment
+    env = build_proxy(("packages.example", "localhost:8080"), {}).environment
     assert env["HTTPS_PROXY"] == env["http_proxy"] == env["npm_config_proxy"]
     assert env["NO_PROXY"] == env["no_proxy"] == "127.0.0.1,::1"

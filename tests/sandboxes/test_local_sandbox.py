@@ -46,10 +46,10 @@ class FixedProber:
     def __init__(self, confinement: SandboxBackend) -> None:
         self._confinement = confinement
 
-    def expects_one(self) -> bool:
+    def is_likely_available(self) -> bool:
         return True
 
-    def find(self) -> AvailableSandbox:
+    def find_available(self) -> AvailableSandbox:
         return AvailableSandbox(SandboxReport(self._confinement.level), self._confinement)
 
 
@@ -117,13 +117,13 @@ def test_a_binary_that_others_can_write_is_not_used(tmp_path: Path) -> None:
     fake = tmp_path / "bwrap"
     fake.write_text("#!/bin/sh\n", encoding="utf-8")
     fake.chmod(0o777)
-    assert Bubblewrap((str(fake),)).obstacle() is not None
+    assert Bubblewrap((str(fake),)).explain_unavailable() is not None
 
 
 class Sieve(Landlock):
     """Confines nothing: what the canary is there to notice."""
 
-    def plan(
+    def build_plan(
         self,
         layout: FilesystemLayout,
         protected_paths: ProtectedPaths,
@@ -131,13 +131,13 @@ class Sieve(Landlock):
         cwd: Path,
         network: str,
     ) -> dict[str, Any]:
-        plan = super().plan(layout, protected_paths, shell, cwd, network)
+        plan = super().build_plan(layout, protected_paths, shell, cwd, network)
         return {**plan, "rules": [("/", plan["files"])], "tcp": 0, "guarded": []}
 
 
 def test_the_canary_notices_a_sandbox_that_holds_nothing() -> None:
-    if Landlock().obstacle() is not None:
-        pytest.skip(str(Landlock().obstacle()))
+    if Landlock().explain_unavailable() is not None:
+        pytest.skip(str(Landlock().explain_unavailable()))
     assert probe_backend(Sieve()) == "a command could write outside of its workspace"
 
 
@@ -146,7 +146,7 @@ async def test_without_a_sandbox_commands_run_plainly_or_not_at_all(workspace: P
     running = await plain.start("echo fine", workspace, None)
     async with asyncio.timeout(10):
         await running.wait()
-    assert running.preview(100) == "fine\n"
+    assert running.render_preview(100) == "fine\n"
     await plain.close()
     strict = LocalTerminal(sandbox=sandbox(workspace, NOTHING, Settings(sandbox="required")))
     with pytest.raises(ToolError, match="in a sandbox only"):
@@ -266,14 +266,14 @@ def test_first_commands_that_come_together_share_one_temporary_directory(
 
         def led(_: int, held: LocalSandbox = held, together: Barrier = together) -> Path:
             together.wait()
-            handle = held.lead(Landlock(), ("/bin/true",), workspace, {}, none_needed)
+            handle = held.prepare_command(Landlock(), ("/bin/true",), workspace, {}, none_needed)
             handle.close()
             return Path(handle.plan["written"]).parent
 
         with ThreadPoolExecutor(8) as pool:
             [directory] = set(pool.map(led, range(8)))
         assert directory.is_dir()
-        held.tidy_up()
+        held.remove_resources()
 
 
 def test_what_a_killed_joey_has_left_among_temporary_files_is_removed_in_time(
@@ -289,8 +289,8 @@ def test_what_a_killed_joey_has_left_among_temporary_files_is_removed_in_time(
     for directory in (gone, canary, ours):
         os.utime(directory, (1, 1))
     held = sandbox(workspace, NOTHING, Settings())
-    handle = held.lead(Landlock(), ("/bin/true",), workspace, {}, none_needed)
+    handle = held.prepare_command(Landlock(), ("/bin/true",), workspace, {}, none_needed)
     handle.close()
-    held.tidy_up()
+    held.remove_resources()
     assert [directory.exists() for directory in (gone, fresh, ours)] == [False, True, True]
     assert sorted(path.name for path in tmp_path.glob("joey-*")) == sorted((fresh.name, ours.name))

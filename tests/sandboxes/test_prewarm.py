@@ -37,10 +37,10 @@ class FakeProber:
         self.let.set()
         self._level = level
 
-    def expects_one(self) -> bool:
+    def is_likely_available(self) -> bool:
         return True
 
-    def find(self) -> AvailableSandbox:
+    def find_available(self) -> AvailableSandbox:
         self.asked.set()
         assert self.let.wait(20)
         confinement = None if self._level is SandboxLevel.NONE else Landlock()
@@ -110,7 +110,7 @@ async def test_where_nothing_works_no_supervisor_is_started(
 ) -> None:
     before = starters()
     held = terminal(shop, FakeProber(SandboxLevel.NONE), monkeypatch)
-    held.expect()
+    held.prewarm()
     await held.probe()
     await held.close()
     assert starters() == before
@@ -123,7 +123,7 @@ async def test_a_task_that_closes_while_it_is_tried_what_works_starts_no_supervi
     prober = FakeProber()
     prober.let.clear()
     held = terminal(shop, prober, monkeypatch)
-    held.expect()
+    held.prewarm()
     await asyncio.to_thread(prober.asked.wait, 20)
     async with asyncio.timeout(5):
         await held.close()
@@ -138,7 +138,7 @@ async def test_a_task_that_goes_on_after_it_was_cancelled_has_the_next_superviso
     before = len(starters())
     held = terminal(shop, FakeProber(), monkeypatch)
     for _ in range(2):
-        held.expect()
+        held.prewarm()
         await until_starters(before + 1)
         await held.close()
         assert len(starters()) == before
@@ -178,8 +178,8 @@ async def test_what_waits_for_a_command_ends_with_a_joey_that_is_killed(tmp_path
 
 
 class FailingProber(FakeProber):
-    def find(self) -> AvailableSandbox:
-        super().find()
+    def find_available(self) -> AvailableSandbox:
+        super().find_available()
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
@@ -191,7 +191,7 @@ async def test_a_full_disk_is_reported_by_the_command_not_before(shop: EngineHar
     held = LocalSandbox(session, Settings(), lambda: prober)
     me = asyncio.current_task()
     for _ in range(2):  # the second makes the first forgotten
-        held.expect()
+        held.prewarm()
         await asyncio.wait(asyncio.all_tasks() - {me})
     gc.collect()
     with pytest.raises(OSError, match="No space left"):

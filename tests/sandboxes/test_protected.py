@@ -173,7 +173,7 @@ def test_what_cannot_be_carried_to_another_disk_keeps_another_name(tmp_path: Pat
         (tmp_path / "AGENTS.md").write_bytes(b"x" * 2 * 1024**2)
         (tmp_path / ".idea").mkdir()
         (tmp_path / ".idea/a").write_text("small", encoding="utf-8")
-        large, small = guard.put_back()
+        large, small = guard.restore_all()
         assert Path(f"{home}/put-aside/1/.idea/a").read_text(encoding="utf-8") == "small"
     (left,) = tmp_path.iterdir()
     assert left.name.startswith("AGENTS.md.put-aside-")
@@ -192,7 +192,7 @@ def test_what_is_too_deep_to_be_copied_to_another_disk_is_not_removed(tmp_path: 
         deep = tmp_path / ".idea" / "/".join("d" * 45)
         deep.mkdir(parents=True)
         (deep / "file").write_text("deep", encoding="utf-8")
-        guard.put_back()
+        guard.restore_all()
     (left,) = tmp_path.iterdir()
     assert left.name.startswith(".idea.put-aside-")
     assert (left / deep.relative_to(tmp_path / ".idea") / "file").is_file()

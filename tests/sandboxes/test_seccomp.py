@@ -9,7 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from joey.execution.sandbox.seccomp import AUDIT_ARCH, SYSCALL_NUMBERS, number, program, refusals
+from joey.execution.sandbox.seccomp import (
+    AUDIT_ARCH,
+    SYSCALL_NUMBERS,
+    build_denied_calls,
+    compile_filter,
+    find_syscall_number,
+)
 
 ALLOWED = 0
 MACHINES = tuple(AUDIT_ARCH)
@@ -42,8 +48,11 @@ def verdict(code: bytes, machine: str, call: int, *arguments: int, arch: int = 0
 
 
 def closed(machine: str, *spared: int) -> bytes:
-    return program(
-        refusals(internet=False, local_sockets=False, shared_memory=False, spared=spared), machine
+    return compile_filter(
+        build_denied_calls(
+            internet=False, local_sockets=False, shared_memory=False, unsignalled_pids=spared
+        ),
+        machine,
     )
 
 
@@ -51,7 +60,7 @@ def closed(machine: str, *spared: int) -> bytes:
 @pytest.mark.requirement("sandbox:system-calls")
 def test_what_is_refused_and_what_is_not(machine: str) -> None:
     def judge(name: str, *arguments: int) -> int:
-        call = number(name, machine)
+        call = find_syscall_number(name, machine)
         assert call is not None
         return verdict(code, machine, call, *arguments)
 
@@ -79,14 +88,16 @@ def test_what_is_refused_and_what_is_not(machine: str) -> None:
 @pytest.mark.parametrize("machine", MACHINES)
 def test_processes_can_be_spared_signals(machine: str) -> None:
     code = closed(machine, 77)
-    kill = number("kill", machine)
+    kill = find_syscall_number("kill", machine)
     assert kill is not None
     assert [verdict(code, machine, kill, pid) for pid in (77, -77, -1)] == [errno.EPERM] * 3
     assert [verdict(code, machine, kill, pid) for pid in (76, 0, 770)] == [ALLOWED] * 3
 
 
 def test_the_network_can_be_let_through() -> None:
-    code = program(refusals(internet=True, local_sockets=True, shared_memory=True), "x86_64")
+    code = compile_filter(
+        build_denied_calls(internet=True, local_sockets=True, shared_memory=True), "x86_64"
+    )
     for family in (UNIX, INET, 10):
         assert verdict(code, "x86_64", 41, family, 2) == ALLOWED
     assert verdict(code, "x86_64", 41, PACKET, 3) == errno.EACCES
@@ -101,7 +112,7 @@ def test_every_call_gets_an_answer_and_unlisted_ones_are_allowed(
     machine: str, call: int, arguments: list[int]
 ) -> None:
     answer = verdict(closed(machine), machine, call, *arguments)
-    listed = {number(name, machine) for name in SYSCALL_NUMBERS}
+    listed = {find_syscall_number(name, machine) for name in SYSCALL_NUMBERS}
     assert call in listed or answer == ALLOWED
 
 

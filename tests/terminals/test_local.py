@@ -22,7 +22,7 @@ async def finished(
     async with asyncio.timeout(20):
         end = await running.wait()
     assert end is not None
-    return end, running.preview(100_000)
+    return end, running.render_preview(100_000)
 
 
 @pytest.mark.requirement("tool:execute_command:success:true-exit")
@@ -80,7 +80,7 @@ async def test_a_command_that_no_system_can_run_is_refused_with_a_reason(
 ) -> None:
     with pytest.raises(ToolError, match="command"):
         await terminal.start(command, tmp_path, None)
-    assert not terminal.running
+    assert not terminal.background_commands
 
 
 async def test_a_command_that_begins_with_a_dash_is_still_a_command(
@@ -148,7 +148,7 @@ async def test_a_hundred_megabytes_neither_block_nor_fill_memory(
     grown = psutil.Process().memory_info().rss - before
     assert end == CommandExit(exit_code=0)
     assert running.total_bytes == artifact.stat().st_size == size
-    assert f"[...{size - 1000} bytes omitted...]" in running.preview(1000)
+    assert f"[...{size - 1000} bytes omitted...]" in running.render_preview(1000)
     assert grown < 32_000_000
 
 
@@ -218,16 +218,16 @@ async def test_a_command_that_takes_longer_than_the_wait_goes_on_in_the_backgrou
     )
     await listener.until("before")
     assert await running.wait(0.01) is None
-    assert list(terminal.running) == [running]
-    assert running.take_new() == "before\n"
-    assert running.take_new() == ""
+    assert list(terminal.background_commands) == [running]
+    assert running.read_new_output() == "before\n"
+    assert running.read_new_output() == ""
 
     await asyncio.to_thread(gate.write_text, "go\n")
     async with asyncio.timeout(60):
         assert await running.wait() == CommandExit(exit_code=4)
-    assert list(terminal.running) == [running]
-    assert running.take_new() == "after\n"
-    assert not terminal.running
+    assert list(terminal.background_commands) == [running]
+    assert running.read_new_output() == "after\n"
+    assert not terminal.background_commands
 
 
 async def test_a_command_in_the_foreground_is_not_listed(
@@ -236,7 +236,7 @@ async def test_a_command_in_the_foreground_is_not_listed(
     listener = Listener()
     running = await terminal.start("echo ready; sleep 60", tmp_path, None, listener)
     await listener.until("ready")
-    assert not terminal.running
+    assert not terminal.background_commands
     await running.kill()
 
 
@@ -250,7 +250,7 @@ async def test_the_command_is_over_although_a_child_holds_its_output(
     (child,) = await listener.pids()
     assert end == CommandExit(exit_code=0, left_running=True)
     assert is_alive(child)
-    assert list(terminal.running) == [running]
+    assert list(terminal.background_commands) == [running]
     await terminal.close()
     assert not is_alive(child)
 
@@ -280,8 +280,8 @@ async def test_a_child_with_its_output_elsewhere_is_noticed_and_ended_with_the_t
     async with asyncio.timeout(60):
         assert await running.wait() == CommandExit(exit_code=0, left_running=True)
     (child,) = await listener.pids()
-    running.take_new()
-    assert not terminal.running
+    running.read_new_output()
+    assert not terminal.background_commands
     await terminal.close()
     assert not is_alive(child)
 
@@ -320,9 +320,9 @@ async def test_a_child_that_outlives_its_shell_is_killed_with_it(
     pids = await listener.pids()
     async with asyncio.timeout(60):
         end = await running.kill()
-    assert end == running.end == CommandExit(exit_code=None, signal="SIGTERM")
+    assert end == running.exit == CommandExit(exit_code=None, signal="SIGTERM")
     assert not any(map(is_alive, pids))
-    assert not terminal.running
+    assert not terminal.background_commands
 
 
 async def test_what_was_killed_does_not_go_on_in_the_background(tmp_path: Path) -> None:
@@ -334,7 +334,7 @@ async def test_what_was_killed_does_not_go_on_in_the_background(tmp_path: Path) 
         await listener.pids()
         async with asyncio.timeout(60):
             await running.kill()
-        assert not terminal.running
+        assert not terminal.background_commands
 
 
 async def test_killing_what_was_left_behind_ends_it(
@@ -401,8 +401,8 @@ async def test_cancelling_whoever_waits_leaves_no_process(
         with pytest.raises(asyncio.CancelledError):
             await waiting
     assert not any(map(is_alive, pids))
-    assert running.end is not None
-    assert running.end.exit_code is None
+    assert running.exit is not None
+    assert running.exit.exit_code is None
 
 
 async def test_a_second_cancel_kills_at_once(tmp_path: Path) -> None:
@@ -509,14 +509,14 @@ async def test_many_commands_leak_no_file_descriptor(
 async def test_a_command_that_is_waited_for_can_be_left_in_the_background(
     terminal: LocalTerminal, tmp_path: Path
 ) -> None:
-    assert not terminal.leave_running()
+    assert not terminal.detach_foreground()
     running = await terminal.start("sleep 1000", tmp_path, None)
     waiting = asyncio.ensure_future(running.wait())
     await asyncio.sleep(0)
-    assert terminal.leave_running()
+    assert terminal.detach_foreground()
     async with asyncio.timeout(20):
         assert await waiting is None
-    assert list(terminal.running) == [running]
-    assert not terminal.leave_running(), "nobody waits for it any more"
+    assert list(terminal.background_commands) == [running]
+    assert not terminal.detach_foreground(), "nobody waits for it any more"
     end = await running.kill()
     assert end.exit_code != 0

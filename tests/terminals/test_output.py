@@ -28,23 +28,25 @@ def filled(chunks: list[bytes], head: int = 32, tail: int = 48) -> OutputBuffer:
 
 
 def test_output_of_exactly_the_budget_is_shown_whole() -> None:
-    assert filled([b"x" * 20]).preview(20) == "x" * 20
+    assert filled([b"x" * 20]).render_preview(20) == "x" * 20
 
 
 def test_one_byte_more_than_the_budget_shows_both_halves_around_a_note() -> None:
-    assert filled([b"0123456789x"]).preview(10) == "01234\n[...1 bytes omitted...]\n6789x"
+    assert filled([b"0123456789x"]).render_preview(10) == "01234\n[...1 bytes omitted...]\n6789x"
 
 
 def test_one_huge_chunk_and_many_small_ones_look_the_same() -> None:
     data = bytes(range(65, 91)) * 40
-    assert filled([data]).preview(30) == filled([bytes([b]) for b in data]).preview(30)
+    assert filled([data]).render_preview(30) == filled([bytes([b]) for b in data]).render_preview(
+        30
+    )
 
 
 def test_no_more_than_head_and_twice_the_tail_is_held() -> None:
     buffer = OutputBuffer(head=10, tail=20)
     for _ in range(1000):
         buffer.feed(b"abcdefg")
-    assert buffer.total == 7000
+    assert buffer.total_bytes == 7000
     assert len(buffer._head) == 10
     assert len(buffer._tail) <= 40
 
@@ -52,28 +54,28 @@ def test_no_more_than_head_and_twice_the_tail_is_held() -> None:
 def test_a_chunk_larger_than_the_tail_leaves_no_hole_in_it() -> None:
     data = bytes(range(256))
     buffer = filled([data[:33], data[33:]], head=32, tail=48)
-    assert buffer.preview(200).endswith(data[-48:].decode(errors="replace"))
-    assert f"[...{256 - 32 - 48} bytes omitted...]" in buffer.preview(200)
+    assert buffer.render_preview(200).endswith(data[-48:].decode(errors="replace"))
+    assert f"[...{256 - 32 - 48} bytes omitted...]" in buffer.render_preview(200)
 
 
 def test_new_output_waits_for_the_rest_of_a_character() -> None:
     buffer = filled([b"a\xe2\x82"])
-    assert buffer.take_new(100) == "a"
+    assert buffer.read_new_text(100) == "a"
     buffer.feed(b"\xac")
-    assert buffer.take_new(100) == "€"
+    assert buffer.read_new_text(100) == "€"
 
 
 def test_an_incomplete_character_is_shown_when_nothing_more_can_come() -> None:
     buffer = filled([b"a\xe2\x82"])
     buffer.close()
-    assert buffer.take_new(100) == "a\ufffd"
+    assert buffer.read_new_text(100) == "a\ufffd"
 
 
 def test_new_output_that_was_lost_meanwhile_is_counted() -> None:
     buffer = filled([b"start"], head=8, tail=16)
-    assert buffer.take_new(100) == "start"
+    assert buffer.read_new_text(100) == "start"
     buffer.feed(b"x" * 100 + b"the end")
-    text = buffer.take_new(100)
+    text = buffer.read_new_text(100)
     assert text.endswith("the end")
     assert (note := NOTE.search(text))
     assert len(NOTE.sub("", text)) + int(note[1]) == 107
@@ -87,7 +89,7 @@ def test_preview_is_the_text_or_its_two_ends_whatever_the_chunks(
 ) -> None:
     data = text.encode()
     buffer = filled(pieces(data, places))
-    shown = buffer.preview(budget)
+    shown = buffer.render_preview(budget)
     if len(data) <= min(budget, 80):
         assert shown == text
         return
@@ -111,20 +113,20 @@ def test_new_output_taken_after_every_chunk_adds_up_to_the_text(
     taken = ""
     for chunk in pieces(text.encode(), places):
         buffer.feed(chunk)
-        taken += buffer.take_new(10_000)
+        taken += buffer.read_new_text(10_000)
     assert taken == text
-    assert buffer.take_new(10_000) == ""
+    assert buffer.read_new_text(10_000) == ""
 
 
 @given(st.lists(st.binary(max_size=60), max_size=8), st.integers(0, 300))
 @settings(max_examples=200)
 def test_any_bytes_give_text_and_a_true_count(chunks: list[bytes], budget: int) -> None:
     buffer = filled(chunks)
-    assert buffer.total == sum(map(len, chunks))
-    assert isinstance(buffer.preview(budget), str)
-    assert isinstance(buffer.take_new(budget), str)
+    assert buffer.total_bytes == sum(map(len, chunks))
+    assert isinstance(buffer.render_preview(budget), str)
+    assert isinstance(buffer.read_new_text(budget), str)
 
 
 @pytest.mark.parametrize("budget", [0, 1])
 def test_a_budget_too_small_for_anything_still_counts_everything(budget: int) -> None:
-    assert "bytes omitted" in filled([b"abc"]).preview(budget)
+    assert "bytes omitted" in filled([b"abc"]).render_preview(budget)

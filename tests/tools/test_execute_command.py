@@ -200,14 +200,14 @@ async def test_after_the_models_time_the_command_goes_on_in_the_background(
     assert f"cmd-{ROW_TS}.txt" in outcome.text
     assert not outcome.is_error
 
-    (running,) = terminal.running
-    assert running.take_new() == ""
+    (running,) = terminal.background_commands
+    assert running.read_new_output() == ""
     await asyncio.to_thread(gate.write_text, "go\n")
     async with asyncio.timeout(60):
         end = await running.wait()
     assert end is not None
     assert end.exit_code == 0
-    assert running.take_new() == "bye\n"
+    assert running.read_new_output() == "bye\n"
     assert (ctx.artifacts / f"cmd-{ROW_TS}.txt").read_text() == "serving\nbye\n"
 
 
@@ -248,7 +248,7 @@ async def test_the_users_limit_kills_and_is_an_error(
     assert f"Output:\npids: {pid}\n" in outcome.text
     assert [kind for kind, _ in outcome.said] == ["command_output", "error"]
     assert not is_alive(pid)
-    assert not terminal.running
+    assert not terminal.background_commands
     assert not any(ctx.artifacts.iterdir())
 
 

@@ -41,7 +41,7 @@ def workspace(tmp_path: Path) -> Path:
 async def judged(tmp_path: Path, command: str, settings: Settings) -> Decision:
     ctx: ToolContext = make_context(tmp_path, settings=settings)
     prepared = await tool.prepare(tool.parse({"command": command}), ctx)
-    return decide(prepared.claims, settings, BashGrammar().chain)
+    return decide(prepared.claims, settings, BashGrammar().parse_chain)
 
 
 def rules(*allowed: str, read_outside: bool = False) -> Settings:
@@ -173,7 +173,7 @@ async def test_a_variable_set_by_printf_does_not_run_a_program_of_the_workspace(
     program.write_text("#!/bin/sh\n: > canary\n")
     program.chmod(0o755)
     prepared = await tool.prepare(tool.parse({"command": "printf -v PATH . && git status"}), ctx)
-    if isinstance(decide(prepared.claims, settings, BashGrammar().chain), Allow):
+    if isinstance(decide(prepared.claims, settings, BashGrammar().parse_chain), Allow):
         await tool.run(prepared, ctx, None)
     assert not (ctx.files.root / "canary").exists()
 

@@ -19,7 +19,7 @@ from joey.content.outlines import OutlineExtractor
 from joey.core.settings import Settings
 from joey.errors import ToolError
 from joey.execution.custom_tools import LocalCustomTools
-from joey.execution.processes import end_marked
+from joey.execution.processes import kill_marked_processes
 from joey.mcp.leases import HubConfig, HubPool
 from joey.ports import Capabilities, ImageGenerator, Mcp
 from joey.workspace.files import LocalFiles
@@ -93,7 +93,7 @@ def build_capabilities(kind: str, shop: EngineHarness) -> Capabilities:
             return Capabilities(mcp=_servers(shop))
         case "custom":
             tools = LocalCustomTools(
-                shop.home, shop.root, os.environ, lambda wanted: True, end_marked
+                shop.home, shop.root, os.environ, lambda wanted: True, kill_marked_processes
             )
             return Capabilities(custom_tools=tools)
     return Capabilities()

@@ -302,7 +302,7 @@ class CommandTerminals:
             self._get_session_id(),
             command,
             session.runtime.workspace,
-            session.runtime.terminal.kill_running,
+            session.runtime.terminal.kill_foreground,
         )
         opening = asyncio.create_task(self._await_view(opening_view))
         await _wait_for_either(opening, stopped)

@@ -28,8 +28,8 @@ from joey.core.settings import Settings
 from joey.core.suggest import find_closest_name
 from joey.errors import ConfigError, ToolError
 from joey.execution.hooks import HookEnvironment, LocalHooks
-from joey.execution.processes import MARKER_VARIABLE, end_marked
-from joey.execution.terminal import command_environment, find_shell
+from joey.execution.processes import MARKER_VARIABLE, kill_marked_processes
+from joey.execution.terminal import build_command_environment, find_shell
 from joey.ports import ProjectHooks
 from joey.ports.extensions import TrustItem
 from joey.workspace.files import LocalFiles
@@ -115,7 +115,7 @@ def build_hooks(
     settings: Settings,
     trust_root: Path | None = None,
 ) -> LocalHooks:
-    environment = command_environment(env)
+    environment = build_command_environment(env)
     return LocalHooks(
         settings.hooks,
         partial(load_project_hooks, files, home, env),
@@ -123,9 +123,9 @@ def build_hooks(
         HookEnvironment(
             workspace=files.root,
             shell=find_shell(environment.get("PATH")),
-            environment=environment,
-            end_marked=end_marked,
-            outer_marks=env.get(MARKER_VARIABLE, ""),
+            variables=environment,
+            kill_marked=kill_marked_processes,
+            outer_markers=env.get(MARKER_VARIABLE, ""),
         ),
     )
 

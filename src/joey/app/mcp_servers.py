@@ -14,7 +14,7 @@ from joey.app.customizations import is_trusted
 from joey.config.home import resolve_joey_home
 from joey.config.trust import TrustStore
 from joey.core.mcp import list_config_paths
-from joey.execution.terminal import command_environment
+from joey.execution.terminal import build_command_environment
 from joey.mcp.leases import HubConfig, HubPool
 from joey.ports import Mcp
 from joey.tools.registry import ToolSetCache
@@ -62,7 +62,7 @@ def build_hub_config(home: Path, env: Mapping[str, str]) -> HubConfig:
     return HubConfig(
         home=home,
         env=env,
-        environment=command_environment(env),
+        environment=build_command_environment(env),
         trust_file=TrustStore(home).path,
         trusts=partial(is_trusted, home),
     )

@@ -168,7 +168,7 @@ class PermissionExplainer:
         self, claims: tuple[Claim, ...], commands: tuple[tuple[str, ...], ...] = ()
     ) -> PermissionExplanation:
         sandbox = next((claim.sandbox for claim in claims if claim.sandbox is not None), UNSET)
-        match decide(claims, self.settings, self._shell.chain):
+        match decide(claims, self.settings, self._shell.parse_chain):
             case Allow(rule):
                 return PermissionExplanation("allow", rule, f"allowed by {rule}", commands, sandbox)
             case Ask(reason):

@@ -39,7 +39,7 @@ from joey.engine.runtime import SUMMARY_PROFILE_KEY, ModeProviders, TaskRuntime
 from joey.errors import ConfigError, ToolError
 from joey.execution.bash_grammar import BashGrammar
 from joey.execution.custom_tools import LocalCustomTools
-from joey.execution.processes import end_marked
+from joey.execution.processes import kill_marked_processes
 from joey.execution.terminal import LocalTerminal
 from joey.ports import Capabilities, CodeIndex, Embedder, Files, Provider, Sandbox
 from joey.providers.factory import make_provider
@@ -113,7 +113,7 @@ def build_runtime(
                 options.workspace,
                 env,
                 partial(is_trusted, home, options.trust_root or options.workspace),
-                end_marked,
+                kill_marked_processes,
             ),
             browser=_build_browser(files, options.settings, env),
             images=_build_image_maker(options.settings, home, env),
@@ -134,7 +134,9 @@ def _build_sandbox_and_files(
     settings, scope = _add_repository_access(options), options.file_scope
     sandbox = build_sandbox(workspace, home, env, settings, scope.added_directories)
     boundary = build_boundary(workspace, home, env, settings, scope)
-    return sandbox, LocalFiles(workspace, None if sandbox is None else sandbox.spare, boundary)
+    return sandbox, LocalFiles(
+        workspace, None if sandbox is None else sandbox.mark_own_write, boundary
+    )
 
 
 def _wrap_files(options: TaskOptions, files: LocalFiles) -> Files:

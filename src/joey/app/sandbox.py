@@ -20,7 +20,7 @@ from joey.execution.sandbox.sandbox import (
     SandboxBoundary,
     SandboxConfig,
     SandboxProbe,
-    why_none,
+    explain_no_sandbox,
 )
 from joey.ports import Boundary, Sandbox, SandboxLevel, SandboxReport
 
@@ -63,15 +63,15 @@ def _build_session(
         workspace=workspace,
         joey_home=home,
         env=env,
-        readable=settings.sandbox_readable,
-        writable=settings.sandbox_writable,
-        added=added,
+        readable_paths=settings.sandbox_readable,
+        writable_paths=settings.sandbox_writable,
+        added_directories=added,
     )
 
 
 def detect_sandbox() -> SandboxReport:
     """What works on this machine; takes a moment when it is first asked."""
-    return get_prober().find().report
+    return get_prober().find_available().report
 
 
 async def check_unattended_sandbox(settings: Settings) -> None:
@@ -81,13 +81,14 @@ async def check_unattended_sandbox(settings: Settings) -> None:
     Raises:
         ConfigError
     """
-    if settings.sandbox == "off" or get_prober().expects_one():
+    if settings.sandbox == "off" or get_prober().is_likely_available():
         return  # Before the first command it is tried all the same.
     report = await asyncio.to_thread(detect_sandbox)
     if report.level is SandboxLevel.NONE:
         raise ConfigError(
             "-y lets the model run every command without asking, and nothing would keep these from"
-            f" your files, keys and network: {why_none(report)} Install bubblewrap, or add"
+            f" your files, keys and network: {explain_no_sandbox(report)} Install bubblewrap, "
+            "or add"
             " --no-sandbox if this machine may be at the model's disposal."
         )
 

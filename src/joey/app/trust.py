@@ -13,7 +13,7 @@ from joey.app.customizations import list_modes_to_trust, load_project_hooks
 from joey.app.mcp_servers import build_hub_config
 from joey.config.home import resolve_joey_home
 from joey.config.trust import Trusted, TrustStore
-from joey.execution.custom_tools import wanted_tools
+from joey.execution.custom_tools import list_tool_trust_items
 from joey.mcp.servers import ServerAdmin, ServerInfo, ServerNotFoundError
 from joey.ports.extensions import TrustItem
 from joey.workspace.files import LocalFiles
@@ -32,7 +32,7 @@ class WorkspaceTrust:
         modes = list_modes_to_trust(files, home, env)
         self.items: tuple[TrustItem, ...] = (
             *servers,
-            *wanted_tools(self.workspace),
+            *list_tool_trust_items(self.workspace),
             *hooks,
             *modes,
         )

@@ -65,7 +65,7 @@ async def authorize_call(
     """
     tool, prepared, context = await _prepare_call(task, row_call, failures)
     shell = task.runtime.capabilities.shell
-    read = None if shell is None else shell.chain
+    read = None if shell is None else shell.parse_chain
     match decide(prepared.claims, task.settings, read, edits_granted=task.grants.has_edit_grant):
         case Allow(rule):
             if prepared.row or any(claim.access is not Access.NONE for claim in prepared.claims):

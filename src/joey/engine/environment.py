@@ -41,11 +41,11 @@ async def describe_environment(task: Task, *, with_files: bool) -> str:
 
 def has_background_command(task: Task) -> bool:
     """Whether a command of the task is running in the background."""
-    return any(map(_is_command_running, task.runtime.terminal.running))
+    return any(map(_is_command_running, task.runtime.terminal.background_commands))
 
 
 def _is_command_running(command: RunningCommand) -> bool:
-    return command.end is None or command.end.left_running
+    return command.exit is None or command.exit.left_running
 
 
 def _describe_terminals(task: Task) -> list[TerminalStatus]:
@@ -54,11 +54,11 @@ def _describe_terminals(task: Task) -> list[TerminalStatus]:
             id=command.pid,
             command=command.command,
             cwd=str(command.cwd),
-            output=command.take_new(),
+            output=command.read_new_output(),
             is_running=_is_command_running(command),
-            exit_code=command.end.exit_code if command.end is not None else None,
+            exit_code=command.exit.exit_code if command.exit is not None else None,
         )
-        for command in task.runtime.terminal.running
+        for command in task.runtime.terminal.background_commands
     ]
 
 

@@ -42,25 +42,25 @@ _BYTES_KEEPING_DOLLAR_LITERAL = frozenset(b'" |)')
 
 
 class BashGrammar:
-    """Loads its parser when the first line comes; `patience` is in seconds."""
+    """Loads its parser when the first line comes; `parse_timeout_s` is in seconds."""
 
-    def __init__(self, patience: float = PARSE_TIMEOUT_S) -> None:
-        self._patience = patience
+    def __init__(self, parse_timeout_s: float = PARSE_TIMEOUT_S) -> None:
+        self._parse_timeout_s = parse_timeout_s
         self._parser: Parser | None = None
 
-    def chain(self, line: str) -> CommandChain | None:
+    def parse_chain(self, line: str) -> CommandChain | None:
         source = line.encode()
         if len(source) > MAX_LINE_BYTES or b"\0" in source:
             return None
-        parser = self._loaded()
+        parser = self._load_parser()
         start = time.monotonic()
         root = parser.parse(source).root_node
         if root.has_error:
             return None
-        chain = _CommandChainReader(source).read(root)
-        return chain if time.monotonic() - start <= self._patience else None
+        chain = _CommandChainReader(source).read_chain(root)
+        return chain if time.monotonic() - start <= self._parse_timeout_s else None
 
-    def _loaded(self) -> Parser:
+    def _load_parser(self) -> Parser:
         if self._parser is None:
             import tree_sitter_bash
             from tree_sitter import Language, Parser
@@ -78,12 +78,12 @@ class _CommandChainReader:
 
     def __init__(self, source: bytes) -> None:
         self._source = source
-        self._at = 0
+        self._position = 0
         self._commands: list[tuple[str, tuple[str, ...]]] = []
         self._words: list[str] = []
-        self._joint = ""
+        self._operator = ""
 
-    def read(self, root: Node) -> CommandChain | None:
+    def read_chain(self, root: Node) -> CommandChain | None:
         waiting = [root]
         try:
             while waiting:
@@ -93,19 +93,19 @@ class _CommandChainReader:
                 if node.type in _COMPOUND_NODE_TYPES:
                     waiting += reversed(node.children)
                 else:
-                    self._take(node)
-            self._skip_to(len(self._source))
-            self._finish()
+                    self._consume_node(node)
+            self._skip_blanks_to(len(self._source))
+            self._finish_command()
         except (_UnsupportedSyntaxError, UnicodeDecodeError):
             return None
         return tuple(self._commands)
 
-    def _take(self, node: Node) -> None:
-        apart = self._skip_to(node.start_byte)
-        self._at = node.end_byte
+    def _consume_node(self, node: Node) -> None:
+        is_separate = self._skip_blanks_to(node.start_byte)
+        self._position = node.end_byte
         if node.type in _LITERAL_NODE_TYPES:
-            text = _text(self._source[node.start_byte : node.end_byte], node)
-            if self._words and not apart:
+            text = _decode_literal(self._source[node.start_byte : node.end_byte], node)
+            if self._words and not is_separate:
                 self._words[-1] += text
             else:
                 self._words.append(text)
@@ -113,34 +113,34 @@ class _CommandChainReader:
             if self._source[node.start_byte : node.end_byte] not in _HARMLESS_REDIRECTIONS:
                 raise _UnsupportedSyntaxError
         elif node.type in _CHAIN_OPERATORS:
-            self._finish()
-            self._joint = node.type
+            self._finish_command()
+            self._operator = node.type
         elif node.type in _COMMAND_TERMINATORS:
-            self._finish()
+            self._finish_command()
         else:
             raise _UnsupportedSyntaxError
 
-    def _skip_to(self, end: int) -> bool:
+    def _skip_blanks_to(self, end: int) -> bool:
         """Whether there was anything; a line break that is no node ends a command as well."""
-        gap = self._source[self._at : end]
+        gap = self._source[self._position : end]
         if gap.strip(b" \t\n"):
             raise _UnsupportedSyntaxError
         if b"\n" in gap:
-            self._finish()
+            self._finish_command()
         return bool(gap)
 
-    def _finish(self) -> None:
+    def _finish_command(self) -> None:
         if self._words:
-            self._commands.append((self._joint, tuple(self._words)))
-            self._words, self._joint = [], ""
+            self._commands.append((self._operator, tuple(self._words)))
+            self._words, self._operator = [], ""
 
 
-def _text(source: bytes, node: Node) -> str:
+def _decode_literal(source: bytes, node: Node) -> str:
     match node.type:
         case "raw_string":
             return source[1:-1].decode()
         case "string":
-            return _unquoted(source)
+            return _decode_double_quoted(source)
     if source in _ESCAPED_OPERATOR_WORDS:
         return source[-1:].decode()
     text = source.decode()
@@ -154,7 +154,7 @@ def _is_alphanumeric(byte: int) -> bool:
     return byte >= 0x80 or chr(byte).isalnum()
 
 
-def _unquoted(source: bytes) -> str:
+def _decode_double_quoted(source: bytes) -> str:
     """What a text in double quotes stands for; it may hold nothing that bash would replace."""
     result = bytearray()
     inner = iter(range(1, len(source) - 1))
@@ -176,4 +176,4 @@ def _unquoted(source: bytes) -> str:
     return result.decode()
 
 
-_fits: type[ShellGrammar] = BashGrammar
+_protocol_check: type[ShellGrammar] = BashGrammar

@@ -24,11 +24,11 @@ from msgspec import structs
 
 from joey.core.terminal_text import count_incomplete_bytes, render_terminal_output
 from joey.execution.processes import (
-    end_leashed,
-    end_processes,
     find_processes,
-    group_exists,
+    process_group_exists,
     send_signal,
+    terminate_confined_process,
+    terminate_processes,
 )
 from joey.ports import CommandExit, ConfinedProcess, RunningCommand
 from joey.system.files import make_private_directory
@@ -49,21 +49,21 @@ class OutputSink:
     def __init__(self, artifact: Path | None, on_output: Callable[[str], None] | None) -> None:
         self.buffer = OutputBuffer()
         self.is_open = True
-        self._artifact = OutputFile(artifact) if artifact is not None else None
+        self._output_file = OutputFile(artifact) if artifact is not None else None
         self._on_output = on_output
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
     def feed(self, data: bytes) -> None:
         self.buffer.feed(data)
-        if self._artifact is not None:
-            self._artifact.write(data)
+        if self._output_file is not None:
+            self._output_file.write(data)
         self._notify_output(self._decoder.decode(data))
 
     def close(self) -> None:
         self.is_open = False
         self.buffer.close()
-        if self._artifact is not None:
-            self._artifact.close()
+        if self._output_file is not None:
+            self._output_file.close()
         self._notify_output(self._decoder.decode(b"", final=True))
 
     def _notify_output(self, text: str) -> None:
@@ -76,7 +76,7 @@ class LocalCommand(asyncio.SubprocessProtocol):
         self,
         command: str,
         cwd: Path,
-        mark: str,
+        marker: str,
         artifact: Path | None,
         on_output: Callable[[str], None] | None,
         kill_grace: float,
@@ -85,118 +85,126 @@ class LocalCommand(asyncio.SubprocessProtocol):
         self.pid = 0
         self.command = command
         self.cwd = cwd
-        self.in_background = False
+        self.is_in_background = False
         self.confined_process: ConfinedProcess | None = None
         """What holds it, when it is confined: its keeper lives as long as anything inside does."""
-        self._mark = mark
-        self._intake = OutputSink(artifact, on_output)
-        self._kill_grace = kill_grace
-        self._exit_grace = exit_grace
+        self._marker = marker
+        self._output_sink = OutputSink(artifact, on_output)
+        self._kill_grace_s = kill_grace
+        self._exit_grace_s = exit_grace
         self._returncode: int | None = None
         self._exit_time = 0.0
-        self._killed = False
-        self._kills = 0
+        self._was_killed = False
+        self._active_kills = 0
         """How many are at work right now: until they are done, nothing counts as left behind."""
-        self._reported = False
-        self._end: CommandExit | None = None
-        self._exited = asyncio.Event()
-        self._over = asyncio.Event()
-        self._waits: set[asyncio.Timeout] = set()
+        self._was_reported = False
+        self._command_exit: CommandExit | None = None
+        self._exited_event = asyncio.Event()
+        self._finished_event = asyncio.Event()
+        self._waiter_timeouts: set[asyncio.Timeout] = set()
         """How long each of those waits who wait for it."""
-        self._closed = asyncio.Event()
+        self._transport_closed_event = asyncio.Event()
 
     # What the port promises
 
     @property
-    def end(self) -> CommandExit | None:
-        return self._end
+    def exit(self) -> CommandExit | None:
+        return self._command_exit
 
     @property
     def total_bytes(self) -> int:
-        return self._intake.buffer.total
+        return self._output_sink.buffer.total_bytes
 
-    def preview(self, budget: int) -> str:
-        return render_terminal_output(self._intake.buffer.preview(budget))
+    def render_preview(self, budget: int) -> str:
+        return render_terminal_output(self._output_sink.buffer.render_preview(budget))
 
-    def take_new(self) -> str:
-        self._reported = self._end is not None and not self._intake.is_open
-        return render_terminal_output(self._intake.buffer.take_new(_MAX_NEW_OUTPUT_BYTES))
+    def read_new_output(self) -> str:
+        self._was_reported = self._command_exit is not None and not self._output_sink.is_open
+        return render_terminal_output(self._output_sink.buffer.read_new_text(_MAX_NEW_OUTPUT_BYTES))
 
     async def wait(self, patience: float | None = None) -> CommandExit | None:
         limit = asyncio.timeout(patience)
         try:
             async with limit:
-                self._waits.add(limit)
-                await self._over.wait()
+                self._waiter_timeouts.add(limit)
+                await self._finished_event.wait()
         except TimeoutError:
-            self.in_background = self.in_background or self._end is None
+            self.is_in_background = self.is_in_background or self._command_exit is None
         except asyncio.CancelledError:
-            if self._end is None:
+            if self._command_exit is None:
                 await self.kill()
             raise
         finally:
-            self._waits.discard(limit)
-        return self._end
+            self._waiter_timeouts.discard(limit)
+        return self._command_exit
 
-    def leave(self) -> bool:
-        if self._end is not None:
+    def detach(self) -> bool:
+        if self._command_exit is not None:
             return False
-        for limit in self._waits:
+        for limit in self._waiter_timeouts:
             limit.reschedule(asyncio.get_running_loop().time())
-        return bool(self._waits)
+        return bool(self._waiter_timeouts)
 
     async def kill(self) -> CommandExit:
-        self._killed = self._killed or self._returncode is None
-        self._kills += 1
+        self._was_killed = self._was_killed or self._returncode is None
+        self._active_kills += 1
         try:
             if self.confined_process is None:
-                await end_processes(self._find, self._kill_grace)
+                await terminate_processes(self._find_processes, self._kill_grace_s)
             else:
-                await end_leashed(self.confined_process, self.pid, self._kill_grace)
+                await terminate_confined_process(
+                    self.confined_process, self.pid, self._kill_grace_s
+                )
             with suppress(TimeoutError):
                 async with asyncio.timeout(_REAP_TIMEOUT_S):
-                    await self._exited.wait()
+                    await self._exited_event.wait()
             if self._returncode is None:
                 log.warning("process %d does not end, not even by SIGKILL", self.pid)
             self._transport.close()
-            self._end = structs.replace(self._finish(left_running=False), left_running=False)
+            self._command_exit = structs.replace(
+                self._finish(left_running=False), left_running=False
+            )
         finally:
-            self._kills -= 1
-            self._settle()
+            self._active_kills -= 1
+            self._check_finished()
         if self._returncode is not None:
-            await self._closed.wait()
-        return self._end
+            await self._transport_closed_event.wait()
+        return self._command_exit
 
     # What the terminal asks
 
     @property
-    def is_awaited(self) -> bool:
+    def has_waiters(self) -> bool:
         """It runs, and somebody waits for its end."""
-        return self._end is None and bool(self._waits)
+        return self._command_exit is None and bool(self._waiter_timeouts)
 
     @property
-    def is_listed(self) -> bool:
+    def is_listed_as_background(self) -> bool:
         """It was left in the background, and there is or may be something to tell about it."""
-        return self.in_background and not self._reported
+        return self.is_in_background and not self._was_reported
 
     @property
-    def is_forgettable(self) -> bool:
+    def can_discard(self) -> bool:
         """Nothing is left to drain, to kill or to tell."""
-        if self._end is None or not self._closed.is_set() or self.is_listed:
+        if (
+            self._command_exit is None
+            or not self._transport_closed_event.is_set()
+            or self.is_listed_as_background
+        ):
             return False
-        return not self._end.left_running or self._is_alone
+        return not self._command_exit.left_running or self._has_no_leftover_processes
 
-    def abandon(self) -> None:
+    def abort_start(self) -> None:
         """End at once what could not be started properly."""
         if self.confined_process is None:
-            send_signal(find_processes(self._mark, self.pid or None), signal.SIGKILL)
+            send_signal(find_processes(self._marker, self.pid or None), signal.SIGKILL)
             return
         self.confined_process.kill()
         if self.pid:
             # The keeper ends by itself, and tidies up before.
             asyncio.get_running_loop().call_later(_REAP_TIMEOUT_S, self._kill_supervisor)
 
-    def release(self) -> None:
+    def close_confined_process(self) -> None:
         """Let go of what held it; nothing is left inside."""
         if self.confined_process is not None:
             self.confined_process.close()
@@ -213,95 +221,101 @@ class LocalCommand(asyncio.SubprocessProtocol):
         self.pid = transport.get_pid()
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
-        self._intake.feed(data)
+        self._output_sink.feed(data)
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
-        self._take_notes()
-        self._intake.close()
-        self._settle()
+        self._append_denial_messages()
+        self._output_sink.close()
+        self._check_finished()
 
     def process_exited(self) -> None:
         self._returncode = self._transport.get_returncode()
         self._exit_time = asyncio.get_running_loop().time()
-        self._exited.set()
-        self._settle()
+        self._exited_event.set()
+        self._check_finished()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport.close()
-        self._closed.set()
+        self._transport_closed_event.set()
 
     # How it ends
 
     @property
-    def _is_alone(self) -> bool:
+    def _has_no_leftover_processes(self) -> bool:
         """The shell has left nothing behind."""
         return (
-            not group_exists(self.pid)
+            not process_group_exists(self.pid)
             if self.confined_process is None
-            else self.confined_process.is_slack()
+            else self.confined_process.is_empty()
         )
 
-    def _find(self) -> list[int]:
-        return find_processes(self._mark, self.pid, reaped=self._returncode is not None)
+    def _find_processes(self) -> list[int]:
+        return find_processes(self._marker, self.pid, reaped=self._returncode is not None)
 
-    def _settle(self) -> None:
+    def _check_finished(self) -> None:
         """The shell or its output has ended; see whether that was all."""
-        if self._end is not None or self._returncode is None or self._kills:
+        if self._command_exit is not None or self._returncode is None or self._active_kills:
             return
-        if not self._intake.is_open and self._is_alone:
+        if not self._output_sink.is_open and self._has_no_leftover_processes:
             self._finish(left_running=False)
             return
         loop = asyncio.get_running_loop()
         waited = loop.time() - self._exit_time
-        if waited >= self._exit_grace:
-            left = bool(self._find()) if self.confined_process is None else not self._is_alone
+        if waited >= self._exit_grace_s:
+            left = (
+                bool(self._find_processes())
+                if self.confined_process is None
+                else not self._has_no_leftover_processes
+            )
             if (
                 left
-                or not self._intake.is_open
-                or waited >= _MAX_OPEN_OUTPUT_GRACE_PERIODS * self._exit_grace
+                or not self._output_sink.is_open
+                or waited >= _MAX_OPEN_OUTPUT_GRACE_PERIODS * self._exit_grace_s
             ):
-                self._finish(left_running=left or self._intake.is_open)
+                self._finish(left_running=left or self._output_sink.is_open)
                 return
-        loop.call_later(_EXIT_POLL_INTERVAL_S, self._settle)
+        loop.call_later(_EXIT_POLL_INTERVAL_S, self._check_finished)
 
-    def _take_notes(self) -> None:
+    def _append_denial_messages(self) -> None:
         """What was refused to the command belongs to what it says."""
-        if self.confined_process is not None and self._intake.is_open:
-            for note in self.confined_process.notes():
-                self._intake.feed(f"[joey: {note}]\n".encode())
+        if self.confined_process is not None and self._output_sink.is_open:
+            for note in self.confined_process.take_denial_messages():
+                self._output_sink.feed(f"[joey: {note}]\n".encode())
 
     def _finish(self, left_running: bool) -> CommandExit:
-        if self._end is None:
-            self._take_notes()
-            self.in_background = self.in_background or left_running
-            self._end = _end(self._returncode, self._killed, left_running)
-            self._over.set()
+        if self._command_exit is None:
+            self._append_denial_messages()
+            self.is_in_background = self.is_in_background or left_running
+            self._command_exit = _build_command_exit(
+                self._returncode, self._was_killed, left_running
+            )
+            self._finished_event.set()
             if not left_running:
-                self.release()
-        return self._end
+                self.close_confined_process()
+        return self._command_exit
 
 
-def _end(returncode: int | None, killed: bool, left_running: bool) -> CommandExit:
+def _build_command_exit(returncode: int | None, killed: bool, left_running: bool) -> CommandExit:
     """The truth about an end; a command that was killed never looks like a success."""
     if returncode is None:
         return CommandExit(exit_code=None, signal="SIGKILL")
     if returncode < 0:
         return CommandExit(
-            exit_code=None, signal=_signal_name(-returncode), left_running=left_running
+            exit_code=None, signal=_format_signal_name(-returncode), left_running=left_running
         )
     if killed:
         return CommandExit(exit_code=returncode or None, signal="SIGTERM")
     return CommandExit(exit_code=returncode, left_running=left_running)
 
 
-def _signal_name(number: int) -> str:
+def _format_signal_name(number: int) -> str:
     try:
         return signal.Signals(number).name
     except ValueError:
         return f"SIG{number}"
 
 
-_fits: type[RunningCommand] = LocalCommand
+_protocol_check: type[RunningCommand] = LocalCommand
 
 
 MAX_HEAD_BYTES = 128 * 1024
@@ -320,12 +334,12 @@ class OutputBuffer:
         self._tail_limit = tail
         self._head = bytearray()
         self._tail = bytearray()
-        self._taken = 0
-        self._closed = False
-        self.total = 0
+        self._read_offset = 0
+        self._is_closed = False
+        self.total_bytes = 0
 
     def feed(self, data: bytes) -> None:
-        self.total += len(data)
+        self.total_bytes += len(data)
         room = self._head_limit - len(self._head)
         if room > 0:
             self._head += data[:room]
@@ -339,54 +353,54 @@ class OutputBuffer:
 
     def close(self) -> None:
         """No more bytes follow: a character that is still incomplete will stay so."""
-        self._closed = True
+        self._is_closed = True
 
-    def preview(self, budget: int) -> str:
+    def render_preview(self, budget: int) -> str:
         """All of the output if it fits in `budget` bytes, else half of that from each end."""
-        return self._window(0, self.total, budget)
+        return self._render_range(0, self.total_bytes, budget)
 
-    def take_new(self, budget: int) -> str:
-        """What came since the last call, in the form of `preview`."""
-        end = self.total
-        if not self._closed:
-            end -= count_incomplete_bytes(self._until(max(self._taken, end - 3), end))
-        text = self._window(self._taken, end, budget)
-        self._taken = end
+    def read_new_text(self, budget: int) -> str:
+        """What came since the last call, in the form of `render_preview`."""
+        end = self.total_bytes
+        if not self._is_closed:
+            end -= count_incomplete_bytes(self._read_suffix(max(self._read_offset, end - 3), end))
+        text = self._render_range(self._read_offset, end, budget)
+        self._read_offset = end
         return text
 
-    def _window(self, start: int, end: int, budget: int) -> str:
-        if end - start <= budget and len(whole := self._from(start, end)) == end - start:
-            return _decode(whole)
+    def _render_range(self, start: int, end: int, budget: int) -> str:
+        if end - start <= budget and len(whole := self._read_prefix(start, end)) == end - start:
+            return _decode_utf8(whole)
         head_size = budget // 2
-        first = self._from(start, min(start + head_size, end))
+        first = self._read_prefix(start, min(start + head_size, end))
         first = first[: len(first) - count_incomplete_bytes(first)]
         rest_start = max(start + len(first), end - (budget - head_size))
-        last = self._until(rest_start, end)
-        last = last[_continued(last) :]
+        last = self._read_suffix(rest_start, end)
+        last = last[_count_continuation_bytes(last) :]
         omitted = end - start - len(first) - len(last)
-        return f"{_decode(first)}\n[...{omitted} bytes omitted...]\n{_decode(last)}"
+        return f"{_decode_utf8(first)}\n[...{omitted} bytes omitted...]\n{_decode_utf8(last)}"
 
-    def _from(self, start: int, end: int) -> bytes:
+    def _read_prefix(self, start: int, end: int) -> bytes:
         """As much of [start, end) as is kept, without a gap, from `start` on."""
         found = bytes(self._head[start:end])
-        reached, tail_start = start + len(found), self.total - len(self._tail)
+        reached, tail_start = start + len(found), self.total_bytes - len(self._tail)
         if tail_start <= reached < end:
             found += self._tail[reached - tail_start : end - tail_start]
         return found
 
-    def _until(self, start: int, end: int) -> bytes:
+    def _read_suffix(self, start: int, end: int) -> bytes:
         """As much of [start, end) as is kept, without a gap, up to `end`."""
-        tail_start = self.total - len(self._tail)
+        tail_start = self.total_bytes - len(self._tail)
         if start >= tail_start or tail_start > len(self._head):
             return bytes(self._tail[max(0, start - tail_start) : max(0, end - tail_start)])
-        return self._from(start, end)
+        return self._read_prefix(start, end)
 
 
-def _decode(data: bytes) -> str:
+def _decode_utf8(data: bytes) -> str:
     return data.decode("utf-8", errors="replace")
 
 
-def _continued(data: bytes) -> int:
+def _count_continuation_bytes(data: bytes) -> int:
     """How many bytes at the start are the end of a character."""
     return next((i for i, byte in enumerate(data[:3]) if byte & 0xC0 != 0x80), min(3, len(data)))
 
@@ -399,22 +413,22 @@ class OutputFile:
 
     def __init__(self, path: Path, cap: int = MAX_OUTPUT_FILE_BYTES) -> None:
         self._path = path
-        self._cap = cap
-        self._room = cap
+        self._max_bytes = cap
+        self._remaining_bytes = cap
         self._file: BinaryIO | None = None
-        self._closed = False
+        self._is_closed = False
 
     def write(self, data: bytes) -> None:
         """Keep `data`; a disk that takes no more must not disturb the command."""
-        if self._closed:
+        if self._is_closed:
             return
         try:
             if self._file is None:
-                self._file = _create(self._path)
-            self._file.write(data[: self._room])
-            self._room -= len(data)
-            if self._room < 0:
-                size = self._cap // (1024 * 1024)
+                self._file = _create_private_file(self._path)
+            self._file.write(data[: self._remaining_bytes])
+            self._remaining_bytes -= len(data)
+            if self._remaining_bytes < 0:
+                size = self._max_bytes // (1024 * 1024)
                 self._file.write(b"\n[...output after the first %d MiB was not kept...]\n" % size)
                 self.close()
             else:
@@ -424,7 +438,7 @@ class OutputFile:
             self.close()
 
     def close(self) -> None:
-        self._closed = True
+        self._is_closed = True
         if self._file is None:
             return
         try:
@@ -434,7 +448,7 @@ class OutputFile:
         self._file = None
 
 
-def _create(path: Path) -> BinaryIO:
+def _create_private_file(path: Path) -> BinaryIO:
     make_private_directory(path.parent)
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
     return os.fdopen(os.open(path, flags, 0o600), "wb")

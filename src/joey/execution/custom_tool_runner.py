@@ -57,11 +57,11 @@ def describe(path: Path) -> dict[str, Any]:
     description = inspect.getdoc(module.run) or inspect.getdoc(module) or ""
     if not description.strip():
         raise InvalidToolError("it has no docstring that says what it does")
-    schema = getattr(module, "PARAMETERS", None) or schema_of(module.run)
+    schema = getattr(module, "PARAMETERS", None) or build_schema(module.run)
     return {"name": name, "description": description.strip(), "schema": schema}
 
 
-def schema_of(function: Any) -> dict[str, Any]:
+def build_schema(function: Any) -> dict[str, Any]:
     """The parameters of a function as JSON Schema, in the strict form."""
     hints = typing.get_type_hints(function)
     properties: dict[str, Any] = {}
@@ -70,7 +70,7 @@ def schema_of(function: Any) -> dict[str, Any]:
             continue
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             raise InvalidToolError("`run` must name its parameters, or PARAMETERS describe them")
-        property = _type(hints.get(parameter.name, str))
+        property = _build_type_schema(hints.get(parameter.name, str))
         if parameter.default is not parameter.empty:
             property["type"] = [property["type"], "null"]
         properties[parameter.name] = property
@@ -82,15 +82,15 @@ def schema_of(function: Any) -> dict[str, Any]:
     }
 
 
-def _type(hint: Any) -> dict[str, Any]:
+def _build_type_schema(hint: Any) -> dict[str, Any]:
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
         (hint,) = (each for each in inner if each is not type(None))
-        return _type(hint)
+        return _build_type_schema(hint)
     if origin is typing.Literal:
         return {"type": "string", "enum": list(inner)}
     if hint is list or origin is list:
-        return {"type": "array", "items": _type(inner[0] if inner else str)}
+        return {"type": "array", "items": _build_type_schema(inner[0] if inner else str)}
     simple = _JSON_TYPE_NAMES.get(origin or hint)
     if simple is None:
         raise InvalidToolError(f"a parameter of type {hint} cannot be described; use PARAMETERS")
@@ -105,11 +105,11 @@ def run(path: Path, arguments: dict[str, Any], mode: str) -> str:
         given[_MODE_PARAMETER] = mode
     result = function(**given)
     if inspect.isawaitable(result):
-        result = asyncio.run(_awaited(result))
+        result = asyncio.run(_await_result(result))
     return result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
 
 
-async def _awaited(result: Any) -> Any:
+async def _await_result(result: Any) -> Any:
     return await result
 
 

@@ -65,8 +65,8 @@ class LocalCustomTools:
         home: Path,
         workspace: Path,
         env: Mapping[str, str],
-        trusts: ToolTrustCheck,
-        end_marked: MarkedProcessKiller,
+        check_trust: ToolTrustCheck,
+        kill_marked: MarkedProcessKiller,
     ) -> None:
         self._directories: tuple[tuple[ToolSource, Path], ...] = (
             ("global", home / "tools"),
@@ -74,12 +74,12 @@ class LocalCustomTools:
         )
         self._workspace = workspace
         self._env = {name: env[name] for name in _INHERITED_VARIABLES if name in env}
-        self._trusts = trusts
-        self._end_marked = end_marked
-        self._seen: tuple[object, ...] = ()
+        self._check_trust = check_trust
+        self._kill_marked = kill_marked
+        self._scanned_versions: tuple[object, ...] = ()
         self._tools: tuple[CustomToolInfo, ...] = ()
         self._warnings: tuple[str, ...] = ()
-        self._files: dict[str, Path] = {}
+        self._tool_files: dict[str, Path] = {}
 
     @property
     def tools(self) -> tuple[CustomToolInfo, ...]:
@@ -91,35 +91,37 @@ class LocalCustomTools:
 
     async def refresh(self) -> None:
         files = [
-            (source, file) for source, directory in self._directories for file in _files(directory)
+            (source, file)
+            for source, directory in self._directories
+            for file in _list_tool_files(directory)
         ]
-        trusted = await asyncio.to_thread(self._is_trusted)
-        seen = (trusted, *((file, _version(file)) for _, file in files))
-        if seen == self._seen:
+        trusted = await asyncio.to_thread(self._is_project_trusted)
+        seen = (trusted, *((file, _read_file_version(file)) for _, file in files))
+        if seen == self._scanned_versions:
             return
         found: dict[str, CustomToolInfo] = {}
         warnings: list[str] = []
-        self._files = {}
+        self._tool_files = {}
         if not trusted:
             if left_out := sum(source == "project" for source, _ in files):
-                warnings.append(_untrusted(left_out))
+                warnings.append(_format_untrusted_warning(left_out))
             files = [(source, file) for source, file in files if source != "project"]
         for source, file in files:
             shown = f".roo/tools/{file.name}" if source == "project" else f"tools/{file.name}"
             if file.suffix in _UNSUPPORTED_SUFFIXES:
                 warnings.append(f"{shown} is not used: tools are written in Python here")
             else:
-                await self._describe(file, shown, source, found, warnings)
-        self._seen = seen
+                await self._describe_file(file, shown, source, found, warnings)
+        self._scanned_versions = seen
         self._warnings = tuple(warnings)
         self._tools = tuple(found[name] for name in sorted(found))
 
-    def _is_trusted(self) -> bool:
+    def _is_project_trusted(self) -> bool:
         """Nothing to trust, or the person has agreed to all of it as it is now."""
-        contents = {item.name: item.content for item in wanted_tools(self._workspace)}
-        return not contents or self._trusts(contents)
+        contents = {item.name: item.content for item in list_tool_trust_items(self._workspace)}
+        return not contents or self._check_trust(contents)
 
-    async def _describe(
+    async def _describe_file(
         self,
         file: Path,
         shown: str,
@@ -128,28 +130,30 @@ class LocalCustomTools:
         warnings: list[str],
     ) -> None:
         try:
-            said = await self._ask("describe", file, b"", _DESCRIBE_TIMEOUT_S)
+            said = await self._run_runner("describe", file, b"", _DESCRIBE_TIMEOUT_S)
             if said.tool is None:
                 raise ToolError(said.error or "it said nothing about itself")
             info = msgspec.convert({**said.tool, "path": shown, "source": source}, CustomToolInfo)
-            check_tool(info)
+            check_tool_info(info)
         except (ToolError, msgspec.ValidationError) as error:
             warnings.append(f"{shown} is not used: {error}")
             return
         found[info.name] = info
-        self._files[info.name] = file
+        self._tool_files[info.name] = file
 
     async def run(self, name: str, arguments: dict[str, Any], mode: str) -> str:
-        file = self._files.get(name)
+        file = self._tool_files.get(name)
         if file is None:
             raise ToolError(f"The custom tool {name} is gone.")
-        if file.is_relative_to(self._workspace) and not await asyncio.to_thread(self._is_trusted):
+        if file.is_relative_to(self._workspace) and not await asyncio.to_thread(
+            self._is_project_trusted
+        ):
             raise ToolError(
                 f"The custom tool {name} was changed since the user trusted it, so it was not run."
                 " The user can look at it and agree with `joey trust`."
             )
         asked = msgspec.json.encode({"arguments": arguments, "mode": mode})
-        said = await self._ask("run", file, asked, _RUN_TIMEOUT_S)
+        said = await self._run_runner("run", file, asked, _RUN_TIMEOUT_S)
         if said.result is None:
             raise ToolError(f"The custom tool {name} failed: {said.error}")
         if len(said.result) <= _MAX_RESULT_CHARS:
@@ -157,8 +161,10 @@ class LocalCustomTools:
         left_out = len(said.result) - _MAX_RESULT_CHARS
         return f"{said.result[:_MAX_RESULT_CHARS]}\n[...{left_out:,} characters left out...]"
 
-    async def _ask(self, action: str, file: Path, given: bytes, seconds: float) -> _RunnerReply:
-        mark = f"tool-{secrets.token_hex(8)}"
+    async def _run_runner(
+        self, action: str, file: Path, given: bytes, seconds: float
+    ) -> _RunnerReply:
+        marker = f"tool-{secrets.token_hex(8)}"
         try:
             process = await begun(
                 asyncio.create_subprocess_exec(
@@ -170,7 +176,7 @@ class LocalCustomTools:
                         **self._env,
                         "JOEY_ACTIVE": "1",
                         "ROO_ACTIVE": "true",
-                        MARKER_VARIABLE: mark,
+                        MARKER_VARIABLE: marker,
                     },
                     stdin=asyncio.subprocess.PIPE,
                     stdout=asyncio.subprocess.PIPE,
@@ -182,17 +188,17 @@ class LocalCustomTools:
             raise ToolError(f"it cannot be started: {error.strerror or error}") from error
         try:
             async with asyncio.timeout(seconds):
-                return _understood(await _exchange(process, given))
+                return _parse_reply(await _exchange_with_runner(process, given))
         except TimeoutError as error:
             raise ToolError(f"it took longer than {seconds} seconds and was stopped") from error
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-            self._end_marked(mark)
+            self._kill_marked(marker)
             await drain(process)
 
 
-def _untrusted(count: int) -> str:
+def _format_untrusted_warning(count: int) -> str:
     """What they import may be what is not trusted, so that they are judged together."""
     tools = "The tool" if count == 1 else f"The {count} tools"
     return (
@@ -202,7 +208,7 @@ def _untrusted(count: int) -> str:
     )
 
 
-async def _exchange(process: asyncio.subprocess.Process, given: bytes) -> bytes:
+async def _exchange_with_runner(process: asyncio.subprocess.Process, given: bytes) -> bytes:
     assert process.stdin is not None and process.stdout is not None
     with suppress(BrokenPipeError, ConnectionResetError):
         process.stdin.write(given)
@@ -217,14 +223,14 @@ async def _exchange(process: asyncio.subprocess.Process, given: bytes) -> bytes:
     return bytes(answer)
 
 
-def _understood(answer: bytes) -> _RunnerReply:
+def _parse_reply(answer: bytes) -> _RunnerReply:
     try:
         return msgspec.json.decode(answer, type=_RunnerReply)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ToolError("it ended without an answer") from error
 
 
-def _files(directory: Path) -> list[Path]:
+def _list_tool_files(directory: Path) -> list[Path]:
     try:
         inside = sorted(directory.iterdir())
     except OSError:
@@ -234,7 +240,7 @@ def _files(directory: Path) -> list[Path]:
     return [file for file in named if file.is_file()]
 
 
-def _version(file: Path) -> tuple[int, int, int]:
+def _read_file_version(file: Path) -> tuple[int, int, int]:
     try:
         stat = file.stat()
     except OSError:
@@ -242,7 +248,7 @@ def _version(file: Path) -> tuple[int, int, int]:
     return (stat.st_mtime_ns, stat.st_size, stat.st_ino)
 
 
-_fits: type[CustomTools] = LocalCustomTools
+_protocol_check: type[CustomTools] = LocalCustomTools
 
 
 MAX_DEFINITION_CHARS = 20_000
@@ -251,7 +257,7 @@ _TOOL_NAME_RE = compile_regex(r"(?!mcp[-_])[A-Za-z_][A-Za-z0-9_-]{0,63}", re.ASC
 _PARAMETER_NAME_RE = compile_regex(r"[A-Za-z0-9_.-]{1,64}", re.ASCII)
 
 
-def check_tool(info: CustomToolInfo) -> None:
+def check_tool_info(info: CustomToolInfo) -> None:
     """Raises ToolError: a provider would refuse it, and with it the whole request."""
     if not _TOOL_NAME_RE.fullmatch(info.name):
         raise ToolError(f"{info.name[:80]!r} cannot be the name of a tool")
@@ -280,18 +286,19 @@ _BYTECODE_DIRECTORY = "__pycache__"
 """Tools are run without it."""
 
 
-def wanted_tools(workspace: Path) -> tuple[TrustItem, ...]:
+def list_tool_trust_items(workspace: Path) -> tuple[TrustItem, ...]:
     """One for each file that could run: the tools, and whatever they may import beside them."""
     directory = workspace / TOOLS_DIRECTORY
-    found = _importable(directory)
+    found = _find_importable_files(directory)
     if found is None:  # nobody looks through so much: what is agreed to is never seen again
-        return (_wanted("(too many files and folders)", os.urandom(16)),)
+        return (_build_trust_item("(too many files and folders)", os.urandom(16)),)
     return tuple(
-        _wanted(str(file.relative_to(directory)), _content(file)) for file in sorted(found)
+        _build_trust_item(str(file.relative_to(directory)), _read_content_or_digest(file))
+        for file in sorted(found)
     )
 
 
-def _wanted(name: str, content: bytes) -> TrustItem:
+def _build_trust_item(name: str, content: bytes) -> TrustItem:
     return TrustItem(
         name=f"tool:{name}",
         title=f"custom tool {TOOLS_DIRECTORY}/{name}",
@@ -300,7 +307,7 @@ def _wanted(name: str, content: bytes) -> TrustItem:
     )
 
 
-def _importable(directory: Path) -> list[Path] | None:
+def _find_importable_files(directory: Path) -> list[Path] | None:
     """Everything that Python takes for a module, also behind links; None when there is no end."""
     endings = tuple(all_suffixes())
     entered: set[str] = set()
@@ -318,7 +325,7 @@ def _importable(directory: Path) -> list[Path] | None:
     return found
 
 
-def _content(file: Path) -> bytes:
+def _read_content_or_digest(file: Path) -> bytes:
     """A file beyond the limit is known by its digest."""
     try:
         if not file.is_file():

@@ -37,18 +37,18 @@ _UNTRUSTED_WARNING = (
 class LocalHooks:
     def __init__(
         self,
-        own: tuple[Hook, ...],
-        find: Callable[[], ProjectHooks],
-        trusts: HookTrustCheck,
-        place: HookEnvironment,
+        user_hooks: tuple[Hook, ...],
+        load_project_hooks: Callable[[], ProjectHooks],
+        check_trust: HookTrustCheck,
+        environment: HookEnvironment,
     ) -> None:
-        """`find` reads what the project has; it is called in a thread."""
-        self._own = own
-        self._find = find
-        self._trusts = trusts
-        self._place = place
-        self._found = ProjectHooks()
-        self._project: tuple[Hook, ...] = ()
+        """`load_project_hooks` reads what the project has; it is called in a thread."""
+        self._user_hooks = user_hooks
+        self._load_project_hooks = load_project_hooks
+        self._check_trust = check_trust
+        self._environment = environment
+        self._loaded_project_hooks = ProjectHooks()
+        self._trusted_project_hooks: tuple[Hook, ...] = ()
         """Those that were trusted when the run began."""
         self._warnings: tuple[str, ...] = ()
 
@@ -57,43 +57,45 @@ class LocalHooks:
         return self._warnings
 
     async def refresh(self) -> None:
-        found, trusted = await asyncio.to_thread(self._look)
-        self._found = found
-        self._project = found.hooks if trusted else ()
+        found, trusted = await asyncio.to_thread(self._load_and_check_trust)
+        self._loaded_project_hooks = found
+        self._trusted_project_hooks = found.hooks if trusted else ()
         untrusted = (_UNTRUSTED_WARNING,) if found.hooks and not trusted else ()
         self._warnings = (*found.warnings, *untrusted)
 
     async def run(self, about: HookInput, names: Sequence[str]) -> HookReport:
-        own = [hook for hook in self._own if hook.matches(about.event, names)]
-        projects = [hook for hook in self._project if hook.matches(about.event, names)]
+        own = [hook for hook in self._user_hooks if hook.matches(about.event, names)]
+        projects = [
+            hook for hook in self._trusted_project_hooks if hook.matches(about.event, names)
+        ]
         if not own and not projects:
             return HookReport()
         given = msgspec.json.encode(about) + b"\n"
         reports: list[HookReport] = []
         for number, hook in enumerate((*own, *projects)):
-            if number >= len(own) and not await asyncio.to_thread(self._is_as_trusted):
+            if number >= len(own) and not await asyncio.to_thread(self._is_still_trusted):
                 end = HookExit(error=_CHANGED_MESSAGE)
             else:
-                end = await run_hook(hook, given, self._place)
+                end = await run_hook(hook, given, self._environment)
             reports.append(build_report(hook, end))
             if reports[-1].block_reason is not None:
                 break
         return merge_reports(reports)
 
-    def _look(self) -> tuple[ProjectHooks, bool]:
-        found = self._find()
-        return found, bool(found.hooks) and self._trusts(_contents(found))
+    def _load_and_check_trust(self) -> tuple[ProjectHooks, bool]:
+        found = self._load_project_hooks()
+        return found, bool(found.hooks) and self._check_trust(_collect_trust_contents(found))
 
-    def _is_as_trusted(self) -> bool:
-        found, trusted = self._look()
-        return trusted and found == self._found
+    def _is_still_trusted(self) -> bool:
+        found, trusted = self._load_and_check_trust()
+        return trusted and found == self._loaded_project_hooks
 
 
-def _contents(found: ProjectHooks) -> dict[str, bytes]:
+def _collect_trust_contents(found: ProjectHooks) -> dict[str, bytes]:
     return {item.name: item.content for item in found.wanted}
 
 
-_fits: type[Hooks] = LocalHooks
+_protocol_check: type[Hooks] = LocalHooks
 
 
 MARKER_VARIABLE = "JOEY_COMMAND"
@@ -111,27 +113,30 @@ class HookEnvironment(Struct, frozen=True):
     workspace: Path
     shell: tuple[str, ...]
     """The shell and its options; the command follows."""
-    environment: Mapping[str, str]
-    end_marked: Callable[[str], None]
+    variables: Mapping[str, str]
+    kill_marked: Callable[[str], None]
     """Ends every process that bears a mark, wherever it has gone."""
-    outer_marks: str = ""
+    outer_markers: str = ""
     """Marks of commands that joey itself belongs to."""
 
 
-async def run_hook(hook: Hook, given: bytes, place: HookEnvironment) -> HookExit:
+async def run_hook(hook: Hook, stdin_data: bytes, environment: HookEnvironment) -> HookExit:
     """Raises nothing but CancelledError, and then the hook is dead."""
-    mark = f"hook-{secrets.token_hex(8)}"
-    env = {**place.environment, MARKER_VARIABLE: f"{place.outer_marks}:{mark}".lstrip(":")}
+    marker = f"hook-{secrets.token_hex(8)}"
+    env = {
+        **environment.variables,
+        MARKER_VARIABLE: f"{environment.outer_markers}:{marker}".lstrip(":"),
+    }
     listener = _HookProcessProtocol()
     try:
         transport, _ = await begun(
             asyncio.get_running_loop().subprocess_exec(
                 lambda: listener,
-                *(*place.shell, hook.command),
+                *(*environment.shell, hook.command),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                cwd=place.workspace,
+                cwd=environment.workspace,
                 env=env,
                 start_new_session=True,
             )
@@ -142,94 +147,96 @@ async def run_hook(hook: Hook, given: bytes, place: HookEnvironment) -> HookExit
     failure = ""
     try:
         async with asyncio.timeout(hook.timeout):
-            _hand_in(transport, given)
-            await listener.over.wait()
-            await listener.drain()
+            _write_stdin(transport, stdin_data)
+            await listener.finished_event.wait()
+            await listener.drain_output()
     except TimeoutError:
         failure = f"it took longer than {hook.timeout:g} seconds and was stopped"
     finally:
-        _kill_group(transport.get_pid(), listener)
-        seeing = asyncio.ensure_future(_see_dead(transport, listener, mark, place))
+        _kill_process_group(transport.get_pid(), listener)
+        seeing = asyncio.ensure_future(_wait_until_dead(transport, listener, marker, environment))
         await asyncio.shield(seeing)
-    if listener.printed > _MAX_PRINTED_BYTES:
+    if listener.printed_bytes > _MAX_PRINTED_BYTES:
         failure = f"it printed more than {_MAX_PRINTED_BYTES // 1024**2} MB"
-    return listener.end(failure, transport.get_returncode())
+    return listener.build_result(failure, transport.get_returncode())
 
 
-def _hand_in(transport: asyncio.SubprocessTransport, given: bytes) -> None:
+def _write_stdin(transport: asyncio.SubprocessTransport, stdin_data: bytes) -> None:
     """It need not read it, and may be gone already."""
     stdin = transport.get_pipe_transport(0)
     assert isinstance(stdin, asyncio.WriteTransport)
-    stdin.write(given)
+    stdin.write(stdin_data)
     stdin.close()
 
 
-def _kill_group(pid: int, listener: _HookProcessProtocol) -> None:
+def _kill_process_group(pid: int, listener: _HookProcessProtocol) -> None:
     """While its leader is there the number is its own; afterwards its mark finds what is left."""
-    if listener.exited.is_set():
+    if listener.exited_event.is_set():
         return
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, signal.SIGKILL)
 
 
-async def _see_dead(
+async def _wait_until_dead(
     transport: asyncio.SubprocessTransport,
     listener: _HookProcessProtocol,
-    mark: str,
-    place: HookEnvironment,
+    marker: str,
+    environment: HookEnvironment,
 ) -> None:
-    await asyncio.to_thread(place.end_marked, mark)
+    await asyncio.to_thread(environment.kill_marked, marker)
     with suppress(TimeoutError):  # not even SIGKILL ends a process that waits for a dead disk
         async with asyncio.timeout(_KILL_TIMEOUT_S):
-            await listener.exited.wait()
+            await listener.exited_event.wait()
     # Not before: it reaps a child that has just ended, and asyncio then misses it.
     transport.close()
 
 
 class _HookProcessProtocol(asyncio.SubprocessProtocol):
     def __init__(self) -> None:
-        self.exited = asyncio.Event()
-        self.over = asyncio.Event()
+        self.exited_event = asyncio.Event()
+        self.finished_event = asyncio.Event()
         """It has ended, or there is no point in waiting any longer."""
-        self.printed = 0
-        self._kept = {1: bytearray(), 2: bytearray()}
-        self._closed = {1: asyncio.Event(), 2: asyncio.Event()}
+        self.printed_bytes = 0
+        self._captured_output = {1: bytearray(), 2: bytearray()}
+        self._closed_events = {1: asyncio.Event(), 2: asyncio.Event()}
 
-    async def drain(self) -> None:
+    async def drain_output(self) -> None:
         """What it printed last may still be in the pipe, and others may hold the pipe open."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_DRAIN_TIMEOUT_S):
-                for closed in self._closed.values():
+                for closed in self._closed_events.values():
                     await closed.wait()
 
-    def end(self, failure: str, exit_code: int | None) -> HookExit:
-        stdout, stderr = (bytes(kept).decode("utf-8", "replace") for kept in self._kept.values())
+    def build_result(self, failure: str, exit_code: int | None) -> HookExit:
+        stdout, stderr = (
+            bytes(kept).decode("utf-8", "replace") for kept in self._captured_output.values()
+        )
         if failure:
             return HookExit(stdout=stdout, stderr=stderr, error=failure)
         if exit_code is None or exit_code < 0:
-            number = "SIGKILL" if exit_code is None else _signal_name(-exit_code)
+            number = "SIGKILL" if exit_code is None else _format_signal_name(-exit_code)
             return HookExit(stdout=stdout, stderr=stderr, error=f"it was killed by {number}")
         return HookExit(exit_code, stdout, stderr)
 
     # What asyncio tells
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
-        self.printed += len(data)
-        kept = self._kept[fd]
+        self.printed_bytes += len(data)
+        kept = self._captured_output[fd]
         kept += data[: max(_MAX_CAPTURED_BYTES - len(kept), 0)]
-        if self.printed > _MAX_PRINTED_BYTES:
-            self.over.set()
+        if self.printed_bytes > _MAX_PRINTED_BYTES:
+            self.finished_event.set()
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
-        if fd in self._closed:
-            self._closed[fd].set()
+        if fd in self._closed_events:
+            self._closed_events[fd].set()
 
     def process_exited(self) -> None:
-        self.exited.set()
-        self.over.set()
+        self.exited_event.set()
+        self.finished_event.set()
 
 
-def _signal_name(number: int) -> str:
+def _format_signal_name(number: int) -> str:
     try:
         return signal.Signals(number).name
     except ValueError:

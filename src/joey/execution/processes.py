@@ -32,31 +32,31 @@ _KILL_TIMEOUT_S = 5.0
 
 class _ProcessStat(Struct, frozen=True):
     pid: int
-    parent: int
-    group: int
-    session: int
+    parent_pid: int
+    group_id: int
+    session_id: int
 
 
-def find_processes(mark: str, leader: int | None = None, reaped: bool = False) -> list[int]:
-    """The live processes that bear `mark`, and those of the session that `leader` opened.
+def find_processes(marker: str, leader: int | None = None, reaped: bool = False) -> list[int]:
+    """The live processes that bear `marker`, and those of the session that `leader` opened.
 
-    A `mark` that ends with `.` stands for all marks that begin with it. `reaped` says that the
+    A `marker` that ends with `.` stands for all marks that begin with it. `reaped` says that the
     leader has ended: if its number is in use again, then by a stranger.
     """
     if not (_PROC_ROOT / "self" / "stat").exists():
-        return [] if leader is None or not group_exists(leader) else [-leader]
-    stats = _read_stats()
+        return [] if leader is None or not process_group_exists(leader) else [-leader]
+    stats = _read_process_stats()
     if reaped and any(stat.pid == leader for stat in stats):
         leader = None
     found = {
         stat.pid
         for stat in stats
-        if (leader is not None and leader in (stat.group, stat.session))
-        or _bears(stat.pid, mark.encode())
+        if (leader is not None and leader in (stat.group_id, stat.session_id))
+        or _has_marker(stat.pid, marker.encode())
     }
     children: dict[int, list[int]] = {}
     for stat in stats:
-        children.setdefault(stat.parent, []).append(stat.pid)
+        children.setdefault(stat.parent_pid, []).append(stat.pid)
     unseen = list(found)
     while unseen:
         new = [pid for pid in children.get(unseen.pop(), ()) if pid not in found]
@@ -76,15 +76,15 @@ def send_signal(pids: list[int], number: signal.Signals) -> None:
             continue
 
 
-def end_marked(mark: str) -> None:
+def kill_marked_processes(marker: str) -> None:
     """SIGKILL to all that bear the mark, and to what they start meanwhile."""
     for _ in range(_MAX_KILL_ROUNDS):
-        if not (pids := find_processes(mark)):
+        if not (pids := find_processes(marker)):
             return
         send_signal(pids, signal.SIGKILL)
 
 
-async def end_processes(find: Callable[[], list[int]], grace: float) -> None:
+async def terminate_processes(find: Callable[[], list[int]], grace: float) -> None:
     """SIGTERM to all that `find` finds, `grace` seconds to obey, then SIGKILL until none is left.
 
     Cancelling it skips the rest of the grace, never the SIGKILL.
@@ -93,28 +93,32 @@ async def end_processes(find: Callable[[], list[int]], grace: float) -> None:
         return
     try:
         send_signal(pids, signal.SIGTERM)
-        await _until_none(find, grace)
+        await _wait_until_none(find, grace)
     finally:
         send_signal(find(), signal.SIGKILL)
-    await _until_none(find, _KILL_TIMEOUT_S, insist=True)
+    await _wait_until_none(find, _KILL_TIMEOUT_S, insist=True)
 
 
-async def end_leashed(confined_process: ConfinedProcess, leader: int, grace: float) -> None:
+async def terminate_confined_process(
+    confined_process: ConfinedProcess, leader: int, grace: float
+) -> None:
     """The same for a confined command, whose keeper knows all that is inside."""
 
     def find() -> list[int]:
-        return [] if confined_process.is_slack() else [-leader]
+        return [] if confined_process.is_empty() else [-leader]
 
     try:
         confined_process.terminate()
-        await _until_none(find, grace)
+        await _wait_until_none(find, grace)
     finally:
         confined_process.kill()
-    await _until_none(find, _KILL_TIMEOUT_S)
+    await _wait_until_none(find, _KILL_TIMEOUT_S)
     send_signal(find(), signal.SIGKILL)
 
 
-async def _until_none(find: Callable[[], list[int]], seconds: float, insist: bool = False) -> None:
+async def _wait_until_none(
+    find: Callable[[], list[int]], seconds: float, insist: bool = False
+) -> None:
     loop = asyncio.get_running_loop()
     deadline = loop.time() + seconds
     while (left := find()) and loop.time() < deadline:
@@ -123,7 +127,7 @@ async def _until_none(find: Callable[[], list[int]], seconds: float, insist: boo
         await asyncio.sleep(_POLL_INTERVAL_S)
 
 
-def _read_stats() -> list[_ProcessStat]:
+def _read_process_stats() -> list[_ProcessStat]:
     stats: list[_ProcessStat] = []
     for name in os.listdir(_PROC_ROOT):  # noqa: PTH208 (names only: this runs over every process)
         if not name.isdigit():
@@ -138,7 +142,7 @@ def _read_stats() -> list[_ProcessStat]:
     return stats
 
 
-def _bears(pid: int, mark: bytes) -> bool:
+def _has_marker(pid: int, marker: bytes) -> bool:
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:  # noqa: PTH123
             environment = file.read()
@@ -147,10 +151,12 @@ def _bears(pid: int, mark: bytes) -> bool:
     marks = (
         (b"\0" + environment).partition(_MARKER_VARIABLE_PREFIX)[2].partition(b"\0")[0].split(b":")
     )
-    return any(found == mark or (mark.endswith(b".") and found.startswith(mark)) for found in marks)
+    return any(
+        found == marker or (marker.endswith(b".") and found.startswith(marker)) for found in marks
+    )
 
 
-def group_exists(leader: int) -> bool:
+def process_group_exists(leader: int) -> bool:
     """Whether anything is left of a process group, be it a zombie; costs next to nothing."""
     try:
         os.killpg(leader, 0)

@@ -2,7 +2,7 @@
 
 The shell is fixed and reads no start-up files. Commands get an environment from an allow-list of
 names; each value is checked again, because a secret may hide behind a harmless prefix or inside
-the URL of a proxy. Hooks and MCP servers get the same environment (`command_environment`).
+the URL of a proxy. Hooks and MCP servers get the same environment (`build_command_environment`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from joey.core.redaction import has_secret_name
 from joey.core.text import compile_regex
 from joey.errors import ToolError
 from joey.execution.command import LocalCommand
-from joey.execution.processes import MARKER_VARIABLE, end_processes, find_processes
+from joey.execution.processes import MARKER_VARIABLE, find_processes, terminate_processes
 from joey.ports import ConfinedProcess, RunningCommand, Sandbox, SandboxReport, Terminal
 from joey.system.subprocess import begun
 
@@ -41,31 +41,31 @@ class LocalTerminal:
         exit_grace: float = EXIT_GRACE_S,
     ) -> None:
         source = os.environ if env is None else env
-        self._env = command_environment(source)
+        self._env = build_command_environment(source)
         self._sandbox = sandbox
-        self._outer_marks = source.get(MARKER_VARIABLE, "")
-        self._mark = f"{token_hex(16)}."
-        self._shell = find_shell(self._env.get("PATH"))
-        self._kill_grace = kill_grace
-        self._exit_grace = exit_grace
-        self._started = 0
+        self._outer_markers = source.get(MARKER_VARIABLE, "")
+        self._marker_prefix = f"{token_hex(16)}."
+        self._shell_arguments = find_shell(self._env.get("PATH"))
+        self._kill_grace_s = kill_grace
+        self._exit_grace_s = exit_grace
+        self._started_count = 0
         self._commands: list[LocalCommand] = []
 
     @property
-    def running(self) -> Sequence[RunningCommand]:
-        return [command for command in self._commands if command.is_listed]
+    def background_commands(self) -> Sequence[RunningCommand]:
+        return [command for command in self._commands if command.is_listed_as_background]
 
-    def leave_running(self) -> bool:
-        left = [command for command in self._commands if command.leave()]
+    def detach_foreground(self) -> bool:
+        left = [command for command in self._commands if command.detach()]
         return bool(left)
 
-    async def kill_running(self) -> None:
-        awaited = [command for command in self._commands if command.is_awaited]
+    async def kill_foreground(self) -> None:
+        awaited = [command for command in self._commands if command.has_waiters]
         await asyncio.gather(*(command.kill() for command in awaited))
 
-    def expect(self) -> None:
+    def prewarm(self) -> None:
         if self._sandbox is not None:
-            self._sandbox.expect()
+            self._sandbox.prewarm()
 
     async def start(
         self,
@@ -74,46 +74,48 @@ class LocalTerminal:
         artifact: Path | None,
         on_output: Callable[[str], None] | None = None,
     ) -> RunningCommand:
-        self._forget()
-        self._started += 1
-        mark = f"{self._mark}{self._started}"
+        self._discard_finished()
+        self._started_count += 1
+        marker = f"{self._marker_prefix}{self._started_count}"
         running = LocalCommand(
-            command, cwd, mark, artifact, on_output, self._kill_grace, self._exit_grace
+            command, cwd, marker, artifact, on_output, self._kill_grace_s, self._exit_grace_s
         )
-        await self._spawn(running, mark)
+        await self._spawn(running, marker)
         self._commands.append(running)
         return running
 
-    async def confinement(self) -> SandboxReport | None:
+    async def get_sandbox_report(self) -> SandboxReport | None:
         return None if self._sandbox is None else await self._sandbox.probe()
 
     async def close(self) -> None:
         try:
-            if self._started:
-                await self._end_all()
+            if self._started_count:
+                await self._kill_all()
         finally:
             if self._sandbox is not None:
                 await self._sandbox.close()
 
-    async def _end_all(self) -> None:
+    async def _kill_all(self) -> None:
         try:
             await asyncio.gather(
-                *(command.kill() for command in self._commands if not command.is_forgettable)
+                *(command.kill() for command in self._commands if not command.can_discard)
             )
         finally:
             # Children that were sent to the background with their output elsewhere.
-            await end_processes(lambda: find_processes(self._mark), self._kill_grace)
-        self._forget()
+            await terminate_processes(
+                lambda: find_processes(self._marker_prefix), self._kill_grace_s
+            )
+        self._discard_finished()
 
-    def _forget(self) -> None:
+    def _discard_finished(self) -> None:
         for command in self._commands:
-            if command.is_forgettable:
-                command.release()
-        self._commands = [command for command in self._commands if not command.is_forgettable]
+            if command.can_discard:
+                command.close_confined_process()
+        self._commands = [command for command in self._commands if not command.can_discard]
 
-    async def _spawn(self, running: LocalCommand, mark: str) -> None:
-        env = {**self._env, MARKER_VARIABLE: f"{self._outer_marks}:{mark}".lstrip(":")}
-        shell = (*self._shell, running.command)
+    async def _spawn(self, running: LocalCommand, marker: str) -> None:
+        env = {**self._env, MARKER_VARIABLE: f"{self._outer_markers}:{marker}".lstrip(":")}
+        shell = (*self._shell_arguments, running.command)
         try:
             running.confined_process = await self._confine(shell, running.cwd, env)
             if running.confined_process is not None:
@@ -133,10 +135,10 @@ class LocalTerminal:
             )
             await asyncio.sleep(0)  # who was cancelled meanwhile hears of it here
         except (OSError, ValueError) as error:
-            running.abandon()
-            raise ToolError(_why_not(running, error)) from error
+            running.abort_start()
+            raise ToolError(_describe_start_error(running, error)) from error
         except BaseException:
-            running.abandon()
+            running.abort_start()
             raise
 
     async def _confine(
@@ -156,7 +158,7 @@ def find_shell(path: str | None) -> tuple[str, ...]:
     return (bash, "--noprofile", "--norc", "-c", "--")
 
 
-def _why_not(running: LocalCommand, error: OSError | ValueError) -> str:
+def _describe_start_error(running: LocalCommand, error: OSError | ValueError) -> str:
     if not running.cwd.is_dir():
         return f"Working directory '{running.cwd}' does not exist."
     if isinstance(error, ValueError):
@@ -168,7 +170,7 @@ def _why_not(running: LocalCommand, error: OSError | ValueError) -> str:
     )
 
 
-_fits: type[Terminal] = LocalTerminal
+_protocol_check: type[Terminal] = LocalTerminal
 
 
 _ALLOWED_VARIABLES = frozenset(
@@ -204,10 +206,10 @@ _FIXED_VARIABLES = {
 very word). Nobody can scroll a pager or type a password: both would only wait."""
 
 
-def command_environment(source: Mapping[str, str]) -> dict[str, str]:
-    kept = {name: value for name, value in source.items() if _harmless(name, value)}
+def build_command_environment(source: Mapping[str, str]) -> dict[str, str]:
+    kept = {name: value for name, value in source.items() if _is_safe_variable(name, value)}
     for name in _ABSOLUTE_PATH_LIST_VARIABLES & kept.keys():
-        kept[name] = _without_here(kept[name])
+        kept[name] = _drop_relative_entries(kept[name])
     for name in _SEARCH_PATH_VARIABLES & kept.keys():
         # An empty entry is the folder that the command is in, and is hardly ever meant.
         kept[name] = ":".join(filter(None, kept[name].split(":")))
@@ -222,13 +224,13 @@ _SEARCH_PATH_VARIABLES = frozenset(
 )
 
 
-def _without_here(path: str) -> str:
+def _drop_relative_entries(path: str) -> str:
     """A PATH whose entries are the same everywhere: with `.` in it, a rule for `git` would run, or
     load, whatever a folder of the workspace calls so."""
     return ":".join(entry for entry in path.split(":") if entry.startswith("/"))
 
 
-def _harmless(name: str, value: str) -> bool:
+def _is_safe_variable(name: str, value: str) -> bool:
     if name.lower().endswith("_proxy") and "@" in value:
         return False  # a login, be it ever so badly written
     listed = name in _ALLOWED_VARIABLES or name.startswith(_ALLOWED_VARIABLE_PREFIXES)

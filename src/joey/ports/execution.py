@@ -31,16 +31,16 @@ class RunningCommand(Protocol):
     cwd: Path
 
     @property
-    def end(self) -> CommandExit | None: ...
+    def exit(self) -> CommandExit | None: ...
 
     @property
     def total_bytes(self) -> int: ...
 
-    def preview(self, budget: int) -> str:
+    def render_preview(self, budget: int) -> str:
         """Decoded output within `budget` bytes: all of it, or head and tail around a note."""
         ...
 
-    def take_new(self) -> str:
+    def read_new_output(self) -> str:
         """Output since the last call (for environment details), bounded."""
         ...
 
@@ -48,7 +48,7 @@ class RunningCommand(Protocol):
         """The end, or None when `patience` seconds passed first (it keeps running)."""
         ...
 
-    def leave(self) -> bool:
+    def detach(self) -> bool:
         """Let whoever waits for it go on, as if their patience were over; False when nobody has
         to wait any more."""
         ...
@@ -59,7 +59,7 @@ class RunningCommand(Protocol):
 
 
 class Terminal(Protocol):
-    def expect(self) -> None:
+    def prewarm(self) -> None:
         """A command will come soon: what takes a while can be begun. Returns at once."""
         ...
 
@@ -77,19 +77,19 @@ class Terminal(Protocol):
         ...
 
     @property
-    def running(self) -> Sequence[RunningCommand]:
+    def background_commands(self) -> Sequence[RunningCommand]:
         """Commands of this task that were left in the background, finished or not."""
         ...
 
-    def leave_running(self) -> bool:
+    def detach_foreground(self) -> bool:
         """Leave the commands that are waited for in the background; False when there are none."""
         ...
 
-    async def kill_running(self) -> None:
+    async def kill_foreground(self) -> None:
         """Kill the commands that are waited for: whoever waits hears how they have ended."""
         ...
 
-    async def confinement(self) -> SandboxReport | None:
+    async def get_sandbox_report(self) -> SandboxReport | None:
         """How far commands are confined here; None when the person has switched that off."""
         ...
 
@@ -129,11 +129,11 @@ class ConfinedProcess(Protocol):
         """
         ...
 
-    def notes(self) -> list[str]:
+    def take_denial_messages(self) -> list[str]:
         """New sentences about what was refused, for whoever reads the output."""
         ...
 
-    def is_slack(self) -> bool:
+    def is_empty(self) -> bool:
         """Whether nothing is left inside."""
         ...
 
@@ -153,7 +153,7 @@ class ConfinedProcess(Protocol):
 class Sandbox(Protocol):
     """Confines the commands of one task."""
 
-    def expect(self) -> None:
+    def prewarm(self) -> None:
         """A command will come soon: make ready for it, in the background and in silence."""
         ...
 
@@ -171,7 +171,7 @@ class Sandbox(Protocol):
         """
         ...
 
-    def spare(self, path: Path) -> None:
+    def mark_own_write(self, path: Path) -> None:
         """joey has just written this itself, with leave: no command is taken for its maker."""
         ...
 
@@ -181,7 +181,7 @@ class Sandbox(Protocol):
 
 
 class ShellGrammar(Protocol):
-    def chain(self, line: str) -> CommandChain | None:
+    def parse_chain(self, line: str) -> CommandChain | None:
         """The commands of a line made of plain words alone; None when it holds anything else.
 
         Whatever it raises means the same to those who ask: not proven.

@@ -295,7 +295,11 @@ class ServerHub:
         if task is None or feed is None or feed.task is not task or not self.ready:
             return
         idle = task.state in IDLE_STATES and not task.is_running and task.bus.seq == seq
-        is_wanted = task.has_waiting_parent or task is self.current or task.runtime.terminal.running
+        is_wanted = (
+            task.has_waiting_parent
+            or task is self.current
+            or task.runtime.terminal.background_commands
+        )
         if idle and not is_wanted:
             release = asyncio.create_task(self.release(task))
             self._releases.add(release)

@@ -78,7 +78,7 @@ class ExecuteCommand(Tool[ExecuteCommandParams, PreparedCommand]):
         return params
 
     def prewarm(self, terminal: Terminal) -> None:
-        terminal.expect()
+        terminal.prewarm()
 
     async def prepare(self, params: ExecuteCommandParams, ctx: ToolContext) -> PreparedCommand:
         command = params.command
@@ -122,7 +122,7 @@ class ExecuteCommand(Tool[ExecuteCommandParams, PreparedCommand]):
         finally:
             live.close()
         outcome = ended_or_running(CommandReport(running, artifact, ctx.settings), end)
-        return explained(outcome, await ctx.terminal.confinement(), ctx.settings)
+        return explained(outcome, await ctx.terminal.get_sandbox_report(), ctx.settings)
 
 
 async def _reached(command: str, cwd: ResolvedPath, ctx: ToolContext) -> list[Claim]:
@@ -141,7 +141,7 @@ async def _reached(command: str, cwd: ResolvedPath, ctx: ToolContext) -> list[Cl
 
 
 async def _confinement(ctx: ToolContext) -> SandboxStatus:
-    report = await ctx.terminal.confinement()
+    report = await ctx.terminal.get_sandbox_report()
     return "off" if report is None else report.level.value
 
 
@@ -169,9 +169,9 @@ class CommandReport:
         self.cwd = running.cwd.as_posix()
         self.total = running.total_bytes
         self.is_long = self.total > budget
-        self.output = running.preview(budget)
+        self.output = running.render_preview(budget)
         # What this report shows is not new to anybody who is told of the command later on.
-        running.take_new()
+        running.read_new_output()
 
     @property
     def said(self) -> tuple[tuple[str, str], ...]:

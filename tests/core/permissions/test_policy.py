@@ -195,7 +195,7 @@ def run(command: str, place: ResolvedPath | None = None, **settings: object) -> 
     return decide(
         [Claim(access=Access.EXECUTE, path=place, command=command)],
         Settings(**settings),  # type: ignore[arg-type]
-        BashGrammar().chain,
+        BashGrammar().parse_chain,
     )
 
 

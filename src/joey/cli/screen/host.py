@@ -255,7 +255,7 @@ class LocalAppHost:
         )
 
     def move_command_to_background(self, session: Session) -> bool:
-        return self._as_task(session).runtime.terminal.leave_running()
+        return self._as_task(session).runtime.terminal.detach_foreground()
 
     def describe_rewind(self, session: Session, changes: RewindPreview) -> Sequence[str]:
         rows = [msgspec.to_builtins(row) for row in session.rows]

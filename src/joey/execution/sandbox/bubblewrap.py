@@ -58,31 +58,31 @@ _ABSENT_NAMES_GAP_TEXT = (
 
 class Bubblewrap:
     level = SandboxLevel.FULL
-    is_dependable = False
+    is_reliable = False
     """Systems and containers have many ways to forbid namespaces."""
 
     def __init__(self, binaries: Sequence[str] = _BINARY_PATHS) -> None:
-        self._binaries = binaries
+        self._binary_paths = binaries
 
-    def obstacle(self) -> str | None:
+    def explain_unavailable(self) -> str | None:
         """Why it need not even be tried."""
-        if self._find() is None:
+        if self._find_binary() is None:
             return "bubblewrap is not installed (look for a package called bubblewrap)"
-        if not seccomp.is_known():
+        if not seccomp.is_supported_machine():
             return f"the system calls of this processor ({os.uname().machine}) are not known"
         return None
 
     @property
     def gaps(self) -> tuple[str, ...]:
-        binary = self._find()
-        if binary is not None and not self._knows(binary, "--size"):
+        binary = self._find_binary()
+        if binary is not None and not self._supports_option(binary, "--size"):
             return (
                 _ABSENT_NAMES_GAP_TEXT,
                 "This version of bubblewrap does not limit what is put in /dev/shm.",
             )
         return (_ABSENT_NAMES_GAP_TEXT,)
 
-    def plan(
+    def build_plan(
         self,
         layout: FilesystemLayout,
         protected_paths: ProtectedPaths,
@@ -91,40 +91,53 @@ class Bubblewrap:
         network: str,
     ) -> dict[str, Any]:
         """What the keeper needs to know."""
-        binary = self._find()
+        binary = self._find_binary()
         assert binary is not None
         shared = network == "all"
         first = INIT_SCRIPT.replace("@gate", _NETWORK_GATE_SCRIPT if network == "hosts" else "")
         return {
             "level": "full",
-            "program": [binary, *_namespaces(layout, shared)],
-            "views": [*_mounts(layout, self._knows(binary, "--size"))],
-            "kept": list(protected_paths.pinned),
-            "held": list(protected_paths.present),
-            "again": [*_hidden_again(layout), *_masks(layout, protected_paths), *_seals(layout)],
-            "by_descriptor": bool(_quiet(shell)),
-            "rest": ["--chdir", str(cwd), "--", shell[0], *_quiet(shell), "-c", first, "joey"],
+            "program": [binary, *_build_namespace_options(layout, shared)],
+            "views": [*_build_mount_options(layout, self._supports_option(binary, "--size"))],
+            "kept": list(protected_paths.pinned_directories),
+            "held": list(protected_paths.read_only),
+            "again": [
+                *_build_rehide_options(layout),
+                *_build_socket_mask_options(layout, protected_paths),
+                *_build_readonly_remount_options(layout),
+            ],
+            "by_descriptor": bool(_build_shell_options(shell)),
+            "rest": [
+                "--chdir",
+                str(cwd),
+                "--",
+                shell[0],
+                *_build_shell_options(shell),
+                "-c",
+                first,
+                "joey",
+            ],
             "port": PROXY_PORT if network == "hosts" else 0,
             "shell": list(shell),
-            "seccomp": _refused_calls(local_sockets=not shared),
-            "absent": list(protected_paths.absent),
+            "seccomp": _build_seccomp_filter(local_sockets=not shared),
+            "absent": list(protected_paths.placeholder_paths),
             "empty": list(EMPTY_MOUNT_OPTIONS),
-            "guarded": list(protected_paths.undone),
+            "guarded": list(protected_paths.restored_afterwards),
             "pinned": [],
         }
 
-    def environment(self, layout: FilesystemLayout) -> dict[str, str]:
+    def build_environment(self, layout: FilesystemLayout) -> dict[str, str]:
         return dict.fromkeys(("TMPDIR", "TMP", "TEMP"), SANDBOX_TEMP_DIRECTORY)
 
     @cache  # noqa: B019 (there is one for the whole process)
-    def _knows(self, binary: str, option: str) -> bool:
+    def _supports_option(self, binary: str, option: str) -> bool:
         completed = subprocess.run(
             [binary, "--help"], capture_output=True, check=False, timeout=10, env={}
         )
         return option.encode() in completed.stdout + completed.stderr
 
-    def _find(self) -> str | None:
-        for each in self._binaries:
+    def _find_binary(self) -> str | None:
+        for each in self._binary_paths:
             try:
                 found = Path(each).stat()
             except OSError:
@@ -135,39 +148,39 @@ class Bubblewrap:
 
 
 @cache
-def _refused_calls(*, local_sockets: bool) -> bytes:
-    return seccomp.program(
-        seccomp.refusals(internet=True, local_sockets=local_sockets, shared_memory=True)
+def _build_seccomp_filter(*, local_sockets: bool) -> bytes:
+    return seccomp.compile_filter(
+        seccomp.build_denied_calls(internet=True, local_sockets=local_sockets, shared_memory=True)
     )
 
 
-def _quiet(shell: Sequence[bytes]) -> list[str]:
+def _build_shell_options(shell: Sequence[bytes]) -> list[str]:
     return ["--noprofile", "--norc"] if b"--norc" in shell else []
 
 
-def _namespaces(layout: FilesystemLayout, shared: bool) -> list[str]:
+def _build_namespace_options(layout: FilesystemLayout, shared: bool) -> list[str]:
     options = ["--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try"]
-    if not _is_foreign(layout.workspace):
+    if not _is_root_in_foreign_workspace(layout.workspace):
         options.append("--unshare-user")
     if not shared:
         options.append("--unshare-net")
     options += ["--die-with-parent", "--new-session", "--as-pid-1", "--cap-drop", "ALL"]
-    if _is_foreign(layout.workspace):
+    if _is_root_in_foreign_workspace(layout.workspace):
         for capability in ("CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_CHOWN"):
             options += ["--cap-add", capability]
     return options
 
 
-def _is_foreign(workspace: Path) -> bool:
+def _is_root_in_foreign_workspace(workspace: Path) -> bool:
     """Root works on somebody else's files: in a user namespace of its own it could not."""
     return os.geteuid() == 0 and workspace.stat().st_uid != 0
 
 
 @lru_cache(8)
-def _mounts(layout: FilesystemLayout, is_measured: bool) -> tuple[str, ...]:
+def _build_mount_options(layout: FilesystemLayout, is_measured: bool) -> tuple[str, ...]:
     options: list[str] = []
     for path, view in layout.views.items():
-        options += _mount(path, view, layout)
+        options += _build_path_mount_options(path, view, layout)
         if path == Path("/"):
             # What root owns below /proc/sys it may write, without any capability.
             options += ["--proc", "/proc", "--remount-ro", "/proc", "--dev", "/dev"]
@@ -175,7 +188,7 @@ def _mounts(layout: FilesystemLayout, is_measured: bool) -> tuple[str, ...]:
     return tuple(options)
 
 
-def _seals(layout: FilesystemLayout) -> list[str]:
+def _build_readonly_remount_options(layout: FilesystemLayout) -> list[str]:
     """Whoever owns an empty file system may change its mode, and fill the memory with files."""
     hidden = (
         path for path, view in layout.views.items() if view is PathView.HIDDEN and path.is_dir()
@@ -183,26 +196,28 @@ def _seals(layout: FilesystemLayout) -> list[str]:
     return [word for path in hidden for word in ("--remount-ro", str(path))]
 
 
-def _masks(layout: FilesystemLayout, protected_paths: ProtectedPaths) -> list[str]:
+def _build_socket_mask_options(
+    layout: FilesystemLayout, protected_paths: ProtectedPaths
+) -> list[str]:
     """Sockets of other programs: to see one is to be able to speak with it, be it read-only."""
     return [
         word
-        for path in listening(protected_paths.scanned_directories, layout.workspace)
-        if layout.view_of(path) in (PathView.READ, PathView.WRITE)
+        for path in find_listening_sockets(protected_paths.scanned_directories, layout.workspace)
+        if layout.find_view(path) in (PathView.READ, PathView.WRITE)
         for word in ("--ro-bind", "/dev/null", str(path))
     ]
 
 
-def _hidden_again(layout: FilesystemLayout) -> list[str]:
+def _build_rehide_options(layout: FilesystemLayout) -> list[str]:
     """What is bound to be held shows what lies hidden in it, so that is hidden once more."""
     options: list[str] = []
     for path, view in layout.views.items():
         if view is PathView.HIDDEN and layout.workspace in path.parents:
-            options += _mount(path, view, layout)
+            options += _build_path_mount_options(path, view, layout)
     return options
 
 
-def _mount(path: Path, view: PathView, layout: FilesystemLayout) -> list[str]:
+def _build_path_mount_options(path: Path, view: PathView, layout: FilesystemLayout) -> list[str]:
     place = str(path)
     match view:
         case PathView.READ:
@@ -210,7 +225,7 @@ def _mount(path: Path, view: PathView, layout: FilesystemLayout) -> list[str]:
         case PathView.WRITE:
             return ["--bind", place, place]
         case PathView.PRIVATE:
-            source = layout.temp / ("home" if path == layout.home else "tmp")
+            source = layout.temp_directory / ("home" if path == layout.home else "tmp")
             return ["--bind", str(source), place]
     # For each bind bubblewrap reads the list of all mounts; an empty file system costs nothing.
     return [*EMPTY_MOUNT_OPTIONS, place] if path.is_dir() else ["--ro-bind", "/dev/null", place]
@@ -220,7 +235,7 @@ _UNIX_SOCKET_TABLE = Path("/proc/net/unix")
 _PATH_COLUMN = 7
 
 
-def listening(directories: Iterable[str], workspace: Path) -> list[Path]:
+def find_listening_sockets(directories: Iterable[str], workspace: Path) -> list[Path]:
     """Those of our own network; a socket of another command lives in that command's."""
     try:
         lines = _UNIX_SOCKET_TABLE.read_text(
@@ -236,10 +251,12 @@ def listening(directories: Iterable[str], workspace: Path) -> list[Path]:
     if near:
         # Named from a folder that we do not know; it may be any of the workspace.
         found += (workspace / directory / name for directory in directories for name in near)
-    return [path for path in dict.fromkeys(_real(path) for path in found) if _is_socket(path)]
+    return [
+        path for path in dict.fromkeys(_resolve_parent(path) for path in found) if _is_socket(path)
+    ]
 
 
-def _real(path: Path) -> Path:
+def _resolve_parent(path: Path) -> Path:
     return Path(os.path.realpath(path.parent)) / path.name
 
 

@@ -84,73 +84,75 @@ class FilesystemLayout(Struct, frozen=True, eq=False):
     workspace: Path
     views: dict[Path, PathView]
     """Sorted so that each place comes after those above it."""
-    temp: Path
+    temp_directory: Path
     """The task's private folder."""
     home: Path | None = None
 
-    def view_of(self, path: Path) -> PathView:
-        return view_at(path, self.views)
+    def find_view(self, path: Path) -> PathView:
+        return find_view(path, self.views)
 
 
-def view_at(path: Path, views: dict[Path, PathView]) -> PathView:
+def find_view(path: Path, views: dict[Path, PathView]) -> PathView:
     """The view of a resolved path: that of the nearest place at or above it."""
-    return next(view for each in _upwards(path) if (view := views.get(each)))
+    return next(view for each in _iter_self_and_parents(path) if (view := views.get(each)))
 
 
-def make_layout(session: SandboxConfig, temp: Path) -> FilesystemLayout:
-    workspace = _real(session.workspace)
+def build_layout(config: SandboxConfig, temp: Path) -> FilesystemLayout:
+    workspace = _resolve_path(config.workspace)
     return FilesystemLayout(
-        workspace=workspace, views=find_views(session), temp=temp, home=session.home
+        workspace=workspace, views=build_views(config), temp_directory=temp, home=config.home
     )
 
 
-def find_views(session: SandboxConfig) -> dict[Path, PathView]:
+def build_views(config: SandboxConfig) -> dict[Path, PathView]:
     """What a confined command sees of the machine as it is now, each place after those above it;
     file tools go by the same (see `SandboxBoundary`)."""
-    workspace, home = _real(session.workspace), session.home
-    writable = [_named(each, workspace, home) for each in session.writable]
+    workspace, home = _resolve_path(config.workspace), config.home
+    writable = [_resolve_configured_path(each, workspace, home) for each in config.writable_paths]
     views: dict[Path, PathView] = {Path("/"): PathView.READ}
     views |= dict.fromkeys(
-        _existing(*_PRIVATE_TEMP_DIRECTORIES, tempfile.gettempdir()), PathView.PRIVATE
+        _resolve_existing(*_PRIVATE_TEMP_DIRECTORIES, tempfile.gettempdir()), PathView.PRIVATE
     )
-    views |= dict.fromkeys(_existing(*_HIDDEN_DIRECTORIES), PathView.HIDDEN)
+    views |= dict.fromkeys(_resolve_existing(*_HIDDEN_DIRECTORIES), PathView.HIDDEN)
     views |= dict.fromkeys(
-        _existing(*(f"/etc/{each}" for each in _ETC_SECRET_PATHS)), PathView.HIDDEN
+        _resolve_existing(*(f"/etc/{each}" for each in _ETC_SECRET_PATHS)), PathView.HIDDEN
     )
-    views |= dict.fromkeys(_existing(*_READABLE_IN_HIDDEN_DIRECTORIES), PathView.READ)
-    secrets = [_real(session.joey_home)]
+    views |= dict.fromkeys(_resolve_existing(*_READABLE_IN_HIDDEN_DIRECTORIES), PathView.READ)
+    secrets = [_resolve_path(config.joey_home)]
     if home is not None:
-        secrets += _existing(*(str(home / each) for each in _HOME_SECRET_PATHS))
+        secrets += _resolve_existing(*(str(home / each) for each in _HOME_SECRET_PATHS))
         views[home] = PathView.PRIVATE
-    for place in _tools(session, home, (*secrets, *_secret_names(home))):
+    for place in _find_tool_directories(config, home, (*secrets, *_list_home_secret_paths(home))):
         views.setdefault(place, PathView.READ)
-    readable = [_named(each, workspace, home) for each in session.readable]
+    readable = [_resolve_configured_path(each, workspace, home) for each in config.readable_paths]
     views |= dict.fromkeys(filter(Path.exists, readable), PathView.READ)
     views |= dict.fromkeys(filter(Path.exists, writable), PathView.WRITE)
-    views |= dict.fromkeys(session.added, PathView.WRITE)
+    views |= dict.fromkeys(config.added_directories, PathView.WRITE)
     views[workspace] = PathView.WRITE
     for each in secrets:
-        if each not in views and each.exists() and view_at(each, views) in VISIBLE_VIEWS:
+        if each not in views and each.exists() and find_view(each, views) in VISIBLE_VIEWS:
             views[each] = PathView.HIDDEN
-    return _ordered(views)
+    return _sort_and_prune_views(views)
 
 
 def find_visible_protected_paths(
-    session: SandboxConfig, layout: FilesystemLayout, directories: dict[str, ScannedDirectory]
+    config: SandboxConfig, layout: FilesystemLayout, directories: dict[str, ScannedDirectory]
 ) -> ProtectedPaths:
     """Protected names as they are now, but for those that are hidden, or that the person has
     opened."""
     workspace = layout.workspace
-    left_out = {_named(each, workspace, layout.home) for each in session.writable}
+    left_out = {
+        _resolve_configured_path(each, workspace, layout.home) for each in config.writable_paths
+    }
     left_out |= {path for path, view in layout.views.items() if view is PathView.HIDDEN}
-    left_out.add(_real(session.joey_home))
+    left_out.add(_resolve_path(config.joey_home))
     inside = (path for path in left_out if workspace in path.parents)
     return find_protected_paths(
         workspace, directories, frozenset(str(p.relative_to(workspace)) for p in inside)
     )
 
 
-def _ordered(views: dict[Path, PathView]) -> dict[Path, PathView]:
+def _sort_and_prune_views(views: dict[Path, PathView]) -> dict[Path, PathView]:
     """From above to below, without those that say what was said above."""
     found: dict[Path, PathView] = {}
     for path in sorted(views, key=lambda path: len(path.parts)):
@@ -160,18 +162,20 @@ def _ordered(views: dict[Path, PathView]) -> dict[Path, PathView]:
     return found
 
 
-def _tools(session: SandboxConfig, home: Path | None, secrets: tuple[Path, ...]) -> Iterable[Path]:
+def _find_tool_directories(
+    config: SandboxConfig, home: Path | None, secrets: tuple[Path, ...]
+) -> Iterable[Path]:
     """Places outside the ordinary in which programs are installed."""
     if home is not None:
-        yield from _existing(*(str(home / each) for each in _HOME_TOOL_PATHS))
-    named = [session.env[name] for name in _TOOL_PATH_VARIABLES if session.env.get(name)]
-    for directory in session.env.get("PATH", "").split(":"):
+        yield from _resolve_existing(*(str(home / each) for each in _HOME_TOOL_PATHS))
+    named = [config.env[name] for name in _TOOL_PATH_VARIABLES if config.env.get(name)]
+    for directory in config.env.get("PATH", "").split(":"):
         if not directory.startswith("/"):
             continue
         named.append(directory)
         if Path(directory).name in _PROGRAM_DIRECTORY_NAMES:
             named.append(str(Path(directory).parent))
-    for place in _existing(*named):
+    for place in _resolve_existing(*named):
         around = place == Path("/") or (home is not None and home.is_relative_to(place))
         reveals = any(secret.is_relative_to(place) for secret in secrets)
         if (
@@ -182,26 +186,26 @@ def _tools(session: SandboxConfig, home: Path | None, secrets: tuple[Path, ...])
             yield place
 
 
-def _secret_names(home: Path | None) -> tuple[Path, ...]:
+def _list_home_secret_paths(home: Path | None) -> tuple[Path, ...]:
     return () if home is None else tuple(home / each for each in _HOME_SECRET_PATHS)
 
 
-def _existing(*places: str) -> list[Path]:
+def _resolve_existing(*places: str) -> list[Path]:
     """Those that are there and could be looked at at all, as they really are."""
-    return [_real(each) for each in places if os.access(each, os.R_OK)]
+    return [_resolve_path(each) for each in places if os.access(each, os.R_OK)]
 
 
-def _named(name: str, workspace: Path, home: Path | None) -> Path:
+def _resolve_configured_path(name: str, workspace: Path, home: Path | None) -> Path:
     """A folder of the settings: absolute, of the home, or of the workspace."""
     if name.startswith("~/") and home is not None:
-        return _real(home / name[2:])
-    return _real(workspace / name)
+        return _resolve_path(home / name[2:])
+    return _resolve_path(workspace / name)
 
 
-def _real(path: str | Path) -> Path:
+def _resolve_path(path: str | Path) -> Path:
     return Path(os.path.realpath(path))
 
 
-def _upwards(path: Path) -> Iterable[Path]:
+def _iter_self_and_parents(path: Path) -> Iterable[Path]:
     yield path
     yield from path.parents

@@ -18,7 +18,7 @@ import marshal
 import os
 import select
 
-from joey.execution.sandbox.supervisor import Supervisor, answer, no_process
+from joey.execution.sandbox.supervisor import Supervisor, format_fork_failure, send_reply
 
 _IGNORED_SIGNALS = (1, 2, 3, 15)
 """Signals to the whole group are meant for the command, which gets its own."""
@@ -27,66 +27,66 @@ _PRELOAD_DELAY_MS = 15
 _ORDER_DESCRIPTOR_COUNT = 3
 
 
-def main(orders: int) -> None:
-    os.set_inheritable(orders, False)  # it came to us by being inherited; a command is no heir
+def main(order_fd: int) -> None:
+    os.set_inheritable(order_fd, False)  # it came to us by being inherited; a command is no heir
     for number in _IGNORED_SIGNALS:
         _signal.signal(number, _signal.SIG_IGN)
-    ForkServer(orders).run()
+    ForkServer(order_fd).run()
     os._exit(0)
 
 
 class ForkServer:
-    def __init__(self, orders: int) -> None:
-        self._joey = _socket.socket(fileno=orders)
-        self._poll = select.poll()
-        self._poll.register(orders, select.POLLIN)
-        self._keepers: dict[int, int] = {}
+    def __init__(self, order_fd: int) -> None:
+        self._client_socket = _socket.socket(fileno=order_fd)
+        self._poller = select.poll()
+        self._poller.register(order_fd, select.POLLIN)
+        self._supervisor_pids: dict[int, int] = {}
         """Their numbers, by what tells of their end."""
-        self._is_loaded = False
+        self._is_preloaded = False
 
     def run(self) -> None:
         goes_on = True
-        while goes_on or self._keepers:
-            ready = self._poll.poll(None if self._is_loaded else _PRELOAD_DELAY_MS)
+        while goes_on or self._supervisor_pids:
+            ready = self._poller.poll(None if self._is_preloaded else _PRELOAD_DELAY_MS)
             for descriptor, _ in ready:
-                if descriptor in self._keepers:
-                    self._reap(descriptor)
-                elif not (parts := self._order()):
-                    self._poll.unregister(descriptor)
+                if descriptor in self._supervisor_pids:
+                    self._reap_supervisor(descriptor)
+                elif not (parts := self._receive_order()):
+                    self._poller.unregister(descriptor)
                     goes_on = False
                 else:
-                    self._start(*parts)
-            if not self._is_loaded and goes_on:
-                self._is_loaded = True
-                _preload()
+                    self._start_supervisor(*parts)
+            if not self._is_preloaded and goes_on:
+                self._is_preloaded = True
+                _preload_modules()
 
-    def _order(self) -> list[int]:
+    def _receive_order(self) -> list[int]:
         """The descriptors that came with it; none when joey wants nothing any more."""
         numbers = array.array("i")
         most = _socket.CMSG_LEN(_ORDER_DESCRIPTOR_COUNT * numbers.itemsize)
-        _, attached, *_ = self._joey.recvmsg(1, most, _socket.MSG_CMSG_CLOEXEC)
+        _, attached, *_ = self._client_socket.recvmsg(1, most, _socket.MSG_CMSG_CLOEXEC)
         for *_, data in attached:
             numbers.frombytes(data)
         return numbers.tolist()
 
-    def _start(self, control: int, output: int, plan: int) -> None:
+    def _start_supervisor(self, control: int, output: int, plan: int) -> None:
         try:
             supervisor = os.fork()
         except OSError as error:
-            answer(control, no_process(error))
+            send_reply(control, format_fork_failure(error))
         else:
             if not supervisor:
                 self._become_supervisor(control, output, plan)
             ended = os.pidfd_open(supervisor)
-            self._keepers[ended] = supervisor
-            self._poll.register(ended, select.POLLIN)
+            self._supervisor_pids[ended] = supervisor
+            self._poller.register(ended, select.POLLIN)
         for each in (control, output, plan):
             os.close(each)
 
     def _become_supervisor(self, control: int, output: int, plan: int) -> None:
         try:
-            self._joey.close()
-            for each in self._keepers:
+            self._client_socket.close()
+            for each in self._supervisor_pids:
                 os.close(each)
             os.setsid()
             for number in (1, 2):
@@ -98,13 +98,13 @@ class ForkServer:
         finally:
             os._exit(0)
 
-    def _reap(self, ended: int) -> None:
-        self._poll.unregister(ended)
+    def _reap_supervisor(self, ended: int) -> None:
+        self._poller.unregister(ended)
         os.close(ended)
-        os.waitpid(self._keepers.pop(ended), 0)
+        os.waitpid(self._supervisor_pids.pop(ended), 0)
 
 
-def _preload() -> None:
+def _preload_modules() -> None:
     """There is time: load what keepers may need."""
     from joey.execution.sandbox import kernel, protected_scan
 

@@ -30,18 +30,18 @@ _MAX_IDLE_SERVERS = 16
 """That wait in one process, whatever the number of tasks."""
 
 
-_waiting: WeakSet[ForkServerManager] = WeakSet()
+_idle_managers: WeakSet[ForkServerManager] = WeakSet()
 
 
 class ForkServerManager:
-    def __init__(self, group: Callable[[], ControlGroup | None]) -> None:
-        self._group = group
-        self._making: asyncio.Task[ForkServerClient] | None = None
-        self._timer: asyncio.TimerHandle | None = None
-        self._dismissals: set[asyncio.Task[None]] = set()
-        self._closed = False
+    def __init__(self, get_control_group: Callable[[], ControlGroup | None]) -> None:
+        self._get_control_group = get_control_group
+        self._server_task: asyncio.Task[ForkServerClient] | None = None
+        self._idle_timer: asyncio.TimerHandle | None = None
+        self._stop_tasks: set[asyncio.Task[None]] = set()
+        self._is_closed = False
 
-    async def start(self, plan: dict[str, Any]) -> SupervisorTransport:
+    async def start_supervisor(self, plan: dict[str, Any]) -> SupervisorTransport:
         """Have a command kept.
 
         Raises:
@@ -49,94 +49,104 @@ class ForkServerManager:
         """
         try:
             for _ in range(_MAX_START_ATTEMPTS):
-                making = self._begun()
-                supervisor = await _taken_up(await asyncio.shield(making), plan)
+                server_task = self._ensure_server()
+                supervisor = await _try_start_supervisor(await asyncio.shield(server_task), plan)
                 if supervisor is not None:
                     return supervisor
-                if self._making is making:  # else somebody who waited too has begun another
-                    self._dismiss()
-            return (await asyncio.shield(self._begun())).start(plan)
+                if (
+                    self._server_task is server_task
+                ):  # else somebody who waited too has begun another
+                    self._stop_server()
+            return (await asyncio.shield(self._ensure_server())).start_supervisor(plan)
         except OSError:
-            self._dismiss()
+            self._stop_server()
             raise
         finally:
-            self._let_wait()
+            self._schedule_idle_stop()
 
-    def begin(self) -> None:
+    def start_server(self) -> None:
         """A starter will be needed at once."""
-        if not self._closed:
-            self._begun()
+        if not self._is_closed:
+            self._ensure_server()
 
-    def prepare(self) -> None:
+    def prewarm(self) -> None:
         """One will be needed, sooner or later."""
-        if not self._closed and (self in _waiting or len(_waiting) < _MAX_IDLE_SERVERS):
-            self.begin()
-            self._let_wait()
+        if not self._is_closed and (
+            self in _idle_managers or len(_idle_managers) < _MAX_IDLE_SERVERS
+        ):
+            self.start_server()
+            self._schedule_idle_stop()
 
     async def close(self) -> None:
         """Nobody waits any more, and nobody will."""
-        self._closed = True
-        self._dismiss()
-        await asyncio.gather(*self._dismissals)
+        self._is_closed = True
+        self._stop_server()
+        await asyncio.gather(*self._stop_tasks)
 
-    def _let_wait(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if self._closed or (self not in _waiting and len(_waiting) >= _MAX_IDLE_SERVERS):
-            self._dismiss()
-        elif self._making is not None:
-            _waiting.add(self)
-            self._timer = asyncio.get_running_loop().call_later(_IDLE_TIMEOUT_S, self._dismiss)
+    def _schedule_idle_stop(self) -> None:
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+            self._idle_timer = None
+        if self._is_closed or (
+            self not in _idle_managers and len(_idle_managers) >= _MAX_IDLE_SERVERS
+        ):
+            self._stop_server()
+        elif self._server_task is not None:
+            _idle_managers.add(self)
+            self._idle_timer = asyncio.get_running_loop().call_later(
+                _IDLE_TIMEOUT_S, self._stop_server
+            )
 
-    def _begun(self) -> asyncio.Task[ForkServerClient]:
-        if self._closed:
+    def _ensure_server(self) -> asyncio.Task[ForkServerClient]:
+        if self._is_closed:
             raise OSError(errno.ECANCELED, "its task is being closed")
-        if self._making is None:
-            self._making = asyncio.get_running_loop().create_task(self._make())
-        return self._making
+        if self._server_task is None:
+            self._server_task = asyncio.get_running_loop().create_task(self._spawn_server())
+        return self._server_task
 
-    async def _make(self) -> ForkServerClient:
-        server = ForkServerClient(self._group())
+    async def _spawn_server(self) -> ForkServerClient:
+        server = ForkServerClient(self._get_control_group())
         await server.spawn()
         return server
 
-    def _dismiss(self) -> None:
-        _waiting.discard(self)
-        making, self._making = self._making, None
-        if making is not None:
-            task = asyncio.get_running_loop().create_task(_dismissed(making))
-            self._dismissals.add(task)
-            task.add_done_callback(self._dismissals.discard)
+    def _stop_server(self) -> None:
+        _idle_managers.discard(self)
+        server_task, self._server_task = self._server_task, None
+        if server_task is not None:
+            task = asyncio.get_running_loop().create_task(_stop_when_started(server_task))
+            self._stop_tasks.add(task)
+            task.add_done_callback(self._stop_tasks.discard)
 
 
-async def _taken_up(server: ForkServerClient, plan: dict[str, Any]) -> SupervisorTransport | None:
+async def _try_start_supervisor(
+    server: ForkServerClient, plan: dict[str, Any]
+) -> SupervisorTransport | None:
     """Who keeps the command; None when nobody has begun with it, and nobody will."""
-    if not server.waits:
+    if not server.is_alive:
         return None
     try:
-        supervisor = server.start(plan)
+        supervisor = server.start_supervisor(plan)
     except (BrokenPipeError, ConnectionResetError):
         return None  # It has just been killed.
     try:
-        if not await supervisor.is_taken_up(_ORDER_TIMEOUT_S):
+        if not await supervisor.wait_until_plan_read(_ORDER_TIMEOUT_S):
             await server.kill()
-            await supervisor.is_taken_up(_ORDER_TIMEOUT_S)
+            await supervisor.wait_until_plan_read(_ORDER_TIMEOUT_S)
     except BaseException:
-        supervisor.let_go()
+        supervisor.disconnect()
         raise
-    if supervisor.is_untouched:
-        supervisor.let_go()
+    if supervisor.was_never_started:
+        supervisor.disconnect()
         return None
     return supervisor
 
 
-async def _dismissed(making: asyncio.Task[ForkServerClient]) -> None:
+async def _stop_when_started(server_task: asyncio.Task[ForkServerClient]) -> None:
     try:
-        server = await making
+        server = await server_task
     except OSError:
         return  # There is none.
-    await server.dismiss()
+    await server.stop()
 
 
 _BOOTSTRAP_CODE = (
@@ -157,14 +167,14 @@ class ForkServerClient:
         """`group` is where it counts, with all that it starts."""
         self._socket, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET)
         self._socket.setblocking(False)
-        self._theirs: int | None = theirs.detach()
-        self._group = group
+        self._child_fd: int | None = theirs.detach()
+        self._control_group = group
         self._transport: asyncio.SubprocessTransport | None = None
-        self._end = _ExitWatcher()
+        self._exit_watcher = _ExitWatcher()
         self._was_used = False
-        self.fds: tuple[int, ...] = (self._theirs,)
+        self.child_fds: tuple[int, ...] = (self._child_fd,)
         interpreter = (sys.executable, "-I", "-S", "-c", _BOOTSTRAP_CODE, str(_PACKAGE_DIRECTORY))
-        self.argv: tuple[str, ...] = (*interpreter, str(self._theirs))
+        self.argv: tuple[str, ...] = (*interpreter, str(self._child_fd))
 
     async def spawn(self) -> None:
         """Start it.
@@ -175,28 +185,28 @@ class ForkServerClient:
         loop = asyncio.get_running_loop()
         try:
             transport, _ = await loop.subprocess_exec(
-                lambda: self._end,
+                lambda: self._exit_watcher,
                 *self.argv,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 cwd="/",
                 env={},
-                pass_fds=self.fds,
+                pass_fds=self.child_fds,
                 start_new_session=True,
             )
         finally:
-            self.let_go()
+            self.close_child_fd()
         self._transport = transport
-        if self._group is not None:
-            await asyncio.to_thread(self._group.admit, transport.get_pid())
+        if self._control_group is not None:
+            await asyncio.to_thread(self._control_group.add_process, transport.get_pid())
 
     @property
-    def waits(self) -> bool:
-        is_there = self._transport is not None and not self._end.has_come
+    def is_alive(self) -> bool:
+        is_there = self._transport is not None and not self._exit_watcher.has_exited
         return is_there and self._socket.fileno() >= 0
 
-    def start(self, plan: dict[str, Any]) -> SupervisorTransport:
+    def start_supervisor(self, plan: dict[str, Any]) -> SupervisorTransport:
         """Have a command kept.
 
         Raises:
@@ -213,7 +223,7 @@ class ForkServerClient:
             os.lseek(file, 0, os.SEEK_SET)
             socket.send_fds(self._socket, [b"K"], [theirs.fileno(), written, file])
         except BaseException:
-            supervisor.let_go()
+            supervisor.disconnect()
             raise
         finally:
             theirs.close()
@@ -222,50 +232,50 @@ class ForkServerClient:
         self._was_used = True
         return supervisor
 
-    def let_go(self) -> None:
+    def close_child_fd(self) -> None:
         """Close what only the child needs."""
-        if self._theirs is not None:
-            os.close(self._theirs)
-            self._theirs = None
+        if self._child_fd is not None:
+            os.close(self._child_fd)
+            self._child_fd = None
 
-    def release(self) -> None:
+    def close(self) -> None:
         """It is not needed any more: it ends when its keepers have."""
-        self.let_go()
+        self.close_child_fd()
         self._socket.close()
 
-    async def dismiss(self) -> None:
+    async def stop(self) -> None:
         """The same, and see it end."""
         if self._was_used:
-            self.release()
-            await self._see_end()
+            self.close()
+            await self._wait_for_exit()
         else:
             await self.kill()  # sooner than it would hear of it
 
     async def kill(self) -> None:
         """See it end, whatever it does; its keepers go on."""
-        self.release()
+        self.close()
         if self._transport is not None and self._transport.get_returncode() is None:
             # Not the transport's own: it reaps one that has just ended, and asyncio misses it.
             with suppress(ProcessLookupError):
                 os.kill(self._transport.get_pid(), signal.SIGKILL)
-        await self._see_end()
+        await self._wait_for_exit()
 
-    async def _see_end(self) -> None:
+    async def _wait_for_exit(self) -> None:
         if self._transport is None:
             return
         with suppress(TimeoutError):
             async with asyncio.timeout(_EXIT_TIMEOUT_S):
-                await self._end.over.wait()
+                await self._exit_watcher.closed_event.wait()
         self._transport.close()
 
 
 class _ExitWatcher(asyncio.SubprocessProtocol):
     def __init__(self) -> None:
-        self.has_come = False
-        self.over = asyncio.Event()
+        self.has_exited = False
+        self.closed_event = asyncio.Event()
 
     def process_exited(self) -> None:
-        self.has_come = True
+        self.has_exited = True
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.over.set()
+        self.closed_event.set()

@@ -60,7 +60,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 _libc.prctl.argtypes = (ctypes.c_int, *(ctypes.c_ulong,) * 4)
 
 
-def landlock_version() -> int:
+def get_landlock_version() -> int:
     """0 when the kernel has none."""
     found = _libc.syscall(
         _SYS_LANDLOCK_CREATE_RULESET, None, ctypes.c_size_t(0), _LANDLOCK_CREATE_RULESET_VERSION
@@ -68,33 +68,33 @@ def landlock_version() -> int:
     return max(int(found), 0)
 
 
-def adopt_orphans() -> None:
+def become_subreaper() -> None:
     """Descendants whose parents end become children of this process."""
-    _check(_libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "adopt processes")
+    _raise_on_failure(_libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "adopt processes")
 
 
-def birth_time(path: str) -> int | None:
+def read_birth_time_ns(path: str) -> int | None:
     """When a file was created, in nanoseconds; None where the file system does not record it."""
     found = _Statx()
     answer = _libc.statx(
         _AT_FDCWD, os.fsencode(path), _AT_SYMLINK_NOFOLLOW, _STATX_BTIME, ctypes.byref(found)
     )
-    _check(answer, f"look at {path}")
+    _raise_on_failure(answer, f"look at {path}")
     if not found.mask & _STATX_BTIME:
         return None
     return int(found.birth_seconds) * 10**9 + int(found.birth_nanoseconds)
 
 
-def join_network(pid: int) -> None:
+def join_network_namespace(pid: int) -> None:
     """Go where another process has its network. The one who made its namespace of users may."""
     network = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     owner = fcntl.ioctl(network, _NS_GET_USERNS)
     if not os.path.samestat(os.fstat(owner), os.stat("/proc/self/ns/user")):
-        _check(_libc.setns(owner, _CLONE_NEWUSER), "join its users")
-    _check(_libc.setns(network, _CLONE_NEWNET), "join its network")
+        _raise_on_failure(_libc.setns(owner, _CLONE_NEWUSER), "join its users")
+    _raise_on_failure(_libc.setns(network, _CLONE_NEWNET), "join its network")
 
 
-def restrict_files(files: int, tcp: int, scopes: int, rules: list[tuple[str, int]]) -> None:
+def apply_landlock_rules(files: int, tcp: int, scopes: int, rules: list[tuple[str, int]]) -> None:
     """Allow the rights of the rules, and refuse all others of those that are named."""
     attributes = _LandlockRulesetAttr(files, tcp, scopes)
     # Older kernels know fewer fields, and refuse those that they do not know unless they are 0.
@@ -105,7 +105,7 @@ def restrict_files(files: int, tcp: int, scopes: int, rules: list[tuple[str, int
         ctypes.c_size_t(size),
         ctypes.c_uint32(0),
     )
-    _check(ruleset, "make rules")
+    _raise_on_failure(ruleset, "make rules")
     for path, rights in rules:
         try:
             directory = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -125,9 +125,9 @@ def restrict_files(files: int, tcp: int, scopes: int, rules: list[tuple[str, int
             ctypes.c_uint32(0),
         )
         os.close(directory)
-        _check(done, f"allow {path}")
-    _check(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "give up new privileges")
-    _check(
+        _raise_on_failure(done, f"allow {path}")
+    _raise_on_failure(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "give up new privileges")
+    _raise_on_failure(
         _libc.syscall(_SYS_LANDLOCK_RESTRICT_SELF, ruleset, ctypes.c_uint32(0)), "restrict itself"
     )
     os.close(ruleset)
@@ -144,19 +144,21 @@ def drop_capabilities(kept: int) -> None:
     header = (ctypes.c_uint32 * 2)(_LINUX_CAPABILITY_VERSION_3, 0)
     low, high = kept & 0xFFFFFFFF, kept >> 32
     data = (ctypes.c_uint32 * 6)(low, low, 0, high, high, 0)
-    _check(_libc.capset(header, data), "give up capabilities")
+    _raise_on_failure(_libc.capset(header, data), "give up capabilities")
 
 
-def filter_calls(program: bytes) -> None:
+def install_seccomp_filter(program: bytes) -> None:
     steps = _SeccompProgram(len(program) // 8, program)
     place = ctypes.addressof(steps)
-    _check(_libc.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, place, 0, 0), "filter system calls")
+    _raise_on_failure(
+        _libc.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, place, 0, 0), "filter system calls"
+    )
 
 
-def _check(answer: int, what: str) -> None:
-    if answer < 0:
+def _raise_on_failure(result: int, action: str) -> None:
+    if result < 0:
         number = ctypes.get_errno()
-        raise OSError(number, f"the process cannot {what}: {os.strerror(number)}")
+        raise OSError(number, f"the process cannot {action}: {os.strerror(number)}")
 
 
 _LISTEN_BACKLOG = 64
@@ -172,7 +174,7 @@ def listen_in_network_namespace(pid: int, port: int) -> int:
     ours, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_STREAM)
     child = os.fork()
     if not child:
-        _hand_out(theirs, pid, port)
+        _send_listening_socket(theirs, pid, port)
     theirs.close()
     try:
         said, attached, *_ = ours.recvmsg(512, _socket.CMSG_SPACE(_DESCRIPTOR_BYTES))
@@ -184,15 +186,15 @@ def listen_in_network_namespace(pid: int, port: int) -> int:
     return int.from_bytes(attached[0][2], sys.byteorder)
 
 
-def _hand_out(taker: _socket.socket, pid: int, port: int) -> None:
+def _send_listening_socket(receiver: _socket.socket, pid: int, port: int) -> None:
     try:
-        join_network(pid)
+        join_network_namespace(pid)
         listener = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
         listener.bind(("127.0.0.1", port))
         listener.listen(_LISTEN_BACKLOG)
         number = listener.fileno().to_bytes(_DESCRIPTOR_BYTES, sys.byteorder)
-        taker.sendmsg([b"D"], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, number)])
+        receiver.sendmsg([b"D"], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, number)])
     except OSError as error:
-        taker.send(str(error).encode()[:500])
+        receiver.send(str(error).encode()[:500])
     finally:
         os._exit(0)

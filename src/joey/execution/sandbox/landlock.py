@@ -63,22 +63,24 @@ _FILE_OWNER_CAPABILITIES = 0b11111
 
 class Landlock:
     level = SandboxLevel.LANDLOCK
-    is_dependable = True
+    is_reliable = True
 
     def __init__(self, version: int | None = None) -> None:
         """`version` is that of the kernel's rules to use; None: the newest it has."""
-        self._wanted = version
+        self._requested_version = version
 
     @property
     def version(self) -> int:
-        from joey.execution.sandbox.kernel import landlock_version  # ctypes takes its time to load
+        from joey.execution.sandbox.kernel import (
+            get_landlock_version,  # ctypes takes its time to load
+        )
 
-        newest = landlock_version()
-        return newest if self._wanted is None else min(newest, self._wanted)
+        newest = get_landlock_version()
+        return newest if self._requested_version is None else min(newest, self._requested_version)
 
-    def obstacle(self) -> str | None:
+    def explain_unavailable(self) -> str | None:
         """Why it need not even be tried."""
-        if not seccomp.is_known():
+        if not seccomp.is_supported_machine():
             return f"the system calls of this processor ({os.uname().machine}) are not known"
         if self.version < 1:
             return "this kernel has no Landlock, or it is switched off"
@@ -101,7 +103,7 @@ class Landlock:
             found.append("Other processes of yours, joey excepted, can be sent signals.")
         return tuple(found)
 
-    def plan(
+    def build_plan(
         self,
         layout: FilesystemLayout,
         protected_paths: ProtectedPaths,
@@ -123,34 +125,40 @@ class Landlock:
             "files": all_rights | (_IOCTL_DEV_RIGHT if version >= 5 else 0),
             "tcp": _TCP_RIGHTS if version >= 4 and network != "all" else 0,
             "scopes": _SCOPE_FLAGS if is_scoped else 0,
-            "rules": _rules(layout),
-            "seccomp": _refused_calls(internet=network == "all", spared=spared),
-            "capabilities": _kept_capabilities(layout.workspace),
-            "guarded": [*protected_paths.present, *protected_paths.absent, *protected_paths.undone],
-            "pinned": list(protected_paths.pinned),
+            "rules": _build_rules(layout),
+            "seccomp": _build_seccomp_filter(internet=network == "all", spared=spared),
+            "capabilities": _compute_retained_capabilities(layout.workspace),
+            "guarded": [
+                *protected_paths.read_only,
+                *protected_paths.placeholder_paths,
+                *protected_paths.restored_afterwards,
+            ],
+            "pinned": list(protected_paths.pinned_directories),
             "absent": [],
             "port": 0,
         }
 
-    def environment(self, layout: FilesystemLayout) -> dict[str, str]:
-        return dict.fromkeys(("TMPDIR", "TMP", "TEMP"), str(layout.temp / "tmp"))
+    def build_environment(self, layout: FilesystemLayout) -> dict[str, str]:
+        return dict.fromkeys(("TMPDIR", "TMP", "TEMP"), str(layout.temp_directory / "tmp"))
 
 
 @cache
-def _refused_calls(*, internet: bool, spared: tuple[int, ...]) -> bytes:
-    return seccomp.program(
-        seccomp.refusals(internet=internet, local_sockets=False, shared_memory=False, spared=spared)
+def _build_seccomp_filter(*, internet: bool, spared: tuple[int, ...]) -> bytes:
+    return seccomp.compile_filter(
+        seccomp.build_denied_calls(
+            internet=internet, local_sockets=False, shared_memory=False, unsignalled_pids=spared
+        )
     )
 
 
-def _kept_capabilities(workspace: Path) -> int:
+def _compute_retained_capabilities(workspace: Path) -> int:
     """None; but root that works on somebody else's files has to be able to."""
     foreign = os.geteuid() == 0 and workspace.stat().st_uid != 0
     return _FILE_OWNER_CAPABILITIES if foreign else 0
 
 
 @lru_cache(8)
-def _rules(layout: FilesystemLayout) -> list[tuple[str, int]]:
+def _build_rules(layout: FilesystemLayout) -> list[tuple[str, int]]:
     """Places and rights, as the kernel wants them."""
     found: list[tuple[str, int]] = []
     stricter = {
@@ -161,9 +169,9 @@ def _rules(layout: FilesystemLayout) -> list[tuple[str, int]]:
     }
     for path, view in layout.views.items():
         if view is PathView.READ or view is PathView.WRITE:
-            for place in _spelled_out(path, stricter, layout):
-                found.append((str(place), _rights(place, view)))
-    found.append((str(layout.temp / "tmp"), READ_RIGHTS | CHANGE_RIGHTS))
+            for place in _iter_allowed_paths(path, stricter, layout):
+                found.append((str(place), _compute_rights(place, view)))
+    found.append((str(layout.temp_directory / "tmp"), READ_RIGHTS | CHANGE_RIGHTS))
     if layout.workspace in stricter:
         # It holds secrets, which stay closed; only what they are called can be seen.
         found.append((str(layout.workspace), _READ_DIR_RIGHT))
@@ -174,7 +182,9 @@ def _rules(layout: FilesystemLayout) -> list[tuple[str, int]]:
     return found
 
 
-def _spelled_out(path: Path, stricter: set[Path], layout: FilesystemLayout) -> Iterator[Path]:
+def _iter_allowed_paths(
+    path: Path, stricter: set[Path], layout: FilesystemLayout
+) -> Iterator[Path]:
     """The place itself, or what lies in it when something below it is to be seen less of."""
     if path == Path("/dev"):
         return
@@ -188,9 +198,9 @@ def _spelled_out(path: Path, stricter: set[Path], layout: FilesystemLayout) -> I
         return  # Not to be seen by us either.
     for name in names:
         if path / name not in layout.views:
-            yield from _spelled_out(path / name, stricter, layout)
+            yield from _iter_allowed_paths(path / name, stricter, layout)
 
 
-def _rights(place: Path, view: PathView) -> int:
+def _compute_rights(place: Path, view: PathView) -> int:
     rights = READ_RIGHTS | CHANGE_RIGHTS if view is PathView.WRITE else READ_RIGHTS
     return rights if place.is_dir() else rights & _FILE_RIGHTS

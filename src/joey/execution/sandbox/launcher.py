@@ -37,14 +37,18 @@ class CommandLauncher:
         self._plan = plan
         self._placeholders = placeholders
         self._protected_fds: list[int] = []
-        self._is_full = plan["level"] == "full"
-        self._mounts = self._occupy() + self._hold() if self._is_full else []
-        if not self._is_full:
-            from joey.execution.sandbox.kernel import adopt_orphans
+        self._is_full_level = plan["level"] == "full"
+        self._mount_options = (
+            self._create_placeholders() + self._build_protected_mounts()
+            if self._is_full_level
+            else []
+        )
+        if not self._is_full_level:
+            from joey.execution.sandbox.kernel import become_subreaper
 
-            adopt_orphans()
+            become_subreaper()
 
-    def enter(self, status: int, complains: int, gate: int) -> None:
+    def exec_command(self, status: int, complains: int, gate: int) -> None:
         """Turn this process into the command; it does not return."""
         plan = self._plan
         try:
@@ -55,24 +59,24 @@ class CommandLauncher:
                 _, hard = resource.getrlimit(kind)
                 limit = most if hard == resource.RLIM_INFINITY else min(most, hard)
                 resource.setrlimit(kind, (limit, limit))
-            if self._is_full:
-                self._enter_namespaces(status, complains, gate)
+            if self._is_full_level:
+                self._exec_in_bubblewrap(status, complains, gate)
             else:
-                self._enter_rules()
+                self._exec_with_landlock()
         except (OSError, ValueError) as error:
             os.write(complains, str(error).encode(errors="replace"))
         os._exit(127)
 
-    def _occupy(self) -> list[str]:
+    def _create_placeholders(self) -> list[str]:
         plan, root = self._plan, self._plan["workspace"]
         mounts = []
         for name in plan["absent"]:
-            if self._placeholders.take(name):
+            if self._placeholders.acquire(name):
                 place = f"{root}/{name}"
                 mounts += [*plan["empty"], place, "--remount-ro", place]
         return mounts
 
-    def _hold(self) -> list[str]:
+    def _build_protected_mounts(self) -> list[str]:
         """Mount what is protected over itself. By descriptors, where the shell can close them: a
         name may lead elsewhere by the time it is looked up."""
         plan, root = self._plan, self._plan["workspace"]
@@ -82,45 +86,45 @@ class CommandLauncher:
                 place = f"{root}/{name}"
                 if not plan["by_descriptor"]:
                     mounts += [option, place, place]
-                elif (opened := _open_within(root, name)) is not None:
+                elif (opened := _open_without_symlinks(root, name)) is not None:
                     self._protected_fds.append(opened)
                     mounts += [option, f"/proc/self/fd/{opened}", place]
         return [*mounts, *plan["again"]]
 
-    def _enter_namespaces(self, status: int, complains: int, gate: int) -> None:
+    def _exec_in_bubblewrap(self, status: int, complains: int, gate: int) -> None:
         plan = self._plan
-        rules = _far(os.memfd_create("rules", os.MFD_CLOEXEC))
+        rules = _duplicate_descriptor_high(os.memfd_create("rules", os.MFD_CLOEXEC))
         os.write(rules, plan["seccomp"])
         os.lseek(rules, 0, os.SEEK_SET)
-        status, gate = _far(status), _far(gate)
+        status, gate = _duplicate_descriptor_high(status), _duplicate_descriptor_high(gate)
         os.dup2(complains, 2)
         os.dup2(status, STATUS_FD)
         if plan["port"]:
             os.dup2(gate, GATE_FD)
         for descriptor in (*self._protected_fds, rules):
             os.set_inheritable(descriptor, True)
-        argv = [*plan["program"], *plan["views"], *self._mounts, "--seccomp", str(rules)]
+        argv = [*plan["program"], *plan["views"], *self._mount_options, "--seccomp", str(rules)]
         numbers = " ".join(map(str, self._protected_fds))
         argv += [*plan["rest"], numbers, *plan["shell"]]
         os.execve(argv[0], argv, plan["env"])
 
-    def _enter_rules(self) -> None:
+    def _exec_with_landlock(self) -> None:
         from joey.execution.sandbox import kernel
 
         plan = self._plan
         os.setsid()
         os.chdir(plan["cwd"])
-        kernel.restrict_files(plan["files"], plan["tcp"], plan["scopes"], plan["rules"])
+        kernel.apply_landlock_rules(plan["files"], plan["tcp"], plan["scopes"], plan["rules"])
         kernel.drop_capabilities(plan["capabilities"])
-        kernel.filter_calls(plan["seccomp"])
+        kernel.install_seccomp_filter(plan["seccomp"])
         os.execve(plan["shell"][0], plan["shell"], plan["env"])
 
 
-def _far(descriptor: int) -> int:
+def _duplicate_descriptor_high(descriptor: int) -> int:
     return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _FIRST_FREE_FD)
 
 
-def _open_within(root: str, path: str) -> int | None:
+def _open_without_symlinks(root: str, path: str) -> int | None:
     """Without following a link; None when it went away, or has become one."""
     directory = os.open(root, _OPEN_DIRECTORY_FLAGS)
     try:
@@ -134,7 +138,7 @@ def _open_within(root: str, path: str) -> int | None:
     if stat.S_ISLNK(os.fstat(directory).st_mode):
         os.close(directory)
         return None
-    found = _far(directory)
+    found = _duplicate_descriptor_high(directory)
     os.close(directory)
     return found
 
@@ -145,12 +149,12 @@ def limit_processes(most: int) -> None:
     if not most or not user:
         return
     _, hard = resource.getrlimit(resource.RLIMIT_NPROC)
-    share = _threads_of(user) + most
+    share = _count_user_threads(user) + most
     limit = share if hard == resource.RLIM_INFINITY else min(share, hard)
     resource.setrlimit(resource.RLIMIT_NPROC, (limit, limit))
 
 
-def _threads_of(user: int) -> int:
+def _count_user_threads(user: int) -> int:
     count = 0
     for name in os.listdir("/proc"):
         if name.isdigit():

@@ -71,7 +71,7 @@ class HostProxy:
         upstream: UpstreamProxy | None = None,
     ) -> None:
         """`upstream` is a proxy that the person's own programs use."""
-        self._hosts = hosts
+        self._allowed_hosts = hosts
         self._resolve = resolve
         self._upstream = upstream
 
@@ -79,7 +79,7 @@ class HostProxy:
     def environment(self) -> dict[str, str]:
         """What tells programs that there is a proxy; what listens inside is reached without."""
         address = f"http://127.0.0.1:{PROXY_PORT}"
-        listed = {host.name for host in self._hosts}
+        listed = {host.name for host in self._allowed_hosts}
         around = ",".join(each for each in _LOOPBACK_NAMES if each not in listed)
         names = (
             *_PROXY_VARIABLES,
@@ -89,12 +89,12 @@ class HostProxy:
         found = dict.fromkeys(names, address)
         return found | {"NO_PROXY": around, "no_proxy": around, "NODE_USE_ENV_PROXY": "1"}
 
-    async def answer(self, listening: socket.socket) -> ProxyEndpoint:
+    async def start_endpoint(self, listening: socket.socket) -> ProxyEndpoint:
         """Answer at a socket of a command's own."""
         endpoint = ProxyEndpoint(self)
         listening.setblocking(False)
         endpoint.server = await asyncio.start_server(
-            endpoint.meet, sock=listening, limit=_MAX_HEAD_BYTES, start_serving=False
+            endpoint.accept_connection, sock=listening, limit=_MAX_HEAD_BYTES, start_serving=False
         )
         try:
             await endpoint.server.start_serving()
@@ -103,16 +103,16 @@ class HostProxy:
             raise
         return endpoint
 
-    async def reach(self, request: ProxyRequest) -> StreamPair:
+    async def connect(self, request: ProxyRequest) -> StreamPair:
         """Raises Refused or OSError."""
         found = next(
-            (each for each in self._hosts if each.allows(request.host, request.port)), None
+            (each for each in self._allowed_hosts if each.allows(request.host, request.port)), None
         )
         if found is None:
-            raise HostRefusedError(self._why_unlisted(request))
+            raise HostRefusedError(self._explain_unlisted(request))
         if self._upstream is not None and not found.is_local:
             return await self._upstream.connect(request)
-        addresses = await self._addresses(request, found)
+        addresses = await self._resolve_allowed_addresses(request, found)
         for number, address in enumerate(addresses, 1):
             try:
                 return await asyncio.open_connection(address, request.port)
@@ -121,34 +121,37 @@ class HostProxy:
                     raise
         raise socket.gaierror(socket.EAI_NONAME, "it has no address")
 
-    def _why_unlisted(self, request: ProxyRequest) -> str:
-        if not any(each.matches_name(request.host) for each in self._hosts):
+    def _explain_unlisted(self, request: ProxyRequest) -> str:
+        if not any(each.matches_name(request.host) for each in self._allowed_hosts):
             return "it is not in sandboxNetwork"
         return (
             "sandboxNetwork has this host, but not with this port"
-            f" (list {request.shown} to allow it)"
+            f" (list {request.display_address} to allow it)"
         )
 
-    async def _addresses(self, request: ProxyRequest, found: AllowedHost) -> Sequence[str]:
+    async def _resolve_allowed_addresses(
+        self, request: ProxyRequest, found: AllowedHost
+    ) -> Sequence[str]:
         """What may be connected to; listed addresses are not looked up anywhere."""
         if found.is_local and not is_local_name(found.name):
             return [request.host]
         if found.is_local:
             return ["127.0.0.1", "::1"]
         addresses = await self._resolve(request.host, request.port)
-        fine = [each for each in addresses if self._may_be_met(each, request.port)]
+        fine = [each for each in addresses if self._is_address_allowed(each, request.port)]
         if addresses and not fine:
             raise HostRefusedError(
                 f"it leads to {addresses[0]}, which is not a public address"
-                f" (list {shown(addresses[0], request.port)} in sandboxNetwork to allow it)"
+                f" (list {format_host_port(addresses[0], request.port)} in sandboxNetwork to "
+                "allow it)"
             )
         return fine
 
-    def _may_be_met(self, text: str, port: int) -> bool:
+    def _is_address_allowed(self, text: str, port: int) -> bool:
         """Where a listed name may lead: a private address has to be listed too."""
         address = ip_address(text.partition("%")[0])
         return is_public_address(address) or any(
-            each.allows(str(address), port) for each in self._hosts
+            each.allows(str(address), port) for each in self._allowed_hosts
         )
 
 
@@ -159,107 +162,111 @@ class ProxyEndpoint:
 
     def __init__(self, proxy: HostProxy) -> None:
         self._proxy = proxy
-        self._visits: set[asyncio.Task[None]] = set()
-        self._notes: dict[str, bool] = {}
+        self._connection_tasks: set[asyncio.Task[None]] = set()
+        self._denial_messages: dict[str, bool] = {}
         """Who was not reached, and why; whether it was told."""
 
-    def meet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if len(self._visits) >= _MAX_CONNECTIONS:
-            writer.write(answer_of(503, "joey: too many connections at once"))
+    def accept_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(self._connection_tasks) >= _MAX_CONNECTIONS:
+            writer.write(build_response(503, "joey: too many connections at once"))
             writer.close()
             return
-        task = asyncio.get_running_loop().create_task(self._visit(reader, writer))
-        self._visits.add(task)
-        task.add_done_callback(self._visits.discard)
+        task = asyncio.get_running_loop().create_task(self._handle_connection(reader, writer))
+        self._connection_tasks.add(task)
+        task.add_done_callback(self._connection_tasks.discard)
 
-    async def _visit(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _handle_connection(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         try:
-            await self._serve(reader, writer)
+            await self._serve_request(reader, writer)
         except (OSError, TimeoutError, asyncio.IncompleteReadError) as error:
             log.debug("a connection through the proxy ended: %s", error)
         finally:
             writer.close()
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve_request(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         try:
             async with asyncio.timeout(_REQUEST_HEAD_TIMEOUT_S):
                 request = await read_request(reader)
         except BadProxyRequestError as error:
-            writer.write(answer_of(400, f"joey: {error}"))
+            writer.write(build_response(400, f"joey: {error}"))
             return
         try:
             async with asyncio.timeout(_CONNECT_TIMEOUT_S):
-                there = await self._proxy.reach(request)
+                there = await self._proxy.connect(request)
         except HostRefusedError as error:
-            message = f"refused {request.shown}: {error}"
-            self._note(f"network: {message}")
+            message = f"refused {request.display_address}: {error}"
+            self._record_denial(f"network: {message}")
             only = "Only the user can change the setting sandboxNetwork."
-            writer.write(answer_of(403, f"joey: {message}. {only}"))
+            writer.write(build_response(403, f"joey: {message}. {only}"))
             return
         except (OSError, TimeoutError) as error:
-            message = _why_unreached(request, error)
-            self._note(f"network: {message}")
-            writer.write(answer_of(502, f"joey: {message}"))
+            message = _describe_connect_error(request, error)
+            self._record_denial(f"network: {message}")
+            writer.write(build_response(502, f"joey: {message}"))
             return
         if request.is_tunnel:
             writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
         else:
-            there[1].write(request.head)
-        await _relay((reader, writer), there)
+            there[1].write(request.forwarded_head)
+        await _relay_streams((reader, writer), there)
 
-    def _note(self, message: str) -> None:
-        if len(self._notes) < _MAX_DENIAL_MESSAGES:
-            self._notes.setdefault(message, False)
+    def _record_denial(self, message: str) -> None:
+        if len(self._denial_messages) < _MAX_DENIAL_MESSAGES:
+            self._denial_messages.setdefault(message, False)
 
-    def take_notes(self) -> list[str]:
+    def take_denial_messages(self) -> list[str]:
         """Those that nobody has taken yet."""
-        found = [message for message, is_taken in self._notes.items() if not is_taken]
-        self._notes |= dict.fromkeys(found, True)
+        found = [message for message, is_taken in self._denial_messages.items() if not is_taken]
+        self._denial_messages |= dict.fromkeys(found, True)
         return found
 
     def close(self) -> None:
         self.server.close()
-        for task in self._visits:
+        for task in self._connection_tasks:
             task.cancel()
 
 
-def _why_unreached(request: ProxyRequest, error: OSError) -> str:
+def _describe_connect_error(request: ProxyRequest, error: OSError) -> str:
     if isinstance(error, socket.gaierror):
         return f"{request.host} was not found: {error.strerror}"
     silence = f"no answer within {_CONNECT_TIMEOUT_S:.0f} seconds"
-    return f"{request.shown} was not reached: {error.strerror or str(error) or silence}"
+    return f"{request.display_address} was not reached: {error.strerror or str(error) or silence}"
 
 
 class _ActivityClock(Struct):
-    moved: float
+    last_activity: float
 
 
-async def _relay(here: StreamPair, there: StreamPair) -> None:
+async def _relay_streams(here: StreamPair, there: StreamPair) -> None:
     """Both ways, until both have ended or nothing has moved for long."""
     clock = _ActivityClock(asyncio.get_running_loop().time())
     try:
         async with asyncio.TaskGroup() as group:
-            group.create_task(_carry(here[0], there[1], clock))
-            group.create_task(_carry(there[0], here[1], clock))
+            group.create_task(_copy_stream(here[0], there[1], clock))
+            group.create_task(_copy_stream(there[0], here[1], clock))
     except* (OSError, TimeoutError):
         pass  # One side has gone, and so has the other by now.
     finally:
         there[1].close()
 
 
-async def _carry(
+async def _copy_stream(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, clock: _ActivityClock
 ) -> None:
     loop = asyncio.get_running_loop()
     while True:
         try:
-            async with asyncio.timeout_at(clock.moved + _IDLE_TIMEOUT_S):
+            async with asyncio.timeout_at(clock.last_activity + _IDLE_TIMEOUT_S):
                 data = await reader.read(_CHUNK_BYTES)
         except TimeoutError:
-            if loop.time() < clock.moved + _IDLE_TIMEOUT_S:
+            if loop.time() < clock.last_activity + _IDLE_TIMEOUT_S:
                 continue  # The other way is in use.
             raise
-        clock.moved = loop.time()
+        clock.last_activity = loop.time()
         if not data:
             break
         writer.write(data)
@@ -269,11 +276,11 @@ async def _carry(
         writer.write_eof()
 
 
-def make_proxy(hosts: Sequence[str], env: Mapping[str, str]) -> HostProxy:
-    return HostProxy([parse_host(each) for each in hosts], resolve, upstream_of(env))
+def build_proxy(hosts: Sequence[str], env: Mapping[str, str]) -> HostProxy:
+    return HostProxy([parse_host(each) for each in hosts], resolve_host, find_upstream_proxy(env))
 
 
-async def resolve(host: str, port: int) -> Sequence[str]:
+async def resolve_host(host: str, port: int) -> Sequence[str]:
     """By the system.
 
     Raises:
@@ -297,15 +304,15 @@ class ProxyRequest(Struct, frozen=True):
     host: str
     port: int
     is_tunnel: bool
-    head: bytes = b""
+    forwarded_head: bytes = b""
     """What is sent to the host in place of what was sent to us."""
 
     @property
-    def shown(self) -> str:
-        return shown(self.host, self.port)
+    def display_address(self) -> str:
+        return format_host_port(self.host, self.port)
 
 
-def shown(host: str, port: int) -> str:
+def format_host_port(host: str, port: int) -> str:
     """As it is written in a list of hosts, too."""
     name = f"[{host}]" if ":" in host else host
     return name if port in WEB_PORTS else f"{name}:{port}"
@@ -328,30 +335,30 @@ def parse_request(head: bytes) -> ProxyRequest:
         raise BadProxyRequestError("this is not a request for a proxy")
     method, target = found[1], found[2].decode("latin-1")
     if method == b"CONNECT":
-        return ProxyRequest(*_authority(target, None), is_tunnel=True)
+        return ProxyRequest(*_parse_authority(target, None), is_tunnel=True)
     absolute = _ABSOLUTE_URL_RE.fullmatch(target)
     if absolute is None:
         raise BadProxyRequestError("only CONNECT and requests for http:// addresses are understood")
-    host, port = _authority(absolute[1], 80)
+    host, port = _parse_authority(absolute[1], 80)
     path = absolute[2] if absolute[2].startswith("/") else f"/{absolute[2]}"
     kept = [each for each in headers if not each.lower().startswith(_DROPPED_HEADERS)]
     name = f"[{host}]" if ":" in host else host
     named = name if port == 80 else f"{name}:{port}"
     rest = b"\r\n".join((b"Host: " + named.encode(), b"Connection: close", *kept, b"\r\n"))
     line = b"%s %s HTTP/1.1\r\n" % (method, path.encode("latin-1"))
-    return ProxyRequest(host, port, is_tunnel=False, head=line + rest)
+    return ProxyRequest(host, port, is_tunnel=False, forwarded_head=line + rest)
 
 
-def _authority(text: str, usual: int | None) -> tuple[str, int]:
+def _parse_authority(text: str, default_port: int | None) -> tuple[str, int]:
     name, port = split_port(text)
     host = normalize_host(name) if text.isascii() and (":" not in name or name[0] == "[") else None
-    number = usual if port is None else port
+    number = default_port if port is None else port
     if host is None or number is None or not 0 < number < 65536:
         raise BadProxyRequestError(f"{text[:200]!r} is not a host and a port")
     return host, number
 
 
-def answer_of(status: int, text: str) -> bytes:
+def build_response(status: int, text: str) -> bytes:
     body = f"{text}\n".encode()
     head = (
         f"HTTP/1.1 {status} {HTTPStatus(status).phrase}",
@@ -368,7 +375,7 @@ _UPSTREAM_PROXY_VARIABLES = ("https_proxy", "all_proxy", "http_proxy")
 class UpstreamProxy(Struct, frozen=True):
     host: str
     port: int
-    login: str = ""
+    credentials: str = ""
 
     async def connect(self, request: ProxyRequest) -> StreamPair:
         """A way to the host.
@@ -380,8 +387,10 @@ class UpstreamProxy(Struct, frozen=True):
         host = f"[{request.host}]" if ":" in request.host else request.host
         place = f"{host}:{request.port}"
         lines = [f"CONNECT {place} HTTP/1.1", f"Host: {place}"]
-        if self.login:
-            lines.append(f"Proxy-Authorization: Basic {b64encode(self.login.encode()).decode()}")
+        if self.credentials:
+            lines.append(
+                f"Proxy-Authorization: Basic {b64encode(self.credentials.encode()).decode()}"
+            )
         writer.write("\r\n".join((*lines, "", "")).encode())
         try:
             head = await reader.readuntil(b"\r\n\r\n")
@@ -396,9 +405,11 @@ class UpstreamProxy(Struct, frozen=True):
         return reader, writer
 
 
-def upstream_of(env: Mapping[str, str]) -> UpstreamProxy | None:
+def find_upstream_proxy(env: Mapping[str, str]) -> UpstreamProxy | None:
     """The proxy that an environment names, if we can speak with it."""
-    found = next((value for name in _UPSTREAM_PROXY_VARIABLES if (value := _value(env, name))), "")
+    found = next(
+        (value for name in _UPSTREAM_PROXY_VARIABLES if (value := _get_variable(env, name))), ""
+    )
     try:
         parts = urlsplit(found if "//" in found else f"http://{found}")
         if parts.scheme != "http" or not parts.hostname:
@@ -411,5 +422,5 @@ def upstream_of(env: Mapping[str, str]) -> UpstreamProxy | None:
         return None
 
 
-def _value(env: Mapping[str, str], name: str) -> str:
+def _get_variable(env: Mapping[str, str], name: str) -> str:
     return env.get(name) or env.get(name.upper()) or ""

@@ -30,7 +30,11 @@ from joey.execution.sandbox.sandbox import (
     SandboxBackend,
     SandboxConfig,
 )
-from joey.execution.sandbox.supervisor_client import SupervisorTransport, can_count, why_not
+from joey.execution.sandbox.supervisor_client import (
+    SupervisorTransport,
+    can_limit_processes,
+    parse_failure_reason,
+)
 from joey.ports.execution import SandboxLevel, SandboxReport
 
 log = logging.getLogger(__name__)
@@ -49,28 +53,30 @@ _CANARY_SECRET = "a secret of the canary"
 class CanaryProbe:
     """Tries each way of confining once, the best first, and remembers the answer."""
 
-    def __init__(self, confinements: Sequence[SandboxBackend]) -> None:
-        self._confinements = confinements
+    def __init__(self, backends: Sequence[SandboxBackend]) -> None:
+        self._backends = backends
         self._lock = threading.Lock()
-        self._found: AvailableSandbox | None = None
+        self._available_sandbox: AvailableSandbox | None = None
 
-    def expects_one(self) -> bool:
-        if self._found is not None:
-            return self._found.confinement is not None
-        return any(each.is_dependable and each.obstacle() is None for each in self._confinements)
+    def is_likely_available(self) -> bool:
+        if self._available_sandbox is not None:
+            return self._available_sandbox.backend is not None
+        return any(
+            each.is_reliable and each.explain_unavailable() is None for each in self._backends
+        )
 
-    def find(self) -> AvailableSandbox:
+    def find_available(self) -> AvailableSandbox:
         with self._lock:
-            if self._found is None:
-                self._found = self._try()
-            return self._found
+            if self._available_sandbox is None:
+                self._available_sandbox = self._probe_backends()
+            return self._available_sandbox
 
-    def _try(self) -> AvailableSandbox:
+    def _probe_backends(self) -> AvailableSandbox:
         reasons: dict[str, str] = {}
-        for each in self._confinements:
-            reason = each.obstacle() or probe_backend(each)
+        for each in self._backends:
+            reason = each.explain_unavailable() or probe_backend(each)
             if reason is None:
-                gaps = each.gaps if can_count() else (*each.gaps, _NO_PROCESS_LIMIT_GAP)
+                gaps = each.gaps if can_limit_processes() else (*each.gaps, _NO_PROCESS_LIMIT_GAP)
                 return AvailableSandbox(SandboxReport(each.level, reasons, gaps), each)
             log.info("no sandbox of level %s: %s", each.level, reason)
             reasons[each.level] = reason
@@ -82,15 +88,15 @@ _NO_PROCESS_LIMIT_GAP = (
 )
 
 
-def probe_backend(confinement: SandboxBackend) -> str | None:
+def probe_backend(backend: SandboxBackend) -> str | None:
     """Why a way of confining does not work; None when it does."""
     try:
-        return _try(confinement)
+        return _run_canary(backend)
     except (OSError, ToolError, subprocess.SubprocessError) as error:
         return f"it could not be tried: {error}"
 
 
-def _try(confinement: SandboxBackend) -> str | None:
+def _run_canary(backend: SandboxBackend) -> str | None:
     with ExitStack() as stack:
         root = Path(
             os.path.realpath(tempfile.mkdtemp(prefix=f"{CANARY_TEMP_PREFIX}{os.getpid()}-"))
@@ -109,32 +115,32 @@ def _try(confinement: SandboxBackend) -> str | None:
             "OUTSIDE": str(root / "outside"),
             "PORT": str(port),
         }
-        session = SandboxConfig(
+        config = SandboxConfig(
             workspace=root / "workspace",
             joey_home=root / "home/.roo",
             env=env,
         )
-        sandbox = LocalSandbox(session, Settings(), _none)
-        stack.callback(sandbox.tidy_up)
-        if reason := _run(sandbox, confinement, root / "workspace", env):
+        sandbox = LocalSandbox(config, Settings(), _fail_if_called)
+        stack.callback(sandbox.remove_resources)
+        if reason := _run_escape_script(sandbox, backend, root / "workspace", env):
             return reason
-        return _judge(root, tcp, udp)
+        return _find_escape(root, tcp, udp)
 
 
-def _none(*_: object) -> NoReturn:
+def _fail_if_called(*_: object) -> NoReturn:
     raise AssertionError("the canary is told what to try")
 
 
-def _run(
-    sandbox: LocalSandbox, confinement: SandboxBackend, workspace: Path, env: dict[str, str]
+def _run_escape_script(
+    sandbox: LocalSandbox, backend: SandboxBackend, workspace: Path, env: dict[str, str]
 ) -> str | None:
     shell = ("/bin/bash", "--noprofile", "--norc", "-c", "--", _ESCAPE_SCRIPT)
-    plan = sandbox.lead(confinement, shell, workspace, env, _none).plan
+    plan = sandbox.prepare_command(backend, shell, workspace, env, _fail_if_called).plan
     server = ForkServerClient()
     try:
         process = subprocess.Popen(
             server.argv,
-            pass_fds=server.fds,
+            pass_fds=server.child_fds,
             env={},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -143,13 +149,13 @@ def _run(
         )
         with process:
             try:
-                refused = _wait_for_failure_reason(server.start(plan))
+                refused = _wait_for_failure_reason(server.start_supervisor(plan))
             finally:
-                server.release()
+                server.close()
             process.wait(_PROBE_TIMEOUT_S)
         return refused
     finally:
-        server.release()
+        server.close()
 
 
 def _wait_for_failure_reason(supervisor: SupervisorTransport) -> str | None:
@@ -159,11 +165,11 @@ def _wait_for_failure_reason(supervisor: SupervisorTransport) -> str | None:
     except OSError as error:
         return f"it did not start: {error}"
     finally:
-        supervisor.let_go()
-    return None if answer.startswith(b"R") else why_not(answer)
+        supervisor.disconnect()
+    return None if answer.startswith(b"R") else parse_failure_reason(answer)
 
 
-def _judge(root: Path, tcp: socket.socket, udp: socket.socket) -> str | None:
+def _find_escape(root: Path, tcp: socket.socket, udp: socket.socket) -> str | None:
     stolen = root / "workspace/stolen"
     if not (root / "workspace/inside").is_file():
         return "a command could not write in its workspace"

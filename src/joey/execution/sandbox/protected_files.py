@@ -33,31 +33,31 @@ _MAX_SYMLINK_HOPS = 16
 class ProtectedPaths(Struct, frozen=True):
     """Paths below the workspace, with `/`."""
 
-    present: tuple[str, ...]
+    read_only: tuple[str, ...]
     """Cannot be changed, replaced or moved."""
-    pinned: tuple[str, ...]
+    pinned_directories: tuple[str, ...]
     """Folders that hold such paths: they can be written, but not moved away."""
-    absent: tuple[str, ...]
+    placeholder_paths: tuple[str, ...]
     """Cannot be made: they can be occupied."""
-    undone: tuple[str, ...]
+    restored_afterwards: tuple[str, ...]
     """What cannot be held: links, what is too much, names that cannot be occupied without harm. It
     is put back as it is now."""
     scanned_directories: dict[str, ScannedDirectory]
     """All folders, and what is protected in them: whatever else appears is put aside."""
-    left_out: tuple[str, ...]
+    excluded: tuple[str, ...]
 
 
 class _ProtectedPathCollector:
-    def __init__(self, workspace: Path, left_out: frozenset[str]) -> None:
+    def __init__(self, workspace: Path, excluded: frozenset[str]) -> None:
         self._workspace = workspace
-        self._left_out = left_out
-        self.present: list[str] = []
-        self.pinned: list[str] = []
-        self.absent: list[str] = []
-        self.undone: list[str] = []
+        self._excluded = excluded
+        self.read_only: list[str] = []
+        self.pinned_directories: list[str] = []
+        self.placeholder_paths: list[str] = []
+        self.restored_afterwards: list[str] = []
 
-    def add(self, path: str) -> None:
-        if path in self._left_out:
+    def add_path(self, path: str) -> None:
+        if path in self._excluded:
             return
         place = self._workspace / path
         name = path.rpartition("/")[2]
@@ -66,60 +66,68 @@ class _ProtectedPathCollector:
         except OSError:
             return  # It went away.
         if stat.S_ISLNK(mode):
-            self._add_link(path)
+            self._add_symlink(path)
         elif name == _GIT_DIRECTORY and stat.S_ISDIR(mode):
             self._add_repository(path)
         else:
-            self._hold(path)
+            self._add_read_only(path)
 
-    def _hold(self, path: str) -> None:
-        (self.present if len(self.present) < _MAX_READ_ONLY_PATHS else self.undone).append(path)
+    def _add_read_only(self, path: str) -> None:
+        (
+            self.read_only
+            if len(self.read_only) < _MAX_READ_ONLY_PATHS
+            else self.restored_afterwards
+        ).append(path)
 
-    def _add_link(self, path: str) -> None:
+    def _add_symlink(self, path: str) -> None:
         """The link cannot be held, but put back; what it leads to can be held."""
-        links, end = _follow(self._workspace, path)
-        self.undone += links
-        if end is not None and end not in self._left_out:
-            self._hold(end)
+        links, end = _follow_symlinks(self._workspace, path)
+        self.restored_afterwards += links
+        if end is not None and end not in self._excluded:
+            self._add_read_only(end)
 
     def _add_repository(self, path: str) -> None:
-        if len(self.present) < _MAX_READ_ONLY_PATHS:
-            self.pinned.append(path)
-        for each in _deciding(self._workspace / path):
+        if len(self.read_only) < _MAX_READ_ONLY_PATHS:
+            self.pinned_directories.append(path)
+        for each in _iter_git_config_paths(self._workspace / path):
             inner = f"{path}/{each}"
             place = self._workspace / inner
             if place.is_symlink():
-                self._add_link(inner)
-            elif not _is_free(place):
-                self._hold(inner)
+                self._add_symlink(inner)
+            elif not _is_absent_or_placeholder(place):
+                self._add_read_only(inner)
             elif each == "hooks":
-                self.absent.append(inner)
+                self.placeholder_paths.append(inner)
             else:
-                self.undone.append(inner)
+                self.restored_afterwards.append(inner)
 
 
 def find_protected_paths(
-    workspace: Path, directories: dict[str, ScannedDirectory], left_out: frozenset[str]
+    workspace: Path, directories: dict[str, ScannedDirectory], excluded: frozenset[str]
 ) -> ProtectedPaths:
-    """What is held in a workspace, but for the paths that are `left_out`."""
-    finder = _ProtectedPathCollector(workspace, left_out)
+    """What is held in a workspace, but for the paths that are `excluded`."""
+    finder = _ProtectedPathCollector(workspace, excluded)
     for directory, (_, _, _, names) in directories.items():
         for name, _, _ in names:
             path = f"{directory}/{name}" if directory else name
-            if directory or not _is_occupied(workspace / name):
-                finder.add(path)
-    finder.absent += (each for each in _PLACEHOLDER_NAMES if _is_free(workspace / each))
+            if directory or not _is_own_placeholder(workspace / name):
+                finder.add_path(path)
+    finder.placeholder_paths += (
+        each for each in _PLACEHOLDER_NAMES if _is_absent_or_placeholder(workspace / each)
+    )
     return ProtectedPaths(
-        present=tuple(_outermost(finder.present)),
-        pinned=tuple(finder.pinned),
-        absent=tuple(each for each in finder.absent if each not in left_out),
-        undone=tuple(each for each in dict.fromkeys(finder.undone) if each not in left_out),
+        read_only=tuple(_iter_outermost(finder.read_only)),
+        pinned_directories=tuple(finder.pinned_directories),
+        placeholder_paths=tuple(each for each in finder.placeholder_paths if each not in excluded),
+        restored_afterwards=tuple(
+            each for each in dict.fromkeys(finder.restored_afterwards) if each not in excluded
+        ),
         scanned_directories=directories,
-        left_out=tuple(left_out),
+        excluded=tuple(excluded),
     )
 
 
-def _outermost(paths: list[str]) -> Iterator[str]:
+def _iter_outermost(paths: list[str]) -> Iterator[str]:
     """Without those that lie in others, which would only be held twice."""
     known = set(paths)
     for path in dict.fromkeys(paths):
@@ -131,7 +139,7 @@ def _outermost(paths: list[str]) -> Iterator[str]:
             yield path
 
 
-def _follow(workspace: Path, path: str) -> tuple[list[str], str | None]:
+def _follow_symlinks(workspace: Path, path: str) -> tuple[list[str], str | None]:
     """All links of the workspace that a path leads through, and the file or folder that it ends at;
     None when that is outside, or not there."""
     links: list[str] = []
@@ -167,14 +175,14 @@ def _follow(workspace: Path, path: str) -> tuple[list[str], str | None]:
     return links, "/".join(done) or None
 
 
-def _deciding(directory: Path) -> Iterator[str]:
+def _iter_git_config_paths(directory: Path) -> Iterator[str]:
     """What of a repository decides which programs run, be it there or not."""
     yield from ("config", "hooks", *_RARE_GIT_CONFIG_FILES)
-    for module in _modules(directory / "modules", "modules"):
+    for module in _find_submodules(directory / "modules", "modules"):
         yield from (f"{module}/{each}" for each in ("config", "hooks", *_RARE_GIT_CONFIG_FILES))
 
 
-def _modules(directory: Path, path: str) -> list[str]:
+def _find_submodules(directory: Path, path: str) -> list[str]:
     """Repositories of submodules; their names may have `/` in them, and they may have their own."""
     found: list[str] = []
     pending = [(directory, path)]
@@ -192,9 +200,9 @@ def _modules(directory: Path, path: str) -> list[str]:
     return found[:_MAX_SUBMODULES]
 
 
-def _is_occupied(path: Path) -> bool:
+def _is_own_placeholder(path: Path) -> bool:
     return path.name in _PLACEHOLDER_NAMES and is_placeholder(str(path))
 
 
-def _is_free(path: Path) -> bool:
+def _is_absent_or_placeholder(path: Path) -> bool:
     return not os.path.lexists(path) or is_placeholder(str(path))

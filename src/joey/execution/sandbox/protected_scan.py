@@ -52,12 +52,16 @@ class ProtectedPathScanner:
     """Of one workspace; remembers what it has seen."""
 
     def __init__(self, root: str) -> None:
-        self._root = root
-        self._known: dict[str, ScannedDirectory] = {}
+        self._workspace = root
+        self._scanned_directories: dict[str, ScannedDirectory] = {}
 
-    def look(self) -> dict[str, ScannedDirectory]:
+    def scan(self) -> dict[str, ScannedDirectory]:
         """Folders by their paths below the root, those above before those below."""
-        root, known, found = f"{self._root}/", self._known.get, dict[str, ScannedDirectory]()
+        root, known, found = (
+            f"{self._workspace}/",
+            self._scanned_directories.get,
+            dict[str, ScannedDirectory](),
+        )
         look, pending = os.lstat, [""]
         for path in pending:  # grows while it is walked, so that what is deep comes last
             try:
@@ -66,23 +70,23 @@ class ProtectedPathScanner:
                 if not directory or directory[0] != seen.st_ctime_ns or directory[1] != seen.st_ino:
                     if not stat.S_ISDIR(seen.st_mode):
                         continue
-                    directory = _read(root + path, path, seen)
+                    directory = _scan_directory(root + path, path, seen)
                 elif directory[3]:
-                    directory = (*directory[:3], _again(root + path, directory[3]))
+                    directory = (*directory[:3], _refresh_names(root + path, directory[3]))
             except OSError:
                 continue  # It went away, or is closed to us.
             found[path] = directory
             if directory[2]:
                 pending += directory[2][: max(0, MAX_SCANNED_DIRECTORIES - len(pending))]
-        self._known = found
+        self._scanned_directories = found
         return found
 
     @property
     def is_complete(self) -> bool:
-        return len(self._known) < MAX_SCANNED_DIRECTORIES
+        return len(self._scanned_directories) < MAX_SCANNED_DIRECTORIES
 
 
-def _read(place: str, path: str, seen: os.stat_result) -> ScannedDirectory:
+def _scan_directory(place: str, path: str, seen: os.stat_result) -> ScannedDirectory:
     directories: list[str] = []
     names: list[ProtectedName] = []
     prefix = f"{path}/" if path else ""
@@ -90,7 +94,7 @@ def _read(place: str, path: str, seen: os.stat_result) -> ScannedDirectory:
         for entry in entries:
             if is_protected_name(entry.name):
                 if len(names) < MAX_NAMES_PER_DIRECTORY:
-                    names += _named(place, entry.name)
+                    names += _stat_name(place, entry.name)
             elif entry.name not in SKIPPED_DIRECTORY_NAMES and entry.is_dir(follow_symlinks=False):
                 directories.append(prefix + entry.name)
     is_settled = time.time_ns() - seen.st_ctime_ns > _CTIME_SETTLE_NS
@@ -98,12 +102,12 @@ def _read(place: str, path: str, seen: os.stat_result) -> ScannedDirectory:
     return changed, seen.st_ino, tuple(sorted(directories)), tuple(sorted(names))
 
 
-def _again(place: str, names: tuple[ProtectedName, ...]) -> tuple[ProtectedName, ...]:
+def _refresh_names(place: str, names: tuple[ProtectedName, ...]) -> tuple[ProtectedName, ...]:
     """What is in a file may change without a change of its folder."""
-    return tuple(found for name, _, _ in names for found in _named(place, name))
+    return tuple(found for name, _, _ in names for found in _stat_name(place, name))
 
 
-def _named(place: str, name: str) -> list[ProtectedName]:
+def _stat_name(place: str, name: str) -> list[ProtectedName]:
     try:
         found = os.stat(f"{place}/{name}", follow_symlinks=False)
     except FileNotFoundError:
@@ -119,49 +123,51 @@ _OPEN_DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 
 class MountPlaceholders:
     def __init__(self, root: str) -> None:
-        self._root = root
+        self._workspace = root
         self._locked_descriptors: dict[str, int] = {}
 
-    def take(self, path: str) -> bool:
+    def acquire(self, path: str) -> bool:
         """Occupy a name below the root; False when it is, or stays, somebody else's."""
         for _ in range(_MAX_CREATE_ATTEMPTS):
             try:
-                _make(f"{self._root}/{path}")
-                descriptor = os.open(f"{self._root}/{path}", _OPEN_DIRECTORY_FLAGS)
+                _create_placeholder(f"{self._workspace}/{path}")
+                descriptor = os.open(f"{self._workspace}/{path}", _OPEN_DIRECTORY_FLAGS)
             except OSError:
                 return False
             fcntl.flock(descriptor, fcntl.LOCK_SH)
-            if not _is_ours(os.fstat(descriptor)):
+            if not _is_placeholder_stat(os.fstat(descriptor)):
                 os.close(descriptor)
                 return False
-            if self._is_at(path, descriptor):
+            if self._is_same_directory(path, descriptor):
                 self._locked_descriptors[path] = descriptor
                 return True
             os.close(descriptor)  # Another has just removed it.
         return False
 
-    def drop(self) -> None:
+    def release(self) -> None:
         """Free the names that nobody else occupies."""
         for path, descriptor in self._locked_descriptors.items():
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if _is_ours(os.fstat(descriptor)) and self._is_at(path, descriptor):
-                    os.rmdir(f"{self._root}/{path}")
+                if _is_placeholder_stat(os.fstat(descriptor)) and self._is_same_directory(
+                    path, descriptor
+                ):
+                    os.rmdir(f"{self._workspace}/{path}")
             except OSError:
                 continue  # It is used by another command, or is no longer empty.
             finally:
                 os.close(descriptor)
         self._locked_descriptors.clear()
 
-    def _is_at(self, path: str, descriptor: int) -> bool:
+    def _is_same_directory(self, path: str, descriptor: int) -> bool:
         try:
-            found = os.lstat(f"{self._root}/{path}")
+            found = os.lstat(f"{self._workspace}/{path}")
         except FileNotFoundError:
             return False
         return os.path.samestat(found, os.fstat(descriptor))
 
 
-def _make(place: str) -> None:
+def _create_placeholder(place: str) -> None:
     try:
         os.mkdir(place)
     except FileExistsError:
@@ -171,11 +177,11 @@ def _make(place: str) -> None:
 
 def is_placeholder(path: str) -> bool:
     try:
-        return _is_ours(os.lstat(path))
+        return _is_placeholder_stat(os.lstat(path))
     except OSError:
         return False
 
 
-def _is_ours(found: os.stat_result) -> bool:
+def _is_placeholder_stat(found: os.stat_result) -> bool:
     """Whoever puts something into it changes its date."""
     return stat.S_ISDIR(found.st_mode) and int(found.st_mtime) == _PLACEHOLDER_TIMES[0]

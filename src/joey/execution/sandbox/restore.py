@@ -42,32 +42,43 @@ _OWNER_RWX_MODE = 0o700
 
 class ProtectedFileRestorer:
     def __init__(
-        self, root: str, names: list[str], pinned: list[str], aside: str, spared: OwnWrites
+        self,
+        root: str,
+        names: list[str],
+        pinned: list[str],
+        quarantine_directory: str,
+        own_writes: OwnWrites,
     ) -> None:
         """`pinned` are folders whose contents may change, but which must stay where they are."""
-        self._root = root
-        self._aside = aside
-        self._spared = spared
-        self._bytes = _MAX_TOTAL_BYTES
-        self._entries = _MAX_ENTRIES
-        self._kept: dict[str, SavedEntry | None] = {}
-        self._pins = {name: self._within(name, _identity) for name in pinned}
+        self._workspace = root
+        self._quarantine_directory = quarantine_directory
+        self._own_writes = own_writes
+        self._remaining_bytes = _MAX_TOTAL_BYTES
+        self._remaining_entries = _MAX_ENTRIES
+        self._saved_entries: dict[str, SavedEntry | None] = {}
+        self._pinned_identities = {
+            name: self._call_in_parent_directory(name, _stat_identity) for name in pinned
+        }
         for name in names:
-            self._kept[name] = self._within(name, self._keep)
+            self._saved_entries[name] = self._call_in_parent_directory(name, self._save_entry)
 
-    def put_back(self) -> list[str]:
+    def restore_all(self) -> list[str]:
         """Undo what was changed; sentences about it."""
-        self._open_root()
+        self._make_root_writable()
         messages = [
-            self._pin_again(name) for name, was in self._pins.items() if self._moved(name, was)
+            self._move_back_pinned(name)
+            for name, was in self._pinned_identities.items()
+            if self._was_moved(name, was)
         ]
-        for name, kept in self._kept.items():
+        for name, kept in self._saved_entries.items():
             try:
-                now = self._within(name, _look)
-                if _unchanged(kept, now) or (now is not None and self._is_left(name)):
+                now = self._call_in_parent_directory(name, _stat_tree)
+                if _is_unchanged(kept, now) or (now is not None and self._is_exempt(name)):
                     continue
-                where = self._put_aside(name) if now is not None else None
-                complete = kept is None or bool(self._within(name, _EntryRestorer(kept)))
+                where = self._quarantine(name) if now is not None else None
+                complete = kept is None or bool(
+                    self._call_in_parent_directory(name, _EntryRestorer(kept))
+                )
             except OSError as error:
                 messages.append(f"{name} is protected but could not be put back: {error.strerror}.")
                 continue
@@ -78,65 +89,72 @@ class ProtectedFileRestorer:
             messages.append(f"{name} is protected and {was}{kept_at}.")
         return messages
 
-    def remove(self, name: str) -> str | None:
+    def quarantine_new(self, name: str) -> str | None:
         """Put aside what was not there before; a sentence about it."""
         try:
-            if self._is_left(name):
+            if self._is_exempt(name):
                 return None
-            where = self._put_aside(name)
+            where = self._quarantine(name)
         except OSError as error:
             return f"{name} is protected but could not be removed: {error.strerror}."
         kept_at = f"; what it had become is in {where}" if where else ""
         return f"{name} is protected and was removed again{kept_at}."
 
-    def _is_left(self, name: str) -> bool:
-        return bool(self._is_spared(name) or self._within(name, self._overlaps_home))
+    def _is_exempt(self, name: str) -> bool:
+        return bool(
+            self._is_own_write(name)
+            or self._call_in_parent_directory(name, self._overlaps_joey_home)
+        )
 
-    def _overlaps_home(self, directory: int, name: str) -> bool:
+    def _overlaps_joey_home(self, directory: int, name: str) -> bool:
         """Whether a path is, holds or lies in joey's home, also through another mount of it."""
-        self._make_aside()
-        home = os.open(os.path.dirname(os.path.dirname(self._aside)), _OPEN_DIRECTORY_FLAGS)
+        self._create_quarantine_directory()
+        home = os.open(
+            os.path.dirname(os.path.dirname(self._quarantine_directory)), _OPEN_DIRECTORY_FLAGS
+        )
         try:
-            upwards = _upwards(home)
+            upwards = _list_ancestor_identities(home)
         finally:
             os.close(home)
-        return _identity(directory, name) in upwards or upwards[0] in _upwards(directory)
+        return _stat_identity(directory, name) in upwards or upwards[
+            0
+        ] in _list_ancestor_identities(directory)
 
-    def _is_spared(self, name: str) -> bool:
+    def _is_own_write(self, name: str) -> bool:
         try:
-            return self._spared.covers(f"{self._root}/{name}")
+            return self._own_writes.has_only_own_files(f"{self._workspace}/{name}")
         except OSError:
             return False  # It is changing just now.
 
-    def _open_root(self) -> None:
+    def _make_root_writable(self) -> None:
         """A command may have closed the workspace to its owner."""
         try:
-            mode = os.stat(self._root).st_mode
+            mode = os.stat(self._workspace).st_mode
             if mode & _OWNER_RWX_MODE != _OWNER_RWX_MODE:
-                os.chmod(self._root, mode & 0o7777 | _OWNER_RWX_MODE)
+                os.chmod(self._workspace, mode & 0o7777 | _OWNER_RWX_MODE)
         except OSError:
             return  # It is somebody else's, or gone; what follows says so.
 
-    def _moved(self, name: str, was: tuple[int, int]) -> bool:
-        return bool(self._within(name, _identity) != was)
+    def _was_moved(self, name: str, was: tuple[int, int]) -> bool:
+        return bool(self._call_in_parent_directory(name, _stat_identity) != was)
 
-    def _pin_again(self, name: str) -> str:
+    def _move_back_pinned(self, name: str) -> str:
         """Bring back a folder that was moved away, if it is still in the workspace's root."""
         try:
-            if os.path.lexists(f"{self._root}/{name}"):
-                self._put_aside(name)
-            for each in os.listdir(self._root):
-                if not self._moved(each, self._pins[name]):
-                    os.rename(f"{self._root}/{each}", f"{self._root}/{name}")
+            if os.path.lexists(f"{self._workspace}/{name}"):
+                self._quarantine(name)
+            for each in os.listdir(self._workspace):
+                if not self._was_moved(each, self._pinned_identities[name]):
+                    os.rename(f"{self._workspace}/{each}", f"{self._workspace}/{name}")
                     return f"{name} is protected and was moved back from {each}."
         except OSError as error:
             return f"{name} is protected but could not be moved back: {error.strerror}."
         return f"{name} is protected, but it is gone."
 
-    def _within(self, path: str, work: Any) -> Any:
+    def _call_in_parent_directory(self, path: str, work: Any) -> Any:
         """Call `work` with the folder that a path lies in, and its last name."""
         try:
-            directory = os.open(self._root, _OPEN_DIRECTORY_FLAGS)
+            directory = os.open(self._workspace, _OPEN_DIRECTORY_FLAGS)
         except OSError:
             return None
         *above, name = path.split("/")
@@ -151,18 +169,20 @@ class ProtectedFileRestorer:
         finally:
             os.close(directory)
 
-    def _keep(self, directory: int, name: str, depth: int = 0) -> SavedEntry | None:
+    def _save_entry(self, directory: int, name: str, depth: int = 0) -> SavedEntry | None:
         try:
             found = os.stat(name, dir_fd=directory, follow_symlinks=False)
         except FileNotFoundError:
             return None
-        kept: SavedEntry = {"seen": _seen(found), "mode": found.st_mode & 0o7777}
+        kept: SavedEntry = {"seen": _build_stat_signature(found), "mode": found.st_mode & 0o7777}
         kept["times"] = (found.st_atime_ns, found.st_mtime_ns)
         if stat.S_ISLNK(found.st_mode):
             kept["link"] = os.readlink(name, dir_fd=directory)
-        elif stat.S_ISREG(found.st_mode) and found.st_size <= min(_MAX_FILE_BYTES, self._bytes):
-            self._bytes -= found.st_size
-            kept["data"] = _read(directory, name)
+        elif stat.S_ISREG(found.st_mode) and found.st_size <= min(
+            _MAX_FILE_BYTES, self._remaining_bytes
+        ):
+            self._remaining_bytes -= found.st_size
+            kept["data"] = _read_file(directory, name)
         elif stat.S_ISDIR(found.st_mode) and depth < _MAX_DEPTH:
             kept["entries"], kept["is_cut"] = self._save_directory(directory, name, depth)
         return kept
@@ -174,55 +194,63 @@ class ProtectedFileRestorer:
         inner = os.open(name, _OPEN_DIRECTORY_FLAGS, dir_fd=directory)
         try:
             found = os.listdir(inner)
-            names = found[: self._entries]
-            self._entries -= len(names)
-            kept = {each: self._keep(inner, each, depth + 1) for each in names}
+            names = found[: self._remaining_entries]
+            self._remaining_entries -= len(names)
+            kept = {each: self._save_entry(inner, each, depth + 1) for each in names}
             return kept, len(names) < len(found)
         finally:
             os.close(inner)
 
-    def _put_aside(self, path: str) -> str | None:
+    def _quarantine(self, path: str) -> str | None:
         """Where it is now; None when it went away by itself."""
-        self._make_aside()
-        place = f"{self._aside}/{path.replace('/', '-')}"
+        self._create_quarantine_directory()
+        place = f"{self._quarantine_directory}/{path.replace('/', '-')}"
         number = 1
         while os.path.lexists(place):
             number += 1
-            place = f"{self._aside}/{path.replace('/', '-')}-{number}"
-        where: str | None = self._within(path, lambda at, name: self._carry(at, name, place))
+            place = f"{self._quarantine_directory}/{path.replace('/', '-')}-{number}"
+        where: str | None = self._call_in_parent_directory(
+            path, lambda at, name: self._move_to_quarantine(at, name, place)
+        )
         return where
 
-    def _make_aside(self) -> None:
-        for directory in (os.path.dirname(self._aside), self._aside):  # those above get no mode
+    def _create_quarantine_directory(self) -> None:
+        for directory in (
+            os.path.dirname(self._quarantine_directory),
+            self._quarantine_directory,
+        ):  # those above get no mode
             os.makedirs(directory, mode=0o700, exist_ok=True)
 
-    def _carry(self, directory: int, name: str, place: str) -> str:
-        _open_up(directory, name)
+    def _move_to_quarantine(self, directory: int, name: str, place: str) -> str:
+        _make_owner_writable(directory, name)
         try:
             os.rename(name, place, src_dir_fd=directory)
             return place
         except OSError as error:
             if error.errno == errno.EINVAL:
                 raise  # It would be moved into itself.
-            if self._carry_far(directory, name, place):
+            if self._copy_to_quarantine(directory, name, place):
                 return place
         # Under a name that means nothing it does no harm either, and nothing of it is lost.
         beside = f"{name}.put-aside-{time.time_ns()}"
         os.rename(name, beside, src_dir_fd=directory, dst_dir_fd=directory)
         return beside
 
-    def _carry_far(self, directory: int, name: str, place: str) -> bool:
+    def _copy_to_quarantine(self, directory: int, name: str, place: str) -> bool:
         """To another disk; False when not all of it could be."""
-        self._bytes, self._entries = _MAX_TOTAL_BYTES, _MAX_ENTRIES
+        self._remaining_bytes, self._remaining_entries = _MAX_TOTAL_BYTES, _MAX_ENTRIES
         above = os.open(os.path.dirname(place), _OPEN_DIRECTORY_FLAGS)
         try:
-            kept = self._keep(directory, name)
+            kept = self._save_entry(directory, name)
             if kept is not None:
-                if not _restore(above, os.path.basename(place), kept) or not self._entries:
+                if (
+                    not _restore_entry(above, os.path.basename(place), kept)
+                    or not self._remaining_entries
+                ):
                     return False
-                if not _unchanged(kept, _look(directory, name)):
+                if not _is_unchanged(kept, _stat_tree(directory, name)):
                     return False  # It was changed while it was copied.
-                _remove(directory, name)
+                _remove_tree(directory, name)
             return True
         except OSError:
             return False
@@ -230,7 +258,7 @@ class ProtectedFileRestorer:
             os.close(above)
 
 
-def _remove(directory: int, name: str) -> None:
+def _remove_tree(directory: int, name: str) -> None:
     from shutil import rmtree  # takes its time, and is seldom needed
 
     if stat.S_ISDIR(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode):
@@ -239,16 +267,16 @@ def _remove(directory: int, name: str) -> None:
         os.unlink(name, dir_fd=directory)
 
 
-def _identity(directory: int, name: str) -> tuple[int, int]:
+def _stat_identity(directory: int, name: str) -> tuple[int, int]:
     found = os.stat(name, dir_fd=directory, follow_symlinks=False)
     return found.st_dev, found.st_ino
 
 
-def _upwards(directory: int) -> list[tuple[int, int]]:
+def _list_ancestor_identities(directory: int) -> list[tuple[int, int]]:
     """The identities of an open folder and of all above it."""
     found: list[tuple[int, int]] = []
     path = "."
-    while (identity := _identity(directory, path)) not in found:  # the root is its own parent
+    while (identity := _stat_identity(directory, path)) not in found:  # the root is its own parent
         found.append(identity)
         path += "/.."
     return found
@@ -259,11 +287,11 @@ def _open_directory(directory: int, name: str) -> int:
     try:
         return os.open(name, _OPEN_DIRECTORY_FLAGS, dir_fd=directory)
     except PermissionError:
-        _open_up(directory, name)
+        _make_owner_writable(directory, name)
         return os.open(name, _OPEN_DIRECTORY_FLAGS, dir_fd=directory)
 
 
-def _open_up(directory: int, name: str) -> None:
+def _make_owner_writable(directory: int, name: str) -> None:
     """Let the owner change names in a folder, and move what is there: for that a folder has to be
     writable itself."""
     mode = os.fstat(directory).st_mode
@@ -278,41 +306,41 @@ def _open_up(directory: int, name: str) -> None:
         os.close(place)
 
 
-def _look(directory: int, name: str, depth: int = 0) -> SavedEntry | None:
+def _stat_tree(directory: int, name: str, depth: int = 0) -> SavedEntry | None:
     """What is there now, without its contents."""
     try:
         found = os.stat(name, dir_fd=directory, follow_symlinks=False)
     except FileNotFoundError:
         return None
-    now: SavedEntry = {"seen": _seen(found)}
+    now: SavedEntry = {"seen": _build_stat_signature(found)}
     if stat.S_ISDIR(found.st_mode) and depth < _MAX_DEPTH:
         inner = _open_directory(directory, name)
         try:
             names = os.listdir(inner)[:_MAX_ENTRIES]
-            now["entries"] = {each: _look(inner, each, depth + 1) for each in names}
+            now["entries"] = {each: _stat_tree(inner, each, depth + 1) for each in names}
         finally:
             os.close(inner)
     return now
 
 
-def _unchanged(kept: SavedEntry | None, now: SavedEntry | None) -> bool:
+def _is_unchanged(kept: SavedEntry | None, now: SavedEntry | None) -> bool:
     if kept is None or now is None:
         return kept is now
     if kept["seen"] != now["seen"]:
         return False
     before, after = kept.get("entries", {}), now.get("entries", {})
     same = before.keys() <= after.keys() if kept.get("is_cut") else before.keys() == after.keys()
-    return same and all(_unchanged(before[each], after[each]) for each in before)
+    return same and all(_is_unchanged(before[each], after[each]) for each in before)
 
 
-def _seen(found: os.stat_result) -> tuple[int, ...]:
+def _build_stat_signature(found: os.stat_result) -> tuple[int, ...]:
     """The time of the last change of an inode is the kernel's own: nobody can set it."""
     if stat.S_ISDIR(found.st_mode):
         return (found.st_ino, found.st_mode)
     return (found.st_ino, found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
-def _read(directory: int, name: str) -> bytes:
+def _read_file(directory: int, name: str) -> bytes:
     descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=directory)
     with open(descriptor, "rb") as file:
         return file.read(_MAX_FILE_BYTES)
@@ -322,13 +350,13 @@ class _EntryRestorer:
     """Makes a name what it was; answers whether all of it could be."""
 
     def __init__(self, kept: SavedEntry) -> None:
-        self._kept = kept
+        self._saved_entry = kept
 
     def __call__(self, directory: int, name: str) -> bool:
-        return _restore(directory, name, self._kept)
+        return _restore_entry(directory, name, self._saved_entry)
 
 
-def _restore(directory: int, name: str, kept: SavedEntry) -> bool:
+def _restore_entry(directory: int, name: str, kept: SavedEntry) -> bool:
     complete = not kept.get("is_cut")
     if "link" in kept:
         os.symlink(kept["link"], name, dir_fd=directory)
@@ -338,7 +366,7 @@ def _restore(directory: int, name: str, kept: SavedEntry) -> bool:
         inner = os.open(name, _OPEN_DIRECTORY_FLAGS, dir_fd=directory)
         try:
             for each, below in kept["entries"].items():
-                complete = (below is None or _restore(inner, each, below)) and complete
+                complete = (below is None or _restore_entry(inner, each, below)) and complete
             os.fchmod(inner, kept["mode"])
             os.utime(inner, ns=kept["times"])
         finally:
@@ -365,22 +393,22 @@ class NewProtectedFileFinder:
     ) -> None:
         """`guarded` are paths that are put back with all that is in them, `left_out` those that the
         person has opened."""
-        self._root = root
-        self._known = known
-        self._guarded = guarded
-        self._left_out = guarded | left_out
-        self._identities = {
+        self._workspace = root
+        self._scanned_directories = known
+        self._restored_paths = guarded
+        self._excluded_paths = guarded | left_out
+        self._known_name_identities = {
             (inode, changed) for directory in known.values() for _, inode, changed in directory[3]
         }
-        self._inodes = {directory[1] for directory in known.values()}
-        self._is_complete = "" in known and all(
+        self._scanned_inodes = {directory[1] for directory in known.values()}
+        self._is_scan_complete = "" in known and all(
             path in known for directory in known.values() for path in directory[2]
         )
-        self._started = time.clock_gettime_ns(_CLOCK_REALTIME_COARSE)
+        self._started_at_ns = time.clock_gettime_ns(_CLOCK_REALTIME_COARSE)
 
-    def appeared(self) -> list[str]:
+    def find_new_paths(self) -> list[str]:
         """Paths below the root, those above before those below."""
-        root, known, found = f"{self._root}/", self._known.get, list[str]()
+        root, known, found = f"{self._workspace}/", self._scanned_directories.get, list[str]()
         look, pending = os.lstat, [""]
         for path in pending:  # grows while it is walked
             try:
@@ -389,14 +417,16 @@ class NewProtectedFileFinder:
                 if directory is not None and directory[1] == seen.st_ino:
                     if directory[0] == seen.st_ctime_ns:
                         if directory[2]:
-                            pending += filter(self._known.__contains__, directory[2])
+                            pending += filter(self._scanned_directories.__contains__, directory[2])
                         continue
-                elif not stat.S_ISDIR(seen.st_mode) or not self._is_judged(root + path, seen):
+                elif not stat.S_ISDIR(seen.st_mode) or not self._is_new_or_scanned(
+                    root + path, seen
+                ):
                     continue
                 else:
                     directory = None  # it is new, or another stands in its place
                 prefix = f"{path}/" if path else ""
-                directories, names = self._read(
+                directories, names = self._read_directory(
                     root + path, prefix, directory[3] if directory else ()
                 )
             except OSError:
@@ -405,17 +435,19 @@ class NewProtectedFileFinder:
             found += names
         return found
 
-    def _is_judged(self, place: str, seen: os.stat_result) -> bool:
+    def _is_new_or_scanned(self, place: str, seen: os.stat_result) -> bool:
         """Whether a directory that was not surveyed at this path is new, or was surveyed at
         another path; any other may hold names that have been there all along."""
-        if self._is_complete or seen.st_ino in self._inodes:
+        if self._is_scan_complete or seen.st_ino in self._scanned_inodes:
             return True
-        from joey.execution.sandbox.kernel import birth_time  # ctypes takes its time to load
+        from joey.execution.sandbox.kernel import (
+            read_birth_time_ns,  # ctypes takes its time to load
+        )
 
-        born = birth_time(place)
-        return born is not None and born >= self._started
+        born = read_birth_time_ns(place)
+        return born is not None and born >= self._started_at_ns
 
-    def _read(
+    def _read_directory(
         self, place: str, prefix: str, known: tuple[ProtectedName, ...]
     ) -> tuple[list[str], list[str]]:
         # Takes its time, and is seldom needed.
@@ -428,26 +460,26 @@ class NewProtectedFileFinder:
         before = {name: inode for name, inode, _ in known}
         directories: list[str] = []
         names: list[str] = []
-        with _opened_up(place) as entries:
+        with _scan_inaccessible_directory(place) as entries:
             for entry in entries:
                 if is_protected_name(entry.name):
                     path = prefix + entry.name
-                    is_old = before.get(entry.name) == entry.inode() or self._is_known(entry)
-                    if path not in self._left_out and not is_old:
+                    is_old = before.get(entry.name) == entry.inode() or self._is_known_entry(entry)
+                    if path not in self._excluded_paths and not is_old:
                         names.append(path)
                 elif entry.name not in SKIPPED_DIRECTORY_NAMES and entry.is_dir(
                     follow_symlinks=False
                 ):
                     directories.append(prefix + entry.name)
-        directories = [each for each in directories if each not in self._guarded]
+        directories = [each for each in directories if each not in self._restored_paths]
         return directories, names if len(known) < MAX_NAMES_PER_DIRECTORY else []
 
-    def _is_known(self, entry: os.DirEntry[str]) -> bool:
+    def _is_known_entry(self, entry: os.DirEntry[str]) -> bool:
         found = entry.stat(follow_symlinks=False)
-        return (found.st_ino, found.st_ctime_ns) in self._identities
+        return (found.st_ino, found.st_ctime_ns) in self._known_name_identities
 
 
-def _opened_up(place: str) -> Any:
+def _scan_inaccessible_directory(place: str) -> Any:
     """Also a folder that a command has closed to its owner."""
     try:
         return os.scandir(place)
@@ -465,25 +497,25 @@ class OwnWrites:
     """What joey has written itself, with leave: a file with lines of inode, time and path."""
 
     def __init__(self, record: str) -> None:
-        self._record = record
+        self._record_path = record
 
-    def covers(self, place: str) -> bool:
+    def has_only_own_files(self, place: str) -> bool:
         """Whether all that is there is as joey has written it."""
-        written = self._read()
-        return bool(written) and _all_files(place, lambda *file: file in written)
+        written = self._read_record()
+        return bool(written) and _check_all_files(place, lambda *file: file in written)
 
-    def _read(self) -> set[tuple[int, int]]:
+    def _read_record(self) -> set[tuple[int, int]]:
         try:
-            with open(self._record, encoding="ascii") as file:
+            with open(self._record_path, encoding="ascii") as file:
                 lines = [line.split() for line in file]
         except OSError:
             return set()  # It has written nothing.
         return {(int(line[0]), int(line[1])) for line in lines if len(line) == 2}
 
 
-def _all_files(place: str, holds: Callable[[int, int], bool]) -> bool:
+def _check_all_files(place: str, holds: Callable[[int, int], bool]) -> bool:
     found = os.stat(place, follow_symlinks=False)
     if not stat.S_ISDIR(found.st_mode):
         return stat.S_ISREG(found.st_mode) and holds(found.st_ino, found.st_ctime_ns)
     with os.scandir(place) as entries:
-        return all(_all_files(entry.path, holds) for entry in entries)
+        return all(_check_all_files(entry.path, holds) for entry in entries)

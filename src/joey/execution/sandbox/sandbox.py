@@ -72,13 +72,13 @@ class SandboxBackend(Protocol):
     def gaps(self) -> tuple[str, ...]: ...
 
     @property
-    def is_dependable(self) -> bool:
+    def is_reliable(self) -> bool:
         """Works where there is no obstacle; others may turn out not to."""
         ...
 
-    def obstacle(self) -> str | None: ...
+    def explain_unavailable(self) -> str | None: ...
 
-    def plan(
+    def build_plan(
         self,
         layout: FilesystemLayout,
         protected_paths: ProtectedPaths,
@@ -87,218 +87,230 @@ class SandboxBackend(Protocol):
         network: str,
     ) -> dict[str, Any]: ...
 
-    def environment(self, layout: FilesystemLayout) -> dict[str, str]: ...
+    def build_environment(self, layout: FilesystemLayout) -> dict[str, str]: ...
 
 
 class AvailableSandbox(Struct, frozen=True):
     """What works in this process, and how."""
 
     report: SandboxReport
-    confinement: SandboxBackend | None
+    backend: SandboxBackend | None
 
 
 class SandboxProbe(Protocol):
-    def expects_one(self) -> bool:
+    def is_likely_available(self) -> bool:
         """Whether something works, as far as that can be told without trying."""
         ...
 
-    def find(self) -> AvailableSandbox:
+    def find_available(self) -> AvailableSandbox:
         """Try, or remember; may take a while the first time."""
         ...
 
 
 class LocalSandbox:
     def __init__(
-        self, session: SandboxConfig, settings: Settings, prober: Callable[[], SandboxProbe]
+        self, config: SandboxConfig, settings: Settings, create_probe: Callable[[], SandboxProbe]
     ) -> None:
-        """`prober` is asked for when the first command comes."""
-        self._session = session
+        """`create_probe` is asked for when the first command comes."""
+        self._config = config
         self._settings = settings
-        self._prober = prober
-        self._found: AvailableSandbox | None = None
-        self._temp: Path | None = None
-        self._has_temp = False
-        self._group: ControlGroup | None = None
-        self._known: FilesystemLayout | None = None
-        self._known_until = 0.0
-        self._looking = threading.Lock()
-        self._survey: ProtectedPathScanner | None = None
+        self._create_probe = create_probe
+        self._available_sandbox: AvailableSandbox | None = None
+        self._temp_directory: Path | None = None
+        self._has_temp_directory = False
+        self._control_group: ControlGroup | None = None
+        self._cached_layout: FilesystemLayout | None = None
+        self._layout_expires_at = 0.0
+        self._scan_lock = threading.Lock()
+        self._scanner: ProtectedPathScanner | None = None
         self._has_warned = False
         self._fork_server_manager: ForkServerManager | None = None
-        self._readying: asyncio.Task[None] | None = None
-        self._leading: set[asyncio.Task[SupervisorHandle]] = set()
+        self._prewarm_task: asyncio.Task[None] | None = None
+        self._confine_tasks: set[asyncio.Task[SupervisorHandle]] = set()
 
-    def expect(self) -> None:
-        if self._readying is None or self._readying.done():
-            self._readying = asyncio.get_running_loop().create_task(self._get_ready())
+    def prewarm(self) -> None:
+        if self._prewarm_task is None or self._prewarm_task.done():
+            self._prewarm_task = asyncio.get_running_loop().create_task(self._prewarm())
 
-    async def _get_ready(self) -> None:
+    async def _prewarm(self) -> None:
         """All that the first command would wait for."""
         try:
-            found = await self._find()
+            found = await self._find_available()
         except OSError as error:
             log.info("the sandbox could not be tried beforehand: %s", error)
             return  # The first command tells.
-        if found.confinement is not None:
-            self._keepers().prepare()
-            await asyncio.to_thread(self._look_around)
+        if found.backend is not None:
+            self._get_fork_server_manager().prewarm()
+            await asyncio.to_thread(self._prewarm_scan)
 
     async def probe(self) -> SandboxReport:
-        return (await self._find()).report
+        return (await self._find_available()).report
 
     async def confine(
         self, shell: Sequence[str], cwd: Path, env: Mapping[str, str]
     ) -> SupervisorHandle | None:
-        found = await self._find()
-        if found.confinement is None:
+        found = await self._find_available()
+        if found.backend is None:
             if self._settings.sandbox == "required":
-                raise ToolError(f"Commands may run in a sandbox only. {why_none(found.report)}")
+                raise ToolError(
+                    f"Commands may run in a sandbox only. {explain_no_sandbox(found.report)}"
+                )
             return None
-        fork_server, proxy = self._keepers(), self._proxy()
-        fork_server.begin()
-        led = asyncio.to_thread(
-            self.lead, found.confinement, shell, cwd, env, fork_server.start, proxy
+        fork_server, proxy = self._get_fork_server_manager(), self._build_proxy()
+        fork_server.start_server()
+        preparation = asyncio.to_thread(
+            self.prepare_command,
+            found.backend,
+            shell,
+            cwd,
+            env,
+            fork_server.start_supervisor,
+            proxy,
         )
-        leading = asyncio.get_running_loop().create_task(led)
-        self._leading.add(leading)
-        leading.add_done_callback(self._have_led)
-        return await asyncio.shield(leading)
+        task = asyncio.get_running_loop().create_task(preparation)
+        self._confine_tasks.add(task)
+        task.add_done_callback(self._handle_confine_done)
+        return await asyncio.shield(task)
 
-    def _have_led(self, leading: asyncio.Task[SupervisorHandle]) -> None:
-        self._leading.discard(leading)
-        if not leading.cancelled():
-            leading.exception()  # who was cancelled meanwhile does not ask
+    def _handle_confine_done(self, task: asyncio.Task[SupervisorHandle]) -> None:
+        self._confine_tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # who was cancelled meanwhile does not ask
 
-    def lead(
+    def prepare_command(
         self,
-        confinement: SandboxBackend,
+        backend: SandboxBackend,
         shell: Sequence[str],
         cwd: Path,
         env: Mapping[str, str],
-        begin: Callable[[dict[str, Any]], Awaitable[SupervisorTransport]],
+        start_supervisor: Callable[[dict[str, Any]], Awaitable[SupervisorTransport]],
         proxy: HostProxy | None = None,
     ) -> SupervisorHandle:
         """How to start `shell` with this confinement, by a keeper that waits."""
         # A task that runs no command does without these.
         from joey.execution.sandbox.filesystem import PathView, find_visible_protected_paths
-        from joey.execution.sandbox.supervisor_client import SupervisorHandle, failed
+        from joey.execution.sandbox.supervisor_client import SupervisorHandle, build_setup_error
 
-        layout = self._layout()
+        layout = self._get_layout()
         try:
-            self._make_temp(layout.temp)
+            self._create_temp_directory(layout.temp_directory)
         except OSError as error:
-            raise failed(f"{layout.temp}: {error.strerror}") from error
+            raise build_setup_error(f"{layout.temp_directory}: {error.strerror}") from error
         where = Path(os.path.realpath(cwd))
         if not where.is_dir():
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(cwd))
-        if layout.view_of(where) in (PathView.HIDDEN, PathView.PRIVATE):
+        if layout.find_view(where) in (PathView.HIDDEN, PathView.PRIVATE):
             raise ToolError(
                 f"{cwd} is outside of what the sandbox shows to commands. Work in the workspace,"
                 " or ask the user to name the folder in sandboxReadable or sandboxWritable."
             )
         network = "hosts" if proxy is not None else str(self._settings.sandbox_network)
         protected_paths = find_visible_protected_paths(
-            self._session, layout, self._scan_and_warn(layout.workspace)
+            self._config, layout, self._scan_and_warn(layout.workspace)
         )
-        plan = confinement.plan(layout, protected_paths, _encoded(shell), where, network)
+        plan = backend.build_plan(layout, protected_paths, _encode_arguments(shell), where, network)
         plan |= {
             "workspace": str(layout.workspace),
             "folders": protected_paths.scanned_directories,
-            "left_out": list(protected_paths.left_out),
-            "written": str(layout.temp / _OWN_WRITES_FILE),
-            "aside": str(self._session.joey_home / "put-aside" / str(time.time_ns())),
+            "left_out": list(protected_paths.excluded),
+            "written": str(layout.temp_directory / _OWN_WRITES_FILE),
+            "aside": str(self._config.joey_home / "put-aside" / str(time.time_ns())),
             "processes": max(self._settings.sandbox_max_processes, 0),
-            "limits": _limits(self._settings),
+            "limits": _build_resource_limits(self._settings),
         }
         caches = {name: f"/{place}" for name, place in _CACHE_VARIABLES.items() if name not in env}
-        given = confinement.environment(layout)
+        given = backend.build_environment(layout)
         added = given | {name: given["TMPDIR"] + place for name, place in caches.items()}
         plan["env"] = {**env, **added, **(proxy.environment if proxy is not None else {})}
-        return SupervisorHandle(plan, begin, proxy)
+        return SupervisorHandle(plan, start_supervisor, proxy)
 
-    def spare(self, path: Path) -> None:
-        if not self._has_temp or not is_protected(str(path)):
+    def mark_own_write(self, path: Path) -> None:
+        if not self._has_temp_directory or not is_protected(str(path)):
             return
-        assert self._temp is not None
+        assert self._temp_directory is not None
         found = path.lstat()
-        with (self._temp / _OWN_WRITES_FILE).open("a", encoding="ascii") as record:
+        with (self._temp_directory / _OWN_WRITES_FILE).open("a", encoding="ascii") as record:
             record.write(f"{found.st_ino} {found.st_ctime_ns}\n")
 
     async def close(self) -> None:
-        if self._readying is not None:
-            self._readying.cancel()
-            await asyncio.wait((self._readying,))
+        if self._prewarm_task is not None:
+            self._prewarm_task.cancel()
+            await asyncio.wait((self._prewarm_task,))
         fork_server, self._fork_server_manager = (
             self._fork_server_manager,
             None,
         )  # a task that goes on needs new ones
         if fork_server is not None:
             await fork_server.close()
-        if self._leading:
-            await asyncio.wait(self._leading)  # a thread goes on when nobody waits for it any more
-        if self._has_temp or self._group is not None:
-            await asyncio.to_thread(self.tidy_up)
+        if self._confine_tasks:
+            await asyncio.wait(
+                self._confine_tasks
+            )  # a thread goes on when nobody waits for it any more
+        if self._has_temp_directory or self._control_group is not None:
+            await asyncio.to_thread(self.remove_resources)
 
-    def tidy_up(self) -> None:
+    def remove_resources(self) -> None:
         """Remove what belongs to the task."""
-        if self._has_temp and self._temp is not None:
-            shutil.rmtree(self._temp, ignore_errors=True)
-            self._has_temp = False
-        if self._group is not None:
-            self._group.close()
-            self._group = None
+        if self._has_temp_directory and self._temp_directory is not None:
+            shutil.rmtree(self._temp_directory, ignore_errors=True)
+            self._has_temp_directory = False
+        if self._control_group is not None:
+            self._control_group.close()
+            self._control_group = None
 
-    async def _find(self) -> AvailableSandbox:
-        if self._found is None:
-            self._found = await asyncio.to_thread(lambda: self._prober().find())
-        return self._found
+    async def _find_available(self) -> AvailableSandbox:
+        if self._available_sandbox is None:
+            self._available_sandbox = await asyncio.to_thread(
+                lambda: self._create_probe().find_available()
+            )
+        return self._available_sandbox
 
-    def _counted(self) -> ControlGroup | None:
+    def _get_control_group(self) -> ControlGroup | None:
         """The group of the task's processes, where the kernel would not count them otherwise."""
-        from joey.execution.sandbox.supervisor_client import make_group
+        from joey.execution.sandbox.supervisor_client import create_control_group
 
-        if self._group is None and self._settings.sandbox_max_processes > 0:
-            self._group = make_group(self._settings.sandbox_max_processes)
-        return self._group
+        if self._control_group is None and self._settings.sandbox_max_processes > 0:
+            self._control_group = create_control_group(self._settings.sandbox_max_processes)
+        return self._control_group
 
-    def _keepers(self) -> ForkServerManager:
+    def _get_fork_server_manager(self) -> ForkServerManager:
         from joey.execution.sandbox.forkserver_client import ForkServerManager
 
         if self._fork_server_manager is None:
-            self._fork_server_manager = ForkServerManager(self._counted)
+            self._fork_server_manager = ForkServerManager(self._get_control_group)
         return self._fork_server_manager
 
-    def _proxy(self) -> HostProxy | None:
+    def _build_proxy(self) -> HostProxy | None:
         """Who answers commands that may reach some hosts."""
         hosts = self._settings.sandbox_network
         if isinstance(hosts, str):
             return None
-        from joey.execution.sandbox.network_proxy import make_proxy
+        from joey.execution.sandbox.network_proxy import build_proxy
 
-        return make_proxy(hosts, self._session.env)
+        return build_proxy(hosts, self._config.env)
 
-    def _look_around(self) -> None:
+    def _prewarm_scan(self) -> None:
         """The first looks take longest."""
         from joey.execution.sandbox import filesystem, supervisor_client
 
         assert filesystem and supervisor_client  # loaded
-        self._surveyed(Path(os.path.realpath(self._session.workspace)))
-        self._layout()
+        self._scan_protected_names(Path(os.path.realpath(self._config.workspace)))
+        self._get_layout()
 
-    def _surveyed(self, workspace: Path) -> dict[str, ScannedDirectory]:
+    def _scan_protected_names(self, workspace: Path) -> dict[str, ScannedDirectory]:
         from joey.execution.sandbox.protected_scan import ProtectedPathScanner
 
-        with self._looking:
-            if self._survey is None:
-                self._survey = ProtectedPathScanner(str(workspace))
-            return self._survey.look()
+        with self._scan_lock:
+            if self._scanner is None:
+                self._scanner = ProtectedPathScanner(str(workspace))
+            return self._scanner.scan()
 
     def _scan_and_warn(self, workspace: Path) -> dict[str, ScannedDirectory]:
         from joey.execution.sandbox.protected_scan import MAX_SCANNED_DIRECTORIES
 
-        found = self._surveyed(workspace)
-        assert self._survey is not None
-        if not self._survey.is_complete and not self._has_warned:
+        found = self._scan_protected_names(workspace)
+        assert self._scanner is not None
+        if not self._scanner.is_complete and not self._has_warned:
             self._has_warned = True
             log.warning(
                 "the workspace has more than %d folders: protected names in those that lie"
@@ -307,37 +319,37 @@ class LocalSandbox:
             )
         return found
 
-    def _layout(self) -> FilesystemLayout:
-        from joey.execution.sandbox.filesystem import VIEW_CACHE_TTL_S, make_layout
+    def _get_layout(self) -> FilesystemLayout:
+        from joey.execution.sandbox.filesystem import VIEW_CACHE_TTL_S, build_layout
 
-        with self._looking:
-            if self._known is None or time.monotonic() > self._known_until:
-                self._known = make_layout(self._session, self._place())
-                self._known_until = time.monotonic() + VIEW_CACHE_TTL_S
-            return self._known
+        with self._scan_lock:
+            if self._cached_layout is None or time.monotonic() > self._layout_expires_at:
+                self._cached_layout = build_layout(self._config, self._choose_temp_directory())
+                self._layout_expires_at = time.monotonic() + VIEW_CACHE_TTL_S
+            return self._cached_layout
 
-    def _place(self) -> Path:
+    def _choose_temp_directory(self) -> Path:
         """Where the folder will be that belongs to the task."""
-        if self._temp is None:
+        if self._temp_directory is None:
             directory = os.path.realpath(tempfile.gettempdir())
-            self._temp = Path(directory, f"{_TEMP_PREFIX}{os.getpid()}-{token_hex(8)}")
-        return self._temp
+            self._temp_directory = Path(directory, f"{_TEMP_PREFIX}{os.getpid()}-{token_hex(8)}")
+        return self._temp_directory
 
-    def _make_temp(self, place: Path) -> None:
+    def _create_temp_directory(self, place: Path) -> None:
         """It holds what is put in place of others' folders."""
-        with self._looking:
-            if not self._has_temp:
-                _sweep(place.parent)
+        with self._scan_lock:
+            if not self._has_temp_directory:
+                _remove_stale_temp_directories(place.parent)
                 try:
                     for each in (place, place / "tmp", place / "home"):
                         each.mkdir(mode=0o700)
                 except OSError:
                     shutil.rmtree(place, ignore_errors=True)
                     raise
-                self._has_temp = True
+                self._has_temp_directory = True
 
 
-def _sweep(directory: Path) -> None:
+def _remove_stale_temp_directories(directory: Path) -> None:
     """Remove what processes that were killed long ago have left."""
     left = (directory.glob(f"{prefix}[0-9]*-*") for prefix in (_TEMP_PREFIX, CANARY_TEMP_PREFIX))
     for each in chain.from_iterable(left):
@@ -351,13 +363,13 @@ def _sweep(directory: Path) -> None:
             shutil.rmtree(each, ignore_errors=True)
 
 
-def why_none(report: SandboxReport) -> str:
+def explain_no_sandbox(report: SandboxReport) -> str:
     """Why nothing works, in one or two sentences."""
     reasons = "; ".join(f"{level}: {reason}" for level, reason in report.reasons.items())
     return f"No sandbox works on this machine ({reasons})."
 
 
-def _encoded(shell: Sequence[str]) -> list[bytes]:
+def _encode_arguments(shell: Sequence[str]) -> list[bytes]:
     """Raises OSError or ValueError, as starting a process would."""
     encoded = [os.fsencode(each) for each in shell]
     if any(b"\0" in each for each in encoded):
@@ -367,7 +379,7 @@ def _encoded(shell: Sequence[str]) -> list[bytes]:
     return encoded
 
 
-def _limits(settings: Settings) -> list[tuple[int, int]]:
+def _build_resource_limits(settings: Settings) -> list[tuple[int, int]]:
     found = {
         resource.RLIMIT_CPU: settings.sandbox_max_cpu_seconds,
         resource.RLIMIT_DATA: settings.sandbox_max_memory_mb * _BYTES_PER_MB,
@@ -376,7 +388,7 @@ def _limits(settings: Settings) -> list[tuple[int, int]]:
     return [(resource.RLIMIT_CORE, 0), *((kind, most) for kind, most in found.items() if most > 0)]
 
 
-_fits: type[Sandbox] = LocalSandbox
+_protocol_check: type[Sandbox] = LocalSandbox
 
 
 class SandboxConfig(Struct, frozen=True):
@@ -385,9 +397,9 @@ class SandboxConfig(Struct, frozen=True):
     workspace: Path
     joey_home: Path
     env: Mapping[str, str]
-    readable: tuple[str, ...] = ()
-    writable: tuple[str, ...] = ()
-    added: tuple[Path, ...] = ()
+    readable_paths: tuple[str, ...] = ()
+    writable_paths: tuple[str, ...] = ()
+    added_directories: tuple[Path, ...] = ()
     """Directories that count as part of the workspace, resolved."""
 
     @property
@@ -402,66 +414,66 @@ _JOEY_TEMP_PREFIX = "joey-"
 
 
 class SandboxBoundary:
-    def __init__(self, session: SandboxConfig, *, reads_all: bool = False) -> None:
+    def __init__(self, config: SandboxConfig, *, reads_all: bool = False) -> None:
         """`reads_all`: the user's settings allow reading everywhere."""
-        self.roots = (Path(os.path.realpath(session.workspace)), *session.added)
-        self._starts = [(root, f"{str(root).rstrip('/')}/") for root in self.roots]
-        self._session = session
-        self._reads_all = reads_all
-        self._temp = _temporary_directory(session)
+        self.roots = (Path(os.path.realpath(config.workspace)), *config.added_directories)
+        self._root_prefixes = [(root, f"{str(root).rstrip('/')}/") for root in self.roots]
+        self._config = config
+        self._can_read_all = reads_all
+        self._temp_directory = _find_temp_directory(config)
         self._views: dict[str, PathView] | None = None
-        self._views_expire = 0.0
+        self._views_expire_at = 0.0
 
     def get_access(self, path: Path) -> PathAccess:
         from joey.execution.sandbox.filesystem import VISIBLE_VIEWS, PathView  # loaded on need
 
-        # By text, since searches ask this of each file: see `filesystem.view_at`.
-        views, place = self._current_views(), str(path)
+        # By text, since searches ask this of each file: see `filesystem.find_view`.
+        views, place = self._get_views(), str(path)
         while (view := views.get(place)) is None:
             place = place.rpartition("/")[0] or "/"
         is_seen = view in VISIBLE_VIEWS
         whole = f"{path}/"
-        root = next((root for root, start in self._starts if whole.startswith(start)), None)
-        in_temp = self._is_temporary(path)
+        root = next((root for root, start in self._root_prefixes if whole.startswith(start)), None)
+        in_temp = self._is_in_temp_directory(path)
         return PathAccess(
-            base_directory=root or (self._temp if in_temp else None),
+            base_directory=root or (self._temp_directory if in_temp else None),
             is_inside=is_seen and root is not None,
-            is_readable=is_seen or self._reads_all,
+            is_readable=is_seen or self._can_read_all,
             is_writable=view is PathView.WRITE or in_temp,
         )
 
-    def _current_views(self) -> dict[str, PathView]:
+    def _get_views(self) -> dict[str, PathView]:
         from joey.execution.sandbox.filesystem import (
             SANDBOX_PROVIDED_DIRECTORIES,
             VIEW_CACHE_TTL_S,
             PathView,
-            find_views,
+            build_views,
         )
 
-        if self._views is None or time.monotonic() > self._views_expire:
-            found = {str(path): view for path, view in find_views(self._session).items()}
+        if self._views is None or time.monotonic() > self._views_expire_at:
+            found = {str(path): view for path, view in build_views(self._config).items()}
             self._views = dict.fromkeys(SANDBOX_PROVIDED_DIRECTORIES, PathView.HIDDEN) | found
-            self._views_expire = time.monotonic() + VIEW_CACHE_TTL_S
+            self._views_expire_at = time.monotonic() + VIEW_CACHE_TTL_S
         return self._views
 
-    def _is_temporary(self, path: Path) -> bool:
+    def _is_in_temp_directory(self, path: Path) -> bool:
         """In `$TMPDIR`, except joey's own files: they decide what is put back after a command."""
-        temp = self._temp
+        temp = self._temp_directory
         if temp is None or temp not in path.parents:
             return False
-        if path.is_relative_to(os.path.realpath(self._session.joey_home)):
+        if path.is_relative_to(os.path.realpath(self._config.joey_home)):
             return False
         return not path.parts[len(temp.parts)].startswith(_JOEY_TEMP_PREFIX)
 
 
-def _temporary_directory(session: SandboxConfig) -> Path | None:
+def _find_temp_directory(config: SandboxConfig) -> Path | None:
     """`$TMPDIR` of joey's own environment, unless it is missing or contains the home."""
-    named = session.env.get("TMPDIR", "")
+    named = config.env.get("TMPDIR", "")
     if not named.startswith("/"):
         return None
-    temp, home = Path(os.path.realpath(named)), session.home
+    temp, home = Path(os.path.realpath(named)), config.home
     is_wide = temp == Path("/") or (home is not None and home.is_relative_to(temp))
     return temp if temp.is_dir() and not is_wide else None
 
 
-_fits_boundary: type[Boundary] = SandboxBoundary
+_boundary_protocol_check: type[Boundary] = SandboxBoundary

@@ -71,53 +71,56 @@ _SHARED_MEMORY_CALLS = ("shmget", "shmat", "semget", "msgget", "mq_open")
 class ArgumentCondition(Struct, frozen=True):
     """About the lower half of an argument."""
 
-    argument: int
+    argument_index: int
     value: int
-    test: int = _BPF_JUMP_IF_EQUAL
-    holds: bool = True
+    comparison: int = _BPF_JUMP_IF_EQUAL
+    is_expected_true: bool = True
     """False: refused when the test fails."""
     mask: int | None = None
 
 
 class DeniedCall(Struct, frozen=True):
-    call: str
+    call_name: str
     conditions: tuple[ArgumentCondition, ...] = ()
     """All must hold; none: always refused."""
-    error: int = errno.EPERM
+    error_number: int = errno.EPERM
 
 
-def is_known(machine: str | None = None) -> bool:
+def is_supported_machine(machine: str | None = None) -> bool:
     return (machine or os.uname().machine) in AUDIT_ARCH
 
 
-def refusals(
+def build_denied_calls(
     *,
     internet: bool,
     local_sockets: bool,
     shared_memory: bool,
-    spared: tuple[int, ...] = (),
+    unsignalled_pids: tuple[int, ...] = (),
 ) -> list[DeniedCall]:
     """What is refused.
 
-    `internet` and `local_sockets` say which sockets may be opened; `spared` are processes that
-    no signal may be sent to, where the kernel cannot be told so by other means.
+    `internet` and `local_sockets` say which sockets may be opened; `unsignalled_pids` are processes
+    that no signal may be sent to, where the kernel cannot be told so by other means.
     """
     found = [DeniedCall(call) for call in _DENIED_CALL_NAMES]
-    found += [DeniedCall(call, error=errno.ENOSYS) for call in _CALLS_DENIED_AS_UNSUPPORTED]
+    found += [DeniedCall(call, error_number=errno.ENOSYS) for call in _CALLS_DENIED_AS_UNSUPPORTED]
     found += [
         DeniedCall(call, (ArgumentCondition(0, _CLONE_NEW_NAMESPACE_FLAGS, _BPF_JUMP_IF_ANY_BIT),))
         for call in ("unshare", "clone")
     ]
-    found += _no_programs_that_change_users()
+    found += _deny_setuid_modes()
     found += [
         DeniedCall("ioctl", (ArgumentCondition(1, request),)) for request in (_TIOCSTI, _TIOCLINUX)
     ]
     families = [_AF_NETLINK]
     families += (_AF_INET, _AF_INET6) if internet else ()
     families += (_AF_UNIX,) if local_sockets else ()
-    others = tuple(ArgumentCondition(0, family, holds=False) for family in families)
+    others = tuple(ArgumentCondition(0, family, is_expected_true=False) for family in families)
     found.append(DeniedCall("socket", others, errno.EACCES))
-    routes_only = (ArgumentCondition(0, _AF_NETLINK), ArgumentCondition(2, 0, holds=False))
+    routes_only = (
+        ArgumentCondition(0, _AF_NETLINK),
+        ArgumentCondition(2, 0, is_expected_true=False),
+    )
     found.append(DeniedCall("socket", routes_only, errno.EACCES))
     if not local_sockets:
         # Either end of a pair of datagram sockets could be pointed at another address.
@@ -126,19 +129,19 @@ def refusals(
     if not shared_memory:
         found += [DeniedCall(call) for call in _SHARED_MEMORY_CALLS]
         found += [
-            DeniedCall(call, (ArgumentCondition(0, 0, holds=False),))
+            DeniedCall(call, (ArgumentCondition(0, 0, is_expected_true=False),))
             for call in _CALLS_WITH_PID_AS_FIRST_ARGUMENT
         ]
         found += [
-            DeniedCall(call, (ArgumentCondition(1, 0, holds=False),))
+            DeniedCall(call, (ArgumentCondition(1, 0, is_expected_true=False),))
             for call in _CALLS_WITH_PID_AS_SECOND_ARGUMENT
         ]
-    if spared:
-        found += _no_signals_to(spared)
+    if unsignalled_pids:
+        found += _deny_signals_to(unsignalled_pids)
     return found
 
 
-def _no_programs_that_change_users() -> list[DeniedCall]:
+def _deny_setuid_modes() -> list[DeniedCall]:
     """A file of root's that everybody may run as root would outlive the sandbox."""
     found = [
         DeniedCall(call, (ArgumentCondition(place, _S_ISUID, _BPF_JUMP_IF_ANY_BIT),))
@@ -157,7 +160,7 @@ def _no_programs_that_change_users() -> list[DeniedCall]:
     ]
 
 
-def _no_signals_to(processes: tuple[int, ...]) -> list[DeniedCall]:
+def _deny_signals_to(processes: tuple[int, ...]) -> list[DeniedCall]:
     calls = ("kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo")
     numbers = [*processes, *(-each for each in processes), -1]
     found = [
@@ -168,52 +171,52 @@ def _no_signals_to(processes: tuple[int, ...]) -> list[DeniedCall]:
     return [*found, DeniedCall("pidfd_send_signal")]
 
 
-def program(found: list[DeniedCall], machine: str | None = None) -> bytes:
+def compile_filter(found: list[DeniedCall], machine: str | None = None) -> bytes:
     """Instructions of the classic packet filter, as the kernel reads them."""
     machine = machine or os.uname().machine
     unknown_call = _SECCOMP_RET_ERRNO | errno.ENOSYS
     steps = [
-        _step(_BPF_LOAD, 4),
-        _step(_BPF_JUMP_IF_EQUAL, AUDIT_ARCH[machine], 1, 0),
-        _step(_BPF_RETURN, unknown_call),
+        _encode_instruction(_BPF_LOAD, 4),
+        _encode_instruction(_BPF_JUMP_IF_EQUAL, AUDIT_ARCH[machine], 1, 0),
+        _encode_instruction(_BPF_RETURN, unknown_call),
     ]
     if machine == "x86_64":
         steps += [
-            _step(_BPF_LOAD, 0),
-            _step(_BPF_JUMP_IF_AT_LEAST, _X32_SYSCALL_BIT, 0, 1),
-            _step(_BPF_RETURN, unknown_call),
+            _encode_instruction(_BPF_LOAD, 0),
+            _encode_instruction(_BPF_JUMP_IF_AT_LEAST, _X32_SYSCALL_BIT, 0, 1),
+            _encode_instruction(_BPF_RETURN, unknown_call),
         ]
-    steps.append(_step(_BPF_LOAD, 0))
+    steps.append(_encode_instruction(_BPF_LOAD, 0))
     for refusal in sorted(found, key=lambda each: bool(each.conditions)):
-        if (call := number(refusal.call, machine)) is not None:
-            steps += _block(call, refusal)
-    return b"".join([*steps, _step(_BPF_RETURN, _SECCOMP_RET_ALLOW)])
+        if (call := find_syscall_number(refusal.call_name, machine)) is not None:
+            steps += _compile_denied_call(call, refusal)
+    return b"".join([*steps, _encode_instruction(_BPF_RETURN, _SECCOMP_RET_ALLOW)])
 
 
-def _block(call: int, refusal: DeniedCall) -> list[bytes]:
+def _compile_denied_call(call: int, refusal: DeniedCall) -> list[bytes]:
     """Refuse when all conditions hold, else go on behind the block with the number loaded."""
     checks: list[list[bytes]] = []
     for condition in refusal.conditions:
-        loading = [_step(_BPF_LOAD, 16 + 8 * condition.argument)]
+        loading = [_encode_instruction(_BPF_LOAD, 16 + 8 * condition.argument_index)]
         if condition.mask is not None:
-            loading.append(_step(0x54, condition.mask))  # AND
+            loading.append(_encode_instruction(0x54, condition.mask))  # AND
         checks.append(loading)
     length = sum(len(loading) + 1 for loading in checks) + 1
     # Behind the block the number must be loaded again, if the block has loaded anything else.
-    steps = [_step(_BPF_JUMP_IF_EQUAL, call, 0, length + bool(checks))]
+    steps = [_encode_instruction(_BPF_JUMP_IF_EQUAL, call, 0, length + bool(checks))]
     left = length
     for loading, condition in zip(checks, refusal.conditions, strict=True):
         steps += loading
         left -= len(loading) + 1
-        on_true, on_false = (0, left) if condition.holds else (left, 0)
-        steps.append(_step(condition.test, condition.value, on_true, on_false))
-    steps.append(_step(_BPF_RETURN, _SECCOMP_RET_ERRNO | refusal.error))
+        on_true, on_false = (0, left) if condition.is_expected_true else (left, 0)
+        steps.append(_encode_instruction(condition.comparison, condition.value, on_true, on_false))
+    steps.append(_encode_instruction(_BPF_RETURN, _SECCOMP_RET_ERRNO | refusal.error_number))
     if checks:
-        steps.append(_step(_BPF_LOAD, 0))
+        steps.append(_encode_instruction(_BPF_LOAD, 0))
     return steps
 
 
-def _step(code: int, value: int, on_true: int = 0, on_false: int = 0) -> bytes:
+def _encode_instruction(code: int, value: int, on_true: int = 0, on_false: int = 0) -> bytes:
     return struct.pack("=HBBI", code, on_true, on_false, value)
 
 
@@ -316,6 +319,6 @@ SYSCALL_NUMBERS: dict[str, tuple[int | None, int | None]] = {
 """On x86_64 and on aarch64; None where there is no such call."""
 
 
-def number(name: str, machine: str) -> int | None:
+def find_syscall_number(name: str, machine: str) -> int | None:
     on_x86, on_arm = SYSCALL_NUMBERS[name]
     return on_x86 if machine == "x86_64" else on_arm

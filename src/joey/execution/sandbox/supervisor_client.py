@@ -30,41 +30,42 @@ class SupervisorHandle:
     def __init__(
         self,
         plan: dict[str, Any],
-        begin: Callable[[dict[str, Any]], Awaitable[SupervisorTransport]],
+        start_supervisor: Callable[[dict[str, Any]], Awaitable[SupervisorTransport]],
         proxy: HostProxy | None = None,
     ) -> None:
-        """`begin` has the plan carried out; `proxy` answers where only some hosts are reached."""
+        """`start_supervisor` has the plan carried out; `proxy` answers where only some hosts are
+        reached."""
         self.plan = plan
-        self._begin = begin
+        self._start_supervisor = start_supervisor
         self._proxy = proxy
         self._transport: SupervisorTransport | None = None
         self._proxy_endpoint: ProxyEndpoint | None = None
 
     async def start(self, protocol: asyncio.SubprocessProtocol) -> None:
         try:
-            self._transport = await self._begin(self.plan)
+            self._transport = await self._start_supervisor(self.plan)
         except OSError as error:
-            raise failed(str(error)) from error
-        answer, attached = await self._transport.answer(_START_TIMEOUT_S)
+            raise build_setup_error(str(error)) from error
+        answer, attached = await self._transport.wait_for_reply(_START_TIMEOUT_S)
         if not answer.startswith(b"R"):
             self.close()
-            raise failed(why_not(answer))
-        self._transport.hand_over(int(answer[1:]), protocol)
+            raise build_setup_error(parse_failure_reason(answer))
+        self._transport.attach_protocol(int(answer[1:]), protocol)
         if attached is not None:
             assert self._proxy is not None
-            self._proxy_endpoint = await self._proxy.answer(attached)
+            self._proxy_endpoint = await self._proxy.start_endpoint(attached)
 
-    def notes(self) -> list[str]:
-        return [] if self._proxy_endpoint is None else self._proxy_endpoint.take_notes()
+    def take_denial_messages(self) -> list[str]:
+        return [] if self._proxy_endpoint is None else self._proxy_endpoint.take_denial_messages()
 
-    def is_slack(self) -> bool:
-        return self._transport is None or self._transport.is_slack
+    def is_empty(self) -> bool:
+        return self._transport is None or self._transport.has_no_processes
 
     def terminate(self) -> None:
         if self._transport is None:
             return
         try:
-            self._transport.order(b"T")
+            self._transport.send_order(b"T")
         except OSError:
             return  # Everything has ended.
 
@@ -72,7 +73,7 @@ class SupervisorHandle:
         if self._transport is None:
             return
         try:
-            self._transport.end()
+            self._transport.request_kill()
         except OSError:
             return  # Everything has ended.
 
@@ -80,15 +81,15 @@ class SupervisorHandle:
         if self._proxy_endpoint is not None:
             self._proxy_endpoint.close()
         if self._transport is not None:
-            self._transport.let_go()
+            self._transport.disconnect()
 
 
-def why_not(answer: bytes) -> str:
+def parse_failure_reason(answer: bytes) -> str:
     """The reason of a keeper that could not confine a command."""
     return answer[1:].decode(errors="replace").strip() or "it gave no reason"
 
 
-def failed(reason: str) -> ToolError:
+def build_setup_error(reason: str) -> ToolError:
     return ToolError(
         f"The sandbox could not be set up, and the command was not run: {reason}."
         " This is not a failure of the command. Tell the user; `joey doctor` says what"
@@ -96,7 +97,7 @@ def failed(reason: str) -> ToolError:
     )
 
 
-_fits: type[ConfinedProcess] = SupervisorHandle
+_protocol_check: type[ConfinedProcess] = SupervisorHandle
 
 
 _MAX_REPORT_BYTES = 4096
@@ -116,40 +117,46 @@ class SupervisorTransport(asyncio.SubprocessTransport):
         super().__init__()
         control.setblocking(False)
         os.set_blocking(output, False)
-        self._control = control
-        self._output: int | None = output
-        self._plan: int | None = plan
-        self._answered: asyncio.Future[StartReply] | None = None
+        self._control_socket = control
+        self._output_fd: int | None = output
+        self._plan_fd: int | None = plan
+        self._reply_future: asyncio.Future[StartReply] | None = None
         self._protocol: asyncio.SubprocessProtocol | None = None
         self._pid = 0
         self._returncode: int | None = None
-        self._left = 2
+        self._pending_end_count = 2
         """The end of the command and that of its output are still to be told."""
-        self.is_slack = False
+        self.has_no_processes = False
         """Nothing is left inside."""
-        self.is_untouched = False
+        self.was_never_started = False
         """Nobody has ever looked at the plan, and nobody will."""
 
-    async def answer(self, patience: float) -> StartReply:
+    async def wait_for_reply(self, patience: float) -> StartReply:
         """What comes of the command."""
         await self._wait_for_first_message(patience)
-        assert self._answered is not None
-        return self._answered.result() if self._answered.done() else (b"Fit took too long", None)
+        assert self._reply_future is not None
+        return (
+            self._reply_future.result()
+            if self._reply_future.done()
+            else (b"Fit took too long", None)
+        )
 
-    async def is_taken_up(self, patience: float) -> bool:
+    async def wait_until_plan_read(self, patience: float) -> bool:
         """Whether somebody has begun with it; waits for the answer, if that comes soon."""
         await self._wait_for_first_message(patience)
-        return not self.is_untouched and (self._plan is None or _is_read(self._plan))
+        return not self.was_never_started and (
+            self._plan_fd is None or _is_plan_read(self._plan_fd)
+        )
 
     async def _wait_for_first_message(self, patience: float) -> None:
         loop = asyncio.get_running_loop()
-        if self._answered is None:
-            self._answered = loop.create_future()
-            loop.add_reader(self._control, self._read_control)
+        if self._reply_future is None:
+            self._reply_future = loop.create_future()
+            loop.add_reader(self._control_socket, self._read_control)
         try:
-            await asyncio.wait((self._answered,), timeout=patience)
+            await asyncio.wait((self._reply_future,), timeout=patience)
         except asyncio.CancelledError:
-            self.let_go()
+            self.disconnect()
             raise
 
     def read_reply_blocking(self, patience: float) -> bytes:
@@ -158,37 +165,37 @@ class SupervisorTransport(asyncio.SubprocessTransport):
         Raises:
             OSError
         """
-        self._control.settimeout(patience)
-        answer = data = self._control.recv(_MAX_REPORT_BYTES)
+        self._control_socket.settimeout(patience)
+        answer = data = self._control_socket.recv(_MAX_REPORT_BYTES)
         while data:
-            data = self._control.recv(_MAX_REPORT_BYTES)
+            data = self._control_socket.recv(_MAX_REPORT_BYTES)
         return answer
 
-    def hand_over(self, pid: int, protocol: asyncio.SubprocessProtocol) -> None:
+    def attach_protocol(self, pid: int, protocol: asyncio.SubprocessProtocol) -> None:
         """From now on somebody hears of it."""
-        assert self._output is not None
+        assert self._output_fd is not None
         self._pid = pid
         self._protocol = protocol
         protocol.connection_made(self)
-        asyncio.get_running_loop().add_reader(self._output, self._read)
+        asyncio.get_running_loop().add_reader(self._output_fd, self._read_output)
         if self._returncode is not None:
             asyncio.get_running_loop().call_soon(self._notify_process_exited)
 
-    def order(self, word: bytes) -> None:
+    def send_order(self, word: bytes) -> None:
         """Raises OSError: everything has ended."""
-        self._control.send(word)
+        self._control_socket.send(word)
 
-    def end(self) -> None:
+    def request_kill(self) -> None:
         """Nobody wants to hear more: everything inside is ended.
 
         Raises:
             OSError: it has ended.
         """
-        self._control.shutdown(socket.SHUT_WR)
+        self._control_socket.shutdown(socket.SHUT_WR)
 
-    def let_go(self) -> None:
+    def disconnect(self) -> None:
         """The same, and hear nothing more of it."""
-        self._stop_hearing()
+        self._close_control()
         if self._protocol is None:
             self.close()
 
@@ -202,45 +209,47 @@ class SupervisorTransport(asyncio.SubprocessTransport):
 
     def close(self) -> None:
         """Read no more of the output."""
-        if self._output is None:
+        if self._output_fd is None:
             return
         if self._protocol is not None:
-            asyncio.get_running_loop().remove_reader(self._output)
-            asyncio.get_running_loop().call_soon(self._output_ended)
-        os.close(self._output)
-        self._output = None
+            asyncio.get_running_loop().remove_reader(self._output_fd)
+            asyncio.get_running_loop().call_soon(self._notify_output_closed)
+        os.close(self._output_fd)
+        self._output_fd = None
 
     # What the keeper says
 
     def _read_control(self) -> None:
-        while not self.is_slack:
+        while not self.has_no_processes:
             try:
-                data, attached, *_ = socket.recv_fds(self._control, _MAX_REPORT_BYTES, 1)
+                data, attached, *_ = socket.recv_fds(self._control_socket, _MAX_REPORT_BYTES, 1)
             except BlockingIOError:
                 return
             except OSError:
                 data, attached = b"", []  # It has gone without having listened.
-            self._take(data, socket.socket(fileno=attached[0]) if attached else None)
+            self._handle_message(data, socket.socket(fileno=attached[0]) if attached else None)
 
-    def _take(self, data: bytes, attached: socket.socket | None) -> None:
+    def _handle_message(self, data: bytes, attached: socket.socket | None) -> None:
         if data.startswith(b"E"):
             if data.endswith(_LAST_REPORT_FLAG):
-                self._stop_hearing()
-            self._ended(int(data[1:].rstrip(_LAST_REPORT_FLAG)))
+                self._close_control()
+            self._set_returncode(int(data[1:].rstrip(_LAST_REPORT_FLAG)))
             return
-        assert self._answered is not None
-        if not self._answered.done():
+        assert self._reply_future is not None
+        if not self._reply_future.done():
             # Who held the other end is gone; who had the plan has read it first of all.
-            self.is_untouched = not data and self._plan is not None and not _is_read(self._plan)
-            self._forget_plan()
-            self._answered.set_result((data, attached))
+            self.was_never_started = (
+                not data and self._plan_fd is not None and not _is_plan_read(self._plan_fd)
+            )
+            self._close_plan()
+            self._reply_future.set_result((data, attached))
         elif attached is not None:
             attached.close()
         if not data:
-            self._stop_hearing()
-            self._ended(_KILLED_RETURNCODE)
+            self._close_control()
+            self._set_returncode(_KILLED_RETURNCODE)
 
-    def _ended(self, code: int) -> None:
+    def _set_returncode(self, code: int) -> None:
         if self._returncode is not None:
             return
         self._returncode = code
@@ -250,27 +259,27 @@ class SupervisorTransport(asyncio.SubprocessTransport):
     def _notify_process_exited(self) -> None:
         assert self._protocol is not None
         self._protocol.process_exited()
-        self._one_less()
+        self._notify_if_all_ended()
 
-    def _forget_plan(self) -> None:
-        if self._plan is not None:
-            os.close(self._plan)
-            self._plan = None
+    def _close_plan(self) -> None:
+        if self._plan_fd is not None:
+            os.close(self._plan_fd)
+            self._plan_fd = None
 
-    def _stop_hearing(self) -> None:
-        self.is_slack = True
-        self._forget_plan()
-        if self._answered is not None and self._control.fileno() >= 0:
-            self._answered.get_loop().remove_reader(self._control)
-        self._control.close()
+    def _close_control(self) -> None:
+        self.has_no_processes = True
+        self._close_plan()
+        if self._reply_future is not None and self._control_socket.fileno() >= 0:
+            self._reply_future.get_loop().remove_reader(self._control_socket)
+        self._control_socket.close()
 
     # What the command says
 
-    def _read(self) -> None:
-        assert self._output is not None
+    def _read_output(self) -> None:
+        assert self._output_fd is not None
         assert self._protocol is not None
         try:
-            data = os.read(self._output, _CHUNK_BYTES)
+            data = os.read(self._output_fd, _CHUNK_BYTES)
         except BlockingIOError:
             return
         if data:
@@ -278,25 +287,25 @@ class SupervisorTransport(asyncio.SubprocessTransport):
         else:
             self.close()
 
-    def _output_ended(self) -> None:
+    def _notify_output_closed(self) -> None:
         assert self._protocol is not None
         self._protocol.pipe_connection_lost(_STDOUT_FD, None)
-        self._one_less()
+        self._notify_if_all_ended()
 
-    def _one_less(self) -> None:
-        self._left -= 1
-        if not self._left:
+    def _notify_if_all_ended(self) -> None:
+        self._pending_end_count -= 1
+        if not self._pending_end_count:
             assert self._protocol is not None
             self._protocol.connection_lost(None)
 
 
-def _is_read(plan: int) -> bool:
+def _is_plan_read(plan: int) -> bool:
     return os.lseek(plan, 0, os.SEEK_CUR) > 0
 
 
 _CGROUP_ROOT = Path("/sys/fs/cgroup")
 _GROUP_PREFIX = "joey-"
-_numbers = count(1)
+_group_numbers = count(1)
 
 
 class ControlGroup:
@@ -305,7 +314,7 @@ class ControlGroup:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
 
-    def admit(self, pid: int) -> None:
+    def add_process(self, pid: int) -> None:
         """From now on the process counts, and all that it starts. Takes some milliseconds."""
         (self._directory / "cgroup.procs").write_text(str(pid), encoding="ascii")
 
@@ -316,38 +325,38 @@ class ControlGroup:
             return  # Something is just ending; whoever makes the next group removes this one.
 
 
-def make_group(most: int) -> ControlGroup | None:
+def create_control_group(max_processes: int) -> ControlGroup | None:
     """A group of at most so many processes; None where none can be made."""
     if os.geteuid() != 0:
         return None
-    for parent in _parents():
-        directory = parent / f"{_GROUP_PREFIX}{os.getpid()}-{next(_numbers)}"
+    for parent in _find_parent_groups():
+        directory = parent / f"{_GROUP_PREFIX}{os.getpid()}-{next(_group_numbers)}"
         try:
             directory.mkdir()
         except OSError:
             continue
         try:
-            (directory / "pids.max").write_text(str(most), encoding="ascii")
+            (directory / "pids.max").write_text(str(max_processes), encoding="ascii")
         except OSError:
             directory.rmdir()
             continue
-        _sweep(parent)
+        _remove_stale_groups(parent)
         return ControlGroup(directory)
     return None
 
 
-def can_count() -> bool:
+def can_limit_processes() -> bool:
     """Whether the commands of this user can be limited in number."""
     if os.geteuid() != 0:
         return True
-    group = make_group(1)
+    group = create_control_group(1)
     if group is None:
         return False
     group.close()
     return True
 
 
-def _sweep(parent: Path) -> None:
+def _remove_stale_groups(parent: Path) -> None:
     """Remove what processes that were killed have left."""
     for each in parent.glob(f"{_GROUP_PREFIX}*"):
         owner = each.name.removeprefix(_GROUP_PREFIX).partition("-")[0]
@@ -355,7 +364,7 @@ def _sweep(parent: Path) -> None:
             ControlGroup(each).close()
 
 
-def _parents() -> list[Path]:
+def _find_parent_groups() -> list[Path]:
     """Where ours may be made: controllers of the first generation, then of the second."""
     found: list[Path] = []
     try:

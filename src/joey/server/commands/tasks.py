@@ -182,7 +182,7 @@ async def get_processes(hub: ServerHub, call: CommandCall) -> Processes:
                 pid=running.pid,
                 command=running.command,
                 cwd=str(running.cwd),
-                running=running.end is None,
+                running=running.exit is None,
             )
             for task_id, running in _running(hub, call)
         ]
@@ -203,7 +203,7 @@ def _running(hub: ServerHub, call: CommandCall) -> Iterator[tuple[str, RunningCo
         raise not_found(call.task_id)
     for task in hub.engine.tasks:
         if call.task_id in (None, task.id):
-            for running in task.runtime.terminal.running:
+            for running in task.runtime.terminal.background_commands:
                 yield task.id, running
 
 
